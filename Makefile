@@ -1,0 +1,68 @@
+# Every target makes its own environment first, so that each works as the first command on a fresh machine.
+# `uv` is used if it is there; Python's own venv and pip otherwise.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+UV     := $(shell command -v uv)
+VENV   := .venv
+BIN    := $(VENV)/bin
+BENCH  := .venv-bench
+export UV_PYTHON_DOWNLOADS = never
+export PYTHONDONTWRITEBYTECODE =
+
+# $(call install,environment,requirements): the hashed requirements, then hubbub itself, in place.
+define install
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "hubbub needs Python 3.11 or newer; set PYTHON=/path/to/python" >&2; exit 2; }
+	@test -x $(1)/bin/python || $(if $(UV),$(UV) venv -q --python $(PYTHON) $(1),$(PYTHON) -m venv $(1))
+	$(if $(UV),\
+	$(UV) pip install -q --python $(1)/bin/python --require-hashes -r $(2) && $(UV) pip install -q --python $(1)/bin/python --no-deps --no-build-isolation -e .,\
+	$(1)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $(2) && $(1)/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .)
+	@touch $@
+endef
+
+.PHONY: help demo test test-slow check format bench docs lock clean
+help:
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
+
+$(VENV)/.run: requirements/run.txt pyproject.toml
+	$(call install,$(VENV),$<)
+$(VENV)/.dev: requirements/dev.txt pyproject.toml
+	$(call install,$(VENV),$<)
+$(VENV)/.docs: requirements/docs.txt pyproject.toml
+	$(call install,$(VENV),$<)
+$(BENCH)/.bench: requirements/bench.txt pyproject.toml
+	$(call install,$(BENCH),$<)
+
+demo: $(VENV)/.run ## the main job, on synthetic people
+	@$(BIN)/hubbub demo
+
+test: $(VENV)/.dev ## all tests but the slow ones, with branch coverage
+	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term
+
+test-slow: $(VENV)/.dev ## the slow ones
+	$(BIN)/python -m pytest -n 2 -m slow
+
+check: $(VENV)/.dev ## format, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev ## rewrite the sources in the house style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(BENCH)/.bench ## throughput against the peers, as JSON
+	$(BENCH)/bin/python -m benchmarks.bits --json
+
+COMPILE = $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
+  --no-emit-package hubbub pyproject.toml requirements/build.in
+
+lock: ## renew the locked requirements (needs uv)
+	@test -n "$(UV)" || { echo "make lock needs uv" >&2; exit 2; }
+	$(COMPILE) --extra dev --extra docs -o requirements/docs.txt
+	$(COMPILE) --extra dev -c requirements/docs.txt -o requirements/dev.txt
+	$(COMPILE) -c requirements/docs.txt -o requirements/run.txt
+	$(COMPILE) --extra fast requirements/bench.in -o requirements/bench.txt
+
+clean: ## remove environments and caches
+	rm -rf $(VENV) $(BENCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* site build dist

@@ -1,0 +1,34 @@
+"""Outward rounding: the last step of every value that certifies something.
+
+Float64 evaluations of our formulas carry a relative error that the caller can bound, typically by a few hundred
+units in the last place. Widening a value by that bound in the safe direction turns "correct up to rounding" into
+a statement that errs on one side.
+"""
+
+import math
+
+from hubbub.errors import check_real
+
+__all__ = ["down", "up"]
+
+
+def up(value: float, relative: float = 0.0) -> float:
+    """The least float above value·(1 + relative) (above value − |value|·relative for negative values).
+
+    Errs upwards: the result is strictly larger than the exact widened value. Infinity stays.
+
+    >>> up(1.0) > 1.0, up(0.0) > 0.0, up(1.0, 1e-3) >= 1.001, up(-1.0, 1e-3) > -1.0
+    (True, True, True, True)
+    """
+    relative = check_real("relative", relative, 0.0, math.inf, "be finite and at least 0", open_high=True)
+    # One step up for the addition, one for the product: each is within half a unit of the exact result.
+    return math.nextafter(math.nextafter(value + abs(value) * relative, math.inf), math.inf)
+
+
+def down(value: float, relative: float = 0.0) -> float:
+    """The mirror image of :func:`up`: errs downwards.
+
+    >>> down(1.0) < 1.0, down(1.0, 1e-3) <= 0.999
+    (True, True)
+    """
+    return -up(-value, relative)

@@ -1,0 +1,46 @@
+"""Every check accepts its whole domain, in every numeric type, and words its refusal in one way."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from hubbub import errors
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, -0.1, 0.7, float("nan"), float("inf"), "0.1", None, True, 1j])
+def test_lie_probability_outside(value: object) -> None:
+    with pytest.raises(errors.InvalidInput, match=r"^q must be in \(0, 1/2\), got "):
+        errors.check_lie(value)
+
+
+def test_lie_probability_inside() -> None:
+    assert errors.check_lie(np.float64(0.25)) == 0.25
+    assert errors.check_lie(0, zero=True) == 0.0
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, "1", None, True, float("nan")])
+def test_whole_outside(value: object) -> None:
+    with pytest.raises(errors.InvalidInput, match=r"^n must be a whole number of at least 1, got "):
+        errors.check_whole("n", value, 1)
+
+
+def test_whole_inside() -> None:
+    assert errors.check_whole("n", np.int64(7), 1) == 7
+    with pytest.raises(errors.InvalidInput, match=r"in \[0, 6\], got 7"):
+        errors.check_whole("m", 7, 0, 6)
+
+
+@pytest.mark.parametrize(
+    ("check", "value"),
+    [(errors.check_epsilon, -1e-9), (errors.check_epsilon, float("inf")), (errors.check_delta, 0.0)],
+)
+def test_budget_outside(check: Callable[[object], float], value: float) -> None:
+    with pytest.raises(errors.InvalidInput):
+        check(value)
+
+
+def test_tree() -> None:
+    assert issubclass(errors.InvalidInput, ValueError)
+    leaves = (errors.InvalidInput, errors.TooLarge, errors.Infeasible, errors.EntropyFailure)
+    assert all(issubclass(leaf, errors.HubbubError) for leaf in leaves)
