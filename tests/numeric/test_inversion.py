@@ -24,7 +24,12 @@ def test_least_whole_is_exact(root: int) -> None:
 
 def test_least_whole_costs_the_logarithm_of_the_answer() -> None:
     asked: list[int] = []
-    assert least_whole(lambda x: asked.append(x) is None and x >= 1000, 0, 10**18) == 1000
+
+    def holds(x: int) -> bool:
+        asked.append(x)
+        return x >= 1000
+
+    assert least_whole(holds, 0, 10**18) == 1000
     assert len(asked) < 25
 
 
