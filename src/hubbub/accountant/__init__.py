@@ -1,0 +1,1 @@
+"""Protocol × Schema × n → Guarantee: the only room that judges privacy."""
