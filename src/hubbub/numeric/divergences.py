@@ -1,0 +1,72 @@
+"""How far apart two laws are, in the senses that privacy needs. Every function has a direction: swap for the other.
+
+A mechanism is (ε, δ)-private if δ(ε) ≤ δ for *both* orders of every neighbouring pair; the two orders of one pair often
+differ by orders of magnitude.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import log_ndtr
+
+from hubbub.errors import check_epsilon, check_real, reject
+
+__all__ = ["gaussian_delta", "hockey_stick", "sufficient_tail"]
+
+Array = npt.NDArray[np.float64]
+
+
+def hockey_stick(first: npt.ArrayLike, second: npt.ArrayLike, epsilon: float) -> float:
+    """δ(ε) = Σ_s (P(s) − e^ε Q(s))⁺, the exact (ε, δ)-curve of ``first`` = P against ``second`` = Q.
+
+    Only positive terms are added, pairwise, so that the relative error stays near that of the largest term. An outcome
+    that underflowed in Q counts in full, which errs upwards.
+
+    >>> hockey_stick([0.5625, 0.375, 0.0625], [0.1875, 0.625, 0.1875], math.log(2))
+    0.1875
+    """
+    p, q, epsilon = _check_pair(first, second, epsilon)
+    excess = p - math.exp(epsilon) * q
+    return float(excess[excess > 0].sum())
+
+
+def sufficient_tail(first: npt.ArrayLike, second: npt.ArrayLike, epsilon: float, *, strict: bool = True) -> float:
+    """η(ε) = P[P(S)/Q(S) > e^ε] with S ~ ``first`` = P, the figure of sufficient differential privacy. [003 eq 1.7]
+
+    δ(ε) ≤ η(ε), so η certifies (ε, η)-privacy if it is taken over both orders of every neighbouring pair; it overstates
+    δ several times over, and unlike δ it can grow when records are added. ``strict=False`` counts ratios of exactly
+    e^ε too, as the readings of [003 §3.3] do.
+
+    >>> sufficient_tail([0.5625, 0.375, 0.0625], [0.1875, 0.625, 0.1875], math.log(2))
+    0.5625
+    """
+    p, q, epsilon = _check_pair(first, second, epsilon)
+    bar = math.exp(epsilon) * q
+    return float(p[p > bar if strict else p >= bar].sum())
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) of two unit normal laws whose means are μ apart.
+
+    The limit of large crowds (Balle and Wang 2018; Dong, Roth and Su 2019): a planner's first guess that certifies
+    nothing about a finite crowd.
+
+    >>> round(gaussian_delta(1.0, 1.0), 12)
+    0.126936737507
+    """
+    mu = check_real("mu", mu, 0.0, math.inf, "be finite and greater than 0", open_low=True, open_high=True)
+    epsilon = check_epsilon(epsilon)
+    upper = float(log_ndtr(mu / 2 - epsilon / mu))
+    lower = float(log_ndtr(-mu / 2 - epsilon / mu))
+    return -math.exp(upper) * math.expm1(min(epsilon + lower - upper, 0.0))
+
+
+def _check_pair(first: npt.ArrayLike, second: npt.ArrayLike, epsilon: object) -> tuple[Array, Array, float]:
+    p, q = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if p.shape != q.shape:
+        reject("first and second", "have the same shape", (p.shape, q.shape))
+    for name, law in (("first", p), ("second", q)):
+        if not ((law >= 0) & (law <= 1 + 1e-9)).all():
+            reject(name, "consist of probabilities", "something else")
+    return p, q, check_real("epsilon", epsilon, 0.0, 709.0, "be in [0, 709]")
