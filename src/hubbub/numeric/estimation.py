@@ -39,7 +39,7 @@ def count_estimate(counts: npt.ArrayLike, n: int, q: float, *, k: int = 1, m: in
     """T̂ = (S − qkN − m·v)/(k(p − q)): how many of N records have the bit set, if S messages do.
 
     Unbiased. ``fake`` = v: ½ for uniform vectors, :func:`one_hot_fake` for one-hot ones.
-    [002 eq 4.2, 5.1; 003 §4; 004 §6]
+    [002 eq 4.1, 5.1; 003 §4; 004 §6]
 
     >>> count_estimate([300], 1000, 0.1).tolist()
     [250.0]
@@ -52,7 +52,7 @@ def count_estimate(counts: npt.ArrayLike, n: int, q: float, *, k: int = 1, m: in
 
 
 def count_variance(n: int, q: float, *, k: int = 1, m: int = 0, fake: float = 0.5) -> float:
-    """Var T̂ = (kNpq + m·v(1 − v)) / (k²(p − q)²), whatever the data. [002 eq 4.4, 5.3; 003 §4; 004 §6]
+    """Var T̂ = (kNpq + m·v(1 − v)) / (k²(p − q)²), whatever the data. [002 eq 4.3, 5.3; 003 §4; 004 §6]
 
     >>> round(count_variance(1000, 0.1), 9)
     140.625
@@ -62,7 +62,7 @@ def count_variance(n: int, q: float, *, k: int = 1, m: int = 0, fake: float = 0.
 
 
 def count_stderr(n: int, q: float, *, k: int = 1, m: int = 0, fake: float = 0.5) -> float:
-    """σ(T̂) = √Var T̂. [002 eq 4.42, 5.4; 003 §4]
+    """σ(T̂) = √Var T̂. [002 eq 4.4, 5.4; 003 §4]
 
     >>> round(count_stderr(1, 0.350914415601690067), 5)
     1.60061

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hubbub.errors import check_lie, check_memory, check_whole, reject
 from hubbub.numeric.binomial import log_binomial_pmf
-from hubbub.numeric.ratios import phi
+from hubbub.numeric.ratios import outlier_ratio_values, phi
 
 __all__ = ["outlier_pair"]
 
@@ -41,9 +41,8 @@ def outlier_pair(n: int, width: int, q: float, points: int = 2**20) -> tuple[Arr
     n, width, q = check_whole("n", n, 1), check_whole("width", width, 1), check_lie(q)
     points = check_whole("points", points, 16)
     check_memory(f"a grid of {points} values", 8 * 8 * points)
-    levels = np.arange(width + 1)
-    atoms = np.exp((2 * levels - width) * math.log((1 - q) / q))
-    weights = np.exp(log_binomial_pmf(levels, width, q))
+    atoms = outlier_ratio_values(width, q)
+    weights = np.exp(log_binomial_pmf(np.arange(width + 1), width, q))
     largest = float(atoms[-1])
     spread = math.expm1(min(width * math.log(phi(q)), 700.0))
     third = LOST * largest / 3

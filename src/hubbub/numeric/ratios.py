@@ -18,6 +18,7 @@ __all__ = [
     "copies_outlier_ratio",
     "outlier_ratio",
     "outlier_ratio_mean",
+    "outlier_ratio_values",
     "outlier_ratio_variance",
     "phi",
     "privacy_from_probability",
@@ -129,7 +130,17 @@ def outlier_ratio(counts: npt.ArrayLike, q: float) -> float:
         reject("counts", "be one-dimensional whole numbers, at least 2 of them", (values.shape, values.dtype))
     if (values < 0).any() or values.sum() < 1:
         reject("counts", "be at least 0 and not all 0", "something else")
-    return float(values @ _ratio_atoms(len(values) - 1, q)) / int(values.sum())
+    return float(values @ outlier_ratio_values(len(values) - 1, q)) / int(values.sum())
+
+
+def outlier_ratio_values(width: int, q: float) -> Array:
+    """(q/p)^(L − 2l) for l = 0…L: what a record that shows l of L set bits adds to N·R(S). [003 eq 3.2]
+
+    >>> outlier_ratio_values(2, 0.25).round(9).tolist()
+    [0.111111111, 1.0, 9.0]
+    """
+    width, q = check_whole("width", width, 1, 2**20), check_lie(q)
+    return np.asarray(np.exp((2 * np.arange(width + 1) - width) * math.log((1 - q) / q)))
 
 
 def outlier_ratio_mean(n: int, width: int, q: float) -> float:
@@ -184,10 +195,6 @@ def _check_step(counts: npt.ArrayLike, i: int, j: int) -> npt.NDArray[np.int64]:
     if i == j:
         reject("i and j", "differ", (i, j))
     return values.astype(np.int64)
-
-
-def _ratio_atoms(width: int, q: float) -> Array:
-    return np.exp((2 * np.arange(width + 1) - width) * math.log((1 - q) / q))
 
 
 def _exp(x: float) -> float:
