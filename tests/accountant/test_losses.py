@@ -185,6 +185,26 @@ def test_another_grid_covers(pairs: list[tuple[int, int]], step: float, epsilon:
     assert mixed.delta(epsilon) >= hockey(product(p, p), product(q, q), epsilon)
 
 
+def test_rare_but_large_losses_on_a_grid_that_coarsens() -> None:
+    """A thousand chances of 10⁻⁴ against 10⁻⁶: far from Gaussian, and the grid outgrows its limit."""
+    many = Loss.from_laws([1 - 1e-4, 1e-4], [1 - 1e-6, 1e-6], step=1e-4).power(1000)
+    assert many.step > 1e-4
+    a, b = mpmath.mpf(1e-4), mpmath.mpf(1e-6)
+    hits = [(mpmath.binomial(1000, j), j) for j in range(60)]
+    for epsilon in (0.5, 4.0, 9.0, 20.0, 40.0):
+        ratio = mpmath.exp(epsilon)
+        terms = (w * (a**j * (1 - a) ** (1000 - j) - ratio * b**j * (1 - b) ** (1000 - j)) for w, j in hits)
+        exact = mpmath.fsum(max(t, 0) for t in terms)
+        assert exact <= many.delta(epsilon) <= exact * 1.001
+
+
+def test_nothing_known_stays_nothing_known() -> None:
+    vacuous = Loss.from_curve(np.ones(5000), 0.01)
+    assert vacuous.power(3).delta(1.0) == 1.0
+    assert vacuous.epsilon(0.5) == math.inf
+    assert repr(vacuous) == "Loss(step=0.01, points=5000, infinite=1)"
+
+
 def test_what_is_lacking_is_lost() -> None:
     cut = Loss.from_laws([0.5, 0.4], [0.4, 0.5], step=0.1)
     assert cut.delta(10.0) == pytest.approx(0.1)

@@ -19,7 +19,8 @@ A :class:`Loss` is a non-negative measure μ on the grid {step·i} and on +∞. 
   of exactly one measure: its kinks. Bounds that are not quite convex therefore need no repair, their hull is sound.
   One atom of loss l between the nodes a ≤ l ≤ b becomes the share (1 − e^(a−l)) / (1 − e^(a−b)) at b, the rest at a.
 
-The floor: a composition moves at most ``TAIL`` = 10⁻²⁰ to +∞, so values of δ mean something down to about 10⁻¹⁶.
+The floor: composing k copies moves at most k·``TAIL`` = k·10⁻²⁰ to +∞, so that δ means something down to 10⁻¹⁶ for
+k = 1000. Against the exact Gaussian curve, δ = 10⁻¹² is met to 0.1 % with 100 points per standard deviation.
 """
 
 import itertools
@@ -47,6 +48,8 @@ HEAD = 1e-13
 """Mass at the lowest losses that may be moved up to one node; it is far from every ε ≥ 0."""
 REACH = 600.0
 """Losses beyond this count as infinite, so that exponentials stay finite."""
+POINTS = 2**15
+"""Points beyond which a composition doubles its step: a thousand per standard deviation of a Gaussian law."""
 DIRECT = 2**24
 """Products up to which a convolution is summed term by term, which keeps every entry's relative accuracy."""
 
@@ -166,7 +169,8 @@ class Loss:
         masses = _convolve(self.masses, other.masses)
         ours, theirs = math.fsum(self.masses), math.fsum(other.masses)
         infinite = self.infinite * (theirs + other.infinite) + other.infinite * ours
-        return _trim(self.step, self.first + other.first, masses, up(infinite, 8 * UNIT) if infinite else 0.0)
+        whole = _trim(self.step, self.first + other.first, masses, up(infinite, 8 * UNIT) if infinite else 0.0)
+        return whole if whole.masses.size <= POINTS else whole.regrid(2 * self.step)
 
     def power(self, times: int) -> "Loss":
         """The composition of ``times`` copies, by repeated squaring.
@@ -277,6 +281,8 @@ def _convolve(a: Floats, b: Floats) -> Floats:
     that tail. Each tilt gives an upper bound; the least of the three is one. By Parseval, with ‖X̂ − X‖₂ ≤ η‖X‖₂,
     η = 8·2⁻⁵³·log₂ N [Higham 2002, Theorem 24.2], E ≤ 2η(‖a‖₁‖b‖₂ + ‖b‖₁‖a‖₂) + O(η²).
     """
+    if not (a.any() and b.any()):
+        return np.zeros(1)
     if a.size * b.size <= DIRECT:
         return np.convolve(a, b) * (1 + 2 * min(a.size, b.size) * UNIT)
     length = a.size + b.size - 1
