@@ -67,7 +67,7 @@ def loss_of(pairs: list[tuple[int, int]], step: float = 0.02) -> Loss:
 def test_one_pair_is_covered_tightly(pairs: list[tuple[int, int]], step: float, epsilon: float) -> None:
     p, q = laws(pairs)
     loss, exact = Loss.from_laws(floats(p), floats(q), step), hockey(p, q, epsilon)
-    assert exact <= loss.delta(epsilon) <= exact + step**2 + 1e-11
+    assert exact <= loss.delta(epsilon) <= exact + step / 4 + 1e-11
 
 
 @given(weights, weights, st.sampled_from([0.003, 0.05, 1.0]), st.floats(0, 4))
@@ -78,7 +78,7 @@ def test_products_are_covered(
     first, second = Loss.from_laws(floats(p), floats(q), step), Loss.from_laws(floats(r), floats(s), step)
     cubed = first.compose(second).compose(first)
     exact = hockey(product(product(p, r), p), product(product(q, s), q), epsilon)
-    assert exact <= cubed.delta(epsilon) <= exact + 3 * step**2 + 1e-10
+    assert exact <= cubed.delta(epsilon) <= exact + 3 * step / 4 + 1e-10
 
 
 @given(weights, weights, st.floats(0, 4))

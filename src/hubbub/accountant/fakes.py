@@ -175,6 +175,7 @@ class Fakes:
 
     P(k) ∝ e^(−|k−shift|/scale) (``laplace``) or e^(−(k−shift)²/(2·scale²)) (``gaussian``) over the whole k ≥ 0; to be
     sampled by rejection, not by clamping, which would put more mass on 0. No honest users are needed.
+    Uncut: [Ghosh, Roughgarden, Sundararajan 2012], [Canonne, Kamath, Steinke 2020].
 
     >>> fakes = Fakes("laplace", scale=2.0, shift=25)
     >>> round(fakes.mean, 4), round(fakes.variance**0.5, 3)

@@ -8,10 +8,10 @@ A :class:`Loss` is a non-negative measure μ on the grid {step·i} and on +∞. 
 
 - **Enlarging** a mass, or **moving** it to a higher loss or to +∞, raises μ[x]: a cover stays a cover. Hence every
   entry may be an upper bound, and rounding errors are simply added to it; μ need not be a probability law.
-- **Composition.** (p₁p₂ − x·q₁q₂)⁺ = p₂·(p₁ − x·(q₂/p₂)·q₁)⁺, so H_x(P₁×P₂‖Q₁×Q₂) is the mean of H_y(P₁‖Q₁) at
-  y = x·e^(−l₂) over the loss l₂ of the second pair. Replace H(P₁‖Q₁) by μ₁[·] ≥ H, exchange the two sums, and replace
-  H(P₂‖Q₂) by μ₂[·]: the convolution μ₁∗μ₂ covers the product. An adaptive choice of the second pair is covered if μ₂
-  covers all of them.
+- **Composition** [Koskela, Jälkö, Honkela 2020; Zhu, Dong, Wang 2022]. (p₁p₂ − x·q₁q₂)⁺ = p₂·(p₁ − x·(q₂/p₂)·q₁)⁺, so
+  H_x(P₁×P₂‖Q₁×Q₂) is the mean of H_y(P₁‖Q₁) at y = x·e^(−l₂) over the loss l₂ of the second pair. Replace H(P₁‖Q₁) by
+  μ₁[·] ≥ H, exchange the two sums, and replace H(P₂‖Q₂) by μ₂[·]: the convolution μ₁∗μ₂ covers the product. An
+  adaptive choice of the second pair is covered if μ₂ covers all of them.
 - **Connecting the dots** [Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022]. H is convex and falls in x, H_0 = 1. Let
   u_i ≥ H at x_i = e^(step·i). On any subset of these nodes, the chord between two neighbours of (0, 1), (x_i, u_i), …
   lies above the chord of H, hence above H; after the last node u stays above the falling H. So the broken line through
