@@ -146,7 +146,7 @@ def _mean_gain(epsilon: float, low: int, law: Floats, outside: float) -> float:
     gain = np.append(np.cumsum(falls[::-1])[::-1], 0.0) + last
     # Running products over the window, and differences of which the smallest are of the order 1/T.
     relative = RELATIVE + 8 * UNIT * (law.size + int(total[-1]))
-    return min(1.0, up(float(law @ gain) + outside + NOTHING, relative))
+    return min(1.0, up(float((law * gain).sum()) + outside + NOTHING, relative))
 
 
 def _last(total: int, rest: int, ratio: float) -> float:
@@ -154,7 +154,7 @@ def _last(total: int, rest: int, ratio: float) -> float:
     k = total - rest + 1
     j = np.arange(min(rest - 1, math.ceil(10 * math.sqrt(total)) + 50) + 1)
     product = np.cumprod(np.append(1.0, (rest - j[1:]) / (k + j[1:])))
-    return float((total - (rest - 1 - j) * (1.0 + ratio)) @ product) / k
+    return float(((total - (rest - 1 - j) * (1.0 + ratio)) * product).sum()) / k
 
 
 def _central(n: int, c: int) -> float:
@@ -215,7 +215,7 @@ class Fakes:
         >>> Fakes("gaussian", scale=3.0, shift=40).mean
         40.0
         """
-        return self.shift + float(np.arange(-self.shift, self.pmf.size - self.shift) @ self.pmf)
+        return self.shift + float((np.arange(-self.shift, self.pmf.size - self.shift) * self.pmf).sum())
 
     @property
     def variance(self) -> float:
@@ -224,7 +224,7 @@ class Fakes:
         >>> round(Fakes("gaussian", scale=3.0, shift=40).variance, 9)
         9.0
         """
-        return float((np.arange(self.pmf.size) - self.mean) ** 2 @ self.pmf)
+        return float(((np.arange(self.pmf.size) - self.mean) ** 2 * self.pmf).sum())
 
 
 def swap_delta(fakes: Fakes, epsilon: float) -> float:

@@ -39,6 +39,8 @@ __all__ = ["Loss"]
 
 Floats = NDArray[np.float64]
 
+# Sums of products are written out below: a long `@` runs on BLAS threads, which stall for seconds on a busy machine.
+
 UNIT = 2.0**-53
 WIDEN = 1e-12
 """Relative error that the given probabilities, and our exponentials of up to 700, may carry."""
@@ -214,7 +216,7 @@ class Loss:
         start = int(np.searchsorted(losses, epsilon))
         losses = losses[start:]
         shares = -np.expm1(epsilon - losses)
-        return up(float(self.masses[start:] @ shares) + self.infinite, WIDEN)
+        return up(float((self.masses[start:] * shares).sum()) + self.infinite, WIDEN)
 
 
 def _step(step: object) -> float:
@@ -293,7 +295,7 @@ def _convolve(a: Floats, b: Floats) -> Floats:
         x, x_scale = _tilted(a, tilt)
         y, y_scale = _tilted(b, tilt)
         raw = np.fft.irfft(np.fft.rfft(x, size) * np.fft.rfft(y, size), size)[:length]
-        error = 3 * eta * (x.sum() * math.sqrt(y @ y) + y.sum() * math.sqrt(x @ x))
+        error = 3 * eta * (x.sum() * math.sqrt((y * y).sum()) + y.sum() * math.sqrt((x * x).sum()))
         with np.errstate(over="ignore"):
             back = np.exp(x_scale + y_scale - tilt * np.arange(length))
             least = np.minimum(least, (np.maximum(raw, 0.0) + error) * back)
@@ -316,7 +318,7 @@ def _tail_tilt(a: Floats, b: Floats, sign: int) -> float:
         for row in (a, b):
             x, scale = _tilted(row, sign * t)
             weight = float(x.sum())
-            total += sign * t * float(np.arange(row.size) @ x) / weight - scale - math.log(weight)
+            total += sign * t * float((np.arange(row.size) * x).sum()) / weight - scale - math.log(weight)
         return total
 
     most = REACH / (a.size + b.size)
