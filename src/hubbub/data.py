@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal, Self
 
 from hubbub.errors import check_whole, reject
@@ -77,6 +78,20 @@ class Schema:
         if self.kind == "one_hot":
             return self.width
         return sum(math.comb(self.width, i) for i in range(self.max_set + 1))
+
+    @property
+    def density(self) -> float:
+        """The probability that one bit of a uniform legal record is set: what a fake shows before it is flipped.
+
+        >>> Schema.bits(5).density, Schema.one_hot(5).density, Schema.at_most(1, 4).density
+        (0.5, 0.2, 0.2)
+        """
+        if self.kind == "bits" or self.max_set == self.width:
+            return 0.5
+        if self.kind == "one_hot":
+            return 1 / self.width
+        set_bits = sum(i * math.comb(self.width, i) for i in range(self.max_set + 1))
+        return float(Fraction(set_bits, self.size * self.width))
 
     def __repr__(self) -> str:
         limit = f"{self.max_set}, " if self.kind == "at_most" else ""

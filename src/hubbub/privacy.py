@@ -67,7 +67,9 @@ class Trust:
         shuffled = ", unlinked from their senders by an honest shuffler" if self.shuffler else ", with their senders"
         lines = [f"The analyzer sees {self.view}{shuffled}."]
         if self.shuffler:
-            users = "user, the protected one, follows" if self.honest == 1 else "users, the protected one included, follow"
+            users = (
+                "user, the protected one, follows" if self.honest == 1 else "users, the protected one included, follow"
+            )
             lines.append(f"At least {self.honest:,} {users} the protocol.")
             lines.append(
                 "If shuffler and analyzer collude, nothing protects the record."
@@ -111,4 +113,6 @@ class Guarantee:
 
     def __str__(self) -> str:
         attack = f"best known attack: {self.solved} {self.lower:.6g}"
-        return f"({self.epsilon:.6g}, {self.delta:.3g})-DP, {self.basis.value} by {self.method}, n = {self.n:,}; {attack}"
+        return (
+            f"({self.epsilon:.6g}, {self.delta:.3g})-DP, {self.basis.value} by {self.method}, n = {self.n:,}; {attack}"
+        )

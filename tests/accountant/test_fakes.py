@@ -12,7 +12,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hubbub.accountant.fakes import (
-    Fakes,
     change_loss,
     either_loss,
     least_fakes,
@@ -23,6 +22,7 @@ from hubbub.accountant.fakes import (
 )
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.numeric.inversion import least_real
+from hubbub.protocol import Fakes
 
 mpmath.mp.dps = 40
 mpf = mpmath.mpf
@@ -185,13 +185,13 @@ def exact_swap(fakes: Fakes, epsilon: float) -> mpmath.mpf:
 @pytest.mark.parametrize(
     ("fakes", "epsilon"),
     [
-        (Fakes("laplace", 2.0, 10), 1.0),
-        (Fakes("laplace", 2.0, 10), 0.7),
-        (Fakes("laplace", 2.5, 4), 0.8),
-        (Fakes("laplace", 1.0, 0), 0.1),
-        (Fakes("gaussian", 3.0, 20), 0.5),
-        (Fakes("gaussian", 3.0, 20), 2.0),
-        (Fakes("gaussian", 4.0, 7), 1.0),
+        (Fakes.laplace(2.0, 10), 1.0),
+        (Fakes.laplace(2.0, 10), 0.7),
+        (Fakes.laplace(2.5, 4), 0.8),
+        (Fakes.laplace(1.0, 0), 0.1),
+        (Fakes.gaussian(3.0, 20), 0.5),
+        (Fakes.gaussian(3.0, 20), 2.0),
+        (Fakes.gaussian(4.0, 7), 1.0),
     ],
 )
 def test_swap_against_all_pairs_of_counts(fakes: Fakes, epsilon: float) -> None:
@@ -201,7 +201,7 @@ def test_swap_against_all_pairs_of_counts(fakes: Fakes, epsilon: float) -> None:
 
 
 @pytest.mark.parametrize(("falls", "rises"), [(3, 0), (2, 1), (1, 2), (0, 3)])
-@pytest.mark.parametrize("fakes", [Fakes("laplace", 1.0, 4), Fakes("gaussian", 1.2, 4)])
+@pytest.mark.parametrize("fakes", [Fakes.laplace(1.0, 4), Fakes.gaussian(1.2, 4)])
 def test_changes_of_three_positions(fakes: Fakes, falls: int, rises: int) -> None:
     loss, both = change_loss(fakes, falls, rises), either_loss(fakes).power(3)
     stay, shifted = np.append(fakes.pmf, 0.0), np.append(0.0, fakes.pmf)
@@ -221,14 +221,14 @@ def test_changes_of_three_positions(fakes: Fakes, falls: int, rises: int) -> Non
 def test_central_error(epsilon: float, delta: float, shift: int, deviation: float) -> None:
     """With the Laplace law of scale 2/ε, fakes cost a few dozen per category and err like the central mechanism."""
     assert least_shift("laplace", 2 / epsilon, epsilon, delta) == shift
-    fakes = Fakes("laplace", 2 / epsilon, shift)
+    fakes = Fakes.laplace(2 / epsilon, shift)
     assert math.sqrt(fakes.variance) == pytest.approx(deviation, abs=5e-3)
     assert swap_delta(fakes, epsilon) == pytest.approx(float(fakes.pmf[0]), rel=1e-8)
 
 
 @given(kinds, st.floats(0.3, 30), st.integers(0, 300))
 def test_moments_of_the_law(kind: str, scale: float, shift: int) -> None:
-    fakes = Fakes(kind, scale, shift)  # type: ignore[arg-type]
+    fakes = Fakes(law=kind, scale=scale, shift=shift)  # type: ignore[arg-type]
     counts, law = np.arange(fakes.pmf.size), fakes.pmf
     assert math.fsum(law) == pytest.approx(1.0, rel=1e-13)
     assert fakes.mean == pytest.approx(float(counts @ law), rel=1e-9)
@@ -237,10 +237,10 @@ def test_moments_of_the_law(kind: str, scale: float, shift: int) -> None:
 
 @given(kinds, st.floats(0.5, 20), st.integers(0, 100), st.floats(0, 3), st.floats(0, 1))
 def test_drawn_delta_falls(kind: str, scale: float, shift: int, epsilon: float, more: float) -> None:
-    fakes = Fakes(kind, scale, shift)  # type: ignore[arg-type]
+    fakes = Fakes(law=kind, scale=scale, shift=shift)  # type: ignore[arg-type]
     delta = swap_delta(fakes, epsilon)
     assert swap_delta(fakes, epsilon + more) <= delta * (1 + 1e-8) + 1e-14
-    assert swap_delta(Fakes(kind, scale, shift + 1), epsilon) <= delta * (1 + 1e-8) + 1e-14  # type: ignore[arg-type]
+    assert swap_delta(Fakes(law=kind, scale=scale, shift=shift + 1), epsilon) <= delta * (1 + 1e-8) + 1e-14  # type: ignore[arg-type]
     assert either_loss(fakes).power(2).delta(epsilon) >= delta * (1 - 1e-8) - 1e-14
 
 
@@ -251,15 +251,15 @@ def test_least_shift_is_least(kind: str, scale: float, epsilon: float, delta: fl
     except Infeasible:
         assume(False)
         return
-    assert swap_delta(Fakes(kind, scale, shift), epsilon) <= delta  # type: ignore[arg-type]
+    assert swap_delta(Fakes(law=kind, scale=scale, shift=shift), epsilon) <= delta  # type: ignore[arg-type]
     if shift:
-        assert swap_delta(Fakes(kind, scale, shift - 1), epsilon) > delta  # type: ignore[arg-type]
+        assert swap_delta(Fakes(law=kind, scale=scale, shift=shift - 1), epsilon) > delta  # type: ignore[arg-type]
 
 
 def test_many_positions_against_the_law_of_the_sum() -> None:
     """Forty falls: the loss is (½·40 + S)/σ², S the sum of forty discrete Gaussians: another one."""
     scale, positions = 40.0, 40
-    loss = either_loss(Fakes("gaussian", scale, 400)).power(positions)
+    loss = either_loss(Fakes.gaussian(scale, 400)).power(positions)
     offsets = range(-3000, 3001)
     weights = [mpmath.exp(-(mpf(j) ** 2) / (2 * positions * scale**2)) for j in offsets]
     total = mpmath.fsum(weights)
@@ -271,7 +271,7 @@ def test_many_positions_against_the_law_of_the_sum() -> None:
 
 def test_least_shift_for_many_positions() -> None:
     shift = least_shift("gaussian", 40.0, 1.0, 1e-6, positions=40)
-    below, at = (either_loss(Fakes("gaussian", 40.0, s)).power(40).delta(1.0) for s in (shift - 1, shift))
+    below, at = (either_loss(Fakes.gaussian(40.0, s)).power(40).delta(1.0) for s in (shift - 1, shift))
     assert at <= 1e-6 < below
 
 
@@ -290,11 +290,11 @@ def test_infeasible_scale_says_so() -> None:
         lambda: uniform_delta(1.0, 2**53, 3),
         lambda: poisson_delta(1.0, -1.0, 2),
         lambda: least_fakes(1.0, 0.0, 2),
-        lambda: Fakes("uniform", 1.0, 1),  # type: ignore[arg-type]
-        lambda: Fakes("laplace", 0.0, 1),
-        lambda: Fakes("laplace", 1.0, -1),
-        lambda: Fakes("laplace", 2.0**30, 1).pmf,
-        lambda: change_loss(Fakes("laplace", 1.0, 1), 0, 0),
+        lambda: Fakes(law="uniform", scale=1.0, shift=1),  # type: ignore[arg-type]
+        lambda: Fakes.laplace(0.0, 1),
+        lambda: Fakes.laplace(1.0, -1),
+        lambda: Fakes.laplace(2.0**30, 1).pmf,
+        lambda: change_loss(Fakes.laplace(1.0, 1), 0, 0),
         lambda: least_shift("laplace", 1.0, 1.0, 1e-6, positions=0),
     ],
 )

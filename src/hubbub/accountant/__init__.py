@@ -1,1 +1,25 @@
-"""Protocol × Schema × n → Guarantee: the only room that judges privacy."""
+"""Protocol × Schema × n → Guarantee: the only room that judges privacy.
+
+account, calibrate, Ledger       the verbs and the noun that others use
+analysis                         which theorem speaks for which protocol
+bit · records · split · fakes    the theorems, one module for each kind of crowd
+engine · losses                  sums of independent terms, and compositions, bracketed rigorously
+sufficient · rigorous            the notes' own criterion; ball arithmetic
+"""
+
+from hubbub.accountant.account import account, curve
+from hubbub.accountant.calibration import Calibrated, calibrate
+from hubbub.accountant.ledger import Ledger
+from hubbub.accountant.sufficient import Sufficient, ratio_density, sufficient, sufficient_lie
+
+__all__ = [
+    "Calibrated",
+    "Ledger",
+    "Sufficient",
+    "account",
+    "calibrate",
+    "curve",
+    "ratio_density",
+    "sufficient",
+    "sufficient_lie",
+]

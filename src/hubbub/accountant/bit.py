@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from hubbub.errors import check_delta, check_epsilon, check_lie, check_whole, reject
 from hubbub.numeric.inversion import falling_root
 
-__all__ = ["Supremum", "certified_epsilon", "log_delta", "partition", "supremum"]
+__all__ = ["Supremum", "certified_epsilon", "cut_blocks", "log_delta", "partition", "supremum"]
 
 ULPS = 32 * 2.0**-53
 """Relative error allowed for in every exponent: 32 half-units in the last place."""
@@ -180,7 +180,9 @@ class Supremum:
     ones: int
 
 
-def _split(low: NDArray[np.int64], high: NDArray[np.int64], parts: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def cut_blocks(
+    low: NDArray[np.int64], high: NDArray[np.int64], parts: int = 2
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Each block [low, high] cut into at most ``parts`` blocks."""
     width = -((low - high - 1) // parts)
     start = (low[:, None] + width[:, None] * np.arange(parts)).ravel()
@@ -233,7 +235,7 @@ def supremum(
             values = exact(middles)
             if float(values.max()) > best:
                 best, where = float(values.max()), int(middles[values.argmax()])
-        low, high = _split(low, high, 4)
+        low, high = cut_blocks(low, high, 4)
     if len(low):  # stopped early: the limit is exceeded, so the supremum is only known from below
         return Supremum(best, math.inf, where)
     return Supremum(best, max(best, closed), where)
@@ -254,7 +256,7 @@ def partition(
     n = check_whole("n", n, 1, 10**12)
     q, k = check_lie(q), check_whole("k", k, 1)
     others = n - 1
-    low, high = _split(np.array([0], dtype=np.int64), np.array([others], dtype=np.int64), 16)
+    low, high = cut_blocks(np.array([0], dtype=np.int64), np.array([others], dtype=np.int64), 16)
     for epsilon in np.atleast_1d(np.asarray(epsilons, dtype=np.float64)):
         while len(low) < most:
             bound = _log_delta(low.astype(np.float64), (others - high).astype(np.float64), q, float(epsilon), k)
@@ -263,7 +265,7 @@ def partition(
             coarse = (bound > values.max() + math.log1p(tolerance)) & (low < high)
             if not coarse.any():
                 break
-            start, end = _split(low[coarse], high[coarse], 2)
+            start, end = cut_blocks(low[coarse], high[coarse], 2)
             low, high = np.concatenate([low[~coarse], start]), np.concatenate([high[~coarse], end])
     return low.astype(np.float64), (others - high).astype(np.float64)
 

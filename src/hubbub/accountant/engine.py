@@ -48,7 +48,9 @@ class Bracket:
     upper: float
 
 
-def _merge(values: NDArray[np.float64], weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _merge(
+    values: NDArray[np.float64], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Atoms sorted, with weight, none at zero, and equal ones merged into the larger."""
     keep = (weights > 0) & (values != 0)
     order = np.argsort(values[keep])
@@ -152,9 +154,7 @@ class _Line:
     cut: float
 
 
-def _validated(
-    values: ArrayLike, weights: ArrayLike, n: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+def _validated(values: ArrayLike, weights: ArrayLike, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
     g = np.asarray(values, dtype=np.float64).ravel()
     w = np.asarray(weights, dtype=np.float64).ravel()
     if g.shape != w.shape or not (np.isfinite(g).all() and np.isfinite(w).all()) or (w < 0).any():
@@ -190,8 +190,9 @@ def positive_mean(values: ArrayLike, weights: ArrayLike, n: int, *, tolerance: f
     known = math.log(settled) if settled > 0 else -math.inf
     if len(g) == 0 or g[-1] <= 0 or lost >= 1:
         return Bracket(known - slack, known + slack)
-    part = _bromwich(_Integral(g, w, n, lost), tolerance)
-    size = math.log(n)
+    unit = float(np.abs(g).max())  # so that squares of large likelihood ratios stay finite
+    part = _bromwich(_Integral(g / unit, w, n, lost), tolerance)
+    size = math.log(n) - math.log(unit)
     return Bracket(
         float(np.logaddexp(known - slack, part.lower - size)), float(np.logaddexp(known + slack, part.upper - size))
     )

@@ -26,7 +26,7 @@ moves that law by one down in some positions and by one up in others, independen
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -44,9 +44,9 @@ from hubbub.errors import (
 )
 from hubbub.numeric.inversion import least_whole
 from hubbub.numeric.rounding import up
+from hubbub.protocol import Fakes
 
 __all__ = [
-    "Fakes",
     "change_loss",
     "either_loss",
     "least_fakes",
@@ -169,64 +169,6 @@ def _central(n: int, c: int) -> float:
     return math.sqrt(n / (2 * math.pi) / c / (n - c)) * math.exp(of_n - of_c - of_rest - bulk)
 
 
-@dataclass(frozen=True, slots=True)
-class Fakes:
-    """How many fakes a trusted shuffler adds to one category or bit position: a shifted law *conditioned* on ≥ 0.
-
-    P(k) ∝ e^(−|k−shift|/scale) (``laplace``) or e^(−(k−shift)²/(2·scale²)) (``gaussian``) over the whole k ≥ 0; to be
-    sampled by rejection, not by clamping, which would put more mass on 0. No honest users are needed.
-    Uncut: [Ghosh, Roughgarden, Sundararajan 2012], [Canonne, Kamath, Steinke 2020].
-
-    >>> fakes = Fakes("laplace", scale=2.0, shift=25)
-    >>> round(fakes.mean, 4), round(fakes.variance**0.5, 3)
-    (25.0, 2.799)
-    """
-
-    kind: Literal["laplace", "gaussian"]
-    scale: float
-    shift: int
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("laplace", "gaussian"):
-            reject("kind", "be 'laplace' or 'gaussian'", self.kind)
-        most = "be in [2⁻¹⁰, 2³⁰]"
-        object.__setattr__(self, "scale", check_real("scale", self.scale, 2.0**-10, 2.0**30, most))
-        object.__setattr__(self, "shift", check_whole("shift", self.shift, 0, 2**40))
-
-    @property
-    def pmf(self) -> Floats:
-        """P(0), P(1), … up to a count beyond which the mass is below 10⁻²⁹; correct to a relative 10⁻¹².
-
-        >>> float(Fakes("laplace", scale=2.0, shift=25).pmf[0]) < 1e-6
-        True
-        """
-        reach = math.ceil(70 * self.scale) if self.kind == "laplace" else math.ceil(12 * self.scale) + 1
-        check_memory("the law of the fakes", 32 * (self.shift + reach))
-        distance = np.abs(np.arange(-self.shift, reach + 1)) / self.scale
-        weights = np.exp(-distance if self.kind == "laplace" else -0.5 * distance * distance)
-        law: Floats = weights / weights.sum()
-        law.setflags(write=False)
-        return law
-
-    @property
-    def mean(self) -> float:
-        """E = Σ k·P(k): what the estimator subtracts.
-
-        >>> Fakes("gaussian", scale=3.0, shift=40).mean
-        40.0
-        """
-        return self.shift + float((np.arange(-self.shift, self.pmf.size - self.shift) * self.pmf).sum())
-
-    @property
-    def variance(self) -> float:
-        """Σ (k − E)²·P(k): the variance of every estimated count.
-
-        >>> round(Fakes("gaussian", scale=3.0, shift=40).variance, 9)
-        9.0
-        """
-        return float(((np.arange(self.pmf.size) - self.mean) ** 2 * self.pmf).sum())
-
-
 def swap_delta(fakes: Fakes, epsilon: float) -> float:
     """δ(ε) if one category's count falls by one and another's rises, both hidden by drawn fakes: one-hot records.
 
@@ -234,13 +176,13 @@ def swap_delta(fakes: Fakes, epsilon: float) -> float:
     Σ_x P(x−1)·F(Y) − e^ε·P(x)·F(Y−1), F the distribution function. Exact, and the same in both orders; errs upwards, by
     10⁻¹⁵ and by rounding, a relative 10⁻⁹ for scales up to 100.
 
-    >>> round(swap_delta(Fakes("laplace", scale=2.0, shift=25), 1.0) * 1e7, 3)      # all of it is P(0)
+    >>> round(swap_delta(Fakes.laplace(2.0, 25), 1.0) * 1e7, 3)      # all of it is P(0)
     9.127
     """
     epsilon = min(check_epsilon(epsilon), 700.0)
     law = fakes.pmf
     offset = np.arange(1, law.size) - fakes.shift
-    if fakes.kind == "laplace":
+    if fakes.law == "laplace":
         slopes = np.where(offset <= 0, 1.0 / fakes.scale, -1.0 / fakes.scale)
     else:
         slopes = (0.5 - offset) / fakes.scale / fakes.scale
@@ -261,7 +203,7 @@ def change_loss(fakes: Fakes, falls: int, rises: int, *, step: float | None = No
     numbers. Fewer changes lose less: for at most k set bits, k of each. The default step is about a hundredth of the
     typical loss, 1/scale, and divides every loss, which makes the composition exact up to rounding.
 
-    >>> fakes = Fakes("laplace", scale=2.0, shift=25)
+    >>> fakes = Fakes.laplace(2.0, 25)
     >>> 1 <= change_loss(fakes, 1, 1).delta(1.0) / swap_delta(fakes, 1.0) < 1.001
     True
     """
@@ -286,7 +228,7 @@ def either_loss(fakes: Fakes, *, step: float | None = None) -> Loss:
     fall's losses above 0, the rise's below 0 (the reverse of a rise is a fall), and the rest of the mass at 0 are the
     envelope of both orders of both.
 
-    >>> fakes = Fakes("gaussian", scale=30.0, shift=200)
+    >>> fakes = Fakes.gaussian(30.0, 200)
     >>> 1 <= either_loss(fakes).power(10).epsilon(1e-6) / change_loss(fakes, 10, 0).epsilon(1e-6) < 1.001
     True
     """
@@ -300,7 +242,7 @@ def either_loss(fakes: Fakes, *, step: float | None = None) -> Loss:
 
 
 def least_shift(
-    kind: Literal["laplace", "gaussian"], scale: float, epsilon: float, delta: float, *, positions: int | None = None
+    law: Literal["laplace", "gaussian"], scale: float, epsilon: float, delta: float, *, positions: int | None = None
 ) -> int:
     """The least shift that makes drawn fakes of this scale (ε, δ)-private, for one-hot records or for L bit positions.
 
@@ -312,10 +254,10 @@ def least_shift(
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     if positions is not None:
         positions = check_whole("positions", positions, 1)
-    reach = 70 if Fakes(kind, scale, 0).kind == "laplace" else 12
+    reach = 70 if law == "laplace" else 12
 
     def holds(shift: int) -> bool:
-        fakes = Fakes(kind, scale, shift)
+        fakes = Fakes(law=law, scale=scale, shift=shift)
         value = swap_delta(fakes, epsilon) if positions is None else either_loss(fakes).power(positions).delta(epsilon)
         return value <= delta
 
@@ -323,11 +265,11 @@ def least_shift(
         return least_whole(holds, 0, math.ceil(reach * scale) + 1)
     except Infeasible:
         raise Infeasible(
-            f"no shift makes {kind} fakes of scale {scale:g} ({epsilon:g}, {delta:g})-private; a larger scale would"
+            f"no shift makes {law} fakes of scale {scale:g} ({epsilon:g}, {delta:g})-private; a larger scale would"
         ) from None
 
 
 def _step(fakes: Fakes) -> float:
     """About 0.01/scale, and a divisor of the losses: ±1/scale, or the odd multiples of 1/(2·scale²)."""
     step, loss = 0.01 / fakes.scale, 0.5 / fakes.scale / fakes.scale
-    return loss / math.ceil(loss / step) if fakes.kind == "gaussian" and loss > step else step
+    return loss / math.ceil(loss / step) if fakes.law == "gaussian" and loss > step else step

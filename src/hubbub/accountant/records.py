@@ -16,7 +16,7 @@ G(s) = (μ_x(s) − e^ε μ_x'(s))/w(s) for one pair x, x' and a density w.
   a one contributes ℓA − ℓB with one ℓ of mean 1; with two positions it is ℓ₁A − ℓ₂B. ℓA and −ℓB are counter-monotonic,
   so their sum is the least of all couplings in the convex order. And a further one multiplies A (or B) by an independent
   ℓ of mean 1, which is larger in the convex order. Where d < 2K the disjoint pair is not legal, but covers all the same.
-- *least*: w(s) = min_y μ_y(s), enumerated for short records; every pair up to symmetry is tried.
+- *least*: w(s) = min_y μ_y(s), listed for short one-hot records, all of whose pairs are alike.
 
 **Backgrounds** (w = μ_y, all others hold y) are exact for that collection, hence attacks: positions fall into A where
 only x differs from y, B where only x' does, C where both do, and G = ρ^(2c−C)(ρ^(2a−A) − e^ε ρ^(2b−B)) with a, b, c
@@ -25,22 +25,37 @@ independent binomials of probability q. The notes look at C = A = 0 [003 §2–3
 
 import itertools
 import math
-from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from hubbub.accountant import bit
-from hubbub.accountant.engine import Bracket, positive_mean
+from hubbub.accountant.engine import positive_mean
 from hubbub.data import Schema
+from hubbub.numeric.binomial import binomial
+from hubbub.numeric.divergences import hockey_stick
 
-__all__ = ["attack", "blanket", "category_attack", "category_blanket", "copies_attack", "local"]
+__all__ = [
+    "attack",
+    "background",
+    "backgrounds",
+    "blanket",
+    "category_attack",
+    "category_blanket",
+    "column_attack",
+    "copies",
+    "copies_attack",
+    "fake_blanket",
+    "likelihoods",
+    "local",
+]
 
 Atoms = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 OVERFLOW = 600.0  # ln of the largest likelihood ratio that atoms may hold
-ENUMERATED = 2**13  # most entries of the table messages × legal records for the least blanket
+ENUMERATED = 8  # most bits for which the least blanket is made by listing all messages
 
 
 def _binomial(n: int, prob: float) -> NDArray[np.float64]:
@@ -77,43 +92,42 @@ def _product(ones: int, q: float, epsilon: float) -> Atoms:
     return values.ravel(), (np.outer(law, law) * (q / (1 - q)) ** ones).ravel()
 
 
-def _least(schema: Schema, q: float, epsilon: float) -> Iterator[Atoms]:
-    """The atoms of every pair of legal records, up to a permutation of the bits."""
-    width = schema.width
+def _least(width: int, q: float, epsilon: float) -> Atoms:
+    """The least of all blankets for short one-hot records: all their pairs are alike."""
     messages = np.array(list(itertools.product((0, 1), repeat=width)))
-    weight = messages.sum(axis=1)
-    legal = messages[weight == 1] if schema.kind == "one_hot" else messages[weight <= schema.max_set]
-    distance = (messages[:, None, :] != legal[None, :, :]).sum(axis=2)
+    distance = 1 + messages.sum(axis=1)[:, None] - 2 * messages  # of every message from every one-hot record
     law = q**distance * (1 - q) ** (width - distance)
     least = law.min(axis=1)
-    seen = set()
-    for i, j in itertools.permutations(range(len(legal)), 2):
-        kind = (legal[i].sum(), legal[j].sum(), (legal[i] & legal[j]).sum())
-        if kind not in seen:
-            seen.add(kind)
-            yield (law[:, i] - math.exp(epsilon) * law[:, j]) / least, least
+    return (law[:, 0] - math.exp(epsilon) * law[:, 1]) / least, least
 
 
 def blanket(schema: Schema, q: float, n: int, epsilon: float) -> float:
-    """ln δ(ε) proven for every collection of n flipped whole records of which n are honest; errs upwards.
+    """ln δ(ε) proven for every collection of n honest users' flipped whole records; errs upwards.
+
+    Where fewer than one of the n messages is expected to come from the blanket, no crowd is there to hide in, and only
+    the local bound is given.
 
     >>> round(math.exp(blanket(Schema.bits(5), 0.2446, 1000, math.log(2))), 4)
     0.019
     """
     ratio = math.log1p(-q) - math.log(q)
+    size = math.log(n)
     bounds = [local(schema, q, epsilon), 0.0]
-    messages = schema.size << schema.width if schema.width < 16 else math.inf
-    if schema.kind != "bits" and messages <= ENUMERATED:
-        bounds.append(max(positive_mean(*atoms, n).upper for atoms in _least(schema, q, epsilon)))
-    elif schema.kind != "bits" and 2 * schema.max_set * ratio < OVERFLOW:
+    if schema.kind == "one_hot" and schema.width <= ENUMERATED:
+        bounds.append(positive_mean(*_least(schema.width, q, epsilon), n).upper)
+    elif schema.kind != "bits" and size > schema.max_set * ratio:
         bounds.append(positive_mean(*_product(schema.max_set, q, epsilon), n).upper)
-    if 2 * schema.max_set >= schema.width and schema.width * ratio < OVERFLOW:
+    if 2 * schema.max_set >= schema.width and size > -schema.width * math.log(2 * q):
         bounds.append(positive_mean(*_uniform(schema.width, q, epsilon), n).upper)
     return min(bounds)
 
 
-def _backgrounds(schema: Schema) -> list[tuple[int, int, int]]:
-    """(A, B, C) of the collections in which all others hold one record."""
+def backgrounds(schema: Schema) -> list[tuple[int, int, int]]:
+    """(A, B, C) of the collections in which all others hold one record: where only x, only x', or both differ from it.
+
+    >>> backgrounds(Schema.one_hot(3))  # x', x and a third category
+    [(2, 0, 0), (0, 2, 0), (1, 1, 1)]
+    """
     width, ones = schema.width, schema.max_set
     if schema.kind == "one_hot":
         return [(2, 0, 0), (0, 2, 0)] + ([(1, 1, 1)] if width > 2 else [])
@@ -126,37 +140,162 @@ def _backgrounds(schema: Schema) -> list[tuple[int, int, int]]:
     return [(2 * ones, 0, 0), (0, 2 * ones, 0), (ones, ones, third), (ones, ones, 0)]
 
 
-def _background(kind: tuple[int, int, int], q: float, epsilon: float) -> Atoms:
+def likelihoods(kind: tuple[int, int, int], q: float) -> tuple[NDArray[np.float64], ...]:
+    """μ_x/μ_y, μ_x'/μ_y and the probabilities under μ_y of the kinds of messages in a crowd that holds y.
+
+    >>> x, other, law = likelihoods((1, 1, 1), 0.1)
+    >>> [round(float(row @ law), 12) for row in (x, other)]  # both are densities
+    [1.0, 1.0]
+    """
     ratio = math.log1p(-q) - math.log(q)
-    laws = [_binomial(size, q) for size in kind]
+    a_law, b_law, c_law = (_binomial(size, q) for size in kind)
     a, b, c = (np.exp(ratio * (2 * np.arange(size + 1) - size)) for size in kind)
-    values = c * (a[:, None, None] - math.exp(epsilon) * b[None, :, None])
-    weights = laws[0][:, None, None] * laws[1][None, :, None] * laws[2]
-    return values.ravel(), weights.ravel()
+    shape = tuple(size + 1 for size in kind)
+    x, other = a[:, None, None] * c, b[None, :, None] * c
+    law = a_law[:, None, None] * b_law[None, :, None] * c_law
+    return tuple(np.broadcast_to(row, shape).ravel() for row in (x, other, law))
 
 
-def attack(schema: Schema, q: float, n: int, epsilon: float) -> float:
+def background(kind: tuple[int, int, int], q: float, epsilon: float) -> Atoms:
+    """The atoms of a pair of records in a crowd of one kind: values G and their probabilities among the others.
+
+    >>> values, law = background((1, 1, 1), 0.1, 1.0)
+    >>> abs(float(values @ law) + math.expm1(1.0)) < 1e-12  # E G = 1 − e^ε
+    True
+    """
+    x, other, law = likelihoods(kind, q)
+    return x - math.exp(epsilon) * other, law
+
+
+def attack(schema: Schema, q: float, n: int, epsilon: float, *, near: float | None = None) -> float:
     """ln δ(ε) of the worst collection known in which all others hold one record; errs downwards.
+
+    The search for that record is done once, at ε = ``near`` if it is given.
 
     >>> one_hot, eps = Schema.one_hot(3), 0.35071
     >>> 5 < math.exp(attack(one_hot, 0.1, 10**4, eps)) / 1e-6 < 40  # the notes' own case has 10⁻⁶ here
     True
     """
+    kind = _worst_background(schema, q, n, epsilon if near is None else near)
+    found = positive_mean(*background(kind, q, epsilon), n).lower if kind else -math.inf
+    return max(found, copies_attack(schema, q, n, epsilon, 1))
+
+
+@lru_cache(maxsize=256)
+def _worst_background(schema: Schema, q: float, n: int, epsilon: float) -> tuple[int, int, int] | None:
+    if 3 * schema.distance * (math.log1p(-q) - math.log(q)) > OVERFLOW:
+        return None
+    return max(backgrounds(schema), key=lambda kind: positive_mean(*background(kind, q, epsilon), n).lower)
+
+
+def copies(schema: Schema, q: float, n: int, epsilon: float, k: int, m: int = 0) -> float:
+    """ln δ(ε) proven for k unlinked copies of whole records of n honest users and m fakes, by group privacy.
+
+    Replace the copies one at a time: each step replaces one message among kn + m, of which the others hold anything, so
+    that δ(ε) ≤ Σ_{i<k} e^{iε/k} δ₁(ε/k) with the certificate δ₁ for one copy. In the Gaussian regime the k steps have
+    nearly one optimal event, and the sum is tight to second order. Errs upwards.
+
+    >>> copies(Schema.bits(13), 0.3063, 10**6, math.log(2), 4) < math.log(1e-6)
+    True
+    """
+    steps = math.log(math.expm1(epsilon) / math.expm1(epsilon / k)) if epsilon > 0 else math.log(k)
+    return min(steps + blanket(schema, q, k * n + m, epsilon / k), local(schema, q, epsilon, k))
+
+
+def fake_blanket(schema: Schema, q: float, m: int, epsilon: float) -> float:
+    """ln δ(ε) proven by m flipped uniform fakes alone, whatever the real users do; errs upwards, ∞ if not known.
+
+    w is the law of one flipped fake: uniform for all bit vectors, (1/d)·Σ_r μ_{e_r} for one-hot records [004 §6], which
+    depends on s only through its weight.
+
+    >>> round(math.exp(fake_blanket(Schema.one_hot(100), 0.01, 10**4, 0.452)) * 1e6, 2)
+    1.0
+    """
     ratio = math.log1p(-q) - math.log(q)
-    if 3 * schema.distance * ratio > OVERFLOW:
-        return copies_attack(schema, q, n, epsilon, 1)
-    found = [positive_mean(*_background(kind, q, epsilon), n).lower for kind in _backgrounds(schema)]
-    return max(max(found), copies_attack(schema, q, n, epsilon, 1))
+    if schema.kind == "bits" and schema.width * ratio < OVERFLOW:
+        values, _ = _uniform(schema.width, q, epsilon)
+        return positive_mean(values * (2 * q) ** schema.width, _binomial(schema.width, 0.5), m + 1).upper
+    if schema.kind != "one_hot":
+        return math.inf
+    d = schema.width
+    rest = np.arange(d - 1)
+    near = _binomial(d - 2, q)  # set bits among the other d − 2 if the fake is at one of the two categories
+    far = np.zeros(d - 1)  # and if it is at one of those d − 2
+    if d > 2:
+        far[:-1] += q * _binomial(d - 3, q)
+        far[1:] += (1 - q) * _binomial(d - 3, q)
+    values, weights = [], []
+    chance = ((1 - q, q), (q, 1 - q))
+    for one, two in itertools.product((0, 1), repeat=2):
+        # P(first bit = one, second = two) for a fake at the first, at the second, at neither of the two categories
+        first, second = chance[1][one] * chance[0][two], chance[0][one] * chance[1][two]
+        weights.append(((first + second) * near + (d - 2) * chance[0][one] * chance[0][two] * far) / d)
+        total = rest + one + two
+        mean = (total * math.exp(ratio) + (d - total) * math.exp(-ratio)) / d
+        values.append((math.exp(ratio * (2 * one - 1)) - math.exp(epsilon + ratio * (2 * two - 1))) / mean)
+    value, weight = np.concatenate(values), np.concatenate(weights)
+    rare = weight < 1e-22
+    lost = float(weight[rare] @ np.maximum(value[rare], 0.0))  # leaving an atom out lowers E S⁺/n by no more than this
+    found = positive_mean(value[~rare], weight[~rare], m + 1).upper
+    return float(np.logaddexp(found, math.log(lost))) if lost > 0 else found
 
 
 def copies_attack(schema: Schema, q: float, n: int, epsilon: float, k: int) -> float:
-    """ln δ(ε) for an analyzer who counts one single bit of k copies: a weak attack on anything; errs downwards.
+    """ln δ(ε) for an analyzer who counts the messages of one suspicious kind among k copies; errs downwards.
 
-    >>> copies_attack(Schema.bits(3), 0.1, 100, 0.5, 2) == copies_attack(Schema.one_hot(9), 0.1, 100, 0.5, 2)
+    All others hold one record; the kind is a set of messages that x sends more often than x', by their likelihoods, and
+    the count is Bin(k, ·) of the person's copies on top of Bin(k(n−1), ·). An attack, not the best one.
+
+    >>> copies_attack(Schema.bits(13), 0.3063, 10**6, math.log(2), 4) < copies(Schema.bits(13), 0.3063, 10**6, math.log(2), 4)
     True
     """
-    crowds = bit.log_delta([n - 1, 0], [0, n - 1], q, epsilon, k)
-    return float(crowds.max()) - 1e-6
+    found = float(bit.log_delta([n - 1, 0], [0, n - 1], q, epsilon, k).max()) - 1e-6
+    if 3 * schema.distance * (math.log1p(-q) - math.log(q)) > OVERFLOW:
+        return found
+    for kind in backgrounds(schema):
+        x, other, law = likelihoods(kind, q)
+        order = np.argsort(other - x)
+        crowd, own, twin = (np.cumsum(row[order])[:-1] for row in (law, law * x, law * other))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            signal = np.nan_to_num((own - twin) ** 2 / (crowd * (1 - crowd)), posinf=0.0)
+        best = int(signal.argmax())
+        chances = [float(np.clip(row[best], 0.0, 1.0)) for row in (crowd, own, twin)]
+        base = _central(binomial(k * (n - 1), chances[0]).pmf)
+        one, two = (np.convolve(base, binomial(k, chance).pmf) for chance in chances[1:])
+        value = max(hockey_stick(one, two, epsilon), hockey_stick(two, one, epsilon))
+        found = max(found, math.log(value - 1e-13) if value > 2e-13 else -math.inf)
+    return found
+
+
+def column_attack(schema: Schema, q: float, n: int, epsilon: float, k: int, m: int) -> float:
+    """ln δ(ε) for an analyzer who counts one single bit of k copies of n records and m fakes; errs downwards.
+
+    All others hold a one there, or all a zero; the fakes show it with probability v = q + (p − q)·density.
+
+    >>> abs(column_attack(Schema.bits(1), 0.1, 100, 0.5, 1, 0) - copies_attack(Schema.bits(1), 0.1, 100, 0.5, 1)) < 1e-3
+    True
+    """
+    shown = binomial(m, q + (1 - 2 * q) * schema.density)
+    found = 0.0
+    for common in (1 - q, q):
+        crowd = _central_convolution(binomial(k * (n - 1), common).pmf, shown.pmf)
+        one, zero = (np.convolve(crowd, binomial(k, own).pmf) for own in (1 - q, q))
+        found = max(found, hockey_stick(one, zero, epsilon), hockey_stick(zero, one, epsilon))
+    return math.log(found - 1e-13) if found > 2e-13 else -math.inf
+
+
+def _central(law: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A law without its far tails."""
+    return law[law > 1e-20]
+
+
+def _central_convolution(one: NDArray[np.float64], two: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The convolution of two laws without their far tails."""
+    one, two = _central(one), _central(two)
+    if len(one) * len(two) < 2**22:
+        return np.convolve(one, two)
+    size = 1 << (len(one) + len(two) - 1).bit_length()
+    return np.maximum(np.fft.irfft(np.fft.rfft(one, size) * np.fft.rfft(two, size), size), 0.0)
 
 
 def _categories(d: int, q: float) -> float:

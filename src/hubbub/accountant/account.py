@@ -1,0 +1,136 @@
+"""``account``: the guarantee that a protocol gives to one member of a collection of n."""
+
+import math
+
+from hubbub.accountant.analysis import Analysis, analyze, analyze_local, collusion, count_leak, view
+from hubbub.accountant.rigorous import certify
+from hubbub.data import Schema
+from hubbub.errors import check_epsilon, check_real, check_whole, reject
+from hubbub.numeric.inversion import falling_root
+from hubbub.numeric.rounding import up
+from hubbub.privacy import Guarantee, Trust
+from hubbub.protocol import Fakes, Protocol
+
+__all__ = ["account", "curve", "honest_users", "solve_delta", "solve_epsilon"]
+
+LARGEST = 10**12
+STEEP = 60.0
+"""The largest ε that is searched where no pure guarantee bounds it; beyond, it is reported as infinite."""
+
+
+def honest_users(n: int, honest_fraction: float) -> int:
+    """How many users count if only this share of n, rounded down, is honest; the protected one always is.
+
+    >>> honest_users(1000, 0.5), honest_users(10, 0.01)
+    (500, 1)
+    """
+    share = check_real("honest_fraction", honest_fraction, 0.0, 1.0, "be in (0, 1]", open_low=True)
+    return max(1, math.floor(check_whole("n", n, 1, LARGEST) * share + 1e-9))
+
+
+def curve(
+    protocol: Protocol, schema: Schema, n: int, *, honest_fraction: float = 1.0, shuffler: bool = True
+) -> Analysis:
+    """The certified curve δ(ε) behind :func:`account`, for compositions and plots.
+
+    >>> analysis = curve(Protocol(0.1), Schema.bits(1), 1000)
+    >>> analysis.upper(0.5) < analysis.upper(0.4)
+    True
+    """
+    if not isinstance(protocol, Protocol):
+        reject("protocol", "be a Protocol", type(protocol).__name__)
+    if not isinstance(schema, Schema):
+        reject("schema", "be a Schema", type(schema).__name__)
+    honest = honest_users(n, honest_fraction)
+    return analyze(protocol, schema, honest, honest_fraction) if shuffler else analyze_local(protocol, schema)
+
+
+def account(
+    protocol: Protocol,
+    schema: Schema,
+    n: int,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    honest_fraction: float = 1.0,
+    shuffler: bool = True,
+    rigorous: bool = False,
+) -> Guarantee:
+    """The guarantee of a collection of n, over all neighbouring collections and both orders of every pair.
+
+    Give ``delta`` to solve for the least ε that is proven, or ``epsilon`` to solve for δ; the answer errs upwards. Only
+    ``honest_fraction`` of the users need to follow the protocol; without a ``shuffler`` the guarantee is local. With
+    ``rigorous`` the last step is redone in ball arithmetic (single bits; needs the extra ``rigorous``).
+
+    >>> print(account(Protocol(0.1), Schema.bits(1), 1000, delta=1e-6))
+    (0.377393, 1e-06)-DP, exact by branch and bound over all crowds, n = 1,000; best known attack: epsilon 0.377205
+    """
+    if (epsilon is None) == (delta is None):
+        reject("epsilon and delta", "be given one of the two, to solve for the other", (epsilon, delta))
+    analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, shuffler=shuffler)
+    honest = honest_users(n, honest_fraction)
+    pure = collusion(protocol, schema)
+    if delta is None:
+        given = check_epsilon(epsilon)
+        lower, found = solve_delta(analysis, given, pure)
+        result = given, found
+    else:
+        given = check_real("delta", delta, 0.0, 1.0, "be in [0, 1)", open_high=True)
+        lower, found = solve_epsilon(analysis, given, pure)
+        result = found, given
+    method = analysis.method
+    if rigorous:
+        if schema.distance > 1 or protocol.k > 1 or protocol.m != 0 or not shuffler:
+            reject("rigorous", "be asked for single bits in one copy without fakes", protocol)
+        certify(honest, protocol.q, *result)
+        method += ", confirmed in ball arithmetic"
+    independent = isinstance(protocol.m, Fakes) and protocol.m.by == "shuffler"
+    return Guarantee(
+        epsilon=result[0],
+        delta=result[1],
+        lower=lower,
+        solved="delta" if delta is None else "epsilon",
+        basis=analysis.basis,
+        method=method,
+        n=n,
+        trusts=Trust(
+            honest=1 if independent or not shuffler else honest,
+            shuffler=shuffler,
+            view=view(protocol),
+            collusion=pure,
+            count=count_leak(protocol, schema),
+        ),
+    )
+
+
+def solve_delta(analysis: Analysis, epsilon: float, pure: float) -> tuple[float, float]:
+    """(attack, certificate) for δ at ε; the certificate is rounded up.
+
+    >>> solve_delta(curve(Protocol(0.25), Schema.bits(1), 10), 1.2, 1.0986)  # beyond the pure ε
+    (0.0, 0.0)
+    """
+    found = analysis.upper(epsilon) if epsilon < pure else -math.inf
+    if found == -math.inf:
+        return 0.0, 0.0
+    upper = min(1.0, up(math.exp(min(found, 0.0)), 1e-12))
+    return min(math.exp(min(analysis.lower(epsilon), 0.0)), upper), upper
+
+
+def solve_epsilon(analysis: Analysis, delta: float, pure: float) -> tuple[float, float]:
+    """(attack, certificate) for ε at δ; the certificate was evaluated and holds. δ = 0 takes the pure ε.
+
+    >>> low, high = solve_epsilon(curve(Protocol(0.1), Schema.bits(3), 1000), 1e-6, 6.6)
+    >>> 0 < low < high < 6.6
+    True
+    """
+    if delta == 0.0:
+        return pure, pure
+    if analysis.solve is not None:
+        lower, upper = analysis.solve(delta)
+        return min(lower, pure), min(upper, pure)
+    goal = math.log(delta)
+    top = min(pure, STEEP)
+    upper = falling_root(lambda x: analysis.upper(x) - goal, min(analysis.guess, top / 2), top, relative=1e-5)[1]
+    upper = min(upper, pure)
+    lower = falling_root(lambda x: analysis.lower(x) - goal, min(upper, top) / 1.3 or 1e-6, top, relative=1e-5)[0]
+    return min(lower, upper), upper

@@ -1,0 +1,323 @@
+"""Which theorem speaks for which point of the family: Protocol × Schema × crowd → a certified curve δ(ε).
+
+Every entry is a pair of curves: ``upper`` holds for all neighbouring collections and both orders, ``lower`` is what a
+known attack achieves. Where several theorems apply, their least value is one too.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hubbub.accountant import bit, fakes, records, split
+from hubbub.accountant.losses import Loss
+from hubbub.data import Schema
+from hubbub.errors import reject
+from hubbub.numeric.binomial import binomial
+from hubbub.numeric.laws import Law
+from hubbub.privacy import Basis
+from hubbub.protocol import Fakes, Protocol
+
+__all__ = ["Analysis", "analyze", "analyze_local", "collusion", "count_leak", "view"]
+
+Curve = Callable[[float], float]
+"""ε ↦ ln δ."""
+
+UNSEEN = 1e-15  # probability that is given up for users who happen to draw too few fakes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """What is known about one protocol: certified and attacked curves, and how they came about."""
+
+    upper: Curve
+    lower: Curve
+    basis: Basis
+    method: str
+    guess: float
+    """About the ε at δ = 10⁻⁶, to start a search from."""
+    solve: Callable[[float], tuple[float, float]] | None = None
+    """δ ↦ (lower, upper) ε, where there is something faster or sharper than a search on the curves."""
+
+
+def collusion(protocol: Protocol, schema: Schema) -> float:
+    """Pure ε of everything that one user sends, seen with its sender: k·h·ln(p/q) at distance h [000 Prop 5.1].
+
+    >>> round(collusion(Protocol(0.25, k=2), Schema.one_hot(9)), 6) == round(4 * math.log(3), 6)
+    True
+    """
+    if protocol.q == 0:
+        return math.inf
+    if protocol.release == "category":
+        return math.log((1 - (schema.width - 1) * protocol.q) / protocol.q)
+    return protocol.k * schema.distance * math.log((1 - protocol.q) / protocol.q)
+
+
+def count_leak(protocol: Protocol, schema: Schema) -> float:
+    """Pure ε of the number of messages that one user sends, which the shuffler sees unless uploads are padded.
+
+    Whole records are always k messages. Split bits are as many as the flipped copies have set bits; for one-hot records
+    that number has one law, Bin(k, p) + Bin(k(d−1), q), whatever the category, and leaks nothing. Otherwise a record may
+    have 0 … max_set ones, and the likelihood ratio reaches (p/q)^(k·max_set).
+
+    >>> count_leak(Protocol(0.1, release="bits"), Schema.one_hot(9)), count_leak(Protocol(0.1), Schema.bits(9))
+    (0.0, 0.0)
+    """
+    if protocol.release != "bits" or schema.kind == "one_hot":
+        return 0.0
+    if protocol.q == 0:
+        return math.inf
+    return protocol.k * schema.max_set * math.log((1 - protocol.q) / protocol.q)
+
+
+def view(protocol: Protocol) -> str:
+    """What the analyzer sees, in words.
+
+    >>> view(Protocol(0.1))
+    'whole records'
+    """
+    words = {"records": "whole records", "bits": "the number of messages for each bit", "category": "categories"}
+    return words[protocol.release]
+
+
+def analyze_local(protocol: Protocol, schema: Schema) -> Analysis:
+    """What holds without a shuffler: δ(ε) of one user's own messages, exact.
+
+    >>> analyze_local(Protocol(0.25), Schema.bits(1)).upper(math.log(3))
+    -inf
+    """
+    pure = collusion(protocol, schema)
+    if math.isinf(pure):
+        return Analysis(
+            upper=lambda epsilon: 0.0, lower=lambda epsilon: 0.0, basis=Basis.EXACT, method="clear records", guess=1.0
+        )
+
+    def curve(epsilon: float) -> float:
+        if protocol.release == "category":
+            p = 1 - (schema.width - 1) * protocol.q
+            gap = p - math.exp(epsilon) * protocol.q
+            return math.log(gap) if gap > 0 else -math.inf
+        return records.local(schema, protocol.q, epsilon, protocol.k)
+
+    return Analysis(
+        upper=curve,
+        lower=lambda epsilon: curve(epsilon) - 1e-9,
+        basis=Basis.EXACT,
+        method="the pure likelihood ratio of one user's messages",
+        guess=pure / 2,
+    )
+
+
+def analyze(protocol: Protocol, schema: Schema, honest: int, share: float) -> Analysis:
+    """The analysis for ``honest`` users who follow the protocol, and that ``share`` of the fakes that users add.
+
+    >>> analyze(Protocol(0.1), Schema.bits(1), 1000, 1.0).basis
+    <Basis.EXACT: 'exact'>
+    """
+    if protocol.release == "category":
+        return _category(protocol.q, schema, honest)
+    m = protocol.m
+    if protocol.q == 0:
+        return _clear(protocol, schema, honest, share)
+    if isinstance(m, Fakes) and m.by == "shuffler":
+        flips, drawn = _flip(protocol, schema, honest, 0), _drawn(protocol, schema, m)
+        return _least(flips, drawn, "flips or the shuffler's fakes, whichever proves more")
+    if isinstance(m, Fakes):
+        mean = honest * m.mean
+        # Chernoff: P[M ≤ mean − x] ≤ exp(−x²/(2·mean)) for binomial and Poisson laws.
+        certain = max(0, math.floor(mean - math.sqrt(2 * mean * -math.log(UNSEEN))))
+        flips = _flip(protocol, schema, honest, certain)
+        return Analysis(
+            upper=lambda epsilon: float(np.logaddexp(flips.upper(epsilon), math.log(UNSEEN))),
+            lower=lambda epsilon: -math.inf,
+            basis=Basis.PROVEN,
+            method=f"{flips.method}, with at least {certain:,} fakes but for a chance of {UNSEEN:g}",
+            guess=flips.guess,
+        )
+    return _flip(protocol, schema, honest, math.floor(share * m))
+
+
+def _least(one: Analysis, two: Analysis, method: str) -> Analysis:
+    return Analysis(
+        upper=lambda epsilon: min(one.upper(epsilon), two.upper(epsilon)),
+        lower=lambda epsilon: -math.inf,
+        basis=Basis.PROVEN,
+        method=method,
+        guess=min(one.guess, two.guess),
+    )
+
+
+def _category(q: float, schema: Schema, honest: int) -> Analysis:
+    d = schema.width
+    if schema.kind != "one_hot":
+        reject("schema", "be one-hot where a category is released", schema)
+    if q * d >= 1:
+        reject("q", f"be below 1/{d}, the probability of each of {d} categories without information", q)
+    return Analysis(
+        upper=lambda epsilon: records.category_blanket(d, q, honest, epsilon),
+        lower=lambda epsilon: records.category_attack(d, q, honest, epsilon),
+        basis=Basis.EXACT if d == 2 else Basis.PROVEN,
+        method="branch and bound over all crowds" if d == 2 else "the uniform blanket",
+        guess=5 * math.sqrt(2 / (honest * max(q, 1e-12))) * (1 - d * q),
+        solve=(lambda delta: bit.certified_epsilon(honest, q, delta)) if d == 2 else None,
+    )
+
+
+def _flip(protocol: Protocol, schema: Schema, honest: int, m: int) -> Analysis:
+    """Flipped records and m flipped fakes, which count as further users whatever they hold."""
+    q, k = protocol.q, protocol.k
+    phi = 1 + (1 - 2 * q) ** 2 / (q * (1 - q))
+    if schema.width == 1 or protocol.release == "bits":
+        # Fakes are single copies; of each value up to k − 1 are left out to make whole users of k copies.
+        crowd = honest + max(0, (m - 2 * (k - 1)) // k)
+        positions = schema.distance
+        guess = 5 * math.sqrt(k * positions * (phi - 1) / crowd)
+        found = _bit(q, k, crowd, guess) if positions == 1 else _split(q, k, crowd, positions, guess)
+        if m == 0:
+            return found
+        return replace(
+            found,
+            lower=lambda epsilon: records.column_attack(schema, q, honest, epsilon, k, m),
+            basis=Basis.PROVEN,
+            method=f"{found.method}, fakes counted as users",
+            solve=None,
+        )
+    ones = schema.max_set
+    information = phi**schema.width if schema.kind == "bits" else 2 * phi**ones * (phi**ones - 1) + 1
+    guess = 5 * math.sqrt(min(k * (information - 1) / (k * honest + m), 1.0))
+    if k > 1:
+        return Analysis(
+            upper=lambda epsilon: records.copies(schema, q, honest, epsilon, k, m),
+            lower=lambda epsilon: (
+                records.copies_attack(schema, q, honest, epsilon, k)
+                if m == 0
+                else records.column_attack(schema, q, honest, epsilon, k, m)
+            ),
+            basis=Basis.PROVEN,
+            method=f"the privacy blanket of one copy and group privacy over {k}",
+            guess=guess,
+        )
+    if m == 0:
+        return Analysis(
+            upper=lambda epsilon: records.blanket(schema, q, honest, epsilon),
+            lower=lambda epsilon: records.attack(schema, q, honest, epsilon, near=guess),
+            basis=Basis.PROVEN,
+            method="the privacy blanket",
+            guess=guess,
+        )
+    return Analysis(
+        upper=lambda epsilon: min(
+            records.blanket(schema, q, honest + m, epsilon), records.fake_blanket(schema, q, m, epsilon)
+        ),
+        lower=lambda epsilon: records.column_attack(schema, q, honest, epsilon, k, m),
+        basis=Basis.PROVEN,
+        method="the fakes' own law, or the privacy blanket of users and fakes together",
+        guess=guess,
+    )
+
+
+def _bit(q: float, k: int, crowd: int, guess: float) -> Analysis:
+    return Analysis(
+        upper=lambda epsilon: bit.supremum(crowd, q, epsilon, k).upper,
+        lower=lambda epsilon: bit.supremum(crowd, q, epsilon, k).lower,
+        basis=Basis.EXACT,
+        method="branch and bound over all crowds",
+        guess=guess,
+        solve=lambda delta: bit.certified_epsilon(crowd, q, delta, k),
+    )
+
+
+def _split(q: float, k: int, crowd: int, positions: int, guess: float) -> Analysis:
+    def solve(delta: float) -> tuple[float, float]:
+        pure = k * positions * math.log((1 - q) / q)
+        cover = split.positions(crowd, q, k, positions).epsilon(delta)
+        return split.attack(crowd, q, k, positions).epsilon(delta), min(cover, pure)
+
+    return Analysis(
+        upper=lambda epsilon: _log(split.positions(crowd, q, k, positions).delta(epsilon)),
+        lower=lambda epsilon: _log(split.attack(crowd, q, k, positions).delta(epsilon)),
+        basis=Basis.PROVEN,
+        method=f"composition of the certified single-bit curve over {positions} positions",
+        guess=guess,
+        solve=solve,
+    )
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
+
+
+def _clear(protocol: Protocol, schema: Schema, honest: int, share: float) -> Analysis:
+    """Clear records among fakes: only the fakes hide, whatever the others hold [004 §5]."""
+    m = protocol.m
+    if isinstance(m, Fakes) and m.by == "shuffler":
+        return _drawn(protocol, schema, m)
+    total = math.floor(share * m) if isinstance(m, int) else honest
+    if protocol.release == "bits" and schema.kind == "bits" and isinstance(m, int):
+        return _clear_bits(schema, total)
+    size = schema.size
+
+    def curve(epsilon: float) -> float:
+        if size > 2**53:  # no number of fakes covers so many records
+            return 0.0
+        if isinstance(m, int):
+            return _log(fakes.uniform_delta(epsilon, total, size))
+        if m.law == "binomial":
+            return _log(fakes.uniform_delta(epsilon, honest * m.shift, size, share=m.scale))
+        return _log(fakes.poisson_delta(epsilon, honest * m.scale, size))
+
+    tight = protocol.release == "records" or schema.kind == "one_hot"
+    return Analysis(
+        upper=curve,
+        lower=(lambda epsilon: curve(epsilon) - 1e-8) if tight else (lambda epsilon: -math.inf),
+        basis=Basis.EXACT if tight else Basis.PROVEN,
+        method="the exact law of the uniform fakes",
+        guess=1.0,
+    )
+
+
+def _composed(first: Law, second: Law, cover: Loss, count: int, basis: Basis, method: str) -> Analysis:
+    """``count`` independent counts, each one of a pair of laws."""
+    loss = cover.power(count)
+    low, high = min(first.low, second.low), max(first.high, second.high)
+    pair = [np.pad(law.pmf, (law.low - low, high - law.high)) for law in (first, second)]
+    attack = split.repeated(pair[0], pair[1], count)
+    return Analysis(
+        upper=lambda epsilon: _log(loss.delta(epsilon)),
+        lower=lambda epsilon: _log(attack.delta(epsilon)),
+        basis=basis,
+        method=f"composition of {method} over {count} counts",
+        guess=1.0,
+        solve=lambda delta: (attack.epsilon(delta), loss.epsilon(delta)),
+    )
+
+
+def _clear_bits(schema: Schema, m: int) -> Analysis:
+    """Bits of uniform fakes are independent fair coins: each position hides a one in Bin(m, 1/2)."""
+    law = binomial(m, 0.5)
+    risen = Law(law.low + 1, law.pmf)
+    cover = Loss.from_laws(np.append(0.0, law.pmf), np.append(law.pmf, 0.0), step=0.05 / math.sqrt(m / 4 + 1))
+    return _composed(risen, law, cover, schema.width, Basis.EXACT, "the exact law of the uniform fakes")
+
+
+def _drawn(protocol: Protocol, schema: Schema, m: Fakes) -> Analysis:
+    """Fakes drawn by the shuffler: for every legal record, or, if bits are released, for every bit.
+
+    Flips only mix such pairs: given the flipped positions, the same counts change, each up or down.
+    """
+    if protocol.release == "records" or (schema.kind == "one_hot" and protocol.q == 0):
+        return Analysis(
+            upper=lambda epsilon: _log(fakes.swap_delta(m, epsilon)),
+            lower=lambda epsilon: _log(fakes.swap_delta(m, epsilon)) - 1e-6 if protocol.q == 0 else -math.inf,
+            basis=Basis.EXACT if protocol.q == 0 else Basis.PROVEN,
+            method=f"the exact {m.law} law of the shuffler's fakes",
+            guess=1.0,
+        )
+    law = Law(0, m.pmf)
+    risen = Law(1, m.pmf)
+    method = f"the {m.law} law of the fakes"
+    if schema.kind != "bits" and protocol.q == 0 and 2 * schema.max_set <= schema.width:
+        both = fakes.change_loss(m, 1, 1)  # a legal change is at most max_set falls and as many rises
+        return _composed(law, risen, both, schema.max_set, Basis.PROVEN, method)
+    return _composed(law, risen, fakes.either_loss(m), schema.distance, Basis.PROVEN, method)

@@ -1,0 +1,171 @@
+"""``calibrate``: the least noise that meets a budget, or the least crowd, verified by a final account."""
+
+import math
+from dataclasses import dataclass, replace
+
+from hubbub.accountant.account import LARGEST, account, curve, honest_users
+from hubbub.accountant.analysis import collusion
+from hubbub.data import Schema
+from hubbub.errors import Infeasible, check_lie, check_real, reject
+from hubbub.numeric.bounds import lie_from_phi
+from hubbub.numeric.inversion import falling_root, least_whole
+from hubbub.privacy import Budget, Guarantee
+from hubbub.protocol import GRID, Fakes, Protocol, Release
+
+__all__ = ["Calibrated", "calibrate"]
+
+CLOSE = 5e-4
+"""How far the returned q may lie above the least one, relatively."""
+SMALLEST = 1e-12
+SMALL = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """A protocol and a crowd that meet a budget, and the guarantee that says so."""
+
+    protocol: Protocol
+    n: int
+    guarantee: Guarantee
+
+
+def calibrate(
+    schema: Schema,
+    n: int | None,
+    budget: Budget,
+    *,
+    q: float | None = None,
+    m: int | Fakes | None = 0,
+    k: int = 1,
+    release: Release = "records",
+    honest_fraction: float = 1.0,
+    shuffler: bool = True,
+    max_q: float = 0.5,
+) -> Calibrated:
+    """The least of the one parameter given as None, among q, m and n, with which the budget is met.
+
+    By default that is the lie probability. A least ``m`` is a number of uniform fakes; a law of fakes is given, or, if it
+    is drawn by the shuffler, its least shift is found with ``m=Fakes.laplace(scale, 0)`` and q = 0. Lands on the side where
+    the budget holds, within 0.1 % of the least q and exactly at the least m; n is exact up to 1,000 and within 0.1 % beyond. Where nothing is feasible, for instance
+    with q up to ``max_q``, :class:`Infeasible` says what would be.
+
+    >>> found = calibrate(Schema.bits(1), 1000, Budget(1.0, 1e-6))
+    >>> round(found.protocol.q, 3), found.guarantee.meets(Budget(1.0, 1e-6))
+    (0.031, True)
+    >>> calibrate(Schema.one_hot(10), 1000, Budget(1.0, 1e-6), q=0, m=None).protocol.m
+    422
+    """
+    drawn = isinstance(m, Fakes) and m.by == "shuffler" and q == 0
+    if (q is None) + (m is None) + (n is None) + drawn != 1:
+        reject("q, m and n", "have exactly one None, the one to be found", (q, m, n))
+    limit = check_real("max_q", max_q, 0.0, 0.5, "be in (0, 1/2]", open_low=True)
+    asked = _Question(schema, budget, honest_fraction, shuffler)
+    if n is None:
+        protocol = Protocol(check_lie(q, zero=True), k, m if m is not None else 0, release)
+        return asked.answer(protocol, asked.least_n(protocol))
+    honest_users(n, honest_fraction)
+    if drawn and isinstance(m, Fakes):
+        return asked.answer(asked.least_shift(Protocol(0.0, k, m, release), n), n)
+    if m is None:
+        return asked.answer(asked.least_m(check_lie(q, zero=True), k, release, n), n)
+    return asked.answer(asked.least_q(k, m, release, n, limit), n)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    schema: Schema
+    budget: Budget
+    honest_fraction: float
+    shuffler: bool
+
+    def excess(self, protocol: Protocol, n: int) -> float:
+        """ln δ(ε) above the budget: not positive where the budget is met."""
+        pure = collusion(protocol, self.schema)
+        if self.budget.epsilon >= pure:
+            return -math.inf
+        if self.budget.delta == 0.0:
+            return pure - self.budget.epsilon
+        analysis = curve(protocol, self.schema, n, honest_fraction=self.honest_fraction, shuffler=self.shuffler)
+        return analysis.upper(self.budget.epsilon) - math.log(self.budget.delta)
+
+    def answer(self, protocol: Protocol, n: int) -> Calibrated:
+        """The final account at the value found, which must meet the budget."""
+        guarantee = account(
+            protocol,
+            self.schema,
+            n,
+            epsilon=self.budget.epsilon,
+            honest_fraction=self.honest_fraction,
+            shuffler=self.shuffler,
+        )
+        if not guarantee.meets(self.budget):
+            raise Infeasible(f"the account at the value found gives {guarantee}, not {self.budget}")
+        return Calibrated(protocol, n, guarantee)
+
+    def least_q(self, k: int, m: int | Fakes, release: Release, n: int, limit: float) -> Protocol:
+        top = min(limit, 0.5 if release != "category" else 1 / self.schema.width) * (1 - 2**-40)
+
+        def excess(q: float) -> float:
+            return self.excess(Protocol(q, k, m, release), n)
+
+        if excess(top) > 0:
+            best = account(Protocol(top, k, m, release), self.schema, n, delta=self.budget.delta or 1e-12)
+            raise Infeasible(
+                f"{self.budget} needs a lie probability above {limit:.4g} at n = {n:,}; "
+                f"with q = {top:.4g} the best ε is {best.epsilon:.4g}"
+            )
+        guess = min(_gaussian_lie(self.schema, n, self.budget, k, release), 0.99 * top)
+        found = falling_root(excess, guess, top, relative=CLOSE)[1]
+        # The grid rounds up, which only adds noise.
+        return Protocol(max(found, SMALLEST, 1 / GRID), k, m, release)
+
+    def least_m(self, q: float, k: int, release: Release, n: int) -> Protocol:
+        def holds(m: int) -> bool:
+            return (q > 0 or m > 0) and self.excess(Protocol(q, k, m, release), n) <= 0
+
+        try:
+            return Protocol(q, k, least_whole(holds, 0, LARGEST), release)
+        except Infeasible:
+            raise Infeasible(f"no number of fakes up to {LARGEST:,} meets {self.budget} for {self.schema}") from None
+
+    def least_shift(self, protocol: Protocol, n: int) -> Protocol:
+        law = protocol.m
+        assert isinstance(law, Fakes)
+
+        def holds(shift: int) -> bool:
+            return self.excess(replace(protocol, m=replace(law, shift=shift)), n) <= 0
+
+        most = math.ceil(100 * law.scale) + 100
+        try:
+            return replace(protocol, m=replace(law, shift=least_whole(holds, 0, most)))
+        except Infeasible:
+            raise Infeasible(
+                f"no shift makes {law.law} fakes of scale {law.scale:g} meet {self.budget}; a larger scale would"
+            ) from None
+
+    def least_n(self, protocol: Protocol) -> int:
+        try:
+            if self.excess(protocol, SMALL) <= 0:
+                return least_whole(lambda n: self.excess(protocol, n) <= 0, 1, SMALL)
+            excess = lambda n: self.excess(protocol, math.floor(n))  # noqa: E731
+            return math.floor(falling_root(excess, 4.0 * SMALL, float(LARGEST), relative=CLOSE)[1])
+        except Infeasible:
+            best = account(protocol, self.schema, LARGEST, delta=self.budget.delta or 1e-12)
+            raise Infeasible(
+                f"no crowd up to {LARGEST:,} meets {self.budget} with {protocol}; the best ε is {best.epsilon:.4g}"
+            ) from None
+
+
+def _gaussian_lie(schema: Schema, n: int, budget: Budget, k: int, release: Release) -> float:
+    """About the least q, from the Gaussian limit: a first guess for the search, no more."""
+    signal = max(budget.epsilon, 1e-3) / math.sqrt(2 * math.log(1.25 / max(budget.delta, 1e-300)))
+    information = max(n, 1) * signal**2
+    if release == "category":
+        return 1 / (schema.width + information / 2)
+    if release == "bits" or schema.width == 1:
+        phi = 1 + information / (k * schema.distance)
+    elif schema.kind == "bits":
+        phi = (1 + information / k) ** (1 / schema.width)
+    else:
+        phi = ((1 + math.sqrt(1 + 2 * information / k)) / 2) ** (1 / schema.max_set)
+    return lie_from_phi(phi)
