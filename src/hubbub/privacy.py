@@ -71,11 +71,9 @@ class Trust:
                 "user, the protected one, follows" if self.honest == 1 else "users, the protected one included, follow"
             )
             lines.append(f"At least {self.honest:,} {users} the protocol.")
-            lines.append(
-                "If shuffler and analyzer collude, nothing protects the record."
-                if math.isinf(self.collusion)
-                else f"If shuffler and analyzer collude, what one user sent is {self.collusion:.4g}-differentially private."
-            )
+            pure = f"what one user sent is {self.collusion:.4g}-differentially private"
+            left = "nothing protects the record" if math.isinf(self.collusion) else pure
+            lines.append(f"If shuffler and analyzer collude, {left}.")
         if self.count > 0:
             lines.append(
                 "The number of messages of one user depends on the record: uploads must be padded to a fixed number, "

@@ -21,9 +21,10 @@ Release = Literal["records", "bits", "category"]
 class Fakes:
     """The law of a random number of fakes, where it is not one fixed number.
 
-    Drawn by each user, for records uniform over the legal ones: :meth:`binomial`, :meth:`poisson`. Drawn by the shuffler,
-    for every category (or, if bits are released, every bit) by itself: :meth:`laplace`, :meth:`gaussian`. Those two are
-    *conditioned* on being at least 0: sampled by rejection, not by clamping, which would put more mass on 0.
+    Drawn by each user, for records uniform over the legal ones: :meth:`binomial`, :meth:`poisson`. Drawn by the
+    shuffler, for every category (or, if bits are released, every bit) by itself: :meth:`laplace`, :meth:`gaussian`.
+    Those two are *conditioned* on being at least 0: sampled by rejection, not by clamping, which would put more mass
+    on 0.
 
     >>> fakes = Fakes.laplace(2.0, shift=25)
     >>> round(fakes.mean, 4), round(fakes.variance**0.5, 3)

@@ -168,7 +168,7 @@ kinds = st.sampled_from(["laplace", "gaussian"])
 def exact_law(fakes: Fakes) -> list[mpmath.mpf]:
     offsets = range(-fakes.shift, 90 * math.ceil(fakes.scale))
     scale = mpf(fakes.scale)
-    if fakes.kind == "laplace":
+    if fakes.law == "laplace":
         weights = [mpmath.exp(-abs(k) / scale) for k in offsets]
     else:
         weights = [mpmath.exp(-(mpf(k) ** 2) / (2 * scale**2)) for k in offsets]

@@ -57,9 +57,9 @@ def collusion(protocol: Protocol, schema: Schema) -> float:
 def count_leak(protocol: Protocol, schema: Schema) -> float:
     """Pure ε of the number of messages that one user sends, which the shuffler sees unless uploads are padded.
 
-    Whole records are always k messages. Split bits are as many as the flipped copies have set bits; for one-hot records
-    that number has one law, Bin(k, p) + Bin(k(d−1), q), whatever the category, and leaks nothing. Otherwise a record may
-    have 0 … max_set ones, and the likelihood ratio reaches (p/q)^(k·max_set).
+    Whole records are always k messages. Split bits are as many as the flipped copies have set bits; for one-hot
+    records that number has one law, Bin(k, p) + Bin(k(d−1), q), whatever the category, and leaks nothing. Otherwise a
+    record may have 0 … max_set ones, and the likelihood ratio reaches (p/q)^(k·max_set).
 
     >>> count_leak(Protocol(0.1, release="bits"), Schema.one_hot(9)), count_leak(Protocol(0.1), Schema.bits(9))
     (0.0, 0.0)

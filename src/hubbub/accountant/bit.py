@@ -34,10 +34,13 @@ from hubbub.numeric.inversion import falling_root
 
 __all__ = ["Supremum", "certified_epsilon", "cut_blocks", "log_delta", "partition", "supremum"]
 
+Floats = NDArray[np.float64]
+
 ULPS = 32 * 2.0**-53
 """Relative error allowed for in every exponent: 32 half-units in the last place."""
 
 SPAN = 12.0  # standard deviations between a threshold and its nearest alias
+NOTHING = 600.0  # below e^−600, δ is bounded by the exponent alone
 DECAY = 42.0  # dropped nodes weigh less than e^−42 of the largest
 
 
@@ -80,14 +83,24 @@ def _tilt(q: float, k: int, epsilon: float) -> _Tilt | None:
     )
 
 
-def _window(tilt: _Tilt, ones: NDArray[np.float64], zeros: NDArray[np.float64]) -> NDArray[np.float64]:
+def _exponent(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
+    """log of M·e^{−θ·mean}, summed without cancellation between large terms."""
+    one, zero = tilt.mass_one - tilt.theta * tilt.high, tilt.mass_zero - tilt.theta * tilt.low
+    return tilt.k * (ones * one + zeros * zero + tilt.mass_one)
+
+
+def _window(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
     """log δ (upper) of pairs whose tilted variances are of one size."""
     k = tilt.k
     mean = k * (ones * tilt.high + zeros * tilt.low)
     variance = k * (ones * tilt.var_one + zeros * tilt.var_zero)
     narrow, wide = float(variance.min()), float(variance.max())
     support = int(k * (ones + zeros).max()) + k + 2
-    size = int(min(support, math.ceil(SPAN * math.sqrt(wide)) + 24 + 4 * k))
+    base = _exponent(tilt, ones, zeros)
+    size = math.ceil(SPAN * math.sqrt(wide)) + 24 + 4 * k
+    if tilt.theta > 0.0:  # far in the tail, the images below must still be small beside δ
+        size = max(size, math.ceil((DECAY - float(base.min())) / tilt.theta))
+    size = min(support, size)
     cosine = 1.0 - DECAY / narrow if narrow > 0.0 else -1.0
     reach = math.acos(cosine) if cosine > -1.0 else math.pi
     count = min(size // 2, math.ceil(reach * size / (2 * math.pi)))
@@ -103,22 +116,16 @@ def _window(tilt: _Tilt, ones: NDArray[np.float64], zeros: NDArray[np.float64]) 
 
     peak = k * (tilt.high - tilt.low) * math.exp(tilt.theta / 2)
     dropped = peak * np.exp(-variance * (1.0 - math.cos(w[-1]))) if 2 * count < size - 1 else 0.0
-    # log of M·e^{−θ·mean}: the exponent at the mean, summed without cancellation between large terms
-    base = (
-        k * ones * (tilt.mass_one - tilt.theta * tilt.high)
-        + k * zeros * (tilt.mass_zero - tilt.theta * tilt.low)
-        + k * tilt.mass_one
-    )
     period = tilt.theta * size
-    alias = math.log(math.expm1(tilt.epsilon)) - math.log(math.expm1(period)) if 0 < period < 700 else -math.inf
+    alias = math.log(math.expm1(tilt.epsilon)) - period - math.log(-math.expm1(-period)) if period > 0 else -math.inf
     flat = k * (tilt.high - tilt.low) / size if tilt.theta == 0.0 else 0.0
     rounding = ULPS * k * (ones + zeros + 1.0) * (tilt.theta + w[-1]) + 64 * ULPS
 
-    def at(threshold: NDArray[np.float64]) -> NDArray[np.float64]:
+    def at(threshold: Floats) -> Floats:
         offset = threshold - mean
         scale = base - tilt.theta * offset
         h = (crowd * np.exp(-1j * np.outer(offset, w))).real.sum(axis=1)
-        h += flat + dropped + np.exp(np.minimum(alias - scale, 700.0))
+        h += flat + dropped + np.exp(alias - scale)
         noise = 8 * ULPS * peak  # absolute error of the sum of nodes
         return np.asarray(scale + np.log(np.maximum(h + noise, 5e-324)) + rounding)
 
@@ -136,7 +143,7 @@ def _window(tilt: _Tilt, ones: NDArray[np.float64], zeros: NDArray[np.float64]) 
     return best
 
 
-def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: int = 1) -> NDArray[np.float64]:
+def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: int = 1) -> Floats:
     """ln δ(ε) of the pairs "own bit 1 against 0" in crowds of ``ones`` and ``zeros`` others, as upper bounds.
 
     Errs upwards, by less than 10⁻⁹ relative to δ for crowds up to 10⁷ and 10⁻⁵ up to 10⁹. −∞ where ε ≥ k·ln(p/q).
@@ -154,21 +161,18 @@ def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: in
     return _log_delta(one, zero, q, epsilon, k)
 
 
-def _log_delta(
-    ones: NDArray[np.float64], zeros: NDArray[np.float64], q: float, epsilon: float, k: int
-) -> NDArray[np.float64]:
+def _log_delta(ones: Floats, zeros: Floats, q: float, epsilon: float, k: int) -> Floats:
     tilt = _tilt(q, k, epsilon)
     if tilt is None:
         return np.full(ones.shape, -np.inf)
-    variance = ones * tilt.var_one + zeros * tilt.var_zero
-    if len(ones) == 0 or variance.max() <= 2.0 * variance.min():
-        return _window(tilt, ones, zeros) if len(ones) else np.empty(0)
-    result = np.empty(ones.shape)
-    scale = np.floor(np.log2(np.maximum(variance, 1e-3)))
-    for size in np.unique(scale):  # one set of nodes serves pairs of about one width
-        group = scale == size
+    # |h| ≤ 2, and the best threshold lies at the tilted mean or above, so the exponent alone bounds δ.
+    result = _exponent(tilt, ones, zeros) + 2 * tilt.theta + math.log(2)
+    scale = np.floor(np.log2(np.maximum(ones * tilt.var_one + zeros * tilt.var_zero, 1e-3)))
+    seen = result > -NOTHING
+    for size in np.unique(scale[seen]):  # one set of nodes serves pairs of about one width
+        group = seen & (scale == size)
         result[group] = _window(tilt, ones[group], zeros[group])
-    return result
+    return np.maximum(result, -NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +216,14 @@ def supremum(
     q, k, epsilon = check_lie(q), check_whole("k", k, 1), check_epsilon(epsilon)
     others = n - 1
 
-    def exact(ones: NDArray[np.int64]) -> NDArray[np.float64]:
+    def exact(ones: NDArray[np.int64]) -> Floats:
         return _log_delta(ones.astype(np.float64), (others - ones).astype(np.float64), q, epsilon, k)
 
     points = _probes(others)
     values = exact(points)
     best, where = float(values.max()), int(points[values.argmax()])
     closed = -math.inf
-    low, high = np.array([0], dtype=np.int64), np.array([others], dtype=np.int64)
+    low, high = cut_blocks(np.array([0], dtype=np.int64), np.array([others], dtype=np.int64), 64)
     while len(low) and not (limit is not None and best > limit):
         bound = _log_delta(low.astype(np.float64), (others - high).astype(np.float64), q, epsilon, k)
         single = low == high
@@ -229,12 +233,13 @@ def supremum(
         is_open = (bound > target) & ~single
         if not is_open.all():
             closed = max(closed, float(bound[~is_open].max()))
-        low, high = low[is_open], high[is_open]
-        middles = (low + high) // 2
-        if len(middles):
-            values = exact(middles)
-            if float(values.max()) > best:
-                best, where = float(values.max()), int(middles[values.argmax()])
+        low, high, bound = low[is_open], high[is_open], bound[is_open]
+        if len(low):  # a look into the most promising block, for a better collection
+            worst = int(bound.argmax())
+            middle = (low[worst : worst + 1] + high[worst : worst + 1]) // 2
+            value = float(exact(middle)[0])
+            if value > best:
+                best, where = value, int(middle[0])
         low, high = cut_blocks(low, high, 4)
     if len(low):  # stopped early: the limit is exceeded, so the supremum is only known from below
         return Supremum(best, math.inf, where)
@@ -243,7 +248,7 @@ def supremum(
 
 def partition(
     n: int, q: float, epsilons: ArrayLike, k: int = 1, *, tolerance: float = 0.02, most: int = 512
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Crowds (ones, zeros) whose δ curves together lie above that of every collection, and tightly so at ``epsilons``.
 
     One fixed finite set of crowds has a *convex* pointwise maximum, which a composition needs; a supremum that is
@@ -270,7 +275,7 @@ def partition(
     return low.astype(np.float64), (others - high).astype(np.float64)
 
 
-def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: float = 5e-4) -> tuple[float, float]:
+def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: float = 8e-4) -> tuple[float, float]:
     """(lower, upper): the ε of the worst known collection, and one proven for all, within ``relative`` if possible.
 
     Errs upwards in ``upper``: at it, every collection and both orders have δ(ε) ≤ ``delta``. Never above k·ln(p/q).

@@ -9,6 +9,7 @@ from hubbub.data import Schema
 from hubbub.errors import Infeasible, check_lie, check_real, reject
 from hubbub.numeric.bounds import lie_from_phi
 from hubbub.numeric.inversion import falling_root, least_whole
+from hubbub.numeric.ratios import phi
 from hubbub.privacy import Budget, Guarantee
 from hubbub.protocol import GRID, Fakes, Protocol, Release
 
@@ -44,10 +45,10 @@ def calibrate(
 ) -> Calibrated:
     """The least of the one parameter given as None, among q, m and n, with which the budget is met.
 
-    By default that is the lie probability. A least ``m`` is a number of uniform fakes; a law of fakes is given, or, if it
-    is drawn by the shuffler, its least shift is found with ``m=Fakes.laplace(scale, 0)`` and q = 0. Lands on the side where
-    the budget holds, within 0.1 % of the least q and exactly at the least m; n is exact up to 1,000 and within 0.1 % beyond. Where nothing is feasible, for instance
-    with q up to ``max_q``, :class:`Infeasible` says what would be.
+    By default that is the lie probability. A least ``m`` is a number of uniform fakes. Of a law drawn by the shuffler
+    the least shift is found with q = 0 and ``m=Fakes.laplace(scale, 0)``. Lands on the side where the budget holds:
+    within 0.1 % of the least q, at the least m, and at the least n up to 1,000, within 0.1 % of it beyond. Where
+    nothing is feasible, for instance with q up to ``max_q``, :class:`Infeasible` says what would be.
 
     >>> found = calibrate(Schema.bits(1), 1000, Budget(1.0, 1e-6))
     >>> round(found.protocol.q, 3), found.guarantee.meets(Budget(1.0, 1e-6))
@@ -147,8 +148,9 @@ class _Question:
         try:
             if self.excess(protocol, SMALL) <= 0:
                 return least_whole(lambda n: self.excess(protocol, n) <= 0, 1, SMALL)
+            guess = min(max(_gaussian_crowd(self.schema, protocol, self.budget), SMALL), LARGEST)
             excess = lambda n: self.excess(protocol, math.floor(n))  # noqa: E731
-            return math.floor(falling_root(excess, 4.0 * SMALL, float(LARGEST), relative=CLOSE)[1])
+            return math.floor(falling_root(excess, guess, float(LARGEST), relative=CLOSE)[1])
         except Infeasible:
             best = account(protocol, self.schema, LARGEST, delta=self.budget.delta or 1e-12)
             raise Infeasible(
@@ -158,14 +160,33 @@ class _Question:
 
 def _gaussian_lie(schema: Schema, n: int, budget: Budget, k: int, release: Release) -> float:
     """About the least q, from the Gaussian limit: a first guess for the search, no more."""
-    signal = max(budget.epsilon, 1e-3) / math.sqrt(2 * math.log(1.25 / max(budget.delta, 1e-300)))
-    information = max(n, 1) * signal**2
+    information = n * _signal(budget) ** 2
     if release == "category":
         return 1 / (schema.width + information / 2)
     if release == "bits" or schema.width == 1:
-        phi = 1 + information / (k * schema.distance)
+        return lie_from_phi(1 + information / (k * schema.distance))
+    if schema.kind == "bits":
+        return lie_from_phi((1 + information / k) ** (1 / schema.width))
+    return lie_from_phi(((1 + math.sqrt(1 + 2 * information / k)) / 2) ** (1 / schema.max_set))
+
+
+def _gaussian_crowd(schema: Schema, protocol: Protocol, budget: Budget) -> float:
+    """About the least n, by the inverse of :func:`_gaussian_lie`."""
+    q, k = protocol.q, protocol.k
+    if q == 0:
+        return 1.0
+    ratio = phi(q)
+    if protocol.release == "category":
+        information = 2 * (1 / q - schema.width)
+    elif protocol.release == "bits" or schema.width == 1:
+        information = k * schema.distance * (ratio - 1)
     elif schema.kind == "bits":
-        phi = (1 + information / k) ** (1 / schema.width)
+        information = k * (ratio**schema.width - 1)
     else:
-        phi = ((1 + math.sqrt(1 + 2 * information / k)) / 2) ** (1 / schema.max_set)
-    return lie_from_phi(phi)
+        information = 2 * k * ratio**schema.max_set * (ratio**schema.max_set - 1)
+    return information / _signal(budget) ** 2
+
+
+def _signal(budget: Budget) -> float:
+    """About the μ of a Gaussian mechanism that meets the budget."""
+    return max(budget.epsilon, 1e-3) / math.sqrt(2 * math.log(1.25 / max(budget.delta, 1e-300)))

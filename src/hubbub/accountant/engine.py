@@ -32,10 +32,13 @@ from hubbub.errors import check_whole, reject
 
 __all__ = ["Bracket", "density", "positive_mean", "tail_probability"]
 
+Floats = NDArray[np.float64]
+
 UNIT = 2.0**-53
 CUT = 4.0  # Ω·η
 WORK = 2**26  # most nodes × atoms of one quadrature; beyond, the bracket is valid but wider than asked
 BLOCK = 256
+SMALL = 2**18  # multiplications of one matrix product
 FLOOR = -80.0  # below e^−80 the Chernoff bound is good enough
 MARGIN = 7.5  # standard deviations of smoothing between the two ends of a tail probability
 
@@ -48,9 +51,7 @@ class Bracket:
     upper: float
 
 
-def _merge(
-    values: NDArray[np.float64], weights: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _merge(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Atoms sorted, with weight, none at zero, and equal ones merged into the larger."""
     keep = (weights > 0) & (values != 0)
     order = np.argsort(values[keep])
@@ -59,7 +60,7 @@ def _merge(
         return values, weights
     last = np.append(np.diff(values) > 1e-13 * np.abs(values[1:]), True)
     group = np.concatenate([[0], np.cumsum(last[:-1])])
-    return values[last], np.bincount(group, weights)
+    return values[last], np.bincount(group, weights).astype(np.float64)
 
 
 class _Integral:
@@ -67,23 +68,23 @@ class _Integral:
 
     def __init__(
         self,
-        values: NDArray[np.float64],
-        weights: NDArray[np.float64],
+        values: Floats,
+        weights: Floats,
         n: int,
         lost: float,
-        extra: NDArray[np.float64] | None = None,
+        extra: Floats | None = None,
     ) -> None:
         self.values, self.weights, self.n, self.lost, self.extra = values, weights, n, lost, extra
         self.scale = math.sqrt(n * float(weights @ values**2)) or 1.0
         self.most = min(2**21, max(2**12, WORK // len(values)))
 
-    def log_mgf(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_mgf(self, t: Floats) -> Floats:
         """ln E e^{tS} at real points."""
         power = np.expm1(np.outer(t, self.values))
         with np.errstate(divide="ignore", invalid="ignore"):
-            result = self.n * np.log1p(power @ self.weights - self.lost)
+            result = self.n * np.log1p((power * self.weights).sum(axis=1) - self.lost)
             if self.extra is not None:
-                result += np.log1p(power @ self.extra)
+                result += np.log1p((power * self.extra).sum(axis=1))
         return np.asarray(result)
 
     def tilt(self, order: int) -> float:
@@ -99,18 +100,22 @@ class _Integral:
 
     def nodes(self, t: float, step: float, count: int) -> NDArray[np.complex128]:
         """ln of M(t + i·step·j)ⁿ over M(t)ⁿ for j = 0 … count − 1: two small tables and one matrix product."""
-        tilted = self.weights * np.exp(t * self.values)
-        mass = float(tilted.sum())
         rows = -(-count // BLOCK)
         fine = np.exp(1j * step * np.outer(np.arange(BLOCK), self.values)).T
         coarse = np.exp(1j * step * BLOCK * np.outer(np.arange(rows), self.values))
-        centre = 1.0 + mass - float(self.weights.sum()) - self.lost
-        result = self.n * np.log1p((((coarse * tilted) @ fine).ravel()[:count] - mass) / centre)
-        if self.extra is not None:
-            own = self.extra * np.exp(t * self.values)
-            whole = 1.0 + float(own.sum()) - float(self.extra.sum())
-            result += np.log1p((((coarse * own) @ fine).ravel()[:count] - float(own.sum())) / whole)
-        return np.asarray(result)
+        # Products of few rows stay on one thread of the linear algebra library; more would stall on a busy machine.
+        chunk = max(1, SMALL // (BLOCK * len(self.values)))
+
+        def excess(weights: Floats, lost: float) -> NDArray[np.complex128]:
+            """ln of Σ w e^{zg} + (1 − Σ w − lost) over its value at t."""
+            tilted = weights * np.exp(t * self.values)
+            mass = float(tilted.sum())
+            scaled = coarse * tilted
+            table = np.concatenate([scaled[i : i + chunk] @ fine for i in range(0, rows, chunk)])
+            return np.asarray(np.log1p((table.ravel()[:count] - mass) / (1.0 + mass - float(weights.sum()) - lost)))
+
+        result = self.n * excess(self.weights, self.lost)
+        return result if self.extra is None else result + excess(self.extra, 0.0)
 
     def rounding(self, t: float, reach: float) -> float:
         """A bound on the relative float error of the integral."""
@@ -122,12 +127,12 @@ class _Integral:
         step = 2 * math.pi / period
         count = min(math.ceil(CUT / smoothing / step) + 1, self.most)
         reach = step * (count - 1)
-        z = t + 1j * step * np.arange(count)
-        values = np.exp(self.nodes(t, step, count) + smoothing**2 * z**2 / 2)
+        z = np.asarray(t + 1j * step * np.arange(count), dtype=np.complex128)
+        values = np.asarray(np.exp(self.nodes(t, step, count) + smoothing**2 * z**2 / 2) * (2 / period), np.complex128)
         values[0] /= 2
         decay = math.exp(-(smoothing**2) * (reach**2 - t**2) / 2)
         cut = decay / math.pi * (step + 1 / (smoothing**2 * reach))
-        return _Line(z, values * (2 / period), reach, cut)
+        return _Line(z, values, reach, cut)
 
     def images(self, t: float, period: float, smoothing: float, order: int, reference: float) -> float:
         """A bound on the trapezoid rule's images, relative to e^reference."""
@@ -154,7 +159,7 @@ class _Line:
     cut: float
 
 
-def _validated(values: ArrayLike, weights: ArrayLike, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+def _validated(values: ArrayLike, weights: ArrayLike, n: int) -> tuple[Floats, Floats, int]:
     g = np.asarray(values, dtype=np.float64).ravel()
     w = np.asarray(weights, dtype=np.float64).ravel()
     if g.shape != w.shape or not (np.isfinite(g).all() and np.isfinite(w).all()) or (w < 0).any():
@@ -280,7 +285,7 @@ def tail_probability(
 
 def density(
     values: ArrayLike, weights: ArrayLike, n: int, points: ArrayLike, *, extra: ArrayLike | None = None
-) -> NDArray[np.float64]:
+) -> Floats:
     """The density at ``points`` of G_1 + … + G_n + H, smoothed over their distance. Certifies nothing.
 
     >>> x = np.linspace(-60.0, 60.0, 241)
@@ -296,4 +301,4 @@ def density(
     integral = _Integral(g, w, n, 0.0, own)
     spread = integral.scale + float(x[-1] - x[0])
     line = integral.line(0.0, float(np.diff(x).min()), 4 * spread)
-    return np.maximum((np.exp(-np.outer(x, line.z)) @ line.values).real, 0.0)
+    return np.asarray(np.maximum((np.exp(-np.outer(x, line.z)) @ line.values).real, 0.0))

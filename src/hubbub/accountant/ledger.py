@@ -24,8 +24,8 @@ TAIL = 1e-15
 class Ledger:
     """The collections that one person has taken part in; every verb returns a new ledger.
 
-    Each collection enters as a loss that covers its certified curve in both orders, so that the composition, which may be
-    adaptive, errs upwards. :meth:`basic` is the plain sum, as a check.
+    Each collection enters as a loss that covers its certified curve in both orders, so that the composition, which
+    may be adaptive, errs upwards. :meth:`basic` is the plain sum, as a check.
 
     >>> ledger = Ledger().charge(Protocol(0.1), Schema.bits(1), 10_000, rounds=10)
     >>> ledger.epsilon(1e-6) < ledger.basic(1e-6)[0]

@@ -13,9 +13,10 @@ G(s) = (μ_x(s) − e^ε μ_x'(s))/w(s) for one pair x, x' and a density w.
   (·)⁺ is convex.
 - *product*: w(s) = (q/p)^K μ_0(s) for records with at most K set bits. With u, v the set bits of s on the ones of x and
   x', G = ρ^(2u) − e^ε ρ^(2v). *Disjoint records with K ones each are the worst pair.* Proof: a position where both hold
-  a one contributes ℓA − ℓB with one ℓ of mean 1; with two positions it is ℓ₁A − ℓ₂B. ℓA and −ℓB are counter-monotonic,
-  so their sum is the least of all couplings in the convex order. And a further one multiplies A (or B) by an independent
-  ℓ of mean 1, which is larger in the convex order. Where d < 2K the disjoint pair is not legal, but covers all the same.
+  a one contributes ℓA − ℓB with one ℓ of mean 1; with two positions it is ℓ₁A − ℓ₂B. ℓA and −ℓB are
+  counter-monotonic, so their sum is the least of all couplings in the convex order. And a further one multiplies A
+  (or B) by an independent ℓ of mean 1, which is larger in the convex order. Where d < 2K the disjoint pair is not
+  legal, but covers all the same.
 - *least*: w(s) = min_y μ_y(s), listed for short one-hot records, all of whose pairs are alike.
 
 **Backgrounds** (w = μ_y, all others hold y) are exact for that collection, hence attacks: positions fall into A where
@@ -29,12 +30,11 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from hubbub.accountant import bit
 from hubbub.accountant.engine import positive_mean
 from hubbub.data import Schema
-from hubbub.numeric.binomial import binomial
+from hubbub.numeric.binomial import binomial, log_binomial_pmf
 from hubbub.numeric.divergences import hockey_stick
 
 __all__ = [
@@ -52,19 +52,17 @@ __all__ = [
     "local",
 ]
 
-Atoms = tuple[NDArray[np.float64], NDArray[np.float64]]
+Floats = NDArray[np.float64]
+
+Atoms = tuple[Floats, Floats]
 
 OVERFLOW = 600.0  # ln of the largest likelihood ratio that atoms may hold
 ENUMERATED = 8  # most bits for which the least blanket is made by listing all messages
 
 
-def _binomial(n: int, prob: float) -> NDArray[np.float64]:
-    """The probabilities of Bin(n, prob) for small n, by logarithms."""
-    if prob == 0.0:
-        return np.eye(1, n + 1)[0]
-    s = np.arange(n + 1)
-    choose = gammaln(n + 1) - gammaln(s + 1) - gammaln(n - s + 1)
-    return np.asarray(np.exp(choose + s * math.log(prob) + (n - s) * math.log1p(-prob)))
+def _binomial(n: int, prob: float) -> Floats:
+    """The probabilities of Bin(n, prob) at 0 … n."""
+    return np.asarray(np.exp(log_binomial_pmf(np.arange(n + 1), n, prob)), dtype=np.float64)
 
 
 def local(schema: Schema, q: float, epsilon: float, k: int = 1) -> float:
@@ -75,7 +73,11 @@ def local(schema: Schema, q: float, epsilon: float, k: int = 1) -> float:
     >>> local(Schema.bits(1), 0.25, 1.2)  # beyond ln 3 nothing is left
     -inf
     """
-    return float(bit.log_delta([0], [0], q, epsilon, k * schema.distance)[0])
+    bits = k * schema.distance
+    if epsilon >= bits * (math.log1p(-q) - math.log(q)):
+        return -math.inf
+    truth, lies = (_binomial(bits, chance) for chance in (1 - q, q))
+    return math.log(max(hockey_stick(truth, lies, epsilon), 5e-324)) + 1e-10
 
 
 def _uniform(width: int, q: float, epsilon: float) -> Atoms:
@@ -140,7 +142,7 @@ def backgrounds(schema: Schema) -> list[tuple[int, int, int]]:
     return [(2 * ones, 0, 0), (0, 2 * ones, 0), (ones, ones, third), (ones, ones, 0)]
 
 
-def likelihoods(kind: tuple[int, int, int], q: float) -> tuple[NDArray[np.float64], ...]:
+def likelihoods(kind: tuple[int, int, int], q: float) -> tuple[Floats, ...]:
     """μ_x/μ_y, μ_x'/μ_y and the probabilities under μ_y of the kinds of messages in a crowd that holds y.
 
     >>> x, other, law = likelihoods((1, 1, 1), 0.1)
@@ -213,8 +215,8 @@ def fake_blanket(schema: Schema, q: float, m: int, epsilon: float) -> float:
     """
     ratio = math.log1p(-q) - math.log(q)
     if schema.kind == "bits" and schema.width * ratio < OVERFLOW:
-        values, _ = _uniform(schema.width, q, epsilon)
-        return positive_mean(values * (2 * q) ** schema.width, _binomial(schema.width, 0.5), m + 1).upper
+        likelihood = _uniform(schema.width, q, epsilon)[0] * (2 * q) ** schema.width
+        return positive_mean(likelihood, _binomial(schema.width, 0.5), m + 1).upper
     if schema.kind != "one_hot":
         return math.inf
     d = schema.width
@@ -224,7 +226,8 @@ def fake_blanket(schema: Schema, q: float, m: int, epsilon: float) -> float:
     if d > 2:
         far[:-1] += q * _binomial(d - 3, q)
         far[1:] += (1 - q) * _binomial(d - 3, q)
-    values, weights = [], []
+    values: list[Floats] = []
+    weights: list[Floats] = []
     chance = ((1 - q, q), (q, 1 - q))
     for one, two in itertools.product((0, 1), repeat=2):
         # P(first bit = one, second = two) for a fake at the first, at the second, at neither of the two categories
@@ -246,7 +249,8 @@ def copies_attack(schema: Schema, q: float, n: int, epsilon: float, k: int) -> f
     All others hold one record; the kind is a set of messages that x sends more often than x', by their likelihoods, and
     the count is Bin(k, ·) of the person's copies on top of Bin(k(n−1), ·). An attack, not the best one.
 
-    >>> copies_attack(Schema.bits(13), 0.3063, 10**6, math.log(2), 4) < copies(Schema.bits(13), 0.3063, 10**6, math.log(2), 4)
+    >>> schema, q, n, k = Schema.bits(13), 0.3063, 10**6, 4
+    >>> copies_attack(schema, q, n, 0.3, k) < copies(schema, q, n, 0.3, k)
     True
     """
     found = float(bit.log_delta([n - 1, 0], [0, n - 1], q, epsilon, k).max()) - 1e-6
@@ -284,12 +288,12 @@ def column_attack(schema: Schema, q: float, n: int, epsilon: float, k: int, m: i
     return math.log(found - 1e-13) if found > 2e-13 else -math.inf
 
 
-def _central(law: NDArray[np.float64]) -> NDArray[np.float64]:
+def _central(law: Floats) -> Floats:
     """A law without its far tails."""
     return law[law > 1e-20]
 
 
-def _central_convolution(one: NDArray[np.float64], two: NDArray[np.float64]) -> NDArray[np.float64]:
+def _central_convolution(one: Floats, two: Floats) -> Floats:
     """The convolution of two laws without their far tails."""
     one, two = _central(one), _central(two)
     if len(one) * len(two) < 2**22:
@@ -318,7 +322,7 @@ def category_blanket(d: int, q: float, n: int, epsilon: float) -> float:
 
 
 def category_attack(d: int, q: float, n: int, epsilon: float) -> float:
-    """ln δ(ε) of d-ary randomized response where all others hold a third category (d = 2: the worst); errs downwards."""
+    """ln δ(ε) of d-ary randomized response where all others hold a third category; errs downwards."""
     if d == 2:
         return bit.supremum(n, q, epsilon, tolerance=1e-3).lower
     p, e = _categories(d, q), math.exp(epsilon)

@@ -97,7 +97,6 @@ def certify(n: int, q: float, epsilon: float, delta: float) -> int:
     claim = flint.arb(delta)
     for first, last in blocks:
         if not ball_delta(first, n - 1 - last, q, epsilon) <= claim:
-            raise HubbubError(
-                f"ball arithmetic does not confirm δ({epsilon!r}) ≤ {delta!r} for {first} to {last} ones of {n - 1} others"
-            )
+            where = f"{first} to {last} ones of {n - 1} others"
+            raise HubbubError(f"ball arithmetic does not confirm δ({epsilon!r}) ≤ {delta!r} for {where}")
     return len(blocks)

@@ -79,8 +79,8 @@ def attack(n: int, q: float, k: int, count: int) -> Loss:
 def repeated(first: NDArray[np.float64], second: NDArray[np.float64], count: int) -> Loss:
     """The loss of ``count`` copies of a pair of laws, rounded down: an attack, not a cover.
 
-    Losses are rounded down on a fine grid. One Fourier transform suffices, because nothing needs certifying: its noise is
-    taken off every entry.
+    Losses are rounded down on a fine grid. One Fourier transform suffices, because nothing needs certifying: its noise
+    is taken off every entry.
 
     >>> repeated(np.array([0.75, 0.25]), np.array([0.25, 0.75]), 1).delta(0.0) <= 0.5
     True

@@ -88,28 +88,9 @@ def falling_root(
     >>> a < 2**0.5 <= b, b - a <= 1e-6 * b
     (True, True)
     """
-    x = min(guess, top)
-    value = excess(x)
-    if value > 0:
-        while value > 0:
-            if x == top:
-                return top, math.inf
-            a, above = x, value
-            x = min(2 * x, top)
-            value = excess(x)
-        b, below = x, value
-    else:
-        while value <= 0:
-            b, below = x, value
-            if x < guess * 2.0**-40:
-                x = 0.0
-                value = excess(x)
-                if value <= 0:
-                    return 0.0, 0.0
-                break
-            x /= 4
-            value = excess(x)
-        a, above = x, value
+    a, above, b, below = _bracket(excess, min(guess, top), top)
+    if b == 0.0 or math.isinf(b):
+        return a, b
     side = 0
     for step in range(200):
         if b - a <= relative * b:
@@ -130,3 +111,23 @@ def falling_root(
             above = above / 2 if side == -1 else above
             side = -1
     return a, b
+
+
+def _bracket(excess: Callable[[float], float], guess: float, top: float) -> tuple[float, float, float, float]:
+    """(a, excess(a), b, excess(b)) around the root, in strides that grow from a quarter of the guess."""
+    x, value, factor = guess, excess(guess), 1.25
+    if value > 0:
+        while value > 0:
+            if x == top:
+                return top, value, math.inf, 0.0
+            a, above = x, value
+            x, factor = min(factor * x, top), factor * factor
+            value = excess(x)
+        return a, above, x, value
+    while value <= 0:
+        b, below = x, value
+        if x == 0.0:
+            return 0.0, value, 0.0, value
+        x, factor = x / factor if x > guess * 2.0**-100 else 0.0, factor * factor
+        value = excess(x)
+    return x, value, b, below
