@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -15,16 +16,17 @@ from hubbub.numeric.binomial import binomial
 from hubbub.numeric.crowd import crowd, crowd_mean, crowd_variance, neighbours, probability_ratios
 from hubbub.numeric.laws import Law
 
+Array = npt.NDArray[np.float64]
 LIES = st.floats(0.005, 0.495)
 
 
-def dense(law: Law, n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def dense(law: Law, n: int) -> Array:
     result = np.zeros(n + 1)
     result[law.low : law.high + 1] = law.pmf
     return result
 
 
-def before(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def before(values: Array) -> Array:
     """P(s − 1) in the place of s."""
     return np.append(0.0, values)[:-1]
 

@@ -78,7 +78,7 @@ def log_binomial_sf(s: int, n: int, prob: float) -> float:
 
 def _log_pmf(s: Array, n: int, a: float, b: float) -> Array:
     result = np.full(s.shape, -np.inf)
-    if a == 0.0 or b == 0.0:
+    if n == 0 or a == 0.0 or b == 0.0:
         result[s == (0 if a == 0.0 else n)] = 0.0
         return result
     result[s == 0] = n * (math.log1p(-a) if a < 0.5 else math.log(b))
@@ -134,4 +134,5 @@ def _deviance(x: Array, mean: float) -> Array:
     for j in range(8, 0, -1):
         series = square * (1 / (2 * j + 1) + series)
     near = (x - mean) * v + 2 * x * v * series
-    return np.where(np.abs(v) < 0.1, near, x * np.log(x / mean) + mean - x)
+    log_ratio = np.log(x / mean) if mean > 1e-290 else np.log(x) - math.log(mean)
+    return np.where(np.abs(v) < 0.1, near, x * log_ratio + mean - x)

@@ -237,7 +237,7 @@ def column_lie(n: int, m: int, epsilon: float, delta: float) -> float:
     >>> round(column_lie(900, 100, 1.0, 1e-6), 4)
     0.3006
     """
-    n, m = check_whole("n", n, 1), check_whole("m", m, 0)
+    n, m, epsilon, delta = check_whole("n", n, 1), check_whole("m", m, 0), check_epsilon(epsilon), check_delta(delta)
     if n + m < 2:
         reject("n + m", "be at least 2", n + m)
     return shifted_chernoff_lie(n + m - 1, epsilon / 2, delta / 2)

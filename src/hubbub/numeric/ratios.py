@@ -140,7 +140,8 @@ def outlier_ratio_values(width: int, q: float) -> Array:
     [0.111111111, 1.0, 9.0]
     """
     width, q = check_whole("width", width, 1, 2**20), check_lie(q)
-    return np.asarray(np.exp((2 * np.arange(width + 1) - width) * math.log((1 - q) / q)))
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp((2 * np.arange(width + 1) - width) * (math.log1p(-q) - math.log(q))))
 
 
 def outlier_ratio_mean(n: int, width: int, q: float) -> float:
@@ -162,7 +163,8 @@ def outlier_ratio_variance(n: int, width: int, q: float) -> float:
     n, width = check_whole("n", n, 1), check_whole("width", width, 1)
     first = phi(q)
     log_mean = width * math.log(first)
-    own = _exp(2 * log_mean) * math.expm1(width * math.log1p((first - 1) / first / first))
+    log_excess = width * math.log1p((first - 1) / first / first)
+    own = _exp(2 * log_mean) * (math.expm1(log_excess) if log_excess < 709 else math.inf)
     return ((n - 1) * (_exp(log_mean) - 1) + own) / n / n
 
 

@@ -1,0 +1,268 @@
+"""Hockey-stick δ and sufficient tail η: golden values in both orders, laws, and the exact least lie probability."""
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub.errors import InvalidInput
+from hubbub.numeric.binomial import binomial, log_binomial_pmf
+from hubbub.numeric.bounds import three_sigma_bit_lie, three_sigma_copies_lie
+from hubbub.numeric.crowd import neighbours
+from hubbub.numeric.divergences import gaussian_delta, hockey_stick, sufficient_tail
+from hubbub.numeric.inversion import least_real
+from hubbub.numeric.vectors import bit_vectors, transition_matrix
+
+Array = npt.NDArray[np.float64]
+LN2 = math.log(2)
+
+
+def homogeneous(n: int, q: float, epsilon: float, k: int = 1) -> tuple[float, float]:
+    """δ of outlier against homogeneous, and the reverse."""
+    zeros, outlier = neighbours(n, 0, q, k)
+    return hockey_stick(outlier.pmf, zeros.pmf, epsilon), hockey_stick(zeros.pmf, outlier.pmf, epsilon)
+
+
+def worst_delta(n: int, q: float, epsilon: float) -> float:
+    """Over all collections of n bits; the other order of ``ones`` is the bit flip of n − 1 − ones."""
+    pairs = (neighbours(n, ones, q) for ones in range(n))
+    return max(hockey_stick(zero.pmf, one.pmf, epsilon) for zero, one in pairs)
+
+
+def clear_delta(m: int, width: int, epsilon: float) -> float:
+    """Clear one-hot records among m uniform fakes: d/(m+1) E(H − e^ε H')⁺, H + H' ~ Bin(m+1, 2/d), H ~ Bin(·, ½)."""
+    pair = binomial(m + 1, 2 / width)
+    total = 0.0
+    for t, chance in enumerate(pair.pmf, start=pair.low):
+        h = np.arange(t + 1)
+        gain = np.maximum(h - math.exp(epsilon) * (t - h), 0)
+        total += chance * float(np.exp(log_binomial_pmf(h, t, 0.5)) @ gain)
+    return width / (m + 1) * total
+
+
+@pytest.mark.parametrize(
+    ("n", "q", "forward", "reverse"),
+    [
+        (1000, 0.009, 0.0004161803172965843, 0.0116880538985233581),
+        (1000, 0.00876406756758793394, 0.000504945981198492059, 0.0124590935145929041),
+        (100, 0.1, 0.0000361425610634371633, 0.00338156039536887188),
+    ],
+)
+def test_golden_delta_of_the_homogeneous_pair(n: int, q: float, forward: float, reverse: float) -> None:
+    """[002 §4.3] λ = 2: the order the notes look at, and the one they do not."""
+    assert homogeneous(n, q, LN2) == pytest.approx((forward, reverse), rel=1e-10)
+
+
+def test_golden_tails_of_the_homogeneous_pair() -> None:
+    """[002 §4.3] N = 1000, q = 0.009, λ = 2."""
+    zeros, outlier = neighbours(1000, 0, 0.009)
+    assert sufficient_tail(outlier.pmf, zeros.pmf, LN2) == pytest.approx(0.00503755532454682454, rel=1e-11)
+    assert sufficient_tail(zeros.pmf, outlier.pmf, LN2) == pytest.approx(0.0542046028843270823, rel=1e-11)
+
+
+def test_golden_worst_collection_of_a_hundred() -> None:
+    """N = 100, q = 0.1, λ = 2: the worst collection is the homogeneous one in the reverse order."""
+    assert worst_delta(100, 0.1, LN2) == pytest.approx(0.00338156039536887188, rel=1e-10)
+
+
+def test_three_sigma_rule_leaves_no_protection() -> None:
+    """[002 eq 4.45] at λ = e², N = 1000: the exact δ of the reverse order is 0.80."""
+    assert homogeneous(1000, three_sigma_bit_lie(1000, 2.0), 2.0)[1] == pytest.approx(0.80, abs=0.005)
+
+
+@pytest.mark.parametrize(("k", "wanted"), [(1, 1.25e-2), (2, 1.9e-3), (4, 5.6e-4), (8, 2.7e-4), (16, 1.9e-4)])
+def test_copies_buy_privacy(k: int, wanted: float) -> None:
+    """[002 eq 5.24] λ = 2, N = 1000: δ of the reverse order."""
+    q = three_sigma_copies_lie(1000, LN2, k)
+    assert homogeneous(1000, q, LN2, k)[1] == pytest.approx(wanted, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "delta", "least"),
+    [
+        (1000, 1.0, 1e-6, 0.0307406132),
+        (1000, LN2, 1e-6, 0.0475573167),
+        (100, 1.0, 1e-3, 0.0917342948),
+        (1000, 0.5, 5e-7, 0.07515),
+    ],
+)
+def test_golden_exact_least_lie(n: int, epsilon: float, delta: float, least: float) -> None:
+    """The exact least q over all collections and both orders lies within half a unit of the last digit given."""
+    width = 0.6 * 10.0 ** -(len(f"{least}") - 2)
+    assert worst_delta(n, least + width, epsilon) <= delta < worst_delta(n, least - width, epsilon)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "sigma"), [(LN2, 5.94055992268250811), (1.0, 4.22467888932683528), (2.0, 2.2304762711864173)]
+)
+def test_golden_analytic_gaussian(epsilon: float, sigma: float) -> None:
+    """Balle and Wang 2018: the least σ = 1/μ at δ = 10⁻⁶, the limit of many copies of one bit."""
+    found = least_real(lambda s: gaussian_delta(1 / s, epsilon) <= 1e-6, 0.1, 100.0, relative=1e-14)
+    assert found == pytest.approx(sigma, rel=1e-10)
+
+
+def test_golden_clear_records_among_fakes() -> None:
+    """[004 §5] exact δ."""
+    assert clear_delta(50, 5, 1.0) == pytest.approx(0.00546614385708711104, rel=1e-10)
+    assert clear_delta(421, 10, 1.0) == pytest.approx(1.00736284249355116e-6, rel=1e-9)
+    assert clear_delta(422, 10, 1.0) == pytest.approx(9.82999995324969743e-7, rel=1e-9)
+    assert clear_delta(3, 2, 2.0) == pytest.approx(1 / 8, rel=1e-13)
+    assert clear_delta(5, 4, 2.0) == pytest.approx(0.75**5, rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("width", "epsilon", "delta", "least"),
+    [(2, 1.0, 1e-6, 80), (10, 0.5, 1e-6, 1357), (10, 2.0, 1e-6, 176), (10, 1.0, 1e-3, 158), (100, LN2, 1e-6, 7704)],
+)
+def test_exact_least_number_of_fakes(width: int, epsilon: float, delta: float, least: int) -> None:
+    assert clear_delta(least, width, epsilon) <= delta < clear_delta(least - 1, width, epsilon)
+
+
+@pytest.mark.parametrize(("m", "width", "epsilon"), [(6, 3, 0.5), (5, 4, 2.0), (3, 2, 1.0)])
+def test_clear_delta_by_enumeration(m: int, width: int, epsilon: float) -> None:
+    """[004 §5, eq 5.1] the formula used above against the laws of all histograms of m fakes and a record."""
+    laws: list[Counter[tuple[int, ...]]] = [Counter(), Counter()]
+    for fakes in itertools.product(range(width), repeat=m):
+        for own in (0, 1):
+            laws[own][tuple(sorted((*fakes, own)))] += 1
+    every = sorted({*laws[0], *laws[1]})
+    first, second = (np.array([law[h] for h in every]) / width**m for law in laws)
+    assert hockey_stick(first, second, epsilon) == pytest.approx(clear_delta(m, width, epsilon), rel=1e-11)
+
+
+def fake_and_flip(width: int, n: int, m: int, q: float, epsilon: float, *, columns: bool) -> float:
+    """Worst δ over the n − 1 other real records, of flipped one-hot records and uniform one-hot fakes."""
+    table = bit_vectors(width)
+    places = [next(i for i in range(2**width) if table[i].sum() == 1 and table[i][j]) for j in range(width)]
+    rows = transition_matrix(width, q)[places]
+    fake = rows.mean(axis=0)
+    keys = [
+        tuple(table[list(seen)].sum(axis=0)) if columns else tuple(sorted(seen))
+        for seen in itertools.product(range(2**width), repeat=n + m)
+    ]
+    code = {key: i for i, key in enumerate(sorted(set(keys)))}
+    index = np.array([code[key] for key in keys])
+
+    def law(own: int, others: tuple[int, ...]) -> Array:
+        joint = rows[own]
+        for message in [*(rows[o] for o in others), *([fake] * m)]:
+            joint = np.multiply.outer(joint, message)
+        return np.bincount(index, weights=joint.ravel(), minlength=len(code)).astype(np.float64)
+
+    backgrounds = itertools.combinations_with_replacement(range(width), n - 1)
+    return max(hockey_stick(law(0, others), law(1, others), epsilon) for others in backgrounds)
+
+
+def test_golden_fake_and_flip() -> None:
+    """[004 §6] d = 3, n = 1, m = 2, q = 0.1, ε = 0.5: whole vectors show more than column sums."""
+    vectors = fake_and_flip(3, 1, 2, 0.1, 0.5, columns=False)
+    sums = fake_and_flip(3, 1, 2, 0.1, 0.5, columns=True)
+    assert vectors == pytest.approx(0.3779629255085528, rel=1e-11)
+    assert sums == pytest.approx(0.3705855752103442, rel=1e-11)
+
+
+@st.composite
+def pairs_of_laws(draw: st.DrawFn) -> tuple[Array, ...]:
+    size = draw(st.integers(2, 12))
+    weights = st.lists(st.floats(0, 1), min_size=size, max_size=size).filter(lambda w: sum(w) > 1e-3)
+    first, second = np.array(draw(weights)), np.array(draw(weights))
+    return first / first.sum(), second / second.sum()
+
+
+EPSILONS = st.floats(0, 5)
+
+
+@given(pairs_of_laws(), EPSILONS, EPSILONS)
+def test_delta_falls_in_epsilon(laws: tuple[Array, ...], a: float, b: float) -> None:
+    first, second = laws
+    low, high = sorted((a, b))
+    assert 0 <= hockey_stick(first, second, high) <= hockey_stick(first, second, low) + 1e-15
+
+
+@given(pairs_of_laws(), EPSILONS)
+def test_delta_is_at_most_the_tail(laws: tuple[Array, ...], epsilon: float) -> None:
+    """[004 Prop 2.1] (ε, η)-sufficient privacy implies (ε, η)-privacy."""
+    first, second = laws
+    delta, tail = hockey_stick(first, second, epsilon), sufficient_tail(first, second, epsilon)
+    assert delta <= tail + 1e-15
+    assert tail <= sufficient_tail(first, second, epsilon, strict=False) <= 1 + 1e-12
+
+
+@given(pairs_of_laws(), EPSILONS)
+def test_delta_is_the_largest_gap_over_all_events(laws: tuple[Array, ...], epsilon: float) -> None:
+    first, second = laws
+    gaps = [
+        sum(first[i] - math.exp(epsilon) * second[i] for i in event)
+        for size in range(min(len(first), 6) + 1)
+        for event in itertools.combinations(range(len(first)), size)
+    ]
+    if len(first) <= 6:
+        assert hockey_stick(first, second, epsilon) == pytest.approx(max(gaps), abs=1e-13)
+    else:
+        assert max(gaps) <= hockey_stick(first, second, epsilon) + 1e-13
+
+
+@given(pairs_of_laws(), EPSILONS)
+def test_delta_does_not_grow_by_merging_outcomes(laws: tuple[Array, ...], epsilon: float) -> None:
+    first, second = laws
+    merged = [np.append(law[2:], law[:2].sum()) for law in (first, second)]
+    assert hockey_stick(merged[0], merged[1], epsilon) <= hockey_stick(first, second, epsilon) + 1e-14
+
+
+@given(st.integers(1, 25), st.floats(0.02, 0.45), st.floats(0, 2))
+def test_delta_does_not_grow_with_the_crowd(n: int, q: float, epsilon: float) -> None:
+    """[004 Lemma 4.4]."""
+    assert worst_delta(n + 1, q, epsilon) <= worst_delta(n, q, epsilon) * (1 + 1e-12) + 1e-15
+
+
+@given(st.integers(1, 25), st.floats(0.02, 0.45), st.floats(0.02, 0.45), st.floats(0, 2))
+def test_delta_does_not_grow_with_the_lie(n: int, a: float, b: float, epsilon: float) -> None:
+    low, high = sorted((a, b))
+    assert worst_delta(n, high, epsilon) <= worst_delta(n, low, epsilon) * (1 + 1e-12) + 1e-15
+
+
+@given(st.integers(1, 30), st.data(), st.floats(0.02, 0.45), st.floats(0, 2))
+def test_bit_flip_swaps_the_orders(n: int, data: st.DataObject, q: float, epsilon: float) -> None:
+    ones = data.draw(st.integers(0, n - 1))
+    zero, one = neighbours(n, ones, q)
+    mirror_zero, mirror_one = neighbours(n, n - 1 - ones, q)
+    there = hockey_stick(zero.pmf, one.pmf, epsilon)
+    assert there == pytest.approx(hockey_stick(mirror_one.pmf, mirror_zero.pmf, epsilon), rel=1e-11, abs=1e-16)
+
+
+def test_small_deltas_keep_their_digits() -> None:
+    """δ = 7·10⁻²⁴ of [004 eq 4.6] at n = 1000 is far below what an FFT could resolve."""
+    zero, one = neighbours(1001, 0, 0.114374598035916361)
+    delta = hockey_stick(zero.pmf, one.pmf, 1.0)
+    assert 1e-26 < delta < 1e-22
+
+
+@given(st.floats(0.01, 20), st.floats(0, 20))
+def test_gaussian_delta_is_a_probability_and_grows_with_mu(mu: float, epsilon: float) -> None:
+    assert 0 <= gaussian_delta(mu, epsilon) <= gaussian_delta(1.1 * mu, epsilon) * (1 + 1e-12) <= 1 + 1e-12
+
+
+def test_large_crowds_approach_the_gaussian() -> None:
+    n, q = 10**6, 0.3
+    zero, one = neighbours(n, n // 2, q)
+    mu = (1 - 2 * q) / math.sqrt(n * q * (1 - q))
+    assert hockey_stick(zero.pmf, one.pmf, mu) == pytest.approx(gaussian_delta(mu, mu), rel=1e-2)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(InvalidInput, match=r"^first and second must have the same shape"):
+        hockey_stick([0.5, 0.5], [1.0], 1.0)
+    with pytest.raises(InvalidInput, match=r"^second must consist of probabilities"):
+        sufficient_tail([0.5, 0.5], [-0.5, 1.5], 1.0)
+    with pytest.raises(InvalidInput, match=r"^first must consist of probabilities"):
+        hockey_stick([math.nan, 0.5], [0.5, 0.5], 1.0)
+    for epsilon in (-1.0, math.inf, math.nan, 1e4):
+        with pytest.raises(InvalidInput, match=r"^epsilon must be in \[0, 709\]"):
+            hockey_stick([1.0], [1.0], epsilon)
+    with pytest.raises(InvalidInput, match=r"^mu must be finite and greater than 0"):
+        gaussian_delta(0.0, 1.0)
