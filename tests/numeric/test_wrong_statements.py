@@ -1,0 +1,411 @@
+"""What the notes state and what is not so: each statement refuted by its counterexample, next to what holds instead."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from hubbub.numeric.bounds import (
+    chernoff_lie,
+    clear_fakes,
+    clear_fakes_printed,
+    local_lie,
+    simple_three_sigma_lie,
+    three_sigma_bit_lie,
+    three_sigma_copies_lie,
+    three_sigma_lie,
+    three_sigma_ratio,
+)
+from hubbub.numeric.crowd import crowd, crowd_mean, neighbours, probability_ratios
+from hubbub.numeric.divergences import hockey_stick, sufficient_tail
+from hubbub.numeric.estimation import count_stderr
+from hubbub.numeric.outliers import outlier_pair
+from hubbub.numeric.ratios import (
+    outlier_ratio,
+    outlier_ratio_mean,
+    outlier_ratio_values,
+    phi,
+    privacy_ratios,
+    vector_privacy_ratio,
+)
+from hubbub.numeric.vectors import bit_vectors, transition_matrix
+
+Array = npt.NDArray[np.float64]
+LN2 = math.log(2)
+Q = Fraction(1, 4)
+P = 1 - Q
+
+
+def product(*factors: list[Fraction]) -> list[Fraction]:
+    """The coefficients of a product of polynomials."""
+    result = [Fraction(1)]
+    for factor in factors:
+        longer = [Fraction(0)] * (len(result) + len(factor) - 1)
+        for (i, a), (j, b) in itertools.product(enumerate(result), enumerate(factor)):
+            longer[i + j] += a * b
+        result = longer
+    return result
+
+
+def law(n: int, ones: int) -> list[Fraction]:
+    return product(*[[Q, P]] * ones, *[[P, Q]] * (n - ones))
+
+
+def at(values: list[Fraction], i: int) -> Fraction:
+    return values[i] if 0 <= i < len(values) else Fraction(0)
+
+
+class TestNote002:
+    def test_4_7_the_generating_function_of_one_more_one(self) -> None:
+        """(p+qx)^(m+1) (p+qx)^(N−m−1) does not depend on m; the first factor must be q+px."""
+        n, m = 5, 2
+        printed = product(*[[P, Q]] * (m + 1), *[[P, Q]] * (n - m - 1))
+        assert printed != law(n, m + 1)
+        assert printed == law(n, 0)
+
+    def test_simplifies_to_with_a_wrong_index(self) -> None:
+        """(p²−q²)²(b_i² − b_(i+1) b_(i−1)) must be (p²−q²)²(b_(i−1)² − b_i b_(i−2))."""
+        n, m = 6, 3
+        b = product(*[[Q, P]] * (m - 1), *[[P, Q]] * (n - m - 1))
+        wrong = 0
+        for i in range(n + 1):
+            left = law(n, m)[i] ** 2 - law(n, m + 1)[i] * law(n, m - 1)[i]
+            scale = (P**2 - Q**2) ** 2
+            assert left == scale * (at(b, i - 1) ** 2 - at(b, i) * at(b, i - 2))
+            wrong += left != scale * (at(b, i) ** 2 - at(b, i + 1) * at(b, i - 1))
+        assert wrong > 0
+
+    def test_4_22_the_middle_term(self) -> None:
+        """r(b_i b_(i−1) − b_(i+1) b_(i−1)) must be r(b_i b_(i−1) − b_(i+1) b_(i−2))."""
+        b, r = product([Fraction(1), Fraction(1)], [Fraction(2), Fraction(1)], [Fraction(3), Fraction(1)]), Fraction(5)
+        a = product(b, [r, Fraction(1)])
+        wrong = 0
+        for i in range(len(a)):
+            outer = r**2 * (at(b, i) ** 2 - at(b, i + 1) * at(b, i - 1)) + at(b, i - 1) ** 2 - at(b, i) * at(b, i - 2)
+            left = at(a, i) ** 2 - at(a, i + 1) * at(a, i - 1)
+            assert left == outer + r * (at(b, i) * at(b, i - 1) - at(b, i + 1) * at(b, i - 2))
+            wrong += left != outer + r * (at(b, i) * at(b, i - 1) - at(b, i + 1) * at(b, i - 1))
+        assert wrong > 0
+
+    def test_4_26_and_4_29(self) -> None:
+        """b_i b_(i−1) ≥ b_(i+1) b_(i−1) fails at i = 1; with b_(i−2) it holds."""
+        roots = [Fraction(*x) for x in ((3, 1), (3, 1), (6, 7), (4, 3), (1, 1), (8, 5))]
+        b = product(*[[r, Fraction(1)] for r in roots])
+        assert b[1] * b[0] < b[2] * b[0]
+        assert all(at(b, i) * at(b, i - 1) >= at(b, i + 1) * at(b, i - 2) for i in range(len(b)))
+
+    def test_4_31_is_no_probability(self) -> None:
+        """Σ_i of the printed pmf is 7/16 at N = 5, q = 1/4; with q^(N−1−i) in the first term it is 1."""
+
+        def total(power: int) -> Fraction:
+            n = 5
+            return sum(
+                (
+                    math.comb(n - 1, i) * P ** (i + 1) * Q ** (n - power - i)
+                    + (math.comb(n - 1, i - 1) * P ** (i - 1) * Q ** (n - i + 1) if i else 0)
+                    for i in range(n)
+                ),
+                P ** (n - 1) * Q,
+            )
+
+        assert total(0) == Fraction(7, 16)
+        assert total(1) == 1
+
+    def test_4_35_has_a_wrong_sign(self) -> None:
+        n, q = 1000, 0.1
+        p, spread = 1 - q, 3 * math.sqrt(0.1 * 0.9 * 1000)
+        printed = (n - p * n + spread) / n * p / q + (p * n + spread) / n * q / p
+        meant = (n - p * n + spread) / n * p / q + (p * n - spread) / n * q / p
+        assert printed == pytest.approx(1.25931, abs=5e-6)
+        assert meant == pytest.approx(1.25298, abs=5e-6)
+        assert meant == pytest.approx(1 + 3 * (p - q) / math.sqrt(n * p * q))
+
+    def test_precision_had_grown_ten_fold(self) -> None:
+        """It had grown 14.9-fold."""
+        assert count_stderr(1000, 1 / 3) / count_stderr(1000, three_sigma_bit_lie(1000, LN2)) == pytest.approx(
+            14.9, abs=0.01
+        )
+
+    @pytest.mark.parametrize(("q", "coverage"), [(0.00876406756758793394, 0.99608), (0.009, 0.99477)])
+    def test_99_98_percent_of_outcomes(self, q: float, coverage: float) -> None:
+        """pN ± 3σ covers 99.6 or 99.5 % of the outcomes."""
+        spread = 3 * math.sqrt(1000 * q * (1 - q))
+        ones = crowd(1000, 1000, q)
+        inside = [i for i in range(ones.low, ones.high + 1) if abs(i - 1000 * (1 - q)) <= spread]
+        assert ones.pmf[np.array(inside) - ones.low].sum() == pytest.approx(coverage, abs=6e-6)
+
+    def test_5_5_coefficients_are_sums_of_products(self) -> None:
+        """b_2 of N = 2, k = 2, m = 1 is 2a_0a_2 + a_1² = 59/128, no single product."""
+        a = law(2, 1)
+        assert product(a, a)[2] == 2 * a[0] * a[2] + a[1] ** 2 == Fraction(59, 128)
+        assert Fraction(59, 128) not in {x * y for x in a for y in a}
+
+    def test_5_12_term_by_term(self) -> None:
+        """N = 2, k = 2, s = 1, i = 1: C(2, 0)/C(4, 1) = 1/4 > 3/16 = s(kN − s)/(kN)²."""
+        assert Fraction(math.comb(2, 0), math.comb(4, 1)) == Fraction(1, 4) > Fraction(1 * 3, 16)
+
+    def test_copies_gain_the_root_of_k(self) -> None:
+        """§5: with (5.24) the standard error 3/(k(λ^(1/k) − 1)) grows with k, towards 3/ln λ."""
+        sigmas = [count_stderr(1000, three_sigma_copies_lie(1000, LN2, k), k=k) for k in (1, 2, 4, 8, 16, 4096)]
+        assert sigmas[:5] == pytest.approx([3.0, 3.621, 3.964, 4.143, 4.235], abs=5e-4)
+        assert sigmas == sorted(sigmas)
+        assert sigmas[-1] == pytest.approx(3 / LN2, rel=1e-3)
+
+    def test_the_criterion_is_one_sided(self) -> None:
+        """§4.3: at q from (4.45), λ = 2, N = 1000, the order that is not looked at fails in 6.3 % of outcomes."""
+        zeros, outlier = neighbours(1000, 0, three_sigma_bit_lie(1000, LN2))
+        assert sufficient_tail(zeros.pmf, outlier.pmf, LN2) == pytest.approx(0.063, abs=5e-4)
+        assert sufficient_tail(outlier.pmf, zeros.pmf, LN2) < 0.01
+
+
+class TestNote000:
+    def test_5_1_cross_term_of_the_distance(self) -> None:
+        """The cross term needs a factor 2: s = (3,1,0,2), s' = (1,2,2,1) are at squared distance 10, printed 14."""
+        gap = np.array([3, 1, 0, 2]) - np.array([1, 2, 2, 1])
+        cross = sum(gap[k] * gap[l] for k, l in itertools.combinations(range(3), 2))
+        squares = 2 * (gap[:3] ** 2).sum()
+        assert (gap**2).sum() == 10 == squares + 2 * cross
+        assert squares + cross == 14
+
+    def test_prop_5_3_opposite_maximises_at_every_outcome(self) -> None:
+        """L = 2, n = 1, x = 11, s = 10: changing to 10 gives 3, changing to the opposite 00 gives 1."""
+        nobody, seen = [0, 0, 0, 0], [0, 1, 0, 0]
+        assert vector_privacy_ratio(seen, nobody, 0, 1, 0.25) == pytest.approx(3)
+        assert vector_privacy_ratio(seen, nobody, 0, 3, 0.25) == pytest.approx(1)
+
+    def test_6_1_bullet_probabilities_fall_with_n(self) -> None:
+        """P_2,0(1) = 3/8 > 1/4 = P_1,0(1); they lie between neighbours instead [001 bullet 1]."""
+        assert law(2, 0)[1] == Fraction(3, 8) > law(1, 0)[1] == Fraction(1, 4)
+        for n, ones in ((2, 0), (5, 2), (7, 6)):
+            less, more = law(n - 1, ones), law(n, ones)
+            for s in range(n + 1):
+                low, high = sorted((at(less, s - 1), at(less, s)))
+                assert low <= more[s] <= high
+
+    def test_6_3_zeros_have_the_heaviest_tail(self) -> None:
+        """P_n,m(μ_m − d) ≤ P_n,0(μ_0 − d) fails at n = 5, m = 2, d = 1/4."""
+        assert crowd_mean(5, 2, 0.25) - crowd_mean(5, 0, 0.25) == 1
+        assert law(5, 2)[2] > law(5, 0)[1]
+        assert (float(law(5, 2)[2]), float(law(5, 0)[1])) == pytest.approx((0.4043, 0.3955), abs=5e-5)
+
+    def test_6_3_zeros_have_the_lightest_left_tail_instead(self) -> None:
+        """For d > σ + 1 the cdf version fails for every m > 0 with an integer shift."""
+        n, q = 40, 0.25
+        for m in range(2, n + 1, 2):
+            for d in range(5, 10):
+                assert crowd(n, m, q).cdf(10 + m // 2 - d) > crowd(n, 0, q).cdf(10 - d)
+
+    def test_prop_6_1_needs_the_shift(self) -> None:
+        """R_m(d) ≤ R_0(d + 2) holds for d > σ + 1; R_m(d) ≤ R_0(d) does not: n = 5, q = 0.45, m = 1, d = 2.11."""
+
+        def ratio(n: int, m: int, q: float, d: float) -> float:
+            return float(probability_ratios(n, m, q)[max(math.ceil(crowd_mean(n, m, q) - d), 0)])
+
+        assert ratio(5, 1, 0.45, 2.11) == pytest.approx(4.495, abs=5e-4)
+        assert ratio(5, 0, 0.45, 2.11) == pytest.approx(4.091, abs=5e-4)
+        for n, q in itertools.product((5, 12, 40), (0.05, 0.25, 0.45)):
+            start = math.sqrt(n * q * (1 - q)) + 1.001
+            for m, j in itertools.product(range(0, n + 1, 3), range(20)):
+                d = start + 0.37 * j
+                assert ratio(n, m, q, d) <= ratio(n, 0, q, d + 2) * (1 + 1e-12)
+
+
+class TestNote003:
+    def test_conjecture_1_as_stated(self) -> None:
+        """n = 2, λ = 2: the order of the notes has the tail 3/16, the other order 9/16."""
+        zeros, outlier = neighbours(2, 0, 0.25)
+        assert sufficient_tail(outlier.pmf, zeros.pmf, LN2) == pytest.approx(3 / 16, rel=1e-13)
+        assert sufficient_tail(zeros.pmf, outlier.pmf, LN2) == pytest.approx(9 / 16, rel=1e-13)
+
+    def test_conjecture_1_in_both_orders(self) -> None:
+        """n = 5, λ = 6/5: D' = {1, 1, 1, 0} has δ = 27/160, the homogeneous pair 11/80 and 729/5120."""
+        epsilon = math.log(1.2)
+        zeros, outlier = neighbours(5, 0, 0.25)
+        homogeneous = [hockey_stick(outlier.pmf, zeros.pmf, epsilon), hockey_stick(zeros.pmf, outlier.pmf, epsilon)]
+        assert homogeneous == pytest.approx([11 / 80, 729 / 5120], rel=1e-12)
+        zero, one = neighbours(5, 3, 0.25)
+        mixed = hockey_stick(one.pmf, zero.pmf, epsilon)
+        assert mixed == pytest.approx(27 / 160, rel=1e-12)
+        assert mixed > max(homogeneous)
+
+    def test_conjecture_1_for_three_bits(self) -> None:
+        """n = 3, q = 1/4, λ = 8.41: the worst collection is 1.44 times worse than either order of the homogeneous pair.
+
+        All others and all changes of the record 000 are tried, which by the XOR symmetry are all there are.
+        """
+        rows = transition_matrix(3, 0.25)
+        outcomes = list(itertools.product(range(8), repeat=3))
+        code = {h: i for i, h in enumerate(sorted({tuple(sorted(o)) for o in outcomes}))}
+        index = np.array([code[tuple(sorted(o))] for o in outcomes])
+
+        def histogram(*records: int) -> Array:
+            joint = np.einsum("i,j,k->ijk", *(rows[r] for r in records))
+            return np.bincount(index, weights=joint.ravel()).astype(np.float64)
+
+        def delta(others: tuple[int, int], before: int, after: int) -> float:
+            return hockey_stick(histogram(after, *others), histogram(before, *others), math.log(8.41))
+
+        homogeneous = max(delta((7, 7), 7, 0), delta((7, 7), 0, 7))
+        worst = max(
+            delta(others, 7, after)
+            for others in itertools.combinations_with_replacement(range(8), 2)
+            for after in range(7)
+        )
+        assert homogeneous == pytest.approx(0.0517, abs=6e-5)
+        assert worst == pytest.approx(0.0744, abs=6e-5)
+
+    def test_the_reading_for_5000(self) -> None:
+        """N = 5000, λ = 2 needs q = 0.1963; the printed 0.1778 belongs to N = 10000 and leaves a tail of 4.3 %."""
+        assert three_sigma_lie(5000, 5, LN2) == pytest.approx(0.19634, abs=5e-6)
+        assert simple_three_sigma_lie(5000, 5, LN2) == pytest.approx(0.19640, abs=5e-6)
+        assert simple_three_sigma_lie(10_000, 5, LN2) == pytest.approx(0.1778, abs=5e-5)
+        assert three_sigma_ratio(5000, 5, 0.1778) > 2
+        tail = sufficient_tail(*outlier_pair(5000, 5, 0.1778), LN2, strict=False)
+        assert tail == pytest.approx(0.04271, abs=6e-6)
+        assert tail > 9 * 0.0045
+
+    @pytest.mark.parametrize(
+        ("epsilon", "n", "q", "printed"),
+        [
+            (LN2, 1000, 0.2446, 0.006),
+            (LN2, 3000, 0.2109, 0.0048),
+            (2.0, 3000, 0.1424, 0.0062),
+            (2.0, 5000, 0.1310, 0.0074),
+        ],
+    )
+    def test_the_printed_tails_are_low(self, epsilon: float, n: int, q: float, printed: float) -> None:
+        """By 8 to 25 per cent of the true tail."""
+        true = sufficient_tail(*outlier_pair(n, 5, q), epsilon, strict=False)
+        assert 0.08 < 1 - printed / true < 0.26
+
+    def test_the_deviations_of_section_4(self) -> None:
+        """σ/√N is 7.21 and not 7.5, and 0.654 and not 0.6: an 11-fold gain and not a 12-fold one."""
+        local, sufficient = count_stderr(1, local_lie(5, LN2)), count_stderr(1, simple_three_sigma_lie(5000, 5, LN2))
+        assert local == pytest.approx(7.2077, abs=5e-5)
+        assert sufficient == pytest.approx(0.6543, abs=5e-5)
+        assert local / sufficient == pytest.approx(11.02, abs=5e-3)
+        assert local / count_stderr(1, 0.1778) == pytest.approx(12.15, abs=5e-3)
+
+    def test_one_per_cent_of_the_population_with_ten_per_cent_error(self) -> None:
+        """Three deviations are 15.2 % of 1 % of 10⁷."""
+        q = simple_three_sigma_lie(10**7, 40, 2.0)
+        assert 3 * count_stderr(10**7, q) / 10**5 == pytest.approx(0.152, abs=5e-4)
+
+    def test_the_identity_for_psi_has_a_square(self) -> None:
+        """(p⁵ + q⁵)/(pq)²: the middle line is printed with (pq)⁴."""
+        middle = (P + Q) * (P**4 - P**3 * Q + (P * Q) ** 2 - P * Q**3 + Q**4)
+        assert middle / (P * Q) ** 2 == (P**5 + Q**5) / (P * Q) ** 2 == Fraction(61, 9)
+        assert middle / (P * Q) ** 4 != Fraction(61, 9)
+
+    @pytest.mark.parametrize(("epsilon", "n", "q"), [(LN2, 1000, 0.2446), (LN2, 3000, 0.2109), (2.0, 5000, 0.131)])
+    def test_hoeffding_is_vacuous(self, epsilon: float, n: int, q: float) -> None:
+        """The remark of §3.3: the range of one contribution is (p/q)^5, so the bound is 0.97 and more."""
+        values = outlier_ratio_values(5, q)
+        gap = n * (math.exp(epsilon) - outlier_ratio_mean(n, 5, q))
+        assert math.exp(-2 * gap**2 / (n * (values[-1] - values[0]) ** 2)) > 0.97
+
+    def test_sufficient_tails_can_grow_with_the_crowd(self) -> None:
+        """(1.7): the worst tail at q = 1/4, λ = 1.5 goes from 0.336 (n = 6) to 0.427 (n = 7), while δ falls."""
+
+        def worst(n: int, measure: object) -> float:
+            assert callable(measure)
+            pairs = [neighbours(n, ones, 0.25) for ones in range(n)]
+            return max(float(measure(zero.pmf, one.pmf, math.log(1.5))) for zero, one in pairs)
+
+        assert worst(6, sufficient_tail) == pytest.approx(0.336, abs=5e-4)
+        assert worst(7, sufficient_tail) == pytest.approx(0.427, abs=5e-4)
+        assert worst(7, hockey_stick) < worst(6, hockey_stick)
+
+    def test_one_hot_records_need_the_noise_of_two_bits(self) -> None:
+        """§5: with everybody else at a third category the variance of the ratio is 2φ² − 2φ > φ² − 1."""
+        for q in (0.05, 0.0877, 0.3):
+            r, first = (1 - q) / q, phi(q)
+            bits = bit_vectors(3).astype(int)
+            third = transition_matrix(3, q)[6]
+            assert bits[6].tolist() == [0, 0, 1]
+            a, b = (r ** (2.0 * (bits[:, i] - bits[:, 2])) for i in (0, 1))
+            assert float(third @ (a - b) ** 2) == pytest.approx(2 * first**2 - 2 * first, rel=1e-10)
+            assert 2 * first**2 - 2 * first - (first**2 - 1) == pytest.approx((first - 1) ** 2, rel=1e-9)
+
+    def test_one_hot_records_with_a_third_category_are_not_protected(self) -> None:
+        """§5: N = 1000, λ = 2, q of (3.15) for L = 2: δ is 1.2·10⁻² and not 1.9·10⁻⁴.
+
+        δ = (1/N) E(Σ (a − λb))⁺ over N records at the third category, on a grid that keeps the mean.
+        """
+        n, q = 1000, simple_three_sigma_lie(1000, 2, LN2)
+        assert hockey_stick(*outlier_pair(n, 2, q), LN2) == pytest.approx(1.9e-4, rel=0.03)
+        r = (1 - q) / q
+        bits = bit_vectors(3).astype(int)
+        chances = transition_matrix(3, q)[6]
+        gain = r ** (2.0 * (bits[:, 0] - bits[:, 2])) - 2 * r ** (2.0 * (bits[:, 1] - bits[:, 2]))
+        points, step = 2**20, 0.02
+        place = (gain - gain.min()) / step
+        index, part = np.floor(place).astype(int), place - np.floor(place)
+        single = np.zeros(points)
+        np.add.at(single, index, chances * (1 - part))
+        np.add.at(single, index + 1, chances * part)
+        total = np.fft.irfft(np.fft.rfft(single) ** n, points)
+        # The sum is near −N; its grid wraps around once per points·step ≈ 21000.
+        values = n * gain.min() + step * np.arange(points)
+        period = points * step
+        values -= period * np.floor((values + n + period / 2) / period)
+        assert float(total @ np.maximum(values, 0)) / n == pytest.approx(1.2e-2, rel=0.04)
+
+
+class TestNote004:
+    def test_cor_4_2_has_a_wrong_sign(self) -> None:
+        """R[μ_r + l | D_r] ≤ R[μ_n + l + 2 | D_n]: 0.6986 against 1/3 at n = 16, r = 0, l = 3; ≥ holds throughout."""
+        n, q = 16, 0.25
+
+        def right(r: int, s: int) -> float:
+            return float(privacy_ratios(n + 1, r, q)[min(s, n + 1)])
+
+        assert right(0, 4 + 3) == pytest.approx(0.6986, abs=5e-5)
+        assert right(16, 12 + 5) == pytest.approx(1 / 3)
+        for r, l in itertools.product(range(0, n + 1, 2), range(3, 10)):
+            assert right(r, 4 + r // 2 + l) >= right(n, 12 + l + 2) * (1 - 1e-12)
+
+    def test_lemma_4_3_has_a_hypothesis_that_no_one_meets(self) -> None:
+        """l ≥ npq contradicts the l = √(3nq ln(2/δ)) for which it is needed; l > √(npq) + 1 does not."""
+        n, delta = 1000, 1e-6
+        q = chernoff_lie(n, 1.0, delta)
+        l = math.sqrt(3 * n * q * math.log(2 / delta))
+        assert l == pytest.approx(68.9, abs=0.05)
+        assert math.sqrt(n * q * (1 - q)) + 1 < l < n * q * (1 - q)
+
+    def test_4_24_shows_the_inverse(self) -> None:
+        """The displayed quotient is P(D)/P(D'), of which (4.25) is the inverse."""
+        n = 6
+        without, outlier = law(n, 0), law(n, 1)
+        for i in range(n + 1):
+            inverse = Fraction(n - i, n) * Q / P + Fraction(i, n) * P / Q
+            assert without[i] / outlier[i] == 1 / inverse
+            assert outlier_ratio([n - i, i], 0.25) == pytest.approx(float(inverse), rel=1e-13)
+        assert outlier[0] / without[0] != without[0] / outlier[0]
+
+    def test_4_36_divides_by_the_wrong_thing(self) -> None:
+        """(l/n)(p − q)/(nq) must be (l/n)(p − q)/(pq)."""
+        n, l, q, p = 1000, 30, Fraction(1, 10), Fraction(9, 10)
+        meant = (n * p + l) / n * q / p + (n * q - l) / n * p / q
+        assert meant == 1 - Fraction(l, n) * (p - q) / (p * q) == Fraction(11, 15)
+        assert float(1 - Fraction(l, n) * (p - q) / (n * q)) == pytest.approx(0.99976, abs=5e-7)
+
+    def test_section_5_drops_the_one(self) -> None:
+        """The printed m violates (5.3): 2.7267 > e at d = 10, ε = 1, δ = 10⁻⁶; the corrected m meets it."""
+
+        def ratio(m: float) -> float:
+            spread = math.sqrt(3 * m / 10 * math.log(4e6))
+            return (m / 10 + spread + 1) / (m / 10 - spread)
+
+        printed = math.ceil(clear_fakes_printed(10, 1.0, 1e-6))
+        assert ratio(printed) == pytest.approx(2.7267, abs=5e-5)
+        assert ratio(printed) > math.e
+        assert ratio(clear_fakes(10, 1.0, 1e-6)) == pytest.approx(math.e, rel=1e-12)
+
+    def test_4_19_drops_a_factor(self) -> None:
+        """Lemma 4.4 without e^ε in (4.19) would bound the total variation, which is far above δ(ε)."""
+        zero, one = neighbours(20, 0, 0.25)
+        assert hockey_stick(one.pmf, zero.pmf, 0.0) > 10 * hockey_stick(one.pmf, zero.pmf, 1.0)
