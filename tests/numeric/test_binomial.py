@@ -126,5 +126,7 @@ def test_other_bad_input() -> None:
         log_binomial_sf(0.5, 5, 0.5)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match=r"^alpha must be in \(0, 1\)"):
         Law(0, np.array([1.0])).quantile(1.0)
+    with pytest.raises(InvalidInput, match=r"^pmf must be one-dimensional and not empty"):
+        Law(0, np.array([[1.0]]))
     with pytest.raises(TooLarge):
         binomial(2**52, 0.5)

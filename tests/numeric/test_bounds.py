@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -64,9 +65,9 @@ def test_golden_other_lies() -> None:
     wide = bounds.simple_three_sigma_lie(10**7, 40, 2.0)
     assert wide == pytest.approx(0.350914415601690067, rel=1e-13)
     assert bounds.simple_three_sigma_lie(1000, 2, LN2) == pytest.approx(0.0876548879015912205, rel=1e-13)
-    assert bounds.local_lie(5, LN2) == pytest.approx(0.465398038619236483, rel=1e-14)
-    assert bounds.local_lie(40, 2.0) == pytest.approx(0.487502603515789656, rel=1e-14)
-    assert count_stderr(1, bounds.local_lie(5, LN2)) == pytest.approx(7.20770221404039037, rel=1e-12)
+    assert bounds.local_lie(5, LN2) == pytest.approx(0.465398038619236483, rel=2e-13)
+    assert bounds.local_lie(40, 2.0) == pytest.approx(0.487502603515789656, rel=2e-13)
+    assert count_stderr(1, 0.465398038619236483) == pytest.approx(7.20770221404039037, rel=1e-13)
     assert count_stderr(1, 0.196402812701454409) == pytest.approx(0.654282517680311804, rel=1e-13)
     assert count_stderr(1, wide) == pytest.approx(1.60061152256158005, rel=1e-12)
 
@@ -89,8 +90,8 @@ def test_golden_chernoff_lies(n: int, epsilon: float, delta: float, plain: float
 
 def test_golden_chernoff_lies_to_all_digits() -> None:
     """[004 eq 4.42, 4.6] n = 1000, ε = 1, δ = 10⁻⁶."""
-    assert bounds.chernoff_lie(1000, 1.0, 1e-6) == pytest.approx(0.108930289972627519, rel=1e-14)
-    assert bounds.shifted_chernoff_lie(1000, 1.0, 1e-6) == pytest.approx(0.114374598035916361, rel=1e-13)
+    assert bounds.chernoff_lie(1000, 1.0, 1e-6) == pytest.approx(0.108930289972627519, rel=2e-13)
+    assert bounds.shifted_chernoff_lie(1000, 1.0, 1e-6) == pytest.approx(0.114374598035916361, rel=2e-13)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +149,16 @@ def test_moments_of_a_fake_at_both_ends() -> None:
 @given(st.integers(1, 12), st.floats(0.01, 10))
 def test_local_lie_is_the_inverse_of_local_epsilon(width: int, epsilon: float) -> None:
     assert bounds.local_epsilon(width, bounds.local_lie(width, epsilon)) == pytest.approx(epsilon, rel=1e-9)
+
+
+@given(st.integers(1, 12), st.floats(1e-3, 20), st.floats(1e-9, 0.499))
+def test_certified_values_are_rounded_outwards(width: int, epsilon: float, q: float) -> None:
+    """Evaluated with 40 digits, the local guarantee holds at what is returned."""
+    with mp.workdps(40):
+        lie = mp.mpf(bounds.local_lie(width, epsilon))
+        assert width * mp.log((1 - lie) / lie) <= mp.mpf(epsilon)
+        exact = width * mp.log((1 - mp.mpf(q)) / mp.mpf(q))
+        assert exact <= mp.mpf(bounds.local_epsilon(width, q)) <= exact * (1 + mp.mpf("1e-12"))
 
 
 @given(LIES, st.integers(0, 3), st.integers(0, 3))

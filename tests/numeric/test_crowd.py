@@ -72,7 +72,7 @@ def exact_at(s: int, n: int, ones: int, q: float) -> mp.mpf:
 
 @pytest.fixture(params=["convolution", "recurrence"])
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "DIRECT", 2**40 if request.param == "convolution" else 0)
+    monkeypatch.setattr(module, "DIRECT", 2**30 if request.param == "convolution" else 0)
 
 
 @pytest.mark.usefixtures("_way")

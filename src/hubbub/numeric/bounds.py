@@ -15,6 +15,7 @@ from hubbub.errors import Infeasible, check_delta, check_epsilon, check_lie, che
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.inversion import least_real, least_whole
 from hubbub.numeric.ratios import outlier_ratio_mean, outlier_ratio_variance
+from hubbub.numeric.rounding import up
 
 __all__ = [
     "chernoff_lie",
@@ -39,6 +40,9 @@ __all__ = [
     "vector_fakes_epsilon",
 ]
 
+ROUNDING = 1e-13
+"""Relative rounding error that no closed form here exceeds; those that certify are widened by it."""
+
 TINY = 1e-300
 """No lie probability below this is ever looked at."""
 
@@ -52,20 +56,20 @@ def local_epsilon(width: int, q: float) -> float:
     24.586
     """
     width, q = check_whole("width", width, 1), check_lie(q)
-    return width * (math.log1p(-q) - math.log(q))
+    return up(width * math.log1p((1 - 2 * q) / q), ROUNDING)
 
 
 def local_lie(width: int, epsilon: float) -> float:
     """q = 1/(1 + e^(ε/L)), the least lie probability with L ln(p/q) ≤ ε. [003 eq 4.2]
 
-    Certifies pure ε-differential privacy, up to the rounding of the last digit; inverse of :func:`local_epsilon`.
+    Certifies pure ε-differential privacy; inverse of :func:`local_epsilon`.
 
     >>> round(local_lie(5, math.log(2)), 12)
     0.465398038619
     """
     width, epsilon = check_whole("width", width, 1), _check_positive_epsilon(epsilon)
     share = math.exp(-epsilon / width)
-    return share / (1 + share)
+    return up(share / (1 + share), ROUNDING)
 
 
 def three_sigma_bit_lie(n: int, epsilon: float) -> float:
@@ -175,7 +179,7 @@ def chernoff_lie(n: int, epsilon: float, delta: float) -> float:
     0.108930289973
     """
     n, epsilon, delta = check_whole("n", n, 1), _check_positive_epsilon(epsilon), check_delta(delta)
-    return _below_half(3 * math.log(2 / delta) / (n * math.expm1(-epsilon) ** 2))
+    return _below_half(up(3 * math.log(2 / delta) / (n * math.expm1(-epsilon) ** 2), ROUNDING))
 
 
 def shifted_chernoff_lie(n: int, epsilon: float, delta: float) -> float:
@@ -195,7 +199,7 @@ def shifted_chernoff_lie(n: int, epsilon: float, delta: float) -> float:
         room = -math.expm1(-epsilon) - 2 * (1 - 2 * q) / (n * q * (1 - q))
         return room > 0 and q * room * room >= need
 
-    return _below_half(least_real(holds, min(need, 0.25), 0.5, relative=1e-15))
+    return _below_half(up(least_real(holds, min(need, 0.25), 0.5, relative=1e-15), ROUNDING))
 
 
 def clear_fakes_printed(width: int, epsilon: float, delta: float) -> float:
@@ -223,7 +227,7 @@ def clear_fakes(width: int, epsilon: float, delta: float) -> float:
     width, epsilon, delta = check_whole("width", width, 2), _check_positive_epsilon(epsilon), check_delta(delta)
     a = math.expm1(epsilon)
     b = math.sqrt(3 * math.log(4 / delta)) * (math.exp(epsilon) + 1)
-    return width * ((b + math.sqrt(b * b + 4 * a)) / (2 * a)) ** 2
+    return up(width * ((b + math.sqrt(b * b + 4 * a)) / (2 * a)) ** 2, ROUNDING)
 
 
 def column_lie(n: int, m: int, epsilon: float, delta: float) -> float:
@@ -301,7 +305,7 @@ def vector_fakes_epsilon(m: int, width: int, q: float, delta: float) -> float:
     largest, second = fake_largest_ratio(width, q), fake_second_moment(width, q)
     below = m - math.sqrt(2 * m * second * log_term)
     above = m + largest + math.sqrt(2 * m * (second - 1) * log_term) + largest * log_term / 3
-    return math.log(above / below) if below > 0 else math.inf
+    return up(math.log(above / below), ROUNDING) if below > 0 else math.inf
 
 
 def vector_fakes(width: int, q: float, epsilon: float, delta: float) -> int:

@@ -24,8 +24,8 @@ __all__ = ["crowd", "crowd_mean", "crowd_variance", "neighbours", "probability_r
 
 Array = npt.NDArray[np.float64]
 
-DIRECT = 2**16
-"""Products up to which direct convolution is used; above, the recurrence is faster."""
+DIRECT = 128
+"""Width of the narrower binomial law up to which they are convolved; beyond, the recurrence is faster."""
 
 
 def crowd(n: int, ones: int, q: float, k: int = 1) -> Law:
@@ -38,7 +38,7 @@ def crowd(n: int, ones: int, q: float, k: int = 1) -> Law:
     """
     n, ones, q, k = _check(n, ones, q, k, least=0)
     n, ones = k * n, k * ones
-    if ones in (0, n) or _convolution_cost(n, ones, q) <= DIRECT:
+    if _narrower(n, ones, q) <= DIRECT:
         return binomial(ones, q).flipped(ones).plus(binomial(n - ones, q))
     mean = n * q + ones * (1 - 2 * q)
     low, high = support(mean, n * q * (1 - q), n)
@@ -99,14 +99,14 @@ def probability_ratios(n: int, ones: int, q: float) -> Array:
     46.0
     """
     n, ones, q, _ = _check(n, ones, q, 1, least=1)
-    check_memory(f"the {n} probability ratios of a crowd", 8 * 8 * n)
+    check_memory(f"the {n} probability ratios of a crowd", 16 * 8 * n)
     return np.concatenate([[np.inf], _ratios(n, ones, q, 0, n)])
 
 
-def _convolution_cost(n: int, ones: int, q: float) -> int:
-    low, high = support(ones * (1 - q), ones * q * (1 - q), ones)
-    other_low, other_high = support((n - ones) * q, (n - ones) * q * (1 - q), n - ones)
-    return (high - low + 1) * (other_high - other_low + 1)
+def _narrower(n: int, ones: int, q: float) -> int:
+    fewer = min(ones, n - ones)
+    low, high = support(fewer * q, fewer * q * (1 - q), fewer)
+    return high - low + 1
 
 
 def _check(n: object, ones: object, q: object, k: object, least: int) -> tuple[int, int, float, int]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.errors import check_real, check_whole
+from hubbub.errors import check_real, check_whole, reject
 
 __all__ = ["Law", "support"]
 
@@ -29,6 +29,10 @@ class Law:
 
     low: int
     pmf: Array
+
+    def __post_init__(self) -> None:
+        if self.pmf.ndim != 1 or not self.pmf.size:
+            reject("pmf", "be one-dimensional and not empty", self.pmf.shape)
 
     @property
     def high(self) -> int:

@@ -47,7 +47,8 @@ def outlier_pair(n: int, width: int, q: float, points: int = 2**20) -> tuple[Arr
     spread = math.expm1(min(width * math.log(phi(q)), 700.0))
     third = LOST * largest / 3
     top = min(n * largest, n + third + math.sqrt(third * third + 2 * LOST * n * spread))
-    step = (top - n * atoms[0]) / (points - 2)
+    # Splitting moves each of the n records by less than one cell; the cells left over keep them from wrapping around.
+    step = (top - n * atoms[0]) / (points - 2 - min(n, points // 2))
     position = (atoms - atoms[0]) / step
     index = np.floor(position).astype(np.intp)
     part = position - index

@@ -61,7 +61,8 @@ def flip_histogram(counts: npt.ArrayLike, q: float) -> Array:
     >>> flip_histogram([16, 0, 0, 0], 0.25).tolist()
     [9.0, 3.0, 3.0, 1.0]
     """
-    return weigh_by_distance(counts, 1 - check_lie(q, zero=True), q)
+    q = check_lie(q, zero=True)
+    return weigh_by_distance(counts, 1 - q, q)
 
 
 def unflip_histogram(counts: npt.ArrayLike, q: float) -> Array:
