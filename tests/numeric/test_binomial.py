@@ -99,6 +99,11 @@ def test_the_two_sides_of_a_law_are_those_of_the_logs(n: int, prob: float, s: in
     assert law.cdf(s) + law.sf(s) == pytest.approx(1)
 
 
+def test_quantile_at_a_step_of_the_cdf() -> None:
+    coin = Law(5, np.array([0.25, 0.5, 0.25]))
+    assert [coin.quantile(alpha) for alpha in (0.1, 0.25, 0.26, 0.75, 0.76)] == [5, 5, 6, 6, 7]
+
+
 def test_degenerate_laws() -> None:
     assert binomial(0, 0.3).pmf.tolist() == [1.0]
     for prob, only in ((0.0, 0), (1.0, 5)):

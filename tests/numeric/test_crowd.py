@@ -169,6 +169,15 @@ def test_the_recurrence_is_not_stable_up_to_the_mode() -> None:
     np.testing.assert_allclose(probability_ratios(n, ones, q)[1:], wanted, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("n", "ones", "q"), [(4000, 2000, 0.3), (4000, 1000, 0.1), (4000, 3900, 0.02)])
+def test_a_recurrence_begun_midway_forgets_its_start(n: int, ones: int, q: float) -> None:
+    """Begun from the saddle point next to where it is needed, it equals the one begun at the very end."""
+    whole = probability_ratios(n, ones, q)
+    for low in (n // 4, n // 2, n - n // 4):
+        part = module._ratios(n, ones, q, low, low + 3)
+        np.testing.assert_allclose(part, whole[low + 1 : low + 4], rtol=1e-12)
+
+
 @given(st.integers(2, 60), st.data(), LIES)
 def test_conditioning_on_one_record(n: int, data: st.DataObject, q: float) -> None:
     """[000 eq 6.1, 6.2 = 001 eq 3.2, 3.3 = 004 eq 3.1, 3.2], also for the cdf [000 §6.4]."""

@@ -235,6 +235,14 @@ def test_bit_flip_swaps_the_orders(n: int, data: st.DataObject, q: float, epsilo
     assert there == pytest.approx(hockey_stick(mirror_one.pmf, mirror_zero.pmf, epsilon), rel=1e-11, abs=1e-16)
 
 
+def test_ratios_of_exactly_lambda_count_only_if_asked() -> None:
+    """(1.7) of [003] has >, its readings have ≥; δ does not care."""
+    first, second = [0.5, 0.5], [0.25, 0.75]
+    assert sufficient_tail(first, second, LN2) == 0.0
+    assert sufficient_tail(first, second, LN2, strict=False) == 0.5
+    assert hockey_stick(first, second, LN2) == 0.0
+
+
 def test_small_deltas_keep_their_digits() -> None:
     """δ = 7·10⁻²⁴ of [004 eq 4.6] at n = 1000 is far below what an FFT could resolve."""
     zero, one = neighbours(1001, 0, 0.114374598035916361)
