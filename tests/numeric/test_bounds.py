@@ -6,7 +6,7 @@ from collections.abc import Callable
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hubbub.errors import Infeasible, InvalidInput
@@ -227,6 +227,17 @@ def test_chernoff_lies_are_sound_and_loose(n: int, epsilon: float, delta: float)
     step = max(1, n // 25)
     assert worst_delta(n, q, epsilon, step) <= delta
     assert worst_delta(n, q / 2, epsilon, step) <= delta
+
+
+@given(st.integers(2, 80), st.floats(0.05, 8), st.floats(1e-8, 0.95))
+def test_chernoff_lies_are_sound_wherever_they_exist(n: int, epsilon: float, delta: float) -> None:
+    """[004 eq 4.42, 4.6] also where their approximations are worst: few bits, large ε, large δ."""
+    try:
+        plain, shifted = bounds.chernoff_lie(n, epsilon, delta), bounds.shifted_chernoff_lie(n, epsilon, delta)
+    except Infeasible:
+        assume(False)
+    assert worst_delta(n, plain, epsilon, step=n) <= delta
+    assert worst_delta(n, shifted, epsilon, step=7) <= delta
 
 
 def test_lower_side_of_the_exact_least_lie() -> None:

@@ -52,7 +52,7 @@ def test_golden_reading_that_the_notes_give_for_half_the_crowd() -> None:
     assert sufficient_tail(*outlier_pair(10_000, 5, 0.1778), LN2, strict=False) == pytest.approx(0.0057489, rel=2e-5)
 
 
-@pytest.mark.parametrize(("n", "q"), [(3, 0.3), (50, 0.2), (1000, 0.05), (300, 0.4)])
+@pytest.mark.parametrize(("n", "q"), [(4, 0.3), (50, 0.2), (1000, 0.05), (300, 0.4)])
 def test_single_bits_have_an_exact_law(n: int, q: float) -> None:
     """For L = 1 the pair is that of :func:`neighbours`; the grid errs upwards and by little."""
     zeros, ones = neighbours(n, 0, q)
