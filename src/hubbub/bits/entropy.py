@@ -1,0 +1,159 @@
+"""Where all randomness comes from: bytes of the operating system, stretched by AES-256 in counter mode.
+
+Every random routine of hubbub takes the keyword ``entropy``, a callable that returns as many bytes as it is asked for;
+``os.urandom`` qualifies. The default, :data:`system`, is faster than any statistical generator of numpy, because it is
+the vetted AES of the ``cryptography`` package on hardware instructions.
+
+A fill that wrote less than it should is a silent privacy failure, so that every one is counted.
+"""
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from numpy.typing import DTypeLike, NDArray
+
+from hubbub.errors import EntropyFailure, check_whole
+
+__all__ = ["Entropy", "SeededStreamNotForPeople", "SystemStream", "draw", "fill", "system"]
+
+Entropy = Callable[[int], bytes]
+"""A source of randomness: gives exactly as many independent uniform bytes as it is asked for."""
+
+_ZEROS = bytes(1 << 17)
+_KEY_BYTES = 32
+
+
+def _encryptor(key: bytes) -> CipherContext:
+    return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+
+def _keystream(cipher: CipherContext, target: memoryview) -> None:
+    for start in range(0, len(target), len(_ZEROS)):
+        piece = target[start : start + len(_ZEROS)]
+        written = cipher.update_into(_ZEROS[: len(piece)], piece)
+        if written != len(piece):
+            raise EntropyFailure(f"the cipher wrote {written} of {len(piece)} bytes")
+
+
+class SystemStream:
+    """The keystream of AES-256-CTR under keys of the operating system, one cipher per thread.
+
+    Forward secure by key erasure (Bernstein 2017, "Fast-key-erasure random-number generators"): each fill ends by
+    replacing the key with fresh keystream, so that a later look into memory does not reveal earlier noise. A fork
+    forgets all keys: the child draws its own from the operating system.
+    Memory: 128 KiB of zeros for all streams together, and one cipher context per thread.
+
+    >>> len(SystemStream()(5))
+    5
+    """
+
+    __slots__ = ("_local",)
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._local = threading.local()
+
+    def fill(self, buffer: memoryview) -> None:
+        """Overwrite a contiguous buffer of bytes with keystream, then erase the key."""
+        local = self._local
+        cipher = getattr(local, "cipher", None)
+        if cipher is None:
+            cipher = _encryptor(_checked(os.urandom(_KEY_BYTES), _KEY_BYTES))
+        local.cipher = None
+        _keystream(cipher, buffer)
+        key = cipher.update(_ZEROS[:_KEY_BYTES])
+        local.cipher = _encryptor(_checked(key, _KEY_BYTES))
+
+    def __call__(self, size: int) -> bytes:
+        """Return ``size`` bytes."""
+        return _bytes(self, size)
+
+
+class SeededStreamNotForPeople:
+    """A reproducible keystream for tests and simulations; whoever knows the seed can remove all noise.
+
+    AES-256-CTR under SHA-256 of the seed. How the bytes are partitioned into fills does not matter. Threads may share
+    a stream, but the order in which they are served is not reproducible. A forked child that would repeat the noise of
+    its parent gets an :class:`~hubbub.errors.EntropyFailure`.
+
+    >>> one, two = SeededStreamNotForPeople(7), SeededStreamNotForPeople(7)
+    >>> one(3) + one(4) == two(7)
+    True
+    """
+
+    __slots__ = ("_cipher", "_lock", "_process")
+
+    def __init__(self, seed: int) -> None:
+        seed = check_whole("seed", seed)
+        self._cipher = _encryptor(hashlib.sha256(b"hubbub seeded stream %d" % seed).digest())
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    def fill(self, buffer: memoryview) -> None:
+        """Overwrite a contiguous buffer of bytes with the next bytes of the stream."""
+        if os.getpid() != self._process:
+            raise EntropyFailure("a seeded stream was carried through a fork and would repeat itself")
+        with self._lock:
+            _keystream(self._cipher, buffer)
+
+    def __call__(self, size: int) -> bytes:
+        """Return the next ``size`` bytes."""
+        return _bytes(self, size)
+
+
+def _bytes(stream: SystemStream | SeededStreamNotForPeople, size: int) -> bytes:
+    buffer = bytearray(check_whole("size", size))
+    stream.fill(memoryview(buffer))
+    return bytes(buffer)
+
+
+def _checked(data: object, size: int) -> bytes:
+    if not isinstance(data, bytes) or len(data) != size:
+        got = f"{len(data)} bytes" if isinstance(data, bytes) else type(data).__name__
+        raise EntropyFailure(f"entropy must give {size} bytes, got {got}")
+    return data
+
+
+system = SystemStream()
+"""The default entropy of every random routine."""
+
+
+def fill(entropy: Entropy, array: NDArray[Any]) -> None:
+    """Overwrite a C-contiguous array with random bytes; raises :class:`EntropyFailure` on a short fill.
+
+    Memory: none for the streams of this module; one copy of the array for a plain callable.
+
+    >>> words = np.zeros(2, np.uint32)
+    >>> fill(lambda size: bytes(range(size)), words)
+    >>> words.tobytes().hex()
+    '0001020304050607'
+    """
+    if not array.size:
+        return
+    if not array.flags.c_contiguous:
+        raise EntropyFailure("only a contiguous array can be filled in place")
+    target = array.reshape(-1).view(np.uint8)
+    if isinstance(entropy, SystemStream | SeededStreamNotForPeople):
+        entropy.fill(target.data)
+    else:
+        target[:] = np.frombuffer(_checked(entropy(target.size), target.size), np.uint8)
+
+
+def draw(entropy: Entropy, shape: int | tuple[int, ...], dtype: DTypeLike = np.uint64) -> NDArray[Any]:
+    """A new array of uniform random words. Memory: the array, as in :func:`fill`.
+
+    >>> draw(SeededStreamNotForPeople(7), (2, 3), np.uint8).shape
+    (2, 3)
+    """
+    words = np.empty(shape, dtype)
+    fill(entropy, words)
+    return words
