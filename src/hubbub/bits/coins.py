@@ -1,0 +1,214 @@
+"""Exact coins: many independent bits that are one with probability numerator/2⁴⁸, no float and no modulo involved.
+
+Dense coins compare random words with the binary digits of the probability, 64 lanes at a time, and stop where every
+lane is decided: their cost does not depend on how many digits the probability has. Sparse coins leap from one to one:
+their cost follows the number of ones.
+
+Bits are packed little-endian: coin number i is bit i mod 8 (least significant first) of byte i div 8, as in
+``numpy.packbits(..., bitorder="little")``. Unused bits of the last byte are zero.
+"""
+
+import functools
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.bits.entropy import Entropy, draw, fill, system
+from hubbub.errors import check_memory, check_whole
+
+__all__ = ["GRID", "coins", "flip_bits", "positions"]
+
+GRID = 48
+"""Probabilities are whole multiples of 2^-GRID."""
+
+_SLICES = 10
+_WORDS = 1 << 14
+_SPARSE = 1 << (GRID - 8)
+_BLOCKS = 1 << 14
+_SLACK = 1 << 64
+
+
+def coins(count: int, numerator: int, *, entropy: Entropy = system) -> NDArray[np.uint8]:
+    """``count`` independent coins, each one with probability exactly numerator/2⁴⁸, packed.
+
+    Below a probability of 1/256 through :func:`positions`, above by bit-slices. The time of the sparse way reveals
+    how many ones there are, not where. Memory: the result and at most 5 MiB.
+
+    >>> from hubbub.bits.entropy import SeededStreamNotForPeople
+    >>> mask = coins(8000, 2**46, entropy=SeededStreamNotForPeople(1))
+    >>> mask.size, int(np.bitwise_count(mask).sum())
+    (1000, 2048)
+    """
+    count = check_whole("count", count)
+    numerator = check_whole("numerator", numerator, 0, (1 << GRID) - 1)
+    check_memory(f"the mask of {count} coins", count // 8)
+    mask = np.zeros(-(-count // 8), np.uint8)
+    flip_bits(mask, numerator, entropy)
+    if count % 8:
+        mask[-1] &= (1 << count % 8) - 1
+    return mask
+
+
+def flip_bits(target: NDArray[np.uint8], numerator: int, entropy: Entropy) -> None:
+    """Flip each bit of a contiguous one-dimensional array in place with probability numerator/2⁴⁸.
+
+    The inner part of :func:`coins` and of record flipping; trusts its caller. Memory: at most 5 MiB.
+
+    >>> bits = np.zeros(3, np.uint8)
+    >>> flip_bits(bits, 0, system)
+    >>> bits.tolist()
+    [0, 0, 0]
+    """
+    if numerator == 0 or not target.size:
+        return
+    if numerator < _SPARSE:
+        step = _BLOCKS << (_exponent(numerator) - 3)
+        for start in range(0, target.size, step):
+            part = target[start : start + step]
+            where = _leaps(8 * part.size, numerator, entropy)
+            byte, bit = where >> 3, np.left_shift(np.uint8(1), (where & 7).astype(np.uint8))
+            # Distinct positions: adding a clear bit and subtracting a set one is to flip it, and has a fast loop.
+            np.add.at(part, byte, bit - ((part[byte] & bit) << 1))
+        return
+    zeros = (numerator & -numerator).bit_length() - 1
+    low, high = np.empty((2, min(4 * _WORDS, -(-target.size // 8))), np.uint64)
+    for start in range(0, target.size, 8 * low.size):
+        part = target[start : start + 8 * low.size]
+        words = -(-part.size // 8)
+        _slices(low[:words], high[:words], numerator >> zeros, GRID - zeros, entropy)
+        part ^= low.view(np.uint8)[: part.size]
+
+
+def _slices(low: NDArray[np.uint64], high: NDArray[np.uint64], numerator: int, digits: int, entropy: Entropy) -> None:
+    """Overwrite ``low`` with coins of probability numerator/2^digits, and ``high`` with anything.
+
+    A coin is the event that a uniform binary fraction lies below the probability. From the last digit to the first,
+    with r the complement of the random digit: below ← below | r where the probability has a one, below & r where it
+    has a zero. ``low`` starts as if the digits that follow said "not below", ``high`` as if they said "below": the
+    lanes where the two differ are undecided, 2⁻¹⁰ of all, and only their words draw further digits.
+    """
+    used = min(digits, _SLICES)
+    head, rest = numerator >> (digits - used), numerator & ((1 << (digits - used)) - 1)
+    # One workspace for all blocks: fresh pages from the operating system would cost as much as the cipher.
+    space = np.empty(used * min(_WORDS, low.size), np.uint64)
+    for start in range(0, low.size, _WORDS):
+        below, maybe = low[start : start + _WORDS], high[start : start + _WORDS]
+        noise = space[: used * below.size].reshape(used, below.size)
+        fill(entropy, noise)
+        below.fill(0)
+        maybe.fill(~np.uint64(0))
+        for place, row in enumerate(noise):
+            combine = np.bitwise_or if head >> place & 1 else np.bitwise_and
+            combine(below, row, out=below)
+            if rest:
+                combine(maybe, row, out=maybe)
+    if rest:
+        np.bitwise_xor(low, high, out=high)
+        undecided = np.flatnonzero(high != 0)
+        further = np.empty((2, undecided.size), np.uint64)
+        if undecided.size:
+            _slices(further[0], further[1], rest, digits - used, entropy)
+            low[undecided] |= high[undecided] & further[0]
+
+
+def positions(count: int, numerator: int, *, entropy: Entropy = system) -> NDArray[np.int64]:
+    """Where the ones are among ``count`` coins of probability exactly numerator/2⁴⁸ < 1/2, in rising order.
+
+    The law of :func:`coins`; time and memory follow the number of ones. Positions are cut into blocks of B = 2^j with
+    1/2 ≤ qB < 1. The number of ones of a block is Binomial(B, q), by inversion: a 64-bit word is compared with the
+    distribution function, and a word that cannot tell is refined by further bits until it can, so that the law is
+    exact. Their places are uniform, redrawn for a block in which two coincide.
+    Memory: 40 bytes for each expected one and 2 MiB.
+
+    >>> from hubbub.bits.entropy import SeededStreamNotForPeople
+    >>> positions(10**9, 2**48 // 10**8, entropy=SeededStreamNotForPeople(1)).tolist()
+    [293708119, 648837201, 713869616, 857688408, 923359577]
+    """
+    count = check_whole("count", count, 0, 2**62)
+    numerator = check_whole("numerator", numerator, 0, (1 << GRID - 1) - 1)
+    if numerator == 0:
+        return np.empty(0, np.int64)
+    check_memory(f"the ones among {count} coins", 40 * (count * numerator >> GRID))
+    step = _BLOCKS << _exponent(numerator)
+    parts = [start + _leaps(min(step, count - start), numerator, entropy) for start in range(0, count, step)]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _exponent(numerator: int) -> int:
+    return GRID - numerator.bit_length()
+
+
+def _leaps(count: int, numerator: int, entropy: Entropy) -> NDArray[np.int64]:
+    exponent = _exponent(numerator)
+    owners = _owners(draw(entropy, -(-count >> exponent)), exponent, numerator, entropy)
+    where = (owners << exponent) | _places(owners.size, exponent, entropy)
+    where.sort()
+    while (twice := where[1:] == where[:-1]).any():
+        again = np.isin(where >> exponent, where[1:][twice] >> exponent)
+        where[again] &= -1 << exponent
+        where[again] |= _places(int(again.sum()), exponent, entropy)
+        where.sort()
+    return where[: np.searchsorted(where, count)]
+
+
+def _places(size: int, exponent: int, entropy: Entropy) -> NDArray[np.int64]:
+    kind = np.uint32 if exponent <= 32 else np.uint64
+    return (draw(entropy, size, kind) >> kind(8 * kind().itemsize - exponent)).astype(np.int64)
+
+
+def _owners(words: NDArray[np.uint64], exponent: int, numerator: int, entropy: Entropy) -> NDArray[np.int64]:
+    """Numbers of blocks, each as often as the block has ones, decided by one random word for each block."""
+    parts = []
+    alive = np.arange(words.size)
+    for level, edge in enumerate(_edges(exponent, numerator)):
+        # Unsigned: a word below the edge wraps around and is far from it.
+        beyond = words[alive] - edge
+        for block in alive[beyond <= 1]:
+            ones = _refine(int(words[block]), 64, exponent, numerator, entropy)
+            parts.append(np.full(ones - level, block))
+        alive = alive[(words[alive] >= edge) & (beyond > 1)]
+        parts.append(alive)
+    return np.concatenate(parts)
+
+
+@functools.lru_cache(64)
+def _edges(exponent: int, numerator: int) -> NDArray[np.uint64]:
+    """⌊2⁶⁴·P[ones ≤ k]⌋, at most 1 too small, for k = 0, 1, … until it reaches 2⁶⁴ − 1."""
+    edges = []
+    for value in _law(exponent, numerator, 256):
+        edges.append(min(value >> 192, 2**64 - 1))
+        if edges[-1] == 2**64 - 1:
+            break
+    return np.array(edges, np.uint64)
+
+
+def _refine(prefix: int, bits: int, exponent: int, numerator: int, entropy: Entropy) -> int:
+    """The number of ones of a block whose uniform binary fraction starts with the given bits."""
+    while True:
+        prefix, bits = prefix << 192 | int.from_bytes(draw(entropy, 24, np.uint8).tobytes()), bits + 192
+        surely_reached = 0
+        for ones, value in enumerate(_law(exponent, numerator, bits)):
+            if prefix < value:
+                if surely_reached == ones:
+                    return ones
+                break
+            surely_reached += prefix >= value + _SLACK
+
+
+def _law(exponent: int, numerator: int, bits: int) -> Iterator[int]:
+    """2^bits·P[Binomial(2^exponent, numerator/2⁴⁸) ≤ k] for k = 0, 1, …, too small by less than 2⁶⁴.
+
+    Integers only. Squaring 1 − q exponent times loses less than 2^exponent units, which grow to 2^(exponent+3) in the
+    sum because (1−q)^B ≥ 1/4; each term loses less than a unit to division, at most e² units in the sum, as the ratio
+    of the terms k and k − 1 is at most 2/k. With exponent < 48 and fewer than 2⁵⁰ terms that is below 2⁶⁴.
+    """
+    miss = ((1 << GRID) - numerator) << (bits - GRID)
+    for _ in range(exponent):
+        miss = miss * miss >> bits
+    total, term = 0, miss
+    for k in itertools.count():
+        total += term
+        yield total
+        term = term * ((1 << exponent) - k) * numerator // ((k + 1) * ((1 << GRID) - numerator))

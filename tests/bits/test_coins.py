@@ -1,0 +1,317 @@
+"""Coins are exact by enumeration, look right in the large, and the tests see coins that are not."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tests.bits import statistics
+from tests.bits.statistics import ALARM
+
+from hubbub.bits import coins as module
+from hubbub.bits.coins import GRID, coins, flip_bits, positions
+from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.errors import InvalidInput, TooLarge
+
+LIES = [0.01, 0.1778, 0.351, 0.5, 0.9]
+
+
+def numerator_of(q: float) -> int:
+    return int(q * 2**GRID)
+
+
+def unpacked(mask: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
+    return np.unpackbits(mask, bitorder="little").reshape(-1, columns)
+
+
+class Rows:
+    """Entropy whose 64-bit words are given in advance, and that tells how much was asked of it."""
+
+    def __init__(self, words: list[int]) -> None:
+        self.data = np.array(words, np.uint64).tobytes()
+        self.asked = 0
+
+    def __call__(self, size: int) -> bytes:
+        self.asked += size
+        return self.data[self.asked - size : self.asked]
+
+
+LANES = [sum((~lane >> place & 1) << lane for lane in range(64)) for place in range(6)]
+"""Word i holds the complement of digit i (of weight 2^i) of the lane's own number: all 64 fractions k/64 at once."""
+
+
+@pytest.mark.parametrize("slices", [6, 3, 2, 1])
+def test_every_fraction_of_six_digits_is_compared_rightly(slices: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 lanes run through all random fractions, so that exactly ``numerator`` of them must be ones."""
+    monkeypatch.setattr(module, "_SLICES", slices)
+    stages = [LANES[end - slices : end] for end in range(6, 0, -slices)]
+    for numerator in range(1, 64):
+        low, high = np.empty((2, 1), np.uint64)
+        module._slices(low, high, numerator, 6, Rows([word for stage in stages for word in stage]))
+        assert int(low[0]) == (1 << numerator) - 1
+
+
+@given(st.integers(1, 2**GRID - 1), st.integers(0, 2**32))
+def test_slices_agree_with_comparing_whole_numbers(numerator: int, seed: int) -> None:
+    """The same random digits, gathered lane by lane into numbers and compared with ``<``."""
+    words, digits, used = 40, GRID, module._SLICES
+    low, high = np.empty((2, words), np.uint64)
+    module._slices(low, high, numerator, digits, SeededStreamNotForPeople(seed))
+    source = SeededStreamNotForPeople(seed)
+    coin = np.zeros((words, 64), bool)
+    open_ = np.ones((words, 64), bool)
+    asked = np.arange(words)
+    while digits and asked.size:
+        used = min(digits, used)
+        noise = np.frombuffer(source(8 * used * asked.size), np.uint8).reshape(used, asked.size, 8)
+        bits = ~np.unpackbits(noise, axis=2, bitorder="little").astype(bool)
+        value = sum(bits[place].astype(np.int64) << place for place in range(used))
+        head = numerator >> (digits - used)
+        coin[asked] |= open_[asked] & (value < head)
+        open_[asked] &= value == head
+        digits -= used
+        numerator &= (1 << digits) - 1
+        asked = asked[open_[asked].any(axis=1)] if numerator else asked[:0]
+    assert (np.packbits(coin, axis=1, bitorder="little").view(np.uint64)[:, 0] == low).all()
+
+
+@pytest.mark.parametrize("q", LIES)
+def test_dense_coins_pass_all_statistics(q: float) -> None:
+    numerator = numerator_of(q)
+    bits = unpacked(coins(40 * 200_000, numerator, entropy=SeededStreamNotForPeople(11)), 40)
+    for p in (statistics.position_p, statistics.pair_p, statistics.runs_p):
+        assert p(bits, numerator / 2**GRID) > ALARM
+
+
+@pytest.mark.parametrize("q", [1e-3, 3e-3])
+def test_sparse_coins_pass_all_statistics(q: float) -> None:
+    numerator = numerator_of(q)
+    bits = unpacked(coins(40 * 500_000, numerator, entropy=SeededStreamNotForPeople(12)), 40)
+    for p in (statistics.position_p, statistics.pair_p, statistics.runs_p):
+        assert p(bits, numerator / 2**GRID) > ALARM
+
+
+def never_flipped(bits: NDArray[np.uint8]) -> None:
+    bits[:, 17] = 0
+
+
+def flipped_in_step(bits: NDArray[np.uint8]) -> None:
+    bits[:, 18] = bits[:, 17]
+
+
+def every_tenth_run_repeated(bits: NDArray[np.uint8]) -> None:
+    flat = bits.reshape(-1, 20)
+    flat[1::10] = flat[0::10]
+
+
+def forgotten_last_bit(bits: NDArray[np.uint8]) -> None:
+    bits[:, -1] = 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "p"),
+    [
+        (never_flipped, statistics.position_p),
+        (forgotten_last_bit, statistics.position_p),
+        (flipped_in_step, statistics.pair_p),
+        (every_tenth_run_repeated, statistics.pair_p),
+    ],
+)
+@pytest.mark.parametrize("q", [0.01, 0.1778])
+def test_spoiled_coins_are_rejected(
+    q: float, spoil: Callable[[NDArray[np.uint8]], None], p: Callable[[NDArray[np.uint8], float], float]
+) -> None:
+    bits = unpacked(coins(40 * 200_000, numerator_of(q), entropy=SeededStreamNotForPeople(11)), 40)
+    spoil(bits)
+    assert p(bits, q) < ALARM
+
+
+def test_clustered_coins_are_rejected() -> None:
+    """Right in every column and pair of columns, wrong along the sequence."""
+    bits = unpacked(coins(40 * 200_000, numerator_of(0.1778), entropy=SeededStreamNotForPeople(11)), 40)
+    bits[:, ::2].sort(axis=0)
+    assert statistics.position_p(bits, 0.1778) > ALARM
+    assert statistics.runs_p(bits, 0.1778) < ALARM
+
+
+@pytest.mark.parametrize("error", [-1e-3, 1e-3, 0.0])
+@pytest.mark.slow
+def test_an_error_of_one_in_a_thousand_is_seen_at_a_billion_bits(error: float) -> None:
+    entropy = SeededStreamNotForPeople(13)
+    numerator = numerator_of(0.1778 * (1 + error))
+    ones = sum(int(np.bitwise_count(coins(10**8, numerator, entropy=entropy)).sum()) for _ in range(10))
+    assert (statistics.total_p(ones, 10**9, 0.1778) > ALARM) == (error == 0.0)
+
+
+@given(st.integers(0, 200), st.integers(0, 2**GRID - 1))
+def test_unused_bits_are_zero(count: int, numerator: int) -> None:
+    mask = coins(count, numerator, entropy=SeededStreamNotForPeople(1))
+    assert mask.size == -(-count // 8)
+    assert not np.unpackbits(mask, bitorder="little")[count:].any()
+
+
+def test_certain_and_impossible() -> None:
+    assert not coins(1000, 0).any()
+    assert positions(10**12, 0).size == 0
+    nearly = coins(1000, 2**GRID - 1, entropy=SeededStreamNotForPeople(1))
+    assert (nearly == 255).all()
+
+
+@given(st.integers(1, 2**40 - 1), st.integers(0, 100))
+def test_sparse_coins_are_positions_in_packed_form(numerator: int, seed: int) -> None:
+    count = 8 * 5000
+    target = np.frombuffer(SeededStreamNotForPeople(seed + 1)(count // 8), np.uint8)
+    flipped = target.copy()
+    flip_bits(flipped, numerator, SeededStreamNotForPeople(seed))
+    where = positions(count, numerator, entropy=SeededStreamNotForPeople(seed))
+    assert np.flatnonzero(np.unpackbits(flipped ^ target, bitorder="little")).tolist() == where.tolist()
+
+
+def binomial_below(size: int, q: Fraction, ones: int) -> Fraction:
+    """P[Binomial(size, q) ≤ ones], exactly."""
+    return sum((math.comb(size, k) * q**k * (1 - q) ** (size - k) for k in range(ones + 1)), Fraction(0))
+
+
+@given(st.integers(1, 6), st.data())
+def test_law_of_a_block_is_exact_within_its_stated_error(exponent: int, data: st.DataObject) -> None:
+    numerator = data.draw(st.integers(1 << GRID - exponent - 1, (1 << GRID - exponent) - 1))
+    assert module._exponent(numerator) == exponent
+    q = Fraction(numerator, 2**GRID)
+    for ones, value in zip(range(2**exponent + 1), module._law(exponent, numerator, 192), strict=False):
+        exact = binomial_below(2**exponent, q, ones) * 2**192
+        assert value <= exact < value + module._SLACK
+    for ones, edge in enumerate(module._edges(exponent, numerator).tolist()):
+        assert edge <= binomial_below(2**exponent, q, ones) * 2**64 <= edge + 2
+
+
+@given(st.integers(1, 47))
+def test_law_of_huge_blocks_agrees_with_a_finer_evaluation(exponent: int) -> None:
+    numerator = (1 << GRID - exponent) - 1
+    for _, coarse, fine in zip(
+        range(40), module._law(exponent, numerator, 256), module._law(exponent, numerator, 512), strict=False
+    ):
+        assert coarse <= fine >> 256 < coarse + module._SLACK
+
+
+@given(st.integers(1, 5), st.data())
+def test_words_that_cannot_tell_are_refined(exponent: int, data: st.DataObject) -> None:
+    """Words on and next to an edge: the number of ones is that of the whole fraction, drawn digits included."""
+    numerator = data.draw(st.integers(1 << GRID - exponent - 1, (1 << GRID - exponent) - 1))
+    edges = module._edges(exponent, numerator).tolist()
+    seed = data.draw(st.integers(0, 1000))
+    words = [min(edge + by, 2**64 - 1) for edge in edges[:-1] for by in (0, 1, 2)]
+    owners = module._owners(np.array(words, np.uint64), exponent, numerator, SeededStreamNotForPeople(seed))
+    observed = np.bincount(owners, minlength=len(words))
+    q = Fraction(numerator, 2**GRID)
+    law = [binomial_below(2**exponent, q, ones) for ones in range(2**exponent + 1)]
+    source = SeededStreamNotForPeople(seed)
+    asked = 0
+    for level, edge in enumerate(edges):
+        for block, word in enumerate(words):
+            if word in (edge, edge + 1) and sum(word > other + 1 for other in edges) == level:
+                asked += 1
+                fraction = Fraction(word << 192 | int.from_bytes(source(24)), 2**256)
+                assert observed[block] == sum(value <= fraction for value in law)
+    assert asked >= len(edges) - 1
+
+
+def test_a_tie_that_stays_is_refined_again() -> None:
+    """P[0 ones] of two coins has 96 digits: a fraction that exceeds it in digit 256 is within the error of the law."""
+    numerator = 2**46 + 1
+    edge = (2**GRID - numerator) ** 2 << 160
+    for fraction, ones in ((edge + 1, 1), (edge - 1, 0)):
+        digits = [int.to_bytes(fraction & (2**192 - 1), 24), bytes(24)][: 1 + ones]
+        assert module._refine(fraction >> 192, 64, 1, numerator, lambda size: digits.pop(0)) == ones  # noqa: B023
+        assert not digits
+
+
+@pytest.mark.parametrize("q", [0.3, 0.05, 1e-3, 1e-5])
+def test_positions_have_the_law_of_coins(q: float) -> None:
+    numerator = numerator_of(q)
+    count = int(3e5 / q)
+    where = positions(count, numerator, entropy=SeededStreamNotForPeople(21))
+    exact = numerator / 2**GRID
+    assert (np.diff(where) > 0).all()
+    assert 0 <= where[0] <= where[-1] < count
+    assert statistics.total_p(where.size, count, exact) > ALARM
+    assert statistics.uniform_p(where * 64 // count, 64) > ALARM
+    assert statistics.uniform_p(where % 64, 64) > ALARM
+    dense = np.zeros(min(count, 10**7), np.uint8)
+    dense[where[where < dense.size]] = 1
+    if q > 1e-4:
+        assert statistics.runs_p(dense, exact) > ALARM
+
+
+def test_positions_of_a_wrong_probability_are_rejected() -> None:
+    where = positions(10**8, numerator_of(1.02e-3), entropy=SeededStreamNotForPeople(21))
+    assert statistics.total_p(where.size, 10**8, 1e-3) < ALARM
+
+
+def test_blocks_in_which_places_coincide_are_redrawn() -> None:
+    """Two positions in one block of two: all outcomes of coins with q = 0.49, against the product law."""
+    numerator = numerator_of(0.49)
+    where = positions(2 * 10**5, numerator, entropy=SeededStreamNotForPeople(22))
+    bits = np.zeros(2 * 10**5, np.uint8)
+    bits[where] = 1
+    outcome = bits[0::2] + 2 * bits[1::2]
+    expected = np.array([0.51 * 0.51, 0.49 * 0.51, 0.51 * 0.49, 0.49 * 0.49]) * 10**5
+    z = (np.bincount(outcome, minlength=4) - expected) / np.sqrt(expected)
+    assert (z * z).sum() < 20
+
+
+@pytest.mark.parametrize(("q", "count"), [(1e-8, 10**9), (1e-12, 10**15), (2**-48, 2**60), (1e-5, 10**8)])
+def test_cost_of_positions_follows_the_number_of_ones(q: float, count: int) -> None:
+    asked = 0
+    seeded = SeededStreamNotForPeople(1)
+
+    def counting(size: int) -> bytes:
+        nonlocal asked
+        asked += size
+        return seeded(size)
+
+    where = positions(count, numerator_of(q), entropy=counting)
+    assert where.size < 2 * q * count + 30
+    assert asked < 30 * q * count + 200
+
+
+def test_cost_of_dense_coins_does_not_depend_on_the_digits() -> None:
+    def keystream(numerator: int) -> float:
+        asked = 0
+        seeded = SeededStreamNotForPeople(1)
+
+        def counting(size: int) -> bytes:
+            nonlocal asked
+            asked += size
+            return seeded(size)
+
+        coins(10**6, numerator, entropy=counting)
+        return asked * 8 / 10**6
+
+    assert keystream(2**46) == pytest.approx(2, rel=1e-3)
+    assert 10 < keystream(numerator_of(0.1778)) < 11
+    assert 10 < keystream(2**47 - 1) < 11
+
+
+def test_domains() -> None:
+    for count, numerator in ((-1, 1), (1.0, 1), (1, -1), (1, 2**GRID), (1, 0.5), (True, 1)):
+        with pytest.raises(InvalidInput):
+            coins(count, numerator)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="numerator must be a whole number in"):
+        positions(10, 2**47)
+    with pytest.raises(TooLarge):
+        coins(2**40, 1)
+    with pytest.raises(TooLarge):
+        positions(2**50, 2**46)
+
+
+def test_memory(peak: Callable[[Callable[[], object]], int]) -> None:
+    seeded = SeededStreamNotForPeople(1)
+    assert peak(lambda: coins(8 * 10**7, numerator_of(0.1778), entropy=seeded)) < 10**7 + 5 * 2**20
+    assert peak(lambda: coins(8 * 10**7, numerator_of(1e-3), entropy=seeded)) < 10**7 + 5 * 2**20
+    assert peak(lambda: coins(8 * 10**7, numerator_of(1e-7), entropy=seeded)) < 10**7 + 5 * 2**20
+    ones = 10**6
+    assert peak(lambda: positions(10**9, numerator_of(1e-3), entropy=seeded)) < 40 * ones + 2 * 2**20
