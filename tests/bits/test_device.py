@@ -1,0 +1,112 @@
+"""A device's coins are exact by enumeration and have the law of the batch routines."""
+
+import ast
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.bits import statistics
+from tests.bits.statistics import ALARM
+
+from hubbub.bits import device
+from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.errors import EntropyFailure, InvalidInput
+
+Q = round(0.1778 * 2**48)
+
+
+def test_every_fraction_of_six_digits_is_compared_rightly() -> None:
+    """64 bits run through all fractions of six digits, so that exactly ``numerator`` of 64 must be ones."""
+    rows = [sum((~lane >> 5 - digit & 1) << lane for lane in range(64)) for digit in range(6)]
+    noise = b"".join(row.to_bytes(8, "little") for row in rows) + bytes(32)
+    for numerator in range(64):
+        assert device.coins(64, numerator << 42, entropy=lambda size: noise[:size]) == (1 << numerator) - 1
+
+
+@given(st.integers(1, 100), st.integers(0, 2**48 - 1), st.integers(0, 1000))
+def test_agrees_with_comparing_whole_numbers(width: int, numerator: int, seed: int) -> None:
+    """All digits of all fractions, from the same bytes, as numbers compared with ``<``."""
+    source = SeededStreamNotForPeople(seed)
+    size = (device._SLICES * width + 7) // 8
+    digits: list[int] = []
+    while len(digits) < 48:
+        noise = int.from_bytes(source(size), "little")
+        digits += [noise >> place * width & (1 << width) - 1 for place in range(device._SLICES)]
+    fractions = [sum((~digits[i] >> lane & 1) << 47 - i for i in range(48)) for lane in range(width)]
+    expected = sum((fraction < numerator) << lane for lane, fraction in enumerate(fractions))
+    assert device.coins(width, numerator, entropy=SeededStreamNotForPeople(seed)) == expected
+
+
+@pytest.mark.parametrize("width", [7, 40])
+def test_flips_pass_all_statistics(width: int) -> None:
+    source = SeededStreamNotForPeople(41)
+    record = bytes(-(-width // 8))
+    flipped = b"".join(device.flip(record, width, Q, entropy=source) for _ in range(60_000))
+    records = np.frombuffer(flipped, np.uint8).reshape(60_000, -1)
+    bits = np.unpackbits(records, axis=1, bitorder="little", count=width)
+    for p in (statistics.position_p, statistics.pair_p, statistics.runs_p):
+        assert p(bits, Q / 2**48) > ALARM
+    assert statistics.position_p(bits, 0.1778 * 1.05) < ALARM
+    bits[:, -1] = 0
+    assert statistics.position_p(bits, Q / 2**48) < ALARM
+
+
+@given(st.integers(1, 100), st.data())
+def test_flipping_twice_with_one_seed_restores(width: int, data: st.DataObject) -> None:
+    value = data.draw(st.integers(0, 2**width - 1))
+    record = value.to_bytes(-(-width // 8), "little")
+    once = device.flip(record, width, Q, entropy=SeededStreamNotForPeople(1))
+    assert len(once) == len(record)
+    assert device.flip(once, width, Q, entropy=SeededStreamNotForPeople(1)) == record
+
+
+@pytest.mark.parametrize("below", [1, 2, 3, 100, 256, 257])
+def test_uniform_numbers(below: int) -> None:
+    source = SeededStreamNotForPeople(42)
+    values = np.array([device.uniform(below, entropy=source) for _ in range(30_000)])
+    assert values.min() >= 0
+    assert values.max() < below
+    assert below == 1 or statistics.uniform_p(values, below) > ALARM
+
+
+def test_each_uniform_number_has_the_same_number_of_words() -> None:
+    words = iter([word.to_bytes(1) for word in range(256)])
+    values = []
+    while True:
+        try:
+            values.append(device.uniform(100, entropy=lambda size: next(words)))
+        except StopIteration:
+            break
+    assert sorted(values) == sorted([*range(100)] * 2)
+
+
+def test_short_entropy_is_noticed() -> None:
+    with pytest.raises(EntropyFailure):
+        device.coins(40, Q, entropy=lambda size: bytes(size - 1))
+    with pytest.raises(EntropyFailure):
+        device.uniform(100, entropy=lambda size: b"")
+
+
+@pytest.mark.parametrize(("record", "width"), [(bytes(4), 40), (bytes(6), 40), (b"\x08", 3)])
+def test_records_that_do_not_fit_are_refused(record: bytes, width: int) -> None:
+    with pytest.raises(InvalidInput, match=r"^record must be"):
+        device.flip(record, width, Q)
+
+
+def test_domains() -> None:
+    device.coins(1, 1)
+    for width, numerator in ((0, 1), (True, 1), (1, -1), (1, 2**48), (1, True), (1.0, 1)):
+        with pytest.raises(InvalidInput):
+            device.coins(width, numerator)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput):
+        device.uniform(0)
+
+
+def test_only_the_standard_library_is_needed() -> None:
+    tree = ast.parse(Path(device.__file__).read_text())
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name for name in imported if name.split(".")[0] not in sys.stdlib_module_names} == {"hubbub.errors"}
