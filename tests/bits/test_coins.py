@@ -50,17 +50,17 @@ def test_every_fraction_of_six_digits_is_compared_rightly(slices: int, monkeypat
     monkeypatch.setattr(module, "_SLICES", slices)
     stages = [LANES[end - slices : end] for end in range(6, 0, -slices)]
     for numerator in range(1, 64):
-        low, high = np.empty((2, 1), np.uint64)
-        module._slices(low, high, numerator, 6, Rows([word for stage in stages for word in stage]))
-        assert int(low[0]) == (1 << numerator) - 1
+        both, space = np.empty((2, 1), np.uint64), np.empty(slices, np.uint64)
+        below = module._slices(both, space, numerator, 6, Rows([word for stage in stages for word in stage]))
+        assert int(below[0]) == (1 << numerator) - 1
 
 
 @given(st.integers(1, 2**GRID - 1), st.integers(0, 2**32))
 def test_slices_agree_with_comparing_whole_numbers(numerator: int, seed: int) -> None:
     """The same random digits, gathered lane by lane into numbers and compared with ``<``."""
     words, digits, used = 40, GRID, module._SLICES
-    low, high = np.empty((2, words), np.uint64)
-    module._slices(low, high, numerator, digits, SeededStreamNotForPeople(seed))
+    both, space = np.empty((2, words), np.uint64), np.empty(used * words, np.uint64)
+    below = module._slices(both, space, numerator, digits, SeededStreamNotForPeople(seed))
     source = SeededStreamNotForPeople(seed)
     coin = np.zeros((words, 64), bool)
     open_ = np.ones((words, 64), bool)
@@ -76,7 +76,7 @@ def test_slices_agree_with_comparing_whole_numbers(numerator: int, seed: int) ->
         digits -= used
         numerator &= (1 << digits) - 1
         asked = asked[open_[asked].any(axis=1)] if numerator else asked[:0]
-    assert (np.packbits(coin, axis=1, bitorder="little").view(np.uint64)[:, 0] == low).all()
+    assert (np.packbits(coin, axis=1, bitorder="little").view(np.uint64)[:, 0] == below).all()
 
 
 @pytest.mark.parametrize("q", LIES)

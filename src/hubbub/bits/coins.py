@@ -24,7 +24,7 @@ GRID = 48
 """Probabilities are whole multiples of 2^-GRID."""
 
 _SLICES = 10
-_WORDS = 1 << 14
+_WORDS = 1 << 15
 _SPARSE = 1 << (GRID - 8)
 _BLOCKS = 1 << 14
 _SLACK = 1 << 64
@@ -73,44 +73,46 @@ def flip_bits(target: NDArray[np.uint8], numerator: int, entropy: Entropy) -> No
             np.add.at(part, byte, bit - ((part[byte] & bit) << 1))
         return
     zeros = (numerator & -numerator).bit_length() - 1
-    low, high = np.empty((2, min(4 * _WORDS, -(-target.size // 8))), np.uint64)
-    for start in range(0, target.size, 8 * low.size):
-        part = target[start : start + 8 * low.size]
-        words = -(-part.size // 8)
-        _slices(low[:words], high[:words], numerator >> zeros, GRID - zeros, entropy)
-        part ^= low.view(np.uint8)[: part.size]
+    # One workspace for all blocks: fresh pages from the operating system would cost as much as the cipher.
+    words = -(-target.size // 8)
+    both = np.empty((2, min(2 * _WORDS, words)), np.uint64)
+    space = np.empty(_SLICES * min(_WORDS, words), np.uint64)
+    for start in range(0, target.size, 8 * both.shape[1]):
+        part = target[start : start + 8 * both.shape[1]]
+        below = _slices(both[:, : -(-part.size // 8)], space, numerator >> zeros, GRID - zeros, entropy)
+        part ^= below.view(np.uint8)[: part.size]
 
 
-def _slices(low: NDArray[np.uint64], high: NDArray[np.uint64], numerator: int, digits: int, entropy: Entropy) -> None:
-    """Overwrite ``low`` with coins of probability numerator/2^digits, and ``high`` with anything.
+def _slices(
+    both: NDArray[np.uint64], space: NDArray[np.uint64], numerator: int, digits: int, entropy: Entropy
+) -> NDArray[np.uint64]:
+    """Coins of probability numerator/2^digits, as many as ``both`` is long; overwrites the two workspaces.
 
     A coin is the event that a uniform binary fraction lies below the probability. From the last digit to the first,
     with r the complement of the random digit: below ← below | r where the probability has a one, below & r where it
-    has a zero. ``low`` starts as if the digits that follow said "not below", ``high`` as if they said "below": the
-    lanes where the two differ are undecided, 2⁻¹⁰ of all, and only their words draw further digits.
+    has a zero. Row 0 of ``both`` starts as if the digits that follow said "not below", row 1 as if they said "below":
+    the lanes where the two differ are undecided, 2⁻¹⁰ of all, and only their words draw further digits.
     """
     used = min(digits, _SLICES)
     head, rest = numerator >> (digits - used), numerator & ((1 << (digits - used)) - 1)
-    # One workspace for all blocks: fresh pages from the operating system would cost as much as the cipher.
-    space = np.empty(used * min(_WORDS, low.size), np.uint64)
-    for start in range(0, low.size, _WORDS):
-        below, maybe = low[start : start + _WORDS], high[start : start + _WORDS]
-        noise = space[: used * below.size].reshape(used, below.size)
+    step = space.size // used
+    for start in range(0, both.shape[1], step):
+        block = both[: 2 if rest else 1, start : start + step]
+        noise = space[: used * block.shape[1]].reshape(used, -1)
         fill(entropy, noise)
-        below.fill(0)
-        maybe.fill(~np.uint64(0))
-        for place, row in enumerate(noise):
+        block[0] = noise[0] if head & 1 else 0
+        block[1:] = ~np.uint64(0) if head & 1 else noise[0]
+        for place in range(1, used):
             combine = np.bitwise_or if head >> place & 1 else np.bitwise_and
-            combine(below, row, out=below)
-            if rest:
-                combine(maybe, row, out=maybe)
+            combine(block, noise[place], out=block)
+    below = both[0]
     if rest:
-        np.bitwise_xor(low, high, out=high)
-        undecided = np.flatnonzero(high != 0)
-        further = np.empty((2, undecided.size), np.uint64)
+        open_ = np.bitwise_xor(below, both[1], out=both[1])
+        undecided = np.flatnonzero(open_ != 0)
         if undecided.size:
-            _slices(further[0], further[1], rest, digits - used, entropy)
-            low[undecided] |= high[undecided] & further[0]
+            further = _slices(np.empty((2, undecided.size), np.uint64), space, rest, digits - used, entropy)
+            below[undecided] |= open_[undecided] & further
+    return below
 
 
 def positions(count: int, numerator: int, *, entropy: Entropy = system) -> NDArray[np.int64]:
