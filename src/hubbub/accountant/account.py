@@ -63,7 +63,7 @@ def account(
     ``rigorous`` the last step is redone in ball arithmetic (single bits; needs the extra ``rigorous``).
 
     >>> print(account(Protocol(0.1), Schema.bits(1), 1000, delta=1e-6))
-    (0.3773..., 1e-06)-DP, exact by branch and bound over all crowds, n = 1,000; best known attack: epsilon 0.3772...
+    (0.377..., 1e-06)-DP, exact by branch and bound over all crowds, n = 1,000; best known attack: epsilon 0.3772...
     """
     if (epsilon is None) == (delta is None):
         reject("epsilon and delta", "be given one of the two, to solve for the other", (epsilon, delta))

@@ -23,7 +23,9 @@ forces S ≥ 0 are split off in closed form: they are what makes long bit vector
 """
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,11 +35,13 @@ from hubbub.errors import check_whole, reject
 __all__ = ["Bracket", "density", "positive_mean", "tail_probability"]
 
 Floats = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
 
 UNIT = 2.0**-53
 CUT = 4.0  # Ω·η
 WORK = 2**26  # most nodes × atoms of one quadrature; beyond, the bracket is valid but wider than asked
 BLOCK = 256
+PIECE = 2**14
 SMALL = 2**18  # multiplications of one matrix product
 FLOOR = -80.0  # below e^−80 the Chernoff bound is good enough
 MARGIN = 7.5  # standard deviations of smoothing between the two ends of a tail probability
@@ -98,41 +102,18 @@ class _Integral:
             low, high = grid[max(best - 1, 0)], grid[min(best + 1, 47)]
         return math.exp(grid[best])
 
-    def nodes(self, t: float, step: float, count: int) -> NDArray[np.complex128]:
-        """ln of M(t + i·step·j)ⁿ over M(t)ⁿ for j = 0 … count − 1: two small tables and one matrix product."""
-        rows = -(-count // BLOCK)
-        fine = np.exp(1j * step * np.outer(np.arange(BLOCK), self.values)).T
-        coarse = np.exp(1j * step * BLOCK * np.outer(np.arange(rows), self.values))
-        # Products of few rows stay on one thread of the linear algebra library; more would stall on a busy machine.
-        chunk = max(1, SMALL // (BLOCK * len(self.values)))
-
-        def excess(weights: Floats, lost: float) -> NDArray[np.complex128]:
-            """ln of Σ w e^{zg} + (1 − Σ w − lost) over its value at t."""
-            tilted = weights * np.exp(t * self.values)
-            mass = float(tilted.sum())
-            scaled = coarse * tilted
-            table = np.concatenate([scaled[i : i + chunk] @ fine for i in range(0, rows, chunk)])
-            return np.asarray(np.log1p((table.ravel()[:count] - mass) / (1.0 + mass - float(weights.sum()) - lost)))
-
-        result = self.n * excess(self.weights, self.lost)
-        return result if self.extra is None else result + excess(self.extra, 0.0)
+    def line(self, t: float, smoothing: float, period: float) -> "_Line":
+        """The nodes of the trapezoid rule with this period, up to where the smoothing leaves nothing."""
+        step = 2 * math.pi / period
+        count = min(math.ceil(CUT / smoothing / step) + 1, self.most)
+        reach = step * (count - 1)
+        decay = math.exp(-(smoothing**2) * (reach**2 - t**2) / 2)
+        return _Line(self, t, smoothing, step, count, reach, decay / math.pi * (step + 1 / (smoothing**2 * reach)))
 
     def rounding(self, t: float, reach: float) -> float:
         """A bound on the relative float error of the integral."""
         tilted = self.weights * np.exp(t * self.values)
         return 8 * UNIT * (self.n * float(tilted @ (2.0 + reach * np.abs(self.values))) + 200.0)
-
-    def line(self, t: float, smoothing: float, period: float) -> "_Line":
-        """The smoothed integrand M(z)ⁿ e^{η²z²/2}/M(t)ⁿ at the nodes of the trapezoid rule with this period."""
-        step = 2 * math.pi / period
-        count = min(math.ceil(CUT / smoothing / step) + 1, self.most)
-        reach = step * (count - 1)
-        z = np.asarray(t + 1j * step * np.arange(count), dtype=np.complex128)
-        values = np.asarray(np.exp(self.nodes(t, step, count) + smoothing**2 * z**2 / 2) * (2 / period), np.complex128)
-        values[0] /= 2
-        decay = math.exp(-(smoothing**2) * (reach**2 - t**2) / 2)
-        cut = decay / math.pi * (step + 1 / (smoothing**2 * reach))
-        return _Line(z, values, reach, cut)
 
     def images(self, t: float, period: float, smoothing: float, order: int, reference: float) -> float:
         """A bound on the trapezoid rule's images, relative to e^reference."""
@@ -151,12 +132,51 @@ class _Integral:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Nodes z, the integrand there times the step over 2π, the last frequency, and what lies beyond it."""
+    """The nodes z = t + i·step·j of one quadrature, the last frequency, and a bound on what lies beyond it."""
 
-    z: NDArray[np.complex128]
-    values: NDArray[np.complex128]
+    integral: _Integral
+    t: float
+    smoothing: float
+    step: float
+    count: int
     reach: float
     cut: float
+
+    def pieces(self) -> Iterator[tuple[Complexes, Complexes]]:
+        """z and M(z)ⁿ e^{η²z²/2}/M(t)ⁿ times the step over π, in pieces that stay in the processor's cache.
+
+        The powers e^{zg} come from two small tables and one matrix product for each piece.
+        """
+        own = self.integral
+        rates = self.step * own.values
+        fine = np.exp(1j * np.outer(rates, np.arange(BLOCK)))
+        laws = [(own.weights, own.lost, own.n)] + ([] if own.extra is None else [(own.extra, 0.0, 1)])
+        # Products of few rows stay on one thread of the linear algebra library; more would stall on a busy machine.
+        chunk = max(1, SMALL // (BLOCK * len(rates)))
+        for start in range(0, self.count, PIECE):
+            stop = min(start + PIECE, self.count)
+            coarse = np.exp(1j * np.outer(np.arange(start, stop, BLOCK), rates))
+            z = np.asarray(self.t + 1j * self.step * np.arange(start, stop), dtype=np.complex128)
+            exponent = self.smoothing**2 * z**2 / 2
+            for weights, lost, terms in laws:
+                tilted = weights * np.exp(self.t * own.values)
+                mass = float(tilted.sum())
+                scaled = coarse * tilted
+                table = np.concatenate([scaled[i : i + chunk] @ fine for i in range(0, len(scaled), chunk)])
+                centre = 1.0 + mass - float(weights.sum()) - lost
+                exponent += terms * np.log1p((table.ravel()[: stop - start] - mass) / centre)
+            values: Complexes = np.exp(exponent) * (self.step / math.pi)
+            if start == 0:
+                values[0] /= 2
+            yield z, values
+
+    def total(self, *factors: Callable[[Complexes], Complexes]) -> list[float]:
+        """The real parts of the integrals of the smoothed integrand times each factor of z."""
+        sums = [0.0] * len(factors)
+        for z, values in self.pieces():
+            for index, factor in enumerate(factors):
+                sums[index] += float((values * factor(z)).real.sum())
+        return sums
 
 
 def _validated(values: ArrayLike, weights: ArrayLike, n: int) -> tuple[Floats, Floats, int]:
@@ -216,17 +236,18 @@ def _bromwich(integral: _Integral, tolerance: float) -> Bracket:
     for _ in range(40):
         line = integral.line(t, smoothing, period)
         cut = line.cut / line.reach**2
-        upper = float((line.values / line.z**2).real.sum()) + cut
+        upper, at_zero = line.total(lambda z: z**-2, np.ones_like)
+        upper += cut
         if upper <= 0.0:  # only rounding noise left
             break
-        raised = smoothing**2 * (max(float(line.values.real.sum()), 0.0) + line.cut)
+        raised = smoothing**2 * (max(at_zero, 0.0) + line.cut)
         images = integral.images(t, period, smoothing, 2, math.log(upper) + log_mass)
         lower = upper * (1.0 - min(images, 1.0)) - 2 * cut - raised
         noise = integral.rounding(t, line.reach)
         log_lower = math.log(lower) - noise if lower > 0 else -math.inf
         best = Bracket(max(best.lower, log_mass + log_lower), min(best.upper, log_mass + math.log(upper) + noise))
         wide_smoothing, wide_images = raised > 0.7 * tolerance * upper, images > 0.2 * tolerance
-        if len(line.z) == integral.most or not (wide_smoothing or wide_images):
+        if line.count == integral.most or not (wide_smoothing or wide_images):
             break
         if wide_smoothing:
             smoothing /= min(max(math.sqrt(raised / (0.5 * tolerance * upper)), 1.2), 8.0)
@@ -263,24 +284,30 @@ def tail_probability(
     for _ in range(40):
         line = integral.line(t, smoothing, period)
         noise = integral.rounding(t, line.reach)
-        shift = np.exp(MARGIN * smoothing * line.z)
-        above = float((line.values * shift / line.z).real.sum()) + line.cut / line.reach * abs(shift[0])
-        below = float((line.values / shift / line.z).real.sum()) - 2 * line.cut / line.reach
+        margin = MARGIN * smoothing
+        above, below = line.total(partial(_shifted, margin), partial(_shifted, -margin))
+        above += line.cut / line.reach * math.exp(margin * t)
+        below -= 2 * line.cut / line.reach
         images = integral.images(t, period, smoothing, 1, math.log(max(above, 1e-300)) + log_mass)
         if above > 0:
             upper = min(upper, log_mass + math.log(above / (1.0 - outside)) + noise)
         least = math.exp(log_mass) * (below - images * above) - outside
         if least > 0:
             lower = max(lower, math.log(least) - noise)
-        if len(line.z) == integral.most or (images < 0.2 * tolerance and upper - lower < 2 * tolerance):
+        if line.count == integral.most or (images < 0.2 * tolerance and upper - lower < 2 * tolerance):
             break
         if images >= 0.2 * tolerance:
             period *= 1.5
-        elif len(line.z) * 4 > integral.most:
+        elif line.count * 4 > integral.most:
             break
         else:
             smoothing /= 4.0
     return Bracket(lower, upper)
+
+
+def _shifted(by: float, z: Complexes) -> Complexes:
+    """The factor e^{by·z}/z that turns the smoothed integrand into P[S + ηZ > −by]."""
+    return np.asarray(np.exp(by * z) / z)
 
 
 def density(
@@ -301,4 +328,5 @@ def density(
     integral = _Integral(g, w, n, 0.0, own)
     spread = integral.scale + float(x[-1] - x[0])
     line = integral.line(0.0, float(np.diff(x).min()), 4 * spread)
-    return np.asarray(np.maximum((np.exp(-np.outer(x, line.z)) @ line.values).real, 0.0))
+    found = sum((np.exp(-np.outer(x, z)) @ values).real for z, values in line.pieces())
+    return np.asarray(np.maximum(found, 0.0))

@@ -88,7 +88,13 @@ def falling_root(
     >>> a < 2**0.5 <= b, b - a <= 1e-6 * b
     (True, True)
     """
-    a, above, b, below = _bracket(excess, min(guess, top), top)
+
+    def bent(x: float) -> float:
+        """The excess, with large values bent so that one far-off end does not pull every chord to the other."""
+        value = excess(x)
+        return math.copysign(math.log1p(abs(value)), value) if value else 0.0
+
+    a, above, b, below = _bracket(bent, min(guess, top), top)
     if b == 0.0 or math.isinf(b):
         return a, b
     side = 0
@@ -101,7 +107,7 @@ def falling_root(
         else:
             x = b - (b - a) * below / (below - above)
             x = min(max(x, a + relative * b / 2), b - relative * b / 2)
-        value = excess(x)
+        value = bent(x)
         if value > 0:
             a, above = x, value
             below = below / 2 if side == 1 else below

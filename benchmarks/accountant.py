@@ -1,0 +1,140 @@
+"""How tight and how fast the accountant is: ``python -m benchmarks.accountant [--json]``.
+
+Prints one flat object. Times are the least of three runs, in process CPU time, so that other load does not count.
+"""
+
+import argparse
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from hubbub.accountant import bit, calibrate, engine, fakes, records, split
+from hubbub.data import Schema
+from hubbub.privacy import Budget
+from hubbub.protocol import Fakes
+
+DELTA = 1e-6
+BUDGET = Budget(1.0, DELTA)
+Result = TypeVar("Result")
+
+
+def seconds(job: Callable[[], Result], runs: int = 3) -> tuple[float, Result]:
+    """The least CPU time of some runs, and the last result."""
+    spent = []
+    for _ in range(runs):
+        start = time.process_time()
+        result = job()
+        spent.append(time.process_time() - start)
+    return min(spent), result
+
+
+def single_bits() -> dict[str, float]:
+    """Certified ε over all collections, for n = 10³ … 10⁹ and q = 0.001 … 0.45."""
+    gaps, times = [], []
+    for n in (10**exponent for exponent in range(3, 10)):
+        for q in (0.001, 0.01, 0.1, 0.25, 0.333, 0.45):
+            spent, (lower, upper) = seconds(lambda n=n, q=q: bit.certified_epsilon(n, q, DELTA))  # type: ignore[misc]
+            gaps.append(upper / lower - 1)
+            times.append(1e3 * spent)
+    return {"bit_gap_max": max(gaps), "bit_median_ms": statistics.median(times), "bit_max_ms": max(times)}
+
+
+def copies() -> dict[str, float]:
+    """sup δ to 1 % for k copies at five standard deviations."""
+    times = []
+    for n, k in ((10**3, 5), (10**6, 10), (10**9, 20)):
+        epsilon = 5 * math.sqrt(k / (n * 0.09)) * 0.8
+        times.append(seconds(lambda n=n, k=k, e=epsilon: bit.supremum(n, 0.1, e, k, tolerance=0.01))[0])  # type: ignore[misc]
+    return {"copies_max_ms": 1e3 * max(times)}
+
+
+def clear_fakes() -> dict[str, float]:
+    """Exact δ of clear records among uniform fakes, up to d = 10⁵ and m = 10⁷."""
+    cases = [(d, m) for d in (2, 10, 1000, 10**5) for m in (10**3, 10**5, 10**7)]
+    times = [seconds(lambda d=d, m=m: fakes.uniform_delta(1.0, m, d))[0] for d, m in cases]  # type: ignore[misc]
+    return {"clear_fake_max_ms": 1e3 * max(times)}
+
+
+def generic_engine() -> dict[str, float]:
+    """Width and cost of the engine's brackets: blankets and backgrounds of up to 8 bits, and 40 bits at N = 10⁷."""
+    gaps, times = [], []
+    for width in range(1, 9):
+        for n, q in ((10**3, 0.25), (10**4, 0.2), (10**6, 0.1), (10**8, 0.05)):
+            kind = (width, 0, 0)
+            atoms = [records.background(kind, q, 0.5), records.background(kind[::-1], q, 0.5)]
+            for values, weights in [*atoms, records.uniform_blanket(width, q, 0.5)]:
+                spent, found = seconds(lambda v=values, w=weights, n=n: engine.positive_mean(v, w, n))  # type: ignore[misc]
+                if found.lower > -math.inf:
+                    gaps.append(math.expm1(found.upper - found.lower))
+                    times.append(1e3 * spent)
+    heavy = [
+        seconds(lambda q=q, e=e: engine.positive_mean(*records.uniform_blanket(40, q, e), 10**7), 1)[0]  # type: ignore[misc]
+        for q, e in ((0.351, 2.0), (0.3835, math.log(2)), (0.393, math.log(2)))
+    ]
+    return {
+        "engine_gap_max": max(gaps),
+        "engine_median_ms": statistics.median(times),
+        "engine_40_bits_s": max(heavy),
+    }
+
+
+def split_bits() -> dict[str, float]:
+    """Certified ε of split one-hot records, from nothing."""
+
+    def fresh(n: int, q: float) -> float:
+        split.cover.cache_clear()
+        return split.positions(n, q, 1, 2).epsilon(DELTA)
+
+    cases = ((10**4, 0.1), (10**5, 5e-4), (10**6, 0.01), (10**7, 5e-6))
+    times = [seconds(lambda n=n, q=q: fresh(n, q), 2)[0] for n, q in cases]  # type: ignore[misc]
+    return {"split_one_hot_s": max(times)}
+
+
+def calibrations() -> dict[str, float]:
+    """The least noise at (1, 10⁻⁶), for every protocol and kind of schema, the final account included."""
+    one_hot, bits, few = Schema.one_hot(100), Schema.bits(13), Schema.at_most(10, 1650)
+    jobs: list[Callable[[], object]] = []
+    for schema, n in ((Schema.bits(1), 10**6), (one_hot, 10**5), (bits, 10**6), (Schema.bits(40), 10**7), (few, 10**7)):
+        for k in (1, 4):
+            jobs.append(lambda s=schema, n=n, k=k: calibrate(s, n, BUDGET, k=k))  # type: ignore[misc]
+            jobs.append(lambda s=schema, n=n, k=k: calibrate(s, n, BUDGET, k=k, release="bits"))  # type: ignore[misc]
+        jobs.append(lambda s=schema, n=n: calibrate(s, n, BUDGET, m=1000))  # type: ignore[misc]
+        jobs.append(lambda s=schema, n=n: calibrate(s, n, BUDGET, shuffler=False))  # type: ignore[misc]
+    jobs += [
+        lambda: calibrate(one_hot, 10**5, BUDGET, release="category"),
+        lambda: calibrate(one_hot, 10**5, BUDGET, q=0, m=None),
+        lambda: calibrate(Schema.one_hot(10**5), 10**5, BUDGET, q=0, m=None),
+        lambda: calibrate(bits, 10**5, BUDGET, q=0, m=None, release="bits"),
+        lambda: calibrate(one_hot, 10**5, BUDGET, q=0.01, m=None),
+        lambda: calibrate(one_hot, 10**5, BUDGET, m=Fakes.poisson(0.01)),
+        lambda: calibrate(one_hot, 10**5, BUDGET, q=0, m=Fakes.laplace(2.0, 0)),
+        lambda: calibrate(bits, 10**5, BUDGET, q=0, m=Fakes.gaussian(16.0, 0), release="bits"),
+        lambda: calibrate(one_hot, None, BUDGET, q=0.01),
+        lambda: calibrate(one_hot, None, BUDGET, q=0.001, release="bits"),
+    ]
+    times = []
+    for job in jobs:
+        split.cover.cache_clear()
+        times.append(seconds(job, 1)[0])
+    return {"calibrate_max_s": max(times)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="one flat JSON object instead of a table")
+    options = parser.parse_args()
+    found: dict[str, float] = {}
+    for part in (single_bits, copies, clear_fakes, generic_engine, split_bits, calibrations):
+        found |= part()
+    if options.json:
+        print(json.dumps({name: float(f"{value:.4g}") for name, value in found.items()}, indent=1))
+    else:
+        for name, value in found.items():
+            print(f"{name:20s} {value:.4g}")
+
+
+if __name__ == "__main__":
+    main()
