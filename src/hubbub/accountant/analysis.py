@@ -219,8 +219,8 @@ def _flip(protocol: Protocol, schema: Schema, honest: int, m: int) -> Analysis:
 
 def _bit(q: float, k: int, crowd: int, guess: float) -> Analysis:
     return Analysis(
-        upper=lambda epsilon: bit.supremum(crowd, q, epsilon, k).upper,
-        lower=lambda epsilon: bit.supremum(crowd, q, epsilon, k).lower,
+        upper=lambda epsilon: bit.supremum(crowd, q, epsilon, k, tolerance=3e-3).upper,
+        lower=lambda epsilon: bit.supremum(crowd, q, epsilon, k, tolerance=3e-3).lower,
         basis=Basis.EXACT,
         method="branch and bound over all crowds",
         guess=guess,

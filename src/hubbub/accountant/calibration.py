@@ -145,17 +145,19 @@ class _Question:
             ) from None
 
     def least_n(self, protocol: Protocol) -> int:
-        try:
-            if self.excess(protocol, SMALL) <= 0:
-                return least_whole(lambda n: self.excess(protocol, n) <= 0, 1, SMALL)
-            guess = min(max(_gaussian_crowd(self.schema, protocol, self.budget), SMALL), LARGEST)
-            excess = lambda n: self.excess(protocol, math.floor(n))  # noqa: E731
-            return math.floor(falling_root(excess, guess, float(LARGEST), relative=CLOSE)[1])
-        except Infeasible:
+        def excess(n: float) -> float:
+            return self.excess(protocol, math.floor(n))
+
+        if excess(SMALL) <= 0:
+            return least_whole(lambda n: excess(n) <= 0, 1, SMALL)
+        guess = min(max(_gaussian_crowd(self.schema, protocol, self.budget), SMALL), LARGEST)
+        found = falling_root(excess, guess, float(LARGEST), relative=CLOSE)[1]
+        if math.isinf(found):
             best = account(protocol, self.schema, LARGEST, delta=self.budget.delta or 1e-12)
             raise Infeasible(
                 f"no crowd up to {LARGEST:,} meets {self.budget} with {protocol}; the best ε is {best.epsilon:.4g}"
-            ) from None
+            )
+        return math.floor(found)
 
 
 def _gaussian_lie(schema: Schema, n: int, budget: Budget, k: int, release: Release) -> float:

@@ -165,7 +165,7 @@ class _Line:
                 table = np.concatenate([scaled[i : i + chunk] @ fine for i in range(0, len(scaled), chunk)])
                 centre = 1.0 + mass - float(weights.sum()) - lost
                 exponent += terms * np.log1p((table.ravel()[: stop - start] - mass) / centre)
-            values: Complexes = np.exp(exponent) * (self.step / math.pi)
+            values = np.asarray(np.exp(exponent) * (self.step / math.pi), dtype=np.complex128)
             if start == 0:
                 values[0] /= 2
             yield z, values

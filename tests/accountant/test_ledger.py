@@ -1,0 +1,63 @@
+"""Repeated collections compose tightly and from above."""
+
+import math
+
+import numpy as np
+import pytest
+
+from hubbub.accountant import Ledger, account
+from hubbub.data import Schema
+from hubbub.errors import InvalidInput
+from hubbub.numeric.crowd import neighbours
+from hubbub.numeric.divergences import gaussian_delta
+from hubbub.protocol import Fakes, Protocol
+
+
+def test_nothing_spent() -> None:
+    assert Ledger().delta(0.0) == pytest.approx(0.0, abs=1e-9)
+    assert Ledger().basic(1e-6) == (0.0, 0.0)
+
+
+def test_one_round_is_the_account() -> None:
+    ledger = Ledger().charge(Protocol(0.1), Schema.bits(1), 1000)
+    single = account(Protocol(0.1), Schema.bits(1), 1000, delta=1e-6).epsilon
+    assert 0.999 * single <= ledger.epsilon(1e-6) <= 1.01 * single
+
+
+def test_composition_is_above_an_exact_one_and_below_the_plain_sum() -> None:
+    """Two rounds of a crowd of 20: all pairs of outcomes of the worst homogeneous collection."""
+    zero, one = neighbours(20, 19, 0.2)
+    p, q = np.outer(one.pmf, one.pmf), np.outer(zero.pmf, zero.pmf)
+    ledger = Ledger().charge(Protocol(0.2), Schema.bits(1), 20, rounds=2)
+    for epsilon in (0.1, 0.5, 1.0):
+        truth = float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
+        assert truth <= ledger.delta(epsilon) <= 1.15 * truth
+    assert ledger.epsilon(1e-3) < ledger.basic(1e-3)[0]
+
+
+def test_different_collections_add_up_in_any_order() -> None:
+    first = (Protocol(0.2), Schema.one_hot(9), 10_000)
+    second = (Protocol(0, m=Fakes.laplace(4.0, 60)), Schema.one_hot(9), 100)
+    one = Ledger().charge(*first).charge(*second).epsilon(1e-6)
+    two = Ledger().charge(*second).charge(*first).epsilon(1e-6)
+    assert one == pytest.approx(two, rel=1e-6)
+    assert one > Ledger().charge(*first).epsilon(1e-6)
+
+
+def test_many_rounds_grow_like_a_square_root() -> None:
+    """A hundred rounds are nearly one Gaussian mechanism of ten times the signal."""
+    often = Ledger().charge(Protocol(0.1), Schema.bits(1), 10**6, rounds=100).epsilon(1e-6)
+    signal = 10 * 0.8 / math.sqrt(10**6 * 0.09)
+    assert gaussian_delta(signal, often) < 1e-6 < gaussian_delta(signal, 0.97 * often)
+
+
+def test_a_void_collection_spends_everything() -> None:
+    ledger = Ledger().charge(Protocol(0, m=1), Schema.one_hot(1000), 10)
+    assert ledger.epsilon(1e-6) == math.inf
+
+
+def test_bad_input() -> None:
+    with pytest.raises(InvalidInput):
+        Ledger().charge(Protocol(0.1), Schema.bits(1), 10, rounds=0)
+    with pytest.raises(InvalidInput):
+        Ledger().epsilon(0.0)
