@@ -42,11 +42,20 @@ class Sufficient:
     """What is proven for all collections at the same ε."""
 
 
-def sufficient(schema: Schema, q: float, n: int, epsilon: float, background: Background | None = None) -> Sufficient:
+def sufficient(
+    schema: Schema,
+    q: float,
+    n: int,
+    epsilon: float,
+    background: Background | None = None,
+    *,
+    tolerance: float = 1e-3,
+) -> Sufficient:
     """η(ε) for one flipped copy of whole records where all others hold one record.
 
     ``background`` counts the positions in which only x, only x', or both differ from the others' record; exchange the
-    first two for the other order. The default is the notes' case: the others hold x', and x is the outlier.
+    first two for the other order. The default is the notes' case: the others hold x', and x is the outlier. The
+    ends of η lie within about ``tolerance`` of each other.
 
     >>> found = sufficient(Schema.bits(5), 0.2446, 1000, math.log(2))
     >>> [round(end, 4) for end in found.eta], [round(end, 6) for end in found.delta]
@@ -54,7 +63,7 @@ def sufficient(schema: Schema, q: float, n: int, epsilon: float, background: Bac
     """
     q, n, epsilon = check_lie(q), check_whole("n", n, 2), check_epsilon(epsilon)
     kind = _checked(schema, background)
-    eta = _eta(kind, q, n, epsilon)
+    eta = _eta(kind, q, n, epsilon, tolerance)
     pair = positive_mean(*records.background(kind, q, epsilon), n)
     return Sufficient(
         background=kind,
@@ -102,7 +111,7 @@ def _checked(schema: Schema, background: Background | None) -> Background:
     return background
 
 
-def _eta(kind: Background, q: float, n: int, epsilon: float, tolerance: float = 1e-3) -> tuple[float, float]:
+def _eta(kind: Background, q: float, n: int, epsilon: float, tolerance: float) -> tuple[float, float]:
     x, other, law = records.likelihoods(kind, q)
     found = tail_probability(x - math.exp(epsilon) * other, law, n - 1, extra=law * x, tolerance=tolerance)
     return math.exp(found.lower), math.exp(found.upper)

@@ -3,6 +3,7 @@
 import click
 
 from hubbub import __version__
+from hubbub.cli.demo import demo
 
 __all__ = ["main"]
 
@@ -11,3 +12,6 @@ __all__ = ["main"]
 @click.version_option(__version__, prog_name="hubbub")
 def main() -> None:
     """Collect sensitive answers so that each person hides in the crowd."""
+
+
+main.add_command(demo)

@@ -1,0 +1,1 @@
+"""The laboratory: the notes reproduced, and, in time, studies, audits and figures."""
