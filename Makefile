@@ -51,11 +51,16 @@ format: $(VENV)/.dev ## rewrite the sources in the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(BENCH)/.bench ## throughput against the peers, as JSON
+bench: $(BENCH)/.bench ## tightness and throughput, against the peers, as JSON
 	$(BENCH)/bin/python -m benchmarks.bits --json
+	$(BENCH)/bin/python -m benchmarks.accountant --json
 
 COMPILE = $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
   --no-emit-package hubbub pyproject.toml requirements/build.in
+
+docs: $(VENV)/.docs ## build the documentation into site/; warnings are errors
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
+	@echo "open site/index.html"
 
 lock: ## renew the locked requirements (needs uv)
 	@test -n "$(UV)" || { echo "make lock needs uv" >&2; exit 2; }
