@@ -7,10 +7,10 @@ engine · losses                  sums of independent terms, and compositions, b
 sufficient · rigorous            the notes' own criterion; ball arithmetic
 """
 
-from hubbub.accountant.account import account, curve
+from hubbub.accountant.accounting import account, curve
 from hubbub.accountant.calibration import Calibrated, calibrate
 from hubbub.accountant.ledger import Ledger
-from hubbub.accountant.sufficient import Sufficient, ratio_density, sufficient, sufficient_lie
+from hubbub.accountant.tails import Sufficient, ratio_density, sufficient, sufficient_lie
 
 __all__ = [
     "Calibrated",

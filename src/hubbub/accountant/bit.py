@@ -13,7 +13,7 @@ same mass; the sum becomes M·e^{−θt}·h(t) with a Fourier integral h of a sm
 suffice whatever n is. The M-point trapezoid rule adds up h at t + lM over all whole l. Above t those images are
 non-negative; below t they are at least −(e^ε − 1)e^{θ(t − lM)}/M, the value they have below the support; adding that
 back makes the result an *upper bound by construction*, with a gap of the order of the law's mass 12 standard
-deviations out. Dropped nodes are bounded by |φ(w)| ≤ exp(−v(1 − cos w)), v the variance of the tilted law of A.
+deviations out. Dropped nodes are bounded by ``|φ(w)| ≤ exp(−v(1 − cos w))``, v the variance of the tilted law of A.
 
 *All collections.* Telling the analyzer the bits of some of the others cannot make the pair harder to tell apart, so
 every ``ones`` in [i, j] has δ at most that of a crowd of only i ones and n − 1 − j zeros. Branch and bound over such

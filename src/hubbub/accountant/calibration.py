@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from hubbub.accountant.account import LARGEST, account, curve, honest_users
+from hubbub.accountant.accounting import LARGEST, account, curve, honest_users
 from hubbub.accountant.analysis import collusion
 from hubbub.data import Schema
 from hubbub.errors import Infeasible, check_lie, check_real, reject

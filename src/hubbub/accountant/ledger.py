@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from hubbub.accountant.account import curve, solve_epsilon
+from hubbub.accountant.accounting import curve, solve_epsilon
 from hubbub.accountant.analysis import Analysis, collusion
 from hubbub.accountant.losses import Loss
 from hubbub.data import Schema

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hubbub.accountant import records
-from hubbub.accountant.account import account
+from hubbub.accountant.accounting import account
 from hubbub.accountant.engine import density, positive_mean, tail_probability
 from hubbub.data import Schema
 from hubbub.errors import check_epsilon, check_lie, check_real, check_whole, reject
