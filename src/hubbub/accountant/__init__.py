@@ -1,10 +1,10 @@
 """Protocol × Schema × n → Guarantee: the only room that judges privacy.
 
-account, calibrate, Ledger       the verbs and the noun that others use
-analysis                         which theorem speaks for which protocol
-bit · records · split · fakes    the theorems, one module for each kind of crowd
-engine · losses                  sums of independent terms, and compositions, bracketed rigorously
-sufficient · rigorous            the notes' own criterion; ball arithmetic
+- ``accounting``, ``calibration``, ``ledger``: the verbs and the noun that others use;
+- ``analysis``: which theorem speaks for which protocol;
+- ``bit``, ``records``, ``split``, ``fakes``: the theorems, one module for each kind of crowd;
+- ``engine``, ``losses``: sums of independent terms, and compositions, bracketed rigorously;
+- ``tails``, ``rigorous``: the notes' own criterion; ball arithmetic.
 """
 
 from hubbub.accountant.accounting import account, curve
