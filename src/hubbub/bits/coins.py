@@ -1,8 +1,8 @@
 """Exact coins: many independent bits that are one with probability numerator/2⁴⁸, no float and no modulo involved.
 
-Dense coins compare random words with the binary digits of the probability, 64 lanes at a time, and stop where every
-lane is decided: their cost does not depend on how many digits the probability has. Sparse coins leap from one to one:
-their cost follows the number of ones.
+Dense coins compare random words with the first ten binary digits of the probability, 64 lanes at a time, and leave what
+is missing to sparse coins: their cost does not depend on how many digits the probability has. Sparse coins leap from
+one to one: their cost follows the number of ones.
 
 Bits are packed little-endian: coin number i is bit i mod 8 (least significant first) of byte i div 8, as in
 ``numpy.packbits(..., bitorder="little")``. Unused bits of the last byte are zero.
@@ -23,7 +23,7 @@ __all__ = ["GRID", "coins", "flip_bits", "positions"]
 GRID = 48
 """Probabilities are whole multiples of 2^-GRID."""
 
-_SLICES = 10
+_DIGITS = 10
 _WORDS = 1 << 15
 _SPARSE = 1 << (GRID - 8)
 _BLOCKS = 1 << 14
@@ -54,65 +54,68 @@ def coins(count: int, numerator: int, *, entropy: Entropy = system) -> NDArray[n
 def flip_bits(target: NDArray[np.uint8], numerator: int, entropy: Entropy) -> None:
     """Flip each bit of a contiguous one-dimensional array in place with probability numerator/2⁴⁸.
 
-    The inner part of :func:`coins` and of record flipping; trusts its caller. Memory: at most 5 MiB.
+    The inner part of :func:`coins` and of record flipping; trusts its caller. Dense coins are those of the first ten
+    digits of the probability, a, or else sparse coins of b = (q − a)/(1 − a), because a + (1 − a)·b = q; for q > 1/2
+    all bits are flipped first, and then with 1 − q. Memory: at most 5 MiB.
 
     >>> bits = np.zeros(3, np.uint8)
     >>> flip_bits(bits, 0, system)
     >>> bits.tolist()
     [0, 0, 0]
     """
+    if numerator > 1 << (GRID - 1):
+        np.invert(target, out=target)
+        numerator = (1 << GRID) - numerator
     if numerator == 0 or not target.size:
         return
     if numerator < _SPARSE:
-        step = _BLOCKS << (_exponent(numerator) - 3)
+        step = _BLOCKS << (_exponent(numerator, 1 << GRID) - 3)
         for start in range(0, target.size, step):
             part = target[start : start + step]
-            where = _leaps(8 * part.size, numerator, entropy)
-            byte, bit = where >> 3, np.left_shift(np.uint8(1), (where & 7).astype(np.uint8))
-            # Distinct positions: adding a clear bit and subtracting a set one is to flip it, and has a fast loop.
+            byte, bit = _split(_leaps(8 * part.size, numerator, 1 << GRID, entropy))
+            # Distinct positions: to add a clear bit and to subtract a set one is to flip it, and has a fast loop.
             np.add.at(part, byte, bit - ((part[byte] & bit) << 1))
         return
-    zeros = (numerator & -numerator).bit_length() - 1
+    head, rest = divmod(numerator, 1 << (GRID - _DIGITS))
+    zeros = (head & -head).bit_length() - 1
+    digits = [head >> place & 1 for place in range(zeros, _DIGITS)]
     # One workspace for all blocks: fresh pages from the operating system would cost as much as the cipher.
     words = -(-target.size // 8)
-    both = np.empty((2, min(2 * _WORDS, words)), np.uint64)
-    space = np.empty(_SLICES * min(_WORDS, words), np.uint64)
-    for start in range(0, target.size, 8 * both.shape[1]):
-        part = target[start : start + 8 * both.shape[1]]
-        below = _slices(both[:, : -(-part.size // 8)], space, numerator >> zeros, GRID - zeros, entropy)
-        part ^= below.view(np.uint8)[: part.size]
+    mask = np.empty(min(4 * _WORDS, words), np.uint64)
+    space = np.empty(len(digits) * min(_WORDS, words), np.uint64)
+    for start in range(0, target.size, mask.nbytes):
+        part = target[start : start + mask.nbytes]
+        ones = _slices(mask[: -(-part.size // 8)], space, digits, entropy).view(np.uint8)[: part.size]
+        if rest:
+            left = (1 << GRID) - (head << (GRID - _DIGITS))
+            byte, bit = _split(_leaps(8 * part.size, rest, left, entropy))
+            np.add.at(ones, byte, bit & ~ones[byte])
+        part ^= ones
 
 
 def _slices(
-    both: NDArray[np.uint64], space: NDArray[np.uint64], numerator: int, digits: int, entropy: Entropy
+    mask: NDArray[np.uint64], space: NDArray[np.uint64], digits: list[int], entropy: Entropy
 ) -> NDArray[np.uint64]:
-    """Coins of probability numerator/2^digits, as many as ``both`` is long; overwrites the two workspaces.
+    """Overwrite ``mask`` with coins whose probability has the given binary digits, the last one, a one, first.
 
     A coin is the event that a uniform binary fraction lies below the probability. From the last digit to the first,
     with r the complement of the random digit: below ← below | r where the probability has a one, below & r where it
-    has a zero. Row 0 of ``both`` starts as if the digits that follow said "not below", row 1 as if they said "below":
-    the lanes where the two differ are undecided, 2⁻¹⁰ of all, and only their words draw further digits.
+    has a zero.
     """
-    used = min(digits, _SLICES)
-    head, rest = numerator >> (digits - used), numerator & ((1 << (digits - used)) - 1)
-    step = space.size // used
-    for start in range(0, both.shape[1], step):
-        block = both[: 2 if rest else 1, start : start + step]
-        noise = space[: used * block.shape[1]].reshape(used, -1)
+    step = space.size // len(digits)
+    for start in range(0, mask.size, step):
+        below = mask[start : start + step]
+        noise = space[: len(digits) * below.size].reshape(len(digits), -1)
         fill(entropy, noise)
-        block[0] = noise[0] if head & 1 else 0
-        block[1:] = ~np.uint64(0) if head & 1 else noise[0]
-        for place in range(1, used):
-            combine = np.bitwise_or if head >> place & 1 else np.bitwise_and
-            combine(block, noise[place], out=block)
-    below = both[0]
-    if rest:
-        open_ = np.bitwise_xor(below, both[1], out=both[1])
-        undecided = np.flatnonzero(open_ != 0)
-        if undecided.size:
-            further = _slices(np.empty((2, undecided.size), np.uint64), space, rest, digits - used, entropy)
-            below[undecided] |= open_[undecided] & further
-    return below
+        below[:] = noise[0]
+        for digit, row in zip(digits[1:], noise[1:], strict=True):
+            combine = np.bitwise_or if digit else np.bitwise_and
+            combine(below, row, out=below)
+    return mask
+
+
+def _split(where: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    return where >> 3, np.left_shift(np.uint8(1), (where & 7).astype(np.uint8))
 
 
 def positions(count: int, numerator: int, *, entropy: Entropy = system) -> NDArray[np.int64]:
@@ -133,18 +136,21 @@ def positions(count: int, numerator: int, *, entropy: Entropy = system) -> NDArr
     if numerator == 0:
         return np.empty(0, np.int64)
     check_memory(f"the ones among {count} coins", 40 * (count * numerator >> GRID))
-    step = _BLOCKS << _exponent(numerator)
-    parts = [start + _leaps(min(step, count - start), numerator, entropy) for start in range(0, count, step)]
+    step = _BLOCKS << _exponent(numerator, 1 << GRID)
+    parts = [start + _leaps(min(step, count - start), numerator, 1 << GRID, entropy) for start in range(0, count, step)]
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
-def _exponent(numerator: int) -> int:
-    return GRID - numerator.bit_length()
+def _exponent(numerator: int, denominator: int) -> int:
+    """The largest j with numerator/denominator·2^j < 1, at least 1 for a probability below 1/2."""
+    exponent = denominator.bit_length() - numerator.bit_length()
+    return exponent if numerator << exponent < denominator else exponent - 1
 
 
-def _leaps(count: int, numerator: int, entropy: Entropy) -> NDArray[np.int64]:
-    exponent = _exponent(numerator)
-    owners = _owners(draw(entropy, -(-count >> exponent)), exponent, numerator, entropy)
+def _leaps(count: int, numerator: int, denominator: int, entropy: Entropy) -> NDArray[np.int64]:
+    """The ones among ``count`` coins of probability numerator/denominator < 1/2; see :func:`positions`."""
+    exponent = _exponent(numerator, denominator)
+    owners = _owners(draw(entropy, -(-count >> exponent)), exponent, numerator, denominator, entropy)
     where = (owners << exponent) | _places(owners.size, exponent, entropy)
     where.sort()
     while (twice := where[1:] == where[:-1]).any():
@@ -160,57 +166,62 @@ def _places(size: int, exponent: int, entropy: Entropy) -> NDArray[np.int64]:
     return (draw(entropy, size, kind) >> kind(8 * kind().itemsize - exponent)).astype(np.int64)
 
 
-def _owners(words: NDArray[np.uint64], exponent: int, numerator: int, entropy: Entropy) -> NDArray[np.int64]:
+def _owners(
+    words: NDArray[np.uint64], exponent: int, numerator: int, denominator: int, entropy: Entropy
+) -> NDArray[np.int64]:
     """Numbers of blocks, each as often as the block has ones, decided by one random word for each block."""
     parts = []
     alive = np.arange(words.size)
-    for level, edge in enumerate(_edges(exponent, numerator)):
+    for level, edge in enumerate(_edges(exponent, numerator, denominator)):
+        if not alive.size:
+            break
+        drawn = words[alive]
         # Unsigned: a word below the edge wraps around and is far from it.
-        beyond = words[alive] - edge
-        for block in alive[beyond <= 1]:
-            ones = _refine(int(words[block]), 64, exponent, numerator, entropy)
+        unsure = drawn - edge <= 1
+        for block in alive[unsure].tolist():
+            ones = _refine(int(words[block]), exponent, numerator, denominator, entropy)
             parts.append(np.full(ones - level, block))
-        alive = alive[(words[alive] >= edge) & (beyond > 1)]
+        alive = alive[(drawn >= edge) & ~unsure]
         parts.append(alive)
-    return np.concatenate(parts)
+    return np.concatenate(parts) if parts else alive
 
 
 @functools.lru_cache(64)
-def _edges(exponent: int, numerator: int) -> NDArray[np.uint64]:
+def _edges(exponent: int, numerator: int, denominator: int) -> NDArray[np.uint64]:
     """⌊2⁶⁴·P[ones ≤ k]⌋, at most 1 too small, for k = 0, 1, … until it reaches 2⁶⁴ − 1."""
     edges = []
-    for value in _law(exponent, numerator, 256):
+    for value in _law(exponent, numerator, denominator, 256):
         edges.append(min(value >> 192, 2**64 - 1))
         if edges[-1] == 2**64 - 1:
             break
     return np.array(edges, np.uint64)
 
 
-def _refine(prefix: int, bits: int, exponent: int, numerator: int, entropy: Entropy) -> int:
-    """The number of ones of a block whose uniform binary fraction starts with the given bits."""
+def _refine(prefix: int, exponent: int, numerator: int, denominator: int, entropy: Entropy) -> int:
+    """The number of ones of a block whose uniform binary fraction starts with the 64 bits of ``prefix``."""
+    bits = 64
     while True:
         prefix, bits = prefix << 192 | int.from_bytes(draw(entropy, 24, np.uint8).tobytes()), bits + 192
-        surely_reached = 0
-        for ones, value in enumerate(_law(exponent, numerator, bits)):
+        for ones, value in enumerate(_law(exponent, numerator, denominator, bits)):
             if prefix < value:
-                if surely_reached == ones:
-                    return ones
+                return ones
+            if prefix < value + _SLACK:
                 break
-            surely_reached += prefix >= value + _SLACK
 
 
-def _law(exponent: int, numerator: int, bits: int) -> Iterator[int]:
-    """2^bits·P[Binomial(2^exponent, numerator/2⁴⁸) ≤ k] for k = 0, 1, …, too small by less than 2⁶⁴.
+def _law(exponent: int, numerator: int, denominator: int, bits: int) -> Iterator[int]:
+    """2^bits·P[Binomial(2^exponent, numerator/denominator) ≤ k] for k = 0, 1, …, too small by less than 2⁶⁴.
 
-    Integers only. Squaring 1 − q exponent times loses less than 2^exponent units, which grow to 2^(exponent+3) in the
-    sum because (1−q)^B ≥ 1/4; each term loses less than a unit to division, at most e² units in the sum, as the ratio
-    of the terms k and k − 1 is at most 2/k. With exponent < 48 and fewer than 2⁵⁰ terms that is below 2⁶⁴.
+    Integers only. Dividing and squaring 1 − q exponent times loses less than 2^(exponent+1) units, which grow to
+    2^(exponent+3) in the sum because (1−q)^B ≥ 1/4; each term loses less than a unit to division, at most e² units in
+    the sum, as the ratio of the terms k and k − 1 is at most 2/k. With exponent < 48 and fewer than 2⁵⁰ terms that is
+    below 2⁶⁴.
     """
-    miss = ((1 << GRID) - numerator) << (bits - GRID)
+    miss = ((denominator - numerator) << bits) // denominator
     for _ in range(exponent):
         miss = miss * miss >> bits
     total, term = 0, miss
     for k in itertools.count():
         total += term
         yield total
-        term = term * ((1 << exponent) - k) * numerator // ((k + 1) * ((1 << GRID) - numerator))
+        term = term * ((1 << exponent) - k) * numerator // ((k + 1) * (denominator - numerator))
