@@ -22,7 +22,13 @@ FIGURES = [
     "single_us",
     "single_vs_opendp",
 ]
-LIMITS = ["limit_aes_ctr_gb_s", "limit_threads_2_speedup", "limit_memcpy_gb_s", "limit_read_gb_s", "limit_urandom_gb_s"]
+LIMITS = [
+    "limit_aes_ctr_gb_s",
+    "limit_threads_2_speedup",
+    "limit_memcpy_gb_s",
+    "limit_read_gb_s",
+    "limit_urandom_gb_s",
+]
 PEERS = {"randomize_vs_multi_freq_ldpy", "randomize_vs_pure_ldp", "randomize_vs_opendp", "single_vs_opendp"}
 
 

@@ -43,7 +43,7 @@ def test_system_stream_is_keystream_whose_tail_becomes_the_key(monkeypatch: pyte
 
     monkeypatch.setattr(entropy, "_encryptor", spy)
     stream = SystemStream()
-    sizes = [5, 16, 300_000]
+    sizes = [5, 16, 3_000_000]
     given_out = [stream(size) for size in sizes]
     assert len(set(keys)) == len(sizes) + 1
     for size, output, key, following in zip(sizes, given_out, keys, keys[1:], strict=False):

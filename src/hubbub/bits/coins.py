@@ -24,7 +24,7 @@ GRID = 48
 """Probabilities are whole multiples of 2^-GRID."""
 
 _DIGITS = 10
-_WORDS = 1 << 15
+_WORDS = 1 << 16
 _SPARSE = 1 << (GRID - 8)
 _BLOCKS = 1 << 14
 _SLACK = 1 << 64
@@ -34,7 +34,7 @@ def coins(count: int, numerator: int, *, entropy: Entropy = system) -> NDArray[n
     """``count`` independent coins, each one with probability exactly numerator/2⁴⁸, packed.
 
     Below a probability of 1/256 through :func:`positions`, above by bit-slices. The time of the sparse way reveals
-    how many ones there are, not where. Memory: the result and at most 5 MiB.
+    how many ones there are, not where. Memory: the result and at most 7 MiB.
 
     >>> from hubbub.bits.entropy import SeededStreamNotForPeople
     >>> mask = coins(8000, 2**46, entropy=SeededStreamNotForPeople(1))
@@ -56,7 +56,7 @@ def flip_bits(target: NDArray[np.uint8], numerator: int, entropy: Entropy) -> No
 
     The inner part of :func:`coins` and of record flipping; trusts its caller. Dense coins are those of the first ten
     digits of the probability, a, or else sparse coins of b = (q − a)/(1 − a), because a + (1 − a)·b = q; for q > 1/2
-    all bits are flipped first, and then with 1 − q. Memory: at most 5 MiB.
+    all bits are flipped first, and then with 1 − q. Memory: at most 7 MiB.
 
     >>> bits = np.zeros(3, np.uint8)
     >>> flip_bits(bits, 0, system)
@@ -79,9 +79,10 @@ def flip_bits(target: NDArray[np.uint8], numerator: int, entropy: Entropy) -> No
     head, rest = divmod(numerator, 1 << (GRID - _DIGITS))
     zeros = (head & -head).bit_length() - 1
     digits = [head >> place & 1 for place in range(zeros, _DIGITS)]
-    # One workspace for all blocks: fresh pages from the operating system would cost as much as the cipher.
+    # One workspace for all blocks: fresh pages from the operating system would cost as much as the cipher. Long rows,
+    # because threads that take turns at the interpreter lock every few microseconds do not run side by side.
     words = -(-target.size // 8)
-    mask = np.empty(min(4 * _WORDS, words), np.uint64)
+    mask = np.empty(min(2 * _WORDS, words), np.uint64)
     space = np.empty(len(digits) * min(_WORDS, words), np.uint64)
     for start in range(0, target.size, mask.nbytes):
         part = target[start : start + mask.nbytes]
