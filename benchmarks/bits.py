@@ -169,9 +169,9 @@ def randomizing(scale: int, repetitions: int) -> Figures:
 
 def threading(scale: int, repetitions: int) -> Figures:
     """Two threads with half of the work each against one with all of it; the raw keystream sets the limit."""
-    records = uniform_records(4 * 10**5 // scale, WIDTH)
+    records = uniform_records(2 * 10**6 // scale, WIDTH)
     half = len(records) // 2
-    size = (1 << 25) // scale
+    size = (1 << 27) // scale
     with ThreadPoolExecutor(2) as pool:
 
         def two(first: Work, second: Work) -> None:
@@ -190,8 +190,8 @@ def threading(scale: int, repetitions: int) -> Figures:
             "one stream": (one_stream, 1),
             "two streams": (lambda: two(first_stream, second_stream), 1),
         }
-        # Short and many, to find moments in which the machine lends both of its processors.
-        seconds = best(contenders, 20 * repetitions, time.perf_counter)
+        # Many, to find moments in which the machine lends both of its processors.
+        seconds = best(contenders, 8 * repetitions, time.perf_counter)
     return {
         "threads_2_speedup": ratio(seconds, "one", "two"),
         "limit_threads_2_speedup": ratio(seconds, "one stream", "two streams"),
