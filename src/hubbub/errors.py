@@ -2,8 +2,12 @@
 
     HubbubError
     ├── InvalidInput      an argument outside its domain; also a ValueError
-    │   └── TooLarge      legal, but would need an absurd amount of memory
+    │   ├── TooLarge      legal, but would need an absurd amount of memory
+    │   ├── PlanMismatch  made under one plan, used under another
+    │   └── WireError     bytes or JSON that are not in the one canonical form
     ├── Infeasible        no parameters reach what was asked; says what would be feasible
+    ├── BatchTooSmall     fewer people than the plan's guarantee needs; nothing is released
+    ├── FalseClaim        a plan claims more privacy than its parameters give
     └── EntropyFailure    a source of randomness gave less than was asked of it
 
 Messages read ``q must be in [0, 1/2), got 0.7``; they name parameters and never contain data.
@@ -16,11 +20,15 @@ from numbers import Integral, Real
 from typing import NoReturn
 
 __all__ = [
+    "BatchTooSmall",
     "EntropyFailure",
+    "FalseClaim",
     "HubbubError",
     "Infeasible",
     "InvalidInput",
+    "PlanMismatch",
     "TooLarge",
+    "WireError",
     "check_delta",
     "check_epsilon",
     "check_lie",
@@ -46,8 +54,24 @@ class TooLarge(InvalidInput):
     """The arguments are legal, but the result would not fit into memory."""
 
 
+class PlanMismatch(InvalidInput):
+    """Something that was made under one plan is used under another."""
+
+
+class WireError(InvalidInput):
+    """Bytes or JSON are not in the one canonical form that the format allows."""
+
+
 class Infeasible(HubbubError):
     """No parameters of this protocol reach what was asked."""
+
+
+class BatchTooSmall(HubbubError):
+    """A batch has fewer contributors, or fewer fakes, than the guarantee of its plan needs."""
+
+
+class FalseClaim(HubbubError):
+    """A plan claims more privacy, or more precision, than its parameters give."""
 
 
 class EntropyFailure(HubbubError):

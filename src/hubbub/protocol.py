@@ -1,18 +1,43 @@
-"""The family of protocols: flip every bit, send copies, add fakes, release whole records or single bits."""
+"""The family of protocols, and the plan that all parties agree on.
 
+A protocol flips every bit, sends copies, adds fakes, and releases whole records or single bits. A device reads plans
+too, so that this module does without numpy until a table of probabilities is asked for.
+"""
+
+import hashlib
 import math
-from dataclasses import dataclass
-from typing import Literal, Self
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
+from hubbub.canonical import (
+    Json,
+    as_limit,
+    as_real,
+    as_text,
+    as_truth,
+    as_whole,
+    canonical,
+    fields,
+    parse,
+    spell,
+)
+from hubbub.data import Schema
+from hubbub.errors import InvalidInput, WireError, check_lie, check_memory, check_real, check_whole, reject
+from hubbub.privacy import Basis, Guarantee, Trust
 
-from hubbub.errors import check_lie, check_memory, check_real, check_whole, reject
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-__all__ = ["GRID", "Fakes", "Protocol"]
+__all__ = ["GRID", "HEADER", "Fakes", "Plan", "Protocol"]
 
 GRID = 2**48
 """Lie probabilities are whole multiples of 1/GRID, so that sampler, wire and accountant use one exact number."""
+
+HEADER = 20
+"""Bytes of a message on the wire before its payload: mark, version, kind, and 16 bytes of the plan's id."""
+
+FORMAT = "hubbub plan 1"
 
 Release = Literal["records", "bits", "category"]
 
@@ -76,12 +101,14 @@ class Fakes:
         return "users" if self.law in ("binomial", "poisson") else "shuffler"
 
     @property
-    def pmf(self) -> NDArray[np.float64]:
+    def pmf(self) -> "NDArray[np.float64]":
         """P(0), P(1), … of the shuffler's law up to mass 10⁻²⁹; correct to a relative 10⁻¹².
 
         >>> float(Fakes.laplace(2.0, shift=25).pmf[0]) < 1e-6
         True
         """
+        import numpy as np  # noqa: PLC0415 (devices have none)
+
         if self.by == "users":
             reject("law", "be 'laplace' or 'gaussian' for a table of its probabilities", self.law)
         reach = math.ceil(70 * self.scale) if self.law == "laplace" else math.ceil(12 * self.scale) + 1
@@ -101,7 +128,7 @@ class Fakes:
         """
         if self.by == "users":
             return self.scale * (self.shift if self.law == "binomial" else 1)
-        return self.shift + float(np.arange(-self.shift, self.pmf.size - self.shift) @ self.pmf)
+        return self.shift + self._moment(1, self.shift)
 
     @property
     def variance(self) -> float:
@@ -112,7 +139,13 @@ class Fakes:
         """
         if self.by == "users":
             return self.mean * (1 - self.scale if self.law == "binomial" else 1)
-        return float((np.arange(self.pmf.size) - self.mean) ** 2 @ self.pmf)
+        return self._moment(2, self.mean)
+
+    def _moment(self, power: int, centre: float) -> float:
+        import numpy as np  # noqa: PLC0415 (devices have none)
+
+        pmf = self.pmf
+        return float((np.arange(pmf.size) - centre) ** power @ pmf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +180,211 @@ class Protocol:
             reject("k", "be 1 where records are sent in the clear", self.k)
         if self.release == "category" and (self.k > 1 or self.m != 0):
             reject("k and m", "be 1 and 0 for a category, which is sent once and without fakes", (self.k, self.m))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What all parties agree on: who is asked what, how it is randomized, and which guarantee that gives.
+
+    Made by ``plan`` and ``adopt``. Its ``id``, the SHA-256 of its canonical JSON, stands in every message.
+    :meth:`from_json` checks the form and the id only, which is all that a device can do; whoever relies on the claimed
+    guarantee loads by ``planner.load_plan``, which recomputes it.
+    """
+
+    schema: Schema
+    n: int
+    """The smallest batch that may be released, in users."""
+    protocol: Protocol
+    guarantee: Guarantee
+    stderr: float
+    """Predicted standard error of one count of a batch of n; the largest over all data where it depends on them."""
+    honest_fraction: float = 1.0
+    """The share of the users whom the guarantee needs to follow the protocol."""
+    id: str = field(init=False, compare=False)
+    """64 hexadecimal digits."""
+
+    def __post_init__(self) -> None:
+        for name, kind in (("schema", Schema), ("protocol", Protocol), ("guarantee", Guarantee)):
+            if not isinstance(getattr(self, name), kind):
+                reject(name, f"be a {kind.__name__}", type(getattr(self, name)).__name__)
+        object.__setattr__(self, "n", check_whole("n", self.n, 1, 10**12))
+        stderr = check_real("stderr", self.stderr, 0.0, math.inf, "be positive and finite", open_low=True)
+        object.__setattr__(self, "stderr", check_real("stderr", stderr, 0.0, 1e300, "be positive and finite"))
+        share = check_real("honest_fraction", self.honest_fraction, 0.0, 1.0, "be in (0, 1]", open_low=True)
+        object.__setattr__(self, "honest_fraction", share)
+        if self.guarantee.n != self.n:
+            reject("the guarantee", f"be one for n = {self.n}", self.guarantee.n)
+        if self.guarantee.basis not in (Basis.EXACT, Basis.PROVEN):
+            reject("the guarantee", "rest on a theorem", self.guarantee.basis.value)
+        self._check_protocol()
+        object.__setattr__(self, "id", hashlib.sha256(canonical(self._document())).hexdigest())
+
+    def _check_protocol(self) -> None:
+        protocol, width = self.protocol, self.schema.width
+        if protocol.release == "category":
+            if self.schema.kind != "one_hot":
+                reject("schema", "be one-hot where a category is released", self.schema)
+            if protocol.q * width >= 1:
+                reject("q", f"be below 1/{width} where one of {width} categories is released", protocol.q)
+        if isinstance(protocol.m, Fakes) and protocol.m.by == "shuffler" and protocol.k > 1:
+            # One user would change k messages of a category, and the law of the fakes hides only one.
+            reject("k", "be 1 where the shuffler draws the fakes", protocol.k)
+
+    @property
+    def payload(self) -> int:
+        """Bytes of the fixed-size payload of one message: a packed record, or the number of a bit or category."""
+        width = self.schema.width
+        if self.protocol.release == "records":
+            return -(-width // 8)
+        return 1 if width <= 2**8 else 2 if width <= 2**16 else 4
+
+    @property
+    def messages(self) -> float:
+        """Expected messages of a user, fakes included: of one with the most bits set, where it depends on that."""
+        protocol, schema = self.protocol, self.schema
+        q, split = protocol.q, protocol.release == "bits"
+        own = protocol.k * (schema.max_set * (1 - 2 * q) + schema.width * q if split else 1)
+        if isinstance(protocol.m, Fakes):
+            share = protocol.m.mean if protocol.m.by == "users" else 0.0
+        else:
+            share = protocol.m / self.n
+        return own + share * (schema.width * (q + (1 - 2 * q) * schema.density) if split else 1)
+
+    @property
+    def upload(self) -> float:
+        """Expected bytes of a user's messages on the wire, before encryption."""
+        return self.messages * (HEADER + self.payload)
+
+    def to_json(self) -> str:
+        """The canonical JSON, id included."""
+        return canonical({**self._document(), "id": self.id}).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read a plan, refusing any other form, any illegal value, and an id that is not the digest of the rest.
+
+        The claimed guarantee is taken as it stands; see ``planner.load_plan``.
+        """
+        read = fields(
+            parse(text, "a plan"),
+            "a plan",
+            {
+                "format": as_text,
+                "id": as_text,
+                "schema": _read_schema,
+                "n": as_whole,
+                "honest_fraction": as_real,
+                "protocol": _read_protocol,
+                "guarantee": _read_guarantee,
+                "stderr": as_real,
+            },
+        )
+        if read.pop("format") != FORMAT:
+            raise WireError(f"a plan must be of the format {FORMAT!r}, got another")
+        claimed = read.pop("id")
+        try:
+            plan = cls(**read)  # type: ignore[arg-type]
+        except InvalidInput as error:
+            raise WireError(f"a plan must have legal values: {error}") from None
+        if claimed != plan.id:
+            raise WireError("a plan must have the digest of its content as its id, got another")
+        return plan
+
+    def _document(self) -> dict[str, Json]:
+        schema, protocol, guarantee = self.schema, self.protocol, self.guarantee
+        trusts = {key: spell(value) for key, value in asdict(guarantee.trusts).items()}
+        return {
+            "format": FORMAT,
+            "schema": {"kind": schema.kind, "labels": list(schema.labels), "max_set": schema.max_set},
+            "n": self.n,
+            "honest_fraction": self.honest_fraction,
+            "protocol": {
+                "lie": round(protocol.q * GRID),
+                "k": protocol.k,
+                "m": protocol.m if isinstance(protocol.m, int) else asdict(protocol.m),
+                "release": protocol.release,
+            },
+            "guarantee": {
+                "epsilon": spell(guarantee.epsilon),
+                "delta": guarantee.delta,
+                "lower": spell(guarantee.lower),
+                "solved": guarantee.solved,
+                "basis": guarantee.basis.value,
+                "method": guarantee.method,
+                "n": guarantee.n,
+                "trusts": trusts,
+            },
+            "stderr": self.stderr,
+        }
+
+    def __repr__(self) -> str:
+        return f"Plan({self.id[:8]}…: {self.schema}, n={self.n:,}, {self.protocol}, stderr={self.stderr:.4g})"
+
+
+def _labels(value: Json) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError
+    return tuple(map(as_text, value))
+
+
+def _read_schema(value: Json) -> Schema:
+    read = fields(value, "the schema of a plan", {"kind": as_text, "labels": _labels, "max_set": as_whole})
+    kind, labels, max_set = read["kind"], read["labels"], read["max_set"]
+    assert isinstance(labels, tuple)
+    assert isinstance(max_set, int)
+    try:
+        if kind == "bits" and max_set == len(labels):
+            return Schema.bits(labels)
+        if kind == "one_hot" and max_set == 1:
+            return Schema.one_hot(labels)
+        if kind == "at_most":
+            return Schema.at_most(max_set, labels)
+    except InvalidInput as error:
+        raise WireError(f"the schema of a plan must be legal: {error}") from None
+    raise WireError("the schema of a plan must be of kind bits, one_hot or at_most with its max_set, got another")
+
+
+def _read_fakes(value: Json) -> int | Fakes:
+    if isinstance(value, int):
+        return as_whole(value)
+    read = fields(value, "the fakes of a plan", {"law": as_text, "scale": as_real, "shift": as_whole})
+    return Fakes(**read)  # type: ignore[arg-type]
+
+
+def _read_protocol(value: Json) -> Protocol:
+    try:
+        read = fields(
+            value, "the protocol of a plan", {"lie": as_whole, "k": as_whole, "m": _read_fakes, "release": as_text}
+        )
+        return Protocol(read.pop("lie") / GRID, **read)  # type: ignore[arg-type, operator]
+    except WireError:
+        raise
+    except InvalidInput as error:
+        raise WireError(f"the protocol of a plan must be legal: {error}") from None
+
+
+def _read_guarantee(value: Json) -> Guarantee:
+    def trusts(inner: Json) -> Trust:
+        kinds = {"honest": as_whole, "shuffler": as_truth, "view": as_text, "collusion": as_limit, "count": as_limit}
+        return Trust(**fields(inner, "the trust of a plan", kinds))  # type: ignore[arg-type]
+
+    read = fields(
+        value,
+        "the guarantee of a plan",
+        {
+            "epsilon": as_limit,
+            "delta": as_real,
+            "lower": as_limit,
+            "solved": as_text,
+            "basis": as_text,
+            "method": as_text,
+            "n": as_whole,
+            "trusts": trusts,
+        },
+    )
+    if read["solved"] not in ("epsilon", "delta") or read["basis"] not in [basis.value for basis in Basis]:
+        raise WireError("the guarantee of a plan must name what was solved for and a basis, got something else")
+    try:
+        return Guarantee(**{**read, "basis": Basis(read["basis"])})  # type: ignore[arg-type]
+    except InvalidInput as error:
+        raise WireError(f"the guarantee of a plan must be legal: {error}") from None
