@@ -14,12 +14,17 @@ from hubbub.errors import check_lie, check_real, check_whole, reject
 from hubbub.numeric.vectors import unflip_histogram, weigh_by_distance
 
 __all__ = [
+    "category_estimate",
+    "category_variance",
+    "count_among_fakes",
     "count_estimate",
     "count_stderr",
     "count_variance",
     "joint_estimate",
     "joint_variance",
     "one_hot_fake",
+    "shown_by_drawn",
+    "shown_by_users",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -68,6 +73,73 @@ def count_stderr(n: int, q: float, *, k: int = 1, m: int = 0, fake: float = 0.5)
     1.60061
     """
     return math.sqrt(count_variance(n, q, k=k, m=m, fake=fake))
+
+
+def shown_by_users(mean: float, variance: float, fake: float) -> tuple[float, float]:
+    """Mean and variance of how many of M fakes show a bit, M random and not known: (μv, μv(1 − v) + Vv²).
+
+    Given M the number is Bin(M, v), with mean Mv and variance Mv(1 − v); the law of total variance adds v²·Var M. For
+    Poisson M the variance is μv, as thinning says; for M ~ Bin(t, s) it is t·sv(1 − sv). If M is seen, μ = M and V = 0.
+
+    >>> shown_by_users(8.0, 8.0, 0.25), shown_by_users(8.0, 0.0, 0.25)
+    ((2.0, 2.0), (2.0, 1.5))
+    """
+    return mean * fake, mean * fake * (1 - fake) + variance * fake * fake
+
+
+def shown_by_drawn(mean: float, variance: float, q: float, having: float, lacking: float) -> tuple[float, float]:
+    """The same for fakes whose number is drawn for each of ``having`` + ``lacking`` kinds by itself, and then flipped.
+
+    A fake of a kind that has the bit shows it with probability p, one that lacks it with q. By the law of total
+    variance of each kind: (μ(ap + bq), μ(a + b)pq + V(ap² + bq²)), a = ``having``, b = ``lacking``; for q = 0 (μa, Va).
+
+    >>> shown_by_drawn(25.0, 8.0, 0.0, 1, 3)
+    (25.0, 8.0)
+    """
+    p = 1 - q
+    spread = mean * (having + lacking) * p * q + variance * (having * p * p + lacking * q * q)
+    return mean * (having * p + lacking * q), spread
+
+
+def count_among_fakes(
+    counts: npt.ArrayLike, n: int, q: float, *, k: int = 1, mean: float = 0.0, variance: float = 0.0
+) -> tuple[Array, float]:
+    """T̂ = (S − qkN − μ)/(k(p − q)) and σ = √(kNpq + V)/(k(p − q)), if fakes show the bit μ ± √V times.
+
+    Unbiased; the flips of people's records and the fakes are independent. For m uniform fakes this is
+    :func:`count_estimate` and :func:`count_stderr` with μ = mv, V = mv(1 − v).
+
+    >>> values, stderr = count_among_fakes([300], 1000, 0.1, mean=50, variance=25)
+    >>> values.tolist(), round(stderr, 6)
+    ([187.5], 13.404757)
+    """
+    n, q, k = check_whole("n", n, 0), check_lie(q, zero=True), check_whole("k", k, 1)
+    values = np.asarray(counts, dtype=np.float64)
+    gain = k * (1 - 2 * q)
+    return np.asarray((values - q * k * n - mean) / gain), math.sqrt(k * n * q * (1 - q) + variance) / gain
+
+
+def category_estimate(counts: npt.ArrayLike, n: int, q: float, categories: int) -> Array:
+    """T̂ = (S − nq)/(1 − dq) for d-ary randomized response with probability q of each wrong category; unbiased.
+
+    (Kairouz, Bonawitz and Ramage 2016, "Discrete distribution estimation under local privacy".)
+
+    >>> category_estimate([340, 220], 1000, 0.1, 4).round(9).tolist()
+    [400.0, 200.0]
+    """
+    return np.asarray((np.asarray(counts, dtype=np.float64) - n * q) / (1 - categories * q))
+
+
+def category_variance(originals: npt.ArrayLike, n: int, q: float, categories: int) -> Array:
+    """Var T̂ = (T·P(1 − P) + (N − T)·q(1 − q)) / (1 − dq)², P = 1 − (d − 1)q the probability of the truth.
+
+    Depends on the true count T, linearly, so that an unbiased T̂ gives an unbiased estimate of it.
+
+    >>> category_variance([0, 1000], 1000, 0.1, 4).round(6).tolist()
+    [250.0, 583.333333]
+    """
+    true, truth = np.asarray(originals, dtype=np.float64), 1 - (categories - 1) * q
+    return np.asarray((true * truth * (1 - truth) + (n - true) * q * (1 - q)) / (1 - categories * q) ** 2)
 
 
 def joint_estimate(counts: npt.ArrayLike, q: float, *, k: int = 1, m: int = 0) -> Array:

@@ -1,0 +1,204 @@
+"""What the analyzer says: counts with error bars, and the noise that fakes add to them."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from hubbub.data import Schema
+from hubbub.errors import check_real, reject
+from hubbub.numeric.estimation import (
+    category_variance,
+    count_among_fakes,
+    shown_by_drawn,
+    shown_by_users,
+)
+from hubbub.numeric.laws import Law
+from hubbub.protocol import Fakes, Protocol
+
+__all__ = ["Estimate", "Noise", "fake_noise", "having", "predicted_stderr", "smooth"]
+
+Array = NDArray[np.float64]
+LEVEL = 0.95
+"""The level of ``detectable`` and of the detection limit."""
+KINDS = 64
+"""Up to so many drawn numbers are added up exactly; more of them are as good as normal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How often fakes show one given bit: mean, variance and, where a normal law would not do, the law."""
+
+    mean: float
+    variance: float
+    law: Law | None = None
+
+
+def having(schema: Schema) -> int:
+    """The number of legal records that have one given bit set.
+
+    >>> having(Schema.bits(3)), having(Schema.one_hot(3)), having(Schema.at_most(2, 4))
+    (4, 1, 4)
+    """
+    if schema.kind == "one_hot":
+        return 1
+    return sum(math.comb(schema.width - 1, i - 1) for i in range(1, schema.max_set + 1))
+
+
+def fake_noise(
+    schema: Schema, protocol: Protocol, n: int, fakes: int, *, batches: int = 1, seen: int | None = None
+) -> Noise:
+    """What fakes add to one count of n users: ``fakes`` in total, or drawn by users, or in ``batches`` by a shuffler.
+
+    A uniform legal fake shows a bit with probability v = q + (p − q)·density after its flip. Among whole records the
+    number M of fakes that users drew can be ``seen``, as all messages but k·n, and the noise is that of M given fakes;
+    without it, and so in the prediction, M is replaced by its mean, which gives the mean of that variance. Split bits
+    hide M, and its own variance counts. Fakes of the shuffler: :func:`hubbub.numeric.estimation.shown_by_drawn`.
+
+    >>> fake_noise(Schema.one_hot(4), Protocol(0.0, m=400), 1000, 400)
+    Noise(mean=100.0, variance=75.0, law=None)
+    """
+    m, q = protocol.m, protocol.q
+    fake = q + (1 - 2 * q) * schema.density
+    if not isinstance(m, Fakes):
+        return Noise(*shown_by_users(fakes, 0.0, fake))
+    if m.by == "users":
+        if protocol.release == "records":
+            return Noise(*shown_by_users(n * m.mean if seen is None else seen, 0.0, fake))
+        return Noise(*shown_by_users(n * m.mean, n * m.variance, fake))
+    mean, variance = batches * m.mean, batches * m.variance
+    if protocol.release == "records":
+        kinds = having(schema)
+        drawn = shown_by_drawn(mean, variance, q, kinds, schema.size - kinds)
+        exact = q == 0 and kinds * batches <= KINDS
+        return Noise(*drawn, _sum(m, kinds * batches) if exact else None)
+    return Noise(mean, variance, _sum(m, batches) if batches <= KINDS else None)
+
+
+def _sum(fakes: Fakes, times: int) -> Law | None:
+    if not 0 < times * fakes.scale < 10**5:
+        return None
+    one = fakes.pmf
+    first = int(np.searchsorted(one.cumsum(), 1e-18))
+    law = part = Law(first, one[first:])
+    for _ in range(times - 1):
+        law = law.plus(part)
+    return law
+
+
+def predicted_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
+    """σ of one count of a collection of n; for a category the largest over all data.
+
+    >>> round(predicted_stderr(Schema.bits(1), Protocol(0.1), 1000), 6)
+    11.858541
+    """
+    if protocol.release == "category":
+        if schema.kind != "one_hot" or protocol.q * schema.width >= 1:
+            reject("the release of a category", "have a one-hot schema of d labels and q < 1/d", schema)
+        return math.sqrt(float(category_variance([0, n], n, protocol.q, schema.width).max()))
+    noise = fake_noise(schema, protocol, n, protocol.m if isinstance(protocol.m, int) else 0)
+    return count_among_fakes(0, n, protocol.q, k=protocol.k, mean=noise.mean, variance=noise.variance)[1]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
+class Estimate:
+    """How many people have each label: unbiased values, their standard errors, and what follows from them."""
+
+    labels: tuple[str, ...]
+    values: Array
+    stderr: Array
+    n: int
+    one_choice: bool
+    """Whether everybody has exactly one label, so that the counts add up to n."""
+    unbiased: Array
+    """The values before :meth:`consistent`; intervals are built around these."""
+    law: Law | None = None
+    """The law of an error in units of messages, where a normal one would not do: few discrete draws of a shuffler."""
+    centre: float = 0.0
+    gain: float = 1.0
+    remark: str = "unbiased"
+
+    def interval(self, level: float = LEVEL, *, simultaneous: bool = False) -> tuple[Array, Array]:
+        """Lower and upper ends that cover each true count with probability ``level``; or all of them at once.
+
+        value ± zσ with the normal quantile z, or the quantile of the exact law of a shuffler's fakes. For all d labels
+        at once each is covered with probability level^(1/d), which suffices whatever the correlations of normal errors
+        are (Šidák 1967). After :meth:`consistent` the ends are cut off at 0 and n, which keeps the coverage.
+        """
+        level = check_real("level", level, 0.0, 1.0, "be in (0, 1)", open_low=True, open_high=True)
+        miss = -math.expm1(math.log(level) / len(self.labels)) if simultaneous else 1 - level
+        reach = self._reach(miss)
+        low, high = self.unbiased - reach, self.unbiased + reach
+        if self.values is not self.unbiased:
+            low, high = np.clip(low, 0, self.n), np.clip(high, 0, self.n)
+        return low, high
+
+    @property
+    def detectable(self) -> NDArray[np.bool_]:
+        """Which labels are distinguishable from zero; if none is there, no one is flagged with probability 95 %."""
+        return np.asarray(self.unbiased > self._critical())
+
+    @property
+    def detection_limit(self) -> Array:
+        """The least true count of each label that is flagged with probability 95 %: Currie's (1968), for all labels."""
+        return np.asarray(self._critical() + float(ndtri(LEVEL)) * self.stderr)
+
+    def consistent(self) -> Self:
+        """The nearest possible counts: at least 0, at most n and, where everybody has one label, adding up to n.
+
+        The projection on a convex set that contains the truth never raises the total squared error, and lowers it
+        most where many labels are rare; in return single values are biased, small ones upwards. Standard errors and
+        intervals remain those of the unbiased values.
+        """
+        value = _simplex(self.unbiased, self.n) if self.one_choice else np.clip(self.unbiased, 0, self.n)
+        value.setflags(write=False)
+        remark = (
+            "projected on possible counts: total squared error at most that of the unbiased values, which it biases"
+        )
+        return replace(self, values=value, remark=remark)
+
+    def _critical(self) -> Array:
+        miss = -math.expm1(math.log(LEVEL) / len(self.labels))
+        if self.law is None:
+            return np.asarray(-float(ndtri(miss)) * self.stderr)
+        above = self.law.pmf[::-1].cumsum()
+        return np.full(len(self.labels), (self.law.high - np.searchsorted(above, miss) - self.centre) / self.gain)
+
+    def _reach(self, miss: float) -> Array:
+        if self.law is None:
+            return np.asarray(-float(ndtri(miss / 2)) * self.stderr)
+        distance = np.abs(np.arange(self.law.low, self.law.high + 1) - self.centre)
+        order = np.argsort(distance)[::-1]
+        beyond = np.searchsorted(self.law.pmf[order].cumsum(), miss, side="right")
+        # A little more than the lattice point itself, so that rounding does not exclude it.
+        return np.full(len(self.labels), (distance[order][min(beyond, order.size - 1)] + 1e-6) / self.gain)
+
+    def __repr__(self) -> str:
+        return f"Estimate({len(self.labels)} labels, n={self.n:,}, stderr {self.stderr.max():.4g}, {self.remark})"
+
+
+def smooth(law: Law, variance: float) -> Law | None:
+    """The law of a whole number plus a rounded normal error of the given variance.
+
+    >>> round(smooth(Law(0, np.ones(1)), 4.0).cdf(0), 3)
+    0.599
+    """
+    if variance == 0:
+        return law
+    sigma = math.sqrt(variance)
+    reach = math.ceil(9 * sigma) + 1
+    if reach * law.pmf.size > 10**8:
+        return None
+    edges: NDArray[Any] = ndtr((np.arange(-reach, reach + 2) - 0.5) / sigma)
+    return law.plus(Law(-reach, np.diff(edges)))
+
+
+def _simplex(values: Array, total: float) -> Array:
+    """The nearest point with entries of at least 0 that add up to ``total`` (Held, Wolfe and Crowder 1974)."""
+    falling = np.sort(values)[::-1]
+    excess = (falling.cumsum() - total) / np.arange(1, values.size + 1)
+    last = int(np.flatnonzero(falling > excess)[-1])
+    return np.asarray(np.maximum(values - excess[last], 0.0))

@@ -1,0 +1,141 @@
+"""Joint tables: how many people have each combination of labels, with marginal and conditional tables."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.data import Schema
+from hubbub.errors import Infeasible, reject
+from hubbub.numeric.vectors import flip_histogram, unflip_histogram, weigh_by_distance
+
+__all__ = ["Joint", "Table", "fake_patterns"]
+
+Array = NDArray[np.float64]
+
+
+def fake_patterns(schema: Schema, count: int) -> Array:
+    """The law of ``count`` given bits of a uniform legal record, entry x for the pattern with the bits of x set.
+
+    By counting how the other bits can be completed: a pattern with i ones has Σ_j C(width − count, j) completions with
+    i + j ≤ max_set, for one-hot with i + j = 1.
+
+    >>> fake_patterns(Schema.one_hot(4), 2).tolist(), fake_patterns(Schema.at_most(1, 3), 1).tolist()
+    ([0.5, 0.25, 0.25, 0.0], [0.75, 0.25])
+    """
+    others = schema.width - count
+    least = 1 if schema.kind == "one_hot" else 0
+    ways = [
+        sum(math.comb(others, total - ones) for total in range(max(least, ones), schema.max_set + 1))
+        for ones in range(count + 1)
+    ]
+    law = np.array([way / schema.size for way in ways])
+    return law[np.bitwise_count(np.arange(1 << count)).astype(np.int64)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Shares of the people who meet a condition, with standard errors; entry x has the labels of the bits of x."""
+
+    labels: tuple[str, ...]
+    values: Array
+    stderr: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
+class Joint:
+    """The estimated histogram of all combinations of some labels; entry x has label i if bit i of x is set.
+
+    A message of a person with combination x adds t(y) to a linear functional w·ĥ if it shows y, with t = P⁻¹w, so that
+    it contributes the variance Σ_y P(x, y)t(y)² − w(x)². That is linear in the true histogram, for which the estimate
+    is put in.
+    """
+
+    labels: tuple[str, ...]
+    counts: NDArray[np.int64]
+    """How often each combination was shown."""
+    n: int
+    q: float
+    k: int
+    fakes: Array
+    """The expected number of fakes of each combination, before their flips."""
+    spread: float | None
+    """Variance over mean of the number of fakes of each kind, if a shuffler drew them; None if their total is known."""
+
+    @property
+    def values(self) -> Array:
+        """ĥ = (P_L⁻¹ s − fakes)/k, unbiased."""
+        return np.asarray((unflip_histogram(self.counts, self.q) - self.fakes) / self.k)
+
+    @property
+    def stderr(self) -> Array:
+        """σ(ĥ_j): (k(Wĥ − ĥ)_j + V_j)/k², W the second moments of P_1⁻¹ over a flipped bit, V_j from the fakes.
+
+        With M fakes in total V = Wf − f²/M; with a number of each kind drawn by itself V = Wf − f + f·(variance/mean).
+        """
+        p, q, values = 1 - self.q, self.q, self.values
+        gain = (p - q) ** 2
+        moments = [weigh_by_distance(x, (p**3 + q**3) / gain, p * q / gain) for x in (values, self.fakes)]
+        # What is known about the fakes before their flips is no noise.
+        if self.spread is None:
+            known = self.fakes**2 / max(float(self.fakes.sum()), 1e-300)
+        else:
+            known = self.fakes * (1 - self.spread)
+        return np.sqrt(np.maximum(self.k * (moments[0] - values) + moments[1] - known, 0.0)) / self.k
+
+    def marginal(self, labels: Iterable[str]) -> Self:
+        """The joint table of fewer labels, in the given order: sums over the others, with their own standard errors."""
+        chosen = tuple(labels) if not isinstance(labels, str) else (labels,)
+        if not chosen or not set(chosen) <= set(self.labels) or len(set(chosen)) != len(chosen):
+            reject("labels", "be distinct labels of the table", "others")
+        counts, fakes = self._sum(self.counts, chosen), self._sum(self.fakes, chosen)
+        return replace(self, labels=chosen, counts=counts.astype(np.int64), fakes=fakes)
+
+    def conditional(self, given: Mapping[str, bool]) -> Table:
+        """Shares of the combinations of the other labels among those people who have, or lack, the given ones.
+
+        R̂ = ĥ_j/b̂, b̂ the sum of ĥ over the condition; σ(R̂) = σ((e_j − R̂·1_b)·ĥ)/b̂ to first order. Raises
+        :class:`Infeasible` where b̂ is not positive.
+        """
+        if not given or not set(given) < set(self.labels):
+            reject("given", "name some but not all labels of the table", "others")
+        index = np.arange(self.counts.size)
+        holds = np.ones(index.size, np.bool_)
+        for label, wanted in given.items():
+            holds &= (index >> self.labels.index(label) & 1) == int(wanted)
+        values = self.values
+        base = float(values[holds].sum())
+        if base <= 0:
+            raise Infeasible("the estimated number of people who meet the condition is not positive")
+        cells = np.flatnonzero(holds)
+        shares = values[cells] / base
+        errors = np.empty(cells.size)
+        for place, (cell, share) in enumerate(zip(cells, shares, strict=True)):
+            weights = -share * holds
+            weights[cell] += 1
+            errors[place] = self._functional(weights) / base
+        return Table(tuple(label for label in self.labels if label not in given), shares, errors)
+
+    def _functional(self, weights: Array) -> float:
+        """σ(w·ĥ)."""
+        second = flip_histogram(unflip_histogram(weights, self.q) ** 2, self.q)
+        people = self.k * float(self.values @ (second - weights * weights))
+        if self.spread is None:
+            known = float(self.fakes @ weights) ** 2 / max(float(self.fakes.sum()), 1e-300)
+        else:
+            known = float(self.fakes @ weights**2) * (1 - self.spread)
+        return math.sqrt(max(people + float(self.fakes @ second) - known, 0.0)) / self.k
+
+    def _sum(self, cells: NDArray[Any], chosen: tuple[str, ...]) -> NDArray[Any]:
+        # The first axis of the cube is the last label, as the first label is the lowest bit.
+        count = len(self.labels)
+        axes = [count - 1 - self.labels.index(label) for label in reversed(chosen)]
+        dropped = tuple(set(range(count)) - set(axes))
+        cube = cells.reshape((2,) * count).transpose([*axes, *dropped])
+        return np.asarray(cube.reshape(1 << len(chosen), -1).sum(axis=1))
+
+    def __repr__(self) -> str:
+        return f"Joint({len(self.labels)} labels, n={self.n:,}, k={self.k}, q={self.q:.4g})"
