@@ -35,9 +35,9 @@ def test_public_names_equal_all(name: str) -> None:
 
 
 def test_top_level_names_are_documented() -> None:
+    assert all(getattr(hubbub, name).__doc__ for name in hubbub.__all__)
     public = {n for n in vars(hubbub) if not n.startswith("_")} - {m.split(".")[1] for m in MODULES if "." in m}
     assert public == set(hubbub.__all__)
-    assert all(getattr(hubbub, name).__doc__ for name in hubbub.__all__)
 
 
 def test_readme_code_runs() -> None:

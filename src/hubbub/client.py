@@ -1,0 +1,195 @@
+"""What the devices do, many at a time: ``randomize`` turns a collection into reports, and nothing else leaves.
+
+The law is that of ``hubbub.device``, which does it for one record without numpy. Whatever is wrong raises before the
+first message is made.
+"""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.batches import Collection, Reports, message_type
+from hubbub.bits.coins import coins, positions
+from hubbub.bits.device import uniform
+from hubbub.bits.entropy import Entropy, draw, system
+from hubbub.bits.exact import poisson_edges
+from hubbub.bits.records import flip, uniform_categories, uniform_records
+from hubbub.data import Schema
+from hubbub.errors import PlanMismatch, check_memory, check_whole, reject
+from hubbub.protocol import GRID, Fakes, Plan
+
+__all__ = ["fake_collection", "randomize"]
+
+_CELLS = 1 << 23
+"""Bits that are spread out, one byte each, at a time."""
+
+Numbers = NDArray[np.int64]
+
+
+def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, entropy: Entropy = system) -> Reports:
+    """The messages of everybody in the collection, as the plan says: flipped, copied, split, with the users' fakes.
+
+    Of a plan's fixed total of m fakes this call adds all, or as many as ``fakes`` says, where a collection is streamed
+    in parts. Random numbers of fakes are drawn for each user. Exact coins; whole records cost n·k·width bits, split
+    bits of one-hot and sparse records only what is sent. Not shuffled: the order is that of the collection.
+
+    >>> from hubbub.planner import adopt
+    >>> from hubbub.protocol import Protocol
+    >>> schema = Schema.one_hot(["red", "green", "blue"])
+    >>> own = adopt(schema, 3, Protocol(0.1), delta=1e-6)
+    >>> randomize(Collection.from_values(["red", "blue", "red"], schema), own)
+    Reports(3 messages of 3 people, not shuffled, plan ...)
+    """
+    if not isinstance(collection, Collection):
+        reject("collection", "be a Collection", type(collection).__name__)
+    if not isinstance(plan, Plan):
+        reject("plan", "be a Plan", type(plan).__name__)
+    if collection.schema != plan.schema:
+        raise PlanMismatch(f"the collection must have the schema of the plan, got {collection.schema}")
+    protocol = plan.protocol
+    lie = round(protocol.q * GRID)
+    total = _number_of_fakes(plan, len(collection), fakes, entropy)
+    invented = fake_collection(total, plan.schema, entropy=entropy)
+    if protocol.release == "category":
+        messages = _categories(collection.ones(0, len(collection))[0], plan.schema.width, lie, entropy)
+    else:
+        send = _records if protocol.release == "records" else _split
+        messages = np.concatenate([*send(collection, lie, protocol.k, entropy), *send(invented, lie, 1, entropy)])
+    given = total if isinstance(protocol.m, int) else 0
+    return Reports(plan, np.ascontiguousarray(messages, message_type(plan)), len(collection), given)
+
+
+def _number_of_fakes(plan: Plan, n: int, asked: int | None, entropy: Entropy) -> int:
+    m = plan.protocol.m
+    if isinstance(m, int):
+        return m if asked is None else check_whole("fakes", asked, 0, m)
+    if asked is not None:
+        reject("fakes", "be given only where the plan has a number of them in total", asked)
+    if m.by == "shuffler":
+        return 0
+    return _binomial(n * m.shift, m.scale, entropy) if m.law == "binomial" else _poisson(n, m, entropy)
+
+
+def _binomial(trials: int, chance: float, entropy: Entropy) -> int:
+    """Rounds the chance up to the grid: never less noise than was asked for."""
+    numerator = math.ceil(Fraction(chance) * GRID)
+    if numerator >= GRID:
+        return trials
+    step = 8 * _CELLS
+    parts = (coins(min(step, trials - i), numerator, entropy=entropy) for i in range(0, trials, step))
+    return sum(int(np.bitwise_count(part).sum(dtype=np.int64)) for part in parts)
+
+
+def _poisson(n: int, fakes: Fakes, entropy: Entropy) -> int:
+    """As :func:`hubbub.bits.exact.poisson` for the sum over all users, which is Poisson too."""
+    whole = math.ceil(fakes.scale)
+    edges = poisson_edges()
+    high = np.array([edge >> 64 for edge in edges], np.uint64)
+    total = 0
+    for start in range(0, n * whole, _CELLS):
+        words = draw(entropy, min(_CELLS, n * whole - start))
+        total += int(np.searchsorted(high, words, side="right").sum(dtype=np.int64))
+        # A word that shares its first 64 digits with an edge has been put above it; 64 more digits may say otherwise.
+        for word in words[np.isin(words, high)]:
+            longer = int(word) << 64 | int(draw(entropy, 1)[0])
+            total -= sum(edge >> 64 == int(word) and longer < edge for edge in edges)
+    return _binomial(total, fakes.scale / whole, entropy)
+
+
+def fake_collection(count: int, schema: Schema, *, entropy: Entropy = system) -> Collection:
+    """So many independent records, each uniform among all legal ones: what fakes show before they are flipped.
+
+    >>> fake_collection(5, Schema.at_most(2, 9))
+    Collection(5 records of Schema.at_most(2, 9 labels))
+    """
+    if schema.kind == "bits":
+        return Collection(schema, count, uniform_records(count, schema.width, entropy=entropy))
+    if schema.kind == "one_hot":
+        check_memory(f"{count} fakes", 24 * count)
+        return Collection(schema, count, uniform_categories(count, schema.width, entropy=entropy).astype(np.uint32))
+    ones = _sizes(count, schema, entropy)
+    ends = np.cumsum(ones)
+    flat = np.empty(int(ones.sum()), np.uint32)
+    for size in range(1, schema.max_set + 1):
+        chosen = np.flatnonzero(ones == size)
+        cells = ends[chosen, None] - size + np.arange(size)
+        flat[cells.reshape(-1)] = _subsets(chosen.size, size, schema.width, entropy).reshape(-1)
+    return Collection(schema, count, flat, ends)
+
+
+def _sizes(count: int, schema: Schema, entropy: Entropy) -> Numbers:
+    """How many bits each uniform legal record has set: i with probability C(width, i)/size, exactly."""
+    upto = np.cumsum([math.comb(schema.width, i) for i in range(schema.max_set + 1)], dtype=object)
+    if schema.size <= 2**62:
+        return np.searchsorted(
+            upto.astype(np.int64), uniform_categories(count, schema.size, entropy=entropy), side="right"
+        )
+    values = (uniform(schema.size, entropy=entropy) for _ in range(count))
+    return np.fromiter((sum(value >= edge for edge in upto) for value in values), np.int64, count)
+
+
+def _subsets(count: int, size: int, width: int, entropy: Entropy) -> Numbers:
+    """Rows of ``size`` distinct numbers below ``width`` in rising order, uniform: redrawn where two coincide.
+
+    Draws at most half of the numbers, and takes the others if more are wanted.
+    """
+    if 2 * size > width:
+        others = np.ones((count, width), np.bool_)
+        np.put_along_axis(others, _subsets(count, width - size, width, entropy), False, axis=1)
+        return np.nonzero(others)[1].reshape(count, size)
+    rows = np.zeros((count, size), np.int64)
+    for column in range(size):
+        again = np.arange(count)
+        while again.size:
+            rows[again, column] = uniform_categories(again.size, width, entropy=entropy)
+            again = again[(rows[again, :column] == rows[again, column, None]).any(axis=1)]
+    rows.sort(axis=1)
+    return rows
+
+
+def _records(collection: Collection, lie: int, copies: int, entropy: Entropy) -> list[NDArray[np.uint8]]:
+    width, n = collection.schema.width, len(collection)
+    size = -(-width // 8)
+    check_memory("the reports", copies * n * size)
+    messages = np.empty((copies, n, size), np.uint8)
+    step = max(1, 4 * _CELLS // size)
+    for start in range(0, n, step):
+        rows = collection.rows(start, start + step)
+        for copy in messages:
+            copy[start : start + step] = flip(rows, width, lie, entropy=entropy)
+    return [messages.reshape(-1, size)]
+
+
+def _split(collection: Collection, lie: int, copies: int, entropy: Entropy) -> list[NDArray[Any]]:
+    """The numbers of the set bits of flipped copies, user after user."""
+    width, parts = collection.schema.width, []
+    dense = collection.schema.kind == "bits"
+    step = max(1, _CELLS // width) if dense else _CELLS // 4
+    kind = np.uint8 if width <= 2**8 else np.uint16 if width <= 2**16 else np.uint32
+    for start in range(0, len(collection), step):
+        for _ in range(copies):
+            if dense:
+                rows = flip(collection.rows(start, start + step), width, lie, entropy=entropy)
+                where = np.nonzero(np.unpackbits(rows, axis=1, bitorder="little", count=width))[1]
+            else:
+                flat, ones = collection.ones(start, start + step)
+                cells = np.repeat(np.arange(ones.size) * width, ones) + flat
+                # A cell shows a one if it either was one or was flipped: the cost follows the ones, not the width.
+                flips = positions(ones.size * width, lie, entropy=entropy)
+                where = np.setxor1d(cells, flips, assume_unique=True) % width
+            parts.append(where.astype(kind))
+    return parts or [np.empty(0, kind)]
+
+
+def _categories(true: Numbers, width: int, lie: int, entropy: Entropy) -> Numbers:
+    """d-ary randomized response: every other category with probability lie/2⁴⁸ each."""
+    lies = np.unpackbits(
+        coins(true.size, (width - 1) * lie, entropy=entropy), bitorder="little", count=true.size
+    ).astype(np.bool_)
+    others = uniform_categories(int(lies.sum()), width - 1, entropy=entropy)
+    result = true.copy()
+    result[lies] = others + (others >= true[lies])
+    return result
