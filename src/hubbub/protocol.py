@@ -178,6 +178,9 @@ class Protocol:
             reject("q", "be in (0, 1/2) where no fakes are added", 0.0)
         if self.q == 0 and self.k > 1:
             reject("k", "be 1 where records are sent in the clear", self.k)
+        if isinstance(self.m, Fakes) and self.m.by == "shuffler" and self.k > 1:
+            # One user would change k messages of a category, and the law of the fakes hides only one.
+            reject("k", "be 1 where the shuffler draws the fakes", self.k)
         if self.release == "category" and (self.k > 1 or self.m != 0):
             reject("k and m", "be 1 and 0 for a category, which is sent once and without fakes", (self.k, self.m))
 
@@ -226,9 +229,6 @@ class Plan:
                 reject("schema", "be one-hot where a category is released", self.schema)
             if protocol.q * width >= 1:
                 reject("q", f"be below 1/{width} where one of {width} categories is released", protocol.q)
-        if isinstance(protocol.m, Fakes) and protocol.m.by == "shuffler" and protocol.k > 1:
-            # One user would change k messages of a category, and the law of the fakes hides only one.
-            reject("k", "be 1 where the shuffler draws the fakes", protocol.k)
 
     @property
     def payload(self) -> int:

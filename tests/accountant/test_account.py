@@ -208,6 +208,7 @@ def test_one_grid_for_sampler_and_accountant() -> None:
         lambda: Protocol(0.1, m=-1),
         lambda: Protocol(0.1, release="rows"),  # type: ignore[arg-type]
         lambda: Protocol(0.1, k=2, release="category"),
+        lambda: Protocol(0.1, k=2, m=Fakes.laplace(2.0, 25)),
         lambda: Fakes.binomial(0, 0.5),
         lambda: Fakes.binomial(2, 1.5),
         lambda: Fakes.poisson(0.0),
