@@ -31,8 +31,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from hubbub.errors import check_delta, check_epsilon, check_lie, check_whole, reject
 from hubbub.numeric.inversion import falling_root
+from hubbub.numeric.rounding import up
 
-__all__ = ["Supremum", "certified_epsilon", "cut_blocks", "log_delta", "partition", "supremum"]
+__all__ = ["Supremum", "certified_epsilon", "cut_blocks", "log_delta", "partition", "pure_epsilon", "supremum"]
 
 Floats = NDArray[np.float64]
 
@@ -59,20 +60,33 @@ class _Tilt:
     var_zero: float
 
 
+def pure_epsilon(q: float, k: int) -> float:
+    """k·ln(p/q), from where on δ = 0; rounded up.
+
+    >>> pure_epsilon(0.25, 2) >= 2 * math.log(3)
+    True
+    """
+    return up(k * (math.log1p(-q) - math.log(q)), ULPS)
+
+
 def _tilt(q: float, k: int, epsilon: float) -> _Tilt | None:
-    """The tilt for (q, k, ε), or None where ε ≥ k·ln(p/q), so that δ = 0."""
-    p = 1.0 - q
-    step = math.exp(epsilon / k)
-    left = p - step * q
-    if left <= 0.0:
+    """The tilt for (q, k, ε), or None where ε ≥ k·ln(p/q), so that δ = 0.
+
+    p − e^{ε/k} q cancels next to the pure ε, where δ is proportional to it. So ε is first lowered by more than all
+    rounding errors of that difference amount to: δ falls with ε, and the result errs upwards.
+    """
+    if epsilon >= pure_epsilon(q, k):
         return None
-    grow = math.expm1(epsilon / k) * (p + q) / left  # λ − 1, without cancellation
+    p = 1.0 - q
+    exponent = max(epsilon / k - 2 * ULPS * (1.0 + epsilon / k), 0.0)
+    left = p - math.exp(exponent) * q
+    grow = math.expm1(exponent) / left  # λ − 1, without cancellation
     lam = 1.0 + grow
     one, zero = q + p * lam, p + q * lam
     high, low = p * lam / one, q * lam / zero
     return _Tilt(
         k=k,
-        epsilon=epsilon,
+        epsilon=k * exponent,
         theta=math.log1p(grow),
         high=high,
         low=low,
@@ -146,7 +160,8 @@ def _window(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
 def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: int = 1) -> Floats:
     """ln δ(ε) of the pairs "own bit 1 against 0" in crowds of ``ones`` and ``zeros`` others, as upper bounds.
 
-    Errs upwards, by less than 10⁻⁹ relative to δ for crowds up to 10⁷ and 10⁻⁵ up to 10⁹. −∞ where ε ≥ k·ln(p/q).
+    Errs upwards, by less than 10⁻⁹ relative to δ for crowds up to 10⁷ and 10⁻⁵ up to 10⁹; by more only where δ itself
+    is a cancelling difference, next to the pure ε. −∞ where ε ≥ k·ln(p/q).
 
     >>> float(np.exp(log_delta([99], [0], 0.1, np.log(2))[0]))  # everybody else holds a 1
     0.00338156039...
@@ -287,7 +302,7 @@ def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: f
     n = check_whole("n", n, 1, 10**12)
     q, delta, k = check_lie(q), check_delta(delta), check_whole("k", k, 1)
     goal = math.log(delta)
-    pure = k * math.log((1.0 - q) / q)
+    pure = pure_epsilon(q, k)
     others = n - 1
     known = _probes(others)
 

@@ -38,7 +38,7 @@ def cover(n: int, q: float, k: int = 1, grain: int = GRAIN) -> Loss:
     >>> round(cover(5000, 0.1964).epsilon(1e-6), 3)  # exactly .0793
     0.079
     """
-    pure = k * math.log((1 - q) / q)
+    pure = bit.pure_epsilon(q, k)
     others = np.array([float(n - 1)])
     none = np.zeros(1)
 
