@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -11,17 +12,18 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from hubbub.accountant import calibrate
 from hubbub.accountant.fakes import (
     change_loss,
     either_loss,
-    least_fakes,
-    least_shift,
     poisson_delta,
     swap_delta,
     uniform_delta,
 )
+from hubbub.data import Schema
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.numeric.inversion import least_real
+from hubbub.privacy import Budget
 from hubbub.protocol import Fakes
 
 mpmath.mp.dps = 40
@@ -97,7 +99,8 @@ def test_known_values(epsilon: float, m: int, categories: int, delta: float) -> 
     ],
 )
 def test_least_fakes(categories: int, epsilon: float, delta: float, m: int) -> None:
-    assert least_fakes(epsilon, delta, categories) == m
+    found = calibrate(Schema.one_hot(categories), 1, Budget(epsilon, delta), q=0, m=None)
+    assert found.protocol.m == m
 
 
 @pytest.mark.parametrize(
@@ -220,8 +223,9 @@ def test_changes_of_three_positions(fakes: Fakes, falls: int, rises: int) -> Non
 )
 def test_central_error(epsilon: float, delta: float, shift: int, deviation: float) -> None:
     """With the Laplace law of scale 2/ε, fakes cost a few dozen per category and err like the central mechanism."""
-    assert least_shift("laplace", 2 / epsilon, epsilon, delta) == shift
     fakes = Fakes.laplace(2 / epsilon, shift)
+    found = calibrate(Schema.one_hot(9), 1, Budget(epsilon, delta), q=0, m=Fakes.laplace(2 / epsilon, 0))
+    assert found.protocol.m == fakes
     assert math.sqrt(fakes.variance) == pytest.approx(deviation, abs=5e-3)
     assert swap_delta(fakes, epsilon) == pytest.approx(float(fakes.pmf[0]), rel=1e-8)
 
@@ -246,14 +250,16 @@ def test_drawn_delta_falls(kind: str, scale: float, shift: int, epsilon: float, 
 
 @given(kinds, st.floats(2, 20), st.floats(0.5, 3), st.floats(1e-8, 1e-2))
 def test_least_shift_is_least(kind: str, scale: float, epsilon: float, delta: float) -> None:
+    law = Fakes(law=kind, scale=scale, shift=0)  # type: ignore[arg-type]
     try:
-        shift = least_shift(kind, scale, epsilon, delta)  # type: ignore[arg-type]
+        found = calibrate(Schema.one_hot(9), 1, Budget(epsilon, delta), q=0, m=law).protocol.m
     except Infeasible:
         assume(False)
         return
-    assert swap_delta(Fakes(law=kind, scale=scale, shift=shift), epsilon) <= delta  # type: ignore[arg-type]
-    if shift:
-        assert swap_delta(Fakes(law=kind, scale=scale, shift=shift - 1), epsilon) > delta  # type: ignore[arg-type]
+    assert isinstance(found, Fakes)
+    assert swap_delta(found, epsilon) <= delta
+    if found.shift:
+        assert swap_delta(replace(found, shift=found.shift - 1), epsilon) > delta
 
 
 def test_many_positions_against_the_law_of_the_sum() -> None:
@@ -270,14 +276,11 @@ def test_many_positions_against_the_law_of_the_sum() -> None:
 
 
 def test_least_shift_for_many_positions() -> None:
-    shift = least_shift("gaussian", 40.0, 1.0, 1e-6, positions=40)
-    below, at = (either_loss(Fakes.gaussian(40.0, s)).power(40).delta(1.0) for s in (shift - 1, shift))
+    budget = Budget(1.0, 1e-6)
+    found = calibrate(Schema.bits(40), 1, budget, q=0, m=Fakes.gaussian(40.0, 0), release="bits").protocol.m
+    assert isinstance(found, Fakes)
+    below, at = (either_loss(replace(found, shift=found.shift - less)).power(40).delta(1.0) for less in (1, 0))
     assert at <= 1e-6 < below
-
-
-def test_infeasible_scale_says_so() -> None:
-    with pytest.raises(Infeasible, match="a larger scale would"):
-        least_shift("laplace", 1.0, 1.0, 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -289,13 +292,11 @@ def test_infeasible_scale_says_so() -> None:
         lambda: uniform_delta(1.0, 10, 2, share=1.5),
         lambda: uniform_delta(1.0, 2**53, 3),
         lambda: poisson_delta(1.0, -1.0, 2),
-        lambda: least_fakes(1.0, 0.0, 2),
         lambda: Fakes(law="uniform", scale=1.0, shift=1),  # type: ignore[arg-type]
         lambda: Fakes.laplace(0.0, 1),
         lambda: Fakes.laplace(1.0, -1),
         lambda: Fakes.laplace(2.0**30, 1).pmf,
         lambda: change_loss(Fakes.laplace(1.0, 1), 0, 0),
-        lambda: least_shift("laplace", 1.0, 1.0, 1e-6, positions=0),
     ],
 )
 def test_bad_input(call: object) -> None:

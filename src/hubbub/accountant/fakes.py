@@ -27,30 +27,24 @@ moves that law by one down in some positions and by one up in others, independen
 
 import math
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.losses import Loss
 from hubbub.errors import (
-    Infeasible,
-    check_delta,
     check_epsilon,
     check_memory,
     check_real,
     check_whole,
     reject,
 )
-from hubbub.numeric.inversion import least_whole
 from hubbub.numeric.rounding import up
 from hubbub.protocol import Fakes
 
 __all__ = [
     "change_loss",
     "either_loss",
-    "least_fakes",
-    "least_shift",
     "poisson_delta",
     "swap_delta",
     "uniform_delta",
@@ -103,16 +97,6 @@ def poisson_delta(epsilon: float, mean: float, categories: int) -> float:
     both = 2.0 * check_real("mean", mean, 0.0, 2.0**53, "be in [0, 2⁵³]") / categories
     low, high = _window(both, both, 2**54)
     return _mixture(epsilon, low, both / np.arange(low + 1.0, high + 1.0), both)
-
-
-def least_fakes(epsilon: float, delta: float, categories: int, *, share: float = 1.0) -> int:
-    """The least m with ``uniform_delta`` at most δ; δ falls in m, as one more fake is post-processing.
-
-    >>> least_fakes(1.0, 1e-6, 10)
-    422
-    """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    return least_whole(lambda m: uniform_delta(epsilon, m, categories, share=share) <= delta, 0, 2**53)
 
 
 def _window(mean: float, variance: float, most: int) -> tuple[int, int]:
@@ -239,34 +223,6 @@ def either_loss(fakes: Fakes, *, step: float | None = None) -> Loss:
     rest = max(0.0, 1.0 - float(low.sum()) - float(high.sum()) - fall.infinite) + 2e-11
     masses = np.concatenate([low, [rest], high])
     return Loss(step=step, first=min(0, rise.first), masses=masses, infinite=fall.infinite)
-
-
-def least_shift(
-    law: Literal["laplace", "gaussian"], scale: float, epsilon: float, delta: float, *, positions: int | None = None
-) -> int:
-    """The least shift that makes drawn fakes of this scale (ε, δ)-private, for one-hot records or for L bit positions.
-
-    For one-hot records and the Laplace law of scale 2/ε, δ is P(0) and the error that of the central mechanism.
-
-    >>> least_shift("laplace", 2.0, 1.0, 1e-6), least_shift("laplace", 1.0, 2.0, 1e-6)
-    (25, 14)
-    """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    if positions is not None:
-        positions = check_whole("positions", positions, 1)
-    reach = 70 if law == "laplace" else 12
-
-    def holds(shift: int) -> bool:
-        fakes = Fakes(law=law, scale=scale, shift=shift)
-        value = swap_delta(fakes, epsilon) if positions is None else either_loss(fakes).power(positions).delta(epsilon)
-        return value <= delta
-
-    try:
-        return least_whole(holds, 0, math.ceil(reach * scale) + 1)
-    except Infeasible:
-        raise Infeasible(
-            f"no shift makes {law} fakes of scale {scale:g} ({epsilon:g}, {delta:g})-private; a larger scale would"
-        ) from None
 
 
 def _step(fakes: Fakes) -> float:
