@@ -124,10 +124,11 @@ class _Integral:
             log_value = self.log_mgf(points) + (smoothing * points) ** 2 / 2 - (points - t) * period
             if order == 2:
                 log_value -= 1 + np.log(points)  # E(S − y)⁺ ≤ M(t')e^{−t'y}/(e·t')
+            log_value -= np.log(-np.expm1((t - points) * period))  # the images are a geometric series
             above = float(np.exp(np.minimum(log_value - reference, 700.0)).min())
         below = math.exp(min(-t * period - reference, 700.0)) * (period if order == 2 else 1.0)
         below += math.exp(-t * period) if order == 2 else 0.0
-        return 2.0 * (above + below)  # later images shrink geometrically, by far more than one half
+        return above + 2.0 * below  # with period ≥ 24/t, those further below shrink by far more than one half
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,23 +205,23 @@ def positive_mean(values: ArrayLike, weights: ArrayLike, n: int, *, tolerance: f
         return Bracket(-math.inf, -math.inf)
     bottom = min(float(g[0]), 0.0)
     big = g >= -(n - 1) * bottom
-    settled = 0.0  # (1/n)·E[S; some atom is big], where S⁺ = S
+    settled = error = 0.0  # (1/n)·E[S; some atom is big], where S⁺ = S, and the rounding error of that difference
     lost = float(w[big].sum())
     if big.any():
         rest = float(w[~big] @ g[~big])
         some = -math.expm1((n - 1) * math.log1p(-min(lost, 1.0))) if lost < 1 else 1.0
-        settled = max(float(w[big] @ g[big]) + rest * some, 0.0)
+        gain = float(w[big] @ g[big])
+        settled = max(gain + rest * some, 0.0)
+        error = (32 + len(g)) * UNIT * (gain + float(w[~big] @ np.abs(g[~big])) * some)
         g, w = g[~big], w[~big]
-    slack = 64 * UNIT
-    known = math.log(settled) if settled > 0 else -math.inf
+    least = math.log(settled - error) if settled > error else -math.inf
+    most = math.log(settled + error) if settled + error > 0 else -math.inf
     if len(g) == 0 or g[-1] <= 0 or lost >= 1:
-        return Bracket(known - slack, known + slack)
+        return Bracket(least, most)
     unit = float(np.abs(g).max())  # so that squares of large likelihood ratios stay finite
     part = _bromwich(_Integral(g / unit, w, n, lost), tolerance)
     size = math.log(n) - math.log(unit)
-    return Bracket(
-        float(np.logaddexp(known - slack, part.lower - size)), float(np.logaddexp(known + slack, part.upper - size))
-    )
+    return Bracket(float(np.logaddexp(least, part.lower - size)), float(np.logaddexp(most, part.upper - size)))
 
 
 def _bromwich(integral: _Integral, tolerance: float) -> Bracket:
