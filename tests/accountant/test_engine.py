@@ -18,7 +18,7 @@ def exact(values: list[float], weights: list[float], n: int) -> tuple[Fraction, 
     """(1/n)·E[S⁺] and P[S > 0], over all compositions of the n terms; missing weight is an atom at 0."""
     v = [*map(Fraction, values), Fraction(0)]
     w = [*map(Fraction, weights)]
-    w.append(1 - sum(w))
+    w.append(1 - sum(w, start=Fraction(0)))
     mean = tail = Fraction(0)
     for chosen in itertools.combinations_with_replacement(range(len(v)), n):
         total = sum(v[i] for i in chosen)

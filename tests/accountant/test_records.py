@@ -1,0 +1,274 @@
+"""Whole records: no collection of few people is told apart better than certified, and attacks are attacks."""
+
+import itertools
+import math
+from collections import defaultdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hubbub.accountant.engine import positive_mean
+from hubbub.accountant.records import (
+    _binomial,
+    _product,
+    attack,
+    background,
+    blanket,
+    category_attack,
+    category_blanket,
+    copies,
+    copies_attack,
+    fake_blanket,
+    local,
+)
+from hubbub.data import Schema
+
+Message = int
+Law = dict[Message, float]
+Seen = tuple[int, ...]
+
+
+def legal(schema: Schema) -> list[int]:
+    """All legal records, as the bits of whole numbers."""
+    if schema.kind == "one_hot":
+        return [1 << i for i in range(schema.width)]
+    return [r for r in range(1 << schema.width) if r.bit_count() <= schema.max_set]
+
+
+def flipped(record: int, width: int, q: float) -> Law:
+    chances = {s: (s ^ record).bit_count() for s in range(1 << width)}
+    return {s: q**h * (1 - q) ** (width - h) for s, h in chances.items()}
+
+
+def shuffled(senders: list[Law]) -> dict[Seen, float]:
+    """The law of the multiset of messages, one sender after the other."""
+    law: dict[Seen, float] = {(): 1.0}
+    for sender in senders:
+        grown: dict[Seen, float] = defaultdict(float)
+        for seen, probability in law.items():
+            for message, chance in sender.items():
+                grown[tuple(sorted((*seen, message)))] += probability * chance
+        law = grown
+    return law
+
+
+def mixture(laws: list[Law]) -> Law:
+    return {s: math.fsum(law[s] for law in laws) / len(laws) for s in laws[0]}
+
+
+def hockey(one: dict[Seen, float], two: dict[Seen, float], epsilon: float) -> float:
+    ratio = math.exp(epsilon)
+    return math.fsum(max(p - ratio * two.get(seen, 0.0), 0.0) for seen, p in one.items())
+
+
+def worst(laws: list[Law], n: int, epsilons: list[float], k: int = 1, fakes: list[Law] | None = None) -> list[float]:
+    """δ over all collections of n people and all ordered pairs."""
+    found = [0.0] * len(epsilons)
+    for others in itertools.combinations_with_replacement(range(len(laws)), n - 1):
+        crowd = [laws[i] for i in others for _ in range(k)] + (fakes or [])
+        seen = [shuffled([*crowd, *[law] * k]) for law in laws]
+        for one, two in itertools.permutations(seen, 2):
+            found = [max(f, hockey(one, two, e)) for f, e in zip(found, epsilons, strict=True)]
+    return found
+
+
+def grid(schema: Schema, q: float, k: int = 1) -> list[float]:
+    pure = k * schema.distance * math.log((1 - q) / q)
+    return [0.0, 0.05 * pure, 0.2 * pure, 0.5 * pure, 0.8 * pure, 0.9 * pure]
+
+
+def flips(schema: Schema, q: float) -> list[Law]:
+    return [flipped(record, schema.width, q) for record in legal(schema)]
+
+
+SMALL = [
+    (Schema.bits(1), 1),
+    (Schema.bits(1), 4),
+    (Schema.bits(2), 2),
+    (Schema.bits(2), 4),
+    (Schema.one_hot(2), 3),
+    (Schema.one_hot(3), 1),
+    (Schema.one_hot(3), 2),
+    (Schema.one_hot(3), 3),
+    (Schema.one_hot(4), 2),
+    (Schema.at_most(1, 3), 3),
+    (Schema.at_most(2, 3), 2),
+    (Schema.at_most(2, 4), 2),
+]
+
+
+@pytest.mark.parametrize("q", [0.15, 0.25, 0.4])
+@pytest.mark.parametrize(("schema", "n"), SMALL)
+def test_all_collections(schema: Schema, n: int, q: float) -> None:
+    epsilons = grid(schema, q)
+    for epsilon, truth in zip(epsilons, worst(flips(schema, q), n, epsilons), strict=True):
+        assert truth <= math.exp(blanket(schema, q, n, epsilon)) * (1 + 1e-12)
+        assert math.exp(attack(schema, q, n, epsilon)) <= truth * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("q", [0.1, 0.3])
+@pytest.mark.parametrize(
+    ("schema", "n"), [(Schema.bits(1), 2), (Schema.bits(2), 2), (Schema.one_hot(3), 1), (Schema.at_most(1, 2), 2)]
+)
+def test_two_copies(schema: Schema, n: int, q: float) -> None:
+    epsilons = grid(schema, q, 2)
+    for epsilon, truth in zip(epsilons, worst(flips(schema, q), n, epsilons, k=2), strict=True):
+        assert truth <= math.exp(copies(schema, q, n, epsilon, 2)) * (1 + 1e-12)
+        assert math.exp(copies_attack(schema, q, n, epsilon, 2)) <= truth * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("q", [0.1, 0.3])
+@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize(
+    ("schema", "n"),
+    [(Schema.bits(2), 1), (Schema.bits(2), 2), (Schema.one_hot(3), 1), (Schema.one_hot(3), 2), (Schema.one_hot(2), 2)],
+)
+def test_flipped_fakes(schema: Schema, n: int, m: int, q: float) -> None:
+    epsilons = grid(schema, q)
+    laws = flips(schema, q)
+    for epsilon, truth in zip(epsilons, worst(laws, n, epsilons, fakes=[mixture(laws)] * m), strict=True):
+        certified = math.exp(fake_blanket(schema, q, m, epsilon))
+        assert truth <= certified * (1 + 1e-12)
+        assert truth <= math.exp(blanket(schema, q, n + m, epsilon)) * (1 + 1e-12)
+        if n == 1:  # no other people, so that the fakes' law is the whole truth
+            assert certified <= truth * (1 + 1e-3) + 1e-12
+
+
+def test_fakes_of_three_categories_at_a_known_value() -> None:
+    schema, laws = Schema.one_hot(3), flips(Schema.one_hot(3), 0.1)
+    assert worst(laws, 1, [0.5], fakes=[mixture(laws)] * 2)[0] == pytest.approx(0.3779629255085528, rel=1e-12)
+    assert math.exp(fake_blanket(schema, 0.1, 2, 0.5)) == pytest.approx(0.3779629255085528, rel=1e-3)
+
+
+@pytest.mark.parametrize("d", [2, 3, 4, 5])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_categories(d: int, n: int) -> None:
+    q = 1 / (math.e + d - 1)
+    laws = [{s: 1 - (d - 1) * q if s == own else q for s in range(d)} for own in range(d)]
+    epsilons = [0.0, 0.2, 0.5, 0.77, 0.95]
+    for epsilon, truth in zip(epsilons, worst(laws, n, epsilons), strict=True):
+        assert truth <= math.exp(category_blanket(d, q, n, epsilon)) * (1 + 1e-12)
+        assert math.exp(category_attack(d, q, n, epsilon)) <= truth * (1 + 1e-8)
+
+
+def test_where_published_code_is_too_low() -> None:
+    """Four categories, two people: published code says 0.01708. One-hot, four people: 0.0048."""
+    q = 1 / (math.e + 3)
+    laws = [{s: 1 - 3 * q if s == own else q for s in range(4)} for own in range(4)]
+    third = hockey(shuffled([laws[0], laws[2]]), shuffled([laws[1], laws[2]]), 0.77)
+    assert third == pytest.approx(0.028042, abs=1e-6)
+    assert math.exp(category_attack(4, q, 2, 0.77)) == pytest.approx(third, rel=1e-3)
+    truth = worst(laws, 2, [0.77])[0]  # with one of the two categories in the crowd it is higher still
+    assert truth == pytest.approx(0.04643, abs=1e-5)
+    assert math.exp(category_blanket(4, q, 2, 0.77)) >= truth
+    one_hot = Schema.one_hot(3)
+    truth = worst(flips(one_hot, 0.1), 4, [4.0])[0]
+    assert truth >= 0.12245
+    assert math.exp(blanket(one_hot, 0.1, 4, 4.0)) >= truth
+
+
+@pytest.mark.parametrize("gap", [1e-2, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize(
+    ("schema", "q", "k"), [(Schema.bits(3), 0.2, 1), (Schema.one_hot(5), 0.01, 2), (Schema.bits(8), 0.4, 1)]
+)
+def test_one_user_next_to_the_pure_epsilon(schema: Schema, q: float, k: int, gap: float) -> None:
+    """δ = p^b − e^ε q^b, where only the outcome without a lie counts, is a difference of nearly equal numbers."""
+    import mpmath
+
+    bits = k * schema.distance
+    with mpmath.workdps(40):
+        p, lie = 1 - mpmath.mpf(q), mpmath.mpf(q)
+        epsilon = float(bits * mpmath.log(p / lie)) - gap
+        truth = mpmath.log(p**bits - mpmath.exp(mpmath.mpf(epsilon)) * lie**bits)
+    assert float(truth) <= local(schema, q, epsilon, k) <= float(truth) + 1e-6 + 1e-10 / gap
+
+
+def solved(bound: object, low: float, high: float) -> float:
+    """Where a falling bound meets 10⁻⁶."""
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if bound(middle) > math.log(1e-6) else (low, middle)  # type: ignore[operator]
+    return high
+
+
+@pytest.mark.parametrize(
+    ("n", "q", "third", "certified"),
+    [
+        (10**3, 0.25, 0.30954, 0.35744),
+        (10**4, 0.1, 0.43576, 0.46317),
+        (10**6, 0.01, 0.57863, 0.58221),
+        (10**7, 0.1, 0.01044, 0.01105),
+    ],
+)
+def test_known_one_hot_epsilons(n: int, q: float, third: float, certified: float) -> None:
+    """Of many categories, where the least blanket is the product one."""
+    schema = Schema.one_hot(100)
+    assert solved(lambda e: blanket(schema, q, n, e), 0.0, 2.0) == pytest.approx(certified, rel=2e-3)
+    found = solved(lambda e: positive_mean(*background((1, 1, 1), q, e), n).lower, 0.0, 2.0)
+    assert found == pytest.approx(third, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("d", "eps0", "n", "epsilon"),
+    [(3, 1.0, 10**4, 0.038), (4, 3.0, 10**4, 0.21517), (16, 3.0, 10**4, 0.17146), (100, 5.0, 10**6, 0.04561)],
+)
+def test_known_category_epsilons(d: int, eps0: float, n: int, epsilon: float) -> None:
+    q = 1 / (math.exp(eps0) + d - 1)
+    certified = solved(lambda e: category_blanket(d, q, n, e), 0.0, 2.0)
+    assert certified == pytest.approx(epsilon, rel=5e-4)
+    assert solved(lambda e: category_attack(d, q, n, e), 0.0, 2.0) == pytest.approx(certified, rel=1e-3)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(math.log(2), 1.9e-2), (1.0, 4.4e-3), (2.0, 6.6e-6)])
+def test_five_bits_among_a_thousand(epsilon: float, delta: float) -> None:
+    assert math.exp(blanket(Schema.bits(5), 0.2446, 1000, epsilon)) == pytest.approx(delta, rel=0.02)
+
+
+@settings(max_examples=8)
+@given(st.integers(2, 7), st.floats(0.1, 0.45), st.floats(0.0, 2.0), st.integers(1, 2000))
+def test_more_differing_positions_are_worse(width: int, q: float, epsilon: float, n: int) -> None:
+    """The uniform blanket of records that differ in h of all positions grows with h."""
+    ratio = math.log((1 - q) / q)
+    uppers = []
+    for h in range(1, width + 1):
+        a_law, c_law = _binomial(h, 0.5), _binomial(width - h, 0.5)
+        atoms = [
+            (math.exp(ratio * c) * (math.exp(ratio * a) - math.exp(epsilon + ratio * (h - a))), a_law[a] * c_law[c])
+            for a in range(h + 1)
+            for c in range(width - h + 1)
+        ]
+        values, law = zip(*atoms, strict=True)
+        uppers.append(positive_mean(values, [w * (2 * q) ** width for w in law], n).upper)
+    assert all(b >= a - 2e-3 for a, b in itertools.pairwise(uppers))
+
+
+@settings(max_examples=8)
+@given(st.integers(1, 3), st.floats(0.05, 0.45), st.floats(0.0, 2.0), st.integers(1, 2000))
+def test_disjoint_records_with_all_ones_are_worst(most: int, q: float, epsilon: float, n: int) -> None:
+    """The product blanket of records with i and j ones of their own and c in common, i + c and j + c at most K."""
+    ratio = math.log((1 - q) / q)
+    top = positive_mean(*_product(most, q, epsilon), n).upper
+    for i, j, c in itertools.product(range(most + 1), repeat=3):
+        if i + j > 0 and max(i, j) + c <= most:
+            laws = [_binomial(size, q) for size in (i, j, c)]
+            values, weights = [], []
+            for a, b, e in itertools.product(range(i + 1), range(j + 1), range(c + 1)):
+                one, two = 2 * (a + e) - i - c, 2 * (b + e) - j - c
+                values.append(math.exp(ratio * (most + one)) - math.exp(epsilon + ratio * (most + two)))
+                weights.append(laws[0][a] * laws[1][b] * laws[2][e] * math.exp(-ratio * most))
+            assert positive_mean(values, weights, n).upper <= top + 2e-3
+
+
+@settings(max_examples=8)
+@given(
+    st.sampled_from([Schema.bits(3), Schema.one_hot(4), Schema.one_hot(30), Schema.at_most(2, 9)]),
+    st.floats(0.02, 0.45),
+    st.floats(0, 3),
+    st.integers(1, 10**6),
+)
+def test_bounds_fall(schema: Schema, q: float, epsilon: float, n: int) -> None:
+    base = blanket(schema, q, n, epsilon)
+    assert blanket(schema, q, 2 * n, epsilon) <= base + 2e-3
+    assert blanket(schema, q, n, epsilon + 0.3) <= base + 2e-3
+    assert blanket(schema, (q + 0.499) / 2, n, epsilon) <= base + 2e-3
