@@ -206,7 +206,7 @@ def test_supremum_over_all_collections(n: int, q: float, k: int, share: float) -
     for tolerance in (1e-2, 1e-5):
         found = supremum(n, q, epsilon, k, tolerance=tolerance)
         assert found.lower - 1e-8 <= truth <= found.upper
-        assert found.upper - found.lower <= math.log1p(tolerance) * (1 + 1e-6)
+        assert found.upper - found.lower <= math.log1p(tolerance) + 2e-8
         assert mpmath.log(exact(found.ones, n - 1 - found.ones, q, epsilon, k)) >= found.lower - 1e-8
 
 

@@ -132,13 +132,13 @@ def test_flipped_fakes(schema: Schema, n: int, m: int, q: float) -> None:
         assert truth <= certified * (1 + 1e-12)
         assert truth <= math.exp(blanket(schema, q, n + m, epsilon)) * (1 + 1e-12)
         if n == 1:  # no other people, so that the fakes' law is the whole truth
-            assert certified <= truth * (1 + 1e-3) + 1e-12
+            assert certified <= truth * (1 + 2.5e-3) + 1e-12
 
 
 def test_fakes_of_three_categories_at_a_known_value() -> None:
     schema, laws = Schema.one_hot(3), flips(Schema.one_hot(3), 0.1)
     assert worst(laws, 1, [0.5], fakes=[mixture(laws)] * 2)[0] == pytest.approx(0.3779629255085528, rel=1e-12)
-    assert math.exp(fake_blanket(schema, 0.1, 2, 0.5)) == pytest.approx(0.3779629255085528, rel=1e-3)
+    assert math.exp(fake_blanket(schema, 0.1, 2, 0.5)) == pytest.approx(0.3779629255085528, rel=2.5e-3)
 
 
 @pytest.mark.parametrize("d", [2, 3, 4, 5])

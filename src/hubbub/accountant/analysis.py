@@ -16,6 +16,7 @@ from hubbub.data import Schema
 from hubbub.errors import reject
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.laws import Law
+from hubbub.numeric.rounding import up
 from hubbub.privacy import Basis
 from hubbub.protocol import Fakes, Protocol
 
@@ -50,8 +51,8 @@ def collusion(protocol: Protocol, schema: Schema) -> float:
     if protocol.q == 0:
         return math.inf
     if protocol.release == "category":
-        return math.log((1 - (schema.width - 1) * protocol.q) / protocol.q)
-    return protocol.k * schema.distance * math.log((1 - protocol.q) / protocol.q)
+        return up(math.log((1 - (schema.width - 1) * protocol.q) / protocol.q), bit.ULPS)
+    return bit.pure_epsilon(protocol.q, protocol.k * schema.distance)
 
 
 def count_leak(protocol: Protocol, schema: Schema) -> float:
@@ -68,7 +69,7 @@ def count_leak(protocol: Protocol, schema: Schema) -> float:
         return 0.0
     if protocol.q == 0:
         return math.inf
-    return protocol.k * schema.max_set * math.log((1 - protocol.q) / protocol.q)
+    return bit.pure_epsilon(protocol.q, protocol.k * schema.max_set)
 
 
 def view(protocol: Protocol) -> str:
@@ -230,7 +231,7 @@ def _bit(q: float, k: int, crowd: int, guess: float) -> Analysis:
 
 def _split(q: float, k: int, crowd: int, positions: int, guess: float) -> Analysis:
     def solve(delta: float) -> tuple[float, float]:
-        pure = k * positions * math.log((1 - q) / q)
+        pure = bit.pure_epsilon(q, k * positions)
         cover = split.positions(crowd, q, k, positions).epsilon(delta)
         return split.attack(crowd, q, k, positions).epsilon(delta), min(cover, pure)
 
@@ -304,7 +305,9 @@ def _clear_bits(schema: Schema, m: int) -> Analysis:
 def _drawn(protocol: Protocol, schema: Schema, m: Fakes) -> Analysis:
     """Fakes drawn by the shuffler: for every legal record, or, if bits are released, for every bit.
 
-    Flips only mix such pairs: given the flipped positions, the same counts change, each up or down.
+    Flips only add to it. Among whole records the fakes are flipped like everybody's, so that what is released is a
+    function of clear records among clear fakes. Among bits, fakes are not flipped; given which positions were, the same
+    counts change, each up or down, and either way is covered.
     """
     if protocol.release == "records" or (schema.kind == "one_hot" and protocol.q == 0):
         return Analysis(

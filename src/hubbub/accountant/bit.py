@@ -33,7 +33,16 @@ from hubbub.errors import check_delta, check_epsilon, check_lie, check_whole, re
 from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.rounding import up
 
-__all__ = ["Supremum", "certified_epsilon", "cut_blocks", "log_delta", "partition", "pure_epsilon", "supremum"]
+__all__ = [
+    "Supremum",
+    "allowance",
+    "certified_epsilon",
+    "cut_blocks",
+    "log_delta",
+    "partition",
+    "pure_epsilon",
+    "supremum",
+]
 
 Floats = NDArray[np.float64]
 
@@ -58,6 +67,15 @@ class _Tilt:
     mass_zero: float
     var_one: float
     var_zero: float
+
+
+def allowance(n: int) -> float:
+    """More than what ln δ of one pair in a crowd of n may be too high by, but for the neighbourhood of the pure ε.
+
+    >>> allowance(10**6)
+    2e-08
+    """
+    return 1e-8 + 1e-14 * n
 
 
 def pure_epsilon(q: float, k: int) -> float:
@@ -112,7 +130,8 @@ def _window(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
     support = int(k * (ones + zeros).max()) + k + 2
     base = _exponent(tilt, ones, zeros)
     size = math.ceil(SPAN * math.sqrt(wide)) + 24 + 4 * k
-    if tilt.theta > 0.0:  # far in the tail, the images below must still be small beside δ
+    # Far in the tail the images below lie within the law before it was tilted, and must still be small beside δ.
+    if tilt.theta**2 * wide > 4.0:
         size = max(size, math.ceil((DECAY - float(base.min())) / tilt.theta))
     size = min(support, size)
     cosine = 1.0 - DECAY / narrow if narrow > 0.0 else -1.0
@@ -256,9 +275,12 @@ def supremum(
             if value > best:
                 best, where = value, int(middle[0])
         low, high = cut_blocks(low, high, 4)
+    upper = max(best, closed)
+    # What was evaluated is above the exact value by its rounding allowance, and says nothing in the deepest tail.
+    best = best - allowance(n) if best > -NOTHING else -math.inf
     if len(low):  # stopped early: the limit is exceeded, so the supremum is only known from below
         return Supremum(best, math.inf, where)
-    return Supremum(best, max(best, closed), where)
+    return Supremum(best, upper, where)
 
 
 def partition(

@@ -111,9 +111,14 @@ class _Integral:
         return _Line(self, t, smoothing, step, count, reach, decay / math.pi * (step + 1 / (smoothing**2 * reach)))
 
     def rounding(self, t: float, reach: float) -> float:
-        """A bound on the relative float error of the integral."""
+        """A bound on the float error of nodes up to the frequency ``reach``, relative to their sizes.
+
+        Each of the n·ln M has errors of a few units in the powers e^{zg}, whose phases are off by a unit of reach·g,
+        and of a unit for each atom added up.
+        """
         tilted = self.weights * np.exp(t * self.values)
-        return 8 * UNIT * (self.n * float(tilted @ (2.0 + reach * np.abs(self.values))) + 200.0)
+        terms = float((tilted * (len(tilted) + 2.0 + reach * np.abs(self.values))).sum())
+        return 8 * UNIT * (self.n * terms + 200.0)
 
     def images(self, t: float, period: float, smoothing: float, order: int, reference: float) -> float:
         """A bound on the trapezoid rule's images, relative to e^reference."""
@@ -172,12 +177,18 @@ class _Line:
             yield z, values
 
     def total(self, *factors: Callable[[Complexes], Complexes]) -> list[float]:
-        """The real parts of the integrals of the smoothed integrand times each factor of z."""
-        sums = [0.0] * len(factors)
+        """The real parts of the integrals of the smoothed integrand times each factor of z, and their rounding error.
+
+        That error is relative to the *sizes* of the nodes, which do not cancel.
+        """
+        sums, sizes = [0.0] * len(factors), 0.0
         for z, values in self.pieces():
             for index, factor in enumerate(factors):
-                sums[index] += float((values * factor(z)).real.sum())
-        return sums
+                terms = values * factor(z)
+                sums[index] += float(terms.real.sum())
+                if index == 0:
+                    sizes += float(np.abs(terms).sum())
+        return [*sums, sizes * self.integral.rounding(self.t, self.reach)]
 
 
 def _validated(values: ArrayLike, weights: ArrayLike, n: int) -> tuple[Floats, Floats, int]:
@@ -237,16 +248,16 @@ def _bromwich(integral: _Integral, tolerance: float) -> Bracket:
     for _ in range(40):
         line = integral.line(t, smoothing, period)
         cut = line.cut / line.reach**2
-        upper, at_zero = line.total(lambda z: z**-2, np.ones_like)
-        upper += cut
+        value, at_zero, noise = line.total(lambda z: z**-2, np.ones_like)
+        upper = value + cut + noise
         if upper <= 0.0:  # only rounding noise left
             break
         raised = smoothing**2 * (max(at_zero, 0.0) + line.cut)
         images = integral.images(t, period, smoothing, 2, math.log(upper) + log_mass)
-        lower = upper * (1.0 - min(images, 1.0)) - 2 * cut - raised
-        noise = integral.rounding(t, line.reach)
-        log_lower = math.log(lower) - noise if lower > 0 else -math.inf
-        best = Bracket(max(best.lower, log_mass + log_lower), min(best.upper, log_mass + math.log(upper) + noise))
+        lower = upper * (1.0 - min(images, 1.0)) - 2 * (cut + noise) - raised
+        slack = integral.rounding(t, 0.0)  # of the mass that was taken out of the integrand
+        log_lower = math.log(lower) - slack if lower > 0 else -math.inf
+        best = Bracket(max(best.lower, log_mass + log_lower), min(best.upper, log_mass + math.log(upper) + slack))
         wide_smoothing, wide_images = raised > 0.7 * tolerance * upper, images > 0.2 * tolerance
         if line.count == integral.most or not (wide_smoothing or wide_images):
             break
@@ -282,19 +293,19 @@ def tail_probability(
     lower, upper = -math.inf, min(log_mass, 0.0)
     period, smoothing = 24.0 / t, tolerance / (3 * MARGIN * t)
     outside = math.erfc(MARGIN / math.sqrt(2)) / 2
+    slack = integral.rounding(t, 0.0)
     for _ in range(40):
         line = integral.line(t, smoothing, period)
-        noise = integral.rounding(t, line.reach)
         margin = MARGIN * smoothing
-        above, below = line.total(partial(_shifted, margin), partial(_shifted, -margin))
-        above += line.cut / line.reach * math.exp(margin * t)
-        below -= 2 * line.cut / line.reach
+        above, below, noise = line.total(partial(_shifted, margin), partial(_shifted, -margin))
+        above += line.cut / line.reach * math.exp(margin * t) + noise
+        below -= 2 * line.cut / line.reach + noise
         images = integral.images(t, period, smoothing, 1, math.log(max(above, 1e-300)) + log_mass)
         if above > 0:
-            upper = min(upper, log_mass + math.log(above / (1.0 - outside)) + noise)
+            upper = min(upper, log_mass + math.log(above / (1.0 - outside)) + slack)
         least = math.exp(log_mass) * (below - images * above) - outside
         if least > 0:
-            lower = max(lower, math.log(least) - noise)
+            lower = max(lower, math.log(least) - slack)
         if line.count == integral.most or (images < 0.2 * tolerance and upper - lower < 2 * tolerance):
             break
         if images >= 0.2 * tolerance:

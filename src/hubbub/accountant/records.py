@@ -265,7 +265,7 @@ def copies_attack(schema: Schema, q: float, n: int, epsilon: float, k: int) -> f
     >>> copies_attack(schema, q, n, 0.3, k) < copies(schema, q, n, 0.3, k)
     True
     """
-    found = float(bit.log_delta([n - 1, 0], [0, n - 1], q, epsilon, k).max()) - 1e-6
+    found = float(bit.log_delta([n - 1, 0], [0, n - 1], q, epsilon, k).max()) - bit.allowance(n)
     if 3 * schema.distance * (math.log1p(-q) - math.log(q)) > OVERFLOW:
         return found
     for kind in backgrounds(schema):

@@ -95,7 +95,7 @@ def repeated(first: NDArray[np.float64], second: NDArray[np.float64], count: int
         return Loss(step=1.0, first=0, masses=np.zeros(1), infinite=min(surely, 1.0))
     mean = float(mass @ losses) / share
     spread = math.sqrt(float(mass @ (losses - mean) ** 2) / share)
-    step = max(spread / (50 * max(count, 4)), float(np.ptp(losses)) / 2**20, 1e-12)
+    step = max(spread / (100 * math.sqrt(count)), float(np.ptp(losses)) / 2**20, 1e-12)
     window = 20 * math.sqrt(count) * spread
     if _beyond(losses - mean, mass / share, count, window) > math.log(1e-18):
         step = max(step, count * float(np.ptp(losses)) / CYCLE)
