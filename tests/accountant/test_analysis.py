@@ -1,0 +1,107 @@
+"""Combinations of noise: whatever theorem speaks for a protocol, it lies above the exact value of small collections."""
+
+import itertools
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from hubbub.accountant import account
+from hubbub.data import Schema
+from hubbub.numeric.binomial import binomial
+from hubbub.numeric.divergences import hockey_stick
+from hubbub.protocol import Fakes, Protocol
+
+EPSILONS = (0.05, 0.3, 0.8, 1.5)
+
+
+def convolved(laws: Iterable[np.ndarray]) -> np.ndarray:
+    total = np.ones(1)
+    for law in laws:
+        total = np.convolve(total, law)
+    return total
+
+
+def coin(chance: float) -> np.ndarray:
+    return np.array([1 - chance, chance])
+
+
+def worst_count(n: int, q: float, noise: np.ndarray, epsilon: float) -> float:
+    """δ(ε) of the number of set bits of n people's flipped single bits plus noise, over all collections and orders."""
+    found = 0.0
+    for ones in range(n):
+        others = convolved([coin(1 - q)] * ones + [coin(q)] * (n - 1 - ones) + [noise])
+        one, zero = (np.convolve(others, coin(chance)) for chance in (1 - q, q))
+        found = max(found, hockey_stick(one, zero, epsilon), hockey_stick(zero, one, epsilon))
+    return found
+
+
+@pytest.mark.parametrize("fakes", [Fakes.laplace(1.5, 4), Fakes.gaussian(2.0, 5), Fakes.laplace(0.5, 0)])
+@pytest.mark.parametrize(("n", "q"), [(1, 0.2), (4, 0.1), (6, 0.35)])
+def test_flips_among_the_shufflers_fakes(fakes: Fakes, n: int, q: float) -> None:
+    protocol = Protocol(q, m=fakes, release="bits")
+    for epsilon in EPSILONS:
+        truth = worst_count(n, protocol.q, fakes.pmf, epsilon)
+        given = account(protocol, Schema.bits(1), n, epsilon=epsilon)
+        assert truth * (1 - 1e-9) <= given.delta
+        assert given.lower <= given.delta
+
+
+def test_clear_bits_among_the_shufflers_fakes_are_exact() -> None:
+    fakes = Fakes.gaussian(2.0, 8)
+    for epsilon in EPSILONS:
+        truth = worst_count(3, 0.0, fakes.pmf, epsilon)
+        given = account(Protocol(0, m=fakes, release="bits"), Schema.bits(1), 3, epsilon=epsilon)
+        assert truth * (1 - 1e-9) <= given.delta <= truth * 1.001 + 1e-10
+        assert given.lower <= truth * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("fakes", [Fakes.poisson(1.5), Fakes.binomial(3, 0.4)])
+@pytest.mark.parametrize(("n", "q"), [(2, 0.2), (5, 0.1)])
+def test_flips_among_a_random_number_of_users_fakes(fakes: Fakes, n: int, q: float) -> None:
+    """The analyzer sees how many messages there are; given that number, M, the fakes are M fair coins."""
+    protocol = Protocol(q, m=fakes)
+    for epsilon in EPSILONS:
+        truth = 0.0
+        for m in range(60):
+            if fakes.law == "poisson":
+                mean = n * fakes.mean
+                chance = math.exp(m * math.log(mean) - mean - math.lgamma(m + 1))
+            else:
+                chance = math.comb(n * fakes.shift, m) * fakes.scale**m * (1 - fakes.scale) ** (n * fakes.shift - m)
+            truth += chance * worst_count(n, protocol.q, binomial(m, 0.5).pmf, epsilon) if chance > 0 else 0.0
+        assert truth <= account(protocol, Schema.bits(1), n, epsilon=epsilon).delta
+
+
+@pytest.mark.parametrize(("n", "k", "m"), [(2, 2, 3), (3, 2, 5), (2, 3, 9)])
+def test_copies_among_fakes(n: int, k: int, m: int) -> None:
+    """m flipped fakes of a fair bit among k copies of everybody's."""
+    protocol = Protocol(0.2, k=k, m=m)
+    q = protocol.q
+    for epsilon in EPSILONS:
+        truth = 0.0
+        for ones in range(n):
+            copies = convolved([coin(1 - q)] * (k * ones) + [coin(q)] * (k * (n - 1 - ones)) + [coin(0.5)] * m)
+            one, zero = (np.convolve(copies, convolved([coin(chance)] * k)) for chance in (1 - q, q))
+            truth = max(truth, hockey_stick(one, zero, epsilon), hockey_stick(zero, one, epsilon))
+        assert truth * (1 - 1e-9) <= account(protocol, Schema.bits(1), n, epsilon=epsilon).delta
+
+
+def test_fakes_for_clear_records_count_whole_records() -> None:
+    """Two bits in the clear are four records; uniform fakes hide them as they hide four categories."""
+    for epsilon, m in itertools.product(EPSILONS, (3, 40)):
+        bits = account(Protocol(0, m=m), Schema.bits(2), 5, epsilon=epsilon)
+        categories = account(Protocol(0, m=m), Schema.one_hot(4), 5, epsilon=epsilon)
+        assert bits.delta == categories.delta
+
+
+def test_split_clear_bits_need_fewer_fakes_than_whole_records() -> None:
+    split = account(Protocol(0, m=200, release="bits"), Schema.bits(3), 5, epsilon=1.0)
+    whole = account(Protocol(0, m=200), Schema.bits(3), 5, epsilon=1.0)
+    assert split.delta < whole.delta
+    position = convolved([coin(0.5)] * 200)
+    one, zero = np.append(0.0, position), np.append(position, 0.0)
+    pair = [np.multiply.outer(np.multiply.outer(law, law), law) for law in (one, zero)]
+    exact = float(np.maximum(pair[0] - math.e * pair[1], 0.0).sum())
+    assert split.lower <= exact <= split.delta <= 1.05 * exact
