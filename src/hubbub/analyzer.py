@@ -66,8 +66,9 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
     """
     seen = _check_tally(tally, plan)
     schema, protocol = plan.schema, plan.protocol
-    law, centre, gain = None, 0.0, 1.0
+    law, centre, gain = None, 0.0, protocol.k * (1 - 2 * protocol.q)
     if protocol.release == "category":
+        gain = 1 - schema.width * protocol.q
         values = category_estimate(tally.counts, tally.n, protocol.q, schema.width)
         stderr = np.sqrt(category_variance(np.clip(values, 0, tally.n), tally.n, protocol.q, schema.width))
     else:
@@ -77,8 +78,8 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
         )
         stderr = np.full(schema.width, sigma)
         if noise.law is not None:
-            law = smooth(noise.law, protocol.k * tally.n * protocol.q * (1 - protocol.q))
-            centre, gain = noise.mean, protocol.k * (1 - 2 * protocol.q)
+            law = smooth(noise.law, noise.rest + protocol.k * tally.n * protocol.q * (1 - protocol.q))
+            centre = float(np.arange(noise.law.low, noise.law.high + 1) @ noise.law.pmf)
     for array in (values, stderr):
         array.setflags(write=False)
     return Estimate(

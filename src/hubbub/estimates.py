@@ -1,5 +1,6 @@
 """What the analyzer says: counts with error bars, and the noise that fakes add to them."""
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -13,9 +14,11 @@ from hubbub.errors import check_real, reject
 from hubbub.numeric.estimation import (
     category_variance,
     count_among_fakes,
+    nearest_counts,
     shown_by_drawn,
     shown_by_users,
 )
+from hubbub.numeric.binomial import binomial
 from hubbub.numeric.laws import Law
 from hubbub.protocol import Fakes, Protocol
 
@@ -30,11 +33,13 @@ KINDS = 64
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How often fakes show one given bit: mean, variance and, where a normal law would not do, the law."""
+    """How often fakes show one given bit: mean and variance, and the law of that part which is far from normal."""
 
     mean: float
     variance: float
     law: Law | None = None
+    rest: float = 0.0
+    """The variance of the other part, which is near normal."""
 
 
 def having(schema: Schema) -> int:
@@ -59,7 +64,7 @@ def fake_noise(
     hide M, and its own variance counts. Fakes of the shuffler: :func:`hubbub.numeric.estimation.shown_by_drawn`.
 
     >>> fake_noise(Schema.one_hot(4), Protocol(0.0, m=400), 1000, 400)
-    Noise(mean=100.0, variance=75.0, law=None)
+    Noise(mean=100.0, variance=75.0, law=None, rest=0.0)
     """
     m, q = protocol.m, protocol.q
     fake = q + (1 - 2 * q) * schema.density
@@ -73,17 +78,26 @@ def fake_noise(
     if protocol.release == "records":
         kinds = having(schema)
         drawn = shown_by_drawn(mean, variance, q, kinds, schema.size - kinds)
-        exact = q == 0 and kinds * batches <= KINDS
-        return Noise(*drawn, _sum(m, kinds * batches) if exact else None)
-    return Noise(mean, variance, _sum(m, batches) if batches <= KINDS else None)
+        rest = shown_by_drawn(mean, variance, q, 0, schema.size - kinds)[1]
+        return Noise(*drawn, _sum(m, q, kinds * batches), rest)
+    return Noise(mean, variance, _sum(m, 0.0, batches))
 
 
-def _sum(fakes: Fakes, times: int) -> Law | None:
-    if not 0 < times * fakes.scale < 10**5:
+@functools.lru_cache(64)
+def _sum(fakes: Fakes, q: float, times: int) -> Law | None:
+    """The law of ``times`` drawn numbers together, of which each unit is lost with probability q."""
+    if not 0 < times <= KINDS or times * (fakes.shift + 100 * fakes.scale) > 10**5:
         return None
-    one = fakes.pmf
-    first = int(np.searchsorted(one.cumsum(), 1e-18))
-    law = part = Law(first, one[first:])
+    numbers = fakes.pmf
+    first = int(np.searchsorted(numbers.cumsum(), 1e-18))
+    if q > 0:
+        thinned = np.zeros(numbers.size)
+        for number in range(first, numbers.size):
+            kept = binomial(number, 1 - q)
+            thinned[kept.low : kept.high + 1] += numbers[number] * kept.pmf
+        first = int(np.searchsorted(thinned.cumsum(), 1e-18))
+        numbers = thinned
+    law = part = Law(first, numbers[first:])
     for _ in range(times - 1):
         law = law.plus(part)
     return law
@@ -118,15 +132,18 @@ class Estimate:
     law: Law | None = None
     """The law of an error in units of messages, where a normal one would not do: few discrete draws of a shuffler."""
     centre: float = 0.0
+    """The mean of that law."""
     gain: float = 1.0
+    """Messages by which a count grows with one more person, k(p − q)."""
     remark: str = "unbiased"
 
     def interval(self, level: float = LEVEL, *, simultaneous: bool = False) -> tuple[Array, Array]:
         """Lower and upper ends that cover each true count with probability ``level``; or all of them at once.
 
-        value ± zσ with the normal quantile z, or the quantile of the exact law of a shuffler's fakes. For all d labels
-        at once each is covered with probability level^(1/d), which suffices whatever the correlations of normal errors
-        are (Šidák 1967). After :meth:`consistent` the ends are cut off at 0 and n, which keeps the coverage.
+        value ± (zσ + ½/(k(p − q))) with the normal quantile z and half a message, as counts are whole; or the quantile
+        of the exact law of a shuffler's fakes. For all d labels at once each is covered with probability level^(1/d),
+        which suffices whatever the correlations of normal errors are (Šidák 1967). After :meth:`consistent` the ends
+        are cut off at 0 and n, which keeps the coverage.
         """
         level = check_real("level", level, 0.0, 1.0, "be in (0, 1)", open_low=True, open_high=True)
         miss = -math.expm1(math.log(level) / len(self.labels)) if simultaneous else 1 - level
@@ -153,7 +170,7 @@ class Estimate:
         most where many labels are rare; in return single values are biased, small ones upwards. Standard errors and
         intervals remain those of the unbiased values.
         """
-        value = _simplex(self.unbiased, self.n) if self.one_choice else np.clip(self.unbiased, 0, self.n)
+        value = nearest_counts(self.unbiased, self.n) if self.one_choice else np.clip(self.unbiased, 0, self.n)
         value.setflags(write=False)
         remark = (
             "projected on possible counts: total squared error at most that of the unbiased values, which it biases"
@@ -169,7 +186,7 @@ class Estimate:
 
     def _reach(self, miss: float) -> Array:
         if self.law is None:
-            return np.asarray(-float(ndtri(miss / 2)) * self.stderr)
+            return np.asarray(-float(ndtri(miss / 2)) * self.stderr + 0.5 / self.gain)
         distance = np.abs(np.arange(self.law.low, self.law.high + 1) - self.centre)
         order = np.argsort(distance)[::-1]
         beyond = np.searchsorted(self.law.pmf[order].cumsum(), miss, side="right")
@@ -194,11 +211,3 @@ def smooth(law: Law, variance: float) -> Law | None:
         return None
     edges: NDArray[Any] = ndtr((np.arange(-reach, reach + 2) - 0.5) / sigma)
     return law.plus(Law(-reach, np.diff(edges)))
-
-
-def _simplex(values: Array, total: float) -> Array:
-    """The nearest point with entries of at least 0 that add up to ``total`` (Held, Wolfe and Crowder 1974)."""
-    falling = np.sort(values)[::-1]
-    excess = (falling.cumsum() - total) / np.arange(1, values.size + 1)
-    last = int(np.flatnonzero(falling > excess)[-1])
-    return np.asarray(np.maximum(values - excess[last], 0.0))

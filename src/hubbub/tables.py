@@ -7,9 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from hubbub.data import Schema
-from hubbub.errors import Infeasible, reject
+from hubbub.errors import Infeasible, check_real, reject
+from hubbub.numeric.estimation import nearest_counts
 from hubbub.numeric.vectors import flip_histogram, unflip_histogram, weigh_by_distance
 
 __all__ = ["Joint", "Table", "fake_patterns"]
@@ -72,19 +74,37 @@ class Joint:
 
     @property
     def stderr(self) -> Array:
-        """σ(ĥ_j): (k(Wĥ − ĥ)_j + V_j)/k², W the second moments of P_1⁻¹ over a flipped bit, V_j from the fakes.
+        """σ(ĥ_j)² = (Σ_y s(y)t(y)² − kĥ_j − known_j)/k², t(y) the weight that a message y has in ĥ_j.
 
-        With M fakes in total V = Wf − f²/M; with a number of each kind drawn by itself V = Wf − f + f·(variance/mean).
+        The sum of squared weights is an unbiased estimate of the second moments, and a far less noisy one than P⁻¹
+        applied to their expectation. What is known about fakes before their flips is no noise: f²/M of M fakes in
+        total, f·(1 − variance/mean) of a number of each kind drawn by itself.
         """
-        p, q, values = 1 - self.q, self.q, self.values
-        gain = (p - q) ** 2
-        moments = [weigh_by_distance(x, (p**3 + q**3) / gain, p * q / gain) for x in (values, self.fakes)]
-        # What is known about the fakes before their flips is no noise.
         if self.spread is None:
             known = self.fakes**2 / max(float(self.fakes.sum()), 1e-300)
         else:
             known = self.fakes * (1 - self.spread)
-        return np.sqrt(np.maximum(self.k * (moments[0] - values) + moments[1] - known, 0.0)) / self.k
+        variance = self._moment(2) - self.k * self.values - known
+        return np.sqrt(np.maximum(variance, 0.0)) / self.k
+
+    def _moment(self, power: int) -> Array:
+        """Σ_y s(y)t(y)^power, the weights being p/(p − q) for each bit in which y agrees, −q/(p − q) for each other."""
+        gain = 1 - 2 * self.q
+        return weigh_by_distance(self.counts, ((1 - self.q) / gain) ** power, (-self.q / gain) ** power)
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
+        """Ends that cover each true number with probability ``level``, or all at once (Šidák 1967).
+
+        ĥ ± (z + |γ|(z² − 1)/6)σ: few messages carry large weights, so that errors are skewed, by γ, and the quantile of
+        the longer side (Cornish and Fisher 1938) is taken for both, because the estimated σ leans the other way. The
+        numbers that a shuffler draws are taken as normal.
+        """
+        level = check_real("level", level, 0.0, 1.0, "be in (0, 1)", open_low=True, open_high=True)
+        miss = -math.expm1(math.log(level) / self.counts.size) if simultaneous else 1 - level
+        z = -float(ndtri(miss / 2))
+        values, sigma = self.values, self.stderr
+        reach = (z + np.abs(self._skewness(sigma)) * (z * z - 1) / 6) * sigma
+        return values - reach, values + reach
 
     def marginal(self, labels: Iterable[str]) -> Self:
         """The joint table of fewer labels, in the given order: sums over the others, with their own standard errors."""
@@ -118,6 +138,22 @@ class Joint:
             weights[cell] += 1
             errors[place] = self._functional(weights) / base
         return Table(tuple(label for label in self.labels if label not in given), shares, errors)
+
+    def _skewness(self, sigma: Array) -> Array:
+        """γ(ĥ), from the third cumulant m₃ − 3m₂m₁ + 2m₁³ of one message; those of independent messages add up."""
+        p, q, width = 1 - self.q, self.q, len(self.labels)
+        gain = (p - q) ** 2
+        own = ((p**3 + q**3) / gain) ** width
+        # Not ĥ itself, the noise of which goes with the error that is to be bounded.
+        h = self.k * nearest_counts(self.values, self.n)
+        third = self._moment(3) - h * (3 * own - 2)
+        f, number = self.fakes, float(self.fakes.sum())
+        if self.spread is not None:
+            third -= f * (3 * own - 2)
+        elif number:
+            moment = weigh_by_distance(f, (p**3 + q**3) / gain, p * q / gain)
+            third -= 3 * moment * f / number - 2 * f**3 / number**2
+        return np.clip(third / np.maximum(self.k * sigma, 1e-300) ** 3, -1.0, 1.0)
 
     def _functional(self, weights: Array) -> float:
         """σ(w·ĥ)."""

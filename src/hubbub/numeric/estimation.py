@@ -22,6 +22,7 @@ __all__ = [
     "count_variance",
     "joint_estimate",
     "joint_variance",
+    "nearest_counts",
     "one_hot_fake",
     "shown_by_drawn",
     "shown_by_users",
@@ -140,6 +141,21 @@ def category_variance(originals: npt.ArrayLike, n: int, q: float, categories: in
     """
     true, truth = np.asarray(originals, dtype=np.float64), 1 - (categories - 1) * q
     return np.asarray((true * truth * (1 - truth) + (n - true) * q * (1 - q)) / (1 - categories * q) ** 2)
+
+
+def nearest_counts(values: npt.ArrayLike, total: float) -> Array:
+    """The nearest point with entries of at least 0 that add up to ``total`` (Held, Wolfe and Crowder 1974).
+
+    max(x_i − t, 0) with the one t that gives the sum. Never farther from any such point than x is.
+
+    >>> nearest_counts([5.0, 3.0, -2.0], 6.0).tolist()
+    [4.0, 2.0, 0.0]
+    """
+    x = np.asarray(values, dtype=np.float64)
+    falling = np.sort(x)[::-1]
+    excess = (falling.cumsum() - total) / np.arange(1, x.size + 1)
+    last = int(np.flatnonzero(falling > excess)[-1]) if total > 0 else 0
+    return np.asarray(np.maximum(x - excess[last], 0.0))
 
 
 def joint_estimate(counts: npt.ArrayLike, q: float, *, k: int = 1, m: int = 0) -> Array:
