@@ -11,6 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from hubbub.data import Schema
 from hubbub.errors import check_real, reject
+from hubbub.numeric.binomial import binomial
 from hubbub.numeric.estimation import (
     category_variance,
     count_among_fakes,
@@ -18,7 +19,6 @@ from hubbub.numeric.estimation import (
     shown_by_drawn,
     shown_by_users,
 )
-from hubbub.numeric.binomial import binomial
 from hubbub.numeric.laws import Law
 from hubbub.protocol import Fakes, Protocol
 

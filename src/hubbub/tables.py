@@ -153,7 +153,7 @@ class Joint:
         elif number:
             moment = weigh_by_distance(f, (p**3 + q**3) / gain, p * q / gain)
             third -= 3 * moment * f / number - 2 * f**3 / number**2
-        return np.clip(third / np.maximum(self.k * sigma, 1e-300) ** 3, -1.0, 1.0)
+        return np.asarray(np.clip(third / np.maximum(self.k * sigma, 1e-300) ** 3, -1.0, 1.0))
 
     def _functional(self, weights: Array) -> float:
         """σ(w·ĥ)."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.pipeline.points import N, POINTS, collection, plan_of, population
+from tests.pipeline.points import POINTS, N, collection, plan_of, population
 
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
