@@ -1,0 +1,126 @@
+"""Writes the test vectors: ``python -m tests.vectors.write``. Run only when the format changes, with its version."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hubbub as hb
+from hubbub import device
+from hubbub.protocol import HEADER
+from hubbub.wire import batches, messages
+
+FOLDER = Path(__file__).parent
+
+
+class Counter:
+    """The entropy of the vectors: block i is SHA-256 of i as eight little-endian bytes, for i = 0, 1, …"""
+
+    def __init__(self) -> None:
+        self.data, self.block = b"", 0
+
+    def __call__(self, size: int) -> bytes:
+        while len(self.data) < size:
+            self.data += hashlib.sha256(self.block.to_bytes(8, "little")).digest()
+            self.block += 1
+        taken, self.data = self.data[:size], self.data[size:]
+        return taken
+
+
+CASES: list[tuple[str, hb.Schema, hb.Protocol, list[Any]]] = [
+    ("flip", hb.Schema.one_hot(["red", "green", "blue"]), hb.Protocol(0.1), ["red", "blue"]),
+    ("copies", hb.Schema.bits([str(i) for i in range(13)]), hb.Protocol(0.25, 3), [["0", "12"], []]),
+    ("split", hb.Schema.at_most(2, 300), hb.Protocol(0.01, release="bits"), [["7", "299"], []]),
+    ("category", hb.Schema.one_hot(5), hb.Protocol(0.1, release="category"), ["4", "0"]),
+    ("clear among fakes", hb.Schema.one_hot(9), hb.Protocol(0.0, m=300), ["8", "1"]),
+    ("fake and flip", hb.Schema.at_most(3, 11), hb.Protocol(0.2, m=200), [["0", "5", "10"], ["3"]]),
+    ("binomial fakes", hb.Schema.one_hot(4), hb.Protocol(0.0, m=hb.Fakes.binomial(4, 0.5)), ["2", "3"]),
+    ("Poisson fakes", hb.Schema.bits(8), hb.Protocol(0.1, m=hb.Fakes.poisson(1.5)), [["1", "7"], ["0"]]),
+    ("shuffler's fakes", hb.Schema.one_hot(4), hb.Protocol(0.0, m=hb.Fakes.laplace(2.0, 25)), ["1", "2"]),
+    ("labels", hb.Schema.one_hot(["é", '"', "\\", "\n", "日本"]), hb.Protocol(0.1), ["日本", "\n"]),
+]
+
+
+def good() -> list[dict[str, Any]]:
+    """Plans, values, and the messages and the batch that a device makes of them with the counter stream."""
+    vectors = []
+    for name, schema, protocol, values in CASES:
+        plan = hb.adopt(schema, 100, protocol, epsilon=3.0)
+        entropy = Counter()
+        sent = [device.payloads(value, plan, entropy=entropy) for value in values]
+        share = protocol.m // 100 if isinstance(protocol.m, int) else 0
+        payloads = [payload for one in sent for payload in one]
+        reports = hb.Reports.from_payloads(payloads, plan, n=len(values), fakes=share * len(values))
+        vectors.append(
+            {
+                "name": name,
+                "plan": plan.to_json(),
+                "id": plan.id,
+                "values": values,
+                "messages": [[messages.encode(payload, plan).hex() for payload in one] for one in sent],
+                "batch": batches.encode(reports).hex(),
+            }
+        )
+    return vectors
+
+
+def bad() -> list[dict[str, Any]]:
+    """Messages and batches that a decoder must refuse, with the kind of error."""
+    vectors: list[dict[str, Any]] = []
+    for vector in good():
+        plan = hb.Plan.from_json(vector["plan"])
+        message = bytes.fromhex(next(one for one in vector["messages"] if one)[0])
+        batch = bytes.fromhex(vector["batch"])
+        width, records = plan.schema.width, plan.protocol.release == "records"
+        top = (1 << width if records and width % 8 else width).to_bytes(plan.payload, "little")
+
+        def add(what: str, why: str, data: bytes, error: str = "WireError", name: str = vector["name"]) -> None:
+            vectors.append({"plan": name, "what": what, "why": why, "data": data.hex(), "error": error})
+
+        def edit(data: bytes, place: int, new: bytes) -> bytes:
+            return data[:place] + new + data[place + len(new) :]
+
+        def seal(data: bytes) -> bytes:
+            return data[:-32] + hashlib.sha256(data[:-32]).digest()
+
+        add("message", "empty", b"")
+        add("message", "one byte short", message[:-1])
+        add("message", "one byte long", message + b"\0")
+        add("message", "another mark", edit(message, 0, b"hb"))
+        add("message", "version 0", edit(message, 2, b"\0"))
+        add("message", "version 2", edit(message, 2, b"\2"))
+        add("message", "kind 0", edit(message, 3, b"\0"))
+        add("message", "another kind", edit(message, 3, bytes([message[3] % 3 + 1])))
+        add("message", "another plan", edit(message, 4, bytes(16)), "PlanMismatch")
+        if not records or width % 8:
+            add("message", "payload out of range", edit(message, HEADER, top))
+            changed = edit(batch, batches.HEADER_SIZE, top)
+            add("batch", "payload out of range", seal(changed))
+        add("batch", "empty", b"")
+        add("batch", "header only", batch[: batches.HEADER_SIZE])
+        add("batch", "one byte short", batch[:-1])
+        add("batch", "one byte long", batch + b"\0")
+        add("batch", "another mark", seal(edit(batch, 0, b"HUBC")))
+        add("batch", "version 2", seal(edit(batch, 4, b"\2")))
+        add("batch", "kind 9", seal(edit(batch, 5, b"\x09")))
+        add("batch", "another kind", seal(edit(batch, 5, bytes([batch[5] % 3 + 1]))))
+        add("batch", "reserved bytes", seal(edit(batch, 6, b"\1")))
+        add("batch", "late reserved bytes", seal(edit(batch, 80, b"\1")))
+        add("batch", "another width", seal(edit(batch, 8, (width + 1).to_bytes(4, "little"))))
+        add("batch", "another payload size", seal(edit(batch, 12, b"\x09")))
+        add("batch", "another plan", seal(edit(batch, 16, bytes(32))), "PlanMismatch")
+        add("batch", "one message too many", seal(edit(batch, 48, bytes([batch[48] + 1]))))
+        add("batch", "an absurd number of messages", seal(edit(batch, 48, b"\xff" * 8)))
+        add("batch", "an absurd number of people", seal(edit(batch, 56, b"\xff" * 8)))
+        add("batch", "a damaged message", edit(batch, batches.HEADER_SIZE, bytes([batch[batches.HEADER_SIZE] ^ 1])))
+        add("batch", "another digest", batch[:-32] + bytes(32))
+    return vectors
+
+
+WRITERS: dict[str, Callable[[], list[dict[str, Any]]]] = {"good": good, "bad": bad}
+
+
+if __name__ == "__main__":
+    for name, make in WRITERS.items():
+        (FOLDER / f"{name}.json").write_text(json.dumps(make(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
