@@ -190,8 +190,9 @@ class Estimate:
         distance = np.abs(np.arange(self.law.low, self.law.high + 1) - self.centre)
         order = np.argsort(distance)[::-1]
         beyond = np.searchsorted(self.law.pmf[order].cumsum(), miss, side="right")
-        # A little more than the lattice point itself, so that rounding does not exclude it.
-        return np.full(len(self.labels), (distance[order][min(beyond, order.size - 1)] + 1e-6) / self.gain)
+        # Without flips the lattice is that of the law, and only rounding must not exclude a point; with them it is not.
+        slack = 1e-6 if self.gain == 1 else 0.5
+        return np.full(len(self.labels), (distance[order][min(beyond, order.size - 1)] + slack) / self.gain)
 
     def __repr__(self) -> str:
         return f"Estimate({len(self.labels)} labels, n={self.n:,}, stderr {self.stderr.max():.4g}, {self.remark})"

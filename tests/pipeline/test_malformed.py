@@ -1,0 +1,176 @@
+"""A corpus of malformed plans, values and arguments; each raises its documented error and never shows data."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.pipeline.points import SCHEMAS, N, collection, plan_of
+
+import hubbub as hb
+from hubbub import device, errors
+from hubbub.wire.batches import read_header
+
+PLAN = plan_of("at_most", "flip among Poisson fakes")
+SECRET = "ostrich"
+
+
+def edited(*path: str, to: object) -> str:
+    document = json.loads(PLAN.to_json())
+    inner = document
+    for key in path[:-1]:
+        inner = inner[key]
+    if to is ...:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = to
+    return json.dumps(document)
+
+
+TEXT = PLAN.to_json()
+PLANS: list[str | bytes] = [
+    "", " ", "null", "[]", "7", '"plan"', "{}", "{", TEXT[:-1], TEXT + "}", TEXT + TEXT, "\ufeff" + TEXT,
+    b"\xff\xfe", TEXT.encode("utf-16"), TEXT.replace('"n":', '"n":1,"n":', 1), TEXT.replace("400", "NaN", 1),
+    TEXT.replace("400", "Infinity", 1), TEXT.replace("400", "1e999", 1), TEXT.replace("400", "4" * 5000, 1),
+    "[" * 100_000,
+    edited("id", to="0" * 64), edited("id", to=PLAN.id.upper()), edited("id", to=...), edited("id", to=5),
+    edited("extra", to=1), edited("format", to="hubbub plan 2"), edited("format", to=...),
+    edited("n", to=401), edited("n", to=0), edited("n", to=-1), edited("n", to=400.0), edited("n", to="400"),
+    edited("n", to=True), edited("n", to=None), edited("n", to=10**13),
+    edited("stderr", to=0), edited("stderr", to=-1), edited("stderr", to="1"), edited("stderr", to=...),
+    edited("stderr", to="inf"),
+    edited("honest_fraction", to=0), edited("honest_fraction", to=1.5), edited("honest_fraction", to=False),
+    edited("schema", to=[]), edited("schema", "kind", to="any"), edited("schema", "kind", to="one_hot"),
+    edited("schema", "kind", to="bits"), edited("schema", "labels", to=[]), edited("schema", "labels", to=["v", "v"]),
+    edited("schema", "labels", to=[1, 2, 3]), edited("schema", "labels", to="vwxyz"), edited("schema", "max_set", to=0),
+    edited("schema", "max_set", to=6), edited("schema", "max_set", to=2.0), edited("schema", "more", to=1),
+    edited("schema", "labels", to=["\ud800", "w", "x", "y", "z"]),
+    edited("protocol", "lie", to=2**47), edited("protocol", "lie", to=-1), edited("protocol", "lie", to=0.1),
+    edited("protocol", "lie", to=0), edited("protocol", "k", to=0), edited("protocol", "k", to=1.0),
+    edited("protocol", "release", to="all"), edited("protocol", "release", to="category"),
+    edited("protocol", "m", to=-1),
+    edited("protocol", "m", to=1.5), edited("protocol", "m", to=True), edited("protocol", "m", to=None),
+    edited("protocol", "m", "law", to="cauchy"), edited("protocol", "m", "scale", to=0),
+    edited("protocol", "m", "scale", to=-1),
+    edited("protocol", "m", "shift", to=-1), edited("protocol", "m", "shift", to=0.5),
+    edited("protocol", "m", "shift", to=...),
+    edited("protocol", "q", to=0.1), edited("guarantee", to=None), edited("guarantee", "epsilon", to=-1),
+    edited("guarantee", "epsilon", to="infinite"), edited("guarantee", "delta", to=2),
+    edited("guarantee", "delta", to="inf"),
+    edited("guarantee", "n", to=7), edited("guarantee", "basis", to="faith"), edited("guarantee", "basis", to="notes"),
+    edited("guarantee", "solved", to="n"), edited("guarantee", "method", to=7), edited("guarantee", "trusts", to=[]),
+    edited("guarantee", "trusts", "honest", to="all"), edited("guarantee", "trusts", "shuffler", to=1),
+    edited("guarantee", "trusts", "count", to=None), edited("guarantee", "trusts", "more", to=0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PLANS, ids=range(len(PLANS)))
+def test_plans(text: str | bytes) -> None:
+    with pytest.raises(errors.WireError, match=" must "):
+        hb.Plan.from_json(text)
+
+
+ONE, MANY, FEW = SCHEMAS["one_hot"], SCHEMAS["bits"], SCHEMAS["at_most"]
+VALUES: list[tuple[Any, hb.Schema]] = [
+    ([SECRET], ONE), (["red", SECRET], ONE), (["red", None], ONE), (["red", 1], ONE), ([["red"]], ONE), ([b"red"], ONE),
+    ("red", ONE), (b"red", ONE), (7, ONE), (None, ONE), ({"red"}, MANY), ([{}, {SECRET: 1}], MANY),
+    (np.array([0, 4]), ONE), (np.array([-1]), ONE), (np.array([0.0]), ONE), (np.array([True]), ONE),
+    (np.array(["red"]), ONE),
+    (np.zeros((2, 4)), ONE), (np.zeros((2, 4), int), ONE), (np.ones((2, 4), bool), ONE), (np.full((2, 4), 2), ONE),
+    (np.zeros((2, 3), int), ONE), (np.zeros((2, 4, 1), int), ONE), (np.zeros(0), ONE), (np.array(None), ONE),
+    ([SECRET], MANY), (["a"], MANY), ([["a", "a"]], MANY), ([["a", SECRET]], MANY), ([[1]], MANY), ([7], MANY),
+    ([None], MANY),
+    (np.array([1, 0]), MANY), (np.zeros((2, 4), bool), MANY), (np.array([["a"]]), MANY), (np.full((1, 3), -1), MANY),
+    ([["v", "w", "x"]], FEW), ([["v"], [["w"]]], FEW), (np.ones((1, 5), bool), FEW), ([True], FEW), ([["V"]], FEW),
+    ([True, 1], hb.Schema.bits(1)), ([True, None], hb.Schema.bits(1)), (np.array([1, 0]), hb.Schema.bits(1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "schema"), VALUES, ids=range(len(VALUES)))
+def test_values(values: object, schema: hb.Schema) -> None:
+    with pytest.raises(errors.InvalidInput, match=" must ") as caught:
+        hb.Collection.from_values(values, schema)  # type: ignore[arg-type]
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (SECRET, "one_hot"), (None, "one_hot"), (["red"], "one_hot"), (0, "one_hot"), (True, "one_hot"), ("a", "bits"),
+        ([SECRET], "bits"), (["a", "a"], "bits"), (7, "bits"), (["v", "w", "x"], "at_most"), ([1], "at_most"),
+    ],
+)  # fmt: skip
+def test_values_on_a_device(value: object, kind: str) -> None:
+    with pytest.raises(errors.InvalidInput, match=" must ") as caught:
+        device.payloads(value, plan_of(kind, "flip"))
+    assert SECRET not in str(caught.value)
+
+
+FLIP, SPLIT = plan_of("one_hot", "flip"), plan_of("one_hot", "split")
+PEOPLE = collection(ONE, N)
+ARGUMENTS: list[Callable[[], object]] = [
+    lambda: hb.Collection.from_values(["red"], "red"),  # type: ignore[arg-type]
+    lambda: hb.Collection.from_packed(np.zeros((2, 2), np.uint8), ONE),
+    lambda: hb.Collection.from_packed(np.array([[16]], np.uint8), ONE),
+    lambda: hb.Collection.from_packed(np.array([[3]], np.uint8), ONE),
+    lambda: hb.Collection(ONE, 2, np.array([0, 9], np.uint32)),
+    lambda: hb.Collection(ONE, 3, np.array([0, 1], np.uint32)),
+    lambda: hb.Collection(ONE, 2, np.array([0, 1], np.int64)),
+    lambda: hb.Collection(FEW, 1, np.array([1, 1], np.uint32), np.array([2])),
+    lambda: hb.Collection(FEW, 1, np.array([0, 1, 2], np.uint32), np.array([3])),
+    lambda: hb.Collection(FEW, 2, np.array([0, 1], np.uint32), np.array([2, 1])),
+    lambda: hb.Collection(FEW, 1, np.array([0], np.uint32)),
+    lambda: hb.Collection(MANY, 1, np.array([[8]], np.uint8)),
+    lambda: hb.randomize(["red"], FLIP),  # type: ignore[arg-type]
+    lambda: hb.randomize(PEOPLE, FLIP.id),  # type: ignore[arg-type]
+    lambda: hb.randomize(PEOPLE, FLIP, fakes=1),
+    lambda: hb.randomize(PEOPLE, plan_of("one_hot", "clear among fakes"), fakes=301),
+    lambda: hb.randomize(PEOPLE, plan_of("one_hot", "clear among binomial fakes"), fakes=3),
+    lambda: hb.Reports(FLIP.id, np.zeros((1, 1), np.uint8), 1),  # type: ignore[arg-type]
+    lambda: hb.Reports(FLIP, np.zeros((1, 2), np.uint8), 1),
+    lambda: hb.Reports(FLIP, np.zeros((1, 1), np.int64), 1),
+    lambda: hb.Reports(FLIP, np.array([[16]], np.uint8), 1),
+    lambda: hb.Reports(FLIP, np.zeros((1, 1), np.uint8), -1),
+    lambda: hb.Reports(FLIP, np.zeros((1, 1), np.uint8), 1.0),  # type: ignore[arg-type]
+    lambda: hb.Reports(SPLIT, np.array([4], np.uint8), 1),
+    lambda: hb.Reports(SPLIT, np.array([1], np.uint16), 1),
+    lambda: hb.Reports(SPLIT, np.array([[1]], np.uint8), 1),
+    lambda: hb.Reports(SPLIT, [1], 1),  # type: ignore[arg-type]
+    lambda: hb.Reports(SPLIT, np.array([1], np.uint8), 1, fakes=-1),
+    lambda: hb.shuffle(PEOPLE),  # type: ignore[arg-type]
+    lambda: hb.shuffle(hb.randomize(PEOPLE, FLIP)) + hb.randomize(PEOPLE, FLIP),
+    lambda: hb.tally(PEOPLE),  # type: ignore[arg-type]
+    lambda: hb.estimate(hb.randomize(PEOPLE, FLIP), FLIP),  # type: ignore[arg-type]
+    lambda: hb.estimate(hb.tally(hb.randomize(PEOPLE, FLIP)), FLIP.id),  # type: ignore[arg-type]
+    lambda: hb.estimate(hb.tally(hb.Reports(FLIP, np.zeros((3, 1), np.uint8), 4)), FLIP),
+    lambda: hb.estimate(hb.tally(hb.randomize(PEOPLE, FLIP)), FLIP).interval(1.0),
+    lambda: hb.estimate(hb.tally(hb.randomize(PEOPLE, FLIP)), FLIP).interval(float("nan")),
+    lambda: hb.joint(hb.randomize(PEOPLE, FLIP), FLIP, []),
+    lambda: hb.joint(hb.randomize(PEOPLE, FLIP), FLIP, ["red", "red"]),
+    lambda: hb.joint(hb.randomize(PEOPLE, FLIP), FLIP, [SECRET]),
+    lambda: hb.joint([], FLIP, ["red"]),
+    lambda: hb.joint(hb.randomize(PEOPLE, SPLIT), SPLIT, ["red"]),
+    lambda: hb.joint(hb.randomize(PEOPLE, FLIP), FLIP, ["red", "blue"]).marginal(["green"]),
+    lambda: hb.joint(hb.randomize(PEOPLE, FLIP), FLIP, ["red", "blue"]).conditional({}),
+    lambda: hb.joint(hb.randomize(PEOPLE, FLIP), FLIP, ["red"]).conditional({"red": True}),
+    lambda: hb.adopt(ONE, 100, hb.Protocol(0.1)),
+    lambda: hb.adopt(MANY, 100, hb.Protocol(0.1, release="category"), epsilon=1.0),
+    lambda: hb.adopt(ONE, 100, hb.Protocol(0.25, release="category"), epsilon=1.0),
+    lambda: hb.plan("red", 100, hb.Budget(1, 1e-6)),  # type: ignore[arg-type]
+    lambda: hb.plan(ONE, 100, (1, 1e-6)),  # type: ignore[arg-type]
+    lambda: hb.plan(ONE, 100, hb.Budget(1, 1e-6), max_messages=0.5),
+    lambda: hb.plan(ONE, 0, hb.Budget(1, 1e-6)),
+    lambda: read_header(b"HUBB"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", ARGUMENTS, ids=range(len(ARGUMENTS)))
+def test_arguments(call: Callable[[], object]) -> None:
+    with pytest.raises(errors.InvalidInput, match=" must ") as caught:
+        call()
+    assert SECRET not in str(caught.value)
+
+
+def test_the_corpus_is_large() -> None:
+    assert len(PLANS) + len(VALUES) + len(ARGUMENTS) >= 180

@@ -1,0 +1,172 @@
+"""Plans: what they say about themselves, how they travel, and that false claims are found."""
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.pipeline.points import POINTS, N, collection, plan_of
+
+import hubbub as hb
+from hubbub.canonical import Json, canonical, parse
+from hubbub.planner import load_plan, verify
+
+PLAN = hb.adopt(hb.Schema.at_most(2, ["a", "b", "c"]), 1000, hb.Protocol(0.1, m=hb.Fakes.poisson(0.5)), epsilon=1.0)
+
+
+@pytest.mark.parametrize(("kind", "name"), POINTS)
+def test_plans_go_round_and_recompute(kind: str, name: str) -> None:
+    plan = plan_of(kind, name)
+    again = load_plan(plan.to_json())
+    assert again == plan
+    assert again.id == plan.id
+    assert hb.Plan.from_json(json.dumps(json.loads(plan.to_json()), indent=2).encode()).id == plan.id
+
+
+@pytest.mark.parametrize(("kind", "name"), POINTS)
+def test_messages_and_bytes(kind: str, name: str) -> None:
+    """The predicted number of messages is that of people with the most bits set."""
+    plan = plan_of(kind, name)
+    rows = np.zeros((N, plan.schema.width), np.uint8)
+    rows[:, : plan.schema.max_set] = 1
+    people = hb.Collection.from_values(rows, plan.schema)
+    sent = np.array([len(hb.randomize(people, plan)) for _ in range(20)]) / N
+    assert abs(sent.mean() - plan.messages) < 5 * math.sqrt(plan.messages / (20 * N)) + 1e-9
+    assert plan.upload == plan.messages * (20 + plan.payload)
+
+
+def test_ids_depend_on_everything() -> None:
+    others = [
+        replace(PLAN, n=1000, honest_fraction=0.5),
+        replace(PLAN, stderr=PLAN.stderr * (1 + 1e-12)),
+        replace(PLAN, protocol=replace(PLAN.protocol, q=0.1 + 2**-47)),
+        replace(PLAN, protocol=replace(PLAN.protocol, m=hb.Fakes.poisson(0.6))),
+        replace(PLAN, protocol=replace(PLAN.protocol, release="bits")),
+        replace(PLAN, schema=hb.Schema.at_most(2, ["a", "b", "d"])),
+        replace(PLAN, schema=hb.Schema.at_most(1, ["a", "b", "c"])),
+        replace(PLAN, guarantee=replace(PLAN.guarantee, epsilon=1.1)),
+        replace(PLAN, guarantee=replace(PLAN.guarantee, method="faith")),
+    ]
+    assert len({PLAN.id, *(plan.id for plan in others)}) == 1 + len(others)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": 0.5},
+        {"delta": 1e-30},
+        {"basis": hb.Basis.EXACT},
+        {"trusts": replace(PLAN.guarantee.trusts, honest=1)},
+        {"trusts": replace(PLAN.guarantee.trusts, collusion=0.1)},
+        {"trusts": replace(PLAN.guarantee.trusts, shuffler=False)},
+    ],
+)
+def test_false_claims_are_found(change: dict[str, Any]) -> None:
+    lie = replace(PLAN, guarantee=replace(PLAN.guarantee, **change))
+    assert hb.Plan.from_json(lie.to_json()) == lie  # a device cannot tell
+    with pytest.raises(hb.FalseClaim):
+        load_plan(lie.to_json())
+
+
+def test_false_precision_is_found() -> None:
+    with pytest.raises(hb.FalseClaim, match="standard error"):
+        verify(replace(PLAN, stderr=PLAN.stderr * 0.99))
+
+
+def test_modest_claims_are_accepted() -> None:
+    modest = replace(PLAN, guarantee=replace(PLAN.guarantee, delta=min(1.0, PLAN.guarantee.delta * 2)))
+    assert verify(modest) == modest
+
+
+@pytest.mark.parametrize("shuffler_fakes", [False, True])
+@pytest.mark.parametrize(
+    "schema", [hb.Schema.one_hot(10), hb.Schema.bits(1), hb.Schema.bits(6), hb.Schema.at_most(2, 8)]
+)
+def test_the_chosen_plan_meets_the_budget(schema: hb.Schema, shuffler_fakes: bool) -> None:
+    budget = hb.Budget(1.0, 1e-6)
+    chosen = hb.plan(schema, 5000, budget, shuffler_fakes=shuffler_fakes)
+    assert verify(chosen).guarantee.meets(budget)
+    flip = hb.calibrate(schema, 5000, budget).protocol
+    assert chosen.stderr <= hb.adopt(schema, 5000, flip, epsilon=1.0).stderr
+    assert shuffler_fakes or not (isinstance(chosen.protocol.m, hb.Fakes) and chosen.protocol.m.by == "shuffler")
+    single = hb.plan(schema, 5000, budget, joint=True, max_messages=1)
+    assert single.messages == 1
+    assert single.protocol.release == "records"
+
+
+def test_the_shufflers_fakes_reach_the_central_error() -> None:
+    chosen = hb.plan(hb.Schema.one_hot(100), 100_000, hb.Budget(1.0, 1e-6), shuffler_fakes=True)
+    assert chosen.stderr < 2.85
+    users = hb.plan(hb.Schema.one_hot(100), 100_000, hb.Budget(1.0, 1e-6))
+    assert users.stderr < 6.6
+    assert users.messages < 1.1
+
+
+def test_infeasible_budgets_say_why() -> None:
+    with pytest.raises(hb.Infeasible, match=r"^no protocol meets Budget"):
+        hb.plan(hb.Schema.bits(3), 2, hb.Budget(0.0, 0.0))
+
+
+def test_copies_do_not_hide_among_the_shufflers_fakes() -> None:
+    with pytest.raises(hb.InvalidInput, match="k must be 1 where the shuffler draws the fakes"):
+        hb.adopt(hb.Schema.one_hot(3), 10, hb.Protocol(0.1, 2, hb.Fakes.laplace(2.0, 25)), epsilon=1.0)
+
+
+VALUES: st.SearchStrategy[Json] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(-(2.0**53), 2.0**53)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abcxyz", max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+def test_canonical_json_goes_round(value: Json) -> None:
+    text = canonical(value)
+    assert parse(text, "a value") == value
+    assert canonical(parse(text, "a value")) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1e21, "1e+21"), (1e20, "100000000000000000000"), (1e-6, "0.000001"), (1e-7, "1e-7"), (0.1, "0.1"),
+        (-0.0, "0"), (5e-324, "5e-324"), (1.7976931348623157e308, "1.7976931348623157e+308"), (123.456, "123.456"),
+        (333333333.33333329, "333333333.3333333"), (4.5, "4.5"), (2e-3, "0.002"), (-1.5e300, "-1.5e+300"),
+    ],
+)  # fmt: skip
+def test_numbers_as_in_rfc_8785(value: float, text: str) -> None:
+    assert canonical(value).decode() == text
+
+
+def test_consistent_counts_have_less_error() -> None:
+    schema = hb.Schema.one_hot(40)
+    plan = hb.adopt(schema, 500, hb.Protocol(0.2), epsilon=5.0)
+    people = hb.Collection.from_values(np.arange(500) % 4, schema)
+    truth = np.r_[np.full(4, 125), np.zeros(36)]
+    raw = fair = 0.0
+    for _ in range(50):
+        found = hb.estimate(hb.tally(hb.randomize(people, plan)), plan)
+        raw += float(((found.values - truth) ** 2).sum())
+        fair += float(((found.consistent().values - truth) ** 2).sum())
+    assert fair < raw / 3
+    assert "biases" in found.consistent().remark
+
+
+def test_detection() -> None:
+    """Absent labels are flagged in 5 % of collections at most, and one at the limit in 95 %."""
+    schema = hb.Schema.one_hot(20)
+    plan = hb.adopt(schema, 2000, hb.Protocol(0.05), epsilon=5.0)
+    limit = int(hb.estimate(hb.tally(hb.randomize(collection(schema, 2000), plan)), plan).detection_limit[0]) + 1
+    people = hb.Collection.from_values(np.r_[np.full(limit, 7), np.zeros(2000 - limit, np.int64)], schema)
+    flags = np.array([hb.estimate(hb.tally(hb.randomize(people, plan)), plan).detectable for _ in range(400)])
+    assert flags[:, 7].mean() > 0.9
+    absent = np.delete(flags, [0, 7], axis=1)
+    assert absent.any(axis=1).mean() < 0.1
