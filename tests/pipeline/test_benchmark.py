@@ -1,0 +1,16 @@
+"""The benchmark runs, and the street it measures stays in bounded memory."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_figures_are_flat_and_the_memory_bounded() -> None:
+    command = [sys.executable, "-m", "benchmarks.pipeline", "--json", "--quick"]
+    figures = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    assert list(figures) == ["records_per_s", "vs_numpy", "vs_pure_ldp", "vs_multi_freq_ldpy", "peak_gib"]
+    assert figures["records_per_s"] > 10**5
+    assert figures["peak_gib"] < 1
