@@ -1,0 +1,119 @@
+"""A client written from docs/wire.md alone makes the vectors to the bit: the description is complete."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GOOD = json.loads((Path(__file__).parents[1] / "vectors" / "good.json").read_text(encoding="utf-8"))
+Source = Callable[[int], bytes]
+
+
+def counter() -> Source:
+    stream = b"".join(hashlib.sha256(i.to_bytes(8, "little")).digest() for i in range(2000))
+    place = 0
+
+    def take(size: int) -> bytes:
+        nonlocal place
+        place += size
+        return stream[place - size : place]
+
+    return take
+
+
+def coins(width: int, a: int, take: Source) -> int:
+    digits = f"{a:048b}".rstrip("0")
+    state: list[int | None] = [None] * width
+    for start in range(0, len(digits), 10):
+        noise = int.from_bytes(take((10 * width + 7) // 8), "little")
+        for digit in digits[start : start + 10]:
+            for i in range(width):
+                random = noise >> i & 1
+                if state[i] is None and (digit == "1") == (random == 1):
+                    state[i] = random
+            noise >>= width
+        if None not in state:
+            break
+    return sum(1 << i for i, bit in enumerate(state) if bit)
+
+
+def uniform(b: int, take: Source) -> int:
+    bits = (b - 1).bit_length()
+    while True:
+        value = int.from_bytes(take(-(-bits // 8)), "little") % (1 << bits)
+        if value < b:
+            return value
+
+
+def poisson(r: float, take: Source) -> int:
+    inverse = sum(Fraction((-1) ** k, math.factorial(k)) for k in range(60))
+    edges = [
+        math.floor(2**128 * inverse * sum(Fraction(1, math.factorial(j)) for j in range(k + 1))) for k in range(40)
+    ]
+    whole = math.ceil(r)
+    units = 0
+    for _ in range(whole):
+        u = int.from_bytes(take(16), "little")
+        units += sum(u >= edge for edge in edges)
+    keep = math.ceil(2**48 * Fraction(r) / whole)
+    return units if keep == 2**48 or not units else coins(units, keep, take).bit_count()
+
+
+def fake(kind: str, width: int, max_set: int, take: Source) -> int:
+    if kind == "bits":
+        return uniform(2**width, take)
+    if kind == "one_hot":
+        return 1 << uniform(width, take)
+    sizes = [math.comb(width, i) for i in range(max_set + 1)]
+    u = uniform(sum(sizes), take)
+    size = next(i for i in range(max_set + 1) if u < sum(sizes[: i + 1]))
+    record = 0
+    for j in range(width - size, width):
+        bit = uniform(j + 1, take)
+        record |= 1 << (j if record >> bit & 1 else bit)
+    return record
+
+
+def number_of_fakes(m: Any, n: int, take: Source) -> int:
+    if isinstance(m, int):
+        return m // n
+    if m["law"] == "binomial":
+        return coins(m["shift"], math.ceil(Fraction(m["scale"]) * 2**48), take).bit_count()
+    return poisson(m["scale"], take) if m["law"] == "poisson" else 0
+
+
+def send(value: Any, plan: dict[str, Any], take: Source) -> list[bytes]:
+    schema, protocol = plan["schema"], plan["protocol"]
+    labels, release, lie = schema["labels"], protocol["release"], protocol["lie"]
+    width = len(labels)
+    record = sum(1 << labels.index(label) for label in ([value] if schema["kind"] == "one_hot" else value))
+    count = number_of_fakes(protocol["m"], plan["n"], take)
+    size = -(-width // 8) if release == "records" else 1 if width <= 2**8 else 2 if width <= 2**16 else 4
+    if release == "category":
+        sent = [labels.index(value)]
+        if coins(1, (width - 1) * lie, take):
+            u = uniform(width - 1, take)
+            sent = [u if u < sent[0] else u + 1]
+    else:
+        fakes = [fake(schema["kind"], width, schema["max_set"], take) for _ in range(count)]
+        sent = [one ^ coins(width, lie, take) for one in [record] * protocol["k"] + fakes]
+        if release == "bits":
+            sent = [i for one in sent for i in range(width) if one >> i & 1]
+        for j in range(len(sent) - 1, 0, -1):
+            other = uniform(j + 1, take)
+            sent[j], sent[other] = sent[other], sent[j]
+    kind = {"records": 1, "bits": 2, "category": 3}[release]
+    header = b"HB" + bytes([1, kind]) + bytes.fromhex(plan["id"])[:16]
+    return [header + one.to_bytes(size, "little") for one in sent]
+
+
+@pytest.mark.parametrize("vector", GOOD, ids=lambda vector: str(vector["name"]))
+def test_the_description_is_complete(vector: dict[str, Any]) -> None:
+    take = counter()
+    plan = json.loads(vector["plan"])
+    assert [[m.hex() for m in send(value, plan, take)] for value in vector["values"]] == vector["messages"]
