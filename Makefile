@@ -53,6 +53,7 @@ format: $(VENV)/.dev ## rewrite the sources in the house style
 
 bench: $(BENCH)/.bench ## tightness and throughput, against the peers, as JSON
 	$(BENCH)/bin/python -m benchmarks.bits --json
+	$(BENCH)/bin/python -m benchmarks.pipeline --json
 	$(BENCH)/bin/python -m benchmarks.accountant --json
 
 COMPILE = $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \

@@ -81,10 +81,10 @@ class Collection:
     @classmethod
     def from_packed(cls, records: NDArray[np.uint8], schema: Schema) -> Self:
         """Take packed records, C-ordered uint8 of ⌈width/8⌉ bytes a row, bit i in bit i mod 8 of byte i div 8."""
+        if schema.kind == "bits":
+            return cls(schema, len(records), _frozen(check_records(records, schema.width).copy()))
         ones = np.bitwise_count(check_records(records, schema.width)).sum(axis=1, dtype=np.int64)
         _check_ones(ones, schema)
-        if schema.kind == "bits":
-            return cls(schema, len(records), _frozen(records.copy()))
         step = max(1, (1 << 22) // schema.width)
         parts = [
             np.nonzero(np.unpackbits(records[start : start + step], axis=1, bitorder="little", count=schema.width))[1]
