@@ -95,9 +95,9 @@ class Joint:
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
         """Ends that cover each true number with probability ``level``, or all at once (Šidák 1967).
 
-        ĥ ± (z + |γ|(z² − 1)/6)σ: few messages carry large weights, so that errors are skewed, by γ, and the quantile of
-        the longer side (Cornish and Fisher 1938) is taken for both, because the estimated σ leans the other way. The
-        numbers that a shuffler draws are taken as normal.
+        ĥ ± (z + g(z² − 1)/6)σ, g the size of the skewness of ĥ: few messages carry large weights, so that errors are
+        skewed, and the quantile of the longer side (Cornish and Fisher 1938) is taken for both, because the estimated σ
+        leans the other way. The numbers that a shuffler draws are taken as normal.
         """
         level = check_real("level", level, 0.0, 1.0, "be in (0, 1)", open_low=True, open_high=True)
         miss = -math.expm1(math.log(level) / self.counts.size) if simultaneous else 1 - level
