@@ -184,12 +184,19 @@ class _Asked:
         return calibrate(self.schema, self.n, self.budget, q=0, m=law).protocol
 
     def among_gaussian_fakes(self) -> Protocol:
-        """Clear bits; the shuffler draws the fakes of each bit, with the least of a few scales that will do."""
-        guess = math.sqrt(2 * self.schema.distance * math.log(1.25 / self.budget.delta)) / self.budget.epsilon
-        for factor in (0.7, 0.8, 0.9, 1.0, 1.2):
+        """Clear bits; the shuffler draws the fakes of each bit, at the least scale that will do, to 2 %."""
+
+        def fit(scale: float) -> Protocol:
+            law = Fakes.gaussian(max(scale, 0.5), 0)
+            return calibrate(self.schema, self.n, self.budget, q=0, m=law, release="bits").protocol
+
+        # The classical bound for the Gaussian mechanism is enough noise, or nearly so; the least is not far below.
+        high = 1.2 * math.sqrt(2 * self.schema.distance * math.log(1.25 / self.budget.delta)) / self.budget.epsilon
+        low, found = high / 2, fit(high)
+        while high / low > 1.02:
+            middle = math.sqrt(low * high)
             try:
-                law = Fakes.gaussian(max(factor * guess, 0.5), 0)
-                return calibrate(self.schema, self.n, self.budget, q=0, m=law, release="bits").protocol
-            except Infeasible as reason:
-                last = reason
-        raise last
+                found, high = fit(middle), middle
+            except Infeasible:
+                low = middle
+        return found
