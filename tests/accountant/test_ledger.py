@@ -10,6 +10,7 @@ from hubbub.data import Schema
 from hubbub.errors import InvalidInput
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import gaussian_delta
+from hubbub.numeric.inversion import least_real
 from hubbub.protocol import Fakes, Protocol
 
 
@@ -54,6 +55,23 @@ def test_many_rounds_grow_like_a_square_root() -> None:
 def test_a_void_collection_spends_everything() -> None:
     ledger = Ledger().charge(Protocol(0, m=1), Schema.one_hot(1000), 10)
     assert ledger.epsilon(1e-6) == math.inf
+
+
+def test_outcomes_that_give_a_record_away_do_not_blur_the_rest() -> None:
+    """Drawn fakes are 0 with some probability; the rest of six rounds is nearly a Gaussian mechanism."""
+    protocol = Protocol(0, m=Fakes.gaussian(20.0, 140))
+    often = Ledger().charge(protocol, Schema.one_hot(9), 100, rounds=6).epsilon(1e-6)
+    assert 0.99 < often / (0.97 * _gaussian_epsilon(math.sqrt(12) / 20)) < 1.06
+
+
+def test_without_a_shuffler_rounds_of_a_bit_are_copies() -> None:
+    ledger = Ledger().charge(Protocol(0.45), Schema.bits(1), 1000, rounds=8, shuffler=False)
+    single = account(Protocol(0.45, k=8), Schema.bits(1), 1000, delta=1e-3, shuffler=False).epsilon
+    assert 0.999 * single <= ledger.epsilon(1e-3) <= 1.02 * single
+
+
+def _gaussian_epsilon(signal: float) -> float:
+    return least_real(lambda epsilon: gaussian_delta(signal, epsilon) <= 1e-6, 0.0, 10.0)
 
 
 def test_bad_input() -> None:

@@ -14,7 +14,7 @@ from hubbub.errors import InvalidInput
 from hubbub.numeric.binomial import binomial, log_binomial_pmf
 from hubbub.numeric.bounds import three_sigma_bit_lie, three_sigma_copies_lie
 from hubbub.numeric.crowd import neighbours
-from hubbub.numeric.divergences import gaussian_delta, hockey_stick, sufficient_tail
+from hubbub.numeric.divergences import gaussian_delta, gaussian_signal, hockey_stick, sufficient_tail
 from hubbub.numeric.inversion import least_real
 from hubbub.numeric.vectors import bit_vectors, transition_matrix
 
@@ -104,6 +104,7 @@ def test_golden_analytic_gaussian(epsilon: float, sigma: float) -> None:
     """Balle and Wang 2018: the least σ = 1/μ at δ = 10⁻⁶, the limit of many copies of one bit."""
     found = least_real(lambda s: gaussian_delta(1 / s, epsilon) <= 1e-6, 0.1, 100.0, relative=1e-14)
     assert found == pytest.approx(sigma, rel=1e-10)
+    assert 1 / gaussian_signal(epsilon, 1e-6) == pytest.approx(sigma, rel=1e-10)
 
 
 def test_golden_clear_records_among_fakes() -> None:

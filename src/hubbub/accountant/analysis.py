@@ -7,6 +7,7 @@ known attack achieves. Where several theorems apply, their least value is one to
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from hubbub.accountant.losses import Loss
 from hubbub.data import Schema
 from hubbub.errors import reject
 from hubbub.numeric.binomial import binomial
+from hubbub.numeric.divergences import gaussian_delta
 from hubbub.numeric.laws import Law
 from hubbub.numeric.rounding import up
 from hubbub.privacy import Basis
@@ -185,7 +187,8 @@ def _flip(protocol: Protocol, schema: Schema, honest: int, m: int) -> Analysis:
             solve=None,
         )
     ones = schema.max_set
-    information = phi**schema.width if schema.kind == "bits" else 2 * phi**ones * (phi**ones - 1) + 1
+    power = math.exp(min(300.0, math.log(phi) * (schema.width if schema.kind == "bits" else ones)))
+    information = power if schema.kind == "bits" else 2 * power * (power - 1) + 1
     guess = 5 * math.sqrt(min(k * (information - 1) / (k * honest + m), 1.0))
     if k > 1:
         return Analysis(
@@ -207,10 +210,17 @@ def _flip(protocol: Protocol, schema: Schema, honest: int, m: int) -> Analysis:
             method="the privacy blanket",
             guess=guess,
         )
+
+    def upper(epsilon: float) -> float:
+        found = records.fake_blanket(schema, q, m, epsilon)
+        # Where the Gaussian limit already says that the crowd hides less than the fakes do, its blanket, which may
+        # take seconds, is not worth asking: leaving it out can only raise the bound.
+        signal = math.sqrt((information - 1) / (honest + m))
+        crowd = gaussian_delta(min(max(signal, 1e-9), 100.0), epsilon)
+        return min(found, records.blanket(schema, q, honest + m, epsilon)) if crowd < math.exp(found) else found
+
     return Analysis(
-        upper=lambda epsilon: min(
-            records.blanket(schema, q, honest + m, epsilon), records.fake_blanket(schema, q, m, epsilon)
-        ),
+        upper=upper,
         lower=lambda epsilon: records.column_attack(schema, q, honest, epsilon, k, m),
         basis=Basis.PROVEN,
         method="the fakes' own law, or the privacy blanket of users and fakes together",
@@ -283,14 +293,18 @@ def _composed(first: Law, second: Law, cover: Loss, count: int, basis: Basis, me
     loss = cover.power(count)
     low, high = min(first.low, second.low), max(first.high, second.high)
     pair = [np.pad(law.pmf, (law.low - low, high - law.high)) for law in (first, second)]
-    attack = split.repeated(pair[0], pair[1], count)
+
+    @cache
+    def attack() -> Loss:  # a search for parameters does not ask for it
+        return split.repeated(pair[0], pair[1], count)
+
     return Analysis(
         upper=lambda epsilon: _log(loss.delta(epsilon)),
-        lower=lambda epsilon: _log(attack.delta(epsilon)),
+        lower=lambda epsilon: _log(attack().delta(epsilon)),
         basis=basis,
         method=f"composition of {method} over {count} counts",
         guess=1.0,
-        solve=lambda delta: (attack.epsilon(delta), loss.epsilon(delta)),
+        solve=lambda delta: (attack().epsilon(delta), loss.epsilon(delta)),
     )
 
 

@@ -8,6 +8,7 @@ from hubbub.accountant.analysis import collusion
 from hubbub.data import Schema
 from hubbub.errors import Infeasible, check_lie, check_real, reject
 from hubbub.numeric.bounds import lie_from_phi
+from hubbub.numeric.divergences import gaussian_signal
 from hubbub.numeric.inversion import falling_root, least_whole
 from hubbub.numeric.ratios import phi
 from hubbub.privacy import Budget, Guarantee
@@ -107,7 +108,7 @@ class _Question:
         top = min(limit, 0.5 if release != "category" else 1 / self.schema.width) * (1 - 2**-40)
 
         def excess(q: float) -> float:
-            return self.excess(Protocol(q, k, m, release), n)
+            return self.excess(Protocol(max(q, 1 / GRID), k, m, release), n)
 
         if excess(top) > 0:
             best = account(Protocol(top, k, m, release), self.schema, n, delta=self.budget.delta or 1e-12)
@@ -168,7 +169,9 @@ def _gaussian_lie(schema: Schema, n: int, budget: Budget, k: int, release: Relea
     if release == "bits" or schema.width == 1:
         return lie_from_phi(1 + information / (k * schema.distance))
     if schema.kind == "bits":
-        return lie_from_phi((1 + information / k) ** (1 / schema.width))
+        # A blanket of all vectors proves little before it covers some hundred messages, and is slow to evaluate there.
+        covered = 0.5 * math.pow(min(1.0, 400 / (k * n)), 1 / schema.width)
+        return max(lie_from_phi((1 + information / k) ** (1 / schema.width)), covered)
     return lie_from_phi(((1 + math.sqrt(1 + 2 * information / k)) / 2) ** (1 / schema.max_set))
 
 
@@ -191,4 +194,4 @@ def _gaussian_crowd(schema: Schema, protocol: Protocol, budget: Budget) -> float
 
 def _signal(budget: Budget) -> float:
     """About the μ of a Gaussian mechanism that meets the budget."""
-    return max(budget.epsilon, 1e-3) / math.sqrt(2 * math.log(1.25 / max(budget.delta, 1e-300)))
+    return gaussian_signal(max(budget.epsilon, 1e-3), max(budget.delta, 1e-300))

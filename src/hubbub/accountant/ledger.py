@@ -6,11 +6,12 @@ from typing import Self
 
 import numpy as np
 
-from hubbub.accountant.accounting import curve, solve_epsilon
+from hubbub.accountant.accounting import STEEP, curve, solve_epsilon
 from hubbub.accountant.analysis import Analysis, collusion
 from hubbub.accountant.losses import Loss
 from hubbub.data import Schema
 from hubbub.errors import check_delta, check_epsilon, check_whole, reject
+from hubbub.numeric.inversion import falling_root
 from hubbub.privacy import Basis
 from hubbub.protocol import Protocol
 
@@ -36,11 +37,18 @@ class Ledger:
     analyses: tuple[tuple[Analysis, float, int], ...] = ()
 
     def charge(
-        self, protocol: Protocol, schema: Schema, n: int, *, rounds: int = 1, honest_fraction: float = 1.0
+        self,
+        protocol: Protocol,
+        schema: Schema,
+        n: int,
+        *,
+        rounds: int = 1,
+        honest_fraction: float = 1.0,
+        shuffler: bool = True,
     ) -> Self:
-        """The ledger after ``rounds`` more collections of this kind."""
+        """The ledger after ``rounds`` more collections of this kind, with or without a ``shuffler``."""
         rounds = check_whole("rounds", rounds, 1)
-        analysis = curve(protocol, schema, n, honest_fraction=honest_fraction)
+        analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, shuffler=shuffler)
         if analysis.basis not in (Basis.EXACT, Basis.PROVEN):
             reject("the collection", "have a proven guarantee", analysis.basis)
         pure = collusion(protocol, schema)
@@ -78,7 +86,9 @@ def _cover(analysis: Analysis, pure: float) -> Loss:
     """A loss above the certified curve in both orders, sampled up to where nothing is left of it."""
     top = solve_epsilon(analysis, TAIL, pure)[1]
     if math.isinf(top):
-        top = 60.0
+        # A curve with a floor, of outcomes that give a record away: nothing falls any more where the floor is reached.
+        floor = max(analysis.upper(STEEP), math.log(TAIL)) + 1e-3
+        top = min(falling_root(lambda x: analysis.upper(x) - floor, analysis.guess, STEEP, relative=1e-2)[1], STEEP)
     step = max(top, 1e-9) / POINTS
     deltas = [
         min(1.0, math.exp(min(analysis.upper(step * i), 0.0))) if step * i < pure else 0.0 for i in range(POINTS + 1)

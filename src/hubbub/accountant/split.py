@@ -56,6 +56,7 @@ def cover(n: int, q: float, k: int = 1, grain: int = GRAIN) -> Loss:
     return Loss.from_envelope(curve, step)
 
 
+@lru_cache(maxsize=64)
 def positions(n: int, q: float, k: int, count: int) -> Loss:
     """A loss that covers any change of ``count`` positions of one record among n; errs upwards.
 

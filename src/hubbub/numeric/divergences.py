@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr
 
-from hubbub.errors import check_epsilon, check_real, reject
+from hubbub.errors import check_delta, check_epsilon, check_real, reject
+from hubbub.numeric.inversion import least_real
 
-__all__ = ["gaussian_delta", "hockey_stick", "sufficient_tail"]
+__all__ = ["gaussian_delta", "gaussian_signal", "hockey_stick", "sufficient_tail"]
 
 Array = npt.NDArray[np.float64]
 
@@ -60,6 +61,18 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     upper = float(log_ndtr(mu / 2 - epsilon / mu))
     lower = float(log_ndtr(-mu / 2 - epsilon / mu))
     return -math.exp(upper) * math.expm1(min(epsilon + lower - upper, 0.0))
+
+
+def gaussian_signal(epsilon: float, delta: float) -> float:
+    """The largest μ at which :func:`gaussian_delta` is at most δ; errs downwards, by a relative 10⁻¹².
+
+    1/μ is the σ of the analytic Gaussian mechanism for one count that changes by one (Balle and Wang 2018).
+
+    >>> round(1 / gaussian_signal(1.0, 1e-6), 9)
+    4.224678889
+    """
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    return 1 / least_real(lambda sigma: gaussian_delta(1 / sigma, epsilon) <= delta, 1e-3, 1e18, relative=1e-12)
 
 
 def _check_pair(first: npt.ArrayLike, second: npt.ArrayLike, epsilon: object) -> tuple[Array, Array, float]:
