@@ -26,7 +26,7 @@ if _typing.TYPE_CHECKING:
     from hubbub.client import randomize
     from hubbub.data import Schema
     from hubbub.estimates import Estimate
-    from hubbub.planner import adopt, plan
+    from hubbub.planner import adopt, frontier, plan
     from hubbub.privacy import Basis, Budget, Guarantee, Trust
     from hubbub.protocol import Fakes, Plan, Protocol
     from hubbub.shuffler import shuffle
@@ -60,6 +60,7 @@ __all__ = [
     "adopt",
     "calibrate",
     "estimate",
+    "frontier",
     "joint",
     "plan",
     "randomize",
@@ -74,7 +75,7 @@ _ROOMS = {
     "client": ("randomize",),
     "data": ("Schema",),
     "estimates": ("Estimate",),
-    "planner": ("adopt", "plan"),
+    "planner": ("adopt", "frontier", "plan"),
     "privacy": ("Basis", "Budget", "Guarantee", "Trust"),
     "protocol": ("Fakes", "Plan", "Protocol"),
     "shuffler": ("shuffle",),

@@ -1,0 +1,66 @@
+"""About what to expect of a protocol in the limit of a large crowd: guesses that order a search and certify nothing.
+
+κ is the squared signal of a Gaussian mechanism that meets the budget; ``information`` is κ times the honest users.
+"""
+
+import math
+
+from hubbub.data import Schema
+
+__all__ = ["hidden_lie", "legal_records", "local_choice", "local_flips", "whole_records"]
+
+
+def whole_records(schema: Schema, n: int, information: float, k: int) -> float:
+    """σ of k copies of flipped whole records: σ² = N/(k(φ − 1)), φ^L = 1 + κN/k, or 2φ^K(φ^K − 1) = κN/k.
+
+    The first for L free bits, the second for at most K set ones with a third record as background.
+
+    >>> [round(whole_records(Schema.bits(13), 10**6, 5e4, k)) for k in (1, 16)]
+    [878, 270]
+    """
+    if schema.kind == "bits":
+        phi = math.pow(1 + information / k, 1 / schema.width)
+    else:
+        phi = math.pow((1 + math.sqrt(1 + 2 * information / k)) / 2, 1 / schema.max_set)
+    return math.sqrt(n / (k * max(phi - 1, 1e-300)))
+
+
+def local_flips(schema: Schema, n: int, epsilon: float, kappa: float) -> float:
+    """σ of flips that need no crowd, h·ln(p/q) = ε or h(φ − 1) = κ, whichever is better at h differing bits.
+
+    >>> round(local_flips(Schema.bits(1), 1000, 1.0, 0.0), 2)
+    30.34
+    """
+    pure = 4 * math.sinh(min(epsilon / schema.distance, 600.0) / 2) ** 2  # φ − 1 at p/q = e^(ε/h)
+    return math.sqrt(n / max(pure, kappa / schema.distance, 1e-300))
+
+
+def local_choice(schema: Schema, n: int, epsilon: float) -> float:
+    """σ of d-ary randomized response without a crowd: Nq(1 − q)/(p − q)², q = 1/(e^ε + d − 1), for a rare category.
+
+    >>> round(local_choice(Schema.one_hot(2), 1000, 1.0), 2)
+    30.34
+    """
+    gain = math.expm1(min(epsilon, 30.0))
+    return math.sqrt(n * (gain + schema.width - 1)) / max(gain, 1e-150)
+
+
+def hidden_lie(schema: Schema, information: float) -> float:
+    """The q at which m uniform fakes hide a flipped record, at κm = ``information``: (2(p² + q²))^L = κm for bits.
+
+    >>> round(hidden_lie(Schema.bits(40), 35_000), 3)
+    0.227
+    """
+    if schema.kind != "bits":
+        return 1 / schema.width
+    ratio = min(math.pow(max(information, 1.0), 1 / schema.width), 1.99)
+    return min(max((1 - math.sqrt(ratio - 1)) / 2, 1e-6), 0.49)
+
+
+def legal_records(schema: Schema) -> float:
+    """Their number, without a long sum for wide records.
+
+    >>> legal_records(Schema.bits(10)), legal_records(Schema.at_most(1, 9))
+    (1024.0, 10.0)
+    """
+    return 2.0 ** min(schema.width, 1000) if schema.kind == "bits" else float(min(schema.size, 10**300))

@@ -1,0 +1,60 @@
+"""The frontier's numbers agree with collections that were run, and would not agree with others."""
+
+import numpy as np
+import pytest
+
+from hubbub.analyzer import estimate, tally
+from hubbub.batches import Collection
+from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.client import randomize
+from hubbub.data import Schema
+from hubbub.planner import family, frontier
+from hubbub.privacy import Budget
+from hubbub.protocol import Plan
+from hubbub.shuffler import shuffle
+
+RUNS = 60
+N = 1500
+CLOSE = 0.13
+"""More than four standard errors of a standard deviation of 60 runs × 9 labels."""
+
+
+def population(schema: Schema) -> np.ndarray:
+    """One label has 10 %, one has nobody, as the questions ask about common and rare ones."""
+    generator = np.random.default_rng(6)
+    if schema.kind == "one_hot":
+        chance = np.full(schema.width, 0.9 / (schema.width - 2))
+        chance[:2] = 0.1, 0.0
+        table = np.zeros((N, schema.width), bool)
+        table[np.arange(N), generator.choice(schema.width, N, p=chance)] = True
+        return table
+    return generator.random((N, schema.width)) < np.linspace(0.0, 0.5, schema.width)
+
+
+def errors(plan: Plan, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Errors, and the standard errors that the estimates themselves state, of RUNS collections."""
+    people, truth = Collection.from_values(table, plan.schema), table.sum(axis=0)
+    entropy = SeededStreamNotForPeople(int(plan.id[:8], 16))
+    found = [
+        estimate(tally(shuffle(randomize(people, plan, entropy=entropy), entropy=entropy)), plan) for _ in range(RUNS)
+    ]
+    return np.array([one.values - truth for one in found]), np.array([one.stderr for one in found])
+
+
+@pytest.mark.parametrize("schema", [Schema.one_hot(9), Schema.one_hot(70), Schema.bits(9)], ids=str)
+def test_predicted_errors_are_observed(schema: Schema) -> None:
+    table = population(schema)
+    plans = frontier(schema, N, Budget(1.0, 1e-6))
+    assert len(plans) >= 6
+    for plan in plans:
+        if plan.protocol.release == "category":
+            # The prediction is the largest over all data, which is that of a label that everybody has.
+            wrong, stated = (array[:, [0]] for array in errors(plan, np.eye(1, schema.width, dtype=bool).repeat(N, 0)))
+        else:
+            wrong, stated = errors(plan, table)
+        observed = float(np.sqrt((wrong**2).mean()))
+        tolerance = CLOSE if wrong.shape[1] > 1 else 4 / np.sqrt(2 * RUNS)
+        assert abs(observed / plan.stderr - 1) < tolerance, (family(plan), observed, plan.stderr)
+        assert abs(float(stated.mean()) / plan.stderr - 1) < 0.06, family(plan)
+        assert abs(wrong.mean()) < 5 * plan.stderr / np.sqrt(RUNS), family(plan)
+        assert abs(observed / (1.25 * plan.stderr) - 1) > 0.06  # a wrong prediction would be noticed
