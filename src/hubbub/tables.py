@@ -95,15 +95,17 @@ class Joint:
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
         """Ends that cover each true number with probability ``level``, or all at once (Šidák 1967).
 
-        ĥ ± (z + g(z² − 1)/6)σ, g the size of the skewness of ĥ: few messages carry large weights, so that errors are
-        skewed, and the quantile of the longer side (Cornish and Fisher 1938) is taken for both, because the estimated σ
-        leans the other way. The numbers that a shuffler draws are taken as normal.
+        ĥ ± (z + g(z² − 1)/6 + e(z³ − 3z)/24)σ, g the size of the skewness of ĥ, e a bound on its excess: few messages
+        carry large weights, so that errors are skewed with long tails, and the quantile of the longer side (Cornish and
+        Fisher 1938) is taken for both, because the estimated σ leans the other way. The numbers that a shuffler draws
+        are taken as normal.
         """
         level = check_real("level", level, 0.0, 1.0, "be in (0, 1)", open_low=True, open_high=True)
         miss = -math.expm1(math.log(level) / self.counts.size) if simultaneous else 1 - level
         z = -float(ndtri(miss / 2))
         values, sigma = self.values, self.stderr
-        reach = (z + np.abs(self._skewness(sigma)) * (z * z - 1) / 6) * sigma
+        skew, excess = self._shape(sigma)
+        reach = (z + np.abs(skew) * (z * z - 1) / 6 + excess * max(z**3 - 3 * z, 0.0) / 24) * sigma
         return values - reach, values + reach
 
     def marginal(self, labels: Iterable[str]) -> Self:
@@ -139,8 +141,11 @@ class Joint:
             errors[place] = self._functional(weights) / base
         return Table(tuple(label for label in self.labels if label not in given), shares, errors)
 
-    def _skewness(self, sigma: Array) -> Array:
-        """γ(ĥ), from the third cumulant m₃ − 3m₂m₁ + 2m₁³ of one message; those of independent messages add up."""
+    def _shape(self, sigma: Array) -> tuple[Array, Array]:
+        """Skewness of ĥ, and its excess from above, by the cumulants of single messages, which add up.
+
+        They are m₃ − 3m₂m₁ + 2m₁³ and m₄ − 4m₃m₁ − 3m₂² + 12m₂m₁² − 6m₁⁴; −3m₂² is left out for all but the cell's own.
+        """
         p, q, width = 1 - self.q, self.q, len(self.labels)
         gain = (p - q) ** 2
         own = ((p**3 + q**3) / gain) ** width
@@ -153,7 +158,10 @@ class Joint:
         elif number:
             moment = weigh_by_distance(f, (p**3 + q**3) / gain, p * q / gain)
             third -= 3 * moment * f / number - 2 * f**3 / number**2
-        return np.asarray(np.clip(third / np.maximum(self.k * sigma, 1e-300) ** 3, -1.0, 1.0))
+        cube = ((p**4 - q**4) / (p - q) ** 3) ** width
+        fourth = self._moment(4) - h * (4 * cube + 3 * own**2 - 12 * own + 6)
+        scale = np.maximum(self.k * sigma, 1e-300)
+        return np.clip(third / scale**3, -1.0, 1.0), np.clip(fourth / scale**4, 0.0, 3.0)
 
     def _functional(self, weights: Array) -> float:
         """σ(w·ĥ)."""
