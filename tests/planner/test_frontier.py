@@ -68,6 +68,9 @@ SMALL = [
     (Schema.at_most(2, 20), 10**4, BUDGET, {"max_bytes": 60.0}),
     (Schema.one_hot(3), 10, BUDGET, {"honest_fraction": 0.5}),
     (Schema.one_hot(12), 500, Budget(1.0, 0.0), {}),
+    (Schema.bits(3), 7799, Budget(8.0, 1e-6), {"honest_fraction": 0.7}),
+    (Schema.at_most(1, 1), 29, Budget(8.0, 1e-6), {}),
+    (Schema.at_most(2, 5), 22, Budget(8.0, 1e-6), {}),
     (Schema.bits(1), 50, Budget(0.0, 1e-2), {}),
 ]
 

@@ -17,7 +17,14 @@ from hubbub.estimates import predicted_stderr
 from hubbub.numeric.bounds import lie_from_phi
 from hubbub.numeric.divergences import gaussian_delta, gaussian_signal
 from hubbub.numeric.inversion import falling_root, least_real
-from hubbub.planner.expectations import hidden_lie, legal_records, local_choice, local_flips, whole_records
+from hubbub.planner.expectations import (
+    discrete_laplace,
+    hidden_lie,
+    legal_records,
+    local_choice,
+    local_flips,
+    whole_records,
+)
 from hubbub.privacy import Budget
 from hubbub.protocol import HEADER, Fakes, Plan, Protocol, Release
 
@@ -270,7 +277,9 @@ class Question:
                 lambda q: Protocol(max(q, self.min_q), m=_users_law(share, 2 * share)), budget, guess, 0.4999, 1e-3
             )
 
-        shares = [share for share in (1 / 64, 1 / 16, 1 / 4, 1.0) if share * self.n <= room]
+        # Of fewer fakes that users draw at random, next to none are certain.
+        certain = 500 / (self.n * self.honest_fraction)
+        shares = [share for share in (1 / 64, 1 / 16, 1 / 4, 1.0) if certain <= share and share * self.n <= room]
         expected = flip / 2
         if schema.kind == "bits" and shares:
             expected = min(
@@ -290,7 +299,7 @@ class Question:
         """
         rounds, epsilon = self.rounds, self.budget.epsilon
         gaussian = math.sqrt(changes / self._kappa)
-        laplace = math.sqrt(2) * changes * rounds / epsilon
+        laplace = discrete_laplace(changes * rounds / epsilon)
 
         def by_laplace(budget: Budget) -> Calibrated:
             law = Fakes.laplace(changes / budget.epsilon, 0)

@@ -7,7 +7,7 @@ import math
 
 from hubbub.data import Schema
 
-__all__ = ["hidden_lie", "legal_records", "local_choice", "local_flips", "whole_records"]
+__all__ = ["discrete_laplace", "hidden_lie", "legal_records", "local_choice", "local_flips", "whole_records"]
 
 
 def whole_records(schema: Schema, n: int, information: float, k: int) -> float:
@@ -43,6 +43,15 @@ def local_choice(schema: Schema, n: int, epsilon: float) -> float:
     """
     gain = math.expm1(min(epsilon, 30.0))
     return math.sqrt(n * (gain + schema.width - 1)) / max(gain, 1e-150)
+
+
+def discrete_laplace(scale: float) -> float:
+    """σ of the law P(k) ∝ a^|k|, a = e^(−1/scale): σ² = 2a/(1 − a)² (Ghosh, Roughgarden and Sundararajan 2012).
+
+    >>> round(discrete_laplace(2.0), 6)
+    2.799178
+    """
+    return math.sqrt(2 * math.exp(-1 / scale)) / -math.expm1(-1 / scale)
 
 
 def hidden_lie(schema: Schema, information: float) -> float:

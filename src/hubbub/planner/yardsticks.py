@@ -8,6 +8,7 @@ from hubbub.accountant import account
 from hubbub.data import Schema
 from hubbub.errors import check_real, reject
 from hubbub.numeric.divergences import gaussian_signal
+from hubbub.planner.expectations import discrete_laplace
 from hubbub.privacy import Budget, Guarantee
 from hubbub.protocol import Fakes, Plan, Protocol
 
@@ -50,8 +51,8 @@ def central_stderr(schema: Schema, budget: Budget) -> float:
     """σ of one count if a trusted curator added the noise: the reference that no protocol without one should beat.
 
     Replacing a record changes h = ``schema.distance`` counts by one. The better of the discrete Laplace mechanism of
-    scale b = h/ε, σ² = 2a/(1 − a)² with a = e^(−1/b) (Ghosh, Roughgarden and Sundararajan 2012), and the analytic
-    Gaussian one, σ = √h/μ (:func:`hubbub.numeric.divergences.gaussian_signal`).
+    scale h/ε (:func:`hubbub.planner.expectations.discrete_laplace`) and the analytic Gaussian one, σ = √h/μ
+    (:func:`hubbub.numeric.divergences.gaussian_signal`).
 
     >>> round(central_stderr(Schema.one_hot(100), Budget(1.0, 1e-6)), 2)
     2.8
@@ -59,8 +60,7 @@ def central_stderr(schema: Schema, budget: Budget) -> float:
     4.2247
     """
     changes = schema.distance
-    shape = math.exp(-budget.epsilon / changes)
-    laplace = math.sqrt(2 * shape) / -math.expm1(-budget.epsilon / changes) if budget.epsilon > 0 else math.inf
+    laplace = discrete_laplace(changes / budget.epsilon) if budget.epsilon > 0 else math.inf
     if budget.delta == 0:
         return laplace
     return min(laplace, math.sqrt(changes) / gaussian_signal(budget.epsilon, budget.delta))
