@@ -30,7 +30,17 @@ from hubbub.errors import InvalidInput, PlanMismatch, WireError, reject
 from hubbub.protocol import Plan
 from hubbub.wire.messages import KINDS, VERSION
 
-__all__ = ["DIGEST_SIZE", "HEADER_SIZE", "Header", "decode", "encode", "encode_blocks", "read_header"]
+__all__ = [
+    "DIGEST_SIZE",
+    "HEADER_SIZE",
+    "Header",
+    "decode",
+    "decode_messages",
+    "encode",
+    "encode_blocks",
+    "read_header",
+    "write_header",
+]
 
 _MARK = b"HUBB"
 _HEADER = struct.Struct("<4sBBHII32sQQQQQ")
@@ -57,6 +67,13 @@ class Header:
         """Bytes of the whole file."""
         return HEADER_SIZE + self.messages * self.payload + DIGEST_SIZE
 
+    def check(self, plan: Plan) -> None:
+        """Raise unless this is the header of a batch of the plan."""
+        if self.plan != plan.id:
+            raise PlanMismatch(f"the batch must be of the plan {plan.id[:8]}…, got one of {self.plan[:8]}…")
+        if (self.release, self.width, self.payload) != (plan.protocol.release, plan.schema.width, plan.payload):
+            raise WireError("the kind and sizes of a batch must be those of its plan, got others")
+
 
 def encode(reports: Reports) -> bytes:
     """The bytes of a ``.hub`` file.
@@ -77,21 +94,7 @@ def encode_blocks(reports: Reports) -> Iterator[bytes]:
     """The same in blocks, for files that should not be held in memory twice."""
     if not isinstance(reports, Reports):
         reject("reports", "be Reports", type(reports).__name__)
-    plan = reports.plan
-    header = _HEADER.pack(
-        _MARK,
-        VERSION,
-        KINDS[plan.protocol.release],
-        0,
-        plan.schema.width,
-        plan.payload,
-        bytes.fromhex(plan.id),
-        len(reports),
-        reports.n,
-        reports.fakes,
-        reports.batch,
-        0,
-    )
+    header = write_header(reports.plan, len(reports), n=reports.n, fakes=reports.fakes, batch=reports.batch)
     digest = hashlib.sha256(header)
     yield header
     for start in range(0, len(reports), _BLOCK):
@@ -99,6 +102,24 @@ def encode_blocks(reports: Reports) -> Iterator[bytes]:
         digest.update(data)
         yield data
     yield digest.digest()
+
+
+def write_header(plan: Plan, messages: int, *, n: int, fakes: int = 0, batch: int = 0) -> bytes:
+    """The header of a file of so many messages, for whoever writes the payloads and the digest himself, in blocks."""
+    return _HEADER.pack(
+        _MARK,
+        VERSION,
+        KINDS[plan.protocol.release],
+        0,
+        plan.schema.width,
+        plan.payload,
+        bytes.fromhex(plan.id),
+        messages,
+        n,
+        fakes,
+        batch,
+        0,
+    )
 
 
 def read_header(data: bytes) -> Header:
@@ -132,19 +153,21 @@ def decode(data: bytes, plan: Plan) -> Reports:
     if not isinstance(data, bytes):
         raise WireError(f"a batch must be bytes, got {type(data).__name__}")
     header = read_header(data)
-    if header.plan != plan.id:
-        raise PlanMismatch(f"the batch must be of the plan {plan.id[:8]}…, got one of {header.plan[:8]}…")
-    if (header.release, header.width, header.payload) != (plan.protocol.release, plan.schema.width, plan.payload):
-        raise WireError("the kind and sizes of a batch must be those of its plan, got others")
+    header.check(plan)
     if len(data) != header.size:
         raise WireError(f"a batch of {header.messages} messages must have {header.size} bytes, got {len(data)}")
     view = memoryview(data)
     if hashlib.sha256(view[:-DIGEST_SIZE]).digest() != data[-DIGEST_SIZE:]:
         raise WireError("a batch must end with the SHA-256 of its content, got another")
-    messages = np.frombuffer(view[HEADER_SIZE:-DIGEST_SIZE], message_type(plan))
+    return decode_messages(view[HEADER_SIZE:-DIGEST_SIZE], plan, n=header.n, fakes=header.fakes, batch=header.batch)
+
+
+def decode_messages(payloads: bytes | memoryview, plan: Plan, *, n: int, fakes: int = 0, batch: int = 0) -> Reports:
+    """The reports of payloads that follow one another, as in the middle of a ``.hub`` file or in a block of it."""
+    messages = np.frombuffer(payloads, message_type(plan))
     if plan.protocol.release == "records":
         messages = messages.reshape(-1, plan.payload)
     try:
-        return Reports(plan, messages, header.n, header.fakes, header.batch)
+        return Reports(plan, messages, n, fakes, batch)
     except InvalidInput as error:
         raise WireError(f"the messages of a batch must be legal: {error}") from None
