@@ -41,7 +41,11 @@ def writing(path: str) -> Iterator[BinaryIO]:
         with place.open("wb") as file:
             yield file
         return
-    handle, name = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
+    except OSError as error:
+        # The complaint is about the place that was asked for.
+        raise type(error)(error.errno, error.strerror, path) from None
     try:
         with os.fdopen(handle, "wb") as file:
             yield file

@@ -1,0 +1,163 @@
+"""Small SVG pictures without any library, in the colours of the page that they stand in."""
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Bar", "Point", "bar_chart", "error_chart", "scatter_chart"]
+
+ROW, LEFT, WIDE = 26, 150, 720
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A true count, its estimate, and the interval around it."""
+
+    label: str
+    truth: float
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A protocol among others."""
+
+    label: str
+    x: float
+    y: float
+    best: bool = False
+
+
+def _svg(width: float, height: float, title: str, parts: Sequence[str]) -> str:
+    body = "".join(parts)
+    return (
+        f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{html.escape(title)}">'
+        f"<title>{html.escape(title)}</title>{body}</svg>"
+    )
+
+
+def _text(x: float, y: float, text: str, *, anchor: str = "start", kind: str = "") -> str:
+    style = f' class="{kind}"' if kind else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{style}>{html.escape(text)}</text>'
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
+
+
+def bar_chart(bars: Sequence[Bar], title: str) -> str:
+    """Estimated counts as bars with intervals, and a mark at each true count.
+
+    >>> bar_chart([Bar("a", 10, 11, 9, 13)], "counts").startswith("<svg")
+    True
+    """
+    top = max(max(bar.high, bar.truth) for bar in bars)
+    scale = (WIDE - LEFT - 90) / max(top, 1)
+    parts = []
+    for place, bar in enumerate(bars):
+        y = place * ROW
+        middle = y + ROW / 2
+        parts += [
+            _text(LEFT - 10, middle + 4, bar.label, anchor="end"),
+            f'<rect x="{LEFT}" y="{y + 5}" width="{max(bar.value, 0) * scale:.1f}" height="{ROW - 10}" class="bar"/>',
+            _line(LEFT + max(bar.low, 0) * scale, middle, LEFT + max(bar.high, 0) * scale, middle, "interval"),
+            _line(LEFT + bar.truth * scale, y + 2, LEFT + bar.truth * scale, y + ROW - 2, "truth"),
+            _text(LEFT + max(bar.high, bar.truth, 0) * scale + 8, middle + 4, f"{bar.value:,.0f}", kind="figure"),
+        ]
+    return _svg(WIDE, len(bars) * ROW + 4, title, parts)
+
+
+def error_chart(bars: Sequence[Bar], title: str) -> str:
+    """How far each estimate lies from the truth, with its interval: the same bars under a magnifying glass.
+
+    >>> error_chart([Bar("a", 10, 11, 9, 13)], "errors").count("<circle")
+    1
+    """
+    widest = 1.15 * max(max(abs(bar.low - bar.truth), abs(bar.high - bar.truth)) for bar in bars)
+    centre = LEFT + (WIDE - LEFT) / 2
+    scale = (WIDE - LEFT) / 2 / widest
+    height = len(bars) * ROW
+    parts = [_line(centre, 0, centre, height, "truth")]
+    for place, bar in enumerate(bars):
+        middle = place * ROW + ROW / 2
+        low, value, high = (centre + (x - bar.truth) * scale for x in (bar.low, bar.value, bar.high))
+        parts += [
+            _text(LEFT - 10, middle + 4, bar.label, anchor="end"),
+            _line(low, middle, high, middle, "interval"),
+            f'<circle cx="{value:.1f}" cy="{middle:.1f}" r="4" class="dot"/>',
+        ]
+    step = _round(widest / 2)
+    for tick in (-step, 0.0, step):
+        parts.append(_text(centre + tick * scale, height + 16, f"{tick:+,.0f}" if tick else "truth", anchor="middle"))
+    return _svg(WIDE, height + 22, title, parts)
+
+
+def scatter_chart(
+    points: Sequence[Point], title: str, *, across: str, up: str, lines: Sequence[tuple[str, float]] = ()
+) -> str:
+    """Points on two logarithmic scales, with horizontal lines for references.
+
+    >>> scatter_chart([Point("flip", 1, 10, True)], "frontier", across="messages", up="error").count("<circle")
+    1
+    """
+    height, left, bottom, right = 340.0, 70.0, 46.0, 200.0
+    spread_x = [math.log10(point.x) for point in points]
+    spread_y = [math.log10(y) for y in [*(point.y for point in points), *(y for _, y in lines)]]
+    x0, x1 = min(spread_x), max(*spread_x, min(spread_x) + 0.3)
+    y0, y1 = min(spread_y) - 0.15, max(*spread_y, min(spread_y) + 0.3) + 0.15
+
+    def across_at(value: float) -> float:
+        return left + 20 + (math.log10(value) - x0) / (x1 - x0) * (WIDE - left - right)
+
+    def up_at(value: float) -> float:
+        return (height - bottom) - (math.log10(value) - y0) / (y1 - y0) * (height - bottom - 12)
+
+    parts = [_line(left, height - bottom, WIDE, height - bottom, "axis"), _line(left, 0, left, height - bottom, "axis")]
+    for name, value in lines:
+        parts += [
+            _line(left, up_at(value), WIDE, up_at(value), "reference"),
+            _text(WIDE, up_at(value) - 5, name, anchor="end", kind="quiet"),
+        ]
+    for tick in _ticks(10**x0, 10**x1):
+        parts.append(_text(across_at(tick), height - bottom + 18, f"{tick:g}", anchor="middle", kind="quiet"))
+    for tick in _ticks(10**y0, 10**y1):
+        parts.append(_text(left - 8, up_at(tick) + 4, f"{tick:,g}", anchor="end", kind="quiet"))
+    taken: list[tuple[float, float]] = []
+    for point in points:
+        x, y = across_at(point.x), up_at(point.y)
+        kind = "dot" if point.best else "other"
+        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{6 if point.best else 4}" class="{kind}"/>')
+        label = _free(x, y + 4, taken, [up_at(value) for _, value in lines])
+        taken.append((x, label))
+        parts.append(_text(x + 10, label, point.label, kind="strong" if point.best else ""))
+    parts.append(_text((left + WIDE) / 2, height - 6, across, anchor="middle", kind="quiet"))
+    parts.append(
+        f'<text transform="translate(14 {(height - bottom) / 2:.0f}) rotate(-90)" text-anchor="middle" class="quiet">'
+        f"{html.escape(up)}</text>"
+    )
+    return _svg(WIDE, height, title, parts)
+
+
+def _free(x: float, y: float, taken: list[tuple[float, float]], lines: list[float]) -> float:
+    """A height for a label at which neither another one nor a line is: as near as possible, above or below."""
+    for step in range(40):
+        for moved in (y - 4 * step, y + 4 * step):
+            apart = all(abs(moved - other) >= 14 or abs(x - at) > 190 for at, other in taken)
+            if moved > 10 and apart and all(not moved - 12 < line < moved + 4 for line in lines):
+                return moved
+    return y
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    values = [digit * 10.0**power for power in range(-6, 9) for digit in (1, 2, 5)]
+    inside = [value for value in values if low * 0.999 <= value <= high * 1.001]
+    tens = [value for value in inside if math.log10(value).is_integer()]
+    return tens if len(tens) >= 3 else inside
+
+
+def _round(value: float) -> float:
+    power = 10 ** math.floor(math.log10(max(value, 1e-9)))
+    return float(max(digit * power for digit in (1, 2, 5) if digit * power <= max(value, 1e-9)))
