@@ -71,4 +71,4 @@ lock: ## renew the locked requirements (needs uv)
 	$(COMPILE) --extra fast requirements/bench.in -o requirements/bench.txt
 
 clean: ## remove environments and caches
-	rm -rf $(VENV) $(BENCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* site build dist
+	rm -rf $(VENV) $(BENCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* site build dist hubbub-demo.html

@@ -1,36 +1,124 @@
-"""``hubbub demo``: the main job, on one screen."""
+"""``hubbub demo``: a whole collection, narrated, and the table of the notes."""
 
 import dataclasses
-import json
+from pathlib import Path
+from typing import Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from hubbub.bits.entropy import SeededStreamNotForPeople, system
+from hubbub.cli import screen
+from hubbub.cli.options import json_option
+from hubbub.engine.files import write_text
+from hubbub.lab import report
+from hubbub.lab.demonstration import Demonstration, demonstrate
 from hubbub.lab.notes import Reading, readings
+from hubbub.privacy import Budget
 
 __all__ = ["demo"]
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
-def demo(as_json: bool) -> None:
-    """Recompute the table of [003 §3.3] and set it beside the (ε,δ) truth.
+@click.option("--people", type=click.IntRange(100, 10**7), default=100_000, show_default=True, help="How many.")
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="What one person may lose.")
+@click.option("--delta", type=float, default=1e-6, show_default=True, help="The chance that it is more.")
+@click.option(
+    "--seed", type=click.IntRange(0), help="Repeat a demonstration. SYNTHETIC PEOPLE ONLY: a seed undoes noise."
+)
+@click.option("-o", "--output", default="hubbub-demo.html", show_default=True, metavar="FILE", help="The report.")
+@click.option("--notes", is_flag=True, help="Recompute the table of [003 §3.3] instead.")
+@json_option
+def demo(people: int, epsilon: float, delta: float, seed: int | None, output: str, notes: bool, as_json: bool) -> None:
+    """Run a whole collection on synthetic people, and write a report.
 
-    Example: hubbub demo --json
+    The plan chosen and why, the flow, truth against estimate, what an attacker could learn; and the same as one HTML
+    page that needs no network.
+
+    \b
+    Example: hubbub demo --people 20000 --seed 7 -o demo.html
     """
-    console = Console()
-    with console.status("recomputing the table of [003 §3.3] …") if console.is_terminal and not as_json else console:
-        rows = readings()
-    if as_json:
-        click.echo(json.dumps([dataclasses.asdict(row) for row in rows], indent=1))
+    if notes:
+        _show_notes(as_json)
         return
-    console.print(_table(rows))
-    console.print(EXPLANATION)
+    entropy = system if seed is None else SeededStreamNotForPeople(seed)
+    watch = Console(stderr=True)
+    with watch.status("starting …") as status:
+        shown = demonstrate(
+            people, Budget(epsilon, delta), entropy=entropy, tell=lambda text: status.update(f"{text} …")
+        )
+    write_text(output, report.page(shown))
+    if as_json:
+        screen.print_json(_record(shown, output))
+    elif output != "-":
+        _narrate(shown, output)
 
 
-EXPLANATION = """\
+def _record(shown: Demonstration, output: str) -> dict[str, Any]:
+    low, high = shown.estimate.interval(0.95)
+    columns = (shown.estimate.labels, shown.truth.tolist(), shown.estimate.values.tolist(), low.tolist(), high.tolist())
+    names = ("label", "truth", "value", "low", "high")
+    return {
+        "plan": screen.plan_record(shown.plan),
+        "central_stderr": shown.central,
+        "messages": shown.messages,
+        "released": shown.released,
+        "covered": shown.covered,
+        "counts": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)],
+        "report": output,
+    }
+
+
+def _narrate(shown: Demonstration, output: str) -> None:
+    view, plan = screen.console(), shown.plan
+    view.print(f"\n[bold]{plan.n:,} people are asked which page their browser opens first.[/]")
+    view.print(f"\n[bold]1. The plan.[/] {report.why(shown)}")
+    view.print(_frontier(shown))
+    added = shown.released - shown.messages
+    view.print(
+        f"[bold]2. The flow.[/] The devices send {shown.messages:,} messages of {plan.payload} bytes and a header;"
+    )
+    view.print(f"   the shuffler adds {added:,} fakes and passes all on in random order; the analyzer only counts.")
+    view.print("\n[bold]3. Truth against estimate[/], with 95 % intervals:")
+    view.print(_counts(shown))
+    view.print(f"   {shown.covered} of {len(shown.truth)} true counts lie in their intervals.")
+    view.print("\n[bold]4. What an attacker could learn.[/]")
+    for line in report.attack(shown):
+        view.print(f"   • {line}")
+    view.print(f"\nThe same with pictures: [bold]{Path(output).resolve().as_uri()}[/]")
+
+
+def _frontier(shown: Demonstration) -> Table:
+    rows = [
+        (
+            ("→ " if one is shown.plan else "  ") + name,
+            f"{one.stderr:,.3g}",
+            f"{one.messages:.3g}",
+            f"{one.upload:.3g}",
+            "yes" if one.protocol.release == "records" else "no",
+        )
+        for one, name in zip(shown.plans, shown.names, strict=True)
+    ]
+    reference = ("  a trusted server, as a reference", f"{shown.central:,.3g}", "", "", "")
+    return screen.grid("", ["  protocol", "error", "messages", "bytes", "joint tables"], [*rows, reference])
+
+
+def _counts(shown: Demonstration) -> Table:
+    low, high = shown.estimate.interval(0.95)
+    pictures = screen.bars(shown.estimate.values.tolist(), low.tolist(), high.tolist())
+    rows = [
+        (label, f"{true:,}", f"{value:,.0f}", f"{a:,.0f} – {b:,.0f}", picture)
+        for label, true, value, a, b, picture in zip(
+            shown.estimate.labels, shown.truth, shown.estimate.values, low, high, pictures, strict=True
+        )
+    ]
+    table = screen.grid("", ["home page", "truth", "estimate", "interval", ""], rows)
+    table.columns[-1].justify = "left"
+    return table
+
+
+NOTES = """\
 [bold]How to read it.[/] Records of five bits are flipped with lie probability q and shuffled among N. \
 The notes choose q so that a privacy ratio exceeds e^ε only with a small chance η. The (ε,δ) guarantee \
 behind it is another matter: it must hold in both orders and whatever the others hold. δ→ and δ← are the \
@@ -38,19 +126,21 @@ two orders of the notes' own pair; the last column is what hubbub proves at the 
 collections. [bold]account[/] and [bold]calibrate[/] give such figures for every protocol."""
 
 
-def _table(rows: list[Reading]) -> Table:
-    caption = "red: off by more than 5 % from what is printed"
-    table = Table(
-        title="The readings of [003 §3.3], recomputed",
-        caption=caption,
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
-    )
-    for name in ("ε", "N", "q\nprinted", "q by\nits rule", "η\nprinted", "η\ntrue", "δ→", "δ←", "δ\nproven"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(
+def _show_notes(as_json: bool) -> None:
+    with screen.waiting("recomputing the table of [003 §3.3]"):
+        rows = readings()
+    if as_json:
+        screen.print_json([dataclasses.asdict(row) for row in rows])
+        return
+    view = Console()
+    view.print(_notes_table(rows))
+    view.print(NOTES)
+
+
+def _notes_table(rows: list[Reading]) -> Table:
+    head = ("ε", "N", "q\nprinted", "q by\nits rule", "η\nprinted", "η\ntrue", "δ→", "δ←", "δ\nproven")
+    cells = [
+        (
             f"{row.epsilon:.3f}",
             f"{row.n:,}",
             f"{row.printed_q:.4f}",
@@ -61,6 +151,10 @@ def _table(rows: list[Reading]) -> Table:
             f"{row.reverse:.1e}",
             f"{row.proven:.3f}",
         )
+        for row in rows
+    ]
+    table = screen.grid("The readings of [003 §3.3], recomputed", head, cells, left=0)
+    table.caption = "red: off by more than 5 % from what is printed"
     return table
 
 

@@ -1,0 +1,134 @@
+"""Options that several commands share."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import click
+
+from hubbub.data import Schema
+from hubbub.engine.documents import read_labels, read_schema
+from hubbub.privacy import Budget
+from hubbub.protocol import Fakes, Protocol
+
+__all__ = [
+    "budget_options",
+    "honest_option",
+    "json_option",
+    "output_option",
+    "people_option",
+    "plan_option",
+    "protocol_options",
+    "schema_options",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Command = Callable[..., R]
+
+LABELS = "a number, a file with one label a line, or labels between commas"
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+people_option = click.option("-n", "n", type=int, required=True, metavar="PEOPLE", help="Size of the smallest batch.")
+plan_option = click.option("--plan", "plan_path", required=True, metavar="FILE", help="The plan, or - for a pipe.")
+honest_option = click.option(
+    "--honest", type=float, default=1.0, show_default=True, metavar="SHARE", help="Share of users who are honest."
+)
+
+
+def output_option(what: str, *, required: bool = False) -> Callable[[Command[R]], Command[R]]:
+    """``-o FILE``, with what is written there."""
+    text = f"{what}; - for a pipe."
+    return click.option(
+        "-o", "--output", metavar="FILE", required=required, default="-" if required else None, help=text
+    )
+
+
+def schema_options(command: Command[R]) -> Command[R]:
+    """Exactly one of the four ways to give a schema; the command gets a ``schema``."""
+
+    @click.option("--bits", metavar="LABELS", help=f"Any bits may be set. LABELS: {LABELS}.")
+    @click.option("--one-hot", metavar="LABELS", help="Exactly one bit is set: one choice of several.")
+    @click.option("--at-most", nargs=2, metavar="K LABELS", help="At most K bits are set.")
+    @click.option("--schema", "schema_path", metavar="FILE", help="The schema as JSON.")
+    @functools.wraps(command)
+    def wrapped(
+        *args: Any,
+        bits: str | None,
+        one_hot: str | None,
+        at_most: tuple[str, str] | None,
+        schema_path: str | None,
+        **rest: Any,
+    ) -> R:
+        if sum(given is not None for given in (bits, one_hot, at_most, schema_path)) != 1:
+            raise click.UsageError("give exactly one of --bits, --one-hot, --at-most and --schema")
+        if bits is not None:
+            schema = Schema.bits(read_labels(bits))
+        elif one_hot is not None:
+            schema = Schema.one_hot(read_labels(one_hot))
+        elif at_most is not None:
+            schema = Schema.at_most(_whole("--at-most", at_most[0]), read_labels(at_most[1]))
+        else:
+            schema = read_schema(str(schema_path))
+        return command(*args, schema=schema, **rest)
+
+    return wrapped
+
+
+def budget_options(command: Command[R]) -> Command[R]:
+    """``--epsilon`` and ``--delta``; the command gets a ``budget``."""
+
+    @click.option("--epsilon", type=float, required=True, help="What one person may lose.")
+    @click.option("--delta", type=float, required=True, help="The chance that it is more.")
+    @functools.wraps(command)
+    def wrapped(*args: Any, epsilon: float, delta: float, **rest: Any) -> R:
+        return command(*args, budget=Budget(epsilon, delta), **rest)
+
+    return wrapped
+
+
+def protocol_options(command: Command[R]) -> Command[R]:
+    """The parameters of a protocol; the command gets ``q`` (or None), ``k``, ``m`` (or None) and ``release``."""
+
+    @click.option("--q", type=float, help="Lie probability of every bit.")
+    @click.option("--k", type=int, default=1, show_default=True, help="Copies of every record.")
+    @click.option("--m", "fakes", metavar="FAKES", help=FAKES_HELP)
+    @click.option(
+        "--release",
+        type=click.Choice(["records", "bits", "category"]),
+        default="records",
+        show_default=True,
+        help="What the analyzer sees.",
+    )
+    @functools.wraps(command)
+    def wrapped(*args: Any, fakes: str | None, **rest: Any) -> R:
+        return command(*args, m=None if fakes is None else _fakes(fakes), **rest)
+
+    return wrapped
+
+
+FAKES_HELP = """Fakes: a number in total, or binomial:TRIALS:CHANCE or poisson:RATE for each user, or
+laplace:SCALE:SHIFT or gaussian:SCALE:SHIFT for each category, drawn by the shuffler."""
+
+
+def _fakes(text: str) -> int | Fakes:
+    law, *numbers = text.split(":")
+    try:
+        match law, numbers:
+            case "binomial", [trials, chance]:
+                return Fakes.binomial(int(trials), float(chance))
+            case "poisson", [rate]:
+                return Fakes.poisson(float(rate))
+            case "laplace" | "gaussian", [scale, shift]:
+                return Fakes(law=law, scale=float(scale), shift=int(shift))
+            case number, []:
+                return Protocol(0.25, m=int(number)).m
+    except ValueError as error:
+        raise click.UsageError(f"--m: {error}") from None
+    raise click.UsageError("--m must be a number or a law with its parameters, such as laplace:2:25")
+
+
+def _whole(name: str, text: str) -> int:
+    if not text.isdecimal():
+        raise click.UsageError(f"{name} must start with a whole number")
+    return int(text)

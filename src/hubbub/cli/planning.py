@@ -1,0 +1,275 @@
+"""``plan``, ``frontier``, ``account``, ``calibrate``: from a question to a defended choice."""
+
+import math
+from typing import Any
+
+import click
+
+from hubbub import accountant, planner
+from hubbub.cli import screen
+from hubbub.cli.options import (
+    budget_options,
+    honest_option,
+    json_option,
+    output_option,
+    people_option,
+    protocol_options,
+    schema_options,
+)
+from hubbub.data import Schema
+from hubbub.engine.documents import write_plan
+from hubbub.engine.files import write_text
+from hubbub.errors import Infeasible
+from hubbub.lab import figures
+from hubbub.privacy import Budget
+from hubbub.protocol import Fakes, Plan, Protocol, Release
+
+__all__ = ["account", "calibrate", "frontier", "plan"]
+
+local_option = click.option("--local", is_flag=True, help="Without a shuffler: what holds if everybody else colludes.")
+
+
+@click.command()
+@schema_options
+@people_option
+@click.option("--epsilon", type=float, help="Solve for delta at this epsilon.")
+@click.option("--delta", type=float, help="Solve for epsilon at this delta.")
+@protocol_options
+@honest_option
+@local_option
+@click.option("--rigorous", is_flag=True, help="Confirm in ball arithmetic (single bits; extra 'rigorous').")
+@output_option("Also write the plan that adopts these parameters")
+@json_option
+def account(
+    schema: Schema,
+    n: int,
+    epsilon: float | None,
+    delta: float | None,
+    q: float | None,
+    k: int,
+    m: int | Fakes | None,
+    release: Release,
+    honest: float,
+    local: bool,
+    rigorous: bool,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Compute the guarantee that given parameters give.
+
+    \b
+    Example: hubbub account --bits 5 -n 20000 --q 0.1 --delta 1e-6
+    """
+    protocol = Protocol(q or 0.0, k, m or 0, release)
+    with screen.waiting("accounting"):
+        found = accountant.account(
+            protocol,
+            schema,
+            n,
+            epsilon=epsilon,
+            delta=delta,
+            honest_fraction=honest,
+            shuffler=not local,
+            rigorous=rigorous,
+        )
+        if output:
+            solved = {"epsilon": epsilon, "delta": delta}
+            own = planner.adopt(schema, n, protocol, honest_fraction=honest, shuffler=not local, **solved)
+            write_plan(own, output)
+    if as_json:
+        screen.print_json(screen.guarantee_record(found))
+    elif output != "-":
+        screen.console().print(screen.facts(screen.described_guarantee(found)))
+
+
+@click.command()
+@schema_options
+@click.option("-n", "n", type=int, metavar="PEOPLE", help="Size of the smallest batch; without it, the least is found.")
+@budget_options
+@protocol_options
+@honest_option
+@local_option
+@click.option("--max-q", type=float, default=0.5, show_default=True, help="The largest lie probability to consider.")
+@output_option("Also write the plan that adopts what was found")
+@json_option
+def calibrate(
+    schema: Schema,
+    n: int | None,
+    budget: Budget,
+    q: float | None,
+    k: int,
+    m: int | Fakes | None,
+    release: Release,
+    honest: float,
+    local: bool,
+    max_q: float,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Find the least noise, or the least crowd, that meets a budget.
+
+    Without --q the least lie probability is found; with --q and without --m the least number of fakes; with both, and
+    without -n, the least crowd.
+
+    \b
+    Example: hubbub calibrate --bits 5 -n 20000 --epsilon 1 --delta 1e-6
+    """
+    m = m if m is not None or (q is not None and n is not None) else 0
+    with screen.waiting("calibrating"):
+        found = accountant.calibrate(
+            schema,
+            n,
+            budget,
+            q=q,
+            k=k,
+            m=m,
+            release=release,
+            honest_fraction=honest,
+            shuffler=not local,
+            max_q=max_q,
+        )
+        own = planner.adopt(
+            schema, found.n, found.protocol, epsilon=budget.epsilon, honest_fraction=honest, shuffler=not local
+        )
+    _deliver(own, output, as_json)
+
+
+def _deliver(own: Plan, output: str | None, as_json: bool) -> None:
+    """Write the plan if asked to, and say what it is: as JSON the plan itself, so that a pipe is a file."""
+    if output:
+        write_plan(own, output)
+    if as_json:
+        click.echo(own.to_json())
+    elif output != "-":
+        screen.console().print(screen.facts(screen.described_plan(own)))
+
+
+def constraint_options(command: Any) -> Any:
+    """What ``plan`` and ``frontier`` take beside the question and the budget."""
+    options = (
+        honest_option,
+        click.option("--no-shuffler-fakes", is_flag=True, help="Only users add noise."),
+        click.option("--joint", is_flag=True, help="Whole records, as joint tables need them."),
+        click.option("--max-messages", type=float, default=math.inf, metavar="NUMBER", help="Most messages of a user."),
+        click.option("--max-bytes", type=float, default=math.inf, metavar="NUMBER", help="Most bytes of a user."),
+        click.option("--min-q", type=float, default=0.0, metavar="CHANCE", help="Least lie probability, as a policy."),
+        click.option("--rounds", type=int, default=1, show_default=True, help="Collections that share the budget."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _asked(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of :func:`constraint_options` under the names of the planner."""
+    shuffler_fakes = not options.pop("no_shuffler_fakes")
+    return {"honest_fraction": options.pop("honest"), "shuffler_fakes": shuffler_fakes, **options}
+
+
+@click.command()
+@schema_options
+@people_option
+@budget_options
+@constraint_options
+@output_option("Where the plan goes")
+@json_option
+def plan(schema: Schema, n: int, budget: Budget, output: str | None, as_json: bool, **options: Any) -> None:
+    """Choose the protocol with the smallest error that meets a budget.
+
+    \b
+    Example: hubbub plan --one-hot red,green,blue -n 1000 --epsilon 1 --delta 1e-6 -o plan.json
+    """
+    with screen.waiting("weighing all protocols"):
+        own = planner.plan(schema, n, budget, **_asked(options))
+    _deliver(own, output, as_json)
+
+
+@click.command()
+@schema_options
+@people_option
+@budget_options
+@constraint_options
+@click.option("--error", type=float, default=0.05, show_default=True, help="Relative error of a measurable share.")
+@click.option("--plot", metavar="FILE", help="Draw error against messages, as SVG, PNG or PDF (extra 'lab').")
+@click.option("--choose", metavar="FAMILY", help="Write the best plan of this family to --output.")
+@output_option("Where the best plan, or that of --choose, goes")
+@json_option
+def frontier(
+    schema: Schema,
+    n: int,
+    budget: Budget,
+    error: float,
+    plot: str | None,
+    choose: str | None,
+    output: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Show every protocol that meets a budget, side by side.
+
+    \b
+    Example: hubbub frontier --one-hot 12 -n 10000 --epsilon 1 --delta 1e-6
+    """
+    with screen.waiting("weighing all protocols"):
+        plans = planner.frontier(schema, n, budget, **_asked(options))
+        rows = [_row(one, schema, error) for one in plans]
+    central = planner.central_stderr(schema, budget)
+    if plot:
+        names, form = [row["family"] for row in rows], figures.picture_form(plot)
+        local = min((one.stderr for one in plans if not one.guarantee.trusts.shuffler), default=None)
+        limit = options["max_messages"]
+        write_text(plot, figures.draw_frontier(plans, names, form, central=central, local=local, max_messages=limit))
+    if output:
+        write_plan(_chosen(plans, rows, choose), output)
+    if as_json:
+        screen.print_json({"n": n, "central_stderr": central, "plans": rows})
+    elif output != "-":
+        screen.console().print(frontier_table(rows, central, error))
+
+
+def _row(one: Plan, schema: Schema, error: float) -> dict[str, Any]:
+    return {
+        "family": planner.family(one, schema),
+        "share": planner.measurable_share(one, error),
+        "joint": one.protocol.release == "records",
+        **screen.plan_record(one),
+    }
+
+
+def _chosen(plans: list[Plan], rows: list[dict[str, Any]], choose: str | None) -> Plan:
+    for one, row in zip(plans, rows, strict=True):
+        if choose in (None, row["family"]):
+            return one
+    raise Infeasible(f"no protocol of the family {choose!r} meets the budget")
+
+
+def frontier_table(rows: list[dict[str, Any]], central: float, error: float) -> Any:
+    """The frontier as text, best first, the central mechanism below."""
+    head = ["protocol", "σ of a count", f"share ± {error:.0%}", "messages", "bytes", "joint", "if mix colludes", "who"]
+    cells = [
+        (
+            row["family"],
+            f"{row['stderr']:,.4g}",
+            f"{row['share']:.3%}",
+            f"{row['messages']:.4g}",
+            f"{row['bytes']:,.4g}",
+            "yes" if row["joint"] else "no",
+            _colluding(row["guarantee"]["trusts"]["collusion"]),
+            _needed(row["guarantee"]["trusts"]),
+        )
+        for row in rows
+    ]
+    reference = ("central, as a reference", f"{central:,.4g}", "", "", "", "", "nothing", "the server")
+    table = screen.grid("", head, [*cells, reference])
+    table.caption = "who: who must be honest. σ in people. The last line trusts the server with the raw answers."
+    return table
+
+
+def _colluding(pure: float | str) -> str:
+    return "nothing" if pure == "inf" else f"ε = {pure:.3g}"
+
+
+def _needed(trusts: dict[str, Any]) -> str:
+    if not trusts["shuffler"]:
+        return "nobody"
+    return "shuffler" if trusts["honest"] == 1 else f"shuffler, {trusts['honest']:,} users"

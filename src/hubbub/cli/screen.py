@@ -1,0 +1,190 @@
+"""What people see: tables and bars on standard output, progress on standard error, and only on a terminal."""
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from hubbub.canonical import spell
+from hubbub.engine.files import write_text
+from hubbub.privacy import Guarantee
+from hubbub.protocol import Fakes, Plan, Protocol
+
+__all__ = [
+    "bars",
+    "console",
+    "counted",
+    "described_guarantee",
+    "described_plan",
+    "described_protocol",
+    "facts",
+    "grid",
+    "guarantee_record",
+    "note",
+    "plan_record",
+    "print_json",
+    "waiting",
+    "write_json",
+]
+
+BAR = 28
+"""Characters of the longest bar."""
+
+
+def console(*, to_stderr: bool = False) -> Console:
+    """A console for text; where there is no terminal, lines are wide enough not to be broken."""
+    found = Console(stderr=to_stderr, highlight=False, soft_wrap=False)
+    return found if found.is_terminal else Console(stderr=to_stderr, highlight=False, width=160, color_system=None)
+
+
+def print_json(value: Any, *, to_stderr: bool = False) -> None:
+    """One JSON document on standard output."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=1), err=to_stderr)
+
+
+def write_json(path: str, value: Any) -> None:
+    """One JSON document in a file."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+
+
+def note(text: str) -> None:
+    """A remark beside the result."""
+    click.echo(f"note: {text}", err=True)
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """A spinner while something is computed."""
+    screen = Console(stderr=True)
+    with screen.status(f"{what} …") if screen.is_terminal else contextlib.nullcontext():
+        yield
+
+
+def counted(blocks: Iterable[Any], what: str) -> Iterator[Any]:
+    """The same blocks, with a running number of what they hold."""
+    screen = Console(stderr=True)
+    if not screen.is_terminal:
+        yield from blocks
+        return
+    columns = (SpinnerColumn(), TextColumn(what), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        for block in blocks:
+            yield block
+            progress.advance(task, len(block))
+
+
+def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
+    """A plain table; the first ``left`` columns are text."""
+    table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="left" if place < left else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> Table:
+    """Names and values below each other."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def bars(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[str]:
+    """Bars with intervals: filled to the value, light over the interval around it.
+
+    >>> bars([10.0, 5.0], [9.0, 4.0], [11.0, 6.0])[0].count("█") > 20
+    True
+    """
+    top = max(*high, 1.0)
+    place = [[max(0, min(BAR, round(BAR * x / top))) for x in row] for row in zip(low, values, high, strict=True)]
+    return [f"{'█' * a}{'▓' * (b - a)}{'░' * (c - b)}" for a, b, c in place]
+
+
+def described_protocol(protocol: Protocol) -> str:
+    """A protocol in a few words."""
+    words = [f"q = {protocol.q:.4g}" if protocol.q else "in the clear"]
+    if protocol.k > 1:
+        words.append(f"{protocol.k} copies")
+    m = protocol.m
+    if isinstance(m, Fakes):
+        law = {
+            "binomial": f"Binomial({m.shift}, {m.scale:.4g}) fakes of each user",
+            "poisson": f"Poisson({m.scale:.4g}) fakes of each user",
+            "laplace": f"Laplace({m.scale:.4g}) + {m.shift} fakes of each kind by the shuffler",
+            "gaussian": f"Gaussian({m.scale:.4g}) + {m.shift} fakes of each kind by the shuffler",
+        }
+        words.append(law[m.law])
+    elif m:
+        words.append(f"{m:,} fakes")
+    kind = {"records": "whole records", "bits": "split bits", "category": "one category"}
+    return f"{kind[protocol.release]}: {', '.join(words)}"
+
+
+def described_guarantee(guarantee: Guarantee) -> list[tuple[str, str]]:
+    """What holds, by which argument, and for whom."""
+    rows = [
+        ("guarantee", f"({guarantee.epsilon:.4g}, {guarantee.delta:.3g})-differential privacy, n = {guarantee.n:,}"),
+        ("", f"{guarantee.basis.value}, by {guarantee.method}"),
+        ("best attack", f"{guarantee.solved} {guarantee.lower:.4g}: nothing below it can be promised"),
+    ]
+    return rows + [("trust" if not i else "", line) for i, line in enumerate(guarantee.trusts.sentences())]
+
+
+def described_plan(plan: Plan) -> list[tuple[str, str]]:
+    """A plan as facts."""
+    return [
+        ("plan", plan.id),
+        ("schema", f"{plan.schema.kind}, {plan.schema.width:,} labels, at most {plan.schema.max_set:,} set"),
+        ("people", f"at least {plan.n:,} in a batch"),
+        ("protocol", described_protocol(plan.protocol)),
+        ("error", f"{plan.stderr:.4g} people: the standard error of one count"),
+        ("cost", f"{plan.messages:.4g} messages and {plan.upload:.4g} bytes of each user"),
+        *described_guarantee(plan.guarantee),
+    ]
+
+
+def guarantee_record(guarantee: Guarantee) -> dict[str, Any]:
+    """A guarantee for JSON."""
+    trusts = guarantee.trusts
+    return {
+        "epsilon": spell(guarantee.epsilon),
+        "delta": guarantee.delta,
+        "lower": spell(guarantee.lower),
+        "solved": guarantee.solved,
+        "basis": guarantee.basis.value,
+        "method": guarantee.method,
+        "n": guarantee.n,
+        "trusts": {
+            "honest": trusts.honest,
+            "shuffler": trusts.shuffler,
+            "view": trusts.view,
+            "collusion": spell(trusts.collusion),
+            "count": spell(trusts.count),
+        },
+    }
+
+
+def plan_record(plan: Plan) -> dict[str, Any]:
+    """The figures of a plan for JSON, without its labels."""
+    m = plan.protocol.m
+    law = {"law": m.law, "scale": m.scale, "shift": m.shift} if isinstance(m, Fakes) else m
+    return {
+        "id": plan.id,
+        "n": plan.n,
+        "protocol": {"q": plan.protocol.q, "k": plan.protocol.k, "m": law, "release": plan.protocol.release},
+        "stderr": plan.stderr,
+        "messages": plan.messages,
+        "bytes": plan.upload,
+        "guarantee": guarantee_record(plan.guarantee),
+    }
