@@ -54,6 +54,8 @@ def boast(text: str) -> str:
 BAD = [
     ("nothing", USAGE),
     ("plan --one-hot 3 -n 1000", USAGE),
+    (f"plan --one-hot 3 -n 1000 --precision 0.1 {BUDGET} -o out", USAGE),
+    ("plan --one-hot 3 -n 1000 --delta 1e-6 -o out", USAGE),
     (f"plan -n 1000 {BUDGET}", USAGE),
     (f"plan --one-hot 3 --bits 3 -n 1000 {BUDGET}", USAGE),
     ("plan --one-hot 3 -n many --epsilon 1 --delta 1e-6", USAGE),

@@ -75,6 +75,15 @@ def test_frontier_and_plan_agree(folder: Path, run: Call) -> None:
     assert all(word in picture for word in ("split bits", "local, nobody trusted", "central, a trusted server"))
 
 
+def test_plans_are_found_backwards(run: Call) -> None:
+    words = ("plan", "--one-hot", "4", "--delta", "1e-6", "--json")
+    crowd = json.loads(run(*words, "--epsilon", "1", "--precision", "0.001").stdout)
+    assert crowd["stderr"] <= 0.001 * crowd["n"]
+    private = json.loads(run(*words, "-n", "20000", "--stderr", "2.8").stdout)
+    assert private["stderr"] <= 2.8
+    assert private["guarantee"]["epsilon"] <= 1.01
+
+
 def test_frontier_as_text(folder: Path, run: Call) -> None:
     text = run("frontier", *ASKED).stdout
     assert all(word in text for word in ("protocol", "messages", "split bits", "central, as a reference"))

@@ -175,3 +175,13 @@ def test_joint_tables(folder: Path, run: Call) -> None:
     record = json.loads(run(*words, "--given", "red=0", "--json").stdout)
     assert math.isclose(sum(row["value"] for row in record["share"]), 1)
     assert "red + blue" in run(*words).stdout
+
+
+def test_labels_do_not_command_the_terminal(folder: Path, run: Call) -> None:
+    schema = hb.Schema.one_hot(["[bold]a[/]", "b\x1b[2J"])
+    write_plan(hb.adopt(schema, 2, hb.Protocol(0.1), delta=1e-6), "odd.json")
+    (folder / "odd.jsonl").write_text(f"{json.dumps(schema.labels[0])}\n{json.dumps(schema.labels[1])}\n")
+    assert run("randomize", "odd.jsonl", "--plan", "odd.json", "-o", "odd.hub").exit_code == 0
+    text = run("estimate", "odd.hub", "--plan", "odd.json").stdout
+    assert "[bold]a[/]" in text
+    assert "\x1b" not in text

@@ -143,7 +143,7 @@ def joint(reports: tuple[str, ...], plan_path: str, labels: str, given: tuple[st
     Needs a plan that releases whole records (`hubbub plan --joint`).
 
     \b
-    Example: hubbub joint mixed.hub --plan plan.json --labels 0,1
+    Example: hubbub joint mixed.hub --plan plan.json --labels red,blue
     """
     plan = read_plan(plan_path)
     table = joint_table(screen.counted(_blocks(reports, plan), "counting"), plan, labels.split(","))

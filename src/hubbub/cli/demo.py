@@ -153,7 +153,7 @@ def _notes_table(rows: list[Reading]) -> Table:
         )
         for row in rows
     ]
-    table = screen.grid("The readings of [003 §3.3], recomputed", head, cells, left=0)
+    table = screen.grid("The readings of [003 §3.3], recomputed", head, cells, left=0, markup=True)
     table.caption = "red: off by more than 5 % from what is printed"
     return table
 

@@ -168,19 +168,45 @@ def _asked(options: dict[str, Any]) -> dict[str, Any]:
 
 @click.command()
 @schema_options
-@people_option
-@budget_options
+@click.option("-n", "n", type=int, metavar="PEOPLE", help="Size of the smallest batch.")
+@click.option("--epsilon", type=float, help="What one person may lose.")
+@click.option("--delta", type=float, required=True, help="The chance that it is more.")
+@click.option("--precision", type=float, metavar="SHARE", help="Instead of -n: find the least crowd for this error.")
+@click.option("--stderr", type=float, metavar="PEOPLE", help="Instead of --epsilon: find the least for this error.")
 @constraint_options
 @output_option("Where the plan goes")
 @json_option
-def plan(schema: Schema, n: int, budget: Budget, output: str | None, as_json: bool, **options: Any) -> None:
+def plan(
+    schema: Schema,
+    n: int | None,
+    epsilon: float | None,
+    delta: float,
+    precision: float | None,
+    stderr: float | None,
+    output: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Choose the protocol with the smallest error that meets a budget.
+
+    Solves backwards too: --precision finds the least crowd, --stderr the least epsilon.
 
     \b
     Example: hubbub plan --one-hot red,green,blue -n 1000 --epsilon 1 --delta 1e-6 -o plan.json
+    Example: hubbub plan --one-hot red,green,blue --precision 0.001 --epsilon 1 --delta 1e-6
+    Example: hubbub plan --one-hot red,green,blue -n 1000 --stderr 5 --delta 1e-6
     """
+    limits = _asked(options)
     with screen.waiting("weighing all protocols"):
-        own = planner.plan(schema, n, budget, **_asked(options))
+        match n, epsilon, precision, stderr:
+            case int(), float(), None, None:
+                own = planner.plan(schema, n, Budget(epsilon, delta), **limits)
+            case None, float(), float(), None:
+                own = planner.least_crowd(schema, Budget(epsilon, delta), precision, **limits)
+            case int(), None, None, float():
+                own = planner.best_epsilon(schema, n, delta, stderr, **limits)
+            case _:
+                raise click.UsageError("give -n and --epsilon, or one of them with --precision or --stderr")
     _deliver(own, output, as_json)
 
 

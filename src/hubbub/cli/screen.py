@@ -8,7 +8,8 @@ from typing import Any
 import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hubbub.canonical import spell
@@ -27,6 +28,7 @@ __all__ = [
     "grid",
     "guarantee_record",
     "note",
+    "plain",
     "plan_record",
     "print_json",
     "waiting",
@@ -72,7 +74,7 @@ def counted(blocks: Iterable[Any], what: str) -> Iterator[Any]:
     if not screen.is_terminal:
         yield from blocks
         return
-    columns = (SpinnerColumn(), TextColumn(what), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn(what), TextColumn("{task.completed:,.0f}"), TimeElapsedColumn())
     with Progress(*columns, console=screen, transient=True) as progress:
         task = progress.add_task(what, total=None)
         for block in blocks:
@@ -80,13 +82,24 @@ def counted(blocks: Iterable[Any], what: str) -> Iterator[Any]:
             progress.advance(task, len(block))
 
 
-def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
+def plain(text: str) -> str:
+    """Text of others, such as labels, in which nothing commands the terminal or looks like markup.
+
+    >>> plain("a[bold]\\x1b[2J")
+    'a\\\\[bold]�[2J'
+    """
+    return escape("".join(letter if letter.isprintable() else "�" for letter in text))
+
+
+def grid(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, markup: bool = False
+) -> Table:
     """A plain table; the first ``left`` columns are text."""
     table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for place, name in enumerate(columns):
         table.add_column(name, justify="left" if place < left else "right")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(row if markup else map(plain, row)))
     return table
 
 
@@ -96,7 +109,7 @@ def facts(rows: Iterable[tuple[str, str]]) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(plain, row))
     return table
 
 
