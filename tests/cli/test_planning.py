@@ -86,7 +86,7 @@ def test_plans_are_found_backwards(run: Call) -> None:
 
 def test_frontier_as_text(folder: Path, run: Call) -> None:
     text = run("frontier", *ASKED).stdout
-    assert all(word in text for word in ("protocol", "messages", "split bits", "central, as a reference"))
+    assert all(word in text for word in ("protocol", "collusion", "split bits", "central, as a reference"))
     assert run("frontier", *ASKED, "--choose", "split bits", "-o", "split.json").exit_code == 0
     assert read_plan(str(folder / "split.json")).protocol.release == "bits"
 
@@ -103,6 +103,14 @@ def test_constraints_are_passed_on(run: Call) -> None:
         assert row["messages"] <= 1.5
         assert not isinstance(row["protocol"]["m"], dict) or row["protocol"]["m"]["law"] in ("binomial", "poisson")
         assert row["guarantee"]["trusts"]["honest"] in (1, 9000)
+
+
+def test_dishonest_users(run: Call) -> None:
+    words = ("frontier", "--bits", "1", "-n", "1000", "--epsilon", "1", "--delta", "1e-6", "--dishonest", "0.5")
+    rows = {row["family"]: row for row in json.loads(run(*words, "--json").stdout)["plans"]}
+    assert rows["flip"]["under_attack"]["epsilon"] > 1.2
+    assert rows["local"]["under_attack"]["epsilon"] <= 1
+    assert "50% bad" in run(*words).stdout
 
 
 def test_inspect(folder: Path, run: Call) -> None:

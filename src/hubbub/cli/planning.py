@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from hubbub import accountant, planner
+from hubbub.canonical import spell
 from hubbub.cli import screen
 from hubbub.cli.options import (
     budget_options,
@@ -216,6 +217,9 @@ def plan(
 @budget_options
 @constraint_options
 @click.option("--error", type=float, default=0.05, show_default=True, help="Relative error of a measurable share.")
+@click.option(
+    "--dishonest", type=float, metavar="SHARE", help="Also show epsilon if this share of users is not honest."
+)
 @click.option("--plot", metavar="FILE", help="Draw error against messages, as SVG, PNG or PDF (extra 'lab').")
 @click.option("--choose", metavar="FAMILY", help="Write the best plan of this family to --output.")
 @output_option("Where the best plan, or that of --choose, goes")
@@ -225,6 +229,7 @@ def frontier(
     n: int,
     budget: Budget,
     error: float,
+    dishonest: float | None,
     plot: str | None,
     choose: str | None,
     output: str | None,
@@ -238,7 +243,7 @@ def frontier(
     """
     with screen.waiting("weighing all protocols"):
         plans = planner.frontier(schema, n, budget, **_asked(options))
-        rows = [_row(one, schema, error) for one in plans]
+        rows = [_row(one, schema, error, dishonest) for one in plans]
     central = planner.central_stderr(schema, budget)
     if plot:
         names, form = [row["family"] for row in rows], figures.picture_form(plot)
@@ -253,12 +258,17 @@ def frontier(
         screen.console().print(frontier_table(rows, central, error))
 
 
-def _row(one: Plan, schema: Schema, error: float) -> dict[str, Any]:
+def _row(one: Plan, schema: Schema, error: float, dishonest: float | None) -> dict[str, Any]:
+    attacked = {}
+    if dishonest is not None:
+        left = planner.under_attack(one, 1 - dishonest)
+        attacked = {"under_attack": {"dishonest": dishonest, "epsilon": spell(left.epsilon), "delta": left.delta}}
     return {
         "family": planner.family(one, schema),
         "share": planner.measurable_share(one, error),
         "joint": one.protocol.release == "records",
         **screen.plan_record(one),
+        **attacked,
     }
 
 
@@ -269,14 +279,21 @@ def _chosen(plans: list[Plan], rows: list[dict[str, Any]], choose: str | None) -
     raise Infeasible(f"no protocol of the family {choose!r} meets the budget")
 
 
+LEGEND = (
+    "error: standard error of one count, in people. ± of: the smallest share of the people that is measured that well. "
+    "msgs, bytes: of one user. joint: whether joint tables can be estimated. collusion: the ε that is left if shuffler "
+    "and analyzer collude. trusts: who must be honest. bad: the ε that is left if so many users are not."
+)
+
+
 def frontier_table(rows: list[dict[str, Any]], central: float, error: float) -> Any:
     """The frontier as text, best first, the central mechanism below."""
-    head = ["protocol", "σ of a count", f"share ± {error:.0%}", "messages", "bytes", "joint", "if mix colludes", "who"]
-    cells = [
+    head = ["protocol", "error", f"± {error:.0%} of", "msgs", "bytes", "joint", "collusion", "trusts"]
+    cells: list[tuple[str, ...]] = [
         (
             row["family"],
             f"{row['stderr']:,.4g}",
-            f"{row['share']:.3%}",
+            f"{row['share']:.3g}",
             f"{row['messages']:.4g}",
             f"{row['bytes']:,.4g}",
             "yes" if row["joint"] else "no",
@@ -285,17 +302,23 @@ def frontier_table(rows: list[dict[str, Any]], central: float, error: float) -> 
         )
         for row in rows
     ]
-    reference = ("central, as a reference", f"{central:,.4g}", "", "", "", "", "nothing", "the server")
+    reference = ("central, as a reference", f"{central:,.4g}", "", "", "", "", "nothing", "server")
+    if rows and "under_attack" in rows[0]:
+        head.append(f"{rows[0]['under_attack']['dishonest']:.0%} bad")
+        cells = [(*cell, _colluding(row["under_attack"]["epsilon"])) for cell, row in zip(cells, rows, strict=True)]
     table = screen.grid("", head, [*cells, reference])
-    table.caption = "who: who must be honest. σ in people. The last line trusts the server with the raw answers."
+    for column in table.columns[1:]:
+        column.no_wrap = True
+    table.caption = LEGEND
+    table.caption_justify = "left"
     return table
 
 
 def _colluding(pure: float | str) -> str:
-    return "nothing" if pure == "inf" else f"ε = {pure:.3g}"
+    return "nothing" if pure == "inf" else f"{pure:.3g}"
 
 
 def _needed(trusts: dict[str, Any]) -> str:
     if not trusts["shuffler"]:
         return "nobody"
-    return "shuffler" if trusts["honest"] == 1 else f"shuffler, {trusts['honest']:,} users"
+    return "mix" if trusts["honest"] == 1 else "mix, users"
