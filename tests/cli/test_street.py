@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import resource
 import shlex
 import subprocess
@@ -185,3 +186,17 @@ def test_labels_do_not_command_the_terminal(folder: Path, run: Call) -> None:
     text = run("estimate", "odd.hub", "--plan", "odd.json").stdout
     assert "[bold]a[/]" in text
     assert "\x1b" not in text
+
+
+def test_progress_is_for_terminals(folder: Path) -> None:
+    """On standard error, and only if somebody looks."""
+    words = "['randomize', 'answers.csv', '--plan', 'plan.json']"
+    command = [sys.executable, "-c", f"from hubbub.cli import main; main({words}, prog_name='hubbub')"]
+    terminal, end = os.openpty()
+    seen = subprocess.run(command, stdout=subprocess.PIPE, stderr=end, check=True, cwd=folder)
+    os.close(end)
+    assert b"randomizing" in os.read(terminal, 1 << 16)
+    os.close(terminal)
+    quiet = subprocess.run(command, capture_output=True, check=True, cwd=folder)
+    assert quiet.stderr == b""
+    assert len(quiet.stdout) == len(seen.stdout) == (folder / "reports.hub").stat().st_size

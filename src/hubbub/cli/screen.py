@@ -162,7 +162,7 @@ def described_plan(plan: Plan) -> list[tuple[str, str]]:
         ("people", f"at least {plan.n:,} in a batch"),
         ("protocol", described_protocol(plan.protocol)),
         ("error", f"{plan.stderr:.4g} people: the standard error of one count"),
-        ("cost", f"{plan.messages:.4g} messages and {plan.upload:.4g} bytes of each user"),
+        ("cost", f"{plan.messages:.4g} message{'s' * (plan.messages != 1)} and {plan.upload:.4g} bytes of each user"),
         *described_guarantee(plan.guarantee),
     ]
 

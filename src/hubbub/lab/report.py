@@ -47,7 +47,7 @@ def page(shown: Demonstration) -> str:
     """The whole page."""
     plan, found = shown.plan, shown.estimate
     parts = [
-        f"<h1>{plan.n:,} people, one question, nobody exposed</h1>",
+        f"<h1>{plan.n:,} people, one question, and a guarantee</h1>",
         '<p class="lead">Which page does your browser open first? A collection on synthetic people, by hubbub.</p>',
         _tiles(shown),
         "<h2>The plan, and why</h2>",
@@ -116,7 +116,10 @@ def _tiles(shown: Demonstration) -> str:
     tiles = (
         (f"ε = {held.epsilon:.3g}", f"proven for every person, δ = {held.delta:.2g}"),
         (f"± {shown.reach:.3g} people", "on a count, 95 of 100 times"),
-        (f"{shown.plan.messages:.3g} message", f"of each person, {shown.plan.upload:.3g} bytes"),
+        (
+            f"{shown.plan.messages:.3g} message{'s' * (shown.plan.messages != 1)}",
+            f"of each person, {shown.plan.upload:.3g} bytes",
+        ),
         (f"{shown.covered} of {len(shown.truth)}", "true counts in their 95 % intervals"),
     )
     return (
