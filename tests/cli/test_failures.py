@@ -32,6 +32,7 @@ def prepare(folder: Path) -> None:
     (folder / "wrong.csv").write_text("colour\nred\nmauve\n")
     (folder / "few.csv").write_text("colour\nred\n")
     (folder / "none.csv").write_text("colour\n")
+    (folder / "headless.csv").write_text("red\n" * 1000)
     (folder / "void.csv").write_text("")
     (folder / "ragged.csv").write_text("colour,age\nred,1\nred\n")
     (folder / "latin.csv").write_bytes("colour\nröd\n".encode("latin-1"))
@@ -78,6 +79,7 @@ BAD = [
     (f"randomize wrong.csv {PLAN} -o out", USAGE),
     (f"randomize none.csv {PLAN} -o out", USAGE),
     (f"randomize void.csv {PLAN} -o out", USAGE),
+    (f"randomize headless.csv {PLAN} -o out", USAGE),
     (f"randomize ragged.csv {PLAN} -o out", USAGE),
     (f"randomize latin.csv {PLAN} -o out", USAGE),
     (f"randomize wrong.jsonl {PLAN} -o out", USAGE),

@@ -103,6 +103,9 @@ def _csv(path: str, schema: Schema, column: str | None, block: int) -> Iterator[
             if names is None:
                 reject("a CSV file", "start with the names of its columns", "nothing")
             chosen = _choose(names, schema, column)
+            if column is None and chosen is not None and set(chosen.split(SEPARATOR)) <= set(schema.labels):
+                # Taken for the header, the first person's answer would be lost.
+                reject("a CSV file", "start with the name of its column, or have it chosen by --column", "a label")
             start = 0
             for part in _batches(rows, block):
                 if any(len(row) != len(names) for row in part):
