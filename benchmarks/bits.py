@@ -169,7 +169,7 @@ def randomizing(scale: int, repetitions: int) -> Figures:
 
 def threading(scale: int, repetitions: int) -> Figures:
     """Two threads with half of the work each against one with all of it; the raw keystream sets the limit."""
-    records = uniform_records(2 * 10**6 // scale, WIDTH)
+    records = uniform_records(8 * 10**6 // scale, WIDTH)
     half = len(records) // 2
     size = (1 << 27) // scale
     with ThreadPoolExecutor(2) as pool:

@@ -343,8 +343,8 @@ def test_domains() -> None:
 
 def test_memory(peak: Callable[[Callable[[], object]], int]) -> None:
     seeded = SeededStreamNotForPeople(1)
-    assert peak(lambda: coins(8 * 10**7, numerator_of(0.1778), entropy=seeded)) < 10**7 + 7 * 2**20
-    assert peak(lambda: coins(8 * 10**7, numerator_of(1e-3), entropy=seeded)) < 10**7 + 7 * 2**20
-    assert peak(lambda: coins(8 * 10**7, numerator_of(1e-7), entropy=seeded)) < 10**7 + 7 * 2**20
+    assert peak(lambda: coins(8 * 10**7, numerator_of(0.1778), entropy=seeded)) < 10**7 + 25 * 2**20
+    assert peak(lambda: coins(8 * 10**7, numerator_of(1e-3), entropy=seeded)) < 10**7 + 25 * 2**20
+    assert peak(lambda: coins(8 * 10**7, numerator_of(1e-7), entropy=seeded)) < 10**7 + 25 * 2**20
     ones = 10**6
     assert peak(lambda: positions(10**9, numerator_of(1e-3), entropy=seeded)) < 40 * ones + 2 * 2**20

@@ -24,7 +24,7 @@ GRID = 48
 """Probabilities are whole multiples of 2^-GRID."""
 
 _DIGITS = 10
-_WORDS = 1 << 16
+_WORDS = 1 << 18
 _SPARSE = 1 << (GRID - 8)
 _BLOCKS = 1 << 14
 _SLACK = 1 << 64
@@ -34,7 +34,7 @@ def coins(count: int, numerator: int, *, entropy: Entropy = system) -> NDArray[n
     """``count`` independent coins, each one with probability exactly numerator/2⁴⁸, packed.
 
     Below a probability of 1/256 through :func:`positions`, above by bit-slices. The time of the sparse way reveals
-    how many ones there are, not where. Memory: the result and at most 7 MiB.
+    how many ones there are, not where. Memory: the result and at most 25 MiB.
 
     >>> from hubbub.bits.entropy import SeededStreamNotForPeople
     >>> mask = coins(8000, 2**46, entropy=SeededStreamNotForPeople(1))
@@ -56,7 +56,7 @@ def flip_bits(target: NDArray[np.uint8], numerator: int, entropy: Entropy) -> No
 
     The inner part of :func:`coins` and of record flipping; trusts its caller. Dense coins are those of the first ten
     digits of the probability, a, or else sparse coins of b = (q − a)/(1 − a), because a + (1 − a)·b = q; for q > 1/2
-    all bits are flipped first, and then with 1 − q. Memory: at most 7 MiB.
+    all bits are flipped first, and then with 1 − q. Memory: at most 25 MiB.
 
     >>> bits = np.zeros(3, np.uint8)
     >>> flip_bits(bits, 0, system)
