@@ -41,7 +41,7 @@ def prepare(folder: Path) -> None:
     (folder / "answers.txt").write_text("red\n")
     (folder / "twice.txt").write_text("red\nred\n")
     (folder / "schema.json").write_text('{"kind": "one_hot", "labels": ["a"], "max_set": 1}')
-    (folder / "vectors.json").write_text('{"format": "hubbub wire vectors 1", "vectors": [{}]}')
+    (folder / "vectors.json").write_text('{"format": "hubbub wire vectors 1", "good": [{}], "bad": []}')
 
 
 def boast(text: str) -> str:

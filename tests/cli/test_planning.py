@@ -125,10 +125,19 @@ def test_inspect(folder: Path, run: Call) -> None:
 def test_vectors(folder: Path, run: Call) -> None:
     assert json.loads(run("vectors").stdout) == wire_vectors()
     assert run("vectors", "-o", "vectors.json").exit_code == 0
-    assert json.loads(run("vectors", "--check", "vectors.json", "--json").stdout)["agree"] == 75
-    text = (folder / "vectors.json").read_text()
-    for one in wire_vectors()["vectors"]:
-        good, bad = one["messages"][0]["message"], one["bad_messages"][0]["message"]
-        for old, new in ((good, good[:-1] + "f"), (bad, good)):
-            (folder / "changed.json").write_text(text.replace(f'"{old}"', f'"{new}"', 1))
-            assert run("vectors", "--check", "changed.json").exit_code == 4
+    assert json.loads(run("vectors", "--check", "vectors.json", "--json").stdout)["agree"] == 298
+    document = wire_vectors()
+    good, bad = document["good"][0], document["bad"][1]
+    message = good["messages"][0][0]
+    for part, name, value in (
+        (good, "messages", [[message[:-1] + "f"], *good["messages"][1:]]),
+        (good, "batch", good["batch"][:-2]),
+        (good, "values", good["values"][::-1]),
+        (bad, "data", message),
+        (bad, "error", "PlanMismatch"),
+        (bad, "plan", "nonesuch"),
+    ):
+        kept, part[name] = part[name], value
+        (folder / "changed.json").write_text(json.dumps(document))
+        assert run("vectors", "--check", "changed.json").exit_code == 4
+        part[name] = kept

@@ -5,12 +5,13 @@ import json
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-GOOD = json.loads((Path(__file__).parents[1] / "vectors" / "good.json").read_text(encoding="utf-8"))
+from hubbub.lab.vectors import wire_vectors
+
+GOOD = wire_vectors()["good"]
 Source = Callable[[int], bytes]
 
 

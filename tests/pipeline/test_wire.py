@@ -1,7 +1,5 @@
 """One encoding of each value: everything goes round, and every other byte string is refused."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +12,11 @@ from tests.vectors import write
 import hubbub as hb
 from hubbub import device, errors
 from hubbub.batches import message_type
+from hubbub.lab.vectors import Counter, wire_vectors
 from hubbub.wire import batches, messages
 
-FOLDER = Path(__file__).parents[1] / "vectors"
-GOOD: list[dict[str, Any]] = json.loads((FOLDER / "good.json").read_text(encoding="utf-8"))
-BAD: list[dict[str, Any]] = json.loads((FOLDER / "bad.json").read_text(encoding="utf-8"))
+GOOD: list[dict[str, Any]] = wire_vectors()["good"]
+BAD: list[dict[str, Any]] = wire_vectors()["bad"]
 PLANS = {vector["name"]: hb.Plan.from_json(vector["plan"]) for vector in GOOD}
 
 
@@ -28,7 +26,7 @@ def test_good_vectors(vector: dict[str, Any]) -> None:
     plan = PLANS[vector["name"]]
     assert plan.id == vector["id"]
     assert plan.to_json() == vector["plan"]
-    entropy = write.Counter()
+    entropy = Counter()
     payloads = []
     for value, sent in zip(vector["values"], vector["messages"], strict=True):
         made = [messages.encode(payload, plan).hex() for payload in device.payloads(value, plan, entropy=entropy)]

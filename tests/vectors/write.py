@@ -8,25 +8,12 @@ from typing import Any
 
 import hubbub as hb
 from hubbub import device
+from hubbub.lab import vectors
+from hubbub.lab.vectors import Counter
 from hubbub.protocol import HEADER
 from hubbub.wire import batches, messages
 
-FOLDER = Path(__file__).parent
-
-
-class Counter:
-    """The entropy of the vectors: block i is SHA-256 of i as eight little-endian bytes, for i = 0, 1, …"""
-
-    def __init__(self) -> None:
-        self.data, self.block = b"", 0
-
-    def __call__(self, size: int) -> bytes:
-        while len(self.data) < size:
-            self.data += hashlib.sha256(self.block.to_bytes(8, "little")).digest()
-            self.block += 1
-        taken, self.data = self.data[:size], self.data[size:]
-        return taken
-
+FOLDER = Path(vectors.__file__).parent
 
 CASES: list[tuple[str, hb.Schema, hb.Protocol, list[Any]]] = [
     ("flip", hb.Schema.one_hot(["red", "green", "blue"]), hb.Protocol(0.1), ["red", "blue"]),
@@ -44,7 +31,7 @@ CASES: list[tuple[str, hb.Schema, hb.Protocol, list[Any]]] = [
 
 def good() -> list[dict[str, Any]]:
     """Plans, values, and the messages and the batch that a device makes of them with the counter stream."""
-    vectors = []
+    found = []
     for name, schema, protocol, values in CASES:
         plan = hb.adopt(schema, 100, protocol, epsilon=3.0)
         entropy = Counter()
@@ -52,7 +39,7 @@ def good() -> list[dict[str, Any]]:
         share = protocol.m // 100 if isinstance(protocol.m, int) else 0
         payloads = [payload for one in sent for payload in one]
         reports = hb.Reports.from_payloads(payloads, plan, n=len(values), fakes=share * len(values))
-        vectors.append(
+        found.append(
             {
                 "name": name,
                 "plan": plan.to_json(),
@@ -62,12 +49,12 @@ def good() -> list[dict[str, Any]]:
                 "batch": batches.encode(reports).hex(),
             }
         )
-    return vectors
+    return found
 
 
 def bad() -> list[dict[str, Any]]:
     """Messages and batches that a decoder must refuse, with the kind of error."""
-    vectors: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for vector in good():
         plan = hb.Plan.from_json(vector["plan"])
         message = bytes.fromhex(next(one for one in vector["messages"] if one)[0])
@@ -76,7 +63,7 @@ def bad() -> list[dict[str, Any]]:
         top = (1 << width if records and width % 8 else width).to_bytes(plan.payload, "little")
 
         def add(what: str, why: str, data: bytes, error: str = "WireError", name: str = vector["name"]) -> None:
-            vectors.append({"plan": name, "what": what, "why": why, "data": data.hex(), "error": error})
+            found.append({"plan": name, "what": what, "why": why, "data": data.hex(), "error": error})
 
         def edit(data: bytes, place: int, new: bytes) -> bytes:
             return data[:place] + new + data[place + len(new) :]
@@ -115,7 +102,7 @@ def bad() -> list[dict[str, Any]]:
         add("batch", "an absurd number of people", seal(edit(batch, 56, b"\xff" * 8)))
         add("batch", "a damaged message", edit(batch, batches.HEADER_SIZE, bytes([batch[batches.HEADER_SIZE] ^ 1])))
         add("batch", "another digest", batch[:-32] + bytes(32))
-    return vectors
+    return found
 
 
 WRITERS: dict[str, Callable[[], list[dict[str, Any]]]] = {"good": good, "bad": bad}
