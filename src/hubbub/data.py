@@ -1,7 +1,7 @@
 """What is collected: which bits a record has, and which records are legal."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Self
@@ -103,6 +103,8 @@ def _names(labels: Sequence[str] | int) -> tuple[str, ...]:
         reject("labels", "be a list of strings or a number of them", labels)
     if isinstance(labels, int):
         return tuple(str(i) for i in range(check_whole("the number of labels", labels, 1, 10**7)))
+    if not isinstance(labels, Iterable):
+        reject("labels", "be a list of strings or a number of them", type(labels).__name__)
     names = tuple(labels)
     if not all(isinstance(name, str) for name in names):
         reject("labels", "be a list of strings or a number of them", type(labels).__name__)

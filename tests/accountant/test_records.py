@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from hubbub.accountant.engine import positive_mean
 from hubbub.accountant.records import (
-    _binomial,
     _product,
     attack,
     background,
@@ -23,6 +22,7 @@ from hubbub.accountant.records import (
     local,
 )
 from hubbub.data import Schema
+from hubbub.numeric.binomial import binomial_pmf
 
 Message = int
 Law = dict[Message, float]
@@ -232,7 +232,7 @@ def test_more_differing_positions_are_worse(width: int, q: float, epsilon: float
     ratio = math.log((1 - q) / q)
     uppers = []
     for h in range(1, width + 1):
-        a_law, c_law = _binomial(h, 0.5), _binomial(width - h, 0.5)
+        a_law, c_law = binomial_pmf(h, 0.5), binomial_pmf(width - h, 0.5)
         atoms = [
             (math.exp(ratio * c) * (math.exp(ratio * a) - math.exp(epsilon + ratio * (h - a))), a_law[a] * c_law[c])
             for a in range(h + 1)
@@ -251,7 +251,7 @@ def test_disjoint_records_with_all_ones_are_worst(most: int, q: float, epsilon: 
     top = positive_mean(*_product(most, q, epsilon), n).upper
     for i, j, c in itertools.product(range(most + 1), repeat=3):
         if i + j > 0 and max(i, j) + c <= most:
-            laws = [_binomial(size, q) for size in (i, j, c)]
+            laws = [binomial_pmf(size, q) for size in (i, j, c)]
             values, weights = [], []
             for a, b, e in itertools.product(range(i + 1), range(j + 1), range(c + 1)):
                 one, two = 2 * (a + e) - i - c, 2 * (b + e) - j - c

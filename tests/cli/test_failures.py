@@ -20,6 +20,7 @@ def prepare(folder: Path) -> None:
     """Files that are wrong, each in its own way."""
     reports, mixed, plan = ((folder / name).read_bytes() for name in ("reports.hub", "mixed.hub", "plan.json"))
     (folder / "cut.hub").write_bytes(reports[:-40])
+    (folder / "copy.hub").write_bytes(reports)
     (folder / "long.hub").write_bytes(reports + b"\0")
     (folder / "flipped.hub").write_bytes(reports[:200] + bytes([reports[200] ^ 1]) + reports[201:])
     (folder / "header.hub").write_bytes(reports[:56] + b"\xff" + reports[57:])
@@ -95,6 +96,13 @@ BAD = [
     (f"randomize answers.csv {PLAN} -o missing/out", IO),
     (f"randomize answers.csv {PLAN} -o .", IO),
     (f"randomize answers.csv {PLAN} --seed 7 -o out", USAGE),
+    (f"randomize answers.csv {PLAN} -o plan.json", USAGE),
+    (f"randomize answers.csv {PLAN} -o answers.csv", USAGE),
+    (f"shuffle reports.hub reports.hub {PLAN} -o out", USAGE),
+    (f"shuffle reports.hub copy.hub {PLAN} -o out", USAGE),
+    (f"shuffle reports.hub {PLAN} -o reports.hub", USAGE),
+    (f"estimate mixed.hub ./mixed.hub {PLAN}", USAGE),
+    ("frontier --one-hot 3 -n 100 --epsilon 0 --delta 0 --json", INFEASIBLE),
     (f"shuffle cut.hub {PLAN} -o out", CORRUPT),
     (f"shuffle long.hub {PLAN} -o out", CORRUPT),
     (f"shuffle flipped.hub {PLAN} -o out", CORRUPT),

@@ -13,7 +13,8 @@ from hubbub.protocol import Fakes, Protocol
 
 __all__ = ["account", "curve", "honest_users", "solve_delta", "solve_epsilon"]
 
-LARGEST = 10**12
+LARGEST = 10**10
+"""People that a collection may have: more than there are."""
 STEEP = 60.0
 """The largest ε that is searched where no pure guarantee bounds it; beyond, it is reported as infinite."""
 

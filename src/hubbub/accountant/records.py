@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from hubbub.accountant import bit
 from hubbub.accountant.engine import positive_mean
 from hubbub.data import Schema
-from hubbub.numeric.binomial import binomial, log_binomial_pmf
+from hubbub.numeric.binomial import binomial, binomial_pmf
 from hubbub.numeric.divergences import hockey_stick
 
 __all__ = [
@@ -64,11 +64,6 @@ OVERFLOW = 600.0  # ln of the largest likelihood ratio that atoms may hold
 ENUMERATED = 8  # most bits for which the least blanket is made by listing all messages
 
 
-def _binomial(n: int, prob: float) -> Floats:
-    """The probabilities of Bin(n, prob) at 0 … n."""
-    return np.asarray(np.exp(log_binomial_pmf(np.arange(n + 1), n, prob)), dtype=np.float64)
-
-
 def local(schema: Schema, q: float, epsilon: float, k: int = 1) -> float:
     """ln δ(ε) of what one user sends in k copies, without any crowd: an upper bound for every protocol.
 
@@ -80,7 +75,7 @@ def local(schema: Schema, q: float, epsilon: float, k: int = 1) -> float:
     bits = k * schema.distance
     if epsilon >= bits * (math.log1p(-q) - math.log(q)):
         return -math.inf
-    truth, lies = (_binomial(bits, chance) for chance in (1 - q, q))
+    truth, lies = (binomial_pmf(bits, chance) for chance in (1 - q, q))
     # Next to the pure ε the difference of the two laws cancels; each is known to better than 10⁻¹².
     wide = truth > lies * math.exp(min(epsilon, 700.0)) * (1 - 1e-12)
     return math.log(max(hockey_stick(truth, lies, epsilon) + 2e-12 * float(truth[wide].sum()), 5e-324)) + 1e-10
@@ -95,12 +90,12 @@ def uniform_blanket(width: int, q: float, epsilon: float) -> Atoms:
     """
     ratio = math.log1p(-q) - math.log(q)
     a = np.arange(width + 1)
-    return np.exp(ratio * a) - np.exp(epsilon + ratio * (width - a)), _binomial(width, 0.5) * (2 * q) ** width
+    return np.exp(ratio * a) - np.exp(epsilon + ratio * (width - a)), binomial_pmf(width, 0.5) * (2 * q) ** width
 
 
 def _product(ones: int, q: float, epsilon: float) -> Atoms:
     ratio = 2 * (math.log1p(-q) - math.log(q))
-    law = _binomial(ones, q)
+    law = binomial_pmf(ones, q)
     power = np.exp(ratio * np.arange(ones + 1))
     values = power[:, None] - math.exp(epsilon) * power[None, :]
     return values.ravel(), (np.outer(law, law) * (q / (1 - q)) ** ones).ravel()
@@ -162,7 +157,7 @@ def likelihoods(kind: tuple[int, int, int], q: float) -> tuple[Floats, ...]:
     [1.0, 1.0]
     """
     ratio = math.log1p(-q) - math.log(q)
-    a_law, b_law, c_law = (_binomial(size, q) for size in kind)
+    a_law, b_law, c_law = (binomial_pmf(size, q) for size in kind)
     a, b, c = (np.exp(ratio * (2 * np.arange(size + 1) - size)) for size in kind)
     shape = tuple(size + 1 for size in kind)
     x, other = a[:, None, None] * c, b[None, :, None] * c
@@ -228,16 +223,16 @@ def fake_blanket(schema: Schema, q: float, m: int, epsilon: float) -> float:
     ratio = math.log1p(-q) - math.log(q)
     if schema.kind == "bits" and schema.width * ratio < OVERFLOW:
         likelihood = uniform_blanket(schema.width, q, epsilon)[0] * (2 * q) ** schema.width
-        return bracket(likelihood, _binomial(schema.width, 0.5), m + 1).upper
+        return bracket(likelihood, binomial_pmf(schema.width, 0.5), m + 1).upper
     if schema.kind != "one_hot":
         return math.inf
     d = schema.width
     rest = np.arange(d - 1)
-    near = _binomial(d - 2, q)  # set bits among the other d − 2 if the fake is at one of the two categories
+    near = binomial_pmf(d - 2, q)  # set bits among the other d − 2 if the fake is at one of the two categories
     far = np.zeros(d - 1)  # and if it is at one of those d − 2
     if d > 2:
-        far[:-1] += q * _binomial(d - 3, q)
-        far[1:] += (1 - q) * _binomial(d - 3, q)
+        far[:-1] += q * binomial_pmf(d - 3, q)
+        far[1:] += (1 - q) * binomial_pmf(d - 3, q)
     values: list[Floats] = []
     weights: list[Floats] = []
     chance = ((1 - q, q), (q, 1 - q))
@@ -277,7 +272,7 @@ def copies_attack(schema: Schema, q: float, n: int, epsilon: float, k: int) -> f
         best = int(signal.argmax())
         chances = [float(np.clip(row[best], 0.0, 1.0)) for row in (crowd, own, twin)]
         base = _central(binomial(k * (n - 1), chances[0]).pmf)
-        one, two = (np.convolve(base, binomial(k, chance).pmf) for chance in chances[1:])
+        one, two = (np.convolve(base, binomial_pmf(k, chance)) for chance in chances[1:])
         value = max(hockey_stick(one, two, epsilon), hockey_stick(two, one, epsilon))
         found = max(found, math.log(value - 1e-13) if value > 2e-13 else -math.inf)
     return found
@@ -295,7 +290,7 @@ def column_attack(schema: Schema, q: float, n: int, epsilon: float, k: int, m: i
     found = 0.0
     for common in (1 - q, q):
         crowd = _central_convolution(binomial(k * (n - 1), common).pmf, shown.pmf)
-        one, zero = (np.convolve(crowd, binomial(k, own).pmf) for own in (1 - q, q))
+        one, zero = (np.convolve(crowd, binomial_pmf(k, own)) for own in (1 - q, q))
         found = max(found, hockey_stick(one, zero, epsilon), hockey_stick(zero, one, epsilon))
     return math.log(found - 1e-13) if found > 2e-13 else -math.inf
 

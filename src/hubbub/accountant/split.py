@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from hubbub.accountant import bit
 from hubbub.accountant.losses import Loss
-from hubbub.numeric.binomial import binomial
+from hubbub.numeric.binomial import binomial, binomial_pmf
 from hubbub.numeric.inversion import falling_root
 
 __all__ = ["attack", "cover", "positions", "repeated"]
 
 TAIL = math.log(1e-17)  # mass of one position's curve that may be given up as an infinite loss
 CYCLE = 2**21  # steps that all values of a sum may span
+POSITIONS = 512  # an attack looks at no more of them, which is weaker but an attack
 GRAIN = 16  # grid points in a standard deviation of one position's loss
 
 
@@ -74,7 +75,8 @@ def attack(n: int, q: float, k: int, count: int) -> Loss:
     True
     """
     crowd = binomial(k * (n - 1), 1 - q)
-    first, second = (np.convolve(crowd.pmf, binomial(k, probability).pmf) for probability in (1 - q, q))
+    count = min(count, POSITIONS)
+    first, second = (np.convolve(crowd.pmf, binomial_pmf(k, probability)) for probability in (1 - q, q))
     return repeated(first, second, count)
 
 

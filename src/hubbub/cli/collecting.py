@@ -16,8 +16,8 @@ from hubbub.cli import screen
 from hubbub.cli.options import json_option, output_option, plan_option
 from hubbub.client import randomize as randomize_block
 from hubbub.engine.documents import read_plan
-from hubbub.engine.files import write_text
-from hubbub.engine.reports import read_reports, write_reports
+from hubbub.engine.files import same_file, write_text
+from hubbub.engine.reports import read_reports, same_batch, write_reports
 from hubbub.engine.values import Form, read_values
 from hubbub.errors import reject
 from hubbub.estimates import Estimate
@@ -52,8 +52,7 @@ def randomize(
     \b
     Example: hubbub randomize answers.csv --plan plan.json -o reports.hub
     """
-    _check_destination(output)
-    _check_destination(output)
+    _check_destination(output, values, plan_path)
     plan = read_plan(plan_path)
     first = itertools.chain([fakes], itertools.repeat(0 if isinstance(plan.protocol.m, int) else None))
     blocks = (
@@ -78,7 +77,7 @@ def shuffle(reports: tuple[str, ...], plan_path: str, output: str, memory: int, 
     \b
     Example: hubbub shuffle reports.hub --plan plan.json -o mixed.hub
     """
-    _check_destination(output)
+    _check_destination(output, *reports, plan_path)
     plan = read_plan(plan_path)
     blocks = screen.counted(_blocks(reports, plan), "reading")
     mixed = shuffle_blocks(blocks, plan, tempfile.TemporaryFile, memory=memory << 20)
@@ -163,14 +162,20 @@ def joint(reports: tuple[str, ...], plan_path: str, labels: str, given: tuple[st
     screen.console().print(screen.grid("", ["combination", "share" if given else "people", "± σ"], cells))
 
 
-def _check_destination(output: str) -> None:
+def _check_destination(output: str, *inputs: str) -> None:
     if output == "-" and sys.stdout.isatty():
         raise click.UsageError("reports are bytes, not text: give -o FILE, or a pipe")
+    if any(same_file(output, name) for name in inputs):
+        raise click.UsageError("the output would overwrite what is read: give another name to -o")
 
 
 def _blocks(paths: tuple[str, ...], plan: Plan) -> Iterator[Reports]:
     if paths.count("-") > 1:
         reject("reports", "name the pipe at most once", paths.count("-"))
+    # The same people twice would pass for a larger crowd.
+    for one, two in itertools.combinations(paths, 2):
+        if same_batch(one, two):
+            reject("reports", "be of different people", "one batch twice")
     return itertools.chain.from_iterable(read_reports(path, plan) for path in paths)
 
 

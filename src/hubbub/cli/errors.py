@@ -46,7 +46,7 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (BatchTooSmall, INFEASIBLE, "wait for more people, or plan for a smaller crowd with `hubbub plan -n`"),
     (Infeasible, INFEASIBLE, "ask for a larger epsilon or delta, more people, or fewer constraints"),
     (TooLarge, USAGE, "ask for less at once"),
-    (InvalidInput, USAGE, "see `hubbub COMMAND --help`"),
+    (InvalidInput, USAGE, "`hubbub` with the command and --help shows what it takes"),
     (HubbubError, INTERNAL, "nothing was written; try again"),
     (BrokenPipeError, IO, "whoever reads the output stopped early"),
     (FileNotFoundError, IO, "check the name of the file"),
@@ -68,6 +68,9 @@ class Careful(click.Group):
             sys.stdout.flush()
         except (click.Abort, KeyboardInterrupt):
             code = _tell("interrupted", "", INTERRUPTED)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            code = USAGE
         except click.UsageError as error:
             code = _tell(_sentence(error.format_message()), _usage(error), USAGE)
         except click.ClickException as error:

@@ -244,6 +244,8 @@ def frontier(
     with screen.waiting("weighing all protocols"):
         plans = planner.frontier(schema, n, budget, **_asked(options))
         rows = [_row(one, schema, error, dishonest) for one in plans]
+    if not plans:
+        raise Infeasible(f"no protocol meets {budget} for {schema} at n = {n:,} within these constraints")
     central = planner.central_stderr(schema, budget)
     if plot:
         names, form = [row["family"] for row in rows], figures.picture_form(plot)
@@ -302,7 +304,7 @@ def frontier_table(rows: list[dict[str, Any]], central: float, error: float) -> 
         )
         for row in rows
     ]
-    reference = ("central, as a reference", f"{central:,.4g}", "", "", "", "", "nothing", "server")
+    reference = ("central Laplace or Gaussian", f"{central:,.4g}", "", "", "", "", "nothing", "server")
     if rows and "under_attack" in rows[0]:
         head.append(f"{rows[0]['under_attack']['dishonest']:.0%} bad")
         cells = [(*cell, _colluding(row["under_attack"]["epsilon"])) for cell, row in zip(cells, rows, strict=True)]

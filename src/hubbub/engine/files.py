@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-__all__ = ["PIPE", "first_bytes", "read_text", "reading", "write_text", "writing"]
+__all__ = ["PIPE", "first_bytes", "read_text", "reading", "same_file", "write_text", "writing"]
 
 PIPE = "-"
 """The name that stands for standard input or output."""
@@ -57,6 +57,12 @@ def writing(path: str) -> Iterator[BinaryIO]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def same_file(one: str, two: str) -> bool:
+    """Whether two names are of one file that is there; pipes and devices are nobody's double."""
+    a, b = Path(one), Path(two)
+    return PIPE not in (one, two) and a.is_file() and b.is_file() and a.samefile(b)
 
 
 def _umask() -> int:

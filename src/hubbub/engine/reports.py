@@ -1,6 +1,7 @@
 """Batches of reports in files, ``.hub`` or Parquet, in blocks: a batch may be larger than memory."""
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -8,17 +9,19 @@ from typing import BinaryIO
 
 from hubbub.batches import Reports, check_plan
 from hubbub.engine import arrow
-from hubbub.engine.files import PIPE, reading, writing
+from hubbub.engine.files import PIPE, reading, same_file, writing
 from hubbub.errors import WireError
 from hubbub.protocol import Plan
 from hubbub.wire import batches as wire
 
-__all__ = ["inspect_reports", "read_reports", "write_reports"]
+__all__ = ["inspect_reports", "read_reports", "same_batch", "write_reports"]
 
 BLOCK = 1 << 23
 """About so many bytes of payloads at a time."""
 SPOOL = 1 << 26
 """Payloads beyond so many bytes wait on disk until their number is known."""
+ALIKE = 256
+"""Files up to so many bytes may have the same content and yet be of different people."""
 
 
 def read_reports(path: str, plan: Plan) -> Iterator[Reports]:
@@ -77,6 +80,21 @@ def inspect_reports(path: str, plan: Plan | None = None) -> wire.Header:
             if plan is not None:
                 wire.decode_messages(payloads, plan, n=header.n)
     return header
+
+
+def same_batch(one: str, two: str) -> bool:
+    """Whether two names are of one file, or of two with the same content; a few messages may be alike by chance."""
+    if same_file(one, two):
+        return True
+    paths = Path(one), Path(two)
+    if PIPE in (one, two) or not all(path.is_file() and path.stat().st_size > ALIKE for path in paths):
+        return False
+    ends = []
+    for path in paths:
+        with path.open("rb") as file:
+            file.seek(-wire.DIGEST_SIZE, os.SEEK_END)
+            ends.append((path.stat().st_size, file.read()))
+    return ends[0] == ends[1]
 
 
 def _is_parquet(path: str) -> bool:

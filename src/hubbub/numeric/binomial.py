@@ -12,7 +12,7 @@ import numpy.typing as npt
 from hubbub.errors import check_memory, check_real, check_whole, reject
 from hubbub.numeric.laws import Law, support
 
-__all__ = ["binomial", "log_binomial_cdf", "log_binomial_pmf", "log_binomial_sf"]
+__all__ = ["binomial", "binomial_pmf", "log_binomial_cdf", "log_binomial_pmf", "log_binomial_sf"]
 
 Array = npt.NDArray[np.float64]
 
@@ -33,6 +33,15 @@ def binomial(n: int, prob: float) -> Law:
     low, high = support(n * prob, n * prob * (1.0 - prob), n)
     check_memory(f"a binomial law of {n} trials", 16 * 8 * (high - low + 1))
     return Law(low, np.exp(_log_pmf(np.arange(low, high + 1, dtype=np.float64), n, prob, 1.0 - prob)))
+
+
+def binomial_pmf(n: int, prob: float) -> Array:
+    """P[Bin(n, prob) = s] for all s = 0 … n, those that underflow as 0; for small n, where laws must align.
+
+    >>> binomial_pmf(2, 0.25).round(12).tolist()
+    [0.5625, 0.375, 0.0625]
+    """
+    return np.asarray(np.exp(log_binomial_pmf(np.arange(n + 1), n, prob)), dtype=np.float64)
 
 
 def log_binomial_pmf(s: npt.ArrayLike, n: int, prob: float) -> Array:

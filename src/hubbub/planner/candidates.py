@@ -44,6 +44,10 @@ NARROW = 8
 """Bits up to which a packed record is as short as the number of a bit."""
 WIDE = 64
 """Bits from which the number of a bit is so much shorter that the number of users' fakes may be hidden for it."""
+LAVISH = 30.0
+"""The largest ε that is planned for; whoever allows more gains nothing by it."""
+LONG = 256
+"""Bits from which whole records of any bits hide so little in a crowd that no certificate is worth its time."""
 FAIR = 0.97
 """The share of the budget that several rounds should use before the search for more ends."""
 
@@ -87,6 +91,8 @@ class Question:
         check_real("max_bytes", self.max_bytes, HEADER, math.inf, f"be at least {HEADER}, a message without content")
         check_lie(self.min_q, zero=True)
         check_whole("rounds", self.rounds, 1)
+        if self.budget.epsilon > LAVISH:
+            object.__setattr__(self, "budget", Budget(LAVISH, self.budget.delta))
 
     def answer(self, candidate: Candidate) -> Plan:
         """The best plan of this kind within the limits, or Infeasible with the first reason."""
@@ -117,9 +123,11 @@ class Question:
         schema, local = self.schema, self._local().expected
         one_hot = schema.kind == "one_hot"
         flip = self._whole(1)
-        yield Candidate(min(local, flip), [self._flipped])
+        whole = schema.kind != "bits" or schema.width <= LONG
+        if whole:
+            yield Candidate(min(local, flip), [self._flipped])
         # One bit gains next to nothing by copies, at equal privacy.
-        copies = self._allowed_copies() if schema.width > 1 else []
+        copies = self._allowed_copies() if whole and schema.width > 1 else []
         if copies:
             yield Candidate(min(local, self._whole(copies[0])), [self._copied(k) for k in copies])
         if not self.joint:
@@ -140,7 +148,7 @@ class Question:
         noise = needed * schema.density * (1 - schema.density)
         if self.min_q == 0 and kinds <= LISTED and needed <= FLOOD * self.n:
             yield Candidate(math.sqrt(noise), [self._among_users_fakes])
-        if schema.kind != "at_most" and schema.width > 1:
+        if schema.kind != "at_most" and schema.width > 1 and (schema.kind == "one_hot" or schema.width <= LONG):
             yield self._fake_and_flip(needed, noise, flip)
         if self.shuffler_fakes:
             if not self.joint or schema.kind == "one_hot":
@@ -226,7 +234,7 @@ class Question:
         for slack in (1.004, 1.012, 1.05):
             if q * slack < 0.5:
                 try:
-                    return self._settled(Protocol(max(q * slack, self.min_q), release="bits"), budget)
+                    return self._settled(Protocol(max(q * slack, self.min_q, 1e-14), release="bits"), budget)
                 except Infeasible:
                     continue
         return self._flipped(budget, release="bits")
