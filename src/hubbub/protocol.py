@@ -210,7 +210,7 @@ class Plan:
         for name, kind in (("schema", Schema), ("protocol", Protocol), ("guarantee", Guarantee)):
             if not isinstance(getattr(self, name), kind):
                 reject(name, f"be a {kind.__name__}", type(getattr(self, name)).__name__)
-        object.__setattr__(self, "n", check_whole("n", self.n, 1, 10**12))
+        object.__setattr__(self, "n", check_whole("n", self.n, 1, 10**10))
         stderr = check_real("stderr", self.stderr, 0.0, math.inf, "be positive and finite", open_low=True)
         object.__setattr__(self, "stderr", check_real("stderr", stderr, 0.0, 1e300, "be positive and finite"))
         share = check_real("honest_fraction", self.honest_fraction, 0.0, 1.0, "be in (0, 1]", open_low=True)

@@ -85,7 +85,7 @@ class Question:
             reject("schema", "be a Schema", type(self.schema).__name__)
         if not isinstance(self.budget, Budget):
             reject("budget", "be a Budget", type(self.budget).__name__)
-        check_whole("n", self.n, 1, 10**12)
+        check_whole("n", self.n, 1, 10**10)
         check_real("honest_fraction", self.honest_fraction, 0.0, 1.0, "be in (0, 1]", open_low=True)
         check_real("max_messages", self.max_messages, 1.0, math.inf, "be at least 1")
         check_real("max_bytes", self.max_bytes, HEADER, math.inf, f"be at least {HEADER}, a message without content")

@@ -135,7 +135,7 @@ def least_crowd(schema: Schema, budget: Budget, precision: float, **limits: Unpa
         return math.log(found[people].stderr / people / precision)
 
     guess = min(max(1.01 * central_stderr(schema, budget) / precision, 2.0), 1e9)
-    least = falling_root(excess, guess, 1e12, relative=0.01)[1]
+    least = falling_root(excess, guess, 1e10, relative=0.01)[1]
     if math.isinf(least):
         raise Infeasible(f"no crowd up to 10¹² has a standard error of {precision:g} of it with {budget} for {schema}")
     return found[max(1, math.floor(least))]
@@ -184,10 +184,10 @@ def _answers(question: Question, *, prune: bool) -> tuple[list[Plan], list[str]]
 
 def _smallest(n: int | tuple[int, int]) -> int:
     if not isinstance(n, tuple | list):
-        return check_whole("n", n, 1, 10**12)
+        return check_whole("n", n, 1, 10**10)
     if len(n) != 2:
         reject("n", "be a number of people or a range (low, high)", n)
-    low, high = (check_whole("n", end, 1, 10**12) for end in n)
+    low, high = (check_whole("n", end, 1, 10**10) for end in n)
     if low > high:
         reject("n", "be a range with low ≤ high", n)
     return low
