@@ -110,7 +110,7 @@ class Guarantee:
         return theorem and self.epsilon <= budget.epsilon and self.delta <= budget.delta
 
     def __str__(self) -> str:
-        attack = f"best known attack: {self.solved} {self.lower:.6g}"
+        attack = f"best known attack: {self.solved} {self.lower:.6g}" if self.lower > 0 else "no attack known"
         return (
             f"({self.epsilon:.6g}, {self.delta:.3g})-DP, {self.basis.value} by {self.method}, n = {self.n:,}; {attack}"
         )

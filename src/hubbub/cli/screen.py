@@ -13,6 +13,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hubbub.canonical import spell
+from hubbub.data import Schema
 from hubbub.engine.files import write_text
 from hubbub.privacy import Guarantee
 from hubbub.protocol import Fakes, Plan, Protocol
@@ -144,12 +145,17 @@ def described_protocol(protocol: Protocol) -> str:
     return f"{kind[protocol.release]}: {', '.join(words)}"
 
 
+def _how_many(schema: Schema) -> str:
+    return "exactly 1" if schema.kind == "one_hot" else f"at most {schema.max_set:,}"
+
+
 def described_guarantee(guarantee: Guarantee) -> list[tuple[str, str]]:
     """What holds, by which argument, and for whom."""
+    attack = f"{guarantee.solved} {guarantee.lower:.4g}: nothing below it can be promised"
     rows = [
         ("guarantee", f"({guarantee.epsilon:.4g}, {guarantee.delta:.3g})-differential privacy, n = {guarantee.n:,}"),
         ("", f"{guarantee.basis.value}, by {guarantee.method}"),
-        ("best attack", f"{guarantee.solved} {guarantee.lower:.4g}: nothing below it can be promised"),
+        ("best attack", attack if guarantee.lower > 0 else "none known"),
     ]
     return rows + [("trust" if not i else "", line) for i, line in enumerate(guarantee.trusts.sentences())]
 
@@ -158,7 +164,7 @@ def described_plan(plan: Plan) -> list[tuple[str, str]]:
     """A plan as facts."""
     return [
         ("plan", plan.id),
-        ("schema", f"{plan.schema.kind}, {plan.schema.width:,} labels, at most {plan.schema.max_set:,} set"),
+        ("schema", f"{plan.schema.kind}, {plan.schema.width:,} labels, {_how_many(plan.schema)} set"),
         ("people", f"at least {plan.n:,} in a batch"),
         ("protocol", described_protocol(plan.protocol)),
         ("error", f"{plan.stderr:.4g} people: the standard error of one count"),
