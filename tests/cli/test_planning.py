@@ -86,7 +86,7 @@ def test_plans_are_found_backwards(run: Call) -> None:
 
 def test_frontier_as_text(folder: Path, run: Call) -> None:
     text = run("frontier", *ASKED).stdout
-    assert all(word in text for word in ("protocol", "collusion", "split bits", "central, as a reference"))
+    assert all(word in text for word in ("protocol", "collusion", "split bits", "central Laplace or Gaussian"))
     assert run("frontier", *ASKED, "--choose", "split bits", "-o", "split.json").exit_code == 0
     assert read_plan(str(folder / "split.json")).protocol.release == "bits"
 
