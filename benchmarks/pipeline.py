@@ -8,20 +8,17 @@ times faster hubbub is. A peer that is not installed gives ``null``; nothing is 
 """
 
 import argparse
-import importlib.util
 import json
 import math
 import resource
-import sys
 import tempfile
 import time
-import types
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 
 import hubbub as hb
+from benchmarks.bits import multi_freq_flip, pure_ldp_flip
 from hubbub.bits.records import uniform_records
 from hubbub.shuffler import shuffle_blocks
 
@@ -56,34 +53,6 @@ def by_numpy(n: int) -> None:
     (counts - n * LIE) / (1 - 2 * LIE)
 
 
-def installed(name: str) -> bool:
-    return importlib.util.find_spec(name) is not None
-
-
-def pure_ldp_client() -> Callable[[int], object] | None:
-    spec = importlib.util.find_spec("pure_ldp")
-    if spec is None or not spec.submodule_search_locations or not installed("statsmodels"):
-        return None
-    # Its package of oracles imports scikit-learn, undeclared, for an oracle that is not measured: enter by the side.
-    oracles = types.ModuleType("pure_ldp.frequency_oracles")
-    oracles.__path__ = [str(Path(next(iter(spec.submodule_search_locations))) / "frequency_oracles")]
-    sys.modules.setdefault(oracles.__name__, oracles)
-    from pure_ldp.frequency_oracles.unary_encoding.ue_client import UEClient
-
-    client = UEClient(2 * math.log((1 - LIE) / LIE), WIDTH, index_mapper=lambda item: item)
-    return client.privatise  # type: ignore[no-any-return]
-
-
-def multi_freq_client() -> Callable[[int], object] | None:
-    if not (installed("multi_freq_ldpy") and installed("numba")):
-        return None
-    from multi_freq_ldpy.pure_frequency_oracles.UE import UE_Client
-
-    epsilon = 2 * math.log((1 - LIE) / LIE)
-    UE_Client(0, WIDTH, epsilon, optimal=False)
-    return lambda item: UE_Client(item, WIDTH, epsilon, optimal=False)
-
-
 def one_by_one(client: Callable[[int], object], n: int) -> None:
     rows = np.array([client(item % WIDTH) for item in range(n)])
     (rows[np.random.default_rng(1).permutation(n)].sum(axis=0) - n * LIE) / (1 - 2 * LIE)
@@ -106,7 +75,7 @@ def measure(n: int) -> Figures:
     wall, own = time.perf_counter() - started, (time.process_time() - spent) / n
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     few = min(n, 20_000)
-    clients = {"vs_pure_ldp": pure_ldp_client(), "vs_multi_freq_ldpy": multi_freq_client()}
+    clients = {"vs_pure_ldp": pure_ldp_flip(), "vs_multi_freq_ldpy": multi_freq_flip()}
     figures: Figures = {"records_per_s": n / wall, "vs_numpy": cpu(lambda: by_numpy(n // 20), n // 20) / own}
     for name, client in clients.items():
         figures[name] = None if client is None else cpu(lambda c=client: one_by_one(c, few), few) / own  # type: ignore[misc]
