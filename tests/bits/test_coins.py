@@ -50,7 +50,7 @@ def test_every_fraction_of_six_digits_is_compared_rightly() -> None:
     for numerator in range(1, 64):
         zeros = (numerator & -numerator).bit_length() - 1
         digits = [numerator >> place & 1 for place in range(zeros, 6)]
-        mask, space = np.empty(1, np.uint64), np.empty(len(digits), np.uint64)
+        mask, space = np.empty(1, np.uint64), np.empty(1, np.uint64)
         below = module._slices(mask, space, digits, Rows(LANES[zeros:]))
         assert int(below[0]) == (1 << numerator) - 1
 
@@ -59,7 +59,7 @@ def test_every_fraction_of_six_digits_is_compared_rightly() -> None:
 def test_slices_agree_with_comparing_whole_numbers(head: int, words: int, step: int, seed: int) -> None:
     """The same random digits, gathered lane by lane into numbers and compared with ``<``, block by block."""
     digits = [head >> place & 1 for place in range(10)]
-    mask, space = np.empty(words, np.uint64), np.empty(10 * step, np.uint64)
+    mask, space = np.empty(words, np.uint64), np.empty(step, np.uint64)
     below = module._slices(mask, space, digits, SeededStreamNotForPeople(seed))
     source = SeededStreamNotForPeople(seed)
     for start in range(0, words, step):
@@ -343,8 +343,8 @@ def test_domains() -> None:
 
 def test_memory(peak: Callable[[Callable[[], object]], int]) -> None:
     seeded = SeededStreamNotForPeople(1)
-    assert peak(lambda: coins(8 * 10**7, numerator_of(0.1778), entropy=seeded)) < 10**7 + 25 * 2**20
-    assert peak(lambda: coins(8 * 10**7, numerator_of(1e-3), entropy=seeded)) < 10**7 + 25 * 2**20
-    assert peak(lambda: coins(8 * 10**7, numerator_of(1e-7), entropy=seeded)) < 10**7 + 25 * 2**20
+    assert peak(lambda: coins(8 * 10**7, numerator_of(0.1778), entropy=seeded)) < 10**7 + 9 * 2**20
+    assert peak(lambda: coins(8 * 10**7, numerator_of(1e-3), entropy=seeded)) < 10**7 + 9 * 2**20
+    assert peak(lambda: coins(8 * 10**7, numerator_of(1e-7), entropy=seeded)) < 10**7 + 9 * 2**20
     ones = 10**6
     assert peak(lambda: positions(10**9, numerator_of(1e-3), entropy=seeded)) < 40 * ones + 2 * 2**20

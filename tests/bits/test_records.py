@@ -130,7 +130,7 @@ def test_messages_hold_no_data() -> None:
 def test_memory(peak: Callable[[Callable[[], object]], int]) -> None:
     seeded = SeededStreamNotForPeople(1)
     records = np.zeros((10**6, 5), np.uint8)
-    assert peak(lambda: flip(records, 40, Q, entropy=seeded)) < records.nbytes + 25 * 2**20
+    assert peak(lambda: flip(records, 40, Q, entropy=seeded)) < records.nbytes + 9 * 2**20
     assert peak(lambda: check_records(records, 39)) < 2 * 10**6 + 2**16
     assert peak(lambda: uniform_records(10**6, 40, entropy=seeded)) < records.nbytes + 2**16
     assert peak(lambda: uniform_categories(10**6, 700, entropy=seeded)) < 24 * 10**6

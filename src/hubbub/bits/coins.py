@@ -34,7 +34,7 @@ def coins(count: int, numerator: int, *, entropy: Entropy = system) -> NDArray[n
     """``count`` independent coins, each one with probability exactly numerator/2⁴⁸, packed.
 
     Below a probability of 1/256 through :func:`positions`, above by bit-slices. The time of the sparse way reveals
-    how many ones there are, not where. Memory: the result and at most 25 MiB.
+    how many ones there are, not where. Memory: the result and at most 9 MiB.
 
     >>> from hubbub.bits.entropy import SeededStreamNotForPeople
     >>> mask = coins(8000, 2**46, entropy=SeededStreamNotForPeople(1))
@@ -56,7 +56,7 @@ def flip_bits(target: NDArray[np.uint8], numerator: int, entropy: Entropy) -> No
 
     The inner part of :func:`coins` and of record flipping; trusts its caller. Dense coins are those of the first ten
     digits of the probability, a, or else sparse coins of b = (q − a)/(1 − a), because a + (1 − a)·b = q; for q > 1/2
-    all bits are flipped first, and then with 1 − q. Memory: at most 25 MiB.
+    all bits are flipped first, and then with 1 − q. Memory: at most 9 MiB.
 
     >>> bits = np.zeros(3, np.uint8)
     >>> flip_bits(bits, 0, system)
@@ -83,7 +83,7 @@ def flip_bits(target: NDArray[np.uint8], numerator: int, entropy: Entropy) -> No
     # because threads that take turns at the interpreter lock every few microseconds do not run side by side.
     words = -(-target.size // 8)
     mask = np.empty(min(2 * _WORDS, words), np.uint64)
-    space = np.empty(len(digits) * min(_WORDS, words), np.uint64)
+    space = np.empty(min(_WORDS, words), np.uint64)
     for start in range(0, target.size, mask.nbytes):
         part = target[start : start + mask.nbytes]
         ones = _slices(mask[: -(-part.size // 8)], space, digits, entropy).view(np.uint8)[: part.size]
@@ -103,13 +103,12 @@ def _slices(
     with r the complement of the random digit: below ← below | r where the probability has a one, below & r where it
     has a zero.
     """
-    step = space.size // len(digits)
-    for start in range(0, mask.size, step):
-        below = mask[start : start + step]
-        noise = space[: len(digits) * below.size].reshape(len(digits), -1)
-        fill(entropy, noise)
-        below[:] = noise[0]
-        for digit, row in zip(digits[1:], noise[1:], strict=True):
+    for start in range(0, mask.size, space.size):
+        below = mask[start : start + space.size]
+        row = space[: below.size]
+        fill(entropy, below)
+        for digit in digits[1:]:
+            fill(entropy, row)
             combine = np.bitwise_or if digit else np.bitwise_and
             combine(below, row, out=below)
     return mask

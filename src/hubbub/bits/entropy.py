@@ -24,7 +24,7 @@ __all__ = ["Entropy", "SeededStreamNotForPeople", "SystemStream", "draw", "fill"
 Entropy = Callable[[int], bytes]
 """A source of randomness: gives exactly as many independent uniform bytes as it is asked for."""
 
-_ZEROS = memoryview(bytes(1 << 23))
+_ZEROS = memoryview(bytes(1 << 21))
 _KEY_BYTES = 32
 
 
@@ -46,7 +46,7 @@ class SystemStream:
     Forward secure by key erasure (Bernstein 2017, "Fast-key-erasure random-number generators"): each fill ends by
     replacing the key with fresh keystream, so that a later look into memory does not reveal earlier noise. A fork
     forgets all keys: the child draws its own from the operating system.
-    Memory: 8 MiB of zeros for all streams together, and one cipher context per thread.
+    Memory: 2 MiB of zeros for all streams together, and one cipher context per thread.
 
     >>> len(SystemStream()(5))
     5

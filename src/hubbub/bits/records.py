@@ -45,7 +45,7 @@ def flip(records: NDArray[np.uint8], width: int, numerator: int, *, entropy: Ent
     """The records with every bit flipped independently with probability exactly numerator/2⁴⁸.
 
     By :func:`hubbub.bits.coins.flip_bits`; releases the interpreter lock most of the time, so that threads may each
-    flip their own rows. Memory: the result and at most 25 MiB.
+    flip their own rows. Memory: the result and at most 9 MiB.
 
     >>> flip(np.array([[1, 2]], np.uint8), 10, 0).tolist()
     [[1, 2]]
