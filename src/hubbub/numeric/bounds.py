@@ -9,10 +9,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from hubbub.errors import Infeasible, check_delta, check_epsilon, check_lie, check_real, check_whole, reject
-from hubbub.numeric.binomial import binomial
+from hubbub.numeric.binomial import binomial_pmf
 from hubbub.numeric.inversion import least_real, least_whole
 from hubbub.numeric.ratios import outlier_ratio_mean, outlier_ratio_variance
 from hubbub.numeric.rounding import up
@@ -268,7 +267,7 @@ def fake_second_moment(width: int, q: float) -> float:
     width, q = check_whole("width", width, 2), check_lie(q, zero=True)
     p = 1 - q
     others = np.arange(width)
-    chance = _dense(width - 1, q)
+    chance = binomial_pmf(width - 1, q)
     seen = width * p * p / ((others + 1) * p * p + (width - others - 1) * q * q)
     unseen = width * q * q / np.maximum(others * p * p + (width - others) * q * q, TINY)
     return float(chance @ (p * seen + q * unseen))
@@ -286,7 +285,7 @@ def fake_chi_square(width: int, q: float) -> float:
     p = 1 - q
     others = np.arange(width - 1)
     weights = 1 / ((others + 1) * p * p + (width - 1 - others) * q * q)
-    return 2 * width * (p - q) ** 2 * float(_dense(width - 2, q) @ weights)
+    return 2 * width * (p - q) ** 2 * float(binomial_pmf(width - 2, q) @ weights)
 
 
 def vector_fakes_epsilon(m: int, width: int, q: float, delta: float) -> float:
@@ -333,10 +332,3 @@ def _below_half(q: float) -> float:
     if q >= 0.5:
         raise Infeasible("no lie probability below 1/2 is enough: the crowd is too small for this budget")
     return q
-
-
-def _dense(n: int, q: float) -> npt.NDArray[np.float64]:
-    law = binomial(n, q)
-    result = np.zeros(n + 1)
-    result[law.low : law.high + 1] = law.pmf
-    return result
