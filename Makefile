@@ -67,7 +67,7 @@ lock: ## renew the locked requirements (needs uv)
 	@test -n "$(UV)" || { echo "make lock needs uv" >&2; exit 2; }
 	$(COMPILE) --extra dev --extra docs -o requirements/docs.txt
 	$(COMPILE) --extra dev -c requirements/docs.txt -o requirements/dev.txt
-	$(COMPILE) -c requirements/docs.txt -o requirements/run.txt
+	$(COMPILE) --extra serve -c requirements/docs.txt -o requirements/run.txt
 	$(COMPILE) --extra fast requirements/bench.in -o requirements/bench.txt
 
 clean: ## remove environments and caches
