@@ -5,6 +5,7 @@
     │   ├── TooLarge      legal, but would need an absurd amount of memory
     │   ├── PlanMismatch  made under one plan, used under another
     │   └── WireError     bytes or JSON that are not in the one canonical form
+    │       └── SealError a bundle or slot that is refused, with a reason for machines
     ├── Infeasible        no parameters reach what was asked; says what would be feasible
     ├── BatchTooSmall     fewer people than the plan's guarantee needs; nothing is released
     ├── FalseClaim        a plan claims more privacy than its parameters give
@@ -27,6 +28,7 @@ __all__ = [
     "Infeasible",
     "InvalidInput",
     "PlanMismatch",
+    "SealError",
     "TooLarge",
     "WireError",
     "check_delta",
@@ -60,6 +62,22 @@ class PlanMismatch(InvalidInput):
 
 class WireError(InvalidInput):
     """Bytes or JSON are not in the one canonical form that the format allows."""
+
+
+class SealError(WireError):
+    """A bundle or a slot is refused; ``reason`` says why in one word, ``index`` which of several.
+
+    >>> str(SealError("cannot-open")), SealError("malformed", 3).index
+    ('cannot-open', 3)
+    """
+
+    def __init__(self, reason: str, index: int | None = None) -> None:
+        super().__init__(reason, index)
+        self.reason = reason
+        self.index = index
+
+    def __str__(self) -> str:
+        return self.reason if self.index is None else f"{self.reason} at {self.index}"
 
 
 class Infeasible(HubbubError):

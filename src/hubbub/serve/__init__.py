@@ -1,1 +1,7 @@
-"""The services: a shuffler and an analyzer that lose nothing and leak nothing. Needs the extra ``serve``."""
+"""The running system: devices seal bundles, a shuffler mixes them, an analyzer opens and counts; two operators.
+
+- what is agreed on: ``contract``, ``slots``; what is sent: ``sealing``;
+- who is who: ``identity``, ``keys``, ``certificates``; where that is kept: ``vault``; what time it is: ``clock``.
+
+The formats are described byte by byte in docs/sealing.md.
+"""
