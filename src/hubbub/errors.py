@@ -67,8 +67,8 @@ class WireError(InvalidInput):
 class SealError(WireError):
     """A bundle or a slot is refused; ``reason`` says why in one word, ``index`` which of several.
 
-    >>> str(SealError("cannot-open")), SealError("malformed", 3).index
-    ('cannot-open', 3)
+    >>> print(SealError("malformed", 3))
+    bundle 3 of the upload is refused: malformed
     """
 
     def __init__(self, reason: str, index: int | None = None) -> None:
@@ -77,7 +77,8 @@ class SealError(WireError):
         self.index = index
 
     def __str__(self) -> str:
-        return self.reason if self.index is None else f"{self.reason} at {self.index}"
+        what = "the bundle or slot" if self.index is None else f"bundle {self.index} of the upload"
+        return f"{what} is refused: {self.reason}"
 
 
 class Infeasible(HubbubError):

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Self
 
 from hubbub.canonical import Json, as_text, as_whole, canonical, fields, parse
-from hubbub.errors import FalseClaim, InvalidInput, TooLarge, WireError, check_whole, reject
+from hubbub.errors import FalseClaim, Infeasible, InvalidInput, TooLarge, WireError, check_whole, reject
 from hubbub.protocol import Plan
 from hubbub.serve.identity import PUBLIC_SIZE, SIGNATURE_SIZE, Identity, as_bytes, verify
 from hubbub.serve.sealing import SUITES, TASK_SIZE, Shape
@@ -145,7 +145,10 @@ class Contract:
         )
         if read.pop("format") != FORMAT:
             raise WireError(f"a contract must be of the format {FORMAT!r}, got another")
-        return cls(**read)  # type: ignore[arg-type]
+        try:
+            return cls(**read)  # type: ignore[arg-type]
+        except (InvalidInput, Infeasible) as error:
+            raise WireError(f"a contract must have legal values: {error}") from None
 
     def _document(self) -> dict[str, Json]:
         return {
@@ -171,7 +174,7 @@ class SignedContract:
 
     def __post_init__(self) -> None:
         if not self.signatures.keys() <= set(ROLES):
-            reject("signatures", "be those of analyzer and shuffler", sorted(self.signatures))
+            raise WireError("signatures must be those of analyzer and shuffler, got others")
         object.__setattr__(self, "signatures", MappingProxyType(dict(self.signatures)))
 
     @classmethod

@@ -163,13 +163,13 @@ class Keyring:
             self._create(due)
 
     def _create(self, at: float) -> int:
-        key_id = max(self._records, default=0) + 1
+        key_id = self._next
         if key_id > LAST:
             raise Infeasible(f"a role must have at most {LAST} keys, got all of them; start another contract")
         private, public = generate(self.suite)
         write_file(self._path(key_id, "secret"), private)
         reach("rotate-after-secret")
-        self._secrets[key_id] = private, load_private(self.suite, private)
+        self._keep(key_id, private)
         self._write(_Record(id=key_id, suite=self.suite, public=public, phase="pending", time=at))
         reach("rotate-after-record")
         return key_id
@@ -195,17 +195,23 @@ class Keyring:
             if path != self._path(record.id, "json"):
                 raise WireError("the record of a key must have its number as its name, got another")
             self._records[record.id] = record
-        for path in self.folder.glob(f"{self.role}-*.secret"):
-            number = path.stem.removeprefix(f"{self.role}-")
-            known = self._records.get(int(number)) if number.isascii() and number.isdigit() else None
-            if known is None or known.phase == "destroyed":
-                erase(path)
-                continue
-            private = read_secret(path)
-            self._secrets[known.id] = private, load_private(self.suite, private)
+        # A crash while a key was made left a secret without a record, which nobody has seen yet.
+        erase(self._path(self._next, "secret"))
         for record in self._records.values():
-            if record.phase != "destroyed" and record.id not in self._secrets:
+            path = self._path(record.id, "secret")
+            if record.phase == "destroyed":
+                erase(path)
+            elif path.exists():
+                self._keep(record.id, read_secret(path))
+            else:
                 raise WireError(f"the secret of key {record.id} of the {self.role} must be there, got none")
+
+    def _keep(self, key_id: int, private: bytes) -> None:
+        self._secrets[key_id] = private, load_private(self.suite, private)
+
+    @property
+    def _next(self) -> int:
+        return max(self._records, default=0) + 1
 
     def _path(self, key_id: int, kind: str) -> Path:
         return self.folder / f"{self.role}-{key_id:05d}.{kind}"
@@ -220,13 +226,16 @@ class Keyring:
         return [record for record in self._sorted() if record.phase == "pending"]
 
 
-def read_key_list(text: str | bytes, identity: bytes, role: str) -> list[PublicKey]:
-    """The keys of a signed list; raises unless the operator of this identity signed it for this role."""
+def read_key_list(text: str | bytes, identity: bytes, role: str | None = None) -> list[PublicKey]:
+    """The keys of a signed list; raises unless the operator of this identity signed it, for the role if one is given.
+
+    A repeated old list is not noticed here: whoever seals to a destroyed key is told so and asks again.
+    """
     body = SignedDocument.from_json(text).verify(identity, "keys")
     read = fields(body, "a key list", {"role": as_text, "keys": _entries})
     keys = read["keys"]
     assert isinstance(keys, list)
-    if read["role"] != role:
+    if role not in (None, read["role"]):
         raise WireError(f"the key list must be that of the {role}, got another")
     if len({key.id for key in keys}) != len(keys) or sum(key.state == "active" for key in keys) > 1:
         raise WireError("a key list must have distinct numbers and at most one active key, got others")

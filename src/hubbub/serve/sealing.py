@@ -9,7 +9,7 @@ Opening raises :class:`SealError` and nothing else, whatever bytes come; its rea
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -108,10 +108,17 @@ class Shape:
         object.__setattr__(self, "bundle_size", HEADER_SIZE + enc + inner + TAG_SIZE)
 
 
-def generate(suite: int) -> tuple[bytes, bytes]:
-    """A new key pair: 32 private bytes, which for suite 2 are the seed of X-Wing, and the public bytes."""
-    private = os.urandom(SUITES[suite].private)
-    return private, _public_bytes(suite, private)
+def generate(suite: int, *, entropy: Callable[[int], bytes] = os.urandom) -> tuple[bytes, bytes]:
+    """A new key pair: 32 private bytes, which for suite 2 are the seed of X-Wing, and the public bytes.
+
+    >>> [len(part) for suite in SUITES for part in generate(suite)]
+    [32, 32, 32, 1216]
+    """
+    private = entropy(SUITES[suite].private)
+    if suite == 1:
+        return private, X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+    lattice, curve = _expand(private)
+    return private, lattice.public_key().public_bytes_raw() + curve.public_key().public_bytes_raw()
 
 
 def load_private(suite: int, private: bytes) -> Private:
@@ -271,10 +278,3 @@ def _expand(seed: bytes) -> tuple[MLKEM768PrivateKey, X25519PrivateKey]:
     """The two private keys of X-Wing from its seed (draft-connolly-cfrg-xwing-kem, expandDecapsulationKey)."""
     expanded = hashlib.shake_256(seed).digest(96)
     return MLKEM768PrivateKey.from_seed_bytes(expanded[:64]), X25519PrivateKey.from_private_bytes(expanded[64:])
-
-
-def _public_bytes(suite: int, private: bytes) -> bytes:
-    if suite == 1:
-        return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
-    lattice, curve = _expand(private)
-    return lattice.public_key().public_bytes_raw() + curve.public_key().public_bytes_raw()

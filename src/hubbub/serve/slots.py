@@ -6,7 +6,7 @@ that the guarantee is (ε, δ + (1 + e^ε)·n·τ). Clients beyond the n of the 
 not, is post-processing of what the n send.
 
 τ is bounded by Chernoff, P[X > M] ≤ exp(K(t) − t(M + 1)) for every t > 0 with K the cumulant function of X, at the
-record with the most bits set: as p > q, it has stochastically the most messages. Errs upwards.
+record with the most bits set: as p > q, it has stochastically the most messages. Errs upwards, by a slot or two.
 """
 
 import math
@@ -27,9 +27,6 @@ ROUNDING = 1e-9
 
 STEEPEST = 700.0
 """The largest t that is tried; e^t is still a float64."""
-
-GROUPS = 256
-"""Sizes of sparse fakes are put into so many groups at most, each counted as its largest."""
 
 Cumulant = Callable[[float], float]
 
@@ -186,28 +183,15 @@ def _record(width: int, ones: int, q: float) -> Cumulant:
 
 
 def _fake(schema: Schema, q: float) -> Cumulant:
-    """The cumulant function of the messages of one fake: a uniform legal record, flipped."""
+    """Of the messages of one fake: a uniform legal record, flipped.
+
+    Exact for one choice and for any bits. A fake of at most so many bits never has more than all of them, and, being
+    any bits under a condition on their number, stochastically no more than any bits: the smaller of the two is taken.
+    """
     width = schema.width
-    if schema.kind == "bits":
-        return lambda t: width * (t + math.log1p(0.5 * math.expm1(-t)))
-    if schema.kind == "one_hot":
-        return _record(width, 1, q)
-    step = -(-(schema.max_set + 1) // GROUPS)
-    weights: dict[int, int] = {}
-    number = 1
-    for i in range(schema.max_set + 1):
-        largest = min(-(-i // step) * step, schema.max_set)
-        weights[largest] = weights.get(largest, 0) + number
-        number = number * (width - i) // (i + 1)
-    total = math.log(sum(weights.values()))
-    parts = [(math.log(weight) - total, _record(width, i, q)) for i, weight in weights.items()]
-
-    def mixture(t: float) -> float:
-        logs = [weight + part(t) for weight, part in parts]
-        top = max(logs)
-        return top + math.log(math.fsum(math.exp(value - top) for value in logs))
-
-    return mixture
+    if 2 * schema.max_set <= width:
+        return _record(width, schema.max_set, q)
+    return lambda t: width * (t + math.log1p(0.5 * math.expm1(-t)))
 
 
 def _log_price(plan: Plan) -> float:
