@@ -39,6 +39,8 @@ def canonical(value: Json) -> bytes:
         return _write(value).encode()
     except UnicodeEncodeError:
         raise WireError("text must be Unicode without lone surrogates, got others") from None
+    except RecursionError:
+        raise WireError("a value must not be nested so deeply") from None
 
 
 def _write(value: Json) -> str:

@@ -170,3 +170,10 @@ def test_detection() -> None:
     assert flags[:, 7].mean() > 0.9
     absent = np.delete(flags, [0, 7], axis=1)
     assert absent.any(axis=1).mean() < 0.1
+
+
+@pytest.mark.parametrize("depth", [900, 990, 100_000])
+def test_deep_nesting_is_refused_in_the_one_wording(depth: int) -> None:
+    """JSON that can just be read may be too deep to be written again."""
+    with pytest.raises(hb.WireError):
+        canonical(parse("[" * depth + "]" * depth, "a value"))
