@@ -10,24 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hubbub.errors import InvalidInput
 from hubbub.serve import workers as room
+from hubbub.serve.sealing import generate
 from hubbub.serve.workers import Job, WorkerFailure, Workers
 
 SIZE = 20
-
-
-def pair(suite: int) -> tuple[bytes, bytes]:
-    """Raw private and public keys."""
-    near = X25519PrivateKey.generate()
-    private, public = near.private_bytes_raw(), near.public_key().public_bytes_raw()
-    if suite == 1:
-        return private, public
-    lattice = MLKEM768PrivateKey.generate()
-    return lattice.private_bytes_raw() + private, lattice.public_key().public_bytes_raw() + public
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +31,7 @@ def numbered(count: int) -> bytes:
 
 @pytest.mark.parametrize("suite", [1, 2])
 def test_open_what_was_sealed(crew: Workers, suite: int) -> None:
-    private, public = pair(suite)
+    private, public = generate(suite)
     count = room.PIECE * 2 + 7 if suite == 1 else 9
     seal = Job(suite=suite, key=public, info=b"x", size=SIZE)
     sealed = crew.seal(seal, numbered(count))
@@ -52,7 +41,7 @@ def test_open_what_was_sealed(crew: Workers, suite: int) -> None:
 
 
 def test_damaged_items_are_marked_and_the_others_kept(crew: Workers) -> None:
-    private, public = pair(1)
+    private, public = generate(1)
     seal = Job(suite=1, key=public, info=b"x", size=SIZE)
     sealed = bytearray(crew.seal(seal, numbered(5)))
     sealed[2 * seal.sealed] ^= 1
@@ -64,7 +53,7 @@ def test_damaged_items_are_marked_and_the_others_kept(crew: Workers) -> None:
 
 
 def test_headers_are_skipped_and_info_binds(crew: Workers) -> None:
-    private, public = pair(1)
+    private, public = generate(1)
     sealed = crew.seal(Job(suite=1, key=public, info=b"x", size=SIZE), numbered(1))
     job = Job(suite=1, key=private, info=b"x", size=len(sealed) + 3, skip=3)
     assert crew.open(job, b"abc" + sealed)[1] == b"\1"
@@ -73,7 +62,7 @@ def test_headers_are_skipped_and_info_binds(crew: Workers) -> None:
 
 
 def test_no_workers_give_the_same(crew: Workers) -> None:
-    private, public = pair(1)
+    private, public = generate(1)
     sealed = crew.seal(Job(suite=1, key=public, info=b"x", size=SIZE), numbered(3))
     job = Job(suite=1, key=private, info=b"x", size=len(sealed) // 3)
     with Workers(0) as none:
@@ -91,7 +80,7 @@ def test_refused_sizes() -> None:
 
 
 def test_many_threads_share_the_workers(crew: Workers) -> None:
-    private, public = pair(1)
+    private, public = generate(1)
     seal = Job(suite=1, key=public, info=b"x", size=SIZE)
     job = Job(suite=1, key=private, info=b"x", size=seal.sealed)
     wrong: list[int] = []
@@ -110,7 +99,7 @@ def test_many_threads_share_the_workers(crew: Workers) -> None:
 
 
 def test_a_killed_worker_is_replaced(crew: Workers) -> None:
-    private, public = pair(1)
+    private, public = generate(1)
     seal = Job(suite=1, key=public, info=b"x", size=SIZE)
     job = Job(suite=1, key=private, info=b"x", size=seal.sealed)
     sealed = crew.seal(seal, numbered(3 * room.PIECE))

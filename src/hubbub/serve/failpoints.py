@@ -45,9 +45,17 @@ POINTS = {
     "batch-committed": "the result of a batch is durable, nobody was answered",
     "receipt-answered": "the receipt was handed to the socket",
     # keys
-    "rotate-written": "a new key is written, not committed",
-    "rotate-committed": "a new key is in use, the old one is not yet expired",
-    "destroy-committed": "an old key is gone for good",
+    "rotate-after-secret": "the secret of a new key is written, its record is not",
+    "rotate-after-record": "a new key is pending",
+    "rotate-after-activation": "a new key is active",
+    "destroy-after-record": "an old key is recorded as destroyed, its secret is still there",
+    "destroy-after-erasure": "the secret of an old key is gone for good",
+    # small files
+    "vault-before-write": "a small file is about to be written",
+    "vault-before-sync": "a small file is written beside its place, not synced",
+    "vault-before-rename": "a small file is synced beside its place",
+    "vault-before-folder-sync": "a small file is in its place, the folder is not synced",
+    "vault-before-unlink": "a small file is overwritten and about to go",
 }
 """Every point, and what holds when it is reached."""
 

@@ -42,6 +42,7 @@ __all__ = [
     "seal_slot",
     "slot_id",
     "slot_key",
+    "split_bundle",
 ]
 
 Private = X25519PrivateKey | hpke.MLKEM768X25519PrivateKey
@@ -59,6 +60,8 @@ MOST_BUNDLES = 256
 """Bundles of one upload."""
 _KEY = slice(4, 6)
 _MARK = b"HB" + bytes([VERSION])
+BUNDLE_INFO, SLOT_INFO = b"hubbub/1 bundle", b"hubbub/1 slot"
+"""What HPKE's ``info`` starts with; the task and the key's number follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,7 @@ def seal_slot(payload: bytes | None, shape: Shape, key_id: int, public: Public) 
     else:
         plain = bytes([VERSION, REPORT]) + payload
     key = _key_bytes(key_id)
-    return key + _encrypt(shape.suite, plain, public, b"hubbub/1 slot" + shape.task + key)
+    return key + _encrypt(shape.suite, plain, public, SLOT_INFO + shape.task + key)
 
 
 def open_slot(sealed: Data, shape: Shape, private: Private) -> bytes | None:
@@ -167,9 +170,7 @@ def open_slot(sealed: Data, shape: Shape, private: Private) -> bytes | None:
     if len(sealed) != shape.slot_size:
         raise SealError("wrong-length")
     try:
-        plain = SUITES[shape.suite].hpke.decrypt(
-            sealed[2:], private, b"".join((b"hubbub/1 slot", shape.task, sealed[:2]))
-        )
+        plain = SUITES[shape.suite].hpke.decrypt(sealed[2:], private, b"".join((SLOT_INFO, shape.task, sealed[:2])))
     except (InvalidTag, ValueError, TypeError):
         raise SealError("cannot-open") from None
     if plain[0] != VERSION:
@@ -195,7 +196,7 @@ def seal_bundle(
     if len(token) != TOKEN_SIZE or len({slot[:2] for slot in slots}) != 1:
         reject("a bundle", f"have a token of {TOKEN_SIZE} bytes and slots of one key", "another")
     key = _key_bytes(key_id)
-    sealed = _encrypt(shape.suite, token + b"".join(slots), public, b"hubbub/1 bundle" + shape.task + key)
+    sealed = _encrypt(shape.suite, token + b"".join(slots), public, BUNDLE_INFO + shape.task + key)
     return b"".join((_MARK, bytes([shape.suite]), key, bytes(2), shape.task, sealed))
 
 
@@ -206,10 +207,15 @@ def open_bundle(bundle: Data, shape: Shape, private: Private) -> list[bytes]:
     _check_header(bundle, shape)
     try:
         inner = SUITES[shape.suite].hpke.decrypt(
-            bundle[HEADER_SIZE:], private, b"".join((b"hubbub/1 bundle", shape.task, bundle[_KEY]))
+            bundle[HEADER_SIZE:], private, b"".join((BUNDLE_INFO, shape.task, bundle[_KEY]))
         )
     except (InvalidTag, ValueError, TypeError):
         raise SealError("cannot-open") from None
+    return split_bundle(inner, shape)
+
+
+def split_bundle(inner: bytes, shape: Shape) -> list[bytes]:
+    """The sealed slots in the content of an opened bundle."""
     step = shape.slot_size
     slots = [inner[start : start + step] for start in range(TOKEN_SIZE, len(inner), step)]
     key = slots[0][:2]

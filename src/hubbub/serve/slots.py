@@ -96,8 +96,11 @@ def overflow(plan: Plan, slots: int) -> float:
     >>> overflow(split, 21) < 1e-9 < overflow(split, 20)
     True
     """
-    exponent = _log_price(plan) + log_tail(plan, slots)
-    return 0.0 if exponent == -math.inf else math.inf if exponent > STEEPEST else math.exp(exponent)
+    tail = log_tail(plan, slots)
+    if tail == -math.inf:
+        return 0.0
+    exponent = _log_price(plan) + tail
+    return math.inf if exponent > STEEPEST else math.exp(exponent)
 
 
 def log_tail(plan: Plan, slots: int) -> float:

@@ -19,15 +19,13 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, MLKEM768X25519PrivateKey, MLKEM768X25519PublicKey, Suite
 
 from hubbub.errors import HubbubError, check_whole, reject
 from hubbub.serve.failpoints import VARIABLE
+from hubbub.serve.sealing import SUITES, TAG_SIZE, load_private, load_public
 
 __all__ = ["Job", "WorkerFailure", "Workers", "open_items", "seal_items"]
 
@@ -40,7 +38,10 @@ ATTEMPTS = 3
 _FRAME = struct.Struct(">I")
 _HEAD = struct.Struct(">BBHIHH")
 _OPEN, _SEAL = 0, 1
-_OVERHEAD = {1: 32 + 16, 2: 1120 + 16}
+
+
+def _overhead(suite: int) -> int:
+    return SUITES[suite].enc + TAG_SIZE
 
 
 class WorkerFailure(HubbubError):
@@ -60,7 +61,7 @@ class Job:
     skip: int = 0
 
     def __post_init__(self) -> None:
-        if self.suite not in _OVERHEAD:
+        if self.suite not in SUITES:
             reject("suite", "be 1 or 2", self.suite)
         check_whole("size", self.size, 1)
         check_whole("skip", self.skip, 0, self.size)
@@ -74,41 +75,21 @@ class Job:
     @property
     def opened(self) -> int:
         """Bytes of one opened item."""
-        return max(self.size - self.skip - _OVERHEAD[self.suite], 0)
+        return max(self.size - self.skip - _overhead(self.suite), 0)
 
     @property
     def sealed(self) -> int:
         """Bytes of one sealed item, without a header."""
-        return self.size + _OVERHEAD[self.suite]
+        return self.size + _overhead(self.suite)
 
 
-@functools.cache
-def _suite(number: int) -> Suite:
-    kem = {1: KEM.X25519, 2: KEM.MLKEM768_X25519}[number]
-    return Suite(kem, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
-
-
-@functools.lru_cache(maxsize=64)
-def _private(suite: int, key: bytes) -> Any:
-    if suite == 1:
-        return X25519PrivateKey.from_private_bytes(key)
-    return MLKEM768X25519PrivateKey(
-        MLKEM768PrivateKey.from_seed_bytes(key[:64]), X25519PrivateKey.from_private_bytes(key[64:])
-    )
-
-
-@functools.lru_cache(maxsize=64)
-def _public(suite: int, key: bytes) -> Any:
-    if suite == 1:
-        return X25519PublicKey.from_public_bytes(key)
-    return MLKEM768X25519PublicKey(
-        MLKEM768PublicKey.from_public_bytes(key[:1184]), X25519PublicKey.from_public_bytes(key[1184:])
-    )
+_private = functools.lru_cache(maxsize=64)(load_private)
+_public = functools.lru_cache(maxsize=64)(load_public)
 
 
 def open_items(job: Job, data: bytes | memoryview) -> tuple[bytes, bytes]:
     """The plaintexts of all items behind each other, and a byte for each: 1 opened, 0 not (its plaintext is zeros)."""
-    decrypt, key, info = _suite(job.suite).decrypt, _private(job.suite, job.key), job.info
+    decrypt, key, info = SUITES[job.suite].hpke.decrypt, _private(job.suite, job.key), job.info
     size, skip, opened = job.size, job.skip, job.opened
     count = job.count(data)
     result = bytearray(count * opened)
@@ -117,7 +98,7 @@ def open_items(job: Job, data: bytes | memoryview) -> tuple[bytes, bytes]:
     for place in range(count):
         try:
             text = decrypt(view[place * size + skip : (place + 1) * size], key, info)
-        except InvalidTag:
+        except (InvalidTag, ValueError):
             continue
         good[place] = 1
         result[place * opened : (place + 1) * opened] = text
@@ -126,7 +107,7 @@ def open_items(job: Job, data: bytes | memoryview) -> tuple[bytes, bytes]:
 
 def seal_items(job: Job, data: bytes | memoryview) -> bytes:
     """All items sealed, behind each other."""
-    encrypt, key, info, size = _suite(job.suite).encrypt, _public(job.suite, job.key), job.info, job.size
+    encrypt, key, info, size = SUITES[job.suite].hpke.encrypt, _public(job.suite, job.key), job.info, job.size
     view = memoryview(data)
     return b"".join(encrypt(view[start : start + size], key, info) for start in range(0, job.count(data) * size, size))
 

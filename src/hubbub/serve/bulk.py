@@ -1,0 +1,32 @@
+"""Many seals at once: what workers are given, so that they open and make exactly what ``sealing`` does one by one."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.serve.keys import PublicKey
+from hubbub.serve.sealing import BUNDLE_INFO, HEADER_SIZE, REPORT, SLOT_INFO, VERSION, Shape
+from hubbub.serve.workers import Job, Workers
+
+__all__ = ["bundle_job", "seal_reports", "slot_job"]
+
+
+def bundle_job(shape: Shape, key: int, private: bytes) -> Job:
+    """Opening bundles of one shuffler key."""
+    info = BUNDLE_INFO + shape.task + key.to_bytes(2, "big")
+    return Job(suite=shape.suite, key=private, info=info, size=shape.bundle_size, skip=HEADER_SIZE)
+
+
+def slot_job(shape: Shape, key: int, private: bytes) -> Job:
+    """Opening slots of one analyzer key."""
+    info = SLOT_INFO + shape.task + key.to_bytes(2, "big")
+    return Job(suite=shape.suite, key=private, info=info, size=shape.slot_size, skip=2)
+
+
+def seal_reports(payloads: NDArray[np.uint8], shape: Shape, key: PublicKey, workers: Workers) -> NDArray[np.uint8]:
+    """Sealed slots, one a row, of payloads, one a row."""
+    count = len(payloads)
+    number = key.id.to_bytes(2, "big")
+    texts = np.hstack([np.tile(np.array([VERSION, REPORT], np.uint8), (count, 1)), payloads])
+    job = Job(suite=shape.suite, key=key.public, info=SLOT_INFO + shape.task + number, size=2 + shape.payload)
+    sealed = np.frombuffer(workers.seal(job, texts.tobytes()), np.uint8).reshape(count, -1)
+    return np.hstack([np.tile(np.frombuffer(number, np.uint8), (count, 1)), sealed])

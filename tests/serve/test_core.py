@@ -1,0 +1,177 @@
+"""The cores of both services, without sockets: what goes in comes out once, mixed, and only in a crowd."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.serve.system import System, plan_of
+
+from hubbub.data import Schema
+from hubbub.planner import adopt
+from hubbub.protocol import Fakes, Plan, Protocol
+from hubbub.serve.pool import Counts
+from hubbub.serve.problems import Refusal
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> System:
+    return System(tmp_path)
+
+
+def counts(system: System) -> Counts:
+    return system.shuffler.totals(check=True)[system.contract.id]
+
+
+def test_a_collection_arrives_whole(system: System) -> None:
+    client = system.client
+    bundles = [client.seal(str(i % 8)) for i in range(150)]
+    for start in range(0, 150, 10):
+        system.upload(*bundles[start : start + 10])
+    assert counts(system) == Counts(150, 150, 0, 0, 0)
+    assert len(system.next_epoch()) == 1
+    assert counts(system) == Counts(150, 0, 150, 0, 0)
+    system.deliver()
+    assert counts(system) == Counts(150, 0, 0, 150, 0)
+    (result,) = system.results()
+    assert (result["state"], result["people"], result["rejected"]) == ("committed", 150, {})
+    assert abs(sum(result["values"]) - 150) < 60
+    assert result["guarantee"]["epsilon"] <= system.plan.guarantee.epsilon
+
+
+def test_below_the_least_nothing_is_released(system: System) -> None:
+    client = system.client
+    system.upload(*(client.seal("0") for _ in range(99)))
+    for _ in range(5):
+        assert system.next_epoch() == []
+    system.clock.advance(-10_000)
+    assert system.shuffler.tick() == []
+    assert counts(system).outbox == 0
+
+
+def test_a_repeat_is_answered_and_not_counted(system: System) -> None:
+    bundle = system.client.seal("0")
+    system.upload(bundle, bundle)
+    system.upload(bundle)
+    system.restart()
+    system.upload(bundle)
+    assert counts(system) == Counts(1, 1, 0, 0, 0)
+
+
+def test_a_slot_wrapped_anew_is_not_counted(system: System) -> None:
+    client = system.client
+    slots = client.slots([bytes([1])])
+    system.upload(client.bundle(slots))
+    system.upload(client.bundle(slots), client.bundle(slots))
+    assert counts(system).accepted == 1
+
+
+def test_a_slot_that_was_released_is_not_counted_by_the_analyzer(system: System) -> None:
+    client = system.client
+    old = [client.slots([bytes([1])]) for _ in range(120)]
+    system.upload(*(client.bundle(slots) for slots in old))
+    system.next_epoch()
+    system.deliver()
+    system.upload(*(client.bundle(slots) for slots in old[:20]))
+    system.upload(*(client.seal("0") for _ in range(110)))
+    system.next_epoch()
+    system.deliver()
+    first, second = sorted(system.results(), key=lambda result: len(result["rejected"]))
+    assert (first["people"], first["rejected"]) == (120, {})
+    assert (second["people"], second["rejected"]) == (110, {"repeated": 20})
+
+
+def test_a_batch_that_is_too_thin_is_withheld(system: System) -> None:
+    client = system.client
+    slots = [client.slots([bytes([1])]) for _ in range(100)]
+    torn = [[slot[0][:-1] + bytes([slot[0][-1] ^ 1])] for slot in slots[:1]]
+    system.upload(*(client.bundle(one) for one in [*torn, *slots[1:]]))
+    system.next_epoch()
+    system.deliver()
+    (result,) = system.results()
+    assert result["state"] == "withheld"
+    assert result["rejected"] == {"cannot_open": 1}
+    assert "values" not in result
+    assert counts(system).committed == 100
+
+
+def test_every_stage_survives_a_restart(system: System) -> None:
+    client = system.client
+    system.upload(*(client.seal("3") for _ in range(130)))
+    system.restart()
+    system.next_epoch()
+    system.restart()
+    assert system.shuffler.deliver(system.link)
+    system.restart()
+    assert system.analyzer.work()
+    system.restart()
+    system.deliver()
+    stored = [system.analyzer.result(str(batch["batch"])) for batch in system.analyzer.batches(system.contract.task)]
+    system.restart()
+    assert counts(system) == Counts(130, 0, 0, 130, 0)
+    again = [system.analyzer.result(str(batch["batch"])) for batch in system.analyzer.batches(system.contract.task)]
+    assert stored == again
+
+
+def test_rotated_keys(system: System) -> None:
+    early = system.client
+    system.upload(*(early.seal("0") for _ in range(60)))
+    system.analyzer.rotate()
+    system.shuffler.fetch_keys(system.link)
+    # A batch has one key: as long as bundles wait, the key before stays in use.
+    system.upload(*(early.seal("0") for _ in range(60)))
+    system.next_epoch()
+    system.shuffler.fetch_keys(system.link)
+    late = early.seal("0")
+    with pytest.raises(Refusal) as refused:
+        system.upload(late)
+    assert refused.value.name == "outdated-keys"
+    system.upload(*(system.client.seal("0") for _ in range(100)))
+    system.next_epoch()
+    system.deliver()
+    assert sorted(result["people"] for result in system.results()) == [100, 120]
+
+
+def test_a_repeat_is_known_when_its_key_is_gone(system: System) -> None:
+    bundle = system.client.seal("0")
+    system.upload(bundle)
+    system.shuffler.rotate()
+    system.clock.advance(2 * 10**5)
+    system.shuffler.keyring.advance()
+    assert system.shuffler.keyring.private(1) is None
+    never_seen = bundle[:24] + bytes(32) + bundle[56:]
+    with pytest.raises(Refusal) as refused:
+        system.upload(never_seen)
+    assert refused.value.name == "outdated-keys"
+    system.upload(bundle)
+
+
+POINTS = [
+    plan_of(),
+    adopt(Schema.bits(9), 100, Protocol(0.45), delta=1e-6),
+    adopt(Schema.bits(3), 100, Protocol(0.2, k=3), delta=1e-6),
+    adopt(Schema.one_hot(20), 100, Protocol(0.05, release="bits"), delta=1e-6),
+    adopt(Schema.one_hot(20), 100, Protocol(0.02, m=300), delta=1e-6),
+    adopt(Schema.one_hot(20), 100, Protocol(0.02, m=Fakes.binomial(4, 0.5)), delta=1e-6),
+    adopt(Schema.one_hot(5), 100, Protocol(0, m=Fakes.laplace(4.0, shift=70)), delta=1e-6),
+    adopt(Schema.one_hot(5), 100, Protocol(0, m=Fakes.laplace(4.0, shift=70), release="bits"), delta=1e-6),
+    adopt(Schema.one_hot(5), 100, Protocol(0.05, release="category"), delta=1e-6),
+]
+
+
+@pytest.mark.parametrize("plan", POINTS, ids=str)
+def test_every_protocol_point(plan: Plan, tmp_path: Path) -> None:
+    system = System(tmp_path, plan=plan)
+    client, schema = system.client, plan.schema
+    truth = Counter(i % min(schema.width, 4) for i in range(160))
+    for label, count in truth.items():
+        name = schema.labels[label]
+        system.upload(*(client.seal(name if schema.kind == "one_hot" else [name]) for _ in range(count)))
+    system.next_epoch()
+    system.deliver()
+    (result,) = system.results()
+    assert result["state"] == "committed"
+    assert result["people"] == 160
+    off = (np.array(result["values"]) - [truth[label] for label in range(schema.width)]) / np.array(result["stderr"])
+    assert np.abs(off).max() < 5
+    assert result["guarantee"]["delta"] <= plan.guarantee.delta * 1.002
