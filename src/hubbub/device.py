@@ -15,7 +15,7 @@ from hubbub.data import Schema
 from hubbub.errors import check_whole, reject
 from hubbub.protocol import GRID, Fakes, Plan
 
-__all__ = ["encode", "payloads"]
+__all__ = ["encode", "payloads", "record_payloads"]
 
 Source = Callable[[int], bytes]
 
@@ -60,8 +60,13 @@ def payloads(value: object, plan: Plan, *, fakes: int | None = None, entropy: So
     """
     if not isinstance(plan, Plan):
         reject("plan", "be a Plan", type(plan).__name__)
+    return record_payloads(encode(value, plan.schema), plan, fakes=fakes, entropy=entropy)
+
+
+def record_payloads(record: int, plan: Plan, *, fakes: int | None = None, entropy: Source = os.urandom) -> list[bytes]:
+    """The same for a legal record that is encoded already."""
     schema, protocol = plan.schema, plan.protocol
-    record, width = encode(value, schema), schema.width
+    width = schema.width
     lie = round(protocol.q * GRID)
     count = _number_of_fakes(plan, fakes, entropy)
     if protocol.release == "category":

@@ -65,6 +65,8 @@ class Upload:
     served: _Served
     bundles: tuple[bytes, ...]
     keys: tuple[int, ...]
+    places: tuple[int, ...]
+    """Where in the body each of them was, for refusals."""
 
 
 class Shuffler:
@@ -159,30 +161,26 @@ class Shuffler:
         except SealError as error:
             raise _refusal(error) from None
         keys = [sealing.bundle_key(bundle) for bundle in bundles]
+        places = list(range(len(bundles)))
         taking = served.task.state == "open" and contract.takes(self.clock.now())
-        usable = [taking and self.keyring.private(key) is not None for key in keys]
-        if not all(usable):
-            bundles, keys = self._without_repeats(served, bundles, keys)
-            if bundles and not taking:
+        if not taking or any(self.keyring.private(key) is None for key in keys):
+            replays = [sealing.replay_id(bundle, contract.shape) for bundle in bundles]
+            known = self.pool.known(served.task, replays)
+            places = [place for place in places if replays[place] not in known]
+            if places and not taking:
                 raise Refusal("closed-task")
-            for place, key in enumerate(keys):
-                if self.keyring.private(key) is None:
+            for place in places:
+                if self.keyring.private(keys[place]) is None:
                     raise Refusal("outdated-keys", index=place)
-        return Upload(served, tuple(bundles), tuple(keys))
-
-    def _without_repeats(
-        self, served: _Served, bundles: Sequence[bytes], keys: Sequence[int]
-    ) -> tuple[list[bytes], list[int]]:
-        replays = [sealing.replay_id(bundle, served.contract.shape) for bundle in bundles]
-        known = self.pool.known(served.task, replays)
-        kept = [place for place, replay in enumerate(replays) if replay not in known]
-        return [bundles[place] for place in kept], [keys[place] for place in kept]
+        return Upload(
+            served, tuple(bundles[place] for place in places), tuple(keys[place] for place in places), tuple(places)
+        )
 
     def open(self, upload: Upload) -> list[Opened]:
         """Open the bundles here; for many at once, :meth:`jobs` and :meth:`opened` let workers do it."""
         shape = upload.served.contract.shape
         slots = []
-        for place, (bundle, key) in enumerate(zip(upload.bundles, upload.keys, strict=True)):
+        for place, bundle, key in zip(upload.places, upload.bundles, upload.keys, strict=True):
             opener = self.keyring.opener(key)
             if opener is None:
                 raise Refusal("outdated-keys", index=place)
@@ -200,7 +198,7 @@ class Shuffler:
             if place == len(upload.keys) or upload.keys[place] != upload.keys[start]:
                 private = self.keyring.private(upload.keys[start])
                 if private is None:
-                    raise Refusal("outdated-keys", index=start)
+                    raise Refusal("outdated-keys", index=upload.places[start])
                 yield bundle_job(shape, upload.keys[start], private), b"".join(upload.bundles[start:place])
                 start = place
 
@@ -209,13 +207,13 @@ class Shuffler:
         shape = upload.served.contract.shape
         good = b"".join(flags for _, flags in done)
         if 0 in good:
-            raise Refusal("cannot-open", index=good.index(0))
+            raise Refusal("cannot-open", index=upload.places[good.index(0)])
         inner = b"".join(texts for texts, _ in done)
         size = len(inner) // max(len(good), 1)
         slots = []
-        for place in range(len(good)):
+        for number, place in enumerate(upload.places):
             try:
-                slots.append(sealing.split_bundle(inner[place * size : (place + 1) * size], shape))
+                slots.append(sealing.split_bundle(inner[number * size : (number + 1) * size], shape))
             except SealError as error:
                 raise _refusal(error, place) from None
         return self._opened(upload, slots)
@@ -223,7 +221,7 @@ class Shuffler:
     def _opened(self, upload: Upload, slots: Sequence[list[bytes]]) -> list[Opened]:
         served, shape = upload.served, upload.served.contract.shape
         result = []
-        for place, (bundle, parts) in enumerate(zip(upload.bundles, slots, strict=True)):
+        for place, bundle, parts in zip(upload.places, upload.bundles, slots, strict=True):
             key, replay = sealing.slot_key(parts[0]), sealing.replay_id(bundle, shape)
             if key == served.task.key:
                 result.append(Opened(served.task.task, key, replay, tuple(parts)))
