@@ -14,8 +14,6 @@ from hubbub.numeric.bounds import (
     clear_fakes_printed,
     local_lie,
     simple_three_sigma_lie,
-    three_sigma_bit_lie,
-    three_sigma_copies_lie,
     three_sigma_lie,
     three_sigma_ratio,
 )
@@ -56,109 +54,6 @@ def law(n: int, ones: int) -> list[Fraction]:
 
 def at(values: list[Fraction], i: int) -> Fraction:
     return values[i] if 0 <= i < len(values) else Fraction(0)
-
-
-class TestNote002:
-    def test_4_7_the_generating_function_of_one_more_one(self) -> None:
-        """(p+qx)^(m+1) (p+qx)^(N−m−1) does not depend on m; the first factor must be q+px."""
-        n, m = 5, 2
-        printed = product(*[[P, Q]] * (m + 1), *[[P, Q]] * (n - m - 1))
-        assert printed != law(n, m + 1)
-        assert printed == law(n, 0)
-
-    def test_simplifies_to_with_a_wrong_index(self) -> None:
-        """(p²−q²)²(b_i² − b_(i+1) b_(i−1)) must be (p²−q²)²(b_(i−1)² − b_i b_(i−2))."""
-        n, m = 6, 3
-        b = product(*[[Q, P]] * (m - 1), *[[P, Q]] * (n - m - 1))
-        wrong = 0
-        for i in range(n + 1):
-            left = law(n, m)[i] ** 2 - law(n, m + 1)[i] * law(n, m - 1)[i]
-            scale = (P**2 - Q**2) ** 2
-            assert left == scale * (at(b, i - 1) ** 2 - at(b, i) * at(b, i - 2))
-            wrong += left != scale * (at(b, i) ** 2 - at(b, i + 1) * at(b, i - 1))
-        assert wrong > 0
-
-    def test_4_22_the_middle_term(self) -> None:
-        """r(b_i b_(i−1) − b_(i+1) b_(i−1)) must be r(b_i b_(i−1) − b_(i+1) b_(i−2))."""
-        b, r = product([Fraction(1), Fraction(1)], [Fraction(2), Fraction(1)], [Fraction(3), Fraction(1)]), Fraction(5)
-        a = product(b, [r, Fraction(1)])
-        wrong = 0
-        for i in range(len(a)):
-            outer = r**2 * (at(b, i) ** 2 - at(b, i + 1) * at(b, i - 1)) + at(b, i - 1) ** 2 - at(b, i) * at(b, i - 2)
-            left = at(a, i) ** 2 - at(a, i + 1) * at(a, i - 1)
-            assert left == outer + r * (at(b, i) * at(b, i - 1) - at(b, i + 1) * at(b, i - 2))
-            wrong += left != outer + r * (at(b, i) * at(b, i - 1) - at(b, i + 1) * at(b, i - 1))
-        assert wrong > 0
-
-    def test_4_26_and_4_29(self) -> None:
-        """b_i b_(i−1) ≥ b_(i+1) b_(i−1) fails at i = 1; with b_(i−2) it holds."""
-        roots = [Fraction(*x) for x in ((3, 1), (3, 1), (6, 7), (4, 3), (1, 1), (8, 5))]
-        b = product(*[[r, Fraction(1)] for r in roots])
-        assert b[1] * b[0] < b[2] * b[0]
-        assert all(at(b, i) * at(b, i - 1) >= at(b, i + 1) * at(b, i - 2) for i in range(len(b)))
-
-    def test_4_31_is_no_probability(self) -> None:
-        """Σ_i of the printed pmf is 7/16 at N = 5, q = 1/4; with q^(N−1−i) in the first term it is 1."""
-
-        def total(power: int) -> Fraction:
-            n = 5
-            return sum(
-                (
-                    math.comb(n - 1, i) * P ** (i + 1) * Q ** (n - power - i)
-                    + (math.comb(n - 1, i - 1) * P ** (i - 1) * Q ** (n - i + 1) if i else 0)
-                    for i in range(n)
-                ),
-                P ** (n - 1) * Q,
-            )
-
-        assert total(0) == Fraction(7, 16)
-        assert total(1) == 1
-
-    def test_4_35_has_a_wrong_sign(self) -> None:
-        n, q = 1000, 0.1
-        p, spread = 1 - q, 3 * math.sqrt(0.1 * 0.9 * 1000)
-        printed = (n - p * n + spread) / n * p / q + (p * n + spread) / n * q / p
-        meant = (n - p * n + spread) / n * p / q + (p * n - spread) / n * q / p
-        assert printed == pytest.approx(1.25931, abs=5e-6)
-        assert meant == pytest.approx(1.25298, abs=5e-6)
-        assert meant == pytest.approx(1 + 3 * (p - q) / math.sqrt(n * p * q))
-
-    def test_precision_had_grown_ten_fold(self) -> None:
-        """It had grown 14.9-fold."""
-        assert count_stderr(1000, 1 / 3) / count_stderr(1000, three_sigma_bit_lie(1000, LN2)) == pytest.approx(
-            14.9, abs=0.01
-        )
-
-    @pytest.mark.parametrize(("q", "coverage"), [(0.00876406756758793394, 0.99608), (0.009, 0.99477)])
-    def test_99_98_percent_of_outcomes(self, q: float, coverage: float) -> None:
-        """pN ± 3σ covers 99.6 or 99.5 % of the outcomes."""
-        spread = 3 * math.sqrt(1000 * q * (1 - q))
-        ones = crowd(1000, 1000, q)
-        inside = [i for i in range(ones.low, ones.high + 1) if abs(i - 1000 * (1 - q)) <= spread]
-        assert ones.pmf[np.array(inside) - ones.low].sum() == pytest.approx(coverage, abs=6e-6)
-
-    def test_5_5_coefficients_are_sums_of_products(self) -> None:
-        """b_2 of N = 2, k = 2, m = 1 is 2a_0a_2 + a_1² = 59/128, no single product."""
-        a = law(2, 1)
-        assert product(a, a)[2] == 2 * a[0] * a[2] + a[1] ** 2 == Fraction(59, 128)
-        assert Fraction(59, 128) not in {x * y for x in a for y in a}
-
-    def test_5_12_term_by_term(self) -> None:
-        """N = 2, k = 2, s = 1, i = 1: C(2, 0)/C(4, 1) = 1/4 > 3/16 = s(kN − s)/(kN)²."""
-        assert Fraction(math.comb(2, 0), math.comb(4, 1)) == Fraction(1, 4) > Fraction(1 * 3, 16)
-
-    def test_copies_gain_the_root_of_k(self) -> None:
-        """§5: with (5.24) the standard error 3/(k(λ^(1/k) − 1)) grows with k, towards 3/ln λ."""
-        sigmas = [count_stderr(1000, three_sigma_copies_lie(1000, LN2, k), k=k) for k in (1, 2, 4, 8, 16, 4096)]
-        assert sigmas[:5] == pytest.approx([3.0, 3.621, 3.964, 4.143, 4.235], abs=5e-4)
-        assert sigmas == sorted(sigmas)
-        assert sigmas[-1] == pytest.approx(3 / LN2, rel=1e-3)
-
-    def test_the_criterion_is_one_sided(self) -> None:
-        """§4.3: at q from (4.45), λ = 2, N = 1000, the order that is not looked at fails in 6.3 % of outcomes."""
-        zeros, outlier = neighbours(1000, 0, three_sigma_bit_lie(1000, LN2))
-        assert sufficient_tail(zeros.pmf, outlier.pmf, LN2) == pytest.approx(0.063, abs=5e-4)
-        assert sufficient_tail(outlier.pmf, zeros.pmf, LN2) < 0.01
 
 
 class TestNote000:

@@ -1,0 +1,405 @@
+"""[002 §4.3–5]: the rule of three deviations for single bits, its figures, and k copies."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from hubbub.accountant import calibrate
+from hubbub.data import Schema
+from hubbub.lab.statements.catalogue import Evidence, Note, Statement, Status
+from hubbub.lab.statements.enumeration import LN2, QUARTER, crowd_law, draw_fractions, lies, near, product, score
+from hubbub.numeric.bounds import (
+    copies_outlier_ratio_bound,
+    local_lie,
+    three_sigma_bit_lie,
+    three_sigma_copies_lie,
+)
+from hubbub.numeric.crowd import crowd, crowd_mean, crowd_variance, neighbours
+from hubbub.numeric.divergences import gaussian_signal, hockey_stick, sufficient_tail
+from hubbub.numeric.estimation import count_estimate, count_stderr, count_variance
+from hubbub.numeric.ratios import copies_outlier_ratio, outlier_ratio
+from hubbub.privacy import Budget
+
+__all__ = ["STATEMENTS"]
+
+NOTE = Note("002")
+Q, P = QUARTER, 1 - QUARTER
+
+WHOLE = ((25, 0.2, 2), (100, 0.2, 4), (400, 0.1, 6), (1600, 0.1, 12), (10_000, 0.2, 40))
+"""(N, q, σ) with a whole σ = √(Npq), so that pN − 3σ is an outcome."""
+
+
+@NOTE.states("002-(4.30)", "N ones: P(s = i) = C(N, i) p^i q^(N−i)", Status.CONFIRMED)
+def all_ones() -> Evidence:
+    """The code's law of N ones, entry by entry."""
+    held = score(
+        near(found, math.comb(n, i) * (1 - q) ** i * q ** (n - i))
+        for n, q in itertools.product((1, 5, 12), lies())
+        for i, found in enumerate(crowd(n, n, float(q)).pmf)
+    )
+    return Evidence(held.full, f"{held} probabilities")
+
+
+@NOTE.states("002-(4.31)", "N − 1 ones: C(N−1, i) p^(i+1) q^(N−i) + C(N−1, i−1) p^(i−1) q^(N−i+1)", Status.WRONG)
+def one_zero() -> Evidence:
+    """The first power of q must be N − 1 − i; as printed the probabilities do not add up to 1."""
+    n = 5
+    totals, right = [], []
+    for power in (0, 1):
+        pmf = [
+            math.comb(n - 1, i) * P ** (i + 1) * Q ** (n - power - i)
+            + (math.comb(n - 1, i - 1) * P ** (i - 1) * Q ** (n - i + 1) if i else 0)
+            for i in range(n + 1)
+        ]
+        totals.append(sum(pmf))
+        right.append(all(near(a, b) for a, b in zip(crowd(n, n - 1, 0.25).pmf, pmf, strict=True)))
+    shown = f"N = 5, q = 1/4: printed adds up to {totals[0]}, ours to {totals[1]}"
+    return Evidence(totals == [Fraction(7, 16), 1] and right == [False, True], shown)
+
+
+@NOTE.states("002-(4.32)", "R_i = (N − i)/N · p/q + i/N · q/p", Status.CONFIRMED)
+def ratio_of_bits() -> Evidence:
+    """The exact ratio of the two laws; p/q at 0, q/p at N, 1 at pN, linear in between."""
+    held = score(
+        near(outlier_ratio([i, n - i], float(q)), crowd_law(n, n - 1, q)[i] / crowd_law(n, n, q)[i])
+        for n, q in itertools.product((1, 4, 9, 19), lies())
+        for i in range(n + 1)
+    )
+    first, even, last = (outlier_ratio([i, 16 - i], 0.25) for i in (0, 12, 16))
+    ends = near(first, 3) and near(even, 1) and near(last, Fraction(1, 3))
+    return Evidence(held.full and ends, f"{held} ratios; {first:.4f}, {even:.4f}, {last:.4f} at 0, pN, N (N = 16)")
+
+
+@NOTE.states('002 "q^100=5e^-53"', "no one of 100 bits shows at q = 0.3: 5·10⁻⁵³", Status.CONFIRMED)
+def improbable() -> Evidence:
+    """The notation means 5·10⁻⁵³."""
+    law = crowd(100, 100, 0.3)
+    none = float(law.pmf[0])
+    return Evidence(law.low == 0 and near(none, Fraction(3, 10) ** 100) and round(none / 1e-53) == 5, f"{none:.4g}")
+
+
+@NOTE.states("002-(4.33)-(4.34)", "privacy is R at i = pN − 3σ being at most λ", Status.LOOSE)
+def one_sided() -> Evidence:
+    """It bounds one order of one pair, up to a deviation beyond which nothing is said. At its own q for N = 1000, λ = 2
+    the other order breaks the bound in 6 % of outcomes, and its δ is 25 times larger."""
+    q = three_sigma_bit_lie(1000, LN2)
+    zeros, outlier = neighbours(1000, 0, q)
+    broken = sufficient_tail(zeros.pmf, outlier.pmf, LN2)
+    forward, reverse = hockey_stick(outlier.pmf, zeros.pmf, LN2), hockey_stick(zeros.pmf, outlier.pmf, LN2)
+    shown = f"q = {q:.6f}: 1/R > 2 in {broken:.1%} of outcomes; δ = {forward:.2e} one way, {reverse:.2e} the other"
+    return Evidence(abs(broken - 0.063) < 5e-4 and reverse > 20 * forward and abs(reverse - 0.01246) < 5e-6, shown)
+
+
+@NOTE.states("002-(4.35)", "max R = (N − pN + 3σ)/N · p/q + (pN + 3σ)/N · q/p", Status.WRONG)
+def wrong_sign() -> Evidence:
+    """The second term needs pN − 3σ, as (4.36) has it."""
+    n, q, deviation = 400, 0.1, 6
+    p, spread = 1 - q, 3 * deviation
+    printed = (n - p * n + spread) / n * p / q + (p * n + spread) / n * q / p
+    meant = outlier_ratio([round(p * n) - spread, n - round(p * n) + spread], q)
+    rule = 1 + 3 * (p - q) / deviation
+    shown = f"N = 400, q = 0.1: printed {printed:.5f}, true {meant:.5f}"
+    return Evidence(near(meant, rule) and printed > meant + 0.009, shown)
+
+
+@NOTE.states("002-(4.36)-(4.41)", "1 + 3(p − q)/√(Npq) ≤ λ ⟺ pqN/(p − q)² ≥ 9/(λ − 1)²", Status.CONFIRMED)
+def rule_of_three() -> Evidence:
+    """At crowds where pN − 3σ is a whole number the left side is the ratio itself; the equivalence on both sides of
+    equality."""
+    left, both = [], []
+    for n, q, deviation in WHOLE:
+        outcome = round((1 - q) * n) - 3 * deviation
+        ratio = outlier_ratio([outcome, n - outcome], q)
+        left.append(near(ratio, 1 + 3 * (1 - 2 * q) / deviation))
+        both += [(ratio <= lam) == (count_variance(n, q) >= 9 / (lam - 1) ** 2) for lam in (ratio * 0.99, ratio * 1.01)]
+    ratios, sides = score(left), score(both)
+    return Evidence(ratios.full and sides.full, f"{ratios} ratios, {sides} sides")
+
+
+@NOTE.states("002-(4.42)", "privacy is a lower bound on the error: σ(T̂) ≥ 3/(λ − 1)", Status.CONFIRMED)
+def least_error() -> Evidence:
+    """As algebra: equality at the q of (4.45). As privacy it is loose: nothing bounds the other order, whose δ at
+    N = 1000, λ = e² is 0.80."""
+    held = score(
+        near(count_stderr(n, three_sigma_bit_lie(n, epsilon)), 3 / math.expm1(epsilon))
+        for n, epsilon in itertools.product((10, 1000, 10**6), (0.1, LN2, 2.0))
+    )
+    zeros, outlier = neighbours(1000, 0, three_sigma_bit_lie(1000, 2.0))
+    reverse = hockey_stick(zeros.pmf, outlier.pmf, 2.0)
+    return Evidence(
+        held.full and abs(reverse - 0.80) < 5e-3, f"{held} equalities; yet δ(2) = {reverse:.3f} at N = 1,000"
+    )
+
+
+@NOTE.states("002-(4.43)-(4.45)", "q = ½(1 − 1/√(1 + 36/((λ − 1)² N))); 0.009 at N = 1000, λ = 2", Status.CONFIRMED)
+def least_lie() -> Evidence:
+    """As algebra; the example is rounded. It certifies nothing, see (4.33)."""
+    cases = []
+    for n, epsilon in itertools.product((10, 1000, 10**6), (0.1, LN2, 2.0)):
+        q = three_sigma_bit_lie(n, epsilon)
+        closed = 0.5 * (1 - 1 / math.sqrt(1 + 36 / (math.expm1(epsilon) ** 2 * n)))
+        cases += [near(q, closed, 1e-8), near(q * (1 - q) / (1 - 2 * q) ** 2, 9 / (math.expm1(epsilon) ** 2 * n))]
+    held, example = score(cases), three_sigma_bit_lie(1000, LN2)
+    return Evidence(held.full and near(example, 0.00876406756758793394), f"{held} equations; q = {example:.13f}")
+
+
+@NOTE.states("002-(4.46)-(4.47)", "p/q ≤ 2 needs q ≥ 1/3", Status.CONFIRMED)
+def absolute_lie() -> Evidence:
+    """The code's inverse lands on the side where the condition holds."""
+    q = local_lie(1, LN2)
+    return Evidence(near(q, Fraction(1, 3)) and (1 - q) / q <= 2, f"q = {q:.12f}, p/q = {(1 - q) / q:.12f}")
+
+
+@NOTE.states('002 "37 times less noise"', "0.333/0.009: the noise falls 37-fold", Status.CONFIRMED)
+def less_noise() -> Evidence:
+    """With the rounded q; 38-fold without rounding."""
+    rounded, full = local_lie(1, LN2) / 0.009, local_lie(1, LN2) / three_sigma_bit_lie(1000, LN2)
+    return Evidence(round(rounded) == 37 and round(full) == 38, f"{rounded:.2f}-fold; {full:.2f}-fold unrounded")
+
+
+@NOTE.states("002 sigma=44.7 and 3", "σ(T̂) = 44.7 at q = 1/3, and 3 at q = 0.009", Status.CONFIRMED)
+def deviations() -> Evidence:
+    """3.0412 at the rounded q."""
+    local, rule, rounded = (count_stderr(1000, q) for q in (1 / 3, three_sigma_bit_lie(1000, LN2), 0.009))
+    right = round(local, 1) == 44.7 and near(rule, 3) and round(rounded) == 3
+    return Evidence(right, f"{local:.4f}; {rule:.4f}, and {rounded:.4f} at 0.009")
+
+
+@NOTE.states('002 "precision grown 10 fold"', "the precision grows 10-fold", Status.WRONG)
+def precision() -> Evidence:
+    """44.7/3 is 14.9."""
+    gain = count_stderr(1000, 1 / 3) / count_stderr(1000, three_sigma_bit_lie(1000, LN2))
+    return Evidence(abs(gain - 14.907) < 1e-3, f"{gain:.1f}-fold, printed 10")
+
+
+@NOTE.states("002-(4.48)-(4.55)", "the means ± 3σ of S and S_m at q = 0.333 and 0.009", Status.CONFIRMED)
+def intervals() -> Evidence:
+    """The first two are those of p = 0.6667; p = 2/3 gives [621.945, 711.388]."""
+    printed = {
+        (0.3333, 1000): (621.98, 711.42),
+        (0.3333, 999): (621.65, 711.09),
+        (0.009, 1000): (982.04, 999.96),
+        (0.009, 999): (981.06, 998.98),
+    }
+
+    def interval(q: float, ones: int) -> tuple[float, float]:
+        mean, spread = crowd_mean(1000, ones, q), 3 * math.sqrt(crowd_variance(1000, q))
+        return mean - spread, mean + spread
+
+    held = score(
+        abs(found - wanted) < 0.006
+        for (q, ones), ends in printed.items()
+        for found, wanted in zip(interval(q, ones), ends, strict=True)
+    )
+    low, high = interval(1 / 3, 1000)
+    third = abs(low - 621.945) < 6e-4 and abs(high - 711.388) < 6e-4
+    return Evidence(held.full and third, f"{held} ends as printed; [{low:.3f}, {high:.3f}] at q = 1/3")
+
+
+@NOTE.states('002 "99.98% of outcomes"', "the interval pN ± 3σ holds 99.98 % of the outcomes", Status.WRONG)
+def coverage() -> Evidence:
+    """99.61 % at the exact q and 99.48 % at 0.009. (Even a normal law would have 99.73 %.)"""
+
+    def inside(q: float) -> float:
+        spread = 3 * math.sqrt(crowd_variance(1000, q))
+        law = crowd(1000, 1000, q)
+        s = np.arange(law.low, law.high + 1)
+        return float(law.pmf[np.abs(s - crowd_mean(1000, 1000, q)) <= spread].sum())
+
+    exact, rounded = inside(three_sigma_bit_lie(1000, LN2)), inside(0.009)
+    right = abs(exact - 0.99608) < 6e-6 and abs(rounded - 0.99477) < 6e-6
+    return Evidence(right and max(exact, rounded) < 0.9998, f"{exact:.3%}, and {rounded:.3%} at q = 0.009")
+
+
+@NOTE.states("002-(5.1)-(5.4)", "k copies: T̂ = (S − qkN)/(k(p − q)), Var T̂ = pqN/(k(p − q)²)", Status.CONFIRMED)
+def copies_estimator() -> Evidence:
+    """By the exact law of the kN messages, for every T."""
+    cases = []
+    for n, k, q in itertools.product((3, 4), (1, 3), lies()):
+        values = count_estimate(np.arange(k * n + 1), n, float(q), k=k)
+        for ones in range(n + 1):
+            law = np.array([float(x) for x in crowd_law(k * n, k * ones, q)])
+            variance = count_variance(n, float(q), k=k)
+            cases += [near(float(law @ values), ones), near(float(law @ (values - ones) ** 2), variance)]
+            cases.append(near(variance, q * (1 - q) * n / (k * (1 - 2 * q) ** 2)))
+    held = score(cases)
+    return Evidence(held.full, f"{held} moments")
+
+
+@NOTE.states("002-s5.2 gf", "G_m of k copies is the k-th power of G_m", Status.CONFIRMED)
+def copies_generating_function() -> Evidence:
+    """Exact. (The sum for m − 1 is printed up to kN; it ends at N.)"""
+    cases = []
+    for n, m, k in ((2, 1, 2), (3, 1, 3), (4, 3, 2), (3, 2, 4)):
+        power = product(*[crowd_law(n, m)] * k)
+        cases += [power == list(crowd_law(k * n, k * m)), len(crowd_law(n, m - 1)) == n + 1]
+        cases += [near(a, b) for a, b in zip(crowd(n, m, 0.25, k).pmf, power, strict=True)]
+    held = score(cases)
+    return Evidence(held.full, f"{held} coefficients")
+
+
+@NOTE.states("002-(5.5) argument", "the coefficients of a power are products of coefficients", Status.WRONG)
+def single_products() -> Evidence:
+    """They are sums of products, so that Theorem 4.1 does not carry over factor by factor. Instead: t ↦ P_(kN,t)(j) is
+    log-concave, and a log-concave sequence taken at every k-th place stays so."""
+    a = crowd_law(2, 1)
+    b = product(a, a)[2]
+    single = {x * y for x in a for y in a}
+    sparse = score(
+        crowd_law(k * n, k * m, q)[j] ** 2 >= crowd_law(k * n, k * m - k, q)[j] * crowd_law(k * n, k * m + k, q)[j]
+        and crowd_law(k * n, k * m, q)[j] ** 2 >= crowd_law(k * n, k * m - 1, q)[j] * crowd_law(k * n, k * m + 1, q)[j]
+        for n, k, q in itertools.product((2, 4), (2, 3), lies())
+        for m in range(1, n)
+        for j in range(k * n + 1)
+    )
+    right = b == 2 * a[0] * a[2] + a[1] ** 2 == Fraction(59, 128) and b not in single
+    return Evidence(right and sparse.full, f"b_2 = 2a_0a_2 + a_1² = {b}, no single product; log-concave in {sparse}")
+
+
+@NOTE.states("002-(5.5) conclusion", "also with k copies the ratio grows with m", Status.CONFIRMED)
+def copies_growing_ratio() -> Evidence:
+    """Exact, N ≤ 5, k ≤ 3; equality at both ends of j, as with one copy."""
+    cases: list[bool] = []
+    ends: list[bool] = []
+    for n, k, q in itertools.product((2, 3, 5), (1, 2, 3), lies()):
+        laws = [crowd_law(k * n, k * m, q) for m in range(n + 1)]
+        for m, j in itertools.product(range(1, n), range(k * n + 1)):
+            gain = laws[m][j] ** 2 - laws[m - 1][j] * laws[m + 1][j]
+            (cases if 0 < j < k * n else ends).append(gain > 0 if 0 < j < k * n else gain == 0)
+    inner, outer = score(cases), score(ends)
+    return Evidence(inner.full and outer.full, f"{inner} steps strictly, {outer} ends with equality")
+
+
+@NOTE.states("002-(5.6)-(5.9)", "R_s = Σ_i C(k, i) C(kN − k, s − i)/C(kN, s) · (p/q)^(k−2i)", Status.CONFIRMED)
+def copies_ratio() -> Evidence:
+    """The exact ratio of the two laws of kN messages."""
+    held = score(
+        near(
+            copies_outlier_ratio(s, n, float(q), k),
+            crowd_law(k * n, k * (n - 1), q)[s] / crowd_law(k * n, k * n, q)[s],
+        )
+        for n, k, q in itertools.product((1, 2, 5), (1, 2, 4), lies())
+        for s in range(k * n + 1)
+    )
+    return Evidence(held.full, f"{held} ratios")
+
+
+def drawn_share(n: int, k: int, s: int, i: int) -> Fraction:
+    """C(kN − k, s − i)/C(kN, s), and 0 where i or k − i cannot be drawn."""
+    total = k * n
+    return Fraction(math.comb(total - k, s - i), math.comb(total, s)) if i <= s else Fraction(0)
+
+
+@NOTE.states("002-(5.10)", "C(kN−k, s−i)/C(kN, s) = Π(s − j) Π(kN − s − j)/Π(kN − j)", Status.CONFIRMED)
+def binomial_ratio() -> Evidence:
+    """Exact, all s and i for kN ≤ 20."""
+    held = score(
+        drawn_share(n, k, s, i)
+        == Fraction(
+            math.prod(s - j for j in range(i)) * math.prod(k * n - s - j for j in range(k - i)),
+            math.prod(k * n - j for j in range(k)),
+        )
+        for n, k in itertools.product((1, 2, 5), (1, 2, 4))
+        for s in range(k * n + 1)
+        for i in range(k + 1)
+    )
+    return Evidence(held.full, f"{held} terms")
+
+
+@NOTE.states("002-(5.11)", "(A − e)/(B − e) < A/B for 0 < A < B and e > 0", Status.CONFIRMED)
+def subtracted() -> Evidence:
+    """For e < B, which is how it is used; beyond B it turns round."""
+    draw = draw_fractions(11)
+    triples = [[*sorted((next(draw), next(draw))), next(draw)] for _ in range(300)]
+    held = score((a - e) / (b - e) < a / b for a, b, e in triples if a < b and e < b)
+    beyond = score((a - e) / (b - e) < a / b for a, b, e in triples if a < b < e)
+    return Evidence(held.full and beyond.held == 0 < beyond.total, f"{held} with e < B; {beyond} with e > B")
+
+
+@NOTE.states("002-(5.12)", "each term is below s^i (kN − s)^(k−i)/(kN)^k", Status.WRONG)
+def term_by_term() -> Evidence:
+    """The denominator shrinks for all k factors, but its factors no longer pair with those of the numerator: N = 2,
+    k = 2, s = 1, i = 1 gives 1/4 > 3/16. Only the sum (5.13) is bounded."""
+    printed, sums = [], []
+    for n, k in itertools.product((2, 3, 5), (2, 3, 4)):
+        for s in range(k * n + 1):
+            drawn = [drawn_share(n, k, s, i) for i in range(k + 1)]
+            bounds = [Fraction(s**i * (k * n - s) ** (k - i), (k * n) ** k) for i in range(k + 1)]
+            printed += [a <= b for a, b in zip(drawn, bounds, strict=True)]
+            weights = [math.comb(k, i) * (P / Q) ** (k - 2 * i) for i in range(k + 1)]
+            sums.append(sum(w * (b - a) for w, a, b in zip(weights, drawn, bounds, strict=True)) >= 0)
+    terms, whole = score(printed), score(sums)
+    example = drawn_share(2, 2, 1, 1)
+    shown = f"{example} > 3/16; {terms.failed} of {terms.total} terms violate it; {whole} sums do not"
+    return Evidence(example == Fraction(1, 4) > Fraction(3, 16) and terms.failed > 0 and whole.full, shown)
+
+
+@NOTE.states("002-(5.13)", "R_s < Σ_i C(k, i) (s/kN)^i (1 − s/kN)^(k−i) (p/q)^(k−2i)", Status.CONFIRMED)
+def copies_bound() -> Evidence:
+    """With ≤: equality for k = 1, s = 0 and s = kN. Drawing without replacement is below drawing with it in convex
+    order (Hoeffding 1963), and i ↦ (p/q)^(k−2i) is convex."""
+    below: list[bool] = []
+    equal: list[bool] = []
+    for n, k, q in itertools.product((2, 3, 5), (1, 2, 4), lies()):
+        for s in range(k * n + 1):
+            r, share = (1 - q) / q, Fraction(s, k * n)
+            exact = crowd_law(k * n, k * (n - 1), q)[s] / crowd_law(k * n, k * n, q)[s]
+            bound = (share / r + (1 - share) * r) ** k
+            same = near(copies_outlier_ratio_bound(s, n, float(q), k), bound)
+            edge = k == 1 or s in {0, k * n}
+            (equal if edge else below).append(same and (exact == bound if edge else exact < bound))
+    strict, edges = score(below), score(equal)
+    return Evidence(strict.full and edges.full, f"{strict} strictly below, {edges} edges equal")
+
+
+@NOTE.states("002-(5.14)-(5.20)", "at s = pkN − 3√(pqkN) the bound is (1 + 3(p − q)/√(pqkN))^k", Status.CONFIRMED)
+def copies_rule() -> Evidence:
+    """At crowds where that s is a whole number (n there means N)."""
+    cases = []
+    for messages, q, deviation in WHOLE:
+        for k in (1, 5, 25):
+            s = round((1 - q) * messages) - 3 * deviation
+            closed = (1 + 3 * (1 - 2 * q) / deviation) ** k
+            cases.append(near(copies_outlier_ratio_bound(s, messages // k, q, k), closed, 1e-9))
+    held = score(cases)
+    return Evidence(held.full, f"{held} crowds")
+
+
+@NOTE.states("002-(5.21)-(5.24)", "q(k) = ½(1 − 1/√(1 + 36/((λ^(1/k) − 1)² kN)))", Status.CONFIRMED)
+def copies_lie() -> Evidence:
+    """As algebra. With it σ(T̂) = 3/(k(λ^(1/k) − 1)), which grows with k: see the claim."""
+    cases = []
+    for n, k, epsilon in itertools.product((100, 1000), (1, 2, 16), (LN2, 2.0)):
+        q = three_sigma_copies_lie(n, epsilon, k)
+        cases.append(near((1 + 3 * (1 - 2 * q) / math.sqrt(q * (1 - q) * k * n)) ** k, math.exp(epsilon), 1e-9))
+        cases.append(near(count_stderr(n, q, k=k), 3 / (k * math.expm1(epsilon / k)), 1e-9))
+    held = score(cases)
+    found = ", ".join(f"{three_sigma_copies_lie(1000, LN2, k):.5f}" for k in (1, 2, 4, 16))
+    return Evidence(held.full, f"{held} equations; q = {found} for k = 1, 2, 4, 16 (N = 1,000, λ = 2)")
+
+
+@NOTE.states("002-s5 claim", "k copies gain √k in precision at the same privacy", Status.WRONG)
+def copies_gain() -> Evidence:
+    """For single bits the note's own q(k) makes σ grow, towards 3/ln λ; calibrated exactly at equal (ε, δ) it falls by
+    a bounded factor towards the Gaussian mechanism. For wider records the gain is real, and below √k."""
+    own = [count_stderr(1000, three_sigma_copies_lie(1000, LN2, k), k=k) for k in (1, 4, 16, 4096)]
+
+    def calibrated(width: int, delta: float, k: int) -> float:
+        found = calibrate(Schema.bits(width), 1000, Budget(LN2, delta), k=k)
+        return count_stderr(1000, found.protocol.q, k=k)
+
+    single = [calibrated(1, 1e-6, k) for k in (1, 16)]
+    limit = 1 / gaussian_signal(LN2, 1e-6)
+    wide = calibrated(5, 1e-3, 1) / calibrated(5, 1e-3, 4)
+    grown = own == sorted(own) and abs(own[2] - 4.235) < 5e-4 and near(own[-1], 3 / LN2, 1e-3)
+    shown = (
+        f"k = 1 → 16: σ = {own[0]:.2f} → {own[2]:.2f} by (5.24), {single[0]:.2f} → {single[1]:.2f} exactly"
+        f" (limit {limit:.2f}); five bits, k = 4: {wide:.2f}-fold"
+    )
+    bounded = limit < single[1] < single[0] < 1.3 * single[1]
+    return Evidence(grown and bounded and 1 < wide < 2, shown)
+
+
+STATEMENTS: tuple[Statement, ...] = tuple(NOTE.statements)

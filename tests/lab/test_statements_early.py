@@ -1,0 +1,57 @@
+"""The statements of notes 002, 001 and 000: every check bears its status out, and checks can fail."""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hubbub.lab.statements import note002, note002_proofs, note002_rule
+from hubbub.lab.statements.catalogue import Statement
+
+Fault = Callable[[Any], Any]
+
+NOTES = {"002": note002.STATEMENTS}
+STATEMENTS = [statement for statements in NOTES.values() for statement in statements]
+BY_ID = {statement.id: statement for statement in STATEMENTS}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.id)
+def test_the_evidence_bears_the_status_out(statement: Statement) -> None:
+    found = statement.check()
+    assert found.agrees, found.shown
+    assert found.shown and "\n" not in found.shown
+
+
+def test_every_statement_has_its_own_id_and_says_why() -> None:
+    assert len(BY_ID) == len(STATEMENTS)
+    for name, statements in NOTES.items():
+        assert all(one.id.startswith(name) and one.claim and one.remark for one in statements)
+
+
+def scaled(factor: float) -> Fault:
+    return lambda right: lambda *args, **kwargs: factor * right(*args, **kwargs)
+
+
+def never_lying(right: Any) -> Any:
+    return lambda people, plan, *, entropy: right(people, plan, entropy=lambda size: b"\xff" * size)
+
+
+@pytest.mark.parametrize(
+    ("identity", "module", "name", "fault"),
+    [
+        ("002-s1", note002_proofs, "randomize", never_lying),
+        ("002-s2 P[R(v)=s]", note002_proofs, "transition_matrix", scaled(1.001)),
+        ("002-(4.1)-(4.4)", note002_proofs, "count_variance", scaled(1.01)),
+        ("002-(4.32)", note002_rule, "outlier_ratio", scaled(1.001)),
+        ("002-(4.42)", note002_rule, "three_sigma_bit_lie", scaled(0.99)),
+        ('002 "precision grown 10 fold"', note002_rule, "three_sigma_bit_lie", scaled(2.2)),
+        ("002-(5.13)", note002_rule, "copies_outlier_ratio_bound", scaled(0.999)),
+    ],
+)
+def test_a_check_sees_a_fault_in_the_code(
+    identity: str, module: ModuleType, name: str, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert BY_ID[identity].check().agrees
+    monkeypatch.setattr(module, name, fault(getattr(module, name)))
+    assert not BY_ID[identity].check().agrees
