@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from hubbub.lab.statements import note002, note002_proofs, note002_rule
+from hubbub.lab.statements import note001, note002, note002_proofs, note002_rule
 from hubbub.lab.statements.catalogue import Statement
 
 Fault = Callable[[Any], Any]
 
-NOTES = {"002": note002.STATEMENTS}
+NOTES = {"002": note002.STATEMENTS, "001": note001.STATEMENTS}
 STATEMENTS = [statement for statements in NOTES.values() for statement in statements]
 BY_ID = {statement.id: statement for statement in STATEMENTS}
 
@@ -33,6 +33,10 @@ def scaled(factor: float) -> Fault:
     return lambda right: lambda *args, **kwargs: factor * right(*args, **kwargs)
 
 
+def swapped(right: Any) -> Any:
+    return lambda *args, **kwargs: right(*args, **kwargs)[::-1]
+
+
 def never_lying(right: Any) -> Any:
     return lambda people, plan, *, entropy: right(people, plan, entropy=lambda size: b"\xff" * size)
 
@@ -47,6 +51,10 @@ def never_lying(right: Any) -> Any:
         ("002-(4.42)", note002_rule, "three_sigma_bit_lie", scaled(0.99)),
         ('002 "precision grown 10 fold"', note002_rule, "three_sigma_bit_lie", scaled(2.2)),
         ("002-(5.13)", note002_rule, "copies_outlier_ratio_bound", scaled(0.999)),
+        ("001-s1 defs, (1.1)", note001, "local_epsilon", scaled(0.99)),
+        ("001-s2.2, (2.1)", note001, "outcome_probability", scaled(1.001)),
+        ("001-s3, (3.1)", note001, "vector_privacy_ratio", scaled(1.001)),
+        ("001-(3.2),(3.3) + cdf", note001, "neighbours", swapped),
     ],
 )
 def test_a_check_sees_a_fault_in_the_code(
