@@ -6,12 +6,22 @@ from typing import Any
 
 import pytest
 
-from hubbub.lab.statements import note001, note002, note002_proofs, note002_rule
+from hubbub.lab.statements import (
+    note000,
+    note000_law,
+    note000_limits,
+    note000_ratio,
+    note000_single,
+    note001,
+    note002,
+    note002_proofs,
+    note002_rule,
+)
 from hubbub.lab.statements.catalogue import Statement
 
 Fault = Callable[[Any], Any]
 
-NOTES = {"002": note002.STATEMENTS, "001": note001.STATEMENTS}
+NOTES = {"002": note002.STATEMENTS, "001": note001.STATEMENTS, "000": note000.STATEMENTS}
 STATEMENTS = [statement for statements in NOTES.values() for statement in statements]
 BY_ID = {statement.id: statement for statement in STATEMENTS}
 
@@ -37,6 +47,14 @@ def swapped(right: Any) -> Any:
     return lambda *args, **kwargs: right(*args, **kwargs)[::-1]
 
 
+def inverted(right: Any) -> Any:
+    return lambda *args, **kwargs: 1 / right(*args, **kwargs)
+
+
+def all_zeros(right: Any) -> Any:
+    return lambda n, ones, q: right(n, 0, q)
+
+
 def never_lying(right: Any) -> Any:
     return lambda people, plan, *, entropy: right(people, plan, entropy=lambda size: b"\xff" * size)
 
@@ -55,6 +73,17 @@ def never_lying(right: Any) -> Any:
         ("001-s2.2, (2.1)", note001, "outcome_probability", scaled(1.001)),
         ("001-s3, (3.1)", note001, "vector_privacy_ratio", scaled(1.001)),
         ("001-(3.2),(3.3) + cdf", note001, "neighbours", swapped),
+        ("000-(2.2), P_L=P_1 (x) P_{L-1}", note000_law, "transition_matrix", swapped),
+        ("000-s3 TODO", note000_law, "joint_estimate", scaled(1.01)),
+        ("000-Prop 3.2 (3.8) + 4-step algorithm", note000_law, "outcome_probability_by_halves", scaled(1.001)),
+        ("000-Prop 5.1 (5.1), proof TODO", note000_ratio, "local_epsilon", scaled(0.99)),
+        ("000-Prop 5.2 (5.10), TODO in induction", note000_ratio, "vector_probability_ratio", inverted),
+        ('000-Prop 5.3 "TODO is this true?"', note000_ratio, "vector_privacy_ratio", scaled(2.0)),
+        ("000-s5.4 definition of eps-local DP", note000_ratio, "sufficient_tail", scaled(0.1)),
+        ('000-s6.3 P_{n,m}(mu_m-d)<=P_{n,0}(mu_0-d) "(TODO)"', note000_single, "crowd", all_zeros),
+        ("000-Prop 6.1", note000_single, "probability_ratios", swapped),
+        ("000-s6.6 quantile claim + iff", note000_limits, "crowd", all_zeros),
+        ("000-s6.7 asymptotic approach", note000_limits, "crowd_variance", scaled(1.01)),
     ],
 )
 def test_a_check_sees_a_fault_in_the_code(

@@ -1,4 +1,4 @@
-"""What the notes state and what is not so: each statement refuted by its counterexample, next to what holds instead."""
+"""What notes 003 and 004 state and what is not so: each refuted by its counterexample, next to what holds instead."""
 
 import itertools
 import math
@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from hubbub.lab.statements.enumeration import crowd_law
 from hubbub.numeric.bounds import (
     chernoff_lie,
     clear_fakes,
@@ -17,7 +18,7 @@ from hubbub.numeric.bounds import (
     three_sigma_lie,
     three_sigma_ratio,
 )
-from hubbub.numeric.crowd import crowd, crowd_mean, neighbours, probability_ratios
+from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick, sufficient_tail
 from hubbub.numeric.estimation import count_stderr
 from hubbub.numeric.outliers import outlier_pair
@@ -27,7 +28,6 @@ from hubbub.numeric.ratios import (
     outlier_ratio_values,
     phi,
     privacy_ratios,
-    vector_privacy_ratio,
 )
 from hubbub.numeric.vectors import bit_vectors, transition_matrix
 
@@ -35,77 +35,6 @@ Array = npt.NDArray[np.float64]
 LN2 = math.log(2)
 Q = Fraction(1, 4)
 P = 1 - Q
-
-
-def product(*factors: list[Fraction]) -> list[Fraction]:
-    """The coefficients of a product of polynomials."""
-    result = [Fraction(1)]
-    for factor in factors:
-        longer = [Fraction(0)] * (len(result) + len(factor) - 1)
-        for (i, a), (j, b) in itertools.product(enumerate(result), enumerate(factor)):
-            longer[i + j] += a * b
-        result = longer
-    return result
-
-
-def law(n: int, ones: int) -> list[Fraction]:
-    return product(*[[Q, P]] * ones, *[[P, Q]] * (n - ones))
-
-
-def at(values: list[Fraction], i: int) -> Fraction:
-    return values[i] if 0 <= i < len(values) else Fraction(0)
-
-
-class TestNote000:
-    def test_5_1_cross_term_of_the_distance(self) -> None:
-        """The cross term needs a factor 2: s = (3,1,0,2), s' = (1,2,2,1) are at squared distance 10, printed 14."""
-        gap = np.array([3, 1, 0, 2]) - np.array([1, 2, 2, 1])
-        cross = sum(gap[k] * gap[l] for k, l in itertools.combinations(range(3), 2))
-        squares = 2 * (gap[:3] ** 2).sum()
-        assert (gap**2).sum() == 10 == squares + 2 * cross
-        assert squares + cross == 14
-
-    def test_prop_5_3_opposite_maximises_at_every_outcome(self) -> None:
-        """L = 2, n = 1, x = 11, s = 10: changing to 10 gives 3, changing to the opposite 00 gives 1."""
-        nobody, seen = [0, 0, 0, 0], [0, 1, 0, 0]
-        assert vector_privacy_ratio(seen, nobody, 0, 1, 0.25) == pytest.approx(3)
-        assert vector_privacy_ratio(seen, nobody, 0, 3, 0.25) == pytest.approx(1)
-
-    def test_6_1_bullet_probabilities_fall_with_n(self) -> None:
-        """P_2,0(1) = 3/8 > 1/4 = P_1,0(1); they lie between neighbours instead [001 bullet 1]."""
-        assert law(2, 0)[1] == Fraction(3, 8) > law(1, 0)[1] == Fraction(1, 4)
-        for n, ones in ((2, 0), (5, 2), (7, 6)):
-            less, more = law(n - 1, ones), law(n, ones)
-            for s in range(n + 1):
-                low, high = sorted((at(less, s - 1), at(less, s)))
-                assert low <= more[s] <= high
-
-    def test_6_3_zeros_have_the_heaviest_tail(self) -> None:
-        """P_n,m(μ_m − d) ≤ P_n,0(μ_0 − d) fails at n = 5, m = 2, d = 1/4."""
-        assert crowd_mean(5, 2, 0.25) - crowd_mean(5, 0, 0.25) == 1
-        assert law(5, 2)[2] > law(5, 0)[1]
-        assert (float(law(5, 2)[2]), float(law(5, 0)[1])) == pytest.approx((0.4043, 0.3955), abs=5e-5)
-
-    def test_6_3_zeros_have_the_lightest_left_tail_instead(self) -> None:
-        """For d > σ + 1 the cdf version fails for every m > 0 with an integer shift."""
-        n, q = 40, 0.25
-        for m in range(2, n + 1, 2):
-            for d in range(5, 10):
-                assert crowd(n, m, q).cdf(10 + m // 2 - d) > crowd(n, 0, q).cdf(10 - d)
-
-    def test_prop_6_1_needs_the_shift(self) -> None:
-        """R_m(d) ≤ R_0(d + 2) holds for d > σ + 1; R_m(d) ≤ R_0(d) does not: n = 5, q = 0.45, m = 1, d = 2.11."""
-
-        def ratio(n: int, m: int, q: float, d: float) -> float:
-            return float(probability_ratios(n, m, q)[max(math.ceil(crowd_mean(n, m, q) - d), 0)])
-
-        assert ratio(5, 1, 0.45, 2.11) == pytest.approx(4.495, abs=5e-4)
-        assert ratio(5, 0, 0.45, 2.11) == pytest.approx(4.091, abs=5e-4)
-        for n, q in itertools.product((5, 12, 40), (0.05, 0.25, 0.45)):
-            start = math.sqrt(n * q * (1 - q)) + 1.001
-            for m, j in itertools.product(range(0, n + 1, 3), range(20)):
-                d = start + 0.37 * j
-                assert ratio(n, m, q, d) <= ratio(n, 0, q, d + 2) * (1 + 1e-12)
 
 
 class TestNote003:
@@ -274,7 +203,7 @@ class TestNote004:
     def test_4_24_shows_the_inverse(self) -> None:
         """The displayed quotient is P(D)/P(D'), of which (4.25) is the inverse."""
         n = 6
-        without, outlier = law(n, 0), law(n, 1)
+        without, outlier = crowd_law(n, 0), crowd_law(n, 1)
         for i in range(n + 1):
             inverse = Fraction(n - i, n) * Q / P + Fraction(i, n) * P / Q
             assert without[i] / outlier[i] == 1 / inverse

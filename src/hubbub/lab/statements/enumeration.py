@@ -17,17 +17,17 @@ from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.numeric.laws import Law
 
 __all__ = [
-    "HALF",
+    "LIES",
     "LN2",
     "QUARTER",
     "Score",
     "at",
     "crowd_law",
     "dense",
+    "dot",
     "draw_fractions",
     "histogram_law",
     "histograms",
-    "lies",
     "near",
     "product",
     "score",
@@ -38,18 +38,11 @@ __all__ = [
 Counts = tuple[int, ...]
 
 LN2 = math.log(2)
-HALF = Fraction(1, 2)
 QUARTER = Fraction(1, 4)
 """The lie probability of most examples: p/q = 3."""
 
-
-def lies() -> tuple[Fraction, ...]:
-    """Lie probabilities to try: small, middling, and near a fair coin.
-
-    >>> [str(q) for q in lies()]
-    ['1/10', '1/4', '3/7']
-    """
-    return Fraction(1, 10), QUARTER, Fraction(3, 7)
+LIES = (Fraction(1, 10), QUARTER, Fraction(3, 7))
+"""Lie probabilities to try: small, middling, and near a fair coin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +102,15 @@ def product(*factors: Sequence[Fraction]) -> list[Fraction]:
             longer[i + j] += a * b
         result = longer
     return result
+
+
+def dot(weights: Sequence[Fraction], values: Sequence[Fraction]) -> Fraction:
+    """Σ weights_i values_i.
+
+    >>> dot([Fraction(1, 2)] * 2, [Fraction(1), Fraction(3)])
+    Fraction(2, 1)
+    """
+    return sum((a * b for a, b in zip(weights, values, strict=True)), start=Fraction(0))
 
 
 def at(values: Sequence[Fraction], i: int) -> Fraction:

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from hubbub.lab.statements.catalogue import Evidence, Note, Statement, Status
 from hubbub.lab.statements.enumeration import (
+    LIES,
     QUARTER,
     at,
     crowd_law,
@@ -13,7 +14,6 @@ from hubbub.lab.statements.enumeration import (
     draw_fractions,
     histogram_law,
     histograms,
-    lies,
     near,
     score,
     step,
@@ -25,7 +25,7 @@ from hubbub.numeric.divergences import hockey_stick
 from hubbub.numeric.ratios import privacy_ratios, vector_privacy_ratio
 from hubbub.numeric.vectors import bit_vectors, outcome_probability, transition_matrix
 
-__all__ = ["STATEMENTS", "largest_event_ratio", "ratio_lemmas"]
+__all__ = ["STATEMENTS", "by_output", "largest_event_ratio", "ratio_lemmas"]
 
 NOTE = Note("001")
 Q, P = QUARTER, 1 - QUARTER
@@ -67,7 +67,7 @@ def pointwise() -> Evidence:
     """The largest ratio over all events is that of a single outcome. Outcomes of probability 0 must be dropped before
     the lemma, which needs positive denominators; that is harmless."""
     cases = []
-    for n, q in itertools.product((2, 4, 6), lies()):
+    for n, q in itertools.product((2, 4, 6), LIES):
         for ones in range(n):
             pair = [dict(zip(histograms(n, 2), crowd_law(n, m, q), strict=True)) for m in (ones, ones + 1)]
             single = max(pair[0][s] / pair[1][s] for s in pair[0])
@@ -86,7 +86,7 @@ def pointwise() -> Evidence:
 def by_distance() -> Evidence:
     """For all pairs of up to four bits, with bξ + (1 − b)(1 − ξ) as the flip of one."""
     cases = [b * x + (1 - b) * (1 - x) == (b if x else 1 - b) for b in (0, 1) for x in (0, 1)]
-    for width, q in itertools.product(range(1, 5), lies()):
+    for width, q in itertools.product(range(1, 5), LIES):
         matrix, bits = transition_matrix(width, float(q)), bit_vectors(width).astype(int)
         for i, j in itertools.product(range(2**width), repeat=2):
             distance = int(abs(bits[i] - bits[j]).sum())
@@ -163,7 +163,7 @@ def largest() -> Evidence:
 def single_bits() -> Evidence:
     """The law by the two binomials, and both cases of the ratio against that of vectors of one bit."""
     laws, ratios = [], []
-    for n, q in itertools.product((1, 3, 6), lies()):
+    for n, q in itertools.product((1, 3, 6), LIES):
         for m, s in itertools.product(range(n + 1), range(n + 1)):
             convolved = sum(
                 math.comb(m, a)
@@ -188,7 +188,7 @@ def single_bits() -> Evidence:
 def recursions() -> Evidence:
     """Exact, n ≤ 8; the code's pair of neighbours is built on them and gives the two crowds."""
     exact, code = [], []
-    for n, q in itertools.product(range(1, 9), lies()):
+    for n, q in itertools.product(range(1, 9), LIES):
         p = 1 - q
         for m, s in itertools.product(range(n + 1), range(n + 1)):
             below = [sum(crowd_law(n, m, q)[: s + 1]), crowd_law(n, m, q)[s]]
@@ -210,7 +210,7 @@ def recursions() -> Evidence:
 def between() -> Evidence:
     """And P_n,m(0) ≤ P_(n−1,m)(0). [000 §6.1] replaced this by a false statement."""
     cases = []
-    for n, q in itertools.product(range(1, 10), lies()):
+    for n, q in itertools.product(range(1, 10), LIES):
         for m in range(n):
             less, more = crowd_law(n - 1, m, q), crowd_law(n, m, q)
             ends = [sorted((at(less, s - 1), at(less, s))) for s in range(n + 1)]
@@ -224,7 +224,7 @@ def between() -> Evidence:
 def both_between() -> Evidence:
     """The two weigh the same two values by (q, p) and by (p, q)."""
     cases = []
-    for n, q in itertools.product(range(1, 10), lies()):
+    for n, q in itertools.product(range(1, 10), LIES):
         for m in range(n):
             zero, one = (dense(law, n) for law in neighbours(n, m, float(q)))
             law = crowd_law(n - 1, m, q)

@@ -14,6 +14,7 @@ from hubbub.client import randomize
 from hubbub.data import Schema
 from hubbub.lab.statements.catalogue import Evidence, Note, Statement, Status
 from hubbub.lab.statements.enumeration import (
+    LIES,
     LN2,
     QUARTER,
     at,
@@ -21,7 +22,6 @@ from hubbub.lab.statements.enumeration import (
     draw_fractions,
     histogram_law,
     histograms,
-    lies,
     near,
     product,
     score,
@@ -63,7 +63,7 @@ def flip() -> Evidence:
     """The fair-coin form (1 − f)·I + (f/2)·J is the same matrix, and at q = 1/2 both bits give the same law."""
     same = score(
         near(transition_matrix(1, float(q))[i, j], (1 - 2 * q) * (i == j) + q)
-        for q in lies()
+        for q in LIES
         for i, j in itertools.product(range(2), repeat=2)
     )
     half = [weigh_by_distance(bit, 0.5, 0.5).tolist() for bit in ([1, 0], [0, 1])]
@@ -74,7 +74,7 @@ def flip() -> Evidence:
 def flipped_vector() -> Evidence:
     """For all pairs of vectors of up to four bits; smallest at the opposite vector."""
     entries, extremes = [], []
-    for width, q in itertools.product(range(1, 5), lies()):
+    for width, q in itertools.product(range(1, 5), LIES):
         matrix, bits = transition_matrix(width, float(q)), bit_vectors(width)
         for i, j in itertools.product(range(2**width), repeat=2):
             matches = int((bits[i] == bits[j]).sum())
@@ -197,7 +197,7 @@ def observed() -> Evidence:
 def estimator() -> Evidence:
     """By the exact law, for N = 4 and 7 and every T; the variance does not depend on T."""
     cases = []
-    for n, q in itertools.product((4, 7), lies()):
+    for n, q in itertools.product((4, 7), LIES):
         values = count_estimate(np.arange(n + 1), n, float(q))
         for ones in range(n + 1):
             law = np.array([float(x) for x in crowd_law(n, ones, q)])
@@ -215,7 +215,7 @@ def growing_ratio() -> Evidence:
     """Pointwise, and strictly but for i = 0 and N, where it is p/q and q/p throughout. It does not make all ones the
     worst case for a tail or for δ: at N = 5, λ = 6/5 three other ones are worse."""
     cases, level = [], []
-    for n, q in itertools.product(range(2, 9), lies()):
+    for n, q in itertools.product(range(2, 9), LIES):
         exact = [[a / b for a, b in zip(crowd_law(n, m, q), crowd_law(n, m + 1, q), strict=True)] for m in range(n)]
         for m, i in itertools.product(range(n - 1), range(n + 1)):
             cases.append(exact[m][i] < exact[m + 1][i] if 0 < i < n else exact[m][i] == exact[m + 1][i])
@@ -234,7 +234,7 @@ def growing_ratio() -> Evidence:
 def generating_functions() -> Evidence:
     """Exact, with Q(x) = (q + px)^(m−1) (p + qx)^(N−m−1) as it is meant."""
     cases = []
-    for n, q in itertools.product(range(2, 8), lies()):
+    for n, q in itertools.product(range(2, 8), LIES):
         p = 1 - q
         for m in range(1, n):
             b = crowd_law(n - 2, m - 1, q)
@@ -267,7 +267,7 @@ def misprinted_generating_functions() -> Evidence:
 def simplified() -> Evidence:
     """The index is off by one: (p² − q²)² (b_(i−1)² − b_i b_(i−2)). The proof goes through with it."""
     printed, meant = [], []
-    for n, q in itertools.product(range(2, 8), lies()):
+    for n, q in itertools.product(range(2, 8), LIES):
         scale = (1 - 2 * q) ** 2
         for m, i in itertools.product(range(1, n), range(n + 1)):
             b = crowd_law(n - 2, m - 1, q)

@@ -9,7 +9,7 @@ import numpy as np
 from hubbub.accountant import calibrate
 from hubbub.data import Schema
 from hubbub.lab.statements.catalogue import Evidence, Note, Statement, Status
-from hubbub.lab.statements.enumeration import LN2, QUARTER, crowd_law, draw_fractions, lies, near, product, score
+from hubbub.lab.statements.enumeration import LIES, LN2, QUARTER, crowd_law, draw_fractions, near, product, score
 from hubbub.numeric.bounds import (
     copies_outlier_ratio_bound,
     local_lie,
@@ -36,7 +36,7 @@ def all_ones() -> Evidence:
     """The code's law of N ones, entry by entry."""
     held = score(
         near(found, math.comb(n, i) * (1 - q) ** i * q ** (n - i))
-        for n, q in itertools.product((1, 5, 12), lies())
+        for n, q in itertools.product((1, 5, 12), LIES)
         for i, found in enumerate(crowd(n, n, float(q)).pmf)
     )
     return Evidence(held.full, f"{held} probabilities")
@@ -64,7 +64,7 @@ def ratio_of_bits() -> Evidence:
     """The exact ratio of the two laws; p/q at 0, q/p at N, 1 at pN, linear in between."""
     held = score(
         near(outlier_ratio([i, n - i], float(q)), crowd_law(n, n - 1, q)[i] / crowd_law(n, n, q)[i])
-        for n, q in itertools.product((1, 4, 9, 19), lies())
+        for n, q in itertools.product((1, 4, 9, 19), LIES)
         for i in range(n + 1)
     )
     first, even, last = (outlier_ratio([i, 16 - i], 0.25) for i in (0, 12, 16))
@@ -217,7 +217,7 @@ def coverage() -> Evidence:
 def copies_estimator() -> Evidence:
     """By the exact law of the kN messages, for every T."""
     cases = []
-    for n, k, q in itertools.product((3, 4), (1, 3), lies()):
+    for n, k, q in itertools.product((3, 4), (1, 3), LIES):
         values = count_estimate(np.arange(k * n + 1), n, float(q), k=k)
         for ones in range(n + 1):
             law = np.array([float(x) for x in crowd_law(k * n, k * ones, q)])
@@ -250,7 +250,7 @@ def single_products() -> Evidence:
     sparse = score(
         crowd_law(k * n, k * m, q)[j] ** 2 >= crowd_law(k * n, k * m - k, q)[j] * crowd_law(k * n, k * m + k, q)[j]
         and crowd_law(k * n, k * m, q)[j] ** 2 >= crowd_law(k * n, k * m - 1, q)[j] * crowd_law(k * n, k * m + 1, q)[j]
-        for n, k, q in itertools.product((2, 4), (2, 3), lies())
+        for n, k, q in itertools.product((2, 4), (2, 3), LIES)
         for m in range(1, n)
         for j in range(k * n + 1)
     )
@@ -263,7 +263,7 @@ def copies_growing_ratio() -> Evidence:
     """Exact, N ≤ 5, k ≤ 3; equality at both ends of j, as with one copy."""
     cases: list[bool] = []
     ends: list[bool] = []
-    for n, k, q in itertools.product((2, 3, 5), (1, 2, 3), lies()):
+    for n, k, q in itertools.product((2, 3, 5), (1, 2, 3), LIES):
         laws = [crowd_law(k * n, k * m, q) for m in range(n + 1)]
         for m, j in itertools.product(range(1, n), range(k * n + 1)):
             gain = laws[m][j] ** 2 - laws[m - 1][j] * laws[m + 1][j]
@@ -280,7 +280,7 @@ def copies_ratio() -> Evidence:
             copies_outlier_ratio(s, n, float(q), k),
             crowd_law(k * n, k * (n - 1), q)[s] / crowd_law(k * n, k * n, q)[s],
         )
-        for n, k, q in itertools.product((1, 2, 5), (1, 2, 4), lies())
+        for n, k, q in itertools.product((1, 2, 5), (1, 2, 4), LIES)
         for s in range(k * n + 1)
     )
     return Evidence(held.full, f"{held} ratios")
@@ -342,7 +342,7 @@ def copies_bound() -> Evidence:
     order (Hoeffding 1963), and i ↦ (p/q)^(k−2i) is convex."""
     below: list[bool] = []
     equal: list[bool] = []
-    for n, k, q in itertools.product((2, 3, 5), (1, 2, 4), lies()):
+    for n, k, q in itertools.product((2, 3, 5), (1, 2, 4), LIES):
         for s in range(k * n + 1):
             r, share = (1 - q) / q, Fraction(s, k * n)
             exact = crowd_law(k * n, k * (n - 1), q)[s] / crowd_law(k * n, k * n, q)[s]
