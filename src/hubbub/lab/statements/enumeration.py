@@ -20,14 +20,18 @@ __all__ = [
     "LIES",
     "LN2",
     "QUARTER",
+    "Counts",
+    "HistogramLaw",
     "Score",
     "at",
+    "by_output",
     "crowd_law",
     "dense",
     "dot",
     "draw_fractions",
     "histogram_law",
     "histograms",
+    "largest_event_ratio",
     "near",
     "product",
     "score",
@@ -36,6 +40,7 @@ __all__ = [
 ]
 
 Counts = tuple[int, ...]
+HistogramLaw = dict[Counts, Fraction]
 
 LN2 = math.log(2)
 QUARTER = Fraction(1, 4)
@@ -81,12 +86,12 @@ def score(cases: Iterable[object]) -> Score:
 
 
 def near(value: float, wanted: float | Fraction, relative: float = 1e-11) -> bool:
-    """Whether a computed value is the wanted one but for rounding.
+    """Whether a computed value is the wanted one but for rounding, in relative terms unless 0 is wanted.
 
-    >>> near(0.1 + 0.2, Fraction(3, 10)), near(0.3001, Fraction(3, 10))
-    (True, False)
+    >>> near(0.1 + 0.2, Fraction(3, 10)), near(0.3001, Fraction(3, 10)), near(1e-30, 2e-30), near(1e-16, 0)
+    (True, False, False, True)
     """
-    return math.isclose(value, float(wanted), rel_tol=relative, abs_tol=1e-13)
+    return math.isclose(value, float(wanted), rel_tol=relative, abs_tol=0.0 if wanted else 1e-13)
 
 
 def product(*factors: Sequence[Fraction]) -> list[Fraction]:
@@ -171,7 +176,7 @@ def histograms(n: int, size: int) -> tuple[Counts, ...]:
 
 
 @cache
-def histogram_law(originals: Counts, q: Fraction = QUARTER) -> dict[Counts, Fraction]:
+def histogram_law(originals: Counts, q: Fraction = QUARTER) -> HistogramLaw:
     """P[A_L(m) = s] for all s, one record of the histogram m after the other. [000 eq 3.3]
 
     >>> str(histogram_law((2, 0, 0, 1))[1, 1, 0, 1])
@@ -181,12 +186,42 @@ def histogram_law(originals: Counts, q: Fraction = QUARTER) -> dict[Counts, Frac
         return {originals: Fraction(1)}
     last = max(i for i, c in enumerate(originals) if c)
     row = transitions(len(originals).bit_length() - 1, q)[last]
-    law: dict[Counts, Fraction] = {}
+    law: HistogramLaw = {}
     for counts, chance in histogram_law(step(originals, last, None), q).items():
         for j, weight in enumerate(row):
             after = step(counts, None, j)
             law[after] = law.get(after, Fraction(0)) + chance * weight
     return law
+
+
+def by_output(records: tuple[int, ...], width: int, q: Fraction) -> HistogramLaw:
+    """P[A(x) = s] as Σ p^(nL−d(x,y)) q^d(x,y) over all outputs y in order. [001 eq 2.1]
+
+    >>> by_output((0, 3), 2, QUARTER) == histogram_law((1, 0, 0, 1))
+    True
+    """
+    law: HistogramLaw = {}
+    for output in itertools.product(range(2**width), repeat=len(records)):
+        distance = sum((a ^ b).bit_count() for a, b in zip(records, output, strict=True))
+        counts = tuple(output.count(value) for value in range(2**width))
+        chance = (1 - q) ** (len(records) * width - distance) * q**distance
+        law[counts] = law.get(counts, Fraction(0)) + chance
+    return law
+
+
+def largest_event_ratio(first: HistogramLaw, second: HistogramLaw) -> tuple[Fraction, int]:
+    """The largest P[S]/P′[S] over all events S of positive P′, and the number of events.
+
+    >>> largest_event_ratio(histogram_law((0, 1)), histogram_law((1, 0)))
+    (Fraction(3, 1), 3)
+    """
+    outcomes = [(first[s], second[s]) for s in first if second[s]]
+    events = [
+        (sum(a for a, _ in event), sum(b for _, b in event))
+        for size in range(1, len(outcomes) + 1)
+        for event in itertools.combinations(outcomes, size)
+    ]
+    return max(Fraction(a) / b for a, b in events), len(events)
 
 
 def step(counts: Counts, source: int | None, target: int | None) -> Counts:

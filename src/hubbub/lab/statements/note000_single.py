@@ -29,19 +29,27 @@ Array = npt.NDArray[np.float64]
 
 
 def ratio(n: int, m: int, s: int, q: Fraction) -> Fraction:
-    """ρ_n(s; m) = P_n,m(s)/P_n,m(s − 1) for s ≥ 1."""
+    """ρ_n(s; m) = P_n,m(s)/P_n,m(s − 1) for s ≥ 1.
+
+    >>> str(ratio(5, 2, 2, QUARTER))
+    '46/21'
+    """
     return crowd_law(n, m, q)[s] / crowd_law(n, m, q)[s - 1]
 
 
 def privacy(n: int, m: int, s: int, q: Fraction) -> Fraction:
-    """π_n(s; m) = P_n,m(s)/P_(n,m+1)(s)."""
+    """π_n(s; m) = P_n,m(s)/P_(n,m+1)(s).
+
+    >>> str(privacy(6, 2, 2, QUARTER))
+    '159/109'
+    """
     return crowd_law(n, m, q)[s] / crowd_law(n, m + 1, q)[s]
 
 
 @NOTE.states(
     "000-s6 setup, pi cases", "A_n(m) ~ Bin(m, p) + Bin(n − m, q); π is π_n(s; m−1) or 1/π_n(s; m)", Status.CONFIRMED
 )
-def setup() -> Evidence:
+def _setup() -> Evidence:
     """The code's law and ratios in fractions; neighbours have one 1 more or one less."""
     cases = []
     for n, q in itertools.product((2, 5, 12), LIES):
@@ -63,7 +71,7 @@ def setup() -> Evidence:
     "P_n,m(s) = pP_(n−1,m−1)(s−1) + qP_(n−1,m−1)(s) = qP_(n−1,m)(s−1) + pP_(n−1,m)(s)",
     Status.CONFIRMED,
 )
-def recursions() -> Evidence:
+def _recursions() -> Evidence:
     """Of the code's laws of 1,000 people, wherever float64 can hold them; in fractions with [001 (3.2)]."""
     gaps, entries = [], 0
     for m, q in itertools.product((1, 300, 999), (0.02, 0.25, 0.45)):
@@ -78,7 +86,7 @@ def recursions() -> Evidence:
 
 
 @NOTE.states("000-s6.1 bullet 1", "P_n,m(s) ≤ P_(n−1,m)(s) for s ≥ 1 as well", Status.WRONG)
-def falling() -> Evidence:
+def _falling() -> Evidence:
     """It cannot hold up to s = n, as both add up to 1. [001] has it right: P_n,m(s) lies between
     P_(n−1,m)(s − 1) and P_(n−1,m)(s)."""
     printed, meant = [], []
@@ -99,7 +107,7 @@ def falling() -> Evidence:
 @NOTE.states(
     "000-s6.2 pi=g(rho_{n-1}), pi(0)=p/q, g'", "π_n = g(ρ_(n−1)), g(x) = (q + px)/(p + qx) increasing", Status.CONFIRMED
 )
-def through_g() -> Evidence:
+def _through_g() -> Evidence:
     """Exact, and by the code's g. From g(y) − g(x) = (p − q)(y − x)/((p + qx)(p + qy)) follow g′ and the increase."""
     cases = []
     for n, q in itertools.product(range(2, 9), LIES):
@@ -124,7 +132,7 @@ def through_g() -> Evidence:
     "(s+1)P(s+1) = {(m−s)p/q + (n−m−s)q/p}P(s) + (n−s+1)P(s−1)",
     Status.CONFIRMED,
 )
-def three_terms() -> Evidence:
+def _three_terms() -> Evidence:
     """Exact, n ≤ 10. Upwards it is stable only while its coefficient is positive; the code runs it from both ends."""
     exact = score(
         (s + 1) * law[s + 1]
@@ -145,7 +153,7 @@ def three_terms() -> Evidence:
 @NOTE.states(
     "000-(6.4), gamma identity", "ρ(s+1) = η(s)/ρ(s) + γ_m(s); (s+1)γ_m(s) = (μ_m − s)/(pq) − n + 2s", Status.CONFIRMED
 )
-def ratio_recursion() -> Evidence:
+def _ratio_recursion() -> Evidence:
     """Exact, and the code's ratios, which are computed by it."""
     cases = []
     for n, q in itertools.product(range(1, 9), LIES):
@@ -165,7 +173,7 @@ def ratio_recursion() -> Evidence:
 @NOTE.states(
     '000 "(TODO)" rho decreasing in s, increasing in m', "ρ_n(s; m) falls in s and grows in m", Status.CONFIRMED
 )
-def monotone() -> Evidence:
+def _monotone() -> Evidence:
     """Exact, n ≤ 10, and for the code's ratios of 500 people. In s it is log-concavity (Lemma 1 of [002]); in m,
     Ber(p) + X is above Ber(q) + X in likelihood ratio for log-concave X."""
     cases = []
@@ -183,7 +191,7 @@ def monotone() -> Evidence:
     "P_n,m(μ_m − d) ≤ P_n,0(μ_0 − d), so that A_n(0) alone decides",
     Status.WRONG,
 )
-def tails() -> Evidence:
+def _tails() -> Evidence:
     """The zero crowd is skewed to the right and has the *lightest* left tail: n = 5, q = 1/4, m = 2 already refutes it,
     and beyond σ + 1 the cdf fails in every case. The tail must be bounded for every m; Bernstein's inequality with the
     variance npq, common to all, does it."""
@@ -200,19 +208,18 @@ def tails() -> Evidence:
             bounds.append(law.cdf(s) <= math.exp(-d * d / (2 * crowd_variance(n, 0.25) + 2 * d / 3)))
     pmf, cdf, bernstein = score(points), score(sums), score(bounds)
     shown = (
-        f"{first:.4f} > {second:.4f}; beyond σ + 1 the pmf fails in {pmf.failed} and the cdf in {cdf.failed}"
-        f" of {cdf.total}; Bernstein holds in {bernstein}"
+        f"{first:.4f} > {second:.4f}; beyond σ + 1 the cdf fails in {cdf.failed} of {cdf.total}; Bernstein: {bernstein}"
     )
     example = first > second and near(shift, 1) and near(first, Fraction(414, 1024))
     return Evidence(example and pmf.failed > 0 and cdf.held == 0 < cdf.total and bernstein.full, shown)
 
 
-def left_ratio(n: int, m: int, q: Fraction, d: Fraction, table: Array) -> float:
+def _left_ratio(n: int, m: int, q: Fraction, d: Fraction, table: Array) -> float:
     """R_m(d) = ρ(⌈μ_m − d⌉ ∨ 0; m), with ρ(0) = ∞, from the code's ratios."""
     return float(table[max(math.ceil(n * q + m * (1 - 2 * q) - d), 0)])
 
 
-def compared(starts_beyond: bool, shift: int, crowds: tuple[int, ...] = (5, 12, 40)) -> list[bool]:
+def _compared(starts_beyond: bool, shift: int, crowds: tuple[int, ...] = (5, 12, 40)) -> list[bool]:
     """Whether R_m(d) ≤ R_0(d + shift), over crowds, lies, m and d from near 0, or from just beyond σ + 1."""
     cases = []
     for n, q in itertools.product(crowds, (Fraction(1, 20), Q, Fraction(9, 20))):
@@ -222,40 +229,41 @@ def compared(starts_beyond: bool, shift: int, crowds: tuple[int, ...] = (5, 12, 
             table = probability_ratios(n, m, float(q))
             for j in range(24):
                 d = start + Fraction(j, 3) + Fraction(1, 97)
-                bar = left_ratio(n, 0, q, d + shift, zero)
-                cases.append(left_ratio(n, m, q, d, table) <= bar * (1 + 1e-12))
+                bar = _left_ratio(n, 0, q, d + shift, zero)
+                cases.append(_left_ratio(n, m, q, d, table) <= bar * (1 + 1e-12))
     return cases
 
 
 @NOTE.states("000-s6.3 TODO left endpoint / min d", "how to treat the left end, and how small d may be", Status.EMPTY)
-def left_end() -> Evidence:
+def _left_end() -> Evidence:
     """Left open. Ours: ρ(0) = ∞, that is π = p/q. With the shift by 2 no least d is needed in any crowd computed; the
     proof (Prop 6.1) covers d > σ + 1."""
     ends = [float(probability_ratios(n, m, 0.25)[0]) for n, m in ((1, 0), (5, 2), (40, 40))]
     top = [float(privacy_ratios(n, m, 0.25)[0]) for n, m in ((1, 0), (5, 2), (40, 39))]
-    held = score(compared(starts_beyond=False, shift=2))
+    held = score(_compared(starts_beyond=False, shift=2))
     right = all(map(math.isinf, ends)) and all(near(x, 3) for x in top)
     return Evidence(right and held.full, f"ρ(0) = ∞, π(0) = {top[0]:.1f}; R_m(d) ≤ R_0(d + 2) for d > 0 in {held}")
 
 
 @NOTE.states("000-Prop 6.1", "R_m(d) ≤ R_0(d + 2) for d > σ_0 + 1", Status.CONFIRMED)
-def shifted_bound() -> Evidence:
+def _shifted_bound() -> Evidence:
     """In all crowds tried; if s_0(d) < 2, the open case, the right side is infinite. A shift by 1 did as well, no shift
     does not: n = 5, q = 0.45, m = 1, d = 2.12 (where σ_0 + 1 = 2.1124)."""
-    two, one = score(compared(starts_beyond=True, shift=2)), score(compared(starts_beyond=True, shift=1))
+    two, one = score(_compared(starts_beyond=True, shift=2)), score(_compared(starts_beyond=True, shift=1))
     q, d = Fraction(45, 100), Fraction(212, 100)
-    sides = [left_ratio(5, m, q, d, probability_ratios(5, m, 0.45)) for m in (1, 0)]
+    sides = [_left_ratio(5, m, q, d, probability_ratios(5, m, 0.45)) for m in (1, 0)]
     example = abs(sides[0] - 4.495) < 5e-4 and abs(sides[1] - 4.091) < 5e-4 and d > math.sqrt(5 * 0.45 * 0.55) + 1
     shown = f"shift 2: {two}; shift 1: {one}; shift 0 fails: {sides[0]:.3f} > {sides[1]:.3f}"
     return Evidence(two.full and one.full and example, shown)
 
 
 @NOTE.states("000-(6.5)-(6.7)", "the algebra of the proof of Prop 6.1", Status.CONFIRMED)
-def algebra() -> Evidence:
+def _algebra() -> Evidence:
     """Each displayed identity in fractions. (The last lines drop a −2: where they say ⟺ they mean ⟹.)"""
     cases = []
     for n, q in itertools.product((9, 20), LIES):
         p, mean = 1 - q, n * q
+        zero = probability_ratios(n, 0, float(q))
         for m, whole in itertools.product(range(1, n + 1, 3), range(2, math.ceil(mean))):
             d0 = mean - whole
             for d in (d0, d0 + Fraction(1, 2)):
@@ -274,6 +282,15 @@ def algebra() -> Evidence:
                 cases.append(mean * gap - m * (p - q) * s0 == moved)
                 rise = ratio(n, 0, whole - 1, q) - 1
                 cases.append(rise == (d0 + q + 1) / (p * (mean - d0 - 1)))
+                cases.append(near(zero[whole - 1], rise + 1))
+                # (6.6) is (6.5) times the denominators; the last term of its second form is not positive.
+                fifth = ((eta[sm] - eta[s0]) * (rise + 1) + eta[s0] * gamma[0] - eta[sm] * gamma[1]) * scale
+                sixth = -(n + 2) * gap * rise + (mean * gap - m * (p - q) * s0 + (n + 1) * (m * (p - q) - gap)) / (
+                    p * q
+                )
+                last = (n + 1 - mean) / (p * q) * (m * (p - q) - gap)
+                cases.append(fifth == sixth == -(n + 2) * gap * rise + m * (p - q) * (d0 + 2) / (p * q) + last)
+                cases.append(last <= 0)
                 strict = (d0 + 2) * (mean - d0 - 1) > mean * (d0 + q + 1)
                 cases.append(strict == (-(d0**2) - 3 * d0 + n * p * q > 2))
                 cases.append(not strict or d0 <= math.sqrt(n * p * q))
