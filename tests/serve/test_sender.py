@@ -32,8 +32,8 @@ class Wire:
         return Answer(201)
 
 
-def sender(system: System, wire: Wire, path: Path, **more: int) -> Sender:
-    return Sender(system.contract, wire, Journal(path, system.contract), pause=lambda _: None, **more)
+def sender(system: System, wire: Wire, path: Path, per_request: int = 100) -> Sender:
+    return Sender(system.contract, wire, Journal(path, system.contract), pause=lambda _: None, per_request=per_request)
 
 
 @pytest.fixture
