@@ -132,8 +132,14 @@ class Shuffler:
         return canonical({"shuffler": own, "analyzer": parse(text, "a list of keys"), "use": served.task.key})
 
     def fetch_keys(self, link: Link) -> None:
-        """Take over the analyzer's list of keys; one that is not signed by the analyzer of the contract is refused."""
-        text = link.keys()
+        """Ask for the analyzer's list of keys, and take it over."""
+        self.take_keys(link.keys())
+
+    def take_keys(self, text: bytes) -> None:
+        """Take over the analyzer's list of keys; one that is not signed by the analyzer of the contract is refused.
+
+        For the writer's thread: no upload is committed while the key in use changes.
+        """
         for served in list(self._served.values()):
             keys = read_key_list(text, served.contract.analyzer, "analyzer")
             active = [key.id for key in keys if key.state == "active" and key.suite == served.contract.suite]
@@ -239,8 +245,16 @@ class Shuffler:
         with self.pool.transaction():
             reach("accept-begun")
             for task, bundles in groups.items():
-                self.pool.accept(self._find(task).task, bundles)
+                served = self._find(task)
+                self._refuse_late(served.task, bundles)
+                self.pool.accept(served.task, bundles)
         reach("accept-committed")
+
+    def _refuse_late(self, task: Task, bundles: Sequence[Opened]) -> None:
+        """Refuse what was opened in time, but whose task was closed, or whose key replaced, before it was committed."""
+        late = [bundle.replay for bundle in bundles if task.state != "open" or bundle.key != task.key]
+        if late and not self.pool.known(task, late).issuperset(late):
+            raise Refusal("closed-task" if task.state != "open" else "outdated-keys")
 
     # release and delivery
 

@@ -1,0 +1,38 @@
+"""Bundles that were opened in time and come to the writer too late are not accepted."""
+
+from pathlib import Path
+
+import pytest
+from tests.serve.system import EPOCH, System
+
+from hubbub.serve.problems import Refusal
+
+
+def test_a_task_that_closes_between_opening_and_commit(tmp_path: Path) -> None:
+    system = System(tmp_path)
+    task = system.contract.task
+    bundles = [system.client.seal("1") for _ in range(2)]
+    system.upload(bundles[0])
+    opened = [system.shuffler.open(system.shuffler.prepare(task, one)) for one in bundles]
+    system.clock.advance(EPOCH * (system.contract.closes - system.contract.opens))
+    system.shuffler.tick()
+    with pytest.raises(Refusal) as caught:
+        system.shuffler.accept([*opened[0], *opened[1]])
+    assert caught.value.name == "closed-task"
+    # One that was accepted before has the answer that it had.
+    system.shuffler.accept(opened[0])
+    counts = system.shuffler.totals(check=True)[system.contract.id]
+    assert (counts.accepted, counts.pool, counts.expired, counts.error) == (1, 0, 1, 0)
+
+
+def test_a_key_that_is_replaced_between_opening_and_commit(tmp_path: Path) -> None:
+    system = System(tmp_path)
+    opened = system.shuffler.open(system.shuffler.prepare(system.contract.task, system.client.seal("1")))
+    system.analyzer.rotate()
+    system.shuffler.fetch_keys(system.link)
+    with pytest.raises(Refusal) as caught:
+        system.shuffler.accept(opened)
+    assert caught.value.name == "outdated-keys"
+    assert system.shuffler.totals(check=True)[system.contract.id].accepted == 0
+    system.upload(system.client.seal("1"))
+    assert system.shuffler.totals(check=True)[system.contract.id].pool == 1
