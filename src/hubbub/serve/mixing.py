@@ -227,10 +227,10 @@ class Shuffler:
     def _opened(self, upload: Upload, slots: Sequence[list[bytes]]) -> list[Opened]:
         served, shape = upload.served, upload.served.contract.shape
         result = []
-        for place, bundle, parts in zip(upload.places, upload.bundles, slots, strict=True):
+        for place, bundle, opener, parts in zip(upload.places, upload.bundles, upload.keys, slots, strict=True):
             key, replay = sealing.slot_key(parts[0]), sealing.replay_id(bundle, shape)
             if key == served.task.key:
-                result.append(Opened(served.task.task, key, replay, tuple(parts)))
+                result.append(Opened(served.task.task, key, replay, tuple(parts), opener))
             elif not self.pool.known(served.task, [replay]):
                 raise Refusal("outdated-keys", index=place)
         return result
@@ -251,8 +251,15 @@ class Shuffler:
         reach("accept-committed")
 
     def _refuse_late(self, task: Task, bundles: Sequence[Opened]) -> None:
-        """Refuse what was opened in time, but whose task was closed, or whose key replaced, before it was committed."""
-        late = [bundle.replay for bundle in bundles if task.state != "open" or bundle.key != task.key]
+        """Refuse what was opened in time, but whose task was closed, or whose keys ended, before it was committed.
+
+        Whoever asked again in between was told so, may have sealed anew, and would be counted twice.
+        """
+        late = [
+            bundle.replay
+            for bundle in bundles
+            if task.state != "open" or bundle.key != task.key or self.keyring.private(bundle.opener) is None
+        ]
         if late and not self.pool.known(task, late).issuperset(late):
             raise Refusal("closed-task" if task.state != "open" else "outdated-keys")
 

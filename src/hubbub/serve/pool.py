@@ -40,6 +40,8 @@ class Opened:
     key: int
     replay: bytes
     slots: tuple[bytes, ...]
+    opener: int
+    """The shuffler's key that opened it."""
 
 
 @dataclass(frozen=True, slots=True)
