@@ -126,7 +126,8 @@ class Shuffler:
         """What a client seals with: both signed lists of keys, and the number of the analyzer's key in use."""
         served = self._find(task)
         text = self.pool.key_list(served.task)
-        if text is None:
+        if text is None or served.task.key not in served.keys:
+            # The list is stored a moment before it is in use.
             raise Refusal("unavailable", "the analyzer's keys are not known yet", retry_after=5)
         own = parse(self.keyring.public_list(self.identity), "a list of keys")
         return canonical({"shuffler": own, "analyzer": parse(text, "a list of keys"), "use": served.task.key})
@@ -145,7 +146,7 @@ class Shuffler:
             active = [key.id for key in keys if key.state == "active" and key.suite == served.contract.suite]
             if not active:
                 raise FalseClaim("the analyzer's list has no active key of the contract's suite")
-            self.pool.keep_list(served.task, text, active[0])
+            self.pool.keep_list(served.task, text, active[0], {key.id for key in keys})
         self._refresh()
 
     def rotate(self) -> None:

@@ -254,14 +254,20 @@ class Pool:
         reach("deliver-committed")
         self._writer.tidy()
 
-    def keep_list(self, task: Task, keys: bytes, active: int) -> None:
+    def keep_list(self, task: Task, keys: bytes, active: int, living: set[int]) -> None:
         """Keep the analyzer's signed list of keys, and use its active key from the moment on that no bundle waits.
 
         Until then the key before it stays in use: a batch holds slots of one key, as the key would split the crowd.
+        What waits for a destroyed key can never be opened: it is expired, or the task would wait with it for ever.
         """
         with self._writer.transaction():
             statement = "INSERT INTO lists VALUES (?, ?) ON CONFLICT (task) DO UPDATE SET keys = ?"
             self._writer.run(statement, task.no, keys, keys)
+            for key, bundles in self.pools(task):
+                if key not in living:
+                    self._writer.run("DELETE FROM slots WHERE task = ? AND key = ?", task.no, key)
+                    self._writer.run("DELETE FROM pools WHERE task = ? AND key = ?", task.no, key)
+                    self._writer.run("UPDATE tasks SET expired = expired + ? WHERE no = ?", bundles, task.no)
             if not self.pools(task):
                 self._writer.run("UPDATE tasks SET key = ? WHERE no = ?", active, task.no)
 
