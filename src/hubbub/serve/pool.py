@@ -27,6 +27,7 @@ _TABLES = (
        manifest {blob} NOT NULL, receipt {blob}) {clustered}""",
     "outbox (batch TEXT, part BIGINT, data {blob} NOT NULL, PRIMARY KEY (batch, part)) {clustered}",
     "lists (task BIGINT PRIMARY KEY, keys {blob} NOT NULL)",
+    "probes (no BIGINT PRIMARY KEY, turn BIGINT NOT NULL)",
 )
 _ASKED = 500
 """Ids in one question to the store."""
@@ -294,9 +295,9 @@ class Pool:
         self._reader.backup(path)
 
     def writable(self) -> bool:
-        """Whether the store takes a transaction now."""
+        """Whether the store takes a transaction now, one that writes; raises otherwise."""
         with self._writer.transaction():
-            self._writer.run("UPDATE tasks SET epoch = epoch WHERE no = 0")
+            self._writer.run("INSERT INTO probes VALUES (1, 0) ON CONFLICT (no) DO UPDATE SET turn = 1 - probes.turn")
         return True
 
     def shut(self) -> None:
