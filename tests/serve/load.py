@@ -27,7 +27,7 @@ from hubbub.serve.keys import PublicKey, active_key, read_key_list
 from hubbub.serve.sealing import BUNDLE_INFO, TOKEN_SIZE
 from hubbub.serve.workers import Job, Workers
 
-__all__ = ["Crowd", "Line", "seal_bundles"]
+__all__ = ["Crowd", "Line", "fetch_keys", "seal_bundles"]
 
 BLOCK = 1000
 """Values that are sealed at once."""
@@ -84,8 +84,26 @@ class Line:
     def close(self) -> None:
         """Hang up."""
         if self._ends is not None:
-            self._ends[1].close()
+            self._ends[1].transport.abort()
         self._ends = None
+
+
+async def fetch_keys(url: str, contract: Contract) -> tuple[PublicKey, PublicKey]:
+    """What to seal with: the keys of the analyzer and of the shuffler."""
+    line = Line(url)
+    try:
+        while True:
+            with contextlib.suppress(OSError, EOFError):
+                status, content = await line.ask("GET", f"/v1/tasks/{contract.id}/keys")
+                if status == 200:
+                    break
+            await asyncio.sleep(0.1)
+    finally:
+        line.close()
+    said = json.loads(content)
+    inner = read_key_list(json.dumps(said["analyzer"]), contract.analyzer, "analyzer")
+    outer = read_key_list(json.dumps(said["shuffler"]), contract.shuffler, "shuffler")
+    return next(key for key in inner if key.id == said["use"]), active_key(outer)
 
 
 @dataclass
@@ -170,7 +188,7 @@ class Crowd:
     async def _seal(self, task: int, values: list[int], *, anew: bool = False) -> list[Request]:
         contract = self.contracts[task]
         if task not in self.keys or anew:
-            self.keys[task] = await self._fetch(contract)
+            self.keys[task] = await fetch_keys(self.url, contract)
         bundles = await asyncio.to_thread(seal_bundles, values, contract, self.keys[task], self._workers)
         if anew:
             return [Request(task, values, b"".join(bundles), contract.bundle_size)]
@@ -185,22 +203,6 @@ class Crowd:
             end = min(count, start + round(self.most ** self._chance.random()))
             yield start, end
             start = end
-
-    async def _fetch(self, contract: Contract) -> tuple[PublicKey, PublicKey]:
-        line = Line(self.url)
-        try:
-            while True:
-                with contextlib.suppress(OSError, EOFError):
-                    status, content = await line.ask("GET", f"/v1/tasks/{contract.id}/keys")
-                    if status == 200:
-                        break
-                await asyncio.sleep(0.1)
-        finally:
-            line.close()
-        said = json.loads(content)
-        inner = read_key_list(json.dumps(said["analyzer"]), contract.analyzer, "analyzer")
-        outer = read_key_list(json.dumps(said["shuffler"]), contract.shuffler, "shuffler")
-        return next(key for key in inner if key.id == said["use"]), active_key(outer)
 
     async def _send_all(self, ready: "asyncio.Queue[Request | None]") -> None:
         line = Line(self.url)
