@@ -67,7 +67,11 @@ def _number(value: float) -> str:
         raise WireError(f"numbers must be finite, got {value}")
     if value == 0:
         return "0"
-    sign, figures, exponent = Decimal(repr(value)).normalize().as_tuple()
+    text = repr(value)
+    if "e" not in text:
+        # Python and ECMAScript write the same shortest digits, and differ only in when they use an exponent, and in .0.
+        return text.removesuffix(".0")
+    sign, figures, exponent = Decimal(text).normalize().as_tuple()
     assert isinstance(exponent, int)
     digits = "".join(map(str, figures))
     point = len(digits) + exponent
