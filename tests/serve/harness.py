@@ -32,7 +32,7 @@ from hubbub.serve.founding import CONTRACT, SETTINGS, draw_up, found_all
 from hubbub.serve.identity import Identity
 from hubbub.serve.programs import ADDRESSES
 
-__all__ = ["ANALYZER_POINTS", "KILL", "ROLES", "SHUFFLER_POINTS", "STOP", "Ordeal", "Town", "counted", "until"]
+__all__ = ["ANALYZER_POINTS", "KILL", "ROLES", "SHUFFLER_POINTS", "STOP", "Ordeal", "Role", "Town", "counted", "until"]
 
 Role = Literal["shuffler", "analyzer"]
 ROLES: tuple[Role, Role] = ("analyzer", "shuffler")
@@ -271,11 +271,11 @@ class Ordeal:
             width=self._each + 1,
             tasks=self.tasks + len(self._spares),
             least=self.least,
-            entries={"shuffler": {"key_grace": 1.0}},
+            entries={"shuffler": {"key_grace": 1.0, "workers": 1}, "analyzer": {"workers": 1}},
         )
         with town.running(), self._crowd() as crowd:
             said = self._go(crowd)
-            until(lambda: town.drained(self.tasks), "the last batches")
+            until(lambda: town.drained(self.tasks), "the last batches", 10 * PATIENCE)
             for number in range(self.tasks, self.tasks + len(self._spares)):
                 town.command("shuffler", "close", town.contracts[number].id)
             figures = self._audit(said)
@@ -394,6 +394,8 @@ class Ordeal:
         town, each = self._town, self._each
         tasks = town.command("shuffler", "check")["tasks"]
         lost = doubled = batches = 0
+        padding: list[tuple[int, int]] = []
+        accepted: list[tuple[int, int]] = []
         for number in range(self.tasks):
             results = town.results(number)
             total = counted(results, each + 1)
@@ -401,15 +403,17 @@ class Ordeal:
             lost += int(np.count_nonzero(total[:each] == 0))
             doubled += int(np.count_nonzero(total[:each] > 1))
             padded = said["padded"][number]
-            assert total[each] + where["pool"] == padded, "padding was lost or doubled"
-            assert where["accepted"] == each + padded, where
+            padding.append((int(total[each]) + where["pool"], padded))
             assert where["outbox"] == where["expired"] == 0, where
+            accepted.append((where["accepted"], each + padded))
         for number in range(self.tasks, self.tasks + len(self._spares)):
             where = tasks[town.contracts[number].id]
             assert (where["accepted"], where["expired"], where["pool"]) == (10, 10, 0), where
             assert town.results(number) == []
         assert all(one["error"] == 0 for one in tasks.values())
         assert (lost, doubled) == (0, 0)
+        assert all(found == sent for found, sent in padding), "padding was lost or doubled"
+        assert all(found == sent for found, sent in accepted), "more or less was accepted than was sent"
         return {
             "reports": self.reports,
             "acknowledged": said["answered"],

@@ -166,7 +166,6 @@ class Crowd:
             while not self.ending:
                 task = self._chance.randrange(usual)
                 await self._all([self._block(task, [self.reports] * self.most)])
-            self.allowed = sys.maxsize
             await self._all([self._block(task, [self.reports] * self.pads) for task in range(usual)])
         return {**self.counts, "answered": self.answered, "padded": [self.padded[task] for task in range(usual)]}
 
@@ -245,8 +244,7 @@ async def _main(crowd: Crowd) -> dict[str, Any]:
     def listen() -> None:
         for text in sys.stdin:
             crowd.ending |= text.strip() == "end"
-            if not crowd.ending:
-                crowd.allowed = int(text)
+            crowd.allowed = sys.maxsize if crowd.ending else int(text)
 
     threading.Thread(target=listen, daemon=True).start()
     running = asyncio.create_task(crowd.run())
