@@ -137,7 +137,7 @@ def _show_notes(as_json: bool) -> None:
     view.print(NOTES)
 
 
-def _notes_table(rows: list[Reading]) -> Table:
+def _notes_table(rows: tuple[Reading, ...]) -> Table:
     head = ("ε", "N", "q\nprinted", "q by\nits rule", "η\nprinted", "η\ntrue", "δ→", "δ←", "δ\nproven")
     cells = [
         (

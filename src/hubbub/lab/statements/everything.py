@@ -1,0 +1,55 @@
+"""All statements of the notes, in the order of the notes, and what becomes of each when it is computed now."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from hubbub.lab.statements import note003, note003_noise, note004, note004_fakes, note004_zeros, unsettled
+from hubbub.lab.statements.catalogue import Evidence, Statement, Status
+
+__all__ = ["STATEMENTS", "Verdict", "counts", "judge", "note_of"]
+
+STATEMENTS: tuple[Statement, ...] = (
+    *note003.STATEMENTS,
+    *note003_noise.STATEMENTS,
+    *note004.STATEMENTS,
+    *note004_zeros.STATEMENTS,
+    *note004_fakes.STATEMENTS,
+    *unsettled.STATEMENTS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A statement, and the evidence just computed."""
+
+    statement: Statement
+    evidence: Evidence
+
+
+def note_of(statement: Statement) -> str:
+    """The note that a statement is of, or ``open``.
+
+    >>> note_of(STATEMENTS[-1])
+    'open'
+    """
+    return statement.id[:4] if statement.id.startswith("open") else statement.id[:3]
+
+
+def judge(statements: Iterable[Statement]) -> Iterator[Verdict]:
+    """Compute the evidence of each statement, one after the other.
+
+    >>> [one.evidence.agrees for one in judge(STATEMENTS[:1])]
+    [True]
+    """
+    return (Verdict(one, one.check()) for one in statements)
+
+
+def counts(statements: Iterable[Statement]) -> dict[Status, int]:
+    """How many statements there are of each status.
+
+    >>> counts(STATEMENTS)[Status.UNDETERMINED]
+    4
+    """
+    found = Counter(one.status for one in statements)
+    return {status: found[status] for status in Status if found[status]}
