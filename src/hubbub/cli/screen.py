@@ -3,13 +3,13 @@
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hubbub.canonical import spell
@@ -32,9 +32,12 @@ __all__ = [
     "plain",
     "plan_record",
     "print_json",
+    "stepped",
     "waiting",
     "write_json",
 ]
+
+T = TypeVar("T")
 
 BAR = 28
 """Characters of the longest bar."""
@@ -81,6 +84,20 @@ def counted(blocks: Iterable[Any], what: str) -> Iterator[Any]:
         for block in blocks:
             yield block
             progress.advance(task, len(block))
+
+
+def stepped(items: Iterable[T], what: str, total: int) -> Iterator[T]:
+    """The same items, with a bar that grows with each."""
+    screen = Console(stderr=True)
+    if not screen.is_terminal:
+        yield from items
+        return
+    columns = (SpinnerColumn(), TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        for item in items:
+            progress.advance(task)
+            yield item
 
 
 def plain(text: str) -> str:

@@ -8,9 +8,9 @@ from hubbub.lab.demonstration import Demonstration
 from hubbub.lab.drawing import Bar, Point, bar_chart, error_chart, scatter_chart
 from hubbub.protocol import Plan
 
-__all__ = ["attack", "page", "why"]
+__all__ = ["STYLE", "attack", "document", "page", "why"]
 
-_STYLE = """
+STYLE = """
 :root { color-scheme: light dark; --paper: #fbfaf7; --ink: #20242b; --quiet: #68707c; --line: #dcd9d0;
   --card: #ffffff; --accent: #1f6f8b; --soft: #1f6f8b22; --mark: #c8553d; }
 @media (prefers-color-scheme: dark) { :root { --paper: #15181d; --ink: #e4e6ea; --quiet: #98a1ad; --line: #323842;
@@ -63,11 +63,20 @@ def page(shown: Demonstration) -> str:
         f"<footer>hubbub {__version__} · plan <code>{plan.id}</code> · {len(found.labels)} labels · the people are "
         "synthetic; nothing on this page comes from elsewhere, and nothing is sent.</footer>",
     ]
+    return document(f"hubbub: a collection of {plan.n:,}", "".join(parts))
+
+
+def document(title: str, body: str, style: str = "") -> str:
+    """A page that loads nothing: its head forbids it.
+
+    >>> document("hubbub", "<p>counts</p>").count("<style>")
+    1
+    """
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>hubbub: a collection of {plan.n:,}</title><style>{_STYLE}</style></head>"
-        f"<body>{''.join(parts)}</body></html>\n"
+        f"<title>{html.escape(title)}</title><style>{STYLE}{style}</style></head>"
+        f"<body>{body}</body></html>\n"
     )
 
 

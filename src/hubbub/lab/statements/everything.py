@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from hubbub.lab.statements import note003, note003_noise, note004, note004_fakes, note004_zeros, unsettled
 from hubbub.lab.statements.catalogue import Evidence, Statement, Status
 
-__all__ = ["STATEMENTS", "Verdict", "counts", "judge", "note_of"]
+__all__ = ["NOTES", "STATEMENTS", "Verdict", "counts", "judge", "note_of"]
+
+NOTES = {
+    "000": "Note 000, K-Randomization, May 2016",
+    "001": "Note 001, K-Randomization, February 2016",
+    "002": "Note 002, K-Randomization, December 2015",
+    "003": "Note 003, Sufficient Differential Privacy, December 2017",
+    "004": "Note 004, Shuffling protocols for one-hot vectors, May 2020",
+    "open": "What is open",
+}
+"""The notes, and the heading of each."""
 
 STATEMENTS: tuple[Statement, ...] = (
     *note003.STATEMENTS,

@@ -61,7 +61,7 @@ def _ratio_law(width: int, n: int, common: int) -> dict[Fraction, Fraction]:
     "the changed record alone",
     Status.CONFIRMED,
 )
-def definitions() -> Evidence:
+def _definitions() -> Evidence:
     """Definitions; the largest ratio over all 1,023 sets of outcomes (L = 2, N = 2) is that of a single outcome."""
     outlier, homogeneous = _pair(2, 2)
     single = max(outlier[s] / homogeneous[s] for s in outlier)
@@ -76,7 +76,7 @@ def definitions() -> Evidence:
     "A is (ε,η)-sufficiently private if P[R(S) > e^ε] ≤ η, S = A(D_m): a usable privacy guarantee",
     Status.LOOSE,
 )
-def criterion() -> Evidence:
+def _criterion() -> Evidence:
     """It implies (ε,η)-privacy only if required of all ordered pairs. Adding a record can raise η (0.336 at n = 6,
     0.427 at n = 7; q = 1/4, λ = 1.5) while δ falls; η overstates δ 5 to 16 times; the readings use ≥ where the
     definition has >, which matters at the atoms of a lattice."""
@@ -104,7 +104,7 @@ def criterion() -> Evidence:
     "The largest ratio over D, D_m and S is (p/q)^L with or without the shuffler",
     Status.CONFIRMED,
 )
-def same_epsilon() -> Evidence:
+def _same_epsilon() -> Evidence:
     """[000 Prop 5.1]: L ln(p/q), attained where all messages show x′; exact for L ≤ 2, n ≤ 3."""
     largest = {
         (width, n): max(a / homogeneous[s] for s, a in outlier.items())
@@ -140,7 +140,7 @@ def _three_bits() -> tuple[float, float]:
     "N equal records of which one turns into its opposite are the worst case: no other pair has a larger P[R > e^ε]",
     Status.WRONG,
 )
-def conjecture_1() -> Evidence:
+def _conjecture_1() -> Evidence:
     """The reverse order of the very pair is worse: 9/16 > 3/16 at n = 2, q = 1/4, λ = 2. Nor are both orders enough: n
     = 5, λ = 6/5 with the others at 1, 1, 1, 0 has δ = 27/160 > max(11/80, 729/5120); three bits, n = 3, λ = 8.41: 1.44
     times. Right: the supremum over all others and both orders, which the accountant certifies."""
@@ -170,7 +170,7 @@ def conjecture_1() -> Evidence:
     "R(S) has one law for all homogeneous D with an opposite outlier, whichever vector they hold",
     Status.CONFIRMED,
 )
-def conjecture_2() -> Evidence:
+def _conjecture_2() -> Evidence:
     """Flipping the same positions of every record maps one such pair onto another (XOR symmetry); exact at L = 2, N =
     4."""
     laws = [_ratio_law(2, 4, common) for common in range(4)]
@@ -186,7 +186,7 @@ def conjecture_2() -> Evidence:
     "P[A₀(x)=s] = q^(L−m) p^m, m bits in common; the local ratio is at most (p/q)^L; A(D) is a sum of multinomials",
     Status.CONFIRMED,
 )
-def randomization() -> Evidence:
+def _randomization() -> Evidence:
     """Exact; “s_i ∈ {1…N}” should read {0…N}."""
     rows = flips(3, Q)
     matrix = transition_matrix(3, 0.25)
@@ -206,7 +206,7 @@ def randomization() -> Evidence:
     "With N−1 records x, R(S) = Σ s_i p(v_i|1)/p(v_i|x) ÷ Σ s_i p(v_i|0)/p(v_i|x)",
     Status.CONFIRMED,
 )
-def homogeneous_ratio() -> Evidence:
+def _homogeneous_ratio() -> Evidence:
     """Exact for L = 2, N = 4: all four x, all 35 outcomes."""
     rows = flips(2, Q)
     checked = wrong = 0
@@ -234,7 +234,7 @@ def _binned(law: Exact, width: int) -> Exact:
     "R(S) = (1/N) Σ_l t_l (q/p)^(L−2l), t_l records seen with l set bits",
     Status.CONFIRMED,
 )
-def ratio_of_counts() -> Evidence:
+def _ratio_of_counts() -> Evidence:
     """Exact for L = 1, 2 and N = 4; the largest value (p/q)^L needs all N records at L set bits."""
     wrong = checked = 0
     furthest = 0.0
@@ -253,7 +253,7 @@ def ratio_of_counts() -> Evidence:
     "An observer who sees only how many bits each record has set learns as much as one who sees the records",
     Status.CONFIRMED,
 )
-def binning() -> Evidence:
+def _binning() -> Evidence:
     """True of the homogeneous pair of zeros and ones, whose ratio depends on the bins only, and of no other: with one
     record 10 among the others, δ falls if vectors are binned."""
     pair = _pair(2, 3)
@@ -275,7 +275,7 @@ def binning() -> Evidence:
 
 
 @note.states("003-(3.5)", "T ~ MN(N−1, p₀) + MN(1, p₁), p₀ and p₁ binomial in q and p", Status.CONFIRMED)
-def counts_of_set_bits() -> Evidence:
+def _counts_of_set_bits() -> Evidence:
     """Exact for L = 2, N = 4; the index r runs over 0 and 1, not 1 and 2."""
     zero, one = product(*[[1 - Q, Q]] * 2), product(*[[Q, 1 - Q]] * 2)
     direct = _binned(_pair(2, 4)[0], 2)
@@ -298,7 +298,7 @@ def _mixed_sum(parts: list[dict[Fraction, Fraction]]) -> dict[Fraction, Fraction
     return total
 
 
-def _moments(law: dict[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
+def _mean_and_variance(law: dict[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
     mean = sum((x * chance for x, chance in law.items()), Fraction(0))
     return mean, sum(((x - mean) ** 2 * chance for x, chance in law.items()), Fraction(0))
 
@@ -308,7 +308,7 @@ def _moments(law: dict[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
     "G(X) = G(X₀)^(N−1) G(X₁), with real exponents (q/p)^(L−2l), generates the law of X = N·R(S)",
     Status.CONFIRMED,
 )
-def generating_functions() -> Evidence:
+def _generating_functions() -> Evidence:
     """The convolution equals the law of N·R from all outcomes, exactly, for L = 2, N = 4."""
     zero, one = _contribution(2, False), _contribution(2, True)
     summed = _mixed_sum([zero, zero, zero, one])
@@ -323,7 +323,7 @@ def generating_functions() -> Evidence:
     "E X₀ = 1, Var X₀ = φ^L − 1, E X₁ = φ^L, Var X₁ = ψ^L − φ^(2L), and with them E R and Var R",
     Status.CONFIRMED,
 )
-def moments() -> Evidence:
+def _moments() -> Evidence:
     """Exact for L = 1, 2 at N = 4, q = 1/5. In one line: the moments of a product over bits are powers, and one bit
     has E r^(±j) = 1, φ, ψ."""
     q = Fraction(1, 5)
@@ -332,9 +332,9 @@ def moments() -> Evidence:
     found = []
     for width in (1, 2):
         zero, one = _contribution(width, False, q), _contribution(width, True, q)
-        own = _moments(zero) == (Fraction(1), first**width - 1)
-        own &= _moments(one) == (first**width, second**width - first ** (2 * width))
-        mean, variance = _moments({x / 4: c for x, c in _mixed_sum([zero, zero, zero, one]).items()})
+        own = _mean_and_variance(zero) == (Fraction(1), first**width - 1)
+        own &= _mean_and_variance(one) == (first**width, second**width - first ** (2 * width))
+        mean, variance = _mean_and_variance({x / 4: c for x, c in _mixed_sum([zero, zero, zero, one]).items()})
         own &= _near(outlier_ratio_mean(4, width, 0.2), float(mean))
         own &= _near(outlier_ratio_variance(4, width, 0.2), float(variance))
         found.append((own, mean, variance))
@@ -348,7 +348,7 @@ def moments() -> Evidence:
     "ψ = (p⁵+q⁵)/(pq)² = (φ+1)² − φ − 2",
     Status.CONFIRMED,
 )
-def identity() -> Evidence:
+def _identity() -> Evidence:
     """ψ = φ² + φ − 1. The middle line is printed over (pq)⁴, which is wrong; it must be (pq)²."""
     p = 1 - Q
     middle = p**4 - p**3 * Q + (p * Q) ** 2 - p * Q**3 + Q**4

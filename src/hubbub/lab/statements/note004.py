@@ -52,7 +52,7 @@ def _worst(n: int, q: Fraction, ratio: Fraction, measure: Callable[[Exact, Exact
     "Clear records among fakes cost O(d) fakes; flipped fakes need a number that does not depend on d",
     Status.CONFIRMED,
 )
-def abstract() -> Evidence:
+def _abstract() -> Evidence:
     """In substance. The exact least m is 42.65 d at ε = 1, δ = 10⁻⁶. Among flipped records m fakes weigh as m(1/d + q)
     hits: χ² grows as 2d at q = 0, and stays below 2(p−q)²/(pq) at q = 0.01 however large d is."""
     fakes = [calibrate(Schema.one_hot(d), 1, Budget(1.0, 1e-6), q=0, m=None).protocol.m for d in (10, 100, 1000)]
@@ -75,7 +75,7 @@ def abstract() -> Evidence:
     "(ε,δ)-privacy: P(S) ≤ e^ε Q(S) + δ for all sets S; pointwise indistinguishable: the ratio within e^(±ε) but for δ",
     Status.CONFIRMED,
 )
-def definitions() -> Evidence:
+def _definitions() -> Evidence:
     """Definitions; (2.2) lacks that s ~ R(x). The largest excess over all sets is the hockey stick."""
     rows = flips(2, Q)
     first, second = shuffled([rows[0], rows[3]]), shuffled([rows[3], rows[3]])
@@ -89,7 +89,7 @@ def definitions() -> Evidence:
     "Pointwise (ε,δ)-indistinguishable for all neighbours ⇒ (ε,δ)-private",
     Status.CONFIRMED,
 )
-def pointwise() -> Evidence:
+def _pointwise() -> Evidence:
     """δ ≤ η for every pair, order and λ tried, exactly. The converse is false: η may be many times δ."""
     ratios = [Fraction(5, 4), Fraction(3, 2), Fraction(2), Fraction(3)]
     cases = [
@@ -105,7 +105,7 @@ def pointwise() -> Evidence:
 
 
 @note.states("004-s2.1", "The shuffler's output is M = Σ x_i + Σ z_j, a histogram", Status.LOOSE)
-def shuffling() -> Evidence:
+def _shuffling() -> Evidence:
     """The fakes z_j stand there before they are introduced, and the randomizer is missing. Meant: the histogram of
     R(x_1) … R(x_n), whose law does not depend on the order of the records."""
     rows = flips(2, Q)
@@ -165,7 +165,7 @@ def _recursions(n: int, m: int) -> bool:
     "The recursions of A_n(m), the three-term recurrence, and R_m(δ) ≤ R_0(δ+2) for δ > σ₀+1",
     Status.CONFIRMED,
 )
-def single_bits() -> Evidence:
+def _single_bits() -> Evidence:
     """As [000 §6]: all that is numbered holds, and ρ falls with s and grows with m. The aside of §3.3, P_{n,m}(μ_m−δ)
     ≤ P_{n,0}(μ_0−δ), is wrong: n = 5, m = 2, δ = 1/4; the tail must be bounded for every m."""
     fine = all(_recursions(n, m) for n in range(1, 9) for m in range(n + 1))
@@ -182,7 +182,7 @@ def single_bits() -> Evidence:
     "R(S|D) = P(S|D∪0)/P(S|D∪1) = g(ρ(S)), g(x) = (q+px)/(p+qx) increasing",
     Status.CONFIRMED,
 )
-def privacy_ratio() -> Evidence:
+def _privacy_ratio() -> Evidence:
     """Exact for n ≤ 7."""
     checked = 0
     fine = True
@@ -207,7 +207,7 @@ def privacy_ratio() -> Evidence:
     "If a 0 becomes a 1, R(S) falls in S, from its maximum at S = 0 to its minimum at S = N",
     Status.CONFIRMED,
 )
-def monotone() -> Evidence:
+def _monotone() -> Evidence:
     """Exact; p/q at S = 0 and q/p at S = n+1, the number of all bits."""
     fine = True
     for n in range(1, 9):
@@ -222,7 +222,7 @@ def monotone() -> Evidence:
 
 
 @note.states("004-Lemma 4.3", "l ≥ npq ⇒ ρ[μ_r−l | D_r] ≤ ρ[μ_0−(l+2) | D_0]", Status.CONFIRMED)
-def left_deviations() -> Evidence:
+def _left_deviations() -> Evidence:
     """As an inequality; the hypothesis is wrong. The proof to come is that of [000 Prop 6.1], which needs l >
     √(npq)+1; l ≥ npq is not met by the l for which the lemma is used: 68.9 < 97 at n = 1000, ε = 1, δ = 10⁻⁶."""
     printed, meant = (
@@ -239,7 +239,7 @@ def left_deviations() -> Evidence:
 
 
 @note.states("004-Cor 4.1", "On the left, R[μ_r−l | D_r] ≤ R[μ_0−(l+2) | D_0]", Status.CONFIRMED)
-def left_ratio() -> Evidence:
+def _left_ratio() -> Evidence:
     """R = g(ρ) grows with ρ. The shift is needed: without it n = 5, q = .45, r = 1, l = 2.11 fails."""
     worst = 0.0
     for n, q in itertools.product((5, 12, 40), (0.05, 0.25, 0.45)):
@@ -256,7 +256,7 @@ def left_ratio() -> Evidence:
 
 
 @note.states("004-Cor 4.2", "On the right, R[μ_r+l | D_r] ≤ R[μ_n+l+2 | D_n]", Status.WRONG)
-def right_ratio() -> Evidence:
+def _right_ratio() -> Evidence:
     """The sign is wrong: on the right R is below 1, and must be bounded from below. n = 16, q = 1/4, r = 0, l = 3:
     0.699 > 0.333; ≥ holds throughout. Proof: flipping all bits turns R(S) into 1/R(n+1−S)."""
     n, q = 16, 0.25
@@ -283,7 +283,7 @@ def right_ratio() -> Evidence:
 @note.states(
     "004-Prop 4.1 (4.6)", "q ≥ 3 ln(2/δ) / (n [1−e^−ε−2(p−q)/(npq)]²) makes n bits (ε,δ)-private", Status.CONFIRMED
 )
-def proposition_4_1() -> Evidence:
+def _proposition_4_1() -> Evidence:
     """Numerically: sound and 3 to 9 times above the least q. The proof is loose: it takes the Chernoff tail of mean
     nq, which is that of D_0 only; Bernstein with the variance npq repairs it for every D_r (l ≤ 1.5nq(1+2q) holds). q
     stands on both sides; n is used for the others and for all, so pass the crowd less one to be strict."""
@@ -304,7 +304,7 @@ def proposition_4_1() -> Evidence:
 
 
 @note.states("004-Lemma 4.4", "(ε,δ)-private on n bits ⇒ (ε,δ)-private on n+1 bits", Status.CONFIRMED)
-def more_bits() -> Evidence:
+def _more_bits() -> Evidence:
     """Post-processing: add a flipped bit of one's own. (4.19)–(4.20) drop e^ε, (4.12) drops p. Of sufficient privacy
     it is false: the worst tail often grows with n."""
     grown = rising = steps = 0

@@ -86,7 +86,7 @@ def _views(width: int, n: int, m: int, q: Fraction, ratio: Fraction) -> tuple[fl
     "Among m uniform fakes ĥ, replacing ℓ by ℓ′ has the loss ln((ĥ_ℓ+1)/ĥ_ℓ′), whatever the other records are",
     Status.CONFIRMED,
 )
-def clear_loss() -> Evidence:
+def _clear_loss() -> Evidence:
     """Exact for d ≤ 4, m ≤ 5; the loss is infinite where ĥ_ℓ′ = 0."""
     fine, checked, infinite = True, 0, 0
     for d, m in itertools.product((2, 3, 4), (1, 3, 5)):
@@ -112,7 +112,7 @@ def clear_loss() -> Evidence:
     "Both bins lie within m/d ± √(3(m/d) ln(4/δ)) but for δ",
     Status.CONFIRMED,
 )
-def bins() -> Evidence:
+def _bins() -> Evidence:
     """The exact tail of one bin is far below δ/2; needs t = √(3(d/m) ln(4/δ)) < 1, which the m of (5.3) implies."""
     shares, factors = [], []
     for d, epsilon, delta in CASES:
@@ -138,7 +138,7 @@ def _loss_bound(m: float, d: int, delta: float) -> float:
     "m ≥ 3d ln(4/δ) ((e^ε+1)/(e^ε−1))² fakes make clear records (ε,δ)-private",
     Status.WRONG,
 )
-def printed_fakes() -> Evidence:
+def _printed_fakes() -> Evidence:
     """The implication runs the wrong way: the −1 is dropped, and the printed m violates (5.3), 2.7267 > e at d = 10, ε
     = 1, δ = 10⁻⁶. Right: √(m/d) ≥ (b+√(b²+4a))/(2a), a = e^ε−1, b = √(3 ln(4/δ))(e^ε+1). Harmless, for the exact least
     m is 3.5 to 8 times smaller (422 instead of 2136)."""
@@ -163,7 +163,7 @@ def printed_fakes() -> Evidence:
 
 
 @note.states("004-s5 lower side", "The lower bound of the loss follows from the upper one", Status.CONFIRMED)
-def lower_side() -> Evidence:
+def _lower_side() -> Evidence:
     """(x+s)/(x−s+1) ≤ (x+s+1)/(x−s) for 0 ≤ s < x, in rationals."""
     cases = [(Fraction(x), Fraction(s)) for x in range(1, 40) for s in range(x)]
     fine = all((x + s) / (x - s + 1) <= (x + s + 1) / (x - s) for x, s in cases)
@@ -175,7 +175,7 @@ def lower_side() -> Evidence:
     "L(g) lies between the least and the largest loss over the histograms h of clear and fake records",
     Status.CONFIRMED,
 )
-def mixture() -> Evidence:
+def _mixture() -> Evidence:
     """Algebra, exact at d = 2, n = 1, m = 3; loose, for a supremum over all h forgets how likely h is. One must
     condition on h and average δ (joint convexity)."""
     d, m = 2, 3
@@ -203,7 +203,7 @@ def mixture() -> Evidence:
     "The analyzer of flipped records and fakes sees the sums of the columns",
     Status.LOOSE,
 )
-def column_view() -> Evidence:
+def _column_view() -> Evidence:
     """A shuffler of records reveals whole vectors, which is more: δ = 0.0744 against 0.0559 at d = n = m = 3, q = 1/5,
     ε = 1 with both others at the third category (the worst others of the column view are equal to x, with 0.0612). The
     view must be declared."""
@@ -223,7 +223,7 @@ def column_view() -> Evidence:
 
 
 @note.states("004-s6 product over dimensions", "Pr[g|h] = Π Pr[g_i|h_i]", Status.CONFIRMED)
-def independent_columns() -> Evidence:
+def _independent_columns() -> Evidence:
     """Given the true bits, the columns are independent; exact for three records of d = 3."""
     rows = _one_hot(3, Q)
     fine = True
@@ -248,7 +248,7 @@ def _within(size: int, q: float, epsilon: float) -> float:
 @note.states(
     "004-(6.2) and next display", "P(the product of both ratios within e^(±ε)) ≤ 1−δ is to be achieved", Status.WRONG
 )
-def sign() -> Evidence:
+def _sign() -> Evidence:
     """≥ 1−δ is meant. As printed it is violated by good noise and met by none: N = 300, ε = 1, δ = 0.01."""
     good, bad = _within(300, 0.3, 1.0), _within(300, 0.002, 1.0)
     return Evidence(good >= 0.99 and bad <= 0.99, f"q = .3: P = {good:.6f} ≥ 0.99; q = .002: P = {bad:.3f} ≤ 0.99")
@@ -259,7 +259,7 @@ def sign() -> Evidence:
     "Of m fakes, r → m have zeros in both columns as d grows; these alone may be counted",
     Status.LOOSE,
 )
-def empty_columns() -> Evidence:
+def _empty_columns() -> Evidence:
     """r/m = 1 − 2/d, true and not needed: the certificate holds for the worst number of ones in a column. Nor are
     zeros the worst: in one order they are far better. And for columns all n + m records count."""
     shares = [1 - 2 / d for d in (10, 100, 1000)]
@@ -311,7 +311,7 @@ def _proposition_b() -> tuple[bool, int, float]:
 
 
 @note.states("004-Prop 6.1", "(no text)", Status.EMPTY)
-def proposition_6_1() -> Evidence:
+def _proposition_6_1() -> Evidence:
     """In its place. A, if only column sums are seen: single bits that are (ε/2,δ/2)-private on N = n+m make the output
     (ε,δ)-private, q ≥ 3 ln(4/δ)/((N−1)[1−e^(−ε/2)−2(p−q)/((N−1)pq)]²). B, if whole vectors are seen: m fakes alone, (m
     + c + √(2m(C−1)l) + cl/3)/(m − √(2mCl)) ≤ e^ε, C = E a², c = max a, l = ln(2/δ); real records hide nothing, for all
@@ -333,7 +333,7 @@ def proposition_6_1() -> Evidence:
 
 
 @note.states("004-Lemma 7.1 (=8.2)", "min a_i/b_i ≤ Σa_i/Σb_i ≤ max a_i/b_i for b_i > 0", Status.CONFIRMED)
-def ratios_of_sums() -> Evidence:
+def _ratios_of_sums() -> Evidence:
     """Exact, negative a_i included."""
     checked, fine = 0, True
     for tops in itertools.product((-3, 0, 1, 5), repeat=3):
@@ -349,7 +349,7 @@ def ratios_of_sums() -> Evidence:
     "R_n(S−1) ≥ R_{n+1}(S) ≥ R_n(S); P_{n+1}(S ≤ s) ≤ P_n(S ≤ s); P(s−1)² > P(s)P(s−2)",
     Status.CONFIRMED,
 )
-def ignored() -> Evidence:
+def _ignored() -> Evidence:
     """Exact for n ≤ 8. The section is headed IGNORE; Lemma 4.4 supersedes it."""
     fine, checked = True, 0
     p = 1 - Q
@@ -368,7 +368,7 @@ def ignored() -> Evidence:
 
 
 @note.states("004-s9 junk", "g_ℓ ~ Bin(h_ℓ, p) + Bin(n+m−h_ℓ, q)", Status.CONFIRMED)
-def junk() -> Evidence:
+def _junk() -> Evidence:
     """Exact: one column of three flipped one-hot records."""
     rows = _one_hot(3, Q)
     fine = True

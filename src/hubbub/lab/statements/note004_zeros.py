@@ -29,7 +29,7 @@ def _law(n: int, ones: int) -> list[Fraction]:
 
 
 @note.states("004-(4.21)-(4.23)", "The laws of S for n zeros, and for n−1 zeros and a one", Status.CONFIRMED)
-def zero_collection() -> Evidence:
+def _zero_collection() -> Evidence:
     """Exact for n ≤ 9."""
     p = 1 - Q
     fine, count = True, 0
@@ -46,7 +46,7 @@ def zero_collection() -> Evidence:
 
 
 @note.states("004-(4.24)", "R(i) = P(i|D′)/P(i|D)", Status.WRONG)
-def label() -> Evidence:
+def _label() -> Evidence:
     """The label is upside down: the displayed quotient is P(i|D)/P(i|D′), and (4.25) rightly gives its inverse."""
     n = 6
     zeros, one = _law(n, 0), _law(n, 1)
@@ -60,7 +60,7 @@ def label() -> Evidence:
 
 
 @note.states("004-(4.26)-(4.27)", "P(|S−μ| > tμ) ≤ 2e^(−t²μ/3), with t = √(3 ln(2/δ)/μ) ≤ δ", Status.CONFIRMED)
-def chernoff() -> Evidence:
+def _chernoff() -> Evidence:
     """For t ≤ 1, which holds under (4.42), where t = 1 − e^−ε; for larger t it fails (μ = 1, t = 9)."""
 
     def outside(n: int, q: float, t: float) -> float:
@@ -83,7 +83,7 @@ def chernoff() -> Evidence:
 
 
 @note.states("004-(4.28)-(4.35)", "At i = μ−l, 1/R = q + (l/n)(q/p) + p − (l/n)(p/q)", Status.CONFIRMED)
-def left_side() -> Evidence:
+def _left_side() -> Evidence:
     """Algebra, in rationals."""
     fine = True
     for n, q, l in itertools.product(
@@ -97,7 +97,7 @@ def left_side() -> Evidence:
 
 
 @note.states("004-(4.36)", "… = 1 − (l/n)(p−q)/(nq)", Status.WRONG)
-def typo() -> Evidence:
+def _typo() -> Evidence:
     """The divisor must be pq: at n = 1000, q = 0.1, l = 30 it is 11/15, and not 0.99976."""
     n, l, q, p = 1000, 30, Fraction(1, 10), Fraction(9, 10)
     meant = (n * p + l) / n * q / p + (n * q - l) / n * p / q
@@ -114,7 +114,7 @@ def _room(n: int, q: float, bar: float) -> float:
 
 
 @note.states("004-(4.37)-(4.42)", "q ≥ 3 ln(2/δ)/(n(1−e^−ε)²) is enough on the left", Status.CONFIRMED)
-def chernoff_bound() -> Evidence:
+def _chernoff_bound() -> Evidence:
     """Sound, for (p−q)²/p² ≤ 1; the step gives away a factor that tends to 1 with q."""
     spare = [
         _room(n, q, -math.expm1(-epsilon)) / math.sqrt(3 * n * q * math.log(2 / delta))
@@ -130,7 +130,7 @@ def chernoff_bound() -> Evidence:
 @note.states(
     "004-(4.43)-(4.46)", "On the right q ≥ 3 ln(2/δ)/(n(e^ε−1)²) is enough, which (4.42) implies", Status.CONFIRMED
 )
-def right_side() -> Evidence:
+def _right_side() -> Evidence:
     """e^ε − 1 = e^ε(1 − e^−ε) ≥ 1 − e^−ε."""
     p, n, l = 1 - Q, 100, 5
     exact = (n * p - l) / n * Q / p + (n * Q + l) / n * p / Q == 1 + Fraction(l, n) * (p - Q) / (p * Q)
@@ -143,7 +143,7 @@ def right_side() -> Evidence:
 
 
 @note.states("004-Lemma 4.5, 4.6", "Under (4.42) n zeros, and n ones, are (ε,δ)-private", Status.CONFIRMED)
-def homogeneous() -> Evidence:
+def _homogeneous() -> Evidence:
     """Both orders, exactly; the least q of these collections is 3 to 10 times smaller."""
 
     def delta_at(n: int, q: float, epsilon: float) -> float:

@@ -24,7 +24,7 @@ note = Note("open")
     "Which collection is the worst for records of L ≥ 2 bits in a large crowd? [003 conj. 1]",
     Status.UNDETERMINED,
 )
-def worst_collection() -> Evidence:
+def _worst_collection() -> Evidence:
     """Not known. From above the privacy blanket holds for every collection, from below every crowd that holds one
     record is computed exactly; for single bits branch and bound closes the gap. L = 5: they are an order of magnitude
     apart."""
@@ -42,7 +42,7 @@ def worst_collection() -> Evidence:
     "Is the homogeneous pair, in both orders, within a fixed factor of the worst δ? [003 conj. 1]",
     Status.UNDETERMINED,
 )
-def fixed_factor() -> Evidence:
+def _fixed_factor() -> Evidence:
     """No proof. The largest factor known is 1.44 (L = 3, n = 3); for single bits with n ≤ 8 at the λ tried here it
     stays below 1.27, in exact rationals."""
     largest, where = 0.0, ""
@@ -73,7 +73,7 @@ def fixed_factor() -> Evidence:
     "Does [000 Prop 6.1] hold with +1 for d > σ₀+1, and with +2 for all d > 0?",
     Status.UNDETERMINED,
 )
-def smaller_shift() -> Evidence:
+def _smaller_shift() -> Evidence:
     """No proof, and no violation: all r, d in steps of 0.29 and n up to 60 here. With +0 it is false."""
     counts = {}
     for shift, start in ((1, 1.0), (2, 0.0), (0, 1.0)):
@@ -100,7 +100,7 @@ def smaller_shift() -> Evidence:
     "What is the exact δ of k copies of records of L ≥ 2 bits over all collections? [002 §5]",
     Status.UNDETERMINED,
 )
-def copies() -> Evidence:
+def _copies() -> Evidence:
     """Certified from above by the blanket and group privacy over the copies, from below by counting one kind of
     message; the exact value lies between. The gain over one copy is certified for long records."""
     schema, n, k, q = Schema.bits(5), 10_000, 4, 0.22
