@@ -15,7 +15,7 @@ from hubbub.lab.notes import Reading
 from hubbub.lab.notes_page import page
 from hubbub.lab.statements.catalogue import Evidence, Statement, Status
 from hubbub.lab.statements.everything import Verdict
-from hubbub.numeric.bounds import simple_three_sigma_lie, three_sigma_bit_lie, three_sigma_lie
+from hubbub.numeric.bounds import simple_three_sigma_lie, three_sigma_bit_lie, three_sigma_copies_lie, three_sigma_lie
 from hubbub.numeric.estimation import count_stderr
 from hubbub.privacy import Budget
 
@@ -113,6 +113,14 @@ class TestCaptions:
             )
             gains.append(one / many)
         assert 1.5 < gains[0] < gains[1] < gains[2] < 4
+
+    def test_the_formula_for_copies_buys_privacy_instead(self) -> None:
+        worst = [
+            bit.supremum(1000, three_sigma_copies_lie(1000, LN2, k), LN2, k, tolerance=0.01).upper
+            for k in (1, 2, 4, 16)
+        ]
+        assert worst == sorted(worst, reverse=True)
+        assert worst[0] > worst[-1] + math.log(10)
 
     def test_the_third_category_is_alike_in_both_orders_and_worse(self) -> None:
         for n, epsilon in ((1000, LN2), (10**5, 2.0)):

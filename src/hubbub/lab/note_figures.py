@@ -317,8 +317,8 @@ def _three_sigma(name: str, width: int) -> Figure:
     told = (
         "The order that the notes look at hides the failure of the other: at λ = e² nothing is protected."
         if width == 1
-        else "For longer records the notes' order is the worse one in small crowds, the other in large ones; and "
-        "neither is the worst collection."
+        else "For longer records the notes' order is the worse one in small crowds, and at λ = 2 and e the other in "
+        "large ones; which collection is the worst is not known."
     )
     return Figure(
         name,

@@ -239,8 +239,7 @@ def _long_records_local() -> Evidence:
 )
 def _long_records() -> Evidence:
     """The arithmetic of (3.15). 98.8 % of Var R is the outlier's own term, so that R is nowhere near normal: P[R ≥ λ]
-    = 0.00133, δ = 6.1·10⁻⁴ in the notes' order; for all collections the blanket proves
-    no more than δ ≤ 0.21."""
+    = 0.00133, δ = 6.1·10⁻⁴ in the notes' order; for all collections the blanket proves no more than δ ≤ 0.21."""
     n, width, epsilon = BIG
     q = simple_three_sigma_lie(n, width, epsilon)
     factor, gain = count_stderr(1, q), count_stderr(1, local_lie(width, epsilon)) / count_stderr(1, q)
