@@ -20,7 +20,7 @@ def found(identity: str) -> Statement:
 @pytest.mark.parametrize("statement", LATE, ids=lambda one: one.id)
 def test_evidence_bears_the_status_out(statement: Statement) -> None:
     evidence = statement.check()
-    assert evidence.agrees, evidence.shown
+    assert evidence.agrees is True, evidence.shown
     assert any(letter.isdigit() for letter in evidence.shown)
     assert "\n" not in evidence.shown
     assert len(evidence.shown) < 240

@@ -83,7 +83,7 @@ def _inversion() -> Evidence:
         for q in (Fraction(1, 4), Fraction(1, 1000), Fraction(49, 100))
         for r in [(1 - q) / q]
     )
-    worst = max(abs(lie_from_phi(phi(q)) / q - 1) for q in np.geomspace(1e-8, 0.499, 60))
+    worst = max(abs(lie_from_phi(phi(q)) / q - 1) for q in np.geomspace(1e-8, 0.499, 60).tolist())
     return Evidence(exact and worst < 1e-12, f"q → φ → q returns to within {worst:.0e}")
 
 
