@@ -119,6 +119,7 @@ def _statement_table(title: str, verdicts: Iterable[Verdict]) -> Table:
     table = screen.grid(title, ["id", "claim", "status", "evidence"], rows, left=4, markup=True)
     for column, ratio in zip(table.columns, (5, 9, 3, 9), strict=True):
         column.ratio = ratio
+    table.columns[0].overflow = "fold"
     table.columns[2].no_wrap = True
     table.expand = table.show_lines = True
     return table

@@ -157,7 +157,7 @@ def _printed_fakes() -> Evidence:
         and abs(ratio - 2.7267) < 5e-5
         and [row[2] for row in rows] == [80, 1357, 422, 176, 158, 4261]
         and true < 1e-13,
-        f"(5.3) at m = {rows[2][0]:.1f}: {ratio:.4f} > e; corrected {rows[2][1]:.1f}, exact {rows[2][2]}; "
+        f"(5.3) at m = {math.ceil(rows[2][0])}: {ratio:.4f} > e; corrected {rows[2][1]:.1f}, exact {rows[2][2]}; "
         f"δ at the printed m {true:.0e}",
     )
 
