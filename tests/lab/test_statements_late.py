@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hubbub.lab.statements import note003, note003_noise, note004, note004_fakes, note004_zeros, unsettled
+from hubbub.lab.statements import note003_noise, note003_ratio, note004_bits, note004_fakes, note004_zeros, unsettled
 from hubbub.lab.statements.catalogue import Statement, Status
-from hubbub.lab.statements.everything import STATEMENTS, counts, note_of
+from hubbub.lab.statements.everything import NOTES, STATEMENTS, counts, note_of
 
 LATE = [one for one in STATEMENTS if note_of(one) in ("003", "004", "open")]
 
@@ -43,6 +43,11 @@ def test_ids_are_unique_and_every_status_occurs() -> None:
     assert {one.status for one in unsettled.STATEMENTS} == {Status.UNDETERMINED}
 
 
+def test_all_notes_are_there() -> None:
+    assert {note_of(one) for one in STATEMENTS} == set(NOTES)
+    assert len({one.id for one in STATEMENTS}) == len(STATEMENTS)
+
+
 def scaled(function: Callable[..., Any], factor: float) -> Callable[..., Any]:
     return lambda *args, **options: factor * function(*args, **options)
 
@@ -50,13 +55,13 @@ def scaled(function: Callable[..., Any], factor: float) -> Callable[..., Any]:
 CONTROLS: list[tuple[str, ModuleType, str, float]] = [
     (
         "003 E X0=1, VarX0=phi^L-1, E X1=phi^L, VarX1=psi^L-phi^{2L}; E R, Var R; (6.1)-(6.9)",
-        note003,
+        note003_ratio,
         "outlier_ratio_variance",
         1.001,
     ),
-    ('003 "eps stays the same under anonymization"', note003, "local_epsilon", 0.999),
-    ("003-(3.1)-(3.4),(3.6)", note003, "outlier_ratio", 1.001),
-    ("003 conj. 1", note003, "stick", 1.001),
+    ('003 "eps stays the same under anonymization"', note003_ratio, "local_epsilon", 0.999),
+    ("003-(3.1)-(3.4),(3.6)", note003_ratio, "outlier_ratio", 1.001),
+    ("003 conj. 1", note003_ratio, "stick", 1.001),
     ("003-(3.12)", note003_noise, "three_sigma_lie", 0.99),
     ("003-(3.13),(3.15)", note003_noise, "simple_three_sigma_lie", 0.99),
     ("003-(3.14),(3.16)", note003_noise, "lie_from_phi", 1.001),
@@ -67,10 +72,10 @@ CONTROLS: list[tuple[str, ModuleType, str, float]] = [
     ('003 "1% of population with 10% error"', note003_noise, "count_stderr", 0.66),
     ("003-s5 (5.1)-(5.10), k set bits == L=2k", note003_noise, "simple_three_sigma_lie", 1.5),
     ('003-s5 remark "want to show formally"', note003_noise, "phi", 1.001),
-    ("004-s1 abstract", note004, "fake_chi_square", 1.1),
-    ("004-(4.1)-(4.5), g", note004, "privacy_from_probability", 1.001),
-    ("004-Prop 4.1 (4.6)", note004, "shifted_chernoff_lie", 0.3),
-    ("004-Lemma 4.3", note004, "chernoff_lie", 0.3),
+    ("004-s1 abstract", note004_bits, "fake_chi_square", 1.1),
+    ("004-(4.1)-(4.5), g", note004_bits, "privacy_from_probability", 1.001),
+    ("004-Prop 4.1 (4.6)", note004_bits, "shifted_chernoff_lie", 0.3),
+    ("004-Lemma 4.3", note004_bits, "chernoff_lie", 0.3),
     ("004-(4.24)", note004_zeros, "outlier_ratio", 1.001),
     ("004-(4.26)-(4.27)", note004_zeros, "chernoff_lie", 0.9),
     ("004-(4.37)-(4.42)", note004_zeros, "chernoff_lie", 0.9),

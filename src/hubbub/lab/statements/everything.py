@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from hubbub.lab.statements import note003, note003_noise, note004, note004_fakes, note004_zeros, unsettled
+from hubbub.lab.statements import note000, note001, note002, note003, note004, unsettled
 from hubbub.lab.statements.catalogue import Evidence, Statement, Status
 
 __all__ = ["NOTES", "STATEMENTS", "Verdict", "counts", "judge", "note_of"]
@@ -20,11 +20,11 @@ NOTES = {
 """The notes, and the heading of each."""
 
 STATEMENTS: tuple[Statement, ...] = (
+    *note000.STATEMENTS,
+    *note001.STATEMENTS,
+    *note002.STATEMENTS,
     *note003.STATEMENTS,
-    *note003_noise.STATEMENTS,
     *note004.STATEMENTS,
-    *note004_zeros.STATEMENTS,
-    *note004_fakes.STATEMENTS,
     *unsettled.STATEMENTS,
 )
 
@@ -49,7 +49,7 @@ def note_of(statement: Statement) -> str:
 def judge(statements: Iterable[Statement]) -> Iterator[Verdict]:
     """Compute the evidence of each statement, one after the other.
 
-    >>> [one.evidence.agrees for one in judge(STATEMENTS[:1])]
+    >>> [one.evidence.agrees for one in judge(STATEMENTS[-1:])]
     [True]
     """
     return (Verdict(one, one.check()) for one in statements)

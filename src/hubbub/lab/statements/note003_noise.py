@@ -11,7 +11,8 @@ from hubbub.accountant import account, calibrate, engine, records
 from hubbub.data import Schema
 from hubbub.lab.notes import readings
 from hubbub.lab.statements.catalogue import Evidence, Note, Status
-from hubbub.lab.statements.rationals import crowd_law, flips, shuffled, stick
+from hubbub.lab.statements.enumeration import transitions
+from hubbub.lab.statements.rationals import crowd_outcomes, shuffled, stick
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.numeric.bounds import (
     lie_from_phi,
@@ -166,8 +167,8 @@ def _estimator() -> Evidence:
     exact = True
     for n in (4, 7):
         for d in range(n + 1):
-            values = {s[0]: (s[0] - q * n) / (1 - 2 * q) for s in crowd_law(n, d, q)}
-            law = {s[0]: chance for s, chance in crowd_law(n, d, q).items()}
+            values = {s[0]: (s[0] - q * n) / (1 - 2 * q) for s in crowd_outcomes(n, d, q)}
+            law = {s[0]: chance for s, chance in crowd_outcomes(n, d, q).items()}
             mean = sum(values[s] * law[s] for s in law)
             variance = sum((values[s] - mean) ** 2 * law[s] for s in law)
             exact &= mean == d and variance == n * q * (1 - q) / (1 - 2 * q) ** 2
@@ -292,11 +293,11 @@ def _few_set_bits() -> Evidence:
     1.9·10⁻⁴. Right: calibrate over all collections."""
     q = Fraction(1, 4)
     ratio = Fraction(2)
-    two = flips(2, q)
+    two = transitions(2, q)
     plain = stick(shuffled([two[3], two[3], two[0]]), shuffled([two[3]] * 3), ratio)
     equal = []
     for width in (2, 3, 4):
-        rows, first, second = flips(width, q), 2 ** (width - 1) - 1, 2 ** (width - 1) + 2 ** (width - 2) - 1
+        rows, first, second = transitions(width, q), 2 ** (width - 1) - 1, 2 ** (width - 1) + 2 ** (width - 2) - 1
         one_hot = shuffled([rows[first], rows[first], rows[second]]), shuffled([rows[first]] * 3)
         equal.append(stick(*one_hot, ratio))
     n = 1000

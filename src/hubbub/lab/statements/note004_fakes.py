@@ -12,7 +12,8 @@ from hubbub.accountant import bit, calibrate, records
 from hubbub.accountant.fakes import uniform_delta
 from hubbub.data import Schema
 from hubbub.lab.statements.catalogue import Evidence, Note, Status
-from hubbub.lab.statements.rationals import Exact, crowd_law, crowd_values, flips, shuffled, stick
+from hubbub.lab.statements.enumeration import crowd_law, transitions
+from hubbub.lab.statements.rationals import Exact, crowd_outcomes, shuffled, stick
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.bounds import (
     clear_fakes,
@@ -38,9 +39,9 @@ CASES = ((2, 1.0, 1e-6), (10, 0.5, 1e-6), (10, 1.0, 1e-6), (10, 2.0, 1e-6), (10,
 note = Note("004")
 
 
-def _one_hot(width: int, q: Fraction) -> list[list[Fraction]]:
+def _one_hot(width: int, q: Fraction) -> list[Sequence[Fraction]]:
     """The laws of the flipped categories, over all vectors."""
-    rows = flips(width, q)
+    rows = transitions(width, q)
     return [rows[2**width - 1 - 2 ** (width - 1 - j)] for j in range(width)]
 
 
@@ -183,7 +184,7 @@ def _mixture() -> Evidence:
     fakes = shuffled([[Fraction(1, d)] * d] * m)
 
     def seen(g: tuple[int, ...], h: tuple[int, ...]) -> Fraction:
-        return crowd_values(size, h[0], Q)[g[0]] * crowd_values(size, h[1], Q)[g[1]]
+        return crowd_law(size, h[0], Q)[g[0]] * crowd_law(size, h[1], Q)[g[1]]
 
     fine, largest, bound = True, ZERO, ZERO
     for g in itertools.product(range(size + 1), repeat=2):
@@ -230,7 +231,7 @@ def _independent_columns() -> Evidence:
     for chosen in itertools.combinations_with_replacement(range(3), 3):
         checked += 1
         law = _columns(shuffled([rows[j] for j in chosen]), 3)
-        single = [crowd_values(3, chosen.count(j), Q) for j in range(3)]
+        single = [crowd_law(3, chosen.count(j), Q) for j in range(3)]
         fine &= all(
             chance == math.prod((single[j][g[j]] for j in range(3)), start=Fraction(1)) for g, chance in law.items()
         )
@@ -284,7 +285,7 @@ def _proposition_a() -> tuple[bool, float, float]:
         [(2, 1, 2), (2, 2, 2), (3, 1, 2), (3, 2, 1)], (Fraction(9, 4), Fraction(4))
     ):
         root = Fraction(3, 2) if ratio == Fraction(9, 4) else Fraction(2)
-        laws = [crowd_law(n + m, ones, Q) for ones in range(n + m + 1)]
+        laws = [crowd_outcomes(n + m, ones, Q) for ones in range(n + m + 1)]
         alone = max(max(stick(a, b, root), stick(b, a, root)) for a, b in itertools.pairwise(laws))
         sound &= _views(d, n, m, Q, ratio)[1] <= 2 * float(alone) * (1 + 1e-12)
     certified = bit.supremum(1000, closed, 0.5).upper <= math.log(5e-7)
@@ -356,8 +357,8 @@ def _ignored() -> Evidence:
     p = 1 - Q
     for n in range(2, 9):
         for r in range(n):
-            low, high = crowd_values(n, r, Q), crowd_values(n, r + 1, Q)
-            more_low, more_high = crowd_values(n + 1, r + 1, Q), crowd_values(n + 1, r + 2, Q)
+            low, high = crowd_law(n, r, Q), crowd_law(n, r + 1, Q)
+            more_low, more_high = crowd_law(n + 1, r + 1, Q), crowd_law(n + 1, r + 2, Q)
             ratios = [a / b for a, b in zip(low, high, strict=True)]
             more = [a / b for a, b in zip(more_low, more_high, strict=True)]
             fine &= all(ratios[s - 1] >= more[s] >= ratios[s] for s in range(1, n + 1))
@@ -376,7 +377,7 @@ def _junk() -> Evidence:
     for h in range(4):
         law = _columns(shuffled([*[rows[0]] * h, *[rows[1]] * (3 - h)]), 3)
         column = [sum((chance for g, chance in law.items() if g[0] == s), ZERO) for s in range(4)]
-        fine &= column == crowd_values(3, h, Q)
+        fine &= column == list(crowd_law(3, h, Q))
     return Evidence(fine, f"h = 0 … 3; the last {' '.join(map(str, column))}")
 
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 from hubbub.accountant import bit
 from hubbub.lab.statements.catalogue import Evidence, Note, Status
-from hubbub.lab.statements.note004 import BUDGETS
-from hubbub.lab.statements.rationals import crowd_values
+from hubbub.lab.statements.enumeration import crowd_law
+from hubbub.lab.statements.note004_bits import BUDGETS
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.bounds import chernoff_lie
 from hubbub.numeric.crowd import neighbours
@@ -25,7 +25,7 @@ note = Note("004")
 
 
 def _law(n: int, ones: int) -> list[Fraction]:
-    return crowd_values(n, ones, Q)
+    return list(crowd_law(n, ones, Q))
 
 
 @note.states("004-(4.21)-(4.23)", "The laws of S for n zeros, and for n−1 zeros and a one", Status.CONFIRMED)

@@ -7,7 +7,8 @@ from fractions import Fraction
 from hubbub.accountant import account, records
 from hubbub.data import Schema
 from hubbub.lab.statements.catalogue import Evidence, Note, Status
-from hubbub.lab.statements.rationals import crowd_law, flips, shuffled, stick
+from hubbub.lab.statements.enumeration import transitions
+from hubbub.lab.statements.rationals import crowd_outcomes, shuffled, stick
 from hubbub.numeric.crowd import crowd_mean, probability_ratios
 from hubbub.numeric.estimation import count_stderr
 from hubbub.protocol import Protocol
@@ -47,12 +48,12 @@ def _fixed_factor() -> Evidence:
     stays below 1.27, in exact rationals."""
     largest, where = 0.0, ""
     for n, q in itertools.product(range(2, 9), (Fraction(1, 10), Fraction(1, 4), Fraction(2, 5))):
-        laws = [crowd_law(n, ones, q) for ones in range(n + 1)]
+        laws = [crowd_outcomes(n, ones, q) for ones in range(n + 1)]
         for ratio in (Fraction(21, 20), Fraction(6, 5), Fraction(3, 2), Fraction(2)):
             both = [max(stick(a, b, ratio), stick(b, a, ratio)) for a, b in itertools.pairwise(laws)]
             if both[0] and max(both) / both[0] > largest:
                 largest, where = float(max(both) / both[0]), f"n = {n}, q = {q}, λ = {ratio}"
-    rows = flips(2, Fraction(1, 4))
+    rows = transitions(2, Fraction(1, 4))
     crowds = [
         [shuffled([*(rows[o] for o in others), row]) for row in rows]
         for others in itertools.combinations_with_replacement(range(4), 3)
