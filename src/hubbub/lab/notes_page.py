@@ -23,7 +23,7 @@ MEANING = {
 
 _STYLE = """
 body { max-width: 60rem; } .tiles { grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); }
-nav { margin: 1rem 0; } nav a { color: var(--accent); margin-right: 1.1rem; }
+nav { margin: 1rem 0; } nav a { color: var(--accent); margin-right: 1.1rem; white-space: nowrap; }
 .tile.confirmed b, .badge.confirmed { color: var(--three); } .tile.wrong b, .badge.wrong { color: var(--two); }
 .tile.loose b, .badge.loose { color: var(--five); } .tile.empty b, .badge.empty { color: var(--four); }
 .tile.undetermined b, .badge.undetermined { color: var(--one); }
