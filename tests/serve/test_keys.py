@@ -196,25 +196,36 @@ class Crashes:
 
     def __init__(self, folder: Path, copies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.copies, self.count = folder, copies, 0
-        self.unsynced: dict[int, Path] = {}
+        self.handles: dict[int, Path] = {}
+        self.unsynced: set[Path] = set()
         for name in ("open", "write", "fsync"):
             monkeypatch.setattr(os, name, getattr(self, name)(getattr(os, name)))
         for name in ("rename", "unlink"):
-            monkeypatch.setattr(Path, name, self.followed(getattr(Path, name)))
+            monkeypatch.setattr(Path, name, getattr(self, name)(getattr(Path, name)))
 
-    def followed(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any, **kwargs: Any) -> Any:
-            result = real(*args, **kwargs)
+    def rename(self, real: Callable[[Path, Path], Path]) -> Callable[[Path, Path], Path]:
+        def run(source: Path, target: Path) -> Path:
+            result = real(source, target)
+            self.unsynced = {target if path == source else path for path in self.unsynced}
             self.copy()
             return result
+
+        return run
+
+    def unlink(self, real: Callable[[Path, bool], None]) -> Callable[[Path, bool], None]:
+        def run(path: Path, missing_ok: bool = False) -> None:
+            real(path, missing_ok)
+            self.copy()
 
         return run
 
     def open(self, real: Callable[..., int]) -> Callable[..., int]:
         def run(path: Any, flags: int, mode: int = 0o777, **kwargs: Any) -> int:
             handle = real(path, flags, mode, **kwargs)
+            self.handles.pop(handle, None)
             if flags & os.O_WRONLY and Path(path).parent == self.folder:
-                self.unsynced[handle] = Path(path)
+                self.handles[handle] = Path(path)
+                self.unsynced.add(Path(path))
                 self.copy()
             return handle
 
@@ -222,7 +233,7 @@ class Crashes:
 
     def write(self, real: Callable[..., int]) -> Callable[..., int]:
         def run(handle: int, data: Any) -> int:
-            if handle not in self.unsynced:
+            if handle not in self.handles:
                 return real(handle, data)
             # In parts, so that there are moments in between.
             written = real(handle, data[: max(1, len(data) // 2)])
@@ -234,7 +245,8 @@ class Crashes:
     def fsync(self, real: Callable[[int], None]) -> Callable[[int], None]:
         def run(handle: int) -> None:
             real(handle)
-            self.unsynced.pop(handle, None)
+            if handle in self.handles:
+                self.unsynced.discard(self.handles[handle])
             self.copy()
 
         return run
@@ -244,7 +256,7 @@ class Crashes:
             target = self.copies / f"{self.count:04d}-{lost}"
             target.mkdir()
             for path in self.folder.iterdir():
-                data = b"" if lost and path in self.unsynced.values() else path.read_bytes()
+                data = b"" if lost and path in self.unsynced else path.read_bytes()
                 (target / path.name).write_bytes(data)
                 (target / path.name).chmod(0o600)
         self.count += 1
