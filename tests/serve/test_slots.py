@@ -91,7 +91,7 @@ def test_extremes(kind: str, name: str) -> None:
     assert (most is None) == (isinstance(plan.protocol.m, hb.Fakes) and plan.protocol.m.law == "poisson")
     if most is not None:
         assert most == int(np.flatnonzero(reached)[-1])
-        assert overflow(plan, most) == 0.0
+        assert overflow(plan, most) == 0.0 == overflow(plan_at(kind, name, epsilon=math.inf), most)
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
