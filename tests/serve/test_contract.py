@@ -1,6 +1,8 @@
 """A contract is one text with one name, signed by two; nothing about it can be changed unnoticed."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -178,3 +180,10 @@ def test_nothing_may_be_of_another_type(term: str, value: object) -> None:
     assert Contract(**terms) == OWN
     with pytest.raises(InvalidInput):
         Contract(**{**terms, term: value})
+
+
+def test_devices_need_no_numpy() -> None:
+    """A device reads contracts and key lists and seals bundles with the standard library and ``cryptography`` alone."""
+    modules = "hubbub.device, hubbub.serve.contract, hubbub.serve.keys, hubbub.serve.sealing"
+    script = f"import sys, {modules}; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
