@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.serve.system import System, plan_of
+from tests.serve.system import EPOCH, System, plan_of
 
 from hubbub.data import Schema
 from hubbub.planner import adopt
@@ -144,6 +144,23 @@ def test_a_repeat_is_known_when_its_key_is_gone(system: System) -> None:
         system.upload(never_seen)
     assert refused.value.name == "outdated-keys"
     system.upload(bundle)
+
+
+def test_fakes_drawn_ahead_are_used_once(tmp_path: Path) -> None:
+    plan = adopt(Schema.one_hot(5), 100, Protocol(0, m=Fakes.laplace(4.0, shift=70)), delta=1e-6)
+    system = System(tmp_path, plan=plan)
+    for _ in range(2):
+        client = system.client
+        system.upload(*(client.seal("0") for _ in range(110)))
+        system.clock.advance(EPOCH)
+        system.shuffler.draw_ahead()
+        drawn = set(system.shuffler._ahead.values())
+        assert len(drawn) == 1
+        assert system.shuffler.tick()
+        assert not system.shuffler._ahead
+        system.deliver()
+    assert [result["rejected"] for result in system.results()] == [{}, {}]
+    assert all(abs(result["values"][0] - 110) < 40 for result in system.results())
 
 
 POINTS = [

@@ -95,6 +95,7 @@ class ShufflerProgram:
         return [self._ticking, self._fetching, self._delivering]
 
     async def _tick(self) -> float:
+        await asyncio.to_thread(self.core.draw_ahead)
         if await asyncio.wrap_future(self.writer.call(self.core.tick)):
             self._delivering.wake()
         now = self._clock.now()
