@@ -24,7 +24,7 @@ NAMES = [f"{schema.kind}{schema.width}-{population.name}" for schema, population
 def legal(schema: hb.Schema) -> NDArray[np.int64]:
     rows = np.array(list(itertools.product([0, 1], repeat=schema.width)))
     ones = rows.sum(axis=1)
-    return rows[(ones == 1) if schema.kind == "one_hot" else (ones <= schema.max_set)]
+    return np.asarray(rows[(ones == 1) if schema.kind == "one_hot" else (ones <= schema.max_set)])
 
 
 def law(schema: hb.Schema, population: Population) -> NDArray[np.float64]:

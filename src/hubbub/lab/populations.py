@@ -63,8 +63,9 @@ class Population:
         ('uniform', 'zipf:1.5', 'segments:4:4')
         """
         if self.segments > 1:
-            return f"segments:{self.segments}:{self.lift:g}" + (f":{self.exponent:g}" if self.exponent != 1 else "")
-        return f"zipf:{self.exponent:g}" if self.exponent else "uniform"
+            end = f":{self.exponent:.15g}" if self.exponent != 1 else ""
+            return f"segments:{self.segments}:{self.lift:.15g}{end}"
+        return f"zipf:{self.exponent:.15g}" if self.exponent else "uniform"
 
     def odds(self, width: int) -> Array:
         """w_cj, a row for each class."""
