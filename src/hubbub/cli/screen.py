@@ -2,14 +2,14 @@
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hubbub.canonical import spell
@@ -32,6 +32,7 @@ __all__ = [
     "plain",
     "plan_record",
     "print_json",
+    "progressing",
     "waiting",
     "write_json",
 ]
@@ -81,6 +82,19 @@ def counted(blocks: Iterable[Any], what: str) -> Iterator[Any]:
         for block in blocks:
             yield block
             progress.advance(task, len(block))
+
+
+@contextlib.contextmanager
+def progressing() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar that is told what is being done, how much of it is, and of how much."""
+    screen = Console(stderr=True)
+    if not screen.is_terminal:
+        yield lambda what, done, total: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True) as progress:
+        task = progress.add_task("starting", total=None)
+        yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
 
 
 def plain(text: str) -> str:

@@ -10,8 +10,8 @@ import hashlib
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass, fields
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from hubbub import __version__
 from hubbub.analyzer import estimate
 from hubbub.batches import Collection, Tally
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.canonical import canonical
+from hubbub.canonical import Json, as_limit, as_text, as_whole, canonical, spell
+from hubbub.canonical import fields as read_fields
 from hubbub.data import Schema
 from hubbub.errors import check_whole, reject
 from hubbub.estimates import having, predicted_stderr
@@ -39,7 +40,7 @@ LEVEL = 0.95
 """Of the intervals that are checked, and of those that are stated about them."""
 LEAST = 10
 """Repetitions from which a spread can be spoken of."""
-AFFORDABLE = 4 * 10**8
+AFFORDABLE = 2 * 10**8
 """Bits of all messages of a cell up to which it goes through the whole street unless told otherwise."""
 
 
@@ -119,6 +120,17 @@ class Row:
     """Messages that the analyzer saw, fakes included, for each person: as observed."""
     seconds: float
     """Of the whole cell, by the clock on the wall; the only figure that another run does not repeat."""
+
+    def record(self) -> dict[str, Json]:
+        """The row for JSON."""
+        return {name: spell(value) for name, value in asdict(self).items()}
+
+    @classmethod
+    def read(cls, record: Json) -> Self:
+        """The row that :meth:`record` wrote."""
+        kinds = {"str": as_text, "int": as_whole, "float": as_limit}
+        names = {field.name: kinds[getattr(field.type, "__name__", "")] for field in fields(cls)}
+        return cls(**read_fields(record, "a row of results", names))  # type: ignore[arg-type]
 
 
 def digest(*parts: str | int) -> str:

@@ -13,7 +13,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,7 +22,7 @@ from hubbub.data import Schema
 from hubbub.errors import HubbubError, Infeasible, WireError, check_whole, reject
 from hubbub.lab.cells import Cell, Level, Row, digest, level_of, measure
 from hubbub.lab.populations import Given, Population
-from hubbub.planner import frontier
+from hubbub.planner import central_stderr, frontier
 from hubbub.privacy import Budget
 from hubbub.protocol import Plan
 
@@ -63,6 +63,13 @@ class Grid:
         if self.plans:
             return []
         return list(dict.fromkeys(itertools.product(self.schemas, self.sizes, self.budgets)))
+
+    def references(self) -> dict[tuple[str, int, float], float]:
+        """σ of a trusted server, for what :func:`hubbub.lab.findings.study_page` compares."""
+        return {
+            (repr(schema).removeprefix("Schema."), n, budget.epsilon): central_stderr(schema, budget)
+            for schema, n, budget in self.questions()
+        }
 
     def cells(self, planned: Sequence[Plan]) -> list[Cell]:
         """Every plan on every population, once."""
@@ -168,13 +175,10 @@ def run(
         kept = [cell for cell in missing if isinstance(cell.population, Given) and cell.population.records is not None]
         sent = [cell for cell in missing if cell not in kept]
         for row in itertools.chain(each(measure, sent), map(measure, kept)):
-            results.add(row.key, asdict(row))
+            results.add(row.key, row.record())
             done += 1
             tell("simulating", done, len(cells))
-    try:
-        return [Row(**results[cell.key]) for cell in cells]
-    except TypeError:
-        raise WireError("a file of results must have rows with all their figures, got others") from None
+    return [Row.read(results[cell.key]) for cell in cells]
 
 
 Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]
