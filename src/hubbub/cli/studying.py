@@ -166,8 +166,8 @@ def _together(blocks: list[Collection], schema: Schema) -> Collection:
 
 LEGEND = (
     "predicted, observed: root mean square error of a count, in people. ratio: of the two, with its 95 % interval. "
-    "bias: the largest mean error of a label, in standard errors of that mean. cover, all: how often 95 % intervals held "
-    "the truth, for one count and for all at once. msgs, bytes: of one user. s: seconds of the cell."
+    "bias: the largest mean error of a label, in standard errors of that mean. cover, all: how often 95 % intervals "
+    "held the truth, for one count and for all at once. msgs, bytes: of one user. s: seconds of the cell."
 )
 
 
