@@ -121,7 +121,7 @@ def agreement_chart(findings: Sequence[Finding], title: str, *, across: str, up:
     def at(value: float, size: float) -> float:
         return (math.log10(max(value, 10**low)) - low) / (high - low) * size
 
-    wide, tall = WIDE - left - 10, height - bottom
+    wide, tall = WIDE - left - 30, height - bottom
     parts = [
         _line(left, tall, WIDE, tall, "axis"),
         _line(left, 0, left, tall, "axis"),
@@ -152,7 +152,7 @@ def band_chart(
     y0, y1 = min(ends), max(ends)
     margin = 0.06 * max(y1 - y0, 1e-3)
     y0, y1 = y0 - margin, y1 + margin
-    wide, tall = WIDE - left - 10, height - bottom
+    wide, tall = WIDE - left - 30, height - bottom
 
     def up_at(value: float) -> float:
         return tall - (value - y0) / (y1 - y0) * tall

@@ -15,19 +15,17 @@ FIGURES = 6
 """Pictures of error against cost; a larger grid has them for its first questions only."""
 HEAD = (
     "protocol",
-    "shows",
     "people",
-    "n",
-    "ε",
-    "by",
     "predicted",
     "observed",
     "ratio",
-    "bias",
     "coverage",
     "all at once",
+    "bias",
     "messages",
     "bytes",
+    "shows",
+    "by",
     "s",
 )
 
@@ -185,11 +183,11 @@ def _by_question(rows: Sequence[Row]) -> dict[tuple[str, int, float], list[Row]]
 
 def _tables(rows: Sequence[Row], wrong: set[str]) -> str:
     parts = []
-    for schema in dict.fromkeys(row.schema for row in rows):
-        body = "".join(_line(row, row.key in wrong) for row in rows if row.schema == schema)
-        head = "".join(f"<th>{name}</th>" for name in HEAD)
+    head = "".join(f"<th>{name}</th>" for name in HEAD)
+    for (schema, n, epsilon), group in _by_question(rows).items():
+        body = "".join(_line(row, row.key in wrong) for row in group)
         parts.append(
-            f"<h3>{html.escape(schema)}</h3>"
+            f"<h3>{html.escape(schema)}, n = {n:,}, ε = {epsilon:.3g}</h3>"
             f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
         )
     return "".join(parts)
@@ -198,19 +196,17 @@ def _tables(rows: Sequence[Row], wrong: set[str]) -> str:
 def _line(row: Row, wrong: bool) -> str:
     cells = (
         row.family,
-        row.release,
         row.population,
-        f"{row.n:,}",
-        f"{row.epsilon:.3g}",
-        row.level,
         f"{row.predicted:,.4g}",
         f"{row.observed:,.4g}",
-        f"{row.ratio:.3f} ({row.ratio_low:.3f}–{row.ratio_high:.3f})",
-        f"{row.worst_bias:.2f}",
+        f"{row.ratio:.3f} ({row.ratio_low:.2f}–{row.ratio_high:.2f})",
         f"{row.coverage:.1%}",
         f"{row.simultaneous:.0%}",
+        f"{row.worst_bias:.1f}",
         f"{row.messages:.3g}",
         f"{row.bytes:,.4g}",
+        row.release,
+        row.level,
         f"{row.seconds:.2g}",
     )
     kind = ' class="alarm"' if wrong else ""
