@@ -11,7 +11,7 @@ from hubbub.cli import screen
 from hubbub.cli.options import json_option, optional_schema_options
 from hubbub.data import Schema
 from hubbub.engine.documents import read_plan
-from hubbub.engine.files import write_text
+from hubbub.engine.files import same_file, write_text
 from hubbub.engine.values import Form, read_values
 from hubbub.lab.cells import Level, Row, contradictions
 from hubbub.lab.findings import study_page, verdict
@@ -66,7 +66,9 @@ def grid_options(command: Any) -> Any:
 @grid_options
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Processes.  [default: one for each processor]")
 @click.option("-o", "--output", default="hubbub-study.html", show_default=True, metavar="FILE", help="The report.")
-@click.option("--results", metavar="FILE", help="All figures as JSON lines.  [default: like the report, .jsonl]")
+@click.option(
+    "--results", metavar="FILE", help="All figures as JSON lines.  [default: like the report, .results.jsonl]"
+)
 @click.option(
     "--resume/--no-resume", default=True, show_default=True, help="Whether to use what --results has already."
 )
@@ -83,8 +85,11 @@ def study(jobs: int | None, output: str, results: str | None, resume: bool, as_j
     Example: hubbub study --plan plan.json --population zipf:1.2 --level counts -n 1000000000
     Example: hubbub study --plan plan.json --values answers.csv --jobs 1 -o answers.html
     """
-    kept = Results.open(_place(output, results), fresh=not resume)
+    if output == "-" and as_json:
+        raise click.UsageError("the report and --json cannot both go into the pipe: give -o FILE")
+    place = _place(output, results, [asked["values_path"] or "-", *asked["plan_paths"]])
     grid = _grid(**asked)
+    kept = Results.open(place, fresh=not resume)
     with screen.progressing() as tell:
         rows = run(grid, kept, jobs=jobs or processors(), tell=tell)
     write_text(output, study_page(rows, central=grid.references()))
@@ -99,11 +104,15 @@ def study(jobs: int | None, output: str, results: str | None, resume: bool, as_j
         view.print(f"With pictures: [bold]{Path(output).resolve().as_uri()}[/]")
 
 
-def _place(output: str, results: str | None) -> Path | None:
+def _place(output: str, results: str | None, inputs: list[str]) -> Path | None:
     """Where figures are kept; a report that goes into a pipe leaves none behind unless asked to."""
-    if results is not None:
-        return Path(results)
-    return None if output == "-" else Path(output).with_suffix(".jsonl")
+    if results == "-":
+        raise click.UsageError("--results must be a file, as it is read again; --json goes into a pipe")
+    if results is None:
+        results = None if output == "-" else str(Path(output).with_suffix(".results.jsonl"))
+    if any(same_file(output, name) for name in inputs) or (results and Path(results) == Path(output)):
+        raise click.UsageError("the report would overwrite what is read: give another name to -o")
+    return None if results is None else Path(results)
 
 
 def _grid(
