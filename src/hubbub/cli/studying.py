@@ -98,10 +98,10 @@ def study(jobs: int | None, output: str, results: str | None, resume: bool, as_j
         screen.print_json({"rows": [row.record() for row in rows], "contradictions": wrong, "report": output})
     elif output != "-":
         view = screen.console()
-        view.print(study_table(rows))
+        view.print(*study_tables(rows), LEGEND, "", sep="\n")
         for line in verdict(rows):
             view.print(screen.plain(line))
-        view.print(f"With pictures: [bold]{Path(output).resolve().as_uri()}[/]")
+        view.print(f"\nWith pictures: [bold]{Path(output).resolve().as_uri()}[/]")
 
 
 def _place(output: str, results: str | None, inputs: list[str]) -> Path | None:
@@ -174,41 +174,41 @@ def _together(blocks: list[Collection], schema: Schema) -> Collection:
 
 
 LEGEND = (
-    "predicted, observed: root mean square error of a count, in people. ratio: of the two, with its 95 % interval. "
-    "bias: the largest mean error of a label, in standard errors of that mean. cover, all: how often 95 % intervals "
-    "held the truth, for one count and for all at once. msgs, bytes: of one user. s: seconds of the cell."
+    "predicted, observed: root mean square error of a count, in people. ratio: observed over predicted, as a 95 % "
+    "interval. bias: the largest mean error of a label, in standard errors of that mean. cover, all: how often 95 % "
+    "intervals held the truth, for one count and for all at once. msgs, bytes: of one user. By records: through the "
+    "whole street; by counts: their law drawn directly."
 )
+HEAD = ("protocol", "predicted", "observed", "ratio", "bias", "cover", "all", "msgs", "bytes")
 
 
-def study_table(rows: list[Row]) -> Any:
-    """The rows as text; red where a prediction is contradicted."""
+def study_tables(rows: list[Row]) -> list[Any]:
+    """A table for each question, population and level; red where a prediction is contradicted."""
     wrong = {row.key for row, _ in contradictions(rows)}
-    head = ("protocol", "records", "people", "n", "ε", "by", "predicted", "observed", "ratio", "bias", "cover", "all")
-    cells = [
-        (
-            row.family,
-            row.schema,
-            row.population[:16],
-            f"{row.n:,}",
-            f"{row.epsilon:.3g}",
-            row.level,
-            f"{row.predicted:,.4g}",
-            f"{row.observed:,.4g}",
-            f"{row.ratio:.3f} {row.ratio_low:.2f}–{row.ratio_high:.2f}",
-            f"{row.worst_bias:.1f}",
-            f"{row.coverage:.1%}",
-            f"{row.simultaneous:.0%}",
-            f"{row.messages:.3g}",
-            f"{row.bytes:,.4g}",
-            f"{row.seconds:.2g}",
-        )
-        for row in rows
-    ]
-    table = screen.grid("", (*head, "msgs", "bytes", "s"), cells, left=3)
-    for place, row in enumerate(rows):
-        if row.key in wrong:
-            table.rows[place].style = "red"
-    for column in table.columns[1:]:
-        column.no_wrap = True
-    table.caption, table.caption_justify = LEGEND, "left"
-    return table
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        title = f"{row.schema}, n = {row.n:,}, ε = {row.epsilon:.3g}, {row.population}, by {row.level}"
+        groups.setdefault(title, []).append(row)
+    tables = []
+    for title, group in groups.items():
+        table = screen.grid(title, HEAD, map(_cells, group))
+        for line, row in zip(table.rows, group, strict=True):
+            line.style = "red" if row.key in wrong else None
+        for column in table.columns[1:]:
+            column.no_wrap = True
+        tables.append(table)
+    return tables
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.family,
+        f"{row.predicted:,.4g}",
+        f"{row.observed:,.4g}",
+        f"{row.ratio_low:.2f}–{row.ratio_high:.2f}",
+        f"{row.worst_bias:.1f}",
+        f"{row.coverage:.1%}",
+        f"{row.simultaneous:.0%}",
+        f"{row.messages:.3g}",
+        f"{row.bytes:,.4g}",
+    )
