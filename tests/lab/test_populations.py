@@ -56,7 +56,7 @@ def test_records(schema: hb.Schema, population: Population) -> None:
 @pytest.mark.parametrize(("schema", "population"), PAIRS, ids=NAMES)
 def test_counts(schema: hb.Schema, population: Population) -> None:
     """Means and all covariances of the column counts of n people are n times those of one."""
-    n, times = 10**9, 3000
+    n, times = 10**9, 1000
     entropy = SeededStreamNotForPeople(12)
     counts = np.array([population.counts(schema, n, entropy=entropy) for _ in range(times)], float)
     rows, chances = legal(schema).astype(float), law(schema, population)

@@ -15,7 +15,7 @@ from hubbub.errors import BatchTooSmall, InvalidInput
 from hubbub.lab.populations import true_counts
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
 
-FEW, MANY = 250, 20_000
+FEW, MANY = 200, 8_000
 ALARM = 1e-6
 """Seeds are fixed, and there are some thousand comparisons."""
 

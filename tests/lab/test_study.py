@@ -17,7 +17,7 @@ import hubbub as hb
 from hubbub.errors import HubbubError, Infeasible, InvalidInput, WireError
 from hubbub.lab import study
 from hubbub.lab.cells import Cell, Row, measure
-from hubbub.lab.findings import study_page, verdict
+from hubbub.lab.findings import names, study_page, verdict
 from hubbub.lab.populations import Given, Population
 from hubbub.lab.study import HEADER, Grid, Results, run
 
@@ -195,6 +195,13 @@ def test_the_page_needs_nothing_from_elsewhere(rows: list[Row]) -> None:
     assert page.count("<tr") == 9
     assert "nothing contradicts a prediction" in page
     assert 'class="alarm"' not in page
+
+
+def test_families_are_told_apart_where_they_must(rows: list[Row]) -> None:
+    flip, split = rows[0], rows[2]
+    assert names([flip, split]) == ["flip", "split bits"]
+    assert names([flip, replace(flip, population="other")]) == ["flip", "flip"]
+    assert names([flip, replace(flip, release="bits")]) == ["flip, records", "flip, bits"]
 
 
 def test_the_page_shows_what_is_wrong(rows: list[Row]) -> None:

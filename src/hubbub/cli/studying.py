@@ -14,7 +14,7 @@ from hubbub.engine.documents import read_plan
 from hubbub.engine.files import same_file, write_text
 from hubbub.engine.values import Form, read_values
 from hubbub.lab.cells import Level, Row, contradictions
-from hubbub.lab.findings import study_page, verdict
+from hubbub.lab.findings import names, study_page, verdict
 from hubbub.lab.populations import Given, Population, parse_population
 from hubbub.lab.study import Grid, Results, processors, run
 from hubbub.privacy import Budget
@@ -191,7 +191,7 @@ def study_tables(rows: list[Row]) -> list[Any]:
         groups.setdefault(title, []).append(row)
     tables = []
     for title, group in groups.items():
-        table = screen.grid(title, HEAD, map(_cells, group))
+        table = screen.grid(title, HEAD, map(_cells, names(group), group))
         for line, row in zip(table.rows, group, strict=True):
             line.style = "red" if row.key in wrong else None
         for column in table.columns[1:]:
@@ -200,9 +200,9 @@ def study_tables(rows: list[Row]) -> list[Any]:
     return tables
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(name: str, row: Row) -> tuple[str, ...]:
     return (
-        row.family,
+        name,
         f"{row.predicted:,.4g}",
         f"{row.observed:,.4g}",
         f"{row.ratio_low:.2f}–{row.ratio_high:.2f}",

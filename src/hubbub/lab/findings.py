@@ -2,6 +2,7 @@
 
 import html
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 
 from hubbub import __version__
@@ -9,7 +10,7 @@ from hubbub.lab.cells import LEVEL, Row, contradictions
 from hubbub.lab.drawing import Finding, Point, agreement_chart, band_chart, scatter_chart
 from hubbub.lab.report import document
 
-__all__ = ["study_page", "verdict"]
+__all__ = ["names", "study_page", "verdict"]
 
 FIGURES = 6
 """Pictures of error against cost; a larger grid has them for its first questions only."""
@@ -47,6 +48,16 @@ def verdict(rows: Sequence[Row]) -> list[str]:
         ]
     lines = [f"{text}{len(found)} of {4 * len(rows)} predictions are contradicted, with a risk of 1 % in all."]
     return lines + [f"{what}: {_name(row)}, ratio {row.ratio:.3f}, coverage {row.coverage:.1%}" for row, what in found]
+
+
+def names(rows: Sequence[Row]) -> list[str]:
+    """The protocols of rows that stand together, with what they show the analyzer where the family alone is not enough.
+
+    A family on several populations is one protocol.
+    """
+    plans = {(row.family, row.release) for row in rows}
+    often = Counter(family for family, _ in plans)
+    return [f"{row.family}, {row.release}" if often[row.family] > 1 else row.family for row in rows]
 
 
 def study_page(rows: Sequence[Row], *, central: dict[tuple[str, int, float], float] | None = None) -> str:
@@ -163,7 +174,10 @@ def _costs(rows: Sequence[Row], central: dict[tuple[str, int, float], float]) ->
         best = min(shown, key=lambda row: row.observed)
         reference = central.get((schema, n, epsilon))
         picture = scatter_chart(
-            [Point(row.family, row.messages, max(row.observed, 1e-6), row is best) for row in shown],
+            [
+                Point(name, row.messages, max(row.observed, 1e-6), row is best)
+                for name, row in zip(names(shown), shown, strict=True)
+            ],
             f"Error against messages: {schema}, n = {n:,}, ε = {epsilon:.3g}",
             across="messages of a user",
             up="observed error, people",

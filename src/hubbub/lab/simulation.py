@@ -41,7 +41,7 @@ def tallies_by_records(people: Collection, plan: Plan, repetitions: int, *, entr
     >>> from hubbub.data import Schema
     >>> from hubbub.planner import adopt
     >>> from hubbub.protocol import Protocol
-    >>> own = adopt(Schema.one_hot(["red", "blue"]), 3, Protocol(2**-40), delta=1e-6)
+    >>> own = adopt(Schema.one_hot(["red", "blue"]), 3, Protocol(2**-40), epsilon=3.0)
     >>> people = Collection.from_values(["red", "blue", "red"], own.schema)
     >>> [one.counts.tolist() for one in tallies_by_records(people, own, 2, entropy=SeededStreamNotForPeople(1))]
     [[2, 1], [2, 1]]
@@ -57,7 +57,7 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
     >>> from hubbub.data import Schema
     >>> from hubbub.planner import adopt
     >>> from hubbub.protocol import Protocol
-    >>> own = adopt(Schema.one_hot(["red", "blue"]), 10**9, Protocol(2**-40), delta=1e-6)
+    >>> own = adopt(Schema.one_hot(["red", "blue"]), 10**9, Protocol(2**-40), epsilon=3.0)
     >>> truth = np.array([600_000_000, 400_000_000])
     >>> one = next(tallies_by_counts(truth, 10**9, own, 1, entropy=SeededStreamNotForPeople(1)))
     >>> bool((abs(one.counts - truth) < 10).all()), one.messages
