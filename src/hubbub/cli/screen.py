@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -32,6 +32,7 @@ __all__ = [
     "plain",
     "plan_record",
     "print_json",
+    "progressing",
     "stepped",
     "waiting",
     "write_json",
@@ -88,16 +89,23 @@ def counted(blocks: Iterable[Any], what: str) -> Iterator[Any]:
 
 def stepped(items: Iterable[T], what: str, total: int) -> Iterator[T]:
     """The same items, with a bar that grows with each."""
+    with progressing() as tell:
+        for place, item in enumerate(items):
+            tell(what, place, total)
+            yield item
+
+
+@contextlib.contextmanager
+def progressing() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar that is told what is being done, how much of it is, and of how much."""
     screen = Console(stderr=True)
     if not screen.is_terminal:
-        yield from items
+        yield lambda what, done, total: None
         return
-    columns = (SpinnerColumn(), TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=screen, transient=True) as progress:
-        task = progress.add_task(what, total=total)
-        for item in items:
-            progress.advance(task)
-            yield item
+        task = progress.add_task("starting", total=None)
+        yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
 
 
 def plain(text: str) -> str:

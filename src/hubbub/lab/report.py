@@ -31,6 +31,8 @@ svg text { fill: var(--ink); }
 svg .quiet { fill: var(--quiet); } svg .strong { font-weight: 600; } svg .figure { font-variant-numeric: tabular-nums; }
 .bar { fill: var(--accent); opacity: .85; } .interval { stroke: var(--ink); stroke-width: 2; }
 .truth { stroke: var(--mark); stroke-width: 2; } .dot { fill: var(--accent); } .other { fill: var(--quiet); }
+.whisker { stroke: var(--accent); stroke-width: 1.2; opacity: .6; } .whisker.other { stroke: var(--quiet); }
+.alarm { fill: var(--mark); color: var(--mark); } .whisker.alarm { stroke: var(--mark); opacity: 1; }
 .axis { stroke: var(--line); } .reference { stroke: var(--quiet); stroke-dasharray: 5 4; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
