@@ -23,7 +23,7 @@ COMMANDS = {
     "joint": ("collecting", "Estimate how many people have each combination of labels."),
     "inspect": ("inspecting", "Say what a plan or a file of reports holds, and check it."),
     "vectors": ("inspecting", "Print the test vectors of the wire format, or check a file of them."),
-    "send": ("sending", "Randomize and seal people's values, and send them to a running shuffler."),
+    "send": ("sending", "Randomize people's values, seal them, and send them to a shuffler."),
     "serve": ("serving", "Run a shuffler and an analyzer as services, or set them up."),
     "notes": ("noting", "Recompute every statement of the research notes, and say what became of it."),
     "study": ("studying", "Simulate protocols on populations: predicted against observed error, coverage and cost."),
