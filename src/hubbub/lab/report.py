@@ -8,7 +8,7 @@ from hubbub.lab.demonstration import Demonstration
 from hubbub.lab.drawing import Bar, Point, bar_chart, error_chart, scatter_chart
 from hubbub.protocol import Plan
 
-__all__ = ["attack", "page", "why"]
+__all__ = ["attack", "frame", "page", "why"]
 
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fbfaf7; --ink: #20242b; --quiet: #68707c; --line: #dcd9d0;
@@ -63,11 +63,19 @@ def page(shown: Demonstration) -> str:
         f"<footer>hubbub {__version__} · plan <code>{plan.id}</code> · {len(found.labels)} labels · the people are "
         "synthetic; nothing on this page comes from elsewhere, and nothing is sent.</footer>",
     ]
+    return frame(f"hubbub: a collection of {plan.n:,}", "".join(parts))
+
+
+def frame(title: str, body: str, style: str = "") -> str:
+    """A page of its own around the body: its style, and a policy that forbids everything from elsewhere.
+
+    >>> frame("a title", "<h1>Hello</h1>").count("default-src 'none'")
+    1
+    """
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>hubbub: a collection of {plan.n:,}</title><style>{_STYLE}</style></head>"
-        f"<body>{''.join(parts)}</body></html>\n"
+        f"<title>{html.escape(title)}</title><style>{_STYLE}{style}</style></head><body>{body}</body></html>\n"
     )
 
 
