@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,33 +114,32 @@ def coverage(liars: int, level: float = 0.95) -> float:
     >>> coverage(0) > 0.95, coverage(30) < 0.3
     (True, True)
     """
-    plan = _single(liars)
-    law = crowd(CROWD, ONES, plan.protocol.q)
-    gain, n = 1 - 2 * plan.protocol.q, CROWD + liars
+    plan, n = _single(), CROWD + liars
+    law, gain = crowd(CROWD, ONES, plan.protocol.q), 1 - 2 * plan.protocol.q
     values = (np.arange(law.low, law.high + 1) + liars - plan.protocol.q * n) / gain
-    return float(law.pmf[np.abs(values - ONES) <= _reach(plan, level)].sum())
+    return float(law.pmf[np.abs(values - ONES) <= _reach(plan, n, level)].sum())
 
 
-def _reach(plan: Plan, level: float) -> float:
+def _reach(plan: Plan, n: int, level: float) -> float:
     """Half the width of the analyzer's own interval, which depends on the size of the batch and not on its content."""
-    reports = Reports(plan, np.zeros((plan.n, 1), np.uint8), plan.n)
-    low, high = estimate(tally(reports), plan).interval(level)
+    low, high = estimate(tally(Reports(plan, np.zeros((n, 1), np.uint8), n)), plan).interval(level)
     return float(high[0] - low[0]) / 2
 
 
-def _single(liars: int) -> Plan:
-    return adopt(Schema.bits(1), CROWD + liars, Protocol(LIE), delta=1e-6)
+@cache
+def _single() -> Plan:
+    return adopt(Schema.bits(1), CROWD, Protocol(LIE), delta=1e-6)
 
 
 def coverage_attack(liars: int, *, repetitions: int, entropy: Entropy) -> Reading:
     """Simulate how often the 95 % interval holds the number of honest people who have the label."""
-    plan = _single(liars)
+    plan, n = _single(), CROWD + liars
     truth = (np.arange(CROWD) < ONES)[:, None]
     held = []
     for _ in range(repetitions):
         reports = randomize(Collection.from_values(truth, plan.schema), plan, entropy=entropy)
         messages = np.concatenate([reports.messages, np.ones((liars, 1), np.uint8)])
-        low, high = estimate(tally(Reports(plan, messages, plan.n)), plan).interval(0.95)
+        low, high = estimate(tally(Reports(plan, messages, n)), plan).interval(0.95)
         held.append(low[0] <= ONES <= high[0])
     return rate_reading("coverage", liars, coverage(liars), np.array(held))
 
