@@ -27,17 +27,19 @@ def study(n: int) -> Study:
 def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) -> Outcome:
     """Clicks: on which of 50 advertisements did somebody click last?"""
     asked = study(n)
-    plan, schema, epsilon = asked.chosen(), asked.schema, asked.budget.epsilon
+    plan, schema = asked.chosen(), asked.schema
 
     def people() -> Iterator[tuple[Collection, NDArray[np.int64]]]:
         for size in blocks(n):
             choices = zipf(size, ADS, entropy)
             yield Collection.from_values(choices, schema), np.bincount(choices, minlength=ADS)
 
-    plain, ratio = plain_lie(n, 2, epsilon), ratio_lie(n, 2, epsilon)
+    full = study(PEOPLE)  # figures of 2016 are recomputed for the people of 2016, whatever is simulated
+    epsilon, delta = full.budget.epsilon, full.budget.delta
+    plain, ratio = plain_lie(PEOPLE, 2, epsilon), ratio_lie(PEOPLE, 2, epsilon)
 
     def within(q: float) -> str:
-        return percent(share_within(count_stderr(n, q), n, ERROR))
+        return percent(share_within(count_stderr(PEOPLE, q), PEOPLE, ERROR))
 
     return Outcome(
         study=asked,
@@ -48,16 +50,16 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
             Comparison(
                 "RAPPOR-style",
                 "16 %",
-                percent(local_share(n, 6, epsilon, ERROR)),
+                percent(local_share(PEOPLE, 6, epsilon, ERROR)),
                 "if 6 bits differ, as with 3 hash functions of a Bloom filter, which is our guess; "
-                f"plain one-hot records would have {percent(local_share(n, 2, epsilon, ERROR))}",
+                f"plain one-hot records would have {percent(local_share(PEOPLE, 2, epsilon, ERROR))}",
             ),
             Comparison("the scheme of 2016, from", "0.2 %", within(plain), "1 + 3√((φ² − 1)/N) = e² [002 eq 4.36]"),
             Comparison("the scheme of 2016, to", "0.3 %", within(ratio), "[003 eq 3.15]"),
         ],
         claims=[
-            Claim("Whole records by the first rule", Protocol(plain), schema, n, epsilon, asked.budget.delta),
-            Claim("Whole records by the second", Protocol(ratio), schema, n, epsilon, asked.budget.delta),
+            Claim("Whole records by the first rule", Protocol(plain), schema, PEOPLE, epsilon, delta),
+            Claim("Whole records by the second", Protocol(ratio), schema, PEOPLE, epsilon, delta),
         ],
         remarks=[
             "The claimed shares rest on whole records that hide nobody: with a proof, those are three times as noisy. "

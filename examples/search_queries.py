@@ -19,7 +19,7 @@ from hubbub.accountant import Ledger
 from hubbub.batches import Collection
 from hubbub.bits.entropy import Entropy, draw
 from hubbub.data import Schema
-from hubbub.lab.applications import Claim, Comparison, Counted, Outcome, Study, split_counts, walk
+from hubbub.lab.applications import Claim, Comparison, Counted, Outcome, Study, guarantee_of_2016, split_counts, walk
 from hubbub.numeric.estimation import count_stderr
 from hubbub.protocol import Plan, Protocol
 
@@ -125,10 +125,10 @@ def _outcome(
     sent: int,
     widths: list[int],
 ) -> Outcome:
-    n, q, plan = asked.n, PRINTED_LIE, plans[-1]
+    n, q, plan, full = asked.n, PRINTED_LIE, plans[-1], guarantee_of_2016(PEOPLE)
     gain = (1 - 2 * q) ** 2
     own = (((1 - q) ** 3 + q**3) / gain) ** BITS - 1
-    crowd = n * (((1 - q) ** 2 + q * q) / (2 * gain)) ** BITS
+    crowd = PEOPLE * (((1 - q) ** 2 + q * q) / (2 * gain)) ** BITS
     belongs = max((PRINTED_ERROR / 3) ** 2 - crowd, 0.0) / own
     frequent = people.hashes[people.counts >= worth(n)]
     held = np.zeros(found.size, np.int64)
@@ -152,14 +152,12 @@ def _outcome(
             Comparison(
                 "the error of one bit of the hash",
                 "none",
-                f"± {3 * count_stderr(n, q):,.0f}",
+                f"± {3 * count_stderr(PEOPLE, q):,.0f}",
                 "three deviations: counts of single bits are no way to hashes",
             ),
         ],
         claims=[
-            Claim(
-                "Whole hashes of 28 bits", Protocol(q), Schema.bits(BITS), n, asked.budget.epsilon, asked.budget.delta
-            )
+            Claim("Whole hashes of 28 bits", Protocol(q), Schema.bits(BITS), PEOPLE, full.epsilon, full.delta),
         ],
         remarks=[
             f"Why: a hash passes unflipped with probability {(1 - q) ** BITS:.0%}, and with at most two flipped bits "

@@ -34,15 +34,16 @@ def chosen_tiles(size: int, entropy: Entropy) -> tuple[NDArray[np.uint32], NDArr
 def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) -> Outcome:
     """Tiles: which of 1 650 sites stand among the ten tiles of a new tab?"""
     asked = study(n)
-    plan, schema, epsilon = asked.chosen(), asked.schema, asked.budget.epsilon
+    plan, schema = asked.chosen(), asked.schema
 
     def people() -> Iterator[tuple[Collection, NDArray[np.int64]]]:
         for size in blocks(n):
             flat, ends = chosen_tiles(size, entropy)
             yield Collection(schema, size, flat, ends), np.bincount(flat, minlength=SITES)
 
-    effective = 2 * TILES
-    lie = ratio_lie(n, effective, epsilon)
+    full = study(PEOPLE)  # figures of 2016 are recomputed for the people of 2016, whatever is simulated
+    epsilon, effective = full.budget.epsilon, 2 * TILES
+    lie = ratio_lie(PEOPLE, effective, epsilon)
     return Outcome(
         study=asked,
         plan=plan,
@@ -52,17 +53,17 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
             Comparison(
                 "RAPPOR-style",
                 "18 %",
-                percent(local_share(n, effective, epsilon, asked.error)),
+                percent(local_share(PEOPLE, effective, epsilon, asked.error)),
                 f"at most {TILES} set bits are {effective} effective ones, ε = 2, three deviations; near, not equal",
             ),
             Comparison(
                 "the scheme of 2016",
                 "none",
-                percent(share_within(count_stderr(n, lie), n, asked.error)),
-                "[003 eq 3.15] for 20 bits, by the rule of [003 §5], which is wrong",
+                percent(share_within(count_stderr(PEOPLE, lie), PEOPLE, asked.error)),
+                "[003 eq 3.15] for 20 bits, by the rule of [003 §5], which is wrong; a tenth of the printed figure",
             ),
         ],
-        claims=[Claim("Whole records by that rule", Protocol(lie), schema, n, epsilon, asked.budget.delta)],
+        claims=[Claim("Whole records by that rule", Protocol(lie), schema, PEOPLE, epsilon, full.budget.delta)],
         remarks=[
             f"Split bits send each of a person's {TILES} tiles, and few others, as messages of their own: "
             f"{plan.messages:.4g} of {plan.payload} bytes and a header. The number of messages depends on the record: "

@@ -3,6 +3,7 @@
 import importlib
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -175,8 +176,8 @@ def test_counts_by_their_law_are_those_of_records() -> None:
     plan = hb.adopt(hb.Schema.one_hot(5), 1000, hb.Protocol(0.05, release="bits"), delta=1e-6)
     source = stream()
     people = hb.Collection.from_values(np.repeat(np.arange(5), truth), plan.schema)
-    records = np.array([walk([(people, truth)], plan, entropy=source).estimate.values for _ in range(150)])
-    counts = np.array([split_counts(truth, 1000, plan, entropy=source).estimate.values for _ in range(600)])
+    records = np.array([walk([(people, truth)], plan, entropy=source).estimate.values for _ in range(30)])
+    counts = np.array([split_counts(truth, 1000, plan, entropy=source).estimate.values for _ in range(500)])
     sigma = plan.stderr
     for sample in (records, counts):
         assert np.abs(sample.mean(axis=0) - truth).max() < 4.5 * sigma / math.sqrt(len(sample))
@@ -192,3 +193,17 @@ def test_law_of_counts_is_for_split_bits_only() -> None:
 def test_sites_shrink_with_the_people() -> None:
     assert home_pages.study(10**7).schema.width == 50_000
     assert home_pages.study(20_000).schema.width == 100
+
+
+@pytest.mark.parametrize("name", ["home_pages", "search_defaults", "tiles", "clicks"])
+def test_documented_figures_are_those_of_the_plans(name: str) -> None:
+    module = importlib.import_module(f"examples.{name}")
+    asked = module.study(module.PEOPLE)
+    plan = asked.chosen()
+    text = (Path(__file__).parents[2] / "docs" / "applications.md").read_text()
+    (row,) = [line for line in text.splitlines() if line.startswith(f"| {name.replace('_', ' ')} |")]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert float(cells[4]) == pytest.approx(plan.stderr, rel=0.006)
+    share = share_within(plan.stderr, plan.n, asked.error)
+    assert float(cells[5].removesuffix(" %")) / 100 == pytest.approx(share, rel=0.05)
+    assert float(cells[6].removeprefix("≤ ")) == pytest.approx(plan.messages, rel=0.005)

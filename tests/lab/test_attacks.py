@@ -210,8 +210,10 @@ def test_page_needs_nothing_from_elsewhere(shown: dict[str, Attack]) -> None:
 def test_pictures_are_files_of_their_own_and_repeatable() -> None:
     found = attacks.pictures(trials=100)
     again = attacks.demonstrate("batches", trials=100, entropy=stream(attacks.SEED))
-    assert found["batches-guesses"] == standalone(again.pictures["batches-guesses"])
-    assert {"batches-guesses", "repetition", "poisoning-bias", "owned-epsilon"} <= set(found)
+    assert found["attack-batches-guesses"] == standalone(again.pictures["batches-guesses"])
+    assert {"attack-batches-guesses", "attack-repetition", "attack-poisoning-bias", "attack-owned-epsilon"} <= set(
+        found
+    )
     for picture in found.values():
         assert ElementTree.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg"
 

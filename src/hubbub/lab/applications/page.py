@@ -13,6 +13,8 @@ from hubbub.lab.report import frame
 
 __all__ = ["page", "picture"]
 
+REMARKS = " .remarks td:last-child, .remarks th:last-child { white-space: normal; text-align: left; }"
+
 
 def page(shown: Outcome) -> str:
     """The whole page."""
@@ -51,6 +53,7 @@ def page(shown: Outcome) -> str:
         _table(
             ("figure", "printed", "recomputed", "remark"),
             [(c.what, c.printed, c.recomputed, c.remark) for c in shown.comparisons],
+            kind="remarks",
         ),
         "<ul>"
         + "".join(f"<li>{html.escape(t)}</li>" for t in [*(c.sentence() for c in shown.claims), *shown.remarks])
@@ -58,7 +61,7 @@ def page(shown: Outcome) -> str:
         f"<footer>hubbub {__version__} · plan <code>{plan.id}</code> · simulated {html.escape(shown.counted.how)} · "
         "the people are synthetic.</footer>",
     ]
-    return frame(f"hubbub: {study.title}", "".join(body), STYLE + " td:last-child { white-space: normal; }")
+    return frame(f"hubbub: {study.title}", "".join(body), STYLE + REMARKS)
 
 
 def picture(shown: Outcome) -> str:
@@ -96,14 +99,14 @@ def _tiles(shown: Outcome) -> str:
     tiles: Iterable[tuple[str, str]] = (
         (f"{plan.n:,} people", f"{plan.schema.width:,} labels"),
         (f"ε = {budget.epsilon:g}", f"δ = {budget.delta:.2g}, proven for every person"),
-        (f"{shown.share:.3%}", f"of the people: the least that is measured within {shown.study.error:.0%}"),
+        (f"{100 * shown.share:.3g} %", f"of the people: the least that is measured within {shown.study.error:.0%}"),
         (f"{plan.messages:.4g} messages", f"of each person, {plan.upload:.4g} bytes"),
     )
     cells = "".join(f'<div class="tile"><b>{a}</b><span>{b}</span></div>' for a, b in tiles)
     return f'<div class="tiles">{cells}</div>'
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], best: str = "") -> str:
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], best: str = "", kind: str = "plain") -> str:
     cells = "".join(f"<th>{html.escape(name)}</th>" for name in head)
     body = "".join(
         ('<tr class="best">' if best and row[0] == best else "<tr>")
@@ -111,4 +114,5 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], best: str = "") -
         + "</tr>"
         for row in rows
     )
-    return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
+    table = f'<table class="{kind}"><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll">{table}</div>'

@@ -7,6 +7,7 @@ bits count as L *effective bits*: 2 for one choice, 2k for at most k set bits [0
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class Claim:
     @property
     def found(self) -> Guarantee:
         """δ at the claimed ε: proven from above, and by the best known attack from below."""
-        return account(self.protocol, self.schema, self.n, epsilon=self.epsilon)
+        return _found(self.protocol, self.schema, self.n, self.epsilon)
 
     def sentence(self) -> str:
         """What holds instead."""
@@ -60,6 +61,11 @@ class Claim:
             f"{self.what} (q = {self.protocol.q:.3g}): at ε = {self.epsilon:g} the best known attack reaches "
             f"δ = {found.lower:.2g}, and {found.delta:.2g} is proven, where {self.wanted:.2g} is wanted."
         )
+
+
+@lru_cache(maxsize=64)
+def _found(protocol: Protocol, schema: Schema, n: int, epsilon: float) -> Guarantee:
+    return account(protocol, schema, n, epsilon=epsilon)
 
 
 def share_within(stderr: float, n: int, error: float, deviations: float = DEVIATIONS) -> float:

@@ -29,10 +29,10 @@ def demonstrate(name: str, *, trials: int, entropy: Entropy) -> Attack:
     return ATTACKS[name](trials=trials, entropy=entropy)
 
 
-def pictures(trials: int = 2000) -> dict[str, str]:
-    """All pictures by name, each an SVG file of its own; the same at every call."""
+def pictures(trials: int = 1000) -> dict[str, str]:
+    """All pictures by the names of their files, each an SVG by itself; the same at every call."""
     found: dict[str, str] = {}
     for name in ATTACKS:
         shown = demonstrate(name, trials=trials, entropy=SeededStreamNotForPeople(SEED))
-        found |= {part: standalone(picture) for part, picture in shown.pictures.items()}
+        found |= {f"attack-{part}": standalone(picture) for part, picture in shown.pictures.items()}
     return found
