@@ -132,7 +132,8 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
         readings=readings,
         pictures={"owned-epsilon": epsilons, "owned-guesses": guesses},
         captions={
-            "owned-epsilon": "The three protocols that meet ε = 1 with a shuffler; where one ends, nothing is left.",
+            "owned-epsilon": "The three protocols that meet ε = 1 with a shuffler. Steps are real: a count is a whole number."
+            " Where a curve ends, nothing is left.",
             "owned-guesses": "The attacker knows everybody else's bit as well.",
         },
     )
