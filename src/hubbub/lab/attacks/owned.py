@@ -132,7 +132,7 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
         readings=readings,
         pictures={"owned-epsilon": epsilons, "owned-guesses": guesses},
         captions={
-            "owned-epsilon": "The three protocols that meet ε = 1 with a shuffler. Steps are real: a count is a whole number."
+            "owned-epsilon": "The three protocols that meet ε = 1 with a shuffler. Steps are real: counts are whole."
             " Where a curve ends, nothing is left.",
             "owned-guesses": "The attacker knows everybody else's bit as well.",
         },
