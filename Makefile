@@ -19,7 +19,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test test-slow check format bench docs lock clean
+.PHONY: help demo examples test test-slow check format bench docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -34,6 +34,12 @@ $(BENCH)/.bench: requirements/bench.txt pyproject.toml
 
 demo: $(VENV)/.run ## the main job, on synthetic people
 	@$(BIN)/hubbub demo
+
+EXAMPLES := home-pages search-defaults tiles clicks search-queries
+.PHONY: $(EXAMPLES:%=example-%)
+examples: $(EXAMPLES:%=example-%) ## the five applications at their full size, a page each: minutes
+$(EXAMPLES:%=example-%): example-%: $(VENV)/.run ## one of them, such as example-home-pages
+	$(BIN)/python -m examples.$(subst -,_,$*) -o hubbub-$*.html
 
 test: $(VENV)/.dev ## all tests but the slow ones, with branch coverage
 	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term
@@ -72,4 +78,4 @@ lock: ## renew the locked requirements (needs uv)
 	$(COMPILE) --extra fast requirements/bench.in -o requirements/bench.txt
 
 clean: ## remove environments and caches
-	rm -rf $(VENV) $(BENCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* site build dist hubbub-demo.html
+	rm -rf $(VENV) $(BENCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* site build dist hubbub-*.html
