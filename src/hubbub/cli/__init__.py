@@ -23,6 +23,7 @@ COMMANDS = {
     "joint": ("collecting", "Estimate how many people have each combination of labels."),
     "inspect": ("inspecting", "Say what a plan or a file of reports holds, and check it."),
     "vectors": ("inspecting", "Print the test vectors of the wire format, or check a file of them."),
+    "audit": ("auditing", "Attack a client as a black box, and hold what it shows against its plan."),
     "demo": ("demo", "Run a whole collection on synthetic people, and write a report."),
 }
 """Where each command is, and what the list of commands says about it."""

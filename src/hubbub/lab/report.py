@@ -2,13 +2,14 @@
 
 import html
 import math
+from collections.abc import Iterable
 
 from hubbub import __version__
 from hubbub.lab.demonstration import Demonstration
 from hubbub.lab.drawing import Bar, Point, bar_chart, error_chart, scatter_chart
 from hubbub.protocol import Plan
 
-__all__ = ["attack", "page", "why"]
+__all__ = ["attack", "frame", "page", "why"]
 
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fbfaf7; --ink: #20242b; --quiet: #68707c; --line: #dcd9d0;
@@ -31,6 +32,8 @@ svg text { fill: var(--ink); }
 svg .quiet { fill: var(--quiet); } svg .strong { font-weight: 600; } svg .figure { font-variant-numeric: tabular-nums; }
 .bar { fill: var(--accent); opacity: .85; } .interval { stroke: var(--ink); stroke-width: 2; }
 .truth { stroke: var(--mark); stroke-width: 2; } .dot { fill: var(--accent); } .other { fill: var(--quiet); }
+.curve { fill: none; stroke: var(--accent); stroke-width: 2; } .bad { fill: var(--mark); }
+.limit { fill: none; stroke: var(--mark); stroke-width: 1.5; } tr.bad td { color: var(--mark); font-weight: 600; }
 .axis { stroke: var(--line); } .reference { stroke: var(--quiet); stroke-dasharray: 5 4; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
@@ -63,10 +66,15 @@ def page(shown: Demonstration) -> str:
         f"<footer>hubbub {__version__} · plan <code>{plan.id}</code> · {len(found.labels)} labels · the people are "
         "synthetic; nothing on this page comes from elsewhere, and nothing is sent.</footer>",
     ]
+    return frame(f"a collection of {plan.n:,}", parts)
+
+
+def frame(title: str, parts: Iterable[str]) -> str:
+    """A page of these parts, in the one style, that loads nothing."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>hubbub: a collection of {plan.n:,}</title><style>{_STYLE}</style></head>"
+        f"<title>hubbub: {html.escape(title)}</title><style>{_STYLE}</style></head>"
         f"<body>{''.join(parts)}</body></html>\n"
     )
 

@@ -92,8 +92,12 @@ def examine(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
 
 
 def rates(samples: Sequence[Sample], plan: Plan, level: float, most: int = 40) -> list[Rate]:
-    """How often each bit was flipped, over all probes; of users' fakes, their expected share is subtracted."""
+    """How often each bit was flipped, over all probes, with intervals that all hold but for a chance of ``level``.
+
+    Of users' fakes among the messages, the expected share is subtracted.
+    """
     ones, lies, trials = _lies(samples, plan)
+    level /= 4 * min(plan.schema.width, most)
     result = []
     for j in range(min(plan.schema.width, most)):
         for state in (False, True):
@@ -101,7 +105,7 @@ def rates(samples: Sequence[Sample], plan: Plan, level: float, most: int = 40) -
             count, total = round(float(lies[rows, j].sum())), int(trials[rows].sum())
             if total:
                 count = min(max(count, 0), total)
-                low, high = clopper_pearson(count, total, level / 2)
+                low, high = clopper_pearson(count, total, level)
                 result.append(Rate(plan.schema.labels[j], state, count, total, float(low), float(high)))
     return result
 

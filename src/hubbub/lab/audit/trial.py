@@ -127,7 +127,7 @@ def effort(plan: Plan, client: Client | None, mix: Mix | None, *, runs: int | No
     elif mix is not None:
         mixes = 200
     both = client is not None and mix is not None and not slow and not isinstance(mix, CommandMix)
-    return Effort(values=max(1, math.ceil(total / times)), runs=times, mixes=mixes, chain=2000 if both else 0)
+    return Effort(values=max(1, math.ceil(total / times)), runs=times, mixes=mixes, chain=1000 if both else 0)
 
 
 def audit(
@@ -181,7 +181,7 @@ def audit(
         probes=len(samples),
         findings=findings,
         attacks=attacks,
-        rates=rates(samples, plan, level) if samples else [],
+        rates=rates(samples, plan, 1 - confidence) if samples else [],
         power=power,
         power_bit=power_bit,
         notes=notes,
@@ -199,11 +199,9 @@ def _send(
     found = probes(plan.schema)
     total, samples = len(found) * tried.runs, []
     for place, probe in enumerate(found):
-        done = iter(range(place * tried.runs + 1, total + 1))
+        count = _counter("asking", place * tried.runs, total, tell)
         try:
-            one = sample(
-                client, plan, probe, tried.values, tried.runs, lambda done=done: tell("asking", next(done), total)
-            )
+            one = sample(client, plan, probe, tried.values, tried.runs, count)
         except WireError as error:
             findings.append(_wire(error, f"value: {probe.name}"))
         else:
@@ -227,11 +225,9 @@ def _mix(mix: Mix, plan: Plan, tried: Effort, tell: Callable[[str, int, int], No
             plans.append(adopt(plan.schema, min(plan.n, 400), plan.protocol, delta=held.delta or 1e-9))
     found: list[Finding] = []
     for number, one in enumerate(plans):
-        done = iter(range(number * tried.mixes + 1, len(plans) * tried.mixes + 1))
+        count = _counter("mixing", number * tried.mixes, len(plans) * tried.mixes, tell)
         try:
-            orders = mixing.observe(
-                mix, one, tried.mixes, lambda done=done: tell("mixing", next(done), len(plans) * tried.mixes)
-            )
+            orders = mixing.observe(mix, one, tried.mixes, count)
         except WireError as error:
             found.append(_wire(error, "the mix"))
         else:
