@@ -49,7 +49,7 @@ def audit(
     client and shuffler are audited. Leaves with code 6 if there is a violation.
 
     \b
-    Example: hubbub audit --plan plan.json --runs 2000 -o audit.html
+    Example: hubbub audit --plan plan.json --runs 1000 -o audit.html
     """
     plan = read_plan(plan_path)
     client: Client | None = Command(command, seconds) if command else None if shuffler else own_client

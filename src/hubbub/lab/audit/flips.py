@@ -232,7 +232,8 @@ def _repetition(samples: Sequence[Sample], plan: Plan) -> Finding:
         # Sums may agree where their parts do not: each of them is spread over its standard deviation.
         luck = -0.5 * width * math.log(max(1.0, 4 * math.pi * moments(plan, samples[0].n, int(samples[0].fakes[0]))[1]))
     repeated = [sample for sample in samples if sample.repeats]
-    certain = bool(repeated) and luck < math.log(1e-12)
+    runs = sum(sample.runs for sample in samples)
+    certain = sum(sample.repeats for sample in samples) * (luck + math.log(runs)) < math.log(1e-12)
     return Finding(
         part="client",
         name="runs that repeat another",
@@ -284,7 +285,7 @@ def _pairs(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
 
 
 def _scores(sample: Sample, plan: Plan) -> tuple[Floats, float, float]:
-    """The counts of every run in standard deviations; the variance of one; the correlation of two."""
+    """The counts of every run in standard deviations around their mean; the variance of one; the correlation of two."""
     own = plan.protocol.k * sample.n * shown(plan, sample.probe.ones)
     parts = [moments(plan, sample.n, int(fakes)) for fakes in sample.fakes]
     scores = [
@@ -292,7 +293,8 @@ def _scores(sample: Sample, plan: Plan) -> tuple[Floats, float, float]:
         for row, (gained, variance, _) in zip(sample.counts, parts, strict=True)
     ]
     _, variance, covariance = parts[0]
-    return np.array(scores), variance, covariance / max(variance, 1e-9)
+    # Around the mean of the runs: whether that is right, is asked elsewhere.
+    return scores - np.mean(scores, axis=0), variance, covariance / max(variance, 1e-9)
 
 
 def _runs_of_pairs(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
@@ -308,7 +310,7 @@ def _runs_of_pairs(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
         a, b = scores[:, chosen][:, first], scores[:, chosen][:, second]
         sums += ((a + b) ** 2).sum(axis=0) / max(2 * (1 + rho), 1e-9)
         differences += ((a - b) ** 2).sum(axis=0) / (2 * (1 - rho))
-        runs += len(scores)
+        runs += len(scores) - 1
     usable = all(1 + rho > 1e-6 for *_, rho in scored)
     p = np.array([chi_square_p(sums, runs) if usable else np.ones(len(pairs)), chi_square_p(differences, runs)])
     (kind, j), least = worst(p)
@@ -369,25 +371,27 @@ def _dispersion(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
     value = mean = spread = 0.0
     whole, runs = 0.0, 0
     for sample in samples:
+        free = sample.runs - 1
+        peaked = free * free / sample.runs
         if protocol.release == "category":
             expected = sample.n * shown(plan, sample.probe.ones)
-            value += float(((sample.counts - expected) ** 2 / expected).sum())
-            mean += sample.runs * (width - 1)
+            value += float(((sample.counts - sample.counts.mean(axis=0)) ** 2 / expected).sum())
+            mean += free * (width - 1)
             odd = float((sample.n / expected).sum()) - width * width - 2 * width + 2
-            spread += sample.runs * (2 * (width - 1) + odd / sample.n)
+            spread += free * 2 * (width - 1) + peaked * odd / sample.n
             continue
         scores, variance, rho = _scores(sample, plan)
         if variance < 1e-9:
             continue
         value += float((scores**2).sum())
-        mean += scores.size
+        mean += free * width
         q = protocol.q
         peak = (1 - 6 * q * (1 - q)) / max(protocol.k * sample.n * q * (1 - q), 1.0)
-        spread += sample.runs * (width * (2 + peak) + 2 * width * (width - 1) * rho * rho)
+        spread += free * (2 * width + 2 * width * (width - 1) * rho * rho) + peaked * width * peak
         joint = width * (1 + (width - 1) * rho)
         if joint > 1e-6:
             whole += float((scores.sum(axis=1) ** 2).sum() / joint)
-            runs += sample.runs
+            runs += free
     if not mean:
         return []
     found = [

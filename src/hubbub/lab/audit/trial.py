@@ -125,9 +125,10 @@ def effort(plan: Plan, client: Client | None, mix: Mix | None, *, runs: int | No
         size = protocol.k * plan.n + (protocol.m if isinstance(protocol.m, int) else 0)
         mixes = int(min(60, max(10, 4_000_000 // size)))
     elif mix is not None:
-        mixes = 200
+        mixes = 200 if runs is None else min(200, max(20, runs // 10))
     both = client is not None and mix is not None and not slow and not isinstance(mix, CommandMix)
-    return Effort(values=max(1, math.ceil(total / times)), runs=times, mixes=mixes, chain=1000 if both else 0)
+    chain = 0 if not both else 1000 if runs is None else min(1000, max(100, runs // 4))
+    return Effort(values=max(1, math.ceil(total / times)), runs=times, mixes=mixes, chain=chain)
 
 
 def audit(
