@@ -70,8 +70,9 @@ class Audit:
 
     @property
     def violations(self) -> list[Finding]:
-        """The tests that speak against the plan, the most surprising first."""
-        return sorted((one for one in self.findings if one.violates(self.level)), key=lambda one: one.p)
+        """The tests that speak against the plan: illegal messages, then by surprise, then what follows for ε."""
+        found = (one for one in self.findings if one.violates(self.level))
+        return sorted(found, key=lambda one: (one.part != "wire", one.bound, one.p))
 
     @property
     def passed(self) -> bool:
