@@ -35,7 +35,7 @@ def test_a_raw_client_fails_with_its_own_code(folder: Path, run: Call) -> None:
     (folder / "raw.py").write_text(RAW)
     result = run("audit", "--plan", "plan.json", "--runs", "300", "-o", "a.html", "--", sys.executable, "raw.py")
     assert result.exit_code == 6
-    assert "FAIL: runs that repeat another: value: only red; lies of" in result.stdout
+    assert "FAIL: lies of bits not set: all bits; lies of bits set: all bits; lies of each bit: bit" in result.stdout
     assert "VIOLATED" in result.stdout
     assert "Violation found" in (folder / "a.html").read_text()
 

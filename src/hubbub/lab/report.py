@@ -38,6 +38,7 @@ svg .quiet { fill: var(--quiet); } svg .strong { font-weight: 600; } svg .figure
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th { color: var(--quiet); font-weight: 500; } th:first-child, td:first-child { text-align: left; }
+.tests td:nth-child(-n+2), .tests th:nth-child(-n+2) { white-space: normal; text-align: left; }
 tr.best td { font-weight: 600; background: var(--soft); }
 ol.flow { list-style: none; padding: 0; display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr));
   gap: .8rem; counter-reset: step; } ol.flow li { border-left: 3px solid var(--accent); padding: .1rem 0 .1rem .8rem; }

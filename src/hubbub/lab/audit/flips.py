@@ -23,6 +23,8 @@ __all__ = ["Rate", "columns", "examine", "moments", "rates", "shown"]
 
 COLUMNS = 24
 """Bits between which pairs are tried, where there are more."""
+LAGS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024)
+"""Messages after which noise might be used again."""
 Floats = NDArray[np.float64]
 
 
@@ -225,12 +227,12 @@ def _number_of_fakes(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
 def _repetition(samples: Sequence[Sample], plan: Plan) -> Finding:
     """Runs that repeat each other to the byte, where chance alone would need more luck than 10⁻¹²."""
     q, k, width = plan.protocol.q, plan.protocol.k, plan.schema.width
-    each = (width - 1) * q if plan.protocol.release == "category" else q
-    cells = samples[0].n * k * (1 if plan.protocol.release == "category" else width)
-    luck = cells * math.log1p(-2 * each * (1 - each)) if each < 1 else 0.0
-    if plan.protocol.release == "bits":
-        # Sums may agree where their parts do not: each of them is spread over its standard deviation.
-        luck = -0.5 * width * math.log(max(1.0, 4 * math.pi * moments(plan, samples[0].n, int(samples[0].fakes[0]))[1]))
+    one, category = samples[0], plan.protocol.release == "category"
+    # Equal messages have equal counts, and one count of variance v repeats with probability 1/√(4πv).
+    luck = -0.5 * max(1, width - 1) * math.log(max(1.0, 4 * math.pi * moments(plan, one.n, int(one.fakes[0]))[1]))
+    if plan.protocol.release != "bits":
+        each = (width - 1) * q if category else q
+        luck = min(luck, one.n * k * (1 if category else width) * math.log1p(-2 * each * (1 - each)))
     repeated = [sample for sample in samples if sample.repeats]
     runs = sum(sample.runs for sample in samples)
     certain = sum(sample.repeats for sample in samples) * (luck + math.log(runs)) < math.log(1e-12)
@@ -333,7 +335,7 @@ def _lags(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
     chance = (width - 1) * protocol.q if one else protocol.q
     chosen = columns(width)
     length = protocol.k * samples[0].n
-    lags = {f"{step} before": step for step in (1, 2, 3, 4, 8, 16, protocol.k) if 2 * step <= length}
+    lags = {f"{step} before": step for step in (*LAGS, protocol.k) if 2 * step <= length}
     if protocol.k > 1:
         lags["in another copy"] = samples[0].n
     if samples[0].runs > 1:

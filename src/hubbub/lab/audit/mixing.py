@@ -183,7 +183,7 @@ def _ends(mixed: Numbers, places: Numbers) -> Finding:
 
 def _distances(places: Numbers) -> Finding:
     """How far apart two neighbours of the arrival went: d with probability 2(n − d)/(n(n − 1)), over disjoint pairs."""
-    runs, n = places.shape
+    n = places.shape[1]
     apart = np.abs(places[:, 1 : n // 2 * 2 : 2] - places[:, 0 : n // 2 * 2 : 2]).reshape(-1)
     law = np.zeros(n)
     law[1:] = 2 * (n - np.arange(1, n)) / (n * (n - 1))
@@ -194,10 +194,9 @@ def _distances(places: Numbers) -> Finding:
     excess = ((counts - apart.size * share)[usable] ** 2 / (apart.size * share[usable])).sum()
     worst_bin = int(np.argmax(np.where(usable, np.abs(counts / apart.size - share), 0)))
     least = int(np.flatnonzero(bins == worst_bin)[0])
-    del runs
     return _finding(
         "distance of former neighbours",
-        f"from {max(least, 1)} places",
+        f"{max(least, 1)} places and more",
         float(counts[worst_bin] / apart.size),
         float(share[worst_bin]),
         float(chi_square_p(excess, int(usable.sum()) - 1, both=False)),

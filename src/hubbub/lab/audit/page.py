@@ -65,12 +65,12 @@ def page(found: Audit) -> str:
         f"<h1>{'No violation found' if found.passed else 'Violation found'}</h1>",
         f'<p class="lead">{html.escape(found.sentence())}.</p>',
         _tiles(found),
+        _rates(found),
+        *map(_trade, _chosen(found)),
         "<h2>All tests</h2>",
         f"<p>An honest program passes them all with probability {found.confidence:.4g}: each is made at "
         f"{found.level:.2g}.</p>",
         _table(found),
-        _rates(found),
-        *map(_trade, _chosen(found)),
         "<h2>What an audit can not show</h2>",
         "<ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in (*LIMITS, *found.notes)) + "</ul>",
         f"<footer>hubbub {__version__} · plan <code>{found.plan.id}</code> · nothing on this page comes from "
@@ -101,14 +101,15 @@ def _table(found: Audit) -> str:
     for one in found.findings:
         bad = one.violates(found.level)
         shown = ("≥ " if one.bound else "") + f"{one.observed:.4g}"
-        cells = (one.part, one.name, one.where, shown, ("≤ " if one.bound else "") + f"{one.allowed:.4g}")
+        cells = (f"{one.part}: {one.name}", one.where, shown, ("≤ " if one.bound else "") + f"{one.allowed:.4g}")
         told = "violated" if bad else "ok"
         chance = "" if one.bound else f"{one.p:.2g}"
         row = "".join(f"<td>{html.escape(cell)}</td>" for cell in (*cells, chance, told))
         kind = ' class="bad"' if bad else ""
         rows.append(f"<tr{kind}>{row}</tr>")
-    head = "".join(f"<th>{name}</th>" for name in ("of", "test", "worst at", "observed", "allowed", "p", ""))
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    head = "".join(f"<th>{name}</th>" for name in ("test", "worst at", "observed", "allowed", "p", ""))
+    table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+    return f'<div class="scroll"><table class="tests">{table}</table></div>'
 
 
 def _rates(found: Audit) -> str:
