@@ -234,6 +234,15 @@ def test_our_own_client_passes_everywhere() -> None:
     assert stats.binom.sf(failed - 1, audits, 0.1) > 1e-3
 
 
+@pytest.mark.parametrize("release", ["records", "bits"])
+def test_rare_lies_in_wide_records_raise_no_alarm(release: str) -> None:
+    """Counts of a fraction of one a run are not normal."""
+    plan = local(hb.Schema.one_hot(3000), q=2e-5, release=release)
+    for seed in range(3):
+        found = tried(plan, honest(seed), Effort(values=30, runs=16, mixes=0, chain=0))
+        assert found.passed, found.sentence()
+
+
 @pytest.mark.slow
 def test_false_alarms_are_as_rare_as_stated() -> None:
     failed, audits = alarms(0.9, range(1, 25))

@@ -4,6 +4,7 @@ All p-values are exact under the plan's law, as long as no fakes of users are am
 A family of tests counts as one: its worst member, with the p-value of all by Bonferroni.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.data import Schema
 from hubbub.lab.audit.chances import binomial_p, chi_square_p, clopper_pearson, gamma_p, normal_p, poisson_p
 from hubbub.lab.audit.findings import Finding, worst
 from hubbub.lab.audit.probes import Sample, drawn_by_users, unpack
@@ -23,6 +25,8 @@ __all__ = ["Rate", "columns", "examine", "moments", "rates", "shown"]
 
 COLUMNS = 24
 """Bits between which pairs are tried, where there are more."""
+NORMAL = 10.0
+"""The least variance of a count that is taken as normal."""
 LAGS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024)
 """Messages after which noise might be used again."""
 Floats = NDArray[np.float64]
@@ -67,13 +71,19 @@ def moments(plan: Plan, values: int, fakes: int) -> tuple[float, float, float]:
     number, spread = float(fakes), 0.0
     if protocol.release == "bits" and isinstance(m, Fakes) and m.by == "users":
         number, spread = values * m.mean, values * m.variance
-    v = q + (1 - 2 * q) * schema.density
-    both = 0.0
-    if schema.width > 1:
-        none, one, _, two = fake_patterns(schema, 2).tolist()
-        both = two * (1 - q) ** 2 + 2 * one * q * (1 - q) + none * q * q
     own = protocol.k * values * q * (1 - q)
+    if not number:
+        return 0.0, own, 0.0
+    v = q + (1 - 2 * q) * schema.density
+    both = _both(schema, q) if schema.width > 1 else 0.0
     return number * v, own + number * v * (1 - v) + spread * v * v, number * (both - v * v) + spread * v * v
+
+
+@functools.lru_cache(maxsize=8)
+def _both(schema: Schema, q: float) -> float:
+    """The chance that a fake shows two given bits."""
+    none, one, _, two = fake_patterns(schema, 2).tolist()
+    return float(two * (1 - q) ** 2 + 2 * one * q * (1 - q) + none * q * q)
 
 
 def columns(width: int) -> list[int]:
@@ -253,9 +263,7 @@ def _pairs(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
     if not pairs:
         return []
     first, second = (np.array(side) for side in zip(*pairs, strict=True))
-    q = plan.protocol.q
-    none, one, _, two = fake_patterns(plan.schema, 2).tolist()
-    fake = two * (1 - q) ** 2 + 2 * one * q * (1 - q) + none * q * q
+    fake = _both(plan.schema, plan.protocol.q) if drawn_by_users(plan) else 0.0
     p, seen, allowed = [], [], []
     for sample in samples:
         bits = unpack(sample.messages, chosen).astype(np.float32)
@@ -304,7 +312,7 @@ def _runs_of_pairs(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
     chosen = columns(plan.schema.width)
     pairs = list(itertools.combinations(range(len(chosen)), 2))
     scored = [_scores(sample, plan) for sample in samples]
-    if not pairs or any(variance < 1e-9 for _, variance, _ in scored):
+    if not pairs or any(variance < NORMAL for _, variance, _ in scored):
         return []
     first, second = (np.array(side) for side in zip(*pairs, strict=True))
     sums, differences, runs = np.zeros(len(pairs)), np.zeros(len(pairs)), 0
@@ -388,10 +396,10 @@ def _dispersion(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
         value += float((scores**2).sum())
         mean += free * width
         q = protocol.q
-        peak = (1 - 6 * q * (1 - q)) / max(protocol.k * sample.n * q * (1 - q), 1.0)
+        peak = (1 - 6 * q * (1 - q)) / (protocol.k * sample.n * q * (1 - q)) if q else 0.0
         spread += free * (2 * width + 2 * width * (width - 1) * rho * rho) + peaked * width * peak
         joint = width * (1 + (width - 1) * rho)
-        if joint > 1e-6:
+        if joint * variance > NORMAL:
             whole += float((scores.sum(axis=1) ** 2).sum() / joint)
             runs += free
     if not mean:

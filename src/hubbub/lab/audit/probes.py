@@ -142,7 +142,10 @@ def unpack(messages: NDArray[Any], columns: Iterable[int]) -> NDArray[np.bool_]:
     >>> unpack(np.array([[1], [6]], np.uint8), [0, 2]).tolist()
     [[True, False], [False, True]]
     """
-    return np.column_stack([(messages[:, i >> 3] >> (i & 7) & 1).astype(np.bool_) for i in columns])
+    chosen = list(columns)
+    if len(chosen) > 64:
+        return np.unpackbits(messages, axis=1, bitorder="little")[:, chosen].astype(np.bool_)
+    return np.column_stack([(messages[:, i >> 3] >> (i & 7) & 1).astype(np.bool_) for i in chosen])
 
 
 def _check(reports: Reports, plan: Plan, n: int) -> None:
