@@ -127,7 +127,7 @@ def effort(plan: Plan, client: Client | None, mix: Mix | None, *, runs: int | No
     mixes = 0
     if isinstance(mix, CommandMix):
         size = protocol.k * plan.n + (protocol.m if isinstance(protocol.m, int) else 0)
-        mixes = int(min(60, max(10, 4_000_000 // size)))
+        mixes = int(min(30, max(10, 4_000_000 // size)))
     elif mix is not None:
         mixes = 200 if runs is None else min(200, max(20, runs // 10))
     both = client is not None and mix is not None and not slow and not isinstance(mix, CommandMix)
