@@ -28,6 +28,7 @@ COMMANDS = {
     "notes": ("noting", "Recompute every statement of the research notes, and say what became of it."),
     "study": ("studying", "Simulate protocols on populations: predicted against observed error, coverage and cost."),
     "attacks": ("attacking", "Show what goes wrong: small batches, repeated questions, liars, owned users."),
+    "audit": ("auditing", "Attack a client as a black box, and hold what it shows against its plan."),
     "demo": ("demo", "Run a whole collection on synthetic people, and write a report."),
 }
 """Where each command is, and what the list of commands says about it."""

@@ -2,10 +2,20 @@
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Bar", "Finding", "Point", "agreement_chart", "band_chart", "bar_chart", "error_chart", "scatter_chart"]
+__all__ = [
+    "Bar",
+    "Finding",
+    "Point",
+    "agreement_chart",
+    "band_chart",
+    "bar_chart",
+    "error_chart",
+    "scatter_chart",
+    "trade_chart",
+]
 
 ROW, LEFT, WIDE = 26, 150, 720
 
@@ -83,7 +93,7 @@ def bar_chart(bars: Sequence[Bar], title: str) -> str:
     return _svg(WIDE, len(bars) * ROW + 4, title, parts)
 
 
-def error_chart(bars: Sequence[Bar], title: str) -> str:
+def error_chart(bars: Sequence[Bar], title: str, *, centre_label: str = "truth") -> str:
     """How far each estimate lies from the truth, with its interval: the same bars under a magnifying glass.
 
     >>> error_chart([Bar("a", 10, 11, 9, 13)], "errors").count("<circle")
@@ -104,7 +114,7 @@ def error_chart(bars: Sequence[Bar], title: str) -> str:
         ]
     step = _round(widest / 2)
     for tick in (-step, 0.0, step):
-        parts.append(_text(centre + tick * scale, height + 16, f"{tick:+,.0f}" if tick else "truth", anchor="middle"))
+        parts.append(_text(centre + tick * scale, height + 16, _tick(tick) or centre_label, anchor="middle"))
     return _svg(WIDE, height + 22, title, parts)
 
 
@@ -231,6 +241,48 @@ def scatter_chart(
         taken.append((x, label))
         parts.append(_text(x + 10, label, point.label, kind="strong" if point.best else ""))
     return _svg(WIDE, height, title, [*parts, *_names(left, height, bottom, across, up)])
+
+
+def _tick(value: float) -> str:
+    return "" if not value else f"{value:+,.0f}" if abs(value) >= 1 else f"{value:+.1g}"
+
+
+def trade_chart(
+    curves: Sequence[tuple[str, Sequence[tuple[float, float]]]], epsilon: float, delta: float, title: str
+) -> str:
+    """True against false alarms of attacks, below the line that (ε,δ)-differential privacy allows.
+
+    With false alarms at rate α, no attack is right more often than min(e^ε α + δ, 1 − e^−ε(1 − δ − α)), Wasserman and
+    Zhou 2010.
+
+    >>> trade_chart([("a", [(0, 0), (1, 1)])], 1.0, 0.0, "trade-off").count("<polyline")
+    2
+    """
+    height, left, size = 340.0, 60.0, 290.0
+
+    def place(points: Iterable[tuple[float, float]], kind: str) -> str:
+        text = " ".join(f"{left + size * x:.1f},{10 + size * (1 - y):.1f}" for x, y in points)
+        return f'<polyline points="{text}" class="{kind}"/>'
+
+    grow, shrink = math.exp(min(epsilon, 700.0)), math.exp(-epsilon)
+    steps = sorted({i / 200 for i in range(201)} | {10 ** (-i / 10) for i in range(61)})
+    limit = [(x, max(0.0, min(1.0, grow * x + delta, 1 - shrink * (1 - delta - x)))) for x in steps]
+    parts = [
+        _line(left, 10 + size, left + size, 10 + size, "axis"),
+        _line(left, 10, left, 10 + size, "axis"),
+        _line(left, 10 + size, left + size, 10, "reference"),
+        place(limit, "limit"),
+        *(place(points, "curve") for _, points in curves),
+        _text(left + size / 2, height - 8, "false alarms", anchor="middle", kind="quiet"),
+        f'<text transform="translate(16 {10 + size / 2:.0f}) rotate(-90)" text-anchor="middle" class="quiet">'
+        "true alarms</text>",
+    ]
+    for tick in (0.0, 0.5, 1.0):
+        parts.append(_text(left + size * tick, size + 26, f"{tick:g}", anchor="middle", kind="quiet"))
+        parts.append(_text(left - 8, 14 + size * (1 - tick), f"{tick:g}", anchor="end", kind="quiet"))
+    notes = [f"red: the limit of ε = {epsilon:.3g}, δ = {delta:.2g}", "dashed: guessing", *(name for name, _ in curves)]
+    parts += [_text(left + size + 24, 30 + 20 * i, text, kind="quiet") for i, text in enumerate(notes)]
+    return _svg(WIDE, height, title, parts)
 
 
 def _free(x: float, y: float, taken: list[tuple[float, float]], lines: list[float]) -> float:

@@ -33,10 +33,13 @@ svg .quiet { fill: var(--quiet); } svg .strong { font-weight: 600; } svg .figure
 .truth { stroke: var(--mark); stroke-width: 2; } .dot { fill: var(--accent); } .other { fill: var(--quiet); }
 .whisker { stroke: var(--accent); stroke-width: 1.2; opacity: .6; } .whisker.other { stroke: var(--quiet); }
 .alarm { fill: var(--mark); color: var(--mark); } .whisker.alarm { stroke: var(--mark); opacity: 1; }
+.curve { fill: none; stroke: var(--accent); stroke-width: 2; } .bad { fill: var(--mark); }
+.limit { fill: none; stroke: var(--mark); stroke-width: 1.5; } tr.bad td { color: var(--mark); font-weight: 600; }
 .axis { stroke: var(--line); } .reference { stroke: var(--quiet); stroke-dasharray: 5 4; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th { color: var(--quiet); font-weight: 500; } th:first-child, td:first-child { text-align: left; }
+.tests td:nth-child(-n+2), .tests th:nth-child(-n+2) { white-space: normal; text-align: left; }
 tr.best td { font-weight: 600; background: var(--soft); }
 ol.flow { list-style: none; padding: 0; display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr));
   gap: .8rem; counter-reset: step; } ol.flow li { border-left: 3px solid var(--accent); padding: .1rem 0 .1rem .8rem; }
