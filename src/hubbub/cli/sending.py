@@ -1,5 +1,6 @@
 """``hubbub send``: people's values, each randomized and sealed as its device would, to a running shuffler."""
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator
 
@@ -47,15 +48,15 @@ def send(
     Example: hubbub send answers.csv --contract contract.json --to http://127.0.0.1:8401 --journal sent.journal
     """
     contract = load_contract(read_text(contract_path), floor=1 if unsafe_test else 100).contract
-    journal = Journal(journal_path, contract)
-    sender = Sender(contract, Http(url), journal, per_request=per_request)
-    if not len(journal):
-        if values is None:
-            raise InvalidInput("values must be given where the journal is empty, got none")
-        people = read_values(values, contract.plan.schema, form=form, column=column)
-        sender.prepare(_records(screen.counted(people, "sealing")))
-    with screen.progressing() as tell:
-        result = sender.send(lambda done: tell("sending", done, len(journal)))
+    with contextlib.closing(Journal(journal_path, contract)) as journal, contextlib.closing(Http(url)) as transport:
+        sender = Sender(contract, transport, journal, per_request=per_request)
+        if not len(journal):
+            if values is None:
+                raise InvalidInput("values must be given where the journal is empty, got none")
+            people = read_values(values, contract.plan.schema, form=form, column=column)
+            sender.prepare(_records(screen.counted(people, "sealing")))
+        with screen.progressing() as tell:
+            result = sender.send(lambda done: tell("sending", done, len(journal)))
     if as_json:
         screen.print_json(dataclasses.asdict(result))
         return
