@@ -5,7 +5,7 @@ Fences are run in the order in which they stand, a page at a time, in one namesp
 - ``python``: executed;
 - ``pycon``: a session, compared by :mod:`doctest`;
 - ``console``: commands after ``$``, each with the output that must follow. ``…`` stands for anything. After
-  ``console varies`` all numbers and bars may differ, as they do where real randomness is shown.
+  ``console varies`` all numbers and bars, and the order of lines, may differ, as they do where randomness is real.
 
 Fences of any other language are only shown.
 """
@@ -55,7 +55,7 @@ def examples(page: Path) -> list[Example]:
 def run(page: Path, folder: Path) -> None:
     """Run all examples of a page in this folder; AssertionError tells the first that does something else."""
     namespace: dict[str, object] = {"__name__": "__main__"}
-    with contextlib.chdir(folder), _environment(COLUMNS=COLUMNS, TERM="dumb", PYTHONWARNINGS="error"):
+    with contextlib.chdir(folder), _environment(COLUMNS=COLUMNS, TERM="dumb", LC_ALL="C.UTF-8", PYTHONWARNINGS="error"):
         for example in examples(page):
             place = f"{page.name}:{example.line}"
             if example.language == "python":
@@ -93,7 +93,7 @@ def _execute(command: str) -> str:
     if words[0] == "hubbub" and not SHELL.search(command):
         from hubbub.cli import main  # noqa: PLC0415 (only pages with commands need it)
 
-        return CliRunner().invoke(main, words[1:]).output
+        return CliRunner().invoke(main, words[1:], prog_name="hubbub").output
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
@@ -118,10 +118,11 @@ def _plain(text: str, varies: bool) -> str:
     lines = [line.rstrip() for line in text.split("\n")]
     text = "\n".join(lines).strip("\n")
     if varies:
-        text = re.sub(r"[█▉▊▋▌▍▎▏]+", "", text)
+        text = re.sub(r"[\u2580-\u259f]+", "", text)
+        text = re.sub(r"\b[0-9a-f]{64}\b", "#", text)
         text = re.sub(r"[-−]?\d[\d,.]*(e[-+]?\d+)?", "#", text)
-        text = " ".join(text.replace("─", "").split())
-    return text
+        text = "\n".join(sorted(" ".join(line.split()) for line in text.replace("─", "").split("\n")))
+    return text.strip("\n")
 
 
 @contextlib.contextmanager
