@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+from sphinx.util.nodes import make_refnode
+
 from hubbub import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -30,6 +32,7 @@ html_theme = "furo"
 html_title = "hubbub"
 html_copy_source = False
 html_static_path = ["_static"]
+html_favicon = "_static/favicon.svg"
 html_css_files = ["book.css"]
 html_theme_options = {"footer_icons": []}
 # The menu of MathJax would offer to load more of it; formulas carry their own MathML for readers of the screen.
@@ -42,6 +45,27 @@ autodoc_preserve_defaults = True
 nitpicky = True
 
 
+# Types of other projects: their pages are not linked, as nothing here may need a network.
+nitpick_ignore_regex = [
+    (r"py:.*", r"(np|numpy|collections|typing|pathlib|fractions|io|click|numba|pyarrow|matplotlib)\..*"),
+    (r"py:.*", r"NDArray|ArrayLike|npt\..*|T|P|R|Result|\.\.\."),
+]
+
+
+def resolve_short_name(app, env, node, contnode):
+    """Docstrings name things as their module does; a name that only one object has is that object."""
+    if node.get("refdomain") != "py":
+        return None
+    last = node["reftarget"].rsplit(".", 1)[-1]
+    found = {name for name, entry in env.domains["py"].objects.items() if name.rsplit(".", 1)[-1] == last}
+    if len(found) != 1:
+        return None
+    (name,) = found
+    entry = env.domains["py"].objects[name]
+    return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, contnode, name)
+
+
 def setup(app):
     """Whatever is printed from the code is printed anew for every build."""
     app.connect("builder-inited", lambda app: generate(Path(app.srcdir) / "_generated"))
+    app.connect("missing-reference", resolve_short_name)

@@ -17,6 +17,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +26,9 @@ from click.testing import CliRunner
 
 __all__ = ["Example", "examples", "run"]
 
-FENCE = re.compile(r"^```(\w+)([^\n`]*)\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^[ ]*```(\w+)([^\n`]*)\n(.*?)^[ ]*```[ \t]*$", re.MULTILINE | re.DOTALL)
 SHELL = re.compile(r"[|<>;&$`*]")
+SILENT = " > /dev/null"
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 COLUMNS = "88"
 
@@ -48,7 +50,7 @@ def examples(page: Path) -> list[Example]:
     for match in FENCE.finditer(text):
         if match[1] in ("python", "pycon", "console"):
             line = text.count("\n", 0, match.start()) + 2
-            found.append(Example(match[1], match[2].strip(), match[3], line))
+            found.append(Example(match[1], match[2].strip(), textwrap.dedent(match[3]), line))
     return found
 
 
@@ -89,13 +91,15 @@ def _commands(text: str) -> Iterator[tuple[str, str]]:
 
 def _execute(command: str) -> str:
     """What the command prints; a plain call of hubbub runs in this process, everything else in a shell."""
-    words = shlex.split(command.replace("\\\n", " "))
-    if words[0] == "hubbub" and not SHELL.search(command):
+    plain = command.replace("\\\n", " ").removesuffix(SILENT)
+    words = shlex.split(plain)
+    if words[0] == "hubbub" and not SHELL.search(plain):
         from hubbub.cli import main  # noqa: PLC0415 (only pages with commands need it)
 
-        return CliRunner().invoke(main, words[1:], prog_name="hubbub").output
+        done = CliRunner().invoke(main, words[1:], prog_name="hubbub")
+        return done.stderr if command.endswith(SILENT) else done.output
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
+    told = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -103,7 +107,7 @@ def _execute(command: str) -> str:
         check=False,
         env={**os.environ, "PATH": path},
     )
-    return done.stdout
+    return told.stdout
 
 
 def _agree(expected: str, shown: str, varies: bool) -> bool:

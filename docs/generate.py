@@ -4,6 +4,7 @@ Everything goes to ``docs/_generated``, which pages include. A part that cannot 
 """
 
 import importlib
+import inspect
 import json
 import pkgutil
 import re
@@ -13,6 +14,7 @@ from typing import Any
 
 import click
 
+import hubbub
 from hubbub import lab
 from hubbub.cli import COMMANDS, main
 from hubbub.lab import statements
@@ -21,6 +23,21 @@ from hubbub.lab.statements.catalogue import Statement, Status
 __all__ = ["generate"]
 
 DOCS = Path(__file__).resolve().parent
+API = DOCS / "api"
+STREET = (
+    "data",
+    "privacy",
+    "protocol",
+    "batches",
+    "client",
+    "device",
+    "shuffler",
+    "analyzer",
+    "estimates",
+    "tables",
+    "errors",
+    "canonical",
+)
 
 
 def generate(folder: Path) -> None:
@@ -30,12 +47,60 @@ def generate(folder: Path) -> None:
         "commands.md": commands(),
         "errata.md": errata(collected()),
         "benchmarks.md": benchmarks(sorted((DOCS / "benchmarks").glob("*.json"))),
+        "names.md": names(),
         **{f"{name}.svg": drawing for name, drawing in pictures()},
     }
     for name, text in parts.items():
-        file = folder / name
-        if not file.exists() or file.read_text(encoding="utf-8") != text:
-            file.write_text(text, encoding="utf-8")
+        _write(folder / name, text)
+    pages = rooms()
+    for name, text in pages.items():
+        _write(API / f"{name}.md", text)
+    for stale in {file.stem for file in API.glob("*.md")} - {*pages, "index"}:
+        (API / f"{stale}.md").unlink()
+
+
+def _write(file: Path, text: str) -> None:
+    if not file.exists() or file.read_text(encoding="utf-8") != text:
+        file.write_text(text, encoding="utf-8")
+
+
+# The public names, and a page for every room.
+
+
+def names() -> str:
+    """A table of all that ``import hubbub`` gives: where it is, and the first sentence of what it says."""
+    lines = ["| name | |", "|---|---|"]
+    for name in sorted(hubbub.__all__, key=str.lower):
+        value = getattr(hubbub, name)
+        role = "class" if isinstance(value, type) else "func"
+        first = (inspect.getdoc(value) or "").split("\n\n")[0].split(". ")[0]
+        lines.append(f"| {{py:{role}}}`~{value.__module__}.{name}` | {_sentence(first)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _sentence(text: str) -> str:
+    """A first sentence without its markup."""
+    text = re.sub(r":\w+:`~?([^`]*)`", r"\1", " ".join(text.split())).replace("``", "")
+    return _cell(text.rstrip(":.")) + "."
+
+
+def rooms() -> dict[str, str]:
+    """A page for the modules of the street, and one for every package but the command line, which has its own."""
+    top = sorted(found.name for found in pkgutil.iter_modules(hubbub.__path__) if not found.ispkg)
+    packages = sorted(found.name for found in pkgutil.iter_modules(hubbub.__path__) if found.ispkg)
+    street = ["# The street", "", "Nouns, verbs and errors, in the order in which a collection meets them.", ""]
+    order = [*STREET, *(name for name in top if name not in STREET)]
+    pages = {"street": "\n".join([*street, *(_module(f"hubbub.{name}") for name in order)])}
+    for name in packages:
+        if name != "cli":
+            package = importlib.import_module(f"hubbub.{name}")
+            inner = [module.__name__ for module in _modules(package)]
+            pages[name] = "\n".join([f"# hubbub.{name}", "", *map(_module, inner)])
+    return pages
+
+
+def _module(name: str) -> str:
+    return f"(module-{name})=\n## {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n```\n"
 
 
 # The commands.
@@ -54,7 +119,11 @@ def _command(name: str, parent: click.Context) -> str:
     usage = command.get_usage(context).removeprefix("Usage: ")
     text, shown = _help(command.help or "")
     rows = [record for option in command.params if (record := option.get_help_record(context)) is not None]
-    table = ["| option | |", "|---|---|", *(f"| {_names(left)} | {_cell(right)} |" for left, right in rows)]
+    table = [
+        "| option | meaning |",
+        "|---|---|",
+        *(f"| {_options(_cell(left))} | {_options(_cell(right))} |" for left, right in rows),
+    ]
     return "\n".join(
         [
             f"(command-{name})=",
@@ -81,12 +150,13 @@ def _help(text: str) -> tuple[str, list[str]]:
             lines = [line.strip() for line in paragraph.replace("\b", "").splitlines() if line.strip()]
             shown += [line.removeprefix("Example: ") for line in lines]
         else:
-            paragraphs.append(_prose(" ".join(paragraph.split())))
+            paragraphs.append(_options(_prose(" ".join(paragraph.split()))))
     return "\n\n".join(paragraphs), shown
 
 
-def _names(text: str) -> str:
-    return re.sub(r"(-{1,2}[a-z][a-z-]*)", r"`\1`", _cell(text))
+def _options(text: str) -> str:
+    """Options as code: two dashes would be printed as one long one."""
+    return re.sub(r"(?<![\w-])(--?[a-z][a-z-]*)", r"`\1`", text)
 
 
 def _prose(text: str) -> str:
@@ -139,7 +209,7 @@ def _entry(one: Statement) -> list[str]:
         raise RuntimeError(f"the check of {one.id} does not bear out its status {one.status}: {evidence.shown}")
     mark = MARKS[one.status]
     return [
-        f":::{{div}} statement {mark}",
+        f":::{{container}} statement {mark}",
         f"**{_line(one.id)}** <span class='status'>{mark}</span>",
         "",
         _line(one.claim),
