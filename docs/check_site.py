@@ -58,6 +58,8 @@ STATE = """() => ({
     typeset: document.querySelectorAll(".math mjx-container").length,
     wrong: document.querySelectorAll("mjx-merror, [data-mjx-error]").length,
     broken: [...document.images].filter(i => !i.complete || i.naturalWidth === 0).map(i => i.currentSrc),
+    cut: [...document.querySelectorAll(".math-wrapper")].filter(f => f.scrollWidth > f.clientWidth + 1)
+        .map(f => f.textContent.trim().slice(0, 60)),
     wide: document.documentElement.scrollWidth - window.innerWidth,
 })"""
 
@@ -115,6 +117,8 @@ class Visit:
         if seen["typeset"] != seen["formulas"] or seen["wrong"]:
             self.said.append(f"{seen['formulas']} formulas, {seen['typeset']} typeset, {seen['wrong']} wrong")
         self.said += [f"no picture: {source}" for source in seen["broken"]]
+        if page.viewport_size and page.viewport_size["width"] >= 1000:  # on a telephone, long formulas scroll
+            self.said += [f"a formula is too long: {text}" for text in seen["cut"]]
         if seen["wide"] > 0:
             self.said.append(f"wider than the window by {seen['wide']} pixels")
 

@@ -94,13 +94,22 @@ def rooms() -> dict[str, str]:
     for name in packages:
         if name != "cli":
             package = importlib.import_module(f"hubbub.{name}")
-            inner = [module.__name__ for module in _modules(package)]
-            pages[name] = "\n".join([f"# hubbub.{name}", "", *map(_module, inner)])
+            inner = [module.__name__ for module in _modules(package) if not _in_errata(module)]
+            pages[name] = "\n".join([f"# {name}", "", _described(inner[0]), *map(_module, inner[1:])])
     return pages
 
 
+def _in_errata(module: Any) -> bool:
+    """The checks of the notes' statements have a page of their own."""
+    return hasattr(module, "STATEMENTS")
+
+
 def _module(name: str) -> str:
-    return f"(module-{name})=\n## {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n```\n"
+    return f"(module-{name})=\n## {name}\n\n{_described(name)}"
+
+
+def _described(name: str) -> str:
+    return f"```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n```\n"
 
 
 # The commands.
@@ -260,12 +269,12 @@ FIGURES = {
         "peak_gib": ("most memory that the process ever held", "", "GiB"),
     },
     "accountant": {
-        "bit_gap_max": ("single bits, all crowds of 10³ … 10⁹: widest gap", "the best attack, relative in ε", ""),
+        "bit_gap_max": ("single bits, all crowds of 10³ … 10⁹: widest gap", "the best attack, in ε", "%"),
         "bit_median_ms": ("certified ε of a single bit, median", "", "ms"),
         "bit_max_ms": ("the same, slowest", "", "ms"),
         "copies_max_ms": ("sup δ of k copies to 1 %, slowest of n up to 10⁹", "", "ms"),
         "clear_fake_max_ms": ("exact δ among uniform fakes, slowest of d up to 10⁵, m up to 10⁷", "", "ms"),
-        "engine_gap_max": ("the engine's brackets: widest", "its own lower end, relative in δ", ""),
+        "engine_gap_max": ("the engine's brackets: widest", "its own lower end, in δ", "%"),
         "engine_median_ms": ("the engine, median", "", "ms"),
         "engine_40_bits_s": ("the engine for 40 bits and ten million people, slowest", "", "s"),
         "split_one_hot_s": ("certified ε of split one-hot records from nothing, slowest", "", "s"),
@@ -294,7 +303,8 @@ def benchmarks(files: Iterable[Path]) -> str:
         ]
         for figure, value in run["figures"].items():
             what, against, unit = told.get(figure, (figure.replace("_", " "), "", ""))
-            shown = "peer not installed" if value is None else f"{_number(value)} {unit}".strip()
+            scaled = value * 100 if unit == "%" and value is not None else value
+            shown = "peer not installed" if scaled is None else f"{_number(scaled)} {unit}".strip()
             lines.append(f"| {what} | {against} | {shown} |")
         lines.append("")
     return "\n".join(lines)
