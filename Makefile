@@ -65,10 +65,10 @@ docs: $(VENV)/.docs ## build the book into site/, and run all its examples; warn
 	@echo "open site/index.html"
 
 docs-check: docs ## look at every page of the book in headless Chromium; pictures of some in build/site
-	$(BIN)/python docs/check_site.py site build/site
+	$(BIN)/python -m docs.check_site site build/site
 
 bench-docs: $(BENCH)/.bench ## measure, and store the figures for the book
-	$(BENCH)/bin/python docs/record.py
+	$(BENCH)/bin/python -m docs.record
 
 lock: ## renew the locked requirements (needs uv)
 	@test -n "$(UV)" || { echo "make lock needs uv" >&2; exit 2; }

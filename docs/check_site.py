@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from links import broken_links
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response, sync_playwright
+
+from docs.links import broken_links
 
 FLAGS = (
     "--no-sandbox",

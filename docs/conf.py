@@ -7,9 +7,9 @@ from sphinx.util.nodes import make_refnode
 
 from hubbub import __version__
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from generate import generate
+from docs.generate import generate
 
 project = "hubbub"
 author = "The hubbub developers"

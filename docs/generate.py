@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 import hubbub
+from docs import drawings
 from hubbub import lab
 from hubbub.cli import COMMANDS, main
 from hubbub.lab import statements
@@ -318,9 +319,10 @@ def _number(value: float) -> str:
 
 
 def pictures() -> Iterator[tuple[str, str]]:
-    """What the modules of the laboratory draw for the book: those with a function ``pictures() -> {name: SVG}``."""
+    """Those of the theory, and what modules of the laboratory draw: a function ``pictures() -> {name: SVG}`` each."""
+    yield from drawings.pictures().items()
     for module in _modules(lab):
-        if module.__name__.startswith("hubbub.lab.") and hasattr(module, "pictures"):
+        if hasattr(module, "pictures"):
             yield from module.pictures().items()
 
 
