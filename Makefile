@@ -60,7 +60,8 @@ COMPILE = $(UV) pip compile -q --universal --python-version 3.11 --generate-hash
   --no-emit-package hubbub pyproject.toml requirements/build.in
 
 docs: $(VENV)/.docs ## build the book into site/, and run all its examples; warnings are errors
-	$(BIN)/python -m sphinx -q -W --keep-going -n -E -a -b html docs site
+	rm -rf site
+	$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs site
 	$(BIN)/python -m pytest -q -n 2 tests/docs
 	@echo "open site/index.html"
 

@@ -77,7 +77,11 @@ def two_orders() -> str:
         ("person is an outlier\n(the order of the notes)", lambda x: hockey_stick(outlier.pmf, alike.pmf, x)),
     ]
     figure, axes = _axes(f"one bit, {n:,} people, q = {q:.5f}", "ε", "δ(ε)")
-    styles = ({"linewidth": 4, "alpha": 0.35}, {"linewidth": 1.8}, {"linewidth": 1.8, "linestyle": "--"})
+    styles: list[dict[str, Any]] = [
+        {"linewidth": 4, "alpha": 0.35},
+        {"linewidth": 1.8},
+        {"linewidth": 1.8, "linestyle": "--"},
+    ]
     for (name, value), colour, style in zip(rows, COLOURS, styles, strict=False):
         axes.plot(xs, [value(x) for x in xs], color=colour, label=name, **style)
     axes.axvline(math.log(2), color="#9aa5b1", linewidth=1)
