@@ -19,7 +19,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo examples test test-slow check format bench docs lock clean
+.PHONY: help demo examples test test-slow check format bench docs docs-check bench-docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -66,9 +66,17 @@ bench: $(BENCH)/.bench ## tightness and throughput, against the peers, as JSON
 COMPILE = $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
   --no-emit-package hubbub pyproject.toml requirements/build.in
 
-docs: $(VENV)/.docs ## build the documentation into site/; warnings are errors
-	$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
+docs: $(VENV)/.docs ## build the book into site/, and run all its examples; warnings are errors
+	rm -rf site
+	$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs site
+	$(BIN)/python -m pytest -q -n 2 tests/docs
 	@echo "open site/index.html"
+
+docs-check: docs ## look at every page of the book in headless Chromium; pictures of some in build/site
+	$(BIN)/python -m docs.check_site site build/site
+
+bench-docs: $(BENCH)/.bench ## measure, and store the figures for the book
+	$(BENCH)/bin/python -m docs.record
 
 lock: ## renew the locked requirements (needs uv)
 	@test -n "$(UV)" || { echo "make lock needs uv" >&2; exit 2; }
