@@ -50,6 +50,9 @@ __all__ = ["MEDIA_TYPE", "Allowance", "Intake", "Limits", "Writer", "documents"]
 MEDIA_TYPE = b"application/hubbub-bundle"
 """What an upload is."""
 
+FRESH = 1.0
+"""Seconds for which a signed list of keys is handed out again before it is signed anew."""
+
 T = TypeVar("T")
 _START = {"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"0")]}
 _BODY = {"type": "http.response.body", "body": b""}
@@ -346,8 +349,14 @@ def documents(core: "Shuffler") -> App:
     async def contract(request: Request) -> Response:
         return stored(request, core.contract_document(hex_id(request.path_params["task"], "unknown-task")))
 
+    signed: dict[bytes, tuple[float, bytes]] = {}
+
     async def keys(request: Request) -> Response:
         task = hex_id(request.path_params["task"], "unknown-task")
-        return stored(request, await asyncio.to_thread(core.keys_document, task))
+        when, text = signed.get(task, (-FRESH, b""))
+        if time.monotonic() - when >= FRESH:
+            text = await asyncio.to_thread(core.keys_document, task)
+            signed[task] = time.monotonic(), text
+        return stored(request, text)
 
     return routed([("GET", "/v1/tasks/{task}", contract), ("GET", "/v1/tasks/{task}/keys", keys)])

@@ -29,6 +29,9 @@ __all__ = ["Commands", "Figures", "Meter", "admin", "disk_free", "operations", "
 LARGEST_CONTRACT = 16 << 20
 """Bytes of a signed contract."""
 
+PATIENCE = 5.0
+"""Seconds after which a service that does not say that it is ready is not."""
+
 _SMALL = 1 << 16
 
 
@@ -119,6 +122,7 @@ class Meter(Collector):
 
 def operations(meter: Meter, ready: Callable[[], bool]) -> App:
     """``/livez``, ``/readyz`` and ``/metrics``; yes or no without a reason, because anybody may be listening."""
+    asked: asyncio.Future[bool] | None = None
 
     async def alive(request: Request) -> Response:
         del request
@@ -126,8 +130,12 @@ def operations(meter: Meter, ready: Callable[[], bool]) -> App:
 
     async def able(request: Request) -> Response:
         del request
+        nonlocal asked
         try:
-            good = await asyncio.wait_for(asyncio.to_thread(ready), 5)
+            # A store that hangs must not cost one thread for every time it is asked after.
+            if asked is None or asked.done():
+                asked = asyncio.ensure_future(asyncio.to_thread(ready))
+            good = await asyncio.wait_for(asyncio.shield(asked), PATIENCE)
         except Exception as error:
             log.warning("not ready: %s", type(error).__name__)
             good = False
