@@ -35,6 +35,8 @@ class Core:
     gate: threading.Event = field(default_factory=threading.Event)
     failure: Exception | None = None
     by_workers: int = 0
+    keys: bytes = b""
+    signed: int = 0
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -77,7 +79,10 @@ class Core:
         return b'{"contract":1}'
 
     def keys_document(self, task: bytes) -> bytes:
-        raise Refusal("unavailable", retry_after=5)
+        if not self.keys:
+            raise Refusal("unavailable", retry_after=5)
+        self.signed += 1
+        return self.keys
 
 
 @dataclass
@@ -393,3 +398,15 @@ def test_the_contract_is_served_with_a_tag(front: Front) -> None:
     assert one(app, "GET", path, headers={"if-none-match": '"other"'}).status == 200
     assert problem(one(app, "GET", f"/v1/tasks/{bytes(16).hex()}")) == "unknown-task"
     assert one(app, "GET", path + "/keys").headers["retry-after"] == "5"
+
+
+def test_keys_are_not_signed_for_every_client(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = front.intake()
+    path = f"/v1/tasks/{TASK.hex()}/keys"
+    assert one(app, "GET", path).status == 503
+    front.core.keys = b'{"keys":1}'
+    assert {one(app, "GET", path).body for _ in range(5)} == {b'{"keys":1}'}
+    assert front.core.signed < 5
+    monkeypatch.setattr("hubbub.serve.intake.FRESH", 0.0)
+    front.core.keys = b'{"keys":2}'
+    assert one(app, "GET", path).body == b'{"keys":2}'

@@ -1,8 +1,10 @@
 """Figures that say nothing about a single arrival, health without a reason, and commands."""
 
+import asyncio
 import json
 import re
 import stat
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.serve.asgi import one
+from tests.serve.asgi import ask, one
 
 from hubbub.canonical import Json
 from hubbub.errors import InvalidInput
@@ -103,6 +105,28 @@ def test_health(ready: bool | None, status: int) -> None:
     assert one(app, "GET", "/livez").status == 200
     answer = one(app, "GET", "/readyz")
     assert (answer.status, answer.body) == (status, b"ok\n" if status == 200 else b"no\n")
+
+
+def test_a_store_that_hangs_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.serve.operations.PATIENCE", 0.02)
+    gate = threading.Event()
+    asked: list[int] = []
+
+    def judge() -> bool:
+        asked.append(1)
+        return gate.wait(20)
+
+    app = operations(Meter(), judge)
+
+    async def scenario() -> tuple[list[int], int]:
+        hanging = [found.status for found in [await ask(app, "GET", "/readyz") for _ in range(5)] if found]
+        gate.set()
+        while (found := await ask(app, "GET", "/readyz")) is None or found.status != 200:
+            await asyncio.sleep(0.001)
+        return hanging, found.status
+
+    assert asyncio.run(scenario()) == ([503] * 5, 200)
+    assert len(asked) <= 2
 
 
 class Service:
