@@ -35,6 +35,7 @@ class AnalyzerProgram:
         self._folder = Folder(common.folder, "analyzer")
         keys = keyring(common, "analyzer", self._clock)
         self.workers = Workers(common.workers)
+        self.workers.start()
         self._archive = Archive(lambda: open_database(store_of(common, "analyzer")))
         floor = 1 if common.unsafe_test else 100
         self.core = Analyzer(self._archive, keys, identity, self._clock, workers=self.workers, floor=floor)

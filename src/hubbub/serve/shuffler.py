@@ -40,6 +40,7 @@ class ShufflerProgram:
         self._folder = Folder(common.folder, "shuffler")
         keys = keyring(common, "shuffler", self._clock)
         self.workers = Workers(common.workers)
+        self.workers.start()
         self._pool = Pool(lambda: open_database(store_of(common, "shuffler")))
         floor = 1 if common.unsafe_test else 100
         self.core = Shuffler(self._pool, keys, identity, self._clock, workers=self.workers, floor=floor)
