@@ -10,10 +10,11 @@ from pathlib import Path
 
 from hubbub.canonical import Json
 from hubbub.errors import InvalidInput, reject
+from hubbub.serve.allowance import Allowance
 from hubbub.serve.clock import Clock, SystemClock
 from hubbub.serve.database import open_database
 from hubbub.serve.identity import Identity
-from hubbub.serve.intake import Allowance, Intake, Limits, Writer, documents
+from hubbub.serve.intake import Intake, Limits, Writer, documents
 from hubbub.serve.link import HttpsLink
 from hubbub.serve.listeners import Listener, client_context, server_context
 from hubbub.serve.mixing import Shuffler
