@@ -19,7 +19,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo examples test test-slow check format bench docs docs-check bench-docs lock clean
+.PHONY: help demo examples test test-slow soak check format bench docs docs-check bench-docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -46,6 +46,9 @@ test: $(VENV)/.dev ## all tests but the slow ones, with branch coverage
 
 test-slow: $(VENV)/.dev ## the slow ones
 	$(BIN)/python -m pytest -n 2 -m slow
+
+soak: $(VENV)/.dev ## both services, killed again and again under load: nothing lost, nothing twice
+	$(BIN)/python -m benchmarks.soak --json
 
 check: $(VENV)/.dev ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

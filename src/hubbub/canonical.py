@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Callable
 from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import NoReturn
 
 from hubbub.errors import WireError
@@ -52,7 +53,7 @@ def _write(value: Json) -> str:
         case float():
             return _number(value)
         case str():
-            return json.dumps(value, ensure_ascii=False)
+            return encode_basestring(value)
         case list():
             return "[" + ",".join(map(_write, value)) + "]"
         case dict():

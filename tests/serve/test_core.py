@@ -1,7 +1,10 @@
 """The cores of both services, without sockets: what goes in comes out once, mixed, and only in a crowd."""
 
+import dataclasses
+import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from tests.serve.system import EPOCH, System, plan_of
 from hubbub.data import Schema
 from hubbub.planner import adopt
 from hubbub.protocol import Fakes, Plan, Protocol
+from hubbub.serve.contract import SignedContract
 from hubbub.serve.pool import Counts
 from hubbub.serve.problems import Refusal
 
@@ -130,6 +134,37 @@ def test_rotated_keys(system: System) -> None:
     system.next_epoch()
     system.deliver()
     assert sorted(result["people"] for result in system.results()) == [100, 120]
+
+
+def test_what_waits_for_a_destroyed_key_does_not_hold_up_the_rest(system: System) -> None:
+    system.upload(*(system.client.seal("0") for _ in range(60)))
+    system.analyzer.rotate()
+    system.clock.advance(2 * 10**5)
+    system.analyzer.advance()
+    system.shuffler.fetch_keys(system.link)
+    assert counts(system) == Counts(60, 0, 0, 0, 60)
+    system.upload(*(system.client.seal("0") for _ in range(100)))
+    system.next_epoch()
+    system.deliver()
+    assert counts(system) == Counts(160, 0, 0, 100, 60)
+
+
+def test_keys_are_not_handed_out_before_one_is_in_use(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list is stored for one task after the other, and in use when all have it."""
+    other = dataclasses.replace(system.contract, closes=system.contract.closes + 1)
+    system.shuffler.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
+    keep, seen = system.shuffler.pool.keep_list, []
+
+    def kept(*arguments: Any) -> None:
+        keep(*arguments)
+        with pytest.raises(Refusal) as refused:
+            system.shuffler.keys_document(other.task)
+        seen.append(refused.value.name)
+
+    monkeypatch.setattr(system.shuffler.pool, "keep_list", kept)
+    system.shuffler.fetch_keys(system.link)
+    assert seen == ["unavailable", "unavailable"]
+    assert json.loads(system.shuffler.keys_document(other.task))["use"] == 1
 
 
 def test_a_repeat_is_known_when_its_key_is_gone(system: System) -> None:

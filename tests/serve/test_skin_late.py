@@ -36,3 +36,21 @@ def test_a_key_that_is_replaced_between_opening_and_commit(tmp_path: Path) -> No
     assert system.shuffler.totals(check=True)[system.contract.id].accepted == 0
     system.upload(system.client.seal("1"))
     assert system.shuffler.totals(check=True)[system.contract.id].pool == 1
+
+
+def test_an_envelope_key_that_is_destroyed_between_opening_and_commit(tmp_path: Path) -> None:
+    """The first attempt waits for the writer, its connection breaks, the second must seal anew: one counts."""
+    system = System(tmp_path)
+    bundle = system.client.seal("1")
+    opened = system.shuffler.open(system.shuffler.prepare(system.contract.task, bundle))
+    system.shuffler.rotate()
+    system.clock.advance(2 * 10**5)
+    system.shuffler.keyring.advance()
+    with pytest.raises(Refusal) as caught:
+        system.upload(bundle)
+    assert caught.value.name == "outdated-keys"
+    with pytest.raises(Refusal) as caught:
+        system.shuffler.accept(opened)
+    assert caught.value.name == "outdated-keys"
+    system.upload(system.client.seal("1"))
+    assert system.shuffler.totals(check=True)[system.contract.id].accepted == 1

@@ -19,6 +19,7 @@ _TABLES = (
        result {blob}, receipt {blob}, spent {blob})""",
     "chunks (batch TEXT, part BIGINT, data {blob} NOT NULL, PRIMARY KEY (batch, part))",
     "tokens (digest {blob} PRIMARY KEY, scope TEXT NOT NULL)",
+    "probes (no BIGINT PRIMARY KEY, turn BIGINT NOT NULL)",
 )
 
 
@@ -185,9 +186,9 @@ class Archive:
             copied.backup(path)
 
     def writable(self) -> bool:
-        """Whether the store takes a transaction now."""
+        """Whether the store takes a transaction now, one that writes; raises otherwise."""
         with self._writer.transaction():
-            self._writer.run("DELETE FROM tokens WHERE scope = ''")
+            self._writer.run("INSERT INTO probes VALUES (1, 0) ON CONFLICT (no) DO UPDATE SET turn = 1 - probes.turn")
         return True
 
     def shut(self) -> None:

@@ -127,7 +127,8 @@ class Shuffler:
         """What a client seals with: both signed lists of keys, and the number of the analyzer's key in use."""
         served = self._find(task)
         text = self.pool.key_list(served.task)
-        if text is None:
+        if text is None or served.task.key not in served.keys:
+            # The list is stored a moment before it is in use.
             raise Refusal("unavailable", "the analyzer's keys are not known yet", retry_after=5)
         own = parse(self.keyring.public_list(self.identity), "a list of keys")
         return canonical({"shuffler": own, "analyzer": parse(text, "a list of keys"), "use": served.task.key})
@@ -146,7 +147,7 @@ class Shuffler:
             active = [key.id for key in keys if key.state == "active" and key.suite == served.contract.suite]
             if not active:
                 raise FalseClaim("the analyzer's list has no active key of the contract's suite")
-            self.pool.keep_list(served.task, text, active[0])
+            self.pool.keep_list(served.task, text, active[0], {key.id for key in keys})
         self._refresh()
 
     def rotate(self) -> None:
@@ -228,10 +229,10 @@ class Shuffler:
     def _opened(self, upload: Upload, slots: Sequence[list[bytes]]) -> list[Opened]:
         served, shape = upload.served, upload.served.contract.shape
         result = []
-        for place, bundle, parts in zip(upload.places, upload.bundles, slots, strict=True):
+        for place, bundle, opener, parts in zip(upload.places, upload.bundles, upload.keys, slots, strict=True):
             key, replay = sealing.slot_key(parts[0]), sealing.replay_id(bundle, shape)
             if key == served.task.key:
-                result.append(Opened(served.task.task, key, replay, tuple(parts)))
+                result.append(Opened(served.task.task, key, replay, tuple(parts), opener))
             elif not self.pool.known(served.task, [replay]):
                 raise Refusal("outdated-keys", index=place)
         return result
@@ -252,8 +253,15 @@ class Shuffler:
         reach("accept-committed")
 
     def _refuse_late(self, task: Task, bundles: Sequence[Opened]) -> None:
-        """Refuse what was opened in time, but whose task was closed, or whose key replaced, before it was committed."""
-        late = [bundle.replay for bundle in bundles if task.state != "open" or bundle.key != task.key]
+        """Refuse what was opened in time, but whose task was closed, or whose keys ended, before it was committed.
+
+        Whoever asked again in between was told so, may have sealed anew, and would be counted twice.
+        """
+        late = [
+            bundle.replay
+            for bundle in bundles
+            if task.state != "open" or bundle.key != task.key or self.keyring.private(bundle.opener) is None
+        ]
         if late and not self.pool.known(task, late).issuperset(late):
             raise Refusal("closed-task" if task.state != "open" else "outdated-keys")
 

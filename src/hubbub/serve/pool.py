@@ -28,6 +28,7 @@ _TABLES = (
        manifest {blob} NOT NULL, receipt {blob}) {clustered}""",
     "outbox (batch TEXT, part BIGINT, data {blob} NOT NULL, PRIMARY KEY (batch, part)) {clustered}",
     "lists (task BIGINT PRIMARY KEY, keys {blob} NOT NULL)",
+    "probes (no BIGINT PRIMARY KEY, turn BIGINT NOT NULL)",
 )
 _ASKED = 500
 """Ids in one question to the store."""
@@ -41,6 +42,8 @@ class Opened:
     key: int
     replay: bytes
     slots: tuple[bytes, ...]
+    opener: int
+    """The shuffler's key that opened it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,14 +257,20 @@ class Pool:
         reach("deliver-committed")
         self._writer.tidy()
 
-    def keep_list(self, task: Task, keys: bytes, active: int) -> None:
+    def keep_list(self, task: Task, keys: bytes, active: int, living: set[int]) -> None:
         """Keep the analyzer's signed list of keys, and use its active key from the moment on that no bundle waits.
 
         Until then the key before it stays in use: a batch holds slots of one key, as the key would split the crowd.
+        What waits for a destroyed key can never be opened: it is expired, or the task would wait with it for ever.
         """
         with self._writer.transaction():
             statement = "INSERT INTO lists VALUES (?, ?) ON CONFLICT (task) DO UPDATE SET keys = ?"
             self._writer.run(statement, task.no, keys, keys)
+            for key, bundles in self.pools(task):
+                if key not in living:
+                    self._writer.run("DELETE FROM slots WHERE task = ? AND key = ?", task.no, key)
+                    self._writer.run("DELETE FROM pools WHERE task = ? AND key = ?", task.no, key)
+                    self._writer.run("UPDATE tasks SET expired = expired + ? WHERE no = ?", bundles, task.no)
             if not self.pools(task):
                 self._writer.run("UPDATE tasks SET key = ? WHERE no = ?", active, task.no)
 
@@ -290,9 +299,9 @@ class Pool:
             copied.backup(path)
 
     def writable(self) -> bool:
-        """Whether the store takes a transaction now."""
+        """Whether the store takes a transaction now, one that writes; raises otherwise."""
         with self._writer.transaction():
-            self._writer.run("UPDATE tasks SET epoch = epoch WHERE no = 0")
+            self._writer.run("INSERT INTO probes VALUES (1, 0) ON CONFLICT (no) DO UPDATE SET turn = 1 - probes.turn")
         return True
 
     def shut(self) -> None:

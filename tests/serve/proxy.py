@@ -1,0 +1,162 @@
+"""A way between two programs that breaks when a test says so."""
+
+import asyncio
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
+
+__all__ = ["FINE", "Fault", "Proxy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What happens to every connection."""
+
+    name: str = "fine"
+    refuse: bool = False
+    """Nobody listens."""
+    cut_after: int | None = None
+    """Bytes from the caller that get through, before both ends are cut."""
+    deaf_after: int | None = None
+    """Turns of the caller that are answered (1 is the first half of a TLS handshake). What is said after the next does
+    get through, but its answer is lost, and the connection with it."""
+    rate: float | None = None
+    """Bytes a second, in either direction."""
+
+
+FINE = Fault()
+LATE = 0.5
+"""Seconds after the first lost byte in which the rest of an answer is made, before the connection is cut."""
+
+
+class _Connection:
+    """Two ends, and how often the caller began to speak after having listened."""
+
+    def __init__(self, proxy: "Proxy", near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
+        self.proxy, self.near, self.far = proxy, near, far
+        self.turns, self.passed, self.listening = 0, 0, True
+
+    def cut(self) -> None:
+        for end in (self.near, self.far):
+            end.transport.abort()
+
+    async def forward(self, reader: asyncio.StreamReader) -> None:
+        while data := await reader.read(await self.pace()):
+            self.turns += self.listening
+            self.listening = False
+            fault = self.proxy.fault
+            if fault.cut_after is not None:
+                room = max(0, fault.cut_after - self.passed)
+                if len(data) > room:
+                    self.far.write(data[:room])
+                    await self.far.drain()
+                    self.proxy.met[fault.name] += 1
+                    return
+            self.passed += len(data)
+            self.far.write(data)
+            await self.far.drain()
+
+    async def back(self, reader: asyncio.StreamReader) -> None:
+        while data := await reader.read(await self.pace()):
+            fault = self.proxy.fault
+            if fault.deaf_after is not None and self.turns > fault.deaf_after:
+                await asyncio.sleep(LATE)
+                self.proxy.met[fault.name] += 1
+                return
+            self.listening = True
+            self.near.write(data)
+            await self.near.drain()
+
+    async def pace(self) -> int:
+        rate = self.proxy.fault.rate
+        if rate is None:
+            return 1 << 16
+        self.proxy.met[self.proxy.fault.name] += 1
+        await asyncio.sleep(0.05)
+        return max(1, int(rate * 0.05))
+
+
+class Proxy:
+    """Listens on a port of this machine and passes on to another; ``use`` changes what goes wrong from then on."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = host, port
+        self.fault = FINE
+        self.port = 0
+        self.met: Counter[str] = Counter()
+        """How often every fault was met."""
+        self._loop = asyncio.new_event_loop()
+        self._server: asyncio.Server | None = None
+        self._connections: set[_Connection] = set()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator["Proxy"]:
+        """In a thread."""
+        thread = threading.Thread(target=self._loop.run_forever)
+        thread.start()
+        try:
+            self._call(self._listen())
+            yield self
+        finally:
+            self._call(self._end())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            thread.join()
+            self._loop.close()
+
+    def use(self, fault: Fault) -> None:
+        """Break connections in another way; those that are kept break too, unless only their answers get lost."""
+        self._call(self._use(fault))
+
+    def _call(self, work: Coroutine[None, None, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+    async def _use(self, fault: Fault) -> None:
+        self.fault = fault
+        if fault.deaf_after is None:
+            for one in list(self._connections):
+                one.cut()
+        if fault.refuse:
+            await self._close()
+            self.met[fault.name] += 1
+        elif self._server is None:
+            await self._listen()
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            for one in list(self._connections):
+                one.cut()
+            await self._server.wait_closed()
+        self._server = None
+
+    async def _end(self) -> None:
+        await self._close()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        await asyncio.sleep(0)
+
+    async def _serve(self, reader: asyncio.StreamReader, near: asyncio.StreamWriter) -> None:
+        try:
+            answers, far = await asyncio.open_connection(*self._target)
+        except OSError:
+            near.transport.abort()
+            return
+        connection = _Connection(self, near, far)
+        self._connections.add(connection)
+        ways = [asyncio.ensure_future(connection.forward(reader)), asyncio.ensure_future(connection.back(answers))]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            connection.cut()
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            self._connections.discard(connection)
