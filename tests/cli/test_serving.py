@@ -80,6 +80,13 @@ def test_a_folder_is_never_overwritten(folder: Path, run: Call) -> None:
     assert (folder / "here" / "analyzer" / "identity").read_bytes() == before
 
 
+def test_a_missing_extra_is_named() -> None:
+    script = "import sys; sys.modules['httpx'] = None; from hubbub.cli import main; main(['serve', 'init', 'here'])"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr == "error: this command needs the extra 'serve'\nhint: pip install 'hubbub[serve]'\n"
+
+
 def test_a_whole_system(folder: Path, run: Call) -> None:
     script = "from hubbub.cli import main; main(prog_name='hubbub')"
     command = [sys.executable, "-c", script, "serve", "all", "here", "--plan", "plan.json", "--json"]

@@ -57,7 +57,12 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (OSError, IO, "check the disk and the name of the file; nothing half-written was left"),
     (MemoryError, INTERNAL, "ask for less at once"),
 )
-_EXTRAS = {"'arrow'": "pip install 'hubbub[arrow]'", "'lab'": "pip install 'hubbub[lab]'"}
+_EXTRAS = {
+    "'arrow'": "pip install 'hubbub[arrow]'",
+    "'lab'": "pip install 'hubbub[lab]'",
+    "'serve'": "pip install 'hubbub[serve]'",
+}
+_SERVE = {"httptools", "httpx", "prometheus_client", "starlette", "uvicorn", "uvloop"}
 
 
 class Careful(click.Group):
@@ -93,6 +98,8 @@ class Careful(click.Group):
 def _judge(error: Exception) -> int:
     if os.environ.get("HUBBUB_TRACEBACK"):
         traceback.print_exception(error)
+    if isinstance(error, ModuleNotFoundError) and error.name in _SERVE:
+        return _tell("this command needs the extra 'serve'", _EXTRAS["'serve'"], USAGE)
     for kind, code, hint in _CODES:
         if isinstance(error, kind):
             if isinstance(error, OSError):
