@@ -13,7 +13,8 @@ from tests.serve.system import EPOCH, System, plan_of
 from hubbub.data import Schema
 from hubbub.planner import adopt
 from hubbub.protocol import Fakes, Plan, Protocol
-from hubbub.serve.contract import SignedContract
+from hubbub.serve.archive import Arrival
+from hubbub.serve.contract import Contract, SignedContract
 from hubbub.serve.pool import Counts
 from hubbub.serve.problems import Refusal
 
@@ -196,6 +197,30 @@ def test_fakes_drawn_ahead_are_used_once(tmp_path: Path) -> None:
         system.deliver()
     assert [result["rejected"] for result in system.results()] == [{}, {}]
     assert all(abs(result["values"][0] - 110) < 40 for result in system.results())
+
+
+def test_a_batch_that_cannot_be_counted_does_not_keep_others_back(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        system.upload(*(system.client.seal("0") for _ in range(100)))
+        system.next_epoch()
+    assert system.shuffler.deliver(system.link)
+    bad = system.analyzer.archive.arriving()[0].id
+    whole = system.analyzer._open
+
+    def broken(arrival: Arrival, contract: Contract) -> Any:
+        if arrival.id == bad:
+            raise MemoryError
+        return whole(arrival, contract)
+
+    monkeypatch.setattr(system.analyzer, "_open", broken)
+    assert system.analyzer.work()
+    with pytest.raises(MemoryError):
+        system.analyzer.work()
+    monkeypatch.undo()
+    system.deliver()
+    assert [result["people"] for result in system.results()] == [100, 100]
 
 
 POINTS = [
