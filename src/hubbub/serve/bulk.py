@@ -1,5 +1,7 @@
 """Many seals at once: what workers are given, so that they open and make exactly what ``sealing`` does one by one."""
 
+import functools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,7 @@ from hubbub.serve.workers import Job, Workers
 __all__ = ["bundle_job", "seal_bundles", "seal_reports", "slot_job"]
 
 
+@functools.lru_cache(maxsize=64)
 def bundle_job(shape: Shape, key: int, private: bytes) -> Job:
     """Opening bundles of one shuffler key."""
     info = BUNDLE_INFO + shape.task + key.to_bytes(2, "big")
