@@ -19,7 +19,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test test-slow soak check format bench docs lock clean
+.PHONY: help demo examples test test-slow soak check format bench docs docs-check bench-docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -34,6 +34,12 @@ $(BENCH)/.bench: requirements/bench.txt pyproject.toml
 
 demo: $(VENV)/.run ## the main job, on synthetic people
 	@$(BIN)/hubbub demo
+
+EXAMPLES := home-pages search-defaults tiles clicks search-queries
+.PHONY: $(EXAMPLES:%=example-%)
+examples: $(EXAMPLES:%=example-%) ## the five applications at their full size, a page each: minutes
+$(EXAMPLES:%=example-%): example-%: $(VENV)/.run ## one of them, such as example-home-pages
+	$(BIN)/python -m examples.$(subst -,_,$*) -o hubbub-$*.html
 
 test: $(VENV)/.dev ## all tests but the slow ones, with branch coverage
 	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term
@@ -58,13 +64,22 @@ bench: $(BENCH)/.bench ## tightness and throughput, against the peers, as JSON
 	$(BENCH)/bin/python -m benchmarks.bits --json
 	$(BENCH)/bin/python -m benchmarks.pipeline --json
 	$(BENCH)/bin/python -m benchmarks.accountant --json
+	$(BENCH)/bin/python -m benchmarks.study --json
 
 COMPILE = $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
   --no-emit-package hubbub pyproject.toml requirements/build.in
 
-docs: $(VENV)/.docs ## build the documentation into site/; warnings are errors
-	$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
+docs: $(VENV)/.docs ## build the book into site/, and run all its examples; warnings are errors
+	rm -rf site
+	$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs site
+	$(BIN)/python -m pytest -q -n 2 tests/docs
 	@echo "open site/index.html"
+
+docs-check: docs ## look at every page of the book in headless Chromium; pictures of some in build/site
+	$(BIN)/python -m docs.check_site site build/site
+
+bench-docs: $(BENCH)/.bench ## measure, and store the figures for the book
+	$(BENCH)/bin/python -m docs.record
 
 lock: ## renew the locked requirements (needs uv)
 	@test -n "$(UV)" || { echo "make lock needs uv" >&2; exit 2; }
@@ -74,4 +89,4 @@ lock: ## renew the locked requirements (needs uv)
 	$(COMPILE) --extra fast requirements/bench.in -o requirements/bench.txt
 
 clean: ## remove environments and caches
-	rm -rf $(VENV) $(BENCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* site build dist hubbub-demo.html
+	rm -rf $(VENV) $(BENCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* site build dist hubbub-*.html

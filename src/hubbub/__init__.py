@@ -15,6 +15,7 @@ from hubbub.errors import (
     Infeasible,
     InvalidInput,
     PlanMismatch,
+    ProgramFailure,
     TooLarge,
     WireError,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "Ledger",
     "Plan",
     "PlanMismatch",
+    "ProgramFailure",
     "Protocol",
     "Reports",
     "Schema",

@@ -9,7 +9,8 @@
     ├── Infeasible        no parameters reach what was asked; says what would be feasible
     ├── BatchTooSmall     fewer people than the plan's guarantee needs; nothing is released
     ├── FalseClaim        a plan claims more privacy than its parameters give
-    └── EntropyFailure    a source of randomness gave less than was asked of it
+    ├── EntropyFailure    a source of randomness gave less than was asked of it
+    └── ProgramFailure    a program under audit crashed, hung, or wrote what nobody can read
 
 Messages read ``q must be in [0, 1/2), got 0.7``; they name parameters and never contain data.
 The ``check_*`` functions are the only places that build such messages for scalars, and they return the value
@@ -28,6 +29,7 @@ __all__ = [
     "Infeasible",
     "InvalidInput",
     "PlanMismatch",
+    "ProgramFailure",
     "SealError",
     "TooLarge",
     "WireError",
@@ -95,6 +97,10 @@ class FalseClaim(HubbubError):
 
 class EntropyFailure(HubbubError):
     """A source of randomness gave less, or something else, than was asked of it."""
+
+
+class ProgramFailure(HubbubError):
+    """A program under audit crashed, hung, or wrote what nobody can read."""
 
 
 def reject(name: str, must: str, got: object) -> NoReturn:

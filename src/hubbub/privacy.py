@@ -63,6 +63,9 @@ class Trust:
         The analyzer sees whole records, unlinked from their senders by an honest shuffler.
         At least 900 users, the protected one included, follow the protocol.
         If shuffler and analyzer collude, what one user sent is 4.4-differentially private.
+        >>> clear = Trust(honest=1, shuffler=True, view="messages", collusion=math.inf, count=math.inf)
+        >>> clear.sentences()[-1].endswith("or the shuffler learns it.")
+        True
         """
         shuffled = ", unlinked from their senders by an honest shuffler" if self.shuffler else ", with their senders"
         lines = [f"The analyzer sees {self.view}{shuffled}."]
@@ -75,9 +78,10 @@ class Trust:
             left = "nothing protects the record" if math.isinf(self.collusion) else pure
             lines.append(f"If shuffler and analyzer collude, {left}.")
         if self.count > 0:
+            pure = "" if math.isinf(self.count) else f" ({self.count:.4g}-differentially private)"
             lines.append(
                 "The number of messages of one user depends on the record: uploads must be padded to a fixed number, "
-                f"or the shuffler learns it ({self.count:.4g}-differentially private)."
+                f"or the shuffler learns it{pure}."
             )
         return lines
 

@@ -57,12 +57,6 @@ def test_a_seed_repeats_the_demonstration(folder: Path, run: Call) -> None:
     assert (folder / "hubbub-demo.html").exists()
 
 
-def test_notes(run: Call) -> None:
-    rows = json.loads(run("demo", "--notes", "--json").stdout)
-    assert [row["n"] for row in rows] == [1000, 3000, 5000] * 2
-    assert "recomputed" in run("demo", "--notes").stdout
-
-
 @pytest.mark.parametrize("label", ["<b>&\"'", "日本語"])
 def test_labels_are_escaped(label: str) -> None:
     for picture in (

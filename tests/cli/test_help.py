@@ -34,7 +34,7 @@ def test_every_option_is_explained(name: str) -> None:
             assert parameter.help, parameter.name
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "send"])  # which test_send.py tries
 def test_example_works(name: str, folder: Path, run: Call) -> None:
     examples = re.findall(r"Example: (.*)", command(name).help or "")
     assert examples

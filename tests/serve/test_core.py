@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.serve.system import System, plan_of
+from tests.serve.system import EPOCH, System, plan_of
 
 from hubbub.data import Schema
 from hubbub.planner import adopt
 from hubbub.protocol import Fakes, Plan, Protocol
-from hubbub.serve.contract import SignedContract
+from hubbub.serve.archive import Arrival
+from hubbub.serve.contract import Contract, SignedContract
 from hubbub.serve.pool import Counts
 from hubbub.serve.problems import Refusal
 
@@ -179,6 +180,47 @@ def test_a_repeat_is_known_when_its_key_is_gone(system: System) -> None:
         system.upload(never_seen)
     assert refused.value.name == "outdated-keys"
     system.upload(bundle)
+
+
+def test_fakes_drawn_ahead_are_used_once(tmp_path: Path) -> None:
+    plan = adopt(Schema.one_hot(5), 100, Protocol(0, m=Fakes.laplace(4.0, shift=70)), delta=1e-6)
+    system = System(tmp_path, plan=plan)
+    for _ in range(2):
+        client = system.client
+        system.upload(*(client.seal("0") for _ in range(110)))
+        system.clock.advance(EPOCH)
+        system.shuffler.draw_ahead()
+        drawn = set(system.shuffler._ahead.values())
+        assert len(drawn) == 1
+        assert system.shuffler.tick()
+        assert not system.shuffler._ahead
+        system.deliver()
+    assert [result["rejected"] for result in system.results()] == [{}, {}]
+    assert all(abs(result["values"][0] - 110) < 40 for result in system.results())
+
+
+def test_a_batch_that_cannot_be_counted_does_not_keep_others_back(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        system.upload(*(system.client.seal("0") for _ in range(100)))
+        system.next_epoch()
+    assert system.shuffler.deliver(system.link)
+    bad = system.analyzer.archive.arriving()[0].id
+    whole = system.analyzer._open
+
+    def broken(arrival: Arrival, contract: Contract) -> Any:
+        if arrival.id == bad:
+            raise MemoryError
+        return whole(arrival, contract)
+
+    monkeypatch.setattr(system.analyzer, "_open", broken)
+    assert system.analyzer.work()
+    with pytest.raises(MemoryError):
+        system.analyzer.work()
+    monkeypatch.undo()
+    system.deliver()
+    assert [result["people"] for result in system.results()] == [100, 100]
 
 
 POINTS = [

@@ -6,6 +6,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,15 +15,18 @@ from typing import Any, cast
 import pytest
 from tests.serve.asgi import Answer, ask, one
 
+from hubbub.serve.allowance import Allowance
 from hubbub.serve.database import StoreFailure
-from hubbub.serve.intake import Allowance, Intake, Limits, Writer, documents
+from hubbub.serve.intake import Intake, Limits, Writer, documents
 from hubbub.serve.mixing import Shuffler
 from hubbub.serve.problems import Refusal
-from hubbub.serve.workers import Job, Workers
+from hubbub.serve.sealing import generate
+from hubbub.serve.workers import Job, WorkerFailure, Workers, seal_items
 
 SIZE = 100
 TASK = bytes(range(16))
 PATH = f"/v1/tasks/{TASK.hex()}/bundles"
+PRIVATE, PUBLIC = generate(1)
 HEADERS = {"content-type": "application/hubbub-bundle"}
 
 
@@ -35,6 +39,8 @@ class Core:
     gate: threading.Event = field(default_factory=threading.Event)
     failure: Exception | None = None
     by_workers: int = 0
+    keys: bytes = b""
+    signed: int = 0
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -42,24 +48,28 @@ class Core:
     def contracts(self) -> dict[str, Any]:
         return {TASK.hex(): SimpleNamespace(shape=SimpleNamespace(bundle_size=SIZE))}
 
-    def prepare(self, task: bytes, body: bytes) -> list[bytes]:
+    def prepare(self, task: bytes, body: bytes) -> Any:
         bundles = [body[start : start + SIZE] for start in range(0, len(body), SIZE)]
         if b"x" in {bundle[:1] for bundle in bundles}:
             raise Refusal("malformed", index=0)
         if b"?" in {bundle[:1] for bundle in bundles}:
             raise KeyError("secret of a person")
-        return [bundle for bundle in bundles if bundle not in self.accepted]
+        return SimpleNamespace(bundles=[bundle for bundle in bundles if bundle not in self.accepted])
 
-    def open(self, upload: list[bytes]) -> list[bytes]:
-        return upload
+    def open(self, upload: Any) -> list[bytes]:
+        return list(upload.bundles)
 
-    def jobs(self, upload: list[bytes]) -> Iterator[tuple[Job, bytes]]:
+    def jobs(self, upload: Any) -> Iterator[tuple[Job, bytes]]:
         self.by_workers += 1
-        yield Job(suite=1, key=bytes(32), info=b"", size=SIZE), b"".join(upload)
+        if any(bundle.startswith(b"old") for bundle in upload.bundles):
+            raise Refusal("outdated-keys", index=0)
+        seal = Job(suite=1, key=PUBLIC, info=b"", size=SIZE)
+        yield Job(suite=1, key=PRIVATE, info=b"", size=seal.sealed), seal_items(seal, b"".join(upload.bundles))
 
-    def opened(self, upload: list[bytes], done: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
-        assert sum(len(flags) for _, flags in done) == len(upload)
-        return upload
+    def opened(self, upload: Any, done: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+        # What the workers answered must be this upload's own part.
+        assert [(b"".join(upload.bundles), b"\1" * len(upload.bundles))] == list(done)
+        return list(upload.bundles)
 
     def accept(self, opened: Iterable[bytes]) -> None:
         bundles = list(opened)
@@ -77,7 +87,10 @@ class Core:
         return b'{"contract":1}'
 
     def keys_document(self, task: bytes) -> bytes:
-        raise Refusal("unavailable", retry_after=5)
+        if not self.keys:
+            raise Refusal("unavailable", retry_after=5)
+        self.signed += 1
+        return self.keys
 
 
 @dataclass
@@ -136,6 +149,34 @@ def test_many_are_opened_by_workers(front: Front, count: int, by_workers: int) -
     assert post(front.intake(), b"".join(bundles)).status == 201
     assert front.core.accepted == bundles
     assert front.core.by_workers == by_workers
+
+
+def test_small_uploads_that_come_together_are_opened_together(front: Front) -> None:
+    app = front.intake()
+
+    async def scenario() -> list[Answer]:
+        texts = [f"o{number}" for number in range(30)] + ["old"]
+        return await asyncio.gather(*(_post(app, bundle(text)) for text in texts))
+
+    answers = asyncio.run(scenario())
+    assert [answer.status for answer in answers] == [201] * 30 + [409]
+    assert front.core.by_workers == 31
+    assert sorted(front.core.accepted) == sorted(bundle(f"o{number}") for number in range(30))
+
+
+def test_workers_that_fail_say_unavailable(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(job: Job, data: bytes) -> Future[tuple[bytes, bytes]]:
+        found: Future[tuple[bytes, bytes]] = Future()
+        found.set_exception(WorkerFailure("died"))
+        return found
+
+    monkeypatch.setattr(front.workers, "submit_open", fail)
+    app = front.intake()
+    body = b"".join(bundle(f"b{number}") for number in range(10))
+    assert post(app, body).status == 503
+    monkeypatch.undo()
+    assert post(app, body).status == 201
+    assert app.waiting == 0
 
 
 @pytest.mark.parametrize(
@@ -393,3 +434,15 @@ def test_the_contract_is_served_with_a_tag(front: Front) -> None:
     assert one(app, "GET", path, headers={"if-none-match": '"other"'}).status == 200
     assert problem(one(app, "GET", f"/v1/tasks/{bytes(16).hex()}")) == "unknown-task"
     assert one(app, "GET", path + "/keys").headers["retry-after"] == "5"
+
+
+def test_keys_are_not_signed_for_every_client(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = front.intake()
+    path = f"/v1/tasks/{TASK.hex()}/keys"
+    assert one(app, "GET", path).status == 503
+    front.core.keys = b'{"keys":1}'
+    assert {one(app, "GET", path).body for _ in range(5)} == {b'{"keys":1}'}
+    assert front.core.signed < 5
+    monkeypatch.setattr("hubbub.serve.intake.FRESH", 0.0)
+    front.core.keys = b'{"keys":2}'
+    assert one(app, "GET", path).body == b'{"keys":2}'

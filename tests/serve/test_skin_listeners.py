@@ -148,6 +148,19 @@ def test_keys_that_others_may_read_are_refused(paper: Path, tmp_path: Path) -> N
         _refused(call)
 
 
+def test_credentials_of_a_service_manager_may_look_open_to_a_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = tmp_path / "link.key"
+    key.touch()
+    key.chmod(0o440)
+    _refused(lambda: check_private(key))
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    assert check_private(key) == key
+    key.chmod(0o444)
+    _refused(lambda: check_private(key))
+
+
 def _refused(call: Callable[[], object]) -> None:
     with pytest.raises(InvalidInput, match="readable by its owner only"):
         call()

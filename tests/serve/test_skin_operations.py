@@ -1,8 +1,10 @@
 """Figures that say nothing about a single arrival, health without a reason, and commands."""
 
+import asyncio
 import json
 import re
 import stat
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.serve.asgi import one
+from tests.serve.asgi import ask, one
 
 from hubbub.canonical import Json
 from hubbub.errors import InvalidInput
@@ -85,7 +87,17 @@ def test_tasks_that_are_gone_are_shown_no_more() -> None:
 def test_live_figures_and_those_of_the_process() -> None:
     meter = Meter(lambda: {"draining": 1.0})
     assert shown(meter) == {"hubbub_draining": 1.0}
-    assert b"process_resident_memory_bytes" in one(operations(meter, lambda: True), "GET", "/metrics").body
+    text = one(operations(meter, lambda: True), "GET", "/metrics").body.decode()
+    found = {name: float(value) for name, value in re.findall(r"^(process_[^ ]+) ([^ ]+)$", text, re.MULTILINE)}
+    # The number of open files, say, would show every connection.
+    assert set(found) == {
+        "process_cpu_seconds_total",
+        "process_resident_memory_bytes",
+        "process_start_time_seconds",
+    }
+    assert found["process_resident_memory_bytes"] > 0
+    assert found["process_resident_memory_bytes"] % 2**24 == 0
+    assert found["process_cpu_seconds_total"] % 1 == 0
 
 
 def test_steps() -> None:
@@ -103,6 +115,28 @@ def test_health(ready: bool | None, status: int) -> None:
     assert one(app, "GET", "/livez").status == 200
     answer = one(app, "GET", "/readyz")
     assert (answer.status, answer.body) == (status, b"ok\n" if status == 200 else b"no\n")
+
+
+def test_a_store_that_hangs_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.serve.operations.PATIENCE", 0.02)
+    gate = threading.Event()
+    asked: list[int] = []
+
+    def judge() -> bool:
+        asked.append(1)
+        return gate.wait(20)
+
+    app = operations(Meter(), judge)
+
+    async def scenario() -> tuple[list[int], int]:
+        hanging = [found.status for found in [await ask(app, "GET", "/readyz") for _ in range(5)] if found]
+        gate.set()
+        while (found := await ask(app, "GET", "/readyz")) is None or found.status != 200:
+            await asyncio.sleep(0.001)
+        return hanging, found.status
+
+    assert asyncio.run(scenario()) == ([503] * 5, 200)
+    assert len(asked) <= 2
 
 
 class Service:

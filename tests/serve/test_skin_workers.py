@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,29 @@ def test_many_threads_share_the_workers(crew: Workers) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_large_call_does_not_keep_a_small_one_waiting(crew: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    private, public = generate(1)
+    seal = Job(suite=1, key=public, info=b"x", size=SIZE)
+    job = Job(suite=1, key=private, info=b"x", size=seal.sealed)
+    small = crew.seal(seal, numbered(3))
+    order: list[int] = []
+    opened: list[Future[tuple[bytes, bytes]]] = []
+    ask = Workers._ask
+
+    def watched(self: Workers, what: int, asked: Job, data: bytes | memoryview) -> bytearray:
+        order.append(len(data))
+        if len(order) == 3:
+            opened.append(crew.submit_open(job, small))
+        return ask(self, what, asked, data)
+
+    monkeypatch.setattr(Workers, "_ask", watched)
+    monkeypatch.setattr(room, "PIECE", 4)
+    crew.seal(seal, numbered(400))
+    assert opened[0].result(20) == (numbered(3), b"\1\1\1")
+    assert len(order) == 101
+    assert order.index(len(small)) < 12
 
 
 def test_a_killed_worker_is_replaced(crew: Workers) -> None:

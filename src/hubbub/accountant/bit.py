@@ -20,7 +20,7 @@ every ``ones`` in [i, j] has δ at most that of a crowd of only i ones and n −
 blocks certifies the supremum.
 
 References: Darroch 1964 for the mode of a sum of Bernoulli variables; the block argument is the data-processing
-inequality. Float error is bounded by :data:`ULPS` units in the last place of the exponents and added to every bound.
+inequality. Float error is bounded by ``ULPS`` units in the last place of the exponents and added to every bound.
 """
 
 import math

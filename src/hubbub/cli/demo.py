@@ -1,6 +1,5 @@
-"""``hubbub demo``: a whole collection, narrated, and the table of the notes."""
+"""``hubbub demo``: a whole collection, narrated."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from hubbub.cli.options import json_option
 from hubbub.engine.files import write_text
 from hubbub.lab import report
 from hubbub.lab.demonstration import Demonstration, demonstrate
-from hubbub.lab.notes import Reading, readings
 from hubbub.privacy import Budget
 
 __all__ = ["demo"]
@@ -28,9 +26,8 @@ __all__ = ["demo"]
     "--seed", type=click.IntRange(0), help="Repeat a demonstration. SYNTHETIC PEOPLE ONLY: a seed undoes noise."
 )
 @click.option("-o", "--output", default="hubbub-demo.html", show_default=True, metavar="FILE", help="The report.")
-@click.option("--notes", is_flag=True, help="Recompute the table of [003 §3.3] instead.")
 @json_option
-def demo(people: int, epsilon: float, delta: float, seed: int | None, output: str, notes: bool, as_json: bool) -> None:
+def demo(people: int, epsilon: float, delta: float, seed: int | None, output: str, as_json: bool) -> None:
     """Run a whole collection on synthetic people, and write a report.
 
     The plan chosen and why, the flow, truth against estimate, what an attacker could learn; and the same as one HTML
@@ -39,9 +36,6 @@ def demo(people: int, epsilon: float, delta: float, seed: int | None, output: st
     \b
     Example: hubbub demo --people 20000 --seed 7 -o demo.html
     """
-    if notes:
-        _show_notes(as_json)
-        return
     entropy = system if seed is None else SeededStreamNotForPeople(seed)
     watch = Console(stderr=True)
     with watch.status("starting …") as status:
@@ -116,47 +110,3 @@ def _counts(shown: Demonstration) -> Table:
     table = screen.grid("", ["home page", "truth", "estimate", "interval", ""], rows)
     table.columns[-1].justify = "left"
     return table
-
-
-NOTES = """\
-[bold]How to read it.[/] Records of five bits are flipped with lie probability q and shuffled among N. \
-The notes choose q so that a privacy ratio exceeds e^ε only with a small chance η. The (ε,δ) guarantee \
-behind it is another matter: it must hold in both orders and whatever the others hold. δ→ and δ← are the \
-two orders of the notes' own pair; the last column is what hubbub proves at the printed q for all \
-collections. [bold]account[/] and [bold]calibrate[/] give such figures for every protocol."""
-
-
-def _show_notes(as_json: bool) -> None:
-    with screen.waiting("recomputing the table of [003 §3.3]"):
-        rows = readings()
-    if as_json:
-        screen.print_json([dataclasses.asdict(row) for row in rows])
-        return
-    view = Console()
-    view.print(_notes_table(rows))
-    view.print(NOTES)
-
-
-def _notes_table(rows: list[Reading]) -> Table:
-    head = ("ε", "N", "q\nprinted", "q by\nits rule", "η\nprinted", "η\ntrue", "δ→", "δ←", "δ\nproven")
-    cells = [
-        (
-            f"{row.epsilon:.3f}",
-            f"{row.n:,}",
-            f"{row.printed_q:.4f}",
-            _marked(row.q, row.printed_q),
-            f"{row.printed_eta:.4f}",
-            _marked(row.eta, row.printed_eta),
-            f"{row.forward:.1e}",
-            f"{row.reverse:.1e}",
-            f"{row.proven:.3f}",
-        )
-        for row in rows
-    ]
-    table = screen.grid("The readings of [003 §3.3], recomputed", head, cells, left=0, markup=True)
-    table.caption = "red: off by more than 5 % from what is printed"
-    return table
-
-
-def _marked(true: float, printed: float) -> str:
-    return f"[red]{true:.4f}[/]" if abs(true / printed - 1) > 0.05 else f"{true:.4f}"

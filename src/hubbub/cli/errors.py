@@ -15,11 +15,12 @@ from hubbub.errors import (
     Infeasible,
     InvalidInput,
     PlanMismatch,
+    ProgramFailure,
     TooLarge,
     WireError,
 )
 
-__all__ = ["EPILOG", "Careful"]
+__all__ = ["EPILOG", "VIOLATION", "Careful"]
 
 EPILOG = """\b
 Exit codes:
@@ -28,7 +29,8 @@ Exit codes:
   2  a wrong option, or values that are not legal
   3  infeasible: no protocol meets the budget, or the batch is too small
   4  a plan or a batch that is damaged, false, or of another plan
-  5  a file or pipe that cannot be read or written
+  5  a file or pipe that cannot be read or written, or a program that fails
+  6  an audit found a violation
   130  interrupted
 
 \b
@@ -36,7 +38,7 @@ Completion, for bash (zsh and fish likewise):
   eval "$(_HUBBUB_COMPLETE=bash_source hubbub)"
 """
 
-INTERNAL, USAGE, INFEASIBLE, CORRUPT, IO, INTERRUPTED = 1, 2, 3, 4, 5, 130
+INTERNAL, USAGE, INFEASIBLE, CORRUPT, IO, VIOLATION, INTERRUPTED = 1, 2, 3, 4, 5, 6, 130
 
 # The first class that fits; the hint says what to do next.
 _CODES: tuple[tuple[type[Exception], int, str], ...] = (
@@ -47,6 +49,7 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (Infeasible, INFEASIBLE, "ask for a larger epsilon or delta, more people, or fewer constraints"),
     (TooLarge, USAGE, "ask for less at once"),
     (InvalidInput, USAGE, "`hubbub` with the command and --help shows what it takes"),
+    (ProgramFailure, IO, "run the program by hand; docs/audit.md says what it gets and what it must write"),
     (HubbubError, INTERNAL, "nothing was written; try again"),
     (BrokenPipeError, IO, "whoever reads the output stopped early"),
     (FileNotFoundError, IO, "check the name of the file"),
@@ -54,7 +57,12 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (OSError, IO, "check the disk and the name of the file; nothing half-written was left"),
     (MemoryError, INTERNAL, "ask for less at once"),
 )
-_EXTRAS = {"'arrow'": "pip install 'hubbub[arrow]'", "'lab'": "pip install 'hubbub[lab]'"}
+_EXTRAS = {
+    "'arrow'": "pip install 'hubbub[arrow]'",
+    "'lab'": "pip install 'hubbub[lab]'",
+    "'serve'": "pip install 'hubbub[serve]'",
+}
+_SERVE = {"httptools", "httpx", "prometheus_client", "starlette", "uvicorn", "uvloop"}
 
 
 class Careful(click.Group):
@@ -90,6 +98,8 @@ class Careful(click.Group):
 def _judge(error: Exception) -> int:
     if os.environ.get("HUBBUB_TRACEBACK"):
         traceback.print_exception(error)
+    if isinstance(error, ModuleNotFoundError) and error.name in _SERVE:
+        return _tell("this command needs the extra 'serve'", _EXTRAS["'serve'"], USAGE)
     for kind, code, hint in _CODES:
         if isinstance(error, kind):
             if isinstance(error, OSError):

@@ -15,6 +15,7 @@ __all__ = [
     "budget_options",
     "honest_option",
     "json_option",
+    "optional_schema_options",
     "output_option",
     "people_option",
     "plan_option",
@@ -46,7 +47,15 @@ def output_option(what: str, *, required: bool = False) -> Callable[[Command[R]]
 
 def schema_options(command: Command[R]) -> Command[R]:
     """Exactly one of the four ways to give a schema; the command gets a ``schema``."""
+    return _schema_options(command, least=1)
 
+
+def optional_schema_options(command: Command[R]) -> Command[R]:
+    """At most one of the four ways to give a schema; the command gets a ``schema``, or None."""
+    return _schema_options(command, least=0)
+
+
+def _schema_options(command: Command[R], least: int) -> Command[R]:
     @click.option("--bits", metavar="LABELS", help=f"Any bits may be set. LABELS: {LABELS}.")
     @click.option("--one-hot", metavar="LABELS", help="Exactly one bit is set: one choice of several.")
     @click.option("--at-most", nargs=2, metavar="K LABELS", help="At most K bits are set.")
@@ -60,16 +69,19 @@ def schema_options(command: Command[R]) -> Command[R]:
         schema_path: str | None,
         **rest: Any,
     ) -> R:
-        if sum(given is not None for given in (bits, one_hot, at_most, schema_path)) != 1:
-            raise click.UsageError("give exactly one of --bits, --one-hot, --at-most and --schema")
+        number = sum(given is not None for given in (bits, one_hot, at_most, schema_path))
+        if not least <= number <= 1:
+            how = "exactly" if least else "at most"
+            raise click.UsageError(f"give {how} one of --bits, --one-hot, --at-most and --schema")
+        schema: Schema | None = None
         if bits is not None:
             schema = Schema.bits(read_labels(bits))
         elif one_hot is not None:
             schema = Schema.one_hot(read_labels(one_hot))
         elif at_most is not None:
             schema = Schema.at_most(_whole("--at-most", at_most[0]), read_labels(at_most[1]))
-        else:
-            schema = read_schema(str(schema_path))
+        elif schema_path is not None:
+            schema = read_schema(schema_path)
         return command(*args, schema=schema, **rest)
 
     return wrapped

@@ -2,14 +2,14 @@
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hubbub.canonical import spell
@@ -32,9 +32,13 @@ __all__ = [
     "plain",
     "plan_record",
     "print_json",
+    "progressing",
+    "stepped",
     "waiting",
     "write_json",
 ]
+
+T = TypeVar("T")
 
 BAR = 28
 """Characters of the longest bar."""
@@ -81,6 +85,27 @@ def counted(blocks: Iterable[Any], what: str) -> Iterator[Any]:
         for block in blocks:
             yield block
             progress.advance(task, len(block))
+
+
+def stepped(items: Iterable[T], what: str, total: int) -> Iterator[T]:
+    """The same items, with a bar that grows with each."""
+    with progressing() as tell:
+        for place, item in enumerate(items):
+            tell(what, place, total)
+            yield item
+
+
+@contextlib.contextmanager
+def progressing() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar that is told what is being done, how much of it is, and of how much."""
+    screen = Console(stderr=True)
+    if not screen.is_terminal:
+        yield lambda what, done, total: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True) as progress:
+        task = progress.add_task("starting", total=None)
+        yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
 
 
 def plain(text: str) -> str:

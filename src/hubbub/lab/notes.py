@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 from hubbub.accountant import engine, records, sufficient
 from hubbub.data import Schema
@@ -40,7 +41,8 @@ class Reading:
     """δ(ε) that is proven at the printed q for all collections and both orders."""
 
 
-def readings(width: int = 5) -> list[Reading]:
+@cache
+def readings(width: int = 5) -> tuple[Reading, ...]:
     """The table of [003 §3.3], recomputed.
 
     >>> row = readings()[2]
@@ -65,4 +67,4 @@ def readings(width: int = 5) -> list[Reading]:
                 proven=forward.guarantee.delta,
             )
         )
-    return rows
+    return tuple(rows)

@@ -8,9 +8,9 @@ from hubbub.lab.demonstration import Demonstration
 from hubbub.lab.drawing import Bar, Point, bar_chart, error_chart, scatter_chart
 from hubbub.protocol import Plan
 
-__all__ = ["attack", "page", "why"]
+__all__ = ["STYLE", "attack", "document", "page", "why"]
 
-_STYLE = """
+STYLE = """
 :root { color-scheme: light dark; --paper: #fbfaf7; --ink: #20242b; --quiet: #68707c; --line: #dcd9d0;
   --card: #ffffff; --accent: #1f6f8b; --soft: #1f6f8b22; --mark: #c8553d; }
 @media (prefers-color-scheme: dark) { :root { --paper: #15181d; --ink: #e4e6ea; --quiet: #98a1ad; --line: #323842;
@@ -31,10 +31,15 @@ svg text { fill: var(--ink); }
 svg .quiet { fill: var(--quiet); } svg .strong { font-weight: 600; } svg .figure { font-variant-numeric: tabular-nums; }
 .bar { fill: var(--accent); opacity: .85; } .interval { stroke: var(--ink); stroke-width: 2; }
 .truth { stroke: var(--mark); stroke-width: 2; } .dot { fill: var(--accent); } .other { fill: var(--quiet); }
+.whisker { stroke: var(--accent); stroke-width: 1.2; opacity: .6; } .whisker.other { stroke: var(--quiet); }
+.alarm { fill: var(--mark); color: var(--mark); } .whisker.alarm { stroke: var(--mark); opacity: 1; }
+.curve { fill: none; stroke: var(--accent); stroke-width: 2; } .bad { fill: var(--mark); }
+.limit { fill: none; stroke: var(--mark); stroke-width: 1.5; } tr.bad td { color: var(--mark); font-weight: 600; }
 .axis { stroke: var(--line); } .reference { stroke: var(--quiet); stroke-dasharray: 5 4; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th { color: var(--quiet); font-weight: 500; } th:first-child, td:first-child { text-align: left; }
+.tests td:nth-child(-n+2), .tests th:nth-child(-n+2) { white-space: normal; text-align: left; }
 tr.best td { font-weight: 600; background: var(--soft); }
 ol.flow { list-style: none; padding: 0; display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr));
   gap: .8rem; counter-reset: step; } ol.flow li { border-left: 3px solid var(--accent); padding: .1rem 0 .1rem .8rem; }
@@ -63,11 +68,20 @@ def page(shown: Demonstration) -> str:
         f"<footer>hubbub {__version__} · plan <code>{plan.id}</code> · {len(found.labels)} labels · the people are "
         "synthetic; nothing on this page comes from elsewhere, and nothing is sent.</footer>",
     ]
+    return document(f"hubbub: a collection of {plan.n:,}", "".join(parts))
+
+
+def document(title: str, body: str, style: str = "") -> str:
+    """A page that loads nothing: its head forbids it.
+
+    >>> document("hubbub", "<p>counts</p>").count("<style>")
+    1
+    """
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>hubbub: a collection of {plan.n:,}</title><style>{_STYLE}</style></head>"
-        f"<body>{''.join(parts)}</body></html>\n"
+        f"<title>{html.escape(title)}</title><style>{STYLE}{style}</style></head>"
+        f"<body>{body}</body></html>\n"
     )
 
 

@@ -74,7 +74,7 @@ class Law:
 def support(mean: float, variance: float, n: int) -> tuple[int, int]:
     """An interval outside of which a sum of n independent coins has probabilities below the smallest float64.
 
-    mean ± (c/3 + √(c²/9 + 2cσ²)), c = 745.2, by Bernstein's inequality P[|X − μ| ≥ t] ≤ 2 exp(−t²/(2σ² + 2t/3)).
+    mean ± (c/3 + √(c²/9 + 2cσ²)), c = 745.2, by Bernstein's inequality P[abs(X − μ) ≥ t] ≤ 2 exp(−t²/(2σ² + 2t/3)).
     Errs outwards.
 
     >>> support(500_000.0, 250_000.0, 10**6)

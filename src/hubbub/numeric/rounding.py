@@ -13,7 +13,7 @@ __all__ = ["down", "up"]
 
 
 def up(value: float, relative: float = 0.0) -> float:
-    """The least float above value·(1 + relative) (above value − |value|·relative for negative values).
+    """The least float above value·(1 + relative) (above value − abs(value)·relative for negative values).
 
     Errs upwards: the result is strictly larger than the exact widened value. Infinity stays.
 

@@ -1,6 +1,7 @@
 """The analyzer as a program: the core, the fronts for the link and for readers, the counting of batches."""
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 
 from hubbub.canonical import Json
@@ -34,11 +35,13 @@ class AnalyzerProgram:
         self._folder = Folder(common.folder, "analyzer")
         keys = keyring(common, "analyzer", self._clock)
         self.workers = Workers(common.workers)
+        self.workers.start()
         self._archive = Archive(lambda: open_database(store_of(common, "analyzer")))
         floor = 1 if common.unsafe_test else 100
         self.core = Analyzer(self._archive, keys, identity, self._clock, workers=self.workers, floor=floor)
         add_contracts(common.contracts, self.core.contracts(), self.core.add_contract)
         self._draining = False
+        self._batches: Counter[str] = Counter()
         self.meter = Meter(self._live)
         self._working = Loop("counting", self._work)
         self._advancing = Loop("advance", self._advance)
@@ -74,20 +77,24 @@ class AnalyzerProgram:
 
     async def _work(self) -> float:
         while await asyncio.to_thread(self.core.work):
-            pass
+            await asyncio.to_thread(self._count)
         return WORK
 
     async def _advance(self) -> float:
         await asyncio.to_thread(self.core.advance)
+        await asyncio.to_thread(self._count)
         return ADVANCE
+
+    def _count(self) -> None:
+        self._batches = Counter()
+        for counts in self.core.totals().values():
+            self._batches.update({state: counts[state] for state in ("arriving", "committed", "withheld")})
 
     def _live(self) -> dict[str, float]:
         found = {
             f"{loop.name}_{result}": float(count) for loop in self.loops() for result, count in loop.results.items()
         }
-        for counts in self.core.totals().values():
-            for state in ("arriving", "committed", "withheld"):
-                found[f"batches_{state}"] = found.get(f"batches_{state}", 0.0) + counts[state]
+        found |= {f"batches_{state}": float(count) for state, count in self._batches.items()}
         return {**found, "disk_free": disk_free(self.common.folder)}
 
     def ready(self) -> bool:

@@ -1,5 +1,6 @@
 """What the analyzer keeps: parts of a batch until it is counted, results for ever, slot ids while their key lives."""
 
+import contextlib
 import hashlib
 import secrets
 from collections.abc import Callable
@@ -41,6 +42,7 @@ class Archive:
     """The analyzer's store."""
 
     def __init__(self, connect: Callable[[], Database]) -> None:
+        self._connect = connect
         self._writer, self._reader = connect(), connect()
         self._writer.create(_TABLES)
 
@@ -179,7 +181,9 @@ class Archive:
 
     def backup(self, path: Path) -> None:
         """A consistent copy of the store."""
-        self._reader.backup(path)
+        # Through a connection of its own: nobody waits until a large store is copied.
+        with contextlib.closing(self._connect()) as copied:
+            copied.backup(path)
 
     def writable(self) -> bool:
         """Whether the store takes a transaction now, one that writes; raises otherwise."""

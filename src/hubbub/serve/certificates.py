@@ -79,12 +79,11 @@ class Authority:
     @classmethod
     def load(cls, folder: Path | str) -> Self:
         """Read ``authority.pem`` and ``authority.key``; raises if others may read the key."""
+        certificate_pem = (Path(folder) / "authority.pem").read_bytes()
+        key_pem = read_secret(Path(folder) / "authority.key")
         try:
-            certificate = x509.load_pem_x509_certificate((Path(folder) / "authority.pem").read_bytes())
-            key = load_pem_private_key(read_secret(Path(folder) / "authority.key"), None)
-        except (ValueError, TypeError) as error:
-            if isinstance(error, WireError):
-                raise
+            certificate, key = x509.load_pem_x509_certificate(certificate_pem), load_pem_private_key(key_pem, None)
+        except (ValueError, TypeError):
             raise WireError("an authority must be a certificate and its key in PEM, got something else") from None
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             reject("the key of an authority", "be one of P-256", "another")

@@ -41,6 +41,8 @@ def command(socket: Path, name: str, value: str = "", *, seconds: float = 600.0)
         content = Path(value).read_bytes()
     elif needs in ("PATH", "SCOPE", "TOKEN"):
         content = json.dumps({needs.lower(): str(Path(value).absolute()) if needs == "PATH" else value}).encode()
+    if not socket.is_socket():
+        raise CommandFailure(f"no service answers at {socket.name}")
     try:
         with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), timeout=seconds) as client:
             answer = client.request(method, "http://service" + route.format(value), content=content)

@@ -43,7 +43,7 @@ POINTS = {
     "batch-opened": "the slots of a batch are opened, nothing is written",
     "batch-counted": "the result of a batch is written, not committed",
     "batch-committed": "the result of a batch is durable, nobody was answered",
-    "receipt-answered": "the receipt was handed to the socket",
+    "receipt-answered": "the receipt is about to be answered",
     # keys
     "rotate-after-secret": "the secret of a new key is written, its record is not",
     "rotate-after-record": "a new key is pending",

@@ -6,23 +6,22 @@ request is logged.
 """
 
 import asyncio
-import hashlib
-import ipaddress
-import os
+import functools
 import queue
 import shutil
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hubbub.serve.allowance import Allowance
 from hubbub.serve.exchange import (
     App,
     Gone,
@@ -39,16 +38,19 @@ from hubbub.serve.exchange import (
 )
 from hubbub.serve.failpoints import reach
 from hubbub.serve.problems import Refusal
-from hubbub.serve.workers import Workers
+from hubbub.serve.workers import PIECE, Job, Workers
 
 if TYPE_CHECKING:
     from hubbub.serve.mixing import Shuffler, Upload
     from hubbub.serve.pool import Opened
 
-__all__ = ["MEDIA_TYPE", "Allowance", "Intake", "Limits", "Writer", "documents"]
+__all__ = ["MEDIA_TYPE", "Intake", "Limits", "Opening", "Writer", "documents"]
 
 MEDIA_TYPE = b"application/hubbub-bundle"
 """What an upload is."""
+
+FRESH = 1.0
+"""Seconds for which a signed list of keys is handed out again before it is signed anew."""
 
 T = TypeVar("T")
 _START = {"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"0")]}
@@ -71,12 +73,13 @@ class Limits:
     seconds: float = 10.0
     """In which a body must have come."""
     many: int = 8
-    """From so many bundles on, an upload is opened by the workers."""
+    """From so many bundles on, of one upload or of several at once, they are opened by the workers."""
     free: float = 0.05
     """The part of the disk that must be free."""
 
 
 _Waiting = tuple[list["Opened"], "asyncio.Future[None]"]
+_Upload = tuple["Upload", "asyncio.Future[list[Opened]]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,56 +170,92 @@ def _tell(told: "list[tuple[asyncio.Future[None], Exception | None]]") -> None:
             future.set_exception(failure)
 
 
-class Allowance:
-    """So many bundles a second of one address: a token bucket, by a keyed hash whose key is forgotten every hour.
+class Opening:
+    """Opens uploads: a few bundles here and now, many by the workers; what comes while these are busy goes together."""
 
-    Addresses of IPv6 count by their first 64 bits. A peer on this machine is a proxy: then only a configured header can
-    say who asks, and without it nobody is limited.
+    def __init__(self, core: "Shuffler", workers: Workers, many: int) -> None:
+        self._core, self._workers, self._many = core, workers, many
+        self._gathered: deque[_Upload] = deque()
+        self._busy = 0
 
-    >>> allowance = Allowance(rate=1, burst=2)
-    >>> [allowance.take("192.0.2.1", 1, now=100.0) for _ in range(3)]
-    [True, True, False]
-    """
+    async def open(self, upload: "Upload") -> "list[Opened]":
+        """The opened bundles, or a refusal."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Opened]] = loop.create_future()
+        self._gathered.append((upload, future))
+        if len(self._gathered) == 1:
+            # When everything that has arrived by now is gathered.
+            loop.call_soon(self._go)
+        return await future
 
-    KEPT = 3600.0
-    MOST = 200_000
+    def _go(self) -> None:
+        while self._gathered and self._busy <= self._workers.count:
+            gathered: list[_Upload] = []
+            count = 0
+            while self._gathered and count < PIECE:
+                gathered.append(self._gathered.popleft())
+                count += len(gathered[-1][0].bundles)
+            if count < self._many:
+                for upload, future in gathered:
+                    _settle(future, functools.partial(self._core.open, upload))
+            else:
+                self._busy += 1
+                asyncio.ensure_future(self._ask(gathered)).add_done_callback(self._done)
 
-    def __init__(self, *, rate: float, burst: float, header: str = "") -> None:
-        self.rate, self.burst, self.header = rate, burst, header.lower().encode()
-        self._begin(0.0)
+    def _done(self, _: "asyncio.Future[None]") -> None:
+        self._busy -= 1
+        self._go()
 
-    def _begin(self, now: float) -> None:
-        self._key = os.urandom(16)
-        self._buckets: dict[bytes, tuple[float, float]] = {}
-        self._until = now + self.KEPT
+    async def _ask(self, gathered: "list[_Upload]") -> None:
+        """One frame for all bundles of one key; each upload has its own part of the answer, or its own refusal."""
+        frames: dict[Job, list[bytes]] = {}
+        sizes: Counter[Job] = Counter()
+        parts: list[tuple[_Upload, list[tuple[Job, slice]]]] = []
+        for upload, future in gathered:
+            try:
+                jobs = list(self._core.jobs(upload))
+            except Exception as error:
+                _settle(future, functools.partial(_raise, error))
+                continue
+            own = []
+            for job, data in jobs:
+                frames.setdefault(job, []).append(data)
+                count = len(data) // job.size
+                own.append((job, slice(sizes[job], sizes[job] + count)))
+                sizes[job] += count
+            parts.append(((upload, future), own))
+        asked = {
+            job: asyncio.wrap_future(self._workers.submit_open(job, b"".join(data))) for job, data in frames.items()
+        }
+        if asked:
+            await asyncio.wait(asked.values())
+        for (upload, future), own in parts:
+            _settle(future, functools.partial(self._cut, upload, own, asked))
 
-    def address(self, scope: Scope) -> str | None:
-        """Whom to count a request for; None if that is not known."""
-        if self.header:
-            named = [value for name, value in scope["headers"] if name == self.header]
-            # What the nearest proxy added stands last; all before it is the sender's own claim.
-            return named[-1].decode("latin-1").rpartition(",")[2].strip() if named else None
-        client = scope.get("client")
-        return client[0] if client else None
+    def _cut(
+        self,
+        upload: "Upload",
+        own: "list[tuple[Job, slice]]",
+        asked: "Mapping[Job, asyncio.Future[tuple[bytes, bytes]]]",
+    ) -> "list[Opened]":
+        done = []
+        for job, part in own:
+            texts, good = asked[job].result()
+            done.append((texts[part.start * job.opened : part.stop * job.opened], good[part]))
+        return self._core.opened(upload, done)
 
-    def take(self, address: str, count: int, *, now: float) -> bool:
-        """Whether the address may send so many bundles now; if so, they are counted."""
-        try:
-            parsed = ipaddress.ip_address(address)
-        except ValueError:
-            return True
-        if parsed.is_loopback and not self.header:
-            return True
-        if now > self._until or len(self._buckets) >= self.MOST:
-            self._begin(now)
-        text = parsed.packed[:8] if parsed.version == 6 else parsed.packed
-        name = hashlib.blake2b(text, key=self._key, digest_size=8).digest()
-        left, when = self._buckets.get(name, (self.burst, now))
-        left = min(self.burst, left + (now - when) * self.rate)
-        if left < count:
-            return False
-        self._buckets[name] = (left - count, now)
-        return True
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
+
+
+def _settle(future: "asyncio.Future[T]", work: Callable[[], T]) -> None:
+    if future.done():
+        return
+    try:
+        future.set_result(work())
+    except Exception as error:
+        future.set_exception(error)
 
 
 class Intake:
@@ -233,8 +272,9 @@ class Intake:
         allowance: Allowance | None = None,
         folder: Path | None = None,
     ) -> None:
-        self._core, self._writer, self._workers, self._others = core, writer, workers, others
+        self._core, self._writer, self._others = core, writer, others
         self._limits = limits or Limits()
+        self._opening = Opening(core, workers, self._limits.many)
         self._allowance, self._folder = allowance, folder
         self._bundles = self._bytes = 0
         self._low, self._looked = False, -1.0
@@ -283,7 +323,7 @@ class Intake:
         try:
             body = await read_body(receive, length, self._limits.seconds)
             reach("upload-read")
-            opened = await self._open(self._core.prepare(task, body), count)
+            opened = await self._opening.open(self._core.prepare(task, body))
             reach("upload-opened")
             if opened:
                 await self._writer.submit(opened)
@@ -333,12 +373,6 @@ class Intake:
         if self._low:
             raise Refusal("unavailable", "the disk is almost full", retry_after=30)
 
-    async def _open(self, upload: "Upload", count: int) -> "list[Opened]":
-        if count < self._limits.many:
-            return self._core.open(upload)
-        jobs = [self._workers.submit_open(job, data) for job, data in self._core.jobs(upload)]
-        return self._core.opened(upload, [await asyncio.wrap_future(one) for one in jobs])
-
 
 def documents(core: "Shuffler") -> App:
     """``GET /v1/tasks/{task}``, the signed contract, and ``…/keys``, what a client seals with."""
@@ -346,8 +380,14 @@ def documents(core: "Shuffler") -> App:
     async def contract(request: Request) -> Response:
         return stored(request, core.contract_document(hex_id(request.path_params["task"], "unknown-task")))
 
+    signed: dict[bytes, tuple[float, bytes]] = {}
+
     async def keys(request: Request) -> Response:
         task = hex_id(request.path_params["task"], "unknown-task")
-        return stored(request, await asyncio.to_thread(core.keys_document, task))
+        when, text = signed.get(task, (-FRESH, b""))
+        if time.monotonic() - when >= FRESH:
+            text = await asyncio.to_thread(core.keys_document, task)
+            signed[task] = time.monotonic(), text
+        return stored(request, text)
 
     return routed([("GET", "/v1/tasks/{task}", contract), ("GET", "/v1/tasks/{task}/keys", keys)])

@@ -133,9 +133,14 @@ class Keyring:
         return SignedDocument.sign(identity, "keys", {"role": self.role, "keys": keys}).to_json()
 
     def rotate(self, at: float | None = None) -> int:
-        """Make a new key that becomes active at a time, by default now; returns its number."""
-        now = self.clock.now()
-        key_id = self._create(now if at is None else at)
+        """Have the next key, the pending one or a new one, become active then, by default now; returns its number."""
+        time = self.clock.now() if at is None else at
+        pending = self._pending()
+        if pending:
+            key_id = pending[0].id
+            self._write(replace(pending[0], time=time))
+        else:
+            key_id = self._create(time)
         self.advance()
         return key_id
 

@@ -7,16 +7,15 @@ import contextlib
 import os
 import socket
 import ssl
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
 
-from hubbub.errors import InvalidInput
 from hubbub.serve.exchange import App
 from hubbub.serve.settings import split_address
+from hubbub.serve.vault import check_mode
 
 __all__ = ["Listener", "Server", "bind", "check_private", "client_context", "server_context", "where"]
 
@@ -38,9 +37,7 @@ class Listener:
 
 def check_private(path: Path) -> Path:
     """The path of a file that nobody but its owner may read; raises if others may."""
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & 0o077:
-        raise InvalidInput(f"{path.name} must be readable by its owner only (mode 0600), got mode {mode:04o}")
+    check_mode(path, path.stat().st_mode)
     return path
 
 

@@ -86,6 +86,7 @@ class Shuffler:
         self.pool, self.keyring, self.identity, self.clock = pool, keyring, identity, clock
         self._workers, self._floor, self._entropy = workers, floor, entropy
         self._served: dict[bytes, _Served] = {}
+        self._ahead: dict[tuple[bytes, int], bytes] = {}
         self._lock = threading.Lock()
         self._refresh()
 
@@ -288,10 +289,23 @@ class Shuffler:
         self._refresh()
         return released
 
+    def draw_ahead(self) -> None:
+        """Draw and seal the fakes of the releases that the next tick will make: uploads need not wait for that.
+
+        For any one thread. A draw is used once: what is drawn for a release that fails is drawn again.
+        """
+        for served in list(self._served.values()):
+            task, contract = served.task, served.contract
+            if task.state == "open" and contract.epoch_at(self.clock.now()) > task.epoch:
+                for key, bundles in self.pool.pools(task):
+                    if bundles >= contract.least and key in served.keys and (task.task, key) not in self._ahead:
+                        self._ahead[task.task, key] = self._seal_fakes(contract, served.keys[key])
+
     def _release(self, served: _Served, key: int) -> str | None:
         contract, shape = served.contract, served.contract.shape
-        # Drawn and sealed before the transaction, which would otherwise keep uploads waiting.
-        fakes = self._seal_fakes(contract, served.keys[key])
+        fakes = self._ahead.pop((contract.task, key), None)
+        if fakes is None:
+            fakes = self._seal_fakes(contract, served.keys[key])
         reach("release-begun")
 
         def mix(slots: list[bytes], bundles: int) -> tuple[str, bytes, Iterable[bytes]]:

@@ -29,7 +29,16 @@ __all__ = ["Commands", "Figures", "Meter", "admin", "disk_free", "operations", "
 LARGEST_CONTRACT = 16 << 20
 """Bytes of a signed contract."""
 
+PATIENCE = 5.0
+"""Seconds after which a service that does not say that it is ready is not."""
+
 _SMALL = 1 << 16
+_PROCESS = {
+    "process_cpu_seconds": 1.0,
+    "process_resident_memory_bytes": float(1 << 24),
+    "process_start_time_seconds": 1.0,
+}
+"""What is shown of the process, and in which steps: more would show single requests."""
 
 
 def step(least: int) -> int:
@@ -75,7 +84,7 @@ class Meter(Collector):
         self._renewed: set[str] = set()
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(self)
-        ProcessCollector(registry=self.registry)
+        self._process = ProcessCollector(registry=None)
 
     def epoch(self, figures: Mapping[str, Figures], counts: Mapping[tuple[str, str], int]) -> None:
         """Take over the totals of those tasks whose epoch has ended; counts of requests, when each had one that did."""
@@ -115,10 +124,17 @@ class Meter(Collector):
         yield from families.values()
         for name, value in sorted(self._live().items()):
             yield GaugeMetricFamily(f"hubbub_{name}", "As it is now", value=value)
+        for metric in self._process.collect():
+            # The number of open files would show every connection.
+            if metric.name in _PROCESS:
+                unit = _PROCESS[metric.name]
+                metric.samples = [one._replace(value=one.value - one.value % unit) for one in metric.samples]
+                yield metric
 
 
 def operations(meter: Meter, ready: Callable[[], bool]) -> App:
     """``/livez``, ``/readyz`` and ``/metrics``; yes or no without a reason, because anybody may be listening."""
+    asked: asyncio.Future[bool] | None = None
 
     async def alive(request: Request) -> Response:
         del request
@@ -126,8 +142,12 @@ def operations(meter: Meter, ready: Callable[[], bool]) -> App:
 
     async def able(request: Request) -> Response:
         del request
+        nonlocal asked
         try:
-            good = await asyncio.wait_for(asyncio.to_thread(ready), 5)
+            # A store that hangs must not cost one thread for every time it is asked after.
+            if asked is None or asked.done():
+                asked = asyncio.ensure_future(asyncio.to_thread(ready))
+            good = await asyncio.wait_for(asyncio.shield(asked), PATIENCE)
         except Exception as error:
             log.warning("not ready: %s", type(error).__name__)
             good = False

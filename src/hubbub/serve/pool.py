@@ -5,6 +5,7 @@ Every bundle is in exactly one state, and the states are counted in the transact
 accepted = pool + outbox + committed + expired.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -94,6 +95,7 @@ class Pool:
     """The shuffler's store. Writing is for one thread; reading goes through a connection of its own."""
 
     def __init__(self, connect: Callable[[], Database]) -> None:
+        self._connect = connect
         self._writer, self._reader = connect(), connect()
         self._writer.create(_TABLES)
 
@@ -292,7 +294,9 @@ class Pool:
 
     def backup(self, path: Path) -> None:
         """A consistent copy of the store."""
-        self._reader.backup(path)
+        # Through a connection of its own: nobody waits until a large store is copied.
+        with contextlib.closing(self._connect()) as copied:
+            copied.backup(path)
 
     def writable(self) -> bool:
         """Whether the store takes a transaction now, one that writes; raises otherwise."""

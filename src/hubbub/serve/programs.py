@@ -15,6 +15,7 @@ import signal
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
@@ -34,7 +35,10 @@ ADDRESSES = "addresses.json"
 """The file in a service's folder that says where it listens, as long as it does."""
 
 END = 1.0
-"""Seconds that the loops have to end, after the listeners are closed."""
+"""Seconds to commit what was accepted, after the listeners are closed."""
+
+THREADS = 16
+"""For everything that waits for the disk, the analyzer or the workers."""
 
 
 class Program(Protocol):
@@ -153,17 +157,18 @@ def run(build: Callable[[], Program]) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
     program = build()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        finished = runner.run(_serve(program))
-    if not finished:
-        # A thread is still in the middle of something long, a batch being opened, say. It can be cut off at any point.
+        runner.run(_serve(program))
+        # A thread may be in the middle of something long, a batch being opened, say. It can be cut off at any point,
+        # as by SIGKILL; to wait for it is what would be wrong.
         logging.shutdown()
         os._exit(0)
 
 
-async def _serve(program: Program) -> bool:
-    """Serve until told to stop; whether all threads came to an end."""
+async def _serve(program: Program) -> None:
+    """Serve until told to stop; then finish what was begun, but not for longer than a few seconds."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(THREADS))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     listeners = [one for one in program.listeners() if one.address]
@@ -186,7 +191,6 @@ async def _serve(program: Program) -> bool:
     ending = loop.run_in_executor(None, program.close)
     await asyncio.wait([ending], timeout=END)
     log.info("stopped")
-    return ending.done()
 
 
 @contextlib.contextmanager

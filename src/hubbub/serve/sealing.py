@@ -30,6 +30,7 @@ __all__ = [
     "Public",
     "Shape",
     "Suite",
+    "bundle_header",
     "bundle_key",
     "generate",
     "load_private",
@@ -197,7 +198,12 @@ def seal_bundle(
         reject("a bundle", f"have a token of {TOKEN_SIZE} bytes and slots of one key", "another")
     key = _key_bytes(key_id)
     sealed = _encrypt(shape.suite, token + b"".join(slots), public, BUNDLE_INFO + shape.task + key)
-    return b"".join((_MARK, bytes([shape.suite]), key, bytes(2), shape.task, sealed))
+    return bundle_header(shape, key_id) + sealed
+
+
+def bundle_header(shape: Shape, key_id: int) -> bytes:
+    """What stands before the sealed part of a bundle."""
+    return b"".join((_MARK, bytes([shape.suite]), _key_bytes(key_id), bytes(2), shape.task))
 
 
 def open_bundle(bundle: Data, shape: Shape, private: Private) -> list[bytes]:
@@ -218,8 +224,7 @@ def split_bundle(inner: bytes, shape: Shape) -> list[bytes]:
     """The sealed slots in the content of an opened bundle."""
     step = shape.slot_size
     slots = [inner[start : start + step] for start in range(TOKEN_SIZE, len(inner), step)]
-    key = slots[0][:2]
-    if any(slot[:2] != key for slot in slots):
+    if len(slots) > 1 and len({slot[:2] for slot in slots}) > 1:
         raise SealError("malformed")
     return slots
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from hubbub.canonical import Json
 from hubbub.errors import InvalidInput, reject
+from hubbub.serve.allowance import Allowance
 from hubbub.serve.clock import Clock, SystemClock
 from hubbub.serve.database import open_database
 from hubbub.serve.identity import Identity
-from hubbub.serve.intake import Allowance, Intake, Limits, Writer, documents
+from hubbub.serve.intake import Intake, Limits, Writer, documents
 from hubbub.serve.link import HttpsLink
 from hubbub.serve.listeners import Listener, client_context, server_context
 from hubbub.serve.mixing import Shuffler
@@ -40,6 +41,7 @@ class ShufflerProgram:
         self._folder = Folder(common.folder, "shuffler")
         keys = keyring(common, "shuffler", self._clock)
         self.workers = Workers(common.workers)
+        self.workers.start()
         self._pool = Pool(lambda: open_database(store_of(common, "shuffler")))
         floor = 1 if common.unsafe_test else 100
         self.core = Shuffler(self._pool, keys, identity, self._clock, workers=self.workers, floor=floor)
@@ -95,6 +97,7 @@ class ShufflerProgram:
         return [self._ticking, self._fetching, self._delivering]
 
     async def _tick(self) -> float:
+        await asyncio.to_thread(self.core.draw_ahead)
         if await asyncio.wrap_future(self.writer.call(self.core.tick)):
             self._delivering.wake()
         now = self._clock.now()

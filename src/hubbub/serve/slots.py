@@ -100,7 +100,8 @@ def overflow(plan: Plan, slots: int) -> float:
     if tail == -math.inf:
         return 0.0
     exponent = _log_price(plan) + tail
-    return math.inf if exponent > STEEPEST else math.exp(exponent)
+    # What can happen has a price, even below the smallest float: a pure guarantee knows the difference.
+    return math.inf if exponent > STEEPEST else math.exp(exponent) or math.ulp(0.0)
 
 
 def log_tail(plan: Plan, slots: int) -> float:

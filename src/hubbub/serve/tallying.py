@@ -177,25 +177,38 @@ class Analyzer:
     # counting
 
     def work(self) -> bool:
-        """Open, count and commit one batch that has arrived whole; False if there was none."""
+        """Open, count and commit one batch that has arrived whole; False if there was none.
+
+        One that fails does not keep the others back; the first failure is raised if none could be counted.
+        """
+        failure: Exception | None = None
         for arrival in self.archive.arriving():
-            contract = self._contracts[arrival.task]
-            counted = self._open(arrival, contract)
-            reach("batch-opened")
-            state, result = self._judge(arrival, contract, counted)
-            receipt = SignedDocument.sign(
-                self.identity,
-                "receipt",
-                {
-                    "batch": arrival.id,
-                    "task": arrival.task.hex(),
-                    "state": state,
-                    "manifest": hashlib.sha256(arrival.manifest).hexdigest(),
-                },
-            ).to_json()
-            self.archive.commit(arrival, state, canonical(result), receipt, counted.spent)
-            return True
+            try:
+                self._count(arrival)
+            except Exception as error:
+                failure = failure or error
+            else:
+                return True
+        if failure is not None:
+            raise failure
         return False
+
+    def _count(self, arrival: Arrival) -> None:
+        contract = self._contracts[arrival.task]
+        counted = self._open(arrival, contract)
+        reach("batch-opened")
+        state, result = self._judge(arrival, contract, counted)
+        receipt = SignedDocument.sign(
+            self.identity,
+            "receipt",
+            {
+                "batch": arrival.id,
+                "task": arrival.task.hex(),
+                "state": state,
+                "manifest": hashlib.sha256(arrival.manifest).hexdigest(),
+            },
+        ).to_json()
+        self.archive.commit(arrival, state, canonical(result), receipt, counted.spent)
 
     def _open(self, arrival: Arrival, contract: Contract) -> _Counted:
         size, private = contract.shape.slot_size, self.keyring.private(arrival.key)

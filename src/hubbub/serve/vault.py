@@ -11,7 +11,7 @@ from pathlib import Path
 from hubbub.errors import InvalidInput, reject
 from hubbub.serve.failpoints import reach
 
-__all__ = ["TEMPORARY", "erase", "read_secret", "sync_folder", "write_file"]
+__all__ = ["TEMPORARY", "check_mode", "erase", "read_secret", "sync_folder", "write_file"]
 
 TEMPORARY = ".new"
 """How the name of a half-written file ends."""
@@ -48,10 +48,20 @@ def write_file(path: Path, data: bytes, *, replace: bool = False) -> None:
 def read_secret(path: Path) -> bytes:
     """The bytes of a file that nobody but its owner may read; raises if others may."""
     with path.open("rb") as file:
-        mode = os.fstat(file.fileno()).st_mode & 0o777
-        if mode & 0o077:
-            raise InvalidInput(f"{path.name} must be readable by its owner only (mode 0600), got mode {mode:04o}")
+        check_mode(path, os.fstat(file.fileno()).st_mode)
         return file.read()
+
+
+def check_mode(path: Path, mode: int) -> None:
+    """Raise if others than its owner may read a file.
+
+    A credential of systemd belongs to root and is opened for one service by an access list, which looks like a right of
+    the group; the folder around it lets nobody else in.
+    """
+    given = os.environ.get("CREDENTIALS_DIRECTORY")
+    others = 0o037 if given and path.parent == Path(given) else 0o077
+    if mode & others:
+        raise InvalidInput(f"{path.name} must be readable by its owner only (mode 0600), got mode {mode & 0o777:04o}")
 
 
 def erase(path: Path) -> None:

@@ -15,6 +15,7 @@ import socket
 import struct
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,8 +30,8 @@ from hubbub.serve.sealing import SUITES, TAG_SIZE, load_private, load_public
 
 __all__ = ["Job", "WorkerFailure", "Workers", "open_items", "seal_items"]
 
-PIECE = 1 << 10
-"""Items of one frame: some 50 ms of work, so that many callers share the workers fairly."""
+PIECE = 1 << 9
+"""Items of one frame: some 30 ms of work. A call has only a few frames under way, so that others need not wait."""
 
 ATTEMPTS = 3
 """How often a piece is tried before the workers are given up."""
@@ -224,7 +225,7 @@ class Workers:
         if not self.count:
             return open_items(job, data)
         job.count(data)
-        answers = [future.result() for future in self._spread(_OPEN, job, data)]
+        answers = list(self._spread(_OPEN, job, data))
         split = [len(answer) // (job.opened + 1) for answer in answers]
         return (
             b"".join(answer[count:] for answer, count in zip(answers, split, strict=True)),
@@ -236,7 +237,7 @@ class Workers:
         if not self.count:
             return seal_items(job, data)
         job.count(data)
-        return b"".join(future.result() for future in self._spread(_SEAL, job, data))
+        return b"".join(self._spread(_SEAL, job, data))
 
     def submit_open(self, job: Job, data: bytes) -> "Future[tuple[bytes, bytes]]":
         """A future of :func:`open_items` for a few items, done by one worker; for callers that do not wait."""
@@ -249,13 +250,16 @@ class Workers:
 
         return self._threads.submit(call)
 
-    def _spread(self, what: int, job: Job, data: bytes | memoryview) -> "list[Future[bytearray]]":
+    def _spread(self, what: int, job: Job, data: bytes | memoryview) -> Iterator[bytearray]:
         view = memoryview(data)
         step = PIECE * job.size
-        return [
-            self._threads.submit(self._ask, what, job, view[start : start + step])
-            for start in range(0, len(view), step)
-        ]
+        pending: deque[Future[bytearray]] = deque()
+        for start in range(0, len(view), step):
+            if len(pending) >= 2 * self.count:
+                yield pending.popleft().result()
+            pending.append(self._threads.submit(self._ask, what, job, view[start : start + step]))
+        while pending:
+            yield pending.popleft().result()
 
     def _ask(self, what: int, job: Job, data: bytes | memoryview) -> bytearray:
         head = _HEAD.pack(what, job.suite, len(job.key), job.size, job.skip, len(job.info))

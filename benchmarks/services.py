@@ -1,0 +1,237 @@
+"""The running system under load: ``python -m benchmarks.services [--json] [--quick]``.
+
+Both services run as processes of their own, with their stores on the disk under ``--folder``; the client shares the
+machine with them. A bundle counts when its answer is here, which the shuffler gives after the commit is synced. Bundles
+are sealed beforehand, each with its own keys, and every one is new.
+
+- ``singles_per_s``: one bundle a request, on kept-alive connections; ``p99_ms`` how long the slowest hundredth takes.
+- ``hundreds_per_s``: bundles, in requests of 100.
+- ``overload``: far more at once than the queue takes; which statuses come back, and the part of ``hundreds_per_s``
+  that is still stored.
+- ``opened_per_s``, ``commit_s``: a batch of a million slots, opened by two worker processes, counted and committed.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import httpx
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.data import Schema
+from hubbub.planner import adopt
+from hubbub.protocol import Protocol
+from hubbub.serve.archive import Archive
+from hubbub.serve.bulk import seal_bundles, seal_reports
+from hubbub.serve.clock import SystemClock
+from hubbub.serve.commanding import command
+from hubbub.serve.contract import Contract, SignedContract
+from hubbub.serve.database import open_database
+from hubbub.serve.founding import draw_up, found_all, serve_all
+from hubbub.serve.identity import Identity, SignedDocument
+from hubbub.serve.keys import Keyring, PublicKey, active_key, read_key_list
+from hubbub.serve.mixing import CHUNK
+from hubbub.serve.tallying import Analyzer
+from hubbub.serve.workers import Workers
+
+PLAN = adopt(Schema.one_hot(100), 1000, Protocol(0.1), delta=1e-6)
+WAITING = 64
+"""Connections at once, while nothing is overloaded."""
+
+
+def reports(count: int, contract: Contract, key: PublicKey, workers: Workers) -> NDArray[np.uint8]:
+    """Sealed slots of random records."""
+    payloads = np.frombuffer(os.urandom(count * PLAN.payload), np.uint8).reshape(count, -1).copy()
+    payloads[:, -1] &= 0x0F
+    return seal_reports(payloads, contract.shape, key, workers)
+
+
+@dataclass
+class Load:
+    """What came back: statuses, and the seconds of every request."""
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    times: list[float] = field(default_factory=list)
+    stored: int = 0
+
+
+class Connection(asyncio.Protocol):
+    """One kept-alive connection that sends the next body when the answer to the last is here."""
+
+    def __init__(self, head: bytes, bodies: Iterator[bytes], size: int, load: Load) -> None:
+        self._head, self._bodies, self._size, self._load = head, bodies, size, load
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's do not inherit from it
+        self._next()
+
+    def _next(self) -> None:
+        body = next(self._bodies, None)
+        if body is None:
+            self._transport.close()
+            return
+        self._count = len(body) // self._size
+        self._begun = time.perf_counter()
+        self._transport.write(self._head % len(body) + body)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        head, found, rest = self._buffer.partition(b"\r\n\r\n")
+        if not found:
+            return
+        length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+        if len(rest) < length:
+            return
+        self._buffer = b""
+        status = int(head[9:12])
+        self._load.statuses[status] += 1
+        self._load.times.append(time.perf_counter() - self._begun)
+        self._load.stored += self._count if status == 201 else 0
+        self._next()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if error is not None:
+            self._load.statuses[0] += 1
+        if not self.done.done():
+            self.done.set_result(None)
+
+
+async def drive(url: httpx.URL, bundles: NDArray[np.uint8], per_request: int, connections: int) -> tuple[Load, float]:
+    """Send all bundles; what came back, and how long it took."""
+    load, size = Load(), bundles.shape[1]
+    bodies = (bundles[start : start + per_request].tobytes() for start in range(0, len(bundles), per_request))
+    head = (
+        f"POST {url.path} HTTP/1.1\r\nHost: {url.host}\r\nContent-Type: application/hubbub-bundle\r\n"
+        "Content-Length: %d\r\n\r\n"
+    ).encode()
+    loop = asyncio.get_running_loop()
+    begun = time.perf_counter()
+    made = [
+        await loop.create_connection(lambda: Connection(head, bodies, size, load), url.host, url.port or 80)
+        for _ in range(connections)
+    ]
+    await asyncio.gather(*(one.done for _, one in made))
+    return load, time.perf_counter() - begun
+
+
+def measure_intake(folder: Path, workers: Workers, singles: int, hundreds: int) -> dict[str, object]:
+    """The shuffler under three kinds of load."""
+    import uvloop
+
+    contract = found_all(folder, PLAN, {"epoch": 3600})
+    with serve_all(folder) as (_, shuffler):
+        place = f"{shuffler.places['uploads']}/v1/tasks/{contract.id}"
+        said = _keys(f"{place}/keys")
+        inner = active_key(read_key_list(json.dumps(said["analyzer"]), contract.analyzer, "analyzer"))
+        outer = active_key(read_key_list(json.dumps(said["shuffler"]), contract.shuffler, "shuffler"))
+
+        def seal(count: int) -> NDArray[np.uint8]:
+            return seal_bundles(reports(count, contract, inner, workers), contract.shape, outer, workers)
+
+        def run(count: int, per_request: int, connections: int) -> tuple[Load, float]:
+            bundles = seal(count)
+            return uvloop.run(drive(httpx.URL(f"{place}/bundles"), bundles, per_request, connections))
+
+        run(1000, 1, 8)
+        one, spent = run(singles, 1, WAITING)
+        many, spent_many = run(hundreds, 100, WAITING)
+        over, spent_over = run(hundreds, 100, 20 * WAITING)
+        counts = command(shuffler.socket, "check")["tasks"][contract.id]
+        stored = 1000 + one.stored + many.stored + over.stored
+        return {
+            "bundle_bytes": contract.bundle_size,
+            "singles_per_s": one.stored / spent,
+            "p50_ms": 1e3 * statistics.median(one.times),
+            "p99_ms": 1e3 * float(np.quantile(one.times, 0.99)),
+            "hundreds_per_s": many.stored / spent_many,
+            "overload": {
+                "statuses": {str(status): count for status, count in sorted(over.statuses.items())},
+                "stored_share": (over.stored / spent_over) / (many.stored / spent_many),
+            },
+            "other_statuses": sorted({*one.statuses, *many.statuses} - {201}),
+            "acknowledged": stored,
+            "accepted": counts["accepted"],
+            "conservation_error": counts["error"],
+        }
+
+
+def _keys(url: str) -> dict[str, object]:
+    for _ in range(600):
+        answer = httpx.get(url, trust_env=False)
+        if answer.status_code == 200:
+            found: dict[str, object] = answer.json()
+            return found
+        time.sleep(0.05)
+    raise SystemExit("the shuffler has no keys")
+
+
+def measure_commit(folder: Path, workers: Workers, slots: int) -> dict[str, object]:
+    """One large batch through the analyzer."""
+    both = [Identity.generate(), Identity.generate()]
+    contract = draw_up(PLAN, analyzer=both[0].public, shuffler=both[1].public)
+    ring = Keyring(folder / "keys", "analyzer", 1, SystemClock(), lifetime=1e6, grace=1e6)
+    ring.advance()
+    archive = Archive(lambda: open_database(f"sqlite:{folder}/analyzer.db"))
+    analyzer = Analyzer(archive, ring, both[0], SystemClock(), workers=workers)
+    analyzer.add_contract(SignedContract.sign(contract, *both).to_json())
+    rows = reports(slots, contract, ring.active, workers)
+    step = CHUNK // contract.slot_size
+    parts = [rows[start : start + step].tobytes() for start in range(0, slots, step)]
+    manifest = {
+        "batch": "00" * 16,
+        "task": contract.id,
+        "key": ring.active.id,
+        "bundles": slots,
+        "slots": slots,
+        "chunks": [hashlib.sha256(part).hexdigest() for part in parts],
+    }
+    signed = SignedDocument.sign(both[1], "manifest", manifest).to_json()  # type: ignore[arg-type]
+    begun = time.perf_counter()
+    analyzer.put_manifest("00" * 16, signed)
+    for place, part in enumerate(parts):
+        analyzer.put_chunk("00" * 16, place, part)
+    assert analyzer.work()
+    spent = time.perf_counter() - begun
+    result = json.loads(analyzer.result("00" * 16) or b"{}")
+    archive.shut()
+    return {"slots": slots, "commit_s": spent, "opened_per_s": slots / spent, "people": result["people"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--quick", action="store_true", help="smaller numbers")
+    parser.add_argument("--folder", type=Path, help="where the stores are; by default the folder for temporary files")
+    given = parser.parse_args()
+    singles, hundreds, slots = (4000, 20_000, 20_000) if given.quick else (60_000, 200_000, 1_000_000)
+    with contextlib.ExitStack() as stack:
+        workers = stack.enter_context(Workers(2))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=given.folder)))
+        figures = {
+            "intake": measure_intake(folder / "street", workers, singles, hundreds),
+            "commit": measure_commit(folder, workers, slots),
+        }
+    if given.json:
+        print(json.dumps(figures, indent=1))
+        return
+    for name, values in figures.items():
+        for key, value in values.items():
+            print(f"{name + '.' + key:28s} {value}")
+
+
+if __name__ == "__main__":
+    main()

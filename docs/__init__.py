@@ -1,0 +1,1 @@
+"""The book: what its pages print from the code, and what checks them."""

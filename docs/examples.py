@@ -1,0 +1,152 @@
+"""The examples of the book, run: whatever a page shows as code or as a command is executed, and its output compared.
+
+Fences are run in the order in which they stand, a page at a time, in one namespace and one empty folder:
+
+- ``python``: executed;
+- ``pycon``: a session, compared by :mod:`doctest`;
+- ``console``: commands after ``$``, each with the output that must follow. ``…`` stands for anything. After
+  ``console varies`` all numbers and bars, and the order of lines, may differ, as they do where randomness is real.
+
+Fences of any other language are only shown.
+"""
+
+import contextlib
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from click.testing import CliRunner
+
+__all__ = ["Example", "examples", "run"]
+
+FENCE = re.compile(r"^[ ]*```(\w+)([^\n`]*)\n(.*?)^[ ]*```[ \t]*$", re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"[|<>;&$`*]")
+SILENT = " > /dev/null"
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+COLUMNS = "88"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One fence: its language, what stands behind it, its text and its line."""
+
+    language: str
+    mode: str
+    text: str
+    line: int
+
+
+def examples(page: Path) -> list[Example]:
+    """The fences of a page that can be run."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in FENCE.finditer(text):
+        if match[1] in ("python", "pycon", "console"):
+            line = text.count("\n", 0, match.start()) + 2
+            found.append(Example(match[1], match[2].strip(), textwrap.dedent(match[3]), line))
+    return found
+
+
+def run(page: Path, folder: Path) -> None:
+    """Run all examples of a page in this folder; AssertionError tells the first that does something else."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    with contextlib.chdir(folder), _environment(COLUMNS=COLUMNS, TERM="dumb", LC_ALL="C.UTF-8", PYTHONWARNINGS="error"):
+        for example in examples(page):
+            place = f"{page.name}:{example.line}"
+            if example.language == "python":
+                exec(compile(example.text, place, "exec"), namespace)
+            elif example.language == "pycon":
+                _session(example, namespace, place)
+            else:
+                for command, expected in _commands(example.text):
+                    shown = _execute(command)
+                    assert _agree(expected, shown, example.mode == "varies"), (
+                        f"{place}: $ {command}\nexpected:\n{expected}\ngot:\n{shown}"
+                    )
+
+
+def _session(example: Example, namespace: dict[str, object], place: str) -> None:
+    test = doctest.DocTestParser().get_doctest(example.text, namespace, place, place, example.line)
+    told: list[str] = []
+    doctest.DocTestRunner(optionflags=FLAGS).run(test, out=told.append, clear_globs=False)
+    assert not told, "".join(told)
+    namespace.update(test.globs)
+
+
+def _commands(text: str) -> Iterator[tuple[str, str]]:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        lines = part.split("\n")
+        size = 1
+        while lines[size - 1].endswith("\\"):
+            size += 1
+        yield "\n".join(lines[:size]), "\n".join(lines[size:]).strip("\n")
+
+
+def _execute(command: str) -> str:
+    """What the command prints; a plain call of hubbub runs in this process, everything else in a shell."""
+    plain = command.replace("\\\n", " ").removesuffix(SILENT)
+    words = shlex.split(plain)
+    if words[0] == "hubbub" and not SHELL.search(plain):
+        from hubbub.cli import main  # noqa: PLC0415 (only pages with commands need it)
+
+        done = CliRunner().invoke(main, words[1:], prog_name="hubbub")
+        return done.stderr if command.endswith(SILENT) else done.output
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    told = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": path},
+    )
+    return told.stdout
+
+
+def _agree(expected: str, shown: str, varies: bool) -> bool:
+    want, got = _plain(expected, varies), _plain(shown, varies)
+    if varies:
+        return want == got
+    pattern = ".*?".join(re.escape(piece) for piece in re.split("…", want))
+    return re.fullmatch(pattern, got, re.DOTALL) is not None
+
+
+def _plain(text: str, varies: bool) -> str:
+    lines = [line.rstrip() for line in text.split("\n")]
+    text = "\n".join(lines).strip("\n")
+    if varies:
+        text = re.sub(r"[\u2580-\u259f]+", "", text)
+        text = re.sub(r"\b[0-9a-f]{64}\b", "#", text)
+        text = re.sub(r"[-−]?\d[\d,.]*(e[-+]?\d+)?", "#", text)
+        text = "\n".join(sorted(" ".join(line.split()) for line in text.replace("─", "").split("\n")))
+    return text.strip("\n")
+
+
+@contextlib.contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    for name in sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as scratch:
+            run(Path(name).resolve(), Path(scratch))
+            print(f"{name}: {len(examples(Path(name)))} examples run")

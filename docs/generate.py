@@ -1,0 +1,331 @@
+"""What the book prints from the code itself, anew for every build: commands, errata, benchmarks, pictures.
+
+Everything goes to ``docs/_generated``, which pages include. A part that cannot be made fails the build.
+"""
+
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+import hubbub
+from docs import drawings
+from hubbub import lab
+from hubbub.cli import COMMANDS, main
+from hubbub.lab import statements
+from hubbub.lab.statements.catalogue import Statement, Status
+
+__all__ = ["generate"]
+
+DOCS = Path(__file__).resolve().parent
+API = DOCS / "api"
+STREET = (
+    "data",
+    "privacy",
+    "protocol",
+    "batches",
+    "client",
+    "device",
+    "shuffler",
+    "analyzer",
+    "estimates",
+    "tables",
+    "errors",
+    "canonical",
+)
+
+
+def generate(folder: Path) -> None:
+    """Write all generated parts; files that would not change are not touched, so that builds stay incremental."""
+    folder.mkdir(exist_ok=True)
+    parts = {
+        "commands.md": commands(),
+        "errata.md": errata(collected()),
+        "benchmarks.md": benchmarks(sorted((DOCS / "benchmarks").glob("*.json"))),
+        "names.md": names(),
+        **{f"{name}.svg": drawing for name, drawing in pictures()},
+    }
+    for name, text in parts.items():
+        _write(folder / name, text)
+    pages = rooms()
+    for name, text in pages.items():
+        _write(API / f"{name}.md", text)
+    for stale in {file.stem for file in API.glob("*.md")} - {*pages, "index"}:
+        (API / f"{stale}.md").unlink()
+
+
+def _write(file: Path, text: str) -> None:
+    if not file.exists() or file.read_text(encoding="utf-8") != text:
+        file.write_text(text, encoding="utf-8")
+
+
+# The public names, and a page for every room.
+
+
+def names() -> str:
+    """A table of all that ``import hubbub`` gives: where it is, and the first sentence of what it says."""
+    lines = ["| name | |", "|---|---|"]
+    for name in sorted(hubbub.__all__, key=str.lower):
+        value = getattr(hubbub, name)
+        role = "class" if isinstance(value, type) else "func"
+        first = (inspect.getdoc(value) or "").split("\n\n")[0].split(". ")[0]
+        lines.append(f"| {{py:{role}}}`~{value.__module__}.{name}` | {_sentence(first)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _sentence(text: str) -> str:
+    """A first sentence without its markup."""
+    text = re.sub(r":\w+:`~?([^`]*)`", r"\1", " ".join(text.split())).replace("``", "")
+    return _cell(text.rstrip(":.")) + "."
+
+
+def rooms() -> dict[str, str]:
+    """A page for the modules of the street, and one for every package but the command line, which has its own."""
+    top = sorted(found.name for found in pkgutil.iter_modules(hubbub.__path__) if not found.ispkg)
+    packages = sorted(found.name for found in pkgutil.iter_modules(hubbub.__path__) if found.ispkg)
+    street = ["# The street", "", "Nouns, verbs and errors, in the order in which a collection meets them.", ""]
+    order = [*STREET, *(name for name in top if name not in STREET)]
+    pages = {"street": "\n".join([*street, *(_module(f"hubbub.{name}") for name in order)])}
+    for name in packages:
+        if name != "cli":
+            package = importlib.import_module(f"hubbub.{name}")
+            inner = [module.__name__ for module in _modules(package) if not _in_errata(module)]
+            pages[name] = "\n".join([f"# {name}", "", _described(inner[0]), *map(_module, inner[1:])])
+    return pages
+
+
+def _in_errata(module: Any) -> bool:
+    """The checks of the notes' statements have a page of their own."""
+    return hasattr(module, "STATEMENTS")
+
+
+def _module(name: str) -> str:
+    return f"(module-{name})=\n## {name}\n\n{_described(name)}"
+
+
+def _described(name: str) -> str:
+    return f"```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n```\n"
+
+
+# The commands.
+
+
+def commands() -> str:
+    """Every command with its usage, its text and its options, as click has them."""
+    context = click.Context(main, info_name="hubbub")
+    return "\n".join(_command(name, context) for name in COMMANDS)
+
+
+def _command(name: str, parent: click.Context) -> str:
+    command = main.get_command(parent, name)
+    assert command is not None
+    context = click.Context(command, info_name=name, parent=parent)
+    usage = command.get_usage(context).removeprefix("Usage: ")
+    text, shown = _help(command.help or "")
+    rows = [record for option in command.params if (record := option.get_help_record(context)) is not None]
+    table = [
+        "| option | meaning |",
+        "|---|---|",
+        *(f"| {_options(_cell(left))} | {_options(_cell(right))} |" for left, right in rows),
+    ]
+    return "\n".join(
+        [
+            f"(command-{name})=",
+            f"## {name}",
+            "",
+            "```text",
+            " ".join(usage.split()),
+            "```",
+            "",
+            text,
+            "",
+            *(("```sh", *shown, "```", "") if shown else ()),
+            *table,
+            "",
+        ]
+    )
+
+
+def _help(text: str) -> tuple[str, list[str]]:
+    """The prose of a help text, and the commands that it gives as examples."""
+    paragraphs, shown = [], []
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        if "\b" in paragraph:
+            lines = [line.strip() for line in paragraph.replace("\b", "").splitlines() if line.strip()]
+            shown += [line.removeprefix("Example: ") for line in lines]
+        else:
+            paragraphs.append(_options(_prose(" ".join(paragraph.split()))))
+    return "\n\n".join(paragraphs), shown
+
+
+def _options(text: str) -> str:
+    """Options as code: two dashes would be printed as one long one."""
+    return re.sub(r"(?<![\w-])(--?[a-z][a-z-]*)", r"`\1`", text)
+
+
+def _prose(text: str) -> str:
+    return text.replace("*", r"\*").replace("<", r"\<")
+
+
+def _cell(text: str) -> str:
+    return _prose(text).replace("|", r"\|").replace("\n", " ")
+
+
+# The errata.
+
+MARKS = {
+    Status.CONFIRMED: "confirmed",
+    Status.WRONG: "wrong",
+    Status.LOOSE: "loose",
+    Status.EMPTY: "empty",
+    Status.UNDETERMINED: "open",
+}
+
+
+def collected() -> list[Statement]:
+    """All statements that the package of them holds, each once, in the order of the notes' numbers."""
+    found: dict[str, Statement] = {}
+    for module in _modules(statements):
+        for one in getattr(module, "STATEMENTS", ()):
+            found.setdefault(one.id, one)
+    return sorted(found.values(), key=lambda one: one.id[:3])
+
+
+def errata(found: Iterable[Statement]) -> str:
+    """The catalogue: how many statements have which status, and every one with the figures of its check, just run."""
+    notes: dict[str, list[Statement]] = {}
+    for one in found:
+        notes.setdefault(one.id[:3], []).append(one)
+    lines = ["| note | statements | " + " | ".join(MARKS.values()) + " |", "|---" * (2 + len(MARKS)) + "|"]
+    for note, rows in notes.items():
+        tally = [sum(one.status is status for one in rows) for status in MARKS]
+        lines.append(f"| [{note}](#note-{note}) | {len(rows)} | " + " | ".join(map(str, tally)) + " |")
+    for note, rows in notes.items():
+        lines += ["", f"(note-{note})=", f"## Note {note}", ""]
+        for one in rows:
+            lines += _entry(one)
+    return "\n".join(lines) + "\n"
+
+
+def _entry(one: Statement) -> list[str]:
+    evidence = one.check()
+    if not evidence.agrees:
+        raise RuntimeError(f"the check of {one.id} does not bear out its status {one.status}: {evidence.shown}")
+    mark = MARKS[one.status]
+    return [
+        f":::{{container}} statement {mark}",
+        f"**{_line(one.id)}** <span class='status'>{mark}</span>",
+        "",
+        _line(one.claim),
+        "",
+        f"*{_line(one.remark)}*" if "*" not in one.remark else _line(one.remark),
+        "",
+        f"Computed: {_line(evidence.shown)}",
+        ":::",
+        "",
+    ]
+
+
+def _line(text: str) -> str:
+    """Text as it stands: nothing in a claim is meant as markup."""
+    return re.sub(r"([\\`*_{}\[\]<>#|$~])", r"\\\1", " ".join(text.split()))
+
+
+# The benchmarks.
+
+FIGURES = {
+    "bits": {
+        "randomize_vs_numpy": ("flip a million records of 40 bits", "the usual numpy lines, insecure randomness", "×"),
+        "randomize_vs_multi_freq_ldpy": ("the same", "multi-freq-ldpy, one record at a time", "×"),
+        "randomize_vs_pure_ldp": ("the same", "pure-ldp, one record at a time", "×"),
+        "randomize_vs_opendp": ("the same", "OpenDP, `make_randomized_response_bitvec`", "×"),
+        "randomize_keystream_fraction": ("the same", "raw AES-256-CTR for the bytes that it draws", "of the limit"),
+        "threads_2_speedup": ("the same in two threads", "one thread", "×"),
+        "limit_threads_2_speedup": ("raw AES-256-CTR in two threads", "one thread: the limit of the row above", "×"),
+        "sparse_vs_dense": ("flip records of 100,000 bits with q = 10⁻⁵ by gaps", "coin by coin", "×"),
+        "counts64_vs_unpackbits": ("count the bits of a million records of 64", "`np.unpackbits(…).sum(axis=0)`", "×"),
+        "counts1024_vs_unpackbits": ("count those of 100,000 records of 1,024", "`np.unpackbits(…).sum(axis=0)`", "×"),
+        "inverse20_vs_butterfly": ("invert a joint table of 20 bits", "the textbook butterfly in numpy", "×"),
+        "permute_ns_plain": ("secure permutation of ten million records", "", "ns a record"),
+        "permute_ns_fast": ("the same with numba", "", "ns a record"),
+        "permute_ns_insecure": ("`numpy.random.Generator.shuffle`, not secure", "", "ns a record"),
+        "single_us": ("one record on a device, in plain Python", "", "µs"),
+        "single_vs_opendp": ("the same", "OpenDP, one record", "×"),
+        "limit_aes_ctr_gb_s": ("AES-256-CTR of this machine", "", "GB/s"),
+        "limit_memcpy_gb_s": ("copying memory", "", "GB/s"),
+        "limit_read_gb_s": ("reading memory", "", "GB/s"),
+        "limit_urandom_gb_s": ("the operating system's generator", "", "GB/s"),
+    },
+    "pipeline": {
+        "records_per_s": ("ten million records of 40 bits from randomizing to the estimate", "", "records/s"),
+        "vs_numpy": ("the same, in CPU time", "plain numpy on bytes, insecure randomness, all in memory", "×"),
+        "vs_pure_ldp": ("the same, in CPU time", "pure-ldp, one record at a time", "×"),
+        "vs_multi_freq_ldpy": ("the same, in CPU time", "multi-freq-ldpy, one record at a time", "×"),
+        "peak_gib": ("most memory that the process ever held", "", "GiB"),
+    },
+    "accountant": {
+        "bit_gap_max": ("single bits, all crowds of 10³ … 10⁹: widest gap", "the best attack, in ε", "%"),
+        "bit_median_ms": ("certified ε of a single bit, median", "", "ms"),
+        "bit_max_ms": ("the same, slowest", "", "ms"),
+        "copies_max_ms": ("sup δ of k copies to 1 %, slowest of n up to 10⁹", "", "ms"),
+        "clear_fake_max_ms": ("exact δ among uniform fakes, slowest of d up to 10⁵, m up to 10⁷", "", "ms"),
+        "engine_gap_max": ("the engine's brackets: widest", "its own lower end, in δ", "%"),
+        "engine_median_ms": ("the engine, median", "", "ms"),
+        "engine_40_bits_s": ("the engine for 40 bits and ten million people, slowest", "", "s"),
+        "split_one_hot_s": ("certified ε of split one-hot records from nothing, slowest", "", "s"),
+        "calibrate_max_s": ("`calibrate` at (1, 10⁻⁶) for every protocol and kind of schema, slowest", "", "s"),
+    },
+}
+
+
+def benchmarks(files: Iterable[Path]) -> str:
+    """A table of each stored run: what was measured, against whom, and by how much."""
+    lines: list[str] = []
+    for file in files:
+        run: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        name, about = run["benchmark"], run["machine"]
+        told = FIGURES.get(name, {})
+        peers = ", ".join(f"{peer} {version}" for peer, version in run["versions"].items())
+        lines += [
+            f"## {name}",
+            "",
+            f"Measured on {run['date']} on {about['cores']} cores of an {about['processor']} with "
+            f"{about['memory_gib']} GiB, {about['system']}, Python {about['python']}, at a load of {about['load']:g} "
+            f"before it started; {peers}. To run it again: `{run['command']}`.",
+            "",
+            "| what | against | measured |",
+            "|---|---|---:|",
+        ]
+        for figure, value in run["figures"].items():
+            what, against, unit = told.get(figure, (figure.replace("_", " "), "", ""))
+            scaled = value * 100 if unit == "%" and value is not None else value
+            shown = "peer not installed" if scaled is None else f"{_number(scaled)} {unit}".strip()
+            lines.append(f"| {what} | {against} | {shown} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+# The pictures.
+
+
+def pictures() -> Iterator[tuple[str, str]]:
+    """Those of the theory, and what modules of the laboratory draw: a function ``pictures() -> {name: SVG}`` each."""
+    yield from drawings.pictures().items()
+    for module in _modules(lab):
+        if hasattr(module, "pictures"):
+            yield from module.pictures().items()
+
+
+def _modules(package: Any) -> list[Any]:
+    names = sorted(found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))
+    return [package, *(importlib.import_module(name) for name in names)]

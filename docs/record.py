@@ -1,0 +1,69 @@
+"""Run the benchmarks and store their figures for the page about them: ``make bench-docs``.
+
+Each figure is stored with the day, the machine and the versions that it was measured with; names of hosts are not.
+"""
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "benchmarks"
+NAMES = ("bits", "pipeline", "accountant")
+VERSIONS = ("numpy", "scipy", "cryptography", "numba", "opendp", "pure-ldp", "multi-freq-ldpy")
+
+
+def machine() -> dict[str, Any]:
+    """What a reader needs to know about the machine, and nothing that names it."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "processor": models[0] if models else platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory),
+        "load": round(os.getloadavg()[0], 2),
+        "system": platform.system(),
+        "python": platform.python_version(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """The versions of what was measured, hubbub's own and those of the peers that are installed."""
+    found = {}
+    for name in ("hubbub", *VERSIONS):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def record(name: str) -> None:
+    """One benchmark, stored in full or not at all."""
+    before = machine()
+    done = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{name}", "--json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    )
+    document = {
+        "benchmark": name,
+        "command": f"python -m benchmarks.{name} --json",
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "machine": before,
+        "versions": versions(),
+        "figures": json.loads(done.stdout),
+    }
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for asked in sys.argv[1:] or NAMES:
+        print(f"measuring {asked}", file=sys.stderr)
+        record(asked)

@@ -1,0 +1,68 @@
+"""``hubbub audit``: the verdict as text, JSON, page and exit code."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Call
+
+RAW = """
+import sys
+plan, kind = __import__("json").load(open("plan.json")), 1
+head = b"HB" + bytes([1, kind]) + bytes.fromhex(plan["id"])[:16]
+labels = plan["schema"]["labels"]
+for line in sys.stdin.read().split()[1:]:
+    sys.stdout.buffer.write(head + bytes([1 << labels.index(line)]))
+"""
+
+
+def test_our_own_passes(folder: Path, run: Call) -> None:
+    result = run("audit", "--plan", "plan.json", "--runs", "400", "--json", "--confidence", "0.9999", "-o", "a.html")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["verdict"] == "PASS"
+    assert {one["part"] for one in found["tests"]} == {"client", "mix", "chain"}
+    assert 0 < found["power"]["all_bits"] < 1
+    assert found["limits"]
+    page = (folder / "a.html").read_text()
+    assert page.count("<svg") == 3
+    assert "No violation found" in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_a_raw_client_fails_with_its_own_code(folder: Path, run: Call) -> None:
+    (folder / "raw.py").write_text(RAW)
+    result = run("audit", "--plan", "plan.json", "--runs", "300", "-o", "a.html", "--", sys.executable, "raw.py")
+    assert result.exit_code == 6
+    assert "FAIL: lies of bits not set: all bits; lies of bits set: all bits; lies of each bit: bit" in result.stdout
+    assert "VIOLATED" in result.stdout
+    assert "Violation found" in (folder / "a.html").read_text()
+
+
+def test_a_shuffler_is_audited_alone(folder: Path, run: Call) -> None:
+    (folder / "same.py").write_text("import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())")
+    result = run("audit", "--plan", "plan.json", "--shuffler", f"{sys.executable} same.py", "--json")
+    assert result.exit_code == 6
+    found = json.loads(result.stdout)
+    assert {one["part"] for one in found["tests"]} == {"mix"}
+    assert any("by blocks of arrivals only" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("--", "false"), 5, "the client left with exit code 1"),
+        (("--", "/nowhere/program"), 5, "could not be started"),
+        (("--", "echo", "hello"), 5, "must be a .hub batch or messages"),
+        (("--shuffler", "false"), 5, "the shuffler left with exit code 1"),
+        (("--confidence", "1"), 2, "confidence must be in [0.5, 1), got 1.0"),
+        (("--runs", "3"), 2, "is not in the range"),
+    ],
+)
+def test_what_goes_wrong(words: tuple[str, ...], code: int, text: str, folder: Path, run: Call) -> None:
+    result = run("audit", "--plan", "plan.json", *words)
+    assert result.exit_code == code
+    assert text in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert folder.exists()

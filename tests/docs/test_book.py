@@ -1,0 +1,159 @@
+"""The book: its pages are all reachable, what they name exists, what they show runs, and its checks can fail."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from docs import examples, generate, links
+from hubbub.cli import COMMANDS
+from hubbub.lab.statements.catalogue import Evidence, Statement, Status
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    page
+    for page in DOCS.rglob("*.md")
+    if "_generated" not in page.parts and (page.parent.name != "api" or page.stem == "index")
+)
+ROLE = re.compile(r"\{(?:py:)?(?:func|class|meth|attr|mod|data)\}`~?([\w.]+)`")
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(DOCS).with_suffix(""))
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    listed = set()
+    for page in PAGES:
+        for tree in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(), re.DOTALL):
+            entries = [line for line in tree.splitlines() if line and not line.startswith(":")]
+            listed |= {name(DOCS / page.parent.relative_to(DOCS) / f"{entry}.md") for entry in entries}
+    assert {name(page) for page in PAGES} - listed == {"index"}
+
+
+def found(dotted: str) -> bool:
+    parts = dotted.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            value: object = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            if not hasattr(value, part):
+                return False
+            value = getattr(value, part)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_what_a_page_names_exists(page: Path) -> None:
+    text = page.read_text()
+    assert [dotted for dotted in ROLE.findall(text) if not found(dotted)] == []
+    targets = [target for target in LINK.findall(text) if "://" not in target]
+    generated = {DOCS / "api" / f"{room}.md" for room in generate.rooms()}
+    missing = [one for one in targets if not (path := (page.parent / one).resolve()).exists() and path not in generated]
+    assert missing == []
+
+
+def test_names_that_do_not_exist_are_noticed() -> None:
+    assert found("hubbub.numeric.bounds.local_lie")
+    assert found("hubbub.estimates.Estimate.interval")
+    assert not found("hubbub.numeric.bounds.no_such_bound")
+    assert not found("hubbub.no_such_room.verb")
+
+
+def test_citations_are_of_notes_in_the_bibliography() -> None:
+    notes = set(re.findall(r"^\| (\d{3}) \|", (DOCS / "bibliography.md").read_text(), re.MULTILINE))
+    assert notes == {"000", "001", "002", "003", "004"}
+    files = [*PAGES, ROOT / "README.md", *(ROOT / "src").rglob("*.py")]
+    cited = {note for file in files for note in re.findall(r"\[(0\d\d)[ \]]", file.read_text())}
+    assert cited <= notes
+    assert len(cited) >= 4
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    text = (ROOT / "README.md").read_text()
+    paths = LINK.findall(text) + re.findall(r"`((?:docs/[\w/.-]*|[A-Z]+\.(?:md|cff)))`", text)
+    assert paths
+    assert [path for path in paths if "://" not in path and not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if examples.examples(page)], ids=name)
+def test_examples_run(page: Path, tmp_path: Path) -> None:
+    examples.run(page, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```pycon\n>>> 1 + 1\n3\n```\n",
+        "```python\nassert False\n```\n",
+        "```console\n$ echo one\ntwo\n```\n",
+        "```console varies\n$ echo 3 people\n4 crowds\n```\n",
+        "- item\n\n  ```console\n  $ echo one\n  two\n  ```\n",
+    ],
+)
+def test_examples_that_are_wrong_are_noticed(text: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    with pytest.raises(AssertionError):
+        examples.run(page, tmp_path)
+
+
+def test_what_may_vary_may_vary(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```console varies\n$ printf 'b 1,204 ██\\na 3 █\\n'\na 17\nb 9.5 ███\n```\n```console\n$ echo abc\na…c\n```\n"
+    )
+    examples.run(page, tmp_path)
+
+
+def test_all_commands_and_their_options_are_described() -> None:
+    text = generate.commands()
+    assert [command for command in COMMANDS if f"## {command}\n" not in text] == []
+    assert "`--precision` SHARE" in text
+    assert "`--notes`" in text
+
+
+def statement(agrees: bool) -> Statement:
+    def check() -> Evidence:
+        return Evidence(agrees, "2 < 3_000 * [x]")
+
+    return Statement("003-(9.9)", "P[R > λ] ≤ η*", Status.WRONG, "the sign", check)
+
+
+def test_errata_show_what_the_checks_computed() -> None:
+    text = generate.errata([statement(True)])
+    assert "| [003](#note-003) | 1 | 0 | 1 | 0 | 0 | 0 |" in text
+    assert r"2 \< 3\_000 \* \[x\]" in text
+    assert "statement wrong" in text
+
+
+def test_errata_that_are_not_borne_out_fail() -> None:
+    with pytest.raises(RuntimeError, match="does not bear out"):
+        generate.errata([statement(False)])
+
+
+def test_all_statements_have_a_place() -> None:
+    collected = generate.collected()
+    assert len({one.id for one in collected}) == len(collected)
+
+
+def test_stored_benchmarks_are_described() -> None:
+    files = sorted((DOCS / "benchmarks").glob("*.json"))
+    text = generate.benchmarks(files)
+    assert {file.stem for file in files} >= {"bits", "pipeline", "accountant"}
+    assert all(f"## {file.stem}" in text for file in files)
+    assert "peer not installed" not in text
+
+
+def test_broken_links_are_noticed(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<p id="x"><a href="b.html#y">b</a><a href="#x">x</a><a href="https://e.org">e</a>'
+    )
+    (tmp_path / "b.html").write_text('<p id="y"><a href="a.html#z">a</a><a href="c.html">c</a>')
+    assert links.broken_links(tmp_path) == ["b.html: a.html#z", "b.html: c.html"]

@@ -1,0 +1,61 @@
+"""Clients and mixes that do something wrong, each in one way."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+import hubbub as hb
+from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.lab.audit.programs import Client, seeded_client
+from hubbub.lab.audit.trial import Audit, Effort, audit
+
+EFFORT = Effort(values=1500, runs=8, mixes=0, chain=0)
+
+
+def tried(plan: hb.Plan, client: Client, effort: Effort = EFFORT, confidence: float = 0.99) -> Audit:
+    """An audit of a client alone."""
+    return audit(plan, client, None, tried=effort, confidence=confidence)
+
+
+def honest(seed: int = 1) -> Client:
+    return seeded_client(SeededStreamNotForPeople(seed))
+
+
+def unpacked(reports: hb.Reports) -> NDArray[np.uint8]:
+    width = reports.plan.schema.width
+    return np.unpackbits(reports.messages, axis=1, bitorder="little", count=width)
+
+
+def spoiled(change: Callable[[NDArray[np.uint8], NDArray[np.uint8]], NDArray[np.uint8]], seed: int = 1) -> Client:
+    """An honest client of whole records whose messages are changed, knowing the records: rows of bits, copy by copy."""
+    send = honest(seed)
+
+    def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
+        reports = send(collection, plan)
+        rows = np.unpackbits(collection.rows(0, len(collection)), axis=1, bitorder="little", count=plan.schema.width)
+        bits = change(unpacked(reports), np.tile(rows, (plan.protocol.k, 1)))
+        return replace(reports, messages=np.packbits(bits, axis=1, bitorder="little"))
+
+    return client
+
+
+def with_lie(factor: float, seed: int = 1) -> Client:
+    """Randomizes with another q."""
+    send = honest(seed)
+
+    def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
+        other = replace(plan, protocol=replace(plan.protocol, q=plan.protocol.q * factor))
+        return replace(send(collection, other), plan=plan)
+
+    return client
+
+
+def generator(seed: int = 1) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def reordered(order: Callable[[int], NDArray[np.int64]]) -> Callable[[hb.Reports], hb.Reports]:
+    """A mix that puts messages in the order that is given for their number."""
+    return lambda reports: replace(reports, messages=reports.messages[order(len(reports))], batch=reports.n)

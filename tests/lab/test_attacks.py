@@ -1,0 +1,266 @@
+"""Every simulated attack agrees with its exact figure, would reject a wrong one, and stays below what is proven."""
+
+import json
+import math
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from tests.cli.conftest import call
+
+import hubbub as hb
+from hubbub.accountant import Ledger, account
+from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.errors import BatchTooSmall
+from hubbub.lab import attacks
+from hubbub.lab.attacks import batches, owned, poisoning, repetition
+from hubbub.lab.attacks.evidence import Attack, rate
+from hubbub.lab.attacks.page import page
+from hubbub.lab.charts import Series, line_chart, standalone
+
+BIT = hb.Schema.bits(1)
+FOUR = hb.Schema.one_hot(poisoning.LABELS)
+
+
+def stream(seed: int = 7) -> SeededStreamNotForPeople:
+    return SeededStreamNotForPeople(seed)
+
+
+@pytest.fixture(scope="module")
+def shown() -> dict[str, Attack]:
+    return {name: attacks.demonstrate(name, trials=1000, entropy=stream()) for name in attacks.ATTACKS}
+
+
+@pytest.mark.parametrize("name", attacks.ATTACKS)
+def test_simulation_agrees_with_the_exact_figures(name: str, shown: dict[str, Attack]) -> None:
+    assert len(shown[name].readings) >= 8
+    assert [one for one in shown[name].readings if not one.agrees] == []
+
+
+# Small batches.
+
+
+@pytest.mark.parametrize("n", [2, 5, 7])
+def test_exact_guess_by_enumeration(n: int) -> None:
+    q = 0.2
+    totals = {}
+    for answer in (0, 1):
+        law = np.zeros(n + 1)
+        for flips in range(2**n):
+            toss = [flips >> i & 1 for i in range(n)]
+            bits = [answer ^ toss[0], *(1 ^ t for t in toss[1:])]
+            law[sum(bits)] += math.prod(q if t else 1 - q for t in toss)
+        totals[answer] = law
+    assert batches.exact(n, q) == pytest.approx(0.5 * float(np.maximum(totals[0], totals[1]).sum()), rel=1e-12)
+
+
+def test_guess_of_one_is_the_local_guarantee() -> None:
+    q = 0.1
+    local = account(hb.Protocol(q), BIT, 1000, epsilon=0.0, shuffler=False).delta
+    assert batches.exact(1, q) == pytest.approx((1 + local) / 2, rel=1e-6)
+
+
+def test_guesses_stay_below_what_is_proven_and_fall_with_the_crowd() -> None:
+    q = 0.05
+    seen = [batches.exact(n, q) for n in (1, 3, 10, 100, 1000)]
+    proven = [(1 + account(hb.Protocol(q), BIT, n, epsilon=0.0).delta) / 2 for n in (1, 3, 10, 100, 1000)]
+    assert all(a <= b * (1 + 1e-9) for a, b in zip(seen, proven, strict=True))
+    assert all(a > b for a, b in pairwise(seen))
+
+
+def test_a_wrong_batch_size_is_rejected() -> None:
+    reading = batches.attack(30, 0.03, trials=2000, entropy=stream())
+    assert reading.agrees
+    assert not reading.low <= batches.exact(60, 0.03) <= reading.high
+    assert not reading.low <= batches.exact(30, 0.06) <= reading.high
+
+
+def test_the_shuffler_refuses_what_the_attack_needs() -> None:
+    plan = hb.adopt(BIT, 1000, hb.Protocol(0.03), delta=1e-6)
+    few = hb.randomize(hb.Collection.from_values([True] * 999, BIT), plan, entropy=stream())
+    with pytest.raises(BatchTooSmall):
+        hb.shuffle(few, entropy=stream())
+
+
+# Repetition.
+
+
+def test_repeated_guess_grows_and_stays_below_the_ledger() -> None:
+    q, n = 0.15, 200
+    seen = [repetition.exact(n, q, rounds) for rounds in (1, 4, 16, 64)]
+    proven = [0.5 * (1 + Ledger().charge(hb.Protocol(q), BIT, n, rounds=r).delta(0.0)) for r in (1, 4, 16, 64)]
+    assert all(a < b for a, b in pairwise(seen))
+    assert all(a <= b for a, b in zip(seen, proven, strict=True))
+    assert seen[0] == pytest.approx(batches.exact(n, q), abs=0.002)
+
+
+def test_without_composition_the_formula_is_rejected() -> None:
+    plan = hb.adopt(BIT, 50, hb.Protocol(0.2), delta=1e-6)
+    found = repetition.attack(plan, [32], trials=1500, entropy=stream())
+    shuffled, linked = found
+    assert shuffled.agrees
+    assert linked.agrees
+    assert not shuffled.low <= repetition.exact(50, plan.protocol.q, 1) <= shuffled.high
+    assert not linked.low <= repetition.averaging(plan.protocol.q, 1) <= linked.high
+
+
+def test_the_ledger_stops_in_time() -> None:
+    plan = hb.adopt(BIT, 200, hb.Protocol(0.15), delta=1e-6)
+    admitted = repetition.rounds_within(plan, 2.0, 64)
+    assert 1 < admitted < 64
+    ledger = Ledger()
+    assert ledger.charge(plan.protocol, BIT, 200, rounds=admitted).epsilon(1e-6) <= 2.0
+    assert ledger.charge(plan.protocol, BIT, 200, rounds=admitted + 1).epsilon(1e-6) > 2.0
+
+
+# Poisoning.
+
+
+@pytest.mark.parametrize("case", poisoning.cases(), ids=lambda case: f"{case.name} {case.protocol.q:.2f}")
+def test_bias_of_one_liar_by_expectation(case: poisoning.Case) -> None:
+    """One liar more, in the expected counts of the real estimator: no simulation, no formula."""
+    protocol, n, v = case.protocol, 1000, 1 / 4
+    q, k = protocol.q, protocol.k
+    plan = hb.adopt(FOUR, n, protocol, delta=1e-6)
+    drawn = 2000 if isinstance(protocol.m, hb.Fakes) else 0
+    fakes = protocol.m if isinstance(protocol.m, int) else 0
+    having, others = 200, n - 1 - 200
+    lie = (3 * q if protocol.release == "category" else q), q
+    own = k * (having * (1 - lie[0]) + others * lie[1]) + (drawn + fakes) * (q + (1 - 2 * q) * v)
+    messages = k * (n - 1) + fakes + drawn + max(k, case.sent)
+
+    def value(count: float) -> float:
+        scale = 10**6  # expected counts are no whole numbers: two roundings, far apart, tell the slope
+        low = _estimate(plan, math.floor(count), messages, n, fakes)
+        high = _estimate(plan, math.floor(count) + scale, messages, n, fakes)
+        return low + (high - low) * (count - math.floor(count)) / scale
+
+    assert value(own + case.sent) - having == pytest.approx(poisoning.bias(protocol, FOUR, case.sent), abs=1e-6)
+
+
+def _estimate(plan: hb.Plan, count: int, messages: int, n: int, fakes: int) -> float:
+    counts = np.full(plan.schema.width, count)
+    tally = hb.Tally(plan=plan.id, n=n, fakes=fakes, messages=messages, batches=1, least=n, counts=counts)
+    return float(hb.estimate(tally, plan).values[0])
+
+
+@pytest.mark.parametrize("wrong", [1 / (1 - 2 * 0.25), 1.0, 1 - 0.25])
+def test_a_wrong_bias_is_rejected(wrong: float) -> None:
+    reading = poisoning.attack(poisoning.Case("flip, up", hb.Protocol(0.25), 1), repetitions=30, entropy=stream())
+    assert reading.agrees
+    assert not reading.low <= wrong <= reading.high
+
+
+def test_more_whole_records_than_planned_are_refused() -> None:
+    plan = hb.adopt(FOUR, 1000, hb.Protocol(0.1, k=4), delta=1e-6)
+    with pytest.raises(BatchTooSmall, match="must send"):
+        poisoning.poisoned(plan, np.arange(900) % 4, 100, 5, stream())
+
+
+def test_intervals_do_not_widen_for_liars() -> None:
+    held = [poisoning.coverage(liars) for liars in (0, 10, 20, 40)]
+    assert held[0] >= 0.95
+    assert all(a > b for a, b in pairwise(held))
+    reading = poisoning.coverage_attack(40, repetitions=200, entropy=stream())
+    assert reading.agrees
+    assert not reading.low <= 0.95 <= reading.high
+
+
+# An analyzer who owns users.
+
+
+def test_owned_users_do_not_count() -> None:
+    plan = hb.adopt(BIT, 500, hb.Protocol(0.05), delta=1e-6)
+    reading = owned.attack_flips(plan, 0.98, trials=2000, entropy=stream())
+    assert reading.agrees
+    assert reading.exact == batches.exact(10, plan.protocol.q)
+    assert not reading.low <= batches.exact(500, plan.protocol.q) <= reading.high
+
+
+def test_fakes_of_the_shuffler_hide_whoever_is_owned() -> None:
+    fakes = hb.Fakes.laplace(1.0, 14)
+    plan = hb.adopt(BIT, 50, hb.Protocol(0.0, m=fakes, release="bits"), delta=1e-6)
+    readings = [owned.attack_fakes(plan, share, trials=400, entropy=stream()) for share in (0.0, 0.98)]
+    assert all(one.agrees for one in readings)
+    assert not readings[0].low <= owned.exact_fakes(hb.Fakes.laplace(0.5, 14)) <= readings[0].high
+    assert owned.exact_fakes(fakes) <= (math.exp(plan.guarantee.epsilon) + 1e-6) / (
+        1 + math.exp(plan.guarantee.epsilon)
+    )
+
+
+# What is shown.
+
+
+def test_intervals_of_rates_are_those_of_clopper_and_pearson() -> None:
+    from scipy import stats
+
+    for hits, trials in ((0, 10), (3, 10), (10, 10), (517, 1000)):
+        expected = stats.binomtest(hits, trials).proportion_ci(0.999, method="exact")
+        assert rate(hits, trials)[1:] == pytest.approx((expected.low, expected.high), rel=1e-9)
+
+
+def test_page_needs_nothing_from_elsewhere(shown: dict[str, Attack]) -> None:
+    text = page(list(shown.values()))
+    assert "src=" not in text
+    assert "href=" not in text
+    assert text.count("<svg") == sum(len(one.pictures) for one in shown.values()) == 7
+
+
+def test_pictures_are_files_of_their_own_and_repeatable() -> None:
+    found = attacks.pictures(trials=100)
+    again = attacks.demonstrate("batches", trials=100, entropy=stream(attacks.SEED))
+    assert found["attack-batches-guesses"] == standalone(again.pictures["batches-guesses"])
+    assert {"attack-batches-guesses", "attack-repetition", "attack-poisoning-bias", "attack-owned-epsilon"} <= set(
+        found
+    )
+    for picture in found.values():
+        assert ElementTree.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_command_prints_json_and_writes_a_page(tmp_path: object) -> None:
+    target = f"{tmp_path}/attacks.html"
+    result = call("attacks", "--only", "batches", "--trials", "200", "--seed", "3", "--json", "-o", target)
+    assert result.exit_code == 0, result.output
+    (one,) = json.loads(result.stdout)
+    assert one["name"] == "batches"
+    assert {"exact", "seen", "low", "high", "agrees"} <= set(one["readings"][0])
+    again = call("attacks", "--only", "batches", "--trials", "200", "--seed", "3", "--json")
+    assert json.loads(again.stdout) == [one]
+    assert "small" in call("attacks", "--only", "batches", "--trials", "100").stdout
+
+
+# Charts.
+
+
+def _ticks(picture: str) -> list[str]:
+    root = ElementTree.fromstring(picture)
+    return [text.text or "" for text in root.iter("text") if text.get("class") == "quiet"]
+
+
+def test_scales_have_readable_ticks() -> None:
+    points = [(1.0, 1e-6), (1e6, 1.0)]
+    logs = _ticks(line_chart([Series("a", points)], title="t", x="x", y="y", log_x=True, log_y=True))
+    assert {"1", "100", "10,000", "10⁶", "10⁻⁶"} <= set(logs)
+    plain = _ticks(line_chart([Series("a", [(0.0, -0.31), (1.0, 0.97)])], title="t", x="x", y="y"))
+    assert {"0", "0.5", "-0.2"} & set(plain) >= {"0"}
+    assert all(len(text) <= 9 for text in plain)
+
+
+def test_all_points_lie_in_the_frame_and_rise_upwards() -> None:
+    dots = Series("a", [(1.0, 0.1, 0.0, 0.2), (10.0, 0.4, 0.3, 0.5), (100.0, 0.9, 0.8, 1.0)], "dots")
+    root = ElementTree.fromstring(line_chart([dots], title="t", x="x", y="y", log_x=True))
+    marks = [(float(c.get("cx", "nan")), float(c.get("cy", "nan"))) for c in root.iter("circle")][:3]
+    assert all(76 <= x <= 704 and 0 < y < 330 for x, y in marks)
+    assert all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(marks))
+    assert marks[1][0] - marks[0][0] == pytest.approx(marks[2][0] - marks[1][0], abs=0.2)
+
+
+def test_points_that_a_log_scale_cannot_show_are_left_out() -> None:
+    band = Series("b", [(1.0, 0.1, 0.2), (0.0, 0.1, 0.2), (2.0, 0.0, 0.3), (3.0, math.inf, math.inf)], "band")
+    dots = Series("d", [(1.0, 0.5, 0.0, 0.6), (2.0, math.nan, 0.0, 1.0)], "dots")
+    picture = line_chart([band, dots], title="<t>", x="x & y", y="y", log_x=True, log_y=True)
+    root = ElementTree.fromstring(picture)
+    assert len(list(root.iter("circle"))) == 2  # one point and the key of the legend
+    assert "nan" not in picture
+    assert ElementTree.fromstring(standalone(picture)) is not None

@@ -1,0 +1,170 @@
+"""Line charts, the figures of the notes, and the page that holds them."""
+
+import math
+import re
+from collections.abc import Callable
+from xml.etree import ElementTree
+
+import pytest
+
+from hubbub.accountant import bit, calibrate, engine, records
+from hubbub.data import Schema
+from hubbub.lab.lines import Axis, Line, Mark, alone, line_chart
+from hubbub.lab.note_figures import DRAWN, Figure, precision_by_crowd
+from hubbub.lab.notes import Reading
+from hubbub.lab.notes_page import page
+from hubbub.lab.statements.catalogue import Evidence, Statement, Status
+from hubbub.lab.statements.everything import Verdict
+from hubbub.numeric.bounds import simple_three_sigma_lie, three_sigma_bit_lie, three_sigma_copies_lie, three_sigma_lie
+from hubbub.numeric.estimation import count_stderr
+from hubbub.privacy import Budget
+
+LN2 = math.log(2)
+
+
+def chart(points: list[tuple[float, float]], *, log: bool = False) -> str:
+    return line_chart(
+        [Line(label="a", points=points)],
+        "t",
+        across=Axis("x", 1.0, 100.0, log=True),
+        up=Axis("y", 1.0, 10.0, log),
+        marks=[Mark("here", 10.0), Mark("there", 5.0, up=True)],
+    )
+
+
+def coordinates(picture: str) -> list[tuple[float, float]]:
+    paths = re.findall(r'<path d="([^"]*)" class="curve one ', picture)
+    return [(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", paths[0])]
+
+
+def test_a_straight_line_is_straight_on_logarithmic_axes() -> None:
+    places = coordinates(chart([(1, 1), (10, math.sqrt(10)), (100, 10)], log=True))
+    (x0, y0), (x1, y1), (x2, y2) = places
+    assert x1 - x0 == pytest.approx(x2 - x1, abs=0.11)
+    assert y0 - y1 == pytest.approx(y1 - y2, abs=0.11)
+    assert x0 < x1 < x2
+    assert y0 > y1 > y2
+
+
+def test_what_is_outside_is_cut_at_the_edge() -> None:
+    inside = coordinates(chart([(1, 1), (100, 10)]))
+    cut = coordinates(chart([(1, 5.5), (10, 14.5), (100, -1)]))
+    heights = {round(y, 1) for _, y in inside}
+    assert min(heights) <= min(y for _, y in cut)
+    assert max(y for _, y in cut) <= max(heights)
+    assert len(cut) == 2
+    assert cut[1][0] == pytest.approx((inside[0][0] * 3 + inside[1][0]) / 4, abs=0.2)
+    assert coordinates(chart([(1, 2), (10, math.inf), (100, 2)]))
+
+
+@pytest.mark.parametrize(
+    ("axis", "ticks"),
+    [
+        (Axis("", 1e-6, 1.0, log=True), [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0]),
+        (Axis("", 1.0, 20.0, log=True), [1.0, 2.0, 5.0, 10.0, 20.0]),
+        (Axis("", 0.0, 8.0), [0.0, 2.0, 4.0, 6.0, 8.0]),
+        (Axis("", 1.0, 16.0, log=True, at=(1, 4, 16)), [1, 4, 16]),
+    ],
+)
+def test_ticks_are_round(axis: Axis, ticks: list[float]) -> None:
+    assert axis.ticks() == pytest.approx(ticks)
+
+
+def test_words_are_escaped() -> None:
+    nasty = "<b>&\"'"
+    picture = line_chart(
+        [Line(label=nasty, points=[(1, 1)], dots=True)],
+        nasty,
+        across=Axis(nasty, 0, 2),
+        up=Axis(nasty, 0, 2),
+        marks=[Mark(nasty, 1.0)],
+    )
+    root = ElementTree.fromstring(alone(picture))
+    texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+    assert texts.count(nasty) == 4
+
+
+@pytest.mark.parametrize(
+    "draw", [pytest.param(draw, marks=pytest.mark.slow) if draw is precision_by_crowd else draw for draw in DRAWN]
+)
+def test_figures_are_drawn(draw: Callable[[], Figure]) -> None:
+    figure = draw()
+    root = ElementTree.fromstring(alone(figure.picture))
+    curves = [element for element in root.iter() if element.get("class", "").startswith("curve")]
+    assert len(curves) >= 4
+    assert not re.search(r"nan|inf", figure.picture.split("</title>")[1].replace("information", ""))
+    assert figure.title
+    assert len(figure.caption) > 80
+
+
+def test_names_are_unique() -> None:
+    assert len({draw.__name__ for draw in DRAWN}) == len(DRAWN)
+
+
+class TestCaptions:
+    """What the captions say is so."""
+
+    def test_copies_gain_more_for_longer_records_and_less_than_the_root(self) -> None:
+        gains = []
+        for width, n in ((2, 1000), (5, 10**4), (10, 10**5)):
+            one, many = (
+                count_stderr(n, calibrate(Schema.bits(width), n, Budget(LN2, 1e-3), k=k).protocol.q, k=k)
+                for k in (1, 16)
+            )
+            gains.append(one / many)
+        assert 1.5 < gains[0] < gains[1] < gains[2] < 4
+
+    def test_the_formula_for_copies_buys_privacy_instead(self) -> None:
+        worst = [
+            bit.supremum(1000, three_sigma_copies_lie(1000, LN2, k), LN2, k, tolerance=0.01).upper
+            for k in (1, 2, 4, 16)
+        ]
+        assert worst == sorted(worst, reverse=True)
+        assert worst[0] > worst[-1] + math.log(10)
+
+    def test_the_third_category_is_alike_in_both_orders_and_worse(self) -> None:
+        for n, epsilon in ((1000, LN2), (10**5, 2.0)):
+            q = simple_three_sigma_lie(n, 2, epsilon)
+            notes, reverse, third = (
+                engine.positive_mean(*records.background(kind, q, epsilon), n).upper
+                for kind in ((2, 0, 0), (0, 2, 0), (1, 1, 1))
+            )
+            assert third > reverse > notes + math.log(10)
+            assert third <= records.blanket(Schema.one_hot(3), q, n, epsilon)
+
+    def test_the_rule_of_three_deviations(self) -> None:
+        for n in (100, 10**4, 10**6):
+            q = three_sigma_bit_lie(n, 2.0)
+            assert float(bit.log_delta([n - 1], [0], q, 2.0)[0]) > math.log(0.75)
+        orders = {}
+        for n in (1000, 10**6):
+            q = three_sigma_lie(n, 5, LN2)
+            forward, reverse = (
+                engine.positive_mean(*records.background(kind, q, LN2), n).upper for kind in ((5, 0, 0), (0, 5, 0))
+            )
+            orders[n] = forward > reverse
+        assert orders == {1000: True, 10**6: False}
+
+
+def test_page() -> None:
+    right = Statement("003-a", "1 < 2", Status.CONFIRMED, "Yes & no.", lambda: Evidence(True, "1"))
+    false = Statement("004-b", "2 < 1", Status.WRONG, "No.", lambda: Evidence(False, "<2>"))
+    reading = Reading(
+        epsilon=LN2,
+        n=5000,
+        printed_q=0.1778,
+        q=0.1963,
+        printed_eta=0.0045,
+        eta=0.0427,
+        forward=5e-3,
+        reverse=2e-3,
+        proven=0.06,
+    )
+    text = page([Verdict(one, one.check()) for one in (right, false)], [reading], [])
+    assert "1 of them disagree" in text
+    assert "DISAGREES: &lt;2&gt;" in text
+    assert "Yes &amp; no." in text
+    assert text.count("<td class=off>") == 2
+    assert 'id="003"' in text
+    assert 'id="000"' not in text
+    assert "every computation bears its status out" in page([Verdict(right, right.check())], [], [])

@@ -1,0 +1,229 @@
+"""Grids: the same rows by one process or two, cut off anywhere and taken up again, and never those of another grid."""
+
+import json
+import multiprocessing
+import os
+import re
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cli.test_demo import Tags
+from tests.pipeline.points import N, plan_of
+
+import hubbub as hb
+from hubbub.errors import HubbubError, Infeasible, InvalidInput, WireError
+from hubbub.lab import study
+from hubbub.lab.cells import Cell, Row, measure
+from hubbub.lab.findings import names, study_page, verdict
+from hubbub.lab.populations import Given, Population
+from hubbub.lab.study import HEADER, Grid, Results, run
+
+PLANS = tuple(plan_of("one_hot", name) for name in ("flip", "split", "category", "clear among Laplace fakes"))
+GRID = Grid(plans=PLANS, populations=(Population(), Population(exponent=1.0)), repetitions=20, level="counts")
+
+
+def figures(rows: list[Row]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in asdict(row).items() if name != "seconds"} for row in rows]
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return run(GRID)
+
+
+class Counter:
+    """Counts how often cells are run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls = 0
+        monkeypatch.setattr(study, "measure", self)
+
+    def __call__(self, cell: Cell) -> Row:
+        self.calls += 1
+        return measure(cell)
+
+
+def test_rows_come_in_the_order_of_the_grid(rows: list[Row]) -> None:
+    assert [(row.plan, row.population) for row in rows] == [
+        (plan.id, population.name) for plan in PLANS for population in GRID.populations
+    ]
+
+
+def test_a_grid_of_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = hb.Budget(1.0, 1e-6)
+    grid = Grid(schemas=(hb.Schema.bits(2),), sizes=(500, 700, 500), budgets=(budget,), repetitions=20, level="counts")
+    path, heard = tmp_path / "results.jsonl", []
+    found = run(grid, Results.open(path), tell=lambda *words: heard.append(words))
+    plans = [plan for n in (500, 700) for plan in hb.frontier(hb.Schema.bits(2), n, budget)]
+    assert [row.plan for row in found] == [plan.id for plan in plans]
+    assert heard[0] == ("planning", 0, 2)
+    assert heard[-1] == ("simulating", len(found), len(found))
+    # Plans are remembered too.
+    monkeypatch.setattr(study, "frontier", None)
+    assert figures(run(grid, Results.open(path))) == figures(found)
+    assert len(grid.references()) == 2
+
+
+def test_nothing_is_run_twice(tmp_path: Path, rows: list[Row], monkeypatch: pytest.MonkeyPatch) -> None:
+    counter, path = Counter(monkeypatch), tmp_path / "results.jsonl"
+    first = run(GRID, Results.open(path))
+    assert counter.calls == 8
+    assert run(GRID, Results.open(path)) == first
+    assert counter.calls == 8
+    assert figures(first) == figures(rows)
+    run(GRID, Results.open(path, fresh=True))
+    assert counter.calls == 16
+
+
+@pytest.mark.parametrize("missing", [1, 20, 700])
+def test_a_cut_file_is_taken_up(missing: int, tmp_path: Path, rows: list[Row], monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "results.jsonl"
+    run(GRID, Results.open(path))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-missing])
+    kept = whole[:-missing].count(b"\n") - 1
+    counter = Counter(monkeypatch)
+    assert figures(run(GRID, Results.open(path))) == figures(rows)
+    assert counter.calls == 8 - kept
+    assert 0 < counter.calls < 3
+    assert path.read_bytes().count(b"\n") == whole.count(b"\n")
+    assert all(json.loads(line) for line in path.read_bytes().splitlines())
+
+
+@pytest.mark.parametrize("length", range(0, len(HEADER) + 1, 7))
+def test_a_file_cut_in_its_header_is_empty(length: int, tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(HEADER[:length])
+    Results.open(path).add("key", 1)
+    assert Results.open(path)["key"] == 1
+
+
+def test_other_grids_do_not_share_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "results.jsonl"
+    run(GRID, Results.open(path))
+    for changed in (replace(GRID, seed=1), replace(GRID, repetitions=21), replace(GRID, level="records")):
+        counter = Counter(monkeypatch)
+        run(changed, Results.open(path))
+        assert counter.calls == 8
+    counter = Counter(monkeypatch)
+    more = replace(GRID, populations=(*GRID.populations, Population(exponent=2.0)))
+    assert len(run(more, Results.open(path))) == 12
+    assert counter.calls == 4
+
+
+@pytest.mark.parametrize("content", [b"colour\nred\n", b'{"format":"other"}\n', HEADER[:-1] + b" \n", b"\n"])
+@pytest.mark.parametrize("fresh", [True, False])
+def test_files_of_others_are_left_alone(content: bytes, fresh: bool, tmp_path: Path) -> None:
+    path = tmp_path / "values.csv"
+    path.write_bytes(content)
+    with pytest.raises(WireError, match="must begin as"):
+        Results.open(path, fresh=fresh)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b"1", b'{"key": "a"}', b"\xff", b"[" * 10**5])
+def test_damage_in_the_middle_is_refused(line: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(HEADER + line + b'\n{"key":"a","value":1}\n')
+    with pytest.raises(WireError, match="line 2 of a file of results"):
+        Results.open(path)
+
+
+def test_two_processes_an_interruption_and_the_rest(tmp_path: Path, rows: list[Row]) -> None:
+    path = tmp_path / "results.jsonl"
+
+    def interrupt(what: str, done: int, total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(GRID, Results.open(path), jobs=2, tell=interrupt)
+    for child in multiprocessing.active_children():
+        child.join(30)
+    assert not multiprocessing.active_children()
+    assert path.read_bytes().count(b"\n") == 4
+    assert figures(run(GRID, Results.open(path), jobs=2)) == figures(rows)
+
+
+def test_a_process_that_dies_is_told() -> None:
+    with pytest.raises(HubbubError, match="ended from outside"), study._workers(2) as each:
+        list(each(os._exit, [3, 3, 3]))
+
+
+def test_given_people_stay_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    people = hb.Collection.from_values(np.arange(N) % 4, PLANS[0].schema)
+    grid = replace(GRID, populations=(Given.of(people),), level="records")
+    counter = Counter(monkeypatch)
+    found = run(grid, jobs=2)
+    assert counter.calls == len(found) == 4
+    alone = replace(grid, level="counts").cells([])
+    assert all(isinstance(cell.population, Given) and cell.population.records is None for cell in alone)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"plans": ()},
+        {"schemas": (hb.Schema.bits(2),), "sizes": (10,), "budgets": (hb.Budget(1.0, 1e-6),)},
+        {"populations": ()},
+        {"seed": -1},
+    ],
+)
+def test_bad_grids(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        replace(GRID, **wrong)
+
+
+def test_no_protocol_no_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "frontier", lambda *_: [])
+    with pytest.raises(Infeasible):
+        run(Grid(schemas=(hb.Schema.bits(2),), sizes=(10,), budgets=(hb.Budget(1.0, 1e-6),)))
+
+
+def test_the_page_needs_nothing_from_elsewhere(rows: list[Row]) -> None:
+    page = study_page(rows, central={(rows[0].schema, N, rows[0].epsilon): 2.0})
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == []
+    assert tags.links == []
+    assert not re.search(r"<script|url\(|@import|https?://", page)
+    assert page.count("<svg") == 5
+    assert "prefers-color-scheme: dark" in page
+    assert page.count("<tr") == 9
+    assert "nothing contradicts a prediction" in page
+    assert 'class="alarm"' not in page
+
+
+def test_families_are_told_apart_where_they_must(rows: list[Row]) -> None:
+    flip, split = rows[0], rows[2]
+    assert names([flip, split]) == ["flip", "split bits"]
+    assert names([flip, replace(flip, population="other")]) == ["flip", "flip"]
+    assert names([flip, replace(flip, release="bits")]) == ["flip, records", "flip, bits"]
+
+
+def test_the_page_shows_what_is_wrong(rows: list[Row]) -> None:
+    bad = [replace(rows[0], p_error=1e-9, family="<b>flip"), *rows[1:]]
+    page = study_page(bad)
+    assert "1 of 32 predictions are contradicted" in page
+    assert "<b>flip" not in page
+    assert page.count('class="alarm"') >= 4
+    assert "error: <b>flip" in verdict(bad)[1]
+
+
+def test_the_documentation_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "study.md").read_text()
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(compile(block, "study.md", "exec"), {})
+    assert capsys.readouterr().out.count("1,000,000,000") >= 6
+
+
+def test_extreme_figures_are_drawn(rows: list[Row]) -> None:
+    same = [replace(rows[0], observed=0.0, ratio=1e-9, coverage=1.0, coverage_low=1.0, coverage_high=1.0)]
+    for page in (study_page(same), study_page([replace(rows[0], predicted=1e12, observed=1e12)])):
+        assert "nan" not in page
+        tags = Tags()
+        tags.feed(page)
+        assert tags.open == []
