@@ -5,6 +5,7 @@ and many raw connections at once.
 import asyncio
 import contextlib
 import json
+import re
 import subprocess
 import sys
 import time
@@ -57,7 +58,7 @@ def exchange(address: str, *requests: bytes, source: str = "127.0.0.1", answers:
         writer.close()
         return said
 
-    return [int(line[9:12]) for line in asyncio.run(talk()).split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", asyncio.run(talk()))]
 
 
 def pour(address: str, path: str, lots: Sequence[Sequence[bytes]]) -> Counter[int]:
