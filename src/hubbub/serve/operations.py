@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.requests import Request
@@ -74,8 +74,8 @@ class Meter(Collector):
         self._counts: dict[tuple[str, str], int] = {}
         self._renewed: set[str] = set()
         self.registry = CollectorRegistry(auto_describe=False)
+        # No figures of the process: its open files and seconds of work would show a single connection.
         self.registry.register(self)
-        ProcessCollector(registry=self.registry)
 
     def epoch(self, figures: Mapping[str, Figures], counts: Mapping[tuple[str, str], int]) -> None:
         """Take over the totals of those tasks whose epoch has ended; counts of requests, when each had one that did."""
