@@ -138,6 +138,29 @@ def test_rotated_keys(system: System) -> None:
     assert sorted(result["people"] for result in system.results()) == [100, 120]
 
 
+def test_a_key_that_is_gone_does_not_keep_the_task(system: System) -> None:
+    """Regression: a few bundles waited under a key until it was destroyed, and nobody could send any more."""
+    system.upload(*(system.client.seal("0") for _ in range(5)))
+    system.analyzer.rotate()
+    system.clock.advance(2 * 10**5)
+    system.analyzer.advance()
+    system.shuffler.fetch_keys(system.link)
+    system.upload(*(system.client.seal("1") for _ in range(100)))
+    system.analyzer.rotate()
+    system.shuffler.fetch_keys(system.link)
+    system.upload(*(system.client.seal("1") for _ in range(10)))
+    system.next_epoch()
+    system.deliver()
+    assert [result["people"] for result in system.results()] == [110]
+    assert counts(system) == Counts(115, 5, 0, 110, 0)
+    system.shuffler.fetch_keys(system.link)
+    system.upload(system.client.seal("0"))
+    assert [key for key, _ in system.shuffler.pool.pools(system.shuffler.pool.tasks()[0])] == [1, 3]
+    system.clock.advance(2 * 10**6 * 60)
+    system.shuffler.tick()
+    assert counts(system) == Counts(116, 0, 0, 110, 6)
+
+
 def test_a_repeat_is_known_when_its_key_is_gone(system: System) -> None:
     bundle = system.client.seal("0")
     system.upload(bundle)

@@ -145,7 +145,7 @@ class Shuffler:
             active = [key.id for key in keys if key.state == "active" and key.suite == served.contract.suite]
             if not active:
                 raise FalseClaim("the analyzer's list has no active key of the contract's suite")
-            self.pool.keep_list(served.task, text, active[0])
+            self.pool.keep_list(served.task, text, active[0], {key.id for key in keys})
         self._refresh()
 
     def rotate(self) -> None:

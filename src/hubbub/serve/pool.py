@@ -6,7 +6,7 @@ accepted = pool + outbox + committed + expired.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -252,15 +252,16 @@ class Pool:
         reach("deliver-committed")
         self._writer.tidy()
 
-    def keep_list(self, task: Task, keys: bytes, active: int) -> None:
+    def keep_list(self, task: Task, keys: bytes, active: int, alive: Container[int]) -> None:
         """Keep the analyzer's signed list of keys, and use its active key from the moment on that no bundle waits.
 
         Until then the key before it stays in use: a batch holds slots of one key, as the key would split the crowd.
+        A key that is no longer ``alive`` is given up: nobody could seal to it, nor open what waits under it.
         """
         with self._writer.transaction():
             statement = "INSERT INTO lists VALUES (?, ?) ON CONFLICT (task) DO UPDATE SET keys = ?"
             self._writer.run(statement, task.no, keys, keys)
-            if not self.pools(task):
+            if task.key not in alive or not dict(self.pools(task)).get(task.key):
                 self._writer.run("UPDATE tasks SET key = ? WHERE no = ?", active, task.no)
 
     def key_list(self, task: Task) -> bytes | None:
