@@ -19,7 +19,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test test-slow check format bench docs lock clean
+.PHONY: help demo test test-slow fuzz check format bench docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -40,6 +40,10 @@ test: $(VENV)/.dev ## all tests but the slow ones, with branch coverage
 
 test-slow: $(VENV)/.dev ## the slow ones
 	$(BIN)/python -m pytest -n 2 -m slow
+
+SECONDS ?= 60
+fuzz: $(VENV)/.dev ## atheris on every parser, for SECONDS each
+	$(BIN)/python -m fuzz --seconds $(SECONDS)
 
 check: $(VENV)/.dev ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

@@ -180,8 +180,8 @@ def test_one_length(plan: Plan, tmp_path: Path) -> None:
 
 def spearman(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
     """Spearman's rank correlation of two orders of the same things."""
-    ranks = [np.argsort(np.argsort(order)).astype(float) for order in (first, second)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    one, other = (np.argsort(np.argsort(order)).astype(np.float64) for order in (first, second))
+    return float(np.corrcoef(one, other)[0, 1])
 
 
 def arrange(n: int) -> None:
