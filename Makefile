@@ -19,7 +19,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo examples test test-slow soak check format bench docs docs-check bench-docs lock clean
+.PHONY: help demo examples test test-slow soak fuzz check format bench docs docs-check bench-docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -49,6 +49,10 @@ test-slow: $(VENV)/.dev ## the slow ones
 
 soak: $(VENV)/.dev ## both services, killed again and again under load: nothing lost, nothing twice
 	$(BIN)/python -m benchmarks.soak --json
+
+SECONDS ?= 60
+fuzz: $(VENV)/.dev ## atheris on every parser, for SECONDS each
+	$(BIN)/python -m fuzz --seconds $(SECONDS)
 
 check: $(VENV)/.dev ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

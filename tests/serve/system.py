@@ -143,9 +143,12 @@ class System:
         )
         self.link = Direct(self.analyzer)
 
-    def restart(self) -> None:
+    def shut(self) -> None:
         self.shuffler.pool.shut()
         self.analyzer.archive.shut()
+
+    def restart(self) -> None:
+        self.shut()
         self.start()
 
     @property

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,14 @@ from hubbub.serve.pool import Counts
 from hubbub.serve.problems import Refusal
 
 
-@pytest.fixture
-def system(tmp_path: Path) -> System:
-    return System(tmp_path)
+@pytest.fixture(params=["sqlite", "postgres"])
+def system(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[System]:
+    if request.param == "sqlite":
+        found = System(tmp_path)
+    else:
+        found = System(tmp_path, url=request.getfixturevalue("postgres_url"))
+    yield found
+    found.shut()
 
 
 def counts(system: System) -> Counts:

@@ -58,7 +58,7 @@ class Collection(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir=FAST))
-        self.system = System(self.folder, plan=PLAN, least=LEAST)
+        self.system = self._system()
         self.acknowledged: dict[int, bytes] = {}
         self.slots: dict[int, list[bytes]] = {}
         self.unsent: dict[int, bytes] = {}
@@ -66,6 +66,9 @@ class Collection(RuleBasedStateMachine):
         self.backup: Path | None = None
         self.doubtful: set[int] = set()
         self.since: set[int] = set()
+
+    def _system(self) -> System:
+        return System(self.folder, plan=PLAN, least=LEAST)
 
     def _fresh(self, count: int) -> list[tuple[int, bytes]]:
         client = self.system.client

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from hubbub.errors import InvalidInput
+from hubbub.serve import listeners
 from hubbub.serve.certificates import Authority
 from hubbub.serve.exchange import Receive, Scope, Send, answer, read_body
 from hubbub.serve.link import LARGEST_ANSWER, HttpsLink, LinkFailure
@@ -216,3 +217,31 @@ def test_an_address_that_is_taken_is_named() -> None:
     with bind("127.0.0.1:0") as bound, pytest.raises(OSError, match=r"127\.0\.0\.1") as caught:
         bind(f"127.0.0.1:{bound.getsockname()[1]}")
     assert caught.value.filename is not None
+
+
+def test_a_head_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: the parser took headers without end, and waited for them for ever."""
+    monkeypatch.setattr(listeners, "HEAD_SECONDS", 0.2)
+
+    async def talk(*parts: bytes) -> bytes:
+        with bind("127.0.0.1:0") as bound:
+            server = Server(Listener(name="x", app=hello, address=""))
+            serving = asyncio.create_task(server.serve([bound]))
+            reader, writer = await asyncio.open_connection(*bound.getsockname())
+            for part in parts:
+                writer.write(part)
+                await asyncio.sleep(0.01)
+            said = await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+            server.should_exit = True
+            await serving
+        return said
+
+    begun = b"GET / HTTP/1.1\r\nHost: x\r\n"
+    assert asyncio.run(talk(begun)) == b""
+    assert asyncio.run(talk()) == b""
+    for much in ([b"X: "] + [b"y" * 9000] * 8, [b"X: y\r\n" * 11_000], [b"y" * 70_000]):
+        assert asyncio.run(talk(begun, *much)).startswith(b"HTTP/1.1 431 ")
+    assert asyncio.run(talk(b"GET /" + b"a" * 70_000)).startswith(b"HTTP/1.1 431 ")
+    whole = begun + b"X: " + b"y" * 60_000 + b"\r\nConnection: close\r\n\r\n"
+    assert asyncio.run(talk(whole[:30_000], whole[30_000:])).startswith(b"HTTP/1.1 201 ")

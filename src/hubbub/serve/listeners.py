@@ -3,6 +3,7 @@
 Nothing that is logged, and no header that is sent, says who asked or when.
 """
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hubbub.serve.exchange import App
 from hubbub.serve.settings import split_address
@@ -22,6 +24,20 @@ __all__ = ["Listener", "Server", "bind", "check_private", "client_context", "ser
 BACKLOG = 2048
 GRACE = 3
 """Seconds for which requests that were begun may go on after a service was told to stop."""
+
+LARGEST_HEAD = 1 << 16
+"""Bytes of the first line and the headers of a request."""
+
+HEAD_SECONDS = 20.0
+"""In which they must have come."""
+
+LINGER = 2.0
+"""Seconds for which what still comes is thrown away, so that a sender sees why he was refused."""
+
+_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"content-length: 28\r\nconnection: close\r\n\r\nThe headers are too large.\r\n"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +123,81 @@ def where(listener: Listener, bound: socket.socket) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
+class Connection(HttpToolsProtocol):
+    """A connection on which the head of a request may not be endless, neither in bytes nor in seconds."""
+
+    _size = 0
+    _heading = _refused = False
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a head."""
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._wait(False)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, unless there is too much of a head."""
+        if self._refused:
+            return
+        before = self._heading
+        super().data_received(data)
+        if before and self._heading and not self._refused:
+            # The parser says nothing of a header before it is whole.
+            self._count(len(data))
+            if self._size > LARGEST_HEAD:
+                self.send_400_response("")
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        super().on_message_begin()
+        self._size, self._heading = 0, True
+        if self._timer is None:
+            self._wait()
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the first line."""
+        self._count(len(url), stop=True)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A whole header."""
+        self._count(len(name) + len(value) + 4, stop=True)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self._heading = False
+        self._wait(False)
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP, or too much of it."""
+        if self._size <= LARGEST_HEAD:
+            super().send_400_response(msg)
+            return
+        self._refused = True
+        self._wait(False)
+        self.transport.write(_TOO_LARGE)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(LINGER, self.transport.close)
+
+    def _count(self, size: int, *, stop: bool = False) -> None:
+        self._size += size
+        if stop and self._size > LARGEST_HEAD:
+            raise ValueError
+
+    def _wait(self, still: bool = True) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_later(HEAD_SECONDS, self.transport.close) if still else None
+
+
 class Server(uvicorn.Server):
     """A server that leaves signals to the program, which may have several."""
 
@@ -115,7 +206,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 listener.app,
-                http="httptools",
+                http=Connection,
                 ws="none",
                 lifespan="off",
                 interface="asgi3",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.requests import Request
@@ -33,12 +33,6 @@ PATIENCE = 5.0
 """Seconds after which a service that does not say that it is ready is not."""
 
 _SMALL = 1 << 16
-_PROCESS = {
-    "process_cpu_seconds": 1.0,
-    "process_resident_memory_bytes": float(1 << 24),
-    "process_start_time_seconds": 1.0,
-}
-"""What is shown of the process, and in which steps: more would show single requests."""
 
 
 def step(least: int) -> int:
@@ -83,8 +77,8 @@ class Meter(Collector):
         self._counts: dict[tuple[str, str], int] = {}
         self._renewed: set[str] = set()
         self.registry = CollectorRegistry(auto_describe=False)
+        # No figures of the process: its open files and seconds of work would show a single connection.
         self.registry.register(self)
-        self._process = ProcessCollector(registry=None)
 
     def epoch(self, figures: Mapping[str, Figures], counts: Mapping[tuple[str, str], int]) -> None:
         """Take over the totals of those tasks whose epoch has ended; counts of requests, when each had one that did."""
@@ -124,12 +118,6 @@ class Meter(Collector):
         yield from families.values()
         for name, value in sorted(self._live().items()):
             yield GaugeMetricFamily(f"hubbub_{name}", "As it is now", value=value)
-        for metric in self._process.collect():
-            # The number of open files would show every connection.
-            if metric.name in _PROCESS:
-                unit = _PROCESS[metric.name]
-                metric.samples = [one._replace(value=one.value - one.value % unit) for one in metric.samples]
-                yield metric
 
 
 def operations(meter: Meter, ready: Callable[[], bool]) -> App:

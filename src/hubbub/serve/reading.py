@@ -30,7 +30,8 @@ LARGEST_MANIFEST = 8 << 20
 AT_ONCE = 4
 """Parts that are held in memory at once."""
 
-_LAST_PART = 10**9
+_DIGITS = 9
+"""Of the number of a part."""
 
 
 def link(core: "Analyzer", arrived: Callable[[], None], *, seconds: float = 60.0) -> App:
@@ -53,11 +54,11 @@ def link(core: "Analyzer", arrived: Callable[[], None], *, seconds: float = 60.0
     async def chunk(request: Request) -> Response:
         batch = hex_id(request.path_params["batch"], "not-found").hex()
         index = request.path_params["index"]
-        if index > _LAST_PART:
+        if not (index.isascii() and index.isdigit() and len(index) <= _DIGITS):
             raise Refusal("not-found")
         async with turns:
             body = await body_of(request, LARGEST_CHUNK, seconds)
-            await asyncio.to_thread(core.put_chunk, batch, index, body)
+            await asyncio.to_thread(core.put_chunk, batch, int(index), body)
         return Response(status_code=204)
 
     async def keys(request: Request) -> Response:
@@ -66,7 +67,7 @@ def link(core: "Analyzer", arrived: Callable[[], None], *, seconds: float = 60.0
     return routed(
         [
             ("PUT", "/v1/batches/{batch}", manifest),
-            ("PUT", "/v1/batches/{batch}/chunks/{index:int}", chunk),
+            ("PUT", "/v1/batches/{batch}/chunks/{index}", chunk),
             ("GET", "/v1/keys", keys),
         ]
     )

@@ -34,6 +34,7 @@ __all__ = ["Analyzer"]
 LEVEL = 0.95
 """Of the intervals of a result."""
 _MOST_PARTS = 1 << 16
+_LARGEST_PART = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,10 @@ class Analyzer:
         own = contract.slots * bundles
         if (slots < own if _shuffler_adds(contract.plan) else slots != own) or not 1 <= len(chunks) <= _MOST_PARTS:
             raise Refusal("forbidden", "the numbers of slots and bundles do not fit the contract")
+        if slots > len(chunks) * (_LARGEST_PART // contract.slot_size):
+            raise Refusal("forbidden", "so many slots do not fit into the parts")
+        if not 0 <= key < 1 << 16:
+            raise Refusal("forbidden", "the number of a key must have 16 bits")
         return Arrival(batch, task, key, bundles, slots, len(chunks), document)
 
     def put_chunk(self, batch: str, index: int, data: bytes) -> None:

@@ -1,0 +1,261 @@
+"""One function for each parser: it takes any bytes, and raises only if the parser does what it must not.
+
+A parser may accept or refuse with the error that it documents; anything else is a bug. What it accepts must come out
+again as it went in. Where a signature or a digest would stop everything at the door, it is made good first.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from hubbub.batches import Reports
+from hubbub.canonical import Json, canonical, parse
+from hubbub.data import Schema
+from hubbub.errors import FalseClaim, InvalidInput, PlanMismatch, SealError, WireError
+from hubbub.planner import adopt
+from hubbub.protocol import Plan, Protocol
+from hubbub.serve import sealing
+from hubbub.serve.archive import Archive
+from hubbub.serve.clock import MockClock
+from hubbub.serve.contract import Contract, SignedContract
+from hubbub.serve.database import open_database
+from hubbub.serve.identity import Identity, SignedDocument
+from hubbub.serve.keys import Keyring, read_key_list
+from hubbub.serve.opening import Verdict, judge
+from hubbub.serve.problems import Refusal
+from hubbub.serve.tallying import Analyzer
+from hubbub.serve.workers import Workers
+from hubbub.wire import batches
+
+__all__ = ["CORPUS", "TARGETS", "seeds"]
+
+CORPUS = Path(__file__).parent / "corpus"
+BATCH = "ab" * 16
+SECRET = bytes(range(32))
+OPERATORS = {"analyzer": Identity(bytes([1] * 32)), "shuffler": Identity(bytes([2] * 32))}
+
+
+@functools.cache
+def _plan() -> Plan:
+    return adopt(Schema.one_hot(9), 100, Protocol(0.1, k=2), delta=1e-6)
+
+
+@functools.cache
+def _contract() -> Contract:
+    keys = {role: one.public for role, one in OPERATORS.items()}
+    return Contract(plan=_plan(), least=100, slots=2, epoch=60, opens=0, closes=10, suite=1, **keys)
+
+
+@functools.cache
+def _public() -> sealing.Public:
+    return sealing.load_public(1, sealing.generate(1, entropy=lambda size: SECRET[:size])[1])
+
+
+@functools.cache
+def _analyzer() -> Analyzer:
+    folder = Path(tempfile.mkdtemp(prefix="hubbub-fuzz-"))
+    keyring = Keyring(folder / "keys", "analyzer", 1, MockClock(0.0), lifetime=1e9, grace=1.0)
+    keyring.advance()
+    archive = Archive(lambda: open_database(f"sqlite:{folder / 'analyzer.db'}"))
+    found = Analyzer(archive, keyring, OPERATORS["analyzer"], MockClock(0.0), workers=Workers(0))
+    found.add_contract(SignedContract.sign(_contract(), *OPERATORS.values()).to_json())
+    return found
+
+
+def fuzz_upload(data: bytes) -> None:
+    """The headers of the bundles of an upload."""
+    shape = _contract().shape
+    try:
+        found = sealing.parse_upload(data, shape)
+    except SealError as error:
+        assert error.reason in sealing.REASONS
+        return
+    assert b"".join(found) == data
+    assert all(bundle.startswith(sealing.bundle_header(shape, sealing.bundle_key(bundle))) for bundle in found)
+
+
+def fuzz_bundle(data: bytes) -> None:
+    """A bundle; only who has its key makes one that opens."""
+    contract = _contract()
+    try:
+        found = sealing.open_bundle(data, contract.shape, sealing.load_private(1, SECRET))
+    except SealError as error:
+        assert error.reason in sealing.REASONS
+        return
+    assert len(found) == contract.slots
+    assert {len(slot) for slot in found} == {contract.slot_size}
+
+
+def fuzz_inside(data: bytes) -> None:
+    """What a client seals into a bundle, whatever it is, must be refused or come out."""
+    shape = _contract().shape
+    inner = data[: shape.slots * shape.slot_size].ljust(shape.slots * shape.slot_size, b"\0")
+    text = sealing.SUITES[1].hpke.encrypt(bytes(32) + inner, _public(), sealing.BUNDLE_INFO + shape.task + b"\0\1")
+    try:
+        found = sealing.open_bundle(sealing.bundle_header(shape, 1) + text, shape, sealing.load_private(1, SECRET))
+    except SealError as error:
+        assert error.reason == "malformed"
+        return
+    assert b"".join(found) == inner
+
+
+def fuzz_slot(data: bytes) -> None:
+    """What a client seals into a slot: both ways of judging it must say the same."""
+    shape, size = _contract().shape, _contract().plan.payload + 2
+    plain = data[:size].ljust(size, b"\0")
+    sealed = b"\0\1" + sealing.SUITES[1].hpke.encrypt(plain, _public(), sealing.SLOT_INFO + shape.task + b"\0\1")
+    (verdict,) = judge(np.frombuffer(plain, np.uint8).reshape(1, size), _contract().plan)
+    try:
+        found = sealing.open_slot(sealed, shape, sealing.load_private(1, SECRET))
+    except SealError as error:
+        assert error.reason.replace("-", "_") == Verdict(verdict).name
+        return
+    assert verdict == (Verdict.filler if found is None else Verdict.report)
+    assert found in (None, plain[2:])
+
+
+def fuzz_sealed_slot(data: bytes) -> None:
+    """Bytes that claim to be a sealed slot."""
+    try:
+        sealing.open_slot(data, _contract().shape, sealing.load_private(1, SECRET))
+    except SealError as error:
+        assert error.reason in sealing.REASONS
+
+
+def fuzz_plan(data: bytes) -> None:
+    """A plan."""
+    _round(data, lambda text: Plan.from_json(text).to_json())
+    body = _body(data)
+    if isinstance(body, dict) and "id" in body:
+        # Its id is a digest of the rest; with a good one, more of it is read.
+        rest = {name: value for name, value in body.items() if name != "id"}
+        try:
+            good = hashlib.sha256(canonical(rest)).hexdigest()
+        except InvalidInput:
+            return
+        _round(canonical({**rest, "id": good}), lambda text: Plan.from_json(text).to_json())
+
+
+def fuzz_contract(data: bytes) -> None:
+    """A contract."""
+    _round(data, lambda text: Contract.from_json(text).to_json())
+
+
+def fuzz_signed_contract(data: bytes) -> None:
+    """A contract with signatures."""
+    _round(data, lambda text: SignedContract.from_json(text).to_json())
+    with contextlib.suppress(InvalidInput, FalseClaim):
+        SignedContract.from_json(data).verify()
+
+
+def fuzz_signed_document(data: bytes) -> None:
+    """Any document with a signature."""
+    _round(data, lambda text: SignedDocument.from_json(text).to_json())
+
+
+def fuzz_key_list(data: bytes) -> None:
+    """A list of keys, signed by its operator whatever it says."""
+    text = _signed(data, OPERATORS["analyzer"], "keys")
+    try:
+        found = read_key_list(text, OPERATORS["analyzer"].public, "analyzer")
+    except (InvalidInput, FalseClaim):
+        return
+    assert len({key.id for key in found}) == len(found)
+
+
+def fuzz_manifest(data: bytes) -> None:
+    """A manifest, signed by the shuffler whatever it says."""
+    analyzer = _analyzer()
+    try:
+        answer = analyzer.put_manifest(BATCH, _signed(data, OPERATORS["shuffler"], "manifest"))
+    except Refusal as refusal:
+        assert refusal.status < 500
+        return
+    assert answer == list(range(len(answer)))
+    arrival = analyzer.archive.find(BATCH)
+    assert arrival is not None
+    assert arrival.bundles >= _contract().least
+    analyzer.archive._writer.run("DELETE FROM batches")
+
+
+def fuzz_batch(data: bytes) -> None:
+    """A ``.hub`` file; its digest is made good."""
+    for text in (data, data + hashlib.sha256(data).digest()):
+        try:
+            found = batches.decode(text, _plan())
+        except (WireError, PlanMismatch):
+            continue
+        assert batches.encode(found) == text
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    name.removeprefix("fuzz_"): one for name, one in sorted(globals().items()) if name.startswith("fuzz_")
+}
+"""By their names, which are those of the folders of their corpus."""
+
+
+def seeds() -> dict[str, dict[str, bytes]]:
+    """What the corpus starts with: something good for every parser, and what comes close."""
+    contract, plan, shape = _contract(), _plan(), _contract().shape
+    slot = sealing.seal_slot(b"\1\0", shape, 1, _public())
+    filler = sealing.seal_slot(None, shape, 1, _public())
+    bundle = sealing.seal_bundle([slot, filler], shape, 1, _public())
+    keys: Json = [
+        {"id": 1, "suite": 1, "public": "07" * 32, "state": "expired"},
+        {"id": 2, "suite": 2, "public": "09" * 1216, "state": "active"},
+    ]
+    manifest: dict[str, Json] = {"batch": BATCH, "task": contract.id, "key": 1, "bundles": 100, "slots": 200}
+    listed = canonical({"role": "analyzer", "keys": keys})
+    whole = SignedContract.sign(contract, *OPERATORS.values())
+    other = adopt(Schema.bits(["a", "b"]), 100, Protocol(0.2, m=100), delta=1e-6)
+    reports = Reports(plan, np.array([[1, 0], [2, 0], [0, 1], [4, 1]], np.uint8), 2)
+    document = SignedDocument.sign(OPERATORS["shuffler"], "receipt", {"batch": BATCH, "x": [1, 2.5, None, "é"]})
+    return {
+        "upload": {"one": bundle, "three": bundle * 3, "short": bundle[:-1]},
+        "bundle": {"good": bundle, "header": bundle[:24]},
+        "inside": {"good": slot + filler, "two-keys": slot + b"\0\2" + filler[2:]},
+        "slot": {"report": b"\1\1\1\0", "filler": b"\1\0\0\0", "padded": b"\1\1\0\2", "full": b"\1\0\1\0"},
+        "sealed_slot": {"report": slot, "filler": filler},
+        "plan": {"one-hot": plan.to_json().encode(), "bits": other.to_json().encode()},
+        "contract": {"good": contract.to_json().encode()},
+        "signed_contract": {"both": whole.to_json(), "none": SignedContract(contract, {}).to_json()},
+        "signed_document": {"receipt": document.to_json()},
+        "key_list": {"good": listed, "empty": canonical({"role": "analyzer", "keys": []})},
+        "manifest": {
+            "good": canonical({**manifest, "chunks": ["00" * 32]}),
+            "digits": canonical({**manifest, "key": 10**18, "chunks": ["00" * 32]}),
+        },
+        "batch": {"good": batches.encode(reports), "open": batches.encode(reports)[:-32]},
+    }
+
+
+def _body(data: bytes) -> Json:
+    try:
+        return parse(data, "a document")
+    except InvalidInput:
+        return None
+
+
+def _signed(data: bytes, who: Identity, kind: str) -> bytes:
+    """The document signed, if it is one; otherwise as it is."""
+    try:
+        return SignedDocument.sign(who, kind, parse(data, "a document")).to_json()
+    except InvalidInput:
+        return data
+
+
+def _round(data: bytes, there_and_back: Callable[[bytes], str | bytes]) -> None:
+    """What is accepted must be written as it would be read again."""
+    try:
+        text = there_and_back(data)
+    except InvalidInput:
+        return
+    again = text.encode() if isinstance(text, str) else text
+    assert there_and_back(again) == text
+    assert json.loads(again) is not None

@@ -1,0 +1,71 @@
+"""A private PostgreSQL server for the tests that run on both stores, on a socket of its own and gone afterwards."""
+
+import itertools
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin")) if Path("/usr/lib/postgresql").is_dir() else []
+_numbers = itertools.count()
+
+
+def _run(*words: str) -> None:
+    """Run a program of the server, which refuses to be root."""
+    user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
+    subprocess.run([*user, *words], check=True, capture_output=True, timeout=120, cwd="/")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a database of a private server."""
+    if not BINARIES:
+        pytest.skip("no PostgreSQL server is installed")
+    pytest.importorskip("psycopg")
+    folder = Path(tempfile.mkdtemp(prefix="hubbub-postgres-"))
+    binaries = BINARIES[-1]
+    if os.getuid() == 0:
+        shutil.chown(folder, "postgres")
+    data = folder / "data"
+    try:
+        _run(str(binaries / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync")
+        options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off -c max_connections=50"
+        _run(str(binaries / "pg_ctl"), "-w", "-D", str(data), "-l", str(folder / "log"), "-o", options, "start")
+        try:
+            yield f"postgresql://postgres@/postgres?host={folder}"
+        finally:
+            _run(str(binaries / "pg_ctl"), "-w", "-D", str(data), "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def postgres_url(postgres: str) -> Iterator[str]:
+    """What :class:`tests.serve.system.System` takes for an address: a schema of its own for each role."""
+    with schemas(postgres) as url:
+        yield url
+
+
+class schemas:
+    """Fresh schemas for both roles, dropped in the end."""
+
+    def __init__(self, server: str) -> None:
+        self._server, self._name = server, f"t{next(_numbers)}"
+
+    def __enter__(self) -> str:
+        self._each(lambda name: f"CREATE SCHEMA {name}")
+        return f"{self._server}&options=-csearch_path%3D{self._name}_{{role}}"
+
+    def __exit__(self, *_: object) -> None:
+        self._each(lambda name: f"DROP SCHEMA {name} CASCADE")
+
+    def _each(self, statement: Callable[[str], str]) -> None:
+        import psycopg
+
+        with psycopg.connect(self._server, autocommit=True) as connection:
+            for role in ("shuffler", "analyzer"):
+                connection.execute(statement(f"{self._name}_{role}").encode())
