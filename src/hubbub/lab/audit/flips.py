@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.data import Schema
-from hubbub.lab.audit.chances import binomial_p, chi_square_p, clopper_pearson, gamma_p, normal_p, poisson_p
+from hubbub.lab.audit.chances import binomial_p, chi_square_p, gamma_p, normal_p, poisson_p
 from hubbub.lab.audit.findings import Finding, worst
 from hubbub.lab.audit.probes import Sample, drawn_by_users, unpack
+from hubbub.numeric.binomial import clopper_pearson
 from hubbub.protocol import GRID, Fakes, Plan
 from hubbub.tables import fake_patterns
 
