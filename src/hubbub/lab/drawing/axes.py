@@ -128,7 +128,7 @@ def _around(values: Sequence[float], log: bool) -> tuple[float, float]:
     low, high = (min(values), max(values)) if values else (1.0, 2.0)
     if log:
         a, b = math.log10(low), math.log10(high)
-        margin = max(0.02 * (b - a), 0.1 - (b - a) / 2)
+        margin = max(0.04 * (b - a), 0.1 - (b - a) / 2)
         return 10.0 ** (a - margin), 10.0 ** (b + margin)
     if high - low <= 1e-12 * max(abs(low), abs(high), 1e-300):
         return low - 0.5 * abs(low or 1), high + 0.5 * abs(high or 1)

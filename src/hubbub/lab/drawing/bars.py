@@ -66,7 +66,7 @@ def error_chart(bars: Sequence[Bar], title: str, *, centre: str = "truth") -> st
     1
     """
     widest = 1.15 * max(max(abs(bar.low - bar.truth), abs(bar.high - bar.truth)) for bar in bars)
-    scale = Axis("error", -widest, widest).over([], LEFT, WIDE, 120)
+    scale = Axis("error", -widest, widest).over([], LEFT + 10, WIDE - 24, 120)
     height = len(bars) * ROW
     parts = [line(scale.place(0), 0, scale.place(0), height, "truth")]
     for place, bar in enumerate(bars):

@@ -46,7 +46,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A straight line across the chart with words: at a value across, or at one up."""
+    """A straight line through the chart: at a value across, with words above it; or at one up, named in the legend."""
 
     words: str
     value: float
@@ -65,7 +65,7 @@ def chart(
     (True, 2, 2)
     """
     coloured = [(one, one.colour or COLOURS[place % len(COLOURS)]) for place, one in enumerate(series)]
-    legend, top = _legend(coloured)
+    legend, top = _legend(coloured, marks)
     if any(not mark.up for mark in marks):
         top += 16
     shown = [[_shown(point, one.kind, up.log) for point in one.points] for one in series]
@@ -76,7 +76,7 @@ def chart(
         [*(value for point in points for value in point[1:]), *(mark.value for mark in marks if mark.up)],
         height - BOTTOM,
         top,
-        42,
+        34,
     )
     parts = [*_frame(x, y), *(part for mark in marks for part in _marked(mark, x, y))]
     for (one, colour), some in zip(coloured, shown, strict=True):
@@ -92,6 +92,7 @@ def frontier_chart(
     >>> frontier_chart(["flip", "fakes"], [(1, 10), (5, 4)], 1, "frontier", up="error").count("<circle")
     2
     """
+    errors = [*(error for _, error in points), *([central] if central else [])]
     others = [i for i in range(len(points)) if i != best]
     return chart(
         [
@@ -107,7 +108,7 @@ def frontier_chart(
         ],
         title,
         across=Axis("messages of a user", log=True),
-        up=Axis(up, log=True),
+        up=Axis(up, min(errors) / 1.6, max(errors) * 1.4, log=True),
         marks=[Mark("central: the server sees everything", central, up=True)] if central else [],
     )
 
@@ -195,11 +196,7 @@ def _piece(one: Place, two: Place, top: float, bottom: float) -> tuple[Place, ..
 def _marked(mark: Mark, x: Scale, y: Scale) -> list[str]:
     if mark.up:
         height = y.place(mark.value)
-        above = height - y.end > 20
-        return [
-            line(LEFT, height, RIGHT, height, "mark"),
-            text(RIGHT - 4, height + (-5 if above else 15), mark.words, anchor="end", kind="strong"),
-        ]
+        return [line(LEFT, height, RIGHT, height, "mark")]
     place = x.place(mark.value)
     anchor = "end" if place > (LEFT + RIGHT) * 0.7 else "middle" if place > LEFT + 40 else "start"
     return [
@@ -208,22 +205,23 @@ def _marked(mark: Mark, x: Scale, y: Scale) -> list[str]:
     ]
 
 
-def _legend(series: Sequence[tuple[Series, str]]) -> tuple[list[str], float]:
-    """The samples and words above a chart, and where the chart begins."""
+def _legend(series: Sequence[tuple[Series, str]], marks: Sequence[Mark]) -> tuple[list[str], float]:
+    """The samples and words above a chart, those of level marks included, and where the chart begins."""
     parts, x, y = [], LEFT, 10.0
-    for one, colour in series:
-        if not one.label:
-            continue
-        wide = 34 + LETTER * len(one.label)
+    entries = [(one.label, one.kind, f"{colour} {one.stroke}".rstrip()) for one, colour in series if one.label]
+    for label, kind, style in [*entries, *((mark.words, "mark", "") for mark in marks if mark.up)]:
+        wide = 34 + LETTER * len(label)
         if x > LEFT and x + wide > RIGHT:
             x, y = LEFT, y + ROW
-        if one.kind == "band":
-            parts.append(f'<rect x="{x:.1f}" y="{y - 5:.1f}" width="24" height="10" class="band {colour}"/>')
-        if one.kind in ("line", "both"):
-            parts.append(line(x, y, x + 24, y, f"curve {colour} {one.stroke}".rstrip()))
-        if one.kind in ("dots", "both"):
-            parts.append(dot(x + 12, y, colour))
-        parts.append(text(x + 30, y + 4, one.label))
+        if kind == "band":
+            parts.append(f'<rect x="{x:.1f}" y="{y - 5:.1f}" width="24" height="10" class="band {style}"/>')
+        if kind in ("line", "both"):
+            parts.append(line(x, y, x + 24, y, f"curve {style}"))
+        if kind in ("dots", "both"):
+            parts.append(dot(x + 12, y, style))
+        if kind == "mark":
+            parts.append(line(x, y, x + 24, y, "mark"))
+        parts.append(text(x + 30, y + 4, label))
         x += wide + 14
     return parts, y + 12 if parts else 8.0
 
@@ -236,16 +234,16 @@ def _beside(series: Sequence[Series], x: Scale, y: Scale, marks: Sequence[Mark])
         for name, point in zip(one.names if one.beside else (), one.points, strict=False):
             a, b = x.place(point[0]), y.place(point[1])
             if math.isfinite(a + b):
-                height = _free(a, b + 4, taken, lines)
+                height = _free(a, b + 4, taken, lines, y.end, y.start)
                 taken.append((a, height))
                 yield text(a + 10, height, name, kind="" if one.colour == "quiet" else "strong")
 
 
-def _free(x: float, y: float, taken: Sequence[Place], lines: Sequence[float]) -> float:
+def _free(x: float, y: float, taken: Sequence[Place], lines: Sequence[float], top: float, floor: float) -> float:
     """A height for a label at which neither another one nor a line is: as near as possible, above or below."""
     for step in range(40):
         for moved in (y - 4 * step, y + 4 * step):
             apart = all(abs(moved - other) >= 14 or abs(x - at) > BESIDE for at, other in taken)
-            if moved > 10 and apart and all(not moved - 12 < line < moved + 4 for line in lines):
+            if top + 8 < moved < floor - 4 and apart and all(not moved - 12 < line < moved + 4 for line in lines):
                 return moved
     return y
