@@ -209,7 +209,8 @@ def test_the_page_shows_what_is_wrong(rows: list[Row]) -> None:
     page = study_page(bad)
     assert "1 of 32 predictions are contradicted" in page
     assert "<b>flip" not in page
-    assert page.count('class="alarm"') >= 4
+    assert page.count('class="alarm"') == 2  # a sentence and a row
+    assert page.count('class="dot two"') == 8  # a dot in each of four pictures, and in its legend
     assert "error: <b>flip" in verdict(bad)[1]
 
 
