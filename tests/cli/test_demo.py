@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Call
 
-from hubbub.lab.drawing import Bar, Point, bar_chart, error_chart, scatter_chart
+from hubbub.lab.drawing import Bar, bar_chart, error_chart, frontier_chart
 
 
 class Tags(HTMLParser):
@@ -62,7 +62,7 @@ def test_labels_are_escaped(label: str) -> None:
     for picture in (
         bar_chart([Bar(label, 1, 1, 0, 2)], label),
         error_chart([Bar(label, 1, 1, 0, 2)], label),
-        scatter_chart([Point(label, 1, 1)], label, across=label, up=label, lines=[(label, 2.0)]),
+        frontier_chart([label], [(1, 1)], 0, label, up=label, central=2.0),
     ):
         assert "<b>" not in picture
         tags = Tags()

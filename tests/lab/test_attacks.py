@@ -17,7 +17,7 @@ from hubbub.lab import attacks
 from hubbub.lab.attacks import batches, owned, poisoning, repetition
 from hubbub.lab.attacks.evidence import Attack, rate
 from hubbub.lab.attacks.page import page
-from hubbub.lab.charts import Series, line_chart, standalone
+from hubbub.lab.drawing import standalone
 
 BIT = hb.Schema.bits(1)
 FOUR = hb.Schema.one_hot(poisoning.LABELS)
@@ -228,39 +228,3 @@ def test_command_prints_json_and_writes_a_page(tmp_path: object) -> None:
     again = call("attacks", "--only", "batches", "--trials", "200", "--seed", "3", "--json")
     assert json.loads(again.stdout) == [one]
     assert "small" in call("attacks", "--only", "batches", "--trials", "100").stdout
-
-
-# Charts.
-
-
-def _ticks(picture: str) -> list[str]:
-    root = ElementTree.fromstring(picture)
-    return [text.text or "" for text in root.iter("text") if text.get("class") == "quiet"]
-
-
-def test_scales_have_readable_ticks() -> None:
-    points = [(1.0, 1e-6), (1e6, 1.0)]
-    logs = _ticks(line_chart([Series("a", points)], title="t", x="x", y="y", log_x=True, log_y=True))
-    assert {"1", "100", "10,000", "10⁶", "10⁻⁶"} <= set(logs)
-    plain = _ticks(line_chart([Series("a", [(0.0, -0.31), (1.0, 0.97)])], title="t", x="x", y="y"))
-    assert {"0", "0.5", "-0.2"} & set(plain) >= {"0"}
-    assert all(len(text) <= 9 for text in plain)
-
-
-def test_all_points_lie_in_the_frame_and_rise_upwards() -> None:
-    dots = Series("a", [(1.0, 0.1, 0.0, 0.2), (10.0, 0.4, 0.3, 0.5), (100.0, 0.9, 0.8, 1.0)], "dots")
-    root = ElementTree.fromstring(line_chart([dots], title="t", x="x", y="y", log_x=True))
-    marks = [(float(c.get("cx", "nan")), float(c.get("cy", "nan"))) for c in root.iter("circle")][:3]
-    assert all(76 <= x <= 704 and 0 < y < 330 for x, y in marks)
-    assert all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(marks))
-    assert marks[1][0] - marks[0][0] == pytest.approx(marks[2][0] - marks[1][0], abs=0.2)
-
-
-def test_points_that_a_log_scale_cannot_show_are_left_out() -> None:
-    band = Series("b", [(1.0, 0.1, 0.2), (0.0, 0.1, 0.2), (2.0, 0.0, 0.3), (3.0, math.inf, math.inf)], "band")
-    dots = Series("d", [(1.0, 0.5, 0.0, 0.6), (2.0, math.nan, 0.0, 1.0)], "dots")
-    picture = line_chart([band, dots], title="<t>", x="x & y", y="y", log_x=True, log_y=True)
-    root = ElementTree.fromstring(picture)
-    assert len(list(root.iter("circle"))) == 2  # one point and the key of the legend
-    assert "nan" not in picture
-    assert ElementTree.fromstring(standalone(picture)) is not None

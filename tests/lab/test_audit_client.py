@@ -14,7 +14,7 @@ from tests.pipeline.points import POINTS, plan_of
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.client import randomize
-from hubbub.lab.audit.flips import examine
+from hubbub.lab.audit import flips, independence
 from hubbub.lab.audit.probes import probes, sample
 from hubbub.lab.audit.programs import Client, read_output
 from hubbub.lab.audit.trial import Audit, Effort
@@ -256,7 +256,7 @@ def test_p_values_are_those_of_honest_clients() -> None:
         plan = plan_of("bits", ("flip", "split", "fake and flip")[seed % 3])
         send: Client = honest(seed)
         samples = [sample(send, plan, probe, 250, 8, lambda: None) for probe in probes(plan.schema)]
-        for one in examine(samples, plan):
+        for one in (*flips.examine(samples, plan), *independence.examine(samples, plan)):
             p.setdefault(one.name, []).append(one.p)
     for name, values in p.items():
         assert min(values) > 1e-4, name
@@ -274,7 +274,7 @@ def test_power_is_what_happens() -> None:
     def found(share: float, seed: int) -> bool:
         client = with_lie(1 - share, seed)
         samples = [sample(client, plan, probe, 500, 4, lambda: None) for probe in probes(plan.schema)]
-        one = examine(samples, plan)[0]
+        one = flips.examine(samples, plan)[0]
         assert one.name == "lies of bits not set"
         return one.violates(fair.level)
 

@@ -12,9 +12,10 @@ from scipy import stats
 
 import hubbub as hb
 from hubbub.engine.values import read_values
-from hubbub.lab.audit.chances import binomial_p, clopper_pearson, epsilon_bound, least_count, shortfall
+from hubbub.lab.audit.chances import binomial_p, epsilon_bound, least_count, shortfall
 from hubbub.lab.audit.programs import Command, CommandMix, read_output, spell_values
 from hubbub.lab.audit.trial import Effort, audit
+from hubbub.numeric.binomial import clopper_pearson
 from hubbub.wire import batches, messages
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""Line charts, the figures of the notes, and the page that holds them."""
+"""The figures of the notes, and the page that holds them."""
 
 import math
 import re
@@ -9,7 +9,7 @@ import pytest
 
 from hubbub.accountant import bit, calibrate, engine, records
 from hubbub.data import Schema
-from hubbub.lab.lines import Axis, Line, Mark, alone, line_chart
+from hubbub.lab.drawing import standalone
 from hubbub.lab.note_figures import DRAWN, Figure, precision_by_crowd
 from hubbub.lab.notes import Reading
 from hubbub.lab.notes_page import page
@@ -22,74 +22,12 @@ from hubbub.privacy import Budget
 LN2 = math.log(2)
 
 
-def chart(points: list[tuple[float, float]], *, log: bool = False) -> str:
-    return line_chart(
-        [Line(label="a", points=points)],
-        "t",
-        across=Axis("x", 1.0, 100.0, log=True),
-        up=Axis("y", 1.0, 10.0, log),
-        marks=[Mark("here", 10.0), Mark("there", 5.0, up=True)],
-    )
-
-
-def coordinates(picture: str) -> list[tuple[float, float]]:
-    paths = re.findall(r'<path d="([^"]*)" class="curve one ', picture)
-    return [(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", paths[0])]
-
-
-def test_a_straight_line_is_straight_on_logarithmic_axes() -> None:
-    places = coordinates(chart([(1, 1), (10, math.sqrt(10)), (100, 10)], log=True))
-    (x0, y0), (x1, y1), (x2, y2) = places
-    assert x1 - x0 == pytest.approx(x2 - x1, abs=0.11)
-    assert y0 - y1 == pytest.approx(y1 - y2, abs=0.11)
-    assert x0 < x1 < x2
-    assert y0 > y1 > y2
-
-
-def test_what_is_outside_is_cut_at_the_edge() -> None:
-    inside = coordinates(chart([(1, 1), (100, 10)]))
-    cut = coordinates(chart([(1, 5.5), (10, 14.5), (100, -1)]))
-    heights = {round(y, 1) for _, y in inside}
-    assert min(heights) <= min(y for _, y in cut)
-    assert max(y for _, y in cut) <= max(heights)
-    assert len(cut) == 2
-    assert cut[1][0] == pytest.approx((inside[0][0] * 3 + inside[1][0]) / 4, abs=0.2)
-    assert coordinates(chart([(1, 2), (10, math.inf), (100, 2)]))
-
-
-@pytest.mark.parametrize(
-    ("axis", "ticks"),
-    [
-        (Axis("", 1e-6, 1.0, log=True), [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0]),
-        (Axis("", 1.0, 20.0, log=True), [1.0, 2.0, 5.0, 10.0, 20.0]),
-        (Axis("", 0.0, 8.0), [0.0, 2.0, 4.0, 6.0, 8.0]),
-        (Axis("", 1.0, 16.0, log=True, at=(1, 4, 16)), [1, 4, 16]),
-    ],
-)
-def test_ticks_are_round(axis: Axis, ticks: list[float]) -> None:
-    assert axis.ticks() == pytest.approx(ticks)
-
-
-def test_words_are_escaped() -> None:
-    nasty = "<b>&\"'"
-    picture = line_chart(
-        [Line(label=nasty, points=[(1, 1)], dots=True)],
-        nasty,
-        across=Axis(nasty, 0, 2),
-        up=Axis(nasty, 0, 2),
-        marks=[Mark(nasty, 1.0)],
-    )
-    root = ElementTree.fromstring(alone(picture))
-    texts = [element.text for element in root.iter() if element.tag.endswith("text")]
-    assert texts.count(nasty) == 4
-
-
 @pytest.mark.parametrize(
     "draw", [pytest.param(draw, marks=pytest.mark.slow) if draw is precision_by_crowd else draw for draw in DRAWN]
 )
 def test_figures_are_drawn(draw: Callable[[], Figure]) -> None:
     figure = draw()
-    root = ElementTree.fromstring(alone(figure.picture))
+    root = ElementTree.fromstring(standalone(figure.picture))
     curves = [element for element in root.iter() if element.get("class", "").startswith("curve")]
     assert len(curves) >= 4
     assert not re.search(r"nan|inf", figure.picture.split("</title>")[1].replace("information", ""))

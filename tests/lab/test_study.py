@@ -17,9 +17,9 @@ import hubbub as hb
 from hubbub.errors import HubbubError, Infeasible, InvalidInput, WireError
 from hubbub.lab import study
 from hubbub.lab.cells import Cell, Row, measure
-from hubbub.lab.findings import names, study_page, verdict
 from hubbub.lab.populations import Given, Population
 from hubbub.lab.study import HEADER, Grid, Results, run
+from hubbub.lab.study_page import names, study_page, verdict
 
 PLANS = tuple(plan_of("one_hot", name) for name in ("flip", "split", "category", "clear among Laplace fakes"))
 GRID = Grid(plans=PLANS, populations=(Population(), Population(exponent=1.0)), repetitions=20, level="counts")
@@ -209,7 +209,8 @@ def test_the_page_shows_what_is_wrong(rows: list[Row]) -> None:
     page = study_page(bad)
     assert "1 of 32 predictions are contradicted" in page
     assert "<b>flip" not in page
-    assert page.count('class="alarm"') >= 4
+    assert page.count('class="alarm"') == 2  # a sentence and a row
+    assert page.count('class="dot two"') == 8  # a dot in each of four pictures, and in its legend
     assert "error: <b>flip" in verdict(bad)[1]
 
 

@@ -11,7 +11,7 @@ from hubbub.bits.entropy import SeededStreamNotForPeople, system
 from hubbub.cli import screen
 from hubbub.cli.options import json_option
 from hubbub.engine.files import write_text
-from hubbub.lab import report
+from hubbub.lab import demonstration_page
 from hubbub.lab.demonstration import Demonstration, demonstrate
 from hubbub.privacy import Budget
 
@@ -42,7 +42,7 @@ def demo(people: int, epsilon: float, delta: float, seed: int | None, output: st
         shown = demonstrate(
             people, Budget(epsilon, delta), entropy=entropy, tell=lambda text: status.update(f"{text} …")
         )
-    write_text(output, report.page(shown))
+    write_text(output, demonstration_page.page(shown))
     if as_json:
         screen.print_json(_record(shown, output))
     elif output != "-":
@@ -67,7 +67,7 @@ def _record(shown: Demonstration, output: str) -> dict[str, Any]:
 def _narrate(shown: Demonstration, output: str) -> None:
     view, plan = screen.console(), shown.plan
     view.print(f"\n[bold]{plan.n:,} people are asked which page their browser opens first.[/]")
-    view.print(f"\n[bold]1. The plan.[/] {report.why(shown)}")
+    view.print(f"\n[bold]1. The plan.[/] {demonstration_page.why(shown)}")
     view.print(_frontier(shown))
     added = shown.released - shown.messages
     view.print(
@@ -78,7 +78,7 @@ def _narrate(shown: Demonstration, output: str) -> None:
     view.print(_counts(shown))
     view.print(f"   {shown.covered} of {len(shown.truth)} true counts lie in their intervals.")
     view.print("\n[bold]4. What an attacker could learn.[/]")
-    for line in report.attack(shown):
+    for line in demonstration_page.attack(shown):
         view.print(f"   • {line}")
     view.print(f"\nThe same with pictures: [bold]{Path(output).resolve().as_uri()}[/]")
 

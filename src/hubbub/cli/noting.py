@@ -13,7 +13,7 @@ from hubbub.cli import screen
 from hubbub.cli.options import json_option, output_option
 from hubbub.engine.files import write_text
 from hubbub.lab import notes_page
-from hubbub.lab.lines import alone
+from hubbub.lab.drawing import standalone
 from hubbub.lab.note_figures import DRAWN, Figure, figures
 from hubbub.lab.notes import Reading, readings
 from hubbub.lab.statements.catalogue import Status
@@ -71,7 +71,7 @@ def notes(
 def _write_figures(drawn: Iterable[Figure], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for one in drawn:
-        write_text(str(folder / f"{one.name}.svg"), alone(one.picture))
+        write_text(str(folder / f"{one.name}.svg"), standalone(one.picture))
 
 
 def _record(verdict: Verdict) -> dict[str, Any]:

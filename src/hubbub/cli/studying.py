@@ -14,9 +14,9 @@ from hubbub.engine.documents import read_plan
 from hubbub.engine.files import same_file, write_text
 from hubbub.engine.values import Form, read_values
 from hubbub.lab.cells import Level, Row, contradictions
-from hubbub.lab.findings import names, study_page, verdict
 from hubbub.lab.populations import Given, Population, parse_population
 from hubbub.lab.study import Grid, Results, processors, run
+from hubbub.lab.study_page import names, study_page, verdict
 from hubbub.privacy import Budget
 from hubbub.protocol import Plan
 

@@ -15,7 +15,7 @@ from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betaincinv, chdtr, chdtrc, chdtri, ndtr
+from scipy.special import betainc, chdtr, chdtrc, chdtri, ndtr
 
 from hubbub import __version__
 from hubbub.analyzer import estimate
@@ -28,6 +28,7 @@ from hubbub.errors import check_whole, reject
 from hubbub.estimates import having, predicted_stderr
 from hubbub.lab.populations import Given, Population, true_counts
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
+from hubbub.numeric.binomial import clopper_pearson
 from hubbub.numeric.estimation import category_variance
 from hubbub.planner import family
 from hubbub.protocol import HEADER, Fakes, Plan
@@ -307,8 +308,6 @@ def _compared(square: float, freedom: float) -> tuple[tuple[float, float, float]
 
 def _share(hits: float, trials: float) -> tuple[float, float, float, float]:
     """A share, its interval (Clopper and Pearson 1934), and the p-value of that it should be at least the level."""
-    miss = (1 - LEVEL) / 2
-    low = float(betaincinv(hits, trials - hits + 1, miss)) if hits > 0 else 0.0
-    high = float(betaincinv(hits + 1, trials - hits, 1 - miss)) if hits < trials else 1.0
+    low, high = clopper_pearson(hits, trials, (1 - LEVEL) / 2)
     p = float(betainc(trials - hits, hits + 1, 1 - LEVEL)) if hits < trials else 1.0
-    return hits / trials, low, high, p
+    return hits / trials, float(low), float(high), p

@@ -8,7 +8,8 @@ import numpy as np
 
 from hubbub.accountant import bit, calibrate, engine, ratio_density, records
 from hubbub.data import Schema
-from hubbub.lab.lines import Axis, Line, Mark, line_chart
+from hubbub.lab.drawing import Axis, Mark, Series, chart
+from hubbub.lab.drawing.paper import COLOURS
 from hubbub.lab.notes import PRINTED
 from hubbub.numeric.bounds import (
     local_lie,
@@ -38,7 +39,6 @@ __all__ = [
 ]
 
 LN2 = math.log(2)
-COLOURS = ("one", "two", "three", "four", "five")
 CROWDS = tuple(int(n) for n in np.round(np.geomspace(100, 10**6, 17), -1))
 
 
@@ -57,9 +57,9 @@ def _delta(kind: tuple[int, int, int], q: float, n: int, epsilon: float) -> floa
     return math.exp(engine.positive_mean(*records.background(kind, q, epsilon), n, tolerance=0.01).upper)
 
 
-def _named(label: str, stroke: str) -> Line:
+def _named(label: str, stroke: str) -> Series:
     """What a stroke means, whatever its colour."""
-    return Line(label=label, points=(), colour="quiet-line", stroke=stroke)
+    return Series(label=label, points=(), colour="quiet", stroke=stroke)
 
 
 def _densities(name: str, epsilon: float, bar: str, span: tuple[float, float]) -> Figure:
@@ -68,15 +68,15 @@ def _densities(name: str, epsilon: float, bar: str, span: tuple[float, float]) -
     rows = [(n, q) for e, n, q, _ in PRINTED if e == epsilon]
     for (n, q), colour in zip(rows, COLOURS, strict=False):
         outlier = ratio_density(n, 5, q, x)
-        lines.append(Line(label=f"N = {n:,}, q = {q:.4f}", points=[*zip(x, outlier, strict=True)], colour=colour))
+        lines.append(Series(label=f"N = {n:,}, q = {q:.4f}", points=[*zip(x, outlier, strict=True)], colour=colour))
     for (n, q), colour in zip(rows, COLOURS, strict=False):
         # R is the likelihood ratio of the pair: without the outlier its density is that with it, divided by R.
         bare = ratio_density(n, 5, q, x) / x
         points = [*zip(x, bare, strict=True)]
-        lines.append(Line(label="", points=points, colour=colour, stroke="thin dashed"))
+        lines.append(Series(label="", points=points, colour=colour, stroke="thin dashed"))
     lines.append(_named("the same without the outlier", "thin dashed"))
     marks = [Mark(f"R = {bar}", math.exp(epsilon)), Mark(f"R = 1/{bar}", math.exp(-epsilon))]
-    picture = line_chart(
+    picture = chart(
         lines,
         f"Densities of R(S) at λ = {bar}",
         across=Axis("privacy ratio R(S), records of five bits", *span),
@@ -113,17 +113,17 @@ def precision_by_noise() -> Figure:
         ("certified, δ = 10⁻³", calibrate(Schema.bits(5), n, Budget(LN2, 1e-3)).protocol.q, "four"),
         ("without a shuffler", local_lie(5, LN2), "five"),
     ]
-    curve = Line(label="√(pq)/(p−q)", points=[(float(x), count_stderr(1, float(x))) for x in q], colour="quiet-line")
+    curve = Series(label="√(pq)/(p−q)", points=[(float(x), count_stderr(1, float(x))) for x in q], colour="quiet")
     dots = [
-        Line(
+        Series(
             label=f"{label}: q = {x:.4f}, {count_stderr(1, x):.3g} √N",
             points=[(x, count_stderr(1, x))],
             colour=colour,
-            dots=True,
+            kind="both",
         )
         for label, x, colour in stands
     ]
-    picture = line_chart(
+    picture = chart(
         [curve, *dots],
         "Precision against noise",
         across=Axis("lie probability q", 0.0, 0.5),
@@ -147,22 +147,24 @@ def precision_by_crowd() -> Figure:
         return [(n, count_stderr(1, rule(n))) for n in many]
 
     lines = [
-        Line(label="without a shuffler", points=noise(lambda n: local_lie(5, LN2)), colour="five"),
-        Line(
+        Series(label="without a shuffler", points=noise(lambda n: local_lie(5, LN2)), colour="five"),
+        Series(
             label="certified, whole records",
             points=noise(lambda n: calibrate(Schema.bits(5), n, budget).protocol.q),
             colour="four",
-            dots=True,
+            kind="both",
         ),
-        Line(label="the notes' rule (3.15)", points=noise(lambda n: simple_three_sigma_lie(n, 5, LN2)), colour="three"),
-        Line(
+        Series(
+            label="the notes' rule (3.15)", points=noise(lambda n: simple_three_sigma_lie(n, 5, LN2)), colour="three"
+        ),
+        Series(
             label="certified, split bits",
             points=noise(lambda n: calibrate(Schema.bits(5), n, budget, release="bits").protocol.q, crowds[::4]),
             colour="one",
-            dots=True,
+            kind="both",
         ),
     ]
-    picture = line_chart(
+    picture = chart(
         lines,
         "Precision against the crowd",
         across=Axis("people N", 1000, 10**7, log=True),
@@ -187,16 +189,16 @@ def copies_of_a_bit() -> Figure:
     formula = [(k, count_stderr(n, three_sigma_copies_lie(n, LN2, k), k=k)) for k in COPIES]
     limit = 1 / gaussian_signal(LN2, 1e-6)
     lines = [
-        Line(
+        Series(
             label="claimed: σ(1)/√k",
             points=[(k, exact[0][1] / math.sqrt(k)) for k in COPIES],
             colour="two",
             stroke="dashed",
         ),
-        Line(label="exactly calibrated, (ln 2, 10⁻⁶)", points=exact, colour="one", dots=True),
-        Line(label="formula (5.24), no guarantee", points=formula, colour="three", dots=True),
+        Series(label="exactly calibrated, (ln 2, 10⁻⁶)", points=exact, colour="one", kind="both"),
+        Series(label="formula (5.24), no guarantee", points=formula, colour="three", kind="both"),
     ]
-    picture = line_chart(
+    picture = chart(
         lines,
         "k copies of single bits",
         across=Axis("copies k", 1, 64, log=True, at=COPIES),
@@ -221,11 +223,11 @@ def copies_of_records() -> Figure:
             (k, count_stderr(1, calibrate(Schema.bits(width), n, Budget(LN2, 1e-3), k=k).protocol.q, k=k)) for k in many
         ]
         size = "10" + "".join("⁰¹²³⁴⁵"[int(d)] for d in str(round(math.log10(n))))
-        lines.append(Line(label=f"L = {width}, N = {size}", points=found, colour=colour, dots=True))
+        lines.append(Series(label=f"L = {width}, N = {size}", points=found, colour=colour, kind="both"))
         claim = [(k, found[0][1] / math.sqrt(k)) for k in many]
-        lines.append(Line(label="", points=claim, colour=colour, stroke="thin dashed"))
+        lines.append(Series(label="", points=claim, colour=colour, stroke="thin dashed"))
     lines.append(_named("claimed: σ(1)/√k", "thin dashed"))
-    picture = line_chart(
+    picture = chart(
         lines,
         "k copies of records",
         across=Axis("copies k", 1, 16, log=True, at=many),
@@ -246,26 +248,26 @@ def _one_hot(name: str, epsilon: float, bar: str) -> Figure:
 
     three = Schema.one_hot(3)
     lines = [
-        Line(label="the notes' pair", points=curve(lambda n, q: _delta((2, 0, 0), q, n, epsilon)), colour="three"),
-        Line(
+        Series(label="the notes' pair", points=curve(lambda n, q: _delta((2, 0, 0), q, n, epsilon)), colour="three"),
+        Series(
             label="the same, reversed",
             points=curve(lambda n, q: _delta((0, 2, 0), q, n, epsilon)),
             colour="three",
             stroke="dashed",
         ),
-        Line(
+        Series(
             label="others at a third category",
             points=curve(lambda n, q: _delta((1, 1, 1), q, n, epsilon)),
             colour="two",
         ),
-        Line(
+        Series(
             label="proven for all",
             points=curve(lambda n, q: math.exp(records.blanket(three, q, n, epsilon))),
             colour="one",
             stroke="dotted",
         ),
     ]
-    picture = line_chart(
+    picture = chart(
         lines,
         f"One-hot records at λ = {bar}",
         across=Axis("people N", 100, 10**6, log=True),
@@ -304,10 +306,10 @@ def _three_sigma(name: str, width: int) -> Figure:
                 deltas = [_delta(kind, q, n, epsilon) for kind in ((width, 0, 0), (0, width, 0))]
             forward.append((n, deltas[0]))
             reverse.append((n, deltas[1]))
-        lines.append(Line(label=f"λ = {bar}", points=forward, colour=colour))
-        lines.append(Line(label="", points=reverse, colour=colour, stroke="dashed"))
+        lines.append(Series(label=f"λ = {bar}", points=forward, colour=colour))
+        lines.append(Series(label="", points=reverse, colour=colour, stroke="dashed"))
     lines.append(_named("reversed", "dashed"))
-    picture = line_chart(
+    picture = chart(
         lines,
         f"The three-sigma rule, L = {width}",
         across=Axis("people N", 100, 10**6, log=True),

@@ -4,10 +4,9 @@ import html
 from collections.abc import Iterable, Sequence
 
 from hubbub import __version__
-from hubbub.lab.lines import INK
 from hubbub.lab.note_figures import Figure
 from hubbub.lab.notes import Reading
-from hubbub.lab.report import document
+from hubbub.lab.pages import document, figure, tiles
 from hubbub.lab.statements.catalogue import Status
 from hubbub.lab.statements.everything import NOTES, Verdict, counts, note_of
 
@@ -23,7 +22,7 @@ MEANING = {
 
 _STYLE = """
 body { max-width: 60rem; } .tiles { grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); }
-nav { margin: 1rem 0; } nav a { color: var(--accent); margin-right: 1.1rem; white-space: nowrap; }
+nav { margin: 1rem 0; } nav a { color: var(--one); margin-right: 1.1rem; white-space: nowrap; }
 .tile.confirmed b, .badge.confirmed { color: var(--three); } .tile.wrong b, .badge.wrong { color: var(--two); }
 .tile.loose b, .badge.loose { color: var(--five); } .tile.empty b, .badge.empty { color: var(--four); }
 .tile.undetermined b, .badge.undetermined { color: var(--one); }
@@ -35,8 +34,8 @@ nav { margin: 1rem 0; } nav a { color: var(--accent); margin-right: 1.1rem; whit
 .statement code { color: var(--quiet); font-size: .82rem; }
 .statement p { margin: .3rem 0 0; } .claim { font-weight: 600; } .remark { font-size: .92rem; }
 .evidence { color: var(--quiet); font-size: .86rem; font-variant-numeric: tabular-nums; }
-.evidence::before { content: "computed: "; } .disagrees { border-color: var(--mark); border-width: 2px; }
-td.off { color: var(--mark); font-weight: 600; } h3 { font-size: 1rem; margin: 2rem 0 .3rem; }
+.evidence::before { content: "computed: "; } .disagrees { border-color: var(--two); border-width: 2px; }
+td.off { color: var(--two); font-weight: 600; } h3 { font-size: 1rem; margin: 2rem 0 .3rem; }
 """
 
 
@@ -64,16 +63,12 @@ def page(verdicts: Sequence[Verdict], readings: Iterable[Reading], figures: Iter
         f"<footer>hubbub {__version__} · q: lie probability, p = 1 − q, λ = e^ε, N people, L bits, δ the hockey stick, "
         "η the tail P[R &gt; λ]; nothing on this page comes from elsewhere.</footer>"
     )
-    return document("hubbub: the notes, recomputed", "".join(parts), INK + _STYLE)
+    return document("hubbub: the notes, recomputed", parts, _STYLE)
 
 
 def _tiles(verdicts: Iterable[Verdict]) -> str:
     found = counts(one.statement for one in verdicts)
-    tiles = (
-        f'<div class="tile {status}"><b>{number}</b><span>{status}: {MEANING[status]}</span></div>'
-        for status, number in found.items()
-    )
-    return f'<div class="tiles">{"".join(tiles)}</div>'
+    return tiles([(f"{number}", f"{status}: {MEANING[status]}") for status, number in found.items()], found)
 
 
 def _counted(verdicts: Iterable[Verdict]) -> str:
@@ -94,10 +89,7 @@ def _statement(one: Verdict) -> str:
 
 
 def _figure(one: Figure) -> str:
-    return (
-        f"<h3>{html.escape(one.title)}</h3><figure>{one.picture}"
-        f"<figcaption>{html.escape(one.caption)}</figcaption></figure>"
-    )
+    return f"<h3>{html.escape(one.title)}</h3>{figure(one.picture, one.caption)}"
 
 
 def _readings(rows: Iterable[Reading]) -> str:

@@ -8,11 +8,12 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import betaincinv
 
 from hubbub.errors import check_memory, check_real, check_whole, reject
 from hubbub.numeric.laws import Law, support
 
-__all__ = ["binomial", "binomial_pmf", "log_binomial_cdf", "log_binomial_pmf", "log_binomial_sf"]
+__all__ = ["binomial", "binomial_pmf", "clopper_pearson", "log_binomial_cdf", "log_binomial_pmf", "log_binomial_sf"]
 
 Array = npt.NDArray[np.float64]
 
@@ -42,6 +43,22 @@ def binomial_pmf(n: int, prob: float) -> Array:
     [0.5625, 0.375, 0.0625]
     """
     return np.asarray(np.exp(log_binomial_pmf(np.arange(n + 1), n, prob)), dtype=np.float64)
+
+
+def clopper_pearson(successes: npt.ArrayLike, trials: npt.ArrayLike, level: float) -> tuple[Array, Array]:
+    """The interval in which a probability lies with confidence 1 − 2·level: each end is missed with at most ``level``.
+
+    Low solves P[Bin(n, p) ≥ s] = level, high P[Bin(n, p) ≤ s] = level (Clopper and Pearson 1934); both need not be
+    whole, where n stands for an effective number of trials.
+
+    >>> low, high = clopper_pearson(0, 100, 0.025)
+    >>> round(float(low), 4), round(float(high), 4)
+    (0.0, 0.0362)
+    """
+    s, n = np.asarray(successes, np.float64), np.asarray(trials, np.float64)
+    low = np.where(s > 0, betaincinv(np.where(s > 0, s, 1.0), n - s + 1, level), 0.0)
+    high = np.where(s < n, betaincinv(s + 1, np.where(s < n, n - s, 1.0), 1 - level), 1.0)
+    return low, high
 
 
 def log_binomial_pmf(s: npt.ArrayLike, n: int, prob: float) -> Array:

@@ -9,7 +9,7 @@
 from hubbub.bits.entropy import Entropy, SeededStreamNotForPeople
 from hubbub.lab.attacks import batches, owned, poisoning, repetition
 from hubbub.lab.attacks.evidence import Attack, Reading
-from hubbub.lab.charts import standalone
+from hubbub.lab.drawing import standalone
 
 __all__ = ["Attack", "Reading", "demonstrate", "pictures"]
 

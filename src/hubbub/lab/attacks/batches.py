@@ -7,8 +7,17 @@ import numpy as np
 from hubbub.accountant import account, calibrate
 from hubbub.bits.entropy import Entropy
 from hubbub.data import Schema
-from hubbub.lab.attacks.evidence import Attack, Reading, bits_shown, coins, log_ratio, rate_reading, tell_apart
-from hubbub.lab.charts import Series, line_chart
+from hubbub.lab.attacks.evidence import (
+    Attack,
+    Reading,
+    bits_shown,
+    coins,
+    log_ratio,
+    rate_reading,
+    simulated,
+    tell_apart,
+)
+from hubbub.lab.drawing import Axis, Series, chart
 from hubbub.numeric.crowd import neighbours
 from hubbub.planner import adopt
 from hubbub.privacy import Budget
@@ -52,28 +61,28 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
     proven = {n: account(Protocol(q), schema, n, epsilon=0.0).delta for n in grid}
     epsilons = {n: account(Protocol(q), schema, n, delta=BUDGET.delta).epsilon for n in grid}
     local = math.log((1 - q) / q)
-    guesses = line_chart(
+    guesses = chart(
         [
-            Series("exact, all others have a one", [(n, exact(n, q)) for n in grid]),
-            Series("proven bound, whatever the others have", [(n, (1 + proven[n]) / 2) for n in grid]),
-            Series("simulated", [(r.x, r.seen, r.low, r.high) for r in readings], "dots"),
+            Series(label="exact, all others have a one", points=[(n, exact(n, q)) for n in grid]),
+            Series(label="proven bound, whatever the others have", points=[(n, (1 + proven[n]) / 2) for n in grid]),
+            simulated("simulated", readings),
         ],
-        title="How often a guess is right, by the size of the batch",
-        x="people in the batch",
-        y="guesses that are right",
-        log_x=True,
+        "How often a guess is right, by the size of the batch",
+        across=Axis("people in the batch", log=True),
+        up=Axis("guesses that are right"),
     )
-    budget = line_chart(
+    budget = chart(
         [
-            Series(f"ε proven at δ = {BUDGET.delta:g}", list(epsilons.items())),
-            Series(f"what one message gives away by itself, ln(p/q) = {local:.2f}", [(1, local), (PLANNED, local)]),
-            Series("what was promised", [(1, BUDGET.epsilon), (PLANNED, BUDGET.epsilon)]),
+            Series(label=f"ε proven at δ = {BUDGET.delta:g}", points=list(epsilons.items())),
+            Series(
+                label=f"what one message gives away by itself, ln(p/q) = {local:.2f}",
+                points=[(1, local), (PLANNED, local)],
+            ),
+            Series(label="what was promised", points=[(1, BUDGET.epsilon), (PLANNED, BUDGET.epsilon)]),
         ],
-        title="The guarantee that is left, by the size of the batch",
-        x="people in the batch",
-        y="ε",
-        log_x=True,
-        log_y=True,
+        "The guarantee that is left, by the size of the batch",
+        across=Axis("people in the batch", log=True),
+        up=Axis("ε", log=True),
     )
     tenth = exact(10, q)
     return Attack(

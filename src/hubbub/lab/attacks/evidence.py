@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, ndtri
+from scipy.special import ndtri
 
 from hubbub.batches import Collection
 from hubbub.bits.entropy import Entropy, draw
 from hubbub.client import randomize
 from hubbub.data import Schema
 from hubbub.errors import check_whole
+from hubbub.lab.drawing import Series
+from hubbub.numeric.binomial import clopper_pearson
 from hubbub.numeric.divergences import hockey_stick
 from hubbub.protocol import Plan
 
@@ -26,6 +28,7 @@ __all__ = [
     "mean_reading",
     "rate",
     "rate_reading",
+    "simulated",
     "tell_apart",
 ]
 
@@ -74,10 +77,8 @@ def rate(hits: int, trials: int, level: float = LEVEL) -> tuple[float, float, fl
     """
     trials = check_whole("trials", trials, 1)
     hits = check_whole("hits", hits, 0, trials)
-    miss = (1 - level) / 2
-    low = float(betaincinv(hits, trials - hits + 1, miss)) if hits else 0.0
-    high = float(betaincinv(hits + 1, trials - hits, 1 - miss)) if hits < trials else 1.0
-    return hits / trials, low, high
+    low, high = clopper_pearson(hits, trials, (1 - level) / 2)
+    return hits / trials, float(low), float(high)
 
 
 def rate_reading(series: str, x: float, exact: float, right: NDArray[np.bool_]) -> Reading:
@@ -98,6 +99,11 @@ def mean_reading(series: str, x: float, exact: float, values: NDArray[np.float64
     """
     mean, reach = float(values.mean()), -float(ndtri((1 - LEVEL) / 2)) * sigma / math.sqrt(values.size)
     return Reading(series=series, x=x, exact=exact, seen=mean, low=mean - reach, high=mean + reach)
+
+
+def simulated(label: str, readings: Sequence[Reading]) -> Series:
+    """Readings as dots with intervals, for a chart."""
+    return Series(label=label, points=[(r.x, r.seen, r.low, r.high) for r in readings], kind="dots")
 
 
 def coins(count: int, entropy: Entropy) -> NDArray[np.bool_]:

@@ -11,8 +11,17 @@ from hubbub.bits.exact import Buffered
 from hubbub.client import randomize
 from hubbub.data import Schema
 from hubbub.lab.attacks import batches
-from hubbub.lab.attacks.evidence import Attack, Reading, bits_shown, coins, log_ratio, rate_reading, tell_apart
-from hubbub.lab.charts import Series, line_chart
+from hubbub.lab.attacks.evidence import (
+    Attack,
+    Reading,
+    bits_shown,
+    coins,
+    log_ratio,
+    rate_reading,
+    simulated,
+    tell_apart,
+)
+from hubbub.lab.drawing import Axis, Series, chart
 from hubbub.numeric.crowd import neighbours
 from hubbub.planner import adopt, family, frontier
 from hubbub.privacy import Budget
@@ -91,31 +100,24 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
         ).epsilon
 
     shuffled = [plan for plan in plans if plan.guarantee.trusts.shuffler]
-    epsilons = line_chart(
-        [Series(family(plan), [(share, left(plan, share)) for share in grid]) for plan in shuffled],
-        title="The guarantee that is left, by the share that the analyzer owns",
-        x="share of the users whom the analyzer owns",
-        y=f"ε proven at δ = {BUDGET.delta:g}",
+    epsilons = chart(
+        [Series(label=family(plan), points=[(share, left(plan, share)) for share in grid]) for plan in shuffled],
+        "The guarantee that is left, by the share that the analyzer owns",
+        across=Axis("share of the users whom the analyzer owns"),
+        up=Axis(f"ε proven at δ = {BUDGET.delta:g}"),
     )
     q = flips.protocol.q
     curve = [(share, batches.exact(honest_users(PEOPLE, max(1 - share, 1 / PEOPLE)), q)) for share in grid]
     flat = exact_fakes(drawn.protocol.m) if isinstance(drawn.protocol.m, Fakes) else 0.0
-    guesses = line_chart(
+    guesses = chart(
         [
-            Series("flips of the users, exact", curve),
-            Series("fakes of the shuffler, exact", [(0.0, flat), (1.0, flat)]),
-            *(
-                Series(
-                    f"simulated, {name}",
-                    [(r.x, r.seen, r.low, r.high) for r in readings if r.series == name],
-                    "dots",
-                )
-                for name in (FLIPS, DRAWN)
-            ),
+            Series(label="flips of the users, exact", points=curve),
+            Series(label="fakes of the shuffler, exact", points=[(0.0, flat), (1.0, flat)]),
+            *(simulated(f"simulated, {name}", [r for r in readings if r.series == name]) for name in (FLIPS, DRAWN)),
         ],
-        title="How often a guess is right, by the share that the analyzer owns",
-        x="share of the users whom the analyzer owns",
-        y="guesses that are right",
+        "How often a guess is right, by the share that the analyzer owns",
+        across=Axis("share of the users whom the analyzer owns"),
+        up=Axis("guesses that are right"),
     )
     return Attack(
         name="owned",

@@ -13,8 +13,8 @@ from hubbub.bits.entropy import Entropy
 from hubbub.client import randomize
 from hubbub.data import Schema
 from hubbub.estimates import Estimate
-from hubbub.lab.attacks.evidence import Attack, Reading, mean_reading, rate_reading
-from hubbub.lab.charts import Series, line_chart
+from hubbub.lab.attacks.evidence import Attack, Reading, mean_reading, rate_reading, simulated
+from hubbub.lab.drawing import Axis, Series, chart
 from hubbub.numeric.crowd import crowd
 from hubbub.planner import adopt
 from hubbub.protocol import Fakes, Plan, Protocol
@@ -150,29 +150,29 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
     readings = [attack(case, repetitions=repetitions, entropy=entropy) for case in cases()]
     lies = np.linspace(0.0, 0.45, 46)
     modest = [reading for reading in readings if abs(reading.exact) < 10]
-    shifts = line_chart(
+    shifts = chart(
         [
-            Series("always the label: (1 − q)/(1 − 2q)", [(q, (1 - q) / (1 - 2 * q)) for q in lies]),
-            Series("never the label: −q/(1 − 2q)", [(q, -q / (1 - 2 * q)) for q in lies]),
+            Series(label="always the label: (1 − q)/(1 − 2q)", points=[(q, (1 - q) / (1 - 2 * q)) for q in lies]),
+            Series(label="never the label: −q/(1 − 2q)", points=[(q, -q / (1 - 2 * q)) for q in lies]),
             *(
-                Series(kind, [(r.x, r.seen, r.low, r.high) for r in modest if r.series.startswith(kind)], "dots")
+                simulated(kind, [r for r in modest if r.series.startswith(kind)])
                 for kind in ("flip", "4 copies", "split bits", "clear among fakes")
             ),
         ],
-        title="People by which one liar moves an estimate",
-        x="lie probability q",
-        y="people, of one liar",
+        "People by which one liar moves an estimate",
+        across=Axis("lie probability q"),
+        up=Axis("people, of one liar"),
     )
     numbers = (0, 5, 10, 20, 40)
     held = [coverage_attack(liars, repetitions=4 * repetitions, entropy=entropy) for liars in numbers]
-    intervals = line_chart(
+    intervals = chart(
         [
-            Series("exact", [(liars, coverage(liars)) for liars in range(41)]),
-            Series("simulated", [(r.x, r.seen, r.low, r.high) for r in held], "dots"),
+            Series(label="exact", points=[(liars, coverage(liars)) for liars in range(41)]),
+            simulated("simulated", held),
         ],
-        title="How often a 95 % interval holds the truth, by the number of liars",
-        x=f"liars among {CROWD:,} honest people",
-        y="intervals that hold the truth",
+        "How often a 95 % interval holds the truth, by the number of liars",
+        across=Axis(f"liars among {CROWD:,} honest people"),
+        up=Axis("intervals that hold the truth"),
     )
     sigma = math.sqrt(CROWD * LIE * (1 - LIE)) / (1 - 2 * LIE)
     schema = Schema.one_hot(LABELS)

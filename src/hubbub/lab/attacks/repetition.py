@@ -9,8 +9,17 @@ from hubbub.accountant import Ledger, calibrate
 from hubbub.accountant.split import repeated
 from hubbub.bits.entropy import Entropy
 from hubbub.data import Schema
-from hubbub.lab.attacks.evidence import Attack, Reading, bits_shown, coins, log_ratio, rate_reading, tell_apart
-from hubbub.lab.charts import Series, line_chart
+from hubbub.lab.attacks.evidence import (
+    Attack,
+    Reading,
+    bits_shown,
+    coins,
+    log_ratio,
+    rate_reading,
+    simulated,
+    tell_apart,
+)
+from hubbub.lab.drawing import Axis, Series, chart
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.inversion import least_whole
@@ -99,19 +108,18 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
     bounds = {r: 0.5 * (1 + _times(once, r).delta(0.0)) for r in ROUNDS}
     curve = {r: exact(PEOPLE, q, r) for r in range(1, ROUNDS[-1] + 1)}
     stopped = [(r, curve[min(r, admitted)]) for r in curve]
-    picture = line_chart(
+    picture = chart(
         [
-            Series("without a ledger, exact", list(curve.items())),
-            Series("linked reports, averaged, exact", [(r, averaging(q, r)) for r in curve]),
-            Series(f"with a ledger: not asked again after {admitted}", stopped),
-            Series("what the ledger proves", list(bounds.items())),
-            Series("simulated", [(r.x, r.seen, r.low, r.high) for r in readings if r.series == SHUFFLED], "dots"),
-            Series("simulated, linked", [(r.x, r.seen, r.low, r.high) for r in readings if r.series == LINKED], "dots"),
+            Series(label="without a ledger, exact", points=list(curve.items())),
+            Series(label="linked reports, averaged, exact", points=[(r, averaging(q, r)) for r in curve]),
+            Series(label=f"with a ledger: not asked again after {admitted}", points=stopped),
+            Series(label="what the ledger proves", points=list(bounds.items())),
+            simulated("simulated", [r for r in readings if r.series == SHUFFLED]),
+            simulated("simulated, linked", [r for r in readings if r.series == LINKED]),
         ],
-        title="How often a guess is right, by the number of collections",
-        x="collections that the person took part in",
-        y="guesses that are right",
-        log_x=True,
+        "How often a guess is right, by the number of collections",
+        across=Axis("collections that the person took part in", log=True),
+        up=Axis("guesses that are right"),
     )
     last = ROUNDS[-1]
     return Attack(

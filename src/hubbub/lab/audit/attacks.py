@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.lab.audit.chances import clopper_pearson, epsilon_bound
+from hubbub.lab.audit.chances import epsilon_bound
 from hubbub.lab.audit.findings import Finding
 from hubbub.lab.audit.flips import columns
 from hubbub.lab.audit.probes import Sample, drawn_by_users, unpack
-from hubbub.numeric.binomial import binomial_pmf
+from hubbub.numeric.binomial import binomial_pmf, clopper_pearson
 from hubbub.numeric.rounding import up
 from hubbub.protocol import Plan
 

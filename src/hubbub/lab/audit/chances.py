@@ -10,34 +10,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, chdtr, chdtrc, gammainc, gammaincc, ndtr, ndtri, pdtr, pdtrc
 
+from hubbub.numeric.binomial import clopper_pearson
+
 __all__ = [
     "binomial_p",
     "chi_square_p",
-    "clopper_pearson",
     "epsilon_bound",
     "gamma_p",
     "least_count",
+    "most_true_alarms",
     "normal_p",
     "poisson_p",
     "shortfall",
 ]
 
 Array = NDArray[np.float64]
-
-
-def clopper_pearson(successes: ArrayLike, trials: ArrayLike, level: float) -> tuple[Array, Array]:
-    """The interval in which a probability lies with confidence 1 − 2·level: each end is missed with at most ``level``.
-
-    Low solves P[Bin(n, p) ≥ s] = level, high P[Bin(n, p) ≤ s] = level (Clopper and Pearson 1934).
-
-    >>> low, high = clopper_pearson(0, 100, 0.025)
-    >>> round(float(low), 4), round(float(high), 4)
-    (0.0, 0.0362)
-    """
-    s, n = np.asarray(successes, np.float64), np.asarray(trials, np.float64)
-    low = np.where(s > 0, betaincinv(np.maximum(s, 1), n - s + 1, level), 0.0)
-    high = np.where(s < n, betaincinv(s + 1, np.maximum(n - s, 1), 1 - level), 1.0)
-    return low, high
 
 
 def epsilon_bound(first: ArrayLike, second: ArrayLike, trials: tuple[int, int], delta: float, level: float) -> Array:
@@ -55,6 +42,18 @@ def epsilon_bound(first: ArrayLike, second: ArrayLike, trials: tuple[int, int], 
     high = clopper_pearson(second, trials[1], level / 2)[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(low > 0, np.log(np.maximum(low, 1e-300) / high), -np.inf)
+
+
+def most_true_alarms(false: float, epsilon: float, delta: float) -> float:
+    """How often an attack on an (ε,δ)-private mechanism is right at most, if its false alarms have this rate α.
+
+    min(e^ε α + δ, 1 − e^−ε(1 − δ − α)), Wasserman and Zhou 2010.
+
+    >>> most_true_alarms(0.25, math.log(2), 0.0), most_true_alarms(0.75, math.log(2), 0.0)
+    (0.5, 0.875)
+    """
+    above = math.exp(min(epsilon, 700.0)) * false + delta
+    return max(0.0, min(1.0, above, 1 - math.exp(-epsilon) * (1 - delta - false)))
 
 
 def binomial_p(count: ArrayLike, trials: ArrayLike, chance: ArrayLike) -> Array:

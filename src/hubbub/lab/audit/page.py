@@ -4,13 +4,13 @@ import html
 import math
 from typing import Any
 
-from hubbub import __version__
 from hubbub.canonical import spell
 from hubbub.lab.audit.attacks import Attack
+from hubbub.lab.audit.chances import most_true_alarms
 from hubbub.lab.audit.flips import Rate
 from hubbub.lab.audit.trial import LIMITS, Audit
-from hubbub.lab.drawing import Bar, error_chart, trade_chart
-from hubbub.lab.report import document
+from hubbub.lab.drawing import Axis, Bar, Series, chart, error_chart
+from hubbub.lab.pages import bullets, document, figure, footer, table, tiles
 
 __all__ = ["page", "record"]
 
@@ -72,44 +72,34 @@ def page(found: Audit) -> str:
         f"{found.level:.2g}.</p>",
         _table(found),
         "<h2>What an audit can not show</h2>",
-        "<ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in (*LIMITS, *found.notes)) + "</ul>",
-        f"<footer>hubbub {__version__} · plan <code>{found.plan.id}</code> · nothing on this page comes from "
-        "elsewhere, and nothing is sent.</footer>",
+        bullets((*LIMITS, *found.notes)),
+        footer("nothing on this page comes from elsewhere, and nothing is sent.", found.plan.id),
     ]
-    return document(f"hubbub: an audit of {found.plan.id[:8]}", "".join(parts))
+    return document(f"hubbub: an audit of {found.plan.id[:8]}", parts)
 
 
 def _tiles(found: Audit) -> str:
-    tiles = [
+    shown = [
         ("PASS" if found.passed else "FAIL", f"{len(found.findings)} tests, {len(found.violations)} violations"),
         (f"{found.probes * found.effort.values * found.effort.runs:,}", f"values sent, of {found.probes} kinds"),
     ]
     if found.best is not None:
         reached, claimed = max(found.best.epsilon, 0.0), found.best.claimed
-        tiles.append((f"ε ≥ {reached:.3g}", f"by the best attack; claimed ≤ {claimed:.3g}"))
+        shown.append((f"ε ≥ {reached:.3g}", f"by the best attack; claimed ≤ {claimed:.3g}"))
     if found.power is not None:
-        tiles.append((f"{100 * found.power:.2g} %", "by so much too small a q would have been found, 19 times of 20"))
-    return (
-        '<div class="tiles">'
-        + "".join(f'<div class="tile"><b>{html.escape(a)}</b><span>{html.escape(b)}</span></div>' for a, b in tiles)
-        + "</div>"
-    )
+        shown.append((f"{100 * found.power:.2g} %", "by so much too small a q would have been found, 19 times of 20"))
+    return tiles(shown)
 
 
 def _table(found: Audit) -> str:
-    rows = []
+    rows, marks = [], []
     for one in found.findings:
         bad = one.violates(found.level)
-        shown = ("≥ " if one.bound else "") + f"{one.observed:.4g}"
-        cells = (f"{one.part}: {one.name}", one.where, shown, ("≤ " if one.bound else "") + f"{one.allowed:.4g}")
-        told = "violated" if bad else "ok"
-        chance = "" if one.bound else f"{one.p:.2g}"
-        row = "".join(f"<td>{html.escape(cell)}</td>" for cell in (*cells, chance, told))
-        kind = ' class="bad"' if bad else ""
-        rows.append(f"<tr{kind}>{row}</tr>")
-    head = "".join(f"<th>{name}</th>" for name in ("test", "worst at", "observed", "allowed", "p", ""))
-    table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return f'<div class="scroll"><table class="tests">{table}</table></div>'
+        at_least, at_most, chance = ("≥ ", "≤ ", "") if one.bound else ("", "", f"{one.p:.2g}")
+        figures = (f"{at_least}{one.observed:.4g}", f"{at_most}{one.allowed:.4g}", chance)
+        rows.append((f"{one.part}: {one.name}", one.where, *figures, "violated" if bad else "ok"))
+        marks.append("alarm" if bad else "")
+    return table(("test", "worst at", "observed", "allowed", "p", ""), rows, marks=marks, kind="tests")
 
 
 def _rates(found: Audit) -> str:
@@ -123,8 +113,7 @@ def _rates(found: Audit) -> str:
         f"How much more or less often than q = {q:.4g} each bit lied, in per cent, with intervals that hold "
         f"all at once at {found.confidence:.4g}.{rest}"
     )
-    picture = error_chart(bars, "Lies of each bit", centre_label="as planned")
-    return f"<h2>How often bits lie</h2><figure>{picture}<figcaption>{html.escape(caption)}</figcaption></figure>"
+    return "<h2>How often bits lie</h2>" + figure(error_chart(bars, "Lies of each bit", centre="as planned"), caption)
 
 
 def _allowed(one: Rate, found: Audit) -> float:
@@ -149,11 +138,24 @@ def _chosen(found: Audit) -> list[Attack]:
 
 
 def _trade(one: Attack) -> str:
-    picture = trade_chart([("blue: the attack, as observed", one.curve)], one.claimed, one.delta, one.name)
-    caption = (
-        f"{one.name}: by {one.event}. The bound ε ≥ {max(one.epsilon, 0):.3g} comes from {one.hits[0]:,} of "
-        f"{one.trials[0]:,} against {one.hits[1]:,} of {one.trials[1]:,}."
+    """True against false alarms of an attack, below the line that (ε,δ)-differential privacy allows."""
+    shares = sorted({i / 200 for i in range(201)} | {10 ** (-i / 10) for i in range(61)})
+    drawn = chart(
+        [
+            Series(label="the attack, as observed", points=one.curve),
+            Series(
+                label=f"the limit of ε = {one.claimed:.3g}, δ = {one.delta:.2g}",
+                points=[(x, most_true_alarms(x, one.claimed, one.delta)) for x in shares],
+                stroke="thin",
+            ),
+            Series(label="guessing", points=[(0, 0), (1, 1)], colour="quiet", stroke="thin dashed"),
+        ],
+        one.name,
+        across=Axis("false alarms", 0, 1),
+        up=Axis("true alarms", 0, 1),
     )
-    return (
-        f"<h2>True against false alarms</h2><figure>{picture}<figcaption>{html.escape(caption)}</figcaption></figure>"
+    return "<h2>True against false alarms</h2>" + figure(
+        drawn,
+        f"{one.name}: by {one.event}. The bound ε ≥ {max(one.epsilon, 0):.3g} comes from {one.hits[0]:,} of "
+        f"{one.trials[0]:,} against {one.hits[1]:,} of {one.trials[1]:,}.",
     )

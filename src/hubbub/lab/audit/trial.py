@@ -9,11 +9,11 @@ from scipy.special import ndtri
 
 from hubbub.errors import WireError, check_real, check_whole
 from hubbub.lab.audit import chain as chains
-from hubbub.lab.audit import mixing
+from hubbub.lab.audit import flips, independence, mixing
 from hubbub.lab.audit.attacks import Attack, attack_bits, attack_pairs, is_local
 from hubbub.lab.audit.chances import shortfall
 from hubbub.lab.audit.findings import Finding
-from hubbub.lab.audit.flips import Rate, examine, moments, rates
+from hubbub.lab.audit.flips import Rate, moments, rates
 from hubbub.lab.audit.probes import Sample, drawn_by_users, neighbours, probes, sample
 from hubbub.lab.audit.programs import Client, Command, CommandMix, Mix
 from hubbub.planner import adopt
@@ -158,7 +158,7 @@ def audit(
     findings: list[Finding] = []
     samples = _send(client, plan, tried, tell, findings) if client is not None else []
     if samples:
-        findings += examine(samples, plan)
+        findings += [*flips.examine(samples, plan), *independence.examine(samples, plan)]
     if mix is not None:
         findings += _mix(mix, plan, tried, tell, notes)
     broken = any(one.part == "wire" for one in findings)

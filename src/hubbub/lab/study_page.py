@@ -3,12 +3,11 @@
 import html
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from hubbub import __version__
 from hubbub.lab.cells import LEVEL, Row, contradictions
-from hubbub.lab.drawing import Finding, Point, agreement_chart, band_chart, scatter_chart
-from hubbub.lab.report import document
+from hubbub.lab.drawing import Axis, Mark, Series, chart, frontier_chart
+from hubbub.lab.pages import document, figure, footer, table, tiles
 
 __all__ = ["names", "study_page", "verdict"]
 
@@ -67,7 +66,7 @@ def study_page(rows: Sequence[Row], *, central: dict[tuple[str, int, float], flo
     parts = [
         "<h1>Predicted against observed</h1>",
         f'<p class="lead">{html.escape(first)}</p>',
-        "".join(f'<p class="alarm">{html.escape(line)}</p>' for line in others),
+        *(f'<p class="alarm">{html.escape(line)}</p>' for line in others),
         _tiles(rows),
         "<h2>Errors</h2>",
         _errors(rows, wrong),
@@ -77,91 +76,96 @@ def study_page(rows: Sequence[Row], *, central: dict[tuple[str, int, float], flo
         _costs(rows, central or {}),
         "<h2>All figures</h2>",
         _tables(rows, wrong),
-        f"<footer>hubbub {__version__} · errors in people; <i>by</i> records: through the whole street, by counts: "
-        "their law drawn directly; <i>bias</i>: the largest mean error of a label in standard errors of that mean; the "
-        "people are simulated, and nothing on this page comes from elsewhere.</footer>",
+        footer(
+            "errors in people; “by” records: through the whole street, by counts: their law drawn directly; “bias”: "
+            "the largest mean error of a label in standard errors of that mean; the people are simulated, and nothing "
+            "on this page comes from elsewhere."
+        ),
     ]
-    return document("hubbub: a study", "".join(parts))
+    return document("hubbub: a study", parts)
 
 
 def _name(row: Row) -> str:
     return f"{row.family}, {row.schema}, n = {row.n:,}, ε = {row.epsilon:.3g}, {row.population}, by {row.level}"
 
 
-def _kind(row: Row, wrong: set[str]) -> str:
-    return "alarm" if row.key in wrong else "dot" if row.level == "records" else "other"
-
-
 def _tiles(rows: Sequence[Row]) -> str:
     shares = sum(row.coverage for row in rows) / len(rows)
     together = sum(row.simultaneous for row in rows) / len(rows)
-    tiles = (
-        (f"{len(rows)}", "cells: a protocol on a population"),
-        (f"{sum(row.ratio for row in rows) / len(rows):.3f}", "observed error over predicted, on average"),
-        (f"{shares:.1%}", f"of the {LEVEL:.0%} intervals held the truth"),
-        (f"{together:.1%}", "of the collections had all counts in theirs at once"),
-    )
-    return (
-        '<div class="tiles">'
-        + "".join(f'<div class="tile"><b>{a}</b><span>{b}</span></div>' for a, b in tiles)
-        + "</div>"
+    return tiles(
+        [
+            (f"{len(rows)}", "cells: a protocol on a population"),
+            (f"{sum(row.ratio for row in rows) / len(rows):.3f}", "observed error over predicted, on average"),
+            (f"{shares:.1%}", f"of the {LEVEL:.0%} intervals held the truth"),
+            (f"{together:.1%}", "of the collections had all counts in theirs at once"),
+        ]
     )
 
 
-def _figure(picture: str, caption: str) -> str:
-    return f"<figure>{picture}<figcaption>{html.escape(caption)}</figcaption></figure>"
+def _dots(rows: Sequence[Row], wrong: set[str], point: Callable[[Row], tuple[float, ...]]) -> list[Series]:
+    """The rows as dots, by how they were simulated, and those that contradict a prediction by themselves."""
+    kinds = (
+        ("through the whole street", "one", [row for row in rows if row.key not in wrong and row.level == "records"]),
+        ("counts drawn directly", "quiet", [row for row in rows if row.key not in wrong and row.level == "counts"]),
+        ("contradicts the prediction", "two", [row for row in rows if row.key in wrong]),
+    )
+    return [
+        Series(label=label, points=[*map(point, some)], kind="dots", colour=colour, names=[*map(_name, some)])
+        for label, colour, some in kinds
+        if some
+    ]
 
 
-COLOURS = "Coloured: through the whole street; grey: counts drawn directly; red: contradicts the prediction."
+ACROSS = Axis("predicted standard error, people", log=True)
 
 
 def _errors(rows: Sequence[Row], wrong: set[str]) -> str:
-    absolute = [
-        Finding(
-            _name(row),
-            row.predicted,
-            row.observed,
-            row.observed * row.ratio_low / row.ratio,
-            row.observed * row.ratio_high / row.ratio,
-            _kind(row, wrong),
-        )
-        for row in rows
-    ]
-    relative = [
-        Finding(_name(row), row.predicted, row.ratio, row.ratio_low, row.ratio_high, _kind(row, wrong)) for row in rows
-    ]
-    across = "predicted standard error, people"
-    first = agreement_chart(absolute, "Observed against predicted error", across=across, up="observed error, people")
-    second = band_chart(relative, "Ratio of errors", across=across, up="observed / predicted", ideal=1.0)
-    return _figure(first, f"Every cell is a point. {COLOURS}") + _figure(
+    def observed(row: Row) -> tuple[float, ...]:
+        once = row.observed / row.ratio
+        return row.predicted, row.observed, row.ratio_low * once, row.ratio_high * once
+
+    ends = [value for row in rows for value in observed(row)[:2] if value > 0] or [1.0]
+    low, high = min(ends) / 1.4, max(ends) * 1.4
+    agreed = Series(label="as predicted", points=[(low, low), (high, high)], colour="quiet", stroke="thin dashed")
+    first = chart(
+        [agreed, *_dots(rows, wrong, observed)],
+        "Observed against predicted error",
+        across=Axis(ACROSS.name, low, high, log=True),
+        up=Axis("observed error, people", low, high, log=True),
+        height=420,
+    )
+    second = chart(
+        _dots(rows, wrong, lambda row: (row.predicted, row.ratio, row.ratio_low, row.ratio_high)),
+        "Ratio of errors",
+        across=ACROSS,
+        up=Axis("observed / predicted"),
+        marks=[Mark("as predicted", 1.0, up=True)],
+    )
+    return figure(first, "Every cell is a point.") + figure(
         second, f"The same as a ratio, with {LEVEL:.0%} intervals: about one in twenty should miss the line."
     )
 
 
 def _coverage(rows: Sequence[Row], wrong: set[str]) -> str:
-    across = "predicted standard error, people"
-    single = [
-        Finding(_name(row), row.predicted, row.coverage, row.coverage_low, row.coverage_high, _kind(row, wrong))
-        for row in rows
-    ]
-    joint = [
-        Finding(
-            _name(row),
-            row.predicted,
-            row.simultaneous,
-            row.simultaneous_low,
-            row.simultaneous_high,
-            _kind(row, wrong),
+    single, joint = (
+        chart(
+            _dots(rows, wrong, point),
+            title,
+            across=ACROSS,
+            up=Axis("held the truth", percent=True),
+            marks=[Mark("promised", LEVEL, up=True)],
         )
-        for row in rows
-    ]
-    pictures = [
-        band_chart(found, title, across=across, up="held the truth", ideal=LEVEL, percent=True)
-        for found, title in ((single, "Coverage of single counts"), (joint, "Coverage of all counts at once"))
-    ]
-    text = f"with the binomial interval of what was seen; the line is what was promised, {LEVEL:.0%}."
-    return _figure(pictures[0], f"How often the interval of one count held the truth, {text}") + _figure(
-        pictures[1], f"How often all simultaneous intervals of a collection held at once, {text}"
+        for title, point in (
+            ("Coverage of single counts", lambda r: (r.predicted, r.coverage, r.coverage_low, r.coverage_high)),
+            (
+                "Coverage of all counts at once",
+                lambda r: (r.predicted, r.simultaneous, r.simultaneous_low, r.simultaneous_high),
+            ),
+        )
+    )
+    text = "with the binomial interval of what was seen."
+    return figure(single, f"How often the interval of one count held the truth, {text}") + figure(
+        joint, f"How often all simultaneous intervals of a collection held at once, {text}"
     )
 
 
@@ -172,18 +176,15 @@ def _costs(rows: Sequence[Row], central: dict[tuple[str, int, float], float]) ->
         people = group[0].population
         shown = [row for row in group if row.population == people]
         best = min(shown, key=lambda row: row.observed)
-        reference = central.get((schema, n, epsilon))
-        picture = scatter_chart(
-            [
-                Point(name, row.messages, max(row.observed, 1e-6), row is best)
-                for name, row in zip(names(shown), shown, strict=True)
-            ],
+        drawn = frontier_chart(
+            names(shown),
+            [(row.messages, max(row.observed, 1e-6)) for row in shown],
+            shown.index(best),
             f"Error against messages: {schema}, n = {n:,}, ε = {epsilon:.3g}",
-            across="messages of a user",
             up="observed error, people",
-            lines=[("central: the server sees everything", reference)] if reference else [],
+            central=central.get((schema, n, epsilon)),
         )
-        figures.append(_figure(picture, f"{schema}, n = {n:,}, ε = {epsilon:.3g}, {people}. Lower left is better."))
+        figures.append(figure(drawn, f"{schema}, n = {n:,}, ε = {epsilon:.3g}, {people}. Lower left is better."))
     return "".join(figures)
 
 
@@ -196,19 +197,15 @@ def _by_question(rows: Sequence[Row]) -> dict[tuple[str, int, float], list[Row]]
 
 
 def _tables(rows: Sequence[Row], wrong: set[str]) -> str:
-    parts = []
-    head = "".join(f"<th>{name}</th>" for name in HEAD)
-    for (schema, n, epsilon), group in _by_question(rows).items():
-        body = "".join(_line(row, row.key in wrong) for row in group)
-        parts.append(
-            f"<h3>{html.escape(schema)}, n = {n:,}, ε = {epsilon:.3g}</h3>"
-            f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-        )
-    return "".join(parts)
+    return "".join(
+        f"<h3>{html.escape(schema)}, n = {n:,}, ε = {epsilon:.3g}</h3>"
+        + table(HEAD, map(_line, group), marks=["alarm" if row.key in wrong else "" for row in group])
+        for (schema, n, epsilon), group in _by_question(rows).items()
+    )
 
 
-def _line(row: Row, wrong: bool) -> str:
-    cells = (
+def _line(row: Row) -> tuple[str, ...]:
+    return (
         row.family,
         row.population,
         f"{row.predicted:,.4g}",
@@ -223,5 +220,3 @@ def _line(row: Row, wrong: bool) -> str:
         row.level,
         f"{row.seconds:.2g}",
     )
-    kind = ' class="alarm"' if wrong else ""
-    return f"<tr{kind}>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
