@@ -15,6 +15,7 @@ from hubbub.lab.statements import (
     note000_steps,
     note001,
     note002,
+    note002_copies,
     note002_proofs,
     note002_rule,
 )
@@ -67,7 +68,7 @@ FAULTS: list[tuple[str, ModuleType, str, Fault]] = [
     ("002-(4.32)", note002_rule, "outlier_ratio", scaled(1.001)),
     ("002-(4.42)", note002_rule, "three_sigma_bit_lie", scaled(0.99)),
     ('002 "precision grown 10 fold"', note002_rule, "three_sigma_bit_lie", scaled(2.2)),
-    ("002-(5.13)", note002_rule, "copies_outlier_ratio_bound", scaled(0.999)),
+    ("002-(5.13)", note002_copies, "copies_outlier_ratio_bound", scaled(0.999)),
     ("001-s1 defs, (1.1)", note001, "local_epsilon", scaled(0.99)),
     ("001-s2.2, (2.1)", note001, "outcome_probability", scaled(1.001)),
     ("001-s3, (3.1)", note001, "vector_privacy_ratio", scaled(1.001)),
