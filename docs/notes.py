@@ -1,4 +1,4 @@
-"""The catalogue of the notes as Markdown: every statement just recomputed, with the figures beside what they belong to."""
+"""The catalogue of the notes as Markdown: every statement recomputed, with the figures beside what they show."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
