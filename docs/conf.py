@@ -42,6 +42,7 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+viewcode_follow_imported_members = False
 nitpicky = True
 
 
@@ -65,14 +66,7 @@ def resolve_short_name(app, env, node, contnode):
     return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, contnode, name)
 
 
-def skip_foreign(app, what, name, obj, skip, options):
-    """Classes of other projects that a module passes on have pages of their own elsewhere."""
-    foreign = isinstance(obj, type) and obj.__module__.partition(".")[0] != "hubbub"
-    return True if what == "module" and foreign else None
-
-
 def setup(app):
     """Whatever is printed from the code is printed anew for every build."""
     app.connect("builder-inited", lambda app: generate(Path(app.srcdir) / "_generated"))
-    app.connect("autodoc-skip-member", skip_foreign)
     app.connect("missing-reference", resolve_short_name)

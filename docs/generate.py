@@ -99,8 +99,9 @@ def rooms() -> dict[str, str]:
     for name in packages:
         if name != "cli":
             package = importlib.import_module(f"hubbub.{name}")
-            inner = [module.__name__ for module in _modules(package) if not _in_errata(module)]
-            pages[name] = "\n".join([f"# {name}", "", _described(inner[0]), *map(_module, inner[1:])])
+            first, *inner = [module.__name__ for module in _modules(package) if not _in_errata(module)]
+            parts = [_module(one, one.removeprefix(f"{first}.")) for one in inner]
+            pages[name] = "\n".join([f"# {name}", "", _described(first), *parts])
     return pages
 
 
@@ -109,12 +110,21 @@ def _in_errata(module: Any) -> bool:
     return hasattr(module, "STATEMENTS")
 
 
-def _module(name: str) -> str:
-    return f"(module-{name})=\n## {name}\n\n{_described(name)}"
+def _module(name: str, heading: str = "") -> str:
+    return f"(module-{name})=\n## {heading or name}\n\n{_described(name)}"
 
 
 def _described(name: str) -> str:
-    return f"```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n```\n"
+    """A module and what is its own: what it only passes on is described where it is at home."""
+    module = importlib.import_module(name)
+    values = {one: getattr(module, one) for one in module.__all__} if hasattr(module, "__all__") else {}
+    own = [one for one, value in values.items() if not _has_home(value) or value.__module__ == name]
+    members = f"   :members: {', '.join(own)}\n" if own else ""
+    return f"```{{eval-rst}}\n.. automodule:: {name}\n{members}```\n"
+
+
+def _has_home(value: object) -> bool:
+    return isinstance(value, type) or (inspect.isroutine(value) and not inspect.isbuiltin(value))
 
 
 # The commands.
@@ -315,4 +325,4 @@ def pictures(drawn: Iterable[Figure]) -> Iterator[tuple[str, str]]:
 
 def _modules(package: Any) -> list[Any]:
     names = sorted(found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))
-    return [package, *(importlib.import_module(name) for name in names)]
+    return [package, *(importlib.import_module(name) for name in names if not name.endswith(".__main__"))]
