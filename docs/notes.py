@@ -53,7 +53,8 @@ def errata(verdicts: Iterable[Verdict], readings: Sequence[Reading], figures: It
 
 
 def _counts(found: dict[str, list[Verdict]]) -> Iterator[str]:
-    yield "| note | all | " + " | ".join(map(_mark, Status)) + " |"
+    heads = " | ".join(map(_mark, Status)).replace(">undetermined", ">undeter&shy;mined")  # to fit on a telephone
+    yield f"| note | all | {heads} |"
     yield "|---|" + "---:|" * (1 + len(Status))
     for note, rows in found.items():
         yield f"| [{note}](#note-{note}) |" + _counted(rows)
