@@ -69,6 +69,7 @@ bench: $(BENCH)/.bench ## tightness and throughput, against the peers, as JSON
 	$(BENCH)/bin/python -m benchmarks.pipeline --json
 	$(BENCH)/bin/python -m benchmarks.accountant --json
 	$(BENCH)/bin/python -m benchmarks.study --json
+	$(BENCH)/bin/python -m benchmarks.services --json
 
 COMPILE = $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
   --no-emit-package hubbub pyproject.toml requirements/build.in
@@ -82,15 +83,15 @@ docs: $(VENV)/.docs ## build the book into site/, and run all its examples; warn
 docs-check: docs ## look at every page of the book in headless Chromium; pictures of some in build/site
 	$(BIN)/python -m docs.check_site site build/site
 
-bench-docs: $(BENCH)/.bench ## measure, and store the figures for the book
-	$(BENCH)/bin/python -m docs.record
+bench-docs: $(BENCH)/.bench ## measure, and store the figures for the book; ONLY="study services" for some
+	$(BENCH)/bin/python -m docs.record $(ONLY)
 
 lock: ## renew the locked requirements (needs uv)
 	@test -n "$(UV)" || { echo "make lock needs uv" >&2; exit 2; }
 	$(COMPILE) --extra dev --extra docs -o requirements/docs.txt
 	$(COMPILE) --extra dev -c requirements/docs.txt -o requirements/dev.txt
 	$(COMPILE) --extra serve -c requirements/docs.txt -o requirements/run.txt
-	$(COMPILE) --extra fast requirements/bench.in -o requirements/bench.txt
+	$(COMPILE) --extra fast --extra serve requirements/bench.in -o requirements/bench.txt
 
 clean: ## remove environments and caches
 	rm -rf $(VENV) $(BENCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* site build dist hubbub-*.html

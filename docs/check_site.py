@@ -36,6 +36,12 @@ PHOTOGRAPHED = (
     "tutorial",
     "howto/choose",
     "howto/defend",
+    "services",
+    "study",
+    "audit",
+    "applications",
+    "attacks",
+    "sealing",
     "guarantees",
     "theory/setting",
     "theory/privacy",
@@ -50,6 +56,8 @@ PHOTOGRAPHED = (
     "symbols",
     "api/index",
     "api/numeric",
+    "api/lab",
+    "api/serve",
 )
 TYPESET = (
     "async () => { if (window.MathJax?.startup) await window.MathJax.startup.promise; await document.fonts.ready; }"

@@ -42,6 +42,7 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+viewcode_follow_imported_members = False
 nitpicky = True
 
 

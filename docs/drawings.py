@@ -1,4 +1,4 @@
-"""The pictures of the theory, drawn from what the accountant computes."""
+"""The pictures of the theory and of the applications, drawn from what the accountant computes."""
 
 import io
 import math
@@ -9,11 +9,17 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 import hubbub as hb
+from examples import clicks, home_pages, search_defaults, tiles
 from hubbub.accountant import curve
+from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.estimates import predicted_stderr
+from hubbub.lab.applications.page import picture
+from hubbub.lab.applications.past import local_share, plain_lie, ratio_lie, share_within
+from hubbub.lab.drawing.paper import standalone
 from hubbub.numeric.bounds import three_sigma_bit_lie
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick
+from hubbub.numeric.estimation import count_stderr
 from hubbub.planner import central_stderr
 
 __all__ = ["pictures"]
@@ -23,7 +29,14 @@ INK, COLOURS = "#222222", ("#b23a48", "#2a6f97", "#c98a1b", "#3c8d5a", "#6b4e9b"
 
 def pictures() -> dict[str, str]:
     """All of them, by name."""
-    return {"two-orders": two_orders(), "error-by-crowd": error_by_crowd(), "error-by-copies": error_by_copies()}
+    return {
+        "two-orders": two_orders(),
+        "error-by-crowd": error_by_crowd(),
+        "error-by-copies": error_by_copies(),
+        "application-shares": application_shares(),
+        "application-home-pages": application_errors(home_pages, 10**6),
+        "application-clicks": application_errors(clicks, clicks.PEOPLE),
+    }
 
 
 def _axes(title: str, across: str, up: str) -> tuple[Figure, Any]:
@@ -133,3 +146,49 @@ def error_by_copies() -> str:
     axes.minorticks_off()
     _named(axes, rows, copies)
     return _drawn(figure)
+
+
+APPLICATIONS: tuple[tuple[Any, int, Callable[[int, int, float], float]], ...] = (
+    (home_pages, 2, plain_lie),
+    (search_defaults, 13, ratio_lie),
+    (tiles, 20, ratio_lie),
+    (clicks, 2, ratio_lie),
+)
+"""Each with its effective bits, and with the rule of the notes that its figures of 2016 come from."""
+
+
+def application_shares() -> str:
+    """The smallest share that is measured: without a shuffler, by the rules of 2016, and with a proof."""
+    rows = []
+    for module, effective, rule in APPLICATIONS:
+        asked = module.study(module.PEOPLE)
+        n, epsilon, error = asked.n, asked.budget.epsilon, asked.error
+        rows.append(
+            (
+                asked.title,
+                local_share(n, effective, epsilon, error),
+                share_within(count_stderr(n, rule(n, effective, epsilon)), n, error),
+                share_within(asked.chosen().stderr, n, error),
+            )
+        )
+    figure, axes = _axes("three standard errors are 5 % of it (clicks: 25 %), ε = 2", "", "")
+    axes.set_yscale("linear")
+    axes.set_xscale("log")
+    axes.set_xlabel("smallest share of the people that is measured", color=INK)
+    places = range(len(rows), 0, -1)
+    axes.hlines(places, [min(row[1:]) for row in rows], [max(row[1:]) for row in rows], color="#d5dae0", zorder=0)
+    for j, (name, colour) in enumerate(
+        zip(("without a shuffler", "the rules of the notes: not safe", "split bits, proven"), COLOURS[1:], strict=False)
+    ):
+        axes.scatter([row[1 + j] for row in rows], places, color=colour, s=42, label=name, marker="oXD"[j])
+    axes.set_yticks(list(places), [row[0] for row in rows])
+    axes.set_ylim(0.5, len(rows) + 0.5)
+    axes.set_xticks([1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1], ["0.001 %", "0.01 %", "0.1 %", "1 %", "10 %", "100 %"])
+    axes.set_xlim(1.5e-5, 1)
+    axes.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=3)
+    return _drawn(figure)
+
+
+def application_errors(module: Any, people: int) -> str:
+    """Relative errors by true share in one simulated collection, the same at every build."""
+    return standalone(picture(module.run(people, SeededStreamNotForPeople(1))))

@@ -2,7 +2,7 @@
 
 Fences are run in the order in which they stand, a page at a time, in one namespace and one empty folder:
 
-- ``python``: executed;
+- ``python``: executed, but for ``python program``, a program that its own test runs;
 - ``pycon``: a session, compared by :mod:`doctest`;
 - ``console``: commands after ``$``, each with the output that must follow. ``…`` stands for anything. After
   ``console varies`` all numbers and bars, and the order of lines, may differ, as they do where randomness is real.
@@ -48,7 +48,7 @@ def examples(page: Path) -> list[Example]:
     text = page.read_text(encoding="utf-8")
     found = []
     for match in FENCE.finditer(text):
-        if match[1] in ("python", "pycon", "console"):
+        if match[1] in ("python", "pycon", "console") and match[2].strip() != "program":
             line = text.count("\n", 0, match.start()) + 2
             found.append(Example(match[1], match[2].strip(), textwrap.dedent(match[3]), line))
     return found

@@ -16,10 +16,13 @@ import click
 
 import hubbub
 from docs import drawings
+from docs.notes import errata
 from hubbub import lab
 from hubbub.cli import COMMANDS, main
-from hubbub.lab import statements
-from hubbub.lab.statements.catalogue import Statement, Status
+from hubbub.lab.drawing.paper import standalone
+from hubbub.lab.note_figures import Figure, figures
+from hubbub.lab.notes import readings
+from hubbub.lab.statements.everything import STATEMENTS, judge
 
 __all__ = ["generate"]
 
@@ -44,12 +47,13 @@ STREET = (
 def generate(folder: Path) -> None:
     """Write all generated parts; files that would not change are not touched, so that builds stay incremental."""
     folder.mkdir(exist_ok=True)
+    drawn = list(figures())
     parts = {
         "commands.md": commands(),
-        "errata.md": errata(collected()),
+        "errata.md": errata(judge(STATEMENTS), readings(), drawn),
         "benchmarks.md": benchmarks(sorted((DOCS / "benchmarks").glob("*.json"))),
         "names.md": names(),
-        **{f"{name}.svg": drawing for name, drawing in pictures()},
+        **{f"{name}.svg": drawing for name, drawing in pictures(drawn)},
     }
     for name, text in parts.items():
         _write(folder / name, text)
@@ -95,8 +99,9 @@ def rooms() -> dict[str, str]:
     for name in packages:
         if name != "cli":
             package = importlib.import_module(f"hubbub.{name}")
-            inner = [module.__name__ for module in _modules(package) if not _in_errata(module)]
-            pages[name] = "\n".join([f"# {name}", "", _described(inner[0]), *map(_module, inner[1:])])
+            first, *inner = [module.__name__ for module in _modules(package) if not _in_errata(module)]
+            parts = [_module(one, one.removeprefix(f"{first}.")) for one in inner]
+            pages[name] = "\n".join([f"# {name}", "", _described(first), *parts])
     return pages
 
 
@@ -105,62 +110,70 @@ def _in_errata(module: Any) -> bool:
     return hasattr(module, "STATEMENTS")
 
 
-def _module(name: str) -> str:
-    return f"(module-{name})=\n## {name}\n\n{_described(name)}"
+def _module(name: str, heading: str = "") -> str:
+    return f"(module-{name})=\n## {heading or name}\n\n{_described(name)}"
 
 
 def _described(name: str) -> str:
-    return f"```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n```\n"
+    """A module and what is its own: what it only passes on is described where it is at home."""
+    module = importlib.import_module(name)
+    values = {one: getattr(module, one) for one in module.__all__} if hasattr(module, "__all__") else {}
+    own = [one for one, value in values.items() if not _has_home(value) or value.__module__ == name]
+    members = f"   :members: {', '.join(own)}\n" if own else ""
+    return f"```{{eval-rst}}\n.. automodule:: {name}\n{members}```\n"
+
+
+def _has_home(value: object) -> bool:
+    return isinstance(value, type) or (inspect.isroutine(value) and not inspect.isbuiltin(value))
 
 
 # The commands.
 
 
 def commands() -> str:
-    """Every command with its usage, its text and its options, as click has them."""
+    """Every command, and every command of a group, with its usage, its text and its options, as click has them."""
     context = click.Context(main, info_name="hubbub")
-    return "\n".join(_command(name, context) for name in COMMANDS)
+    return "\n".join(_command(name, main, context, "##") for name in COMMANDS)
 
 
-def _command(name: str, parent: click.Context) -> str:
-    command = main.get_command(parent, name)
+def _command(name: str, group: click.Group, parent: click.Context, level: str) -> str:
+    command = group.get_command(parent, name)
     assert command is not None
     context = click.Context(command, info_name=name, parent=parent)
+    path = context.command_path.removeprefix("hubbub ")
     usage = command.get_usage(context).removeprefix("Usage: ")
     text, shown = _help(command.help or "")
-    rows = [record for option in command.params if (record := option.get_help_record(context)) is not None]
-    table = [
-        "| option | meaning |",
-        "|---|---|",
+    options = [one for one in command.params if isinstance(one, click.Option)]  # the usage has the arguments
+    rows = [record for option in options if (record := option.get_help_record(context)) is not None]
+    parts = [
+        f"(command-{path.replace(' ', '-')})=",
+        f"{level} {path}",
+        "",
+        "```text",
+        " ".join(usage.split()),
+        "```",
+        "",
+        text,
+        "",
+        *(("```sh", *shown, "```", "") if shown else ()),
+        *(("| option | meaning |", "|---|---|") if rows else ()),
         *(f"| {_options(_cell(left))} | {_options(_cell(right))} |" for left, right in rows),
+        "",
     ]
-    return "\n".join(
-        [
-            f"(command-{name})=",
-            f"## {name}",
-            "",
-            "```text",
-            " ".join(usage.split()),
-            "```",
-            "",
-            text,
-            "",
-            *(("```sh", *shown, "```", "") if shown else ()),
-            *table,
-            "",
-        ]
-    )
+    if isinstance(command, click.Group):
+        parts += [_command(inner, command, context, f"{level}#") for inner in command.commands]
+    return "\n".join(parts)
 
 
 def _help(text: str) -> tuple[str, list[str]]:
     """The prose of a help text, and the commands that it gives as examples."""
     paragraphs, shown = [], []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
-        if "\b" in paragraph:
-            lines = [line.strip() for line in paragraph.replace("\b", "").splitlines() if line.strip()]
+        lines = [line.strip() for line in paragraph.replace("\b", "").splitlines() if line.strip()]
+        if lines[0].startswith("Example: "):
             shown += [line.removeprefix("Example: ") for line in lines]
         else:
-            paragraphs.append(_options(_prose(" ".join(paragraph.split()))))
+            paragraphs.append(_options(_prose(" ".join(lines))))
     return "\n\n".join(paragraphs), shown
 
 
@@ -175,66 +188,6 @@ def _prose(text: str) -> str:
 
 def _cell(text: str) -> str:
     return _prose(text).replace("|", r"\|").replace("\n", " ")
-
-
-# The errata.
-
-MARKS = {
-    Status.CONFIRMED: "confirmed",
-    Status.WRONG: "wrong",
-    Status.LOOSE: "loose",
-    Status.EMPTY: "empty",
-    Status.UNDETERMINED: "open",
-}
-
-
-def collected() -> list[Statement]:
-    """All statements that the package of them holds, each once, in the order of the notes' numbers."""
-    found: dict[str, Statement] = {}
-    for module in _modules(statements):
-        for one in getattr(module, "STATEMENTS", ()):
-            found.setdefault(one.id, one)
-    return sorted(found.values(), key=lambda one: one.id[:3])
-
-
-def errata(found: Iterable[Statement]) -> str:
-    """The catalogue: how many statements have which status, and every one with the figures of its check, just run."""
-    notes: dict[str, list[Statement]] = {}
-    for one in found:
-        notes.setdefault(one.id[:3], []).append(one)
-    lines = ["| note | statements | " + " | ".join(MARKS.values()) + " |", "|---" * (2 + len(MARKS)) + "|"]
-    for note, rows in notes.items():
-        tally = [sum(one.status is status for one in rows) for status in MARKS]
-        lines.append(f"| [{note}](#note-{note}) | {len(rows)} | " + " | ".join(map(str, tally)) + " |")
-    for note, rows in notes.items():
-        lines += ["", f"(note-{note})=", f"## Note {note}", ""]
-        for one in rows:
-            lines += _entry(one)
-    return "\n".join(lines) + "\n"
-
-
-def _entry(one: Statement) -> list[str]:
-    evidence = one.check()
-    if not evidence.agrees:
-        raise RuntimeError(f"the check of {one.id} does not bear out its status {one.status}: {evidence.shown}")
-    mark = MARKS[one.status]
-    return [
-        f":::{{container}} statement {mark}",
-        f"**{_line(one.id)}** <span class='status'>{mark}</span>",
-        "",
-        _line(one.claim),
-        "",
-        f"*{_line(one.remark)}*" if "*" not in one.remark else _line(one.remark),
-        "",
-        f"Computed: {_line(evidence.shown)}",
-        ":::",
-        "",
-    ]
-
-
-def _line(text: str) -> str:
-    """Text as it stands: nothing in a claim is meant as markup."""
-    return re.sub(r"([\\`*_{}\[\]<>#|$~])", r"\\\1", " ".join(text.split()))
 
 
 # The benchmarks.
@@ -281,6 +234,35 @@ FIGURES = {
         "split_one_hot_s": ("certified ε of split one-hot records from nothing, slowest", "", "s"),
         "calibrate_max_s": ("`calibrate` at (1, 10⁻⁶) for every protocol and kind of schema, slowest", "", "s"),
     },
+    "study": {
+        "processors": ("processors that it used", "", ""),
+        "plan_s": ("finding twenty protocols at (1, 10⁻⁶) for a million people", "", "s"),
+        "counts_s": ("fifty repetitions of each, by the law of the counts", "", "s"),
+        "counts_cpu_s": ("the same, processor time", "", "s"),
+        "records_s": ("the same with every record randomized, shuffled and counted", "", "s"),
+        "records_cpu_s": ("the same, processor time", "", "s"),
+        "records_per_s": ("the same", "", "records/s"),
+        "copies_s": ("one repetition of 32 copies of a million records", "", "s"),
+        "billion_s": ("fifty repetitions of a billion people by counts, a plan on average", "", "s"),
+        "billion_worst_s": ("the same, slowest plan", "", "s"),
+    },
+    "services": {
+        "intake.bundle_bytes": ("a bundle of the measured contract", "", "bytes"),
+        "intake.singles_per_s": ("bundles stored, one a request", "", "bundles/s"),
+        "intake.p50_ms": ("an answer to one, half of them sooner", "", "ms"),
+        "intake.p99_ms": ("an answer to one, all but a hundredth sooner", "", "ms"),
+        "intake.hundreds_per_s": ("bundles stored, a hundred a request", "", "bundles/s"),
+        "intake.overload.statuses": ("answers to twenty times as many connections: number × status", "", ""),
+        "intake.overload.stored_share": ("bundles a second stored under that load", "without it", "×"),
+        "intake.other_statuses": ("other answers than 201 without overload", "", ""),
+        "intake.acknowledged": ("bundles acknowledged in all", "", ""),
+        "intake.accepted": ("bundles that the shuffler then had", "", ""),
+        "intake.conservation_error": ("accepted − pool − outbox − committed − expired", "", ""),
+        "commit.slots": ("slots of one batch at the analyzer", "", ""),
+        "commit.commit_s": ("until it is opened, counted and committed, by two processes", "", "s"),
+        "commit.opened_per_s": ("the same", "", "slots/s"),
+        "commit.people": ("people that it counted", "", ""),
+    },
 }
 
 
@@ -302,25 +284,40 @@ def benchmarks(files: Iterable[Path]) -> str:
             "| what | against | measured |",
             "|---|---|---:|",
         ]
-        for figure, value in run["figures"].items():
+        for figure, value in _leaves(run["figures"]):
             what, against, unit = told.get(figure, (figure.replace("_", " "), "", ""))
-            scaled = value * 100 if unit == "%" and value is not None else value
-            shown = "peer not installed" if scaled is None else f"{_number(scaled)} {unit}".strip()
-            lines.append(f"| {what} | {against} | {shown} |")
+            lines.append(f"| {what} | {against} | {_figure(value, unit)} |")
         lines.append("")
     return "\n".join(lines)
 
 
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+def _leaves(figures: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Figures within figures by their dotted names; numbers by HTTP status are one figure."""
+    for name, value in figures.items():
+        if isinstance(value, dict) and not all(key.isdigit() for key in value):
+            yield from _leaves(value, f"{above}{name}.")
+        else:
+            yield above + name, value
+
+
+def _figure(value: Any, unit: str) -> str:
+    if value is None:
+        return "peer not installed"
+    if isinstance(value, dict):
+        return ", ".join(f"{number:,} × {status}" for status, number in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    value = value * 100 if unit == "%" else value
+    return f"{f'{value:,.0f}' if value >= 100 else f'{value:.3g}'} {unit}".strip()
 
 
 # The pictures.
 
 
-def pictures() -> Iterator[tuple[str, str]]:
-    """Those of the theory, and what modules of the laboratory draw: a function ``pictures() -> {name: SVG}`` each."""
+def pictures(drawn: Iterable[Figure]) -> Iterator[tuple[str, str]]:
+    """Those of the theory and of the notes, and what modules of the laboratory draw: ``pictures() -> {name: SVG}``."""
     yield from drawings.pictures().items()
+    yield from ((f"notes-{one.name}", standalone(one.picture)) for one in drawn)
     for module in _modules(lab):
         if hasattr(module, "pictures"):
             yield from module.pictures().items()
@@ -328,4 +325,4 @@ def pictures() -> Iterator[tuple[str, str]]:
 
 def _modules(package: Any) -> list[Any]:
     names = sorted(found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))
-    return [package, *(importlib.import_module(name) for name in names)]
+    return [package, *(importlib.import_module(name) for name in names if not name.endswith(".__main__"))]

@@ -15,8 +15,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "benchmarks"
-NAMES = ("bits", "pipeline", "accountant")
-VERSIONS = ("numpy", "scipy", "cryptography", "numba", "opendp", "pure-ldp", "multi-freq-ldpy")
+NAMES = ("bits", "pipeline", "accountant", "study", "services")
+VERSIONS = ("numpy", "scipy", "cryptography", "numba", "uvicorn", "uvloop", "opendp", "pure-ldp", "multi-freq-ldpy")
 
 
 def machine() -> dict[str, Any]:

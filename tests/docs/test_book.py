@@ -1,14 +1,20 @@
 """The book: its pages are all reachable, what they name exists, what they show runs, and its checks can fail."""
 
 import importlib
+import json
 import re
+import shlex
 from pathlib import Path
 
+import click
 import pytest
 
-from docs import examples, generate, links
-from hubbub.cli import COMMANDS
+from docs import examples, generate, links, notes
+from hubbub.cli import COMMANDS, main
+from hubbub.lab.note_figures import DRAWN, Figure, densities_two
+from hubbub.lab.notes import readings
 from hubbub.lab.statements.catalogue import Evidence, Statement, Status
+from hubbub.lab.statements.everything import NOTES, STATEMENTS, Verdict, counts
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -116,31 +122,85 @@ def test_all_commands_and_their_options_are_described() -> None:
     text = generate.commands()
     assert [command for command in COMMANDS if f"## {command}\n" not in text] == []
     assert "`--precision` SHARE" in text
-    assert "`--notes`" in text
+    assert "`--readings`" in text
+    inner = ["init", "contract", "sign", "shuffler", "analyzer", "all", "admin"]
+    assert re.findall(r"^### serve (\w+)$", text, re.MULTILINE) == inner
+    assert "Commands: status, check" not in "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
 
 
-def statement(agrees: bool) -> Statement:
-    def check() -> Evidence:
-        return Evidence(agrees, "2 < 3_000 * [x]")
+def unknown(line: str) -> list[str]:
+    """Words of a command line of hubbub that are no command, or no option of it."""
+    words = shlex.split(line, comments=True)
+    command: click.Command = main
+    context = click.Context(main, info_name="hubbub")
+    at = 1
+    while isinstance(command, click.Group):
+        found = command.get_command(context, words[at])
+        if found is None:
+            return [words[at]]
+        command, at = found, at + 1
+    end = next((i for i, word in enumerate(words) if word in ("--", "|", "<", ">", "||", "&&")), len(words))
+    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
+    return [word for word in words[at:end] if re.match("--?[a-zA-Z]", word) and word not in known]
 
-    return Statement("003-(9.9)", "P[R > λ] ≤ η*", Status.WRONG, "the sign", check)
+
+SHOWN = [
+    (page, line)
+    for page in [*PAGES, ROOT / "README.md"]
+    for fence in re.findall(r"```sh\n(.*?)```", page.read_text().replace("\\\n", " "), re.DOTALL)
+    for line in re.findall(r"(?:^|\| *)(hubbub .*)", fence, re.MULTILINE)
+]
+
+
+def test_commands_that_are_only_shown_exist() -> None:
+    assert len(SHOWN) >= 8
+    assert [(page.name, line, bad) for page, line in SHOWN if (bad := unknown(line))] == []
+
+
+def test_commands_that_do_not_exist_are_noticed() -> None:
+    assert unknown("hubbub serve none here") == ["none"]
+    assert unknown("hubbub serve all here --plan p.json --epoc 20") == ["--epoc"]
+    assert unknown("hubbub audit --plan p.json -- python client.py --any  # thing") == []
+
+
+def verdict(identity: str, agrees: bool = True) -> Verdict:
+    evidence = Evidence(agrees, "2 < 3_000 * [x]")
+    return Verdict(Statement(identity, "P[R > λ] ≤ η*", Status.WRONG, "the sign", lambda: evidence), evidence)
 
 
 def test_errata_show_what_the_checks_computed() -> None:
-    text = generate.errata([statement(True)])
+    text = notes.errata([verdict("003-(9.9)")], (), ())
     assert "| [003](#note-003) | 1 | 0 | 1 | 0 | 0 | 0 |" in text
     assert r"2 \< 3\_000 \* \[x\]" in text
     assert "statement wrong" in text
+    assert "[003-(9.9)](#statement-003-9-9)" in text
 
 
 def test_errata_that_are_not_borne_out_fail() -> None:
     with pytest.raises(RuntimeError, match="does not bear out"):
-        generate.errata([statement(False)])
+        notes.errata([verdict("003-(9.9)", agrees=False)], (), ())
 
 
-def test_all_statements_have_a_place() -> None:
-    collected = generate.collected()
-    assert len({one.id for one in collected}) == len(collected)
+def test_all_statements_of_all_notes_are_in_the_errata() -> None:
+    # What the checks compute is tested with the laboratory; here every statement must have a place.
+    text = notes.errata([Verdict(one, Evidence(True, "so")) for one in STATEMENTS], readings(), ())
+    assert re.findall(r"^\(note-(\w+)\)=$", text, re.MULTILINE) == ["000", "001", "002", "003", "004", "open"]
+    assert list(NOTES) == ["000", "001", "002", "003", "004", "open"]
+    places = re.findall(r"^:name: (.*)$", text, re.MULTILINE)
+    assert len(set(places)) == len(places) == len(STATEMENTS)
+    assert f"| all | {len(STATEMENTS)} | {counts(STATEMENTS)[Status.CONFIRMED]} |" in text
+    assert "| q, printed | 0.2446 | 0.2109 | 0.1778 |" in text
+    assert "**0.1963**" in text
+
+
+def test_figures_stand_beside_the_statements_they_show() -> None:
+    assert set(notes.BESIDE.values()) <= {one.id for one in STATEMENTS}
+    assert len(notes.BESIDE) == len(DRAWN)
+    drawn = densities_two()
+    text = notes.errata([verdict("003-(9.9)"), verdict(notes.READINGS)], (), [drawn])
+    assert text.index(notes.READINGS) < text.index(f"_generated/notes-{drawn.name}.svg")
+    with pytest.raises(KeyError):
+        notes.errata([], (), [Figure("placeless", "", "", "")])
 
 
 def test_stored_benchmarks_are_described() -> None:
@@ -149,6 +209,24 @@ def test_stored_benchmarks_are_described() -> None:
     assert {file.stem for file in files} >= {"bits", "pipeline", "accountant"}
     assert all(f"## {file.stem}" in text for file in files)
     assert "peer not installed" not in text
+
+
+def test_figures_within_figures_are_described(tmp_path: Path) -> None:
+    stored = json.loads((DOCS / "benchmarks" / "bits.json").read_text())
+    overload = {"statuses": {"201": 1200, "503": 7}, "stored_share": 0.9}
+    stored |= {
+        "benchmark": "services",
+        "figures": {"intake": {"p99_ms": 12.5, "overload": overload, "other_statuses": []}},
+    }
+    (tmp_path / "services.json").write_text(json.dumps(stored))
+    text = generate.benchmarks([tmp_path / "services.json"])
+    for row in (
+        "sooner |  | 12.5 ms |",
+        "number × status |  | 1,200 × 201, 7 × 503 |",
+        "| without it | 0.9 × |",
+        "| none |",
+    ):
+        assert row in text
 
 
 def test_broken_links_are_noticed(tmp_path: Path) -> None:

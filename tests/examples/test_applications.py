@@ -200,7 +200,7 @@ def test_documented_figures_are_those_of_the_plans(name: str) -> None:
     module = importlib.import_module(f"examples.{name}")
     asked = module.study(module.PEOPLE)
     plan = asked.chosen()
-    text = (Path(__file__).parents[2] / "docs" / "applications.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "applications.md").read_text().replace("\u00a0", " ")
     (row,) = [line for line in text.splitlines() if line.startswith(f"| {name.replace('_', ' ')} |")]
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert float(cells[4]) == pytest.approx(plan.stderr, rel=0.006)

@@ -124,7 +124,7 @@ def test_a_program_that_reads_nothing_and_writes_nothing(plan: hb.Plan) -> None:
 
 def example() -> str:
     """The client of docs/audit.md."""
-    (text,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "audit.md").read_text(), re.DOTALL)
+    (text,) = re.findall(r"```python program\n(.*?)```", (ROOT / "docs" / "audit.md").read_text(), re.DOTALL)
     return str(text)
 
 

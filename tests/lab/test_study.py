@@ -214,13 +214,6 @@ def test_the_page_shows_what_is_wrong(rows: list[Row]) -> None:
     assert "error: <b>flip" in verdict(bad)[1]
 
 
-def test_the_documentation_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "study.md").read_text()
-    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(compile(block, "study.md", "exec"), {})
-    assert capsys.readouterr().out.count("1,000,000,000") >= 6
-
-
 def test_extreme_figures_are_drawn(rows: list[Row]) -> None:
     same = [replace(rows[0], observed=0.0, ratio=1e-9, coverage=1.0, coverage_low=1.0, coverage_high=1.0)]
     for page in (study_page(same), study_page([replace(rows[0], predicted=1e12, observed=1e12)])):

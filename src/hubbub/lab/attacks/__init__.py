@@ -11,7 +11,7 @@ from hubbub.lab.attacks import batches, owned, poisoning, repetition
 from hubbub.lab.attacks.evidence import Attack, Reading
 from hubbub.lab.drawing import standalone
 
-__all__ = ["Attack", "Reading", "demonstrate", "pictures"]
+__all__ = ["ATTACKS", "Attack", "Reading", "demonstrate", "pictures"]
 
 SEED = 7
 """Of the pictures in the documentation, so that they are the same in every build."""
@@ -22,6 +22,7 @@ ATTACKS = {
     "poisoning": poisoning.demonstrate,
     "owned": owned.demonstrate,
 }
+"""By name, in the order in which they are shown."""
 
 
 def demonstrate(name: str, *, trials: int, entropy: Entropy) -> Attack:
