@@ -32,7 +32,7 @@ def at_random(folder: Path, reports: int, kills: int, seed: int) -> dict[str, An
         tasks=reports // each,
         least=min(1000, each // 10),
         rate=100.0,
-        life=2.0,
+        life=1.0,
         seed=seed,
         tell=_tell,
     ).run()

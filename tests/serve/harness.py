@@ -262,6 +262,7 @@ class Ordeal:
         self._spares = [name for name in self.ends.get("shuffler", ()) if name.startswith("expire-")]
         self._failure: BaseException | None = None
         self._begun: dict[Role, float] = {}
+        self._answered = 0
 
     def run(self) -> dict[str, Any]:
         """Figures of the whole; raises if anything is lost, doubled or damaged."""
@@ -320,11 +321,12 @@ class Ordeal:
         living = [threading.Thread(target=self._live, args=(role, ends)) for role, ends in self.ends.items()]
         for thread in (reading, *living):
             thread.start()
-        begun, total = time.monotonic(), sum(map(len, self.ends.values()))
+        begun = time.monotonic()
         while any(thread.is_alive() for thread in living):
-            share = self.reports * (len(self.died) + 1) // max(total, 1)
-            print(max(share, int(self.rate * (time.monotonic() - begun))), file=crowd.stdin, flush=True)
-            self.tell(f"{len(self.died)} of {total} deaths, {lines[-1].strip() if lines else 0} reports acknowledged")
+            allowed = max(self._share(len(self.died) + 1), int(self.rate * (time.monotonic() - begun)))
+            print(allowed, file=crowd.stdin, flush=True)
+            self._answered = int(lines[-1]) if lines else 0
+            self.tell(f"{len(self.died)} deaths, {self._answered} reports acknowledged")
             time.sleep(0.1)
             assert crowd.poll() is None, "the crowd gave up"
         if self._failure is not None:
@@ -334,6 +336,10 @@ class Ordeal:
         reading.join(20 * PATIENCE)
         found: dict[str, Any] = json.loads(lines[-1])
         return found
+
+    def _share(self, deaths: int) -> int:
+        """The reports that belong to so many deaths."""
+        return self.reports * deaths // max(sum(map(len, self.ends.values())), 1)
 
     def _live(self, role: Role, ends: Sequence[str]) -> None:
         chance = random.Random(f"{role} {self.seed}")
@@ -368,6 +374,8 @@ class Ordeal:
         # Every fifth kill does not wait until the service is ready: it falls into its start.
         if end == STOP or chance.random() < 0.8:
             self._ready(role)
+            # Deaths are spread over the whole crowd, however slow it is.
+            until(lambda: self._answered >= self._share(len(self.died) - 1), "the crowd to keep up")
         time.sleep(min(chance.expovariate(1 / self.life), 5 * self.life))
         if end == KILL:
             self._town.kill(role)
