@@ -65,7 +65,7 @@ class Grid:
         return list(dict.fromkeys(itertools.product(self.schemas, self.sizes, self.budgets)))
 
     def references(self) -> dict[tuple[str, int, float], float]:
-        """σ of a trusted server, for what :func:`hubbub.lab.findings.study_page` compares."""
+        """σ of a trusted server, for what :func:`hubbub.lab.study_page.study_page` compares."""
         return {
             (repr(schema).removeprefix("Schema."), n, budget.epsilon): central_stderr(schema, budget)
             for schema, n, budget in self.questions()
