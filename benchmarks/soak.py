@@ -1,7 +1,7 @@
 """Both services under a crowd while they are killed: ``python -m benchmarks.soak [--json] [--reports N] [--kills N]``.
 
 Two ordeals of real processes. In the first, either service is killed by SIGKILL at random moments, its start included,
-and now and then stopped by SIGTERM, while 300 000 reports with a value each are sent, a tenth of the requests twice. In
+and now and then stopped by SIGTERM, while 300 000 reports with a value each are sent, a tenth of them once more. In
 the second, each service dies at every named point that it reaches, three times over. Nothing may be lost, nothing
 counted twice, the books must balance and both stores be whole; anything else is an error and no figure. ``restart_s``
 is from the start of a process until it says that it is ready.

@@ -135,8 +135,8 @@ class Crowd:
     connections: int = 12
     most: int = 64
     """Reports of one request, at most."""
-    replayed: float = 0.1
-    """Part of the requests that are repeated after they were answered."""
+    replayed: float = 0.2
+    """Part of the requests that are repeated after they were answered, half of them whole."""
     workers: int = 0
     allowed: int = sys.maxsize
     ending: bool = False
