@@ -159,7 +159,9 @@ def test_what_waits_for_a_destroyed_key_does_not_hold_up_the_rest(system: System
 def test_keys_are_not_handed_out_before_one_is_in_use(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list is stored for one task after the other, and in use when all have it."""
     other = dataclasses.replace(system.contract, closes=system.contract.closes + 1)
-    system.shuffler.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
+    with monkeypatch.context() as patch:
+        patch.setattr(system.shuffler.pool, "key_list", lambda task: None)
+        system.shuffler.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
     keep, seen = system.shuffler.pool.keep_list, []
 
     def kept(*arguments: Any) -> None:
@@ -171,6 +173,12 @@ def test_keys_are_not_handed_out_before_one_is_in_use(system: System, monkeypatc
     monkeypatch.setattr(system.shuffler.pool, "keep_list", kept)
     system.shuffler.fetch_keys(system.link)
     assert seen == ["unavailable", "unavailable"]
+    assert json.loads(system.shuffler.keys_document(other.task))["use"] == 1
+
+
+def test_a_new_task_of_a_known_analyzer_has_keys_at_once(system: System) -> None:
+    other = dataclasses.replace(system.contract, closes=system.contract.closes + 1)
+    system.shuffler.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
     assert json.loads(system.shuffler.keys_document(other.task))["use"] == 1
 
 

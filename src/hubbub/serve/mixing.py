@@ -98,7 +98,12 @@ class Shuffler:
         if contract.shuffler != self.identity.public:
             raise FalseClaim("the contract names another shuffler")
         self.pool.add_task(contract.task, text)
+        known = next((one for one in self._served.values() if one.contract.analyzer == contract.analyzer), None)
         self._refresh()
+        if known is not None and known.task.task != contract.task and (keys := self.pool.key_list(known.task)):
+            # The same analyzer's keys, so that clients of the new task need not wait until they are fetched again.
+            self._keep(self._served[contract.task], keys)
+            self._refresh()
         return contract.task
 
     def _refresh(self) -> None:
@@ -142,13 +147,17 @@ class Shuffler:
 
         For the writer's thread: no upload is committed while the key in use changes.
         """
-        for served in list(self._served.values()):
-            keys = read_key_list(text, served.contract.analyzer, "analyzer")
-            active = [key.id for key in keys if key.state == "active" and key.suite == served.contract.suite]
-            if not active:
-                raise FalseClaim("the analyzer's list has no active key of the contract's suite")
-            self.pool.keep_list(served.task, text, active[0], {key.id for key in keys})
+        kept = [self._keep(served, text) for served in list(self._served.values())]
         self._refresh()
+        if not all(kept):
+            raise FalseClaim("the analyzer's list has no active key of the contract's suite")
+
+    def _keep(self, served: _Served, text: bytes) -> bool:
+        keys = read_key_list(text, served.contract.analyzer, "analyzer")
+        active = [key.id for key in keys if key.state == "active" and key.suite == served.contract.suite]
+        if active:
+            self.pool.keep_list(served.task, text, active[0], {key.id for key in keys})
+        return bool(active)
 
     def rotate(self) -> None:
         """Begin to use a new key of the shuffler."""
