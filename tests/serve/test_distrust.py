@@ -175,7 +175,7 @@ def test_a_repeat_after_the_release_is_known(system: System) -> None:
     system.upload(*bundles)
     system.next_epoch()
     system.deliver()
-    system.upload(*bundles)
+    system.upload(*reversed(bundles))
     system.restart()
     system.upload(*bundles[:50])
     assert counts(system) == Counts(100, 0, 0, 100, 0)
