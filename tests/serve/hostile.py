@@ -281,6 +281,7 @@ def links() -> Iterator[Case]:
     for name, value, status in wrong:
         label = "many" if name == "chunks" and isinstance(value, list) and len(value) > 9 else repr(value)
         yield put(f"manifest with {name} {label}", status, given({name: value}, lambda w, it: w.manifest(**it)))
+    yield put("manifest of one bundle too few", 403, lambda w: w.manifest(bundles=99, slots=99))
     for count in (10**13, 4 * 10**18):
         yield put(
             f"manifest with {count} bundles in one part", 403, given(count, lambda w, n: w.manifest(bundles=n, slots=n))

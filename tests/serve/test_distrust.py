@@ -175,7 +175,19 @@ def test_a_repeat_after_the_release_is_known(system: System) -> None:
     system.upload(*bundles)
     system.next_epoch()
     system.deliver()
-    system.upload(*bundles)
+    system.upload(*reversed(bundles))
     system.restart()
     system.upload(*bundles[:50])
     assert counts(system) == Counts(100, 0, 0, 100, 0)
+
+
+@pytest.mark.parametrize("liars", [10, 11])
+def test_a_filler_where_a_report_is_due_costs_one_client(liars: int, tmp_path: Path) -> None:
+    system = System(tmp_path, plan=adopt(Schema.one_hot(5), 90, Protocol(0.1), delta=1e-6))
+    client = system.client
+    system.upload(*(client.bundle(client.slots([] if i < liars else [bytes([1])])) for i in range(100)))
+    system.next_epoch()
+    system.deliver()
+    (result,) = system.results()
+    assert (result["state"], result.get("people")) == (("committed", 90) if liars == 10 else ("withheld", None))
+    system.shut()

@@ -141,10 +141,7 @@ class Attempts:
 
     def try_slots_under_another_contract(self) -> None:
         """The shuffler wraps sealed slots for the other contract and releases them: the analyzer cannot open them."""
-        lower = self._lower()
-        chosen = self.sealed[-4:]
-        if len(chosen) == 4:
-            self._announce(lower, b"".join(slots[0] for slots in chosen), 4)
+        self._announce(self._lower(), b"".join(self._slot(b"\1") for _ in range(4)), 4)
 
     def try_a_contract_below_the_plan(self) -> None:
         with pytest.raises(HubbubError):
@@ -168,7 +165,7 @@ class Attempts:
         body: dict[str, Any] = {
             "batch": batch,
             "task": contract.id,
-            "key": self.system.analyzer.keyring.active.id,
+            "key": int.from_bytes(data[:2], "big"),
             "bundles": bundles,
             "slots": bundles * contract.slots,
             "chunks": [hashlib.sha256(data).hexdigest()],
@@ -188,7 +185,8 @@ class Attempts:
         assert found is None or found.state == "withheld"
 
     def _some(self) -> bytes:
-        return b"".join(slots[0] for slots in self.sealed[-(LEAST - 1) :])
+        """Good slots that were never seen, but fewer than the plan needs."""
+        return b"".join(self._slot(b"\1") for _ in range(self.random.randrange(1, PEOPLE)))
 
     def try_a_small_manifest(self) -> None:
         data = self._some()
@@ -212,19 +210,15 @@ class Attempts:
         self._announce(self.system.contract, self._some(), LEAST, slots=self.random.choice([0, 1, LEAST - 1, 99]))
 
     def try_filling_up_with_repeats(self) -> None:
-        data = self._some()
-        if data:
-            size = self.system.contract.slot_size
-            data = (data * LEAST)[: LEAST * size]
-            self._announce(self.system.contract, data, LEAST)
+        data = (self._some() * LEAST)[: LEAST * self.system.contract.slot_size]
+        self._announce(self.system.contract, data, LEAST)
 
     def try_filling_up_with_rubbish(self) -> None:
         size = self.system.contract.slot_size
-        key = self.system.analyzer.keyring.active.id.to_bytes(2, "big")
-        kept = self.random.randrange(PEOPLE)
-        fresh = b"".join(self._slot(None if i % 3 == 0 else b"\1") for i in range(kept))
-        rubbish = b"".join(key + self.random.randbytes(size - 2) for _ in range(LEAST - kept))
-        self._announce(self.system.contract, fresh + rubbish, LEAST)
+        fresh = self._some()
+        rubbish = LEAST - len(fresh) // size
+        data = fresh + b"".join(fresh[:2] + self.random.randbytes(size - 2) for _ in range(rubbish))
+        self._announce(self.system.contract, data, LEAST)
 
     def try_filling_up_with_fillers(self) -> None:
         kept = self.random.randrange(PEOPLE)
@@ -233,7 +227,7 @@ class Attempts:
 
     def try_slots_of_another_key(self) -> None:
         data = b"".join(self._slot(b"\1") for _ in range(LEAST))
-        self._announce(self.system.contract, data, LEAST, key=self.system.analyzer.keyring.active.id + 1)
+        self._announce(self.system.contract, data, LEAST, key=int.from_bytes(data[:2], "big") + 1)
 
     def _slot(self, payload: bytes | None) -> bytes:
         client: Client = self.system.client
