@@ -6,8 +6,9 @@ are sealed beforehand, each with its own keys, and every one is new.
 
 - ``singles_per_s``: one bundle a request, on kept-alive connections; ``p99_ms`` how long the slowest hundredth takes.
 - ``hundreds_per_s``: bundles, in requests of 100.
-- ``overload``: far more at once than the queue takes; which statuses come back, and the part of ``hundreds_per_s``
-  that is still stored.
+- ``overload``: ten times what the queue takes, in requests of 100 that are sent again when they are refused; which
+  statuses come back, and the rate at which bundles are still stored, as a part of ``hundreds_per_s``.
+- ``copies``: requests of 100 bundles of four reports each, the copies of one person.
 - ``opened_per_s``, ``commit_s``: a batch of a million slots, opened by two worker processes, counted and committed.
 """
 
@@ -20,8 +21,8 @@ import os
 import statistics
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -32,14 +33,14 @@ from numpy.typing import NDArray
 
 from hubbub.data import Schema
 from hubbub.planner import adopt
-from hubbub.protocol import Protocol
+from hubbub.protocol import Plan, Protocol
 from hubbub.serve.archive import Archive
 from hubbub.serve.bulk import seal_bundles, seal_reports
 from hubbub.serve.clock import SystemClock
 from hubbub.serve.commanding import command
 from hubbub.serve.contract import Contract, SignedContract
 from hubbub.serve.database import open_database
-from hubbub.serve.founding import draw_up, found_all, serve_all
+from hubbub.serve.founding import Service, draw_up, found_all, serve_all
 from hubbub.serve.identity import Identity, SignedDocument
 from hubbub.serve.keys import Keyring, PublicKey, active_key, read_key_list
 from hubbub.serve.mixing import CHUNK
@@ -47,8 +48,12 @@ from hubbub.serve.tallying import Analyzer
 from hubbub.serve.workers import Workers
 
 PLAN = adopt(Schema.one_hot(100), 1000, Protocol(0.1), delta=1e-6)
-WAITING = 64
-"""Connections at once, while nothing is overloaded."""
+COPIES = adopt(Schema.one_hot(100), 1000, Protocol(0.2, k=4), delta=1e-6)
+Run = Callable[[int, int, int], tuple["Load", float]]
+FEW, SOME, TOO_MANY = 64, 256, 1000
+"""Connections at once: for hundreds, for singles, and for more than the queue takes."""
+PAUSE = 0.2
+"""Seconds after which a refused request is sent again."""
 
 
 def reports(count: int, contract: Contract, key: PublicKey, workers: Workers) -> NDArray[np.uint8]:
@@ -70,7 +75,7 @@ class Load:
 class Connection(asyncio.Protocol):
     """One kept-alive connection that sends the next body when the answer to the last is here."""
 
-    def __init__(self, head: bytes, bodies: Iterator[bytes], size: int, load: Load) -> None:
+    def __init__(self, head: bytes, bodies: deque[bytes], size: int, load: Load) -> None:
         self._head, self._bodies, self._size, self._load = head, bodies, size, load
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._buffer = b""
@@ -80,13 +85,12 @@ class Connection(asyncio.Protocol):
         self._next()
 
     def _next(self) -> None:
-        body = next(self._bodies, None)
-        if body is None:
+        if not self._bodies:
             self._transport.close()
             return
-        self._count = len(body) // self._size
+        self._body = self._bodies.popleft()
         self._begun = time.perf_counter()
-        self._transport.write(self._head % len(body) + body)
+        self._transport.write(self._head % len(self._body) + self._body)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -100,8 +104,12 @@ class Connection(asyncio.Protocol):
         status = int(head[9:12])
         self._load.statuses[status] += 1
         self._load.times.append(time.perf_counter() - self._begun)
-        self._load.stored += self._count if status == 201 else 0
-        self._next()
+        if status == 201:
+            self._load.stored += len(self._body) // self._size
+            self._next()
+        else:
+            self._bodies.append(self._body)
+            asyncio.get_running_loop().call_later(PAUSE, self._next)
 
     def connection_lost(self, error: Exception | None) -> None:
         if error is not None:
@@ -113,7 +121,7 @@ class Connection(asyncio.Protocol):
 async def drive(url: httpx.URL, bundles: NDArray[np.uint8], per_request: int, connections: int) -> tuple[Load, float]:
     """Send all bundles; what came back, and how long it took."""
     load, size = Load(), bundles.shape[1]
-    bodies = (bundles[start : start + per_request].tobytes() for start in range(0, len(bundles), per_request))
+    bodies = deque(bundles[start : start + per_request].tobytes() for start in range(0, len(bundles), per_request))
     head = (
         f"POST {url.path} HTTP/1.1\r\nHost: {url.host}\r\nContent-Type: application/hubbub-bundle\r\n"
         "Content-Length: %d\r\n\r\n"
@@ -128,11 +136,12 @@ async def drive(url: httpx.URL, bundles: NDArray[np.uint8], per_request: int, co
     return load, time.perf_counter() - begun
 
 
-def measure_intake(folder: Path, workers: Workers, singles: int, hundreds: int) -> dict[str, object]:
-    """The shuffler under three kinds of load."""
+@contextlib.contextmanager
+def running(folder: Path, plan: Plan, workers: Workers) -> Iterator[tuple[Service, Contract, Run]]:
+    """Both services, and a way to put load on them: bundles, per request, connections."""
     import uvloop
 
-    contract = found_all(folder, PLAN, {"epoch": 3600})
+    contract = found_all(folder, plan, {"epoch": 3600})
     with serve_all(folder) as (_, shuffler):
         place = f"{shuffler.places['uploads']}/v1/tasks/{contract.id}"
         said = _keys(f"{place}/keys")
@@ -140,16 +149,23 @@ def measure_intake(folder: Path, workers: Workers, singles: int, hundreds: int) 
         outer = active_key(read_key_list(json.dumps(said["shuffler"]), contract.shuffler, "shuffler"))
 
         def seal(count: int) -> NDArray[np.uint8]:
-            return seal_bundles(reports(count, contract, inner, workers), contract.shape, outer, workers)
+            slots = reports(count * contract.slots, contract, inner, workers)
+            return seal_bundles(slots, contract.shape, outer, workers)
 
         def run(count: int, per_request: int, connections: int) -> tuple[Load, float]:
             bundles = seal(count)
             return uvloop.run(drive(httpx.URL(f"{place}/bundles"), bundles, per_request, connections))
 
         run(1000, 1, 8)
-        one, spent = run(singles, 1, WAITING)
-        many, spent_many = run(hundreds, 100, WAITING)
-        over, spent_over = run(hundreds, 100, 20 * WAITING)
+        yield shuffler, contract, run
+
+
+def measure_intake(folder: Path, workers: Workers, singles: int, hundreds: int) -> dict[str, object]:
+    """The shuffler under three kinds of load."""
+    with running(folder, PLAN, workers) as (shuffler, contract, run):
+        one, spent = run(singles, 1, SOME)
+        many, spent_many = run(hundreds, 100, FEW)
+        over, spent_over = run(hundreds, 100, TOO_MANY)
         counts = command(shuffler.socket, "check")["tasks"][contract.id]
         stored = 1000 + one.stored + many.stored + over.stored
         return {
@@ -167,6 +183,14 @@ def measure_intake(folder: Path, workers: Workers, singles: int, hundreds: int) 
             "accepted": counts["accepted"],
             "conservation_error": counts["error"],
         }
+
+
+def measure_copies(folder: Path, workers: Workers, bundles: int) -> dict[str, object]:
+    """The shuffler, where a person sends four copies."""
+    with running(folder, COPIES, workers) as (_, contract, run):
+        load, spent = run(bundles, 100, FEW)
+        rate = load.stored / spent
+        return {"bundle_bytes": contract.bundle_size, "bundles_per_s": rate, "reports_per_s": rate * contract.slots}
 
 
 def _keys(url: str) -> dict[str, object]:
@@ -223,6 +247,7 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=given.folder)))
         figures = {
             "intake": measure_intake(folder / "street", workers, singles, hundreds),
+            "copies": measure_copies(folder / "copies", workers, hundreds // 4),
             "commit": measure_commit(folder, workers, slots),
         }
     if given.json:

@@ -125,7 +125,7 @@ def test_a_connection_lost_within_a_transaction_undoes_it(system: System, postgr
         raise KeyError
     assert database.rows("SELECT * FROM things") == []
     with database.transaction():
-        assert database.many("INSERT INTO things VALUES (?, ?)", [("fifth", b"\1"), ("sixth", b"\2")]) == 2
+        database.insert("things", [("fifth", b"\1"), ("sixth", b"\2")])
     assert len(database.rows("SELECT * FROM things")) == 2
     database.close()
 

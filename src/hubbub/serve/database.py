@@ -16,6 +16,10 @@ from hubbub.errors import HubbubError, reject
 __all__ = ["Database", "Postgres", "Sqlite", "StoreFailure", "open_database"]
 
 
+_ROWS = 500
+"""Rows of one statement."""
+
+
 class StoreFailure(HubbubError):
     """The store could not read or write; nothing of the transaction was kept."""
 
@@ -29,8 +33,8 @@ class Database(Protocol):
     def run(self, statement: str, *values: object) -> int:
         """Carry out one statement; the number of rows that it changed."""
 
-    def many(self, statement: str, rows: Sequence[Sequence[object]]) -> int:
-        """Carry out one statement for every row; the number of rows changed in all."""
+    def insert(self, table: str, rows: Sequence[Sequence[object]]) -> None:
+        """Insert all rows."""
 
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """All rows of a query."""
@@ -90,6 +94,22 @@ class _Shared:
                 self._drop()
                 raise StoreFailure(f"the store failed: {type(error).__name__}") from error
 
+    def insert(self, table: str, rows: Sequence[Sequence[object]]) -> None:
+        """Insert all rows, hundreds by one statement.
+
+        Python's lock is given back once for each statement: row by row, a busy event loop would make a commit of a
+        hundred rows wait a hundred times for its turn.
+        """
+        for start in range(0, len(rows), _ROWS):
+            some = rows[start : start + _ROWS]
+            row = "(" + ", ".join("?" * len(some[0])) + ")"
+            values = [value for one in some for value in one]
+            self.run(f"INSERT INTO {table} VALUES {', '.join([row] * len(some))}", *values)
+
+    def run(self, statement: str, *values: object) -> int:
+        """Carry out one statement."""
+        raise AssertionError
+
     def _drop(self) -> None:
         connection, self._open = self._open, None
         if connection is not None:
@@ -142,11 +162,6 @@ class Sqlite(_Shared):
         with self._guarded():
             return int(self._connection.execute(statement, values).rowcount)
 
-    def many(self, statement: str, rows: Sequence[Sequence[object]]) -> int:
-        """Carry out one statement for every row."""
-        with self._guarded():
-            return int(self._connection.executemany(statement, rows).rowcount) if rows else 0
-
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """All rows of a query."""
         with self._guarded():
@@ -196,14 +211,6 @@ class Postgres(_Shared):
         """Carry out one statement."""
         with self._guarded():
             return int(self._connection.execute(_percent(statement), values).rowcount)
-
-    def many(self, statement: str, rows: Sequence[Sequence[object]]) -> int:
-        """Carry out one statement for every row, pipelined."""
-        if not rows:
-            return 0
-        with self._guarded(), self._connection.cursor() as cursor:
-            cursor.executemany(_percent(statement), rows)
-            return int(cursor.rowcount)
 
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """All rows of a query."""

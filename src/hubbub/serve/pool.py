@@ -138,10 +138,10 @@ class Pool:
         fresh = {bundle.replay: bundle for bundle in bundles}
         for replay in self._known(database, "SELECT id FROM seen WHERE task = ? AND id IN", (task.no,), [*fresh]):
             del fresh[replay]
-        database.many("INSERT INTO seen VALUES (?, ?)", [(task.no, replay) for replay in sorted(fresh)])
+        database.insert("seen", [(task.no, replay) for replay in sorted(fresh)])
         for key in {bundle.key for bundle in fresh.values()}:
             rows, count = self._new_slots(task, key, [one for one in fresh.values() if one.key == key])
-            database.many("INSERT INTO slots VALUES (?, ?, ?, ?)", rows)
+            database.insert("slots", rows)
             reach("accept-inserted")
             database.run(
                 "INSERT INTO pools VALUES (?, ?, ?) ON CONFLICT (task, key) DO UPDATE SET bundles = pools.bundles + ?",
