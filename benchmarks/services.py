@@ -52,8 +52,8 @@ COPIES = adopt(Schema.one_hot(100), 1000, Protocol(0.2, k=4), delta=1e-6)
 Run = Callable[[int, int, int], tuple["Load", float]]
 FEW, SOME, TOO_MANY = 64, 256, 1000
 """Connections at once: for hundreds, for singles, and for more than the queue takes."""
-PAUSE = 0.2
-"""Seconds after which a refused request is sent again."""
+PAUSE = 1.0
+"""Seconds after which a refused request is sent again: what ``Retry-After`` asks for."""
 
 
 def reports(count: int, contract: Contract, key: PublicKey, workers: Workers) -> NDArray[np.uint8]:
