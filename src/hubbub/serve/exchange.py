@@ -1,6 +1,7 @@
 """One HTTP request and its answer, in the terms of ASGI: bodies with a limit and a deadline, answers, refusals."""
 
 import asyncio
+import functools
 import hashlib
 import logging
 import traceback
@@ -103,9 +104,19 @@ async def answer(send: Send, status: int, fields: Iterable[tuple[bytes, bytes]],
 
 async def refuse(send: Send, refusal: Refusal, extra: Headers = ()) -> None:
     """Send a problem document."""
+    status, told, body = _refusal(refusal.name, refusal.detail, refusal.retry_after, refusal.index)
+    await answer(send, status, [*told, *extra], body)
+
+
+@functools.lru_cache(maxsize=512)
+def _refusal(
+    name: str, detail: str, retry_after: int | None, index: int | None
+) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """Status, headers and body; kept, because an overload is answered with thousands of the same."""
+    refusal = Refusal(name, detail, retry_after=retry_after, index=index)
     body = problem_document(refusal)
     told = [(name.encode(), value.encode()) for name, value in headers(refusal).items()]
-    await answer(send, refusal.status, [*told, (b"content-length", str(len(body)).encode()), *extra], body)
+    return refusal.status, [*told, (b"content-length", str(len(body)).encode())], body
 
 
 def refusal_of(error: Exception) -> Refusal:
