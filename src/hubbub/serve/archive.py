@@ -1,13 +1,10 @@
 """What the analyzer keeps: parts of a batch until it is counted, results for ever, slot ids while their key lives."""
 
-import contextlib
 import hashlib
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from hubbub.serve.database import Database
+from hubbub.serve.database import Store
 from hubbub.serve.failpoints import reach
 
 __all__ = ["Archive", "Arrival"]
@@ -19,7 +16,6 @@ _TABLES = (
        result {blob}, receipt {blob}, spent {blob})""",
     "chunks (batch TEXT, part BIGINT, data {blob} NOT NULL, PRIMARY KEY (batch, part))",
     "tokens (digest {blob} PRIMARY KEY, scope TEXT NOT NULL)",
-    "probes (no BIGINT PRIMARY KEY, turn BIGINT NOT NULL)",
 )
 
 
@@ -38,13 +34,10 @@ class Arrival:
     """``arriving``, then ``committed`` or ``withheld``."""
 
 
-class Archive:
+class Archive(Store):
     """The analyzer's store."""
 
-    def __init__(self, connect: Callable[[], Database]) -> None:
-        self._connect = connect
-        self._writer, self._reader = connect(), connect()
-        self._writer.create(_TABLES)
+    tables = _TABLES
 
     def add_task(self, task: bytes, contract: bytes) -> None:
         """Begin to serve a contract; once more is no error."""
@@ -178,23 +171,6 @@ class Archive:
         """What a token allows: found by its hash, so that the time it takes says nothing about other tokens."""
         rows = self._reader.rows("SELECT scope FROM tokens WHERE digest = ?", _digest(token))
         return rows[0][0] if rows else None
-
-    def backup(self, path: Path) -> None:
-        """A consistent copy of the store."""
-        # Through a connection of its own: nobody waits until a large store is copied.
-        with contextlib.closing(self._connect()) as copied:
-            copied.backup(path)
-
-    def writable(self) -> bool:
-        """Whether the store takes a transaction now, one that writes; raises otherwise."""
-        with self._writer.transaction():
-            self._writer.run("INSERT INTO probes VALUES (1, 0) ON CONFLICT (no) DO UPDATE SET turn = 1 - probes.turn")
-        return True
-
-    def shut(self) -> None:
-        """Give both connections back."""
-        self._writer.close()
-        self._reader.close()
 
 
 def _digest(token: str) -> bytes:

@@ -7,13 +7,13 @@ full, read-only, connection lost) undoes it, raises :class:`StoreFailure`, and t
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from hubbub.errors import HubbubError, reject
 
-__all__ = ["Database", "Postgres", "Sqlite", "StoreFailure", "open_database"]
+__all__ = ["Database", "Postgres", "Sqlite", "Store", "StoreFailure", "open_database"]
 
 
 _ROWS = 500
@@ -239,3 +239,31 @@ def _percent(statement: str) -> str:
     'SELECT a FROM t WHERE b = %s'
     """
     return statement.replace("?", "%s")
+
+
+class Store:
+    """What a service keeps: one connection that writes, for one thread, and one that reads."""
+
+    tables: tuple[str, ...] = ()
+
+    def __init__(self, connect: Callable[[], Database]) -> None:
+        self._connect = connect
+        self._writer, self._reader = connect(), connect()
+        self._writer.create([*self.tables, "probes (no BIGINT PRIMARY KEY, turn BIGINT NOT NULL)"])
+
+    def backup(self, path: Path) -> None:
+        """A consistent copy."""
+        # Through a connection of its own: nobody waits until a large store is copied.
+        with contextlib.closing(self._connect()) as copied:
+            copied.backup(path)
+
+    def writable(self) -> bool:
+        """Whether a transaction that writes is taken now; raises otherwise."""
+        with self._writer.transaction():
+            self._writer.run("INSERT INTO probes VALUES (1, 0) ON CONFLICT (no) DO UPDATE SET turn = 1 - probes.turn")
+        return True
+
+    def shut(self) -> None:
+        """Give both connections back."""
+        self._writer.close()
+        self._reader.close()

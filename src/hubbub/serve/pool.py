@@ -5,14 +5,12 @@ Every bundle is in exactly one state, and the states are counted in the transact
 accepted = pool + outbox + committed + expired.
 """
 
-import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 
-from hubbub.serve.database import Database
+from hubbub.serve.database import Database, Store
 from hubbub.serve.failpoints import reach
 
 __all__ = ["Batch", "Counts", "Opened", "Pool", "Task"]
@@ -28,7 +26,6 @@ _TABLES = (
        manifest {blob} NOT NULL, receipt {blob}) {clustered}""",
     "outbox (batch TEXT, part BIGINT, data {blob} NOT NULL, PRIMARY KEY (batch, part)) {clustered}",
     "lists (task BIGINT PRIMARY KEY, keys {blob} NOT NULL)",
-    "probes (no BIGINT PRIMARY KEY, turn BIGINT NOT NULL)",
 )
 _ASKED = 500
 """Ids in one question to the store."""
@@ -91,13 +88,10 @@ class Counts:
         return self.accepted - self.pool - self.outbox - self.committed - self.expired
 
 
-class Pool:
+class Pool(Store):
     """The shuffler's store. Writing is for one thread; reading goes through a connection of its own."""
 
-    def __init__(self, connect: Callable[[], Database]) -> None:
-        self._connect = connect
-        self._writer, self._reader = connect(), connect()
-        self._writer.create(_TABLES)
+    tables = _TABLES
 
     def add_task(self, task: bytes, contract: bytes) -> None:
         """Begin to serve a contract; once more is no error."""
@@ -291,20 +285,3 @@ class Pool:
                 "SELECT COALESCE(SUM(bundles), 0) FROM batches WHERE task = ? AND receipt IS NULL", task.no
             )
         return Counts(accepted=sums[0], pool=waiting, outbox=int(sent[0]), committed=sums[1], expired=sums[2])
-
-    def backup(self, path: Path) -> None:
-        """A consistent copy of the store."""
-        # Through a connection of its own: nobody waits until a large store is copied.
-        with contextlib.closing(self._connect()) as copied:
-            copied.backup(path)
-
-    def writable(self) -> bool:
-        """Whether the store takes a transaction now, one that writes; raises otherwise."""
-        with self._writer.transaction():
-            self._writer.run("INSERT INTO probes VALUES (1, 0) ON CONFLICT (no) DO UPDATE SET turn = 1 - probes.turn")
-        return True
-
-    def shut(self) -> None:
-        """Give both connections back."""
-        self._writer.close()
-        self._reader.close()
