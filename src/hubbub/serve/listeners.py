@@ -19,7 +19,7 @@ from hubbub.serve.exchange import App
 from hubbub.serve.settings import split_address
 from hubbub.serve.vault import check_mode
 
-__all__ = ["Listener", "Server", "bind", "check_private", "client_context", "server_context", "where"]
+__all__ = ["Connection", "Listener", "Server", "bind", "check_private", "client_context", "server_context", "where"]
 
 BACKLOG = 2048
 GRACE = 3
