@@ -47,6 +47,10 @@ def test_the_example_sends_everybody_once(services: tuple[Service, Service], tmp
         result = run("send", *arguments, "--json")
         assert result.exit_code == 0, result.stderr
         assert json.loads(result.stdout) == {"stored": PEOPLE, "waiting": 0, "refused": {}}
+    values.write_text("sites\nnews\n")
+    result = run("send", *words)
+    assert result.exit_code == 2
+    assert "got '1 people'" in result.stderr
     token = command(analyzer.socket, "token", "read:*")["token"]
     with httpx.Client(
         base_url=analyzer.places["results"], headers={"authorization": f"Bearer {token}"}, trust_env=False
@@ -72,6 +76,17 @@ def test_clear_errors(tmp_path: Path, run: Call) -> None:
     assert "values must be given" in result.stderr
     result = run("send", "--contract", str(tmp_path / "none.json"), *common)
     assert result.exit_code == 5
+    result = run(
+        "send", str(tmp_path), "--contract", contract, "--to", "ftp://x", "--journal", str(tmp_path / "journal")
+    )
+    assert result.exit_code == 2
+    assert "address must be http" in result.stderr
+    foreign = tmp_path / "foreign"
+    foreign.write_text("no journal\n" * 100)
+    result = run("send", "--contract", contract, "--to", "http://127.0.0.1:9", "--journal", str(foreign))
+    assert result.exit_code == 4
+    assert "must be one of hubbub send" in result.stderr
+    assert foreign.read_text().startswith("no journal")
     damaged = tmp_path / "damaged.json"
     damaged.write_bytes(Path(contract).read_bytes().replace(b'"least":200', b'"least":201'))
     result = run("send", "--contract", str(damaged), *common)

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import time
 from collections.abc import Iterator
 
 import click
@@ -11,9 +12,9 @@ from hubbub.cli import screen
 from hubbub.cli.options import json_option
 from hubbub.engine.files import read_text
 from hubbub.engine.values import Form, read_values
-from hubbub.errors import InvalidInput
+from hubbub.errors import InvalidInput, reject
 from hubbub.serve.contract import load_contract
-from hubbub.serve.sender import Http, Journal, Sender
+from hubbub.serve.sender import Http, Journal, Lost, Sender
 
 __all__ = ["send"]
 
@@ -49,20 +50,42 @@ def send(
     """
     contract = load_contract(read_text(contract_path), floor=1 if unsafe_test else 100).contract
     with contextlib.closing(Journal(journal_path, contract)) as journal, contextlib.closing(Http(url)) as transport:
-        sender = Sender(contract, transport, journal, per_request=per_request)
-        if not len(journal):
-            if values is None:
+        sender = Sender(contract, transport, journal, per_request=per_request, pause=_pause)
+        before = journal.states().get("stored", 0)
+        people = read_values(values, contract.plan.schema, form=form, column=column) if values else None
+        try:
+            if len(journal):
+                _check_same(people, len(journal))
+            elif people is None:
                 raise InvalidInput("values must be given where the journal is empty, got none")
-            people = read_values(values, contract.plan.schema, form=form, column=column)
-            sender.prepare(_records(screen.counted(people, "sealing")))
-        with screen.progressing() as tell:
-            result = sender.send(lambda done: tell("sending", done, len(journal)))
+            else:
+                sender.prepare(_records(screen.counted(people, "sealing")))
+            with screen.progressing() as tell:
+                result = sender.send(lambda done: tell("sending", done, len(journal)))
+        except Lost as error:
+            raise click.ClickException(f"{error}; what was not taken stays in the journal") from None
     if as_json:
         screen.print_json(dataclasses.asdict(result))
         return
-    screen.console().print(f"{result.stored:,} people's answers are stored by the shuffler.")
+    screen.console().print(
+        f"{result.stored - before:,} people's answers were sent now; {result.stored:,} are stored by the shuffler."
+    )
     for problem, count in result.refused.items():
         screen.console().print(f"[red]{count:,} were refused: {problem}[/]")
+
+
+def _pause(seconds: float) -> None:
+    screen.note(f"no answer, or not yet; trying again in {seconds:.1f} s")
+    time.sleep(seconds)
+
+
+def _check_same(people: Iterator[Collection] | None, known: int) -> None:
+    """Raise if a journal in use is given with other people: theirs would be left out without a word."""
+    count = known if people is None else sum(map(len, people))
+    if count != known:
+        reject(
+            "values", f"be those of the {known:,} people in the journal, or the journal another", f"{count:,} people"
+        )
 
 
 def _records(blocks: Iterator[Collection]) -> Iterator[int]:

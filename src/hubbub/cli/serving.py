@@ -1,5 +1,7 @@
 """``serve``: the services, from their first folder to their last command."""
 
+import contextlib
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from hubbub.engine.documents import read_plan
 from hubbub.engine.files import read_text, write_text
 from hubbub.serve.commanding import COMMANDS, command
 from hubbub.serve.contract import Contract, SignedContract
-from hubbub.serve.founding import CONTRACT, draw_up, found, found_all, run_role, serve_all
+from hubbub.serve.founding import CONTRACT, Role, draw_up, found, found_all, run_role, serve_role
 from hubbub.serve.identity import Identity
 
 __all__ = ["serve"]
@@ -143,16 +145,27 @@ def all_(folder: Path, plan_path: str | None, unsafe_test: bool, as_json: bool, 
             raise click.UsageError("a new folder needs --plan")
         found_all(folder, read_plan(plan_path), given, test=unsafe_test)
     agreed = SignedContract.from_json((folder / CONTRACT).read_text()).contract
-    with serve_all(folder) as (counting, mixing):
+    # As after Ctrl-C: both services are stopped.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.ExitStack() as stack, contextlib.suppress(KeyboardInterrupt):
+        roles: tuple[Role, ...] = ("analyzer", "shuffler")
+        running = {role: stack.enter_context(serve_role(folder, role)) for role in roles}
         told = {
             "task": agreed.id,
             "contract": str(folder / CONTRACT),
-            "uploads": mixing.places["uploads"],
-            "results": counting.places["results"],
-            "token": command(counting.socket, "token", "read:*")["token"],
+            "uploads": running["shuffler"].places["uploads"],
+            "results": running["analyzer"].places["results"],
+            "token": command(running["analyzer"].socket, "token", "read:*")["token"],
         }
         screen.print_json(told) if as_json else screen.console().print(screen.facts(told.items()))
-        while counting.process.poll() is None and mixing.process.poll() is None:
+        screen.note(
+            f"a batch needs {agreed.least:,} people, and is released at the end of an epoch of {agreed.epoch} s"
+        )
+        while True:
+            for role, service in running.items():
+                if service.process.poll() is not None:
+                    screen.note(f"the {role} ended (status {service.process.returncode}); it is started again")
+                    running[role] = stack.enter_context(serve_role(folder, role))
             threading.Event().wait(0.2)
 
 

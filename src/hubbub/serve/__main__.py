@@ -3,7 +3,11 @@
 import sys
 from pathlib import Path
 
+from hubbub.errors import HubbubError
 from hubbub.serve.founding import run_role
 
 if __name__ == "__main__":
-    run_role(sys.argv[1], Path(sys.argv[2]))
+    try:
+        run_role(sys.argv[1], Path(sys.argv[2]))
+    except (HubbubError, OSError) as error:
+        sys.exit(f"error: the {sys.argv[1]} cannot run: {error}")

@@ -25,6 +25,7 @@ from hubbub.serve.vault import write_file
 __all__ = [
     "CONTRACT",
     "SETTINGS",
+    "Role",
     "Service",
     "draw_up",
     "found",

@@ -71,6 +71,9 @@ class Http:
     """A shuffler behind a URL, over connections that are kept."""
 
     def __init__(self, url: str, *, timeout: float = 30.0, client: httpx.Client | None = None) -> None:
+        place = httpx.URL(url)
+        if place.scheme not in ("http", "https") or not place.host:
+            reject("the shuffler's address", "be http://… or https://…", "another")
         self._url = url.rstrip("/")
         # No user agent and no cookies: nothing that would tell one device from another.
         self._client = client or httpx.Client(timeout=timeout, headers={"user-agent": ""}, trust_env=False)
@@ -79,6 +82,8 @@ class Http:
         """The document of keys of a task."""
         with _answers():
             answer = self._client.get(f"{self._url}/v1/tasks/{task}/keys")
+            if answer.status_code == 404:
+                reject("the contract", "be one that the service at this address serves", "another")
             if answer.status_code != 200:
                 raise Lost(f"the shuffler gave no keys: status {answer.status_code}")
             return answer.content
@@ -120,6 +125,13 @@ class Journal:
         if place != ":memory:":
             os.close(os.open(place, os.O_CREAT | os.O_RDWR, 0o600))
         self._store = sqlite3.connect(place, isolation_level=None)
+        try:
+            self._begin(contract)
+        except sqlite3.DatabaseError:
+            self._store.close()
+            raise WireError("the journal must be one of hubbub send, got another file") from None
+
+    def _begin(self, contract: Contract) -> None:
         for statement in (
             "PRAGMA synchronous = full",
             "PRAGMA secure_delete = on",
