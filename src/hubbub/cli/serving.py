@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -145,9 +146,9 @@ def all_(folder: Path, plan_path: str | None, unsafe_test: bool, as_json: bool, 
             raise click.UsageError("a new folder needs --plan")
         found_all(folder, read_plan(plan_path), given, test=unsafe_test)
     agreed = SignedContract.from_json((folder / CONTRACT).read_text()).contract
-    # As after Ctrl-C: both services are stopped.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with contextlib.ExitStack() as stack, contextlib.suppress(KeyboardInterrupt):
+    # SIGTERM must unwind as Ctrl-C does: both services are stopped then.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with contextlib.ExitStack() as stack:
         roles: tuple[Role, ...] = ("analyzer", "shuffler")
         running = {role: stack.enter_context(serve_role(folder, role)) for role in roles}
         told = {
