@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from hubbub.accountant import bit, calibrate, engine, fakes, records, split
-from hubbub.data import Schema
+from hubbub.accountant import calibrate, quadrature
+from hubbub.accountant.theorems import bit, fakes, records, split
 from hubbub.privacy import Budget
 from hubbub.protocol import Fakes
+from hubbub.schema import Schema
 
 DELTA = 1e-6
 BUDGET = Budget(1.0, DELTA)
@@ -66,12 +67,12 @@ def generic_engine() -> dict[str, float]:
             kind = (width, 0, 0)
             atoms = [records.background(kind, q, 0.5), records.background(kind[::-1], q, 0.5)]
             for values, weights in [*atoms, records.uniform_blanket(width, q, 0.5)]:
-                spent, found = seconds(lambda v=values, w=weights, n=n: engine.positive_mean(v, w, n))  # type: ignore[misc]
-                if found.lower > -math.inf:
-                    gaps.append(math.expm1(found.upper - found.lower))
+                spent, found = seconds(lambda v=values, w=weights, n=n: quadrature.positive_mean(v, w, n))  # type: ignore[misc]
+                if found.lower_bound > -math.inf:
+                    gaps.append(math.expm1(found.upper - found.lower_bound))
                     times.append(1e3 * spent)
     heavy = [
-        seconds(lambda q=q, e=e: engine.positive_mean(*records.uniform_blanket(40, q, e), 10**7), 1)[0]  # type: ignore[misc]
+        seconds(lambda q=q, e=e: quadrature.positive_mean(*records.uniform_blanket(40, q, e), 10**7), 1)[0]  # type: ignore[misc]
         for q, e in ((0.351, 2.0), (0.3835, math.log(2)), (0.393, math.log(2)))
     ]
     return {

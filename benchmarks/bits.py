@@ -32,8 +32,8 @@ from hubbub.bits.transform import unflip
 Work = Callable[[], object]
 Figures = dict[str, float | None]
 
-LIE = 0.1778
-NUMERATOR = round(LIE * 2**GRID)
+FLIP = 0.1778
+NUMERATOR = round(FLIP * 2**GRID)
 WIDTH = 40
 
 TARGETS = {
@@ -95,7 +95,7 @@ def opendp_flip() -> Callable[[bytes], bytes] | None:
 
     dp.enable_features("contrib")
     space = dp.bitvector_domain(max_weight=WIDTH), dp.discrete_distance()
-    return dp.m.make_randomized_response_bitvec(*space, f=2 * LIE)  # type: ignore[no-any-return]
+    return dp.m.make_randomized_response_bitvec(*space, f=2 * FLIP)  # type: ignore[no-any-return]
 
 
 def pure_ldp_flip() -> Callable[[int], object] | None:
@@ -108,7 +108,7 @@ def pure_ldp_flip() -> Callable[[int], object] | None:
     sys.modules.setdefault(oracles.__name__, oracles)
     from pure_ldp.frequency_oracles.unary_encoding.ue_client import UEClient
 
-    client = UEClient(2 * math.log((1 - LIE) / LIE), WIDTH, index_mapper=lambda item: item)
+    client = UEClient(2 * math.log((1 - FLIP) / FLIP), WIDTH, index_mapper=lambda item: item)
     return client.privatise  # type: ignore[no-any-return]
 
 
@@ -117,7 +117,7 @@ def multi_freq_flip() -> Callable[[int], object] | None:
         return None
     from multi_freq_ldpy.pure_frequency_oracles.UE import UE_Client
 
-    epsilon = 2 * math.log((1 - LIE) / LIE)
+    epsilon = 2 * math.log((1 - FLIP) / FLIP)
     return lambda item: UE_Client(item, WIDTH, epsilon, optimal=False)
 
 
@@ -141,7 +141,7 @@ def randomizing(scale: int, repetitions: int) -> Figures:
     blob = records[: min(n, 10_000)].tobytes()
 
     def insecure() -> NDArray[np.uint8]:
-        return records ^ np.packbits(generator.random((n, WIDTH)) < LIE, axis=1)
+        return records ^ np.packbits(generator.random((n, WIDTH)) < FLIP, axis=1)
 
     contenders: dict[str, tuple[Work, int]] = {
         "own": (lambda: flip(records, WIDTH, NUMERATOR), n),
@@ -228,7 +228,7 @@ def counting(scale: int, repetitions: int) -> Figures:
 def butterfly(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     """The textbook inverse, one pass over the histogram for every bit."""
     values = counts.astype(np.float64)
-    share = LIE / (1 - 2 * LIE)
+    share = FLIP / (1 - 2 * FLIP)
     for bit in range(values.size.bit_length() - 1):
         pairs = values.reshape(-1, 2, 1 << bit)
         shift = share * (pairs[:, 0] - pairs[:, 1])

@@ -24,7 +24,7 @@ from hubbub.shuffler import shuffle_blocks
 
 Figures = dict[str, float | None]
 
-LIE = 0.1778
+FLIP = 0.1778
 WIDTH = 40
 BLOCK = 1 << 19
 
@@ -48,14 +48,14 @@ def street(plan: hb.Plan) -> hb.Estimate:
 def by_numpy(n: int) -> None:
     generator = np.random.default_rng(1)
     records = generator.random((n, WIDTH)) < 0.5
-    flipped = records ^ (generator.random((n, WIDTH)) < LIE)
+    flipped = records ^ (generator.random((n, WIDTH)) < FLIP)
     counts = flipped[generator.permutation(n)].sum(axis=0)
-    (counts - n * LIE) / (1 - 2 * LIE)
+    (counts - n * FLIP) / (1 - 2 * FLIP)
 
 
 def one_by_one(client: Callable[[int], object], n: int) -> None:
     rows = np.array([client(item % WIDTH) for item in range(n)])
-    (rows[np.random.default_rng(1).permutation(n)].sum(axis=0) - n * LIE) / (1 - 2 * LIE)
+    (rows[np.random.default_rng(1).permutation(n)].sum(axis=0) - n * FLIP) / (1 - 2 * FLIP)
 
 
 def cpu(work: Callable[[], object], units: int, repetitions: int = 3) -> float:
@@ -69,7 +69,7 @@ def cpu(work: Callable[[], object], units: int, repetitions: int = 3) -> float:
 
 
 def measure(n: int) -> Figures:
-    plan = hb.adopt(hb.Schema.bits(WIDTH), n, hb.Protocol(LIE), epsilon=100.0)
+    plan = hb.plan_from(hb.Schema.bits(WIDTH), n, hb.Protocol(FLIP), epsilon=100.0)
     started, spent = time.perf_counter(), time.process_time()
     street(plan)
     wall, own = time.perf_counter() - started, (time.process_time() - spent) / n

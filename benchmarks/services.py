@@ -31,24 +31,25 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.data import Schema
-from hubbub.planner import adopt
-from hubbub.protocol import Plan, Protocol
-from hubbub.serve.archive import Archive
-from hubbub.serve.bulk import seal_bundles, seal_reports
-from hubbub.serve.clock import SystemClock
-from hubbub.serve.commanding import command
-from hubbub.serve.contract import Contract, SignedContract
-from hubbub.serve.database import open_database
-from hubbub.serve.founding import Service, draw_up, found_all, serve_all
-from hubbub.serve.identity import Identity, SignedDocument
-from hubbub.serve.keys import Keyring, PublicKey, active_key, read_key_list
-from hubbub.serve.mixing import CHUNK
-from hubbub.serve.tallying import Analyzer
-from hubbub.serve.workers import Workers
+from hubbub.planner import plan_from
+from hubbub.plans import Plan
+from hubbub.protocol import Protocol
+from hubbub.schema import Schema
+from hubbub.service.analyzer.core import Analyzer
+from hubbub.service.analyzer.store import Archive
+from hubbub.service.provision import Service, draw_up, provision_all, serve_all
+from hubbub.service.runtime.admin_client import command
+from hubbub.service.runtime.clock import SystemClock
+from hubbub.service.runtime.database import open_database
+from hubbub.service.runtime.workers import Workers
+from hubbub.service.shuffler.core import CHUNK
+from hubbub.service.task.contract import Contract, SignedContract
+from hubbub.service.task.identity import Identity, SignedDocument
+from hubbub.service.task.keys import Keyring, PublicKey, active_key, read_key_list
+from hubbub.service.task.sealing_batch import seal_bundles, seal_reports
 
-PLAN = adopt(Schema.one_hot(100), 1000, Protocol(0.1), delta=1e-6)
-COPIES = adopt(Schema.one_hot(100), 1000, Protocol(0.2, k=4), delta=1e-6)
+PLAN = plan_from(Schema.one_hot(100), 1000, Protocol(0.1), delta=1e-6)
+COPIES = plan_from(Schema.one_hot(100), 1000, Protocol(0.2, k=4), delta=1e-6)
 Run = Callable[[int, int, int], tuple["Load", float]]
 FEW, SOME, TOO_MANY = 64, 256, 1000
 """Connections at once: for hundreds, for singles, and for more than the queue takes."""
@@ -141,7 +142,7 @@ def running(folder: Path, plan: Plan, workers: Workers) -> Iterator[tuple[Servic
     """Both services, and a way to put load on them: bundles, per request, connections."""
     import uvloop
 
-    contract = found_all(folder, plan, {"epoch": 3600})
+    contract = provision_all(folder, plan, {"epoch": 3600})
     with serve_all(folder) as (_, shuffler):
         place = f"{shuffler.places['uploads']}/v1/tasks/{contract.id}"
         said = _keys(f"{place}/keys")

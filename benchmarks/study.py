@@ -59,7 +59,7 @@ def spent() -> float:
 
 def one_copied(n: int) -> float:
     """One repetition of 32 copies."""
-    plan = hb.adopt(SCHEMAS[1], n, hb.Protocol(0.45, 32), epsilon=5.0)
+    plan = hb.plan_from(SCHEMAS[1], n, hb.Protocol(0.45, 32), epsilon=5.0)
     people = PEOPLE.people(plan.schema, n, entropy=SeededStreamNotForPeople(1))
     return timed(lambda: list(tallies_by_records(people, plan, 1, entropy=SeededStreamNotForPeople(2))))
 

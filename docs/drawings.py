@@ -14,9 +14,9 @@ from hubbub.accountant import curve
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.estimates import predicted_stderr
 from hubbub.lab.applications.page import picture
-from hubbub.lab.applications.past import local_share, plain_lie, ratio_lie, share_within
+from hubbub.lab.applications.past import local_share, plain_flip, ratio_flip, share_within
 from hubbub.lab.drawing.paper import standalone
-from hubbub.numeric.bounds import three_sigma_bit_lie
+from hubbub.numeric.bounds import three_sigma_bit_flip
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick
 from hubbub.numeric.estimation import count_stderr
@@ -80,7 +80,7 @@ def _named(axes: Any, rows: Sequence[tuple[str, Sequence[float]]], xs: Sequence[
 
 def two_orders() -> str:
     """δ(ε) of one pair in both orders, and the supremum over all crowds, at the noise of [002 eq 4.45]."""
-    n, q = 1000, three_sigma_bit_lie(1000, math.log(2))
+    n, q = 1000, three_sigma_bit_flip(1000, math.log(2))
     alike, outlier = neighbours(n, 0, q)
     certified = curve(hb.Protocol(q), hb.Schema.bits(1), n)
     xs = [0.05 * i for i in range(1, 61)]
@@ -149,10 +149,10 @@ def error_by_copies() -> str:
 
 
 APPLICATIONS: tuple[tuple[Any, int, Callable[[int, int, float], float]], ...] = (
-    (home_pages, 2, plain_lie),
-    (search_defaults, 13, ratio_lie),
-    (tiles, 20, ratio_lie),
-    (clicks, 2, ratio_lie),
+    (home_pages, 2, plain_flip),
+    (search_defaults, 13, ratio_flip),
+    (tiles, 20, ratio_flip),
+    (clicks, 2, ratio_flip),
 )
 """Each with its effective bits, and with the rule of the notes that its figures of 2016 come from."""
 

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from hubbub import planner
 from hubbub.bits.entropy import Entropy, SeededStreamNotForPeople, draw, system
 from hubbub.cli import screen
-from hubbub.engine.files import write_text
+from hubbub.io.files import write_text
 from hubbub.lab.applications import Outcome
 from hubbub.lab.applications.page import page
 

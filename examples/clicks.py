@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from examples._shared import blocks, command, percent, zipf
-from hubbub.batches import Collection
 from hubbub.bits.entropy import Entropy
-from hubbub.data import Schema
 from hubbub.lab.applications import Claim, Comparison, Outcome, Study, walk
-from hubbub.lab.applications.past import local_share, plain_lie, ratio_lie, share_within
+from hubbub.lab.applications.past import local_share, plain_flip, ratio_flip, share_within
 from hubbub.numeric.estimation import count_stderr
 from hubbub.protocol import Protocol
+from hubbub.records import Collection
+from hubbub.schema import Schema
 
 ADS, PEOPLE, ERROR = 50, 50_000, 0.25
 
@@ -36,7 +36,7 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
 
     full = study(PEOPLE)  # figures of 2016 are recomputed for the people of 2016, whatever is simulated
     epsilon, delta = full.budget.epsilon, full.budget.delta
-    plain, ratio = plain_lie(PEOPLE, 2, epsilon), ratio_lie(PEOPLE, 2, epsilon)
+    plain, ratio = plain_flip(PEOPLE, 2, epsilon), ratio_flip(PEOPLE, 2, epsilon)
 
     def within(q: float) -> str:
         return percent(share_within(count_stderr(PEOPLE, q), PEOPLE, ERROR))

@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from examples._shared import blocks, command, percent, zipf
 from hubbub.accountant import account
-from hubbub.batches import Collection
 from hubbub.bits.entropy import Entropy
-from hubbub.data import Schema
 from hubbub.lab.applications import Claim, Comparison, Outcome, Study, walk
-from hubbub.lab.applications.past import local_share, plain_lie, share_within, stand_out
+from hubbub.lab.applications.past import local_share, plain_flip, share_within, stand_out
 from hubbub.numeric.estimation import count_stderr
 from hubbub.protocol import Protocol
+from hubbub.records import Collection
+from hubbub.schema import Schema
 
 SITES, PEOPLE = 50_000, 10_000_000
 PRINTED_LIE = 0.00015
@@ -38,7 +38,7 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
 
     full = study(PEOPLE)  # figures of 2016 are recomputed for the people of 2016, whatever is simulated
     epsilon, delta, whole = full.budget.epsilon, full.budget.delta, Protocol(PRINTED_LIE)
-    lie = plain_lie(PEOPLE, 2, epsilon)
+    flip_probability = plain_flip(PEOPLE, 2, epsilon)
     seen = stand_out(PEOPLE, PRINTED_LIE, trials=4000, entropy=entropy)
     least = account(whole, full.schema, PEOPLE, delta=delta)
     promised = np.exp(epsilon) / (1 + np.exp(epsilon))
@@ -61,12 +61,15 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
                 "ε = 2 ln 3 = 2.2",
             ),
             Comparison(
-                "the scheme of 2016: q", "0.00015", f"{lie:.6f}", "1 + 3√((φ² − 1)/N) = e² [002 eq 4.36, 003 §5]"
+                "the scheme of 2016: q",
+                "0.00015",
+                f"{flip_probability:.6f}",
+                "1 + 3√((φ² − 1)/N) = e² [002 eq 4.36, 003 §5]",
             ),
             Comparison(
                 "the scheme of 2016: share",
                 "0.023 %",
-                percent(share_within(count_stderr(PEOPLE, lie), PEOPLE, asked.error)),
+                percent(share_within(count_stderr(PEOPLE, flip_probability), PEOPLE, asked.error)),
                 "the figure is right, but protects nobody: see below",
             ),
         ],

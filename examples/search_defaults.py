@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from examples._shared import blocks, command, percent
 from hubbub.accountant import calibrate
-from hubbub.batches import Collection
 from hubbub.bits.coins import coins
 from hubbub.bits.entropy import Entropy
-from hubbub.data import Schema
 from hubbub.lab.applications import Claim, Comparison, Outcome, Study, walk
-from hubbub.lab.applications.past import local_share, plain_lie, ratio_lie, share_within
+from hubbub.lab.applications.past import local_share, plain_flip, ratio_flip, share_within
 from hubbub.numeric.estimation import count_stderr
 from hubbub.protocol import GRID, Protocol
+from hubbub.records import Collection
+from hubbub.schema import Schema
 
 BITS, PEOPLE = 13, 10_000_000
 SHARES = tuple(0.2 * 0.6**i for i in range(BITS))
@@ -47,7 +47,7 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
 
     full = study(PEOPLE)  # figures of 2016 are recomputed for the people of 2016, whatever is simulated
     epsilon, delta = full.budget.epsilon, full.budget.delta
-    one, four = ratio_lie(PEOPLE, BITS, epsilon), plain_lie(PEOPLE, BITS, epsilon, 4)
+    one, four = ratio_flip(PEOPLE, BITS, epsilon), plain_flip(PEOPLE, BITS, epsilon, 4)
     certified = {k: calibrate(schema, PEOPLE, full.budget, k=k).protocol.q for k in (1, 4)}
     split = full.chosen().protocol.q
     return Outcome(
@@ -67,14 +67,14 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
                 "the scheme of 2016",
                 "2.1 %",
                 within(PEOPLE, one),
-                f"not reproduced [003 eq 3.15]; {within(LIKELY, ratio_lie(LIKELY, BITS, epsilon))} or, without the "
-                f"mean [002], {within(LIKELY, plain_lie(LIKELY, BITS, epsilon))} for {LIKELY:,} people",
+                f"not reproduced [003 eq 3.15]; {within(LIKELY, ratio_flip(LIKELY, BITS, epsilon))} or, without the "
+                f"mean [002], {within(LIKELY, plain_flip(LIKELY, BITS, epsilon))} for {LIKELY:,} people",
             ),
             Comparison(
                 "the same with k = 4 copies",
                 "1.4 %",
                 within(PEOPLE, four, 4),
-                f"not reproduced [002 eq 5.24 for 13 bits]; {within(LIKELY, plain_lie(LIKELY, BITS, epsilon, 4), 4)} "
+                f"not reproduced [002 eq 5.24 for 13 bits]; {within(LIKELY, plain_flip(LIKELY, BITS, epsilon, 4), 4)} "
                 f"for {LIKELY:,} people",
             ),
             Comparison("one copy, with a proof", "", within(PEOPLE, certified[1]), f"q = {certified[1]:.4f}"),

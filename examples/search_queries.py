@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from examples._shared import BLOCK, command
 from hubbub import planner
 from hubbub.accountant import Ledger
-from hubbub.batches import Collection
 from hubbub.bits.entropy import Entropy, draw
-from hubbub.data import Schema
 from hubbub.lab.applications import Claim, Comparison, Counted, Outcome, Study, guarantee_of_2016, split_counts, walk
 from hubbub.numeric.estimation import count_stderr
-from hubbub.protocol import Plan, Protocol
+from hubbub.plans import Plan
+from hubbub.protocol import Protocol
+from hubbub.records import Collection
+from hubbub.schema import Schema
 
 BITS, ROUNDS, PEOPLE = 28, 3, 100_000_000
 QUERIES = 2**20
@@ -106,7 +107,7 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
     sent, widths = 0, []
     for turn in range(ROUNDS):
         asked = study(n, candidates, bits[turn])
-        plan = planner.adopt(asked.schema, n, chosen, delta=asked.budget.delta)
+        plan = planner.plan_from(asked.schema, n, chosen, delta=asked.budget.delta)
         counted = ask(people, bits[turn], candidates, plan, entropy)
         sent += counted.messages
         widths.append(plan.schema.width)
@@ -115,7 +116,7 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
         if turn < ROUNDS - 1:
             more = bits[turn + 1] - bits[turn]
             candidates = (frequent[:, None] << more | np.arange(2**more)).reshape(-1)
-    rival = planner.adopt(asked.schema, n, best, delta=asked.budget.delta)
+    rival = planner.plan_from(asked.schema, n, best, delta=asked.budget.delta)
     return _outcome(people, asked, [rival, plan], counted, frequent, sent, widths)
 
 

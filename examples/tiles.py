@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from examples._shared import blocks, command, percent, zipf
-from hubbub.batches import Collection
 from hubbub.bits.entropy import Entropy
-from hubbub.data import Schema
 from hubbub.lab.applications import Claim, Comparison, Outcome, Study, walk
-from hubbub.lab.applications.past import local_share, ratio_lie, share_within
+from hubbub.lab.applications.past import local_share, ratio_flip, share_within
 from hubbub.numeric.estimation import count_stderr
 from hubbub.protocol import Protocol
+from hubbub.records import Collection
+from hubbub.schema import Schema
 
 SITES, TILES, PEOPLE = 1650, 10, 10_000_000
 
@@ -43,7 +43,7 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
 
     full = study(PEOPLE)  # figures of 2016 are recomputed for the people of 2016, whatever is simulated
     epsilon, effective = full.budget.epsilon, 2 * TILES
-    lie = ratio_lie(PEOPLE, effective, epsilon)
+    flip_probability = ratio_flip(PEOPLE, effective, epsilon)
     return Outcome(
         study=asked,
         plan=plan,
@@ -59,11 +59,13 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
             Comparison(
                 "the scheme of 2016",
                 "none",
-                percent(share_within(count_stderr(PEOPLE, lie), PEOPLE, asked.error)),
+                percent(share_within(count_stderr(PEOPLE, flip_probability), PEOPLE, asked.error)),
                 "[003 eq 3.15] for 20 bits, by the rule of [003 §5], which is wrong; a tenth of the printed figure",
             ),
         ],
-        claims=[Claim("Whole records by that rule", Protocol(lie), schema, PEOPLE, epsilon, full.budget.delta)],
+        claims=[
+            Claim("Whole records by that rule", Protocol(flip_probability), schema, PEOPLE, epsilon, full.budget.delta)
+        ],
         remarks=[
             f"Split bits send each of a person's {TILES} tiles, and few others, as messages of their own: "
             f"{plan.messages:.4g} of {plan.payload} bytes and a header. The number of messages depends on the record: "

@@ -14,23 +14,24 @@ from pathlib import Path
 
 import numpy as np
 
-from hubbub.batches import Reports
 from hubbub.canonical import Json, canonical, parse
-from hubbub.data import Schema
 from hubbub.errors import FalseClaim, InvalidInput, PlanMismatch, SealError, WireError
-from hubbub.planner import adopt
-from hubbub.protocol import Plan, Protocol
-from hubbub.serve import sealing
-from hubbub.serve.archive import Archive
-from hubbub.serve.clock import MockClock
-from hubbub.serve.contract import Contract, SignedContract
-from hubbub.serve.database import open_database
-from hubbub.serve.identity import Identity, SignedDocument
-from hubbub.serve.keys import Keyring, read_key_list
-from hubbub.serve.opening import Verdict, judge
-from hubbub.serve.problems import Refusal
-from hubbub.serve.tallying import Analyzer
-from hubbub.serve.workers import Workers
+from hubbub.planner import plan_from
+from hubbub.plans import Plan
+from hubbub.protocol import Protocol
+from hubbub.reports import Reports
+from hubbub.schema import Schema
+from hubbub.service.analyzer.core import Analyzer
+from hubbub.service.analyzer.store import Archive
+from hubbub.service.analyzer.verdicts import Verdict, judge
+from hubbub.service.runtime.clock import MockClock
+from hubbub.service.runtime.database import open_database
+from hubbub.service.runtime.problems import Problem
+from hubbub.service.runtime.workers import Workers
+from hubbub.service.task import sealing
+from hubbub.service.task.contract import Contract, SignedContract
+from hubbub.service.task.identity import Identity, SignedDocument
+from hubbub.service.task.keys import Keyring, read_key_list
 from hubbub.wire import batches
 
 __all__ = ["CORPUS", "TARGETS", "seeds"]
@@ -43,7 +44,7 @@ OPERATORS = {"analyzer": Identity(bytes([1] * 32)), "shuffler": Identity(bytes([
 
 @functools.cache
 def _plan() -> Plan:
-    return adopt(Schema.one_hot(9), 100, Protocol(0.1, k=2), delta=1e-6)
+    return plan_from(Schema.one_hot(9), 100, Protocol(0.1, k=2), delta=1e-6)
 
 
 @functools.cache
@@ -174,7 +175,7 @@ def fuzz_manifest(data: bytes) -> None:
     analyzer = _analyzer()
     try:
         answer = analyzer.put_manifest(BATCH, _signed(data, OPERATORS["shuffler"], "manifest"))
-    except Refusal as refusal:
+    except Problem as refusal:
         assert refusal.status < 500
         return
     assert answer == list(range(len(answer)))
@@ -213,7 +214,7 @@ def seeds() -> dict[str, dict[str, bytes]]:
     manifest: dict[str, Json] = {"batch": BATCH, "task": contract.id, "key": 1, "bundles": 100, "slots": 200}
     listed = canonical({"role": "analyzer", "keys": keys})
     whole = SignedContract.sign(contract, *OPERATORS.values())
-    other = adopt(Schema.bits(["a", "b"]), 100, Protocol(0.2, m=100), delta=1e-6)
+    other = plan_from(Schema.bits(["a", "b"]), 100, Protocol(0.2, m=100), delta=1e-6)
     reports = Reports(plan, np.array([[1, 0], [2, 0], [0, 1], [4, 1]], np.uint8), 2)
     document = SignedDocument.sign(OPERATORS["shuffler"], "receipt", {"batch": BATCH, "x": [1, 2.5, None, "é"]})
     return {

@@ -11,12 +11,12 @@ from hubbub import errors
 @pytest.mark.parametrize("value", [0.0, 0.5, -0.1, 0.7, float("nan"), float("inf"), "0.1", None, True, 1j])
 def test_lie_probability_outside(value: object) -> None:
     with pytest.raises(errors.InvalidInput, match=r"^q must be in \(0, 1/2\), got "):
-        errors.check_lie(value)
+        errors.check_flip(value)
 
 
 def test_lie_probability_inside() -> None:
-    assert errors.check_lie(np.float64(0.25)) == 0.25
-    assert errors.check_lie(0, zero=True) == 0.0
+    assert errors.check_flip(np.float64(0.25)) == 0.25
+    assert errors.check_flip(0, zero=True) == 0.0
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.0, "1", None, True, float("nan")])

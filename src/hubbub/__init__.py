@@ -23,13 +23,15 @@ from hubbub.errors import (
 if _typing.TYPE_CHECKING:
     from hubbub.accountant import Ledger, account, calibrate
     from hubbub.analyzer import estimate, joint, tally
-    from hubbub.batches import Collection, Reports, Tally
     from hubbub.client import randomize
-    from hubbub.data import Schema
     from hubbub.estimates import Estimate
-    from hubbub.planner import adopt, frontier, plan
-    from hubbub.privacy import Basis, Budget, Guarantee, Trust
-    from hubbub.protocol import Fakes, Plan, Protocol
+    from hubbub.planner import frontier, plan, plan_from
+    from hubbub.plans import Plan
+    from hubbub.privacy import Assumptions, Basis, Budget, Guarantee
+    from hubbub.protocol import Fakes, Protocol
+    from hubbub.records import Collection
+    from hubbub.reports import Reports, Tally
+    from hubbub.schema import Schema
     from hubbub.shuffler import shuffle
 
 __version__ = "0.1.0.dev0"
@@ -56,10 +58,10 @@ __all__ = [
     "Schema",
     "Tally",
     "TooLarge",
-    "Trust",
+    "Assumptions",
     "WireError",
     "account",
-    "adopt",
+    "plan_from",
     "calibrate",
     "estimate",
     "frontier",
@@ -77,8 +79,8 @@ _ROOMS = {
     "client": ("randomize",),
     "data": ("Schema",),
     "estimates": ("Estimate",),
-    "planner": ("adopt", "frontier", "plan"),
-    "privacy": ("Basis", "Budget", "Guarantee", "Trust"),
+    "planner": ("plan_from", "frontier", "plan"),
+    "privacy": ("Basis", "Budget", "Guarantee", "Assumptions"),
     "protocol": ("Fakes", "Plan", "Protocol"),
     "shuffler": ("shuffle",),
 }

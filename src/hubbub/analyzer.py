@@ -7,16 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant import account
-from hubbub.batches import Reports, Tally, check_plan
 from hubbub.bits.counting import bit_counts
 from hubbub.errors import check_whole, reject
 from hubbub.estimates import Estimate, fake_noise, smooth
 from hubbub.numeric.estimation import category_estimate, category_variance, count_among_fakes
+from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
-from hubbub.protocol import Fakes, Plan
+from hubbub.protocol import Fakes
+from hubbub.reports import Reports, Tally, check_plan
 from hubbub.tables import Joint, fake_patterns
-
-__all__ = ["estimate", "joint", "realized", "tally"]
 
 _ROWS = 1 << 20
 _LABELS = 20
@@ -26,12 +25,12 @@ _LABELS = 20
 def tally(reports: Reports) -> Tally:
     """Count how often each bit, or category, is set; tallies of parts add up to that of the whole.
 
-    >>> from hubbub.batches import Collection
+    >>> from hubbub.records import Collection
     >>> from hubbub.client import randomize
-    >>> from hubbub.data import Schema
-    >>> from hubbub.planner import adopt
+    >>> from hubbub.schema import Schema
+    >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = adopt(Schema.one_hot(["red", "blue"]), 2, Protocol(2**-40), delta=1e-6)
+    >>> own = plan_from(Schema.one_hot(["red", "blue"]), 2, Protocol(2**-40), delta=1e-6)
     >>> tally(randomize(Collection.from_values(["red", "red"], own.schema), own)).counts.tolist()
     [2, 0]
     """
@@ -66,7 +65,7 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
     """
     seen = _check_tally(tally, plan)
     schema, protocol = plan.schema, plan.protocol
-    law, centre, gain = None, 0.0, protocol.k * (1 - 2 * protocol.q)
+    distribution, centre, gain = None, 0.0, protocol.k * (1 - 2 * protocol.q)
     if protocol.release == "category":
         gain = 1 - schema.width * protocol.q
         values = category_estimate(tally.counts, tally.n, protocol.q, schema.width)
@@ -77,9 +76,9 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
             tally.counts, tally.n, protocol.q, k=protocol.k, mean=noise.mean, variance=noise.variance
         )
         stderr = np.full(schema.width, sigma)
-        if noise.law is not None:
-            law = smooth(noise.law, noise.rest + protocol.k * tally.n * protocol.q * (1 - protocol.q))
-            centre = float(np.arange(noise.law.low, noise.law.high + 1) @ noise.law.pmf)
+        if noise.distribution is not None:
+            distribution = smooth(noise.distribution, noise.rest + protocol.k * tally.n * protocol.q * (1 - protocol.q))
+            centre = float(np.arange(noise.distribution.low, noise.distribution.high + 1) @ noise.distribution.pmf)
     for array in (values, stderr):
         array.setflags(write=False)
     return Estimate(
@@ -89,13 +88,13 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
         n=tally.n,
         one_choice=schema.kind == "one_hot",
         unbiased=values,
-        law=law,
+        distribution=distribution,
         centre=centre,
         gain=gain,
     )
 
 
-def realized(tally: Tally, plan: Plan) -> Guarantee:
+def achieved_guarantee(tally: Tally, plan: Plan) -> Guarantee:
     """The guarantee of the batch that arrived, which may be larger or smaller than planned.
 
     An account at the number of people of the smallest shuffled batch, or of all if none was shuffled, and at the number
@@ -115,7 +114,7 @@ def realized(tally: Tally, plan: Plan) -> Guarantee:
         epsilon=None if claim.solved == "epsilon" else claim.epsilon,
         delta=claim.delta if claim.solved == "epsilon" else None,
         honest_fraction=plan.honest_fraction,
-        shuffler=claim.trusts.shuffler,
+        shuffler=claim.assumptions.shuffler,
     )
 
 

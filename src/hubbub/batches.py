@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.bits.records import check_records
-from hubbub.data import Schema
 from hubbub.errors import PlanMismatch, check_memory, check_whole, reject
-from hubbub.protocol import Plan
-
-__all__ = ["Collection", "Reports", "Tally", "check_plan", "message_type"]
+from hubbub.plans import Plan
+from hubbub.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -13,19 +13,6 @@ from typing import NoReturn
 
 from hubbub.errors import WireError
 
-__all__ = [
-    "Json",
-    "as_limit",
-    "as_real",
-    "as_text",
-    "as_truth",
-    "as_whole",
-    "canonical",
-    "fields",
-    "parse",
-    "spell",
-]
-
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 """What JSON can say."""
 

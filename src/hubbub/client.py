@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.batches import Collection, Reports, message_type
 from hubbub.bits.coins import coins, positions
 from hubbub.bits.device import uniform
 from hubbub.bits.entropy import Entropy, draw, system
 from hubbub.bits.exact import poisson_edges
 from hubbub.bits.records import flip, uniform_categories, uniform_records
-from hubbub.data import Schema
 from hubbub.errors import PlanMismatch, check_memory, check_whole, reject
-from hubbub.protocol import GRID, Fakes, Plan
-
-__all__ = ["fake_collection", "randomize"]
+from hubbub.plans import Plan
+from hubbub.protocol import GRID, Fakes
+from hubbub.records import Collection
+from hubbub.reports import Reports, message_type
+from hubbub.schema import Schema
 
 _CELLS = 1 << 23
 """Bits that are spread out, one byte each, at a time."""
@@ -36,10 +36,10 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
     in parts. Random numbers of fakes are drawn for each user. Exact coins; whole records cost n·k·width bits, split
     bits of one-hot and sparse records only what is sent. Not shuffled: the order is that of the collection.
 
-    >>> from hubbub.planner import adopt
+    >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
     >>> schema = Schema.one_hot(["red", "green", "blue"])
-    >>> own = adopt(schema, 3, Protocol(0.1), delta=1e-6)
+    >>> own = plan_from(schema, 3, Protocol(0.1), delta=1e-6)
     >>> randomize(Collection.from_values(["red", "blue", "red"], schema), own)
     Reports(3 messages of 3 people, not shuffled, plan ...)
     """
@@ -50,14 +50,16 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
     if collection.schema != plan.schema:
         raise PlanMismatch(f"the collection must have the schema of the plan, got {collection.schema}")
     protocol = plan.protocol
-    lie = round(protocol.q * GRID)
+    flip_numerator = round(protocol.q * GRID)
     total = _number_of_fakes(plan, len(collection), fakes, entropy)
     invented = fake_collection(total, plan.schema, entropy=entropy)
     if protocol.release == "category":
-        messages = _categories(collection.ones(0, len(collection))[0], plan.schema.width, lie, entropy)
+        messages = _categories(collection.ones(0, len(collection))[0], plan.schema.width, flip_numerator, entropy)
     else:
         send = _records if protocol.release == "records" else _split
-        messages = np.concatenate([*send(collection, lie, protocol.k, entropy), *send(invented, lie, 1, entropy)])
+        messages = np.concatenate(
+            [*send(collection, flip_numerator, protocol.k, entropy), *send(invented, flip_numerator, 1, entropy)]
+        )
     given = total if isinstance(protocol.m, int) else 0
     return Reports(plan, np.ascontiguousarray(messages, message_type(plan)), len(collection), given)
 
@@ -70,7 +72,7 @@ def _number_of_fakes(plan: Plan, n: int, asked: int | None, entropy: Entropy) ->
         reject("fakes", "be given only where the plan has a number of them in total", asked)
     if m.by == "shuffler":
         return 0
-    return _binomial(n * m.shift, m.scale, entropy) if m.law == "binomial" else _poisson(n, m, entropy)
+    return _binomial(n * m.shift, m.scale, entropy) if m.distribution == "binomial" else _poisson(n, m, entropy)
 
 
 def _binomial(trials: int, chance: float, entropy: Entropy) -> int:
@@ -150,7 +152,7 @@ def _subsets(count: int, size: int, width: int, entropy: Entropy) -> Numbers:
     return rows
 
 
-def _records(collection: Collection, lie: int, copies: int, entropy: Entropy) -> list[NDArray[np.uint8]]:
+def _records(collection: Collection, flip_numerator: int, copies: int, entropy: Entropy) -> list[NDArray[np.uint8]]:
     width, n = collection.schema.width, len(collection)
     size = -(-width // 8)
     check_memory("the reports", copies * n * size)
@@ -159,11 +161,11 @@ def _records(collection: Collection, lie: int, copies: int, entropy: Entropy) ->
     for start in range(0, n, step):
         rows = collection.rows(start, start + step)
         for copy in messages:
-            copy[start : start + step] = flip(rows, width, lie, entropy=entropy)
+            copy[start : start + step] = flip(rows, width, flip_numerator, entropy=entropy)
     return [messages.reshape(-1, size)]
 
 
-def _split(collection: Collection, lie: int, copies: int, entropy: Entropy) -> list[NDArray[Any]]:
+def _split(collection: Collection, flip_numerator: int, copies: int, entropy: Entropy) -> list[NDArray[Any]]:
     """The numbers of the set bits of flipped copies, user after user."""
     width, parts = collection.schema.width, []
     dense = collection.schema.kind == "bits"
@@ -172,24 +174,24 @@ def _split(collection: Collection, lie: int, copies: int, entropy: Entropy) -> l
     for start in range(0, len(collection), step):
         for _ in range(copies):
             if dense:
-                rows = flip(collection.rows(start, start + step), width, lie, entropy=entropy)
+                rows = flip(collection.rows(start, start + step), width, flip_numerator, entropy=entropy)
                 where = np.nonzero(np.unpackbits(rows, axis=1, bitorder="little", count=width))[1]
             else:
                 flat, ones = collection.ones(start, start + step)
                 cells = np.repeat(np.arange(ones.size) * width, ones) + flat
                 # A cell shows a one if it either was one or was flipped: the cost follows the ones, not the width.
-                flips = positions(ones.size * width, lie, entropy=entropy)
+                flips = positions(ones.size * width, flip_numerator, entropy=entropy)
                 where = np.setxor1d(cells, flips, assume_unique=True) % width
             parts.append(where.astype(kind))
     return parts or [np.empty(0, kind)]
 
 
-def _categories(true: Numbers, width: int, lie: int, entropy: Entropy) -> Numbers:
+def _categories(true: Numbers, width: int, flip_numerator: int, entropy: Entropy) -> Numbers:
     """d-ary randomized response: every other category with probability lie/2⁴⁸ each."""
-    lies = np.unpackbits(
-        coins(true.size, (width - 1) * lie, entropy=entropy), bitorder="little", count=true.size
+    flips = np.unpackbits(
+        coins(true.size, (width - 1) * flip_numerator, entropy=entropy), bitorder="little", count=true.size
     ).astype(np.bool_)
-    others = uniform_categories(int(lies.sum()), width - 1, entropy=entropy)
+    others = uniform_categories(int(flips.sum()), width - 1, entropy=entropy)
     result = true.copy()
-    result[lies] = others + (others >= true[lies])
+    result[flips] = others + (others >= true[flips])
     return result

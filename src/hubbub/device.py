@@ -1,6 +1,6 @@
 """What one device does: the messages for a single record, in plain Python, with the law of ``hubbub.client``.
 
-Needs the standard library only, numpy not even to be imported; reads plans by :meth:`hubbub.protocol.Plan.from_json`
+Needs the standard library only, numpy not even to be imported; reads plans by :meth:`hubbub.plans.Plan.from_json`
 and hands payloads to :mod:`hubbub.wire.messages`.
 """
 
@@ -11,11 +11,10 @@ from fractions import Fraction
 
 from hubbub.bits import device
 from hubbub.bits.exact import poisson
-from hubbub.data import Schema
 from hubbub.errors import check_whole, reject
-from hubbub.protocol import GRID, Fakes, Plan
-
-__all__ = ["encode", "payloads", "record_payloads"]
+from hubbub.plans import Plan
+from hubbub.protocol import GRID, Fakes
+from hubbub.schema import Schema
 
 Source = Callable[[int], bytes]
 
@@ -52,9 +51,9 @@ def payloads(value: object, plan: Plan, *, fakes: int | None = None, entropy: So
 
     Of a plan's fixed total of m fakes a device adds m/n, or as many as ``fakes`` says where n does not divide m.
 
-    >>> from hubbub.planner import adopt
+    >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = adopt(Schema.one_hot(["red", "green", "blue"]), 1000, Protocol(0.1), delta=1e-6)
+    >>> own = plan_from(Schema.one_hot(["red", "green", "blue"]), 1000, Protocol(0.1), delta=1e-6)
     >>> [len(payload) for payload in payloads("red", own)]
     [1]
     """
@@ -67,12 +66,12 @@ def record_payloads(record: int, plan: Plan, *, fakes: int | None = None, entrop
     """The same for a legal record that is encoded already."""
     schema, protocol = plan.schema, plan.protocol
     width = schema.width
-    lie = round(protocol.q * GRID)
+    flip_numerator = round(protocol.q * GRID)
     count = _number_of_fakes(plan, fakes, entropy)
     if protocol.release == "category":
-        return [_category(record.bit_length() - 1, width, lie, entropy).to_bytes(plan.payload, "little")]
+        return [_category(record.bit_length() - 1, width, flip_numerator, entropy).to_bytes(plan.payload, "little")]
     sent = [record] * protocol.k + [_fake(schema, entropy) for _ in range(count)]
-    flipped = [one ^ device.coins(width, lie, entropy=entropy) for one in sent]
+    flipped = [one ^ device.coins(width, flip_numerator, entropy=entropy) for one in sent]
     if protocol.release == "bits":
         flipped = [i for one in flipped for i in range(width) if one >> i & 1]
     # In random order: the place of a message must not tell the record from the fakes, nor one copy from another.
@@ -89,7 +88,7 @@ def _number_of_fakes(plan: Plan, asked: int | None, entropy: Source) -> int:
             reject("fakes", "be given only where the plan has a number of them in total", asked)
         if m.by == "shuffler":
             return 0
-        if m.law == "poisson":
+        if m.distribution == "poisson":
             return poisson(m.scale, entropy=entropy)
         chance = math.ceil(Fraction(m.scale) * GRID)
         return m.shift if chance >= GRID else device.coins(m.shift, chance, entropy=entropy).bit_count()
@@ -116,8 +115,8 @@ def _fake(schema: Schema, entropy: Source) -> int:
     return record
 
 
-def _category(true: int, width: int, lie: int, entropy: Source) -> int:
-    if not device.coins(1, (width - 1) * lie, entropy=entropy):
+def _category(true: int, width: int, flip_numerator: int, entropy: Source) -> int:
+    if not device.coins(1, (width - 1) * flip_numerator, entropy=entropy):
         return true
     other = device.uniform(width - 1, entropy=entropy)
     return other + (other >= true)

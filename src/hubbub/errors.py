@@ -21,27 +21,6 @@ import math
 from numbers import Integral, Real
 from typing import NoReturn
 
-__all__ = [
-    "BatchTooSmall",
-    "EntropyFailure",
-    "FalseClaim",
-    "HubbubError",
-    "Infeasible",
-    "InvalidInput",
-    "PlanMismatch",
-    "ProgramFailure",
-    "SealError",
-    "TooLarge",
-    "WireError",
-    "check_delta",
-    "check_epsilon",
-    "check_lie",
-    "check_memory",
-    "check_real",
-    "check_whole",
-    "reject",
-]
-
 MEMORY_LIMIT = 4 * 2**30
 """Bytes that one call may allocate before it is refused as a mistake in the arguments."""
 
@@ -138,10 +117,10 @@ def check_real(
     return number
 
 
-def check_lie(q: object, *, zero: bool = False) -> float:
+def check_flip(q: object, *, zero: bool = False) -> float:
     """Return the lie probability as a float of (0, 1/2), or of [0, 1/2) where the clear record is meant.
 
-    >>> check_lie(0.7)
+    >>> check_flip(0.7)
     Traceback (most recent call last):
     hubbub.errors.InvalidInput: q must be in (0, 1/2), got 0.7
     """

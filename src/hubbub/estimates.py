@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from hubbub.data import Schema
 from hubbub.errors import check_real, reject
 from hubbub.numeric.binomial import binomial
+from hubbub.numeric.distributions import Distribution
 from hubbub.numeric.estimation import (
     category_variance,
     count_among_fakes,
@@ -19,10 +19,8 @@ from hubbub.numeric.estimation import (
     shown_by_drawn,
     shown_by_users,
 )
-from hubbub.numeric.laws import Law
 from hubbub.protocol import Fakes, Protocol
-
-__all__ = ["Estimate", "Noise", "fake_noise", "having", "predicted_stderr", "smooth"]
+from hubbub.schema import Schema
 
 Array = NDArray[np.float64]
 LEVEL = 0.95
@@ -37,15 +35,15 @@ class Noise:
 
     mean: float
     variance: float
-    law: Law | None = None
+    distribution: Distribution | None = None
     rest: float = 0.0
     """The variance of the other part, which is near normal."""
 
 
-def having(schema: Schema) -> int:
+def records_with_bit(schema: Schema) -> int:
     """The number of legal records that have one given bit set.
 
-    >>> having(Schema.bits(3)), having(Schema.one_hot(3)), having(Schema.at_most(2, 4))
+    >>> records_with_bit(Schema.bits(3)), records_with_bit(Schema.one_hot(3)), records_with_bit(Schema.at_most(2, 4))
     (4, 1, 4)
     """
     if schema.kind == "one_hot":
@@ -76,7 +74,7 @@ def fake_noise(
         return Noise(*shown_by_users(n * m.mean, n * m.variance, fake))
     mean, variance = batches * m.mean, batches * m.variance
     if protocol.release == "records":
-        kinds = having(schema)
+        kinds = records_with_bit(schema)
         drawn = shown_by_drawn(mean, variance, q, kinds, schema.size - kinds)
         rest = shown_by_drawn(mean, variance, q, 0, schema.size - kinds)[1]
         return Noise(*drawn, _sum(m, q, kinds * batches), rest)
@@ -84,7 +82,7 @@ def fake_noise(
 
 
 @functools.lru_cache(64)
-def _sum(fakes: Fakes, q: float, times: int) -> Law | None:
+def _sum(fakes: Fakes, q: float, times: int) -> Distribution | None:
     """The law of ``times`` drawn numbers together, of which each unit is lost with probability q."""
     if not 0 < times <= KINDS or times * (fakes.shift + 100 * fakes.scale) > 10**5:
         return None
@@ -97,10 +95,10 @@ def _sum(fakes: Fakes, q: float, times: int) -> Law | None:
             thinned[kept.low : kept.high + 1] += numbers[number] * kept.pmf
         first = int(np.searchsorted(thinned.cumsum(), 1e-18))
         numbers = thinned
-    law = part = Law(first, numbers[first:])
+    distribution = part = Distribution(first, numbers[first:])
     for _ in range(times - 1):
-        law = law.plus(part)
-    return law
+        distribution = distribution.plus(part)
+    return distribution
 
 
 def predicted_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
@@ -129,7 +127,7 @@ class Estimate:
     """Whether everybody has exactly one label, so that the counts add up to n."""
     unbiased: Array
     """The values before :meth:`consistent`; intervals are built around these."""
-    law: Law | None = None
+    distribution: Distribution | None = None
     """The law of an error in units of messages, where a normal one would not do: few discrete draws of a shuffler."""
     centre: float = 0.0
     """The mean of that law."""
@@ -179,17 +177,19 @@ class Estimate:
 
     def _critical(self) -> Array:
         miss = -math.expm1(math.log(LEVEL) / len(self.labels))
-        if self.law is None:
+        if self.distribution is None:
             return np.asarray(-float(ndtri(miss)) * self.stderr)
-        above = self.law.pmf[::-1].cumsum()
-        return np.full(len(self.labels), (self.law.high - np.searchsorted(above, miss) - self.centre) / self.gain)
+        above = self.distribution.pmf[::-1].cumsum()
+        return np.full(
+            len(self.labels), (self.distribution.high - np.searchsorted(above, miss) - self.centre) / self.gain
+        )
 
     def _reach(self, miss: float) -> Array:
-        if self.law is None:
+        if self.distribution is None:
             return np.asarray(-float(ndtri(miss / 2)) * self.stderr + 0.5 / self.gain)
-        distance = np.abs(np.arange(self.law.low, self.law.high + 1) - self.centre)
+        distance = np.abs(np.arange(self.distribution.low, self.distribution.high + 1) - self.centre)
         order = np.argsort(distance)[::-1]
-        beyond = np.searchsorted(self.law.pmf[order].cumsum(), miss, side="right")
+        beyond = np.searchsorted(self.distribution.pmf[order].cumsum(), miss, side="right")
         # Without flips the lattice is that of the law, and only rounding must not exclude a point; with them it is not.
         slack = 1e-6 if self.gain == 1 else 0.5
         return np.full(len(self.labels), (distance[order][min(beyond, order.size - 1)] + slack) / self.gain)
@@ -198,17 +198,17 @@ class Estimate:
         return f"Estimate({len(self.labels)} labels, n={self.n:,}, stderr {self.stderr.max():.4g}, {self.remark})"
 
 
-def smooth(law: Law, variance: float) -> Law | None:
+def smooth(distribution: Distribution, variance: float) -> Distribution | None:
     """The law of a whole number plus a rounded normal error of the given variance.
 
-    >>> round(smooth(Law(0, np.ones(1)), 4.0).cdf(0), 3)
+    >>> round(smooth(Distribution(0, np.ones(1)), 4.0).cdf(0), 3)
     0.599
     """
     if variance == 0:
-        return law
+        return distribution
     sigma = math.sqrt(variance)
     reach = math.ceil(9 * sigma) + 1
-    if reach * law.pmf.size > 10**8:
+    if reach * distribution.pmf.size > 10**8:
         return None
     edges: NDArray[Any] = ndtr((np.arange(-reach, reach + 2) - 0.5) / sigma)
-    return law.plus(Law(-reach, np.diff(edges)))
+    return distribution.plus(Distribution(-reach, np.diff(edges)))

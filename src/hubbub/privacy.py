@@ -7,8 +7,6 @@ from typing import Literal
 
 from hubbub.errors import check_epsilon, check_real, check_whole, reject
 
-__all__ = ["Basis", "Budget", "Guarantee", "Trust"]
-
 
 class Basis(StrEnum):
     """What a guarantee rests on; only the first two can meet a budget."""
@@ -41,7 +39,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trust:
+class Assumptions:
     """For whom, against whom, and under which assumptions a guarantee holds."""
 
     honest: int
@@ -58,12 +56,12 @@ class Trust:
     def sentences(self) -> list[str]:
         """The same in words.
 
-        >>> trust = Trust(honest=900, shuffler=True, view="whole records", collusion=4.4, count=0.0)
+        >>> trust = Assumptions(honest=900, shuffler=True, view="whole records", collusion=4.4, count=0.0)
         >>> print(*trust.sentences(), sep="\\n")
         The analyzer sees whole records, unlinked from their senders by an honest shuffler.
         At least 900 users, the protected one included, follow the protocol.
         If shuffler and analyzer collude, what one user sent is 4.4-differentially private.
-        >>> clear = Trust(honest=1, shuffler=True, view="messages", collusion=math.inf, count=math.inf)
+        >>> clear = Assumptions(honest=1, shuffler=True, view="messages", collusion=math.inf, count=math.inf)
         >>> clear.sentences()[-1].endswith("or the shuffler learns it.")
         True
         """
@@ -100,7 +98,7 @@ class Guarantee:
     basis: Basis
     method: str
     n: int
-    trusts: Trust
+    assumptions: Assumptions
 
     def __post_init__(self) -> None:
         if not self.epsilon >= 0:

@@ -9,27 +9,14 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal, Self
 
-from hubbub.canonical import (
-    Json,
-    as_limit,
-    as_real,
-    as_text,
-    as_truth,
-    as_whole,
-    canonical,
-    fields,
-    parse,
-    spell,
-)
-from hubbub.data import Schema
-from hubbub.errors import InvalidInput, WireError, check_lie, check_memory, check_real, check_whole, reject
-from hubbub.privacy import Basis, Guarantee, Trust
+from hubbub.canonical import Json, as_limit, as_real, as_text, as_truth, as_whole, canonical, fields, parse, spell
+from hubbub.errors import InvalidInput, WireError, check_flip, check_memory, check_real, check_whole, reject
+from hubbub.privacy import Assumptions, Basis, Guarantee
+from hubbub.schema import Schema
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-__all__ = ["GRID", "HEADER", "Fakes", "Plan", "Protocol"]
 
 GRID = 2**48
 """Lie probabilities are whole multiples of 1/GRID, so that sampler, wire and accountant use one exact number."""
@@ -56,49 +43,49 @@ class Fakes:
     (25.0, 2.799)
     """
 
-    law: Literal["binomial", "poisson", "laplace", "gaussian"]
+    distribution: Literal["binomial", "poisson", "laplace", "gaussian"]
     scale: float
     """Rate of a Poisson, probability of a binomial, scale parameter of a Laplace or Gaussian law."""
     shift: int
     """Trials of a binomial law; centre of a Laplace or Gaussian law."""
 
     def __post_init__(self) -> None:
-        if self.law not in ("binomial", "poisson", "laplace", "gaussian"):
-            reject("law", "be 'binomial', 'poisson', 'laplace' or 'gaussian'", self.law)
+        if self.distribution not in ("binomial", "poisson", "laplace", "gaussian"):
+            reject("distribution", "be 'binomial', 'poisson', 'laplace' or 'gaussian'", self.distribution)
         domain = {
             "binomial": (0.0, 1.0, "be in (0, 1]"),
             "poisson": (0.0, 2.0**30, "be in (0, 2³⁰]"),
             "laplace": (2.0**-10, 2.0**30, "be in [2⁻¹⁰, 2³⁰]"),
             "gaussian": (2.0**-10, 2.0**30, "be in [2⁻¹⁰, 2³⁰]"),
-        }[self.law]
+        }[self.distribution]
         object.__setattr__(self, "scale", check_real("scale", self.scale, *domain, open_low=self.by == "users"))
-        least = 1 if self.law == "binomial" else 0
+        least = 1 if self.distribution == "binomial" else 0
         object.__setattr__(self, "shift", check_whole("shift", self.shift, least, 2**40))
 
     @classmethod
     def binomial(cls, trials: int, probability: float) -> Self:
         """Each user adds Binomial(trials, probability) many fakes."""
-        return cls(law="binomial", scale=probability, shift=trials)
+        return cls(distribution="binomial", scale=probability, shift=trials)
 
     @classmethod
     def poisson(cls, rate: float) -> Self:
         """Each user adds Poisson(rate) many fakes."""
-        return cls(law="poisson", scale=rate, shift=0)
+        return cls(distribution="poisson", scale=rate, shift=0)
 
     @classmethod
     def laplace(cls, scale: float, shift: int) -> Self:
         """The shuffler adds k fakes to every category, P(k) ∝ e^(−|k − shift|/scale) for k ≥ 0."""
-        return cls(law="laplace", scale=scale, shift=shift)
+        return cls(distribution="laplace", scale=scale, shift=shift)
 
     @classmethod
     def gaussian(cls, scale: float, shift: int) -> Self:
         """The shuffler adds k fakes to every category, P(k) ∝ e^(−(k − shift)²/(2·scale²)) for k ≥ 0."""
-        return cls(law="gaussian", scale=scale, shift=shift)
+        return cls(distribution="gaussian", scale=scale, shift=shift)
 
     @property
     def by(self) -> Literal["users", "shuffler"]:
         """Who draws them."""
-        return "users" if self.law in ("binomial", "poisson") else "shuffler"
+        return "users" if self.distribution in ("binomial", "poisson") else "shuffler"
 
     @property
     def pmf(self) -> "NDArray[np.float64]":
@@ -110,14 +97,14 @@ class Fakes:
         import numpy as np  # noqa: PLC0415 (devices have none)
 
         if self.by == "users":
-            reject("law", "be 'laplace' or 'gaussian' for a table of its probabilities", self.law)
-        reach = math.ceil(70 * self.scale) if self.law == "laplace" else math.ceil(12 * self.scale) + 1
+            reject("distribution", "be 'laplace' or 'gaussian' for a table of its probabilities", self.distribution)
+        reach = math.ceil(70 * self.scale) if self.distribution == "laplace" else math.ceil(12 * self.scale) + 1
         check_memory("the law of the fakes", 32 * (self.shift + reach))
         distance = np.abs(np.arange(-self.shift, reach + 1)) / self.scale
-        weights = np.exp(-distance if self.law == "laplace" else -0.5 * distance * distance)
-        law: NDArray[np.float64] = weights / weights.sum()
-        law.setflags(write=False)
-        return law
+        weights = np.exp(-distance if self.distribution == "laplace" else -0.5 * distance * distance)
+        distribution: NDArray[np.float64] = weights / weights.sum()
+        distribution.setflags(write=False)
+        return distribution
 
     @property
     def mean(self) -> float:
@@ -127,7 +114,7 @@ class Fakes:
         (40.0, 1.0)
         """
         if self.by == "users":
-            return self.scale * (self.shift if self.law == "binomial" else 1)
+            return self.scale * (self.shift if self.distribution == "binomial" else 1)
         return self.shift + self._moment(1, self.shift)
 
     @property
@@ -138,7 +125,7 @@ class Fakes:
         (9.0, 0.5)
         """
         if self.by == "users":
-            return self.mean * (1 - self.scale if self.law == "binomial" else 1)
+            return self.mean * (1 - self.scale if self.distribution == "binomial" else 1)
         return self._moment(2, self.mean)
 
     def _moment(self, power: int, centre: float) -> float:
@@ -167,8 +154,8 @@ class Protocol:
     release: Release = "records"
 
     def __post_init__(self) -> None:
-        q = math.ceil(check_lie(self.q, zero=True) * GRID) / GRID
-        object.__setattr__(self, "q", check_lie(q, zero=True))
+        q = math.ceil(check_flip(self.q, zero=True) * GRID) / GRID
+        object.__setattr__(self, "q", check_flip(q, zero=True))
         object.__setattr__(self, "k", check_whole("k", self.k, 1))
         if not isinstance(self.m, Fakes):
             object.__setattr__(self, "m", check_whole("m", self.m))
@@ -189,7 +176,7 @@ class Protocol:
 class Plan:
     """What all parties agree on: who is asked what, how it is randomized, and which guarantee that gives.
 
-    Made by ``plan`` and ``adopt``. Its ``id``, the SHA-256 of its canonical JSON, stands in every message.
+    Made by ``plan`` and ``plan_from``. Its ``id``, the SHA-256 of its canonical JSON, stands in every message.
     :meth:`from_json` checks the form and the id only, which is all that a device can do; whoever relies on the claimed
     guarantee loads by ``planner.load_plan``, which recomputes it.
     """
@@ -292,14 +279,14 @@ class Plan:
 
     def _document(self) -> dict[str, Json]:
         schema, protocol, guarantee = self.schema, self.protocol, self.guarantee
-        trusts = {key: spell(value) for key, value in asdict(guarantee.trusts).items()}
+        assumptions = {key: spell(value) for key, value in asdict(guarantee.assumptions).items()}
         return {
             "format": FORMAT,
             "schema": {"kind": schema.kind, "labels": list(schema.labels), "max_set": schema.max_set},
             "n": self.n,
             "honest_fraction": self.honest_fraction,
             "protocol": {
-                "lie": round(protocol.q * GRID),
+                "flip": round(protocol.q * GRID),
                 "k": protocol.k,
                 "m": protocol.m if isinstance(protocol.m, int) else asdict(protocol.m),
                 "release": protocol.release,
@@ -307,12 +294,12 @@ class Plan:
             "guarantee": {
                 "epsilon": spell(guarantee.epsilon),
                 "delta": guarantee.delta,
-                "lower": spell(guarantee.lower),
+                "lower": spell(guarantee.lower_bound),
                 "solved": guarantee.solved,
                 "basis": guarantee.basis.value,
                 "method": guarantee.method,
                 "n": guarantee.n,
-                "trusts": trusts,
+                "assumptions": assumptions,
             },
             "stderr": self.stderr,
         }
@@ -347,16 +334,16 @@ def _read_schema(value: Json) -> Schema:
 def _read_fakes(value: Json) -> int | Fakes:
     if isinstance(value, int):
         return as_whole(value)
-    read = fields(value, "the fakes of a plan", {"law": as_text, "scale": as_real, "shift": as_whole})
+    read = fields(value, "the fakes of a plan", {"distribution": as_text, "scale": as_real, "shift": as_whole})
     return Fakes(**read)  # type: ignore[arg-type]
 
 
 def _read_protocol(value: Json) -> Protocol:
     try:
         read = fields(
-            value, "the protocol of a plan", {"lie": as_whole, "k": as_whole, "m": _read_fakes, "release": as_text}
+            value, "the protocol of a plan", {"flip": as_whole, "k": as_whole, "m": _read_fakes, "release": as_text}
         )
-        return Protocol(read.pop("lie") / GRID, **read)  # type: ignore[arg-type, operator]
+        return Protocol(read.pop("flip") / GRID, **read)  # type: ignore[arg-type, operator]
     except WireError:
         raise
     except InvalidInput as error:
@@ -364,9 +351,9 @@ def _read_protocol(value: Json) -> Protocol:
 
 
 def _read_guarantee(value: Json) -> Guarantee:
-    def trusts(inner: Json) -> Trust:
+    def assumptions(inner: Json) -> Assumptions:
         kinds = {"honest": as_whole, "shuffler": as_truth, "view": as_text, "collusion": as_limit, "count": as_limit}
-        return Trust(**fields(inner, "the trust of a plan", kinds))  # type: ignore[arg-type]
+        return Assumptions(**fields(inner, "the trust of a plan", kinds))  # type: ignore[arg-type]
 
     read = fields(
         value,
@@ -379,7 +366,7 @@ def _read_guarantee(value: Json) -> Guarantee:
             "basis": as_text,
             "method": as_text,
             "n": as_whole,
-            "trusts": trusts,
+            "assumptions": assumptions,
         },
     )
     if read["solved"] not in ("epsilon", "delta") or read["basis"] not in [basis.value for basis in Basis]:

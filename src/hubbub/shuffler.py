@@ -13,16 +13,15 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.batches import Reports, check_plan, message_type
 from hubbub.bits import permutation
 from hubbub.bits.entropy import Entropy, system
 from hubbub.bits.exact import Buffered, gaussian, laplace
 from hubbub.bits.records import flip, one_hot
-from hubbub.data import Schema
 from hubbub.errors import BatchTooSmall, check_memory, reject
-from hubbub.protocol import GRID, Fakes, Plan
-
-__all__ = ["draw_fakes", "draw_number", "legal_records", "shuffle", "shuffle_blocks"]
+from hubbub.plans import Plan
+from hubbub.protocol import GRID, Fakes
+from hubbub.reports import Reports, check_plan, message_type
+from hubbub.schema import Schema
 
 
 def shuffle(reports: Reports, plan: Plan | None = None, *, entropy: Entropy = system, fast: bool = False) -> Reports:
@@ -32,11 +31,11 @@ def shuffle(reports: Reports, plan: Plan | None = None, *, entropy: Entropy = sy
     ``plan`` is the one that the caller expects, if not that of the reports; ``fast`` needs the extra of that name.
     Memory: the messages twice and 17 bytes a message.
 
-    >>> from hubbub.batches import Collection
+    >>> from hubbub.records import Collection
     >>> from hubbub.client import randomize
-    >>> from hubbub.planner import adopt
+    >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = adopt(Schema.one_hot(["red", "blue"]), 3, Protocol(0.1), delta=1e-6)
+    >>> own = plan_from(Schema.one_hot(["red", "blue"]), 3, Protocol(0.1), delta=1e-6)
     >>> shuffle(randomize(Collection.from_values(["red", "blue"], own.schema), own))
     Traceback (most recent call last):
     hubbub.errors.BatchTooSmall: a batch must have at least 3 people, got 2
@@ -132,7 +131,7 @@ def draw_number(fakes: Fakes, *, entropy: Entropy = system) -> int:
     25
     """
     scale = Fraction(fakes.scale)
-    sample = laplace if fakes.law == "laplace" else gaussian
+    sample = laplace if fakes.distribution == "laplace" else gaussian
     while True:
         number = fakes.shift + sample(scale, entropy=entropy)
         if number >= 0:

@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from hubbub.data import Schema
 from hubbub.errors import Infeasible, check_real, reject
 from hubbub.numeric.estimation import nearest_counts
 from hubbub.numeric.vectors import flip_histogram, unflip_histogram, weigh_by_distance
-
-__all__ = ["Joint", "Table", "fake_patterns"]
+from hubbub.schema import Schema
 
 Array = NDArray[np.float64]
 
@@ -34,8 +32,8 @@ def fake_patterns(schema: Schema, count: int) -> Array:
         sum(math.comb(others, total - ones) for total in range(max(least, ones), schema.max_set + 1))
         for ones in range(count + 1)
     ]
-    law = np.array([way / schema.size for way in ways])
-    return law[np.bitwise_count(np.arange(1 << count)).astype(np.int64)]
+    distribution = np.array([way / schema.size for way in ways])
+    return distribution[np.bitwise_count(np.arange(1 << count)).astype(np.int64)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

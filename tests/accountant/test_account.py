@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from hubbub.accountant import account, curve
 from hubbub.bits import coins
-from hubbub.data import Schema
 from hubbub.errors import InvalidInput
-from hubbub.privacy import Basis, Budget, Guarantee, Trust
+from hubbub.privacy import Assumptions, Basis, Budget, Guarantee
 from hubbub.protocol import GRID, Fakes, Protocol
+from hubbub.schema import Schema
 
 SCHEMAS = [
     Schema.bits(1),
@@ -114,10 +114,10 @@ def test_k_copies_headline() -> None:
 
 class TestTrust:
     def test_collusion_and_counts(self) -> None:
-        given = account(Protocol(0.25, k=2, release="bits"), Schema.at_most(2, 9), 100, epsilon=1.0).trusts
+        given = account(Protocol(0.25, k=2, release="bits"), Schema.at_most(2, 9), 100, epsilon=1.0).assumptions
         assert given.collusion == pytest.approx(2 * 4 * math.log(3))
         assert given.count == pytest.approx(2 * 2 * math.log(3))
-        one_hot = account(Protocol(0.25, release="bits"), Schema.one_hot(9), 100, epsilon=1.0).trusts
+        one_hot = account(Protocol(0.25, release="bits"), Schema.one_hot(9), 100, epsilon=1.0).assumptions
         assert one_hot.count == 0.0
         assert "padded" not in " ".join(one_hot.sentences())
         assert "padded" in " ".join(given.sentences())
@@ -125,22 +125,22 @@ class TestTrust:
     def test_the_message_count_of_one_hot_records_has_one_law(self) -> None:
         """Bern(p) + Bin(d − 1, q) whatever the category; not so for other records."""
 
-        def law(record: tuple[int, ...], q: float) -> list[float]:
+        def distribution(record: tuple[int, ...], q: float) -> list[float]:
             found = [0.0] * (len(record) + 1)
             for flips in itertools.product((0, 1), repeat=len(record)):
                 chance = math.prod(q if flip else 1 - q for flip in flips)
                 found[sum(bit ^ flip for bit, flip in zip(record, flips, strict=True))] += chance
             return found
 
-        assert law((1, 0, 0), 0.2) == pytest.approx(law((0, 0, 1), 0.2))
-        some, none = law((1, 1, 0), 0.2), law((0, 0, 0), 0.2)
+        assert distribution((1, 0, 0), 0.2) == pytest.approx(distribution((0, 0, 1), 0.2))
+        some, none = distribution((1, 1, 0), 0.2), distribution((0, 0, 0), 0.2)
         worst = max(math.log(a / b) for a, b in zip(some, none, strict=True))
         assert worst == pytest.approx(2 * math.log(4))
 
     def test_clear_records_have_no_local_guarantee(self) -> None:
         given = account(Protocol(0, m=500), Schema.one_hot(5), 100, epsilon=1.0)
-        assert given.trusts.collusion == math.inf
-        assert "nothing protects" in " ".join(given.trusts.sentences())
+        assert given.assumptions.collusion_epsilon == math.inf
+        assert "nothing protects" in " ".join(given.assumptions.sentences())
 
     def test_shuffler_fakes_need_no_honest_users(self) -> None:
         protocol = Protocol(0, m=Fakes.laplace(2.0, 25))
@@ -148,28 +148,28 @@ class TestTrust:
             account(protocol, Schema.one_hot(100), 10**5, epsilon=1.0, honest_fraction=share) for share in (1e-5, 1.0)
         )
         assert some.delta == all_.delta
-        assert all_.trusts.honest == 1
+        assert all_.assumptions.honest == 1
 
     def test_honest_fraction_is_a_smaller_crowd(self) -> None:
         half = account(Protocol(0.1), Schema.one_hot(9), 10_000, delta=1e-6, honest_fraction=0.5)
         small = account(Protocol(0.1), Schema.one_hot(9), 5_000, delta=1e-6)
         assert half.epsilon == pytest.approx(small.epsilon, rel=1e-6)
-        assert half.trusts.honest == 5_000
+        assert half.assumptions.honest == 5_000
 
     def test_without_a_shuffler(self) -> None:
         local = account(Protocol(0.25), Schema.bits(2), 10**6, delta=0, shuffler=False)
         assert local.epsilon == pytest.approx(2 * math.log(3))
-        assert "senders" in local.trusts.sentences()[0]
+        assert "senders" in local.assumptions.sentences()[0]
         tail = account(Protocol(0.25), Schema.bits(1), 10**6, epsilon=1.0, shuffler=False)
         assert tail.delta == pytest.approx(0.75 - math.e * 0.25, rel=1e-9)
 
 
 def test_only_theorems_meet_budgets() -> None:
-    trusts = Trust(honest=9, shuffler=True, view="whole records", collusion=1.0, count=0.0)
+    assumptions = Assumptions(honest=9, shuffler=True, view="whole records", collusion=1.0, count=0.0)
     budget = Budget(1.0, 1e-6)
     for basis in Basis:
         claim = Guarantee(
-            epsilon=0.5, delta=1e-7, lower=0.4, solved="epsilon", basis=basis, method="m", n=9, trusts=trusts
+            epsilon=0.5, delta=1e-7, lower=0.4, solved="epsilon", basis=basis, method="m", n=9, assumptions=assumptions
         )
         assert claim.meets(budget) == (basis in (Basis.EXACT, Basis.PROVEN))
         assert not claim.meets(Budget(0.4, 1e-6))

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from hubbub.accountant import account
-from hubbub.data import Schema
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.divergences import hockey_stick
 from hubbub.protocol import Fakes, Protocol
+from hubbub.schema import Schema
 
 EPSILONS = (0.05, 0.3, 0.8, 1.5)
 
 
-def convolved(laws: Iterable[np.ndarray]) -> np.ndarray:
+def convolved(distributions: Iterable[np.ndarray]) -> np.ndarray:
     total = np.ones(1)
-    for law in laws:
-        total = np.convolve(total, law)
+    for distribution in distributions:
+        total = np.convolve(total, distribution)
     return total
 
 
@@ -45,7 +45,7 @@ def test_flips_among_the_shufflers_fakes(fakes: Fakes, n: int, q: float) -> None
         truth = worst_count(n, protocol.q, fakes.pmf, epsilon)
         given = account(protocol, Schema.bits(1), n, epsilon=epsilon)
         assert truth * (1 - 1e-9) <= given.delta
-        assert given.lower <= given.delta
+        assert given.lower_bound <= given.delta
 
 
 def test_clear_bits_among_the_shufflers_fakes_are_exact() -> None:
@@ -54,7 +54,7 @@ def test_clear_bits_among_the_shufflers_fakes_are_exact() -> None:
         truth = worst_count(3, 0.0, fakes.pmf, epsilon)
         given = account(Protocol(0, m=fakes, release="bits"), Schema.bits(1), 3, epsilon=epsilon)
         assert truth * (1 - 1e-9) <= given.delta <= truth * 1.001 + 1e-10
-        assert given.lower <= truth * (1 + 1e-9)
+        assert given.lower_bound <= truth * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("fakes", [Fakes.poisson(1.5), Fakes.binomial(3, 0.4)])
@@ -65,7 +65,7 @@ def test_flips_among_a_random_number_of_users_fakes(fakes: Fakes, n: int, q: flo
     for epsilon in EPSILONS:
         truth = 0.0
         for m in range(60):
-            if fakes.law == "poisson":
+            if fakes.distribution == "poisson":
                 mean = n * fakes.mean
                 chance = math.exp(m * math.log(mean) - mean - math.lgamma(m + 1))
             else:
@@ -102,6 +102,8 @@ def test_split_clear_bits_need_fewer_fakes_than_whole_records() -> None:
     assert split.delta < whole.delta
     position = convolved([coin(0.5)] * 200)
     one, zero = np.append(0.0, position), np.append(position, 0.0)
-    pair = [np.multiply.outer(np.multiply.outer(law, law), law) for law in (one, zero)]
+    pair = [
+        np.multiply.outer(np.multiply.outer(distribution, distribution), distribution) for distribution in (one, zero)
+    ]
     exact = float(np.maximum(pair[0] - math.e * pair[1], 0.0).sum())
     assert split.lower <= exact <= split.delta <= 1.05 * exact

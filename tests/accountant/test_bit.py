@@ -9,14 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.accountant.bit import (
-    certified_epsilon,
-    cut_blocks,
-    log_delta,
-    partition,
-    pure_epsilon,
-    supremum,
-)
+from hubbub.accountant.theorems.bit import certified_epsilon, cut_blocks, log_delta, partition, pure_epsilon, supremum
 from hubbub.errors import InvalidInput
 
 mpmath.mp.dps = 40
@@ -25,19 +18,21 @@ mpf = mpmath.mpf
 Row = list[mpmath.mpf]
 
 
-def with_bits(law: Row, count: int, chance: mpmath.mpf) -> Row:
+def with_bits(distribution: Row, count: int, chance: mpmath.mpf) -> Row:
     """The law of a count after so many more bits, each one with this chance."""
     for _ in range(count):
-        law = [a * (1 - chance) + b * chance for a, b in zip([*law, mpf(0)], [mpf(0), *law], strict=True)]
-    return law
+        distribution = [
+            a * (1 - chance) + b * chance for a, b in zip([*distribution, mpf(0)], [mpf(0), *distribution], strict=True)
+        ]
+    return distribution
 
 
 @functools.lru_cache(maxsize=512)
 def pair(ones: int, zeros: int, q: float, k: int) -> tuple[Row, Row]:
     """The laws of the number of set bits with the own bit 1 and 0, to 40 digits."""
-    lie = mpf(q)
-    crowd = with_bits(with_bits([mpf(1)], k * ones, 1 - lie), k * zeros, lie)
-    return with_bits(crowd, k, 1 - lie), with_bits(crowd, k, lie)
+    flip_probability = mpf(q)
+    crowd = with_bits(with_bits([mpf(1)], k * ones, 1 - flip_probability), k * zeros, flip_probability)
+    return with_bits(crowd, k, 1 - flip_probability), with_bits(crowd, k, flip_probability)
 
 
 def exact(ones: int, zeros: int, q: float, epsilon: float, k: int = 1) -> mpmath.mpf:
@@ -136,13 +131,16 @@ def binomial_tail(n: int, chance: mpmath.mpf, s: int) -> mpmath.mpf:
 
 def homogeneous(n: int, q: float, epsilon: float) -> mpmath.mpf:
     """All n − 1 others hold a one: max_t P[A ≥ t − 1]·p + P[A ≥ t]·q − e^ε(…), A ~ Bin(n − 1, p), around the best t."""
-    lie, ratio = mpf(q), mpmath.exp(mpf(epsilon))
-    p, tilt = 1 - lie, (ratio * (1 - lie) - lie) / (1 - lie - ratio * lie)
-    mean = int((n - 1) * p * tilt / (lie + p * tilt))
+    flip_probability, ratio = mpf(q), mpmath.exp(mpf(epsilon))
+    p, tilt = (
+        1 - flip_probability,
+        (ratio * (1 - flip_probability) - flip_probability) / (1 - flip_probability - ratio * flip_probability),
+    )
+    mean = int((n - 1) * p * tilt / (flip_probability + p * tilt))
     best = mpf(0)
     for t in range(mean - 1, mean + 4):
         upper, lower = binomial_tail(n - 1, p, t - 1), binomial_tail(n - 1, p, t)
-        best = max(best, p * upper + lie * lower - ratio * (lie * upper + p * lower))
+        best = max(best, p * upper + flip_probability * lower - ratio * (flip_probability * upper + p * lower))
     return best
 
 
@@ -205,9 +203,9 @@ def test_supremum_over_all_collections(n: int, q: float, k: int, share: float) -
     truth = mpmath.log(scan(n, q, epsilon, k))
     for tolerance in (1e-2, 1e-5):
         found = supremum(n, q, epsilon, k, tolerance=tolerance)
-        assert found.lower - 1e-8 <= truth <= found.upper
-        assert found.upper - found.lower <= math.log1p(tolerance) + 2e-8
-        assert mpmath.log(exact(found.ones, n - 1 - found.ones, q, epsilon, k)) >= found.lower - 1e-8
+        assert found.lower_bound - 1e-8 <= truth <= found.upper
+        assert found.upper - found.lower_bound <= math.log1p(tolerance) + 2e-8
+        assert mpmath.log(exact(found.ones, n - 1 - found.ones, q, epsilon, k)) >= found.lower_bound - 1e-8
 
 
 @pytest.mark.parametrize(("n", "q", "epsilon"), [(40, 0.1, 0.5), (30, 0.25, 0.2), (60, 0.1, 1.0)])

@@ -5,14 +5,14 @@ import math
 import pytest
 
 from hubbub.accountant import account, calibrate
-from hubbub.data import Schema
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.privacy import Budget
 from hubbub.protocol import Fakes, Protocol
+from hubbub.schema import Schema
 
 BUDGET = Budget(1.0, 1e-6)
 
-LIES = [
+FLIPS = [
     (Schema.bits(1), 1000, {}),
     (Schema.bits(1), 10**8, {"k": 5}),
     (Schema.bits(5), 5000, {}),
@@ -30,7 +30,7 @@ LIES = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "n", "options"), LIES)
+@pytest.mark.parametrize(("schema", "n", "options"), FLIPS)
 def test_least_lie(schema: Schema, n: int, options: dict[str, object]) -> None:
     found = calibrate(schema, n, BUDGET, **options)  # type: ignore[arg-type]
     assert found.guarantee.meets(BUDGET)

@@ -13,18 +13,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hubbub.accountant import calibrate
-from hubbub.accountant.fakes import (
-    change_loss,
-    either_loss,
-    poisson_delta,
-    swap_delta,
-    uniform_delta,
-)
-from hubbub.data import Schema
+from hubbub.accountant.theorems.fakes import change_loss, either_loss, poisson_delta, swap_delta, uniform_delta
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.numeric.inversion import least_real
 from hubbub.privacy import Budget
 from hubbub.protocol import Fakes
+from hubbub.schema import Schema
 
 mpmath.mp.dps = 40
 mpf = mpmath.mpf
@@ -51,11 +45,11 @@ def binomial_mean(epsilon: float, m: int, chance: mpmath.mpf) -> mpmath.mpf:
 
 
 def histograms(records: tuple[int, ...], m: int, categories: int) -> dict[tuple[int, ...], Fraction]:
-    law: Counter[tuple[int, ...]] = Counter()
+    distribution: Counter[tuple[int, ...]] = Counter()
     for fakes in itertools.product(range(categories), repeat=m):
         count = Counter(records + fakes)
-        law[tuple(count[c] for c in range(categories))] += 1
-    return {seen: Fraction(ways, categories**m) for seen, ways in law.items()}
+        distribution[tuple(count[c] for c in range(categories))] += 1
+    return {seen: Fraction(ways, categories**m) for seen, ways in distribution.items()}
 
 
 @pytest.mark.parametrize(("m", "categories"), [(1, 2), (4, 2), (5, 3), (3, 4)])
@@ -168,10 +162,10 @@ def test_delta_falls(epsilon: float, further: float, m: int, more: int, categori
 kinds = st.sampled_from(["laplace", "gaussian"])
 
 
-def exact_law(fakes: Fakes) -> list[mpmath.mpf]:
+def exact_distribution(fakes: Fakes) -> list[mpmath.mpf]:
     offsets = range(-fakes.shift, 90 * math.ceil(fakes.scale))
     scale = mpf(fakes.scale)
-    if fakes.law == "laplace":
+    if fakes.distribution == "laplace":
         weights = [mpmath.exp(-abs(k) / scale) for k in offsets]
     else:
         weights = [mpmath.exp(-(mpf(k) ** 2) / (2 * scale**2)) for k in offsets]
@@ -180,8 +174,8 @@ def exact_law(fakes: Fakes) -> list[mpmath.mpf]:
 
 
 def exact_swap(fakes: Fakes, epsilon: float) -> mpmath.mpf:
-    law, ratio = [mpf(0), *exact_law(fakes)], mpmath.exp(mpf(epsilon))
-    pairs = list(itertools.pairwise(law))
+    distribution, ratio = [mpf(0), *exact_distribution(fakes)], mpmath.exp(mpf(epsilon))
+    pairs = list(itertools.pairwise(distribution))
     return mpmath.fsum(max(a * d - ratio * b * c, 0) for (a, b), (c, d) in itertools.product(pairs, pairs))
 
 
@@ -232,27 +226,29 @@ def test_central_error(epsilon: float, delta: float, shift: int, deviation: floa
 
 @given(kinds, st.floats(0.3, 30), st.integers(0, 300))
 def test_moments_of_the_law(kind: str, scale: float, shift: int) -> None:
-    fakes = Fakes(law=kind, scale=scale, shift=shift)  # type: ignore[arg-type]
-    counts, law = np.arange(fakes.pmf.size), fakes.pmf
-    assert math.fsum(law) == pytest.approx(1.0, rel=1e-13)
-    assert fakes.mean == pytest.approx(float(counts @ law), rel=1e-9)
-    assert fakes.variance == pytest.approx(float(counts**2 @ law) - float(counts @ law) ** 2, rel=1e-6, abs=1e-6)
+    fakes = Fakes(distribution=kind, scale=scale, shift=shift)  # type: ignore[arg-type]
+    counts, distribution = np.arange(fakes.pmf.size), fakes.pmf
+    assert math.fsum(distribution) == pytest.approx(1.0, rel=1e-13)
+    assert fakes.mean == pytest.approx(float(counts @ distribution), rel=1e-9)
+    assert fakes.variance == pytest.approx(
+        float(counts**2 @ distribution) - float(counts @ distribution) ** 2, rel=1e-6, abs=1e-6
+    )
 
 
 @given(kinds, st.floats(0.5, 20), st.integers(0, 100), st.floats(0, 3), st.floats(0, 1))
 def test_drawn_delta_falls(kind: str, scale: float, shift: int, epsilon: float, more: float) -> None:
-    fakes = Fakes(law=kind, scale=scale, shift=shift)  # type: ignore[arg-type]
+    fakes = Fakes(distribution=kind, scale=scale, shift=shift)  # type: ignore[arg-type]
     delta = swap_delta(fakes, epsilon)
     assert swap_delta(fakes, epsilon + more) <= delta * (1 + 1e-8) + 1e-14
-    assert swap_delta(Fakes(law=kind, scale=scale, shift=shift + 1), epsilon) <= delta * (1 + 1e-8) + 1e-14  # type: ignore[arg-type]
+    assert swap_delta(Fakes(distribution=kind, scale=scale, shift=shift + 1), epsilon) <= delta * (1 + 1e-8) + 1e-14  # type: ignore[arg-type]
     assert either_loss(fakes).power(2).delta(epsilon) >= delta * (1 - 1e-8) - 1e-14
 
 
 @given(kinds, st.floats(2, 20), st.floats(0.5, 3), st.floats(1e-8, 1e-2))
 def test_least_shift_is_least(kind: str, scale: float, epsilon: float, delta: float) -> None:
-    law = Fakes(law=kind, scale=scale, shift=0)  # type: ignore[arg-type]
+    distribution = Fakes(distribution=kind, scale=scale, shift=0)  # type: ignore[arg-type]
     try:
-        found = calibrate(Schema.one_hot(9), 1, Budget(epsilon, delta), q=0, m=law).protocol.m
+        found = calibrate(Schema.one_hot(9), 1, Budget(epsilon, delta), q=0, m=distribution).protocol.m
     except Infeasible:
         assume(False)
         return
@@ -292,7 +288,7 @@ def test_least_shift_for_many_positions() -> None:
         lambda: uniform_delta(1.0, 10, 2, share=1.5),
         lambda: uniform_delta(1.0, 2**53, 3),
         lambda: poisson_delta(1.0, -1.0, 2),
-        lambda: Fakes(law="uniform", scale=1.0, shift=1),  # type: ignore[arg-type]
+        lambda: Fakes(distribution="uniform", scale=1.0, shift=1),  # type: ignore[arg-type]
         lambda: Fakes.laplace(0.0, 1),
         lambda: Fakes.laplace(1.0, -1),
         lambda: Fakes.laplace(2.0**30, 1).pmf,

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from hubbub.accountant import Ledger, account
-from hubbub.data import Schema
 from hubbub.errors import InvalidInput
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import gaussian_delta
 from hubbub.numeric.inversion import least_real
 from hubbub.protocol import Fakes, Protocol
+from hubbub.schema import Schema
 
 
 def test_nothing_spent() -> None:

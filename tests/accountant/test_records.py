@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubbub.accountant.engine import positive_mean
-from hubbub.accountant.records import (
+from hubbub.accountant.quadrature import positive_mean
+from hubbub.accountant.theorems.records import (
     _product,
     attack,
     background,
@@ -21,11 +21,11 @@ from hubbub.accountant.records import (
     fake_blanket,
     local,
 )
-from hubbub.data import Schema
 from hubbub.numeric.binomial import binomial_pmf
+from hubbub.schema import Schema
 
 Message = int
-Law = dict[Message, float]
+Distribution = dict[Message, float]
 Seen = tuple[int, ...]
 
 
@@ -36,25 +36,27 @@ def legal(schema: Schema) -> list[int]:
     return [r for r in range(1 << schema.width) if r.bit_count() <= schema.max_set]
 
 
-def flipped(record: int, width: int, q: float) -> Law:
+def flipped(record: int, width: int, q: float) -> Distribution:
     chances = {s: (s ^ record).bit_count() for s in range(1 << width)}
     return {s: q**h * (1 - q) ** (width - h) for s, h in chances.items()}
 
 
-def shuffled(senders: list[Law]) -> dict[Seen, float]:
+def shuffled(senders: list[Distribution]) -> dict[Seen, float]:
     """The law of the multiset of messages, one sender after the other."""
-    law: dict[Seen, float] = {(): 1.0}
+    distribution: dict[Seen, float] = {(): 1.0}
     for sender in senders:
         grown: dict[Seen, float] = defaultdict(float)
-        for seen, probability in law.items():
+        for seen, probability in distribution.items():
             for message, chance in sender.items():
                 grown[tuple(sorted((*seen, message)))] += probability * chance
-        law = grown
-    return law
+        distribution = grown
+    return distribution
 
 
-def mixture(laws: list[Law]) -> Law:
-    return {s: math.fsum(law[s] for law in laws) / len(laws) for s in laws[0]}
+def mixture(distributions: list[Distribution]) -> Distribution:
+    return {
+        s: math.fsum(distribution[s] for distribution in distributions) / len(distributions) for s in distributions[0]
+    }
 
 
 def hockey(one: dict[Seen, float], two: dict[Seen, float], epsilon: float) -> float:
@@ -62,12 +64,18 @@ def hockey(one: dict[Seen, float], two: dict[Seen, float], epsilon: float) -> fl
     return math.fsum(max(p - ratio * two.get(seen, 0.0), 0.0) for seen, p in one.items())
 
 
-def worst(laws: list[Law], n: int, epsilons: list[float], k: int = 1, fakes: list[Law] | None = None) -> list[float]:
+def worst(
+    distributions: list[Distribution],
+    n: int,
+    epsilons: list[float],
+    k: int = 1,
+    fakes: list[Distribution] | None = None,
+) -> list[float]:
     """δ over all collections of n people and all ordered pairs."""
     found = [0.0] * len(epsilons)
-    for others in itertools.combinations_with_replacement(range(len(laws)), n - 1):
-        crowd = [laws[i] for i in others for _ in range(k)] + (fakes or [])
-        seen = [shuffled([*crowd, *[law] * k]) for law in laws]
+    for others in itertools.combinations_with_replacement(range(len(distributions)), n - 1):
+        crowd = [distributions[i] for i in others for _ in range(k)] + (fakes or [])
+        seen = [shuffled([*crowd, *[distribution] * k]) for distribution in distributions]
         for one, two in itertools.permutations(seen, 2):
             found = [max(f, hockey(one, two, e)) for f, e in zip(found, epsilons, strict=True)]
     return found
@@ -78,7 +86,7 @@ def grid(schema: Schema, q: float, k: int = 1) -> list[float]:
     return [0.0, 0.05 * pure, 0.2 * pure, 0.5 * pure, 0.8 * pure, 0.9 * pure]
 
 
-def flips(schema: Schema, q: float) -> list[Law]:
+def flips(schema: Schema, q: float) -> list[Distribution]:
     return [flipped(record, schema.width, q) for record in legal(schema)]
 
 
@@ -126,8 +134,10 @@ def test_two_copies(schema: Schema, n: int, q: float) -> None:
 )
 def test_flipped_fakes(schema: Schema, n: int, m: int, q: float) -> None:
     epsilons = grid(schema, q)
-    laws = flips(schema, q)
-    for epsilon, truth in zip(epsilons, worst(laws, n, epsilons, fakes=[mixture(laws)] * m), strict=True):
+    distributions = flips(schema, q)
+    for epsilon, truth in zip(
+        epsilons, worst(distributions, n, epsilons, fakes=[mixture(distributions)] * m), strict=True
+    ):
         certified = math.exp(fake_blanket(schema, q, m, epsilon))
         assert truth <= certified * (1 + 1e-12)
         assert truth <= math.exp(blanket(schema, q, n + m, epsilon)) * (1 + 1e-12)
@@ -136,8 +146,10 @@ def test_flipped_fakes(schema: Schema, n: int, m: int, q: float) -> None:
 
 
 def test_fakes_of_three_categories_at_a_known_value() -> None:
-    schema, laws = Schema.one_hot(3), flips(Schema.one_hot(3), 0.1)
-    assert worst(laws, 1, [0.5], fakes=[mixture(laws)] * 2)[0] == pytest.approx(0.3779629255085528, rel=1e-12)
+    schema, distributions = Schema.one_hot(3), flips(Schema.one_hot(3), 0.1)
+    assert worst(distributions, 1, [0.5], fakes=[mixture(distributions)] * 2)[0] == pytest.approx(
+        0.3779629255085528, rel=1e-12
+    )
     assert math.exp(fake_blanket(schema, 0.1, 2, 0.5)) == pytest.approx(0.3779629255085528, rel=2.5e-3)
 
 
@@ -145,9 +157,9 @@ def test_fakes_of_three_categories_at_a_known_value() -> None:
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_categories(d: int, n: int) -> None:
     q = 1 / (math.e + d - 1)
-    laws = [{s: 1 - (d - 1) * q if s == own else q for s in range(d)} for own in range(d)]
+    distributions = [{s: 1 - (d - 1) * q if s == own else q for s in range(d)} for own in range(d)]
     epsilons = [0.0, 0.2, 0.5, 0.77, 0.95]
-    for epsilon, truth in zip(epsilons, worst(laws, n, epsilons), strict=True):
+    for epsilon, truth in zip(epsilons, worst(distributions, n, epsilons), strict=True):
         assert truth <= math.exp(category_blanket(d, q, n, epsilon)) * (1 + 1e-12)
         assert math.exp(category_attack(d, q, n, epsilon)) <= truth * (1 + 1e-8)
 
@@ -155,11 +167,11 @@ def test_categories(d: int, n: int) -> None:
 def test_where_published_code_is_too_low() -> None:
     """Four categories, two people: published code says 0.01708. One-hot, four people: 0.0048."""
     q = 1 / (math.e + 3)
-    laws = [{s: 1 - 3 * q if s == own else q for s in range(4)} for own in range(4)]
-    third = hockey(shuffled([laws[0], laws[2]]), shuffled([laws[1], laws[2]]), 0.77)
+    distributions = [{s: 1 - 3 * q if s == own else q for s in range(4)} for own in range(4)]
+    third = hockey(shuffled([distributions[0], distributions[2]]), shuffled([distributions[1], distributions[2]]), 0.77)
     assert third == pytest.approx(0.028042, abs=1e-6)
     assert math.exp(category_attack(4, q, 2, 0.77)) == pytest.approx(third, rel=1e-3)
-    truth = worst(laws, 2, [0.77])[0]  # with one of the two categories in the crowd it is higher still
+    truth = worst(distributions, 2, [0.77])[0]  # with one of the two categories in the crowd it is higher still
     assert truth == pytest.approx(0.04643, abs=1e-5)
     assert math.exp(category_blanket(4, q, 2, 0.77)) >= truth
     one_hot = Schema.one_hot(3)
@@ -178,9 +190,9 @@ def test_one_user_next_to_the_pure_epsilon(schema: Schema, q: float, k: int, gap
 
     bits = k * schema.distance
     with mpmath.workdps(40):
-        p, lie = 1 - mpmath.mpf(q), mpmath.mpf(q)
-        epsilon = float(bits * mpmath.log(p / lie)) - gap
-        truth = mpmath.log(p**bits - mpmath.exp(mpmath.mpf(epsilon)) * lie**bits)
+        p, flip_probability = 1 - mpmath.mpf(q), mpmath.mpf(q)
+        epsilon = float(bits * mpmath.log(p / flip_probability)) - gap
+        truth = mpmath.log(p**bits - mpmath.exp(mpmath.mpf(epsilon)) * flip_probability**bits)
     assert float(truth) <= local(schema, q, epsilon, k) <= float(truth) + 1e-6 + 1e-10 / gap
 
 
@@ -232,14 +244,17 @@ def test_more_differing_positions_are_worse(width: int, q: float, epsilon: float
     ratio = math.log((1 - q) / q)
     uppers = []
     for h in range(1, width + 1):
-        a_law, c_law = binomial_pmf(h, 0.5), binomial_pmf(width - h, 0.5)
+        a_distribution, c_distribution = binomial_pmf(h, 0.5), binomial_pmf(width - h, 0.5)
         atoms = [
-            (math.exp(ratio * c) * (math.exp(ratio * a) - math.exp(epsilon + ratio * (h - a))), a_law[a] * c_law[c])
+            (
+                math.exp(ratio * c) * (math.exp(ratio * a) - math.exp(epsilon + ratio * (h - a))),
+                a_distribution[a] * c_distribution[c],
+            )
             for a in range(h + 1)
             for c in range(width - h + 1)
         ]
-        values, law = zip(*atoms, strict=True)
-        uppers.append(positive_mean(values, [w * (2 * q) ** width for w in law], n).upper)
+        values, distribution = zip(*atoms, strict=True)
+        uppers.append(positive_mean(values, [w * (2 * q) ** width for w in distribution], n).upper)
     assert all(b >= a - 2e-3 for a, b in itertools.pairwise(uppers))
 
 
@@ -251,12 +266,14 @@ def test_disjoint_records_with_all_ones_are_worst(most: int, q: float, epsilon: 
     top = positive_mean(*_product(most, q, epsilon), n).upper
     for i, j, c in itertools.product(range(most + 1), repeat=3):
         if i + j > 0 and max(i, j) + c <= most:
-            laws = [binomial_pmf(size, q) for size in (i, j, c)]
+            distributions = [binomial_pmf(size, q) for size in (i, j, c)]
             values, weights = [], []
             for a, b, e in itertools.product(range(i + 1), range(j + 1), range(c + 1)):
                 one, two = 2 * (a + e) - i - c, 2 * (b + e) - j - c
                 values.append(math.exp(ratio * (most + one)) - math.exp(epsilon + ratio * (most + two)))
-                weights.append(laws[0][a] * laws[1][b] * laws[2][e] * math.exp(-ratio * most))
+                weights.append(
+                    distributions[0][a] * distributions[1][b] * distributions[2][e] * math.exp(-ratio * most)
+                )
             assert positive_mean(values, weights, n).upper <= top + 2e-3
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubbub.accountant.split import attack, cover, positions, repeated
+from hubbub.accountant.theorems.split import attack, cover, positions, repeated
 from hubbub.numeric.binomial import binomial
 
 Record = tuple[int, ...]
@@ -24,15 +24,15 @@ def legal(kind: str, width: int) -> list[Record]:
 
 def counts(records: tuple[Record, ...], q: float, k: int) -> Counts:
     """The law of the number of messages for each position, message by message."""
-    law: Counts = {tuple(0 for _ in records[0]): 1.0}
+    distribution: Counts = {tuple(0 for _ in records[0]): 1.0}
     for record in records * k:
         grown: Counts = defaultdict(float)
         for flips in itertools.product((0, 1), repeat=len(record)):
             chance = math.prod(q if flip else 1 - q for flip in flips)
-            for seen, probability in law.items():
+            for seen, probability in distribution.items():
                 grown[tuple(c + (b ^ f) for c, b, f in zip(seen, record, flips, strict=True))] += chance * probability
-        law = grown
-    return law
+        distribution = grown
+    return distribution
 
 
 def hockey(one: Counts, two: Counts, epsilon: float) -> float:
@@ -45,9 +45,11 @@ def worst(kind: str, width: int, n: int, q: float, k: int, epsilons: list[float]
     records = legal(kind, width)
     found = [0.0] * len(epsilons)
     for others in itertools.combinations_with_replacement(records, n - 1):
-        laws = {own: counts((*others, own), q, k) for own in records}
+        distributions = {own: counts((*others, own), q, k) for own in records}
         for a, b in itertools.permutations(records, 2):
-            found = [max(f, hockey(laws[a], laws[b], e)) for f, e in zip(found, epsilons, strict=True)]
+            found = [
+                max(f, hockey(distributions[a], distributions[b], e)) for f, e in zip(found, epsilons, strict=True)
+            ]
     return found
 
 
@@ -145,7 +147,7 @@ def test_another_accountant(n: int, q: float, count: int) -> None:
     crowd = binomial(n - 1, 1 - q)
     first, second = (np.convolve(crowd.pmf, binomial(1, chance).pmf) for chance in (1 - q, q))
     keep = (first > 1e-25) & (second > 1e-25)
-    logs = [dict(enumerate(np.log(law[keep]).tolist())) for law in (first, second)]
+    logs = [dict(enumerate(np.log(distribution[keep]).tolist())) for distribution in (first, second)]
     theirs = privacy_loss_distribution.from_two_probability_mass_functions(
         logs[1], logs[0], pessimistic_estimate=True, value_discretization_interval=1e-5, symmetric=False
     ).self_compose(count)

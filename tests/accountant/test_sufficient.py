@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from hubbub.accountant import ratio_density, sufficient, sufficient_lie
-from hubbub.data import Schema
+from hubbub.accountant import ratio_density, sufficient, sufficient_flip
 from hubbub.errors import InvalidInput
-from hubbub.numeric.bounds import simple_three_sigma_lie
+from hubbub.numeric.bounds import simple_three_sigma_flip
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick, sufficient_tail
 from hubbub.numeric.ratios import outlier_ratio_mean, outlier_ratio_variance
+from hubbub.schema import Schema
 
 LN2 = math.log(2)
 
@@ -54,13 +54,13 @@ def test_single_bits_against_the_exact_law(order: tuple[int, int, int]) -> None:
 def test_a_third_category_fails_sixteen_times_as_often() -> None:
     """Three categories, N = 10⁴, q by the notes' rule at λ = 2: 0.5 %, 3.6 % reversed, 8.2 % with a third category."""
     schema, n = Schema.one_hot(3), 10**4
-    q = simple_three_sigma_lie(n, 2, LN2)
+    q = simple_three_sigma_flip(n, 2, LN2)
     etas = [sufficient(schema, q, n, LN2, kind).eta[1] for kind in ((2, 0, 0), (0, 2, 0), (1, 1, 1))]
     assert etas == pytest.approx([0.005, 0.036, 0.082], rel=0.12)
 
 
 def test_calibration_by_eta_is_no_guarantee() -> None:
-    q, found = sufficient_lie(Schema.bits(5), 1000, LN2, 0.0070676)
+    q, found = sufficient_flip(Schema.bits(5), 1000, LN2, 0.0070676)
     assert q == pytest.approx(0.2446, rel=2e-3)
     assert found.eta[1] <= 0.0070676 * 1.001
     assert found.guarantee.delta > 0.01
@@ -81,6 +81,6 @@ def test_bad_input() -> None:
     with pytest.raises(InvalidInput, match="background must be one of"):
         sufficient(Schema.one_hot(3), 0.1, 100, 1.0, (3, 0, 0))
     with pytest.raises(InvalidInput, match="eta must be in"):
-        sufficient_lie(Schema.bits(2), 100, 1.0, 0.0)
+        sufficient_flip(Schema.bits(2), 100, 1.0, 0.0)
     with pytest.raises(InvalidInput, match="points must be"):
         ratio_density(100, 2, 0.1, [1.0])

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-ALARM = 1e-4
+FALSE_POSITIVE_RATE = 1e-4
 """Below this p-value a sampler is rejected; seeds are fixed, so that a right one is either in or out for good."""
 
 

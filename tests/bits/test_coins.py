@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.bits import statistics
-from tests.bits.statistics import ALARM
+from tests.bits.statistics import FALSE_POSITIVE_RATE
 
 from hubbub.bits import coins as module
 from hubbub.bits.coins import GRID, coins, flip_bits, positions
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import InvalidInput, TooLarge
 
-LIES = [0.01, 0.1778, 0.351, 0.5, 0.9]
+FLIPS = [0.01, 0.1778, 0.351, 0.5, 0.9]
 
 
 def numerator_of(q: float) -> int:
@@ -105,12 +105,12 @@ def test_the_parts_of_a_dense_coin_are_joined() -> None:
     assert target.tolist() == [0b1111 ^ 0b1110] + [0b1111] * 7
 
 
-@pytest.mark.parametrize("q", LIES)
+@pytest.mark.parametrize("q", FLIPS)
 def test_dense_coins_pass_all_statistics(q: float) -> None:
     numerator = numerator_of(q)
     bits = unpacked(coins(40 * 200_000, numerator, entropy=SeededStreamNotForPeople(11)), 40)
     for p in (statistics.position_p, statistics.pair_p, statistics.runs_p):
-        assert p(bits, numerator / 2**GRID) > ALARM
+        assert p(bits, numerator / 2**GRID) > FALSE_POSITIVE_RATE
 
 
 @pytest.mark.parametrize("q", [1e-3, 3e-3])
@@ -118,7 +118,7 @@ def test_sparse_coins_pass_all_statistics(q: float) -> None:
     numerator = numerator_of(q)
     bits = unpacked(coins(40 * 500_000, numerator, entropy=SeededStreamNotForPeople(12)), 40)
     for p in (statistics.position_p, statistics.pair_p, statistics.runs_p):
-        assert p(bits, numerator / 2**GRID) > ALARM
+        assert p(bits, numerator / 2**GRID) > FALSE_POSITIVE_RATE
 
 
 def never_flipped(bits: NDArray[np.uint8]) -> None:
@@ -153,15 +153,15 @@ def test_spoiled_coins_are_rejected(
 ) -> None:
     bits = unpacked(coins(40 * 200_000, numerator_of(q), entropy=SeededStreamNotForPeople(11)), 40)
     spoil(bits)
-    assert p(bits, q) < ALARM
+    assert p(bits, q) < FALSE_POSITIVE_RATE
 
 
 def test_clustered_coins_are_rejected() -> None:
     """Right in every column and pair of columns, wrong along the sequence."""
     bits = unpacked(coins(40 * 200_000, numerator_of(0.1778), entropy=SeededStreamNotForPeople(11)), 40)
     bits[:, ::2].sort(axis=0)
-    assert statistics.position_p(bits, 0.1778) > ALARM
-    assert statistics.runs_p(bits, 0.1778) < ALARM
+    assert statistics.position_p(bits, 0.1778) > FALSE_POSITIVE_RATE
+    assert statistics.runs_p(bits, 0.1778) < FALSE_POSITIVE_RATE
 
 
 @pytest.mark.parametrize("error", [-1e-3, 1e-3, 0.0])
@@ -170,7 +170,7 @@ def test_an_error_of_one_in_a_thousand_is_seen_at_a_billion_bits(error: float) -
     entropy = SeededStreamNotForPeople(13)
     numerator = numerator_of(0.1778 * (1 + error))
     ones = sum(int(np.bitwise_count(coins(10**8, numerator, entropy=entropy)).sum()) for _ in range(10))
-    assert (statistics.total_p(ones, 10**9, 0.1778) > ALARM) == (error == 0.0)
+    assert (statistics.total_p(ones, 10**9, 0.1778) > FALSE_POSITIVE_RATE) == (error == 0.0)
 
 
 @given(st.integers(0, 200), st.integers(0, 2**GRID - 1))
@@ -216,7 +216,7 @@ def test_law_of_a_block_is_exact_within_its_stated_error(block: tuple[int, int, 
     exponent, numerator, denominator = block
     assert module._exponent(numerator, denominator) == exponent
     q = Fraction(numerator, denominator)
-    for ones, value in zip(range(2**exponent + 1), module._law(*block, 192), strict=False):
+    for ones, value in zip(range(2**exponent + 1), module._distribution(*block, 192), strict=False):
         exact = binomial_below(2**exponent, q, ones) * 2**192
         assert value <= exact < value + module._SLACK
     for ones, edge in enumerate(module._edges(*block).tolist()):
@@ -226,8 +226,8 @@ def test_law_of_a_block_is_exact_within_its_stated_error(block: tuple[int, int, 
 @given(st.integers(1, 47), st.integers(2**47, 2**GRID))
 def test_law_of_huge_blocks_agrees_with_a_finer_evaluation(exponent: int, denominator: int) -> None:
     numerator = (denominator - 1) >> exponent
-    coarse = module._law(exponent, numerator, denominator, 256)
-    fine = module._law(exponent, numerator, denominator, 512)
+    coarse = module._distribution(exponent, numerator, denominator, 256)
+    fine = module._distribution(exponent, numerator, denominator, 512)
     for _, rough, exact in zip(range(40), coarse, fine, strict=False):
         assert rough <= exact >> 256 < rough + module._SLACK
 
@@ -240,7 +240,9 @@ def test_words_that_cannot_tell_are_refined(block: tuple[int, int, int], seed: i
     words = [min(edge + by, 2**64 - 1) for edge in edges[:4] for by in (0, 1, 2)]
     owners = module._owners(np.array(words, np.uint64), *block, SeededStreamNotForPeople(seed))
     observed = np.bincount(owners, minlength=len(words))
-    law = [binomial_below(2**exponent, Fraction(numerator, denominator), ones) for ones in range(2**exponent + 1)]
+    distribution = [
+        binomial_below(2**exponent, Fraction(numerator, denominator), ones) for ones in range(2**exponent + 1)
+    ]
     source = SeededStreamNotForPeople(seed)
     asked = 0
     for level, edge in enumerate(edges):
@@ -248,7 +250,7 @@ def test_words_that_cannot_tell_are_refined(block: tuple[int, int, int], seed: i
             if word in (edge, edge + 1) and sum(word > other + 1 for other in edges) == level:
                 asked += 1
                 fraction = Fraction(word << 192 | int.from_bytes(source(24)), 2**256)
-                assert observed[number] == sum(value <= fraction for value in law)
+                assert observed[number] == sum(value <= fraction for value in distribution)
     assert asked >= min(4, len(edges))
 
 
@@ -270,18 +272,18 @@ def test_positions_have_the_law_of_coins(q: float) -> None:
     exact = numerator / 2**GRID
     assert (np.diff(where) > 0).all()
     assert 0 <= where[0] <= where[-1] < count
-    assert statistics.total_p(where.size, count, exact) > ALARM
-    assert statistics.uniform_p(where * 64 // count, 64) > ALARM
-    assert statistics.uniform_p(where % 64, 64) > ALARM
+    assert statistics.total_p(where.size, count, exact) > FALSE_POSITIVE_RATE
+    assert statistics.uniform_p(where * 64 // count, 64) > FALSE_POSITIVE_RATE
+    assert statistics.uniform_p(where % 64, 64) > FALSE_POSITIVE_RATE
     dense = np.zeros(min(count, 10**7), np.uint8)
     dense[where[where < dense.size]] = 1
     if q > 1e-4:
-        assert statistics.runs_p(dense, exact) > ALARM
+        assert statistics.runs_p(dense, exact) > FALSE_POSITIVE_RATE
 
 
 def test_positions_of_a_wrong_probability_are_rejected() -> None:
     where = positions(10**8, numerator_of(1.02e-3), entropy=SeededStreamNotForPeople(21))
-    assert statistics.total_p(where.size, 10**8, 1e-3) < ALARM
+    assert statistics.total_p(where.size, 10**8, 1e-3) < FALSE_POSITIVE_RATE
 
 
 def test_blocks_in_which_places_coincide_are_redrawn() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.bits import statistics
-from tests.bits.statistics import ALARM
+from tests.bits.statistics import FALSE_POSITIVE_RATE
 
 from hubbub.bits import device
 from hubbub.bits.entropy import SeededStreamNotForPeople
@@ -48,10 +48,10 @@ def test_flips_pass_all_statistics(width: int) -> None:
     records = np.frombuffer(flipped, np.uint8).reshape(60_000, -1)
     bits = np.unpackbits(records, axis=1, bitorder="little", count=width)
     for p in (statistics.position_p, statistics.pair_p, statistics.runs_p):
-        assert p(bits, Q / 2**48) > ALARM
-    assert statistics.position_p(bits, 0.1778 * 1.05) < ALARM
+        assert p(bits, Q / 2**48) > FALSE_POSITIVE_RATE
+    assert statistics.position_p(bits, 0.1778 * 1.05) < FALSE_POSITIVE_RATE
     bits[:, -1] = 0
-    assert statistics.position_p(bits, Q / 2**48) < ALARM
+    assert statistics.position_p(bits, Q / 2**48) < FALSE_POSITIVE_RATE
 
 
 @given(st.integers(1, 100), st.data())
@@ -69,7 +69,7 @@ def test_uniform_numbers(below: int) -> None:
     values = np.array([device.uniform(below, entropy=source) for _ in range(30_000)])
     assert values.min() >= 0
     assert values.max() < below
-    assert below == 1 or statistics.uniform_p(values, below) > ALARM
+    assert below == 1 or statistics.uniform_p(values, below) > FALSE_POSITIVE_RATE
 
 
 def test_each_uniform_number_has_the_same_number_of_words() -> None:

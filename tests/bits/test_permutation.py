@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.bits import statistics
-from tests.bits.statistics import ALARM
+from tests.bits.statistics import FALSE_POSITIVE_RATE
 
 from hubbub.bits import compiled
 from hubbub.bits import permutation as module
@@ -50,7 +50,7 @@ def order_p(shuffler: Shuffler, n: int = 5, times: int = 12_000) -> float:
 
 @pytest.mark.parametrize("name", SHUFFLERS)
 def test_all_orders_are_equally_likely(name: str) -> None:
-    assert order_p(SHUFFLERS[name]) > ALARM
+    assert order_p(SHUFFLERS[name]) > FALSE_POSITIVE_RATE
 
 
 @pytest.mark.parametrize("rows", [1, 2, 100])
@@ -58,7 +58,7 @@ def test_external_orders_are_equally_likely(rows: int, monkeypatch: pytest.Monke
     """With room for a single row the files are split again and again; with two files that is often."""
     monkeypatch.setattr(module, "_rows", lambda sample, memory: rows)
     monkeypatch.setattr(module, "_BUCKETS", 2)
-    assert order_p(external, n=4, times=4000) > ALARM
+    assert order_p(external, n=4, times=4000) > FALSE_POSITIVE_RATE
 
 
 def naive(n: int, entropy: Entropy, *, least: int = 0, most: int = 0) -> NDArray[np.int64]:
@@ -71,7 +71,7 @@ def naive(n: int, entropy: Entropy, *, least: int = 0, most: int = 0) -> NDArray
 
 
 def test_the_reference_itself_passes() -> None:
-    assert order_p(naive) > ALARM
+    assert order_p(naive) > FALSE_POSITIVE_RATE
 
 
 @pytest.mark.parametrize(
@@ -84,18 +84,18 @@ def test_the_reference_itself_passes() -> None:
     ids=["off by one above", "off by one below", "ties kept, 3-bit keys"],
 )
 def test_wrong_shuffles_are_rejected(wrong: Shuffler) -> None:
-    assert order_p(wrong) < ALARM
+    assert order_p(wrong) < FALSE_POSITIVE_RATE
 
 
 def test_without_repair_of_ties_tiny_keys_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_repair", lambda *arguments: None)
-    assert order_p(SHUFFLERS["sort, 3-bit keys"]) < ALARM
+    assert order_p(SHUFFLERS["sort, 3-bit keys"]) < FALSE_POSITIVE_RATE
 
 
 def test_without_shuffled_files_the_external_order_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "shuffle", lambda rows, **options: rows)
     monkeypatch.setattr(module, "_BUCKETS", 2)
-    assert order_p(external, n=4, times=4000) < ALARM
+    assert order_p(external, n=4, times=4000) < FALSE_POSITIVE_RATE
 
 
 def test_distinct_keys_give_each_order_once() -> None:
@@ -169,9 +169,9 @@ def test_large_permutations_mix_places_and_values(fast: bool) -> None:
     order = permutation(n, entropy=SeededStreamNotForPeople(3), fast=fast)
     assert np.sort(order).tolist() == list(range(n))
     cell = (np.arange(n) * 16 // n) * 16 + order * 16 // n
-    assert statistics.uniform_p(cell, 256) > ALARM
+    assert statistics.uniform_p(cell, 256) > FALSE_POSITIVE_RATE
     cycle = (np.arange(n) * 16 // n) * 16 + np.arange(n) * 16 // n
-    assert statistics.uniform_p(cycle, 256) < ALARM
+    assert statistics.uniform_p(cycle, 256) < FALSE_POSITIVE_RATE
 
 
 def test_external_splits_large_files_again_and_closes_all() -> None:
@@ -187,7 +187,7 @@ def test_external_splits_large_files_again_and_closes_all() -> None:
     assert max(len(block) for block in mixed) <= (1 << 16) // 33
     order = np.concatenate(mixed)[:, 0]
     assert np.sort(order).tolist() == list(range(n))
-    assert statistics.uniform_p((np.arange(n) * 16 // n) * 16 + order * 16 // n, 256) > ALARM
+    assert statistics.uniform_p((np.arange(n) * 16 // n) * 16 + order * 16 // n, 256) > FALSE_POSITIVE_RATE
     assert len(opened) > 64 * 60
     assert all(file.closed for file in opened)
 

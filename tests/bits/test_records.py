@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.bits import statistics
-from tests.bits.statistics import ALARM
+from tests.bits.statistics import FALSE_POSITIVE_RATE
 
 from hubbub.bits.coins import GRID
 from hubbub.bits.entropy import SeededStreamNotForPeople
@@ -38,15 +38,15 @@ def test_flips_have_the_law_of_coins(width: int, numerator: int) -> None:
     flipped = flip(records, width, numerator, entropy=SeededStreamNotForPeople(4))
     bits = bits_of(records ^ flipped, width)
     for p in (statistics.position_p, statistics.pair_p, statistics.runs_p):
-        assert p(bits, numerator / 2**GRID) > ALARM
+        assert p(bits, numerator / 2**GRID) > FALSE_POSITIVE_RATE
     bits[:, -1] = 0
-    assert statistics.position_p(bits, numerator / 2**GRID) < ALARM
+    assert statistics.position_p(bits, numerator / 2**GRID) < FALSE_POSITIVE_RATE
 
 
 def test_uniform_records_are_fair_coins() -> None:
     bits = bits_of(uniform_records(200_000, 13, entropy=SeededStreamNotForPeople(5)), 13)
     for p in (statistics.position_p, statistics.pair_p, statistics.runs_p):
-        assert p(bits, 0.5) > ALARM
+        assert p(bits, 0.5) > FALSE_POSITIVE_RATE
 
 
 @pytest.mark.parametrize("categories", [1, 2, 3, 5, 64, 100, 1000])
@@ -72,12 +72,12 @@ def test_categories_are_uniform(categories: int) -> None:
     assert values.min() >= 0
     assert values.max() < categories
     cells = min(categories, 100)
-    assert statistics.uniform_p(values * cells // categories, cells) > ALARM
+    assert statistics.uniform_p(values * cells // categories, cells) > FALSE_POSITIVE_RATE
 
 
 def test_modulo_bias_is_rejected() -> None:
     values = np.frombuffer(SeededStreamNotForPeople(6)(300_000), np.uint8).astype(np.int64) % 100
-    assert statistics.uniform_p(values, 100) < ALARM
+    assert statistics.uniform_p(values, 100) < FALSE_POSITIVE_RATE
 
 
 @given(st.integers(1, 100), st.data())

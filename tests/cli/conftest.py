@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 import hubbub as hb
 from hubbub.cli import main
-from hubbub.engine.documents import write_plan
+from hubbub.io.documents import write_plan
 
 Call = Callable[..., Result]
 
@@ -24,10 +24,10 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Made once; every test has its own copy."""
     folder = tmp_path_factory.mktemp("collection")
     labels = ["red", "green", "blue"]
-    write_plan(hb.adopt(hb.Schema.one_hot(labels), 1000, hb.Protocol(0.1), delta=1e-6), str(folder / "plan.json"))
-    write_plan(hb.adopt(hb.Schema.one_hot(labels), 900, hb.Protocol(0.1), delta=1e-6), str(folder / "other.json"))
+    write_plan(hb.plan_from(hb.Schema.one_hot(labels), 1000, hb.Protocol(0.1), delta=1e-6), str(folder / "plan.json"))
+    write_plan(hb.plan_from(hb.Schema.one_hot(labels), 900, hb.Protocol(0.1), delta=1e-6), str(folder / "other.json"))
     split = hb.Protocol(0.1, release="bits")
-    write_plan(hb.adopt(hb.Schema.bits(["a", "b"]), 10, split, delta=1e-6), str(folder / "split.json"))
+    write_plan(hb.plan_from(hb.Schema.bits(["a", "b"]), 10, split, delta=1e-6), str(folder / "split.json"))
     answers = "".join(f"{labels[i % 4 % 3]}\n" for i in range(1000))
     (folder / "answers.csv").write_text("colour\n" + answers)
     for words in (

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Call
 
-from hubbub.cli import collecting
-from hubbub.protocol import Plan
+from hubbub.cli import collect
+from hubbub.plans import Plan
 
 USAGE, INFEASIBLE, CORRUPT, IO = 2, 3, 4, 5
 BUDGET = "--epsilon 1 --delta 1e-6"
@@ -210,7 +210,7 @@ def test_an_unforeseen_error_hides_its_message(folder: Path, run: Call, monkeypa
     def broken(*_: object, **__: object) -> None:
         raise KeyError("somebody's answer")
 
-    monkeypatch.setattr(collecting, "read_plan", broken)
+    monkeypatch.setattr(collect, "read_plan", broken)
     result = run("shuffle", "reports.hub", "--plan", "plan.json", "-o", "out")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[0] == "error: internal error: KeyError"
@@ -221,7 +221,7 @@ def test_an_interrupt_leaves_nothing(folder: Path, run: Call, monkeypatch: pytes
         raise KeyboardInterrupt
 
     before = set(folder.iterdir())
-    monkeypatch.setattr("hubbub.engine.reports._write_hub", interrupted)
+    monkeypatch.setattr("hubbub.io.reports._write_hub", interrupted)
     result = run("shuffle", "reports.hub", "--plan", "plan.json", "-o", "out")
     assert result.exit_code == 130
     assert set(folder.iterdir()) == before

@@ -11,12 +11,12 @@ import httpx
 import pytest
 from click.testing import Result
 
-from hubbub.cli.sending import send
-from hubbub.data import Schema
-from hubbub.planner import adopt
+from hubbub.cli.send import send
+from hubbub.planner import plan_from
 from hubbub.protocol import Protocol
-from hubbub.serve.commanding import command
-from hubbub.serve.founding import CONTRACT, Service, found_all, serve_all
+from hubbub.schema import Schema
+from hubbub.service.provision import CONTRACT, Service, provision_all, serve_all
+from hubbub.service.runtime.admin_client import command
 
 Call = Callable[..., Result]
 PEOPLE = 240
@@ -24,8 +24,8 @@ PEOPLE = 240
 
 @pytest.fixture
 def services(tmp_path: Path) -> Iterator[tuple[Service, Service]]:
-    plan = adopt(Schema.bits(["news", "mail", "maps"]), 200, Protocol(0.2), delta=1e-6)
-    found_all(tmp_path / "here", plan, {"epoch": 1, "least": 200})
+    plan = plan_from(Schema.bits(["news", "mail", "maps"]), 200, Protocol(0.2), delta=1e-6)
+    provision_all(tmp_path / "here", plan, {"epoch": 1, "least": 200})
     with serve_all(tmp_path / "here") as both:
         yield both
 
@@ -67,8 +67,8 @@ def test_the_example_sends_everybody_once(services: tuple[Service, Service], tmp
 
 
 def test_clear_errors(tmp_path: Path, run: Call) -> None:
-    plan = adopt(Schema.one_hot(3), 200, Protocol(0.2), delta=1e-6)
-    found_all(tmp_path / "here", plan, {"epoch": 1, "least": 200})
+    plan = plan_from(Schema.one_hot(3), 200, Protocol(0.2), delta=1e-6)
+    provision_all(tmp_path / "here", plan, {"epoch": 1, "least": 200})
     contract = str(tmp_path / "here" / CONTRACT)
     common = ("--to", "http://127.0.0.1:9", "--journal", str(tmp_path / "journal"))
     result = run("send", "--contract", contract, *common)

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hubbub.data import Schema
-from hubbub.engine.documents import write_plan
-from hubbub.planner import adopt
+from hubbub.io.documents import write_plan
+from hubbub.planner import plan_from
 from hubbub.protocol import Protocol
+from hubbub.schema import Schema
 
 
 def children(pid: int) -> dict[str, int]:
@@ -32,7 +32,7 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def test_a_dead_service_is_started_again_and_none_is_left_behind(tmp_path: Path) -> None:
-    write_plan(adopt(Schema.one_hot(3), 200, Protocol(0.2), delta=1e-6), str(tmp_path / "plan.json"))
+    write_plan(plan_from(Schema.one_hot(3), 200, Protocol(0.2), delta=1e-6), str(tmp_path / "plan.json"))
     words = ["serve", "all", "here", "--plan", "plan.json", "--epoch", "5", "--json"]
     script = "from hubbub.cli import main; main(prog_name='hubbub')"
     with (

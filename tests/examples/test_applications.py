@@ -16,7 +16,7 @@ from hubbub.accountant import account
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.lab.applications import Claim, Outcome, guarantee_of_2016, split_counts, walk
 from hubbub.lab.applications.page import page
-from hubbub.lab.applications.past import local_share, plain_lie, ratio_lie, share_within, stand_out
+from hubbub.lab.applications.past import local_share, plain_flip, ratio_flip, share_within, stand_out
 from hubbub.numeric.estimation import count_stderr
 
 SIZES = {
@@ -99,7 +99,7 @@ def test_command(name: str, tmp_path: Any) -> None:
 def test_claims_of_2016_are_void(outcomes: dict[str, Outcome]) -> None:
     for name in ("home_pages", "clicks", "search_queries"):
         for claim in outcomes[name].claims:
-            assert claim.found.lower > 0.05 > 1e4 * claim.wanted
+            assert claim.found.lower_bound > 0.05 > 1e4 * claim.wanted
 
 
 # The figures of 2016.
@@ -109,10 +109,10 @@ def test_claims_of_2016_are_void(outcomes: dict[str, Outcome]) -> None:
     ("recomputed", "printed"),
     [
         (local_share(10**7, 2, 2.0, 0.05), 0.018),
-        (plain_lie(10**7, 2, 2.0), 0.00015),
+        (plain_flip(10**7, 2, 2.0), 0.00015),
         (share_within(count_stderr(10**7, 0.00015), 10**7, 0.05), 0.00023),
         (local_share(50_000, 6, 2.0, 0.25), 0.16),
-        (share_within(count_stderr(50_000, ratio_lie(50_000, 2, 2.0)), 50_000, 0.25), 0.003),
+        (share_within(count_stderr(50_000, ratio_flip(50_000, 2, 2.0)), 50_000, 0.25), 0.003),
     ],
 )
 def test_printed_figures_come_out(recomputed: float, printed: float) -> None:
@@ -123,7 +123,7 @@ def test_printed_figures_come_out(recomputed: float, printed: float) -> None:
     ("recomputed", "printed"),
     [
         (local_share(10**7, 13, 2.0, 0.05), 0.21),
-        (share_within(count_stderr(10**7, ratio_lie(10**7, 13, 2.0)), 10**7, 0.05), 0.021),
+        (share_within(count_stderr(10**7, ratio_flip(10**7, 13, 2.0)), 10**7, 0.05), 0.021),
         (local_share(10**7, 2, math.log(2), 0.05), 0.018),  # guarantee 2 as a ratio of 2
     ],
 )
@@ -134,7 +134,7 @@ def test_figures_that_do_not_come_out_are_far_off(recomputed: float, printed: fl
 def test_the_claim_about_home_pages_is_void_at_full_size() -> None:
     schema = hb.Schema.one_hot(50_000)
     claim = Claim("", hb.Protocol(0.00015), schema, 10**7, 2.0, 1e-9)
-    assert 0.79 < claim.found.lower <= claim.found.delta < 0.80
+    assert 0.79 < claim.found.lower_bound <= claim.found.delta < 0.80
     split = account(hb.Protocol(0.00015, release="bits"), schema, 10**7, delta=1e-9)
     assert split.epsilon < 0.25  # the same q is more than enough for split bits
 
@@ -173,7 +173,7 @@ def test_queries_add_up_and_hashes_fit() -> None:
 
 def test_counts_by_their_law_are_those_of_records() -> None:
     truth = np.array([700, 200, 90, 10, 0], np.int64)
-    plan = hb.adopt(hb.Schema.one_hot(5), 1000, hb.Protocol(0.05, release="bits"), delta=1e-6)
+    plan = hb.plan_from(hb.Schema.one_hot(5), 1000, hb.Protocol(0.05, release="bits"), delta=1e-6)
     source = stream()
     people = hb.Collection.from_values(np.repeat(np.arange(5), truth), plan.schema)
     records = np.array([walk([(people, truth)], plan, entropy=source).estimate.values for _ in range(30)])
@@ -185,7 +185,7 @@ def test_counts_by_their_law_are_those_of_records() -> None:
 
 
 def test_law_of_counts_is_for_split_bits_only() -> None:
-    plan = hb.adopt(hb.Schema.one_hot(5), 1000, hb.Protocol(0.05), delta=1e-6)
+    plan = hb.plan_from(hb.Schema.one_hot(5), 1000, hb.Protocol(0.05), delta=1e-6)
     with pytest.raises(hb.errors.InvalidInput, match="split bits"):
         split_counts(np.full(5, 200), 1000, plan, entropy=stream())
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.lab.audit.programs import Client, seeded_client
+from hubbub.lab.audit.commands import Client, seeded_client
 from hubbub.lab.audit.trial import Audit, Effort, audit
 
 EFFORT = Effort(values=1500, runs=8, mixes=0, chain=0)
@@ -41,7 +41,7 @@ def spoiled(change: Callable[[NDArray[np.uint8], NDArray[np.uint8]], NDArray[np.
     return client
 
 
-def with_lie(factor: float, seed: int = 1) -> Client:
+def with_flip(factor: float, seed: int = 1) -> Client:
     """Randomizes with another q."""
     send = honest(seed)
 

@@ -14,7 +14,7 @@ from hubbub.accountant import Ledger, account
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import BatchTooSmall
 from hubbub.lab import attacks
-from hubbub.lab.attacks import batches, owned, poisoning, repetition
+from hubbub.lab.attacks import compromised, poisoning, repetition, small_batches
 from hubbub.lab.attacks.evidence import Attack, rate
 from hubbub.lab.attacks.page import page
 from hubbub.lab.drawing import standalone
@@ -46,38 +46,38 @@ def test_exact_guess_by_enumeration(n: int) -> None:
     q = 0.2
     totals = {}
     for answer in (0, 1):
-        law = np.zeros(n + 1)
+        distribution = np.zeros(n + 1)
         for flips in range(2**n):
             toss = [flips >> i & 1 for i in range(n)]
             bits = [answer ^ toss[0], *(1 ^ t for t in toss[1:])]
-            law[sum(bits)] += math.prod(q if t else 1 - q for t in toss)
-        totals[answer] = law
-    assert batches.exact(n, q) == pytest.approx(0.5 * float(np.maximum(totals[0], totals[1]).sum()), rel=1e-12)
+            distribution[sum(bits)] += math.prod(q if t else 1 - q for t in toss)
+        totals[answer] = distribution
+    assert small_batches.exact(n, q) == pytest.approx(0.5 * float(np.maximum(totals[0], totals[1]).sum()), rel=1e-12)
 
 
 def test_guess_of_one_is_the_local_guarantee() -> None:
     q = 0.1
     local = account(hb.Protocol(q), BIT, 1000, epsilon=0.0, shuffler=False).delta
-    assert batches.exact(1, q) == pytest.approx((1 + local) / 2, rel=1e-6)
+    assert small_batches.exact(1, q) == pytest.approx((1 + local) / 2, rel=1e-6)
 
 
 def test_guesses_stay_below_what_is_proven_and_fall_with_the_crowd() -> None:
     q = 0.05
-    seen = [batches.exact(n, q) for n in (1, 3, 10, 100, 1000)]
+    seen = [small_batches.exact(n, q) for n in (1, 3, 10, 100, 1000)]
     proven = [(1 + account(hb.Protocol(q), BIT, n, epsilon=0.0).delta) / 2 for n in (1, 3, 10, 100, 1000)]
     assert all(a <= b * (1 + 1e-9) for a, b in zip(seen, proven, strict=True))
     assert all(a > b for a, b in pairwise(seen))
 
 
 def test_a_wrong_batch_size_is_rejected() -> None:
-    reading = batches.attack(30, 0.03, trials=2000, entropy=stream())
+    reading = small_batches.attack(30, 0.03, trials=2000, entropy=stream())
     assert reading.agrees
-    assert not reading.low <= batches.exact(60, 0.03) <= reading.high
-    assert not reading.low <= batches.exact(30, 0.06) <= reading.high
+    assert not reading.low <= small_batches.exact(60, 0.03) <= reading.high
+    assert not reading.low <= small_batches.exact(30, 0.06) <= reading.high
 
 
 def test_the_shuffler_refuses_what_the_attack_needs() -> None:
-    plan = hb.adopt(BIT, 1000, hb.Protocol(0.03), delta=1e-6)
+    plan = hb.plan_from(BIT, 1000, hb.Protocol(0.03), delta=1e-6)
     few = hb.randomize(hb.Collection.from_values([True] * 999, BIT), plan, entropy=stream())
     with pytest.raises(BatchTooSmall):
         hb.shuffle(few, entropy=stream())
@@ -92,11 +92,11 @@ def test_repeated_guess_grows_and_stays_below_the_ledger() -> None:
     proven = [0.5 * (1 + Ledger().charge(hb.Protocol(q), BIT, n, rounds=r).delta(0.0)) for r in (1, 4, 16, 64)]
     assert all(a < b for a, b in pairwise(seen))
     assert all(a <= b for a, b in zip(seen, proven, strict=True))
-    assert seen[0] == pytest.approx(batches.exact(n, q), abs=0.002)
+    assert seen[0] == pytest.approx(small_batches.exact(n, q), abs=0.002)
 
 
 def test_without_composition_the_formula_is_rejected() -> None:
-    plan = hb.adopt(BIT, 50, hb.Protocol(0.2), delta=1e-6)
+    plan = hb.plan_from(BIT, 50, hb.Protocol(0.2), delta=1e-6)
     found = repetition.attack(plan, [32], trials=1500, entropy=stream())
     shuffled, linked = found
     assert shuffled.agrees
@@ -106,7 +106,7 @@ def test_without_composition_the_formula_is_rejected() -> None:
 
 
 def test_the_ledger_stops_in_time() -> None:
-    plan = hb.adopt(BIT, 200, hb.Protocol(0.15), delta=1e-6)
+    plan = hb.plan_from(BIT, 200, hb.Protocol(0.15), delta=1e-6)
     admitted = repetition.rounds_within(plan, 2.0, 64)
     assert 1 < admitted < 64
     ledger = Ledger()
@@ -122,12 +122,14 @@ def test_bias_of_one_liar_by_expectation(case: poisoning.Case) -> None:
     """One liar more, in the expected counts of the real estimator: no simulation, no formula."""
     protocol, n, v = case.protocol, 1000, 1 / 4
     q, k = protocol.q, protocol.k
-    plan = hb.adopt(FOUR, n, protocol, delta=1e-6)
+    plan = hb.plan_from(FOUR, n, protocol, delta=1e-6)
     drawn = 2000 if isinstance(protocol.m, hb.Fakes) else 0
     fakes = protocol.m if isinstance(protocol.m, int) else 0
-    having, others = 200, n - 1 - 200
-    lie = (3 * q if protocol.release == "category" else q), q
-    own = k * (having * (1 - lie[0]) + others * lie[1]) + (drawn + fakes) * (q + (1 - 2 * q) * v)
+    records_with_bit, others = 200, n - 1 - 200
+    flip_probability = (3 * q if protocol.release == "category" else q), q
+    own = k * (records_with_bit * (1 - flip_probability[0]) + others * flip_probability[1]) + (drawn + fakes) * (
+        q + (1 - 2 * q) * v
+    )
     messages = k * (n - 1) + fakes + drawn + max(k, case.sent)
 
     def value(count: float) -> float:
@@ -136,7 +138,9 @@ def test_bias_of_one_liar_by_expectation(case: poisoning.Case) -> None:
         high = _estimate(plan, math.floor(count) + scale, messages, n, fakes)
         return low + (high - low) * (count - math.floor(count)) / scale
 
-    assert value(own + case.sent) - having == pytest.approx(poisoning.bias(protocol, FOUR, case.sent), abs=1e-6)
+    assert value(own + case.sent) - records_with_bit == pytest.approx(
+        poisoning.bias(protocol, FOUR, case.sent), abs=1e-6
+    )
 
 
 def _estimate(plan: hb.Plan, count: int, messages: int, n: int, fakes: int) -> float:
@@ -153,13 +157,13 @@ def test_a_wrong_bias_is_rejected(wrong: float) -> None:
 
 
 def test_more_whole_records_than_planned_are_refused() -> None:
-    plan = hb.adopt(FOUR, 1000, hb.Protocol(0.1, k=4), delta=1e-6)
+    plan = hb.plan_from(FOUR, 1000, hb.Protocol(0.1, k=4), delta=1e-6)
     with pytest.raises(BatchTooSmall, match="must send"):
         poisoning.poisoned(plan, np.arange(900) % 4, 100, 5, stream())
 
 
 def test_intervals_do_not_widen_for_liars() -> None:
-    held = [poisoning.coverage(liars) for liars in (0, 10, 20, 40)]
+    held = [poisoning.coverage(malicious) for malicious in (0, 10, 20, 40)]
     assert held[0] >= 0.95
     assert all(a > b for a, b in pairwise(held))
     reading = poisoning.coverage_attack(40, repetitions=200, entropy=stream())
@@ -171,20 +175,20 @@ def test_intervals_do_not_widen_for_liars() -> None:
 
 
 def test_owned_users_do_not_count() -> None:
-    plan = hb.adopt(BIT, 500, hb.Protocol(0.05), delta=1e-6)
-    reading = owned.attack_flips(plan, 0.98, trials=2000, entropy=stream())
+    plan = hb.plan_from(BIT, 500, hb.Protocol(0.05), delta=1e-6)
+    reading = compromised.attack_flips(plan, 0.98, trials=2000, entropy=stream())
     assert reading.agrees
-    assert reading.exact == batches.exact(10, plan.protocol.q)
-    assert not reading.low <= batches.exact(500, plan.protocol.q) <= reading.high
+    assert reading.exact == small_batches.exact(10, plan.protocol.q)
+    assert not reading.low <= small_batches.exact(500, plan.protocol.q) <= reading.high
 
 
 def test_fakes_of_the_shuffler_hide_whoever_is_owned() -> None:
     fakes = hb.Fakes.laplace(1.0, 14)
-    plan = hb.adopt(BIT, 50, hb.Protocol(0.0, m=fakes, release="bits"), delta=1e-6)
-    readings = [owned.attack_fakes(plan, share, trials=400, entropy=stream()) for share in (0.0, 0.98)]
+    plan = hb.plan_from(BIT, 50, hb.Protocol(0.0, m=fakes, release="bits"), delta=1e-6)
+    readings = [compromised.attack_fakes(plan, share, trials=400, entropy=stream()) for share in (0.0, 0.98)]
     assert all(one.agrees for one in readings)
-    assert not readings[0].low <= owned.exact_fakes(hb.Fakes.laplace(0.5, 14)) <= readings[0].high
-    assert owned.exact_fakes(fakes) <= (math.exp(plan.guarantee.epsilon) + 1e-6) / (
+    assert not readings[0].low <= compromised.exact_fakes(hb.Fakes.laplace(0.5, 14)) <= readings[0].high
+    assert compromised.exact_fakes(fakes) <= (math.exp(plan.guarantee.epsilon) + 1e-6) / (
         1 + math.exp(plan.guarantee.epsilon)
     )
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
-from tests.lab.faults import EFFORT, generator, honest, spoiled, tried, unpacked, with_lie
+from tests.lab.faults import EFFORT, generator, honest, spoiled, tried, unpacked, with_flip
 from tests.pipeline.points import POINTS, plan_of
 
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.client import randomize
 from hubbub.lab.audit import flips, independence
+from hubbub.lab.audit.commands import Client, read_output
 from hubbub.lab.audit.probes import probes, sample
-from hubbub.lab.audit.programs import Client, read_output
 from hubbub.lab.audit.trial import Audit, Effort
 
 Bits = NDArray[np.uint8]
@@ -25,7 +25,7 @@ TABLE = hb.Schema.bits(["a", "b", "c", "d", "e"])
 
 
 def local(schema: hb.Schema, q: float = 0.1, k: int = 1, release: str = "records") -> hb.Plan:
-    return hb.adopt(schema, 100, hb.Protocol(q, k, 0, release), delta=1e-6, shuffler=False)  # type: ignore[arg-type]
+    return hb.plan_from(schema, 100, hb.Protocol(q, k, 0, release), delta=1e-6, shuffler=False)  # type: ignore[arg-type]
 
 
 def reasons(found: Audit) -> str:
@@ -54,7 +54,7 @@ def test_last_bit_left_unflipped() -> None:
 @pytest.mark.parametrize("release", ["records", "bits"])
 def test_a_lie_probability_five_per_cent_too_small(release: str) -> None:
     plan, effort = local(TABLE, release=release), Effort(values=2000, runs=8, mixes=0, chain=0)
-    found = tried(plan, with_lie(0.95), effort)
+    found = tried(plan, with_flip(0.95), effort)
     assert "lies of bits not set: all bits" in reasons(found)
     fair = tried(plan, honest(), effort)
     assert fair.passed
@@ -63,7 +63,7 @@ def test_a_lie_probability_five_per_cent_too_small(release: str) -> None:
 
 
 def test_a_lie_probability_rounded_to_eight_bits() -> None:
-    found = tried(local(TABLE), with_lie(25 / 256 / 0.1), Effort(values=8000, runs=8, mixes=0, chain=0))
+    found = tried(local(TABLE), with_flip(25 / 256 / 0.1), Effort(values=8000, runs=8, mixes=0, chain=0))
     assert "lies of bits not set" in reasons(found)
 
 
@@ -220,7 +220,7 @@ def test_category_that_lies_to_its_neighbour() -> None:
 FAIR = Effort(values=120, runs=8, mixes=0, chain=0)
 
 
-def alarms(confidence: float, seeds: range) -> tuple[int, int]:
+def false_positives(confidence: float, seeds: range) -> tuple[int, int]:
     """How many audits of our own client, at every point of the family, ended in FAIL; and of how many."""
     verdicts = [
         tried(plan_of(kind, name), honest(1000 * seed + place), FAIR, confidence).passed
@@ -230,7 +230,7 @@ def alarms(confidence: float, seeds: range) -> tuple[int, int]:
 
 
 def test_our_own_client_passes_everywhere() -> None:
-    failed, audits = alarms(0.9, range(1))
+    failed, audits = false_positives(0.9, range(1))
     assert stats.binom.sf(failed - 1, audits, 0.1) > 1e-3
 
 
@@ -245,7 +245,7 @@ def test_rare_lies_in_wide_records_raise_no_alarm(release: str) -> None:
 
 @pytest.mark.slow
 def test_false_alarms_are_as_rare_as_stated() -> None:
-    failed, audits = alarms(0.9, range(1, 25))
+    failed, audits = false_positives(0.9, range(1, 25))
     assert stats.binom.sf(failed - 1, audits, 0.1) > 1e-3
 
 
@@ -272,7 +272,7 @@ def test_power_is_what_happens() -> None:
     assert fair.power is not None
 
     def found(share: float, seed: int) -> bool:
-        client = with_lie(1 - share, seed)
+        client = with_flip(1 - share, seed)
         samples = [sample(client, plan, probe, 500, 4, lambda: None) for probe in probes(plan.schema)]
         one = flips.examine(samples, plan)[0]
         assert one.name == "lies of bits not set"

@@ -10,13 +10,13 @@ import pytest
 from tests.pipeline.points import POINTS, SCHEMAS, N, plan_of
 
 import hubbub as hb
-from hubbub.batches import Tally
 from hubbub.canonical import Json
 from hubbub.errors import InvalidInput, WireError
 from hubbub.lab import cells
 from hubbub.lab.cells import Cell, Level, Row, contradictions, level_of, measure
 from hubbub.lab.populations import Given, Population
 from hubbub.lab.simulation import tallies_by_counts
+from hubbub.reports import Tally
 
 ZIPF = Population(exponent=1.0)
 
@@ -97,7 +97,7 @@ def test_intervals_of_the_figures_hold(name: str) -> None:
 def test_labels_that_err_together_are_not_taken_for_independent() -> None:
     """Of two categories one errs as the other does. As if they were independent, intervals would miss too often."""
     schema = hb.Schema.one_hot(2)
-    plan = hb.adopt(schema, N, hb.Protocol(0.1, release="category"), epsilon=3.0)
+    plan = hb.plan_from(schema, N, hb.Protocol(0.1, release="category"), epsilon=3.0)
     rows = [measure(cell(plan, seed)) for seed in range(300)]
     assert np.mean([row.ratio_low <= 1 <= row.ratio_high for row in rows]) > 0.91
     naive = [cells._compared(row.ratio**2, 100.0)[0] for row in rows]
@@ -115,7 +115,7 @@ def test_a_wrong_prediction_is_found_out(factor: float, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("q", [0.19, 0.21])
 def test_another_noise_is_found_out(q: float, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of("bits", "flip")
-    other = hb.adopt(plan.schema, N, hb.Protocol(q), epsilon=3.0)
+    other = hb.plan_from(plan.schema, N, hb.Protocol(q), epsilon=3.0)
 
     def lying(truth: Any, n: int, own: hb.Plan, times: int, *, entropy: Any) -> Iterator[Tally]:
         return (replace(one, plan=own.id) for one in tallies_by_counts(truth, n, other, times, entropy=entropy))
@@ -148,9 +148,9 @@ def test_larger_batches_and_given_people() -> None:
 def test_the_street_where_it_is_cheap() -> None:
     assert level_of(plan_of("bits", "flip"), 10**4, 50) == "records"
     assert level_of(plan_of("bits", "flip"), 10**9, 50) == "counts"
-    crowded = hb.adopt(SCHEMAS["bits"], N, hb.Protocol(0.1, m=10**9), epsilon=3.0)
+    crowded = hb.plan_from(SCHEMAS["bits"], N, hb.Protocol(0.1, m=10**9), epsilon=3.0)
     assert level_of(crowded, N, 50) == "counts"
-    drawn = hb.adopt(hb.Schema.bits(14), N, hb.Protocol(0.0, m=hb.Fakes.laplace(2.0, 30)), epsilon=3.0)
+    drawn = hb.plan_from(hb.Schema.bits(14), N, hb.Protocol(0.0, m=hb.Fakes.laplace(2.0, 30)), epsilon=3.0)
     assert level_of(drawn, N, 50) == "counts"
 
 

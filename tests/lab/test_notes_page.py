@@ -7,17 +7,23 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hubbub.accountant import bit, calibrate, engine, records
-from hubbub.data import Schema
+from hubbub.accountant import calibrate, quadrature
+from hubbub.accountant.theorems import bit, records
 from hubbub.lab.drawing import standalone
 from hubbub.lab.note_figures import DRAWN, Figure, precision_by_crowd
 from hubbub.lab.notes import Reading
 from hubbub.lab.notes_page import page
 from hubbub.lab.statements.catalogue import Evidence, Statement, Status
 from hubbub.lab.statements.everything import Verdict
-from hubbub.numeric.bounds import simple_three_sigma_lie, three_sigma_bit_lie, three_sigma_copies_lie, three_sigma_lie
+from hubbub.numeric.bounds import (
+    simple_three_sigma_flip,
+    three_sigma_bit_flip,
+    three_sigma_copies_flip,
+    three_sigma_flip,
+)
 from hubbub.numeric.estimation import count_stderr
 from hubbub.privacy import Budget
+from hubbub.schema import Schema
 
 LN2 = math.log(2)
 
@@ -54,7 +60,7 @@ class TestCaptions:
 
     def test_the_formula_for_copies_buys_privacy_instead(self) -> None:
         worst = [
-            bit.supremum(1000, three_sigma_copies_lie(1000, LN2, k), LN2, k, tolerance=0.01).upper
+            bit.supremum(1000, three_sigma_copies_flip(1000, LN2, k), LN2, k, tolerance=0.01).upper
             for k in (1, 2, 4, 16)
         ]
         assert worst == sorted(worst, reverse=True)
@@ -62,9 +68,9 @@ class TestCaptions:
 
     def test_the_third_category_is_alike_in_both_orders_and_worse(self) -> None:
         for n, epsilon in ((1000, LN2), (10**5, 2.0)):
-            q = simple_three_sigma_lie(n, 2, epsilon)
+            q = simple_three_sigma_flip(n, 2, epsilon)
             notes, reverse, third = (
-                engine.positive_mean(*records.background(kind, q, epsilon), n).upper
+                quadrature.positive_mean(*records.background(kind, q, epsilon), n).upper
                 for kind in ((2, 0, 0), (0, 2, 0), (1, 1, 1))
             )
             assert third > reverse > notes + math.log(10)
@@ -72,13 +78,13 @@ class TestCaptions:
 
     def test_the_rule_of_three_deviations(self) -> None:
         for n in (100, 10**4, 10**6):
-            q = three_sigma_bit_lie(n, 2.0)
+            q = three_sigma_bit_flip(n, 2.0)
             assert float(bit.log_delta([n - 1], [0], q, 2.0)[0]) > math.log(0.75)
         orders = {}
         for n in (1000, 10**6):
-            q = three_sigma_lie(n, 5, LN2)
+            q = three_sigma_flip(n, 5, LN2)
             forward, reverse = (
-                engine.positive_mean(*records.background(kind, q, LN2), n).upper for kind in ((5, 0, 0), (0, 5, 0))
+                quadrature.positive_mean(*records.background(kind, q, LN2), n).upper for kind in ((5, 0, 0), (0, 5, 0))
             )
             orders[n] = forward > reverse
         assert orders == {1000: True, 10**6: False}

@@ -11,10 +11,10 @@ from scipy import stats
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import InvalidInput
-from hubbub.lab.chance import chance, numbers_of
 from hubbub.lab.populations import FINE, Given, Population, column_counts, parse_population, true_counts
+from hubbub.lab.sampling import chance, numbers_of
 
-ALARM = 1e-5
+FALSE_POSITIVE_RATE = 1e-5
 SCHEMAS = [hb.Schema.bits(4), hb.Schema.one_hot(5), hb.Schema.at_most(2, 5), hb.Schema.at_most(3, 3)]
 POPULATIONS = [Population(), Population(exponent=1.3), Population(exponent=1.0, segments=3, lift=4.0)]
 PAIRS = list(itertools.product(SCHEMAS, POPULATIONS))
@@ -27,7 +27,7 @@ def legal(schema: hb.Schema) -> NDArray[np.int64]:
     return np.asarray(rows[(ones == 1) if schema.kind == "one_hot" else (ones <= schema.max_set)])
 
 
-def law(schema: hb.Schema, population: Population) -> NDArray[np.float64]:
+def distribution(schema: hb.Schema, population: Population) -> NDArray[np.float64]:
     """The probability of each legal record, by enumeration of the definition."""
     rows, result = legal(schema), np.zeros(len(legal(schema)))
     for odds in population.odds(schema.width):
@@ -48,9 +48,9 @@ def drawn(schema: hb.Schema, population: Population, n: int, seed: int) -> NDArr
 def test_records(schema: hb.Schema, population: Population) -> None:
     n = 20_000
     seen = drawn(schema, population, n, 11)
-    assert stats.chisquare(seen, n * law(schema, population)).pvalue > ALARM
-    wrong = law(schema, Population(exponent=population.exponent + 0.15))
-    assert stats.chisquare(seen, n * wrong).pvalue < ALARM
+    assert stats.chisquare(seen, n * distribution(schema, population)).pvalue > FALSE_POSITIVE_RATE
+    wrong = distribution(schema, Population(exponent=population.exponent + 0.15))
+    assert stats.chisquare(seen, n * wrong).pvalue < FALSE_POSITIVE_RATE
 
 
 @pytest.mark.parametrize(("schema", "population"), PAIRS, ids=NAMES)
@@ -59,7 +59,7 @@ def test_counts(schema: hb.Schema, population: Population) -> None:
     n, times = 10**9, 1000
     entropy = SeededStreamNotForPeople(12)
     counts = np.array([population.counts(schema, n, entropy=entropy) for _ in range(times)], float)
-    rows, chances = legal(schema).astype(float), law(schema, population)
+    rows, chances = legal(schema).astype(float), distribution(schema, population)
     mean = chances @ rows
     cov = (rows - mean).T @ ((rows - mean) * chances[:, None])
     spread = np.sqrt(np.diag(cov))
@@ -115,9 +115,9 @@ def test_numbers_follow_their_probabilities() -> None:
     pmf = hb.Fakes.laplace(2.0, 3).pmf
     seen = np.bincount(numbers_of(pmf, (20_000,), chance(SeededStreamNotForPeople(17))), minlength=12)
     expected = np.r_[pmf[:11], pmf[11:].sum()] * 20_000
-    assert stats.chisquare(np.r_[seen[:11], seen[11:].sum()], expected).pvalue > ALARM
+    assert stats.chisquare(np.r_[seen[:11], seen[11:].sum()], expected).pvalue > FALSE_POSITIVE_RATE
     other = np.r_[hb.Fakes.laplace(2.1, 3).pmf[:11], hb.Fakes.laplace(2.1, 3).pmf[11:].sum()] * 20_000
-    assert stats.chisquare(np.r_[seen[:11], seen[11:].sum()], other).pvalue < ALARM
+    assert stats.chisquare(np.r_[seen[:11], seen[11:].sum()], other).pvalue < FALSE_POSITIVE_RATE
 
 
 @pytest.mark.parametrize("schema", SCHEMAS[:3], ids=str)

@@ -16,7 +16,7 @@ from hubbub.lab.populations import true_counts
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
 
 FEW, MANY = 200, 8_000
-ALARM = 1e-6
+FALSE_POSITIVE_RATE = 1e-6
 """Seeds are fixed, and there are some thousand comparisons."""
 
 
@@ -50,7 +50,7 @@ def worst(few: NDArray[np.float64], many: NDArray[np.float64]) -> dict[str, floa
     if len(p) > 1:
         found["covariance"] = p[np.triu_indices(len(p), 1)].min()
     # Ties make this test careful, never rash.
-    found["law"] = min(stats.ks_2samp(x, y).pvalue for x, y in zip(few.T, many.T, strict=True))
+    found["distribution"] = min(stats.ks_2samp(x, y).pvalue for x, y in zip(few.T, many.T, strict=True))
     return {name: float(value) for name, value in found.items()}
 
 
@@ -58,7 +58,7 @@ def worst(few: NDArray[np.float64], many: NDArray[np.float64]) -> dict[str, floa
 def test_both_simulators_agree(kind: str, name: str) -> None:
     truth = true_counts(collection(SCHEMAS[kind], N))
     found = worst(by_records(kind, name), by_counts(plan_of(kind, name), truth))
-    assert min(found.values()) > ALARM, found
+    assert min(found.values()) > FALSE_POSITIVE_RATE, found
 
 
 @pytest.mark.slow
@@ -66,15 +66,15 @@ def test_both_simulators_agree(kind: str, name: str) -> None:
 def test_both_simulators_agree_for_long(kind: str, name: str) -> None:
     truth = true_counts(collection(SCHEMAS[kind], N))
     found = worst(by_records(kind, name, 4000), by_counts(plan_of(kind, name), truth))
-    assert min(found.values()) > ALARM, found
+    assert min(found.values()) > FALSE_POSITIVE_RATE, found
 
 
 @pytest.mark.parametrize(("name", "q"), [("flip", 0.21), ("split", 0.16), ("fake and flip", 0.11), ("category", 0.11)])
 def test_another_lie_probability_is_noticed(name: str, q: float) -> None:
     plan = plan_of("one_hot", name)
-    other = hb.adopt(plan.schema, N, replace(PROTOCOLS[name], q=q), epsilon=3.0)
+    other = hb.plan_from(plan.schema, N, replace(PROTOCOLS[name], q=q), epsilon=3.0)
     found = worst(by_records("one_hot", name), by_counts(other, true_counts(collection(plan.schema, N))))
-    assert found["mean"] < ALARM
+    assert found["mean"] < FALSE_POSITIVE_RATE
 
 
 @pytest.mark.parametrize("kind", ["one_hot", "at_most"])
@@ -85,20 +85,20 @@ def test_independent_columns_of_fakes_are_noticed(kind: str) -> None:
     for column in counts.T:
         generator.shuffle(column)
     found = worst(by_records(kind, "clear among fakes", 1500), counts)
-    assert found["covariance"] < ALARM < found["law"]
+    assert found["covariance"] < FALSE_POSITIVE_RATE < found["distribution"]
 
 
 def test_a_spread_that_is_too_small_is_noticed() -> None:
     counts = by_counts(plan_of("bits", "flip"), true_counts(collection(SCHEMAS["bits"], N)))
     counts[:, :3] += 0.25 * (counts[:, :3].mean(axis=0) - counts[:, :3])
-    assert worst(by_records("bits", "flip"), counts)["variance"] < ALARM
+    assert worst(by_records("bits", "flip"), counts)["variance"] < FALSE_POSITIVE_RATE
 
 
 @pytest.mark.parametrize("name", ["flip", "split copies among fakes", "clear among Laplace fakes", "category"])
 def test_a_billion_people(name: str) -> None:
     """Unbiased and with the predicted spread where no record could be looked at."""
     n, schema = 10**9, SCHEMAS["one_hot"]
-    plan = hb.adopt(schema, n, PROTOCOLS[name], epsilon=3.0)
+    plan = hb.plan_from(schema, n, PROTOCOLS[name], epsilon=3.0)
     truth = np.array([6 * 10**8, 4 * 10**8 - 5, 5, 0])
     entropy = SeededStreamNotForPeople(23)
     found = [hb.estimate(one, plan) for one in tallies_by_counts(truth, n, plan, 2000, entropy=entropy)]
@@ -113,7 +113,7 @@ def test_a_billion_people(name: str) -> None:
 def test_wide_records() -> None:
     """Repetitions are drawn in parts where all at once would not fit."""
     schema = hb.Schema.one_hot(500_000)
-    plan = hb.adopt(schema, 10**6, hb.Protocol(0.01, release="bits"), epsilon=3.0)
+    plan = hb.plan_from(schema, 10**6, hb.Protocol(0.01, release="bits"), epsilon=3.0)
     truth = np.full(500_000, 2)
     tallies = list(tallies_by_counts(truth, 10**6, plan, 12, entropy=SeededStreamNotForPeople(24)))
     assert len(tallies) == 12

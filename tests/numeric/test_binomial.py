@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hubbub.errors import InvalidInput, TooLarge
 from hubbub.numeric.binomial import binomial, log_binomial_cdf, log_binomial_pmf, log_binomial_sf
-from hubbub.numeric.laws import Law, support
+from hubbub.numeric.distributions import Distribution, support
 
 SIZES = [1, 7, 40, 1000, 10**6]
 
@@ -65,10 +65,10 @@ def test_tails_are_accurate_in_relative_terms(n: int, prob: float) -> None:
 @pytest.mark.parametrize("n", [1000, 10**6, 10**9])
 def test_the_law_keeps_all_that_float64_can_hold(n: int) -> None:
     for prob in (0.5, 0.01, 0.999):
-        law = binomial(n, prob)
-        assert law.pmf.sum() == pytest.approx(1, abs=1e-11)
-        assert law.low == 0 or math.exp(float(log_binomial_pmf(law.low - 1, n, prob))) == 0
-        assert law.high == n or math.exp(float(log_binomial_pmf(law.high + 1, n, prob))) == 0
+        distribution = binomial(n, prob)
+        assert distribution.pmf.sum() == pytest.approx(1, abs=1e-11)
+        assert distribution.low == 0 or math.exp(float(log_binomial_pmf(distribution.low - 1, n, prob))) == 0
+        assert distribution.high == n or math.exp(float(log_binomial_pmf(distribution.high + 1, n, prob))) == 0
 
 
 @given(st.integers(0, 60), st.floats(0, 1))
@@ -85,30 +85,30 @@ def test_sums_of_binomials_are_binomial(a: int, b: int, prob: float) -> None:
 
 @given(st.integers(1, 2000), st.floats(0.01, 0.99), st.floats(1e-12, 1 - 1e-12))
 def test_quantile_is_the_least_value_that_reaches_alpha(n: int, prob: float, alpha: float) -> None:
-    law = binomial(n, prob)
-    s = law.quantile(alpha)
-    assert law.cdf(s) >= alpha * (1 - 1e-12)
-    assert law.cdf(s - 1) < alpha * (1 + 1e-12)
+    distribution = binomial(n, prob)
+    s = distribution.quantile(alpha)
+    assert distribution.cdf(s) >= alpha * (1 - 1e-12)
+    assert distribution.cdf(s - 1) < alpha * (1 + 1e-12)
 
 
 @given(st.integers(1, 500), st.floats(0.01, 0.99), st.integers(-3, 503))
 def test_the_two_sides_of_a_law_are_those_of_the_logs(n: int, prob: float, s: int) -> None:
-    law = binomial(n, prob)
-    assert law.cdf(s) == pytest.approx(math.exp(log_binomial_cdf(s, n, prob)), rel=1e-11, abs=1e-300)
-    assert law.sf(s) == pytest.approx(math.exp(log_binomial_sf(s, n, prob)), rel=1e-11, abs=1e-300)
-    assert law.cdf(s) + law.sf(s) == pytest.approx(1)
+    distribution = binomial(n, prob)
+    assert distribution.cdf(s) == pytest.approx(math.exp(log_binomial_cdf(s, n, prob)), rel=1e-11, abs=1e-300)
+    assert distribution.sf(s) == pytest.approx(math.exp(log_binomial_sf(s, n, prob)), rel=1e-11, abs=1e-300)
+    assert distribution.cdf(s) + distribution.sf(s) == pytest.approx(1)
 
 
 def test_quantile_at_a_step_of_the_cdf() -> None:
-    coin = Law(5, np.array([0.25, 0.5, 0.25]))
+    coin = Distribution(5, np.array([0.25, 0.5, 0.25]))
     assert [coin.quantile(alpha) for alpha in (0.1, 0.25, 0.26, 0.75, 0.76)] == [5, 5, 6, 6, 7]
 
 
 def test_degenerate_laws() -> None:
     assert binomial(0, 0.3).pmf.tolist() == [1.0]
     for prob, only in ((0.0, 0), (1.0, 5)):
-        law = binomial(5, prob)
-        assert law.cdf(only) == 1.0 and law.cdf(only - 1) == 0.0
+        distribution = binomial(5, prob)
+        assert distribution.cdf(only) == 1.0 and distribution.cdf(only - 1) == 0.0
         assert log_binomial_cdf(only, 5, prob) == 0.0
         assert log_binomial_sf(only - 1, 5, prob) == 0.0
     assert log_binomial_pmf([-1, 6], 5, 0.5).tolist() == [-math.inf, -math.inf]
@@ -130,8 +130,8 @@ def test_other_bad_input() -> None:
     with pytest.raises(InvalidInput, match=r"^s must be a whole number"):
         log_binomial_sf(0.5, 5, 0.5)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match=r"^alpha must be in \(0, 1\)"):
-        Law(0, np.array([1.0])).quantile(1.0)
+        Distribution(0, np.array([1.0])).quantile(1.0)
     with pytest.raises(InvalidInput, match=r"^pmf must be one-dimensional and not empty"):
-        Law(0, np.array([[1.0]]))
+        Distribution(0, np.array([[1.0]]))
     with pytest.raises(TooLarge):
         binomial(2**52, 0.5)

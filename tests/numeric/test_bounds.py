@@ -20,7 +20,7 @@ from hubbub.numeric.ratios import copies_outlier_ratio, phi, vector_privacy_rati
 from hubbub.numeric.vectors import bit_vectors, transition_matrix
 
 LN2 = math.log(2)
-LIES = st.floats(0.01, 0.49)
+FLIPS = st.floats(0.01, 0.49)
 
 
 def worst_delta(n: int, q: float, epsilon: float, step: int = 1) -> float:
@@ -34,13 +34,13 @@ def worst_delta(n: int, q: float, epsilon: float, step: int = 1) -> float:
 
 def test_golden_three_sigma_lies_of_bits() -> None:
     """[002 eq 4.45] λ = 2 and e², N = 1000; [002 eq 5.24] λ = 2, k = 2, 4, 16, and the standard errors they give."""
-    assert bounds.three_sigma_bit_lie(1000, LN2) == pytest.approx(0.00876406756758793394, rel=1e-14)
-    assert bounds.three_sigma_bit_lie(1000, 2.0) == pytest.approx(0.000220334225294711315, rel=1e-14)
-    lies = {2: 0.0243294976391707181, 4: 0.0530368726043592919, 16: 0.158833069907844258}
+    assert bounds.three_sigma_bit_flip(1000, LN2) == pytest.approx(0.00876406756758793394, rel=1e-14)
+    assert bounds.three_sigma_bit_flip(1000, 2.0) == pytest.approx(0.000220334225294711315, rel=1e-14)
+    flips = {2: 0.0243294976391707181, 4: 0.0530368726043592919, 16: 0.158833069907844258}
     sigmas = {2: 3.62132034355964257, 4: 3.9639101309124339, 16: 4.23501200303821472}
-    for k, lie in lies.items():
-        assert bounds.three_sigma_copies_lie(1000, LN2, k) == pytest.approx(lie, rel=1e-14)
-        assert count_stderr(1000, lie, k=k) == pytest.approx(sigmas[k], rel=1e-13)
+    for k, flip_probability in flips.items():
+        assert bounds.three_sigma_copies_flip(1000, LN2, k) == pytest.approx(flip_probability, rel=1e-14)
+        assert count_stderr(1000, flip_probability, k=k) == pytest.approx(sigmas[k], rel=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -56,17 +56,17 @@ def test_golden_three_sigma_lies_of_bits() -> None:
 )
 def test_golden_three_sigma_lies_of_five_bits(epsilon: float, n: int, exact: float, simple: float) -> None:
     """[003 eq 3.12] and [003 eq 3.15] for the readings of [003 §3.3]."""
-    assert bounds.three_sigma_lie(n, 5, epsilon) == pytest.approx(exact, rel=1e-13)
-    assert bounds.simple_three_sigma_lie(n, 5, epsilon) == pytest.approx(simple, rel=1e-13)
+    assert bounds.three_sigma_flip(n, 5, epsilon) == pytest.approx(exact, rel=1e-13)
+    assert bounds.simple_three_sigma_flip(n, 5, epsilon) == pytest.approx(simple, rel=1e-13)
 
 
 def test_golden_other_lies() -> None:
     """[003 eq 3.15] L = 40 and L = 2; [003 eq 4.2]; σ/√N of [003 §4]."""
-    wide = bounds.simple_three_sigma_lie(10**7, 40, 2.0)
+    wide = bounds.simple_three_sigma_flip(10**7, 40, 2.0)
     assert wide == pytest.approx(0.350914415601690067, rel=1e-13)
-    assert bounds.simple_three_sigma_lie(1000, 2, LN2) == pytest.approx(0.0876548879015912205, rel=1e-13)
-    assert bounds.local_lie(5, LN2) == pytest.approx(0.465398038619236483, rel=2e-13)
-    assert bounds.local_lie(40, 2.0) == pytest.approx(0.487502603515789656, rel=2e-13)
+    assert bounds.simple_three_sigma_flip(1000, 2, LN2) == pytest.approx(0.0876548879015912205, rel=1e-13)
+    assert bounds.local_flip(5, LN2) == pytest.approx(0.465398038619236483, rel=2e-13)
+    assert bounds.local_flip(40, 2.0) == pytest.approx(0.487502603515789656, rel=2e-13)
     assert count_stderr(1, 0.465398038619236483) == pytest.approx(7.20770221404039037, rel=1e-13)
     assert count_stderr(1, 0.196402812701454409) == pytest.approx(0.654282517680311804, rel=1e-13)
     assert count_stderr(1, wide) == pytest.approx(1.60061152256158005, rel=1e-12)
@@ -84,14 +84,14 @@ def test_golden_other_lies() -> None:
 )
 def test_golden_chernoff_lies(n: int, epsilon: float, delta: float, plain: float, shifted: float) -> None:
     """[004 eq 4.42] and [004 eq 4.6]."""
-    assert bounds.chernoff_lie(n, epsilon, delta) == pytest.approx(plain, abs=6e-7)
-    assert bounds.shifted_chernoff_lie(n, epsilon, delta) == pytest.approx(shifted, abs=6e-7)
+    assert bounds.chernoff_flip(n, epsilon, delta) == pytest.approx(plain, abs=6e-7)
+    assert bounds.shifted_chernoff_flip(n, epsilon, delta) == pytest.approx(shifted, abs=6e-7)
 
 
 def test_golden_chernoff_lies_to_all_digits() -> None:
     """[004 eq 4.42, 4.6] n = 1000, ε = 1, δ = 10⁻⁶."""
-    assert bounds.chernoff_lie(1000, 1.0, 1e-6) == pytest.approx(0.108930289972627519, rel=2e-13)
-    assert bounds.shifted_chernoff_lie(1000, 1.0, 1e-6) == pytest.approx(0.114374598035916361, rel=2e-13)
+    assert bounds.chernoff_flip(1000, 1.0, 1e-6) == pytest.approx(0.108930289972627519, rel=2e-13)
+    assert bounds.shifted_chernoff_flip(1000, 1.0, 1e-6) == pytest.approx(0.114374598035916361, rel=2e-13)
 
 
 @pytest.mark.parametrize(
@@ -148,20 +148,20 @@ def test_moments_of_a_fake_at_both_ends() -> None:
 
 @given(st.integers(1, 12), st.floats(0.01, 10))
 def test_local_lie_is_the_inverse_of_local_epsilon(width: int, epsilon: float) -> None:
-    assert bounds.local_epsilon(width, bounds.local_lie(width, epsilon)) == pytest.approx(epsilon, rel=1e-9)
+    assert bounds.local_epsilon(width, bounds.local_flip(width, epsilon)) == pytest.approx(epsilon, rel=1e-9)
 
 
 @given(st.integers(1, 12), st.floats(1e-3, 20), st.floats(1e-9, 0.499))
 def test_certified_values_are_rounded_outwards(width: int, epsilon: float, q: float) -> None:
     """Evaluated with 40 digits, the local guarantee holds at what is returned."""
     with mp.workdps(40):
-        lie = mp.mpf(bounds.local_lie(width, epsilon))
-        assert width * mp.log((1 - lie) / lie) <= mp.mpf(epsilon)
+        flip_probability = mp.mpf(bounds.local_flip(width, epsilon))
+        assert width * mp.log((1 - flip_probability) / flip_probability) <= mp.mpf(epsilon)
         exact = width * mp.log((1 - mp.mpf(q)) / mp.mpf(q))
         assert exact <= mp.mpf(bounds.local_epsilon(width, q)) <= exact * (1 + mp.mpf("1e-12"))
 
 
-@given(LIES, st.integers(0, 3), st.integers(0, 3))
+@given(FLIPS, st.integers(0, 3), st.integers(0, 3))
 def test_local_epsilon_bounds_every_ratio(q: float, i: int, j: int) -> None:
     """[000 Prop 5.1] exact ≤ upper, attained by opposite vectors."""
     if i != j:
@@ -175,7 +175,7 @@ def test_local_epsilon_bounds_every_ratio(q: float, i: int, j: int) -> None:
 @given(st.integers(1, 2000), st.integers(1, 20), st.floats(0.05, 3))
 def test_three_sigma_lies_solve_their_equations(n: int, k: int, epsilon: float) -> None:
     """[002 eq 5.22] (1 + 3(p − q)/√(kNpq))^k = e^ε."""
-    q = bounds.three_sigma_copies_lie(n, epsilon, k)
+    q = bounds.three_sigma_copies_flip(n, epsilon, k)
     ratio = (1 + 3 * (1 - 2 * q) / math.sqrt(k * n * q * (1 - q))) ** k
     assert ratio == pytest.approx(math.exp(epsilon), rel=1e-8)
 
@@ -183,18 +183,18 @@ def test_three_sigma_lies_solve_their_equations(n: int, k: int, epsilon: float) 
 @given(st.integers(10, 10**7), st.integers(1, 40), st.floats(0.2, 3))
 def test_rules_of_three_sigma_are_ordered_and_safe_sided(n: int, width: int, epsilon: float) -> None:
     """[003 eq 3.12 ≤ 3.15], and each lands where its inequality holds, next to where it does not."""
-    q = bounds.three_sigma_lie(n, width, epsilon)
+    q = bounds.three_sigma_flip(n, width, epsilon)
     bar = math.exp(epsilon)
     assert bounds.three_sigma_ratio(n, width, q) <= bar < bounds.three_sigma_ratio(n, width, q * (1 - 1e-9))
     assert bounds.three_sigma_ratio(n, width, q) < bounds.simple_three_sigma_ratio(n, width, q)
     if n > 100 / epsilon**2:
-        assert q <= bounds.simple_three_sigma_lie(n, width, epsilon)
+        assert q <= bounds.simple_three_sigma_flip(n, width, epsilon)
 
 
-@given(LIES)
+@given(FLIPS)
 def test_lie_from_phi_is_the_inverse(q: float) -> None:
     """[003 eq 3.16]; ill-conditioned near 1/2, where φ is flat."""
-    assert bounds.lie_from_phi(phi(q)) == pytest.approx(q, rel=1e-9)
+    assert bounds.flip_from_phi(phi(q)) == pytest.approx(q, rel=1e-9)
 
 
 @pytest.mark.parametrize(("n", "q", "width"), [(1000, 0.2446, 5), (500, 0.1, 2), (50, 0.05, 1)])
@@ -204,7 +204,7 @@ def test_cantelli_is_all_that_three_sigma_certify(n: int, q: float, width: int) 
     assert 0 < sufficient_tail(*outlier_pair(n, width, q), epsilon, strict=False) <= 0.1
 
 
-@given(st.integers(1, 12), st.integers(1, 6), LIES, st.data())
+@given(st.integers(1, 12), st.integers(1, 6), FLIPS, st.data())
 def test_copies_ratio_is_at_most_its_bound(n: int, k: int, q: float, data: st.DataObject) -> None:
     """[002 eq 5.13] with ≤; equality for k = 1 and at both ends."""
     s = data.draw(st.integers(0, k * n))
@@ -220,10 +220,10 @@ def test_copies_ratio_is_at_most_its_bound(n: int, k: int, q: float, data: st.Da
 )
 def test_chernoff_lies_are_sound_and_loose(n: int, epsilon: float, delta: float) -> None:
     """[004 Lemmas 4.5, 4.6] for equal bits and [004 Prop 4.1] for all: exact δ ≤ δ, and still at half the lie."""
-    q = bounds.chernoff_lie(n, epsilon, delta)
+    q = bounds.chernoff_flip(n, epsilon, delta)
     assert worst_delta(n, q, epsilon, step=n) <= delta
-    q = bounds.shifted_chernoff_lie(n - 1, epsilon, delta)
-    assert q > bounds.chernoff_lie(n, epsilon, delta)
+    q = bounds.shifted_chernoff_flip(n - 1, epsilon, delta)
+    assert q > bounds.chernoff_flip(n, epsilon, delta)
     step = max(1, n // 25)
     assert worst_delta(n, q, epsilon, step) <= delta
     assert worst_delta(n, q / 2, epsilon, step) <= delta
@@ -233,7 +233,7 @@ def test_chernoff_lies_are_sound_and_loose(n: int, epsilon: float, delta: float)
 def test_chernoff_lies_are_sound_wherever_they_exist(n: int, epsilon: float, delta: float) -> None:
     """[004 eq 4.42, 4.6] also where their approximations are worst: few bits, large ε, large δ."""
     try:
-        plain, shifted = bounds.chernoff_lie(n, epsilon, delta), bounds.shifted_chernoff_lie(n, epsilon, delta)
+        plain, shifted = bounds.chernoff_flip(n, epsilon, delta), bounds.shifted_chernoff_flip(n, epsilon, delta)
     except Infeasible:
         assume(False)
     assert worst_delta(n, plain, epsilon, step=n) <= delta
@@ -245,9 +245,9 @@ def test_lower_side_of_the_exact_least_lie() -> None:
     exact = 0.0307406132
     chain = [
         exact,
-        bounds.chernoff_lie(1000, 1.0, 1e-6),
-        bounds.shifted_chernoff_lie(1000, 1.0, 1e-6),
-        bounds.column_lie(1000, 0, 1.0, 1e-6),
+        bounds.chernoff_flip(1000, 1.0, 1e-6),
+        bounds.shifted_chernoff_flip(1000, 1.0, 1e-6),
+        bounds.column_flip(1000, 0, 1.0, 1e-6),
     ]
     assert chain == sorted(chain)
     assert chain[1] / exact == pytest.approx(3.54, abs=0.01)
@@ -285,8 +285,8 @@ def test_two_columns_are_at_most_two_bits(total: int, q: float, epsilon: float) 
     upper = 2 * worst_delta(total, q, epsilon / 2)
     columns = [np.zeros(total + 1) for _ in range(total + 1)]
     for ones in range(total + 1):
-        law = crowd(total, ones, q)
-        columns[ones][law.low : law.high + 1] = law.pmf
+        distribution = crowd(total, ones, q)
+        columns[ones][distribution.low : distribution.high + 1] = distribution.pmf
     exact = max(
         hockey_stick(np.outer(columns[i + 1], columns[j]), np.outer(columns[i], columns[j + 1]), epsilon)
         for i in range(total)
@@ -298,7 +298,7 @@ def test_two_columns_are_at_most_two_bits(total: int, q: float, epsilon: float) 
 
 def test_column_lie_is_sound() -> None:
     """[004 §6, Prop 6.1 A] at N = 1000, (1, 10⁻⁶): q = 0.3006, and the exact two-column δ is far below."""
-    q = bounds.column_lie(400, 600, 1.0, 1e-6)
+    q = bounds.column_flip(400, 600, 1.0, 1e-6)
     assert q == pytest.approx(0.3006, abs=6e-5)
     assert worst_delta(1000, q, 0.5, step=50) <= 5e-7
     for ones, others in ((0, 0), (300, 20)):
@@ -316,14 +316,14 @@ def test_vector_fakes_are_sound(q: float, epsilon: float, delta: float) -> None:
     assert bounds.vector_fakes_epsilon(m, 2, q, delta) <= epsilon < bounds.vector_fakes_epsilon(m - 1, 2, q, delta)
     p = 1 - q
     half = (p * p + q * q) / 2
-    law = np.zeros((m + 2, m + 2))
+    distribution = np.zeros((m + 2, m + 2))
     either = binomial(m, 2 * half)
     for t, chance in enumerate(either.pmf, start=either.low):
         u = np.arange(t + 1)
-        law[u, t - u] = chance * np.exp(log_binomial_pmf(u, t, 0.5))
-    left, right = np.roll(law, 1, axis=0), np.roll(law, 1, axis=1)
-    first = p * p * left + q * q * right + 2 * p * q * law
-    second = q * q * left + p * p * right + 2 * p * q * law
+        distribution[u, t - u] = chance * np.exp(log_binomial_pmf(u, t, 0.5))
+    left, right = np.roll(distribution, 1, axis=0), np.roll(distribution, 1, axis=1)
+    first = p * p * left + q * q * right + 2 * p * q * distribution
+    second = q * q * left + p * p * right + 2 * p * q * distribution
     assert hockey_stick(first, second, epsilon) <= delta
 
 
@@ -335,10 +335,10 @@ def test_vector_fakes_improve_on_clear_fakes() -> None:
 
 def test_infeasible() -> None:
     calls: list[Callable[[], object]] = [
-        lambda: bounds.chernoff_lie(10, 0.1, 1e-6),
-        lambda: bounds.shifted_chernoff_lie(10, 0.1, 1e-6),
-        lambda: bounds.column_lie(5, 5, 1.0, 1e-6),
-        lambda: bounds.simple_three_sigma_lie(5, 5, 0.1),
+        lambda: bounds.chernoff_flip(10, 0.1, 1e-6),
+        lambda: bounds.shifted_chernoff_flip(10, 0.1, 1e-6),
+        lambda: bounds.column_flip(5, 5, 1.0, 1e-6),
+        lambda: bounds.simple_three_sigma_flip(5, 5, 0.1),
     ]
     for call in calls:
         with pytest.raises(Infeasible):
@@ -348,14 +348,14 @@ def test_infeasible() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan, 1000.0, "1"])
 def test_epsilon_is_checked(epsilon: float) -> None:
     calls: list[Callable[[], object]] = [
-        lambda: bounds.local_lie(5, epsilon),
-        lambda: bounds.three_sigma_bit_lie(10, epsilon),
-        lambda: bounds.three_sigma_lie(10, 5, epsilon),
-        lambda: bounds.chernoff_lie(10, epsilon, 0.1),
+        lambda: bounds.local_flip(5, epsilon),
+        lambda: bounds.three_sigma_bit_flip(10, epsilon),
+        lambda: bounds.three_sigma_flip(10, 5, epsilon),
+        lambda: bounds.chernoff_flip(10, epsilon, 0.1),
         lambda: bounds.clear_fakes(10, epsilon, 0.1),
         lambda: bounds.clear_fakes_printed(10, epsilon, 0.1),
         lambda: bounds.vector_fakes(10, 0.1, epsilon, 0.1),
-        lambda: bounds.column_lie(10, 0, epsilon, 0.1),
+        lambda: bounds.column_flip(10, 0, epsilon, 0.1),
     ]
     for call in calls:
         with pytest.raises(InvalidInput, match=r"^epsilon must be"):
@@ -364,14 +364,14 @@ def test_epsilon_is_checked(epsilon: float) -> None:
 
 def test_other_bad_input() -> None:
     with pytest.raises(InvalidInput, match=r"^delta must be in \(0, 1\)"):
-        bounds.chernoff_lie(10, 1.0, 0.0)
+        bounds.chernoff_flip(10, 1.0, 0.0)
     with pytest.raises(InvalidInput, match=r"^n \+ m must be at least 2"):
-        bounds.column_lie(1, 0, 1.0, 0.1)
+        bounds.column_flip(1, 0, 1.0, 0.1)
     with pytest.raises(InvalidInput, match=r"^width must be a whole number of at least 2"):
         bounds.clear_fakes(1, 1.0, 0.1)
     with pytest.raises(InvalidInput, match=r"^phi must be finite and greater than 1"):
-        bounds.lie_from_phi(1.0)
+        bounds.flip_from_phi(1.0)
     with pytest.raises(InvalidInput, match=r"^q must be in \[0, 1/2\)"):
         bounds.fake_second_moment(5, 0.5)
     with pytest.raises(InvalidInput, match=r"^n must be"):
-        bounds.three_sigma_lie(0, 5, 1.0)
+        bounds.three_sigma_flip(0, 5, 1.0)

@@ -14,15 +14,15 @@ from hubbub.errors import InvalidInput, TooLarge
 from hubbub.numeric import crowd as module
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.crowd import crowd, crowd_mean, crowd_variance, neighbours, probability_ratios
-from hubbub.numeric.laws import Law
+from hubbub.numeric.distributions import Distribution
 
 Array = npt.NDArray[np.float64]
-LIES = st.floats(0.005, 0.495)
+FLIPS = st.floats(0.005, 0.495)
 
 
-def dense(law: Law, n: int) -> Array:
+def dense(distribution: Distribution, n: int) -> Array:
     result = np.zeros(n + 1)
-    result[law.low : law.high + 1] = law.pmf
+    result[distribution.low : distribution.high + 1] = distribution.pmf
     return result
 
 
@@ -32,18 +32,21 @@ def before(values: Array) -> Array:
 
 
 def exact(n: int, ones: int, q: Fraction) -> list[Fraction]:
-    law = [Fraction(1)]
+    distribution = [Fraction(1)]
     for chance in [1 - q] * ones + [q] * (n - ones):
-        law = [(1 - chance) * a + chance * b for a, b in zip([*law, Fraction(0)], [Fraction(0), *law], strict=True)]
-    return law
+        distribution = [
+            (1 - chance) * a + chance * b
+            for a, b in zip([*distribution, Fraction(0)], [Fraction(0), *distribution], strict=True)
+        ]
+    return distribution
 
 
 def exact_at(s: int, n: int, ones: int, q: float) -> mp.mpf:
     """The convolution sum in mpmath, outwards from its largest term by the ratio of neighbouring terms."""
-    p, lie = 1 - mp.mpf(q), mp.mpf(q)
+    p, flip_probability = 1 - mp.mpf(q), mp.mpf(q)
     zeros = n - ones
     low, high = max(0, s - zeros), min(ones, s)
-    ratio = (p / lie) ** 2
+    ratio = (p / flip_probability) ** 2
 
     def step(i: int) -> mp.mpf:
         return ratio * (ones - i) * (s - i) / mp.mpf((i + 1) * (zeros - s + i + 1))
@@ -53,8 +56,8 @@ def exact_at(s: int, n: int, ones: int, q: float) -> mp.mpf:
         middle = (left + right) // 2
         left, right = (middle + 1, right) if step(middle) > 1 else (left, middle)
     top = left
-    start = mp.binomial(ones, top) * p**top * lie ** (ones - top) * mp.binomial(zeros, s - top)
-    start *= lie ** (s - top) * p ** (zeros - s + top)
+    start = mp.binomial(ones, top) * p**top * flip_probability ** (ones - top) * mp.binomial(zeros, s - top)
+    start *= flip_probability ** (s - top) * p ** (zeros - s + top)
     total, term = start, start
     for i in range(top, high):
         term *= step(i)
@@ -108,36 +111,36 @@ def test_golden_probability_ratio() -> None:
     ],
 )
 def test_accurate_in_relative_terms_up_to_a_million(n: int, ones: int, q: float) -> None:
-    law = crowd(n, ones, q)
+    distribution = crowd(n, ones, q)
     mean, deviation = crowd_mean(n, ones, q), math.sqrt(crowd_variance(n, q))
     with mp.workdps(30):
         for z in (-25, -7, -2, 0, 3, 12, 30):
             s = round(mean + z * deviation)
-            if law.low <= s <= law.high and law.pmf[s - law.low] > 1e-280:
+            if distribution.low <= s <= distribution.high and distribution.pmf[s - distribution.low] > 1e-280:
                 wanted = exact_at(s, n, ones, q)
-                assert abs(law.pmf[s - law.low] / wanted - 1) < 1e-10, (s, z)
+                assert abs(distribution.pmf[s - distribution.low] / wanted - 1) < 1e-10, (s, z)
 
 
 def test_tail_sums_are_accurate_at_a_million() -> None:
     n, ones, q = 10**6, 100_000, 0.01
-    law = crowd(n, ones, q)
+    distribution = crowd(n, ones, q)
     s = round(crowd_mean(n, ones, q) - 9 * math.sqrt(crowd_variance(n, q)))
     with mp.workdps(30):
         wanted = mp.fsum(exact_at(s - i, n, ones, q) for i in range(40))
-        assert abs(law.pmf[s - 39 - law.low : s + 1 - law.low].sum() / wanted - 1) < 1e-10
-    assert law.cdf(s) > float(wanted)
+        assert abs(distribution.pmf[s - 39 - distribution.low : s + 1 - distribution.low].sum() / wanted - 1) < 1e-10
+    assert distribution.cdf(s) > float(wanted)
 
 
 def test_a_billion_is_a_matter_of_its_window() -> None:
     n, ones, q = 10**9, 10**8, 1e-3
-    law = crowd(n, ones, q)
-    s = np.arange(law.low, law.high + 1) - crowd_mean(n, ones, q)
-    assert len(law.pmf) < 100_000
-    assert float(law.pmf @ s) == pytest.approx(0, abs=1e-5)
-    assert float(law.pmf @ s**2) == pytest.approx(crowd_variance(n, q), rel=1e-9)
+    distribution = crowd(n, ones, q)
+    s = np.arange(distribution.low, distribution.high + 1) - crowd_mean(n, ones, q)
+    assert len(distribution.pmf) < 100_000
+    assert float(distribution.pmf @ s) == pytest.approx(0, abs=1e-5)
+    assert float(distribution.pmf @ s**2) == pytest.approx(crowd_variance(n, q), rel=1e-9)
     with mp.workdps(30):
         at = round(crowd_mean(n, ones, q)) + 5000
-        assert abs(law.pmf[at - law.low] / exact_at(at, n, ones, q) - 1) < 1e-9
+        assert abs(distribution.pmf[at - distribution.low] / exact_at(at, n, ones, q) - 1) < 1e-9
 
 
 @pytest.mark.parametrize(
@@ -178,37 +181,37 @@ def test_a_recurrence_begun_midway_forgets_its_start(n: int, ones: int, q: float
         np.testing.assert_allclose(part, whole[low + 1 : low + 4], rtol=1e-12)
 
 
-@given(st.integers(2, 60), st.data(), LIES)
+@given(st.integers(2, 60), st.data(), FLIPS)
 def test_conditioning_on_one_record(n: int, data: st.DataObject, q: float) -> None:
     """[000 eq 6.1, 6.2 = 001 eq 3.2, 3.3 = 004 eq 3.1, 3.2], also for the cdf [000 §6.4]."""
     ones = data.draw(st.integers(1, n))
     p = 1 - q
-    law = dense(crowd(n, ones, q), n)
+    distribution = dense(crowd(n, ones, q), n)
     from_one = np.append(dense(crowd(n - 1, ones - 1, q), n - 1), 0.0)
-    np.testing.assert_allclose(law, p * before(from_one) + q * from_one, rtol=1e-12)
+    np.testing.assert_allclose(distribution, p * before(from_one) + q * from_one, rtol=1e-12)
     if ones < n:
         from_zero = np.append(dense(crowd(n - 1, ones, q), n - 1), 0.0)
-        np.testing.assert_allclose(law, q * before(from_zero) + p * from_zero, rtol=1e-12)
-    below, others = np.cumsum(law), np.cumsum(from_one)
+        np.testing.assert_allclose(distribution, q * before(from_zero) + p * from_zero, rtol=1e-12)
+    below, others = np.cumsum(distribution), np.cumsum(from_one)
     np.testing.assert_allclose(below, p * before(others) + q * others, rtol=1e-12)
 
 
-@given(st.integers(1, 60), st.data(), LIES)
+@given(st.integers(1, 60), st.data(), FLIPS)
 def test_three_term_recurrence(n: int, data: st.DataObject, q: float) -> None:
     """[000 Lemma 6.1, eq 6.3 = 004 eq 3.3], as a residual and in the form of γ and the mean."""
     ones = data.draw(st.integers(0, n))
     p = 1 - q
-    law = dense(crowd(n, ones, q), n)
+    distribution = dense(crowd(n, ones, q), n)
     s = np.arange(n)
     gamma = (ones - s) * p / q + (n - ones - s) * q / p
     np.testing.assert_allclose(gamma, (crowd_mean(n, ones, q) - s) / (p * q) - n + 2 * s, rtol=1e-9, atol=1e-9 * n / q)
-    left = (s + 1) * law[1:]
-    right = gamma * law[:-1] + (n - s + 1) * before(law)[:-1]
-    scale = np.abs(gamma) * law[:-1] + (n - s + 1) * before(law)[:-1] + left
+    left = (s + 1) * distribution[1:]
+    right = gamma * distribution[:-1] + (n - s + 1) * before(distribution)[:-1]
+    scale = np.abs(gamma) * distribution[:-1] + (n - s + 1) * before(distribution)[:-1] + left
     assert (np.abs(left - right) <= 1e-12 * scale).all()
 
 
-@given(st.integers(1, 80), st.data(), LIES)
+@given(st.integers(1, 80), st.data(), FLIPS)
 def test_bit_flip(n: int, data: st.DataObject, q: float) -> None:
     ones = data.draw(st.integers(0, n))
     np.testing.assert_allclose(
@@ -216,7 +219,7 @@ def test_bit_flip(n: int, data: st.DataObject, q: float) -> None:
     )
 
 
-@given(st.integers(1, 40), st.integers(1, 5), st.data(), LIES)
+@given(st.integers(1, 40), st.integers(1, 5), st.data(), FLIPS)
 def test_copies_are_a_larger_crowd(n: int, k: int, data: st.DataObject, q: float) -> None:
     """[002 §5.2] G_m of k copies is G_km of one."""
     ones = data.draw(st.integers(0, n))
@@ -227,19 +230,19 @@ def test_copies_are_a_larger_crowd(n: int, k: int, data: st.DataObject, q: float
     assert crowd_variance(n, q, k) == pytest.approx(crowd_variance(k * n, q))
 
 
-@given(st.integers(1, 200), st.data(), LIES)
+@given(st.integers(1, 200), st.data(), FLIPS)
 def test_moments(n: int, data: st.DataObject, q: float) -> None:
     """[000 §6.8] the mean moves with ones, the variance does not; third cumulant (n − 2·ones)pq(p − q)."""
     ones = data.draw(st.integers(0, n))
     p = 1 - q
     centred = np.arange(n + 1) - crowd_mean(n, ones, q)
-    law = dense(crowd(n, ones, q), n)
-    assert float(law @ centred) == pytest.approx(0, abs=1e-10 * n)
-    assert float(law @ centred**2) == pytest.approx(crowd_variance(n, q), rel=1e-10)
-    assert float(law @ centred**3) == pytest.approx((n - 2 * ones) * p * q * (p - q), rel=1e-8, abs=1e-8 * n)
+    distribution = dense(crowd(n, ones, q), n)
+    assert float(distribution @ centred) == pytest.approx(0, abs=1e-10 * n)
+    assert float(distribution @ centred**2) == pytest.approx(crowd_variance(n, q), rel=1e-10)
+    assert float(distribution @ centred**3) == pytest.approx((n - 2 * ones) * p * q * (p - q), rel=1e-8, abs=1e-8 * n)
 
 
-@given(st.integers(1, 60), st.data(), LIES, st.integers(1, 4))
+@given(st.integers(1, 60), st.data(), FLIPS, st.integers(1, 4))
 def test_neighbours_are_the_two_crowds(n: int, data: st.DataObject, q: float, k: int) -> None:
     ones = data.draw(st.integers(0, n - 1))
     zero, one = neighbours(n, ones, q, k)
@@ -248,7 +251,7 @@ def test_neighbours_are_the_two_crowds(n: int, data: st.DataObject, q: float, k:
     np.testing.assert_allclose(dense(one, k * n), dense(crowd(n, ones + 1, q, k), k * n), rtol=1e-11, atol=1e-300)
 
 
-@given(st.integers(1, 60), st.data(), LIES)
+@given(st.integers(1, 60), st.data(), FLIPS)
 def test_one_more_one(n: int, data: st.DataObject, q: float) -> None:
     """[000 §6.4] differences on raising ones by 1, and the interlacing of the cdfs."""
     ones = data.draw(st.integers(1, n))
@@ -261,7 +264,7 @@ def test_one_more_one(n: int, data: st.DataObject, q: float) -> None:
     assert (lower <= upper + 1e-13).all() and (upper[:-1] <= lower[1:] + 1e-13).all()
 
 
-@given(st.integers(1, 60), st.data(), LIES, st.floats(0.001, 0.999))
+@given(st.integers(1, 60), st.data(), FLIPS, st.floats(0.001, 0.999))
 def test_quantiles_move_by_at_most_one(n: int, data: st.DataObject, q: float, alpha: float) -> None:
     """[000 §6.6] τ_n(m) is τ_n(m−1) or one more, and the same iff the cdf has room for it."""
     ones = data.draw(st.integers(1, n))
@@ -274,7 +277,7 @@ def test_quantiles_move_by_at_most_one(n: int, data: st.DataObject, q: float, al
     assert (more.quantile(alpha) == tau) == (room > 0)
 
 
-@given(st.integers(1, 60), st.data(), LIES)
+@given(st.integers(1, 60), st.data(), FLIPS)
 def test_probability_ratio_falls_in_s_and_grows_in_ones(n: int, data: st.DataObject, q: float) -> None:
     """[000 §6.2, the two properties marked TODO; 000 §7.1]."""
     ones = data.draw(st.integers(0, n - 1))
@@ -291,10 +294,10 @@ def test_location_shift_is_only_approximate() -> None:
             bound = 1.12 * (q * q + (1 - q) ** 2) / math.sqrt(crowd_variance(n, q))
             zero = np.cumsum(dense(crowd(n, 0, q), n))
             for ones in (n // 3, n):
-                law = np.cumsum(dense(crowd(n, ones, q), n))
+                distribution = np.cumsum(dense(crowd(n, ones, q), n))
                 place = np.floor(np.arange(n + 1) - ones * (1 - 2 * q)).astype(int)
                 shifted = np.where(place < 0, 0.0, zero[np.maximum(place, 0)])
-                assert 0 < np.abs(law - shifted).max() < bound
+                assert 0 < np.abs(distribution - shifted).max() < bound
 
 
 def test_homogeneous_crowds_are_binomial() -> None:

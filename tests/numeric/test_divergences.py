@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hubbub.errors import InvalidInput
 from hubbub.numeric.binomial import binomial, log_binomial_pmf
-from hubbub.numeric.bounds import three_sigma_bit_lie, three_sigma_copies_lie
+from hubbub.numeric.bounds import three_sigma_bit_flip, three_sigma_copies_flip
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import gaussian_delta, gaussian_signal, hockey_stick, sufficient_tail
 from hubbub.numeric.inversion import least_real
@@ -72,13 +72,13 @@ def test_golden_worst_collection_of_a_hundred() -> None:
 
 def test_three_sigma_rule_leaves_no_protection() -> None:
     """[002 eq 4.45] at λ = e², N = 1000: the exact δ of the reverse order is 0.80."""
-    assert homogeneous(1000, three_sigma_bit_lie(1000, 2.0), 2.0)[1] == pytest.approx(0.80, abs=0.005)
+    assert homogeneous(1000, three_sigma_bit_flip(1000, 2.0), 2.0)[1] == pytest.approx(0.80, abs=0.005)
 
 
 @pytest.mark.parametrize(("k", "wanted"), [(1, 1.25e-2), (2, 1.9e-3), (4, 5.6e-4), (8, 2.7e-4), (16, 1.9e-4)])
 def test_copies_buy_privacy(k: int, wanted: float) -> None:
     """[002 eq 5.24] λ = 2, N = 1000: δ of the reverse order."""
-    q = three_sigma_copies_lie(1000, LN2, k)
+    q = three_sigma_copies_flip(1000, LN2, k)
     assert homogeneous(1000, q, LN2, k)[1] == pytest.approx(wanted, rel=0.03)
 
 
@@ -127,12 +127,12 @@ def test_exact_least_number_of_fakes(width: int, epsilon: float, delta: float, l
 @pytest.mark.parametrize(("m", "width", "epsilon"), [(6, 3, 0.5), (5, 4, 2.0), (3, 2, 1.0)])
 def test_clear_delta_by_enumeration(m: int, width: int, epsilon: float) -> None:
     """[004 §5, eq 5.1] the formula used above against the laws of all histograms of m fakes and a record."""
-    laws: list[Counter[tuple[int, ...]]] = [Counter(), Counter()]
+    distributions: list[Counter[tuple[int, ...]]] = [Counter(), Counter()]
     for fakes in itertools.product(range(width), repeat=m):
         for own in (0, 1):
-            laws[own][tuple(sorted((*fakes, own)))] += 1
-    every = sorted({*laws[0], *laws[1]})
-    first, second = (np.array([law[h] for h in every]) / width**m for law in laws)
+            distributions[own][tuple(sorted((*fakes, own)))] += 1
+    every = sorted({*distributions[0], *distributions[1]})
+    first, second = (np.array([distribution[h] for h in every]) / width**m for distribution in distributions)
     assert hockey_stick(first, second, epsilon) == pytest.approx(clear_delta(m, width, epsilon), rel=1e-11)
 
 
@@ -149,14 +149,14 @@ def fake_and_flip(width: int, n: int, m: int, q: float, epsilon: float, *, colum
     code = {key: i for i, key in enumerate(sorted(set(keys)))}
     index = np.array([code[key] for key in keys])
 
-    def law(own: int, others: tuple[int, ...]) -> Array:
+    def distribution(own: int, others: tuple[int, ...]) -> Array:
         joint = rows[own]
         for message in [*(rows[o] for o in others), *([fake] * m)]:
             joint = np.multiply.outer(joint, message)
         return np.bincount(index, weights=joint.ravel(), minlength=len(code)).astype(np.float64)
 
     backgrounds = itertools.combinations_with_replacement(range(width), n - 1)
-    return max(hockey_stick(law(0, others), law(1, others), epsilon) for others in backgrounds)
+    return max(hockey_stick(distribution(0, others), distribution(1, others), epsilon) for others in backgrounds)
 
 
 def test_golden_fake_and_flip() -> None:
@@ -168,7 +168,7 @@ def test_golden_fake_and_flip() -> None:
 
 
 @st.composite
-def pairs_of_laws(draw: st.DrawFn) -> tuple[Array, ...]:
+def pairs_of_distributions(draw: st.DrawFn) -> tuple[Array, ...]:
     size = draw(st.integers(2, 12))
     weights = st.lists(st.floats(0, 1), min_size=size, max_size=size).filter(lambda w: sum(w) > 1e-3)
     first, second = np.array(draw(weights)), np.array(draw(weights))
@@ -178,25 +178,25 @@ def pairs_of_laws(draw: st.DrawFn) -> tuple[Array, ...]:
 EPSILONS = st.floats(0, 5)
 
 
-@given(pairs_of_laws(), EPSILONS, EPSILONS)
-def test_delta_falls_in_epsilon(laws: tuple[Array, ...], a: float, b: float) -> None:
-    first, second = laws
+@given(pairs_of_distributions(), EPSILONS, EPSILONS)
+def test_delta_falls_in_epsilon(distributions: tuple[Array, ...], a: float, b: float) -> None:
+    first, second = distributions
     low, high = sorted((a, b))
     assert 0 <= hockey_stick(first, second, high) <= hockey_stick(first, second, low) + 1e-15
 
 
-@given(pairs_of_laws(), EPSILONS)
-def test_delta_is_at_most_the_tail(laws: tuple[Array, ...], epsilon: float) -> None:
+@given(pairs_of_distributions(), EPSILONS)
+def test_delta_is_at_most_the_tail(distributions: tuple[Array, ...], epsilon: float) -> None:
     """[004 Prop 2.1] (ε, η)-sufficient privacy implies (ε, η)-privacy."""
-    first, second = laws
+    first, second = distributions
     delta, tail = hockey_stick(first, second, epsilon), sufficient_tail(first, second, epsilon)
     assert delta <= tail + 1e-15
     assert tail <= sufficient_tail(first, second, epsilon, strict=False) <= 1 + 1e-12
 
 
-@given(pairs_of_laws(), EPSILONS)
-def test_delta_is_the_largest_gap_over_all_events(laws: tuple[Array, ...], epsilon: float) -> None:
-    first, second = laws
+@given(pairs_of_distributions(), EPSILONS)
+def test_delta_is_the_largest_gap_over_all_events(distributions: tuple[Array, ...], epsilon: float) -> None:
+    first, second = distributions
     gaps = [
         sum(first[i] - math.exp(epsilon) * second[i] for i in event)
         for size in range(min(len(first), 6) + 1)
@@ -208,10 +208,10 @@ def test_delta_is_the_largest_gap_over_all_events(laws: tuple[Array, ...], epsil
         assert max(gaps) <= hockey_stick(first, second, epsilon) + 1e-13
 
 
-@given(pairs_of_laws(), EPSILONS)
-def test_delta_does_not_grow_by_merging_outcomes(laws: tuple[Array, ...], epsilon: float) -> None:
-    first, second = laws
-    merged = [np.append(law[2:], law[:2].sum()) for law in (first, second)]
+@given(pairs_of_distributions(), EPSILONS)
+def test_delta_does_not_grow_by_merging_outcomes(distributions: tuple[Array, ...], epsilon: float) -> None:
+    first, second = distributions
+    merged = [np.append(distribution[2:], distribution[:2].sum()) for distribution in (first, second)]
     assert hockey_stick(merged[0], merged[1], epsilon) <= hockey_stick(first, second, epsilon) + 1e-14
 
 

@@ -22,23 +22,23 @@ from hubbub.numeric.estimation import (
 from hubbub.numeric.ratios import phi
 from hubbub.numeric.vectors import outcome_probability, transition_matrix
 
-LIES = st.floats(0.01, 0.45)
+FLIPS = st.floats(0.01, 0.45)
 
 
-@given(st.integers(1, 30), st.integers(1, 4), LIES, st.floats(0, 1), st.data())
+@given(st.integers(1, 30), st.integers(1, 4), FLIPS, st.floats(0, 1), st.data())
 def test_count_is_unbiased_with_its_variance(n: int, k: int, q: float, fake: float, data: st.DataObject) -> None:
     """[002 eq 4.1–4.4, 5.1–5.4; 003 §4; 004 §6] over the law of kN messages and m fakes."""
     ones, m = data.draw(st.integers(0, n)), data.draw(st.integers(0, 20))
-    law = crowd(n, ones, q, k).plus(binomial(m, fake))
-    estimates = count_estimate(np.arange(law.low, law.high + 1), n, q, k=k, m=m, fake=fake)
-    mean = float(law.pmf @ estimates)
+    distribution = crowd(n, ones, q, k).plus(binomial(m, fake))
+    estimates = count_estimate(np.arange(distribution.low, distribution.high + 1), n, q, k=k, m=m, fake=fake)
+    mean = float(distribution.pmf @ estimates)
     variance = count_variance(n, q, k=k, m=m, fake=fake)
     assert mean == pytest.approx(ones, abs=1e-9 * n / (1 - 2 * q))
-    assert float(law.pmf @ (estimates - mean) ** 2) == pytest.approx(variance, rel=1e-9)
+    assert float(distribution.pmf @ (estimates - mean) ** 2) == pytest.approx(variance, rel=1e-9)
     assert count_stderr(n, q, k=k, m=m, fake=fake) == pytest.approx(math.sqrt(variance))
 
 
-@given(st.integers(1, 10**6), LIES, st.integers(1, 20))
+@given(st.integers(1, 10**6), FLIPS, st.integers(1, 20))
 def test_variance_is_that_of_phi(n: int, q: float, k: int) -> None:
     """Var T̂ = N/(k(φ − 1))."""
     assert count_variance(n, q, k=k) == pytest.approx(n / k / (phi(q) - 1), rel=1e-10)
@@ -75,7 +75,7 @@ def test_joint_histogram_by_enumeration(k: int, m: int) -> None:
     messages += [np.full(4, 0.25)] * m
     mean, second = np.zeros(4), np.zeros(4)
     for seen in itertools.product(range(4), repeat=len(messages)):
-        chance = math.prod(float(law[y]) for law, y in zip(messages, seen, strict=True))
+        chance = math.prod(float(distribution[y]) for distribution, y in zip(messages, seen, strict=True))
         estimate = joint_estimate(np.bincount(seen, minlength=4), q, k=k, m=m)
         mean += chance * estimate
         second += chance * estimate**2
@@ -83,7 +83,7 @@ def test_joint_histogram_by_enumeration(k: int, m: int) -> None:
     np.testing.assert_allclose(joint_variance(originals, q, k=k, m=m), second - mean**2, rtol=1e-11)
 
 
-@given(st.integers(1, 8), LIES, st.integers(0, 2**32 - 1))
+@given(st.integers(1, 8), FLIPS, st.integers(0, 2**32 - 1))
 def test_joint_histogram_of_one_bit_is_the_count(n: int, q: float, seed: int) -> None:
     ones = seed % (n + 1)
     np.testing.assert_allclose(joint_variance([ones, n - ones], q), count_variance(n, q), rtol=1e-10)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hubbub.errors import InvalidInput, TooLarge
-from hubbub.numeric.bounds import three_sigma_lie
+from hubbub.numeric.bounds import three_sigma_flip
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick, sufficient_tail
 from hubbub.numeric.outliers import outlier_pair
@@ -34,7 +34,7 @@ def test_golden_readings(reading: tuple[float, int, float, float, float, float, 
     assert sufficient_tail(homogeneous, outlier, epsilon, strict=False) == pytest.approx(low, rel=1e-2)
     assert hockey_stick(outlier, homogeneous, epsilon) == pytest.approx(forward, rel=2e-4)
     assert hockey_stick(homogeneous, outlier, epsilon) == pytest.approx(reverse, rel=1.2e-2)
-    rule = outlier_pair(n, 5, three_sigma_lie(n, 5, epsilon))
+    rule = outlier_pair(n, 5, three_sigma_flip(n, 5, epsilon))
     assert sufficient_tail(*rule, epsilon, strict=False) == pytest.approx(at_rule, rel=4e-5)
 
 

@@ -26,7 +26,7 @@ from hubbub.numeric.ratios import (
 )
 from hubbub.numeric.vectors import bit_vectors, outcome_probability, transition_matrix
 
-LIES = st.floats(0.01, 0.49)
+FLIPS = st.floats(0.01, 0.49)
 
 
 def histograms(n: int, size: int) -> list[tuple[int, ...]]:
@@ -61,7 +61,7 @@ def test_golden_moments_of_the_outlier_ratio() -> None:
     assert outlier_ratio_variance(1000, 5, 0.25) == pytest.approx(0.0776160138190316517, rel=1e-13)
 
 
-@given(LIES)
+@given(FLIPS)
 def test_forms_of_phi_and_psi(q: float) -> None:
     p = 1 - q
     assert phi(q) == pytest.approx((p**3 + q**3) / (p * q), rel=1e-12)
@@ -69,7 +69,7 @@ def test_forms_of_phi_and_psi(q: float) -> None:
     assert psi(q) == pytest.approx((p**5 + q**5) / (p * q) ** 2, rel=1e-12)
 
 
-@given(LIES, st.floats(0, 1e6), st.floats(0, 1e6))
+@given(FLIPS, st.floats(0, 1e6), st.floats(0, 1e6))
 def test_privacy_from_probability_is_increasing_and_odd(q: float, a: float, b: float) -> None:
     """[000 §6.2, 004 eq 4.5] g increases; g(1/ρ) = 1/g(ρ) by the bit flip."""
     low, high = sorted((a, b))
@@ -79,7 +79,7 @@ def test_privacy_from_probability_is_increasing_and_odd(q: float, a: float, b: f
         assert float(privacy_from_probability(1 / low, q)) == pytest.approx(1 / g[0], rel=1e-12)
 
 
-@given(st.integers(1, 60), st.data(), LIES)
+@given(st.integers(1, 60), st.data(), FLIPS)
 def test_privacy_ratio_is_the_ratio_of_the_laws(n: int, data: st.DataObject, q: float) -> None:
     """[000 §6.2, 004 eq 4.4]."""
     ones = data.draw(st.integers(0, n - 1))
@@ -90,7 +90,7 @@ def test_privacy_ratio_is_the_ratio_of_the_laws(n: int, data: st.DataObject, q: 
     np.testing.assert_allclose(ratios[one.low : one.high + 1][solid], zero.pmf[solid] / one.pmf[solid], rtol=1e-11)
 
 
-@given(st.integers(2, 60), st.data(), LIES)
+@given(st.integers(2, 60), st.data(), FLIPS)
 def test_privacy_ratio_monotonicities(n: int, data: st.DataObject, q: float) -> None:
     """[000 §6.5, 002 Thm 4.1, 004 Lemma 4.1]: falls in s, grows in ones, falls if both grow; equal at both ends."""
     ones = data.draw(st.integers(0, n - 2))
@@ -101,7 +101,7 @@ def test_privacy_ratio_monotonicities(n: int, data: st.DataObject, q: float) -> 
     assert (more[1:] < less[:-1]).all()
 
 
-@given(st.integers(1, 6), st.integers(1, 5), LIES, st.data())
+@given(st.integers(1, 6), st.integers(1, 5), FLIPS, st.data())
 def test_copies_ratio_is_the_ratio_of_the_laws(n: int, k: int, q: float, data: st.DataObject) -> None:
     """[002 eq 5.6–5.9]: N ones, and N − 1 ones and a zero."""
     zero, one = neighbours(n, n - 1, q, k)
@@ -109,7 +109,7 @@ def test_copies_ratio_is_the_ratio_of_the_laws(n: int, k: int, q: float, data: s
     assert copies_outlier_ratio(s, n, q, k) == pytest.approx(float(zero.pmf[s] / one.pmf[s]), rel=1e-10)
 
 
-@given(st.integers(1, 4), LIES, st.data())
+@given(st.integers(1, 4), FLIPS, st.data())
 def test_outlier_ratio_is_the_ratio_of_the_laws(n: int, q: float, data: st.DataObject) -> None:
     """[003 eq 3.1–3.6] for two bits: N zeros against N − 1 zeros and one of ones."""
     counts = data.draw(st.sampled_from(histograms(n, 4)))
@@ -122,7 +122,7 @@ def test_outlier_ratio_is_the_ratio_of_the_laws(n: int, q: float, data: st.DataO
 def test_law_of_the_outlier_ratio_is_the_same_around_every_vector() -> None:
     """[003 conjecture 2], true: by the XOR symmetry."""
 
-    def law(base: int) -> list[tuple[float, float]]:
+    def distribution(base: int) -> list[tuple[float, float]]:
         opposite = 3 - base
         atoms = []
         for counts in histograms(4, 4):
@@ -133,10 +133,10 @@ def test_law_of_the_outlier_ratio_is_the_same_around_every_vector() -> None:
         return sorted(atoms)
 
     for base in (1, 2, 3):
-        np.testing.assert_allclose(law(base), law(0), rtol=1e-10)
+        np.testing.assert_allclose(distribution(base), distribution(0), rtol=1e-10)
 
 
-@given(st.integers(1, 6), st.integers(1, 50), LIES)
+@given(st.integers(1, 6), st.integers(1, 50), FLIPS)
 def test_moments_by_enumeration_of_one_record(width: int, n: int, q: float) -> None:
     """[003 §3.1, §6]: N − 1 independent contributions of zeros and one of ones."""
     values = outlier_ratio_values(width, q)
@@ -146,7 +146,7 @@ def test_moments_by_enumeration_of_one_record(width: int, n: int, q: float) -> N
     one = zero[::-1]
     assert float(zero @ values) == pytest.approx(1, rel=1e-10)
     mean = ((n - 1) + float(one @ values)) / n
-    second = [float(law @ values**2) - float(law @ values) ** 2 for law in (zero, one)]
+    second = [float(distribution @ values**2) - float(distribution @ values) ** 2 for distribution in (zero, one)]
     assert outlier_ratio_mean(n, width, q) == pytest.approx(mean, rel=1e-10)
     scale = float(one @ values**2) / n / n
     assert outlier_ratio_variance(n, width, q) == pytest.approx(
@@ -160,7 +160,7 @@ def test_moments_overflow_to_infinity() -> None:
     assert outlier_ratio_values(1000, 0.01)[-1] == math.inf
 
 
-@given(st.integers(1, 4), LIES, st.data())
+@given(st.integers(1, 4), FLIPS, st.data())
 def test_vector_privacy_ratio_is_at_most_the_local_one(n: int, q: float, data: st.DataObject) -> None:
     """[000 Prop 5.1]: (p/q)^distance, attained at s = n e_j whatever n is."""
     others = data.draw(st.sampled_from(histograms(n - 1, 4)))
@@ -173,7 +173,7 @@ def test_vector_privacy_ratio_is_at_most_the_local_one(n: int, q: float, data: s
     assert vector_privacy_ratio(corner, others, i, j, q) == pytest.approx(top, rel=1e-10)
 
 
-@given(st.integers(2, 5), LIES, st.data())
+@given(st.integers(2, 5), FLIPS, st.data())
 def test_vector_probability_ratio_grows_away_from_i_and_towards_j(n: int, q: float, data: st.DataObject) -> None:
     """[000 Prop 5.2, conjectures 5.8 and 5.9], now theorems (real stability)."""
     originals = data.draw(st.sampled_from(histograms(n, 4)))
@@ -192,7 +192,7 @@ def test_vector_probability_ratio_grows_away_from_i_and_towards_j(n: int, q: flo
         assert here <= towards * (1 + 1e-9) and towards <= straight * (1 + 1e-9)
 
 
-@given(st.integers(1, 4), LIES, st.data())
+@given(st.integers(1, 4), FLIPS, st.data())
 def test_vector_probability_ratio_chains(n: int, q: float, data: st.DataObject) -> None:
     """[000 eq 5.5, 5.6]."""
     originals = data.draw(st.sampled_from(histograms(n, 4)))

@@ -21,7 +21,7 @@ from hubbub.numeric.vectors import (
     weigh_by_distance,
 )
 
-LIES = st.floats(0.01, 0.49)
+FLIPS = st.floats(0.01, 0.49)
 WAYS = pytest.mark.parametrize("way", [outcome_probability, outcome_probability_by_halves])
 
 
@@ -67,7 +67,7 @@ def test_enumeration_puts_ones_first_and_opposites_last() -> None:
     assert len({tuple(row) for row in table.tolist()}) == 16
 
 
-@given(st.integers(1, 5), LIES)
+@given(st.integers(1, 5), FLIPS)
 def test_transition_matrix_by_distance(width: int, q: float) -> None:
     """[000 eq 2.1, 2.2] p^(L−h) q^h; doubly stochastic, symmetric, P_L = P_1 ⊗ P_(L−1)."""
     matrix, table = transition_matrix(width, q), bit_vectors(width)
@@ -78,7 +78,7 @@ def test_transition_matrix_by_distance(width: int, q: float) -> None:
         np.testing.assert_array_equal(matrix, np.kron(transition_matrix(1, q), transition_matrix(width - 1, q)))
 
 
-@given(st.integers(1, 7), LIES, st.integers(0, 2**32 - 1))
+@given(st.integers(1, 7), FLIPS, st.integers(0, 2**32 - 1))
 def test_butterfly_is_the_matrix(width: int, q: float, seed: int) -> None:
     counts = np.random.default_rng(seed).integers(0, 1000, 2**width)
     np.testing.assert_allclose(flip_histogram(counts, q), transition_matrix(width, q) @ counts, rtol=1e-11)
@@ -114,7 +114,7 @@ def test_butterfly_of_twenty_bits_is_fast_and_small() -> None:
     assert counts.nbytes + peak < 3 * 8 * 2**20
 
 
-@given(flipped_collections(), LIES)
+@given(flipped_collections(), FLIPS)
 def test_recursion_over_width_equals_the_sum_of_multinomials(pair: tuple[list[int], list[int]], q: float) -> None:
     """[000 Prop 3.2, eq 3.8] against [000 eq 3.4]."""
     originals, counts = pair
@@ -135,9 +135,9 @@ def test_law_sums_to_one_with_the_right_mean(way: object, originals: tuple[int, 
     """E A_L(m) = P_L m. [000 §3]"""
     assert callable(way)
     every = histograms(3, 4)
-    law = np.array([way(h, originals, 0.3) for h in every])
-    assert law.sum() == pytest.approx(1, rel=1e-12)
-    np.testing.assert_allclose(law @ np.array(every), flip_histogram(originals, 0.3), rtol=1e-12)
+    distribution = np.array([way(h, originals, 0.3) for h in every])
+    assert distribution.sum() == pytest.approx(1, rel=1e-12)
+    np.testing.assert_allclose(distribution @ np.array(every), flip_histogram(originals, 0.3), rtol=1e-12)
 
 
 def test_law_equals_enumeration_of_all_flips() -> None:
@@ -153,7 +153,7 @@ def test_law_equals_enumeration_of_all_flips() -> None:
         assert outcome_probability(counts, originals, q) == pytest.approx(total, rel=1e-12)
 
 
-@given(flipped_collections(), LIES, st.integers(0, 3))
+@given(flipped_collections(), FLIPS, st.integers(0, 3))
 def test_xor_symmetry(pair: tuple[list[int], list[int]], q: float, mask: int) -> None:
     """Flipping the same bits in every original and every outcome changes nothing. [003 conjecture 2 rests on it]"""
     originals, counts = (np.array(h) for h in pair)

@@ -40,7 +40,7 @@ POINTS = [(kind, name) for kind in SCHEMAS for name in PROTOCOLS if kind == "one
 @functools.cache
 def plan_of(kind: str, name: str, n: int = N) -> hb.Plan:
     """The plan of a point; what it guarantees does not matter here."""
-    return hb.adopt(SCHEMAS[kind], n, PROTOCOLS[name], epsilon=3.0)
+    return hb.plan_from(SCHEMAS[kind], n, PROTOCOLS[name], epsilon=3.0)
 
 
 def population(schema: hb.Schema, n: int) -> NDArray[np.uint8]:

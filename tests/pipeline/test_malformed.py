@@ -46,12 +46,12 @@ PLANS: list[str | bytes] = [
     edited("schema", "labels", to=[1, 2, 3]), edited("schema", "labels", to="vwxyz"), edited("schema", "max_set", to=0),
     edited("schema", "max_set", to=6), edited("schema", "max_set", to=2.0), edited("schema", "more", to=1),
     edited("schema", "labels", to=["\ud800", "w", "x", "y", "z"]),
-    edited("protocol", "lie", to=2**47), edited("protocol", "lie", to=-1), edited("protocol", "lie", to=0.1),
-    edited("protocol", "lie", to=0), edited("protocol", "k", to=0), edited("protocol", "k", to=1.0),
+    edited("protocol", "flip", to=2**47), edited("protocol", "flip", to=-1), edited("protocol", "flip", to=0.1),
+    edited("protocol", "flip", to=0), edited("protocol", "k", to=0), edited("protocol", "k", to=1.0),
     edited("protocol", "release", to="all"), edited("protocol", "release", to="category"),
     edited("protocol", "m", to=-1),
     edited("protocol", "m", to=1.5), edited("protocol", "m", to=True), edited("protocol", "m", to=None),
-    edited("protocol", "m", "law", to="cauchy"), edited("protocol", "m", "scale", to=0),
+    edited("protocol", "m", "distribution", to="cauchy"), edited("protocol", "m", "scale", to=0),
     edited("protocol", "m", "scale", to=-1),
     edited("protocol", "m", "shift", to=-1), edited("protocol", "m", "shift", to=0.5),
     edited("protocol", "m", "shift", to=...),
@@ -59,9 +59,9 @@ PLANS: list[str | bytes] = [
     edited("guarantee", "epsilon", to="infinite"), edited("guarantee", "delta", to=2),
     edited("guarantee", "delta", to="inf"),
     edited("guarantee", "n", to=7), edited("guarantee", "basis", to="faith"), edited("guarantee", "basis", to="notes"),
-    edited("guarantee", "solved", to="n"), edited("guarantee", "method", to=7), edited("guarantee", "trusts", to=[]),
-    edited("guarantee", "trusts", "honest", to="all"), edited("guarantee", "trusts", "shuffler", to=1),
-    edited("guarantee", "trusts", "count", to=None), edited("guarantee", "trusts", "more", to=0),
+    edited("guarantee", "solved", to="n"), edited("guarantee", "method", to=7), edited("guarantee", "assumptions", to=[]),
+    edited("guarantee", "assumptions", "honest", to="all"), edited("guarantee", "assumptions", "shuffler", to=1),
+    edited("guarantee", "assumptions", "count", to=None), edited("guarantee", "assumptions", "more", to=0),
 ]  # fmt: skip
 
 
@@ -154,9 +154,9 @@ ARGUMENTS: list[Callable[[], object]] = [
     lambda: hb.joint(hb.randomize(PEOPLE, FLIP), FLIP, ["red", "blue"]).marginal(["green"]),
     lambda: hb.joint(hb.randomize(PEOPLE, FLIP), FLIP, ["red", "blue"]).conditional({}),
     lambda: hb.joint(hb.randomize(PEOPLE, FLIP), FLIP, ["red"]).conditional({"red": True}),
-    lambda: hb.adopt(ONE, 100, hb.Protocol(0.1)),
-    lambda: hb.adopt(MANY, 100, hb.Protocol(0.1, release="category"), epsilon=1.0),
-    lambda: hb.adopt(ONE, 100, hb.Protocol(0.25, release="category"), epsilon=1.0),
+    lambda: hb.plan_from(ONE, 100, hb.Protocol(0.1)),
+    lambda: hb.plan_from(MANY, 100, hb.Protocol(0.1, release="category"), epsilon=1.0),
+    lambda: hb.plan_from(ONE, 100, hb.Protocol(0.25, release="category"), epsilon=1.0),
     lambda: hb.plan("red", 100, hb.Budget(1, 1e-6)),  # type: ignore[arg-type]
     lambda: hb.plan(ONE, 100, (1, 1e-6)),  # type: ignore[arg-type]
     lambda: hb.plan(ONE, 100, hb.Budget(1, 1e-6), max_messages=0.5),

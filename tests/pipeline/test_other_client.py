@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.lab.vectors import wire_vectors
+from hubbub.vectors import wire_vectors
 
 GOOD = wire_vectors()["good"]
 Source = Callable[[int], bytes]
@@ -83,26 +83,26 @@ def fake(kind: str, width: int, max_set: int, take: Source) -> int:
 def number_of_fakes(m: Any, n: int, take: Source) -> int:
     if isinstance(m, int):
         return m // n
-    if m["law"] == "binomial":
+    if m["distribution"] == "binomial":
         return coins(m["shift"], math.ceil(Fraction(m["scale"]) * 2**48), take).bit_count()
-    return poisson(m["scale"], take) if m["law"] == "poisson" else 0
+    return poisson(m["scale"], take) if m["distribution"] == "poisson" else 0
 
 
 def send(value: Any, plan: dict[str, Any], take: Source) -> list[bytes]:
     schema, protocol = plan["schema"], plan["protocol"]
-    labels, release, lie = schema["labels"], protocol["release"], protocol["lie"]
+    labels, release, flip_numerator = schema["labels"], protocol["release"], protocol["flip"]
     width = len(labels)
     record = sum(1 << labels.index(label) for label in ([value] if schema["kind"] == "one_hot" else value))
     count = number_of_fakes(protocol["m"], plan["n"], take)
     size = -(-width // 8) if release == "records" else 1 if width <= 2**8 else 2 if width <= 2**16 else 4
     if release == "category":
         sent = [labels.index(value)]
-        if coins(1, (width - 1) * lie, take):
+        if coins(1, (width - 1) * flip_numerator, take):
             u = uniform(width - 1, take)
             sent = [u if u < sent[0] else u + 1]
     else:
         fakes = [fake(schema["kind"], width, schema["max_set"], take) for _ in range(count)]
-        sent = [one ^ coins(width, lie, take) for one in [record] * protocol["k"] + fakes]
+        sent = [one ^ coins(width, flip_numerator, take) for one in [record] * protocol["k"] + fakes]
         if release == "bits":
             sent = [i for one in sent for i in range(width) if one >> i & 1]
         for j in range(len(sent) - 1, 0, -1):

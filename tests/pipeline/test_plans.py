@@ -15,7 +15,7 @@ import hubbub as hb
 from hubbub.canonical import Json, canonical, parse
 from hubbub.planner import load_plan, verify
 
-PLAN = hb.adopt(hb.Schema.at_most(2, ["a", "b", "c"]), 1000, hb.Protocol(0.1, m=hb.Fakes.poisson(0.5)), epsilon=1.0)
+PLAN = hb.plan_from(hb.Schema.at_most(2, ["a", "b", "c"]), 1000, hb.Protocol(0.1, m=hb.Fakes.poisson(0.5)), epsilon=1.0)
 
 
 @pytest.mark.parametrize(("kind", "name"), POINTS)
@@ -60,16 +60,16 @@ def test_ids_depend_on_everything() -> None:
         {"epsilon": 0.5},
         {"delta": 1e-30},
         {"basis": hb.Basis.EXACT},
-        {"trusts": replace(PLAN.guarantee.trusts, honest=1)},
-        {"trusts": replace(PLAN.guarantee.trusts, collusion=0.1)},
-        {"trusts": replace(PLAN.guarantee.trusts, shuffler=False)},
+        {"assumptions": replace(PLAN.guarantee.assumptions, honest=1)},
+        {"assumptions": replace(PLAN.guarantee.assumptions, collusion=0.1)},
+        {"assumptions": replace(PLAN.guarantee.assumptions, shuffler=False)},
     ],
 )
 def test_false_claims_are_found(change: dict[str, Any]) -> None:
-    lie = replace(PLAN, guarantee=replace(PLAN.guarantee, **change))
-    assert hb.Plan.from_json(lie.to_json()) == lie  # a device cannot tell
+    flip_numerator = replace(PLAN, guarantee=replace(PLAN.guarantee, **change))
+    assert hb.Plan.from_json(flip_numerator.to_json()) == flip_numerator  # a device cannot tell
     with pytest.raises(hb.FalseClaim):
-        load_plan(lie.to_json())
+        load_plan(flip_numerator.to_json())
 
 
 def test_false_precision_is_found() -> None:
@@ -91,7 +91,7 @@ def test_the_chosen_plan_meets_the_budget(schema: hb.Schema, shuffler_fakes: boo
     chosen = hb.plan(schema, 5000, budget, shuffler_fakes=shuffler_fakes)
     assert verify(chosen).guarantee.meets(budget)
     flip = hb.calibrate(schema, 5000, budget).protocol
-    assert chosen.stderr <= hb.adopt(schema, 5000, flip, epsilon=1.0).stderr
+    assert chosen.stderr <= hb.plan_from(schema, 5000, flip, epsilon=1.0).stderr
     assert shuffler_fakes or not (isinstance(chosen.protocol.m, hb.Fakes) and chosen.protocol.m.by == "shuffler")
     single = hb.plan(schema, 5000, budget, joint=True, max_messages=1)
     assert single.messages == 1
@@ -113,7 +113,7 @@ def test_infeasible_budgets_say_why() -> None:
 
 def test_copies_do_not_hide_among_the_shufflers_fakes() -> None:
     with pytest.raises(hb.InvalidInput, match="k must be 1 where the shuffler draws the fakes"):
-        hb.adopt(hb.Schema.one_hot(3), 10, hb.Protocol(0.1, 2, hb.Fakes.laplace(2.0, 25)), epsilon=1.0)
+        hb.plan_from(hb.Schema.one_hot(3), 10, hb.Protocol(0.1, 2, hb.Fakes.laplace(2.0, 25)), epsilon=1.0)
 
 
 VALUES: st.SearchStrategy[Json] = st.recursive(
@@ -148,7 +148,7 @@ def test_numbers_as_in_rfc_8785(value: float, text: str) -> None:
 
 def test_consistent_counts_have_less_error() -> None:
     schema = hb.Schema.one_hot(40)
-    plan = hb.adopt(schema, 500, hb.Protocol(0.2), epsilon=5.0)
+    plan = hb.plan_from(schema, 500, hb.Protocol(0.2), epsilon=5.0)
     people = hb.Collection.from_values(np.arange(500) % 4, schema)
     truth = np.r_[np.full(4, 125), np.zeros(36)]
     raw = fair = 0.0
@@ -163,7 +163,7 @@ def test_consistent_counts_have_less_error() -> None:
 def test_detection() -> None:
     """Absent labels are flagged in 5 % of collections at most, and one at the limit in 95 %."""
     schema = hb.Schema.one_hot(20)
-    plan = hb.adopt(schema, 2000, hb.Protocol(0.05), epsilon=5.0)
+    plan = hb.plan_from(schema, 2000, hb.Protocol(0.05), epsilon=5.0)
     limit = int(hb.estimate(hb.tally(hb.randomize(collection(schema, 2000), plan)), plan).detection_limit[0]) + 1
     people = hb.Collection.from_values(np.r_[np.full(limit, 7), np.zeros(2000 - limit, np.int64)], schema)
     flags = np.array([hb.estimate(hb.tally(hb.randomize(people, plan)), plan).detectable for _ in range(400)])

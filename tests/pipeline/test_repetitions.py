@@ -73,7 +73,7 @@ def test_long(kind: str, name: str) -> None:
 
 @pytest.mark.parametrize("factor", [0.9, 1.1])
 def test_wrong_lies_are_noticed(factor: float) -> None:
-    other = hb.adopt(plan_of("bits", "flip").schema, N, hb.Protocol(0.2 * factor), epsilon=3.0)
+    other = hb.plan_from(plan_of("bits", "flip").schema, N, hb.Protocol(0.2 * factor), epsilon=3.0)
     assert repeat("bits", "flip", 200, 73, noise=other).bias > 6
 
 
@@ -82,7 +82,7 @@ def repeat_joint(
 ) -> tuple[NDArray[np.float64], float, float]:
     schema = hb.Schema.bits(8)
     n = 3000
-    plan = hb.adopt(schema, n, hb.Protocol(q, k, m), epsilon=5.0)
+    plan = hb.plan_from(schema, n, hb.Protocol(q, k, m), epsilon=5.0)
     entropy = SeededStreamNotForPeople(seed)
     rows = np.random.default_rng(1).random((n, 8)) < np.linspace(0.1, 0.9, 8)
     rows[: n // 3, 4:] = rows[: n // 3, :4]

@@ -11,8 +11,8 @@ from tests.vectors import write
 
 import hubbub as hb
 from hubbub import device, errors
-from hubbub.batches import message_type
-from hubbub.lab.vectors import Counter, wire_vectors
+from hubbub.reports import message_type
+from hubbub.vectors import Counter, wire_vectors
 from hubbub.wire import batches, messages
 
 GOOD: list[dict[str, Any]] = wire_vectors()["good"]

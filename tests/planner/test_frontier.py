@@ -6,20 +6,11 @@ import time
 import pytest
 
 from hubbub.accountant import Ledger
-from hubbub.data import Schema
 from hubbub.errors import Infeasible, InvalidInput
-from hubbub.planner import (
-    best_epsilon,
-    central_stderr,
-    family,
-    frontier,
-    least_crowd,
-    plan,
-    under_attack,
-    verify,
-)
+from hubbub.planner import best_epsilon, central_stderr, family, frontier, plan, smallest_n, under_attack, verify
 from hubbub.privacy import Budget
 from hubbub.protocol import Fakes
+from hubbub.schema import Schema
 
 BUDGET = Budget(1.0, 1e-6)
 FIVE = [
@@ -41,7 +32,7 @@ def test_five_questions(schema: Schema, n: int, kinds: int) -> None:
     assert plans == sorted(plans, key=lambda one: (one.stderr, one.messages))
     # No plan beats a trusted curator, and every plan beats, or is, the local one.
     assert plans[0].stderr > 0.999 * central_stderr(schema, BUDGET)
-    assert [one.guarantee.trusts.shuffler for one in plans].index(False) == len(plans) - 1
+    assert [one.guarantee.assumptions.shuffler for one in plans].index(False) == len(plans) - 1
 
 
 def test_near_the_central_error_where_the_shuffler_adds_fakes() -> None:
@@ -92,8 +83,8 @@ def test_the_plan_is_the_first_of_the_frontier(
         assert one.messages <= limits.get("max_messages", math.inf)
         assert one.upload <= limits.get("max_bytes", math.inf)
         assert one.protocol.release == "records" or not limits.get("joint")
-        lie = one.protocol.q * (schema.width - 1 if one.protocol.release == "category" else 1)
-        assert lie >= limits.get("min_q", 0.0) * (1 - 1e-9)
+        flip_probability = one.protocol.q * (schema.width - 1 if one.protocol.release == "category" else 1)
+        assert flip_probability >= limits.get("min_q", 0.0) * (1 - 1e-9)
         if not limits.get("shuffler_fakes", True):
             assert not (isinstance(one.protocol.m, Fakes) and one.protocol.m.by == "shuffler")
 
@@ -119,7 +110,7 @@ def test_rounds_share_the_budget(schema: Schema) -> None:
     plans = frontier(schema, n, BUDGET, rounds=rounds)
     assert len(plans) >= 6
     for one in plans:
-        shuffler = one.guarantee.trusts.shuffler
+        shuffler = one.guarantee.assumptions.shuffler
         ledger = Ledger().charge(one.protocol, schema, n, rounds=rounds, shuffler=shuffler)
         assert 0.9 < ledger.epsilon(1e-6) <= 1.0
         assert ledger.delta(1.0) <= 1e-6
@@ -138,7 +129,7 @@ def test_pure_rounds_add_up() -> None:
 @pytest.mark.parametrize("fakes", [True, False])
 def test_least_crowd_is_least(fakes: bool) -> None:
     schema, precision = Schema.one_hot(8), 0.002
-    found = least_crowd(schema, BUDGET, precision, shuffler_fakes=fakes)
+    found = smallest_n(schema, BUDGET, precision, shuffler_fakes=fakes)
     assert found.guarantee.meets(BUDGET)
     assert found.stderr <= precision * found.n
     fewer = math.floor(found.n / 1.02)
@@ -156,7 +147,7 @@ def test_best_epsilon_is_best(fakes: bool) -> None:
 
 def test_backwards_says_what_is_impossible() -> None:
     with pytest.raises(Infeasible, match="no crowd"):
-        least_crowd(Schema.bits(1), BUDGET, 0.01, max_bytes=20.0)
+        smallest_n(Schema.bits(1), BUDGET, 0.01, max_bytes=20.0)
     with pytest.raises(Infeasible, match="no ε"):
         best_epsilon(Schema.bits(1), 10, 1e-6, 1.0, max_bytes=20.0)
 

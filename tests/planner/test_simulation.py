@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from hubbub.analyzer import estimate, tally
-from hubbub.batches import Collection
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.client import randomize
-from hubbub.data import Schema
 from hubbub.planner import family, frontier
+from hubbub.plans import Plan
 from hubbub.privacy import Budget
-from hubbub.protocol import Plan
+from hubbub.records import Collection
+from hubbub.schema import Schema
 from hubbub.shuffler import shuffle
 
 RUNS = 60

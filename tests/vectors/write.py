@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import hubbub as hb
-from hubbub import device
-from hubbub.lab import vectors
-from hubbub.lab.vectors import Counter
-from hubbub.protocol import HEADER
+from hubbub import device, vectors
+from hubbub.plans import HEADER
+from hubbub.vectors import Counter
 from hubbub.wire import batches, messages
 
 FOLDER = Path(vectors.__file__).parent
@@ -33,7 +32,7 @@ def good() -> list[dict[str, Any]]:
     """Plans, values, and the messages and the batch that a device makes of them with the counter stream."""
     found = []
     for name, schema, protocol, values in CASES:
-        plan = hb.adopt(schema, 100, protocol, epsilon=3.0)
+        plan = hb.plan_from(schema, 100, protocol, epsilon=3.0)
         entropy = Counter()
         sent = [device.payloads(value, plan, entropy=entropy) for value in values]
         share = protocol.m // 100 if isinstance(protocol.m, int) else 0

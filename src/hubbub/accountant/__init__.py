@@ -10,7 +10,7 @@
 from hubbub.accountant.accounting import account, curve
 from hubbub.accountant.calibration import Calibrated, calibrate
 from hubbub.accountant.ledger import Ledger
-from hubbub.accountant.tails import Sufficient, ratio_density, sufficient, sufficient_lie
+from hubbub.accountant.tails import Sufficient, ratio_density, sufficient, sufficient_flip
 
 __all__ = [
     "Calibrated",

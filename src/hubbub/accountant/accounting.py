@@ -4,14 +4,12 @@ import math
 
 from hubbub.accountant.analysis import Analysis, analyze, analyze_local, collusion, count_leak, view
 from hubbub.accountant.rigorous import certify
-from hubbub.data import Schema
 from hubbub.errors import check_epsilon, check_real, check_whole, reject
 from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.rounding import up
-from hubbub.privacy import Guarantee, Trust
+from hubbub.privacy import Assumptions, Guarantee
 from hubbub.protocol import Fakes, Protocol
-
-__all__ = ["account", "curve", "honest_users", "solve_delta", "solve_epsilon"]
+from hubbub.schema import Schema
 
 LARGEST = 10**10
 """People that a collection may have: more than there are."""
@@ -94,7 +92,7 @@ def account(
         basis=analysis.basis,
         method=method,
         n=n,
-        trusts=Trust(
+        assumptions=Assumptions(
             honest=1 if independent or not shuffler else honest,
             shuffler=shuffler,
             view=view(protocol),

@@ -11,18 +11,16 @@ from functools import cache
 
 import numpy as np
 
-from hubbub.accountant import bit, fakes, records, split
-from hubbub.accountant.losses import Loss
-from hubbub.data import Schema
+from hubbub.accountant.composition import Loss
+from hubbub.accountant.theorems import bit, fakes, records, split
 from hubbub.errors import reject
 from hubbub.numeric.binomial import binomial
+from hubbub.numeric.distributions import Distribution
 from hubbub.numeric.divergences import gaussian_delta
-from hubbub.numeric.laws import Law
 from hubbub.numeric.rounding import up
 from hubbub.privacy import Basis
 from hubbub.protocol import Fakes, Protocol
-
-__all__ = ["Analysis", "analyze", "analyze_local", "collusion", "count_leak", "view"]
+from hubbub.schema import Schema
 
 Curve = Callable[[float], float]
 """ε ↦ ln δ."""
@@ -274,7 +272,7 @@ def _clear(protocol: Protocol, schema: Schema, honest: int, share: float) -> Ana
             return 0.0
         if isinstance(m, int):
             return _log(fakes.uniform_delta(epsilon, total, size))
-        if m.law == "binomial":
+        if m.distribution == "binomial":
             return _log(fakes.uniform_delta(epsilon, honest * m.shift, size, share=m.scale))
         return _log(fakes.poisson_delta(epsilon, honest * m.scale, size))
 
@@ -288,11 +286,15 @@ def _clear(protocol: Protocol, schema: Schema, honest: int, share: float) -> Ana
     )
 
 
-def _composed(first: Law, second: Law, cover: Loss, count: int, basis: Basis, method: str) -> Analysis:
+def _composed(
+    first: Distribution, second: Distribution, cover: Loss, count: int, basis: Basis, method: str
+) -> Analysis:
     """``count`` independent counts, each one of a pair of laws."""
     loss = cover.power(count)
     low, high = min(first.low, second.low), max(first.high, second.high)
-    pair = [np.pad(law.pmf, (law.low - low, high - law.high)) for law in (first, second)]
+    pair = [
+        np.pad(distribution.pmf, (distribution.low - low, high - distribution.high)) for distribution in (first, second)
+    ]
 
     @cache
     def attack() -> Loss:  # a search for parameters does not ask for it
@@ -310,10 +312,12 @@ def _composed(first: Law, second: Law, cover: Loss, count: int, basis: Basis, me
 
 def _clear_bits(schema: Schema, m: int) -> Analysis:
     """Bits of uniform fakes are independent fair coins: each position hides a one in Bin(m, 1/2)."""
-    law = binomial(m, 0.5)
-    risen = Law(law.low + 1, law.pmf)
-    cover = Loss.from_laws(np.append(0.0, law.pmf), np.append(law.pmf, 0.0), step=0.05 / math.sqrt(m / 4 + 1))
-    return _composed(risen, law, cover, schema.width, Basis.EXACT, "the exact law of the uniform fakes")
+    distribution = binomial(m, 0.5)
+    risen = Distribution(distribution.low + 1, distribution.pmf)
+    cover = Loss.from_distributions(
+        np.append(0.0, distribution.pmf), np.append(distribution.pmf, 0.0), step=0.05 / math.sqrt(m / 4 + 1)
+    )
+    return _composed(risen, distribution, cover, schema.width, Basis.EXACT, "the exact law of the uniform fakes")
 
 
 def _drawn(protocol: Protocol, schema: Schema, m: Fakes) -> Analysis:
@@ -328,13 +332,13 @@ def _drawn(protocol: Protocol, schema: Schema, m: Fakes) -> Analysis:
             upper=lambda epsilon: _log(fakes.swap_delta(m, epsilon)),
             lower=lambda epsilon: _log(fakes.swap_delta(m, epsilon)) - 1e-6 if protocol.q == 0 else -math.inf,
             basis=Basis.EXACT if protocol.q == 0 else Basis.PROVEN,
-            method=f"the exact {m.law} law of the shuffler's fakes",
+            method=f"the exact {m.distribution} law of the shuffler's fakes",
             guess=1.0,
         )
-    law = Law(0, m.pmf)
-    risen = Law(1, m.pmf)
-    method = f"the {m.law} law of the fakes"
+    distribution = Distribution(0, m.pmf)
+    risen = Distribution(1, m.pmf)
+    method = f"the {m.distribution} law of the fakes"
     if schema.kind != "bits" and protocol.q == 0 and 2 * schema.max_set <= schema.width:
         both = fakes.change_loss(m, 1, 1)  # a legal change is at most max_set falls and as many rises
-        return _composed(law, risen, both, schema.max_set, Basis.PROVEN, method)
-    return _composed(law, risen, fakes.either_loss(m), schema.distance, Basis.PROVEN, method)
+        return _composed(distribution, risen, both, schema.max_set, Basis.PROVEN, method)
+    return _composed(distribution, risen, fakes.either_loss(m), schema.distance, Basis.PROVEN, method)

@@ -5,16 +5,14 @@ from dataclasses import dataclass, replace
 
 from hubbub.accountant.accounting import LARGEST, account, curve, honest_users
 from hubbub.accountant.analysis import collusion
-from hubbub.data import Schema
-from hubbub.errors import Infeasible, check_lie, check_real, reject
-from hubbub.numeric.bounds import lie_from_phi
+from hubbub.errors import Infeasible, check_flip, check_real, reject
+from hubbub.numeric.bounds import flip_from_phi
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.numeric.inversion import falling_root, least_whole
 from hubbub.numeric.ratios import phi
 from hubbub.privacy import Budget, Guarantee
 from hubbub.protocol import GRID, Fakes, Protocol, Release
-
-__all__ = ["Calibrated", "calibrate"]
+from hubbub.schema import Schema
 
 CLOSE = 5e-4
 """How far the returned q may lie above the least one, relatively."""
@@ -63,13 +61,13 @@ def calibrate(
     limit = check_real("max_q", max_q, 0.0, 0.5, "be in (0, 1/2]", open_low=True)
     asked = _Question(schema, budget, honest_fraction, shuffler)
     if n is None:
-        protocol = Protocol(check_lie(q, zero=True), k, m if m is not None else 0, release)
+        protocol = Protocol(check_flip(q, zero=True), k, m if m is not None else 0, release)
         return asked.answer(protocol, asked.least_n(protocol))
     honest_users(n, honest_fraction)
     if drawn and isinstance(m, Fakes):
         return asked.answer(asked.least_shift(Protocol(0.0, k, m, release), n), n)
     if m is None:
-        return asked.answer(asked.least_m(check_lie(q, zero=True), k, release, n), n)
+        return asked.answer(asked.least_m(check_flip(q, zero=True), k, release, n), n)
     return asked.answer(asked.least_q(k, m, release, n, limit), n)
 
 
@@ -116,7 +114,7 @@ class _Question:
                 f"{self.budget} needs a lie probability above {limit:.4g} at n = {n:,}; "
                 f"with q = {top:.4g} the best ε is {best.epsilon:.4g}"
             )
-        guess = min(_gaussian_lie(self.schema, n, self.budget, k, release), 0.99 * top)
+        guess = min(_gaussian_flip(self.schema, n, self.budget, k, release), 0.99 * top)
         found = falling_root(excess, guess, top, relative=CLOSE)[1]
         # The grid rounds up, which only adds noise.
         return Protocol(max(found, SMALLEST, 1 / GRID), k, m, release)
@@ -131,18 +129,18 @@ class _Question:
             raise Infeasible(f"no number of fakes up to {LARGEST:,} meets {self.budget} for {self.schema}") from None
 
     def least_shift(self, protocol: Protocol, n: int) -> Protocol:
-        law = protocol.m
-        assert isinstance(law, Fakes)
+        distribution = protocol.m
+        assert isinstance(distribution, Fakes)
 
         def holds(shift: int) -> bool:
-            return self.excess(replace(protocol, m=replace(law, shift=shift)), n) <= 0
+            return self.excess(replace(protocol, m=replace(distribution, shift=shift)), n) <= 0
 
-        most = math.ceil(100 * law.scale) + 100
+        most = math.ceil(100 * distribution.scale) + 100
         try:
-            return replace(protocol, m=replace(law, shift=least_whole(holds, 0, most)))
+            return replace(protocol, m=replace(distribution, shift=least_whole(holds, 0, most)))
         except Infeasible:
             raise Infeasible(
-                f"no shift makes {law.law} fakes of scale {law.scale:g} meet {self.budget}; a larger scale would"
+                f"no shift makes {distribution.distribution} fakes of scale {distribution.scale:g} meet {self.budget}; a larger scale would"
             ) from None
 
     def least_n(self, protocol: Protocol) -> int:
@@ -161,18 +159,18 @@ class _Question:
         return math.floor(found)
 
 
-def _gaussian_lie(schema: Schema, n: int, budget: Budget, k: int, release: Release) -> float:
+def _gaussian_flip(schema: Schema, n: int, budget: Budget, k: int, release: Release) -> float:
     """About the least q, from the Gaussian limit: a first guess for the search, no more."""
     information = n * _signal(budget) ** 2
     if release == "category":
         return 1 / (schema.width + information / 2)
     if release == "bits" or schema.width == 1:
-        return lie_from_phi(1 + information / (k * schema.distance))
+        return flip_from_phi(1 + information / (k * schema.distance))
     if schema.kind == "bits":
         # A blanket of all vectors proves little before it covers some hundred messages, and is slow to evaluate there.
         covered = 0.5 * math.pow(min(1.0, 400 / (k * n)), 1 / schema.width)
-        return max(lie_from_phi((1 + information / k) ** (1 / schema.width)), covered)
-    return lie_from_phi(((1 + math.sqrt(1 + 2 * information / k)) / 2) ** (1 / schema.max_set))
+        return max(flip_from_phi((1 + information / k) ** (1 / schema.width)), covered)
+    return flip_from_phi(((1 + math.sqrt(1 + 2 * information / k)) / 2) ** (1 / schema.max_set))
 
 
 def _gaussian_crowd(schema: Schema, protocol: Protocol, budget: Budget) -> float:

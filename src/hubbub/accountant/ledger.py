@@ -8,14 +8,12 @@ import numpy as np
 
 from hubbub.accountant.accounting import STEEP, curve, solve_epsilon
 from hubbub.accountant.analysis import Analysis, collusion
-from hubbub.accountant.losses import Loss
-from hubbub.data import Schema
+from hubbub.accountant.composition import Loss
 from hubbub.errors import check_delta, check_epsilon, check_whole, reject
 from hubbub.numeric.inversion import falling_root
 from hubbub.privacy import Basis
 from hubbub.protocol import Protocol
-
-__all__ = ["Ledger"]
+from hubbub.schema import Schema
 
 POINTS = 120
 TAIL = 1e-15

@@ -2,7 +2,7 @@
 
 The float search finds blocks of collections whose δ(ε) stays below the claim; here each block's bound is evaluated
 with python-flint's balls (Arb), q and ε taken as the exact dyadic numbers that they are, so that no rounding error
-anywhere can make the claim wrong. The inequalities are those of :mod:`hubbub.accountant.bit`.
+anywhere can make the claim wrong. The inequalities are those of :mod:`hubbub.accountant.theorems.bit`.
 """
 
 import math
@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubbub.accountant import bit
-from hubbub.errors import HubbubError, check_delta, check_epsilon, check_lie, check_whole
+from hubbub.accountant.theorems import bit
+from hubbub.errors import HubbubError, check_delta, check_epsilon, check_flip, check_whole
 
 if TYPE_CHECKING:
     from flint import arb
-
-__all__ = ["ball_delta", "certify"]
 
 PRECISION = 192  # bits; exponents reach 10⁹, so that some 60 bits are lost
 
@@ -38,13 +36,16 @@ def ball_delta(ones: int, zeros: int, q: float, epsilon: float) -> "arb":
     flint = _flint()
     flint.ctx.prec = PRECISION
     arb, acb = flint.arb, flint.acb
-    lie = arb(q)
-    truth, grow = 1 - lie, arb(epsilon).exp()
-    if not truth - grow * lie > 0:
+    flip_probability = arb(q)
+    truth, grow = 1 - flip_probability, arb(epsilon).exp()
+    if not truth - grow * flip_probability > 0:
         return arb(0)
-    lam = (grow * truth - lie) / (truth - grow * lie)
+    lam = (grow * truth - flip_probability) / (truth - grow * flip_probability)
     theta = lam.log()
-    high, low = truth * lam / (lie + truth * lam), lie * lam / (truth + lie * lam)
+    high, low = (
+        truth * lam / (flip_probability + truth * lam),
+        flip_probability * lam / (truth + flip_probability * lam),
+    )
     mean = ones * high + zeros * low
     variance = ones * high * (1 - high) + zeros * low * (1 - low)
     spread = math.sqrt(float(variance.upper()))
@@ -53,7 +54,7 @@ def ball_delta(ones: int, zeros: int, q: float, epsilon: float) -> "arb":
     cosine = 1 - bit.DECAY / least if least > 0 else -1.0
     reach = math.acos(cosine) if cosine > -1 else math.pi
     count = min(size // 2, math.ceil(reach * size / (2 * math.pi)))
-    log_mass = (ones + 1) * (lie + truth * lam).log() + zeros * (truth + lie * lam).log()
+    log_mass = (ones + 1) * (flip_probability + truth * lam).log() + zeros * (truth + flip_probability * lam).log()
     peak = (high - low) * lam.sqrt()
     nodes = []
     for j in range(1, count + 1):
@@ -84,7 +85,7 @@ def certify(n: int, q: float, epsilon: float, delta: float) -> int:
     >>> certify(1000, 0.1, 0.3775, 1e-6) > 10
     True
     """
-    n, q, epsilon = check_whole("n", n, 1, 10**12), check_lie(q), check_epsilon(epsilon)
+    n, q, epsilon = check_whole("n", n, 1, 10**12), check_flip(q), check_epsilon(epsilon)
     goal = math.log(check_delta(delta))
     flint = _flint()
     low, high = np.array([0], dtype=np.int64), np.array([n - 1], dtype=np.int64)

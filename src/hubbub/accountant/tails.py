@@ -5,7 +5,7 @@ collections, and S is drawn from the first. η ≥ δ; but it is stated for *one
 the size of the crowd, and is not closed under post-processing, so that it guarantees nothing by itself.
 
 With all others holding one record, R(S) > e^ε if and only if G_1 + … + G_n > 0 for the atoms G of
-:func:`hubbub.accountant.records.background`, one message drawn from the law of x and n − 1 from the others'. So the
+:func:`hubbub.accountant.theorems.records.background`, one message drawn from the law of x and n − 1 from the others'. So the
 engine brackets η rigorously for every such background, as it does δ.
 """
 
@@ -15,16 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hubbub.accountant import records
 from hubbub.accountant.accounting import account
-from hubbub.accountant.engine import density, positive_mean, tail_probability
-from hubbub.data import Schema
-from hubbub.errors import check_epsilon, check_lie, check_real, check_whole, reject
+from hubbub.accountant.quadrature import density, positive_mean, tail_probability
+from hubbub.accountant.theorems import records
+from hubbub.errors import check_epsilon, check_flip, check_real, check_whole, reject
 from hubbub.numeric.inversion import least_real
 from hubbub.privacy import Guarantee
 from hubbub.protocol import Protocol
-
-__all__ = ["Sufficient", "ratio_density", "sufficient", "sufficient_lie"]
+from hubbub.schema import Schema
 
 Background = tuple[int, int, int]
 
@@ -61,7 +59,7 @@ def sufficient(
     >>> [round(end, 4) for end in found.eta], [round(end, 6) for end in found.delta]
     ([0.0071, 0.0071], [0.000502, 0.000502])
     """
-    q, n, epsilon = check_lie(q), check_whole("n", n, 2), check_epsilon(epsilon)
+    q, n, epsilon = check_flip(q), check_whole("n", n, 2), check_epsilon(epsilon)
     kind = _checked(schema, background)
     eta = _eta(kind, q, n, epsilon, tolerance)
     pair = positive_mean(*records.background(kind, q, epsilon), n)
@@ -73,14 +71,14 @@ def sufficient(
     )
 
 
-def sufficient_lie(
+def sufficient_flip(
     schema: Schema, n: int, epsilon: float, eta: float, background: Background | None = None
 ) -> tuple[float, Sufficient]:
     """The least q with η(ε) ≤ ``eta`` for one background, and everything that is known at that q.
 
     Certifies nothing: read the guarantee beside it.
 
-    >>> q, found = sufficient_lie(Schema.bits(5), 1000, math.log(2), 0.0071)
+    >>> q, found = sufficient_flip(Schema.bits(5), 1000, math.log(2), 0.0071)
     >>> round(q, 3), found.guarantee.delta > 0.01
     (0.245, True)
     """
@@ -98,9 +96,9 @@ def ratio_density(n: int, width: int, q: float, points: ArrayLike) -> NDArray[np
     >>> bool(abs(ratio_density(1000, 5, 0.25, x).sum() * (x[1] - x[0]) - 1) < 0.01)
     True
     """
-    q, n, width = check_lie(q), check_whole("n", n, 2), check_whole("width", width, 1)
-    x, _, law = records.likelihoods((width, 0, 0), q)
-    return density(x / n, law, n - 1, points, extra=law * x)
+    q, n, width = check_flip(q), check_whole("n", n, 2), check_whole("width", width, 1)
+    x, _, distribution = records.likelihoods((width, 0, 0), q)
+    return density(x / n, distribution, n - 1, points, extra=distribution * x)
 
 
 def _checked(schema: Schema, background: Background | None) -> Background:
@@ -112,6 +110,8 @@ def _checked(schema: Schema, background: Background | None) -> Background:
 
 
 def _eta(kind: Background, q: float, n: int, epsilon: float, tolerance: float) -> tuple[float, float]:
-    x, other, law = records.likelihoods(kind, q)
-    found = tail_probability(x - math.exp(epsilon) * other, law, n - 1, extra=law * x, tolerance=tolerance)
-    return math.exp(found.lower), math.exp(found.upper)
+    x, other, distribution = records.likelihoods(kind, q)
+    found = tail_probability(
+        x - math.exp(epsilon) * other, distribution, n - 1, extra=distribution * x, tolerance=tolerance
+    )
+    return math.exp(found.lower_bound), math.exp(found.upper)

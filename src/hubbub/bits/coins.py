@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from hubbub.bits.entropy import Entropy, draw, fill, system
 from hubbub.errors import check_memory, check_whole
 
-__all__ = ["GRID", "coins", "flip_bits", "positions"]
-
 GRID = 48
 """Probabilities are whole multiples of 2^-GRID."""
 
@@ -190,7 +188,7 @@ def _owners(
 def _edges(exponent: int, numerator: int, denominator: int) -> NDArray[np.uint64]:
     """⌊2⁶⁴·P[ones ≤ k]⌋, at most 1 too small, for k = 0, 1, … until it reaches 2⁶⁴ − 1."""
     edges = []
-    for value in _law(exponent, numerator, denominator, 256):
+    for value in _distribution(exponent, numerator, denominator, 256):
         edges.append(min(value >> 192, 2**64 - 1))
         if edges[-1] == 2**64 - 1:
             break
@@ -202,14 +200,14 @@ def _refine(prefix: int, exponent: int, numerator: int, denominator: int, entrop
     bits = 64
     while True:
         prefix, bits = prefix << 192 | int.from_bytes(draw(entropy, 24, np.uint8).tobytes()), bits + 192
-        for ones, value in enumerate(_law(exponent, numerator, denominator, bits)):
+        for ones, value in enumerate(_distribution(exponent, numerator, denominator, bits)):
             if prefix < value:
                 return ones
             if prefix < value + _SLACK:
                 break
 
 
-def _law(exponent: int, numerator: int, denominator: int, bits: int) -> Iterator[int]:
+def _distribution(exponent: int, numerator: int, denominator: int, bits: int) -> Iterator[int]:
     """2^bits·P[Binomial(2^exponent, numerator/denominator) ≤ k] for k = 0, 1, …, too small by less than 2⁶⁴.
 
     Integers only. Dividing and squaring 1 − q exponent times loses less than 2^(exponent+1) units, which grow to

@@ -7,8 +7,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["fisher_yates", "scatter"]
-
 _Loop = TypeVar("_Loop", bound=Callable[..., Any])
 _compile: Callable[[_Loop], _Loop] = numba.njit(nogil=True)
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from hubbub.bits.records import check_records
 from hubbub.errors import check_whole
 
-__all__ = ["bit_counts", "histogram"]
-
 _SLAB = 1 << 13
 _ROWS = 1 << 20
 _LOW_BITS = np.uint64(0x0101010101010101)

@@ -10,8 +10,6 @@ from collections.abc import Callable
 
 from hubbub.errors import EntropyFailure, check_whole, reject
 
-__all__ = ["coins", "flip", "uniform"]
-
 _GRID = 48
 _SLICES = 10
 

@@ -19,8 +19,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from hubbub.errors import EntropyFailure, check_whole
 
-__all__ = ["Entropy", "SeededStreamNotForPeople", "SystemStream", "draw", "fill", "system"]
-
 Entropy = Callable[[int], bytes]
 """A source of randomness: gives exactly as many independent uniform bytes as it is asked for."""
 

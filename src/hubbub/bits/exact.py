@@ -12,8 +12,6 @@ from fractions import Fraction
 from hubbub.bits.device import coins, uniform
 from hubbub.errors import EntropyFailure
 
-__all__ = ["Buffered", "bernoulli_exp", "gaussian", "laplace", "poisson", "poisson_edges"]
-
 _GRID = 48
 _PRECISION = 128
 _CHUNK = 4096

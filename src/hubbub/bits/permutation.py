@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from hubbub.bits.entropy import Entropy, draw, system
 from hubbub.errors import check_memory, check_whole, reject
 
-__all__ = ["permutation", "shuffle", "shuffle_external"]
-
 _BUCKETS = 64
 """A power of two; more would make the scattered writes miss the cache, or open too many files."""
 

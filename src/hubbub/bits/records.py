@@ -11,8 +11,6 @@ from hubbub.bits.coins import GRID, flip_bits
 from hubbub.bits.entropy import Entropy, draw, system
 from hubbub.errors import check_memory, check_whole, reject
 
-__all__ = ["check_records", "flip", "one_hot", "uniform_categories", "uniform_records"]
-
 
 def check_records(records: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
     """Return ``records`` if it is a batch of packed records of ``width`` bits in the one layout, or raise.

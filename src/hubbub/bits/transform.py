@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from hubbub.bits.coins import GRID
 from hubbub.errors import check_memory, check_whole, reject
 
-__all__ = ["unflip"]
-
 _RADIX = 4
 _COLUMNS = 1 << 9
 

@@ -10,12 +10,10 @@ from rich.table import Table
 from hubbub.bits.entropy import SeededStreamNotForPeople, system
 from hubbub.cli import screen
 from hubbub.cli.options import json_option
-from hubbub.engine.files import write_text
+from hubbub.io.files import write_text
 from hubbub.lab import demonstration_page
 from hubbub.lab.demonstration import Demonstration, demonstrate
 from hubbub.privacy import Budget
-
-__all__ = ["demo"]
 
 
 @click.command()

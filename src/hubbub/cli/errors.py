@@ -20,8 +20,6 @@ from hubbub.errors import (
     WireError,
 )
 
-__all__ = ["EPILOG", "VIOLATION", "Careful"]
-
 EPILOG = """\b
 Exit codes:
   0  done

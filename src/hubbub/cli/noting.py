@@ -11,15 +11,13 @@ from rich.table import Table
 
 from hubbub.cli import screen
 from hubbub.cli.options import json_option, output_option
-from hubbub.engine.files import write_text
+from hubbub.io.files import write_text
 from hubbub.lab import notes_page
 from hubbub.lab.drawing import standalone
 from hubbub.lab.note_figures import DRAWN, Figure, figures
 from hubbub.lab.notes import Reading, readings
 from hubbub.lab.statements.catalogue import Status
 from hubbub.lab.statements.everything import NOTES, STATEMENTS, Verdict, judge, note_of
-
-__all__ = ["notes"]
 
 COLOURS = {
     Status.CONFIRMED: "green",

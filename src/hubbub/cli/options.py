@@ -6,22 +6,10 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
-from hubbub.data import Schema
-from hubbub.engine.documents import read_labels, read_schema
+from hubbub.io.documents import read_labels, read_schema
 from hubbub.privacy import Budget
 from hubbub.protocol import Fakes, Protocol
-
-__all__ = [
-    "budget_options",
-    "honest_option",
-    "json_option",
-    "optional_schema_options",
-    "output_option",
-    "people_option",
-    "plan_option",
-    "protocol_options",
-    "schema_options",
-]
+from hubbub.schema import Schema
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -124,15 +112,15 @@ laplace:SCALE:SHIFT or gaussian:SCALE:SHIFT for each category, drawn by the shuf
 
 
 def _fakes(text: str) -> int | Fakes:
-    law, *numbers = text.split(":")
+    distribution, *numbers = text.split(":")
     try:
-        match law, numbers:
+        match distribution, numbers:
             case "binomial", [trials, chance]:
                 return Fakes.binomial(int(trials), float(chance))
             case "poisson", [rate]:
                 return Fakes.poisson(float(rate))
             case "laplace" | "gaussian", [scale, shift]:
-                return Fakes(law=law, scale=float(scale), shift=int(shift))
+                return Fakes(distribution=distribution, scale=float(scale), shift=int(shift))
             case number, []:
                 return Protocol(0.25, m=int(number)).m
     except ValueError as error:

@@ -13,30 +13,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from hubbub.canonical import spell
-from hubbub.data import Schema
-from hubbub.engine.files import write_text
+from hubbub.io.files import write_text
+from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
-from hubbub.protocol import Fakes, Plan, Protocol
-
-__all__ = [
-    "bars",
-    "console",
-    "counted",
-    "described_guarantee",
-    "described_plan",
-    "described_protocol",
-    "facts",
-    "grid",
-    "guarantee_record",
-    "note",
-    "plain",
-    "plan_record",
-    "print_json",
-    "progressing",
-    "stepped",
-    "waiting",
-    "write_json",
-]
+from hubbub.protocol import Fakes, Protocol
+from hubbub.schema import Schema
 
 T = TypeVar("T")
 
@@ -157,13 +138,13 @@ def described_protocol(protocol: Protocol) -> str:
         words.append(f"{protocol.k} copies")
     m = protocol.m
     if isinstance(m, Fakes):
-        law = {
+        distribution = {
             "binomial": f"Binomial({m.shift}, {m.scale:.4g}) fakes of each user",
             "poisson": f"Poisson({m.scale:.4g}) fakes of each user",
             "laplace": f"Laplace({m.scale:.4g}) + {m.shift} fakes of each kind by the shuffler",
             "gaussian": f"Gaussian({m.scale:.4g}) + {m.shift} fakes of each kind by the shuffler",
         }
-        words.append(law[m.law])
+        words.append(distribution[m.distribution])
     elif m:
         words.append(f"{m:,} fakes")
     kind = {"records": "whole records", "bits": "split bits", "category": "one category"}
@@ -176,13 +157,13 @@ def _how_many(schema: Schema) -> str:
 
 def described_guarantee(guarantee: Guarantee) -> list[tuple[str, str]]:
     """What holds, by which argument, and for whom."""
-    attack = f"{guarantee.solved} {guarantee.lower:.4g}: nothing below it can be promised"
+    attack = f"{guarantee.solved} {guarantee.lower_bound:.4g}: nothing below it can be promised"
     rows = [
         ("guarantee", f"({guarantee.epsilon:.4g}, {guarantee.delta:.3g})-differential privacy, n = {guarantee.n:,}"),
         ("", f"{guarantee.basis.value}, by {guarantee.method}"),
-        ("best attack", attack if guarantee.lower > 0 else "none known"),
+        ("best attack", attack if guarantee.lower_bound > 0 else "none known"),
     ]
-    return rows + [("trust" if not i else "", line) for i, line in enumerate(guarantee.trusts.sentences())]
+    return rows + [("trust" if not i else "", line) for i, line in enumerate(guarantee.assumptions.sentences())]
 
 
 def described_plan(plan: Plan) -> list[tuple[str, str]]:
@@ -200,21 +181,21 @@ def described_plan(plan: Plan) -> list[tuple[str, str]]:
 
 def guarantee_record(guarantee: Guarantee) -> dict[str, Any]:
     """A guarantee for JSON."""
-    trusts = guarantee.trusts
+    assumptions = guarantee.assumptions
     return {
         "epsilon": spell(guarantee.epsilon),
         "delta": guarantee.delta,
-        "lower": spell(guarantee.lower),
+        "lower": spell(guarantee.lower_bound),
         "solved": guarantee.solved,
         "basis": guarantee.basis.value,
         "method": guarantee.method,
         "n": guarantee.n,
-        "trusts": {
-            "honest": trusts.honest,
-            "shuffler": trusts.shuffler,
-            "view": trusts.view,
-            "collusion": spell(trusts.collusion),
-            "count": spell(trusts.count),
+        "assumptions": {
+            "honest": assumptions.honest,
+            "shuffler": assumptions.shuffler,
+            "view": assumptions.view,
+            "collusion": spell(assumptions.collusion_epsilon),
+            "count": spell(assumptions.count_epsilon),
         },
     }
 
@@ -222,11 +203,11 @@ def guarantee_record(guarantee: Guarantee) -> dict[str, Any]:
 def plan_record(plan: Plan) -> dict[str, Any]:
     """The figures of a plan for JSON, without its labels."""
     m = plan.protocol.m
-    law = {"law": m.law, "scale": m.scale, "shift": m.shift} if isinstance(m, Fakes) else m
+    distribution = {"distribution": m.distribution, "scale": m.scale, "shift": m.shift} if isinstance(m, Fakes) else m
     return {
         "id": plan.id,
         "n": plan.n,
-        "protocol": {"q": plan.protocol.q, "k": plan.protocol.k, "m": law, "release": plan.protocol.release},
+        "protocol": {"q": plan.protocol.q, "k": plan.protocol.k, "m": distribution, "release": plan.protocol.release},
         "stderr": plan.stderr,
         "messages": plan.messages,
         "bytes": plan.upload,

@@ -19,21 +19,21 @@ from scipy.special import betainc, chdtr, chdtrc, chdtri, ndtr
 
 from hubbub import __version__
 from hubbub.analyzer import estimate
-from hubbub.batches import Collection, Tally
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.canonical import Json, as_limit, as_text, as_whole, canonical, spell
 from hubbub.canonical import fields as read_fields
-from hubbub.data import Schema
 from hubbub.errors import check_whole, reject
-from hubbub.estimates import having, predicted_stderr
+from hubbub.estimates import predicted_stderr, records_with_bit
 from hubbub.lab.populations import Given, Population, true_counts
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.numeric.estimation import category_variance
 from hubbub.planner import family
-from hubbub.protocol import HEADER, Fakes, Plan
-
-__all__ = ["LEVEL", "Cell", "Level", "Row", "contradictions", "digest", "level_of", "measure"]
+from hubbub.plans import HEADER, Plan
+from hubbub.protocol import Fakes
+from hubbub.records import Collection
+from hubbub.reports import Tally
+from hubbub.schema import Schema
 
 Array = NDArray[np.float64]
 Level = Literal["records", "counts"]
@@ -146,9 +146,9 @@ def digest(*parts: str | int) -> str:
 def level_of(plan: Plan, n: int, repetitions: int) -> Level:
     """Records where the whole street takes a second or so, counts beyond.
 
-    >>> from hubbub.planner import adopt
+    >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = adopt(Schema.bits(8), 1000, Protocol(0.1), delta=1e-6)
+    >>> own = plan_from(Schema.bits(8), 1000, Protocol(0.1), delta=1e-6)
     >>> level_of(own, 1000, 50), level_of(own, 10**9, 50)
     ('records', 'counts')
     """
@@ -281,7 +281,7 @@ def _excess(plan: Plan, n: int) -> float:
     pmf = protocol.m.pmf
     away = np.arange(pmf.size) - protocol.m.mean
     fourth = float(away**4 @ pmf) - 3 * protocol.m.variance**2
-    shown = having(schema) * (1 - protocol.q) ** 4 if protocol.release == "records" else 1.0
+    shown = records_with_bit(schema) * (1 - protocol.q) ** 4 if protocol.release == "records" else 1.0
     return max(0.0, shown * fourth / (predicted_stderr(schema, protocol, n) * (1 - 2 * protocol.q)) ** 4)
 
 

@@ -9,16 +9,14 @@ from numpy.typing import NDArray
 
 from hubbub import planner
 from hubbub.analyzer import estimate, tally
-from hubbub.batches import Collection
 from hubbub.bits.entropy import Entropy, draw, system
 from hubbub.client import randomize
-from hubbub.data import Schema
 from hubbub.estimates import Estimate
+from hubbub.plans import Plan
 from hubbub.privacy import Budget, Guarantee
-from hubbub.protocol import Plan
+from hubbub.records import Collection
+from hubbub.schema import Schema
 from hubbub.shuffler import shuffle
-
-__all__ = ["PAGES", "Demonstration", "demonstrate", "zipf_choices"]
 
 PAGES = (
     "a search engine",
@@ -82,15 +80,17 @@ class Demonstration:
     @property
     def safer(self) -> tuple[str, Plan] | None:
         """The best protocol that leaves something if the shuffler colludes, if the chosen one does not."""
-        if self.plan.guarantee.trusts.collusion < math.inf:
+        if self.plan.guarantee.assumptions.collusion_epsilon < math.inf:
             return None
         pairs = zip(self.names, self.plans, strict=True)
-        return next(((name, one) for name, one in pairs if one.guarantee.trusts.collusion < math.inf), None)
+        return next(
+            ((name, one) for name, one in pairs if one.guarantee.assumptions.collusion_epsilon < math.inf), None
+        )
 
     @property
     def local(self) -> float | None:
         """σ without a shuffler."""
-        return min((plan.stderr for plan in self.plans if not plan.guarantee.trusts.shuffler), default=None)
+        return min((plan.stderr for plan in self.plans if not plan.guarantee.assumptions.shuffler), default=None)
 
 
 def zipf_choices(n: int, width: int, *, entropy: Entropy = system) -> NDArray[np.int64]:

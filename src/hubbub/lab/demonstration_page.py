@@ -6,9 +6,7 @@ import math
 from hubbub.lab.demonstration import Demonstration
 from hubbub.lab.drawing import bar_chart, bars_of, error_chart, frontier_chart
 from hubbub.lab.pages import bullets, document, figure, footer, table, tiles
-from hubbub.protocol import Plan
-
-__all__ = ["attack", "page", "why"]
+from hubbub.plans import Plan
 
 
 def page(shown: Demonstration) -> str:
@@ -60,15 +58,15 @@ def attack(shown: Demonstration) -> list[str]:
         f"{held.basis.value}, by {held.method}.",
         f"An attacker who knows everybody else's answer, and hesitates between two answers of one person, is right in "
         f"at most {shown.guess:.1%} of all cases; guessing gives 50%.",
-        f"The best attack known reaches {held.solved} = {held.lower:.3g}, and {proven:.3g} is proven: "
+        f"The best attack known reaches {held.solved} = {held.lower_bound:.3g}, and {proven:.3g} is proven: "
         f"no one can promise less than the former.",
-        *held.trusts.sentences(),
+        *held.assumptions.sentences(),
     ]
     if shown.safer is not None:
         name, other = shown.safer
         lines.append(
             f"Whoever does not trust the shuffler that far takes “{name}”: an error of {other.stderr:.3g}, and "
-            f"ε = {other.guarantee.trusts.collusion:.3g} is left if it colludes."
+            f"ε = {other.guarantee.assumptions.collusion_epsilon:.3g} is left if it colludes."
         )
     if shown.half.epsilon > held.epsilon * 1.001:
         lines.append(f"If every second user works for the attacker, ε is {shown.half.epsilon:.3g} at the same δ.")
@@ -114,7 +112,7 @@ def _table(shown: Demonstration) -> str:
 
 
 def _colluding(one: Plan) -> str:
-    pure = one.guarantee.trusts.collusion
+    pure = one.guarantee.assumptions.collusion_epsilon
     return "nothing protects" if pure == math.inf else f"ε = {pure:.3g}"
 
 

@@ -9,9 +9,7 @@ from typing import Any
 
 from hubbub.errors import InvalidInput, reject
 from hubbub.estimates import Estimate
-from hubbub.protocol import Plan
-
-__all__ = ["draw_estimate", "draw_frontier", "picture_form"]
+from hubbub.plans import Plan
 
 INK, ACCENT, QUIET = "#222222", "#2a6f97", "#9aa5b1"
 FORMS = ("svg", "png", "pdf")

@@ -6,37 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hubbub.accountant import bit, calibrate, engine, ratio_density, records
-from hubbub.data import Schema
+from hubbub.accountant import calibrate, quadrature, ratio_density
+from hubbub.accountant.theorems import bit, records
 from hubbub.lab.drawing import Axis, Mark, Series, chart
 from hubbub.lab.drawing.paper import COLOURS
 from hubbub.lab.notes import PRINTED
 from hubbub.numeric.bounds import (
-    local_lie,
-    simple_three_sigma_lie,
-    three_sigma_bit_lie,
-    three_sigma_copies_lie,
-    three_sigma_lie,
+    local_flip,
+    simple_three_sigma_flip,
+    three_sigma_bit_flip,
+    three_sigma_copies_flip,
+    three_sigma_flip,
 )
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.numeric.estimation import count_stderr
 from hubbub.privacy import Budget
-
-__all__ = [
-    "DRAWN",
-    "Figure",
-    "copies_of_a_bit",
-    "copies_of_records",
-    "densities_e2",
-    "densities_two",
-    "figures",
-    "one_hot_e2",
-    "one_hot_two",
-    "precision_by_crowd",
-    "precision_by_noise",
-    "three_sigma_bits",
-    "three_sigma_records",
-]
+from hubbub.schema import Schema
 
 LN2 = math.log(2)
 CROWDS = tuple(int(n) for n in np.round(np.geomspace(100, 10**6, 17), -1))
@@ -54,7 +39,7 @@ class Figure:
 
 def _delta(kind: tuple[int, int, int], q: float, n: int, epsilon: float) -> float:
     """δ(ε) if all others hold one record, from above."""
-    return math.exp(engine.positive_mean(*records.background(kind, q, epsilon), n, tolerance=0.01).upper)
+    return math.exp(quadrature.positive_mean(*records.background(kind, q, epsilon), n, tolerance=0.01).upper)
 
 
 def _named(label: str, stroke: str) -> Series:
@@ -109,9 +94,9 @@ def precision_by_noise() -> Figure:
     n = 5000
     stands = [
         ("the notes as printed", 0.1778, "two"),
-        ("the notes' rule", simple_three_sigma_lie(n, 5, LN2), "three"),
+        ("the notes' rule", simple_three_sigma_flip(n, 5, LN2), "three"),
         ("certified, δ = 10⁻³", calibrate(Schema.bits(5), n, Budget(LN2, 1e-3)).protocol.q, "four"),
-        ("without a shuffler", local_lie(5, LN2), "five"),
+        ("without a shuffler", local_flip(5, LN2), "five"),
     ]
     curve = Series(label="√(pq)/(p−q)", points=[(float(x), count_stderr(1, float(x))) for x in q], colour="quiet")
     dots = [
@@ -147,7 +132,7 @@ def precision_by_crowd() -> Figure:
         return [(n, count_stderr(1, rule(n))) for n in many]
 
     lines = [
-        Series(label="without a shuffler", points=noise(lambda n: local_lie(5, LN2)), colour="five"),
+        Series(label="without a shuffler", points=noise(lambda n: local_flip(5, LN2)), colour="five"),
         Series(
             label="certified, whole records",
             points=noise(lambda n: calibrate(Schema.bits(5), n, budget).protocol.q),
@@ -155,7 +140,7 @@ def precision_by_crowd() -> Figure:
             kind="both",
         ),
         Series(
-            label="the notes' rule (3.15)", points=noise(lambda n: simple_three_sigma_lie(n, 5, LN2)), colour="three"
+            label="the notes' rule (3.15)", points=noise(lambda n: simple_three_sigma_flip(n, 5, LN2)), colour="three"
         ),
         Series(
             label="certified, split bits",
@@ -186,7 +171,7 @@ def copies_of_a_bit() -> Figure:
     """σ against k for single bits: the claim, (5.24), exact calibration and the Gaussian limit."""
     n, budget = 1000, Budget(LN2, 1e-6)
     exact = [(k, count_stderr(n, calibrate(Schema.bits(1), n, budget, k=k).protocol.q, k=k)) for k in COPIES]
-    formula = [(k, count_stderr(n, three_sigma_copies_lie(n, LN2, k), k=k)) for k in COPIES]
+    formula = [(k, count_stderr(n, three_sigma_copies_flip(n, LN2, k), k=k)) for k in COPIES]
     limit = 1 / gaussian_signal(LN2, 1e-6)
     lines = [
         Series(
@@ -244,7 +229,7 @@ def copies_of_records() -> Figure:
 
 def _one_hot(name: str, epsilon: float, bar: str) -> Figure:
     def curve(rule: Callable[[int, float], float]) -> list[tuple[float, float]]:
-        return [(n, rule(n, simple_three_sigma_lie(n, 2, epsilon))) for n in CROWDS]
+        return [(n, rule(n, simple_three_sigma_flip(n, 2, epsilon))) for n in CROWDS]
 
     three = Schema.one_hot(3)
     lines = [
@@ -298,11 +283,11 @@ def _three_sigma(name: str, width: int) -> Figure:
         forward, reverse = [], []
         for n in CROWDS:
             if width == 1:
-                q = three_sigma_bit_lie(n, epsilon)
+                q = three_sigma_bit_flip(n, epsilon)
                 logs = bit.log_delta([0, n - 1], [n - 1, 0], q, epsilon)
                 deltas = [math.exp(float(x)) for x in logs]
             else:
-                q = three_sigma_lie(n, width, epsilon)
+                q = three_sigma_flip(n, width, epsilon)
                 deltas = [_delta(kind, q, n, epsilon) for kind in ((width, 0, 0), (0, width, 0))]
             forward.append((n, deltas[0]))
             reverse.append((n, deltas[1]))

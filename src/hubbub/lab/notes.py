@@ -4,11 +4,10 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from hubbub.accountant import engine, records, sufficient
-from hubbub.data import Schema
-from hubbub.numeric.bounds import three_sigma_lie
-
-__all__ = ["PRINTED", "Reading", "readings"]
+from hubbub.accountant import quadrature, sufficient
+from hubbub.accountant.theorems import records
+from hubbub.numeric.bounds import three_sigma_flip
+from hubbub.schema import Schema
 
 PRINTED = (
     (math.log(2), 1000, 0.2446, 0.006),
@@ -53,13 +52,13 @@ def readings(width: int = 5) -> tuple[Reading, ...]:
     rows = []
     for epsilon, n, q, eta in PRINTED:
         forward = sufficient(schema, q, n, epsilon, tolerance=5e-3)
-        reverse = engine.positive_mean(*records.background((0, width, 0), q, epsilon), n)
+        reverse = quadrature.positive_mean(*records.background((0, width, 0), q, epsilon), n)
         rows.append(
             Reading(
                 epsilon=epsilon,
                 n=n,
                 printed_q=q,
-                q=three_sigma_lie(n, width, epsilon),
+                q=three_sigma_flip(n, width, epsilon),
                 printed_eta=eta,
                 eta=forward.eta[1],
                 forward=forward.delta[1],

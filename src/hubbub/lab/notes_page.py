@@ -10,8 +10,6 @@ from hubbub.lab.pages import document, figure, tiles
 from hubbub.lab.statements.catalogue import Status
 from hubbub.lab.statements.everything import NOTES, Verdict, counts, note_of
 
-__all__ = ["page"]
-
 MEANING = {
     Status.CONFIRMED: "holds, as far as the remark says",
     Status.WRONG: "refuted by a counterexample, and corrected",

@@ -7,8 +7,6 @@ from hubbub import __version__
 from hubbub.lab.drawing.paper import INK
 from hubbub.lab.drawing.paper import STYLE as PICTURES
 
-__all__ = ["STYLE", "bullets", "document", "figure", "footer", "table", "tiles"]
-
 STYLE = (
     INK
     + """

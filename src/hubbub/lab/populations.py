@@ -20,15 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.batches import Collection
 from hubbub.bits.counting import bit_counts
 from hubbub.bits.entropy import Entropy, draw
 from hubbub.bits.records import uniform_categories
-from hubbub.data import Schema
 from hubbub.errors import check_memory, check_real, check_whole, reject
-from hubbub.lab.chance import Generator, chance
-
-__all__ = ["Given", "Population", "column_counts", "parse_population", "true_counts"]
+from hubbub.lab.sampling import Generator, chance
+from hubbub.records import Collection
+from hubbub.schema import Schema
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]

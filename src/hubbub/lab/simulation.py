@@ -18,16 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.analyzer import tally
-from hubbub.batches import Collection, Tally
 from hubbub.bits.entropy import Entropy
 from hubbub.client import randomize
 from hubbub.errors import BatchTooSmall, check_memory, check_whole, reject
-from hubbub.lab.chance import Generator, chance, numbers_of
 from hubbub.lab.populations import column_counts
-from hubbub.protocol import Fakes, Plan
+from hubbub.lab.sampling import Generator, chance, numbers_of
+from hubbub.plans import Plan
+from hubbub.protocol import Fakes
+from hubbub.records import Collection
+from hubbub.reports import Tally
 from hubbub.shuffler import legal_records, shuffle
-
-__all__ = ["tallies_by_counts", "tallies_by_records"]
 
 Numbers = NDArray[np.int64]
 _CELLS = 1 << 22
@@ -38,10 +38,10 @@ def tallies_by_records(people: Collection, plan: Plan, repetitions: int, *, entr
     """Randomize, shuffle and tally the same people so many times.
 
     >>> from hubbub.bits.entropy import SeededStreamNotForPeople
-    >>> from hubbub.data import Schema
-    >>> from hubbub.planner import adopt
+    >>> from hubbub.schema import Schema
+    >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = adopt(Schema.one_hot(["red", "blue"]), 3, Protocol(2**-40), epsilon=3.0)
+    >>> own = plan_from(Schema.one_hot(["red", "blue"]), 3, Protocol(2**-40), epsilon=3.0)
     >>> people = Collection.from_values(["red", "blue", "red"], own.schema)
     >>> [one.counts.tolist() for one in tallies_by_records(people, own, 2, entropy=SeededStreamNotForPeople(1))]
     [[2, 1], [2, 1]]
@@ -54,10 +54,10 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
     """The same for n people with these true counts: the exact joint law, in a time that does not depend on n.
 
     >>> from hubbub.bits.entropy import SeededStreamNotForPeople
-    >>> from hubbub.data import Schema
-    >>> from hubbub.planner import adopt
+    >>> from hubbub.schema import Schema
+    >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = adopt(Schema.one_hot(["red", "blue"]), 10**9, Protocol(2**-40), epsilon=3.0)
+    >>> own = plan_from(Schema.one_hot(["red", "blue"]), 10**9, Protocol(2**-40), epsilon=3.0)
     >>> truth = np.array([600_000_000, 400_000_000])
     >>> one = next(tallies_by_counts(truth, 10**9, own, 1, entropy=SeededStreamNotForPeople(1)))
     >>> bool((abs(one.counts - truth) < 10).all()), one.messages
@@ -106,8 +106,8 @@ def _draw(true: Numbers, n: int, plan: Plan, times: int, dice: Generator) -> tup
     else:
         fakes = _by_users(m, n, times, dice)
         clear = column_counts(fakes, plan.schema, dice) if fakes.any() else np.zeros((times, width), np.int64)
-    having, all_ = k * true + clear, (k * n + fakes)[:, None]
-    counts = dice.binomial(having, 1 - q) + dice.binomial(all_ - having, q)
+    records_with_bit, all_ = k * true + clear, (k * n + fakes)[:, None]
+    counts = dice.binomial(records_with_bit, 1 - q) + dice.binomial(all_ - records_with_bit, q)
     if isinstance(m, Fakes) and drawn and split:
         counts += numbers_of(m.pmf, (times, width), dice)
     return counts, counts.sum(axis=1) if split else all_[:, 0]
@@ -117,9 +117,9 @@ def _by_users(m: int | Fakes, n: int, times: int, dice: Generator) -> Numbers:
     """How many uniform fakes there are."""
     if isinstance(m, int):
         return np.full(times, m, np.int64)
-    if m.law == "binomial":
+    if m.distribution == "binomial":
         return dice.binomial(n * m.shift, m.scale, times)
-    if m.law == "poisson":
+    if m.distribution == "poisson":
         return dice.poisson(n * m.scale, times)
     return np.zeros(times, np.int64)
 

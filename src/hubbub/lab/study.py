@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from hubbub import __version__
-from hubbub.data import Schema
 from hubbub.errors import HubbubError, Infeasible, WireError, check_whole, reject
 from hubbub.lab.cells import Cell, Level, Row, digest, level_of, measure
 from hubbub.lab.populations import Given, Population
 from hubbub.planner import central_stderr, frontier
+from hubbub.plans import Plan
 from hubbub.privacy import Budget
-from hubbub.protocol import Plan
-
-__all__ = ["Grid", "Results", "processors", "run"]
+from hubbub.schema import Schema
 
 HEADER = b'{"format":"hubbub study 1"}\n'
 

@@ -9,8 +9,6 @@ from hubbub.lab.cells import LEVEL, Row, contradictions
 from hubbub.lab.drawing import Axis, Mark, Series, chart, frontier_chart
 from hubbub.lab.pages import document, figure, footer, table, tiles
 
-__all__ = ["names", "study_page", "verdict"]
-
 FIGURES = 6
 """Pictures of error against cost; a larger grid has them for its first questions only."""
 HEAD = (

@@ -11,9 +11,7 @@ import numpy.typing as npt
 from scipy.special import betaincinv
 
 from hubbub.errors import check_memory, check_real, check_whole, reject
-from hubbub.numeric.laws import Law, support
-
-__all__ = ["binomial", "binomial_pmf", "clopper_pearson", "log_binomial_cdf", "log_binomial_pmf", "log_binomial_sf"]
+from hubbub.numeric.distributions import Distribution, support
 
 Array = npt.NDArray[np.float64]
 
@@ -21,7 +19,7 @@ LARGEST = 2**53
 """Up to here every whole number is a float64."""
 
 
-def binomial(n: int, prob: float) -> Law:
+def binomial(n: int, prob: float) -> Distribution:
     """The law Bin(n, prob): P[X = s] = C(n, s) prob^s (1 − prob)^(n − s).
 
     >>> binomial(2, 0.25).pmf.round(12).tolist()
@@ -33,7 +31,7 @@ def binomial(n: int, prob: float) -> Law:
     prob = _check_prob(prob)
     low, high = support(n * prob, n * prob * (1.0 - prob), n)
     check_memory(f"a binomial law of {n} trials", 16 * 8 * (high - low + 1))
-    return Law(low, np.exp(_log_pmf(np.arange(low, high + 1, dtype=np.float64), n, prob, 1.0 - prob)))
+    return Distribution(low, np.exp(_log_pmf(np.arange(low, high + 1, dtype=np.float64), n, prob, 1.0 - prob)))
 
 
 def binomial_pmf(n: int, prob: float) -> Array:

@@ -10,34 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hubbub.errors import Infeasible, check_delta, check_epsilon, check_lie, check_real, check_whole, reject
+from hubbub.errors import Infeasible, check_delta, check_epsilon, check_flip, check_real, check_whole, reject
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.numeric.inversion import least_real, least_whole
 from hubbub.numeric.ratios import outlier_ratio_mean, outlier_ratio_variance
 from hubbub.numeric.rounding import up
-
-__all__ = [
-    "chernoff_lie",
-    "clear_fakes",
-    "clear_fakes_printed",
-    "column_lie",
-    "copies_outlier_ratio_bound",
-    "fake_chi_square",
-    "fake_largest_ratio",
-    "fake_second_moment",
-    "lie_from_phi",
-    "local_epsilon",
-    "local_lie",
-    "shifted_chernoff_lie",
-    "simple_three_sigma_lie",
-    "simple_three_sigma_ratio",
-    "three_sigma_bit_lie",
-    "three_sigma_copies_lie",
-    "three_sigma_lie",
-    "three_sigma_ratio",
-    "vector_fakes",
-    "vector_fakes_epsilon",
-]
 
 ROUNDING = 1e-13
 """Relative rounding error that no closed form here exceeds; those that certify are widened by it."""
@@ -54,16 +31,16 @@ def local_epsilon(width: int, q: float) -> float:
     >>> round(local_epsilon(40, 0.351), 3)
     24.586
     """
-    width, q = check_whole("width", width, 1), check_lie(q)
+    width, q = check_whole("width", width, 1), check_flip(q)
     return up(width * math.log1p((1 - 2 * q) / q), ROUNDING)
 
 
-def local_lie(width: int, epsilon: float) -> float:
+def local_flip(width: int, epsilon: float) -> float:
     """q = 1/(1 + e^(ε/L)), the least lie probability with L ln(p/q) ≤ ε. [003 eq 4.2]
 
     Certifies pure ε-differential privacy; inverse of :func:`local_epsilon`.
 
-    >>> round(local_lie(5, math.log(2)), 12)
+    >>> round(local_flip(5, math.log(2)), 12)
     0.465398038619
     """
     width, epsilon = check_whole("width", width, 1), _check_positive_epsilon(epsilon)
@@ -71,25 +48,25 @@ def local_lie(width: int, epsilon: float) -> float:
     return up(share / (1 + share), ROUNDING)
 
 
-def three_sigma_bit_lie(n: int, epsilon: float) -> float:
+def three_sigma_bit_flip(n: int, epsilon: float) -> float:
     """q = ½(1 − 1/√(1 + 36/((λ − 1)² N))), λ = e^ε, for single bits. [002 eq 4.45]
 
     Certifies nothing: the ratio is bounded in one order of one pair only, and up to three deviations only. At N = 1000,
     λ = e², the exact δ of the other order is 0.80.
 
-    >>> round(three_sigma_bit_lie(1000, math.log(2)), 12)
+    >>> round(three_sigma_bit_flip(1000, math.log(2)), 12)
     0.008764067568
     """
-    return three_sigma_copies_lie(n, epsilon, 1)
+    return three_sigma_copies_flip(n, epsilon, 1)
 
 
-def three_sigma_copies_lie(n: int, epsilon: float, k: int) -> float:
+def three_sigma_copies_flip(n: int, epsilon: float, k: int) -> float:
     """q = ½(1 − 1/√(1 + 36/((λ^(1/k) − 1)² kN))), λ = e^ε, for k copies of single bits. [002 eq 5.24]
 
-    Certifies nothing, as :func:`three_sigma_bit_lie`. Nor does it deliver the promised precision: with this q the
+    Certifies nothing, as :func:`three_sigma_bit_flip`. Nor does it deliver the promised precision: with this q the
     standard error 3/(k(λ^(1/k) − 1)) *grows* with k.
 
-    >>> round(three_sigma_copies_lie(1000, math.log(2), 16), 12)
+    >>> round(three_sigma_copies_flip(1000, math.log(2), 16), 12)
     0.158833069908
     """
     n, k, epsilon = check_whole("n", n, 1), check_whole("k", k, 1), _check_positive_epsilon(epsilon)
@@ -107,7 +84,7 @@ def copies_outlier_ratio_bound(s: int, n: int, q: float, k: int) -> float:
     >>> round(copies_outlier_ratio_bound(1964, 1000, 0.009, 2), 9)
     3.963755535
     """
-    n, k, q = check_whole("n", n, 1), check_whole("k", k, 1), check_lie(q)
+    n, k, q = check_whole("n", n, 1), check_whole("k", k, 1), check_flip(q)
     share = check_whole("s", s, 0, k * n) / (k * n)
     r = (1 - q) / q
     return (share / r + (1 - share) * r) ** k
@@ -124,16 +101,16 @@ def three_sigma_ratio(n: int, width: int, q: float) -> float:
     return outlier_ratio_mean(n, width, q) + 3 * math.sqrt(outlier_ratio_variance(n, width, q))
 
 
-def three_sigma_lie(n: int, width: int, epsilon: float) -> float:
+def three_sigma_flip(n: int, width: int, epsilon: float) -> float:
     """The least q with E R + 3 √Var R ≤ e^ε. [003 eq 3.12]
 
     Certifies nothing: one order of a pair that is not the worst case [003 conjecture 1 is wrong], and a tail that is
     left over. The readings of [003 §3.3] are these values; the one for N = 5000, λ = 2 must be 0.1963 and not 0.1778.
 
-    >>> round(three_sigma_lie(5000, 5, math.log(2)), 12)
+    >>> round(three_sigma_flip(5000, 5, math.log(2)), 12)
     0.196343943752
     """
-    return _least_lie(lambda q: three_sigma_ratio(n, width, q), epsilon)
+    return _least_flip(lambda q: three_sigma_ratio(n, width, q), epsilon)
 
 
 def simple_three_sigma_ratio(n: int, width: int, q: float) -> float:
@@ -147,49 +124,49 @@ def simple_three_sigma_ratio(n: int, width: int, q: float) -> float:
     return mean + 1 / n + 3 * math.sqrt(variance + (mean - 1) / n + 1 / n)
 
 
-def simple_three_sigma_lie(n: int, width: int, epsilon: float) -> float:
+def simple_three_sigma_flip(n: int, width: int, epsilon: float) -> float:
     """The least q with 1 + φ^L/N + 3 √(φ^L/N + (ψ^L − φ^(2L))/N²) ≤ e^ε. [003 eq 3.15, 3.16]
 
-    Certifies nothing, as :func:`three_sigma_lie`, of which it is a slightly larger variant.
+    Certifies nothing, as :func:`three_sigma_flip`, of which it is a slightly larger variant.
 
-    >>> round(simple_three_sigma_lie(10**7, 40, 2.0), 12)
+    >>> round(simple_three_sigma_flip(10**7, 40, 2.0), 12)
     0.350914415602
     """
-    return _least_lie(lambda q: simple_three_sigma_ratio(n, width, q), epsilon)
+    return _least_flip(lambda q: simple_three_sigma_ratio(n, width, q), epsilon)
 
 
-def lie_from_phi(value: float) -> float:
+def flip_from_phi(value: float) -> float:
     """q = 1/(1 + ((φ + 1) + √((φ + 1)² − 4))/2), the lie probability with this φ > 1. [003 eq 3.16]
 
-    >>> round(lie_from_phi(7 / 3), 12)
+    >>> round(flip_from_phi(7 / 3), 12)
     0.25
     """
     value = check_real("phi", value, 1.0, math.inf, "be finite and greater than 1", open_low=True, open_high=True)
     return 1 / (1 + (value + 1 + math.sqrt((value - 1) * (value + 3))) / 2)
 
 
-def chernoff_lie(n: int, epsilon: float, delta: float) -> float:
+def chernoff_flip(n: int, epsilon: float, delta: float) -> float:
     """q = 3 ln(2/δ) / (n (1 − e^−ε)²) for n equal bits, one of which may change. [004 eq 4.42, Lemmas 4.5, 4.6]
 
     Certifies (ε, δ)-privacy in both orders if all other bits are equal, and only then; 3 times above the exact
     least q at δ = 10⁻⁹, and more for larger δ and smaller ε: 18 times at ε = 0.1, δ = 0.01.
 
-    >>> round(chernoff_lie(1000, 1.0, 1e-6), 12)
+    >>> round(chernoff_flip(1000, 1.0, 1e-6), 12)
     0.108930289973
     """
     n, epsilon, delta = check_whole("n", n, 1), _check_positive_epsilon(epsilon), check_delta(delta)
     return _below_half(up(3 * math.log(2 / delta) / (n * math.expm1(-epsilon) ** 2), ROUNDING))
 
 
-def shifted_chernoff_lie(n: int, epsilon: float, delta: float) -> float:
+def shifted_chernoff_flip(n: int, epsilon: float, delta: float) -> float:
     """The least q with q ≥ 3 ln(2/δ) / (n [1 − e^−ε − 2(p − q)/(npq)]²), for n bits of any values. [004 eq 4.6]
 
     Certifies (ε, δ)-privacy of n shuffled bits for every collection, as far above the exact least q as
-    :func:`chernoff_lie`. The printed proof bounds the tail of one collection only; Bernstein's inequality with the
+    :func:`chernoff_flip`. The printed proof bounds the tail of one collection only; Bernstein's inequality with the
     variance npq repairs it, and n then counts the bits besides the one that changes, so pass the size of the crowd less
     one to be strict.
 
-    >>> round(shifted_chernoff_lie(1000, 1.0, 1e-6), 12)
+    >>> round(shifted_chernoff_flip(1000, 1.0, 1e-6), 12)
     0.114374598036
     """
     n, epsilon, delta = check_whole("n", n, 1), _check_positive_epsilon(epsilon), check_delta(delta)
@@ -230,7 +207,7 @@ def clear_fakes(width: int, epsilon: float, delta: float) -> float:
     return up(width * ((b + math.sqrt(b * b + 4 * a)) / (2 * a)) ** 2, ROUNDING)
 
 
-def column_lie(n: int, m: int, epsilon: float, delta: float) -> float:
+def column_flip(n: int, m: int, epsilon: float, delta: float) -> float:
     """The least q with q ≥ 3 ln(4/δ) / ((N − 1)[1 − e^(−ε/2) − 2(p − q)/((N − 1)pq)]²), N = n + m. [004 §6, Prop 6.1 A]
 
     The statement that [004 Prop 6.1] leaves empty, if the analyzer sees only the column sums of the flipped one-hot
@@ -238,13 +215,13 @@ def column_lie(n: int, m: int, epsilon: float, delta: float) -> float:
     changes two columns, each of which is (ε/2, δ/2)-private. It does not hold if whole records are seen. If the n
     others are not trusted, pass n = 1.
 
-    >>> round(column_lie(900, 100, 1.0, 1e-6), 4)
+    >>> round(column_flip(900, 100, 1.0, 1e-6), 4)
     0.3006
     """
     n, m, epsilon, delta = check_whole("n", n, 1), check_whole("m", m, 0), check_epsilon(epsilon), check_delta(delta)
     if n + m < 2:
         reject("n + m", "be at least 2", n + m)
-    return shifted_chernoff_lie(n + m - 1, epsilon / 2, delta / 2)
+    return shifted_chernoff_flip(n + m - 1, epsilon / 2, delta / 2)
 
 
 def fake_largest_ratio(width: int, q: float) -> float:
@@ -253,7 +230,7 @@ def fake_largest_ratio(width: int, q: float) -> float:
     >>> round(fake_largest_ratio(100, 0.01), 9)
     99.0
     """
-    width, q = check_whole("width", width, 2), check_lie(q, zero=True)
+    width, q = check_whole("width", width, 2), check_flip(q, zero=True)
     p = 1 - q
     return width * p * p / (p * p + (width - 1) * q * q)
 
@@ -265,7 +242,7 @@ def fake_second_moment(width: int, q: float) -> float:
     >>> round(fake_second_moment(10, 0.05), 12)
     7.493424455935
     """
-    width, q = check_whole("width", width, 2), check_lie(q, zero=True)
+    width, q = check_whole("width", width, 2), check_flip(q, zero=True)
     p = 1 - q
     others = np.arange(width)
     chance = binomial_pmf(width - 1, q)
@@ -282,7 +259,7 @@ def fake_chi_square(width: int, q: float) -> float:
     >>> round(fake_chi_square(10, 0.05), 12)
     14.429832124299
     """
-    width, q = check_whole("width", width, 2), check_lie(q, zero=True)
+    width, q = check_whole("width", width, 2), check_flip(q, zero=True)
     p = 1 - q
     others = np.arange(width - 1)
     weights = 1 / ((others + 1) * p * p + (width - 1 - others) * q * q)
@@ -324,7 +301,7 @@ def _check_positive_epsilon(epsilon: object) -> float:
     return check_real("epsilon", check_epsilon(epsilon), 0.0, 350.0, "be in (0, 350]", open_low=True)
 
 
-def _least_lie(ratio: Callable[[float], float], epsilon: float) -> float:
+def _least_flip(ratio: Callable[[float], float], epsilon: float) -> float:
     bar = math.exp(_check_positive_epsilon(epsilon))
     return _below_half(least_real(lambda q: ratio(q) <= bar, TINY, math.nextafter(0.5, 0.0), relative=1e-15))
 

@@ -16,11 +16,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.errors import check_lie, check_memory, check_whole
+from hubbub.errors import check_flip, check_memory, check_whole
 from hubbub.numeric.binomial import LARGEST, binomial, log_binomial_pmf
-from hubbub.numeric.laws import Law, support
-
-__all__ = ["crowd", "crowd_mean", "crowd_variance", "neighbours", "probability_ratios"]
+from hubbub.numeric.distributions import Distribution, support
 
 Array = npt.NDArray[np.float64]
 
@@ -28,7 +26,7 @@ DIRECT = 128
 """Width of the narrower binomial law up to which they are convolved; beyond, the recurrence is faster."""
 
 
-def crowd(n: int, ones: int, q: float, k: int = 1) -> Law:
+def crowd(n: int, ones: int, q: float, k: int = 1) -> Distribution:
     """The law of A_n(ones), or with k copies of every record of A_kn(k·ones).
 
     Relative error below 10⁻¹⁰ wherever the probability is a normal float64, in time O(√(kn)). [000 §6, 002 §5.2]
@@ -48,7 +46,7 @@ def crowd(n: int, ones: int, q: float, k: int = 1) -> Law:
     up = np.exp(np.cumsum(logs[middle:]))
     down = np.exp(-np.cumsum(logs[:middle][::-1]))[::-1]
     pmf = np.concatenate([down, [1.0], up])
-    return Law(low, pmf / pmf.sum())
+    return Distribution(low, pmf / pmf.sum())
 
 
 def crowd_mean(n: int, ones: int, q: float, k: int = 1) -> float:
@@ -71,7 +69,7 @@ def crowd_variance(n: int, q: float, k: int = 1) -> float:
     return k * n * q * (1 - q)
 
 
-def neighbours(n: int, ones: int, q: float, k: int = 1) -> tuple[Law, Law]:
+def neighbours(n: int, ones: int, q: float, k: int = 1) -> tuple[Distribution, Distribution]:
     """The laws of two crowds of n that differ in one record, which is 0 in the first and 1 in the second.
 
     The other n − 1 records have ``ones`` set bits. Both laws are kept on one interval, so that their ``pmf`` can be
@@ -86,7 +84,7 @@ def neighbours(n: int, ones: int, q: float, k: int = 1) -> tuple[Law, Law]:
     check_whole("ones", ones, 0, n - 1)
     others = crowd(n - 1, ones, q, k)
     own = np.exp(log_binomial_pmf(np.arange(k + 1), k, q))
-    return others.plus(Law(0, own)), others.plus(Law(0, own[::-1]))
+    return others.plus(Distribution(0, own)), others.plus(Distribution(0, own[::-1]))
 
 
 def probability_ratios(n: int, ones: int, q: float) -> Array:
@@ -112,7 +110,7 @@ def _narrower(n: int, ones: int, q: float) -> int:
 def _check(n: object, ones: object, q: object, k: object, least: int) -> tuple[int, int, float, int]:
     k = check_whole("k", k, 1)
     n = check_whole("n", n, least, LARGEST // k)
-    return n, check_whole("ones", ones, 0, n), check_lie(q), k
+    return n, check_whole("ones", ones, 0, n), check_flip(q), k
 
 
 def _ratios(n: int, ones: int, q: float, low: int, high: int) -> Array:

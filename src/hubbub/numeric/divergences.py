@@ -13,8 +13,6 @@ from scipy.special import log_ndtr
 from hubbub.errors import check_delta, check_epsilon, check_real, reject
 from hubbub.numeric.inversion import least_real
 
-__all__ = ["gaussian_delta", "gaussian_signal", "hockey_stick", "sufficient_tail"]
-
 Array = npt.NDArray[np.float64]
 
 
@@ -79,7 +77,7 @@ def _check_pair(first: npt.ArrayLike, second: npt.ArrayLike, epsilon: object) ->
     p, q = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if p.shape != q.shape:
         reject("first and second", "have the same shape", (p.shape, q.shape))
-    for name, law in (("first", p), ("second", q)):
-        if not ((law >= 0) & (law <= 1 + 1e-9)).all():
+    for name, distribution in (("first", p), ("second", q)):
+        if not ((distribution >= 0) & (distribution <= 1 + 1e-9)).all():
             reject(name, "consist of probabilities", "something else")
     return p, q, check_real("epsilon", epsilon, 0.0, 709.0, "be in [0, 709]")

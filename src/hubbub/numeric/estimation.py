@@ -10,23 +10,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.errors import check_lie, check_real, check_whole, reject
+from hubbub.errors import check_flip, check_real, check_whole, reject
 from hubbub.numeric.vectors import unflip_histogram, weigh_by_distance
-
-__all__ = [
-    "category_estimate",
-    "category_variance",
-    "count_among_fakes",
-    "count_estimate",
-    "count_stderr",
-    "count_variance",
-    "joint_estimate",
-    "joint_variance",
-    "nearest_counts",
-    "one_hot_fake",
-    "shown_by_drawn",
-    "shown_by_users",
-]
 
 Array = npt.NDArray[np.float64]
 
@@ -37,7 +22,7 @@ def one_hot_fake(width: int, q: float) -> float:
     >>> round(one_hot_fake(4, 0.1), 12)
     0.3
     """
-    width, q = check_whole("width", width, 1), check_lie(q, zero=True)
+    width, q = check_whole("width", width, 1), check_flip(q, zero=True)
     return q + (1 - 2 * q) / width
 
 
@@ -88,18 +73,20 @@ def shown_by_users(mean: float, variance: float, fake: float) -> tuple[float, fl
     return mean * fake, mean * fake * (1 - fake) + variance * fake * fake
 
 
-def shown_by_drawn(mean: float, variance: float, q: float, having: float, lacking: float) -> tuple[float, float]:
-    """The same for fakes whose number is drawn for each of ``having`` + ``lacking`` kinds by itself, and then flipped.
+def shown_by_drawn(
+    mean: float, variance: float, q: float, records_with_bit: float, lacking: float
+) -> tuple[float, float]:
+    """The same for fakes whose number is drawn for each of ``records_with_bit`` + ``lacking`` kinds by itself, and then flipped.
 
     A fake of a kind that has the bit shows it with probability p, one that lacks it with q. By the law of total
-    variance of each kind: (μ(ap + bq), μ(a + b)pq + V(ap² + bq²)), a = ``having``, b = ``lacking``; for q = 0 (μa, Va).
+    variance of each kind: (μ(ap + bq), μ(a + b)pq + V(ap² + bq²)), a = ``records_with_bit``, b = ``lacking``; for q = 0 (μa, Va).
 
     >>> shown_by_drawn(25.0, 8.0, 0.0, 1, 3)
     (25.0, 8.0)
     """
     p = 1 - q
-    spread = mean * (having + lacking) * p * q + variance * (having * p * p + lacking * q * q)
-    return mean * (having * p + lacking * q), spread
+    spread = mean * (records_with_bit + lacking) * p * q + variance * (records_with_bit * p * p + lacking * q * q)
+    return mean * (records_with_bit * p + lacking * q), spread
 
 
 def count_among_fakes(
@@ -114,7 +101,7 @@ def count_among_fakes(
     >>> values.tolist(), round(stderr, 6)
     ([187.5], 13.404757)
     """
-    n, q, k = check_whole("n", n, 0), check_lie(q, zero=True), check_whole("k", k, 1)
+    n, q, k = check_whole("n", n, 0), check_flip(q, zero=True), check_whole("k", k, 1)
     values = np.asarray(counts, dtype=np.float64)
     gain = k * (1 - 2 * q)
     return np.asarray((values - q * k * n - mean) / gain), math.sqrt(k * n * q * (1 - q) + variance) / gain
@@ -182,7 +169,7 @@ def joint_variance(originals: npt.ArrayLike, q: float, *, k: int = 1, m: int = 0
     >>> joint_variance([1000, 0], 0.1).round(9).tolist()
     [140.625, 140.625]
     """
-    q, k, m = check_lie(q, zero=True), check_whole("k", k, 1), check_whole("m", m, 0)
+    q, k, m = check_flip(q, zero=True), check_whole("k", k, 1), check_whole("m", m, 0)
     p = 1 - q
     same, other = (p**3 + q**3) / (p - q) ** 2, p * q / (p - q) ** 2
     result = weigh_by_distance(originals, same, other)
@@ -196,7 +183,7 @@ def joint_variance(originals: npt.ArrayLike, q: float, *, k: int = 1, m: int = 0
 def _check(n: object, q: object, k: object, m: object, fake: object) -> tuple[int, float, int, int, float]:
     return (
         check_whole("n", n, 1),
-        check_lie(q, zero=True),
+        check_flip(q, zero=True),
         check_whole("k", k, 1),
         check_whole("m", m, 0),
         check_real("fake", fake, 0.0, 1.0, "be in [0, 1]"),

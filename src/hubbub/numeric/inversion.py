@@ -10,8 +10,6 @@ from collections.abc import Callable
 
 from hubbub.errors import Infeasible, reject
 
-__all__ = ["falling_root", "least_real", "least_whole"]
-
 
 def least_real(
     holds: Callable[[float], bool], low: float, high: float, *, relative: float = 1e-9, steps: int = 200

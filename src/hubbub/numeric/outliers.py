@@ -9,11 +9,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.errors import check_lie, check_memory, check_whole, reject
+from hubbub.errors import check_flip, check_memory, check_whole, reject
 from hubbub.numeric.binomial import log_binomial_pmf
 from hubbub.numeric.ratios import outlier_ratio_values, phi
-
-__all__ = ["outlier_pair"]
 
 Array = npt.NDArray[np.float64]
 
@@ -38,7 +36,7 @@ def outlier_pair(n: int, width: int, q: float, points: int = 2**20) -> tuple[Arr
     >>> round(hockey_stick(outlier, homogeneous, math.log(2)), 8)
     0.00050234
     """
-    n, width, q = check_whole("n", n, 1), check_whole("width", width, 1), check_lie(q)
+    n, width, q = check_whole("n", n, 1), check_whole("width", width, 1), check_flip(q)
     points = check_whole("points", points, 16)
     check_memory(f"a grid of {points} values", 8 * 8 * points)
     atoms = outlier_ratio_values(width, q)

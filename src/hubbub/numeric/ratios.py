@@ -10,23 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import comb
 
-from hubbub.errors import check_lie, check_whole, reject
+from hubbub.errors import check_flip, check_whole, reject
 from hubbub.numeric.crowd import probability_ratios
 from hubbub.numeric.vectors import outcome_probability
-
-__all__ = [
-    "copies_outlier_ratio",
-    "outlier_ratio",
-    "outlier_ratio_mean",
-    "outlier_ratio_values",
-    "outlier_ratio_variance",
-    "phi",
-    "privacy_from_probability",
-    "privacy_ratios",
-    "psi",
-    "vector_privacy_ratio",
-    "vector_probability_ratio",
-]
 
 Array = npt.NDArray[np.float64]
 
@@ -37,7 +23,7 @@ def phi(q: float) -> float:
     >>> round(3 * phi(0.25), 12)
     7.0
     """
-    q = check_lie(q)
+    q = check_flip(q)
     return 1 + (1 - 2 * q) ** 2 / (q * (1 - q))
 
 
@@ -59,7 +45,7 @@ def privacy_from_probability(rho: npt.ArrayLike, q: float) -> Array:
     >>> round(109 * float(privacy_from_probability(46 / 21, 0.25)), 9)
     159.0
     """
-    q = check_lie(q)
+    q = check_flip(q)
     p = 1 - q
     values = np.asarray(rho, dtype=np.float64)
     if not (values >= 0).all():
@@ -124,7 +110,7 @@ def outlier_ratio(counts: npt.ArrayLike, q: float) -> float:
     >>> round(outlier_ratio([982, 18], 0.009), 12)
     1.990918264379
     """
-    q = check_lie(q)
+    q = check_flip(q)
     values = np.asarray(counts)
     if values.ndim != 1 or values.size < 2 or not np.issubdtype(values.dtype, np.integer):
         reject("counts", "be one-dimensional whole numbers, at least 2 of them", (values.shape, values.dtype))
@@ -139,7 +125,7 @@ def outlier_ratio_values(width: int, q: float) -> Array:
     >>> outlier_ratio_values(2, 0.25).round(9).tolist()
     [0.111111111, 1.0, 9.0]
     """
-    width, q = check_whole("width", width, 1, 2**20), check_lie(q)
+    width, q = check_whole("width", width, 1, 2**20), check_flip(q)
     with np.errstate(over="ignore"):
         return np.asarray(np.exp((2 * np.arange(width + 1) - width) * (math.log1p(-q) - math.log(q))))
 
@@ -176,7 +162,7 @@ def copies_outlier_ratio(s: int, n: int, q: float, k: int) -> float:
     >>> round(copies_outlier_ratio(982, 1000, 0.009, 1), 12)
     1.990918264379
     """
-    n, k, q = check_whole("n", n, 1), check_whole("k", k, 1), check_lie(q)
+    n, k, q = check_whole("n", n, 1), check_whole("k", k, 1), check_flip(q)
     s = check_whole("s", s, 0, k * n)
     # Hypergeometric weights from their ratios: each of the k − i zeros and i ones is drawn without replacement.
     weights = [

@@ -9,8 +9,6 @@ import math
 
 from hubbub.errors import check_real
 
-__all__ = ["down", "up"]
-
 
 def up(value: float, relative: float = 0.0) -> float:
     """The least float above value·(1 + relative) (above value − abs(value)·relative for negative values).

@@ -11,18 +11,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.errors import check_lie, check_memory, check_whole, reject
+from hubbub.errors import check_flip, check_memory, check_whole, reject
 from hubbub.numeric.crowd import crowd
-
-__all__ = [
-    "bit_vectors",
-    "flip_histogram",
-    "outcome_probability",
-    "outcome_probability_by_halves",
-    "transition_matrix",
-    "unflip_histogram",
-    "weigh_by_distance",
-]
 
 Array = npt.NDArray[np.float64]
 
@@ -45,7 +35,7 @@ def transition_matrix(width: int, q: float) -> Array:
     >>> (16 * transition_matrix(2, 0.25)[0]).tolist()
     [9.0, 3.0, 3.0, 1.0]
     """
-    width, q = check_whole("width", width, 1, 62), check_lie(q, zero=True)
+    width, q = check_whole("width", width, 1, 62), check_flip(q, zero=True)
     check_memory(f"the transition matrix of {width} bits", 16 * 4**width)
     matrix = single = np.array([[1 - q, q], [q, 1 - q]])
     for _ in range(width - 1):
@@ -61,7 +51,7 @@ def flip_histogram(counts: npt.ArrayLike, q: float) -> Array:
     >>> flip_histogram([16, 0, 0, 0], 0.25).tolist()
     [9.0, 3.0, 3.0, 1.0]
     """
-    q = check_lie(q, zero=True)
+    q = check_flip(q, zero=True)
     return weigh_by_distance(counts, 1 - q, q)
 
 
@@ -73,7 +63,7 @@ def unflip_histogram(counts: npt.ArrayLike, q: float) -> Array:
     >>> unflip_histogram([9, 3, 3, 1], 0.25).round(12).tolist()
     [16.0, 0.0, 0.0, 0.0]
     """
-    q = check_lie(q, zero=True)
+    q = check_flip(q, zero=True)
     return weigh_by_distance(counts, (1 - q) / (1 - 2 * q), -q / (1 - 2 * q))
 
 
@@ -152,12 +142,12 @@ def outcome_probability_by_halves(counts: npt.ArrayLike, originals: npt.ArrayLik
         half = len(s) // 2
         first, second = s[:half], s[half:]
         pairs = [(a, a + b) for a, b in zip(m[:half], m[half:], strict=True)]
-        laws = [crowd(total, a, q) for a, total in pairs]
+        distributions = [crowd(total, a, q) for a, total in pairs]
         result = 0.0
         for t in itertools.product(*(range(total + 1) for _, total in pairs)):
             if sum(t) == sum(first):
                 rest = tuple(total - u for (_, total), u in zip(pairs, t, strict=True))
-                weight = math.prod(float(law.pmf[u]) for law, u in zip(laws, t, strict=True))
+                weight = math.prod(float(distribution.pmf[u]) for distribution, u in zip(distributions, t, strict=True))
                 result += weight * probability(first, t) * probability(second, rest)
         return result
 
@@ -172,7 +162,7 @@ def _check_pair(
         reject("counts and originals", "have the same length", (len(seen), len(true)))
     if sum(seen) != sum(true):
         reject("counts and originals", "have the same sum", "different sums")
-    return seen, true, check_lie(q)
+    return seen, true, check_flip(q)
 
 
 def _check_histogram(name: str, counts: npt.ArrayLike) -> tuple[int, ...]:

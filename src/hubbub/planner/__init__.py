@@ -1,22 +1,22 @@
 """From a question to a defended choice: every protocol side by side, the best of them, and what stands behind it.
 
-- ``search``: ``frontier``, ``plan``, and backwards ``least_crowd`` and ``best_epsilon``;
+- ``search``: ``frontier``, ``plan``, and backwards ``smallest_n`` and ``best_epsilon``;
 - ``candidates``: the least noise of each kind of protocol; ``expectations``: about what it will be;
-- ``yardsticks``: what makes plans comparable: names, measurable shares, the central reference, guarantees under attack;
+- ``baselines``: what makes plans comparable: names, measurable shares, the central reference, guarantees under attack;
 - ``adoption``: plans from parameters chosen by hand, and plans that come from elsewhere.
 """
 
-from hubbub.planner.adoption import adopt, load_plan, verify
-from hubbub.planner.search import best_epsilon, frontier, least_crowd, plan
-from hubbub.planner.yardsticks import central_stderr, family, measurable_share, under_attack
+from hubbub.planner.baselines import central_stderr, family, measurable_share, under_attack
+from hubbub.planner.recompute import load_plan, plan_from, verify
+from hubbub.planner.search import best_epsilon, frontier, plan, smallest_n
 
 __all__ = [
-    "adopt",
+    "plan_from",
     "best_epsilon",
     "central_stderr",
     "family",
     "frontier",
-    "least_crowd",
+    "smallest_n",
     "load_plan",
     "measurable_share",
     "plan",

@@ -5,9 +5,7 @@
 
 import math
 
-from hubbub.data import Schema
-
-__all__ = ["discrete_laplace", "hidden_lie", "legal_records", "local_choice", "local_flips", "whole_records"]
+from hubbub.schema import Schema
 
 
 def whole_records(schema: Schema, n: int, information: float, k: int) -> float:
@@ -54,10 +52,10 @@ def discrete_laplace(scale: float) -> float:
     return math.sqrt(2 * math.exp(-1 / scale)) / -math.expm1(-1 / scale)
 
 
-def hidden_lie(schema: Schema, information: float) -> float:
+def hidden_flip(schema: Schema, information: float) -> float:
     """The q at which m uniform fakes hide a flipped record, at κm = ``information``: (2(p² + q²))^L = κm for bits.
 
-    >>> round(hidden_lie(Schema.bits(40), 35_000), 3)
+    >>> round(hidden_flip(Schema.bits(40), 35_000), 3)
     0.227
     """
     if schema.kind != "bits":

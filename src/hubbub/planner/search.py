@@ -3,15 +3,13 @@
 import math
 from typing import TypedDict, Unpack
 
-from hubbub.data import Schema
 from hubbub.errors import Infeasible, TooLarge, check_delta, check_real, check_whole, reject
 from hubbub.numeric.inversion import falling_root
-from hubbub.planner.candidates import Question
-from hubbub.planner.yardsticks import central_stderr
+from hubbub.planner.baselines import central_stderr
+from hubbub.planner.families import Question
+from hubbub.plans import Plan
 from hubbub.privacy import Budget
-from hubbub.protocol import Plan
-
-__all__ = ["Limits", "best_epsilon", "frontier", "least_crowd", "plan"]
+from hubbub.schema import Schema
 
 OPTIMISM = 0.8
 """A kind of protocol is not asked for its certificate if even this part of its expected error is more than the best."""
@@ -114,12 +112,12 @@ def plan(
     return min(found, key=_rank)
 
 
-def least_crowd(schema: Schema, budget: Budget, precision: float, **limits: Unpack[Limits]) -> Plan:
+def smallest_n(schema: Schema, budget: Budget, precision: float, **limits: Unpack[Limits]) -> Plan:
     """The plan with the least n, within 1 %, whose standard error is at most the share ``precision`` of n.
 
     Takes the keywords of :func:`plan`.
 
-    >>> chosen = least_crowd(Schema.one_hot(4), Budget(1.0, 1e-6), precision=0.001)
+    >>> chosen = smallest_n(Schema.one_hot(4), Budget(1.0, 1e-6), precision=0.001)
     >>> chosen.stderr / chosen.n <= 0.001, 2700 < chosen.n < 2900
     (True, True)
     """

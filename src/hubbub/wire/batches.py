@@ -25,22 +25,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hubbub.batches import Reports, message_type
 from hubbub.errors import InvalidInput, PlanMismatch, WireError, reject
-from hubbub.protocol import Plan
+from hubbub.plans import Plan
+from hubbub.reports import Reports, message_type
 from hubbub.wire.messages import KINDS, VERSION
-
-__all__ = [
-    "DIGEST_SIZE",
-    "HEADER_SIZE",
-    "Header",
-    "decode",
-    "decode_messages",
-    "encode",
-    "encode_blocks",
-    "read_header",
-    "write_header",
-]
 
 _MARK = b"HUBB"
 _HEADER = struct.Struct("<4sBBHII32sQQQQQ")
@@ -79,10 +67,10 @@ def encode(reports: Reports) -> bytes:
     """The bytes of a ``.hub`` file.
 
     >>> import numpy as np
-    >>> from hubbub.data import Schema
-    >>> from hubbub.planner import adopt
+    >>> from hubbub.schema import Schema
+    >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = adopt(Schema.one_hot(3), 2, Protocol(0.1), delta=1e-6)
+    >>> own = plan_from(Schema.one_hot(3), 2, Protocol(0.1), delta=1e-6)
     >>> data = encode(Reports(own, np.array([[1], [4]], np.uint8), 2))
     >>> len(data), decode(data, own)
     (122, Reports(2 messages of 2 people, not shuffled, plan ...))

@@ -8,9 +8,7 @@
 """
 
 from hubbub.errors import PlanMismatch, WireError, reject
-from hubbub.protocol import HEADER, Plan
-
-__all__ = ["KINDS", "VERSION", "decode", "encode", "size"]
+from hubbub.plans import HEADER, Plan
 
 VERSION = 1
 KINDS = {"records": 1, "bits": 2, "category": 3}
@@ -25,10 +23,10 @@ def size(plan: Plan) -> int:
 def encode(payload: bytes, plan: Plan) -> bytes:
     """The message with this payload; raises on a payload that the plan does not allow.
 
-    >>> from hubbub.planner import adopt
+    >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> from hubbub.data import Schema
-    >>> own = adopt(Schema.one_hot(3), 1000, Protocol(0.1), delta=1e-6)
+    >>> from hubbub.schema import Schema
+    >>> own = plan_from(Schema.one_hot(3), 1000, Protocol(0.1), delta=1e-6)
     >>> encode(bytes([4]), own)[:4], decode(encode(bytes([4]), own), own)
     (b'HB\\x01\\x01', b'\\x04')
     """

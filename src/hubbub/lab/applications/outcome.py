@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from hubbub import planner
-from hubbub.data import Schema
 from hubbub.lab.applications.past import DEVIATIONS, Claim, Comparison, share_within
 from hubbub.lab.applications.street import Counted
+from hubbub.plans import Plan
 from hubbub.privacy import Budget
-from hubbub.protocol import Plan
-
-__all__ = ["Outcome", "Study", "guarantee_of_2016"]
+from hubbub.schema import Schema
 
 EPSILON = 2.0
 LEAST_LIE = 1e-9
@@ -129,7 +127,7 @@ class Outcome:
                 for c in self.comparisons
             ],
             "claims": [
-                {"what": c.what, "q": c.protocol.q, "delta": c.found.delta, "attack": c.found.lower}
+                {"what": c.what, "q": c.protocol.q, "delta": c.found.delta, "attack": c.found.lower_bound}
                 for c in self.claims
             ],
             "remarks": list(self.remarks),

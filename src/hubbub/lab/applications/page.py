@@ -9,8 +9,6 @@ from hubbub.lab.applications.outcome import Outcome
 from hubbub.lab.drawing import Axis, Series, bar_chart, bars_of, chart, error_chart
 from hubbub.lab.pages import bullets, document, figure, footer, table, tiles
 
-__all__ = ["page", "picture"]
-
 
 def page(shown: Outcome) -> str:
     """The whole page."""

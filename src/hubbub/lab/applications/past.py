@@ -14,14 +14,12 @@ import numpy as np
 from hubbub.accountant import account
 from hubbub.bits.coins import positions
 from hubbub.bits.entropy import Entropy
-from hubbub.data import Schema
 from hubbub.lab.attacks.evidence import coins, rate
-from hubbub.numeric.bounds import lie_from_phi, local_lie, simple_three_sigma_lie
+from hubbub.numeric.bounds import flip_from_phi, local_flip, simple_three_sigma_flip
 from hubbub.numeric.estimation import count_stderr
 from hubbub.privacy import Guarantee
 from hubbub.protocol import GRID, Protocol
-
-__all__ = ["Claim", "Comparison", "Standout", "local_share", "plain_lie", "ratio_lie", "share_within", "stand_out"]
+from hubbub.schema import Schema
 
 DEVIATIONS = 3.0
 """What the figures of 2016 take for the largest error, in standard deviations."""
@@ -59,7 +57,7 @@ class Claim:
         found = self.found
         return (
             f"{self.what} (q = {self.protocol.q:.3g}): at ε = {self.epsilon:g} the best known attack reaches "
-            f"δ = {found.lower:.2g}, and {found.delta:.2g} is proven, where {self.wanted:.2g} is wanted."
+            f"δ = {found.lower_bound:.2g}, and {found.delta:.2g} is proven, where {self.wanted:.2g} is wanted."
         )
 
 
@@ -83,25 +81,25 @@ def local_share(n: int, effective: int, epsilon: float, error: float) -> float:
     >>> round(local_share(10**7, 2, 2.0, 0.05) * 100, 2)
     1.82
     """
-    return share_within(count_stderr(n, local_lie(effective, epsilon)), n, error)
+    return share_within(count_stderr(n, local_flip(effective, epsilon)), n, error)
 
 
-def plain_lie(n: int, effective: int, epsilon: float, k: int = 1) -> float:
+def plain_flip(n: int, effective: int, epsilon: float, k: int = 1) -> float:
     """The q of 1 + 3√((φ^L − 1)/(kN)) = e^(ε/k), the rule of [002 eq 4.36, 5.20] for L bits; certifies nothing.
 
-    >>> round(plain_lie(10**7, 2, 2.0), 6)
+    >>> round(plain_flip(10**7, 2, 2.0), 6)
     0.000148
     """
-    return lie_from_phi((1 + k * n * (math.expm1(epsilon / k) / DEVIATIONS) ** 2) ** (1 / effective))
+    return flip_from_phi((1 + k * n * (math.expm1(epsilon / k) / DEVIATIONS) ** 2) ** (1 / effective))
 
 
-def ratio_lie(n: int, effective: int, epsilon: float) -> float:
+def ratio_flip(n: int, effective: int, epsilon: float) -> float:
     """The q of [003 eq 3.15], which counts the mean of the ratio as well; certifies nothing.
 
-    >>> round(ratio_lie(50_000, 2, 2.0), 6)
+    >>> round(ratio_flip(50_000, 2, 2.0), 6)
     0.003098
     """
-    return simple_three_sigma_lie(n, effective, epsilon)
+    return simple_three_sigma_flip(n, effective, epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +125,10 @@ def stand_out(n: int, q: float, *, trials: int, entropy: Entropy) -> Standout:
     True
     """
     answer = coins(trials, entropy)
-    lie = math.ceil(q * GRID)
-    lost = np.array([_hits(trials, lie, entropy) for _ in range(3)])  # a flip of x, of x' and of y in the own message
+    flip_probability = math.ceil(q * GRID)
+    lost = np.array(
+        [_hits(trials, flip_probability, entropy) for _ in range(3)]
+    )  # a flip of x, of x' and of y in the own message
     shown = [(answer ^ lost[0]) & ~lost[2], (~answer ^ lost[1]) & ~lost[2]]
     # Messages that show both are the same for both sides, and too rare to matter: q³n.
     crowd = [_crowd(n - 1, q * q, trials, entropy) for _ in range(2)]

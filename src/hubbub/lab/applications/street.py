@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.analyzer import estimate, tally
-from hubbub.batches import Collection, Reports, Tally
 from hubbub.bits.coins import positions
 from hubbub.bits.entropy import Entropy
 from hubbub.client import randomize
 from hubbub.errors import reject
 from hubbub.estimates import Estimate
-from hubbub.protocol import GRID, Plan
+from hubbub.plans import Plan
+from hubbub.protocol import GRID
+from hubbub.records import Collection
+from hubbub.reports import Reports, Tally
 from hubbub.shuffler import shuffle_blocks
-
-__all__ = ["Counted", "split_counts", "walk"]
 
 BLOCK = 1 << 20
 FLIPS = 1 << 24
@@ -81,12 +81,12 @@ def split_counts(truth: NDArray[np.int64], n: int, plan: Plan, *, entropy: Entro
     protocol = plan.protocol
     if protocol.release != "bits" or protocol.k != 1 or protocol.m != 0 or protocol.q == 0:
         reject("the plan", "release split bits in one copy without fakes", protocol)
-    lie, width = round(protocol.q * GRID), plan.schema.width
+    flip_probability, width = round(protocol.q * GRID), plan.schema.width
     step = max(1, int(FLIPS / max(n * protocol.q, 1e-9)))
     counts = truth.astype(np.int64)
     for start in range(0, width, step):
         labels = min(step, width - start)
-        flips = positions(labels * n, lie, entropy=entropy)
+        flips = positions(labels * n, flip_probability, entropy=entropy)
         label, place = start + flips // n, flips % n
         lost = place < truth[label]
         counts += np.bincount(label[~lost], minlength=width) - np.bincount(label[lost], minlength=width)

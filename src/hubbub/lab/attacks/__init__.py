@@ -2,12 +2,12 @@
 
 - ``evidence``: what an attack shows, a simulated rate with its interval beside an exact one; crowds to attack;
 - ``batches``: batches below the planned size; ``repetition``: the same person asked again and again;
-- ``poisoning``: people who lie; ``owned``: an analyzer who owns a part of the users;
+- ``poisoning``: people who lie; ``compromised``: an analyzer who owns a part of the users;
 - ``page``: all of them on one page.
 """
 
 from hubbub.bits.entropy import Entropy, SeededStreamNotForPeople
-from hubbub.lab.attacks import batches, owned, poisoning, repetition
+from hubbub.lab.attacks import compromised, poisoning, repetition, small_batches
 from hubbub.lab.attacks.evidence import Attack, Reading
 from hubbub.lab.drawing import standalone
 
@@ -17,10 +17,10 @@ SEED = 7
 """Of the pictures in the documentation, so that they are the same in every build."""
 
 ATTACKS = {
-    "batches": batches.demonstrate,
+    "batches": small_batches.demonstrate,
     "repetition": repetition.demonstrate,
     "poisoning": poisoning.demonstrate,
-    "owned": owned.demonstrate,
+    "owned": compromised.demonstrate,
 }
 """By name, in the order in which they are shown."""
 

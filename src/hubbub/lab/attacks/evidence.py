@@ -8,29 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from hubbub.batches import Collection
 from hubbub.bits.entropy import Entropy, draw
 from hubbub.client import randomize
-from hubbub.data import Schema
 from hubbub.errors import check_whole
 from hubbub.lab.drawing import Series
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.numeric.divergences import hockey_stick
-from hubbub.protocol import Plan
-
-__all__ = [
-    "LEVEL",
-    "Attack",
-    "Reading",
-    "bits_shown",
-    "coins",
-    "log_ratio",
-    "mean_reading",
-    "rate",
-    "rate_reading",
-    "simulated",
-    "tell_apart",
-]
+from hubbub.plans import Plan
+from hubbub.records import Collection
+from hubbub.schema import Schema
 
 LEVEL = 0.999
 """Of the intervals around simulated figures: dozens of them must hold at once."""

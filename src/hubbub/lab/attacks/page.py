@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from hubbub.lab.attacks.evidence import LEVEL, Attack
 from hubbub.lab.pages import document, figure, footer, table
 
-__all__ = ["page"]
-
 
 def page(attacks: Sequence[Attack]) -> str:
     """The whole page."""

@@ -8,24 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.analyzer import estimate, tally
-from hubbub.batches import Collection, Reports, message_type
 from hubbub.bits.entropy import Entropy
 from hubbub.client import randomize
-from hubbub.data import Schema
 from hubbub.estimates import Estimate
 from hubbub.lab.attacks.evidence import Attack, Reading, mean_reading, rate_reading, simulated
 from hubbub.lab.drawing import Axis, Series, chart
 from hubbub.numeric.crowd import crowd
-from hubbub.planner import adopt
-from hubbub.protocol import Fakes, Plan, Protocol
+from hubbub.planner import plan_from
+from hubbub.plans import Plan
+from hubbub.protocol import Fakes, Protocol
+from hubbub.records import Collection
+from hubbub.reports import Reports, message_type
+from hubbub.schema import Schema
 from hubbub.shuffler import shuffle
 
-__all__ = ["Case", "attack", "bias", "cases", "coverage", "coverage_attack", "demonstrate", "poisoned"]
-
-LABELS, HONEST, LIARS = 4, 900, 100
+LABELS, HONEST, MALICIOUS = 4, 900, 100
 MANY = 25
 """Messages of one liar where nothing limits their number."""
-CROWD, ONES, LIE = 1000, 300, 0.1
+CROWD, ONES, FLIP = 1000, 300, 0.1
 """Of the intervals: honest people, those who have the label, lie probability."""
 
 
@@ -46,7 +46,11 @@ def cases() -> list[Case]:
     them can count them, and here a liar sends 25.
     """
     q, split = 0.1, Protocol(0.1, release="bits")
-    found = [Case(f"flip, {kind}", Protocol(lie), sent) for lie in (0.05, 0.1, 0.25, 0.4) for kind, sent in UP_DOWN]
+    found = [
+        Case(f"flip, {kind}", Protocol(flip_probability), sent)
+        for flip_probability in (0.05, 0.1, 0.25, 0.4)
+        for kind, sent in UP_DOWN
+    ]
     found += [Case(f"4 copies, {kind}", Protocol(q, k=4), 4 * sent) for kind, sent in UP_DOWN]
     found += [Case(f"one category, {kind}", Protocol(q, release="category"), sent) for kind, sent in UP_DOWN]
     found += [Case(f"clear among fakes, {kind}", Protocol(0.0, m=500), sent) for kind, sent in UP_DOWN]
@@ -77,47 +81,47 @@ def bias(protocol: Protocol, schema: Schema, sent: int) -> float:
     return (sent - k * q - beyond * fake) / (k * (1 - 2 * q))
 
 
-def _lies(plan: Plan, liars: int, sent: int) -> NDArray[np.generic]:
+def _flips(plan: Plan, malicious: int, sent: int) -> NDArray[np.generic]:
     """The messages of all liars: the attacked label is number 0; whoever is to lack it shows number 1."""
     protocol, kind = plan.protocol, message_type(plan)
     if protocol.release == "records":
-        return np.full((liars * max(protocol.k, sent), plan.payload), 1 if sent else 2, np.uint8)
+        return np.full((malicious * max(protocol.k, sent), plan.payload), 1 if sent else 2, np.uint8)
     if protocol.release == "category":
-        return np.full(liars, 0 if sent else 1, kind)
-    return np.zeros(liars * sent, kind)
+        return np.full(malicious, 0 if sent else 1, kind)
+    return np.zeros(malicious * sent, kind)
 
 
-def poisoned(plan: Plan, truth: NDArray[np.int64], liars: int, sent: int, entropy: Entropy) -> Estimate:
+def poisoned(plan: Plan, truth: NDArray[np.int64], malicious: int, sent: int, entropy: Entropy) -> Estimate:
     """The whole street with liars on it: honest reports, the lies among them, shuffled, counted, estimated."""
     reports = randomize(Collection.from_values(truth, plan.schema), plan, entropy=entropy)
-    messages = np.concatenate([reports.messages, _lies(plan, liars, sent)])
-    batch = Reports(plan, messages, reports.n + liars, reports.fakes)
+    messages = np.concatenate([reports.messages, _flips(plan, malicious, sent)])
+    batch = Reports(plan, messages, reports.n + malicious, reports.fakes)
     return estimate(tally(shuffle(batch, entropy=entropy)), plan)
 
 
 def attack(case: Case, *, repetitions: int, entropy: Entropy) -> Reading:
     """Simulate the shift of the estimate per liar."""
     schema = Schema.one_hot(LABELS)
-    plan = adopt(schema, HONEST + LIARS, case.protocol, delta=1e-6)
+    plan = plan_from(schema, HONEST + MALICIOUS, case.protocol, delta=1e-6)
     truth = np.arange(HONEST) % LABELS
-    having = int((truth == 0).sum())
-    found = [poisoned(plan, truth, LIARS, case.sent, entropy) for _ in range(repetitions)]
-    shifts = np.array([(float(one.values[0]) - having) / LIARS for one in found])
+    records_with_bit = int((truth == 0).sum())
+    found = [poisoned(plan, truth, MALICIOUS, case.sent, entropy) for _ in range(repetitions)]
+    shifts = np.array([(float(one.values[0]) - records_with_bit) / MALICIOUS for one in found])
     # The planned σ counts the coins of liars, who toss none, and of a category the worst data: it errs upwards.
-    sigma = plan.stderr / LIARS
+    sigma = plan.stderr / MALICIOUS
     return mean_reading(case.name, case.protocol.q, bias(case.protocol, schema, case.sent), shifts, sigma)
 
 
-def coverage(liars: int, level: float = 0.95) -> float:
+def coverage(malicious: int, level: float = 0.95) -> float:
     """How often an interval holds the truth, among this many who always say yes: exact, by the law of the honest count.
 
     >>> coverage(0) > 0.95, coverage(30) < 0.3
     (True, True)
     """
-    plan, n = _single(), CROWD + liars
-    law, gain = crowd(CROWD, ONES, plan.protocol.q), 1 - 2 * plan.protocol.q
-    values = (np.arange(law.low, law.high + 1) + liars - plan.protocol.q * n) / gain
-    return float(law.pmf[np.abs(values - ONES) <= _reach(plan, n, level)].sum())
+    plan, n = _single(), CROWD + malicious
+    distribution, gain = crowd(CROWD, ONES, plan.protocol.q), 1 - 2 * plan.protocol.q
+    values = (np.arange(distribution.low, distribution.high + 1) + malicious - plan.protocol.q * n) / gain
+    return float(distribution.pmf[np.abs(values - ONES) <= _reach(plan, n, level)].sum())
 
 
 def _reach(plan: Plan, n: int, level: float) -> float:
@@ -128,32 +132,32 @@ def _reach(plan: Plan, n: int, level: float) -> float:
 
 @cache
 def _single() -> Plan:
-    return adopt(Schema.bits(1), CROWD, Protocol(LIE), delta=1e-6)
+    return plan_from(Schema.bits(1), CROWD, Protocol(FLIP), delta=1e-6)
 
 
-def coverage_attack(liars: int, *, repetitions: int, entropy: Entropy) -> Reading:
+def coverage_attack(malicious: int, *, repetitions: int, entropy: Entropy) -> Reading:
     """Simulate how often the 95 % interval holds the number of honest people who have the label."""
-    plan, n = _single(), CROWD + liars
+    plan, n = _single(), CROWD + malicious
     truth = (np.arange(CROWD) < ONES)[:, None]
     held = []
     for _ in range(repetitions):
         reports = randomize(Collection.from_values(truth, plan.schema), plan, entropy=entropy)
-        messages = np.concatenate([reports.messages, np.ones((liars, 1), np.uint8)])
+        messages = np.concatenate([reports.messages, np.ones((malicious, 1), np.uint8)])
         low, high = estimate(tally(Reports(plan, messages, n)), plan).interval(0.95)
         held.append(low[0] <= ONES <= high[0])
-    return rate_reading("coverage", liars, coverage(liars), np.array(held))
+    return rate_reading("coverage", malicious, coverage(malicious), np.array(held))
 
 
 def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
     """Every kind of protocol, liars who push and liars who pull, and what becomes of the intervals."""
     repetitions = max(20, trials // 40)
     readings = [attack(case, repetitions=repetitions, entropy=entropy) for case in cases()]
-    lies = np.linspace(0.0, 0.45, 46)
+    flips = np.linspace(0.0, 0.45, 46)
     modest = [reading for reading in readings if abs(reading.exact) < 10]
     shifts = chart(
         [
-            Series(label="always the label: (1 − q)/(1 − 2q)", points=[(q, (1 - q) / (1 - 2 * q)) for q in lies]),
-            Series(label="never the label: −q/(1 − 2q)", points=[(q, -q / (1 - 2 * q)) for q in lies]),
+            Series(label="always the label: (1 − q)/(1 − 2q)", points=[(q, (1 - q) / (1 - 2 * q)) for q in flips]),
+            Series(label="never the label: −q/(1 − 2q)", points=[(q, -q / (1 - 2 * q)) for q in flips]),
             *(
                 simulated(kind, [r for r in modest if r.series.startswith(kind)])
                 for kind in ("flip", "4 copies", "split bits", "clear among fakes")
@@ -164,17 +168,17 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
         up=Axis("people, of one liar"),
     )
     numbers = (0, 5, 10, 20, 40)
-    held = [coverage_attack(liars, repetitions=4 * repetitions, entropy=entropy) for liars in numbers]
+    held = [coverage_attack(malicious, repetitions=4 * repetitions, entropy=entropy) for malicious in numbers]
     intervals = chart(
         [
-            Series(label="exact", points=[(liars, coverage(liars)) for liars in range(41)]),
+            Series(label="exact", points=[(malicious, coverage(malicious)) for malicious in range(41)]),
             simulated("simulated", held),
         ],
         "How often a 95 % interval holds the truth, by the number of liars",
         across=Axis(f"liars among {CROWD:,} honest people"),
         up=Axis("intervals that hold the truth"),
     )
-    sigma = math.sqrt(CROWD * LIE * (1 - LIE)) / (1 - 2 * LIE)
+    sigma = math.sqrt(CROWD * FLIP * (1 - FLIP)) / (1 - 2 * FLIP)
     schema = Schema.one_hot(LABELS)
     flip, many = bias(Protocol(0.1), schema, 1), bias(Protocol(0.1, release="bits"), schema, MANY)
     return Attack(
@@ -193,6 +197,6 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
         pictures={"poisoning-bias": shifts, "poisoning-intervals": intervals},
         captions={
             "poisoning-bias": "One liar of a hundred among 900 honest people; one-hot records of four labels.",
-            "poisoning-intervals": f"Single bits, q = {LIE:g}; the liars always send a one.",
+            "poisoning-intervals": f"Single bits, q = {FLIP:g}; the liars always send a one.",
         },
     )

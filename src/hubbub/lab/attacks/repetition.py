@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from hubbub.accountant import Ledger, calibrate
-from hubbub.accountant.split import repeated
+from hubbub.accountant.theorems.split import repeated
 from hubbub.bits.entropy import Entropy
-from hubbub.data import Schema
 from hubbub.lab.attacks.evidence import (
     Attack,
     Reading,
@@ -23,11 +22,11 @@ from hubbub.lab.drawing import Axis, Series, chart
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.inversion import least_whole
-from hubbub.planner import adopt
+from hubbub.planner import plan_from
+from hubbub.plans import Plan
 from hubbub.privacy import Budget
-from hubbub.protocol import Plan, Protocol
-
-__all__ = ["attack", "averaging", "demonstrate", "exact", "rounds_within"]
+from hubbub.protocol import Protocol
+from hubbub.schema import Schema
 
 BUDGET, PEOPLE = Budget(1.0, 1e-6), 200
 ALLOWED = 2.0
@@ -100,7 +99,7 @@ def attack(plan: Plan, rounds: Iterable[int], *, trials: int, entropy: Entropy) 
 def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
     """One person in 64 collections of 200, each of which keeps its own promise."""
     schema = Schema.bits(1)
-    plan = adopt(schema, PEOPLE, calibrate(schema, PEOPLE, BUDGET).protocol, delta=BUDGET.delta)
+    plan = plan_from(schema, PEOPLE, calibrate(schema, PEOPLE, BUDGET).protocol, delta=BUDGET.delta)
     q = plan.protocol.q
     readings = attack(plan, ROUNDS, trials=trials, entropy=entropy)
     admitted = rounds_within(plan, ALLOWED, ROUNDS[-1])

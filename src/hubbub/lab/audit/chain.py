@@ -13,18 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from hubbub.batches import Collection, Reports
-from hubbub.lab.audit.attacks import Attack, best_threshold, curve_points
-from hubbub.lab.audit.chances import epsilon_bound
+from hubbub.lab.audit.commands import Client, ShufflerProgram
+from hubbub.lab.audit.distinguishers import Attack, best_threshold, curve_points
 from hubbub.lab.audit.probes import Probe, drawn_by_users, probes
-from hubbub.lab.audit.programs import Client, Mix
+from hubbub.lab.audit.statistics import epsilon_bound
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.crowd import crowd
-from hubbub.numeric.laws import Law
-from hubbub.planner import adopt
-from hubbub.protocol import Fakes, Plan
-
-__all__ = ["Neighbours", "attack_chain", "cost", "crowds", "statistic"]
+from hubbub.numeric.distributions import Distribution
+from hubbub.planner import plan_from
+from hubbub.plans import Plan
+from hubbub.protocol import Fakes
+from hubbub.records import Collection
+from hubbub.reports import Reports
 
 CROWD = 10
 """People of the crowd that is attacked."""
@@ -67,14 +67,14 @@ def crowds(plan: Plan) -> list[Neighbours]:
     one, two = max(((a, b) for a in found for b in found), key=lambda pair: len(set(pair[0].ones) ^ set(pair[1].ones)))
     third = [probe for probe in found if probe not in (one, two)][:1]
     sizes = [1] if protocol.q > 0 and not drawn_by_users(plan) else []
-    if held.trusts.shuffler:
+    if held.assumptions.shuffler:
         sizes.append(min(plan.n, CROWD if protocol.q > 0 else CLEAR))
     result = []
     for n in dict.fromkeys(sizes):
         m = protocol.m
         # Among clear records the number of fakes alone protects; flipped ones keep their proportion to the people.
         scaled = min(m, max(1, -(-m * n // plan.n))) if isinstance(m, int) and m and protocol.q else m
-        small = adopt(schema, n, replace(protocol, m=scaled), delta=held.delta, shuffler=held.trusts.shuffler)
+        small = plan_from(schema, n, replace(protocol, m=scaled), delta=held.delta, shuffler=held.assumptions.shuffler)
         if small.guarantee.epsilon < math.inf:
             rests = [two] if n == 1 else [two, *third]
             result += [Neighbours(small, one, two, rest) for rest in rests]
@@ -91,7 +91,7 @@ def cost(plan: Plan) -> float:
 
 
 def attack_chain(
-    pair: Neighbours, client: Client, mix: Mix, runs: int, level: float, tell: Callable[[], None]
+    pair: Neighbours, client: Client, mix: ShufflerProgram, runs: int, level: float, tell: Callable[[], None]
 ) -> list[Attack]:
     """Run both collections many times and tell them apart, in both orders; thresholds come from every second run."""
     score = statistic(pair)
@@ -140,13 +140,13 @@ def _of_counts(pair: Neighbours) -> Callable[[Reports], float]:
         with_one, with_two = (
             crowd(plan.n, others + (j in side.ones), protocol.q, protocol.k)
             if protocol.q
-            else Law(others + (j in side.ones), np.ones(1))
+            else Distribution(others + (j in side.ones), np.ones(1))
             for side in (pair.one, pair.two)
         )
-        fakes = _fakes_law(plan)
+        fakes = _fakes_distribution(plan)
         a, b = with_one.plus(fakes), with_two.plus(fakes)
         low, high = min(a.low, b.low), max(a.high, b.high)
-        logs = [_log_table(law, low, high) for law in (a, b)]
+        logs = [_log_table(distribution, low, high) for distribution in (a, b)]
         tables.append((j, low, np.clip(logs[0] - logs[1], LOG_ZERO, -LOG_ZERO)))
 
     def score(reports: Reports) -> float:
@@ -156,43 +156,45 @@ def _of_counts(pair: Neighbours) -> Callable[[Reports], float]:
     return score
 
 
-def _log_table(law: Law, low: int, high: int) -> Floats:
+def _log_table(distribution: Distribution, low: int, high: int) -> Floats:
     table = np.full(high - low + 1, LOG_ZERO)
-    table[law.low - low : law.high - low + 1] = np.log(np.maximum(law.pmf, math.exp(LOG_ZERO)))
+    table[distribution.low - low : distribution.high - low + 1] = np.log(
+        np.maximum(distribution.pmf, math.exp(LOG_ZERO))
+    )
     return table
 
 
-def _fakes_law(plan: Plan) -> Law:
+def _fakes_distribution(plan: Plan) -> Distribution:
     """How many fakes show one bit."""
     protocol, m = plan.protocol, plan.protocol.m
     v = protocol.q + (1 - 2 * protocol.q) * plan.schema.density
     if isinstance(m, int):
         return binomial(m, v)
     if m.by == "shuffler":
-        return Law(0, m.pmf)
-    if m.law == "binomial":
+        return Distribution(0, m.pmf)
+    if m.distribution == "binomial":
         return binomial(plan.n * m.shift, m.scale * v)
     mean = plan.n * m.scale * v
     number = np.arange(math.ceil(mean + 12 * math.sqrt(mean) + 40))
-    return Law(0, np.exp(number * math.log(mean) - mean - gammaln(number + 1)))
+    return Distribution(0, np.exp(number * math.log(mean) - mean - gammaln(number + 1)))
 
 
 def _of_messages(pair: Neighbours) -> Callable[[Reports], float]:
     """ln Σᵢ μ₁(yᵢ)/ω(yᵢ) − ln Σᵢ μ₂(yᵢ)/ω(yᵢ), ω the law of all messages together; alone, Σᵢ ln μ₁(yᵢ)/μ₂(yᵢ)."""
     plan = pair.plan
     n, k = plan.n, plan.protocol.k
-    laws = [_message_law(plan, probe) for probe in (pair.one, pair.two, pair.rest)]
-    fakes, fake_law = _fakes_in_all(plan), _fake_law(plan)
+    distributions = [_message_distribution(plan, probe) for probe in (pair.one, pair.two, pair.rest)]
+    fakes, fake_distribution = _fakes_in_all(plan), _fake_distribution(plan)
 
     def score(reports: Reports) -> float:
-        one, two, rest = (law(reports.messages) for law in laws)
+        one, two, rest = (distribution(reports.messages) for distribution in distributions)
         if n == 1 and not fakes:
             return float((one - two).sum())
         parts = [one + math.log(k / 2), two + math.log(k / 2)]
         if n > 1:
             parts.append(rest + math.log(k * (n - 1)))
         if fakes:
-            parts.append(fake_law(reports.messages) + math.log(fakes))
+            parts.append(fake_distribution(reports.messages) + math.log(fakes))
         everyone = np.logaddexp.reduce(parts)
         return float(np.logaddexp.reduce(one - everyone) - np.logaddexp.reduce(two - everyone))
 
@@ -202,7 +204,7 @@ def _of_messages(pair: Neighbours) -> Callable[[Reports], float]:
 MessageLaw = Callable[[NDArray[np.uint8]], Floats]
 
 
-def _message_law(plan: Plan, probe: Probe) -> MessageLaw:
+def _message_distribution(plan: Plan, probe: Probe) -> MessageLaw:
     """ln of the probability of each message of a record."""
     q, width = plan.protocol.q, plan.schema.width
     if plan.protocol.release == "category":
@@ -210,8 +212,8 @@ def _message_law(plan: Plan, probe: Probe) -> MessageLaw:
         logs[probe.ones[0]] = math.log(1 - (width - 1) * q)
         return lambda messages: np.asarray(logs[messages])
     packed = np.packbits(probe.bits(width), bitorder="little")
-    lie = math.log(q) if q else LOG_ZERO
-    by_distance = np.arange(width + 1) * lie + np.arange(width, -1, -1) * math.log1p(-q)
+    flip_probability = math.log(q) if q else LOG_ZERO
+    by_distance = np.arange(width + 1) * flip_probability + np.arange(width, -1, -1) * math.log1p(-q)
     return lambda messages: np.asarray(by_distance[np.bitwise_count(messages ^ packed).sum(axis=1, dtype=np.int64)])
 
 
@@ -222,14 +224,14 @@ def _fakes_in_all(plan: Plan) -> float:
     return m.mean * (plan.n if m.by == "users" else plan.schema.size)
 
 
-def _fake_law(plan: Plan) -> MessageLaw:
+def _fake_distribution(plan: Plan) -> MessageLaw:
     """ln of the probability of each message of a fake: by the number w of its ones, Σ over sizes i and overlaps o of
     C(w, o) C(W − w, i − o) q^(w + i − 2o) p^(W − w − i + 2o), over the number of legal records."""
     schema, q = plan.schema, plan.protocol.q
     width = schema.width
     if schema.kind == "bits":
         return lambda messages: np.full(len(messages), -width * math.log(2))
-    lie = math.log(q) if q else LOG_ZERO
+    flip_probability = math.log(q) if q else LOG_ZERO
     ones = np.arange(width + 1)
     sizes = [1] if schema.kind == "one_hot" else range(schema.max_set + 1)
     parts: list[Floats] = []
@@ -238,7 +240,9 @@ def _fake_law(plan: Plan) -> MessageLaw:
             fits = (o <= ones) & (i - o <= width - ones)
             ways = _log_choose(ones, o) + _log_choose(width - ones, i - o)
             wrong = ones + i - 2 * o
-            parts.append(np.where(fits, ways + wrong * lie + (width - wrong) * math.log1p(-q), LOG_ZERO * width))
+            parts.append(
+                np.where(fits, ways + wrong * flip_probability + (width - wrong) * math.log1p(-q), LOG_ZERO * width)
+            )
     table = np.logaddexp.reduce(parts) - math.log(schema.size)
     return lambda messages: np.asarray(table[np.bitwise_count(messages).sum(axis=1, dtype=np.int64)])
 

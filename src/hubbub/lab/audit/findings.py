@@ -6,8 +6,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["Finding", "worst"]
-
 Part = Literal["client", "mix", "chain", "wire"]
 
 

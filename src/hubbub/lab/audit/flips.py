@@ -13,15 +13,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.data import Schema
-from hubbub.lab.audit.chances import binomial_p, normal_p, poisson_p
 from hubbub.lab.audit.findings import Finding, worst
 from hubbub.lab.audit.probes import Sample, drawn_by_users
+from hubbub.lab.audit.statistics import binomial_p, normal_p, poisson_p
 from hubbub.numeric.binomial import clopper_pearson
-from hubbub.protocol import GRID, Fakes, Plan
+from hubbub.plans import Plan
+from hubbub.protocol import GRID, Fakes
+from hubbub.schema import Schema
 from hubbub.tables import fake_patterns
-
-__all__ = ["Floats", "Rate", "columns", "examine", "fake_pair", "moments", "name_bit", "rates", "shown"]
 
 COLUMNS = 24
 """Bits between which pairs are tried, where there are more."""
@@ -44,10 +43,10 @@ class Rate:
 def shown(plan: Plan, ones: Sequence[int]) -> Floats:
     """The chance that a message of a record with these ones shows each bit, or is each category.
 
-    >>> from hubbub.data import Schema
-    >>> from hubbub.planner import adopt
+    >>> from hubbub.schema import Schema
+    >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> shown(adopt(Schema.one_hot(3), 5, Protocol(0.25), delta=1e-6), [1]).tolist()
+    >>> shown(plan_from(Schema.one_hot(3), 5, Protocol(0.25), delta=1e-6), [1]).tolist()
     [0.25, 0.75, 0.25]
     """
     width, q = plan.schema.width, plan.protocol.q
@@ -97,13 +96,13 @@ def rates(samples: Sequence[Sample], plan: Plan, level: float, most: int = 40) -
 
     Of users' fakes among the messages, the expected share is subtracted.
     """
-    ones, lies, trials = _lies(samples, plan)
+    ones, flips, trials = _flips(samples, plan)
     level /= 4 * min(plan.schema.width, most)
     result = []
     for j in range(min(plan.schema.width, most)):
         for state in (False, True):
             rows = ones[:, j] == state
-            count, total = round(float(lies[rows, j].sum())), int(trials[rows].sum())
+            count, total = round(float(flips[rows, j].sum())), int(trials[rows].sum())
             if total:
                 count = min(max(count, 0), total)
                 low, high = clopper_pearson(count, total, level)
@@ -117,7 +116,7 @@ def name_bit(plan: Plan, j: int) -> str:
     return f"{what} {j} ({plan.schema.labels[j] or 'blank'})"
 
 
-def _lies(samples: Sequence[Sample], plan: Plan) -> tuple[NDArray[np.bool_], Floats, NDArray[np.int64]]:
+def _flips(samples: Sequence[Sample], plan: Plan) -> tuple[NDArray[np.bool_], Floats, NDArray[np.int64]]:
     """By probe and bit: whether it was set, how often it lied, in how many messages of people."""
     width, k = plan.schema.width, plan.protocol.k
     ones = np.array([sample.probe.bits(width) for sample in samples], np.bool_)
@@ -130,7 +129,7 @@ def _lies(samples: Sequence[Sample], plan: Plan) -> tuple[NDArray[np.bool_], Flo
 
 def _marginals(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
     """How often bits lie: all of them, each one over all values, each value over all bits, and each by itself."""
-    ones, lies, trials = _lies(samples, plan)
+    ones, flips, trials = _flips(samples, plan)
     width, q = plan.schema.width, plan.protocol.q
     spread = [moments(plan, sample.n * sample.runs, int(sample.fakes.sum())) for sample in samples]
     variance, covariance = (np.array([one[i] for one in spread]) for i in (1, 2))
@@ -140,14 +139,14 @@ def _marginals(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
         cells = ones == state
         if not cells.any():
             continue
-        each, size = np.where(cells, lies, 0.0), cells.sum(axis=1)
+        each, size = np.where(cells, flips, 0.0), cells.sum(axis=1)
         along = size * variance + size * (size - 1) * covariance
         chance = chances[state]
 
         def judge(
             counts: Floats, totals: NDArray[np.int64], spreads: Floats, names: list[str], chance: float = chance
         ) -> list[tuple[float, str, float, float]]:
-            p = _lie_p(counts, totals, chance, spreads if drawn_by_users(plan) else None)
+            p = _flip_p(counts, totals, chance, spreads if drawn_by_users(plan) else None)
             rows = zip(p.tolist(), names, counts.tolist(), totals.tolist(), strict=True)
             return [(one, name, count / total, chance) for one, name, count, total in rows if total]
 
@@ -160,11 +159,11 @@ def _marginals(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
         found.append(_family(f"lies of bits {text}", total))
     found += [_family("lies of each bit", bits), _family("lies at each value", values)]
     (i, j), least = worst(
-        _lie_p(
-            lies,
-            np.broadcast_to(trials[:, None], lies.shape),
+        _flip_p(
+            flips,
+            np.broadcast_to(trials[:, None], flips.shape),
             np.where(ones, chances[True], q),
-            np.broadcast_to(variance[:, None], lies.shape) if drawn_by_users(plan) else None,
+            np.broadcast_to(variance[:, None], flips.shape) if drawn_by_users(plan) else None,
         )
     )
     return [
@@ -173,14 +172,14 @@ def _marginals(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
             part="client",
             name="lies of each bit at each value",
             where=f"{name_bit(plan, j)} at value: {samples[i].probe.name}",
-            observed=float(lies[i, j] / trials[i]),
+            observed=float(flips[i, j] / trials[i]),
             allowed=chances[bool(ones[i, j])],
             p=least,
         ),
     ]
 
 
-def _lie_p(counts: Floats, totals: NDArray[np.int64], chance: Floats | float, variance: Floats | None) -> Floats:
+def _flip_p(counts: Floats, totals: NDArray[np.int64], chance: Floats | float, variance: Floats | None) -> Floats:
     """By the binomial law; by a normal one where fakes are among the messages, and then the variance is given."""
     if variance is None:
         return binomial_p(counts, totals, chance)
@@ -201,7 +200,7 @@ def _number_of_fakes(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
         return []
     values = sum(sample.n * sample.runs for sample in samples)
     drawn = sum(int(sample.fakes.sum()) for sample in samples)
-    if m.law == "binomial":
+    if m.distribution == "binomial":
         p = float(binomial_p(drawn, values * m.shift, math.ceil(Fraction(m.scale) * GRID) / GRID))
     else:
         p = float(poisson_p(drawn, values * m.mean))

@@ -9,13 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hubbub.lab.audit.chances import binomial_p, chi_square_p, gamma_p, normal_p
 from hubbub.lab.audit.findings import Finding, worst
 from hubbub.lab.audit.flips import Floats, columns, fake_pair, moments, name_bit, shown
 from hubbub.lab.audit.probes import Sample, drawn_by_users, unpack
-from hubbub.protocol import Plan
-
-__all__ = ["examine"]
+from hubbub.lab.audit.statistics import binomial_p, chi_square_p, gamma_p, normal_p
+from hubbub.plans import Plan
 
 NORMAL = 10.0
 """The least variance of a count that is taken as normal."""
@@ -152,12 +150,12 @@ def _lags(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
     hits, trials = dict.fromkeys(lags, 0), dict.fromkeys(lags, 0)
     for sample in samples:
         if one:
-            lies = (sample.messages != sample.probe.ones[0])[:, None]
+            flips = (sample.messages != sample.probe.ones[0])[:, None]
         else:
-            lies = unpack(sample.messages, chosen) ^ sample.probe.bits(width)[chosen].astype(np.bool_)
+            flips = unpack(sample.messages, chosen) ^ sample.probe.bits(width)[chosen].astype(np.bool_)
         for name, step in lags.items():
             # Disjoint pairs, so that coincidences are independent and their number binomial.
-            rows = lies[: len(lies) // (2 * step) * (2 * step)].reshape(-1, 2, step, lies.shape[1])
+            rows = flips[: len(flips) // (2 * step) * (2 * step)].reshape(-1, 2, step, flips.shape[1])
             pairs = rows[:, 0] & rows[:, 1]
             hits[name] += int(pairs.sum())
             trials[name] += pairs.size

@@ -5,14 +5,12 @@ import math
 from typing import Any
 
 from hubbub.canonical import spell
-from hubbub.lab.audit.attacks import Attack
-from hubbub.lab.audit.chances import most_true_alarms
+from hubbub.lab.audit.distinguishers import Attack
 from hubbub.lab.audit.flips import Rate
+from hubbub.lab.audit.statistics import max_true_positive_rate
 from hubbub.lab.audit.trial import LIMITS, Audit
 from hubbub.lab.drawing import Axis, Bar, Series, chart, error_chart
 from hubbub.lab.pages import bullets, document, figure, footer, table, tiles
-
-__all__ = ["page", "record"]
 
 ROWS = 24
 """Bits that are drawn."""
@@ -145,7 +143,7 @@ def _trade(one: Attack) -> str:
             Series(label="the attack, as observed", points=one.curve),
             Series(
                 label=f"the limit of ε = {one.claimed:.3g}, δ = {one.delta:.2g}",
-                points=[(x, most_true_alarms(x, one.claimed, one.delta)) for x in shares],
+                points=[(x, max_true_positive_rate(x, one.claimed, one.delta)) for x in shares],
                 stroke="thin",
             ),
             Series(label="guessing", points=[(0, 0), (1, 1)], colour="quiet", stroke="thin dashed"),

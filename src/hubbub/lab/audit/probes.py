@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.batches import Collection, Reports
 from hubbub.bits.counting import bit_counts
-from hubbub.data import Schema
 from hubbub.errors import WireError
-from hubbub.lab.audit.programs import Client
-from hubbub.protocol import Fakes, Plan
-
-__all__ = ["BLANKS", "Probe", "Sample", "drawn_by_users", "neighbours", "probes", "sample", "unpack"]
+from hubbub.lab.audit.commands import Client
+from hubbub.plans import Plan
+from hubbub.protocol import Fakes
+from hubbub.records import Collection
+from hubbub.reports import Reports
+from hubbub.schema import Schema
 
 BLANKS = frozenset(
     ["", "-", "?", "0", "n/a", "na", "nan", "nil", "none", "null", "missing", "other", "undefined", "unknown"]
@@ -157,9 +157,9 @@ def _check(reports: Reports, plan: Plan, n: int) -> None:
     if protocol.release == "bits":
         return
     if isinstance(m, Fakes):
-        least, most = own, (own + n * m.shift if m.law == "binomial" else 10**15) if m.by == "users" else own
+        least, most = own, (own + n * m.shift if m.distribution == "binomial" else 10**15) if m.by == "users" else own
         if not least <= len(reports) <= most:
-            told = f"{own}" if most == own else f"at least {own}" if m.law == "poisson" else f"{own} to {most}"
+            told = f"{own}" if most == own else f"at least {own}" if m.distribution == "poisson" else f"{own} to {most}"
             raise WireError(f"{n} people must send {told} messages, got {len(reports)}")
     elif len(reports) - own not in {m, m * n // plan.n, -(-m * n // plan.n)}:
         share = "" if not m else f" and {m * n // plan.n} or {m} fakes"

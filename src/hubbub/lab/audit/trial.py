@@ -9,17 +9,16 @@ from scipy.special import ndtri
 
 from hubbub.errors import WireError, check_real, check_whole
 from hubbub.lab.audit import chain as chains
-from hubbub.lab.audit import flips, independence, mixing
-from hubbub.lab.audit.attacks import Attack, attack_bits, attack_pairs, is_local
-from hubbub.lab.audit.chances import shortfall
+from hubbub.lab.audit import flips, independence, shuffler
+from hubbub.lab.audit.commands import Client, Command, CommandShuffler, ShufflerProgram
+from hubbub.lab.audit.distinguishers import Attack, attack_bits, attack_pairs, is_local
 from hubbub.lab.audit.findings import Finding
 from hubbub.lab.audit.flips import Rate, moments, rates
 from hubbub.lab.audit.probes import Sample, drawn_by_users, neighbours, probes, sample
-from hubbub.lab.audit.programs import Client, Command, CommandMix, Mix
-from hubbub.planner import adopt
-from hubbub.protocol import Fakes, Plan
-
-__all__ = ["LIMITS", "Audit", "Effort", "audit", "effort"]
+from hubbub.lab.audit.statistics import shortfall
+from hubbub.planner import plan_from
+from hubbub.plans import Plan
+from hubbub.protocol import Fakes
 
 LIMITS = (
     "An audit shows presence, not absence: a client that behaves when it is watched, or on other values, passes.",
@@ -31,7 +30,7 @@ LIMITS = (
 )
 """What an audit can not show."""
 
-LIES = 14_000
+FLIPS = 14_000
 """Lies that are wanted in all, of bits not set: enough to find a q that is 5 % too small, 19 times of 20."""
 
 
@@ -103,13 +102,13 @@ class Audit:
         return "; ".join(parts)
 
 
-def effort(plan: Plan, client: Client | None, mix: Mix | None, *, runs: int | None = None) -> Effort:
+def effort(plan: Plan, client: Client | None, mix: ShufflerProgram | None, *, runs: int | None = None) -> Effort:
     """As much as finds a q that is 5 % too small, within bounds on memory and time; ``runs`` says it for each probe.
 
-    >>> from hubbub.data import Schema
-    >>> from hubbub.lab.audit.programs import own_client
+    >>> from hubbub.schema import Schema
+    >>> from hubbub.lab.audit.commands import own_client
     >>> from hubbub.protocol import Protocol
-    >>> effort(adopt(Schema.bits(8), 100, Protocol(0.01), delta=1e-6, shuffler=False), own_client, None)
+    >>> effort(plan_from(Schema.bits(8), 100, Protocol(0.01), delta=1e-6, shuffler=False), own_client, None)
     Effort(values=6731, runs=8, mixes=0, chain=0)
     """
     protocol, width = plan.protocol, plan.schema.width
@@ -118,19 +117,19 @@ def effort(plan: Plan, client: Client | None, mix: Mix | None, *, runs: int | No
     zeros = sum(width - len(probe.ones) for probe in chosen)
     each = protocol.k * protocol.q * zeros
     # Fakes among the messages drown lies in their own noise.
-    wanted = (4 if drawn_by_users(plan) else 1) * LIES / each if each else 4000.0
+    wanted = (4 if drawn_by_users(plan) else 1) * FLIPS / each if each else 4000.0
     room = (1 << 25) / (plan.messages * (plan.payload if not split else 4))
     if plan.schema.kind == "bits" or protocol.release == "records":
         room = min(room, (1 << 26) / (protocol.k * width))
     times = 3 if slow else 32 if split else 8
     total = runs if runs is not None else max(4000.0, min(wanted, room, 100_000 if slow else 2_000_000))
     mixes = 0
-    if isinstance(mix, CommandMix):
+    if isinstance(mix, CommandShuffler):
         size = protocol.k * plan.n + (protocol.m if isinstance(protocol.m, int) else 0)
         mixes = int(min(30, max(10, 4_000_000 // size)))
     elif mix is not None:
         mixes = 200 if runs is None else min(200, max(20, runs // 10))
-    both = client is not None and mix is not None and not slow and not isinstance(mix, CommandMix)
+    both = client is not None and mix is not None and not slow and not isinstance(mix, CommandShuffler)
     chain = 0 if not both else 1000 if runs is None else min(1000, max(100, runs // 4))
     return Effort(values=max(1, math.ceil(total / times)), runs=times, mixes=mixes, chain=chain)
 
@@ -138,7 +137,7 @@ def effort(plan: Plan, client: Client | None, mix: Mix | None, *, runs: int | No
 def audit(
     plan: Plan,
     client: Client | None,
-    mix: Mix | None,
+    mix: ShufflerProgram | None,
     *,
     runs: int | None = None,
     confidence: float = 0.99,
@@ -214,36 +213,38 @@ def _send(
     return samples
 
 
-def _mix(mix: Mix, plan: Plan, tried: Effort, tell: Callable[[str, int, int], None], notes: list[str]) -> list[Finding]:
+def _mix(
+    mix: ShufflerProgram, plan: Plan, tried: Effort, tell: Callable[[str, int, int], None], notes: list[str]
+) -> list[Finding]:
     """The tests of a mix: a command gets batches of the plan itself, anything else also numbered ones."""
     m = plan.protocol.m
     drawn = isinstance(m, Fakes) and m.by == "shuffler"
-    if isinstance(mix, CommandMix):
+    if isinstance(mix, CommandShuffler):
         plans = [plan]
         size = plan.protocol.k * plan.n + (m if isinstance(m, int) else 0)
-        if drawn or mixing.distinct(plan) < size:
+        if drawn or shuffler.distinct(plan) < size:
             notes.append("messages of this plan cannot be numbered: the mix is tested by blocks of arrivals only")
     else:
-        plans = [mixing.numbered_plan()]
+        plans = [shuffler.numbered_plan()]
         if drawn:
             held = plan.guarantee
-            plans.append(adopt(plan.schema, min(plan.n, 400), plan.protocol, delta=held.delta or 1e-9))
+            plans.append(plan_from(plan.schema, min(plan.n, 400), plan.protocol, delta=held.delta or 1e-9))
     found: list[Finding] = []
     for number, one in enumerate(plans):
         count = _counter("mixing", number * tried.mixes, len(plans) * tried.mixes, tell)
         try:
-            orders = mixing.observe(mix, one, tried.mixes, count)
+            orders = shuffler.observe(mix, one, tried.mixes, count)
         except WireError as error:
             found.append(_wire(error, "the mix"))
         else:
-            found += mixing.examine_mix(orders, one)
+            found += shuffler.examine_shuffler(orders, one)
     return found
 
 
 def _chain(
     crowds: Sequence[chains.Neighbours],
     client: Client,
-    mix: Mix,
+    mix: ShufflerProgram,
     tried: Effort,
     level: float,
     tell: Callable[[str, int, int], None],
@@ -261,10 +262,10 @@ def _counter(what: str, done: int, total: int, tell: Callable[[str, int, int], N
     return lambda: tell(what, next(steps), total)
 
 
-def _no_chain(plan: Plan, client: Client, mix: Mix | None, broken: bool) -> str:
+def _no_chain(plan: Plan, client: Client, mix: ShufflerProgram | None, broken: bool) -> str:
     if broken:
         return "the whole chain was not attacked: its messages are illegal"
-    if isinstance(client, Command) or isinstance(mix, CommandMix):
+    if isinstance(client, Command) or isinstance(mix, CommandShuffler):
         return "the whole chain was not attacked: it would need thousands of starts of a program"
     if mix is None:
         return "the whole chain was not attacked: there is no mix"

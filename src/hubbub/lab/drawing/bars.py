@@ -10,8 +10,6 @@ from hubbub.estimates import Estimate
 from hubbub.lab.drawing.axes import Axis, number
 from hubbub.lab.drawing.paper import WIDE, dot, line, picture, text
 
-__all__ = ["Bar", "bar_chart", "bars_of", "error_chart"]
-
 ROW, LEFT = 26.0, 150.0
 
 

@@ -10,8 +10,6 @@ from typing import Literal
 from hubbub.lab.drawing.axes import Axis, Scale
 from hubbub.lab.drawing.paper import COLOURS, WIDE, dot, line, path, picture, text
 
-__all__ = ["Mark", "Series", "chart", "frontier_chart"]
-
 Place = tuple[float, float]
 Values = tuple[float, ...]
 

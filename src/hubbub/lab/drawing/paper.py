@@ -3,8 +3,6 @@
 import html
 from collections.abc import Iterable
 
-__all__ = ["COLOURS", "INK", "STYLE", "WIDE", "dot", "line", "path", "picture", "standalone", "text"]
-
 WIDE = 720.0
 """The width of every picture; its page scales it."""
 MARGIN = 12.0

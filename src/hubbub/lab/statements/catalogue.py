@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Evidence", "Note", "Statement", "Status"]
-
 
 class Status(StrEnum):
     """What became of a statement when it was computed."""

@@ -14,30 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.numeric.laws import Law
-
-__all__ = [
-    "LIES",
-    "LN2",
-    "QUARTER",
-    "Counts",
-    "HistogramLaw",
-    "Score",
-    "at",
-    "by_output",
-    "crowd_law",
-    "dense",
-    "dot",
-    "draw_fractions",
-    "histogram_law",
-    "histograms",
-    "largest_event_ratio",
-    "near",
-    "product",
-    "score",
-    "step",
-    "transitions",
-]
+from hubbub.numeric.distributions import Distribution
 
 Counts = tuple[int, ...]
 HistogramLaw = dict[Counts, Fraction]
@@ -46,7 +23,7 @@ LN2 = math.log(2)
 QUARTER = Fraction(1, 4)
 """The lie probability of most examples: p/q = 3."""
 
-LIES = (Fraction(1, 10), QUARTER, Fraction(3, 7))
+FLIPS = (Fraction(1, 10), QUARTER, Fraction(3, 7))
 """Lie probabilities to try: small, middling, and near a fair coin."""
 
 
@@ -128,26 +105,26 @@ def at(values: Sequence[Fraction], i: int) -> Fraction:
 
 
 @cache
-def crowd_law(n: int, ones: int, q: Fraction = QUARTER) -> tuple[Fraction, ...]:
+def crowd_distribution(n: int, ones: int, q: Fraction = QUARTER) -> tuple[Fraction, ...]:
     """P[A_n(ones) = s] for s = 0…n: the coefficients of (q + px)^ones (p + qx)^(n − ones). [002 §4.2]
 
-    >>> [int(1024 * c) for c in crowd_law(5, 2)]
+    >>> [int(1024 * c) for c in crowd_distribution(5, 2)]
     [27, 189, 414, 298, 87, 9]
     """
     if n == 0:
         return (Fraction(1),)
     own = (q, 1 - q) if ones == n else (1 - q, q)
-    return tuple(product(crowd_law(n - 1, min(ones, n - 1), q), own))
+    return tuple(product(crowd_distribution(n - 1, min(ones, n - 1), q), own))
 
 
-def dense(law: Law, n: int) -> npt.NDArray[np.float64]:
+def dense(distribution: Distribution, n: int) -> npt.NDArray[np.float64]:
     """The probabilities of 0…n, also where the law is kept on a part only.
 
-    >>> dense(Law(1, np.array([0.5, 0.5])), 3).tolist()
+    >>> dense(Distribution(1, np.array([0.5, 0.5])), 3).tolist()
     [0.0, 0.5, 0.5, 0.0]
     """
     result = np.zeros(n + 1)
-    result[law.low : law.high + 1] = law.pmf
+    result[distribution.low : distribution.high + 1] = distribution.pmf
     return result
 
 
@@ -176,43 +153,43 @@ def histograms(n: int, size: int) -> tuple[Counts, ...]:
 
 
 @cache
-def histogram_law(originals: Counts, q: Fraction = QUARTER) -> HistogramLaw:
+def histogram_distribution(originals: Counts, q: Fraction = QUARTER) -> HistogramLaw:
     """P[A_L(m) = s] for all s, one record of the histogram m after the other. [000 eq 3.3]
 
-    >>> str(histogram_law((2, 0, 0, 1))[1, 1, 0, 1])
+    >>> str(histogram_distribution((2, 0, 0, 1))[1, 1, 0, 1])
     '273/2048'
     """
     if not any(originals):
         return {originals: Fraction(1)}
     last = max(i for i, c in enumerate(originals) if c)
     row = transitions(len(originals).bit_length() - 1, q)[last]
-    law: HistogramLaw = {}
-    for counts, chance in histogram_law(step(originals, last, None), q).items():
+    distribution: HistogramLaw = {}
+    for counts, chance in histogram_distribution(step(originals, last, None), q).items():
         for j, weight in enumerate(row):
             after = step(counts, None, j)
-            law[after] = law.get(after, Fraction(0)) + chance * weight
-    return law
+            distribution[after] = distribution.get(after, Fraction(0)) + chance * weight
+    return distribution
 
 
 def by_output(records: tuple[int, ...], width: int, q: Fraction) -> HistogramLaw:
     """P[A(x) = s] as Σ p^(nL−d(x,y)) q^d(x,y) over all outputs y in order. [001 eq 2.1]
 
-    >>> by_output((0, 3), 2, QUARTER) == histogram_law((1, 0, 0, 1))
+    >>> by_output((0, 3), 2, QUARTER) == histogram_distribution((1, 0, 0, 1))
     True
     """
-    law: HistogramLaw = {}
+    distribution: HistogramLaw = {}
     for output in itertools.product(range(2**width), repeat=len(records)):
         distance = sum((a ^ b).bit_count() for a, b in zip(records, output, strict=True))
         counts = tuple(output.count(value) for value in range(2**width))
         chance = (1 - q) ** (len(records) * width - distance) * q**distance
-        law[counts] = law.get(counts, Fraction(0)) + chance
-    return law
+        distribution[counts] = distribution.get(counts, Fraction(0)) + chance
+    return distribution
 
 
 def largest_event_ratio(first: HistogramLaw, second: HistogramLaw) -> tuple[Fraction, int]:
     """The largest P[S]/P′[S] over all events S of positive P′, and the number of events.
 
-    >>> largest_event_ratio(histogram_law((0, 1)), histogram_law((1, 0)))
+    >>> largest_event_ratio(histogram_distribution((0, 1)), histogram_distribution((1, 0)))
     (Fraction(3, 1), 3)
     """
     outcomes = [(first[s], second[s]) for s in first if second[s]]

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from hubbub.lab.statements import note000, note001, note002, note003, note004, unsettled
 from hubbub.lab.statements.catalogue import Evidence, Statement, Status
 
-__all__ = ["NOTES", "STATEMENTS", "Verdict", "counts", "judge", "note_of"]
-
 NOTES = {
     "000": "Note 000, K-Randomization, May 2016",
     "001": "Note 001, K-Randomization, February 2016",

@@ -8,16 +8,15 @@ from fractions import Fraction
 import numpy as np
 
 from hubbub.accountant import account
-from hubbub.data import Schema
 from hubbub.lab.statements.catalogue import Evidence, Note, Statement, Status
 from hubbub.lab.statements.enumeration import (
-    LIES,
+    FLIPS,
     QUARTER,
     Counts,
     HistogramLaw,
     by_output,
-    crowd_law,
-    histogram_law,
+    crowd_distribution,
+    histogram_distribution,
     histograms,
     largest_event_ratio,
     near,
@@ -37,8 +36,7 @@ from hubbub.numeric.vectors import (
     unflip_histogram,
 )
 from hubbub.protocol import Protocol
-
-__all__ = ["STATEMENTS"]
+from hubbub.schema import Schema
 
 NOTE = Note("000")
 Q, P = QUARTER, 1 - QUARTER
@@ -49,7 +47,7 @@ def _pointwise() -> Evidence:
     """As in [001]; here for every event of two shuffled vectors of two bits."""
     cases, events = [], 0
     for others, j in (((1, 0, 0, 0), 3), ((0, 1, 0, 0), 3), ((0, 0, 1, 0), 1), ((0, 0, 0, 1), 2)):
-        after, before = histogram_law(step(others, None, j)), histogram_law(step(others, None, 0))
+        after, before = histogram_distribution(step(others, None, j)), histogram_distribution(step(others, None, 0))
         found, number = largest_event_ratio(after, before)
         cases.append(near(max(vector_privacy_ratio(s, others, 0, j, 0.25) for s in before), found))
         events += number
@@ -63,7 +61,7 @@ def _flip() -> Evidence:
     bits = bit_vectors(3)
     index = {tuple(row): i for i, row in enumerate(bits.tolist())}
     cases = []
-    for q in LIES:
+    for q in FLIPS:
         matrix = transition_matrix(3, float(q))
         for i, row in enumerate(bits.tolist()):
             found = [Fraction(0)] * 8
@@ -101,7 +99,7 @@ def _enumeration() -> Evidence:
 def _kronecker() -> Evidence:
     """The code's matrix against distances; p^L on the diagonal, q^L on the other."""
     cases = []
-    for width, q in itertools.product(range(1, 5), LIES):
+    for width, q in itertools.product(range(1, 5), FLIPS):
         matrix, exact = transition_matrix(width, float(q)), transitions(width, q)
         cases += [
             near(a, b) for row, wanted in zip(matrix, exact, strict=True) for a, b in zip(row, wanted, strict=True)
@@ -129,9 +127,9 @@ def _matrix_form() -> Evidence:
     for records in ((0, 0, 3), (1, 2, 3), (0, 1, 1)):
         one_hot = np.eye(4, dtype=int)[list(records)]
         originals = one_hot.T @ np.ones(3, dtype=int)
-        law = histogram_law(tuple(originals.tolist()))
-        chances = np.array([float(chance) for chance in law.values()])
-        outcomes = np.array(list(law))
+        distribution = histogram_distribution(tuple(originals.tolist()))
+        chances = np.array([float(chance) for chance in distribution.values()])
+        outcomes = np.array(list(distribution))
         estimates = np.array([joint_estimate(counts, 0.25) for counts in outcomes])
         mean = chances @ estimates
         cases.append(bool(np.allclose(chances @ outcomes, flip_histogram(originals, 0.25))))
@@ -153,8 +151,8 @@ def _products() -> Evidence:
             chance = math.prod(matrix[a, b] for a, b in zip(records, output, strict=True))
             cases.append(near(chance, P**6 * (Q / P) ** distance))
         originals = tuple(records.count(value) for value in range(4))
-        law = by_output(records, 2, Q)
-        cases += [near(outcome_probability(s, originals, 0.25), chance) for s, chance in law.items()]
+        distribution = by_output(records, 2, Q)
+        cases += [near(outcome_probability(s, originals, 0.25), chance) for s, chance in distribution.items()]
     for counts in histograms(3, 4):
         canonical = [value for value, count in enumerate(counts) for _ in range(count)]
         same = {y for y in itertools.product(range(4), repeat=3) if all(y.count(v) == counts[v] for v in range(4))}
@@ -166,18 +164,20 @@ def _products() -> Evidence:
 @NOTE.states("000-Prop 3.1", "the law of A(x) does not depend on the order of x", Status.CONFIRMED)
 def _order_invariant() -> Evidence:
     """Enumerated for every order of seven collections of three vectors of two bits."""
-    laws: dict[Counts, list[HistogramLaw]] = {}
+    distributions: dict[Counts, list[HistogramLaw]] = {}
     for records in itertools.product(range(4), repeat=3):
         counts = tuple(records.count(value) for value in range(4))
         if counts in histograms(3, 4)[::3]:
-            laws.setdefault(counts, []).append(by_output(records, 2, Q))
-    held = score(law == group[0] for group in laws.values() for law in group)
+            distributions.setdefault(counts, []).append(by_output(records, 2, Q))
+    held = score(distribution == group[0] for group in distributions.values() for distribution in group)
     code = score(
         near(outcome_probability(s, counts, 0.25), chance)
-        for counts, group in laws.items()
+        for counts, group in distributions.items()
         for s, chance in group[0].items()
     )
-    return Evidence(held.full and code.full, f"{held} orders of {len(laws)} collections; {code} values of the code")
+    return Evidence(
+        held.full and code.full, f"{held} orders of {len(distributions)} collections; {code} values of the code"
+    )
 
 
 def _multinomial(counts: Counts, row: Sequence[Fraction]) -> Fraction:
@@ -227,13 +227,13 @@ def _first_bit() -> Evidence:
             split = _binomial(n, w, P if i < 2 else Q)
             split *= _multinomial(counts[:2], short[i % 2]) * _multinomial(counts[2:], short[i % 2])
             originals = tuple(n * (value == i) for value in range(4))
-            cases.append(histogram_law(originals)[counts] == split)
+            cases.append(histogram_distribution(originals)[counts] == split)
             cases.append(near(outcome_probability_by_halves(counts, originals, 0.25), split))
     held = score(cases)
     return Evidence(held.full, f"{held} outcomes")
 
 
-def _split_law(counts: Counts, shown_first: Fraction, row: Sequence[Fraction]) -> Fraction:
+def _split_distribution(counts: Counts, shown_first: Fraction, row: Sequence[Fraction]) -> Fraction:
     """P[T = ξs] P[U = s_J1] P[V = s_J2] of a pair of values that share all but the first bit. [000 eq 3.7]"""
     half = len(counts) // 2
     return shown_first * _multinomial(counts[:half], row) * _multinomial(counts[half:], row)
@@ -249,9 +249,9 @@ def _paired_values() -> Evidence:
     cases = []
     for i, a, b in itertools.product(range(2), range(3), range(3)):
         originals = tuple(a * (v == i) + b * (v == i + 2) for v in range(4))
-        for counts, chance in histogram_law(originals).items():
-            first = crowd_law(a + b, a)[sum(counts[:2])]
-            cases.append(chance == _split_law(counts, first, transitions(1)[i]))
+        for counts, chance in histogram_distribution(originals).items():
+            first = crowd_distribution(a + b, a)[sum(counts[:2])]
+            cases.append(chance == _split_distribution(counts, first, transitions(1)[i]))
             if a == 1 and b:
                 cases.append(near(outcome_probability_by_halves(counts, originals, 0.25), chance))
     for r, counts in itertools.product(range(4), histograms(3, 4)):
@@ -274,7 +274,7 @@ def _recursion() -> Evidence:
     one index t_j is printed m_j − t_j.)"""
     cases = []
     for originals in (*histograms(3, 2), *histograms(2, 4)[::3], (2, 0, 0, 1), (1, 1, 1, 0), (1, 0, 0, 0, 0, 1, 0, 0)):
-        for counts, chance in histogram_law(originals).items():
+        for counts, chance in histogram_distribution(originals).items():
             cases.append(near(outcome_probability_by_halves(counts, originals, 0.25), chance))
             cases.append(near(outcome_probability(counts, originals, 0.25), chance))
     held = score(cases)
@@ -292,10 +292,10 @@ def _next_steps() -> Evidence:
     our certificate is above all of them."""
     epsilon = math.log(1.2)
     outcomes = histograms(3, 4)
-    laws = {m: np.array([outcome_probability(s, m, 0.25) for s in outcomes]) for m in outcomes}
+    distributions = {m: np.array([outcome_probability(s, m, 0.25) for s in outcomes]) for m in outcomes}
 
     def delta(others: Counts, i: int, j: int) -> float:
-        return hockey_stick(laws[step(others, None, i)], laws[step(others, None, j)], epsilon)
+        return hockey_stick(distributions[step(others, None, i)], distributions[step(others, None, j)], epsilon)
 
     near_by, opposite = delta((0, 2, 0, 0), 0, 2), delta((0, 2, 0, 0), 0, 3)
     every = [delta(m, i, j) for m in histograms(2, 4) for i, j in itertools.permutations(range(4), 2)]

@@ -6,27 +6,25 @@ from collections import deque
 from fractions import Fraction
 
 from hubbub.accountant import account
-from hubbub.data import Schema
 from hubbub.lab.statements.catalogue import Evidence, Note, Statement, Status
 from hubbub.lab.statements.enumeration import (
-    LIES,
+    FLIPS,
     QUARTER,
     Counts,
-    crowd_law,
-    histogram_law,
+    crowd_distribution,
+    histogram_distribution,
     histograms,
     near,
     score,
     step,
     transitions,
 )
-from hubbub.numeric.bounds import local_epsilon, local_lie
+from hubbub.numeric.bounds import local_epsilon, local_flip
 from hubbub.numeric.estimation import count_stderr
 from hubbub.numeric.ratios import vector_privacy_ratio
 from hubbub.numeric.vectors import outcome_probability
 from hubbub.protocol import Protocol
-
-__all__ = ["STATEMENTS", "corner", "largest_ratio"]
+from hubbub.schema import Schema
 
 NOTE = Note("000")
 Q, P = QUARTER, 1 - QUARTER
@@ -48,7 +46,7 @@ def largest_ratio(width: int, n: int, j: int, q: Fraction = Q) -> Fraction:
     '9'
     """
     pairs = (
-        (histogram_law(step(others, None, j), q), histogram_law(step(others, None, 0), q))
+        (histogram_distribution(step(others, None, j), q), histogram_distribution(step(others, None, 0), q))
         for others in histograms(n - 1, 2**width)
     )
     return max(after[s] / before[s] for after, before in pairs for s in before)
@@ -75,7 +73,7 @@ def _pure() -> Evidence:
 def _examples() -> Evidence:
     """Left open. Ours: 40 bits at q = 0.351 leave ε = 24.6, where 1 is a common budget; and ε = 1 for 40 bits needs a
     lie probability next to a half, with an error of 40 √n."""
-    epsilon, q = local_epsilon(40, 0.351), local_lie(40, 1.0)
+    epsilon, q = local_epsilon(40, 0.351), local_flip(40, 1.0)
     error = count_stderr(1, q)
     shown = f"L = 40: ε = {epsilon:.2f} at q = 0.351; ε = 1 needs q = {q:.4f}, σ = {error:.1f} √n"
     right = near(epsilon, 40 * math.log(0.649 / 0.351)) and near(40 * math.log((1 - q) / q), 1) and 39 < error < 41
@@ -104,14 +102,15 @@ def _corners() -> Evidence:
 def _conditioned() -> Evidence:
     """The code's ratio in fractions, at q = 1/10 and 3/7; terms with s_k = 0 drop out."""
     cases = []
-    for q in LIES[::2]:
+    for q in FLIPS[::2]:
         rows = transitions(2, q)
         for others, counts in itertools.product(histograms(1, 4), histograms(2, 4)):
-            law = histogram_law(others, q)
+            distribution = histogram_distribution(others, q)
             for i, j in itertools.permutations(range(4), 2):
-                sums = [sum(rows[x][k] * law.get(step(counts, k, None), 0) for k in range(4)) for x in (j, i)]
+                sums = [sum(rows[x][k] * distribution.get(step(counts, k, None), 0) for k in range(4)) for x in (j, i)]
                 exact = (
-                    histogram_law(step(others, None, j), q)[counts] / histogram_law(step(others, None, i), q)[counts]
+                    histogram_distribution(step(others, None, j), q)[counts]
+                    / histogram_distribution(step(others, None, i), q)[counts]
                 )
                 cases.append(sums[0] / sums[1] == exact)
                 if (i, j) == (1, 3):
@@ -126,10 +125,10 @@ def _expansions() -> Evidence:
     rows = transitions(2)
     cases = []
     for others, counts in itertools.product(histograms(2, 4)[::2], histograms(3, 4)[::2]):
-        law = histogram_law(others)
+        distribution = histogram_distribution(others)
         totals = tuple(others[i] + others[i + 2] for i in range(2))
         splits = [
-            (t, math.prod(crowd_law(totals[i], others[i])[t[i]] for i in range(2)))
+            (t, math.prod(crowd_distribution(totals[i], others[i])[t[i]] for i in range(2)))
             for t in itertools.product(*(range(x + 1) for x in totals))
         ]
         for l in range(4):
@@ -137,13 +136,17 @@ def _expansions() -> Evidence:
             for t, chance in splits:
                 rest = tuple(a - b for a, b in zip(totals, t, strict=True))
                 if sum(t) == sum(counts[:2]) - 1:
-                    first += chance * histogram_law(step(t, None, l % 2))[counts[:2]] * histogram_law(rest)[counts[2:]]
+                    first += (
+                        chance
+                        * histogram_distribution(step(t, None, l % 2))[counts[:2]]
+                        * histogram_distribution(rest)[counts[2:]]
+                    )
                 if sum(t) == sum(counts[:2]):
-                    with_own = histogram_law(step(rest, None, l % 2))
-                    second += chance * histogram_law(t)[counts[:2]] * with_own.get(counts[2:], Fraction(0))
+                    with_own = histogram_distribution(step(rest, None, l % 2))
+                    second += chance * histogram_distribution(t)[counts[:2]] * with_own.get(counts[2:], Fraction(0))
             first *= P if l < 2 else Q
             second *= Q if l < 2 else P
-            terms = [rows[l][k] * law.get(step(counts, k, None), Fraction(0)) for k in range(4)]
+            terms = [rows[l][k] * distribution.get(step(counts, k, None), Fraction(0)) for k in range(4)]
             cases += [first == sum(terms[:2]), second == sum(terms[2:])]
             cases.append(near(outcome_probability(counts, step(others, None, l), 0.25), first + second))
     held = score(cases)

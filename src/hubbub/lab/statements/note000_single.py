@@ -8,20 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.lab.statements.catalogue import Evidence, Note, Statement, Status
-from hubbub.lab.statements.enumeration import (
-    LIES,
-    QUARTER,
-    at,
-    crowd_law,
-    dense,
-    draw_fractions,
-    near,
-    score,
-)
+from hubbub.lab.statements.enumeration import FLIPS, QUARTER, at, crowd_distribution, dense, draw_fractions, near, score
 from hubbub.numeric.crowd import crowd, crowd_mean, crowd_variance, probability_ratios
 from hubbub.numeric.ratios import privacy_from_probability, privacy_ratios, vector_privacy_ratio
-
-__all__ = ["STATEMENTS", "privacy", "ratio"]
 
 NOTE = Note("000")
 Q, P = QUARTER, 1 - QUARTER
@@ -34,7 +23,7 @@ def ratio(n: int, m: int, s: int, q: Fraction) -> Fraction:
     >>> str(ratio(5, 2, 2, QUARTER))
     '46/21'
     """
-    return crowd_law(n, m, q)[s] / crowd_law(n, m, q)[s - 1]
+    return crowd_distribution(n, m, q)[s] / crowd_distribution(n, m, q)[s - 1]
 
 
 def privacy(n: int, m: int, s: int, q: Fraction) -> Fraction:
@@ -43,7 +32,7 @@ def privacy(n: int, m: int, s: int, q: Fraction) -> Fraction:
     >>> str(privacy(6, 2, 2, QUARTER))
     '159/109'
     """
-    return crowd_law(n, m, q)[s] / crowd_law(n, m + 1, q)[s]
+    return crowd_distribution(n, m, q)[s] / crowd_distribution(n, m + 1, q)[s]
 
 
 @NOTE.states(
@@ -52,9 +41,11 @@ def privacy(n: int, m: int, s: int, q: Fraction) -> Fraction:
 def _setup() -> Evidence:
     """The code's law and ratios in fractions; neighbours have one 1 more or one less."""
     cases = []
-    for n, q in itertools.product((2, 5, 12), LIES):
+    for n, q in itertools.product((2, 5, 12), FLIPS):
         for m in range(n + 1):
-            cases += [near(a, b) for a, b in zip(dense(crowd(n, m, float(q)), n), crowd_law(n, m, q), strict=True)]
+            cases += [
+                near(a, b) for a, b in zip(dense(crowd(n, m, float(q)), n), crowd_distribution(n, m, q), strict=True)
+            ]
         for m in range(n):
             found = privacy_ratios(n, m, float(q))
             cases += [near(found[s], privacy(n, m, s, q)) for s in range(n + 1)]
@@ -75,12 +66,12 @@ def _recursions() -> Evidence:
     """Of the code's laws of 1,000 people, wherever float64 can hold them; in fractions with [001 (3.2)]."""
     gaps, entries = [], 0
     for m, q in itertools.product((1, 300, 999), (0.02, 0.25, 0.45)):
-        law = dense(crowd(1000, m, q), 1000)
-        kept = law > 1e-290
+        distribution = dense(crowd(1000, m, q), 1000)
+        kept = distribution > 1e-290
         for ones, own in ((m - 1, 1 - q), (m, q)):
             less = dense(crowd(999, ones, q), 999)
             built = own * np.append(0.0, less) + (1 - own) * np.append(less, 0.0)
-            gaps.append(float(np.abs(built[kept] / law[kept] - 1).max()))
+            gaps.append(float(np.abs(built[kept] / distribution[kept] - 1).max()))
             entries += int(kept.sum())
     return Evidence(max(gaps) < 1e-10 and entries > 10_000, f"{entries:,} probabilities, at most {max(gaps):.0e} off")
 
@@ -90,9 +81,9 @@ def _falling() -> Evidence:
     """It cannot hold up to s = n, as both add up to 1. [001] has it right: P_n,m(s) lies between
     P_(n−1,m)(s − 1) and P_(n−1,m)(s)."""
     printed, meant = [], []
-    for n, q in itertools.product(range(2, 9), LIES):
+    for n, q in itertools.product(range(2, 9), FLIPS):
         for m, s in itertools.product(range(n), range(1, n)):
-            less, value = crowd_law(n - 1, m, q), crowd_law(n, m, q)[s]
+            less, value = crowd_distribution(n - 1, m, q), crowd_distribution(n, m, q)[s]
             printed.append(value <= less[s])
             meant.append(min(less[s - 1], less[s]) <= value <= max(less[s - 1], less[s]))
     wrong, right = score(printed), score(meant)
@@ -110,7 +101,7 @@ def _falling() -> Evidence:
 def _through_g() -> Evidence:
     """Exact, and by the code's g. From g(y) − g(x) = (p − q)(y − x)/((p + qx)(p + qy)) follow g′ and the increase."""
     cases = []
-    for n, q in itertools.product(range(2, 9), LIES):
+    for n, q in itertools.product(range(2, 9), FLIPS):
         p = 1 - q
         for m in range(n):
             cases.append(privacy(n, m, 0, q) == p / q)
@@ -135,16 +126,16 @@ def _through_g() -> Evidence:
 def _three_terms() -> Evidence:
     """Exact, n ≤ 10. Upwards it is stable only while its coefficient is positive; the code runs it from both ends."""
     exact = score(
-        (s + 1) * law[s + 1]
-        == ((m - s) * (1 - q) / q + (n - m - s) * q / (1 - q)) * law[s] + (n - s + 1) * at(law, s - 1)
-        for n, q in itertools.product(range(1, 11), LIES)
+        (s + 1) * distribution[s + 1]
+        == ((m - s) * (1 - q) / q + (n - m - s) * q / (1 - q)) * distribution[s] + (n - s + 1) * at(distribution, s - 1)
+        for n, q in itertools.product(range(1, 11), FLIPS)
         for m in range(n + 1)
-        for law in (crowd_law(n, m, q),)
+        for distribution in (crowd_distribution(n, m, q),)
         for s in range(n)
     )
-    law, (low, high) = crowd(5000, 2000, 0.3), (1500, 2800)
+    distribution, (low, high) = crowd(5000, 2000, 0.3), (1500, 2800)
     s = np.arange(low, high, dtype=np.float64)
-    pmf = dense(law, 5000)
+    pmf = dense(distribution, 5000)
     right = ((2000 - s) * 7 / 3 + (3000 - s) * 3 / 7) * pmf[low:high] + (5001 - s) * pmf[low - 1 : high - 1]
     gap = float(np.abs(right / ((s + 1) * pmf[low + 1 : high + 1]) - 1).max())
     return Evidence(exact.full and gap < 1e-9, f"{exact} identities; {gap:.0e} off in the code's law of 5,000 people")
@@ -156,7 +147,7 @@ def _three_terms() -> Evidence:
 def _ratio_recursion() -> Evidence:
     """Exact, and the code's ratios, which are computed by it."""
     cases = []
-    for n, q in itertools.product(range(1, 9), LIES):
+    for n, q in itertools.product(range(1, 9), FLIPS):
         p = 1 - q
         for m in range(n + 1):
             found = probability_ratios(n, m, float(q))
@@ -177,7 +168,7 @@ def _monotone() -> Evidence:
     """Exact, n ≤ 10, and for the code's ratios of 500 people. In s it is log-concavity (Lemma 1 of [002]); in m,
     Ber(p) + X is above Ber(q) + X in likelihood ratio for log-concave X."""
     cases = []
-    for n, q in itertools.product(range(2, 11), LIES):
+    for n, q in itertools.product(range(2, 11), FLIPS):
         cases += [ratio(n, m, s, q) > ratio(n, m, s + 1, q) for m in range(n + 1) for s in range(1, n)]
         cases += [ratio(n, m, s, q) < ratio(n, m + 1, s, q) for m in range(n) for s in range(1, n + 1)]
     table = np.array([probability_ratios(500, m, 0.25)[1:] for m in range(0, 501, 100)])
@@ -202,10 +193,10 @@ def _tails() -> Evidence:
         zero = crowd(n, 0, 0.25)
         far = math.floor(math.sqrt(crowd_variance(n, 0.25)) + 1) + 1
         for m, d in itertools.product(range(2, n + 1, 2), range(far, n // 4 + 1)):
-            law, s = crowd(n, m, 0.25), n // 4 + m // 2 - d
-            points.append(dense(law, n)[s] <= dense(zero, n)[s - m // 2])
-            sums.append(law.cdf(s) <= zero.cdf(s - m // 2))
-            bounds.append(law.cdf(s) <= math.exp(-d * d / (2 * crowd_variance(n, 0.25) + 2 * d / 3)))
+            distribution, s = crowd(n, m, 0.25), n // 4 + m // 2 - d
+            points.append(dense(distribution, n)[s] <= dense(zero, n)[s - m // 2])
+            sums.append(distribution.cdf(s) <= zero.cdf(s - m // 2))
+            bounds.append(distribution.cdf(s) <= math.exp(-d * d / (2 * crowd_variance(n, 0.25) + 2 * d / 3)))
     pmf, cdf, bernstein = score(points), score(sums), score(bounds)
     shown = (
         f"{first:.4f} > {second:.4f}; beyond σ + 1 the cdf fails in {cdf.failed} of {cdf.total}; Bernstein: {bernstein}"
@@ -261,7 +252,7 @@ def _shifted_bound() -> Evidence:
 def _algebra() -> Evidence:
     """Each displayed identity in fractions. (The last lines drop a −2: where they say ⟺ they mean ⟹.)"""
     cases = []
-    for n, q in itertools.product((9, 20), LIES):
+    for n, q in itertools.product((9, 20), FLIPS):
         p, mean = 1 - q, n * q
         zero = probability_ratios(n, 0, float(q))
         for m, whole in itertools.product(range(1, n + 1, 3), range(2, math.ceil(mean))):

@@ -8,7 +8,6 @@ from functools import cache
 import numpy as np
 
 from hubbub.accountant import account
-from hubbub.data import Schema
 from hubbub.lab.statements.catalogue import Evidence, Note, Statement, Status
 from hubbub.lab.statements.enumeration import (
     LN2,
@@ -17,7 +16,7 @@ from hubbub.lab.statements.enumeration import (
     HistogramLaw,
     dot,
     draw_fractions,
-    histogram_law,
+    histogram_distribution,
     histograms,
     near,
     score,
@@ -30,16 +29,15 @@ from hubbub.numeric.divergences import hockey_stick, sufficient_tail
 from hubbub.numeric.ratios import vector_privacy_ratio, vector_probability_ratio
 from hubbub.numeric.vectors import outcome_probability
 from hubbub.protocol import Protocol
-
-__all__ = ["STATEMENTS"]
+from hubbub.schema import Schema
 
 NOTE = Note("000")
 Q, P = QUARTER, 1 - QUARTER
 
 
-def _rho(law: HistogramLaw, s: Counts, i: int, j: int) -> Fraction:
+def _rho(distribution: HistogramLaw, s: Counts, i: int, j: int) -> Fraction:
     """P(s)/P(s + e_ij)."""
-    return law[s] / law[step(s, i, j)]
+    return distribution[s] / distribution[step(s, i, j)]
 
 
 @NOTE.states(
@@ -53,20 +51,20 @@ def _ratio_recursion() -> Evidence:
         for r, (i, j) in itertools.product([r for r in range(4) if m[r]], [(0, 1), (0, 3), (2, 1)]):
             if s[i] < 2:
                 continue
-            law, row = histogram_law(step(m, r, None)), rows[r]
+            distribution, row = histogram_distribution(step(m, r, None)), rows[r]
             present = [k for k in range(4) if s[k] and k != i]
             others = [k for k in present if k != j]
-            own = _rho(law, step(s, i, None), i, j)
-            toward = {k: _rho(law, step(s, k, None), i, k) for k in present}
-            beyond = sum(row[k] * toward[k] * own / _rho(law, step(s, k, None), i, j) for k in others)
+            own = _rho(distribution, step(s, i, None), i, j)
+            toward = {k: _rho(distribution, step(s, k, None), i, k) for k in present}
+            beyond = sum(row[k] * toward[k] * own / _rho(distribution, step(s, k, None), i, j) for k in others)
             fourth = (row[i] * own + sum(row[k] * toward[k] * own for k in present)) / (row[i] + row[j] * own + beyond)
             above = row[i] + sum(row[k] * toward[k] for k in present)
-            moved = sum(row[k] * _rho(law, step(step(s, k, None), i, j), j, k) for k in others)
-            below = row[j] + row[i] * _rho(law, step(step(s, i, None), i, j), j, i) + moved
-            chances = [law.get(step(s, k, None), Fraction(0)) for k in range(4)]
-            shifted = [law.get(step(step(s, k, None), i, j), Fraction(0)) for k in range(4)]
+            moved = sum(row[k] * _rho(distribution, step(step(s, k, None), i, j), j, k) for k in others)
+            below = row[j] + row[i] * _rho(distribution, step(step(s, i, None), i, j), j, i) + moved
+            chances = [distribution.get(step(s, k, None), Fraction(0)) for k in range(4)]
+            shifted = [distribution.get(step(step(s, k, None), i, j), Fraction(0)) for k in range(4)]
             third = dot(row, chances) / dot(row, shifted)
-            wanted = _rho(histogram_law(m), s, i, j)
+            wanted = _rho(histogram_distribution(m), s, i, j)
             cases.append(third == fourth == wanted == above / below)
             if len(cases) % 8 == 0:
                 cases.append(near(vector_probability_ratio(s, m, i, j, 0.25), wanted))
@@ -95,24 +93,24 @@ def _chains() -> Evidence:
     return Evidence(held.full, f"{held} identities")
 
 
-def _flipped_laws() -> list[tuple[HistogramLaw, int]]:
+def _flipped_distributions() -> list[tuple[HistogramLaw, int]]:
     """Laws of two, three and some of four flipped records of two bits, and of single bits; with how many values."""
     wide = [*histograms(2, 4), *histograms(3, 4), *histograms(4, 4)[::7]]
     narrow = [m for n in range(2, 8) for m in histograms(n, 2)]
-    return [(histogram_law(m), len(m)) for m in (*wide, *narrow)]
+    return [(histogram_distribution(m), len(m)) for m in (*wide, *narrow)]
 
 
-def _drawn_law(draw: Iterator[Fraction], n: int) -> HistogramLaw:
+def _drawn_distribution(draw: Iterator[Fraction], n: int) -> HistogramLaw:
     """The histogram of n independent records over three values, each with chances of its own."""
-    law: HistogramLaw = {(0, 0, 0): Fraction(1)}
+    distribution: HistogramLaw = {(0, 0, 0): Fraction(1)}
     for _ in range(n):
         weights = [next(draw) for _ in range(3)]
         longer: HistogramLaw = {}
-        for (counts, chance), k in itertools.product(law.items(), range(3)):
+        for (counts, chance), k in itertools.product(distribution.items(), range(3)):
             after = step(counts, None, k)
             longer[after] = longer.get(after, Fraction(0)) + chance * weights[k] / sum(weights)
-        law = longer
-    return law
+        distribution = longer
+    return distribution
 
 
 @NOTE.states(
@@ -126,30 +124,30 @@ def _conjectures() -> Evidence:
     and a real stable h satisfies ∂_j h ∂_k h ≥ h ∂_j ∂_k h (Brändén 2007; for j = k Laguerre), which at x = e_i is the
     claim. It holds for any independent records, not only for flipped ones."""
     steps, general = [], []
-    for law, size in _flipped_laws():
-        for s in law:
+    for distribution, size in _flipped_distributions():
+        for s in distribution:
             for i, j in itertools.permutations(range(size), 2):
-                here = _rho(law, s, i, j) if s[i] else Fraction(0)
-                most = _rho(law, step(s, i, j), i, j) if s[i] > 1 else None
+                here = _rho(distribution, s, i, j) if s[i] else Fraction(0)
+                most = _rho(distribution, step(s, i, j), i, j) if s[i] > 1 else None
                 for k in set(range(size)) - {i, j}:
                     if s[i] and s[k]:
-                        toward = _rho(law, step(s, k, j), i, j)
+                        toward = _rho(distribution, step(s, k, j), i, j)
                         steps.append(here <= toward and (most is None or toward <= most))
                     if most is not None:
-                        steps.append(here <= _rho(law, step(s, i, k), i, j) <= most)
+                        steps.append(here <= _rho(distribution, step(s, i, k), i, j) <= most)
                 if most is not None:
                     steps.append(here <= most)
     draw = draw_fractions(58)
-    for law in (_drawn_law(draw, 4) for _ in range(25)):
+    for distribution in (_drawn_distribution(draw, 4) for _ in range(25)):
         for t, (i, j, k) in itertools.product(histograms(2, 3), itertools.product(range(3), repeat=3)):
             if i not in {j, k}:
                 ti = step(t, None, i)
-                left = law[step(ti, None, i)] * law[step(step(t, None, j), None, k)]
-                general.append(left <= law[step(ti, None, j)] * law[step(ti, None, k)])
+                left = distribution[step(ti, None, i)] * distribution[step(step(t, None, j), None, k)]
+                general.append(left <= distribution[step(ti, None, j)] * distribution[step(ti, None, k)])
     for i, j, k in itertools.permutations(range(4), 3):
         s, m = (1, 1, 1, 1), (2, 1, 0, 1)
         found = [vector_probability_ratio(x, m, i, j, 0.25) for x in (s, step(s, k, j))]
-        exact = [_rho(histogram_law(m), x, i, j) for x in (s, step(s, k, j))]
+        exact = [_rho(histogram_distribution(m), x, i, j) for x in (s, step(s, k, j))]
         steps.append(exact[0] <= exact[1] and near(found[0], exact[0]) and near(found[1], exact[1]))
     held, free = score(steps), score(general)
     return Evidence(held.full and free.full, f"{held} steps of flipped records; {free} of drawn ones")
@@ -162,7 +160,7 @@ def _orthogonal() -> Evidence:
 
     def signs(i: int, j: int, k: int, l: int) -> tuple[int, int]:
         changes = [
-            _rho(histogram_law(m), step(s, k, l), i, j) - _rho(histogram_law(m), s, i, j)
+            _rho(histogram_distribution(m), step(s, k, l), i, j) - _rho(histogram_distribution(m), s, i, j)
             for m, s in itertools.product(histograms(3, 4), repeat=2)
             if s[i] and s[k]
         ]
@@ -188,14 +186,16 @@ def _orthogonal() -> Evidence:
 def _away() -> Evidence:
     """The inequality of (5.8), with l = j allowed; it replaces the induction, which has no answer for s_i = 2."""
     steps, code = [], []
-    for law, size in _flipped_laws():
-        for s in law:
+    for distribution, size in _flipped_distributions():
+        for s in distribution:
             for i, j, l in itertools.product(range(size), repeat=3):
                 if s[i] >= 2 and i not in {j, l}:
-                    steps.append(_rho(law, s, i, j) <= _rho(law, step(s, i, l), i, j))
+                    steps.append(_rho(distribution, s, i, j) <= _rho(distribution, step(s, i, l), i, j))
     for m, (j, l) in itertools.product(histograms(3, 4)[::3], itertools.product(range(1, 4), repeat=2)):
         found = [vector_probability_ratio(s, m, 0, j, 0.25) for s in ((2, 0, 1, 0), step((2, 0, 1, 0), 0, l))]
-        code.append(found[0] <= found[1] * (1 + 1e-12) and near(found[0], _rho(histogram_law(m), (2, 0, 1, 0), 0, j)))
+        code.append(
+            found[0] <= found[1] * (1 + 1e-12) and near(found[0], _rho(histogram_distribution(m), (2, 0, 1, 0), 0, j))
+        )
     held, computed = score(steps), score(code)
     return Evidence(held.full and computed.full, f"{held} steps; {computed} of the code")
 
@@ -220,7 +220,7 @@ def _reweighting() -> Evidence:
     ends = []
     for n in (1, 2, 3):
         for others in histograms(n - 1, 4):
-            before, after = histogram_law(step(others, None, 0)), histogram_law(step(others, None, 3))
+            before, after = histogram_distribution(step(others, None, 0)), histogram_distribution(step(others, None, 3))
             ratios = [after[s] / before[s] for s in before]
             ends.append(max(ratios) == 9 and min(ratios) == Fraction(1, 9))
     far = [vector_privacy_ratio(corner(n, 4, 3), corner(n - 1, 4, 1), 0, 3, 0.25) for n in (1, 10, 100)]
@@ -236,8 +236,10 @@ def _sufficient() -> Evidence:
     else."""
     cases = []
     for n, epsilon in itertools.product((2, 8, 20), (0.3, LN2)):
-        laws = [law.pmf for ones in range(n) for law in neighbours(n, ones, 0.25)]
-        pairs = [pair for a, b in zip(laws[::2], laws[1::2], strict=True) for pair in ((a, b), (b, a))]
+        distributions = [distribution.pmf for ones in range(n) for distribution in neighbours(n, ones, 0.25)]
+        pairs = [
+            pair for a, b in zip(distributions[::2], distributions[1::2], strict=True) for pair in ((a, b), (b, a))
+        ]
         tails = [sufficient_tail(a, b, epsilon) for a, b in pairs]
         cases += [hockey_stick(a, b, epsilon) <= tail + 1e-15 for (a, b), tail in zip(pairs, tails, strict=True)]
         given = account(Protocol(0.25), Schema.bits(1), n, epsilon=epsilon)
@@ -245,7 +247,7 @@ def _sufficient() -> Evidence:
     outcomes = histograms(2, 4)
     vectors = [np.array([outcome_probability(s, m, 0.25) for s in outcomes]) for m in ((2, 0, 0, 0), (1, 0, 0, 1))]
     cases.append(hockey_stick(vectors[0], vectors[1], 1.0) <= sufficient_tail(vectors[0], vectors[1], 1.0))
-    zeros, outlier = (law.pmf for law in neighbours(2, 0, 0.25))
+    zeros, outlier = (distribution.pmf for distribution in neighbours(2, 0, 0.25))
     orders = sufficient_tail(outlier, zeros, LN2), sufficient_tail(zeros, outlier, LN2)
     held = score(cases)
     shown = f"δ ≤ η in {held}; n = 2: η = {orders[0]:.4f} in one order, {orders[1]:.4f} in the other"

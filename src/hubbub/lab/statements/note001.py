@@ -6,15 +6,15 @@ from fractions import Fraction
 
 from hubbub.lab.statements.catalogue import Evidence, Note, Statement, Status
 from hubbub.lab.statements.enumeration import (
-    LIES,
+    FLIPS,
     QUARTER,
     HistogramLaw,
     at,
     by_output,
-    crowd_law,
+    crowd_distribution,
     dense,
     draw_fractions,
-    histogram_law,
+    histogram_distribution,
     histograms,
     largest_event_ratio,
     near,
@@ -27,8 +27,6 @@ from hubbub.numeric.crowd import crowd, neighbours
 from hubbub.numeric.divergences import hockey_stick
 from hubbub.numeric.ratios import privacy_ratios, vector_privacy_ratio
 from hubbub.numeric.vectors import bit_vectors, outcome_probability, transition_matrix
-
-__all__ = ["STATEMENTS", "ratio_lemmas"]
 
 NOTE = Note("001")
 Q, P = QUARTER, 1 - QUARTER
@@ -44,7 +42,7 @@ def _definition() -> Evidence:
     bar = math.exp(local_epsilon(1, 0.25))
     worst, events = Fraction(0), 0
     for ones, swap in itertools.product(range(3), (False, True)):
-        pair = [dict(zip(histograms(3, 2), crowd_law(3, m), strict=True)) for m in (ones, ones + 1)]
+        pair = [dict(zip(histograms(3, 2), crowd_distribution(3, m), strict=True)) for m in (ones, ones + 1)]
         found, number = largest_event_ratio(*(pair[::-1] if swap else pair))
         worst, events = max(worst, found), events + number
     zero, one = neighbours(3, 1, 0.25)
@@ -58,9 +56,9 @@ def _pointwise() -> Evidence:
     """The largest ratio over all events is that of a single outcome. Outcomes of probability 0 must be dropped before
     the lemma, which needs positive denominators; that is harmless."""
     cases = []
-    for n, q in itertools.product((2, 4, 6), LIES):
+    for n, q in itertools.product((2, 4, 6), FLIPS):
         for ones in range(n):
-            pair = [dict(zip(histograms(n, 2), crowd_law(n, m, q), strict=True)) for m in (ones, ones + 1)]
+            pair = [dict(zip(histograms(n, 2), crowd_distribution(n, m, q), strict=True)) for m in (ones, ones + 1)]
             single = max(pair[0][s] / pair[1][s] for s in pair[0])
             cases.append(largest_event_ratio(*pair)[0] == single)
             cases.append(near(float(privacy_ratios(n, ones, float(q)).max()), single))
@@ -77,7 +75,7 @@ def _pointwise() -> Evidence:
 def _by_distance() -> Evidence:
     """For all pairs of up to four bits, with bξ + (1 − b)(1 − ξ) as the flip of one."""
     cases = [b * x + (1 - b) * (1 - x) == (b if x else 1 - b) for b in (0, 1) for x in (0, 1)]
-    for width, q in itertools.product(range(1, 5), LIES):
+    for width, q in itertools.product(range(1, 5), FLIPS):
         matrix, bits = transition_matrix(width, float(q)), bit_vectors(width).astype(int)
         for i, j in itertools.product(range(2**width), repeat=2):
             distance = int(abs(bits[i] - bits[j]).sum())
@@ -93,12 +91,12 @@ def _counted() -> Evidence:
     such counts occur.)"""
     cases, seen = [], 0
     for width, records in ((1, (0, 0, 1, 1)), (2, (0, 0, 3)), (2, (1, 2, 3)), (3, (0, 5))):
-        law = by_output(records, width, Q)
+        distribution = by_output(records, width, Q)
         originals = tuple(records.count(value) for value in range(2**width))
-        cases.append(law == histogram_law(originals))
-        cases.append(set(law) == set(histograms(len(records), 2**width)))
-        cases += [near(outcome_probability(counts, originals, 0.25), chance) for counts, chance in law.items()]
-        seen += len(law)
+        cases.append(distribution == histogram_distribution(originals))
+        cases.append(set(distribution) == set(histograms(len(records), 2**width)))
+        cases += [near(outcome_probability(counts, originals, 0.25), chance) for counts, chance in distribution.items()]
+        seen += len(distribution)
     held = score(cases)
     return Evidence(held.full, f"{held} cases; {seen} outcomes of four collections")
 
@@ -109,9 +107,9 @@ def _conditioned() -> Evidence:
     row = transitions(2)
     cases = []
     for others, counts in itertools.product(histograms(2, 4)[::3], histograms(3, 4)[::2]):
-        law = histogram_law(others)
+        distribution = histogram_distribution(others)
         for i, j in ((0, 3), (1, 0), (2, 1)):
-            sums = [sum(row[x][k] * law.get(step(counts, k, None), 0) for k in range(4)) for x in (j, i)]
+            sums = [sum(row[x][k] * distribution.get(step(counts, k, None), 0) for k in range(4)) for x in (j, i)]
             cases.append(near(vector_privacy_ratio(counts, others, i, j, 0.25), sums[0] / sums[1]))
     held = score(cases)
     return Evidence(held.full, f"{held} ratios of two bits, three records")
@@ -126,7 +124,7 @@ def _largest() -> Evidence:
     for width, n in ((1, 1), (1, 4), (2, 1), (2, 3), (3, 2)):
         size = 2**width
         for others, j in itertools.product(histograms(n - 1, size), range(1, size)):
-            before, after = histogram_law(step(others, None, 0)), histogram_law(step(others, None, j))
+            before, after = histogram_distribution(step(others, None, 0)), histogram_distribution(step(others, None, j))
             bar = (P / Q) ** j.bit_count()
             within.append(max(after[s] / before[s] for s in before) == bar)
             corner = tuple(n * (k == j) for k in range(size))
@@ -142,8 +140,8 @@ def _largest() -> Evidence:
 )
 def _single_bits() -> Evidence:
     """The law by the two binomials, and both cases of the ratio against that of vectors of one bit."""
-    laws, ratios = [], []
-    for n, q in itertools.product((1, 3, 6), LIES):
+    distributions, ratios = [], []
+    for n, q in itertools.product((1, 3, 6), FLIPS):
         for m, s in itertools.product(range(n + 1), range(n + 1)):
             convolved = sum(
                 math.comb(m, a)
@@ -154,34 +152,36 @@ def _single_bits() -> Evidence:
                 * (1 - q) ** (n - m - s + a)
                 for a in range(max(0, s - n + m), min(m, s) + 1)
             )
-            laws.append(near(dense(crowd(n, m, float(q)), n)[s], convolved))
+            distributions.append(near(dense(crowd(n, m, float(q)), n)[s], convolved))
             if m and q == QUARTER:
                 down = vector_privacy_ratio((s, n - s), (m - 1, n - m), 0, 1, 0.25)
                 up = vector_privacy_ratio((s, n - s), (m - 1, n - m), 1, 0, 0.25)
                 ratio = float(privacy_ratios(n, m - 1, 0.25)[s])
                 ratios += [near(down, ratio), near(up, 1 / ratio)]
-    law, cases = score(laws), score(ratios)
-    return Evidence(law.full and cases.full, f"{law} probabilities, {cases} ratios")
+    distribution, cases = score(distributions), score(ratios)
+    return Evidence(distribution.full and cases.full, f"{distribution} probabilities, {cases} ratios")
 
 
 @NOTE.states("001-(3.2),(3.3) + cdf", "P_n,m from P_(n−1,m−1) and from P_(n−1,m), and so for the cdf", Status.CONFIRMED)
 def _recursions() -> Evidence:
     """Exact, n ≤ 8; the code's pair of neighbours is built on them and gives the two crowds."""
     exact, code = [], []
-    for n, q in itertools.product(range(1, 9), LIES):
+    for n, q in itertools.product(range(1, 9), FLIPS):
         p = 1 - q
         for m, s in itertools.product(range(n + 1), range(n + 1)):
-            below = [sum(crowd_law(n, m, q)[: s + 1]), crowd_law(n, m, q)[s]]
+            below = [sum(crowd_distribution(n, m, q)[: s + 1]), crowd_distribution(n, m, q)[s]]
             for ones, own in ((m - 1, p), (m, q)):
                 if 0 <= ones < n:
-                    law = crowd_law(n - 1, ones, q)
-                    exact.append(below[1] == own * at(law, s - 1) + (1 - own) * at(law, s))
-                    exact.append(below[0] == own * sum(law[:s]) + (1 - own) * sum(law[: s + 1]))
+                    distribution = crowd_distribution(n - 1, ones, q)
+                    exact.append(below[1] == own * at(distribution, s - 1) + (1 - own) * at(distribution, s))
+                    exact.append(below[0] == own * sum(distribution[:s]) + (1 - own) * sum(distribution[: s + 1]))
         for m in range(n):
             zero, one = neighbours(n, m, float(q))
-            pairs = ((zero, crowd_law(n, m, q)), (one, crowd_law(n, m + 1, q)))
-            code += [near(a, b) for found, law in pairs for a, b in zip(dense(found, n), law, strict=True)]
-            code += [near(zero.cdf(s), sum(crowd_law(n, m, q)[: s + 1])) for s in range(n + 1)]
+            pairs = ((zero, crowd_distribution(n, m, q)), (one, crowd_distribution(n, m + 1, q)))
+            code += [
+                near(a, b) for found, distribution in pairs for a, b in zip(dense(found, n), distribution, strict=True)
+            ]
+            code += [near(zero.cdf(s), sum(crowd_distribution(n, m, q)[: s + 1])) for s in range(n + 1)]
     identity, computed = score(exact), score(code)
     return Evidence(identity.full and computed.full, f"{identity} identities, {computed} values of the code")
 
@@ -190,9 +190,9 @@ def _recursions() -> Evidence:
 def _between() -> Evidence:
     """And P_n,m(0) ≤ P_(n−1,m)(0). [000 §6.1] replaced this by a false statement."""
     cases = []
-    for n, q in itertools.product(range(1, 10), LIES):
+    for n, q in itertools.product(range(1, 10), FLIPS):
         for m in range(n):
-            less, more = crowd_law(n - 1, m, q), crowd_law(n, m, q)
+            less, more = crowd_distribution(n - 1, m, q), crowd_distribution(n, m, q)
             ends = [sorted((at(less, s - 1), at(less, s))) for s in range(n + 1)]
             cases += [low <= value <= high for value, (low, high) in zip(more, ends, strict=True)]
             cases.append(float(crowd(n, m, float(q)).pmf[0]) <= float(crowd(n - 1, m, float(q)).pmf[0]))
@@ -204,13 +204,15 @@ def _between() -> Evidence:
 def _both_between() -> Evidence:
     """The two weigh the same two values by (q, p) and by (p, q)."""
     cases = []
-    for n, q in itertools.product(range(1, 10), LIES):
+    for n, q in itertools.product(range(1, 10), FLIPS):
         for m in range(n):
-            zero, one = (dense(law, n) for law in neighbours(n, m, float(q)))
-            law = crowd_law(n - 1, m, q)
+            zero, one = (dense(distribution, n) for distribution in neighbours(n, m, float(q)))
+            distribution = crowd_distribution(n - 1, m, q)
             for s in range(n + 1):
-                low, high = sorted((at(law, s - 1), at(law, s)))
-                cases.append(low <= crowd_law(n, m, q)[s] <= high and low <= crowd_law(n, m + 1, q)[s] <= high)
+                low, high = sorted((at(distribution, s - 1), at(distribution, s)))
+                cases.append(
+                    low <= crowd_distribution(n, m, q)[s] <= high and low <= crowd_distribution(n, m + 1, q)[s] <= high
+                )
                 cases.append(near(zero[s] + one[s], low + high))
     held = score(cases)
     return Evidence(held.full, f"{held} pairs, n ≤ 9")

@@ -3,6 +3,4 @@
 from hubbub.lab.statements import note002_copies, note002_proofs, note002_rule
 from hubbub.lab.statements.catalogue import Statement
 
-__all__ = ["STATEMENTS"]
-
 STATEMENTS: tuple[Statement, ...] = (*note002_proofs.STATEMENTS, *note002_rule.STATEMENTS, *note002_copies.STATEMENTS)

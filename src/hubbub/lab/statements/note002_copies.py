@@ -7,20 +7,25 @@ from fractions import Fraction
 import numpy as np
 
 from hubbub.accountant import calibrate
-from hubbub.data import Schema
 from hubbub.lab.statements.catalogue import Evidence, Note, Statement, Status
-from hubbub.lab.statements.enumeration import LIES, LN2, QUARTER, crowd_law, dot, draw_fractions, near, product, score
-from hubbub.numeric.bounds import (
-    copies_outlier_ratio_bound,
-    three_sigma_copies_lie,
+from hubbub.lab.statements.enumeration import (
+    FLIPS,
+    LN2,
+    QUARTER,
+    crowd_distribution,
+    dot,
+    draw_fractions,
+    near,
+    product,
+    score,
 )
+from hubbub.numeric.bounds import copies_outlier_ratio_bound, three_sigma_copies_flip
 from hubbub.numeric.crowd import crowd
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.numeric.estimation import count_estimate, count_stderr, count_variance
 from hubbub.numeric.ratios import copies_outlier_ratio
 from hubbub.privacy import Budget
-
-__all__ = ["STATEMENTS"]
+from hubbub.schema import Schema
 
 NOTE = Note("002")
 Q, P = QUARTER, 1 - QUARTER
@@ -32,12 +37,15 @@ WHOLE = ((25, 0.2, 2), (100, 0.2, 4), (400, 0.1, 6), (1600, 0.1, 12), (10_000, 0
 def _copies_estimator() -> Evidence:
     """By the exact law of the kN messages, for every T."""
     cases = []
-    for n, k, q in itertools.product((3, 4), (1, 3), LIES):
+    for n, k, q in itertools.product((3, 4), (1, 3), FLIPS):
         values = count_estimate(np.arange(k * n + 1), n, float(q), k=k)
         for ones in range(n + 1):
-            law = np.array([float(x) for x in crowd_law(k * n, k * ones, q)])
+            distribution = np.array([float(x) for x in crowd_distribution(k * n, k * ones, q)])
             variance = count_variance(n, float(q), k=k)
-            cases += [near(float(law @ values), ones), near(float(law @ (values - ones) ** 2), variance)]
+            cases += [
+                near(float(distribution @ values), ones),
+                near(float(distribution @ (values - ones) ** 2), variance),
+            ]
             cases.append(near(variance, q * (1 - q) * n / (k * (1 - 2 * q) ** 2)))
     held = score(cases)
     return Evidence(held.full, f"{held} moments")
@@ -48,8 +56,8 @@ def _copies_generating_function() -> Evidence:
     """Exact. (The sum for m − 1 is printed up to kN; it ends at N.)"""
     cases = []
     for n, m, k in ((2, 1, 2), (3, 1, 3), (4, 3, 2), (3, 2, 4)):
-        power = product(*[crowd_law(n, m)] * k)
-        cases += [power == list(crowd_law(k * n, k * m)), len(crowd_law(n, m - 1)) == n + 1]
+        power = product(*[crowd_distribution(n, m)] * k)
+        cases += [power == list(crowd_distribution(k * n, k * m)), len(crowd_distribution(n, m - 1)) == n + 1]
         cases += [near(a, b) for a, b in zip(crowd(n, m, 0.25, k).pmf, power, strict=True)]
     held = score(cases)
     return Evidence(held.full, f"{held} coefficients")
@@ -59,13 +67,15 @@ def _copies_generating_function() -> Evidence:
 def _single_products() -> Evidence:
     """They are sums of products, so that Theorem 4.1 does not carry over factor by factor. Instead: t ↦ P_(kN,t)(j) is
     log-concave, and a log-concave sequence taken at every k-th place stays so."""
-    a = crowd_law(2, 1)
+    a = crowd_distribution(2, 1)
     b = product(a, a)[2]
     single = {x * y for x in a for y in a}
     sparse = score(
-        crowd_law(k * n, k * m, q)[j] ** 2 >= crowd_law(k * n, k * m - k, q)[j] * crowd_law(k * n, k * m + k, q)[j]
-        and crowd_law(k * n, k * m, q)[j] ** 2 >= crowd_law(k * n, k * m - 1, q)[j] * crowd_law(k * n, k * m + 1, q)[j]
-        for n, k, q in itertools.product((2, 4), (2, 3), LIES)
+        crowd_distribution(k * n, k * m, q)[j] ** 2
+        >= crowd_distribution(k * n, k * m - k, q)[j] * crowd_distribution(k * n, k * m + k, q)[j]
+        and crowd_distribution(k * n, k * m, q)[j] ** 2
+        >= crowd_distribution(k * n, k * m - 1, q)[j] * crowd_distribution(k * n, k * m + 1, q)[j]
+        for n, k, q in itertools.product((2, 4), (2, 3), FLIPS)
         for m in range(1, n)
         for j in range(k * n + 1)
     )
@@ -79,11 +89,13 @@ def _copies_growing_ratio() -> Evidence:
     cases: list[bool] = []
     ends: list[bool] = []
     code: list[bool] = []
-    for n, k, q in itertools.product((2, 3, 5), (1, 2, 3), LIES):
-        laws = [crowd_law(k * n, k * m, q) for m in range(n + 1)]
-        code += [near(a, b) for m in (0, n - 1) for a, b in zip(crowd(n, m, float(q), k).pmf, laws[m], strict=True)]
+    for n, k, q in itertools.product((2, 3, 5), (1, 2, 3), FLIPS):
+        distributions = [crowd_distribution(k * n, k * m, q) for m in range(n + 1)]
+        code += [
+            near(a, b) for m in (0, n - 1) for a, b in zip(crowd(n, m, float(q), k).pmf, distributions[m], strict=True)
+        ]
         for m, j in itertools.product(range(1, n), range(k * n + 1)):
-            gain = laws[m][j] ** 2 - laws[m - 1][j] * laws[m + 1][j]
+            gain = distributions[m][j] ** 2 - distributions[m - 1][j] * distributions[m + 1][j]
             (cases if 0 < j < k * n else ends).append(gain > 0 if 0 < j < k * n else gain == 0)
     inner, outer = score(cases), score(ends)
     return Evidence(
@@ -97,9 +109,9 @@ def _copies_ratio() -> Evidence:
     held = score(
         near(
             copies_outlier_ratio(s, n, float(q), k),
-            crowd_law(k * n, k * (n - 1), q)[s] / crowd_law(k * n, k * n, q)[s],
+            crowd_distribution(k * n, k * (n - 1), q)[s] / crowd_distribution(k * n, k * n, q)[s],
         )
-        for n, k, q in itertools.product((1, 2, 5), (1, 2, 4), LIES)
+        for n, k, q in itertools.product((1, 2, 5), (1, 2, 4), FLIPS)
         for s in range(k * n + 1)
     )
     return Evidence(held.full, f"{held} ratios")
@@ -162,10 +174,10 @@ def _copies_bound() -> Evidence:
     order (Hoeffding 1963), and i ↦ (p/q)^(k−2i) is convex."""
     below: list[bool] = []
     equal: list[bool] = []
-    for n, k, q in itertools.product((2, 3, 5), (1, 2, 4), LIES):
+    for n, k, q in itertools.product((2, 3, 5), (1, 2, 4), FLIPS):
         for s in range(k * n + 1):
             r, share = (1 - q) / q, Fraction(s, k * n)
-            exact = crowd_law(k * n, k * (n - 1), q)[s] / crowd_law(k * n, k * n, q)[s]
+            exact = crowd_distribution(k * n, k * (n - 1), q)[s] / crowd_distribution(k * n, k * n, q)[s]
             bound = (share / r + (1 - share) * r) ** k
             same = near(copies_outlier_ratio_bound(s, n, float(q), k), bound)
             edge = k == 1 or s in {0, k * n}
@@ -188,15 +200,15 @@ def _copies_rule() -> Evidence:
 
 
 @NOTE.states("002-(5.21)-(5.24)", "q(k) = ½(1 − 1/√(1 + 36/((λ^(1/k) − 1)² kN)))", Status.CONFIRMED)
-def _copies_lie() -> Evidence:
+def _copies_flip() -> Evidence:
     """As algebra. With it σ(T̂) = 3/(k(λ^(1/k) − 1)), which grows with k: see the claim."""
     cases = []
     for n, k, epsilon in itertools.product((100, 1000), (1, 2, 16), (LN2, 2.0)):
-        q = three_sigma_copies_lie(n, epsilon, k)
+        q = three_sigma_copies_flip(n, epsilon, k)
         cases.append(near((1 + 3 * (1 - 2 * q) / math.sqrt(q * (1 - q) * k * n)) ** k, math.exp(epsilon), 1e-9))
         cases.append(near(count_stderr(n, q, k=k), 3 / (k * math.expm1(epsilon / k)), 1e-9))
     held = score(cases)
-    found = ", ".join(f"{three_sigma_copies_lie(1000, LN2, k):.5f}" for k in (1, 2, 4, 16))
+    found = ", ".join(f"{three_sigma_copies_flip(1000, LN2, k):.5f}" for k in (1, 2, 4, 16))
     return Evidence(held.full, f"{held} equations; q = {found} for k = 1, 2, 4, 16 (N = 1,000, λ = 2)")
 
 
@@ -205,7 +217,7 @@ def _copies_gain() -> Evidence:
     """For single bits the note's own q(k) makes σ grow, towards 3/ln λ; calibrated exactly at equal (ε, δ) it falls by
     a bounded factor towards the Gaussian mechanism. For wider records the certified gain is real,
     and below √k."""
-    own = [count_stderr(1000, three_sigma_copies_lie(1000, LN2, k), k=k) for k in (1, 4, 16, 4096)]
+    own = [count_stderr(1000, three_sigma_copies_flip(1000, LN2, k), k=k) for k in (1, 4, 16, 4096)]
 
     def calibrated(width: int, delta: float, k: int) -> float:
         found = calibrate(Schema.bits(width), 1000, Budget(LN2, delta), k=k)

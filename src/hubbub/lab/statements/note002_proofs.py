@@ -8,19 +8,17 @@ import numpy as np
 
 from hubbub.accountant import account
 from hubbub.analyzer import estimate, tally
-from hubbub.batches import Collection
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.client import randomize
-from hubbub.data import Schema
 from hubbub.lab.statements.catalogue import Evidence, Note, Statement, Status
 from hubbub.lab.statements.enumeration import (
-    LIES,
+    FLIPS,
     LN2,
     QUARTER,
     at,
-    crowd_law,
+    crowd_distribution,
     draw_fractions,
-    histogram_law,
+    histogram_distribution,
     histograms,
     near,
     product,
@@ -32,11 +30,11 @@ from hubbub.numeric.divergences import hockey_stick
 from hubbub.numeric.estimation import count_estimate, count_variance
 from hubbub.numeric.ratios import privacy_ratios
 from hubbub.numeric.vectors import bit_vectors, outcome_probability, transition_matrix, weigh_by_distance
-from hubbub.planner import adopt
+from hubbub.planner import plan_from
 from hubbub.protocol import Protocol
+from hubbub.records import Collection
+from hubbub.schema import Schema
 from hubbub.shuffler import shuffle
-
-__all__ = ["STATEMENTS"]
 
 NOTE = Note("002")
 Q, P = QUARTER, 1 - QUARTER
@@ -49,7 +47,7 @@ def _outline() -> Evidence:
     here run once from end to end on seeded coins."""
     entropy = SeededStreamNotForPeople(2)
     schema = Schema.bits(["set"])
-    plan = adopt(schema, 1000, Protocol(0.25, k=4), delta=1e-6)
+    plan = plan_from(schema, 1000, Protocol(0.25, k=4), delta=1e-6)
     people = Collection.from_values([["set"]] * 600 + [[]] * 400, schema)
     found = estimate(tally(shuffle(randomize(people, plan, entropy=entropy), entropy=entropy)), plan)
     value, stderr = float(found.values[0]), float(found.stderr[0])
@@ -63,7 +61,7 @@ def _flip() -> Evidence:
     """The fair-coin form (1 − f)·I + (f/2)·J is the same matrix, and at q = 1/2 both bits give the same law."""
     same = score(
         near(transition_matrix(1, float(q))[i, j], (1 - 2 * q) * (i == j) + q)
-        for q in LIES
+        for q in FLIPS
         for i, j in itertools.product(range(2), repeat=2)
     )
     half = [weigh_by_distance(bit, 0.5, 0.5).tolist() for bit in ([1, 0], [0, 1])]
@@ -74,7 +72,7 @@ def _flip() -> Evidence:
 def _flipped_vector() -> Evidence:
     """For all pairs of vectors of up to four bits; smallest at the opposite vector."""
     entries, extremes = [], []
-    for width, q in itertools.product(range(1, 5), LIES):
+    for width, q in itertools.product(range(1, 5), FLIPS):
         matrix, bits = transition_matrix(width, float(q)), bit_vectors(width)
         for i, j in itertools.product(range(2**width), repeat=2):
             matches = int((bits[i] == bits[j]).sum())
@@ -90,10 +88,10 @@ def _seen_at_all() -> Evidence:
     matrix = transition_matrix(2, 0.25)
     cases = []
     for originals in histograms(3, 4):
-        law = histogram_law(originals)
+        distribution = histogram_distribution(originals)
         for s in range(4):
             formula = 1 - math.prod((1 - matrix[v, s]) ** count for v, count in enumerate(originals))
-            cases.append(near(formula, sum(chance for counts, chance in law.items() if counts[s])))
+            cases.append(near(formula, sum(chance for counts, chance in distribution.items() if counts[s])))
     found = sum(outcome_probability(s, (2, 0, 0, 1), 0.25) for s in histograms(3, 4) if s[0])
     cases.append(near(found, 1 - (1 - P**2) ** 2 * (1 - Q**2)))
     held = score(cases)
@@ -119,7 +117,7 @@ def _ratio_of_sums() -> Evidence:
         for a, b in (([next(draw) for _ in range(5)], [next(draw) for _ in range(5)]) for _ in range(300))
     )
     top = float(privacy_ratios(5, 2, 0.25).max())
-    pairs = list(zip(crowd_law(5, 2), crowd_law(5, 3), strict=True))
+    pairs = list(zip(crowd_distribution(5, 2), crowd_distribution(5, 3), strict=True))
     events = score(
         float(sum(a for a, _ in event) / sum(b for _, b in event)) <= top * (1 + 1e-12)
         for size in range(1, 7)
@@ -133,20 +131,20 @@ def _unshuffled() -> Evidence:
     """The product form cancels; so the guarantee without a shuffler is that of one record, L·ln(p/q)."""
     matrix = transition_matrix(2, 0.25)
 
-    def law(*records: int) -> dict[tuple[int, ...], Fraction]:
+    def distribution(*records: int) -> dict[tuple[int, ...], Fraction]:
         """Of the ordered output, from the sixteen patterns of lies: a lie at a bit is an exclusive or."""
         found: dict[tuple[int, ...], Fraction] = {}
         for noise in itertools.product(range(4), repeat=len(records)):
-            told = sum(lie.bit_count() for lie in noise)
-            output = tuple(record ^ lie for record, lie in zip(records, noise, strict=True))
+            told = sum(flip_probability.bit_count() for flip_probability in noise)
+            output = tuple(record ^ flip_probability for record, flip_probability in zip(records, noise, strict=True))
             found[output] = Q**told * P ** (2 * len(records) - told)
         return found
 
-    laws = {records: law(*records) for records in itertools.product(range(4), repeat=2)}
+    distributions = {records: distribution(*records) for records in itertools.product(range(4), repeat=2)}
     held = score(
-        near(matrix[x, output[0]] / matrix[w, output[0]], chance / laws[w, o][output])
+        near(matrix[x, output[0]] / matrix[w, output[0]], chance / distributions[w, o][output])
         for x, w, o in itertools.product(range(4), repeat=3)
-        for output, chance in laws[x, o].items()
+        for output, chance in distributions[x, o].items()
     )
     given = account(Protocol(0.25), Schema.bits(2), 10, delta=0.0, shuffler=False).epsilon
     return Evidence(held.full and near(given, 2 * math.log(3)), f"{held} ratios; accountant: ε = {given:.6f} = 2 ln 3")
@@ -156,7 +154,7 @@ def _unshuffled() -> Evidence:
 def _removed() -> Evidence:
     """T and T∖{v} give outputs of different size, so the ratio is infinite whatever q is, unless the size is hidden.
     Replacing one record is the neighbourhood to use."""
-    three, two = ([float(x) for x in crowd_law(n, n)] for n in (3, 2))
+    three, two = ([float(x) for x in crowd_distribution(n, n)] for n in (3, 2))
     apart = hockey_stick(np.append(three, np.zeros(3)), np.append(np.zeros(4), two), math.log(3))
     zero, one = neighbours(3, 2, 0.25)
     replaced = hockey_stick(zero.pmf, one.pmf, math.log(3))
@@ -182,9 +180,11 @@ def _anonymity() -> Evidence:
 @NOTE.states("002-s4.1 S=pT+q(N-T)", "the observed S is pT + q(N − T)", Status.LOOSE)
 def _observed() -> Evidence:
     """That is E S; S is random, with variance Npq, and need not be able to take the value."""
-    law, mean = crowd(10, 4, 0.25), crowd_mean(10, 4, 0.25)
-    s = np.arange(law.low, law.high + 1)
-    moments = near(float(law.pmf @ s), mean) and near(float(law.pmf @ (s - mean) ** 2), crowd_variance(10, 0.25))
+    distribution, mean = crowd(10, 4, 0.25), crowd_mean(10, 4, 0.25)
+    s = np.arange(distribution.low, distribution.high + 1)
+    moments = near(float(distribution.pmf @ s), mean) and near(
+        float(distribution.pmf @ (s - mean) ** 2), crowd_variance(10, 0.25)
+    )
     shown = f"N = 10, T = 4, q = 1/4: E S = {mean}, never attained; Var S = {crowd_variance(10, 0.25)}"
     return Evidence(moments and near(mean, 4 * P + 6 * Q) and mean not in s and crowd_variance(10, 0.25) > 0, shown)
 
@@ -193,12 +193,12 @@ def _observed() -> Evidence:
 def _estimator() -> Evidence:
     """By the exact law, for N = 4 and 7 and every T; the variance does not depend on T."""
     cases = []
-    for n, q in itertools.product((4, 7), LIES):
+    for n, q in itertools.product((4, 7), FLIPS):
         values = count_estimate(np.arange(n + 1), n, float(q))
         for ones in range(n + 1):
-            law = np.array([float(x) for x in crowd_law(n, ones, q)])
-            cases.append(near(float(law @ values), ones))
-            cases.append(near(float(law @ (values - ones) ** 2), q * (1 - q) * n / (1 - 2 * q) ** 2))
+            distribution = np.array([float(x) for x in crowd_distribution(n, ones, q)])
+            cases.append(near(float(distribution @ values), ones))
+            cases.append(near(float(distribution @ (values - ones) ** 2), q * (1 - q) * n / (1 - 2 * q) ** 2))
             cases.append(near(count_variance(n, float(q)), q * (1 - q) * n / (1 - 2 * q) ** 2))
     held = score(cases)
     return Evidence(held.full, f"{held} moments; Var T̂ = {count_variance(7, 0.25):.4f} at N = 7, q = 1/4")
@@ -211,8 +211,11 @@ def _growing_ratio() -> Evidence:
     """Pointwise, and strictly but for i = 0 and N, where it is p/q and q/p throughout. It does not make all ones the
     worst case for a tail or for δ: at N = 5, λ = 6/5 three other ones are worse."""
     cases, level = [], []
-    for n, q in itertools.product(range(2, 9), LIES):
-        exact = [[a / b for a, b in zip(crowd_law(n, m, q), crowd_law(n, m + 1, q), strict=True)] for m in range(n)]
+    for n, q in itertools.product(range(2, 9), FLIPS):
+        exact = [
+            [a / b for a, b in zip(crowd_distribution(n, m, q), crowd_distribution(n, m + 1, q), strict=True)]
+            for m in range(n)
+        ]
         for m, i in itertools.product(range(n - 1), range(n + 1)):
             cases.append(exact[m][i] < exact[m + 1][i] if 0 < i < n else exact[m][i] == exact[m + 1][i])
         level += [near(a, b) for m in range(n) for a, b in zip(privacy_ratios(n, m, float(q)), exact[m], strict=True)]
@@ -232,19 +235,22 @@ def _growing_ratio() -> Evidence:
 def _generating_functions() -> Evidence:
     """Exact, with Q(x) = (q + px)^(m−1) (p + qx)^(N−m−1) as it is meant."""
     cases = []
-    for n, q in itertools.product(range(2, 8), LIES):
+    for n, q in itertools.product(range(2, 8), FLIPS):
         p = 1 - q
         for m in range(1, n):
-            b = crowd_law(n - 2, m - 1, q)
-            less, law, more = (crowd_law(n, m + shift, q) for shift in (-1, 0, 1))
+            b = crowd_distribution(n - 2, m - 1, q)
+            less, distribution, more = (crowd_distribution(n, m + shift, q) for shift in (-1, 0, 1))
             found = crowd(n, m + 1, float(q)).pmf
             for i in range(n + 1):
                 cases.append(near(found[i], more[i]))
                 c, d, e = (at(b, i - shift) for shift in range(3))
                 cases.append(more[i] == c * q**2 + 2 * q * p * d + e * p**2)
-                cases.append(law[i] == c * q * p + (q**2 + p**2) * d + e * q * p)
+                cases.append(distribution[i] == c * q * p + (q**2 + p**2) * d + e * q * p)
                 cases.append(less[i] == c * p**2 + 2 * q * p * d + e * q**2)
-                cases.append((law[i] ** 2 > less[i] * more[i]) == (law[i] / more[i] > less[i] / law[i]))
+                cases.append(
+                    (distribution[i] ** 2 > less[i] * more[i])
+                    == (distribution[i] / more[i] > less[i] / distribution[i])
+                )
     held = score(cases)
     return Evidence(held.full, f"{held} identities, N ≤ 7")
 
@@ -254,10 +260,12 @@ def _misprinted_generating_functions() -> Evidence:
     """A slip: the first factor must be q + px; as printed nothing depends on m, and all are the law of N zeros."""
     n = 5
     printed = {m: product(*[[P, Q]] * m, *[[P, Q]] * (n - m)) for m in range(n + 1)}
-    meant = score(product(*[[Q, P]] * m, *[[P, Q]] * (n - m)) == list(crowd_law(n, m)) for m in range(n + 1))
-    code = score(near(a, b) for m in range(n + 1) for a, b in zip(crowd(n, m, 0.25).pmf, crowd_law(n, m), strict=True))
-    wrong = sum(printed[m] != list(crowd_law(n, m)) for m in range(n + 1))
-    zeros = all(one == list(crowd_law(n, 0)) for one in printed.values())
+    meant = score(product(*[[Q, P]] * m, *[[P, Q]] * (n - m)) == list(crowd_distribution(n, m)) for m in range(n + 1))
+    code = score(
+        near(a, b) for m in range(n + 1) for a, b in zip(crowd(n, m, 0.25).pmf, crowd_distribution(n, m), strict=True)
+    )
+    wrong = sum(printed[m] != list(crowd_distribution(n, m)) for m in range(n + 1))
+    zeros = all(one == list(crowd_distribution(n, 0)) for one in printed.values())
     return Evidence(
         wrong == n and zeros and meant.full and code.full, f"printed: wrong for {wrong} of 6 m; meant: {meant}"
     )
@@ -267,11 +275,14 @@ def _misprinted_generating_functions() -> Evidence:
 def _simplified() -> Evidence:
     """The index is off by one: (p² − q²)² (b_(i−1)² − b_i b_(i−2)). The proof goes through with it."""
     printed, meant = [], []
-    for n, q in itertools.product(range(2, 8), LIES):
+    for n, q in itertools.product(range(2, 8), FLIPS):
         scale = (1 - 2 * q) ** 2
         for m, i in itertools.product(range(1, n), range(n + 1)):
-            b = crowd_law(n - 2, m - 1, q)
-            left = crowd_law(n, m, q)[i] ** 2 - crowd_law(n, m - 1, q)[i] * crowd_law(n, m + 1, q)[i]
+            b = crowd_distribution(n - 2, m - 1, q)
+            left = (
+                crowd_distribution(n, m, q)[i] ** 2
+                - crowd_distribution(n, m - 1, q)[i] * crowd_distribution(n, m + 1, q)[i]
+            )
             printed.append(left == scale * (at(b, i) ** 2 - at(b, i + 1) * at(b, i - 1)))
             meant.append(left == scale * (at(b, i - 1) ** 2 - at(b, i) * at(b, i - 2)))
     wrong, right = score(printed), score(meant)

@@ -7,17 +7,12 @@ from fractions import Fraction
 import numpy as np
 
 from hubbub.lab.statements.catalogue import Evidence, Note, Statement, Status
-from hubbub.lab.statements.enumeration import LIES, LN2, QUARTER, crowd_law, near, score
-from hubbub.numeric.bounds import (
-    local_lie,
-    three_sigma_bit_lie,
-)
+from hubbub.lab.statements.enumeration import FLIPS, LN2, QUARTER, crowd_distribution, near, score
+from hubbub.numeric.bounds import local_flip, three_sigma_bit_flip
 from hubbub.numeric.crowd import crowd, crowd_mean, crowd_variance, neighbours
 from hubbub.numeric.divergences import hockey_stick, sufficient_tail
 from hubbub.numeric.estimation import count_stderr, count_variance
 from hubbub.numeric.ratios import outlier_ratio
-
-__all__ = ["STATEMENTS"]
 
 NOTE = Note("002")
 Q, P = QUARTER, 1 - QUARTER
@@ -31,7 +26,7 @@ def _all_ones() -> Evidence:
     """The code's law of N ones, entry by entry."""
     held = score(
         near(found, math.comb(n, i) * (1 - q) ** i * q ** (n - i))
-        for n, q in itertools.product((1, 5, 12), LIES)
+        for n, q in itertools.product((1, 5, 12), FLIPS)
         for i, found in enumerate(crowd(n, n, float(q)).pmf)
     )
     return Evidence(held.full, f"{held} probabilities")
@@ -58,8 +53,8 @@ def _one_zero() -> Evidence:
 def _ratio_of_bits() -> Evidence:
     """The exact ratio of the two laws; p/q at 0, q/p at N, 1 at pN, linear in between."""
     held = score(
-        near(outlier_ratio([i, n - i], float(q)), crowd_law(n, n - 1, q)[i] / crowd_law(n, n, q)[i])
-        for n, q in itertools.product((1, 4, 9, 19), LIES)
+        near(outlier_ratio([i, n - i], float(q)), crowd_distribution(n, n - 1, q)[i] / crowd_distribution(n, n, q)[i])
+        for n, q in itertools.product((1, 4, 9, 19), FLIPS)
         for i in range(n + 1)
     )
     first, even, last = (outlier_ratio([i, 16 - i], 0.25) for i in (0, 12, 16))
@@ -70,16 +65,18 @@ def _ratio_of_bits() -> Evidence:
 @NOTE.states('002 "q^100=5e^-53"', "no one of 100 bits shows at q = 0.3: 5·10⁻⁵³", Status.CONFIRMED)
 def _improbable() -> Evidence:
     """The notation means 5·10⁻⁵³."""
-    law = crowd(100, 100, 0.3)
-    none = float(law.pmf[0])
-    return Evidence(law.low == 0 and near(none, Fraction(3, 10) ** 100) and round(none / 1e-53) == 5, f"{none:.4g}")
+    distribution = crowd(100, 100, 0.3)
+    none = float(distribution.pmf[0])
+    return Evidence(
+        distribution.low == 0 and near(none, Fraction(3, 10) ** 100) and round(none / 1e-53) == 5, f"{none:.4g}"
+    )
 
 
 @NOTE.states("002-(4.33)-(4.34)", "privacy is R at i = pN − 3σ being at most λ", Status.LOOSE)
 def _one_sided() -> Evidence:
     """It bounds one order of one pair, up to a deviation beyond which nothing is said. At its own q for N = 1000, λ = 2
     the other order breaks the bound in 6 % of outcomes, and its δ is 25 times larger."""
-    q = three_sigma_bit_lie(1000, LN2)
+    q = three_sigma_bit_flip(1000, LN2)
     zeros, outlier = neighbours(1000, 0, q)
     broken = sufficient_tail(zeros.pmf, outlier.pmf, LN2)
     forward, reverse = hockey_stick(outlier.pmf, zeros.pmf, LN2), hockey_stick(zeros.pmf, outlier.pmf, LN2)
@@ -118,10 +115,10 @@ def _least_error() -> Evidence:
     """As algebra: equality at the q of (4.45). As privacy it is loose: nothing bounds the other order, whose δ at
     N = 1000, λ = e² is 0.80."""
     held = score(
-        near(count_stderr(n, three_sigma_bit_lie(n, epsilon)), 3 / math.expm1(epsilon))
+        near(count_stderr(n, three_sigma_bit_flip(n, epsilon)), 3 / math.expm1(epsilon))
         for n, epsilon in itertools.product((10, 1000, 10**6), (0.1, LN2, 2.0))
     )
-    zeros, outlier = neighbours(1000, 0, three_sigma_bit_lie(1000, 2.0))
+    zeros, outlier = neighbours(1000, 0, three_sigma_bit_flip(1000, 2.0))
     reverse = hockey_stick(zeros.pmf, outlier.pmf, 2.0)
     return Evidence(
         held.full and abs(reverse - 0.80) < 5e-3, f"{held} equalities; yet δ(2) = {reverse:.3f} at N = 1,000"
@@ -129,35 +126,35 @@ def _least_error() -> Evidence:
 
 
 @NOTE.states("002-(4.43)-(4.45)", "q = ½(1 − 1/√(1 + 36/((λ − 1)² N))); 0.009 at N = 1000, λ = 2", Status.CONFIRMED)
-def _least_lie() -> Evidence:
+def _least_flip() -> Evidence:
     """As algebra; the example is rounded. It certifies nothing, see (4.33)."""
     cases = []
     for n, epsilon in itertools.product((10, 1000, 10**6), (0.1, LN2, 2.0)):
-        q = three_sigma_bit_lie(n, epsilon)
+        q = three_sigma_bit_flip(n, epsilon)
         closed = 0.5 * (1 - 1 / math.sqrt(1 + 36 / (math.expm1(epsilon) ** 2 * n)))
         cases += [near(q, closed, 1e-8), near(q * (1 - q) / (1 - 2 * q) ** 2, 9 / (math.expm1(epsilon) ** 2 * n))]
-    held, example = score(cases), three_sigma_bit_lie(1000, LN2)
+    held, example = score(cases), three_sigma_bit_flip(1000, LN2)
     return Evidence(held.full and near(example, 0.00876406756758793394), f"{held} equations; q = {example:.13f}")
 
 
 @NOTE.states("002-(4.46)-(4.47)", "p/q ≤ 2 needs q ≥ 1/3", Status.CONFIRMED)
-def _absolute_lie() -> Evidence:
+def _absolute_flip() -> Evidence:
     """The code's inverse lands on the side where the condition holds."""
-    q = local_lie(1, LN2)
+    q = local_flip(1, LN2)
     return Evidence(near(q, Fraction(1, 3)) and (1 - q) / q <= 2, f"q = {q:.12f}, p/q = {(1 - q) / q:.12f}")
 
 
 @NOTE.states('002 "37 times less noise"', "0.333/0.009: the noise falls 37-fold", Status.CONFIRMED)
 def _less_noise() -> Evidence:
     """With the rounded q; 38-fold without rounding."""
-    rounded, full = local_lie(1, LN2) / 0.009, local_lie(1, LN2) / three_sigma_bit_lie(1000, LN2)
+    rounded, full = local_flip(1, LN2) / 0.009, local_flip(1, LN2) / three_sigma_bit_flip(1000, LN2)
     return Evidence(round(rounded) == 37 and round(full) == 38, f"{rounded:.2f}-fold; {full:.2f}-fold unrounded")
 
 
 @NOTE.states("002 sigma=44.7 and 3", "σ(T̂) = 44.7 at q = 1/3, and 3 at q = 0.009", Status.CONFIRMED)
 def _deviations() -> Evidence:
     """3.0412 at the rounded q."""
-    local, rule, rounded = (count_stderr(1000, q) for q in (1 / 3, three_sigma_bit_lie(1000, LN2), 0.009))
+    local, rule, rounded = (count_stderr(1000, q) for q in (1 / 3, three_sigma_bit_flip(1000, LN2), 0.009))
     right = round(local, 1) == 44.7 and near(rule, 3) and round(rounded) == 3
     return Evidence(right, f"{local:.4f}; {rule:.4f}, and {rounded:.4f} at 0.009")
 
@@ -165,7 +162,7 @@ def _deviations() -> Evidence:
 @NOTE.states('002 "precision grown 10 fold"', "the precision grows 10-fold", Status.WRONG)
 def _precision() -> Evidence:
     """44.7/3 is 14.9."""
-    gain = count_stderr(1000, 1 / 3) / count_stderr(1000, three_sigma_bit_lie(1000, LN2))
+    gain = count_stderr(1000, 1 / 3) / count_stderr(1000, three_sigma_bit_flip(1000, LN2))
     return Evidence(abs(gain - 14.907) < 1e-3, f"{gain:.1f}-fold, printed 10")
 
 
@@ -199,11 +196,11 @@ def _coverage() -> Evidence:
 
     def inside(q: float) -> float:
         spread = 3 * math.sqrt(crowd_variance(1000, q))
-        law = crowd(1000, 1000, q)
-        s = np.arange(law.low, law.high + 1)
-        return float(law.pmf[np.abs(s - crowd_mean(1000, 1000, q)) <= spread].sum())
+        distribution = crowd(1000, 1000, q)
+        s = np.arange(distribution.low, distribution.high + 1)
+        return float(distribution.pmf[np.abs(s - crowd_mean(1000, 1000, q)) <= spread].sum())
 
-    exact, rounded = inside(three_sigma_bit_lie(1000, LN2)), inside(0.009)
+    exact, rounded = inside(three_sigma_bit_flip(1000, LN2)), inside(0.009)
     right = abs(exact - 0.99608) < 6e-6 and abs(rounded - 0.99477) < 6e-6
     return Evidence(right and max(exact, rounded) < 0.9998, f"{exact:.3%}, and {rounded:.3%} at q = 0.009")
 

@@ -3,6 +3,4 @@
 from hubbub.lab.statements import note003_noise, note003_ratio
 from hubbub.lab.statements.catalogue import Statement
 
-__all__ = ["STATEMENTS"]
-
 STATEMENTS: tuple[Statement, ...] = (*note003_ratio.STATEMENTS, *note003_noise.STATEMENTS)

@@ -7,20 +7,20 @@ from functools import cache
 
 import numpy as np
 
-from hubbub.accountant import account, calibrate, engine, records
-from hubbub.data import Schema
+from hubbub.accountant import account, calibrate, quadrature
+from hubbub.accountant.theorems import records
 from hubbub.lab.notes import readings
 from hubbub.lab.statements.catalogue import Evidence, Note, Status
 from hubbub.lab.statements.enumeration import transitions
 from hubbub.lab.statements.rationals import crowd_outcomes, shuffled, stick
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.numeric.bounds import (
-    lie_from_phi,
+    flip_from_phi,
     local_epsilon,
-    local_lie,
-    simple_three_sigma_lie,
+    local_flip,
+    simple_three_sigma_flip,
     simple_three_sigma_ratio,
-    three_sigma_lie,
+    three_sigma_flip,
     three_sigma_ratio,
 )
 from hubbub.numeric.divergences import hockey_stick, sufficient_tail
@@ -29,8 +29,7 @@ from hubbub.numeric.outliers import outlier_pair
 from hubbub.numeric.ratios import outlier_ratio_mean, outlier_ratio_values, outlier_ratio_variance, phi, psi
 from hubbub.privacy import Budget
 from hubbub.protocol import Protocol
-
-__all__ = ["STATEMENTS"]
+from hubbub.schema import Schema
 
 LN2 = math.log(2)
 GRID = tuple(itertools.product((100, 1000, 10**5, 10**7), (1, 2, 5, 10), (0.3, LN2, 2.0)))
@@ -55,9 +54,9 @@ def _tail(n: int, width: int, q: float, epsilon: float) -> float:
 def _three_deviations() -> Evidence:
     """Confirmed as a formula only. It guarantees P[R ≥ λ] ≤ 1/10 (Cantelli), in one order of one pair; the normal
     0.00135 is exceeded several times over, and δ is not bounded at all."""
-    solved = max(abs(three_sigma_ratio(n, l, three_sigma_lie(n, l, e)) / math.exp(e) - 1) for n, l, e in GRID)
+    solved = max(abs(three_sigma_ratio(n, l, three_sigma_flip(n, l, e)) / math.exp(e) - 1) for n, l, e in GRID)
     cases = [(n, l, e) for n, l, e in itertools.product((300, 3000), (2, 5), (LN2, 2.0))]
-    tails = [_tail(n, l, three_sigma_lie(n, l, e), e) for n, l, e in cases]
+    tails = [_tail(n, l, three_sigma_flip(n, l, e), e) for n, l, e in cases]
     return Evidence(
         solved < 1e-9 and max(tails) <= 0.1 and max(tails) > 2 * 0.00135,
         f"solved to {solved:.0e}; P[R ≥ λ] from {min(tails):.4f} to {max(tails):.4f} in {len(cases)} cases, ≤ 1/10",
@@ -69,10 +68,10 @@ def _three_deviations() -> Evidence:
 )
 def _simpler() -> Evidence:
     """It lies above the left side of (3.12), so that “tighter” means a slightly larger q."""
-    pairs = [(three_sigma_lie(n, l, e), simple_three_sigma_lie(n, l, e), n, l) for n, l, e in GRID]
+    pairs = [(three_sigma_flip(n, l, e), simple_three_sigma_flip(n, l, e), n, l) for n, l, e in GRID]
     above = all(simple_three_sigma_ratio(n, l, a) >= three_sigma_ratio(n, l, a) for a, _, n, l in pairs)
     larger = all(b >= a for a, b, _, _ in pairs)
-    a, b = three_sigma_lie(1000, 5, LN2), simple_three_sigma_lie(1000, 5, LN2)
+    a, b = three_sigma_flip(1000, 5, LN2), simple_three_sigma_flip(1000, 5, LN2)
     return Evidence(above and larger and b > a, f"N = 1000, L = 5, λ = 2: q = {a:.6f} by (3.12), {b:.6f} by (3.15)")
 
 
@@ -84,7 +83,7 @@ def _inversion() -> Evidence:
         for q in (Fraction(1, 4), Fraction(1, 1000), Fraction(49, 100))
         for r in [(1 - q) / q]
     )
-    worst = max(abs(lie_from_phi(phi(q)) / q - 1) for q in np.geomspace(1e-8, 0.499, 60).tolist())
+    worst = max(abs(flip_from_phi(phi(q)) / q - 1) for q in np.geomspace(1e-8, 0.499, 60).tolist())
     return Evidence(exact and worst < 1e-12, f"q → φ → q returns to within {worst:.0e}")
 
 
@@ -101,7 +100,7 @@ def _printedreadings() -> Evidence:
     rows = readings()
     slip, others = rows[2], [row for i, row in enumerate(rows) if i != 2]
     low = [1 - row.printed_eta / row.eta for row in others]
-    meant = three_sigma_lie(10_000, 5, LN2)
+    meant = three_sigma_flip(10_000, 5, LN2)
     return Evidence(
         _near(slip.q, 0.19634, 6e-6)
         and _near(slip.eta, 0.04271, 5e-4)
@@ -117,14 +116,14 @@ def _printedreadings() -> Evidence:
 def _concentration(n: int, width: int, q: float, epsilon: float) -> tuple[float, float, float]:
     """Bounds on P[R ≥ e^ε] by Hoeffding, Bernstein and Chernoff: the outlier's record and N − 1 others."""
     values = outlier_ratio_values(width, q)
-    law, own = binomial_pmf(width, q), binomial_pmf(width, 1 - q)
+    distribution, own = binomial_pmf(width, q), binomial_pmf(width, 1 - q)
     gap = n * (math.exp(epsilon) - outlier_ratio_mean(n, width, q))
     span = float(values[-1] - values[0])
     hoeffding = math.exp(-2 * gap * gap / (n * span * span))
     spread = n * n * outlier_ratio_variance(n, width, q)
     bernstein = math.exp(-gap * gap / (2 * (spread + span * gap / 3)))
     chernoff = min(
-        (n - 1) * math.log1p(float(law @ np.expm1(t * values)))
+        (n - 1) * math.log1p(float(distribution @ np.expm1(t * values)))
         + math.log1p(float(own @ np.expm1(t * values)))
         - t * n * math.exp(epsilon)
         for t in np.geomspace(1e-4, 30.0, 400) / span
@@ -144,7 +143,7 @@ def _hoeffding() -> Evidence:
     rows = readings()
     bounds = [_concentration(row.n, 5, row.q, row.epsilon) for row in rows]
     n, width, epsilon = BIG
-    far = _concentration(n, width, simple_three_sigma_lie(n, width, epsilon), epsilon)
+    far = _concentration(n, width, simple_three_sigma_flip(n, width, epsilon), epsilon)
     true = [_tail(row.n, 5, row.q, row.epsilon) for row in rows]
     first, second, third = ([b[i] for b in bounds] for i in range(3))
     sound = all(t <= c <= b for t, (_, b, c) in zip(true, bounds, strict=True))
@@ -168,19 +167,19 @@ def _estimator() -> Evidence:
     for n in (4, 7):
         for d in range(n + 1):
             values = {s[0]: (s[0] - q * n) / (1 - 2 * q) for s in crowd_outcomes(n, d, q)}
-            law = {s[0]: chance for s, chance in crowd_outcomes(n, d, q).items()}
-            mean = sum(values[s] * law[s] for s in law)
-            variance = sum((values[s] - mean) ** 2 * law[s] for s in law)
+            distribution = {s[0]: chance for s, chance in crowd_outcomes(n, d, q).items()}
+            mean = sum(values[s] * distribution[s] for s in distribution)
+            variance = sum((values[s] - mean) ** 2 * distribution[s] for s in distribution)
             exact &= mean == d and variance == n * q * (1 - q) / (1 - 2 * q) ** 2
-            ours = count_estimate(list(law), n, 0.2)
-            exact &= all(_near(float(values[s]), float(x), 1e-12) for s, x in zip(law, ours, strict=True))
+            ours = count_estimate(list(distribution), n, 0.2)
+            exact &= all(_near(float(values[s]), float(x), 1e-12) for s, x in zip(distribution, ours, strict=True))
     return Evidence(exact, f"N = 7, q = 1/5: σ = {count_stderr(7, 0.2):.4f} for every d")
 
 
 @note.states("003-(4.1)-(4.3)", "Without a shuffler q ≥ 1/(1+λ^(1/L)): 0.465 for L = 5, λ = 2", Status.CONFIRMED)
 def _local_noise() -> Evidence:
     """(p/q)^L = λ exactly there."""
-    q = local_lie(5, LN2)
+    q = local_flip(5, LN2)
     back = local_epsilon(5, q)
     return Evidence(
         _near(q, 0.465398038619, 1e-11) and back <= LN2 * (1 + 1e-12), f"q = {q:.6f}, (p/q)⁵ = {math.exp(back):.9f}"
@@ -190,7 +189,7 @@ def _local_noise() -> Evidence:
 @note.states("003 sigma=7.5 sqrt N", "At q = 0.465 the estimate deviates by 7.5 √N", Status.WRONG)
 def _local_deviation() -> Evidence:
     """It deviates by 7.21 √N (7.12 at the rounded 0.465)."""
-    exact, rounded = count_stderr(1, local_lie(5, LN2)), count_stderr(1, 0.465)
+    exact, rounded = count_stderr(1, local_flip(5, LN2)), count_stderr(1, 0.465)
     return Evidence(
         _near(exact, 7.2077, 5e-5) and _near(rounded, 7.125, 1e-3) and max(exact, rounded) < 7.45,
         f"σ = {exact:.4f} √N, {rounded:.3f} √N at q = .465",
@@ -203,8 +202,8 @@ def _local_deviation() -> Evidence:
 def _twelve_fold() -> Evidence:
     """With the q that the rule really gives: 0.654 √N and an 11.0-fold gain; at the printed q = .1778, which is too
     small, 0.593 and 12.2. And the rule certifies nothing: at the same q, δ < 0.02 is all that is proven."""
-    local = count_stderr(1, local_lie(5, LN2))
-    q = simple_three_sigma_lie(5000, 5, LN2)
+    local = count_stderr(1, local_flip(5, LN2))
+    q = simple_three_sigma_flip(5000, 5, LN2)
     rule, printed = count_stderr(1, q), count_stderr(1, 0.1778)
     proven = account(Protocol(q), Schema.bits(5), 5000, epsilon=LN2).delta
     return Evidence(
@@ -225,7 +224,7 @@ def _twelve_fold() -> Evidence:
 def _long_records_local() -> Evidence:
     """Three deviations."""
     n, width, epsilon = BIG
-    q = local_lie(width, epsilon)
+    q = local_flip(width, epsilon)
     factor, reach = count_stderr(1, q), 3 * count_stderr(n, q)
     return Evidence(
         _near(q, 0.4875026, 5e-8) and _near(factor, 19.998, 5e-4) and _near(reach, 189717, 1),
@@ -242,14 +241,16 @@ def _long_records() -> Evidence:
     """The arithmetic of (3.15). 98.8 % of Var R is the outlier's own term, so that R is nowhere near normal: P[R ≥ λ]
     = 0.00133, δ = 6.1·10⁻⁴ in the notes' order; for all collections the blanket proves no more than δ ≤ 0.21."""
     n, width, epsilon = BIG
-    q = simple_three_sigma_lie(n, width, epsilon)
-    factor, gain = count_stderr(1, q), count_stderr(1, local_lie(width, epsilon)) / count_stderr(1, q)
+    q = simple_three_sigma_flip(n, width, epsilon)
+    factor, gain = count_stderr(1, q), count_stderr(1, local_flip(width, epsilon)) / count_stderr(1, q)
     own = (psi(q) ** width - phi(q) ** (2 * width)) / n**2
     share = own / outlier_ratio_variance(n, width, q)
-    x, other, law = records.likelihoods((width, 0, 0), q)
-    found = engine.tail_probability(x - math.exp(epsilon) * other, law, n - 1, extra=law * x, tolerance=0.01)
-    delta = engine.positive_mean(*records.background((width, 0, 0), q, epsilon), n)
-    blanket = engine.positive_mean(*records.uniform_blanket(width, q, epsilon), n, tolerance=0.1)
+    x, other, distribution = records.likelihoods((width, 0, 0), q)
+    found = quadrature.tail_probability(
+        x - math.exp(epsilon) * other, distribution, n - 1, extra=distribution * x, tolerance=0.01
+    )
+    delta = quadrature.positive_mean(*records.background((width, 0, 0), q, epsilon), n)
+    blanket = quadrature.positive_mean(*records.uniform_blanket(width, q, epsilon), n, tolerance=0.1)
     proven = math.exp(blanket.upper)
     return Evidence(
         _near(q, 0.3509144156, 5e-11)
@@ -257,7 +258,7 @@ def _long_records() -> Evidence:
         and _near(factor, 1.60061, 5e-6)
         and _near(gain, 12.494, 5e-4)
         and _near(share, 0.988, 1e-3)
-        and math.exp(found.lower) <= 0.00142
+        and math.exp(found.lower_bound) <= 0.00142
         and math.exp(found.upper) >= 0.00124
         and _near(math.exp(delta.upper), 6.1e-4, 5e-6),
         f"q = {q:.7f}, σ = {factor:.4f} √N, gain {gain:.2f}, 3σ = {3 * factor * math.sqrt(n):,.0f}; outlier's share "
@@ -270,7 +271,7 @@ def _long_records() -> Evidence:
 def _one_per_cent() -> Evidence:
     """Within 15.2 % if “not exceeding” means three deviations, as it does in the sentence before; 10.1 % are two."""
     n, width, epsilon = BIG
-    sigma = count_stderr(n, simple_three_sigma_lie(n, width, epsilon)) / (n / 100)
+    sigma = count_stderr(n, simple_three_sigma_flip(n, width, epsilon)) / (n / 100)
     return Evidence(
         _near(3 * sigma, 0.152, 5e-4) and _near(2 * sigma, 0.101, 5e-4), f"2σ = {2 * sigma:.1%}, 3σ = {3 * sigma:.1%}"
     )
@@ -279,7 +280,7 @@ def _one_per_cent() -> Evidence:
 def _backgrounds(n: int, q: float, epsilon: float, ones: int = 1) -> list[float]:
     """δ if the others hold x′ (the notes' case), x, or a third record disjoint from both."""
     kinds = [(2 * ones, 0, 0), (0, 2 * ones, 0), (ones, ones, ones)]
-    return [math.exp(engine.positive_mean(*records.background(kind, q, epsilon), n).upper) for kind in kinds]
+    return [math.exp(quadrature.positive_mean(*records.background(kind, q, epsilon), n).upper) for kind in kinds]
 
 
 @note.states(
@@ -301,11 +302,11 @@ def _few_set_bits() -> Evidence:
         one_hot = shuffled([rows[first], rows[first], rows[second]]), shuffled([rows[first]] * 3)
         equal.append(stick(*one_hot, ratio))
     n = 1000
-    lie = simple_three_sigma_lie(n, 2, LN2)
-    deltas = _backgrounds(n, lie, LN2)
-    proven = account(Protocol(lie), Schema.one_hot(3), n, epsilon=LN2).delta
+    flip_probability = simple_three_sigma_flip(n, 2, LN2)
+    deltas = _backgrounds(n, flip_probability, LN2)
+    proven = account(Protocol(flip_probability), Schema.one_hot(3), n, epsilon=LN2).delta
     mended = calibrate(Schema.one_hot(3), n, Budget(LN2, deltas[0])).protocol.q
-    grid = hockey_stick(*outlier_pair(n, 2, lie), LN2)
+    grid = hockey_stick(*outlier_pair(n, 2, flip_probability), LN2)
     return Evidence(
         set(equal) == {plain}
         and _near(deltas[0], grid, 1e-6)
@@ -313,7 +314,7 @@ def _few_set_bits() -> Evidence:
         and _near(deltas[2], 1.21e-2, 1e-4)
         and proven >= deltas[2]
         and max(_backgrounds(n, mended, LN2)) <= deltas[0] < deltas[2],
-        f"N = 1000, q = {lie:.4f}: δ {deltas[0]:.1e} (notes), {deltas[1]:.1e} (reversed), {deltas[2]:.1e} (third), "
+        f"N = 1000, q = {flip_probability:.4f}: δ {deltas[0]:.1e} (notes), {deltas[1]:.1e} (reversed), {deltas[2]:.1e} (third), "
         f"≤ {proven:.1e} proven; {deltas[0]:.1e} needs q = {mended:.3f}",
     )
 
@@ -331,8 +332,8 @@ def _formally() -> Evidence:
         power = phi(q) ** k
         found = []
         for kind in ((k, k, k), (2 * k, 0, 0)):
-            x, other, law = records.likelihoods(kind, q)
-            found.append(float(law @ (x - other) ** 2))
+            x, other, distribution = records.likelihoods(kind, q)
+            found.append(float(distribution @ (x - other) ** 2))
         meant = 2 * power * power - 2 * power, power * power - 1
         furthest = max(furthest, *(abs(a / b - 1) for a, b in zip(found, meant, strict=True)))
         furthest = max(furthest, abs((found[0] - found[1]) / (power - 1) ** 2 - 1))

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from hubbub.accountant import bit
+from hubbub.accountant.theorems import bit
 from hubbub.lab.notes import readings
 from hubbub.lab.statements.catalogue import Evidence, Note, Status
 from hubbub.lab.statements.enumeration import product, transitions
@@ -24,8 +24,6 @@ from hubbub.numeric.ratios import (
     psi,
 )
 from hubbub.numeric.vectors import outcome_probability, transition_matrix
-
-__all__ = ["STATEMENTS"]
 
 Q = Fraction(1, 4)
 R = (1 - Q) / Q
@@ -45,14 +43,14 @@ def _pair(width: int, n: int, common: int = -1, q: Fraction = Q) -> tuple[Exact,
     return shuffled([*rest, rows[2**width - 1 - common]]), shuffled([*rest, rows[common]])
 
 
-def _ratio_law(width: int, n: int, common: int) -> dict[Fraction, Fraction]:
+def _ratio_distribution(width: int, n: int, common: int) -> dict[Fraction, Fraction]:
     """The law of R(S), S from the collection with the outlier."""
     outlier, homogeneous = _pair(width, n, common)
-    law: dict[Fraction, Fraction] = {}
+    distribution: dict[Fraction, Fraction] = {}
     for s, chance in outlier.items():
         value = chance / homogeneous[s]
-        law[value] = law.get(value, Fraction(0)) + chance
-    return law
+        distribution[value] = distribution.get(value, Fraction(0)) + chance
+    return distribution
 
 
 @note.states(
@@ -124,8 +122,8 @@ def _three_bits() -> tuple[float, float]:
     index = np.array([code[tuple(sorted(o))] for o in outcomes])
 
     def delta(others: tuple[int, int], before: int, after: int) -> float:
-        laws = (np.einsum("i,j,k->ijk", rows[r], *(rows[o] for o in others)).ravel() for r in (after, before))
-        first, second = (np.bincount(index, weights=law) for law in laws)
+        distributions = (np.einsum("i,j,k->ijk", rows[r], *(rows[o] for o in others)).ravel() for r in (after, before))
+        first, second = (np.bincount(index, weights=distribution) for distribution in distributions)
         return hockey_stick(first, second, math.log(8.41))
 
     # By the XOR symmetry the record 000 may be taken as the one that changes.
@@ -146,10 +144,10 @@ def _conjecture_1() -> Evidence:
     low, high = crowd_outcomes(2, 0, Q), crowd_outcomes(2, 1, Q)
     note_order, reverse = tail(high, low, Fraction(2)), tail(low, high, Fraction(2))
     ratio = Fraction(6, 5)
-    laws = [crowd_outcomes(5, ones, Q) for ones in range(6)]
-    mixed = stick(laws[4], laws[3], ratio)
-    homogeneous = stick(laws[1], laws[0], ratio), stick(laws[0], laws[1], ratio)
-    every = max(max(stick(a, b, ratio), stick(b, a, ratio)) for a, b in itertools.pairwise(laws))
+    distributions = [crowd_outcomes(5, ones, Q) for ones in range(6)]
+    mixed = stick(distributions[4], distributions[3], ratio)
+    homogeneous = stick(distributions[1], distributions[0], ratio), stick(distributions[0], distributions[1], ratio)
+    every = max(max(stick(a, b, ratio), stick(b, a, ratio)) for a, b in itertools.pairwise(distributions))
     certified = math.exp(bit.supremum(5, 0.25, math.log(1.2), tolerance=1e-6).upper)
     three, worst = _three_bits()
     return Evidence(
@@ -172,11 +170,11 @@ def _conjecture_1() -> Evidence:
 def _conjecture_2() -> Evidence:
     """Flipping the same positions of every record maps one such pair onto another (XOR symmetry); exact at L = 2, N =
     4."""
-    laws = [_ratio_law(2, 4, common) for common in range(4)]
-    different = _ratio_law(2, 3, 0)
+    distributions = [_ratio_distribution(2, 4, common) for common in range(4)]
+    different = _ratio_distribution(2, 3, 0)
     return Evidence(
-        all(law == laws[0] for law in laws) and different != laws[0],
-        f"4 vectors, one law of {len(laws[0])} values, E R = {sum(v * c for v, c in laws[0].items())}",
+        all(distribution == distributions[0] for distribution in distributions) and different != distributions[0],
+        f"4 vectors, one law of {len(distributions[0])} values, E R = {sum(v * c for v, c in distributions[0].items())}",
     )
 
 
@@ -192,11 +190,11 @@ def _randomization() -> Evidence:
     same = max(abs(float(rows[i][j]) - matrix[i, j]) for i in range(8) for j in range(8))
     largest = max(a / b for x, y in itertools.permutations(rows, 2) for a, b in zip(x, y, strict=True))
     two = transitions(2, Q)
-    law = shuffled([two[0], two[0], two[3]])
-    gap = max(abs(float(chance) - outcome_probability(s, [2, 0, 0, 1], 0.25)) for s, chance in law.items())
+    distribution = shuffled([two[0], two[0], two[3]])
+    gap = max(abs(float(chance) - outcome_probability(s, [2, 0, 0, 1], 0.25)) for s, chance in distribution.items())
     return Evidence(
-        same < 1e-15 and largest == R**3 and gap < 1e-15 and law[1, 1, 0, 1] == Fraction(273, 2048),
-        f"L = 3: max ratio {largest} = (p/q)³; P[A = (1,1,0,1)] = {law[1, 1, 0, 1]}",
+        same < 1e-15 and largest == R**3 and gap < 1e-15 and distribution[1, 1, 0, 1] == Fraction(273, 2048),
+        f"L = 3: max ratio {largest} = (p/q)³; P[A = (1,1,0,1)] = {distribution[1, 1, 0, 1]}",
     )
 
 
@@ -218,11 +216,11 @@ def _homogeneous_ratio() -> Evidence:
     return Evidence(wrong == 0 and checked == 140, f"{checked} outcomes, {wrong} differ")
 
 
-def _binned(law: Exact, width: int) -> Exact:
+def _binned(distribution: Exact, width: int) -> Exact:
     """The same law when vectors are told apart by their number of set bits only."""
     weights = [(2**width - 1 - i).bit_count() for i in range(2**width)]
     bins: Exact = {}
-    for s, chance in law.items():
+    for s, chance in distribution.items():
         t = tuple(sum(c for c, w in zip(s, weights, strict=True) if w == l) for l in range(width + 1))
         bins[t] = bins.get(t, Fraction(0)) + chance
     return bins
@@ -238,7 +236,7 @@ def _ratio_of_counts() -> Evidence:
     wrong = checked = 0
     furthest = 0.0
     for width in (1, 2):
-        outlier, homogeneous = (_binned(law, width) for law in _pair(width, 4))
+        outlier, homogeneous = (_binned(distribution, width) for distribution in _pair(width, 4))
         for t, chance in outlier.items():
             formula = sum(c * R ** (2 * l - width) for l, c in enumerate(t)) / 4
             wrong += chance / homogeneous[t] != formula
@@ -283,8 +281,8 @@ def _counts_of_set_bits() -> Evidence:
 
 def _contribution(width: int, ones: bool, q: Fraction = Q) -> dict[Fraction, Fraction]:
     """The law of what one record adds to N·R(S): X₁ if it is the outlier, else X₀."""
-    law = product(*[[q, 1 - q] if ones else [1 - q, q]] * width)
-    return {((1 - q) / q) ** (2 * l - width): chance for l, chance in enumerate(law)}
+    distribution = product(*[[q, 1 - q] if ones else [1 - q, q]] * width)
+    return {((1 - q) / q) ** (2 * l - width): chance for l, chance in enumerate(distribution)}
 
 
 def _mixed_sum(parts: list[dict[Fraction, Fraction]]) -> dict[Fraction, Fraction]:
@@ -297,9 +295,9 @@ def _mixed_sum(parts: list[dict[Fraction, Fraction]]) -> dict[Fraction, Fraction
     return total
 
 
-def _mean_and_variance(law: dict[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
-    mean = sum((x * chance for x, chance in law.items()), Fraction(0))
-    return mean, sum(((x - mean) ** 2 * chance for x, chance in law.items()), Fraction(0))
+def _mean_and_variance(distribution: dict[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
+    mean = sum((x * chance for x, chance in distribution.items()), Fraction(0))
+    return mean, sum(((x - mean) ** 2 * chance for x, chance in distribution.items()), Fraction(0))
 
 
 @note.states(
@@ -311,7 +309,7 @@ def _generating_functions() -> Evidence:
     """The convolution equals the law of N·R from all outcomes, exactly, for L = 2, N = 4."""
     zero, one = _contribution(2, False), _contribution(2, True)
     summed = _mixed_sum([zero, zero, zero, one])
-    direct = {4 * value: chance for value, chance in _ratio_law(2, 4, -1).items()}
+    direct = {4 * value: chance for value, chance in _ratio_distribution(2, 4, -1).items()}
     values = outlier_ratio_values(2, 0.25)
     same = all(_near(float(x), v, 1e-12) for x, v in zip(sorted(zero), values, strict=True))
     return Evidence(summed == direct and same, f"{len(direct)} values of X, all probabilities equal")

@@ -3,8 +3,6 @@
 from hubbub.lab.statements import note004_bits, note004_fakes, note004_zeros
 from hubbub.lab.statements.catalogue import Statement
 
-__all__ = ["STATEMENTS"]
-
 STATEMENTS: tuple[Statement, ...] = (
     *note004_bits.STATEMENTS,
     *note004_zeros.STATEMENTS,

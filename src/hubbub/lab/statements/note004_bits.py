@@ -7,18 +7,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from hubbub.accountant import bit, calibrate
-from hubbub.data import Schema
+from hubbub.accountant import calibrate
+from hubbub.accountant.theorems import bit
 from hubbub.lab.statements.catalogue import Evidence, Note, Status
-from hubbub.lab.statements.enumeration import at, crowd_law, transitions
+from hubbub.lab.statements.enumeration import at, crowd_distribution, transitions
 from hubbub.lab.statements.rationals import Exact, crowd_outcomes, shuffled, stick, subsets, tail
-from hubbub.numeric.bounds import chernoff_lie, fake_chi_square, shifted_chernoff_lie
+from hubbub.numeric.bounds import chernoff_flip, fake_chi_square, shifted_chernoff_flip
 from hubbub.numeric.crowd import crowd, crowd_mean, neighbours, probability_ratios
 from hubbub.numeric.divergences import hockey_stick
 from hubbub.numeric.ratios import privacy_from_probability, privacy_ratios
 from hubbub.privacy import Budget
-
-__all__ = ["STATEMENTS"]
+from hubbub.schema import Schema
 
 Q = Fraction(1, 4)
 R = (1 - Q) / Q
@@ -29,14 +28,14 @@ BUDGETS = ((1000, 1.0, 1e-3), (1000, 1.0, 1e-6), (1000, 2.0, 1e-6), (2000, 1.0, 
 note = Note("004")
 
 
-def _law(n: int, ones: int) -> list[Fraction]:
-    return list(crowd_law(n, ones, Q))
+def _distribution(n: int, ones: int) -> list[Fraction]:
+    return list(crowd_distribution(n, ones, Q))
 
 
 def _orders(n: int, q: Fraction) -> Iterator[tuple[Exact, Exact]]:
     """All neighbouring collections of n bits, in both orders."""
-    laws = [crowd_outcomes(n, ones, q) for ones in range(n + 1)]
-    for low, high in itertools.pairwise(laws):
+    distributions = [crowd_outcomes(n, ones, q) for ones in range(n + 1)]
+    for low, high in itertools.pairwise(distributions):
         yield from ((low, high), (high, low))
 
 
@@ -106,12 +105,14 @@ def _shuffling() -> Evidence:
     """The fakes z_j stand there before they are introduced, and the randomizer is missing. Meant: the histogram of
     R(x_1) … R(x_n), whose law does not depend on the order of the records."""
     rows = transitions(2, Q)
-    laws = [shuffled(order) for order in itertools.permutations([rows[0], rows[1], rows[3]])]
-    total = {sum(s) for s in laws[0]}
+    distributions = [shuffled(order) for order in itertools.permutations([rows[0], rows[1], rows[3]])]
+    total = {sum(s) for s in distributions[0]}
     clear = (1, 1, 0, 1)
     return Evidence(
-        all(law == laws[0] for law in laws) and total == {3} and laws[0][clear] < 1,
-        f"n = 3: Σ x_i = {clear} is seen with probability {laws[0][clear]} only; 6 orders, one law, no z_j",
+        all(distribution == distributions[0] for distribution in distributions)
+        and total == {3}
+        and distributions[0][clear] < 1,
+        f"n = 3: Σ x_i = {clear} is seen with probability {distributions[0][clear]} only; 6 orders, one law, no z_j",
     )
 
 
@@ -137,12 +138,14 @@ def _shifted(start: Callable[[float], float], shift: float) -> tuple[int, int]:
 
 def _recursions(n: int, m: int) -> bool:
     """(3.1)–(3.4) and the monotonicities of §3.2 for one crowd, exactly."""
-    now = _law(n, m)
+    now = _distribution(n, m)
     fine = m == 0 or all(
-        now[s] == (1 - Q) * at(_law(n - 1, m - 1), s - 1) + Q * at(_law(n - 1, m - 1), s) for s in range(n + 1)
+        now[s] == (1 - Q) * at(_distribution(n - 1, m - 1), s - 1) + Q * at(_distribution(n - 1, m - 1), s)
+        for s in range(n + 1)
     )
     fine &= m == n or all(
-        now[s] == Q * at(_law(n - 1, m), s - 1) + (1 - Q) * at(_law(n - 1, m), s) for s in range(n + 1)
+        now[s] == Q * at(_distribution(n - 1, m), s - 1) + (1 - Q) * at(_distribution(n - 1, m), s)
+        for s in range(n + 1)
     )
     mean = n * Q + m * (1 - 2 * Q)
     for s in range(n):
@@ -152,7 +155,7 @@ def _recursions(n: int, m: int) -> bool:
     ratios = [b / a for a, b in itertools.pairwise(now)]
     fine &= all(b <= a for a, b in itertools.pairwise(ratios))
     if m < n:
-        more = [b / a for a, b in itertools.pairwise(_law(n, m + 1))]
+        more = [b / a for a, b in itertools.pairwise(_distribution(n, m + 1))]
         fine &= all(a <= b for a, b in zip(ratios, more, strict=True))
     return fine
 
@@ -167,7 +170,7 @@ def _single_bits() -> Evidence:
     ≤ P_{n,0}(μ_0−δ), is wrong: n = 5, m = 2, δ = 1/4; the tail must be bounded for every m."""
     fine = all(_recursions(n, m) for n in range(1, 9) for m in range(n + 1))
     checked, failed = _shifted(lambda variance: math.sqrt(variance) + 1.001, 2.0)
-    aside = float(_law(5, 2)[2]), float(_law(5, 0)[1])
+    aside = float(_distribution(5, 2)[2]), float(_distribution(5, 0)[1])
     return Evidence(
         fine and failed == 0 and crowd_mean(5, 2, 0.25) - crowd_mean(5, 0, 0.25) == 1 and aside[0] > aside[1],
         f"exact for n ≤ 8; Prop 3.1: {failed} of {checked:,} fail; the aside: {aside[0]:.4f} > {aside[1]:.4f}",
@@ -185,7 +188,7 @@ def _privacy_ratio() -> Evidence:
     fine = True
     for n in range(1, 8):
         for r in range(n + 1):
-            others, zero, one = _law(n, r), _law(n + 1, r), _law(n + 1, r + 1)
+            others, zero, one = _distribution(n, r), _distribution(n + 1, r), _distribution(n + 1, r + 1)
             for s in range(1, n + 1):
                 rho = others[s] / others[s - 1]
                 value = (Q + (1 - Q) * rho) / (1 - Q + Q * rho)
@@ -209,7 +212,7 @@ def _monotone() -> Evidence:
     fine = True
     for n in range(1, 9):
         for r in range(n + 1):
-            ratios = [a / b for a, b in zip(_law(n + 1, r), _law(n + 1, r + 1), strict=True)]
+            ratios = [a / b for a, b in zip(_distribution(n + 1, r), _distribution(n + 1, r + 1), strict=True)]
             fine &= ratios == sorted(ratios, reverse=True) and ratios[0] == R and ratios[-1] == 1 / R
     large = privacy_ratios(200, 70, 0.1)
     return Evidence(
@@ -226,7 +229,7 @@ def _left_deviations() -> Evidence:
         _shifted(lambda variance: variance, 2.0),
         _shifted(lambda variance: math.sqrt(variance) + 1.001, 2.0),
     )
-    q = chernoff_lie(1000, 1.0, 1e-6)
+    q = chernoff_flip(1000, 1.0, 1e-6)
     l, variance = math.sqrt(3000 * q * math.log(2e6)), 1000 * q * (1 - q)
     return Evidence(
         printed[1] == meant[1] == 0 and math.sqrt(variance) + 1 < l < variance and abs(l - 68.9) < 0.05,
@@ -287,14 +290,16 @@ def _proposition_4_1() -> Evidence:
     pass the crowd less one to be strict."""
     factors, worst, masses = [], [], []
     for n, epsilon, delta in BUDGETS:
-        q = shifted_chernoff_lie(n, epsilon, delta)
+        q = shifted_chernoff_flip(n, epsilon, delta)
         worst.append(bit.supremum(n, q, epsilon, tolerance=0.05).upper - math.log(delta))
         factors.append(q / calibrate(Schema.bits(1), n, Budget(epsilon, delta)).protocol.q)
         reach = math.sqrt(3 * n * q * math.log(2 / delta))
         for r in (0, n // 2, n):
-            law, mean = crowd(n, r, q), crowd_mean(n, r, q)
-            masses.append((law.cdf(math.ceil(mean - reach) - 1) + law.sf(math.floor(mean + reach))) / delta)
-    far = shifted_chernoff_lie(10**5, 0.1, 0.01) / calibrate(Schema.bits(1), 10**5, Budget(0.1, 0.01)).protocol.q
+            distribution, mean = crowd(n, r, q), crowd_mean(n, r, q)
+            masses.append(
+                (distribution.cdf(math.ceil(mean - reach) - 1) + distribution.sf(math.floor(mean + reach))) / delta
+            )
+    far = shifted_chernoff_flip(10**5, 0.1, 0.01) / calibrate(Schema.bits(1), 10**5, Budget(0.1, 0.01)).protocol.q
     return Evidence(
         max(worst) <= 0 and 2.9 < min(factors) < max(factors) < 5.2 and 18 < far < 19 and max(masses) <= 1,
         f"worst δ at (4.6), n = 1000, ε = 1: {math.exp(worst[1]) * 1e-6:.0e} for 10⁻⁶; q is {min(factors):.1f} to "

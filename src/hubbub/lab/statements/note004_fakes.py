@@ -8,17 +8,17 @@ from functools import cache
 
 import numpy as np
 
-from hubbub.accountant import bit, calibrate, records
-from hubbub.accountant.fakes import uniform_delta
-from hubbub.data import Schema
+from hubbub.accountant import calibrate
+from hubbub.accountant.theorems import bit, records
+from hubbub.accountant.theorems.fakes import uniform_delta
 from hubbub.lab.statements.catalogue import Evidence, Note, Status
-from hubbub.lab.statements.enumeration import crowd_law, transitions
+from hubbub.lab.statements.enumeration import crowd_distribution, transitions
 from hubbub.lab.statements.rationals import Exact, crowd_outcomes, shuffled, stick
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.bounds import (
     clear_fakes,
     clear_fakes_printed,
-    column_lie,
+    column_flip,
     fake_chi_square,
     fake_largest_ratio,
     fake_second_moment,
@@ -28,8 +28,7 @@ from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.estimation import count_variance, one_hot_fake
 from hubbub.numeric.ratios import phi
 from hubbub.privacy import Budget
-
-__all__ = ["STATEMENTS"]
+from hubbub.schema import Schema
 
 Q = Fraction(1, 4)
 ZERO = Fraction(0)
@@ -49,11 +48,11 @@ def _average(rows: Sequence[Sequence[Fraction]]) -> list[Fraction]:
     return [sum(column, ZERO) / len(rows) for column in zip(*rows, strict=True)]
 
 
-def _columns(law: Exact, width: int) -> Exact:
+def _columns(distribution: Exact, width: int) -> Exact:
     """What is left of the histogram of vectors if only the sums of the columns are seen."""
     vectors = [[(2**width - 1 - i) >> (width - 1 - j) & 1 for j in range(width)] for i in range(2**width)]
     result: Exact = {}
-    for s, chance in law.items():
+    for s, chance in distribution.items():
         sums = tuple(sum(c for c, v in zip(s, vectors, strict=True) if v[j]) for j in range(width))
         result[sums] = result.get(sums, ZERO) + chance
     return result
@@ -91,11 +90,13 @@ def _clear_loss() -> Evidence:
     """Exact for d ≤ 4, m ≤ 5; the loss is infinite where ĥ_ℓ′ = 0."""
     fine, checked, infinite = True, 0, 0
     for d, m in itertools.product((2, 3, 4), (1, 3, 5)):
-        law = shuffled([[Fraction(1, d)] * d] * m)
-        for h, chance in law.items():
+        distribution = shuffled([[Fraction(1, d)] * d] * m)
+        for h, chance in distribution.items():
             other = (h[0] + 1, h[1] - 1, *h[2:])
             infinite += h[1] == 0
-            fine &= (other in law) == (h[1] > 0) and (h[1] == 0 or chance / law[other] == Fraction(h[0] + 1, h[1]))
+            fine &= (other in distribution) == (h[1] > 0) and (
+                h[1] == 0 or chance / distribution[other] == Fraction(h[0] + 1, h[1])
+            )
             checked += 1
     clear = [[Fraction(i == j) for i in range(4)] for j in range(2)]
     fakes = [[Fraction(1, 4)] * 4] * 5
@@ -119,8 +120,10 @@ def _bins() -> Evidence:
     for d, epsilon, delta in CASES:
         m = math.ceil(clear_fakes(d, epsilon, delta))
         reach, mean = math.sqrt(3 * m / d * math.log(4 / delta)), m / d
-        law = binomial(m, 1 / d)
-        shares.append((law.cdf(math.ceil(mean - reach) - 1) + law.sf(math.floor(mean + reach))) / (delta / 2))
+        distribution = binomial(m, 1 / d)
+        shares.append(
+            (distribution.cdf(math.ceil(mean - reach) - 1) + distribution.sf(math.floor(mean + reach))) / (delta / 2)
+        )
         factors.append(reach / mean)
     return Evidence(
         max(shares) <= 1 and max(factors) < 1,
@@ -184,7 +187,7 @@ def _mixture() -> Evidence:
     fakes = shuffled([[Fraction(1, d)] * d] * m)
 
     def seen(g: tuple[int, ...], h: tuple[int, ...]) -> Fraction:
-        return crowd_law(size, h[0], Q)[g[0]] * crowd_law(size, h[1], Q)[g[1]]
+        return crowd_distribution(size, h[0], Q)[g[0]] * crowd_distribution(size, h[1], Q)[g[1]]
 
     fine, largest, bound = True, ZERO, ZERO
     for g in itertools.product(range(size + 1), repeat=2):
@@ -230,17 +233,18 @@ def _independent_columns() -> Evidence:
     fine, checked = True, 0
     for chosen in itertools.combinations_with_replacement(range(3), 3):
         checked += 1
-        law = _columns(shuffled([rows[j] for j in chosen]), 3)
-        single = [crowd_law(3, chosen.count(j), Q) for j in range(3)]
+        distribution = _columns(shuffled([rows[j] for j in chosen]), 3)
+        single = [crowd_distribution(3, chosen.count(j), Q) for j in range(3)]
         fine &= all(
-            chance == math.prod((single[j][g[j]] for j in range(3)), start=Fraction(1)) for g, chance in law.items()
+            chance == math.prod((single[j][g[j]] for j in range(3)), start=Fraction(1))
+            for g, chance in distribution.items()
         )
-    return Evidence(fine and len(law) == 64, f"{checked} collections of {len(law)} outcomes each")
+    return Evidence(fine and len(distribution) == 64, f"{checked} collections of {len(distribution)} outcomes each")
 
 
 def _within(size: int, q: float, epsilon: float) -> float:
     """P[e^−ε ≤ product of the two columns' ratios ≤ e^ε], one column with one true bit, one with none."""
-    zero, one = (law.pmf[: size + 1] for law in neighbours(size, 0, q))
+    zero, one = (distribution.pmf[: size + 1] for distribution in neighbours(size, 0, q))
     share, r = np.arange(len(zero)) / size, (1 - q) / q
     loss = np.log((1 - share) / r + share * r)  # [004 eq 4.25]
     total = loss[:, None] - loss[None, :]
@@ -278,15 +282,15 @@ def _empty_columns() -> Evidence:
 
 def _proposition_a() -> tuple[bool, float, float]:
     """6.1A: closed form, least single-bit q at (ε/2, δ/2), and soundness in exact small cases."""
-    closed = column_lie(900, 100, 1.0, 1e-6)
+    closed = column_flip(900, 100, 1.0, 1e-6)
     single = calibrate(Schema.bits(1), 1000, Budget(0.5, 5e-7)).protocol.q
     sound = True
     for (d, n, m), ratio in itertools.product(
         [(2, 1, 2), (2, 2, 2), (3, 1, 2), (3, 2, 1)], (Fraction(9, 4), Fraction(4))
     ):
         root = Fraction(3, 2) if ratio == Fraction(9, 4) else Fraction(2)
-        laws = [crowd_outcomes(n + m, ones, Q) for ones in range(n + m + 1)]
-        alone = max(max(stick(a, b, root), stick(b, a, root)) for a, b in itertools.pairwise(laws))
+        distributions = [crowd_outcomes(n + m, ones, Q) for ones in range(n + m + 1)]
+        alone = max(max(stick(a, b, root), stick(b, a, root)) for a, b in itertools.pairwise(distributions))
         sound &= _views(d, n, m, Q, ratio)[1] <= 2 * float(alone) * (1 + 1e-12)
     certified = bit.supremum(1000, closed, 0.5).upper <= math.log(5e-7)
     return sound and certified and closed > single, closed, single
@@ -306,8 +310,8 @@ def _proposition_b() -> tuple[bool, int, float]:
     reduced = max(_views(3, n, 2, Q, Fraction(2))[0] for n in (2, 3))
     figures = fake_second_moment(100, 0.01), fake_chi_square(100, 0.01), fake_largest_ratio(100, 0.01)
     fine &= np.allclose(figures, (62.28536086767737, 123.80880983369165, 99.0), rtol=1e-10)
-    x, other, law = records.likelihoods((1, 1, 1), 0.01)
-    bare = float(law @ (x - other) ** 2)
+    x, other, distribution = records.likelihoods((1, 1, 1), 0.01)
+    bare = float(distribution @ (x - other) ** 2)
     fine &= abs(bare / (2 * phi(0.01) ** 2 - 2 * phi(0.01)) - 1) < 1e-9 and bare > 50 * figures[1]
     return fine and reduced <= alone, m, bare
 
@@ -357,8 +361,8 @@ def _ignored() -> Evidence:
     p = 1 - Q
     for n in range(2, 9):
         for r in range(n):
-            low, high = crowd_law(n, r, Q), crowd_law(n, r + 1, Q)
-            more_low, more_high = crowd_law(n + 1, r + 1, Q), crowd_law(n + 1, r + 2, Q)
+            low, high = crowd_distribution(n, r, Q), crowd_distribution(n, r + 1, Q)
+            more_low, more_high = crowd_distribution(n + 1, r + 1, Q), crowd_distribution(n + 1, r + 2, Q)
             ratios = [a / b for a, b in zip(low, high, strict=True)]
             more = [a / b for a, b in zip(more_low, more_high, strict=True)]
             fine &= all(ratios[s - 1] >= more[s] >= ratios[s] for s in range(1, n + 1))
@@ -375,9 +379,9 @@ def _junk() -> Evidence:
     rows = _one_hot(3, Q)
     fine = True
     for h in range(4):
-        law = _columns(shuffled([*[rows[0]] * h, *[rows[1]] * (3 - h)]), 3)
-        column = [sum((chance for g, chance in law.items() if g[0] == s), ZERO) for s in range(4)]
-        fine &= column == list(crowd_law(3, h, Q))
+        distribution = _columns(shuffled([*[rows[0]] * h, *[rows[1]] * (3 - h)]), 3)
+        column = [sum((chance for g, chance in distribution.items() if g[0] == s), ZERO) for s in range(4)]
+        fine &= column == list(crowd_distribution(3, h, Q))
     return Evidence(fine, f"h = 0 … 3; the last {' '.join(map(str, column))}")
 
 

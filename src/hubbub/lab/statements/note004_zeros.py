@@ -4,18 +4,16 @@ import itertools
 import math
 from fractions import Fraction
 
-from hubbub.accountant import bit
+from hubbub.accountant.theorems import bit
 from hubbub.lab.statements.catalogue import Evidence, Note, Status
-from hubbub.lab.statements.enumeration import crowd_law
+from hubbub.lab.statements.enumeration import crowd_distribution
 from hubbub.lab.statements.note004_bits import BUDGETS
 from hubbub.numeric.binomial import binomial
-from hubbub.numeric.bounds import chernoff_lie
+from hubbub.numeric.bounds import chernoff_flip
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick
 from hubbub.numeric.inversion import least_real
 from hubbub.numeric.ratios import outlier_ratio
-
-__all__ = ["STATEMENTS"]
 
 Q = Fraction(1, 4)
 R = (1 - Q) / Q
@@ -24,8 +22,8 @@ ZERO = Fraction(0)
 note = Note("004")
 
 
-def _law(n: int, ones: int) -> list[Fraction]:
-    return list(crowd_law(n, ones, Q))
+def _distribution(n: int, ones: int) -> list[Fraction]:
+    return list(crowd_distribution(n, ones, Q))
 
 
 @note.states("004-(4.21)-(4.23)", "The laws of S for n zeros, and for n−1 zeros and a one", Status.CONFIRMED)
@@ -41,7 +39,11 @@ def _zero_collection() -> Evidence:
             for i in range(n + 1)
         ]
         count += len(zeros) + len(one)
-        fine &= zeros == _law(n, 0) and one == _law(n, 1) and sum(i * x for i, x in enumerate(zeros)) == n * Q
+        fine &= (
+            zeros == _distribution(n, 0)
+            and one == _distribution(n, 1)
+            and sum(i * x for i, x in enumerate(zeros)) == n * Q
+        )
     return Evidence(fine, f"{count} probabilities equal, E S = nq")
 
 
@@ -49,7 +51,7 @@ def _zero_collection() -> Evidence:
 def _label() -> Evidence:
     """The label is upside down: the displayed quotient is P(i|D)/P(i|D′), and (4.25) rightly gives its inverse."""
     n = 6
-    zeros, one = _law(n, 0), _law(n, 1)
+    zeros, one = _distribution(n, 0), _distribution(n, 1)
     inverse = [Fraction(n - i, n) / R + Fraction(i, n) * R for i in range(n + 1)]
     ours = [outlier_ratio([n - i, i], 0.25) for i in range(n + 1)]
     return Evidence(
@@ -64,8 +66,8 @@ def _chernoff() -> Evidence:
     """For t ≤ 1, which holds under (4.42), where t = 1 − e^−ε; for larger t it fails (μ = 1, t = 9)."""
 
     def outside(n: int, q: float, t: float) -> float:
-        law, mean = binomial(n, q), n * q
-        return law.cdf(math.ceil(mean * (1 - t)) - 1) + law.sf(math.floor(mean * (1 + t)))
+        distribution, mean = binomial(n, q), n * q
+        return distribution.cdf(math.ceil(mean * (1 - t)) - 1) + distribution.sf(math.floor(mean * (1 + t)))
 
     quotients = [
         outside(n, q, t) / (2 * math.exp(-t * t * n * q / 3))
@@ -73,7 +75,7 @@ def _chernoff() -> Evidence:
     ]
     beyond = outside(1000, 0.001, 9.0) / (2 * math.exp(-27.0))
     edges = [
-        math.sqrt(3 * math.log(2 / delta) / (n * chernoff_lie(n, epsilon, delta))) / -math.expm1(-epsilon)
+        math.sqrt(3 * math.log(2 / delta) / (n * chernoff_flip(n, epsilon, delta))) / -math.expm1(-epsilon)
         for n, epsilon, delta in BUDGETS
     ]
     return Evidence(
@@ -120,9 +122,9 @@ def _chernoff_bound() -> Evidence:
     spare = [
         _room(n, q, -math.expm1(-epsilon)) / math.sqrt(3 * n * q * math.log(2 / delta))
         for n, epsilon, delta in BUDGETS
-        for q in [chernoff_lie(n, epsilon, delta)]
+        for q in [chernoff_flip(n, epsilon, delta)]
     ]
-    q = chernoff_lie(1000, 1.0, 1e-6)
+    q = chernoff_flip(1000, 1.0, 1e-6)
     return Evidence(
         min(spare) >= 1 and abs(q - 0.10893029) < 5e-9, f"n = 1000, (1, 10⁻⁶): q = {q:.6f}; room/l ≥ {min(spare):.3f}"
     )
@@ -138,7 +140,7 @@ def _right_side() -> Evidence:
     spare = [
         _room(n, q, math.expm1(epsilon)) / math.sqrt(3 * n * q * math.log(2 / delta))
         for n, epsilon, delta in BUDGETS
-        for q in [chernoff_lie(n, epsilon, delta)]
+        for q in [chernoff_flip(n, epsilon, delta)]
     ]
     return Evidence(exact and min(spare) >= 1, f"room/l ≥ {min(spare):.2f} at (4.42)")
 
@@ -150,15 +152,15 @@ def _homogeneous() -> Evidence:
     def delta_at(n: int, q: float, epsilon: float) -> float:
         return math.exp(float(bit.log_delta([0, n - 1], [n - 1, 0], q, epsilon).max()))
 
-    def least_lie(n: int, epsilon: float, delta: float) -> float:
+    def least_flip(n: int, epsilon: float, delta: float) -> float:
         return least_real(lambda x: delta_at(n, x, epsilon) <= delta, 1e-5, 0.4, relative=1e-4)
 
     quotients, factors = [], []
     for n, epsilon, delta in (*BUDGETS, (500, 1.0, 0.01)):
-        q = chernoff_lie(n, epsilon, delta)
+        q = chernoff_flip(n, epsilon, delta)
         quotients.append(delta_at(n, q, epsilon) / delta)
-        factors.append(q / least_lie(n, epsilon, delta))
-    zeros, one = neighbours(500, 0, chernoff_lie(500, 1.0, 0.01))
+        factors.append(q / least_flip(n, epsilon, delta))
+    zeros, one = neighbours(500, 0, chernoff_flip(500, 1.0, 0.01))
     direct = max(hockey_stick(zeros.pmf, one.pmf, 1.0), hockey_stick(one.pmf, zeros.pmf, 1.0))
     return Evidence(
         max(quotients) <= 1

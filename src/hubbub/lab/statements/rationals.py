@@ -4,9 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from hubbub.lab.statements.enumeration import crowd_law
-
-__all__ = ["Exact", "crowd_outcomes", "shuffled", "stick", "subsets", "tail"]
+from hubbub.lab.statements.enumeration import crowd_distribution
 
 Outcome = tuple[int, ...]
 Exact = dict[Outcome, Fraction]
@@ -19,7 +17,7 @@ def crowd_outcomes(n: int, ones: int, q: Fraction) -> Exact:
     >>> {s: str(chance) for s, chance in crowd_outcomes(2, 0, Fraction(1, 4)).items()}
     {(0,): '9/16', (1,): '3/8', (2,): '1/16'}
     """
-    return {(s,): chance for s, chance in enumerate(crowd_law(n, ones, q))}
+    return {(s,): chance for s, chance in enumerate(crowd_distribution(n, ones, q))}
 
 
 def shuffled(messages: Iterable[Sequence[Fraction]]) -> Exact:
@@ -31,11 +29,11 @@ def shuffled(messages: Iterable[Sequence[Fraction]]) -> Exact:
     {(2, 0): '3/16', (1, 1): '5/8', (0, 2): '3/16'}
     """
     state: Exact = {}
-    for law in messages:
+    for distribution in messages:
         if not state:
-            state = {(0,) * len(law): Fraction(1)}
+            state = {(0,) * len(distribution): Fraction(1)}
         after: Exact = {}
-        for (s, chance), (place, weight) in itertools.product(state.items(), enumerate(law)):
+        for (s, chance), (place, weight) in itertools.product(state.items(), enumerate(distribution)):
             more = (*s[:place], s[place] + 1, *s[place + 1 :])
             after[more] = after.get(more, Fraction(0)) + chance * weight
         state = after

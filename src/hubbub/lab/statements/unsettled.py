@@ -4,16 +4,15 @@ import itertools
 import math
 from fractions import Fraction
 
-from hubbub.accountant import account, records
-from hubbub.data import Schema
+from hubbub.accountant import account
+from hubbub.accountant.theorems import records
 from hubbub.lab.statements.catalogue import Evidence, Note, Status
 from hubbub.lab.statements.enumeration import transitions
 from hubbub.lab.statements.rationals import crowd_outcomes, shuffled, stick
 from hubbub.numeric.crowd import crowd_mean, probability_ratios
 from hubbub.numeric.estimation import count_stderr
 from hubbub.protocol import Protocol
-
-__all__ = ["STATEMENTS"]
+from hubbub.schema import Schema
 
 LN2 = math.log(2)
 
@@ -32,8 +31,8 @@ def _worst_collection() -> Evidence:
     found = account(Protocol(0.2446), Schema.bits(5), 1000, epsilon=LN2)
     single = account(Protocol(0.0475573), Schema.bits(1), 1000, epsilon=LN2)
     return Evidence(
-        0 < found.lower < found.delta and single.delta / single.lower < 1.01,
-        f"L = 5, N = 1000, q = .2446, λ = 2: {found.lower:.2e} ≤ δ ≤ {found.delta:.2e}; "
+        0 < found.lower_bound < found.delta and single.delta / single.lower < 1.01,
+        f"L = 5, N = 1000, q = .2446, λ = 2: {found.lower_bound:.2e} ≤ δ ≤ {found.delta:.2e}; "
         f"L = 1: {single.lower:.4e} ≤ δ ≤ {single.delta:.4e}",
     )
 
@@ -48,9 +47,9 @@ def _fixed_factor() -> Evidence:
     stays below 1.27, in exact rationals."""
     largest, where = 0.0, ""
     for n, q in itertools.product(range(2, 9), (Fraction(1, 10), Fraction(1, 4), Fraction(2, 5))):
-        laws = [crowd_outcomes(n, ones, q) for ones in range(n + 1)]
+        distributions = [crowd_outcomes(n, ones, q) for ones in range(n + 1)]
         for ratio in (Fraction(21, 20), Fraction(6, 5), Fraction(3, 2), Fraction(2)):
-            both = [max(stick(a, b, ratio), stick(b, a, ratio)) for a, b in itertools.pairwise(laws)]
+            both = [max(stick(a, b, ratio), stick(b, a, ratio)) for a, b in itertools.pairwise(distributions)]
             if both[0] and max(both) / both[0] > largest:
                 largest, where = float(max(both) / both[0]), f"n = {n}, q = {q}, λ = {ratio}"
     rows = transitions(2, Fraction(1, 4))
@@ -60,7 +59,9 @@ def _fixed_factor() -> Evidence:
     ]
     two = 0.0
     for ratio in (Fraction(2), Fraction(3), Fraction(4)):
-        worst = [max(stick(a, b, ratio) for a, b in itertools.permutations(laws, 2)) for laws in crowds]
+        worst = [
+            max(stick(a, b, ratio) for a, b in itertools.permutations(distributions, 2)) for distributions in crowds
+        ]
         homogeneous = crowds[-1][0], crowds[-1][3]
         two = max(two, float(max(worst) / max(stick(*homogeneous, ratio), stick(*homogeneous[::-1], ratio))))
     return Evidence(

@@ -1,0 +1,1 @@
+"""The privacy theorems, one module per protocol family."""

@@ -1,0 +1,340 @@
+"""One bit per person, sent in k flipped copies: certified over every collection, at a cost that does not grow with n.
+
+The analyzer sees how many of the n·k shuffled bits are set. One person's bit is 1 in one collection and 0 in the
+other; of the n − 1 others, ``ones`` hold a 1 and ``zeros`` a 0. With A ~ Bin(k·ones, p) + Bin(k·zeros, q),
+
+    δ(ε) = max_t Σ_{s≥t} [ P(A + Bin(k,p) = s) − e^ε P(A + Bin(k,q) = s) ],
+
+a maximum over thresholds because the likelihood ratio grows with s [002 Thm 4.1]. The opposite order of the pair is
+the same with ``ones`` and ``zeros`` exchanged, so a supremum over ``ones`` = 0 … n − 1 covers both orders.
+
+*One pair.* Tilt all laws by e^{θs} with e^θ = (e^{ε/k} p − q)/(p − e^{ε/k} q), which gives the person's two laws the
+same mass; the sum becomes M·e^{−θt}·h(t) with a Fourier integral h of a smooth function, for which some twenty nodes
+suffice whatever n is. The M-point trapezoid rule adds up h at t + lM over all whole l. Above t those images are
+non-negative; below t they are at least −(e^ε − 1)e^{θ(t − lM)}/M, the value they have below the support; adding that
+back makes the result an *upper bound by construction*, with a gap of the order of the law's mass 12 standard
+deviations out. Dropped nodes are bounded by ``|φ(w)| ≤ exp(−v(1 − cos w))``, v the variance of the tilted law of A.
+
+*All collections.* Telling the analyzer the bits of some of the others cannot make the pair harder to tell apart, so
+every ``ones`` in [i, j] has δ at most that of a crowd of only i ones and n − 1 − j zeros. Branch and bound over such
+blocks certifies the supremum.
+
+References: Darroch 1964 for the mode of a sum of Bernoulli variables; the block argument is the data-processing
+inequality. Float error is bounded by ``ULPS`` units in the last place of the exponents and added to every bound.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hubbub.errors import check_delta, check_epsilon, check_flip, check_whole, reject
+from hubbub.numeric.inversion import falling_root
+from hubbub.numeric.rounding import up
+
+Floats = NDArray[np.float64]
+
+ULPS = 32 * 2.0**-53
+"""Relative error allowed for in every exponent: 32 half-units in the last place."""
+
+SPAN = 12.0  # standard deviations between a threshold and its nearest alias
+NOTHING = 600.0  # below e^−600, δ is bounded by the exponent alone
+DECAY = 42.0  # dropped nodes weigh less than e^−42 of the largest
+
+
+@dataclass(frozen=True, slots=True)
+class _Tilt:
+    """The tilted laws of one (q, k, ε), and their logarithms of mass."""
+
+    k: int
+    epsilon: float
+    theta: float
+    high: float  # P(bit = 1) of a one, tilted
+    low: float  # P(bit = 1) of a zero, tilted
+    mass_one: float  # log E e^{θ·bit} of a one
+    mass_zero: float
+    var_one: float
+    var_zero: float
+
+
+def allowance(n: int) -> float:
+    """More than what ln δ of one pair in a crowd of n may be too high by, but for the neighbourhood of the pure ε.
+
+    >>> allowance(10**6)
+    2e-08
+    """
+    return 1e-8 + 1e-14 * n
+
+
+def pure_epsilon(q: float, k: int) -> float:
+    """k·ln(p/q), from where on δ = 0; rounded up.
+
+    >>> pure_epsilon(0.25, 2) >= 2 * math.log(3)
+    True
+    """
+    return up(k * (math.log1p(-q) - math.log(q)), ULPS)
+
+
+def _tilt(q: float, k: int, epsilon: float) -> _Tilt | None:
+    """The tilt for (q, k, ε), or None where ε ≥ k·ln(p/q), so that δ = 0.
+
+    p − e^{ε/k} q cancels next to the pure ε, where δ is proportional to it. So ε is first lowered by more than all
+    rounding errors of that difference amount to: δ falls with ε, and the result errs upwards.
+    """
+    if epsilon >= pure_epsilon(q, k):
+        return None
+    p = 1.0 - q
+    exponent = max(epsilon / k - 2 * ULPS * (1.0 + epsilon / k), 0.0)
+    left = p - math.exp(exponent) * q
+    grow = math.expm1(exponent) / left  # λ − 1, without cancellation
+    lam = 1.0 + grow
+    one, zero = q + p * lam, p + q * lam
+    high, low = p * lam / one, q * lam / zero
+    return _Tilt(
+        k=k,
+        epsilon=k * exponent,
+        theta=math.log1p(grow),
+        high=high,
+        low=low,
+        mass_one=math.log1p(p * grow),
+        mass_zero=math.log1p(q * grow),
+        var_one=high * (q / one),
+        var_zero=low * (p / zero),
+    )
+
+
+def _exponent(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
+    """log of M·e^{−θ·mean}, summed without cancellation between large terms."""
+    one, zero = tilt.mass_one - tilt.theta * tilt.high, tilt.mass_zero - tilt.theta * tilt.low
+    return tilt.k * (ones * one + zeros * zero + tilt.mass_one)
+
+
+def _window(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
+    """log δ (upper) of pairs whose tilted variances are of one size."""
+    k = tilt.k
+    mean = k * (ones * tilt.high + zeros * tilt.low)
+    variance = k * (ones * tilt.var_one + zeros * tilt.var_zero)
+    narrow, wide = float(variance.min()), float(variance.max())
+    support = int(k * (ones + zeros).max()) + k + 2
+    base = _exponent(tilt, ones, zeros)
+    size = math.ceil(SPAN * math.sqrt(wide)) + 24 + 4 * k
+    # Far in the tail the images below lie within the law before it was tilted, and must still be small beside δ.
+    if tilt.theta**2 * wide > 4.0:
+        size = max(size, math.ceil((DECAY - float(base.min())) / tilt.theta))
+    size = min(support, size)
+    cosine = 1.0 - DECAY / narrow if narrow > 0.0 else -1.0
+    reach = math.acos(cosine) if cosine > -1.0 else math.pi
+    count = min(size // 2, math.ceil(reach * size / (2 * math.pi)))
+    nodes = np.arange(1, count + 1)
+    w = 2 * np.pi / size * nodes
+    turn = np.expm1(1j * w)
+    centred_one = k * (np.log1p(tilt.high * turn) - 1j * w * tilt.high)
+    centred_zero = k * (np.log1p(tilt.low * turn) - 1j * w * tilt.low)
+    own = np.exp(k * np.log1p(tilt.high * turn)) - np.exp(k * np.log1p(tilt.low * turn))
+    weight = np.where(2 * nodes == size, 1.0, 2.0) / size
+    kernel = weight * own / -np.expm1(-tilt.theta - 1j * w)
+    crowd = np.exp(np.outer(ones, centred_one) + np.outer(zeros, centred_zero)) * kernel
+
+    peak = k * (tilt.high - tilt.low) * math.exp(tilt.theta / 2)
+    dropped = peak * np.exp(-variance * (1.0 - math.cos(w[-1]))) if 2 * count < size - 1 else 0.0
+    period = tilt.theta * size
+    alias = math.log(math.expm1(tilt.epsilon)) - period - math.log(-math.expm1(-period)) if period > 0 else -math.inf
+    flat = k * (tilt.high - tilt.low) / size if tilt.theta == 0.0 else 0.0
+    rounding = ULPS * k * (ones + zeros + 1.0) * (tilt.theta + w[-1]) + 64 * ULPS
+
+    def at(threshold: Floats) -> Floats:
+        offset = threshold - mean
+        scale = base - tilt.theta * offset
+        h = (crowd * np.exp(-1j * np.outer(offset, w))).real.sum(axis=1)
+        h += flat + dropped + np.exp(alias - scale)
+        noise = 8 * ULPS * peak  # absolute error of the sum of nodes
+        return np.asarray(scale + np.log(np.maximum(h + noise, 5e-324)) + rounding)
+
+    middle = mean + 1.0 if k == 1 else mean + k * (tilt.high + tilt.low) / 2 + 0.5
+    first = np.clip(np.floor(middle), 0, k * (ones + zeros) + k)
+    best = np.maximum(at(first), at(first + 1.0))
+    if k > 1:  # for one copy the mode of the tilted law is the floor or the ceiling of its mean (Darroch)
+        for direction, start in ((-1.0, first), (1.0, first + 1.0)):
+            here, climbing = start, np.ones(len(mean), bool)
+            while climbing.any():
+                here = here + direction
+                value = at(here)
+                climbing &= value > best
+                best = np.where(climbing, value, best)
+    return best
+
+
+def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: int = 1) -> Floats:
+    """ln δ(ε) of the pairs "own bit 1 against 0" in crowds of ``ones`` and ``zeros`` others, as upper bounds.
+
+    Errs upwards, by less than 10⁻⁹ relative to δ for crowds up to 10⁷ and 10⁻⁵ up to 10⁹; by more only where δ itself
+    is a cancelling difference, next to the pure ε. −∞ where ε ≥ k·ln(p/q).
+
+    >>> float(np.exp(log_delta([99], [0], 0.1, np.log(2))[0]))  # everybody else holds a 1
+    0.00338156039...
+    """
+    q = check_flip(q)
+    k = check_whole("k", k, 1)
+    epsilon = check_epsilon(epsilon)
+    one = np.atleast_1d(np.asarray(ones, dtype=np.float64))
+    zero = np.atleast_1d(np.asarray(zeros, dtype=np.float64))
+    if one.shape != zero.shape or one.ndim != 1 or (one < 0).any() or (zero < 0).any():
+        reject("ones and zeros", "be non-negative lists of one length", (one.shape, zero.shape))
+    return _log_delta(one, zero, q, epsilon, k)
+
+
+def _log_delta(ones: Floats, zeros: Floats, q: float, epsilon: float, k: int) -> Floats:
+    tilt = _tilt(q, k, epsilon)
+    if tilt is None:
+        return np.full(ones.shape, -np.inf)
+    # |h| ≤ 2, and the best threshold lies at the tilted mean or above, so the exponent alone bounds δ.
+    result = _exponent(tilt, ones, zeros) + 2 * tilt.theta + math.log(2)
+    scale = np.floor(np.log2(np.maximum(ones * tilt.var_one + zeros * tilt.var_zero, 1e-3)))
+    seen = result > -NOTHING
+    for size in np.unique(scale[seen]):  # one set of nodes serves pairs of about one width
+        group = seen & (scale == size)
+        result[group] = _window(tilt, ones[group], zeros[group])
+    return np.maximum(result, -NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Supremum:
+    """Bounds on ln δ over all collections, and the number of ones among the others that reaches the lower one."""
+
+    lower: float
+    upper: float
+    ones: int
+
+
+def cut_blocks(
+    low: NDArray[np.int64], high: NDArray[np.int64], parts: int = 2
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each block [low, high] cut into at most ``parts`` blocks."""
+    width = -((low - high - 1) // parts)
+    start = (low[:, None] + width[:, None] * np.arange(parts)).ravel()
+    end = np.minimum(start.reshape(len(low), parts) + width[:, None] - 1, high[:, None]).ravel()
+    return start[start <= end], end[start <= end]
+
+
+def _probes(others: int) -> NDArray[np.int64]:
+    """Where the worst crowd usually is: next to all ones, and, for small ε, in the middle."""
+    candidates = [others, others - 1, others - 2, others - 3, (3 * others) // 4, others // 2, 0]
+    return np.unique(np.clip(np.array(candidates, dtype=np.int64), 0, others))
+
+
+def supremum(
+    n: int, q: float, epsilon: float, k: int = 1, *, tolerance: float = 0.01, limit: float | None = None
+) -> Supremum:
+    """Bounds on sup δ(ε) over all collections of n people and both orders, within ``tolerance`` in δ of each other.
+
+    With ``limit`` (a value of ln δ) the search only decides whether the supremum stays below: it stops at the first
+    collection above the limit, or when every block is below it.
+
+    >>> found = supremum(100, 0.1, np.log(2), tolerance=1e-6)
+    >>> round(float(np.exp(found.upper)), 9), found.ones
+    (0.00338156, 99)
+    """
+    n = check_whole("n", n, 1, 10**12)
+    q, k, epsilon = check_flip(q), check_whole("k", k, 1), check_epsilon(epsilon)
+    others = n - 1
+
+    def exact(ones: NDArray[np.int64]) -> Floats:
+        return _log_delta(ones.astype(np.float64), (others - ones).astype(np.float64), q, epsilon, k)
+
+    points = _probes(others)
+    values = exact(points)
+    best, where = float(values.max()), int(points[values.argmax()])
+    closed = -math.inf
+    low, high = cut_blocks(np.array([0], dtype=np.int64), np.array([others], dtype=np.int64), 64)
+    while len(low) and not (limit is not None and best > limit):
+        bound = _log_delta(low.astype(np.float64), (others - high).astype(np.float64), q, epsilon, k)
+        single = low == high
+        if single.any() and float(bound[single].max()) > best:
+            best, where = float(bound[single].max()), int(low[single][bound[single].argmax()])
+        target = best + math.log1p(tolerance) if limit is None else limit
+        is_open = (bound > target) & ~single
+        if not is_open.all():
+            closed = max(closed, float(bound[~is_open].max()))
+        low, high, bound = low[is_open], high[is_open], bound[is_open]
+        if len(low):  # a look into the most promising block, for a better collection
+            worst = int(bound.argmax())
+            middle = (low[worst : worst + 1] + high[worst : worst + 1]) // 2
+            value = float(exact(middle)[0])
+            if value > best:
+                best, where = value, int(middle[0])
+        low, high = cut_blocks(low, high, 4)
+    upper = max(best, closed)
+    # What was evaluated is above the exact value by its rounding allowance, and says nothing in the deepest tail.
+    best = best - allowance(n) if best > -NOTHING else -math.inf
+    if len(low):  # stopped early: the limit is exceeded, so the supremum is only known from below
+        return Supremum(best, math.inf, where)
+    return Supremum(best, upper, where)
+
+
+def partition(
+    n: int, q: float, epsilons: ArrayLike, k: int = 1, *, tolerance: float = 0.02, most: int = 512
+) -> tuple[Floats, Floats]:
+    """Crowds (ones, zeros) whose δ curves together lie above that of every collection, and tightly so at ``epsilons``.
+
+    One fixed finite set of crowds has a *convex* pointwise maximum, which a composition needs; a supremum that is
+    refined anew for every ε does not. Blocks are cut where they exceed the best collection by ``tolerance`` in δ.
+
+    >>> ones, zeros = partition(1000, 0.1, [0.0, 0.3])
+    >>> bool((ones + zeros).max() < 1000), len(ones) < 200
+    (True, True)
+    """
+    n = check_whole("n", n, 1, 10**12)
+    q, k = check_flip(q), check_whole("k", k, 1)
+    others = n - 1
+    low, high = cut_blocks(np.array([0], dtype=np.int64), np.array([others], dtype=np.int64), 16)
+    for epsilon in np.atleast_1d(np.asarray(epsilons, dtype=np.float64)):
+        while len(low) < most:
+            bound = _log_delta(low.astype(np.float64), (others - high).astype(np.float64), q, float(epsilon), k)
+            ends = np.unique(np.concatenate([low, high]))
+            values = _log_delta(ends.astype(np.float64), (others - ends).astype(np.float64), q, float(epsilon), k)
+            coarse = (bound > values.max() + math.log1p(tolerance)) & (low < high)
+            if not coarse.any():
+                break
+            start, end = cut_blocks(low[coarse], high[coarse], 2)
+            low, high = np.concatenate([low[~coarse], start]), np.concatenate([high[~coarse], end])
+    return low.astype(np.float64), (others - high).astype(np.float64)
+
+
+def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: float = 8e-4) -> tuple[float, float]:
+    """(lower, upper): the ε of the worst known collection, and one proven for all, within ``relative`` if possible.
+
+    Errs upwards in ``upper``: at it, every collection and both orders have δ(ε) ≤ ``delta``. Never above k·ln(p/q).
+
+    >>> low, high = certified_epsilon(1000, 0.1, 1e-6)
+    >>> 0.377204 <= low <= high <= 0.377582
+    True
+    """
+    n = check_whole("n", n, 1, 10**12)
+    q, delta, k = check_flip(q), check_delta(delta), check_whole("k", k, 1)
+    goal = math.log(delta)
+    pure = pure_epsilon(q, k)
+    others = n - 1
+    known = _probes(others)
+
+    def worst_known(epsilon: float) -> float:
+        return float(_log_delta(known.astype(float), (others - known).astype(float), q, epsilon, k).max()) - goal
+
+    width = math.sqrt(k * (1.0 - 2 * q) ** 2 / (max(others, 1) * q * (1.0 - q)))
+    lower = falling_root(worst_known, min(5 * width, pure / 2), pure, relative=relative / 50)[0]
+    gap = relative
+    while lower > 0.0:
+        upper = lower * (1.0 + gap)
+        if upper >= pure:
+            break
+        found = supremum(n, q, upper, k, limit=goal)
+        if found.upper <= goal:
+            return lower, upper
+        if found.ones in known:
+            gap *= 2.0
+            continue
+        known = np.unique(np.append(known, found.ones))
+        lower = falling_root(worst_known, lower, pure, relative=relative / 50)[0]
+    if lower == 0.0 and supremum(n, q, 0.0, k, limit=goal).upper <= goal:
+        return 0.0, 0.0
+    return min(lower, pure), pure

@@ -1,0 +1,65 @@
+"""``hubbub attacks``: four attacks, simulated, computed and drawn."""
+
+import dataclasses
+from typing import Any
+
+import click
+
+from hubbub.bits.entropy import SeededStreamNotForPeople, system
+from hubbub.cli import screen
+from hubbub.cli.options import json_option
+from hubbub.io.files import write_text
+from hubbub.lab.attacks import ATTACKS, Attack, demonstrate
+from hubbub.lab.attacks.page import page
+
+
+@click.command()
+@click.option("--only", type=click.Choice(list(ATTACKS)), multiple=True, help="Show these only.")
+@click.option(
+    "--trials", type=click.IntRange(100, 10**6), default=4000, show_default=True, help="Simulations of each point."
+)
+@click.option("--seed", type=click.IntRange(0), help="Repeat a demonstration; the people are synthetic.")
+@click.option("-o", "--output", metavar="FILE", help="A page with pictures.")
+@json_option
+def attacks(only: tuple[str, ...], trials: int, seed: int | None, output: str | None, as_json: bool) -> None:
+    """Show what goes wrong: small batches, repeated questions, liars, owned users.
+
+    Each attack is simulated through the real client and held against its exact figure.
+
+    \b
+    Example: hubbub attacks --only batches --trials 500 --seed 7 -o attacks.html
+    """
+    entropy = system if seed is None else SeededStreamNotForPeople(seed)
+    shown = []
+    for name in only or ATTACKS:
+        with screen.waiting(f"attacking: {name}"):
+            shown.append(demonstrate(name, trials=trials, entropy=entropy))
+    if output is not None:
+        write_text(output, page(shown))
+    if as_json:
+        screen.print_json([_record(one) for one in shown])
+    elif output != "-":
+        for one in shown:
+            _tell(one)
+
+
+def _record(shown: Attack) -> dict[str, Any]:
+    return {
+        "name": shown.name,
+        "title": shown.title,
+        "sentences": list(shown.sentences),
+        "x": shown.x,
+        "y": shown.y,
+        "readings": [{**dataclasses.asdict(one), "agrees": one.agrees} for one in shown.readings],
+    }
+
+
+def _tell(shown: Attack) -> None:
+    view = screen.console()
+    view.print(f"\n[bold]{shown.title}.[/] {' '.join(shown.sentences)}")
+    rows = [
+        (r.series, f"{r.x:g}", f"{r.exact:.4f}", f"{r.seen:.4f}", f"{r.low:.4f} – {r.high:.4f}") for r in shown.readings
+    ]
+    table = screen.grid("", ["attack", shown.x, "exact", "simulated", "interval"], rows)
+    table.caption = shown.y
+    view.print(table)

@@ -1,0 +1,240 @@
+"""``randomize``, ``shuffle``, ``estimate``, ``joint``: the street, from file to file."""
+
+import itertools
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from hubbub.analyzer import achieved_guarantee, tally
+from hubbub.analyzer import estimate as estimate_counts
+from hubbub.analyzer import joint as joint_table
+from hubbub.cli import screen
+from hubbub.cli.options import json_option, output_option, plan_option
+from hubbub.client import randomize as randomize_block
+from hubbub.errors import reject
+from hubbub.estimates import Estimate
+from hubbub.io.documents import read_plan
+from hubbub.io.files import same_file, write_text
+from hubbub.io.reports import read_reports, same_batch, write_reports
+from hubbub.io.values import Form, read_values
+from hubbub.lab import figures
+from hubbub.plans import Plan
+from hubbub.reports import Reports, Tally
+from hubbub.shuffler import shuffle_blocks
+from hubbub.wire.batches import Header
+
+reports_argument = click.argument("reports", nargs=-1, required=True)
+
+
+@click.command()
+@click.argument("values")
+@plan_option
+@output_option("Where the reports go, .hub or .parquet", required=True)
+@click.option("--format", "form", type=click.Choice(["csv", "jsonl", "parquet"]), help="Of the values; else by name.")
+@click.option("--column", help="The column, or entry, that holds the labels.")
+@click.option(
+    "--fakes", type=int, help="How many of the plan's fakes to add here, if it has a number of them in total."
+)
+@json_option
+def randomize(
+    values: str, plan_path: str, output: str, form: Form | None, column: str | None, fakes: int | None, as_json: bool
+) -> None:
+    """Turn people's values into randomized reports.
+
+    VALUES is CSV with a header (one column of labels, or a column of 0 and 1 for each label), JSON lines (a label, or
+    a list of labels), or Parquet; - reads a pipe. There is no seed: noise that can be repeated protects nobody.
+
+    \b
+    Example: hubbub randomize answers.csv --plan plan.json -o reports.hub
+    """
+    _check_destination(output, values, plan_path)
+    plan = read_plan(plan_path)
+    first = itertools.chain([fakes], itertools.repeat(0 if isinstance(plan.protocol.m, int) else None))
+    blocks = (
+        randomize_block(block, plan, fakes=share)
+        for block, share in zip(read_values(values, plan.schema, form=form, column=column), first, strict=False)
+    )
+    header = write_reports(output, plan, screen.counted(blocks, "randomizing"))
+    _told(header, output, as_json)
+
+
+@click.command()
+@reports_argument
+@plan_option
+@output_option("Where the shuffled batch goes, .hub or .parquet", required=True)
+@click.option("--memory", type=click.IntRange(1, 1 << 20), default=256, show_default=True, help="MiB to work in.")
+@json_option
+def shuffle(reports: tuple[str, ...], plan_path: str, output: str, memory: int, as_json: bool) -> None:
+    """Put the reports of a batch in random order, and add the shuffler's fakes.
+
+    Several files become one batch. Fewer people than the plan needs are refused, with nothing written.
+
+    \b
+    Example: hubbub shuffle reports.hub --plan plan.json -o mixed.hub
+    """
+    _check_destination(output, *reports, plan_path)
+    plan = read_plan(plan_path)
+    blocks = screen.counted(_blocks(reports, plan), "reading")
+    mixed = shuffle_blocks(blocks, plan, tempfile.TemporaryFile, memory=memory << 20)
+    header = write_reports(output, plan, screen.counted(mixed, "shuffling"))
+    _told(header, output, as_json)
+
+
+@click.command()
+@reports_argument
+@plan_option
+@output_option("Also write the estimate there, as JSON")
+@click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--simultaneous", is_flag=True, help="Intervals that hold for all labels at once.")
+@click.option("--consistent", is_flag=True, help="Counts that are possible: not negative, with the right total.")
+@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Labels to show as text.")
+@click.option("--plot", metavar="FILE", help="Draw bars with intervals, as SVG, PNG or PDF (extra 'lab').")
+@json_option
+def estimate(
+    reports: tuple[str, ...],
+    plan_path: str,
+    output: str | None,
+    level: float,
+    simultaneous: bool,
+    consistent: bool,
+    top: int,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Estimate how many people have each label, with error bars.
+
+    Several shuffled batches of one plan are added up.
+
+    \b
+    Example: hubbub estimate mixed.hub --plan plan.json
+    """
+    plan = read_plan(plan_path)
+    total = _tally(reports, plan)
+    found = estimate_counts(total, plan)
+    found = found.consistent() if consistent else found
+    low, high = found.interval(level, simultaneous=simultaneous)
+    record = _estimate_record(found, total, plan, level, low.tolist(), high.tolist())
+    if plot:
+        form = figures.picture_form(plot)
+        write_text(plot, figures.draw_estimate(found, form, level=level, top=top, simultaneous=simultaneous))
+    if output:
+        screen.write_json(output, record)
+    if as_json:
+        screen.print_json(record)
+    elif output != "-":
+        _show_estimate(found, low.tolist(), high.tolist(), level, top, record)
+
+
+@click.command()
+@reports_argument
+@plan_option
+@click.option("--labels", required=True, metavar="LABELS", help="Up to 20 labels between commas.")
+@click.option("--given", multiple=True, metavar="LABEL=0|1", help="Shares among those with, or without, a label.")
+@json_option
+def joint(reports: tuple[str, ...], plan_path: str, labels: str, given: tuple[str, ...], as_json: bool) -> None:
+    """Estimate how many people have each combination of labels.
+
+    Needs a plan that releases whole records (`hubbub plan --joint`).
+
+    \b
+    Example: hubbub joint mixed.hub --plan plan.json --labels red,blue
+    """
+    plan = read_plan(plan_path)
+    table = joint_table(screen.counted(_blocks(reports, plan), "counting"), plan, labels.split(","))
+    shown = table.conditional(_conditions(given)) if given else table
+    rows = [
+        {"with": [label for i, label in enumerate(shown.labels) if x >> i & 1], "value": value, "stderr": error}
+        for x, (value, error) in enumerate(zip(shown.values.tolist(), shown.stderr.tolist(), strict=True))
+    ]
+    if as_json:
+        unit = "share" if given else "people"
+        screen.print_json({"plan": plan.id, "labels": list(shown.labels), "given": list(given), unit: rows})
+        return
+    digits = ".4f" if given else ",.0f"
+    cells = [
+        (" + ".join(row["with"]) or "none", f"{row['value']:{digits}}", f"{row['stderr']:{digits}}") for row in rows
+    ]
+    screen.console().print(screen.grid("", ["combination", "share" if given else "people", "± σ"], cells))
+
+
+def _check_destination(output: str, *inputs: str) -> None:
+    if output == "-" and sys.stdout.isatty():
+        raise click.UsageError("reports are bytes, not text: give -o FILE, or a pipe")
+    if any(same_file(output, name) for name in inputs):
+        raise click.UsageError("the output would overwrite what is read: give another name to -o")
+
+
+def _blocks(paths: tuple[str, ...], plan: Plan) -> Iterator[Reports]:
+    if paths.count("-") > 1:
+        reject("reports", "name the pipe at most once", paths.count("-"))
+    # The same people twice would pass for a larger crowd.
+    for one, two in itertools.combinations(paths, 2):
+        if same_batch(one, two):
+            reject("reports", "be of different people", "one batch twice")
+    return itertools.chain.from_iterable(read_reports(path, plan) for path in paths)
+
+
+def _tally(paths: tuple[str, ...], plan: Plan) -> Tally:
+    total = sum((tally(block) for block in screen.counted(_blocks(paths, plan), "counting")), start=0)
+    assert isinstance(total, Tally)
+    if not total.batches:
+        screen.note("these reports were not shuffled; whoever sees them so may link them to their senders")
+    return total
+
+
+def _told(header: Header, output: str, as_json: bool) -> None:
+    """What was written; beside a pipe that carries reports only a terminal is told."""
+    record = {"plan": header.plan, "messages": header.messages, "people": header.n, "shuffled": header.batch > 0}
+    if as_json:
+        screen.print_json(record, to_stderr=output == "-")
+    elif output != "-":
+        state = "shuffled" if header.batch else "not shuffled"
+        click.echo(f"{header.messages:,} messages of {header.n:,} people, {state}, in {output}")
+
+
+def _conditions(given: tuple[str, ...]) -> dict[str, bool]:
+    pairs = [text.rpartition("=") for text in given]
+    if any(value not in ("0", "1") or not label for label, _, value in pairs):
+        raise click.UsageError("--given must be a label with =0 or =1")
+    return {label: value == "1" for label, _, value in pairs}
+
+
+def _estimate_record(
+    found: Estimate, total: Tally, plan: Plan, level: float, low: list[float], high: list[float]
+) -> dict[str, Any]:
+    with screen.waiting("accounting for the batch that arrived"):
+        guarantee = achieved_guarantee(total, plan)
+    columns = (found.labels, found.values.tolist(), found.stderr.tolist(), low, high, found.detectable.tolist())
+    names = ("label", "value", "stderr", "low", "high", "detectable")
+    return {
+        "plan": plan.id,
+        "people": found.n,
+        "level": level,
+        "remark": found.remark,
+        "guarantee": screen.guarantee_record(guarantee),
+        "counts": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)],
+    }
+
+
+def _show_estimate(
+    found: Estimate, low: list[float], high: list[float], level: float, top: int, record: dict[str, Any]
+) -> None:
+    order = sorted(range(len(found.labels)), key=lambda i: -found.values[i])[:top]
+    pictures = screen.bars([found.values[i] for i in order], [low[i] for i in order], [high[i] for i in order])
+    rows = [
+        (found.labels[i], f"{found.values[i]:,.0f}", f"{low[i]:,.0f} – {high[i]:,.0f}", picture)
+        for i, picture in zip(order, pictures, strict=True)
+    ]
+    table = screen.grid("", ["label", "people", f"{level:.0%} interval", ""], rows)
+    table.columns[-1].justify = "left"
+    view = screen.console()
+    view.print(table)
+    if len(found.labels) > top:
+        view.print(f"… and {len(found.labels) - top:,} more labels (--top, --json)")
+    held = record["guarantee"]
+    view.print(
+        f"{found.n:,} people; this batch is ({held['epsilon']:.4g}, {held['delta']:.3g})-differentially private."
+    )

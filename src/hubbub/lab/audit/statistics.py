@@ -1,0 +1,131 @@
+"""How surprising a count is, and what two counts say about ε: exact intervals and p-values for an audit.
+
+Everything here errs on the side of the audited program: an interval holds with at least its confidence, a bound on ε
+is exceeded by the true ε with at least that confidence, whatever the law of the program.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc, betaincinv, chdtr, chdtrc, gammainc, gammaincc, ndtr, ndtri, pdtr, pdtrc
+
+from hubbub.numeric.binomial import clopper_pearson
+
+Array = NDArray[np.float64]
+
+
+def epsilon_bound(first: ArrayLike, second: ArrayLike, trials: tuple[int, int], delta: float, level: float) -> Array:
+    """The ε below which no mechanism shows an event ``first`` times under D and ``second`` times under D′.
+
+    ln((P_low − δ)/P′_high) by the two ends of :func:`clopper_pearson`, each at level/2: with confidence 1 − level the
+    true ε at δ is larger (Jagielski, Ullman and Oprea 2020). −∞ where nothing is shown.
+
+    >>> round(float(epsilon_bound(900, 100, (1000, 1000), 0.0, 0.01)), 3)
+    1.929
+    >>> float(epsilon_bound(0, 0, (1000, 1000), 0.0, 0.01))
+    -inf
+    """
+    low = clopper_pearson(first, trials[0], level / 2)[0] - delta
+    high = clopper_pearson(second, trials[1], level / 2)[1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(low > 0, np.log(np.maximum(low, 1e-300) / high), -np.inf)
+
+
+def max_true_positive_rate(false: float, epsilon: float, delta: float) -> float:
+    """How often an attack on an (ε,δ)-private mechanism is right at most, if its false alarms have this rate α.
+
+    min(e^ε α + δ, 1 − e^−ε(1 − δ − α)), Wasserman and Zhou 2010.
+
+    >>> max_true_positive_rate(0.25, math.log(2), 0.0), max_true_positive_rate(0.75, math.log(2), 0.0)
+    (0.5, 0.875)
+    """
+    above = math.exp(min(epsilon, 700.0)) * false + delta
+    return max(0.0, min(1.0, above, 1 - math.exp(-epsilon) * (1 - delta - false)))
+
+
+def binomial_p(count: ArrayLike, trials: ArrayLike, chance: ArrayLike) -> Array:
+    """Twice the smaller tail of Bin(trials, chance) at the count, at most 1: exact, and conservative on a lattice.
+
+    >>> round(float(binomial_p(2, 10, 0.5)), 6), float(binomial_p(3, 3, 1.0)), float(binomial_p(2, 3, 1.0))
+    (0.109375, 1.0, 0.0)
+    """
+    c, n, p = (np.asarray(x, np.float64) for x in (count, trials, chance))
+    below = np.where(c < n, betainc(np.maximum(n - c, 1), np.maximum(c, 0) + 1, 1 - p), 1.0)
+    above = np.where(c > 0, betainc(np.maximum(c, 1), np.maximum(n - c, 0) + 1, p), 1.0)
+    tail = np.minimum(1.0, 2 * np.minimum(below, above))
+    return np.asarray(np.where(p <= 0, c == 0, np.where(p >= 1, c == n, tail)), np.float64)
+
+
+def poisson_p(count: ArrayLike, mean: ArrayLike) -> Array:
+    """Twice the smaller tail of Poisson(mean) at the count, at most 1.
+
+    >>> float(poisson_p(0, 1.0).round(6)), float(poisson_p(9, 1.0)) < 1e-5
+    (0.735759, True)
+    """
+    c, m = np.asarray(count, np.float64), np.asarray(mean, np.float64)
+    above = np.where(c > 0, pdtrc(np.maximum(c - 1, 0), m), 1.0)
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(pdtr(c, m), above)))
+
+
+def normal_p(z: ArrayLike) -> Array:
+    """Twice the smaller tail of a standard normal law.
+
+    >>> float(normal_p(1.959964).round(6))
+    0.05
+    """
+    return np.asarray(2 * ndtr(-np.abs(np.asarray(z, np.float64))))
+
+
+def chi_square_p(value: ArrayLike, degrees: float, *, both: bool = True) -> Array:
+    """The p-value of a chi-square statistic, in both directions (too even is suspicious too) or upwards only.
+
+    >>> float(chi_square_p(40.0, 10)) < 1e-4, float(chi_square_p(0.1, 10)) < 1e-4
+    (True, True)
+    """
+    x = np.asarray(value, np.float64)
+    above = chdtrc(degrees, x)
+    return np.minimum(1.0, 2 * np.minimum(above, chdtr(degrees, x))) if both else np.asarray(above)
+
+
+def gamma_p(value: float, mean: float, variance: float) -> float:
+    """Both tails of the gamma law with this mean and variance: for sums of squares that are only nearly chi-square.
+
+    >>> round(gamma_p(12.0, 10.0, 20.0), 9) == round(float(chi_square_p(12.0, 10)), 9)
+    True
+    """
+    if variance <= 0:
+        return float(abs(value - mean) < 1e-9)
+    shape, scale = mean * mean / variance, variance / mean
+    return float(min(1.0, 2 * min(gammainc(shape, value / scale), gammaincc(shape, value / scale))))
+
+
+def least_count(trials: int, chance: float, level: float) -> int:
+    """The largest count at which :func:`binomial_p` is at most ``level`` from below: what a test calls too few; or −1.
+
+    >>> least_count(1000, 0.1, 1e-4)
+    64
+    """
+    guess = trials * chance + float(ndtri(level / 2)) * math.sqrt(trials * chance * (1 - chance))
+    low, high = -1, max(0, math.ceil(guess + 0.1 * abs(guess) + 30))
+    while high - low > 1:
+        middle = (low + high) // 2
+        small = float(betainc(trials - middle, middle + 1, 1 - chance)) <= level / 2
+        low, high = (middle, high) if small else (low, middle)
+    return low
+
+
+def shortfall(trials: int, chance: float, level: float, power: float = 0.95) -> float:
+    """By which share a probability must be too small so that ``trials`` show it with probability ``power``.
+
+    1 − p′/p for the p′ with P[Bin(n, p′) ≤ c] = power, c from :func:`least_count`; 1 where not even that shows.
+
+    >>> round(shortfall(1_000_000, 0.1, 1e-6), 4)
+    0.0195
+    """
+    count = least_count(trials, chance, level)
+    if count < 0:
+        return 1.0
+    # P[Bin(n, p′) ≤ c] = I(1 − p′; n − c, c + 1)
+    smaller = 1 - float(betaincinv(trials - count, count + 1, power))
+    return max(0.0, 1 - smaller / chance)

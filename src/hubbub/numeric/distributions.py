@@ -1,0 +1,83 @@
+"""A law on whole numbers, kept only where float64 can represent it."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hubbub.errors import check_real, check_whole, reject
+
+Array = npt.NDArray[np.float64]
+
+UNDERFLOW = 745.2
+"""exp(−745.2) rounds to zero."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Distribution:
+    """The probabilities of low, low+1, …; every value outside has a probability below the smallest float64.
+
+    >>> coin = Distribution(0, np.array([0.25, 0.5, 0.25]))
+    >>> coin.high, coin.cdf(1), coin.sf(1), coin.quantile(0.5)
+    (2, 0.75, 0.25, 1)
+    >>> (16 * coin.plus(coin).pmf).tolist()
+    [1.0, 4.0, 6.0, 4.0, 1.0]
+    """
+
+    low: int
+    pmf: Array
+
+    def __post_init__(self) -> None:
+        if self.pmf.ndim != 1 or not self.pmf.size:
+            reject("pmf", "be one-dimensional and not empty", self.pmf.shape)
+
+    @property
+    def high(self) -> int:
+        """The largest value that is kept."""
+        return self.low + len(self.pmf) - 1
+
+    def cdf(self, s: int) -> float:
+        """P[X ≤ s], summed over the lighter side, so that a small tail keeps its relative accuracy."""
+        lower, upper = self._sides(s)
+        return lower if lower <= upper else 1.0 - upper
+
+    def sf(self, s: int) -> float:
+        """P[X > s], summed over the lighter side, so that a small tail keeps its relative accuracy."""
+        lower, upper = self._sides(s)
+        return upper if upper <= lower else 1.0 - lower
+
+    def quantile(self, alpha: float) -> int:
+        """The least s with P[X ≤ s] ≥ α. [000 §6.6]"""
+        alpha = check_real("alpha", alpha, 0.0, 1.0, "be in (0, 1)", open_low=True, open_high=True)
+        if alpha <= 0.5:
+            below = np.cumsum(self.pmf)
+            return self.low + min(int(np.searchsorted(below, alpha, side="left")), len(self.pmf) - 1)
+        above = np.cumsum(self.pmf[::-1])
+        return self.high - int(np.searchsorted(above, 1.0 - alpha, side="right"))
+
+    def flipped(self, n: int) -> "Distribution":
+        """The law of n − X."""
+        return Distribution(n - self.high, self.pmf[::-1])
+
+    def plus(self, other: "Distribution") -> "Distribution":
+        """The law of X + Y, Y independent; sums of products only, so that no tail loses relative accuracy."""
+        return Distribution(self.low + other.low, np.convolve(self.pmf, other.pmf))
+
+    def _sides(self, s: int) -> tuple[float, float]:
+        cut = min(max(check_whole("s", s, -(2**62)) - self.low + 1, 0), len(self.pmf))
+        return float(self.pmf[:cut].sum()), float(self.pmf[cut:].sum())
+
+
+def support(mean: float, variance: float, n: int) -> tuple[int, int]:
+    """An interval outside of which a sum of n independent coins has probabilities below the smallest float64.
+
+    mean ± (c/3 + √(c²/9 + 2cσ²)), c = 745.2, by Bernstein's inequality P[abs(X − μ) ≥ t] ≤ 2 exp(−t²/(2σ² + 2t/3)).
+    Errs outwards.
+
+    >>> support(500_000.0, 250_000.0, 10**6)
+    (480447, 519553)
+    """
+    third = UNDERFLOW / 3
+    reach = third + math.sqrt(third * third + 2 * UNDERFLOW * variance)
+    return max(0, math.floor(mean - reach)), min(n, math.ceil(mean + reach))

@@ -1,0 +1,1 @@
+"""The analyzer as a service: its core, its store, its HTTP interface and its application."""

@@ -1,0 +1,1 @@
+"""Infrastructure shared by both services: servers, settings, workers, database, administration."""

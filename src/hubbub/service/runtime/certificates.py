@@ -1,0 +1,173 @@
+"""The private authority of the link between shuffler and analyzer, and the certificates of its two ends.
+
+Its only use is mutual TLS on this one link: whoever holds a certificate of this authority may connect, nobody else. It
+is made for the link, by one operator, and trusted for nothing else. P-256, because every proxy knows it.
+"""
+
+import datetime
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from hubbub.errors import WireError, check_whole, reject
+from hubbub.service.runtime.clock import Clock, SystemClock
+from hubbub.service.runtime.secretfiles import read_secret, write_file
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+"""Names of this machine, in every server's certificate."""
+
+_USES = {"server": ExtendedKeyUsageOID.SERVER_AUTH, "client": ExtendedKeyUsageOID.CLIENT_AUTH}
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A certificate and its private key, both as PEM."""
+
+    certificate: bytes
+    key: bytes
+
+    def save(self, folder: Path | str, name: str) -> None:
+        """Write ``name.pem`` and ``name.key``, both 0600; never over others."""
+        write_file(Path(folder) / f"{name}.key", self.key)
+        write_file(Path(folder) / f"{name}.pem", self.certificate)
+
+    def __repr__(self) -> str:
+        return "Issued(certificate and key)"
+
+
+class Authority:
+    """Signs the certificates of one link.
+
+    >>> authority = Authority.generate()
+    >>> server = authority.issue("server", ["analyzer.example"])
+    >>> x509.load_pem_x509_certificate(server.certificate).issuer.rfc4514_string()
+    'CN=hubbub link'
+    """
+
+    __slots__ = ("_certificate", "_key")
+
+    def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+        if certificate.public_key() != key.public_key():
+            reject("the key of an authority", "be that of its certificate", "another")
+        self._certificate, self._key = certificate, key
+
+    @classmethod
+    def generate(cls, *, days: int = 3650, clock: Clock | None = None) -> Self:
+        """A new one."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hubbub link")])
+        usage = _usage(certificates=True)
+        builder = _builder(name, name, key, days, clock).add_extension(usage, critical=True)
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        return cls(builder.sign(key, hashes.SHA256()), key)
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Self:
+        """Read ``authority.pem`` and ``authority.key``; raises if others may read the key."""
+        certificate_pem = (Path(folder) / "authority.pem").read_bytes()
+        key_pem = read_secret(Path(folder) / "authority.key")
+        try:
+            certificate, key = x509.load_pem_x509_certificate(certificate_pem), load_pem_private_key(key_pem, None)
+        except (ValueError, TypeError):
+            raise WireError("an authority must be a certificate and its key in PEM, got something else") from None
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            reject("the key of an authority", "be one of P-256", "another")
+        return cls(certificate, key)
+
+    @property
+    def certificate(self) -> bytes:
+        """What both ends trust, as PEM."""
+        return self._certificate.public_bytes(Encoding.PEM)
+
+    def save(self, folder: Path | str) -> None:
+        """Write ``authority.pem`` and ``authority.key``, both 0600; never over others."""
+        Issued(self.certificate, _pem(self._key)).save(folder, "authority")
+
+    def issue(
+        self,
+        use: Literal["server", "client"],
+        names: Sequence[str],
+        *,
+        days: int = 825,
+        clock: Clock | None = None,
+    ) -> Issued:
+        """A certificate for one end; names are host names or addresses, a server's include those of its own machine."""
+        if use not in _USES:
+            reject("use", "be 'server' or 'client'", use)
+        everyone = dict.fromkeys([*names, *(LOCAL if use == "server" else ())])
+        if not everyone:
+            reject("names", "be at least one", list(names))
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"hubbub {use}")])
+        issuer = self._certificate.subject
+        authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = (
+            _builder(subject, issuer, key, days, clock)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([_USES[use]]), critical=False)
+            .add_extension(x509.SubjectAlternativeName([_name(name) for name in everyone]), critical=False)
+            .add_extension(authority, critical=False)
+        )
+        certificate = builder.sign(self._key, hashes.SHA256())
+        return Issued(certificate.public_bytes(Encoding.PEM), _pem(key))
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int, clock: Clock | None
+) -> x509.CertificateBuilder:
+    start = datetime.datetime.fromtimestamp((clock or SystemClock()).now(), datetime.UTC)
+    length = datetime.timedelta(days=check_whole("days", days, 1, 36500))
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        # Clocks differ: valid from an hour ago.
+        .not_valid_before(start - datetime.timedelta(hours=1))
+        .not_valid_after(start + length)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _usage(*, certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=certificates,
+        crl_sign=certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        pass
+    try:
+        return x509.DNSName(name)
+    except ValueError:
+        reject("a host name", "be ASCII", name)
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

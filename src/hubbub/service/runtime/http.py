@@ -1,0 +1,183 @@
+"""One HTTP request and its answer, in the terms of ASGI: bodies with a limit and a deadline, answers, refusals."""
+
+import asyncio
+import functools
+import hashlib
+import logging
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from hubbub.errors import FalseClaim, InvalidInput
+from hubbub.service.runtime.problems import Problem, headers, problem_document
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = Iterable[tuple[bytes, bytes]]
+
+log = logging.getLogger("hubbub.service")
+"""Where the services say what happens to them; never who sent, nor what."""
+
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Gone(Exception):
+    """Whoever asked has hung up; there is nobody to answer."""
+
+
+def declared_length(value: bytes | None, most: int) -> int:
+    """The length that a header announces, if it is allowed.
+
+    >>> declared_length(b"12", 100)
+    12
+    >>> declared_length(b"101", 100)
+    Traceback (most recent call last):
+    hubbub.service.runtime.problems.Refusal: a body must have at most 100 bytes
+    """
+    if value is None:
+        raise Problem("wrong-length", "Content-Length is needed")
+    if not (value.isdigit() and len(value) < 16):
+        raise Problem("malformed", "Content-Length must be a number")
+    length = int(value)
+    if length > most:
+        raise Problem("too-large", f"a body must have at most {most} bytes")
+    return length
+
+
+async def read_body(receive: Receive, length: int, seconds: float) -> bytes:
+    """The whole body of the announced length, or a refusal when it does not come in time."""
+    parts: list[bytes] = []
+    size = 0
+    more = True
+    try:
+        async with asyncio.timeout(seconds):
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Gone
+                part = message.get("body", b"")
+                more = message.get("more_body", False)
+                size += len(part)
+                if size > length:
+                    raise Problem("wrong-length", "the body is longer than Content-Length")
+                parts.append(part)
+    except TimeoutError:
+        raise Problem("timeout") from None
+    if size != length:
+        raise Problem("wrong-length", "the body is shorter than Content-Length")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def answer(send: Send, status: int, fields: Iterable[tuple[bytes, bytes]], body: bytes = b"") -> None:
+    """Send a whole answer."""
+    await send({"type": "http.response.start", "status": status, "headers": list(fields)})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def refuse(send: Send, refusal: Problem, extra: Headers = ()) -> None:
+    """Send a problem document."""
+    status, told, body = _refusal(refusal.name, refusal.detail, refusal.retry_after, refusal.index)
+    await answer(send, status, [*told, *extra], body)
+
+
+@functools.lru_cache(maxsize=512)
+def _refusal(
+    name: str, detail: str, retry_after: int | None, index: int | None
+) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """Status, headers and body; kept, because an overload is answered with thousands of the same."""
+    refusal = Problem(name, detail, retry_after=retry_after, index=index)
+    body = problem_document(refusal)
+    told = [(name.encode(), value.encode()) for name, value in headers(refusal).items()]
+    return refusal.status, [*told, (b"content-length", str(len(body)).encode())], body
+
+
+def refusal_of(error: Exception) -> Problem:
+    """What a caller is told about an error; the log learns of those that are not his, without their message.
+
+    An unforeseen error says "unavailable", because the same request may succeed when the cause is gone.
+
+    >>> refusal_of(InvalidInput("n must be even, got 3")).name
+    'malformed'
+    """
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, InvalidInput | FalseClaim):
+        return Problem("malformed", str(error))
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" in {frames[-1].name}, line {frames[-1].lineno}" if frames else ""
+    log.error("%s%s", type(error).__name__, where)
+    return Problem("unavailable", retry_after=5)
+
+
+def hex_id(text: str, missing: str) -> bytes:
+    """The 16 bytes of an id in a path: lower-case digits, as those who made it write them; or the refusal ``missing``.
+
+    >>> hex_id("00112233445566778899aabbccddeeff", "not-found").hex()
+    '00112233445566778899aabbccddeeff'
+    """
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if len(found) != 16 or found.hex() != text:
+        raise Problem(missing)
+    return found
+
+
+async def body_of(request: Request, most: int, seconds: float = 30.0) -> bytes:
+    """The body of a request, of at most so many bytes."""
+    length = request.headers.get("content-length")
+    return await read_body(request.receive, declared_length(None if length is None else length.encode(), most), seconds)
+
+
+def stored(request: Request, content: bytes, kind: str = "application/json") -> Response:
+    """Something that is stored, with an ETag; or 304, if the caller has it already."""
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    if tag in {one.strip() for one in request.headers.get("if-none-match", "").split(",")}:
+        return Response(status_code=304, headers={"etag": tag})
+    return Response(content, media_type=kind, headers={"etag": tag})
+
+
+def routed(routes: Iterable[tuple[str, str, Endpoint]]) -> App:
+    """An application of several routes, all of whose errors are problem documents."""
+    app = Starlette(
+        routes=[Route(path, _guarded(endpoint), methods=[method]) for method, path, endpoint in routes],
+        exception_handlers={HTTPException: _no_route},
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+def _guarded(endpoint: Endpoint) -> Endpoint:
+    async def call(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except Gone:
+            # Nobody reads it; but every request must have an answer.
+            return _refused(Problem("timeout"))
+        except Exception as error:
+            return _refused(refusal_of(error))
+
+    return call
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    del request
+    assert isinstance(error, HTTPException)
+    found = _refused(Problem("method-not-allowed" if error.status_code == 405 else "not-found"))
+    for name, value in (error.headers or {}).items():
+        found.headers[name] = value
+    return found
+
+
+def _refused(refusal: Problem) -> Response:
+    return Response(problem_document(refusal), refusal.status, headers=headers(refusal))

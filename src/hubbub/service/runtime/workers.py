@@ -1,0 +1,306 @@
+"""Worker processes that open and seal many at once: HPKE holds Python's lock, so that threads would not help.
+
+A worker is ``python -m hubbub.service.runtime.workers`` with one socket as its standard input. Frames of bytes go in and out,
+with their length before them; nothing of a stranger is ever unpickled. A worker keeps nothing, reads no file, and
+leaves when its socket is closed, so that it dies with a parent that was killed. One that dies itself is replaced, and
+its piece of work done again.
+"""
+
+import contextlib
+import functools
+import os
+import queue
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from cryptography.exceptions import InvalidTag
+
+from hubbub.errors import HubbubError, check_whole, reject
+from hubbub.service.runtime.failpoints import VARIABLE
+from hubbub.service.task.sealing import SUITES, TAG_SIZE, load_private, load_public
+
+PIECE = 1 << 9
+"""Items of one frame: some 30 ms of work. A call has only a few frames under way, so that others need not wait."""
+
+ATTEMPTS = 3
+"""How often a piece is tried before the workers are given up."""
+
+_FRAME = struct.Struct(">I")
+_HEAD = struct.Struct(">BBHIHH")
+_OPEN, _SEAL = 0, 1
+
+
+def _overhead(suite: int) -> int:
+    return SUITES[suite].enc + TAG_SIZE
+
+
+class WorkerFailure(HubbubError):
+    """Worker processes died again and again over the same piece of work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is the same for all items: the suite, the raw key (private to open, public to seal), HPKE's ``info``, the
+    size of an item before it is opened or sealed, and how many bytes of header stand before the sealed part.
+    """
+
+    suite: int
+    key: bytes
+    info: bytes
+    size: int
+    skip: int = 0
+
+    def __post_init__(self) -> None:
+        if self.suite not in SUITES:
+            reject("suite", "be 1 or 2", self.suite)
+        check_whole("size", self.size, 1)
+        check_whole("skip", self.skip, 0, self.size)
+
+    def count(self, data: bytes | memoryview) -> int:
+        """How many items there are."""
+        if len(data) % self.size:
+            reject("data", f"be a multiple of {self.size} bytes", len(data))
+        return len(data) // self.size
+
+    @property
+    def opened(self) -> int:
+        """Bytes of one opened item."""
+        return max(self.size - self.skip - _overhead(self.suite), 0)
+
+    @property
+    def sealed(self) -> int:
+        """Bytes of one sealed item, without a header."""
+        return self.size + _overhead(self.suite)
+
+
+_private = functools.lru_cache(maxsize=64)(load_private)
+_public = functools.lru_cache(maxsize=64)(load_public)
+
+
+def open_items(job: Job, data: bytes | memoryview) -> tuple[bytes, bytes]:
+    """The plaintexts of all items behind each other, and a byte for each: 1 opened, 0 not (its plaintext is zeros)."""
+    decrypt, key, info = SUITES[job.suite].hpke.decrypt, _private(job.suite, job.key), job.info
+    size, skip, opened = job.size, job.skip, job.opened
+    count = job.count(data)
+    result = bytearray(count * opened)
+    good = bytearray(count)
+    view = memoryview(data)
+    for place in range(count):
+        try:
+            text = decrypt(view[place * size + skip : (place + 1) * size], key, info)
+        except (InvalidTag, ValueError):
+            continue
+        good[place] = 1
+        result[place * opened : (place + 1) * opened] = text
+    return bytes(result), bytes(good)
+
+
+def seal_items(job: Job, data: bytes | memoryview) -> bytes:
+    """All items sealed, behind each other."""
+    encrypt, key, info, size = SUITES[job.suite].hpke.encrypt, _public(job.suite, job.key), job.info, job.size
+    view = memoryview(data)
+    return b"".join(encrypt(view[start : start + size], key, info) for start in range(0, job.count(data) * size, size))
+
+
+class _Lost(Exception):
+    """The other end of the socket is gone."""
+
+
+def _receive(link: socket.socket, size: int) -> bytearray:
+    buffer = bytearray(size)
+    view = memoryview(buffer)
+    while view:
+        got = link.recv_into(view)
+        if not got:
+            raise _Lost
+        view = view[got:]
+    return buffer
+
+
+def _take(link: socket.socket) -> bytearray:
+    return _receive(link, _FRAME.unpack(_receive(link, _FRAME.size))[0])
+
+
+def _give(link: socket.socket, *parts: bytes | memoryview) -> None:
+    link.sendall(b"".join((_FRAME.pack(sum(map(len, parts))), *parts)))
+
+
+class _Worker:
+    """One process and the socket to it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._link: socket.socket | None = None
+
+    def start(self) -> socket.socket:
+        """Start the process, if it is not there, and return the socket to it."""
+        if self._link is not None:
+            return self._link
+        ours, theirs = socket.socketpair()
+        with theirs:
+            environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
+            command = [sys.executable, "-m", "hubbub.service.runtime.workers"]
+            self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, env=environment)
+        self._link = ours
+        return ours
+
+    def ask(self, *parts: bytes | memoryview) -> bytearray:
+        """Send one frame and wait for its answer."""
+        link = self.start()
+        _give(link, *parts)
+        return _take(link)
+
+    def stop(self) -> None:
+        """Close the socket, at which the process leaves."""
+        if self._link is not None:
+            self._link.close()
+        if self._process is not None:
+            try:
+                self._process.wait(2)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._link = self._process = None
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process."""
+        return None if self._process is None else self._process.pid
+
+
+class Workers:
+    """A few worker processes for any number of threads; ``count=0`` does all work in the caller's thread.
+
+    >>> with Workers(0) as workers:
+    ...     job = Job(suite=1, key=bytes(32), info=b"", size=60)
+    ...     workers.open(job, bytes(120))
+    (b'...', b'\\x00\\x00')
+    """
+
+    def __init__(self, count: int = 2) -> None:
+        self.count = check_whole("count", count, 0, 256)
+        self._workers = [_Worker() for _ in range(count)]
+        self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        for worker in self._workers:
+            self._idle.put(worker)
+        self._threads = ThreadPoolExecutor(max(count, 1), thread_name_prefix="workers")
+
+    def start(self) -> None:
+        """Start the processes now rather than with the first piece of work."""
+        for worker in self._workers:
+            worker.start()
+
+    def close(self) -> None:
+        """Finish what was begun, and end all processes."""
+        self._threads.shutdown()
+        for worker in self._workers:
+            worker.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def pids(self) -> list[int]:
+        """The ids of the processes that run."""
+        return [pid for worker in self._workers if (pid := worker.pid) is not None]
+
+    def open(self, job: Job, data: bytes | memoryview) -> tuple[bytes, bytes]:
+        """As :func:`open_items`, on all workers at once."""
+        if not self.count:
+            return open_items(job, data)
+        job.count(data)
+        answers = list(self._spread(_OPEN, job, data))
+        split = [len(answer) // (job.opened + 1) for answer in answers]
+        return (
+            b"".join(answer[count:] for answer, count in zip(answers, split, strict=True)),
+            b"".join(answer[:count] for answer, count in zip(answers, split, strict=True)),
+        )
+
+    def seal(self, job: Job, data: bytes | memoryview) -> bytes:
+        """As :func:`seal_items`, on all workers at once."""
+        if not self.count:
+            return seal_items(job, data)
+        job.count(data)
+        return b"".join(self._spread(_SEAL, job, data))
+
+    def submit_open(self, job: Job, data: bytes) -> "Future[tuple[bytes, bytes]]":
+        """A future of :func:`open_items` for a few items, done by one worker; for callers that do not wait."""
+
+        def call() -> tuple[bytes, bytes]:
+            if not self.count:
+                return open_items(job, data)
+            answer, count = self._ask(_OPEN, job, data), job.count(data)
+            return bytes(answer[count:]), bytes(answer[:count])
+
+        return self._threads.submit(call)
+
+    def _spread(self, what: int, job: Job, data: bytes | memoryview) -> Iterator[bytearray]:
+        view = memoryview(data)
+        step = PIECE * job.size
+        pending: deque[Future[bytearray]] = deque()
+        for start in range(0, len(view), step):
+            if len(pending) >= 2 * self.count:
+                yield pending.popleft().result()
+            pending.append(self._threads.submit(self._ask, what, job, view[start : start + step]))
+        while pending:
+            yield pending.popleft().result()
+
+    def _ask(self, what: int, job: Job, data: bytes | memoryview) -> bytearray:
+        head = _HEAD.pack(what, job.suite, len(job.key), job.size, job.skip, len(job.info))
+        with self._borrowed() as worker:
+            for _ in range(ATTEMPTS):
+                try:
+                    return worker.ask(head, job.key, job.info, data)
+                except (_Lost, OSError):
+                    worker.stop()
+        raise WorkerFailure(f"worker processes died {ATTEMPTS} times over one piece of work")
+
+    @contextlib.contextmanager
+    def _borrowed(self) -> Iterator[_Worker]:
+        worker = self._idle.get()
+        try:
+            yield worker
+        finally:
+            self._idle.put(worker)
+
+
+def _serve(link: socket.socket) -> None:
+    """Answer frames until the other end is closed."""
+    while True:
+        frame = memoryview(_take(link))
+        what, suite, key_size, size, skip, info_size = _HEAD.unpack_from(frame)
+        key_end = _HEAD.size + key_size
+        info_end = key_end + info_size
+        key, info = bytes(frame[_HEAD.size : key_end]), bytes(frame[key_end:info_end])
+        job = Job(suite=suite, key=key, info=info, size=size, skip=skip)
+        if what == _OPEN:
+            texts, good = open_items(job, frame[info_end:])
+            _give(link, good, texts)
+        else:
+            _give(link, seal_items(job, frame[info_end:]))
+
+
+def _main() -> None:
+    # Signals of a terminal or a service manager go to the whole group; the parent decides when its workers leave.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with contextlib.suppress(_Lost, ConnectionError), socket.socket(fileno=0) as link:
+        _serve(link)
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,1 @@
+"""Contracts and keys: the documents and sealed bytes that devices, shuffler and analyzer agree on."""

@@ -1,0 +1,202 @@
+"""From values to estimates through files and pipes: what comes out is what went in, within its error bars."""
+
+import json
+import math
+import os
+import resource
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.conftest import Call
+
+import hubbub as hb
+from hubbub.io.documents import write_plan
+from hubbub.io.values import read_values
+
+HUBBUB = f"{shlex.quote(sys.executable)} -c 'from hubbub.cli import main; main(prog_name=\"hubbub\")'"
+LABELS = ["search", "news", "mail", "videos", "maps", "games", "shop", "bank", "weather", "blog", "forum", "other"]
+
+
+def answers(folder: Path, n: int) -> dict[str, int]:
+    """A CSV file of n answers, and how often each label is in it."""
+    choice = np.random.default_rng(6).integers(0, 144, n) // 12 * np.random.default_rng(7).integers(0, 2, n)
+    names = np.array(LABELS)[choice]
+    (folder / "people.csv").write_text("page\n" + "\n".join(names) + "\n")
+    return {label: int((names == label).sum()) for label in LABELS}
+
+
+def agrees(record: dict[str, object], truth: dict[str, int]) -> bool:
+    """Whether all estimates are within five standard errors; by chance one is not in 100 000 runs."""
+    counts = record["counts"]
+    assert isinstance(counts, list)
+    assert {row["label"] for row in counts} == set(truth)
+    return all(abs(row["value"] - truth[row["label"]]) <= 6 * row["stderr"] + 1 for row in counts)
+
+
+def shell(script: str, folder: Path) -> str:
+    result = subprocess.run(
+        ["bash", "-c", f'set -e -o pipefail; hubbub() {{ {HUBBUB} "$@"; }}; {script}'],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+PLAN = f"hubbub plan --one-hot {','.join(LABELS)} --epsilon 1 --delta 1e-6"
+FILES = """
+hubbub randomize people.csv --plan plan.json -o reports.hub > /dev/null
+hubbub shuffle reports.hub --plan plan.json -o mixed.hub > /dev/null
+hubbub estimate mixed.hub --plan plan.json --json
+"""
+PIPES = """
+hubbub randomize - --plan plan.json < people.csv \
+  | hubbub shuffle - --plan plan.json | hubbub estimate - --plan plan.json --json
+"""
+
+
+@pytest.mark.parametrize("street", [FILES, PIPES], ids=["files", "pipes"])
+@pytest.mark.parametrize("limits", ["", "--no-shuffler-fakes"])
+def test_whole_street(street: str, limits: str, tmp_path: Path) -> None:
+    truth = answers(tmp_path, 100_000)
+    record = json.loads(shell(f"{PLAN} -n 100000 {limits} --json > plan.json\n{street}", tmp_path))
+    assert record["people"] == 100_000
+    assert record["guarantee"]["epsilon"] <= 1
+    assert agrees(record, truth)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("street", [FILES, PIPES], ids=["files", "pipes"])
+def test_a_million_people(street: str, tmp_path: Path) -> None:
+    """Under 30 s, and under 1 GiB in each program."""
+    truth = answers(tmp_path, 1_000_000)
+    start = time.monotonic()
+    record = json.loads(shell(f"{PLAN} -n 1000000 --json > plan.json\n{street}", tmp_path))
+    spent = time.monotonic() - start
+    assert agrees(record, truth)
+    assert spent < 30
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2**20
+
+
+def test_several_files_are_one_batch(folder: Path, run: Call) -> None:
+    assert run("randomize", "answers.csv", "--plan", "plan.json", "-o", "more.hub").exit_code == 0
+    assert run("shuffle", "reports.hub", "more.hub", "--plan", "plan.json", "-o", "both.hub").exit_code == 0
+    record = json.loads(run("inspect", "both.hub", "--plan", "plan.json", "--json").stdout)
+    assert (record["people"], record["messages"], record["shuffled"]) == (2000, 2000, True)
+    record = json.loads(run("estimate", "both.hub", "mixed.hub", "--plan", "plan.json", "--json").stdout)
+    assert record["people"] == 3000
+    assert agrees(record, {"red": 1500, "green": 750, "blue": 750})
+
+
+FORMS = ["csv of labels", "csv of bits", "jsonl", "jsonl of objects", "parquet of lists", "parquet of bits"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_values(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    column: str | None = None
+    schema = hb.Schema.at_most(2, ["a", "b", "c"])
+    rows = [["a"], ["c", "a"], [], ["b"]]
+    bits = [[int(label in row) for label in schema.labels] for row in rows]
+    name = f"values.{form.split(maxsplit=1)[0]}"
+    match form:
+        case "csv of labels":
+            Path(name).write_text("x\n" + "\n".join(";".join(row) or '""' for row in rows) + "\n")
+        case "csv of bits":
+            Path(name).write_text("id,c,a,b\n" + "".join(f"{i},{c},{a},{b}\n" for i, (a, b, c) in enumerate(bits)))
+        case "jsonl":
+            Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        case "jsonl of objects":
+            Path(name).write_text("".join(json.dumps({"x": row}) + "\n" for row in rows))
+            column = "x"
+        case "parquet of lists":
+            pq.write_table(pa.table({"x": pa.array(rows, pa.list_(pa.string()))}), name)
+        case _:
+            pq.write_table(pa.table({label: [row[i] for row in bits] for i, label in enumerate(schema.labels)}), name)
+    blocks = list(read_values(name, schema, column=column, block=3))
+    assert [len(block) for block in blocks] == [3, 1]
+    assert [x for block in blocks for x in block.rows(0, 3)[:, 0].tolist()] == [1, 5, 0, 2]
+
+
+def test_parquet_tells_nothing_but_the_messages(folder: Path, run: Call) -> None:
+    assert run("randomize", "answers.csv", "--plan", "plan.json", "-o", "reports.parquet").exit_code == 0
+    assert run("shuffle", "reports.parquet", "--plan", "plan.json", "-o", "mixed.parquet").exit_code == 0
+    for name in ("reports.parquet", "mixed.parquet"):
+        column = pq.ParquetFile(folder / name).metadata.row_group(0).column(0)
+        assert not column.is_stats_set
+        assert column.compression == "UNCOMPRESSED"
+        assert "DICTIONARY" not in "".join(column.encodings)
+    record = json.loads(run("estimate", "mixed.parquet", "--plan", "plan.json", "--json").stdout)
+    assert agrees(record, {"red": 500, "green": 250, "blue": 250})
+    assert json.loads(run("inspect", "mixed.parquet", "--plan", "plan.json", "--json").stdout)["people"] == 1000
+
+
+def test_fixed_fakes_are_added_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Call) -> None:
+    """Whatever the number of blocks in which the values are read."""
+    monkeypatch.chdir(tmp_path)
+    truth = answers(tmp_path, 150_000)
+    own = hb.plan_from(hb.Schema.one_hot(LABELS), 150_000, hb.Protocol(0.01, m=500), delta=1e-6)
+    write_plan(own, "plan.json")
+    assert run("randomize", "people.csv", "--plan", "plan.json", "-o", "reports.hub").exit_code == 0
+    record = json.loads(run("inspect", "reports.hub", "--plan", "plan.json", "--json").stdout)
+    assert (record["fakes"], record["messages"]) == (500, 150_500)
+    assert agrees(json.loads(run("estimate", "reports.hub", "--plan", "plan.json", "--json").stdout), truth)
+
+
+def test_options_of_estimate(folder: Path, run: Call) -> None:
+    words = ("estimate", "mixed.hub", "--plan", "plan.json")
+    single = json.loads(run(*words, "--json").stdout)["counts"][0]
+    joint = json.loads(run(*words, "--simultaneous", "--json").stdout)["counts"][0]
+    assert joint["high"] - joint["low"] > single["high"] - single["low"]
+    record = json.loads(run(*words, "--consistent", "--json", "-o", "out.json", "--plot", "out.svg").stdout)
+    assert math.isclose(sum(row["value"] for row in record["counts"]), 1000)
+    assert json.loads((folder / "out.json").read_text()) == record
+    picture = (folder / "out.svg").read_text()
+    assert "<svg" in picture
+    assert all(label in picture for label in ("red", "green", "blue"))
+    text = run(*words, "--top", "2").stdout
+    assert "1 more labels" in text
+    assert "█" in text
+
+
+def test_joint_tables(folder: Path, run: Call) -> None:
+    words = ("joint", "mixed.hub", "--plan", "plan.json", "--labels", "red,blue")
+    record = json.loads(run(*words, "--json").stdout)
+    people = {tuple(row["with"]): row for row in record["people"]}
+    assert abs(people["red",]["value"] - 500) < 6 * people["red",]["stderr"]
+    record = json.loads(run(*words, "--given", "red=0", "--json").stdout)
+    assert math.isclose(sum(row["value"] for row in record["share"]), 1)
+    assert "red + blue" in run(*words).stdout
+
+
+def test_labels_do_not_command_the_terminal(folder: Path, run: Call) -> None:
+    schema = hb.Schema.one_hot(["[bold]a[/]", "b\x1b[2J"])
+    write_plan(hb.plan_from(schema, 2, hb.Protocol(0.1), delta=1e-6), "odd.json")
+    (folder / "odd.jsonl").write_text(f"{json.dumps(schema.labels[0])}\n{json.dumps(schema.labels[1])}\n")
+    assert run("randomize", "odd.jsonl", "--plan", "odd.json", "-o", "odd.hub").exit_code == 0
+    text = run("estimate", "odd.hub", "--plan", "odd.json").stdout
+    assert "[bold]a[/]" in text
+    assert "\x1b" not in text
+
+
+def test_progress_is_for_terminals(folder: Path) -> None:
+    """On standard error, and only if somebody looks."""
+    words = "['randomize', 'answers.csv', '--plan', 'plan.json']"
+    command = [sys.executable, "-c", f"from hubbub.cli import main; main({words}, prog_name='hubbub')"]
+    terminal, end = os.openpty()
+    seen = subprocess.run(command, stdout=subprocess.PIPE, stderr=end, check=True, cwd=folder)
+    os.close(end)
+    assert b"randomizing" in os.read(terminal, 1 << 16)
+    os.close(terminal)
+    quiet = subprocess.run(command, capture_output=True, check=True, cwd=folder)
+    assert quiet.stderr == b""
+    assert len(quiet.stdout) == len(seen.stdout) == (folder / "reports.hub").stat().st_size

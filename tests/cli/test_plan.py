@@ -1,0 +1,146 @@
+"""Questions and answers of the planning commands: what is printed is what the library says."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Call
+
+import hubbub as hb
+from hubbub.io.documents import read_plan
+from hubbub.vectors import wire_vectors
+
+ASKED = ("--one-hot", "12", "-n", "10000", "--epsilon", "1", "--delta", "1e-6")
+
+
+def test_account_says_what_the_library_says(run: Call) -> None:
+    words = ("account", "--bits", "1", "-n", "1000", "--q", "0.1", "--delta", "1e-6")
+    found = hb.account(hb.Protocol(0.1), hb.Schema.bits(1), 1000, delta=1e-6)
+    record = json.loads(run(*words, "--json").stdout)
+    assert (record["epsilon"], record["lower"], record["basis"]) == (found.epsilon, found.lower_bound, "exact")
+    assert "best attack" in run(*words).stdout
+
+
+@pytest.mark.parametrize(
+    ("fakes", "m"),
+    [
+        ("500", 500),
+        ("binomial:2:0.25", hb.Fakes.binomial(2, 0.25)),
+        ("poisson:1.5", hb.Fakes.poisson(1.5)),
+        ("laplace:2:25", hb.Fakes.laplace(2.0, 25)),
+    ],
+)
+def test_laws_of_fakes(fakes: str, m: int | hb.Fakes, folder: Path, run: Call) -> None:
+    result = run("account", "--one-hot", "3", "-n", "1000", "--m", fakes, "--epsilon", "2", "-o", "own.json")
+    assert result.exit_code == 0, result.stderr
+    assert read_plan(str(folder / "own.json")).protocol == hb.Protocol(0.0, m=m)
+
+
+def test_calibrate_finds_each_of_three(folder: Path, run: Call) -> None:
+    budget = ("--epsilon", "1", "--delta", "1e-6")
+    by_noise = json.loads(run("calibrate", "--bits", "1", "-n", "1000", *budget, "--json").stdout)
+    assert by_noise["protocol"]["flip"] / 2**48 == pytest.approx(0.031, abs=1e-3)
+    by_fakes = json.loads(run("calibrate", "--one-hot", "10", "-n", "1000", "--q", "0", *budget, "--json").stdout)
+    assert by_fakes["protocol"]["m"] == 422
+    by_crowd = json.loads(run("calibrate", "--bits", "1", "--q", "0.1", *budget, "--json").stdout)
+    assert by_crowd["n"] < 1000
+    assert run("calibrate", "--bits", "1", "--q", "0.1", *budget, "-o", "own.json").exit_code == 0
+    assert read_plan(str(folder / "own.json")).n == by_crowd["n"]
+
+
+def test_schemas(folder: Path, run: Call) -> None:
+    (folder / "labels.txt").write_text("red\ngreen\nblue\n")
+    (folder / "schema.json").write_text('{"kind": "at_most", "labels": ["a", "b", "c"], "max_set": 2}')
+    rest = ("-n", "1000", "--q", "0.1", "--delta", "1e-6", "-o", "own.json")
+    for words, schema in (
+        (("--one-hot", "labels.txt"), hb.Schema.one_hot(["red", "green", "blue"])),
+        (("--bits", "a,b"), hb.Schema.bits(["a", "b"])),
+        (("--at-most", "2", "5"), hb.Schema.at_most(2, 5)),
+        (("--schema", "schema.json"), hb.Schema.at_most(2, ["a", "b", "c"])),
+    ):
+        assert run("account", *words, *rest).exit_code == 0
+        assert read_plan(str(folder / "own.json")).schema == schema
+
+
+def test_frontier_and_plan_agree(folder: Path, run: Call) -> None:
+    result = run("frontier", *ASKED, "--json", "--plot", "out.svg", "-o", "best.json")
+    assert result.exit_code == 0, result.stderr
+    record = json.loads(result.stdout)
+    errors = [row["stderr"] for row in record["plans"]]
+    assert errors == sorted(errors)
+    assert all(row["guarantee"]["epsilon"] <= 1 for row in record["plans"])
+    assert read_plan(str(folder / "best.json")).id == record["plans"][0]["id"]
+    assert json.loads(run("plan", *ASKED, "--json").stdout)["id"] == record["plans"][0]["id"]
+    picture = (folder / "out.svg").read_text()
+    assert all(word in picture for word in ("split bits", "local, nobody trusted", "central, a trusted server"))
+
+
+def test_plans_are_found_backwards(run: Call) -> None:
+    words = ("plan", "--one-hot", "4", "--delta", "1e-6", "--json")
+    crowd = json.loads(run(*words, "--epsilon", "1", "--precision", "0.001").stdout)
+    assert crowd["stderr"] <= 0.001 * crowd["n"]
+    private = json.loads(run(*words, "-n", "20000", "--stderr", "2.8").stdout)
+    assert private["stderr"] <= 2.8
+    assert private["guarantee"]["epsilon"] <= 1.01
+
+
+def test_frontier_as_text(folder: Path, run: Call) -> None:
+    text = run("frontier", *ASKED).stdout
+    assert all(word in text for word in ("protocol", "collusion", "split bits", "central Laplace or Gaussian"))
+    assert run("frontier", *ASKED, "--choose", "split bits", "-o", "split.json").exit_code == 0
+    assert read_plan(str(folder / "split.json")).protocol.release == "bits"
+
+
+def test_constraints_are_passed_on(run: Call) -> None:
+    record = json.loads(
+        run(
+            "frontier", *ASKED, "--no-shuffler-fakes", "--joint", "--max-messages", "1.5", "--honest", "0.9", "--json"
+        ).stdout
+    )
+    assert record["plans"]
+    for row in record["plans"]:
+        assert row["protocol"]["release"] == "records"
+        assert row["messages"] <= 1.5
+        assert not isinstance(row["protocol"]["m"], dict) or row["protocol"]["m"]["distribution"] in (
+            "binomial",
+            "poisson",
+        )
+        assert row["guarantee"]["assumptions"]["honest"] in (1, 9000)
+
+
+def test_dishonest_users(run: Call) -> None:
+    words = ("frontier", "--bits", "1", "-n", "1000", "--epsilon", "1", "--delta", "1e-6", "--dishonest", "0.5")
+    rows = {row["family"]: row for row in json.loads(run(*words, "--json").stdout)["plans"]}
+    assert rows["flip"]["under_attack"]["epsilon"] > 1.2
+    assert rows["local"]["under_attack"]["epsilon"] <= 1
+    assert "50% bad" in run(*words).stdout
+
+
+def test_inspect(folder: Path, run: Call) -> None:
+    record = json.loads(run("inspect", "plan.json", "--json").stdout)
+    assert record["file"] == "plan"
+    assert record["id"] == read_plan(str(folder / "plan.json")).id
+    assert "all of it, just now" in run("inspect", "plan.json").stdout
+    assert json.loads(run("inspect", "mixed.hub", "--json").stdout)["plan"] == record["id"]
+    assert "give --plan" in run("inspect", "mixed.hub").stdout
+
+
+def test_vectors(folder: Path, run: Call) -> None:
+    assert json.loads(run("vectors").stdout) == wire_vectors()
+    assert run("vectors", "-o", "vectors.json").exit_code == 0
+    assert json.loads(run("vectors", "--check", "vectors.json", "--json").stdout)["agree"] == 298
+    document = wire_vectors()
+    good, bad = document["good"][0], document["bad"][1]
+    message = good["messages"][0][0]
+    for part, name, value in (
+        (good, "messages", [[message[:-1] + "f"], *good["messages"][1:]]),
+        (good, "batch", good["batch"][:-2]),
+        (good, "values", good["values"][::-1]),
+        (bad, "data", message),
+        (bad, "error", "PlanMismatch"),
+        (bad, "plan", "nonesuch"),
+    ):
+        kept, part[name] = part[name], value
+        (folder / "changed.json").write_text(json.dumps(document))
+        assert run("vectors", "--check", "changed.json").exit_code == 4
+        part[name] = kept

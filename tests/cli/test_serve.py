@@ -1,0 +1,107 @@
+"""``hubbub serve``: setting up, agreeing, and a whole system on one machine."""
+
+import json
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+from tests.cli.conftest import Call
+
+from hubbub.cli import main
+from hubbub.service.task.contract import load_contract
+from hubbub.service.task.identity import Identity
+
+
+def test_every_command_is_explained() -> None:
+    group = main.get_command(click.Context(main), "serve")
+    assert isinstance(group, click.Group)
+    assert set(group.commands) == {"init", "contract", "sign", "shuffler", "analyzer", "all", "admin"}
+    for command in group.commands.values():
+        assert command.help
+        for parameter in command.params:
+            assert not isinstance(parameter, click.Option) or parameter.help, parameter.name
+
+
+def test_two_operators_agree(folder: Path, run: Call) -> None:
+    told = {}
+    for role in ("analyzer", "shuffler"):
+        result = run("serve", "init", role, "--role", role, "--host", "analyzer.example", "--json")
+        assert result.exit_code == 0, result.stderr
+        told[role] = json.loads(result.stdout)["identity"]
+        assert stat.S_IMODE((folder / role / "identity").stat().st_mode) == 0o600
+    assert 'analyzer = "https://analyzer.example:8500"' in (folder / "shuffler" / "settings.toml").read_text()
+    assert {path.name for path in (folder / "analyzer" / "for-shuffler").iterdir()} == {
+        "authority.pem",
+        "link.key",
+        "link.pem",
+    }
+    words = ("--analyzer", told["analyzer"], "--shuffler", told["shuffler"], "--days", "2", "-o", "contract.json")
+    assert run("serve", "contract", "--plan", "plan.json", *words).exit_code == 0
+    for role in ("shuffler", "analyzer"):
+        path = f"{role}/identity"
+        result = run("serve", "sign", "contract.json", "--identity", path, "-o", "contract.json")
+        assert result.exit_code == 0, result.stderr
+    assert "signed by analyzer and shuffler" in result.stderr
+    contract = load_contract((folder / "contract.json").read_bytes()).contract
+    assert contract.analyzer.hex() == told["analyzer"]
+    assert contract.task_end - contract.task_start == 49
+
+
+def test_what_is_refused(folder: Path, run: Call) -> None:
+    assert run("serve", "init", "new", "--role", "both").exit_code == 2
+    assert run("serve", "init", "new", "--role", "analyzer", "--plan", "plan.json").exit_code == 2
+    assert run("serve", "all", "new").exit_code == 2
+    draw = ("serve", "contract", "--plan", "plan.json", "-o", "c.json")
+    assert run(*draw, "--analyzer", "zz", "--shuffler", "00" * 32).exit_code == 2
+    assert "two operators" in run(*draw, "--analyzer", "00" * 32, "--shuffler", "00" * 32).stderr
+    Identity.generate().save(folder / "stranger")
+    assert run(*draw, "--analyzer", "00" * 32, "--shuffler", "11" * 32).exit_code == 0
+    refused = run("serve", "sign", "c.json", "--identity", "stranger")
+    assert refused.exit_code == 2
+    assert "one of the contract's operators" in refused.stderr
+    (folder / "settings.toml").write_text("listen = 3\n")
+    for role in ("shuffler", "analyzer"):
+        assert run("serve", role, "settings.toml").exit_code == 2
+    (folder / "plain.sock").touch()
+    failed = run("serve", "admin", "plain.sock", "status")
+    assert failed.exit_code == 1
+    assert "no service answers" in failed.stderr
+    assert run("serve", "admin", "plain.sock", "close").exit_code == 2
+    assert run("serve", "admin", "plain.sock", "status", "more").exit_code == 2
+
+
+def test_a_folder_is_never_overwritten(folder: Path, run: Call) -> None:
+    assert run("serve", "init", "here", "--plan", "plan.json").exit_code == 0
+    before = (folder / "here" / "analyzer" / "identity").read_bytes()
+    assert run("serve", "init", "here", "--plan", "plan.json").exit_code == 2
+    assert (folder / "here" / "analyzer" / "identity").read_bytes() == before
+
+
+def test_a_missing_extra_is_named() -> None:
+    script = "import sys; sys.modules['httpx'] = None; from hubbub.cli import main; main(['serve', 'init', 'here'])"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr == "error: this command needs the extra 'serve'\nhint: pip install 'hubbub[serve]'\n"
+
+
+def test_a_whole_system(folder: Path, run: Call) -> None:
+    script = "from hubbub.cli import main; main(prog_name='hubbub')"
+    command = [sys.executable, "-c", script, "serve", "all", "here", "--plan", "plan.json", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        lines: list[bytes] = []
+        while not lines or lines[-1].rstrip() != b"}":
+            lines.append(process.stdout.readline())
+            assert lines[-1]
+        told = json.loads(b"".join(lines))
+        assert set(told) == {"task", "contract", "uploads", "results", "token"}
+        status = run("serve", "admin", "here/shuffler/admin.sock", "status", "--json")
+        assert json.loads(status.stdout)["tasks"][told["task"]]["accepted"] == 0
+        assert run("serve", "admin", "here/analyzer/admin.sock", "rotate").stderr == "note: done\n"
+        assert "good" in run("serve", "admin", "here/analyzer/admin.sock", "check").stdout
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    assert not list((folder / "here").glob("*/addresses.json"))

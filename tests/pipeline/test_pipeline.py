@@ -1,0 +1,204 @@
+"""The lines of the design run as written, at every point of the family, and everything wrong is stopped."""
+
+import copy
+import math
+import pickle
+import tempfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.pipeline.points import POINTS, N, collection, plan_of, population
+
+import hubbub as hb
+from hubbub.analyzer import achieved_guarantee
+from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.shuffler import shuffle_blocks
+
+
+def test_the_lines_of_the_design() -> None:
+    answers = ["red", "green", "blue", "blue", "other"] * 4000
+    schema = hb.Schema.one_hot(["red", "green", "blue", "other"])
+    p = hb.plan(schema, n=20_000, budget=hb.Budget(epsilon=0.5, delta=1e-6))
+    g = hb.account(hb.Protocol(q=0.1), schema, n=20_000, delta=1e-6)
+    people = hb.Collection.from_values(answers, schema)
+    own = hb.plan_from(schema, 20_000, hb.Protocol(q=0.1), delta=1e-6)
+    mixed = hb.shuffle(hb.randomize(people, p))
+    est = hb.estimate(hb.tally(mixed), p)
+    low, high = est.interval(0.95)
+    assert own.guarantee == g
+    assert p.guarantee.meets(hb.Budget(epsilon=0.5, delta=1e-6))
+    assert (np.abs(est.values - [4000, 4000, 8000, 4000]) < 7 * est.stderr).all()
+    assert (low < high).all()
+    assert est.detectable.all()
+    assert (est.detection_limit < 60).all()
+
+
+@pytest.mark.parametrize(("kind", "name"), POINTS)
+def test_every_point(kind: str, name: str) -> None:
+    plan = plan_of(kind, name)
+    people, truth = collection(plan.schema, N), population(plan.schema, N).sum(axis=0)
+    reports = hb.randomize(people, plan)
+    found = hb.estimate(hb.tally(hb.shuffle(reports)), plan)
+    assert (np.abs(found.values - truth) < 7 * found.stderr).all()
+    fair = found.consistent()
+    assert fair.values.min() >= 0
+    assert fair.values.max() <= N
+    assert kind != "one_hot" or math.isclose(fair.values.sum(), N)
+    assert achieved_guarantee(hb.tally(hb.shuffle(reports)), plan) == plan.guarantee
+    assert hb.Plan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize(("kind", "name"), POINTS)
+def test_parts_add_up_to_the_whole(kind: str, name: str) -> None:
+    """Streamed in blocks through files, the batch has the law and the bookkeeping of one in memory."""
+    plan = plan_of(kind, name)
+    m = plan.protocol.m if isinstance(plan.protocol.m, int) else None
+    entropy = SeededStreamNotForPeople(81)
+
+    def blocks() -> list[hb.Reports]:
+        parts = list(collection(plan.schema, N).blocks(150))
+        assert [len(part) for part in parts] == [150, 150, 100]
+        shares: list[int | None] = [None] * 3 if m is None else [m, 0, 0]
+        return [hb.randomize(part, plan, fakes=f, entropy=entropy) for part, f in zip(parts, shares, strict=True)]
+
+    mixed = list(shuffle_blocks(blocks(), plan, tempfile.TemporaryFile, memory=1 << 16, entropy=entropy))
+    total: hb.Tally = sum((hb.tally(block) for block in mixed[1:]), hb.tally(mixed[0]))
+    assert (total.n, total.batches, total.least) == (N, 1, N)
+    found = hb.estimate(total, plan)
+    assert (np.abs(found.values - population(plan.schema, N).sum(axis=0)) < 7 * found.stderr).all()
+    parts = blocks()
+    joined = parts[0] + parts[1] + parts[2]
+    assert joined.n == N
+    hb.estimate(hb.tally(hb.shuffle(joined)), plan)
+
+
+def test_the_order_is_uniform_and_a_biased_one_is_noticed() -> None:
+    """All 120 orders of five messages; a permutation that never moves the last one must be rejected."""
+    from scipy import stats
+
+    schema = hb.Schema.one_hot(5)
+    plan = hb.plan_from(schema, 5, hb.Protocol(2**-40, release="category"), epsilon=30.0)
+    reports = hb.Reports(plan, np.arange(5, dtype=np.uint8), 5)
+    entropy = SeededStreamNotForPeople(82)
+    orders = np.array([hb.shuffle(reports, entropy=entropy).messages for _ in range(6000)]).astype(np.int64)
+
+    def p_value(rows: np.ndarray) -> float:
+        codes = rows @ 5 ** np.arange(5)
+        return float(stats.chisquare(np.r_[np.unique(codes, return_counts=True)[1], np.zeros(120)][:120]).pvalue)
+
+    assert p_value(orders) > 1e-4
+    biased = np.array([np.r_[row[row != 4], 4] for row in orders])
+    assert p_value(biased) < 1e-4
+
+
+def test_small_batches_are_not_released() -> None:
+    plan = plan_of("one_hot", "split")
+    few = hb.randomize(collection(plan.schema, N - 1), plan)
+    with pytest.raises(hb.BatchTooSmall, match=r"^a batch must have at least 400 people, got 399$"):
+        hb.shuffle(few)
+    with pytest.raises(hb.BatchTooSmall):
+        next(shuffle_blocks([few], plan, tempfile.TemporaryFile))
+    whole = plan_of("one_hot", "flip")
+    with pytest.raises(hb.BatchTooSmall, match="must send 400 messages"):
+        hb.shuffle(replace(hb.randomize(collection(whole.schema, N - 1), whole), n=N))
+    clear = plan_of("one_hot", "clear among fakes")
+    with pytest.raises(hb.BatchTooSmall, match="at least 300 fakes, got 299"):
+        hb.shuffle(hb.randomize(collection(clear.schema, N), clear, fakes=299))
+    drawn = plan_of("bits", "clear among binomial fakes")
+    with pytest.raises(hb.BatchTooSmall):
+        hb.shuffle(hb.Reports(drawn, np.zeros((N - 1, 1), np.uint8), N))
+
+
+def test_nothing_crosses_plans() -> None:
+    one, two = plan_of("one_hot", "flip"), plan_of("one_hot", "split")
+    people = collection(one.schema, N)
+    with pytest.raises(hb.PlanMismatch):
+        hb.randomize(people, plan_of("bits", "flip"))
+    mixed = hb.shuffle(hb.randomize(people, one))
+    for wrong in (
+        lambda: hb.shuffle(mixed, two),
+        lambda: hb.estimate(hb.tally(mixed), two),
+        lambda: hb.tally(mixed) + hb.tally(hb.shuffle(hb.randomize(people, two))),
+        lambda: hb.randomize(people, one) + hb.randomize(people, two),
+        lambda: hb.joint(mixed, plan_of("one_hot", "copies"), ["red"]),
+        lambda: achieved_guarantee(hb.tally(mixed), two),
+    ):
+        with pytest.raises(hb.PlanMismatch):
+            wrong()
+
+
+def test_a_failing_source_emits_nothing() -> None:
+    plan = plan_of("bits", "flip")
+    with pytest.raises(hb.EntropyFailure):
+        hb.randomize(collection(plan.schema, N), plan, entropy=lambda size: bytes(max(size - 1, 0)))
+
+
+def test_raw_data_do_not_leave() -> None:
+    people = hb.Collection.from_values(["red", "blue"], hb.Schema.one_hot(["red", "green", "blue"]))
+    assert repr(people) == "Collection(2 records of Schema.one_hot(3 labels))"
+    for leave in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="no wire form"):
+            leave(people)
+
+
+def test_batches_of_a_shuffler_count_their_own_fakes() -> None:
+    plan = plan_of("one_hot", "clear among Laplace fakes")
+    people = collection(plan.schema, N)
+    mixed = [hb.shuffle(hb.randomize(people, plan)) for _ in range(3)]
+    total = hb.tally(mixed[0]) + hb.tally(mixed[1]) + hb.tally(hb.shuffle(mixed[2]))
+    assert total.batches == 3
+    found = hb.estimate(total, plan)
+    assert (np.abs(found.values - 3 * population(plan.schema, N).sum(axis=0)) < 7 * found.stderr).all()
+    assert math.isclose(found.stderr[0], math.sqrt(3) * plan.stderr)
+    with pytest.raises(hb.InvalidInput, match="shuffled"):
+        hb.estimate(hb.tally(hb.randomize(people, plan)), plan)
+
+
+def test_realized_guarantees_follow_the_batch() -> None:
+    plan = hb.plan_from(hb.Schema.bits(1), 500, hb.Protocol(0.1), delta=1e-6)
+    more = hb.shuffle(hb.randomize(hb.Collection.from_values([True] * 1000, plan.schema), plan))
+    assert achieved_guarantee(hb.tally(more), plan).epsilon < plan.guarantee.epsilon
+    fewer = hb.randomize(hb.Collection.from_values([True] * 200, plan.schema), plan)
+    assert achieved_guarantee(hb.tally(fewer), plan).epsilon > plan.guarantee.epsilon
+    both = hb.tally(more) + hb.tally(
+        hb.shuffle(hb.randomize(hb.Collection.from_values([False] * 500, plan.schema), plan))
+    )
+    assert achieved_guarantee(both, plan) == plan.guarantee
+
+
+def test_joint_tables_fit_together() -> None:
+    schema = hb.Schema.bits(["a", "b", "c", "d"])
+    plan = hb.plan_from(schema, 20_000, hb.Protocol(0.1, m=3000), epsilon=3.0)
+    rows = np.random.default_rng(1).random((20_000, 4)) < [0.3, 0.5, 0.2, 0.7]
+    rows[:, 3] |= rows[:, 0]
+    mixed = hb.shuffle(hb.randomize(hb.Collection.from_values(rows, schema), plan))
+    table = hb.joint(mixed, plan, ["d", "a", "b"])
+    one = hb.estimate(hb.tally(mixed), plan)
+    for label in "abd":
+        alone = table.marginal([label])
+        place = schema.labels.index(label)
+        assert math.isclose(alone.values[1], one.values[place], rel_tol=1e-9)
+        assert abs(alone.stderr[1] / one.stderr[place] - 1) < 0.03
+    pair, turned = table.marginal(["a", "d"]), hb.joint(mixed, plan, ["a", "d"])
+    assert np.allclose(pair.values, turned.values)
+    assert np.allclose(pair.stderr, turned.stderr)
+    shares = table.conditional({"a": True})
+    assert shares.labels == ("d", "b")
+    assert math.isclose(shares.values.sum(), 1)
+    who = rows[rows[:, 0]]
+    truth = [np.mean((who[:, 3] == x % 2) & (who[:, 1] == x // 2)) for x in range(4)]
+    assert (np.abs(shares.values - truth) < 5 * shares.stderr).all()
+    assert (shares.stderr < 0.02).all()
+    with pytest.raises(hb.InvalidInput, match="release whole records"):
+        hb.joint(mixed, plan_of("bits", "split"), ["a"])
+
+
+def test_wide_schemas_cost_what_is_sent() -> None:
+    schema = hb.Schema.one_hot(50_000)
+    plan = hb.plan_from(schema, 20_000, hb.Protocol(2e-5, release="bits"), epsilon=9.0)
+    people = hb.Collection.from_values(np.arange(20_000) % 7, schema)
+    assert people.data.nbytes == 80_000
+    mixed = hb.shuffle(hb.randomize(people, plan))
+    assert mixed.messages.nbytes < 2 * 45_000
+    assert abs(hb.estimate(hb.tally(mixed), plan).values[0] - 2858) < 10

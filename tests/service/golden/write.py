@@ -1,0 +1,144 @@
+"""Writes the golden files of wire version 1: ``python -m tests.serve.golden.write``; only when the version changes.
+
+Suite 1 is sealed by the reference implementation with fixed ephemeral keys, so that the files can be made again, byte
+by byte. The library has no fixed randomness for suite 2; those bytes are stored as they came.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.serve import reference
+from tests.serve.samples import ANALYZER, SHUFFLER, contract, pair
+
+import hubbub as hb
+from hubbub.canonical import Json
+from hubbub.service.task.contract import Contract, SignedContract
+from hubbub.service.task.identity import SignedDocument
+from hubbub.service.task.sealing import replay_id, seal_bundle, seal_slot, slot_id
+
+FILE = Path(__file__).parent / "wire1.json"
+ANALYZER_KEY, SHUFFLER_KEY = 0x0102, 0x0304
+REPORTS: list[bytes | None] = [bytes([0b101]), None, bytes([0b111])]
+
+
+def sealed(name: str, to: str, plain: bytes, info: bytes) -> bytes:
+    """Suite 1, with the ephemeral key of this name."""
+    return reference.seal(hashlib.sha256(name.encode()).digest(), pair(1, to).bytes, plain, info)
+
+
+def slot(name: str, plain: bytes, task: bytes, key: int = ANALYZER_KEY) -> bytes:
+    number = key.to_bytes(2, "big")
+    return number + sealed(name, "analyzer", plain, b"hubbub/1 slot" + task + number)
+
+
+def bundle(name: str, slots: list[bytes], task: bytes, *, bound: bytes | None = None, key: int = SHUFFLER_KEY) -> bytes:
+    """``bound`` is the task in ``info`` if it is another than that of the header."""
+    number = key.to_bytes(2, "big")
+    inner = bytes(32) + b"".join(slots)
+    body = sealed(name, "shuffler", inner, b"hubbub/1 bundle" + (bound or task) + number)
+    return b"HB\x01\x01" + number + b"\0\0" + task + body
+
+
+def good(task: bytes) -> tuple[list[bytes], bytes]:
+    """The slots of :data:`REPORTS` and their bundle."""
+    plain = [b"\x01\0\0" if report is None else b"\x01\x01" + report for report in REPORTS]
+    slots = [slot(f"slot {i}", one, task) for i, one in enumerate(plain)]
+    return slots, bundle("bundle", slots, task)
+
+
+def bad(task: bytes) -> list[dict[str, str]]:
+    """Slots and bundles that are refused, and why."""
+    slots, whole = good(task)
+    other = bytes(16)
+    tampered = bytearray(whole)
+    tampered[-1] ^= 1
+    cases = {
+        "slot of version 2": ("slot", slot("a", b"\x02\x01\x05", task), "bad-version"),
+        "slot of kind 2": ("slot", slot("b", b"\x01\x02\x05", task), "bad-kind"),
+        "filler that is not zero": ("slot", slot("c", b"\x01\0\x01", task), "bad-padding"),
+        "record with a padding bit": ("slot", slot("d", b"\x01\x01\x08", task), "bad-padding"),
+        "slot of another task": ("slot", slot("e", b"\x01\x01\x05", other), "cannot-open"),
+        "slot under another key id": ("slot", b"\x01\x03" + slots[0][2:], "cannot-open"),
+        "slot for the shuffler": (
+            "slot",
+            slots[0][:2] + sealed("f", "shuffler", b"\x01\x01\x05", b"hubbub/1 slot" + task + slots[0][:2]),
+            "cannot-open",
+        ),
+        "slot sealed as a bundle": (
+            "slot",
+            slots[0][:2] + sealed("g", "analyzer", b"\x01\x01\x05", b"hubbub/1 bundle" + task + slots[0][:2]),
+            "cannot-open",
+        ),
+        "slot with a zero key share": ("slot", slots[0][:2] + bytes(32) + slots[0][34:], "cannot-open"),
+        "slot cut short": ("slot", slots[0][:-1], "wrong-length"),
+        "slot too long": ("slot", slots[0] + b"\0", "wrong-length"),
+        "empty slot": ("slot", b"", "wrong-length"),
+        "bundle with another mark": ("bundle", b"HC" + whole[2:], "malformed"),
+        "bundle of version 2": ("bundle", whole[:2] + b"\x02" + whole[3:], "bad-version"),
+        "bundle of suite 2": ("bundle", whole[:3] + b"\x02" + whole[4:], "cannot-open"),
+        "bundle under another key id": ("bundle", whole[:4] + b"\x03\x05" + whole[6:], "cannot-open"),
+        "bundle with reserved bits": ("bundle", whole[:6] + b"\0\x01" + whole[8:], "malformed"),
+        "bundle with another task in its header": ("bundle", whole[:8] + other + whole[24:], "cannot-open"),
+        "bundle bound to another task": ("bundle", bundle("h", slots, task, bound=other), "cannot-open"),
+        "bundle with a wrong tag": ("bundle", bytes(tampered), "cannot-open"),
+        "bundle with slots of two keys": (
+            "bundle",
+            bundle("i", [*slots[:2], slot("j", b"\x01\x01\x05", task, 9)], task),
+            "malformed",
+        ),
+        "bundle of two slots": ("bundle", bundle("k", slots[:2], task), "wrong-length"),
+        "bundle of four slots": ("bundle", bundle("l", [*slots, slots[0]], task), "wrong-length"),
+        "empty bundle": ("bundle", b"", "wrong-length"),
+    }
+    return [
+        {"name": name, "what": what, "hex": data.hex(), "reason": reason}
+        for name, (what, data, reason) in cases.items()
+    ]
+
+
+def documents(task: bytes) -> dict[str, Any]:
+    """Signed documents, by kind."""
+    manifest: Json = {
+        "batch": "00" * 16,
+        "task": task.hex(),
+        "key": 1,
+        "bundles": 400,
+        "slots": 1200,
+        "chunks": ["ab" * 32],
+    }
+    receipt: Json = {"batch": "00" * 16, "task": task.hex(), "state": "committed", "manifest": "cd" * 32}
+    return {
+        "manifest": json.loads(SignedDocument.sign(SHUFFLER, "manifest", manifest).to_json()),
+        "receipt": json.loads(SignedDocument.sign(ANALYZER, "receipt", receipt).to_json()),
+    }
+
+
+def suite_two(own: Contract) -> dict[str, Any]:
+    keys = pair(2, "analyzer"), pair(2, "shuffler")
+    slots = [seal_slot(report, own.shape, ANALYZER_KEY, keys[0].public) for report in REPORTS]
+    whole = seal_bundle(slots, own.shape, SHUFFLER_KEY, keys[1].public)
+    return {"task": own.id, "bundle": whole.hex(), "replay": replay_id(whole, own.shape).hex()}
+
+
+def main() -> None:
+    plan = hb.plan_from(hb.Schema.bits(["a", "b", "c"]), 400, hb.Protocol(0.25, 3), epsilon=3.0)
+    own = contract(plan)
+    slots, whole = good(own.task)
+    content = {
+        "contract": json.loads(SignedContract.sign(own, ANALYZER, SHUFFLER).to_json()),
+        "task": own.id,
+        "secrets": {role: pair(1, role).secret.hex() for role in ("analyzer", "shuffler")},
+        "payloads": [report and report.hex() for report in REPORTS],
+        "slots": [{"hex": one.hex(), "id": slot_id(one).hex()} for one in slots],
+        "bundle": {"hex": whole.hex(), "replay": replay_id(whole, own.shape).hex()},
+        "bad": bad(own.task),
+        "documents": documents(own.task),
+        "suite 2": suite_two(contract(plan, suite=2)),
+    }
+    FILE.write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""A crowd in a process of its own: every report carries a value that no other has, and is sent until it is answered.
+
+``python -m tests.serve.load URL SETTINGS`` with the settings as JSON. On its input, one a line: how many reports may be
+sent so far, or ``end``. On its output: how many were answered with 201, and at the end what happened, as JSON. When all
+values are sent it goes on with padding, a value of its own for everybody; at the end every task gets as much of it as a
+batch needs, so that no value stays in a pool.
+"""
+
+import asyncio
+import contextlib
+import json
+import random
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hubbub.reports import message_type
+from hubbub.service.runtime.workers import Job, Workers
+from hubbub.service.task.contract import Contract, SignedContract
+from hubbub.service.task.keys import PublicKey, active_key, read_key_list
+from hubbub.service.task.sealing import BUNDLE_INFO, TOKEN_SIZE
+from hubbub.service.task.sealing_batch import seal_reports
+
+__all__ = ["Crowd", "Line", "fetch_keys", "seal_bundles"]
+
+BLOCK = 1000
+"""Values that are sealed at once."""
+IMPATIENCE = 15.0
+"""Seconds without an answer after which a request is sent again."""
+
+
+def seal_bundles(
+    values: Sequence[int], contract: Contract, keys: tuple[PublicKey, PublicKey], workers: Workers
+) -> list[bytes]:
+    """One bundle for each value, as a device would seal it; for plans with one message a person."""
+    inner, outer = keys
+    shape = contract.shape
+    payloads = np.array(values, message_type(contract.plan)).view(np.uint8).reshape(len(values), shape.payload)
+    slots = seal_reports(payloads, shape, inner, workers)
+    texts = np.hstack([np.zeros((len(values), TOKEN_SIZE), np.uint8), slots])
+    number = outer.id.to_bytes(2, "big")
+    job = Job(suite=shape.suite, key=outer.public, info=BUNDLE_INFO + shape.task + number, size=texts.shape[1])
+    sealed = workers.seal(job, texts.tobytes())
+    head = b"HB\1" + bytes([shape.suite]) + number + bytes(2) + shape.task
+    return [head + sealed[start : start + job.sealed] for start in range(0, len(sealed), job.sealed)]
+
+
+class Line:
+    """A connection that is kept, and made anew when it broke."""
+
+    def __init__(self, url: str) -> None:
+        host, _, port = url.removeprefix("http://").rpartition(":")
+        self._host, self._port = host, int(port)
+        self._ends: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        """The status and the body of the answer; OSError or EOFError if there is none."""
+        try:
+            async with asyncio.timeout(IMPATIENCE):
+                if self._ends is None:
+                    self._ends = await asyncio.open_connection(self._host, self._port)
+                reader, writer = self._ends
+                kind = "Content-Type: application/hubbub-bundle\r\n" if body else ""
+                writer.write(
+                    f"{method} {path} HTTP/1.1\r\nHost: x\r\n{kind}Content-Length: {len(body)}\r\n\r\n".encode() + body
+                )
+                await writer.drain()
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+                length = next(line for line in head.split("\r\n") if line.startswith("content-length:"))
+                content = await reader.readexactly(int(length.partition(":")[2]))
+        except BaseException:
+            self.close()
+            raise
+        if "connection: close" in head:
+            self.close()
+        return int(head.split(" ", 2)[1]), content
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._ends is not None:
+            self._ends[1].transport.abort()
+        self._ends = None
+
+
+async def fetch_keys(url: str, contract: Contract) -> tuple[PublicKey, PublicKey]:
+    """What to seal with: the keys of the analyzer and of the shuffler."""
+    line = Line(url)
+    try:
+        while True:
+            with contextlib.suppress(OSError, EOFError):
+                status, content = await line.ask("GET", f"/v1/tasks/{contract.id}/keys")
+                if status == 200:
+                    break
+            await asyncio.sleep(0.1)
+    finally:
+        line.close()
+    said = json.loads(content)
+    inner = read_key_list(json.dumps(said["analyzer"]), contract.analyzer, "analyzer")
+    outer = read_key_list(json.dumps(said["shuffler"]), contract.shuffler, "shuffler")
+    return next(key for key in inner if key.id == said["use"]), active_key(outer)
+
+
+@dataclass
+class Request:
+    """Values of one task, sealed and sent together."""
+
+    task: int
+    values: list[int]
+    body: bytes
+    bundle: int
+
+    def replay(self, chance: random.Random) -> bytes:
+        """The same once more, or one bundle of it alone."""
+        place = chance.randrange(len(self.values)) * self.bundle
+        return self.body if chance.random() < 0.5 else self.body[place : place + self.bundle]
+
+
+@dataclass
+class Crowd:
+    """Values 0 to ``reports`` − 1 of every task, the next value being the padding."""
+
+    url: str
+    contracts: list[Contract]
+    reports: int
+    pads: int
+    spares: int = 0
+    """Tasks at the end of the list that get ten values each, before everything else, and no padding."""
+    seed: int = 1
+    connections: int = 12
+    most: int = 64
+    """Reports of one request, at most."""
+    replayed: float = 0.2
+    """Part of the requests that are repeated after they were answered, half of them whole."""
+    workers: int = 0
+    allowed: int = sys.maxsize
+    ending: bool = False
+    answered: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    padded: Counter[int] = field(default_factory=Counter)
+    keys: dict[int, tuple[PublicKey, PublicKey]] = field(default_factory=dict)
+    _begun: int = 0
+
+    def __post_init__(self) -> None:
+        self._chance = random.Random(self.seed)
+        self._begun = -10 * self.spares
+
+    async def run(self) -> dict[str, Any]:
+        """Send everything; what happened."""
+        with Workers(self.workers) as self._workers:
+            usual = len(self.contracts) - self.spares
+            await self._all([self._block(task, range(10)) for task in range(usual, len(self.contracts))])
+            self.answered, self.counts["spare"] = 0, 10 * self.spares
+            blocks = [
+                self._block(task, range(start, min(start + BLOCK, self.reports)))
+                for task in range(usual)
+                for start in range(0, self.reports, BLOCK)
+            ]
+            self._chance.shuffle(blocks)
+            await self._all(blocks)
+            while not self.ending:
+                task = self._chance.randrange(usual)
+                await self._all([self._block(task, [self.reports] * self.most)])
+            await self._all([self._block(task, [self.reports] * self.pads) for task in range(usual)])
+        return {**self.counts, "answered": self.answered, "padded": [self.padded[task] for task in range(usual)]}
+
+    def _block(self, task: int, values: Sequence[int]) -> tuple[int, list[int]]:
+        return task, list(values)
+
+    async def _all(self, blocks: list[tuple[int, list[int]]]) -> None:
+        ready: asyncio.Queue[Request | None] = asyncio.Queue(4 * self.connections)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self.connections):
+                group.create_task(self._send_all(ready))
+            for task, values in blocks:
+                self._chance.shuffle(values)
+                for request in await self._seal(task, values):
+                    await ready.put(request)
+            for _ in range(self.connections):
+                await ready.put(None)
+
+    async def _seal(self, task: int, values: list[int], *, anew: bool = False) -> list[Request]:
+        contract = self.contracts[task]
+        if task not in self.keys or anew:
+            self.keys[task] = await fetch_keys(self.url, contract)
+        bundles = await asyncio.to_thread(seal_bundles, values, contract, self.keys[task], self._workers)
+        if anew:
+            return [Request(task, values, b"".join(bundles), contract.bundle_size)]
+        return [
+            Request(task, values[start:end], b"".join(bundles[start:end]), contract.bundle_size)
+            for start, end in self._cuts(len(values))
+        ]
+
+    def _cuts(self, count: int) -> Iterator[tuple[int, int]]:
+        start = 0
+        while start < count:
+            end = min(count, start + round(self.most ** self._chance.random()))
+            yield start, end
+            start = end
+
+    async def _send_all(self, ready: "asyncio.Queue[Request | None]") -> None:
+        line = Line(self.url)
+        try:
+            while request := await ready.get():
+                while self._begun >= self.allowed:
+                    await asyncio.sleep(0.02)
+                self._begun += len(request.values)
+                while not await self._post(line, request.task, request.body):
+                    (request,) = await self._seal(request.task, request.values, anew=True)
+                    self.counts["sealed_anew"] += len(request.values)
+                self.answered += len(request.values)
+                self.padded[request.task] += request.values.count(self.reports)
+                if self._chance.random() < self.replayed:
+                    again = request.replay(self._chance)
+                    if not await self._post(line, request.task, again):
+                        self.counts["repeats_refused"] += 1
+                    self.counts["replayed"] += len(again) // request.bundle
+        finally:
+            line.close()
+
+    async def _post(self, line: Line, task: int, body: bytes) -> bool:
+        """Send until it is answered: whether with 201, or that the keys are outdated."""
+        for attempt in range(10_000):
+            status, content = 0, b""
+            with contextlib.suppress(OSError, EOFError, TimeoutError):
+                status, content = await line.ask("POST", f"/v1/tasks/{self.contracts[task].id}/bundles", body)
+            if status == 201:
+                return True
+            if status == 409 and b"outdated-keys" in content:
+                return False
+            if status not in (0, 408, 429, 503):
+                break
+            self.counts[str(status or "unanswered")] += 1
+            await asyncio.sleep(min(0.5, 0.02 * 2 ** min(attempt, 6)) * self._chance.random())
+        raise AssertionError(f"an upload was answered {status}")
+
+
+async def _main(crowd: Crowd) -> dict[str, Any]:
+    def listen() -> None:
+        for text in sys.stdin:
+            crowd.ending |= text.strip() == "end"
+            crowd.allowed = sys.maxsize if crowd.ending else int(text)
+
+    threading.Thread(target=listen, daemon=True).start()
+    running = asyncio.create_task(crowd.run())
+    while not running.done():
+        await asyncio.wait([running], timeout=0.1)
+        print(crowd.answered, flush=True)
+    return await running
+
+
+if __name__ == "__main__":
+    settings = json.loads(sys.argv[2])
+    paths = [Path(one) for one in settings.pop("contracts")]
+    agreed = [SignedContract.from_json(path.read_bytes()).contract for path in paths]
+    print(json.dumps(asyncio.run(_main(Crowd(sys.argv[1], agreed, **settings, allowed=0)))), flush=True)

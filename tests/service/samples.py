@@ -1,0 +1,88 @@
+"""Contracts, keys and identities to test with."""
+
+import functools
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from tests.pipeline.points import POINTS, PROTOCOLS, SCHEMAS
+
+import hubbub as hb
+from hubbub.service.task.contract import Contract, least_slots
+from hubbub.service.task.identity import Identity
+from hubbub.service.task.sealing import Private, Public, generate, load_private, load_public
+
+ANALYZER, SHUFFLER = Identity(bytes([1]) * 32), Identity(bytes([2]) * 32)
+
+
+def claimed(
+    schema: hb.Schema, protocol: hb.Protocol, n: int = 100, epsilon: float = 1.0, delta: float = 1e-6
+) -> hb.Plan:
+    """A plan whose guarantee is only claimed, which costs nothing, and which :func:`load_contract` refuses."""
+    trust = hb.Assumptions(honest=n, shuffler=True, view="nothing", collusion=0.0, count=0.0)
+    guarantee = hb.Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        lower=0.0,
+        solved="delta",
+        basis=hb.Basis.PROVEN,
+        method="claim",
+        n=n,
+        assumptions=trust,
+    )
+    return hb.Plan(schema=schema, n=n, protocol=protocol, guarantee=guarantee, stderr=1.0)
+
+
+def contract(plan: hb.Plan, **changes: Any) -> Contract:
+    """A contract of a plan, with as many slots as it needs unless told otherwise."""
+    values = {
+        "plan": plan,
+        "min_batch_size": plan.n,
+        "slots": changes.get("slots") or least_slots(plan),
+        "epoch": 3600,
+        "task_start": 400_000,
+        "task_end": 500_000,
+        "suite": 1,
+        "analyzer": ANALYZER.public,
+        "shuffler": SHUFFLER.public,
+    }
+    return Contract(**{**values, **changes})
+
+
+@functools.cache
+def simple(suite: int = 1, min_batch_size: int = 100) -> Contract:
+    """Three copies of a record of three bits."""
+    return contract(claimed(SCHEMAS["bits"], PROTOCOLS["copies"]), suite=suite, min_batch_size=min_batch_size)
+
+
+@functools.cache
+def of_point(kind: str, name: str, suite: int = 1) -> Contract:
+    """A contract of one point of the family, for a hundred people."""
+    return contract(claimed(SCHEMAS[kind], PROTOCOLS[name]), suite=suite)
+
+
+def _hides_fillers(kind: str, name: str) -> bool:
+    protocol = PROTOCOLS[name]
+    mixed = isinstance(protocol.m, hb.Fakes) and protocol.m.by == "shuffler"
+    return not mixed or protocol.release == "records" or (kind == "one_hot" and protocol.q == 0)
+
+
+SERVABLE = [point for point in POINTS if _hides_fillers(*point)]
+"""The points of the family that a contract can be made of: all but those whose fillers would tell too much."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A key pair, as bytes and as objects."""
+
+    secret: bytes
+    bytes: bytes
+    private: Private
+    public: Public
+
+
+@functools.cache
+def pair(suite: int, name: str) -> Pair:
+    """The same for the same name."""
+    secret, public = generate(suite, entropy=lambda size: hashlib.sha256(name.encode()).digest()[:size])
+    return Pair(secret, public, load_private(suite, secret), load_public(suite, public))

@@ -1,0 +1,178 @@
+"""A whole system in one process, on a clock that the test moves: clients, shuffler, link, analyzer."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hubbub import device
+from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.planner import plan_from
+from hubbub.plans import Plan
+from hubbub.protocol import Protocol
+from hubbub.schema import Schema
+from hubbub.service.analyzer.core import Analyzer
+from hubbub.service.analyzer.store import Archive
+from hubbub.service.runtime.clock import MockClock
+from hubbub.service.runtime.database import open_database
+from hubbub.service.runtime.workers import Workers
+from hubbub.service.shuffler.core import Shuffler
+from hubbub.service.shuffler.store import Pool
+from hubbub.service.task import sealing
+from hubbub.service.task.contract import Contract, SignedContract, least_slots
+from hubbub.service.task.identity import Identity
+from hubbub.service.task.keys import Keyring, PublicKey, active_key, read_key_list
+
+__all__ = ["EPOCH", "Client", "Direct", "System", "clear_plan", "plan_of"]
+
+EPOCH = 60
+START = 1_000_000 * EPOCH
+
+
+def plan_of(width: int = 8, n: int = 100, q: float = 0.1) -> Plan:
+    """A small plan."""
+    return plan_from(Schema.one_hot(width), n, Protocol(q), delta=1e-6)
+
+
+def clear_plan(width: int, n: int) -> Plan:
+    """Practically without noise, and as quickly verified: every report can carry a value of its own."""
+    return plan_from(Schema.one_hot(width), n, Protocol(2**-34, release="category"), epsilon=48)
+
+
+class Direct:
+    """The link without a network."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+
+    def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
+        return self.analyzer.put_manifest(batch, document)
+
+    def put_chunk(self, batch: str, index: int, data: bytes) -> None:
+        self.analyzer.put_chunk(batch, index, data)
+
+    def keys(self) -> bytes:
+        return self.analyzer.keys_document()
+
+
+@dataclass
+class Client:
+    """Seals as a device would, from the documents that the shuffler hands out."""
+
+    contract: Contract
+    keys: bytes
+
+    def _public(self, role: str) -> PublicKey:
+        document = json.loads(self.keys)
+        found = read_key_list(json.dumps(document[role]), getattr(self.contract, role), role)
+        if role == "analyzer":
+            return next(key for key in found if key.id == document["use"])
+        return active_key(found)
+
+    def slots(self, payloads: list[bytes]) -> list[bytes]:
+        key = self._public("analyzer")
+        public = sealing.load_public(key.suite, key.public)
+        filled: list[bytes | None] = [*payloads[: self.contract.slots]]
+        filled += [None] * (self.contract.slots - len(filled))
+        return [sealing.seal_slot(payload, self.contract.shape, key.id, public) for payload in filled]
+
+    def bundle(self, slots: list[bytes]) -> bytes:
+        key = self._public("shuffler")
+        return sealing.seal_bundle(slots, self.contract.shape, key.id, sealing.load_public(key.suite, key.public))
+
+    def seal(self, value: object) -> bytes:
+        return self.bundle(self.slots(device.payloads(value, self.contract.plan)))
+
+
+@dataclass
+class System:
+    """Both services over stores in a folder; ``restart`` opens them anew."""
+
+    folder: Path
+    plan: Plan = field(default_factory=plan_of)
+    min_batch_size: int = 100
+    suite: int = 1
+    url: str = "sqlite:{folder}/{role}.db"
+    clock: MockClock = field(default_factory=lambda: MockClock(START))
+    shuffler: Shuffler = field(init=False)
+    analyzer: Analyzer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.read: dict[str, dict[str, Any]] = {}
+        self.workers = Workers(0)
+        self.identities = {role: Identity.generate() for role in ("shuffler", "analyzer")}
+        self.contract = Contract(
+            plan=self.plan,
+            min_batch_size=self.min_batch_size,
+            slots=least_slots(self.plan),
+            epoch=EPOCH,
+            task_start=START // EPOCH,
+            task_end=START // EPOCH + 10**6,
+            suite=self.suite,
+            analyzer=self.identities["analyzer"].public,
+            shuffler=self.identities["shuffler"].public,
+        )
+        self.start()
+        signed = SignedContract.sign(self.contract, *self.identities.values()).to_json()
+        self.shuffler.add_contract(signed)
+        self.analyzer.add_contract(signed)
+        self.analyzer.advance()
+        self.shuffler.keyring.advance()
+        self.shuffler.fetch_keys(self.link)
+
+    def _ring(self, role: str) -> Keyring:
+        return Keyring(self.folder / f"{role}-keys", role, self.suite, self.clock, lifetime=10**6, grace=10**5)
+
+    def start(self) -> None:
+        urls = {role: self.url.format(folder=self.folder, role=role) for role in ("shuffler", "analyzer")}
+        self.shuffler = Shuffler(
+            Pool(lambda: open_database(urls["shuffler"])),
+            self._ring("shuffler"),
+            self.identities["shuffler"],
+            self.clock,
+            workers=self.workers,
+            floor=1,
+            entropy=SeededStreamNotForPeople(1),
+        )
+        self.analyzer = Analyzer(
+            Archive(lambda: open_database(urls["analyzer"])),
+            self._ring("analyzer"),
+            self.identities["analyzer"],
+            self.clock,
+            workers=self.workers,
+            floor=1,
+        )
+        self.link = Direct(self.analyzer)
+
+    def shut(self) -> None:
+        self.shuffler.pool.shut()
+        self.analyzer.archive.shut()
+
+    def restart(self) -> None:
+        self.shut()
+        self.start()
+
+    @property
+    def client(self) -> Client:
+        return Client(self.contract, self.shuffler.keys_document(self.contract.task))
+
+    def upload(self, *bundles: bytes) -> None:
+        upload = self.shuffler.prepare(self.contract.task, b"".join(bundles))
+        self.shuffler.accept(self.shuffler.open(upload))
+
+    def next_epoch(self) -> list[str]:
+        self.clock.advance(EPOCH)
+        return self.shuffler.tick()
+
+    def deliver(self) -> None:
+        while self.shuffler.deliver(self.link):
+            assert self.analyzer.work()
+
+    def results(self) -> list[dict[str, Any]]:
+        for batch in self.analyzer.batches(self.contract.task):
+            name = str(batch["batch"])
+            if name not in self.read:
+                result = self.analyzer.result(name)
+                assert result is not None
+                self.read[name] = json.loads(result)
+        return list(self.read.values())

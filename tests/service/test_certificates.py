@@ -1,0 +1,115 @@
+"""Both ends of the link know each other by certificates of one authority, and nobody else gets in."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from hubbub.errors import HubbubError, InvalidInput, WireError
+from hubbub.service.runtime.certificates import Authority, Issued
+from hubbub.service.runtime.clock import MockClock
+
+
+def context(purpose: ssl.Purpose, folder: Path, authority: Authority, own: Issued | None) -> ssl.SSLContext:
+    made = ssl.create_default_context(purpose, cadata=authority.certificate.decode())
+    made.verify_mode = ssl.CERT_REQUIRED
+    made.verify_flags |= ssl.VERIFY_X509_STRICT
+    if own is not None:
+        folder.mkdir()
+        own.save(folder, "own")
+        made.load_cert_chain(folder / "own.pem", folder / "own.key")
+    return made
+
+
+def connect(server: ssl.SSLContext, client: ssl.SSLContext, name: str = "localhost") -> None:
+    """A handshake in memory, and a byte each way: in TLS 1.3 a refused client learns it with the first byte."""
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [server.wrap_bio(up, down, server_side=True), client.wrap_bio(down, up, server_hostname=name)]
+    done = [False, False]
+    for _ in range(6):
+        for i, end in enumerate(ends):
+            if not done[i]:
+                try:
+                    end.do_handshake()
+                    done[i] = True
+                except ssl.SSLWantReadError:
+                    pass
+    assert all(done)
+    ends[1].write(b"a")
+    assert ends[0].read(1) == b"a"
+    ends[0].write(b"b")
+    assert ends[1].read(1) == b"b"
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority.generate()
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "analyzer.example"])
+def test_the_two_ends_connect(tmp_path: Path, authority: Authority, name: str) -> None:
+    server, client = authority.issue("server", ["analyzer.example"]), authority.issue("client", ["shuffler"])
+    connect(
+        context(ssl.Purpose.CLIENT_AUTH, tmp_path / "a", authority, server),
+        context(ssl.Purpose.SERVER_AUTH, tmp_path / "b", authority, client),
+        name,
+    )
+
+
+def test_strangers_do_not(tmp_path: Path, authority: Authority) -> None:
+    other = Authority.generate()
+    server, client = authority.issue("server", []), authority.issue("client", ["shuffler"])
+    old = authority.issue("client", ["shuffler"], days=1, clock=MockClock(1e9))
+    pairs = [
+        (server, None, "localhost"),
+        (server, other.issue("client", ["shuffler"]), "localhost"),
+        (other.issue("server", []), client, "localhost"),
+        (server, old, "localhost"),
+        (server, server, "localhost"),
+        (client, client, "shuffler"),
+        (server, client, "elsewhere.example"),
+    ]
+    for number, (one, two, name) in enumerate(pairs):
+        ends = (
+            context(ssl.Purpose.CLIENT_AUTH, tmp_path / f"{number}a", authority, one),
+            context(ssl.Purpose.SERVER_AUTH, tmp_path / f"{number}b", authority, two),
+        )
+        with pytest.raises(ssl.SSLError):
+            connect(*ends, name)
+
+
+def test_authorities_are_kept(tmp_path: Path, authority: Authority) -> None:
+    authority.save(tmp_path)
+    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {
+        "authority.pem": 0o600,
+        "authority.key": 0o600,
+    }
+    again = Authority.load(tmp_path)
+    assert again.certificate == authority.certificate
+    assert b"PRIVATE" not in again.certificate
+    with pytest.raises(InvalidInput, match="not exist"):
+        Authority.generate().save(tmp_path)
+    assert "BEGIN" not in repr(authority.issue("server", []))
+    (tmp_path / "authority.key").chmod(0o644)
+    with pytest.raises(InvalidInput, match="owner only"):
+        Authority.load(tmp_path)
+
+
+def test_other_files_and_arguments(tmp_path: Path, authority: Authority) -> None:
+    authority.save(tmp_path)
+    key = tmp_path / "authority.key"
+    good = key.read_bytes()
+    other = tmp_path / "other"
+    other.mkdir()
+    Authority.generate().save(other)
+    for content, error in ((b"", WireError), ((other / "authority.key").read_bytes(), InvalidInput)):
+        key.write_bytes(content)
+        with pytest.raises(error):
+            Authority.load(tmp_path)
+    key.write_bytes(good)
+    (tmp_path / "authority.pem").write_bytes(b"nothing")
+    with pytest.raises(WireError):
+        Authority.load(tmp_path)
+    for use, names, days in (("client", [], 5), ("both", ["a"], 5), ("server", ["é"], 5), ("server", ["a"], 0)):
+        with pytest.raises(HubbubError):
+            authority.issue(use, names, days=days)  # type: ignore[arg-type]

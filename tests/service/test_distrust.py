@@ -1,0 +1,194 @@
+"""Neither service believes the other: receipts, parts and slots are checked, and what is done with is erased."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.serve.system import Direct, System
+
+from hubbub.errors import HubbubError
+from hubbub.planner import plan_from
+from hubbub.plans import Plan
+from hubbub.protocol import Protocol
+from hubbub.schema import Schema
+from hubbub.service.runtime.problems import Problem
+from hubbub.service.shuffler.store import Counts
+from hubbub.service.task.identity import Identity, SignedDocument
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> System:
+    return System(tmp_path)
+
+
+def counts(system: System) -> Counts:
+    return system.shuffler.totals(check=True)[system.contract.id]
+
+
+def fill(system: System, people: int = 100) -> list[bytes]:
+    """Upload so many bundles; their slots."""
+    client = system.client
+    slots = [client.slots([bytes([1])]) for _ in range(people)]
+    system.upload(*(client.bundle(one) for one in slots))
+    return [slot for one in slots for slot in one]
+
+
+class Forger(Direct):
+    """An analyzer that answers a manifest with a receipt of the test's making."""
+
+    def __init__(self, system: System, forge: Callable[[dict[str, Any]], bytes]) -> None:
+        super().__init__(system.analyzer)
+        self.forge = forge
+
+    def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
+        answer = super().put_manifest(batch, document)
+        return answer if isinstance(answer, list) else self.forge(json.loads(answer)["body"])
+
+
+def test_a_receipt_that_is_false_erases_nothing(system: System) -> None:
+    fill(system)
+    system.next_epoch()
+    assert system.shuffler.deliver(system.link)
+    assert system.analyzer.work()
+    own, other = system.identities["analyzer"], Identity.generate()
+
+    def signed(who: Identity, kind: str = "receipt", **changes: str) -> Callable[[dict[str, Any]], bytes]:
+        return lambda body: SignedDocument.sign(who, kind, {**body, **changes}).to_json()
+
+    for forge in (
+        signed(other),
+        signed(system.identities["shuffler"]),
+        signed(own, "manifest"),
+        signed(own, batch="00" * 16),
+        signed(own, task="00" * 16),
+        signed(own, manifest="00" * 32),
+        signed(own, more="1"),
+        lambda body: b"{}",
+        lambda body: b"",
+    ):
+        with pytest.raises(HubbubError):
+            system.shuffler.deliver(Forger(system, forge))
+        assert counts(system) == Counts(100, 0, 100, 0, 0)
+    system.deliver()
+    assert counts(system) == Counts(100, 0, 0, 100, 0)
+
+
+def test_a_batch_is_kept_until_its_receipt(system: System) -> None:
+    fill(system)
+    system.next_epoch()
+    for _ in range(3):
+        assert system.shuffler.deliver(system.link)
+        assert counts(system) == Counts(100, 0, 100, 0, 0)
+    assert system.results() == []
+    assert system.analyzer.work()
+    assert counts(system) == Counts(100, 0, 100, 0, 0)
+    assert not system.shuffler.deliver(system.link)
+    assert counts(system) == Counts(100, 0, 0, 100, 0)
+    assert not system.analyzer.work()
+
+
+def test_parts_that_were_not_announced(system: System) -> None:
+    fill(system)
+    (batch,) = system.next_epoch()
+    (waiting,) = system.shuffler.pool.outbox()
+    assert system.analyzer.put_manifest(batch, waiting.manifest) == [0]
+    data = system.shuffler.pool.part(batch, 0)
+    for wrong in (data[:-1], data + b"\0", b"", data[53:] + data[:53]):
+        with pytest.raises(Problem) as refused:
+            system.analyzer.put_chunk(batch, 0, wrong)
+        assert refused.value.name == "conflict"
+    for index in (-1, 1):
+        with pytest.raises(Problem) as refused:
+            system.analyzer.put_chunk(batch, index, data)
+        assert refused.value.name == "not-found"
+    other = SignedDocument.sign(
+        system.identities["shuffler"], "manifest", {**json.loads(waiting.manifest)["body"], "bundles": 101}
+    ).to_json()
+    with pytest.raises(Problem) as refused:
+        system.analyzer.put_manifest(batch, other)
+    assert refused.value.name == "conflict"
+    system.deliver()
+    assert [result["people"] for result in system.results()] == [100]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        plan_from(Schema.one_hot(5), 90, Protocol(0.1, release="bits"), delta=1e-6),
+        plan_from(Schema.one_hot(5), 90, Protocol(0.1, k=2), delta=1e-6),
+    ],
+    ids=["as many messages as they have", "two messages each"],
+)
+@pytest.mark.parametrize("torn", [10, 11])
+def test_every_bad_slot_costs_one_client(plan: Plan, torn: int, tmp_path: Path) -> None:
+    """With a reserve of ten clients ten slots may be bad, and not eleven."""
+    system = System(tmp_path, plan=plan)
+    client = system.client
+    for i in range(100):
+        slots = client.slots([bytes([1])] * system.contract.slots)
+        if i < torn:
+            slots[0] = slots[0][:-1] + bytes([slots[0][-1] ^ 1])
+        system.upload(client.bundle(slots))
+    system.next_epoch()
+    system.deliver()
+    (result,) = system.results()
+    assert result["rejected"] == {"cannot_open": torn}
+    assert result["state"] == ("committed" if torn == 10 else "withheld")
+    assert result.get("people") == (90 if torn == 10 else None)
+    system.shut()
+
+
+def test_what_is_done_with_is_erased(system: System) -> None:
+    """Slots are on the shuffler's disk until the receipt, on the analyzer's until they are counted, then nowhere."""
+
+    def there(role: str) -> bool:
+        files = b"".join(path.read_bytes() for path in sorted(system.folder.glob(f"{role}.db*")))
+        return any(slot[8:48] in files for slot in slots)
+
+    slots = fill(system)
+    assert there("shuffler")
+    system.next_epoch()
+    assert system.shuffler.deliver(system.link)
+    assert there("shuffler")
+    assert there("analyzer")
+    assert system.analyzer.work()
+    assert not there("analyzer")
+    system.deliver()
+    assert not there("shuffler")
+    assert not there("analyzer")
+
+
+@pytest.mark.parametrize("destroy", [False, True])
+def test_what_is_destroyed_is_erased(system: System, destroy: bool) -> None:
+    slots = fill(system, 20)
+    system.shuffler.close(system.contract.task, destroy=destroy)
+    files = b"".join(path.read_bytes() for path in sorted(system.folder.glob("shuffler.db*")))
+    assert not any(slot[8:48] in files for slot in slots)
+    assert counts(system) == Counts(20, 0, 0, 0, 20)
+
+
+def test_a_repeat_after_the_release_is_known(system: System) -> None:
+    """Its slots are gone: only its replay id tells that it was here; also after a restart."""
+    client = system.client
+    bundles = [client.seal("1") for _ in range(100)]
+    system.upload(*bundles)
+    system.next_epoch()
+    system.deliver()
+    system.upload(*reversed(bundles))
+    system.restart()
+    system.upload(*bundles[:50])
+    assert counts(system) == Counts(100, 0, 0, 100, 0)
+
+
+@pytest.mark.parametrize("liars", [10, 11])
+def test_a_filler_where_a_report_is_due_costs_one_client(malicious: int, tmp_path: Path) -> None:
+    system = System(tmp_path, plan=plan_from(Schema.one_hot(5), 90, Protocol(0.1), delta=1e-6))
+    client = system.client
+    system.upload(*(client.bundle(client.slots([] if i < malicious else [bytes([1])])) for i in range(100)))
+    system.next_epoch()
+    system.deliver()
+    (result,) = system.results()
+    assert (result["state"], result.get("people")) == (("committed", 90) if malicious == 10 else ("withheld", None))
+    system.shut()

@@ -1,0 +1,133 @@
+"""Requests that are wrong: each gets exactly its status, none a 5xx, and none leaves anything in memory."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.serve.asgi import one
+from tests.serve.hostile import Case, World, app_cases, raw_cases
+from tests.serve.system import Client, System
+from tests.serve.town import Town, exchange
+
+from hubbub.service.analyzer.http import link, results
+from hubbub.service.runtime.http import App
+from hubbub.service.shuffler.http import Intake, Writer, documents
+from hubbub.service.task.contract import SignedContract
+from hubbub.service.task.identity import Identity
+
+CASES = app_cases()
+
+
+@dataclass
+class Place:
+    world: World
+    apps: dict[str, App]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    system = System(tmp_path_factory.mktemp("system"))
+    contract = system.contract
+    later = dataclasses.replace(contract, task_start=contract.task_start + 5)
+    signed = SignedContract.sign(later, *system.identities.values()).to_json()
+    system.shuffler.add_contract(signed)
+    system.analyzer.add_contract(signed)
+    system.shuffler.fetch_keys(system.link)
+    writer = Writer(system.shuffler.accept)
+    world = World(
+        contract,
+        later,
+        {**system.identities, "stranger": Identity.generate()},
+        system.client,
+        {
+            "all": system.analyzer.archive.add_token("read:*"),
+            "other": system.analyzer.archive.add_token(f"read:{later.id}"),
+        },
+    )
+    yield Place(
+        world,
+        {
+            "uploads": Intake(system.shuffler, writer, system.workers, documents(system.shuffler)),
+            "link": link(system.analyzer, lambda: None),
+            "results": results(system.analyzer),
+        },
+    )
+    writer.close()
+    system.shut()
+
+
+def test_there_are_enough() -> None:
+    assert len(CASES) >= 200
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_status(case: Case, place: Place) -> None:
+    world = place.world
+    body = case.body(world)
+    contract = world.contract
+    path = case.path.replace("{task}", contract.id).replace("{upper}", contract.id.upper())
+    path = path.replace("{later}", world.later.id)
+    answer = one(place.apps[case.app], case.method, path, body, case.fields(world, body))
+    assert answer.status == case.status
+    if answer.status >= 400:
+        assert answer.headers["content-type"] == "application/problem+json"
+        problem = json.loads(answer.body)
+        assert problem["status"] == answer.status
+        assert problem["type"].startswith("urn:hubbub:problem:")
+    if answer.status == 405:
+        assert case.method not in answer.headers["allow"]
+
+
+def rss(process: int) -> int:
+    """Bytes of memory that a process holds."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) << 10
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    made = Town(tmp_path_factory.mktemp("town"), width=200, people=1000, min_batch_size=1000, epoch=10)
+    with made.open() as town:
+        yield town
+
+
+def world_of(town: Town) -> World:
+    town.keys()
+    keys = httpx.get(f"{town.uploads}/v1/tasks/{town.contract.id}/keys", trust_env=False).content
+    return World(town.contract, town.contract, {}, Client(town.contract, keys), {})
+
+
+def rounds(town: Town, count: int) -> None:
+    """All bytes again and again: the same statuses, and no more than 20 MB of memory after the first round."""
+    process = town.services["shuffler"].process.pid
+    world = world_of(town)
+    before = 0
+    for turn in range(count):
+        found = {name: exchange(town.uploads, data) for name, (data, _) in raw_cases(world).items()}
+        assert found == {name: statuses for name, (_, statuses) in raw_cases(world).items()}
+        if turn == 0:
+            before = rss(process)
+    assert rss(process) - before < 20 << 20
+    assert town.counts()["error"] == 0
+    # The analyzer's listeners are the same; what the applications judge there is in the table above.
+    places = town.services["analyzer"].places["results"]
+    for data, statuses in raw_cases(world).values():
+        if statuses in ([400], [431]) and data[:4] != b"POST":
+            assert exchange(places, data) == statuses
+    words = (town.folder / "shuffler.words").read_text()
+    assert "Traceback" not in words
+    assert "ERROR" not in words
+
+
+def test_bytes_that_are_not_http(town: Town) -> None:
+    rounds(town, 2)
+
+
+@pytest.mark.slow
+def test_bytes_that_are_not_http_at_length(town: Town) -> None:
+    rounds(town, 50)

@@ -1,0 +1,68 @@
+"""What is shipped for operators is in the form that their programs and ours read."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hubbub.service.runtime.settings import AnalyzerConfig, ShufflerConfig, read_config
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def test_settings_are_read() -> None:
+    shuffler = read_config(DEPLOY / "systemd" / "shuffler.toml", ShufflerConfig)
+    assert shuffler.common.folder == Path("/var/lib/hubbub-shuffler")
+    assert shuffler.common.admin == "unix:/var/lib/hubbub-shuffler/admin.sock"
+    assert shuffler.address_header == "x-forwarded-for"
+    analyzer = read_config(DEPLOY / "systemd" / "analyzer.toml", AnalyzerConfig)
+    assert analyzer.link_key == Path("/run/credentials/hubbub-analyzer.service/link.key")
+    # Two roles on one machine would still not share a folder, a key or a port.
+    assert analyzer.common.folder != shuffler.common.folder
+    assert analyzer.common.operations != shuffler.common.operations
+
+
+@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+def test_units_fit_the_settings(role: str) -> None:
+    unit = (DEPLOY / "systemd" / f"hubbub-{role}.service").read_text()
+    settings = (DEPLOY / "systemd" / f"{role}.toml").read_text()
+    assert f"hubbub serve {role} /etc/hubbub/{role}.toml" in unit
+    state = re.search(r"^StateDirectory=(.*)$", unit, re.MULTILINE)
+    assert state is not None
+    assert f'folder = "/var/lib/{state[1]}"' in settings
+    for name in re.findall(r"^LoadCredential=([^:]+):", unit, re.MULTILINE):
+        assert f"/run/credentials/hubbub-{role}.service/{name}" in settings
+    assert "DynamicUser=yes" in unit
+    assert "ProtectSystem=strict" in unit
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+def test_systemd_reads_the_units(role: str, tmp_path: Path) -> None:
+    unit = (DEPLOY / "systemd" / f"hubbub-{role}.service").read_text()
+    # Verification wants a program that is there.
+    copy = tmp_path / f"hubbub-{role}.service"
+    copy.write_text(unit.replace("/opt/hubbub/bin/hubbub", "/bin/true"))
+    result = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(copy)], capture_output=True, text=True, check=False
+    )
+    complaints = [line for line in result.stderr.splitlines() if copy.name in line]
+    assert not complaints
+
+
+@pytest.mark.parametrize(("name", "program"), [("haproxy.cfg", "haproxy"), ("nginx.conf", "nginx")])
+def test_fronts_log_no_addresses_and_have_limits(name: str, program: str) -> None:
+    text = (DEPLOY / "proxy" / name).read_text()
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
+    if program == "haproxy":
+        assert not [
+            line for line in lines if line.startswith(("log ", "log-format", "option httplog", "option tcplog"))
+        ]
+        assert any(line.startswith("timeout http-request") for line in lines)
+        assert any("maxconn" in line for line in lines)
+    else:
+        assert "access_log off;" in lines
+        assert any(line.startswith("client_body_timeout") for line in lines)
+        assert any(line.startswith("limit_conn ") for line in lines)

@@ -1,0 +1,179 @@
+"""The fronts of the analyzer: batches come in idempotently, results go out to those who may read them."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.serve.asgi import Answer, one
+
+from hubbub.service.analyzer.core import Analyzer
+from hubbub.service.analyzer.http import LARGEST_CHUNK, LARGEST_MANIFEST, link, results
+from hubbub.service.analyzer.store import Arrival
+from hubbub.service.runtime.http import App
+from hubbub.service.runtime.problems import Problem
+
+TASK, OTHER = bytes(16), bytes([1] * 16)
+BATCH = "ab" * 16
+
+
+@dataclass
+class Core:
+    """Stands for the analyzer: one batch of two parts; two tokens."""
+
+    parts: dict[int, bytes] = field(default_factory=dict)
+    manifest: bytes = b""
+    counted: bool = False
+    archive: Any = None
+
+    def __post_init__(self) -> None:
+        self.archive = SimpleNamespace(
+            scope={"all": "read:*", "one": f"read:{TASK.hex()}"}.get,
+            find=lambda batch: self._arrival() if batch == BATCH else None,
+        )
+
+    def _arrival(self) -> Arrival:
+        state = "committed" if self.counted else "arriving"
+        return Arrival(BATCH, TASK, 1, 100, 100, 2, b"", state)
+
+    def contracts(self) -> dict[str, Any]:
+        return {TASK.hex(): None, OTHER.hex(): None}
+
+    def batches(self, task: bytes) -> list[dict[str, str]]:
+        if task.hex() not in self.contracts():
+            raise Problem("unknown-task")
+        return [{"batch": BATCH, "state": "committed"}] if self.counted and task == TASK else []
+
+    def result(self, batch: str) -> bytes | None:
+        return b'{"result":1}' if self.counted else None
+
+    def authorize(self, token: str, task: str | None = None) -> bool:
+        return self.archive.scope(token) in ("read:*", f"read:{task}")
+
+    def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
+        if self.manifest not in (b"", document):
+            raise Problem("conflict")
+        self.manifest = document
+        return b'{"receipt":1}' if self.counted else [part for part in range(2) if part not in self.parts]
+
+    def put_chunk(self, batch: str, index: int, data: bytes) -> None:
+        if index > 1:
+            raise Problem("not-found")
+        self.parts[index] = data
+
+    def keys_document(self) -> bytes:
+        return b'{"keys":[]}'
+
+
+@pytest.fixture
+def core() -> Core:
+    return Core()
+
+
+def linked(core: Core, arrived: list[int], seconds: float = 10.0) -> App:
+    return link(cast("Analyzer", core), lambda: arrived.append(1), seconds=seconds)
+
+
+def put(app: App, path: str, body: bytes, length: int | None = None) -> Answer:
+    return one(app, "PUT", path, body, {"content-length": str(len(body) if length is None else length)})
+
+
+def problem(answer: Answer) -> str:
+    assert answer.headers["content-type"] == "application/problem+json"
+    return str(json.loads(answer.body)["type"].removeprefix("urn:hubbub:problem:"))
+
+
+def test_a_batch_comes_in(core: Core) -> None:
+    arrived: list[int] = []
+    app = linked(core, arrived)
+    path = f"/v1/batches/{BATCH}"
+    first = put(app, path, b"manifest")
+    assert (first.status, json.loads(first.body)) == (202, {"missing": [0, 1]})
+    assert "retry-after" not in first.headers
+    for index in (0, 1, 1):
+        answer = put(app, f"{path}/chunks/{index}", b"part")
+        assert (answer.status, answer.body) == (204, b"")
+    assert not arrived
+    second = put(app, path, b"manifest")
+    assert (second.status, json.loads(second.body), second.headers["retry-after"]) == (202, {"missing": []}, "1")
+    assert arrived == [1]
+    core.counted = True
+    receipts = {(answer.status, answer.body) for answer in (put(app, path, b"manifest") for _ in range(3))}
+    assert receipts == {(200, b'{"receipt":1}')}
+    conflict = put(app, path, b"another")
+    assert (conflict.status, problem(conflict)) == (409, "conflict")
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "path", "length"),
+    [
+        ("too-large", 413, f"/v1/batches/{BATCH}", LARGEST_MANIFEST + 1),
+        ("too-large", 413, f"/v1/batches/{BATCH}/chunks/0", LARGEST_CHUNK + 1),
+        ("not-found", 404, f"/v1/batches/{BATCH.upper()}", 4),
+        ("not-found", 404, f"/v1/batches/{BATCH}x", 4),
+        ("not-found", 404, f"/v1/batches/{BATCH}/chunks/{'9' * 40}", 4),
+        ("not-found", 404, f"/v1/batches/{BATCH}/chunks/-1", 4),
+        ("not-found", 404, f"/v1/batches/{BATCH}/", 4),
+    ],
+)
+def test_refused_without_reading(core: Core, name: str, status: int, path: str, length: int) -> None:
+    answer = put(linked(core, []), path, b"", length)
+    assert (answer.status, problem(answer), answer.received) == (status, name, 0)
+    assert not core.parts
+
+
+def test_a_chunk_that_does_not_come(core: Core) -> None:
+    answer = one(linked(core, [], 0.02), "PUT", f"/v1/batches/{BATCH}/chunks/0", [b"ab"], {"content-length": "4"})
+    assert (answer.status, problem(answer)) == (408, "timeout")
+    assert not core.parts
+
+
+def test_other_methods_are_refused(core: Core) -> None:
+    answer = one(linked(core, []), "POST", f"/v1/batches/{BATCH}")
+    assert (answer.status, problem(answer), answer.headers["allow"]) == (405, "method-not-allowed", "PUT")
+
+
+def test_the_keys(core: Core) -> None:
+    assert one(linked(core, []), "GET", "/v1/keys").body == b'{"keys":[]}'
+
+
+def read(core: Core, path: str, token: str | None, **headers: str) -> Answer:
+    told = {} if token is None else {"authorization": token}
+    return one(results(cast("Analyzer", core)), "GET", path, headers=told | headers)
+
+
+@pytest.mark.parametrize("path", ["/v1/tasks", f"/v1/tasks/{TASK.hex()}/batches", f"/v1/batches/{BATCH}"])
+@pytest.mark.parametrize("token", [None, "", "Bearer", "Bearer ", "Bearer wrong", "Basic all", "all"])
+def test_without_a_token_nothing_is_read(core: Core, path: str, token: str | None) -> None:
+    core.counted = True
+    answer = read(core, path, token)
+    assert (answer.status, problem(answer), answer.headers["www-authenticate"]) == (401, "unauthorized", "Bearer")
+
+
+def test_a_token_reads_what_it_may(core: Core) -> None:
+    core.counted = True
+    assert json.loads(read(core, "/v1/tasks", "Bearer all").body) == {"tasks": [TASK.hex(), OTHER.hex()]}
+    assert json.loads(read(core, "/v1/tasks", "bearer one").body) == {"tasks": [TASK.hex()]}
+    batches = read(core, f"/v1/tasks/{TASK.hex()}/batches", "Bearer one")
+    assert json.loads(batches.body) == {"batches": [{"batch": BATCH, "state": "committed"}]}
+    assert problem(read(core, f"/v1/tasks/{OTHER.hex()}/batches", "Bearer one")) == "forbidden"
+    assert problem(read(core, f"/v1/tasks/{bytes([2] * 16).hex()}/batches", "Bearer all")) == "unknown-task"
+    core.archive.scope = {"other": f"read:{OTHER.hex()}"}.get
+    forbidden = read(core, f"/v1/batches/{BATCH}", "Bearer other")
+    assert (forbidden.status, problem(forbidden)) == (403, "forbidden")
+
+
+def test_a_result_is_the_same_for_ever(core: Core) -> None:
+    path = f"/v1/batches/{BATCH}"
+    waiting = read(core, path, "Bearer all")
+    assert (waiting.status, problem(waiting), waiting.headers["retry-after"]) == (404, "not-found", "1")
+    core.counted = True
+    answers = {(found.status, found.body, found.headers["etag"]) for found in (read(core, path, "Bearer all"),) * 3}
+    digest = hashlib.sha256(b'{"result":1}').hexdigest()[:32]
+    tag = f'"{digest}"'
+    assert answers == {(200, b'{"result":1}', tag)}
+    again = read(core, path, "Bearer all", **{"if-none-match": tag})
+    assert (again.status, again.body) == (304, b"")
+    assert problem(read(core, f"/v1/batches/{'cd' * 16}", "Bearer all")) == "not-found"

@@ -1,0 +1,247 @@
+"""Sockets: certificates on both sides of the link, modes of files, and the very bytes of an answer."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import ssl
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from hubbub.errors import InvalidInput
+from hubbub.service.runtime import server
+from hubbub.service.runtime.certificates import Authority
+from hubbub.service.runtime.http import Receive, Scope, Send, answer, read_body
+from hubbub.service.runtime.server import Listener, Server, bind, check_private, client_context, server_context, where
+from hubbub.service.shuffler.analyzer_client import LARGEST_ANSWER, HttpsLink, LinkFailure
+
+
+async def hello(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers 201 with nothing."""
+    await answer(send, 201, [(b"content-length", b"0")])
+
+
+@contextlib.contextmanager
+def served(listener: Listener) -> Iterator[str]:
+    """A listener in a thread; its address."""
+    bound = bind(listener.address)
+    server = Server(listener)
+    thread = threading.Thread(target=asyncio.run, args=(server.serve([bound]),))
+    thread.start()
+    try:
+        yield where(listener, bound)
+    finally:
+        server.should_exit = True
+        thread.join()
+        bound.close()
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Certificates: ``server`` and ``client`` of one authority, ``stranger`` of another with its own authority."""
+    folder = tmp_path_factory.mktemp("paper")
+    authority = Authority.generate()
+    authority.save(folder)
+    authority.issue("server", ["analyzer"]).save(folder, "server")
+    authority.issue("client", ["shuffler"]).save(folder, "client")
+    other = Authority.generate()
+    (folder / "other").mkdir()
+    other.save(folder / "other")
+    other.issue("client", ["shuffler"]).save(folder, "stranger")
+    other.issue("server", ["analyzer"]).save(folder, "impostor")
+    return folder
+
+
+def linked(paper: Path, who: str = "server") -> Listener:
+    context = server_context(paper / f"{who}.pem", paper / f"{who}.key", paper / "authority.pem")
+    return Listener(name="link", app=keys, address="127.0.0.1:0", context=context)
+
+
+async def keys(scope: Scope, receive: Receive, send: Send) -> None:
+    """Stands for the analyzer's link."""
+    if scope["method"] == "PUT":
+        await read_body(receive, int(dict(scope["headers"])[b"content-length"]), 10)
+    path = scope["path"]
+    body = {
+        "/v1/keys": b"keys",
+        "/v1/batches/receipt": b"receipt",
+        "/v1/batches/parts": b'{"missing":[1,2]}',
+        "/v1/batches/strange": b'{"missing":[true]}',
+        "/v1/batches/conflict": b'{"type":"urn:hubbub:problem:conflict"}',
+    }.get(path, b"")
+    status = {"/v1/batches/parts": 202, "/v1/batches/strange": 202, "/v1/batches/conflict": 409}.get(path, 200)
+    if "chunks" in path:
+        status = 204
+    if path == "/v1/batches/endless":
+        body = bytes(LARGEST_ANSWER + 1)
+    await answer(send, status, [(b"content-length", str(len(body)).encode())] if status != 204 else [], body)
+
+
+def reach(address: str, paper: Path, who: str = "client", authority: str = "authority.pem") -> HttpsLink:
+    return HttpsLink(address, client_context(paper / f"{who}.pem", paper / f"{who}.key", paper / authority), seconds=10)
+
+
+def test_the_link_lets_its_own_certificates_in(paper: Path) -> None:
+    with served(linked(paper)) as address, reach(address, paper) as link:
+        assert address.startswith("https://")
+        assert link.keys() == b"keys"
+        assert link.put_manifest("receipt", b"m") == b"receipt"
+        assert link.put_manifest("parts", b"m") == [1, 2]
+        link.put_chunk("parts", 1, b"data" * 1000)
+        with pytest.raises(LinkFailure, match=r"409 \(conflict\)"):
+            link.put_manifest("conflict", b"m")
+        with pytest.raises(LinkFailure, match="something else"):
+            link.put_manifest("strange", b"m")
+        with pytest.raises(LinkFailure, match="more than the protocol allows"):
+            link.put_manifest("endless", b"m")
+
+
+def test_the_link_refuses_everybody_else(paper: Path) -> None:
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.load_verify_locations(paper / "authority.pem")
+    with served(linked(paper)) as address:
+        with HttpsLink(address, trusting, seconds=10) as nobody, pytest.raises(LinkFailure, match="not reached"):
+            nobody.keys()
+        with reach(address, paper, "stranger") as stranger, pytest.raises(LinkFailure, match="not reached"):
+            stranger.keys()
+        # A server's certificate is not one of a client, and TLS before 1.3 is not spoken.
+        with reach(address, paper, "server") as wrong, pytest.raises(LinkFailure, match="not reached"):
+            wrong.keys()
+        old = client_context(paper / "client.pem", paper / "client.key", paper / "authority.pem")
+        old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2
+        with HttpsLink(address, old, seconds=10) as past, pytest.raises(LinkFailure, match="not reached"):
+            past.keys()
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(address.replace("https", "http") + "/v1/keys", trust_env=False)
+
+
+def test_the_shuffler_refuses_an_impostor(paper: Path) -> None:
+    with (
+        served(linked(paper, "impostor")) as address,
+        reach(address, paper) as link,
+        pytest.raises(LinkFailure, match="not reached"),
+    ):
+        link.keys()
+
+
+def test_nobody_there(paper: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"https://127.0.0.1:{probe.getsockname()[1]}"
+        with reach(address, paper) as link, pytest.raises(LinkFailure, match="not reached: ConnectError"):
+            link.keys()
+
+
+def test_keys_that_others_may_read_are_refused(paper: Path, tmp_path: Path) -> None:
+    key = tmp_path / "open.key"
+    key.write_bytes((paper / "server.key").read_bytes())
+    key.chmod(0o640)
+    for call in (
+        lambda: check_private(key),
+        lambda: server_context(paper / "server.pem", key),
+        lambda: client_context(paper / "server.pem", key, paper / "authority.pem"),
+    ):
+        _refused(call)
+
+
+def test_credentials_of_a_service_manager_may_look_open_to_a_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = tmp_path / "link.key"
+    key.touch()
+    key.chmod(0o440)
+    _refused(lambda: check_private(key))
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    assert check_private(key) == key
+    key.chmod(0o444)
+    _refused(lambda: check_private(key))
+
+
+def _refused(call: Callable[[], object]) -> None:
+    with pytest.raises(InvalidInput, match="readable by its owner only"):
+        call()
+
+
+def test_the_bytes_of_an_answer() -> None:
+    listener = Listener(name="uploads", app=hello, address="127.0.0.1:0")
+    with served(listener) as address:
+        host, port = address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=10) as way:
+            seen = set()
+            for _ in range(3):
+                way.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                seen.add(way.recv(4096))
+    assert seen == {b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\n"}
+
+
+def test_too_many_connections_are_told_so() -> None:
+    listener = Listener(name="uploads", app=hello, address="127.0.0.1:0", connections=2)
+    with served(listener) as address, contextlib.ExitStack() as stack:
+        host, port = address.removeprefix("http://").split(":")
+        for _ in range(2):
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=10))
+        statuses = {httpx.get(address, trust_env=False).status_code for _ in range(3)}
+    assert statuses == {503}
+
+
+def test_a_unix_socket_is_its_owners_and_replaces_a_stale_one(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    address = f"unix:{path}"
+    before = os.umask(0)
+    try:
+        bind(address).close()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with bind(address) as bound:
+        assert where(Listener(name="admin", app=hello, address=address), bound) == address
+        with pytest.raises(OSError, match="in use"):
+            bind(address)
+    assert path.is_socket()
+
+
+def test_a_file_that_is_no_socket_stays(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    path.write_text("precious")
+    with pytest.raises(OSError, match="in use"):
+        bind(f"unix:{path}")
+    assert path.read_text() == "precious"
+
+
+def test_an_address_that_is_taken_is_named() -> None:
+    with bind("127.0.0.1:0") as bound, pytest.raises(OSError, match=r"127\.0\.0\.1") as caught:
+        bind(f"127.0.0.1:{bound.getsockname()[1]}")
+    assert caught.value.filename is not None
+
+
+def test_a_head_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: the parser took headers without end, and waited for them for ever."""
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.2)
+
+    async def talk(*parts: bytes) -> bytes:
+        with bind("127.0.0.1:0") as bound:
+            server = Server(Listener(name="x", app=hello, address=""))
+            serving = asyncio.create_task(server.serve([bound]))
+            reader, writer = await asyncio.open_connection(*bound.getsockname())
+            for part in parts:
+                writer.write(part)
+                await asyncio.sleep(0.01)
+            said = await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+            server.should_exit = True
+            await serving
+        return said
+
+    begun = b"GET / HTTP/1.1\r\nHost: x\r\n"
+    assert asyncio.run(talk(begun)) == b""
+    assert asyncio.run(talk()) == b""
+    for much in ([b"X: "] + [b"y" * 9000] * 8, [b"X: y\r\n" * 11_000], [b"y" * 70_000]):
+        assert asyncio.run(talk(begun, *much)).startswith(b"HTTP/1.1 431 ")
+    assert asyncio.run(talk(b"GET /" + b"a" * 70_000)).startswith(b"HTTP/1.1 431 ")
+    whole = begun + b"X: " + b"y" * 60_000 + b"\r\nConnection: close\r\n\r\n"
+    assert asyncio.run(talk(whole[:30_000], whole[30_000:])).startswith(b"HTTP/1.1 201 ")

@@ -1,0 +1,448 @@
+"""The front of the shuffler: what it lets in, what it refuses before reading; and nothing is answered too early."""
+
+import asyncio
+import json
+import logging
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.serve.asgi import Answer, ask, one
+
+from hubbub.service.runtime.database import StoreFailure
+from hubbub.service.runtime.problems import Problem
+from hubbub.service.runtime.ratelimit import Allowance
+from hubbub.service.runtime.workers import Job, WorkerFailure, Workers, seal_items
+from hubbub.service.shuffler.core import Shuffler
+from hubbub.service.shuffler.http import Intake, Limits, Writer, documents
+from hubbub.service.task.sealing import generate
+
+SIZE = 100
+TASK = bytes(range(16))
+PATH = f"/v1/tasks/{TASK.hex()}/bundles"
+PRIVATE, PUBLIC = generate(1)
+HEADERS = {"content-type": "application/hubbub-bundle"}
+
+
+@dataclass
+class Core:
+    """Stands for the shuffler: a bundle is its bytes; what is accepted is a list."""
+
+    accepted: list[bytes] = field(default_factory=list)
+    commits: list[int] = field(default_factory=list)
+    gate: threading.Event = field(default_factory=threading.Event)
+    failure: Exception | None = None
+    by_workers: int = 0
+    keys: bytes = b""
+    signed: int = 0
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+
+    def contracts(self) -> dict[str, Any]:
+        return {TASK.hex(): SimpleNamespace(shape=SimpleNamespace(bundle_size=SIZE))}
+
+    def prepare(self, task: bytes, body: bytes) -> Any:
+        bundles = [body[start : start + SIZE] for start in range(0, len(body), SIZE)]
+        if b"x" in {bundle[:1] for bundle in bundles}:
+            raise Problem("malformed", index=0)
+        if b"?" in {bundle[:1] for bundle in bundles}:
+            raise KeyError("secret of a person")
+        return SimpleNamespace(bundles=[bundle for bundle in bundles if bundle not in self.accepted])
+
+    def open(self, upload: Any) -> list[bytes]:
+        return list(upload.bundles)
+
+    def jobs(self, upload: Any) -> Iterator[tuple[Job, bytes]]:
+        self.by_workers += 1
+        if any(bundle.startswith(b"old") for bundle in upload.bundles):
+            raise Problem("outdated-keys", index=0)
+        seal = Job(suite=1, key=PUBLIC, info=b"", size=SIZE)
+        yield Job(suite=1, key=PRIVATE, info=b"", size=seal.sealed), seal_items(seal, b"".join(upload.bundles))
+
+    def opened(self, upload: Any, done: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+        # What the workers answered must be this upload's own part.
+        assert [(b"".join(upload.bundles), b"\1" * len(upload.bundles))] == list(done)
+        return list(upload.bundles)
+
+    def accept(self, opened: Iterable[bytes]) -> None:
+        bundles = list(opened)
+        self.gate.wait(20)
+        self.commits.append(len(bundles))
+        if self.failure is not None:
+            raise self.failure
+        if any(bundle.startswith(b"late") for bundle in bundles):
+            raise Problem("closed-task")
+        self.accepted += [bundle for bundle in bundles if bundle not in self.accepted]
+
+    def contract_document(self, task: bytes) -> bytes:
+        if task != TASK:
+            raise Problem("unknown-task")
+        return b'{"contract":1}'
+
+    def keys_document(self, task: bytes) -> bytes:
+        if not self.keys:
+            raise Problem("unavailable", retry_after=5)
+        self.signed += 1
+        return self.keys
+
+
+@dataclass
+class Front:
+    core: Core
+    writer: Writer
+    workers: Workers
+
+    def intake(self, **options: Any) -> Intake:
+        core = cast("Shuffler", self.core)
+        return Intake(core, self.writer, self.workers, documents(core), **options)
+
+
+@pytest.fixture
+def front() -> Iterator[Front]:
+    core = Core()
+    writer = Writer(cast("Any", core.accept))
+    with Workers(0) as workers:
+        yield Front(core, writer, workers)
+    core.gate.set()
+    writer.close()
+
+
+def bundle(text: str) -> bytes:
+    return text.encode().ljust(SIZE, b".")
+
+
+def post(app: Intake, body: bytes | Iterable[bytes | None], length: int | None = None, **headers: str) -> Answer:
+    size = len(body) if isinstance(body, bytes) else length
+    told = {**HEADERS, "content-length": str(size if length is None else length)}
+    told |= {name.replace("_", "-"): value for name, value in headers.items()}
+    return one(app, "POST", PATH, body, told)
+
+
+def problem(answer: Answer) -> str:
+    assert answer.headers["content-type"] == "application/problem+json"
+    content = json.loads(answer.body)
+    assert content["status"] == answer.status
+    assert int(answer.headers["content-length"]) == len(answer.body)
+    return str(content["type"].removeprefix("urn:hubbub:problem:"))
+
+
+def test_new_and_repeated_get_the_same_answer(front: Front) -> None:
+    app = front.intake()
+    first = post(app, bundle("a"))
+    again = post(app, bundle("a"))
+    assert (first.status, first.headers, first.body) == (201, {"content-length": "0"}, b"")
+    assert (again.status, again.headers, again.body) == (first.status, first.headers, first.body)
+    assert front.core.accepted == [bundle("a")]
+    assert app.waiting == 0
+
+
+@pytest.mark.parametrize(("count", "by_workers"), [(1, 0), (7, 0), (8, 1), (256, 1)])
+def test_many_are_opened_by_workers(front: Front, count: int, by_workers: int) -> None:
+    bundles = [bundle(f"b{number}") for number in range(count)]
+    assert post(front.intake(), b"".join(bundles)).status == 201
+    assert front.core.accepted == bundles
+    assert front.core.by_workers == by_workers
+
+
+def test_small_uploads_that_come_together_are_opened_together(front: Front) -> None:
+    app = front.intake()
+
+    async def scenario() -> list[Answer]:
+        texts = [f"o{number}" for number in range(30)] + ["old"]
+        return await asyncio.gather(*(_post(app, bundle(text)) for text in texts))
+
+    answers = asyncio.run(scenario())
+    assert [answer.status for answer in answers] == [201] * 30 + [409]
+    assert front.core.by_workers == 31
+    assert sorted(front.core.accepted) == sorted(bundle(f"o{number}") for number in range(30))
+
+
+def test_workers_that_fail_say_unavailable(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(job: Job, data: bytes) -> Future[tuple[bytes, bytes]]:
+        found: Future[tuple[bytes, bytes]] = Future()
+        found.set_exception(WorkerFailure("died"))
+        return found
+
+    monkeypatch.setattr(front.workers, "submit_open", fail)
+    app = front.intake()
+    body = b"".join(bundle(f"b{number}") for number in range(10))
+    assert post(app, body).status == 503
+    monkeypatch.undo()
+    assert post(app, body).status == 201
+    assert app.waiting == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "method", "path", "headers"),
+    [
+        ("method-not-allowed", 405, "GET", PATH, {}),
+        ("method-not-allowed", 405, "PUT", PATH, {**HEADERS, "content-length": "100"}),
+        ("wrong-media-type", 415, "POST", PATH, {"content-length": "100"}),
+        ("wrong-media-type", 415, "POST", PATH, {"content-type": "text/plain", "content-length": "100"}),
+        ("wrong-media-type", 415, "POST", PATH, {**HEADERS, "content-length": "100", "content-encoding": "gzip"}),
+        ("wrong-length", 400, "POST", PATH, HEADERS),
+        ("wrong-length", 400, "POST", PATH, {**HEADERS, "transfer-encoding": "chunked"}),
+        ("wrong-length", 400, "POST", PATH, {**HEADERS, "content-length": "0"}),
+        ("wrong-length", 400, "POST", PATH, {**HEADERS, "content-length": "99"}),
+        ("wrong-length", 400, "POST", PATH, {**HEADERS, "content-length": "150"}),
+        ("malformed", 400, "POST", PATH, {**HEADERS, "content-length": "-100"}),
+        ("malformed", 400, "POST", PATH, {**HEADERS, "content-length": "1e2"}),
+        ("malformed", 400, "POST", PATH, {**HEADERS, "content-length": "1" * 5000}),
+        ("too-large", 413, "POST", PATH, {**HEADERS, "content-length": "25700"}),
+        ("too-large", 413, "POST", PATH, {**HEADERS, "content-length": "1048600"}),
+        ("unknown-task", 404, "POST", f"/v1/tasks/{bytes(16).hex()}/bundles", HEADERS),
+        ("unknown-task", 404, "POST", f"/v1/tasks/{TASK.hex().upper()}/bundles", HEADERS),
+        ("unknown-task", 404, "POST", "/v1/tasks/zz/bundles", HEADERS),
+        ("unknown-task", 404, "POST", "/v1/tasks//bundles", HEADERS),
+        ("not-found", 404, "POST", PATH + "/", HEADERS),
+        ("not-found", 404, "GET", "/", {}),
+        ("method-not-allowed", 405, "POST", f"/v1/tasks/{TASK.hex()}", HEADERS),
+    ],
+)
+def test_refused_without_reading(
+    front: Front, name: str, status: int, method: str, path: str, headers: dict[str, str]
+) -> None:
+    answer = one(front.intake(), method, path, b"", headers)
+    assert (answer.status, problem(answer)) == (status, name)
+    assert answer.received == 0
+    assert not front.core.commits
+    assert ("allow" in answer.headers) == (status == 405)
+
+
+def test_malformed_after_reading(front: Front) -> None:
+    answer = post(front.intake(), bundle("x"))
+    assert (answer.status, problem(answer), json.loads(answer.body)["index"]) == (400, "malformed", 0)
+
+
+def test_a_body_in_pieces(front: Front) -> None:
+    pieces = [bundle("a")[:10], b"", bundle("a")[10:], b"."]
+    assert post(front.intake(), pieces, length=SIZE).status == 201
+    assert front.core.accepted == [bundle("a")]
+
+
+def test_a_body_that_does_not_come_in_time(front: Front) -> None:
+    app = front.intake(limits=Limits(seconds=0.02))
+    answer = post(app, [bundle("a")[:50]], length=SIZE)
+    assert (answer.status, problem(answer)) == (408, "timeout")
+    assert app.waiting == 0
+
+
+@pytest.mark.parametrize("pieces", [[b"a" * 50, b"."], [b"a" * 150, b"."]])
+def test_a_body_of_another_length(front: Front, pieces: list[bytes]) -> None:
+    assert problem(post(front.intake(), pieces, length=SIZE)) == "wrong-length"
+    assert not front.core.commits
+
+
+def test_a_sender_who_hangs_up_gets_no_answer(front: Front) -> None:
+    app = front.intake()
+    headers = {**HEADERS, "content-length": str(SIZE)}
+    assert asyncio.run(ask(app, "POST", PATH, [b"a" * 50, None], headers)) is None
+    assert app.waiting == 0
+    assert app.results == {"gone": 1}
+
+
+async def _post(app: Intake, body: bytes) -> Answer:
+    found = await ask(app, "POST", PATH, body, {**HEADERS, "content-length": str(len(body))})
+    assert found is not None
+    return found
+
+
+async def _until(condition: Any) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def test_what_waits_becomes_one_commit_and_nobody_is_answered_before(front: Front) -> None:
+    app = front.intake()
+
+    async def scenario() -> list[Answer]:
+        front.core.gate.clear()
+        first = asyncio.create_task(_post(app, bundle("first")))
+        await _until(lambda: app.waiting == 1)
+        await asyncio.sleep(0.01)
+        others = [asyncio.create_task(_post(app, bundle(f"o{number}"))) for number in range(20)]
+        await _until(lambda: app.waiting == 21)
+        await asyncio.sleep(0.01)
+        assert not any(task.done() for task in [first, *others])
+        front.core.gate.set()
+        return [await task for task in [first, *others]]
+
+    assert {answer.status for answer in asyncio.run(scenario())} == {201}
+    assert sum(front.core.commits) == 21
+    assert len(front.core.commits) <= 3
+    assert len(front.core.accepted) == 21
+
+
+@pytest.mark.parametrize("limits", [Limits(queue=20), Limits(memory=20 * SIZE)])
+def test_a_full_queue_says_busy_and_recovers(front: Front, limits: Limits) -> None:
+    app = front.intake(limits=limits)
+
+    async def scenario() -> tuple[list[Answer], Answer]:
+        front.core.gate.clear()
+        inside = [asyncio.create_task(_post(app, bundle(f"o{number}"))) for number in range(20)]
+        await _until(lambda: app.waiting == 20)
+        refused = await _post(app, bundle("late"))
+        front.core.gate.set()
+        return [await task for task in inside], refused
+
+    answers, refused = asyncio.run(scenario())
+    assert {answer.status for answer in answers} == {201}
+    assert (refused.status, problem(refused), refused.headers["retry-after"]) == (429, "busy", "1")
+    assert refused.received == 0
+    assert app.waiting == 0
+    assert post(app, bundle("again")).status == 201
+
+
+def test_a_store_that_fails_says_unavailable_and_recovers(front: Front) -> None:
+    app = front.intake()
+    front.core.failure = StoreFailure("disk full")
+    answer = post(app, bundle("a"))
+    assert (answer.status, problem(answer)) == (503, "unavailable")
+    assert answer.headers["retry-after"] == "5"
+    assert b"disk full" not in answer.body
+    front.core.failure = None
+    assert post(app, bundle("a")).status == 201
+    assert front.core.accepted == [bundle("a")]
+
+
+def test_a_refusal_in_a_group_concerns_its_own_upload_only(front: Front) -> None:
+    app = front.intake()
+
+    async def scenario() -> list[Answer]:
+        front.core.gate.clear()
+        first = asyncio.create_task(_post(app, bundle("first")))
+        await _until(lambda: app.waiting == 1)
+        await asyncio.sleep(0.01)
+        others = [asyncio.create_task(_post(app, bundle(text))) for text in ("good", "late", "fine")]
+        await _until(lambda: app.waiting == 4)
+        await asyncio.sleep(0.01)
+        front.core.gate.set()
+        return [await task for task in [first, *others]]
+
+    answers = asyncio.run(scenario())
+    assert [answer.status for answer in answers] == [201, 201, 403, 201]
+    assert set(front.core.accepted) == {bundle("first"), bundle("good"), bundle("fine")}
+
+
+def test_an_unforeseen_error_is_told_to_nobody(front: Front, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        answer = post(front.intake(), bundle("?"), user_agent="canary")
+    assert (answer.status, problem(answer)) == (503, "unavailable")
+    assert "KeyError" in caplog.text
+    for secret in ("secret of a person", "canary", "192.0.2.1"):
+        assert secret not in caplog.text
+        assert secret.encode() not in answer.body
+
+
+def test_a_low_disk_says_unavailable(front: Front, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(total=1000, free=49))
+    answer = post(front.intake(folder=tmp_path), bundle("a"))
+    assert (answer.status, problem(answer), answer.headers["retry-after"]) == (503, "unavailable", "30")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(total=1000, free=51))
+    assert post(front.intake(folder=tmp_path), bundle("a")).status == 201
+
+
+def test_draining_refuses_and_closes(front: Front) -> None:
+    app = front.intake()
+    app.draining = True
+    answer = post(app, bundle("a"))
+    assert (answer.status, problem(answer), answer.headers["connection"]) == (503, "unavailable", "close")
+
+
+def test_requests_leave_no_trace_in_the_log(front: Front, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, logger="hubbub"):
+        post(front.intake(), bundle("a"))
+        post(front.intake(), bundle("x"))
+    assert not [record for record in caplog.records if record.name.startswith("hubbub")]
+
+
+def test_the_writer_does_other_things_between_and_finishes_at_the_end() -> None:
+    core = Core()
+    writer = Writer(cast("Any", core.accept))
+    assert writer.call(lambda: threading.current_thread().name).result(20) == "writer"
+    with pytest.raises(StoreFailure):
+        writer.call(_fail).result(20)
+
+    async def scenario() -> None:
+        core.gate.clear()
+        futures = [writer.submit(cast("Any", [bundle(f"o{number}")])) for number in range(5)]
+        closing = asyncio.get_running_loop().run_in_executor(None, writer.close)
+        core.gate.set()
+        await closing
+        await asyncio.gather(*futures)
+
+    asyncio.run(scenario())
+    assert len(core.accepted) == 5
+
+
+def _fail() -> None:
+    raise StoreFailure("disk full")
+
+
+def test_an_address_has_its_allowance(front: Front) -> None:
+    app = front.intake(allowance=Allowance(rate=1e-9, burst=3))
+    assert [post(app, bundle(str(number))).status for number in range(4)] == [201, 201, 201, 429]
+    headers = {**HEADERS, "content-length": str(SIZE)}
+    assert one(app, "POST", PATH, bundle("5"), headers, client="192.0.2.2").status == 201
+    assert one(app, "POST", PATH, bundle("6"), headers, client="127.0.0.1").status == 201
+    assert one(app, "POST", PATH, bundle("7"), headers, client=None).status == 201
+
+
+def test_allowances_refill_and_are_forgotten() -> None:
+    allowance = Allowance(rate=2, burst=4)
+    assert allowance.take("192.0.2.1", 4, now=0.0)
+    assert not allowance.take("192.0.2.1", 1, now=0.4)
+    assert allowance.take("192.0.2.1", 1, now=0.5)
+    assert not allowance.take("192.0.2.1", 4, now=1.0)
+    assert allowance.take("192.0.2.1", 4, now=Allowance.KEPT + 1)
+    assert not allowance.take("2001:db8::1", 5, now=1.0)
+    assert allowance.take("2001:db8::1", 4, now=1.0)
+    assert not allowance.take("2001:db8::2", 1, now=1.0)
+    assert allowance.take("2001:db8:0:1::2", 1, now=1.0)
+    assert "192.0.2.1" not in repr(vars(allowance))
+
+
+def test_a_header_names_whom_a_proxy_speaks_for() -> None:
+    allowance = Allowance(rate=1e-9, burst=1, header="X-Forwarded-For")
+
+    def scope(value: bytes) -> dict[str, Any]:
+        return {"headers": [(b"x-forwarded-for", value)], "client": ("127.0.0.1", 1)}
+
+    assert allowance.address(scope(b"198.51.100.9, 192.0.2.1")) == "192.0.2.1"
+    assert allowance.address({"headers": [], "client": ("127.0.0.1", 1)}) is None
+    assert allowance.take("127.0.0.1", 1, now=0.0)
+    assert not allowance.take("127.0.0.1", 1, now=0.0)
+    assert allowance.take("not an address", 1, now=0.0)
+
+
+def test_the_contract_is_served_with_a_tag(front: Front) -> None:
+    app = front.intake()
+    path = f"/v1/tasks/{TASK.hex()}"
+    answer = one(app, "GET", path)
+    assert (answer.status, answer.body) == (200, b'{"contract":1}')
+    again = one(app, "GET", path, headers={"if-none-match": f'"other", {answer.headers["etag"]}'})
+    assert (again.status, again.body) == (304, b"")
+    assert one(app, "GET", path, headers={"if-none-match": '"other"'}).status == 200
+    assert problem(one(app, "GET", f"/v1/tasks/{bytes(16).hex()}")) == "unknown-task"
+    assert one(app, "GET", path + "/keys").headers["retry-after"] == "5"
+
+
+def test_keys_are_not_signed_for_every_client(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = front.intake()
+    path = f"/v1/tasks/{TASK.hex()}/keys"
+    assert one(app, "GET", path).status == 503
+    front.core.keys = b'{"keys":1}'
+    assert {one(app, "GET", path).body for _ in range(5)} == {b'{"keys":1}'}
+    assert front.core.signed < 5
+    monkeypatch.setattr("hubbub.service.shuffler.http.FRESH", 0.0)
+    front.core.keys = b'{"keys":2}'
+    assert one(app, "GET", path).body == b'{"keys":2}'

@@ -1,0 +1,256 @@
+"""The whole system under random operations, on a clock of its own: nothing is lost, nothing is counted twice.
+
+Every report carries a value that no other has, and practically no noise: a count of 2 is a replay, and one of 0 for an
+acknowledged report is a loss.
+"""
+
+import contextlib
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.serve.system import EPOCH, Direct, System, clear_plan
+
+from hubbub.service.runtime.problems import Problem
+
+WIDTH, MIN_BATCH_SIZE, PEOPLE = 1024, 6, 5
+PLAN = clear_plan(WIDTH, PEOPLE)
+FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+class Cut(Exception):
+    """The link broke."""
+
+
+class Frail(Direct):
+    """A link that breaks before or after the calls that the test names."""
+
+    def __init__(self, system: System, breaks: list[str]) -> None:
+        super().__init__(system.analyzer)
+        self.breaks = breaks
+
+    def _moment(self, moment: str) -> None:
+        if self.breaks and self.breaks[0] == moment:
+            self.breaks.pop(0)
+            raise Cut
+
+    def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
+        self._moment("request")
+        answer = super().put_manifest(batch, document)
+        self._moment("answer")
+        return answer
+
+    def put_chunk(self, batch: str, index: int, data: bytes) -> None:
+        self._moment("request")
+        super().put_chunk(batch, index, data)
+        self._moment("answer")
+
+
+class Collection(RuleBasedStateMachine):
+    """Operations of clients, operators, the network and the clock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(dir=FAST))
+        self.system = self._system()
+        self.acknowledged: dict[int, bytes] = {}
+        self.slots: dict[int, list[bytes]] = {}
+        self.unsent: dict[int, bytes] = {}
+        self.used = 0
+        self.backup: Path | None = None
+        self.doubtful: set[int] = set()
+        self.since: set[int] = set()
+
+    def _system(self) -> System:
+        return System(self.folder, plan=PLAN, min_batch_size=MIN_BATCH_SIZE)
+
+    def _fresh(self, count: int) -> list[tuple[int, bytes]]:
+        client = self.system.client
+        made = []
+        for _ in range(count):
+            value, self.used = self.used, self.used + 1
+            self.slots[value] = client.slots([value.to_bytes(2, "little")])
+            made.append((value, client.bundle(self.slots[value])))
+        return made
+
+    def _acknowledge(self, bundles: list[tuple[int, bytes]]) -> None:
+        for value, bundle in bundles:
+            self.acknowledged[value] = bundle
+            self.since.add(value)
+
+    @rule(count=st.integers(1, 8), answered=st.booleans(), arrived=st.booleans())
+    def upload(self, count: int, answered: bool, arrived: bool) -> None:
+        """New bundles in one request; the request or the answer may be lost, and the client will send again."""
+        bundles = self._fresh(count)
+        if arrived:
+            self.system.upload(*(bundle for _, bundle in bundles))
+        if arrived and answered:
+            self._acknowledge(bundles)
+        else:
+            self.unsent |= dict(bundles)
+
+    @precondition(lambda self: self.unsent)
+    @rule()
+    def retry(self) -> None:
+        """Every bundle without an answer again, one by one; outdated keys mean that it never was accepted."""
+        for value, first in list(self.unsent.items()):
+            bundle = first
+            try:
+                self.system.upload(bundle)
+            except Problem as refusal:
+                assert refusal.name == "outdated-keys"
+                client = self.system.client
+                self.slots[value] = client.slots([value.to_bytes(2, "little")])
+                bundle = client.bundle(self.slots[value])
+                self.system.upload(bundle)
+            del self.unsent[value]
+            self._acknowledge([(value, bundle)])
+
+    @precondition(lambda self: self.acknowledged)
+    @rule(data=st.data(), times=st.integers(1, 3))
+    def replay(self, data: st.DataObject, times: int) -> None:
+        """An acknowledged bundle again: the same answer, whatever became of its key."""
+        value = data.draw(st.sampled_from(sorted(self.acknowledged)))
+        if value in self.doubtful:
+            return
+        self.system.upload(*[self.acknowledged[value]] * times)
+
+    @precondition(lambda self: self.acknowledged)
+    @rule(data=st.data())
+    def wrap_anew(self, data: st.DataObject) -> None:
+        """A sealed slot in another bundle."""
+        value = data.draw(st.sampled_from(sorted(self.acknowledged)))
+        try:
+            self.system.upload(self.system.client.bundle(self.slots[value]))
+        except Problem as refusal:
+            assert refusal.name == "outdated-keys"
+
+    @rule(data=st.data())
+    def bad_input(self, data: st.DataObject) -> None:
+        """A bundle with one bit changed, or cut."""
+        bundle = bytearray(self.system.client.bundle(self.system.client.slots([b"\0\0"])))
+        place = data.draw(st.integers(0, len(bundle) * 8 - 1))
+        bundle[place // 8] ^= 1 << place % 8
+        with pytest.raises(Problem):
+            self.system.upload(bytes(bundle))
+        with pytest.raises(Problem):
+            self.system.upload(bytes(bundle[:-1]))
+
+    @rule(seconds=st.sampled_from([EPOCH, EPOCH, EPOCH, 7 * EPOCH, 1, -EPOCH, -5 * EPOCH]))
+    def tick(self, seconds: int) -> None:
+        """Time passes, stands still, or goes back."""
+        if self.system.contract.takes(self.system.clock.now() + seconds):
+            self.system.clock.advance(seconds)
+        self.system.shuffler.tick()
+
+    @rule(breaks=st.lists(st.sampled_from(["request", "answer"]), max_size=3))
+    def deliver(self, breaks: list[str]) -> None:
+        """The shuffler tries to hand its batches over."""
+        with contextlib.suppress(Cut):
+            self.system.shuffler.deliver(Frail(self.system, breaks))
+
+    @rule()
+    def work(self) -> None:
+        """The analyzer counts a batch, if one is there."""
+        self.system.analyzer.work()
+
+    @rule(which=st.sampled_from(["shuffler", "analyzer"]), fetch=st.booleans())
+    def rotate(self, which: str, fetch: bool) -> None:
+        """One of them uses a new key; the shuffler may hear of it later."""
+        getattr(self.system, which).rotate()
+        if fetch:
+            self.system.shuffler.fetch_keys(self.system.link)
+
+    @rule()
+    def restart(self) -> None:
+        """Both processes end and start."""
+        self.system.restart()
+
+    @rule()
+    def back_up(self) -> None:
+        """The operator of the shuffler copies its store."""
+        self.backup = self.folder / f"backup-{self.used}.db"
+        self.backup.unlink(missing_ok=True)
+        self.system.shuffler.backup(self.backup)
+        self.since = set()
+
+    @precondition(lambda self: self.backup is not None)
+    @rule()
+    def restore(self) -> None:
+        """And brings it back: what came since is lost with the disk, but nothing may count twice."""
+        assert self.backup is not None
+        self.system.shuffler.pool.shut()
+        for name in ("shuffler.db", "shuffler.db-wal", "shuffler.db-shm"):
+            (self.folder / name).unlink(missing_ok=True)
+        shutil.copy(self.backup, self.folder / "shuffler.db")
+        self.doubtful |= self.since | set(self.unsent)
+        self.unsent = {}
+        # Of the rest, what waits in the restored pool may have been delivered: its batch then is withheld or thinned.
+        self.doubtful |= set(self.acknowledged)
+        self.system.restart()
+
+    @invariant()
+    def nothing_twice(self) -> None:
+        """No value counts twice, no batch is small, and every bundle is somewhere."""
+        counted = self._counted()
+        assert max(counted.values(), default=0) <= 1
+        assert set(counted) <= set(range(self.used))
+        counts = self.system.shuffler.totals(check=True)[self.system.contract.id]
+        assert counts.error == 0
+        for batch in self.system.analyzer.archive.batches(self.system.contract.task):
+            assert batch.bundles >= MIN_BATCH_SIZE
+
+    def _counted(self) -> Counter[int]:
+        found: Counter[int] = Counter()
+        for result in self.system.results():
+            if result["state"] == "committed":
+                assert result["people"] >= PEOPLE
+                found.update(_values(result))
+        return found
+
+    def teardown(self) -> None:
+        """In the end every acknowledged report was counted, or waits for a crowd, or is in a withheld batch."""
+        try:
+            self.system.clock.advance(10 * EPOCH)
+            self.system.shuffler.tick()
+            self.system.deliver()
+            counted = self._counted()
+            counts = self.system.shuffler.totals(check=True)[self.system.contract.id]
+            assert counts.outbox == counts.error == 0
+            withheld = sum(one["bundles"] for one in self.system.results() if one["state"] == "withheld")
+            lost = set(self.acknowledged) - set(counted) - self.doubtful
+            waiting = counts.pool + withheld + self._rejected()
+            assert len(lost) <= waiting, (lost, waiting)
+            if not self.doubtful and not withheld and not self._rejected():
+                assert len(lost) <= counts.pool
+        finally:
+            self.system.shuffler.pool.shut()
+            self.system.analyzer.archive.shut()
+            shutil.rmtree(self.folder)
+
+    def _rejected(self) -> int:
+        return sum(sum(one["rejected"].values()) for one in self.system.results())
+
+
+def _values(result: dict[str, Any]) -> list[int]:
+    return [value for value, count in enumerate(result["values"]) if count > 0.5 for _ in range(round(count))]
+
+
+SHORT = settings(
+    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+)
+Collection.TestCase.settings = SHORT
+TestShort = Collection.TestCase
+
+
+@pytest.mark.slow
+def test_five_hundred_sequences() -> None:
+    from hypothesis.stateful import run_state_machine_as_test
+
+    run_state_machine_as_test(Collection, settings=settings(SHORT, max_examples=500, stateful_step_count=40))

@@ -1,0 +1,138 @@
+"""The descriptions of both interfaces: they name all routes and problems, and schemathesis finds nothing else."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+    unsupported_method,
+)
+from starlette.applications import Starlette
+from starlette.routing import Route
+from tests.serve.system import System
+
+from hubbub.service.analyzer.http import link, results
+from hubbub.service.runtime.http import App, Receive, Scope, Send
+from hubbub.service.runtime.problems import KINDS, PREFIX
+from hubbub.service.shuffler.http import Intake, Writer, documents
+
+schemathesis.serializer.alias("application/hubbub-bundle", "application/octet-stream")
+
+FOLDER = Path(__file__).parents[2] / "docs" / "openapi"
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    unsupported_method,
+]
+
+
+def described(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+    return found
+
+
+def routes(*apps: App) -> set[tuple[str, str]]:
+    found = set()
+    for app in apps:
+        assert isinstance(app, Starlette)
+        for route in app.routes:
+            assert isinstance(route, Route)
+            found |= {(method, route.path) for method in (route.methods or set()) - {"HEAD"}}
+    return found
+
+
+@dataclass
+class Served:
+    system: System
+    apps: dict[str, App]
+    routes: dict[str, set[tuple[str, str]]]
+    token: str
+    batch: str
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Both services, with a batch that is counted; the analyzer's two listeners are one application here."""
+    system = System(tmp_path_factory.mktemp("system"))
+    client = system.client
+    system.upload(*(client.seal("1") for _ in range(100)))
+    (batch,) = system.next_epoch()
+    system.deliver()
+    writer = Writer(system.shuffler.accept)
+    papers, linked, read = documents(system.shuffler), link(system.analyzer, lambda: None), results(system.analyzer)
+
+    async def both(scope: Scope, receive: Receive, send: Send) -> None:
+        path, method = scope.get("path", ""), scope.get("method")
+        reading = path.startswith("/v1/tasks") or (method == "GET" and path.count("/") == 3)
+        await (read if reading else linked)(scope, receive, send)
+
+    yield Served(
+        system,
+        {"shuffler": Intake(system.shuffler, writer, system.workers, papers), "analyzer": both},
+        {"shuffler": routes(papers) | {("POST", "/v1/tasks/{task}/bundles")}, "analyzer": routes(linked, read)},
+        system.analyzer.archive.add_token("read:*"),
+        batch,
+    )
+    writer.close()
+    system.shut()
+
+
+@pytest.mark.parametrize("name", ["shuffler", "analyzer"])
+def test_all_routes_and_problems_are_described(name: str, served: Served) -> None:
+    content = described(name)
+    told = {(method.upper(), path) for path, methods in content["paths"].items() for method in methods}
+    assert told == served.routes[name]
+    assert content["components"]["schemas"]["Problem"]["properties"]["type"]["enum"] == [
+        PREFIX + kind for kind in KINDS
+    ]
+
+
+def explore(name: str, served: Served, examples: int) -> None:
+    schema = schemathesis.openapi.from_dict(described(name))
+    schema.app = served.apps[name]
+    known = {"task": served.system.contract.id, "batch": served.batch}
+    for result in schema.get_all_operations():
+        assert isinstance(result, Ok)
+        operation = result.ok()
+
+        @given(case=operation.as_strategy(), real=st.booleans(), told=st.booleans())
+        @settings(
+            max_examples=examples,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.explicit, Phase.generate],
+        )
+        def call(case: Any, real: bool, told: bool) -> None:
+            if real:
+                case.path_parameters = {**(case.path_parameters or {}), **known} if case.path_parameters else {}
+            headers = {"authorization": f"Bearer {served.token}"} if told else {}
+            case.call_and_validate(headers=headers, checks=CHECKS)
+
+        call()
+
+
+@pytest.mark.parametrize("name", ["shuffler", "analyzer"])
+def test_schemathesis(name: str, served: Served) -> None:
+    explore(name, served, 6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["shuffler", "analyzer"])
+def test_schemathesis_at_length(name: str, served: Served) -> None:
+    explore(name, served, 1500)

@@ -1,0 +1,94 @@
+"""Bundles sent again and again, at once and later, wrapped anew, and out of a backup: none is counted twice."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.serve.town import Town, until
+
+from hubbub.service.runtime.admin_client import command
+
+CONNECTIONS = 64
+
+
+def lots(bundles: list[bytes], each: int, seed: int) -> list[list[bytes]]:
+    """For each connection so many of the bundles, in an order of its own; some requests carry several."""
+    mixed = random.Random(seed)
+    found = []
+    for _ in range(CONNECTIONS):
+        sent = [mixed.choice(bundles) for _ in range(each)]
+        steps = [mixed.choice((1, 1, 1, 9)) for _ in sent]
+        cuts = [sum(steps[:i]) for i in range(len(steps)) if sum(steps[:i]) < each]
+        found.append([b"".join(sent[at : at + step]) for at, step in zip(cuts, steps, strict=False)])
+    return found
+
+
+def replay(town: Town, bundles: list[bytes], each: int, seed: int) -> None:
+    assert set(town.pour(lots(bundles, each, seed))) == {201}
+
+
+def run(folder: Path, people: int, each: int) -> None:
+    """Six rounds of 64 · ``each`` replays."""
+    town = Town(folder, width=max(1024, people), people=people - people // 10, min_batch_size=people, epoch=1)
+    with town.open():
+        slots = town.slots(range(people))
+        bundles = town.wrap(slots)
+        early, late = bundles[: people - 1], bundles[people - 1 :]
+
+        # All for the first time and again at once: one transaction may hold the same bundle from many connections.
+        assert set(town.pour([early[n % len(early) :] + early[: n % len(early)] for n in (0, 1)])) == {201}
+        replay(town, early, each, 1)
+        assert town.counts() | {"error": 0} == {
+            "accepted": people - 1, "pool": people - 1, "outbox": 0, "committed": 0, "expired": 0, "error": 0,
+        }  # fmt: skip
+
+        # Wrapped anew while they wait.
+        replay(town, town.wrap(slots[: people - 1]), each, 2)
+        assert town.counts()["accepted"] == people - 1
+
+        # After a death, and after a polite end.
+        for kill in (True, False):
+            town.stop("shuffler", kill=kill)
+            town.start("shuffler")
+            replay(town, early, each // 2, 3 + kill)
+        assert town.counts()["accepted"] == people - 1
+
+        copy = folder / "copy.db"
+        command(town.services["shuffler"].socket, "backup", str(copy))
+        assert set(town.pour([late])) == {201}
+        until(lambda: town.counts()["committed"] == people)
+        assert town.counted() == dict.fromkeys(range(people), 1)
+
+        # After the release, also wrapped anew: then they are a batch once more, which the analyzer knows.
+        replay(town, bundles, each, 5)
+        assert town.counts()["accepted"] == people
+        replay(town, town.wrap(slots), each, 6)
+        assert set(town.pour([town.wrap(slots)])) == {201}
+        until(lambda: town.counts()["committed"] >= 2 * people)
+        assert town.counted() == dict.fromkeys(range(people), 1)
+
+        # A backup of the time when they were waiting, restored: they are released once more, and are known.
+        town.stop("shuffler")
+        database = folder / "shuffler" / "shuffler.db"
+        for suffix in ("", "-wal", "-shm"):
+            database.with_name(database.name + suffix).unlink(missing_ok=True)
+        shutil.copy(copy, database)
+        town.start("shuffler")
+        replay(town, bundles, each, 7)
+        until(lambda: town.counts()["accepted"] == people, 10)
+        until(lambda: town.counts()["committed"] == people)
+        assert town.counted() == dict.fromkeys(range(people), 1)
+        states = sorted(result["state"] for result in town.results())
+        assert states.count("committed") == 1
+        assert states.count("withheld") >= 2
+        assert town.counts()["error"] == 0
+
+
+def test_replays(tmp_path: Path) -> None:
+    run(tmp_path, people=150, each=10)
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_replays(tmp_path: Path) -> None:
+    run(tmp_path, people=2000, each=100_000 // (6 * CONNECTIONS) + 1)

@@ -1,0 +1,184 @@
+"""Bounds on overflow are bounds: against enumeration, exact laws, simulation; and they are not absurdly loose."""
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tests.pipeline.points import PROTOCOLS, SCHEMAS
+from tests.serve.samples import SERVABLE, claimed, contract
+
+import hubbub as hb
+from hubbub import device
+from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.errors import Infeasible, InvalidInput
+from hubbub.numeric.binomial import binomial_pmf
+from hubbub.service.task.slots import (
+    SHARE,
+    check_slots,
+    fewest_messages,
+    least_slots,
+    log_tail,
+    most_messages,
+    overflow,
+)
+from hubbub.shuffler import legal_records
+
+
+def plan_at(kind: str, name: str, epsilon: float = 1.0, delta: float = 1e-6) -> hb.Plan:
+    return claimed(SCHEMAS[kind], PROTOCOLS[name], epsilon=epsilon, delta=delta)
+
+
+def number_distribution(plan: hb.Plan, ones: int) -> NDArray[np.float64]:
+    """P[messages = 0, 1, …] of a client whose record has so many bits set, by enumeration of everything."""
+    protocol, schema = plan.protocol, plan.schema
+
+    def split(bits: int) -> NDArray[np.float64]:
+        if protocol.release != "bits":
+            return np.array([0.0, 1.0])
+        return np.convolve(binomial_pmf(bits, 1 - protocol.q), binomial_pmf(schema.width - bits, protocol.q))
+
+    sizes = Counter(int(np.bitwise_count(record).sum()) for record in legal_records(schema))
+    parts = [count / schema.size * split(bits) for bits, count in sizes.items()]
+    fake = np.sum(parts, axis=0)
+    m = protocol.m
+    if not isinstance(m, hb.Fakes):
+        numbers = np.eye(1, m // plan.n + 1, m // plan.n)[0]
+    elif m.by == "shuffler":
+        numbers = np.ones(1)
+    elif m.distribution == "binomial":
+        numbers = binomial_pmf(m.shift, m.scale)
+    else:
+        numbers = np.array([math.exp(-m.scale) * m.scale**i / math.factorial(i) for i in range(60)])
+    own = np.ones(1)
+    for _ in range(protocol.k):
+        own = np.convolve(own, split(ones))
+    distribution, sum_ = np.zeros(2000), np.ones(1)
+    for number in numbers:
+        both = np.convolve(own, sum_)
+        distribution[: both.size] += number * both
+        sum_ = np.convolve(sum_, fake)
+    return distribution
+
+
+@pytest.mark.parametrize(("kind", "name"), SERVABLE)
+def test_tail_is_an_upper_bound_for_every_legal_record(kind: str, name: str) -> None:
+    """And within a factor of 100 where a client can have the number at all."""
+    plan = plan_at(kind, name)
+    sizes = {int(np.bitwise_count(record).sum()) for record in legal_records(plan.schema)}
+    distributions = [number_distribution(plan, ones) for ones in sizes]
+    for slots in range(45):
+        worst = max(float(distribution[slots + 1 :].sum()) for distribution in distributions)
+        bound = math.exp(log_tail(plan, slots))
+        assert worst * (1 - 1e-12) <= bound
+        assert bound <= 1
+        if worst > 1e-250:
+            assert bound <= max(100 * worst, worst ** (0.7 if kind == "at_most" else 0.9))
+
+
+@pytest.mark.parametrize(("kind", "name"), SERVABLE)
+def test_extremes(kind: str, name: str) -> None:
+    """The fewest and the most messages are those of the enumerated law."""
+    plan = plan_at(kind, name)
+    sizes = {int(np.bitwise_count(record).sum()) for record in legal_records(plan.schema)}
+    reached = np.sum([number_distribution(plan, ones) for ones in sizes], axis=0) > 0
+    assert fewest_messages(plan) == int(np.flatnonzero(reached)[0])
+    most = most_messages(plan)
+    assert (most is None) == (isinstance(plan.protocol.m, hb.Fakes) and plan.protocol.m.distribution == "poisson")
+    if most is not None:
+        assert most == int(np.flatnonzero(reached)[-1])
+        assert overflow(plan, most) == 0.0 == overflow(plan_at(kind, name, epsilon=math.inf), most)
+
+
+@pytest.mark.parametrize("kind", SCHEMAS)
+@pytest.mark.parametrize("name", ["split", "split among binomial fakes", "flip among Poisson fakes"])
+def test_devices_overflow_no_more_often(kind: str, name: str) -> None:
+    """Simulated devices with the most bits set; and a bound for half as many slots would be broken."""
+    plan, entropy, rounds = plan_at(kind, name), SeededStreamNotForPeople(7), 1500
+    schema = plan.schema
+    value = schema.labels[0] if kind == "one_hot" else schema.labels[: schema.max_set]
+    numbers = np.array([len(device.payloads(value, plan, entropy=entropy)) for _ in range(rounds)])
+    broken = 0
+    for slots in range(1, 12):
+        seen = float((numbers > slots).mean())
+        bound = math.exp(log_tail(plan, slots))
+        assert seen <= bound + 4 * math.sqrt(bound * (1 - bound) / rounds) + 1e-12
+        broken += seen > math.exp(log_tail(plan, 2 * slots)) + 4 * math.sqrt(seen / rounds)
+    assert broken
+
+
+@given(
+    st.sampled_from([point for point in SERVABLE if point[1] != "category"]),
+    st.integers(0, 60),
+    st.floats(0.0, 20.0),
+    st.floats(1e-30, 0.5),
+)
+def test_price_falls_with_slots_and_least_slots_is_least(
+    point: tuple[str, str], slots: int, epsilon: float, delta: float
+) -> None:
+    plan = plan_at(*point, epsilon=epsilon, delta=delta)
+    assert overflow(plan, slots + 1) <= overflow(plan, slots)
+    least = least_slots(plan)
+    check_slots(plan, least)
+    assert contract(plan).overflow <= SHARE * delta
+    for fewer in range(max(0, least - 3), least):
+        with pytest.raises(InvalidInput):
+            check_slots(plan, fewer)
+
+
+@pytest.mark.parametrize(("kind", "name"), SERVABLE)
+def test_pure_claims_need_room_for_everything(kind: str, name: str) -> None:
+    plan = plan_at(kind, name, delta=0.0)
+    most = most_messages(plan)
+    if most is None:
+        with pytest.raises(Infeasible, match="pure"):
+            least_slots(plan)
+        with pytest.raises(InvalidInput):
+            check_slots(plan, 1000)
+        return
+    assert least_slots(plan) == most
+    for slots in (most - 1, most + 1):
+        with pytest.raises(InvalidInput):
+            check_slots(plan, slots)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(k, n) for k, n in itertools.product(SCHEMAS, PROTOCOLS) if n != "category"]
+)
+def test_fakes_of_the_shuffler_must_not_be_told_by_fillers(kind: str, name: str) -> None:
+    plan = plan_at(kind, name)
+    if (kind, name) in SERVABLE:
+        check_slots(plan, least_slots(plan))
+    else:
+        with pytest.raises(Infeasible, match="filler"):
+            check_slots(plan, 3)
+
+
+def test_fakes_are_shared_out_evenly() -> None:
+    with pytest.raises(InvalidInput, match="multiple of n = 100"):
+        least_slots(claimed(hb.Schema.one_hot(3), hb.Protocol(0.0, m=250)))
+
+
+@pytest.mark.parametrize(
+    ("schema", "protocol"),
+    [
+        (hb.Schema.one_hot(50_000), hb.Protocol(0.1, release="bits")),
+        (hb.Schema.at_most(200, 50_000), hb.Protocol(0.3, 2, 10**6, "bits")),
+        (hb.Schema.one_hot(4), hb.Protocol(0.0, m=hb.Fakes.binomial(2**40, 1e-12))),
+        (hb.Schema.one_hot(4), hb.Protocol(0.0, m=hb.Fakes.poisson(5000.0))),
+        (hb.Schema.bits(1), hb.Protocol(2.0**-48, release="bits")),
+    ],
+)
+@pytest.mark.parametrize("epsilon", [0.0, 800.0])
+def test_large_numbers(schema: hb.Schema, protocol: hb.Protocol, epsilon: float) -> None:
+    """Slots stay within a few deviations of the mean, and nothing overflows."""
+    plan = claimed(schema, protocol, n=10**6, epsilon=epsilon)
+    slots = least_slots(plan)
+    mean = plan.messages
+    assert mean <= slots <= mean + 45 * math.sqrt(mean + 1) + 60 + 12 * math.sqrt(epsilon * mean) + epsilon
+    assert overflow(plan, slots) <= SHARE * 1e-6
+    assert math.isinf(overflow(claimed(schema, protocol, n=10**6, epsilon=math.inf), 1)) or most_messages(plan) == 1

@@ -1,0 +1,301 @@
+"""Attempts to get at a batch that is too small to hide in: by waiting, by commands, clocks, contracts and lies."""
+
+import contextlib
+import dataclasses
+import hashlib
+import random
+import secrets
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.serve.system import EPOCH, START, Client, System, clear_plan
+from tests.serve.test_machine import FAST
+
+from hubbub.errors import HubbubError
+from hubbub.service.runtime.problems import Problem
+from hubbub.service.task.contract import Contract, SignedContract
+from hubbub.service.task.identity import Identity, SignedDocument
+
+PEOPLE, MIN_BATCH_SIZE = 8, 10
+PLAN = clear_plan(64, PEOPLE)
+LOWER = clear_plan(64, 2)
+
+
+class Attempts:
+    """One system in which the pool never reaches the least, and somebody who wants a batch all the same."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.system = System(folder, plan=PLAN, min_batch_size=MIN_BATCH_SIZE)
+        self.sealed: list[list[bytes]] = []
+        self.bundles: list[bytes] = []
+        self.made: Counter[str] = Counter()
+        self.lower: Contract | None = None
+        self.waiting = 0
+
+    def one(self) -> None:
+        """One attempt, drawn at random."""
+        name = self.random.choice([name for name in dir(self) if name.startswith("try_")])
+        self.made[name.removeprefix("try_")] += 1
+        getattr(self, name)()
+        self.judge()
+
+    def judge(self) -> None:
+        """Nothing was released below the least, nothing committed below the plan's n."""
+        assert all(batch.bundles >= MIN_BATCH_SIZE for batch in self.system.shuffler.pool.outbox())
+        while self.system.analyzer.work():
+            pass
+        for contract in (self.system.contract, self.lower):
+            if contract is not None:
+                for batch in self.system.analyzer.archive.batches(contract.task):
+                    assert batch.state != "committed"
+
+    # trickles, ticks and clocks
+
+    def try_trickle(self) -> None:
+        system = self.system
+        if self.waiting >= MIN_BATCH_SIZE - 1:
+            # So close, and then nothing: whoever comes is refused, or what waits is destroyed by the contract's end.
+            with contextlib.suppress(Problem):
+                system.upload(*self.bundles[-3:])
+        else:
+            client = system.client
+            slots = client.slots([bytes([self.random.randrange(64)])])
+            bundle = client.bundle(slots)
+            with contextlib.suppress(Problem):
+                system.upload(bundle)
+                self.waiting += 1
+            self.sealed.append(slots)
+            self.bundles.append(bundle)
+        assert system.shuffler.tick() == []
+
+    def try_tick(self) -> None:
+        self.system.clock.advance(self.random.choice([0, 1, EPOCH, 10 * EPOCH]))
+        assert self.system.shuffler.tick() == []
+
+    def try_clock(self) -> None:
+        jump = self.random.choice([-1, -EPOCH, -(10**6), 10**6, 3600, -3600, -START])
+        self.system.clock.advance(jump)
+        assert self.system.shuffler.tick() == []
+        if jump < 0 or self.random.random() < 0.9:
+            self.system.clock.advance(-jump)
+        assert self.system.shuffler.tick() == []
+
+    def try_restart(self) -> None:
+        self.system.restart()
+        assert self.system.shuffler.tick() == []
+
+    def try_deliver(self) -> None:
+        assert not self.system.shuffler.deliver(self.system.link)
+
+    def try_many_ticks_at_once(self) -> None:
+        for _ in range(3):
+            assert self.system.next_epoch() == []
+
+    def try_rotation(self) -> None:
+        self.random.choice([self.system.analyzer.rotate, self.system.shuffler.rotate])()
+        self.system.shuffler.fetch_keys(self.system.link)
+        assert self.system.next_epoch() == []
+
+    # repeats, that would make a crowd out of one
+
+    def try_repeats(self) -> None:
+        if self.bundles:
+            with contextlib.suppress(Problem):
+                self.system.upload(*[self.random.choice(self.bundles)] * MIN_BATCH_SIZE)
+        assert self.system.next_epoch() == []
+
+    def try_wraps(self) -> None:
+        if self.sealed:
+            slots = self.random.choice(self.sealed[-self.waiting :] or self.sealed)
+            with contextlib.suppress(Problem):
+                before = self.system.shuffler.totals()[self.system.contract.id].pool
+                self.system.upload(*(self.system.client.bundle(slots) for _ in range(MIN_BATCH_SIZE)))
+                self.waiting += self.system.shuffler.totals()[self.system.contract.id].pool - before
+        assert self.waiting < MIN_BATCH_SIZE or not self.system.next_epoch()
+
+    # contracts that ask for less, signed by the operators themselves
+
+    def _lower(self) -> Contract:
+        if self.lower is None:
+            self.lower = dataclasses.replace(self.system.contract, plan=LOWER, min_batch_size=2)
+            signed = SignedContract.sign(self.lower, *self.system.identities.values()).to_json()
+            self.system.shuffler.add_contract(signed)
+            self.system.analyzer.add_contract(signed)
+            self.system.shuffler.fetch_keys(self.system.link)
+        return self.lower
+
+    def try_another_contract(self) -> None:
+        """The task is in every seal: what was made for one contract does not open under another."""
+        lower, system = self._lower(), self.system
+        for bundle in self.bundles[-4:]:
+            renamed = bundle[:8] + lower.task + bundle[24:]
+            for body in (bundle, renamed):
+                with pytest.raises(Problem) as refused:
+                    system.shuffler.accept(system.shuffler.open(system.shuffler.prepare(lower.task, body)))
+                assert refused.value.name in ("cannot-open", "outdated-keys", "closed-task")
+        assert system.shuffler.tick() == []
+
+    def try_slots_under_another_contract(self) -> None:
+        """The shuffler wraps sealed slots for the other contract and releases them: the analyzer cannot open them."""
+        self._announce(self._lower(), b"".join(self._slot(b"\1") for _ in range(4)), 4)
+
+    def try_a_contract_below_the_plan(self) -> None:
+        with pytest.raises(HubbubError):
+            dataclasses.replace(self.system.contract, min_batch_size=self.random.randrange(-1, PEOPLE))
+
+    def try_a_contract_of_others(self) -> None:
+        own = [self.system.identities["analyzer"], Identity.generate()]
+        forged = dataclasses.replace(self.system.contract, plan=LOWER, min_batch_size=2, shuffler=own[1].public)
+        with pytest.raises(HubbubError):
+            self.system.shuffler.add_contract(SignedContract.sign(forged, *own).to_json())
+        half = dataclasses.replace(self.system.contract, plan=LOWER, min_batch_size=3)
+        with pytest.raises(HubbubError):
+            self.system.analyzer.add_contract(SignedContract.sign(half, own[0]).to_json())
+
+    # manifests
+
+    def _manifest(
+        self, contract: Contract, data: bytes, bundles: int, who: Identity, **changes: Any
+    ) -> tuple[str, bytes]:
+        batch = secrets.token_hex(16)
+        body: dict[str, Any] = {
+            "batch": batch,
+            "task": contract.id,
+            "key": int.from_bytes(data[:2], "big"),
+            "bundles": bundles,
+            "slots": bundles * contract.slots,
+            "chunks": [hashlib.sha256(data).hexdigest()],
+        }
+        return batch, SignedDocument.sign(who, "manifest", body | changes).to_json()
+
+    def _announce(self, contract: Contract, data: bytes, bundles: int, **changes: Any) -> None:
+        """A batch as a shuffler that lies would send it; whatever is counted of it must not be committed."""
+        analyzer = self.system.analyzer
+        batch, document = self._manifest(contract, data, bundles, self.system.identities["shuffler"], **changes)
+        with contextlib.suppress(Problem):
+            analyzer.put_manifest(batch, document)
+            analyzer.put_chunk(batch, 0, data)
+            while analyzer.work():
+                pass
+        found = analyzer.archive.find(batch)
+        assert found is None or found.state == "withheld"
+
+    def _some(self) -> bytes:
+        """Good slots that were never seen, but fewer than the plan needs."""
+        return b"".join(self._slot(b"\1") for _ in range(self.random.randrange(1, PEOPLE)))
+
+    def try_a_small_manifest(self) -> None:
+        data = self._some()
+        count = len(data) // self.system.contract.slot_size
+        with pytest.raises(Problem) as refused:
+            batch, document = self._manifest(self.system.contract, data, count, self.system.identities["shuffler"])
+            self.system.analyzer.put_manifest(batch, document)
+        assert refused.value.name == "forbidden"
+
+    def try_a_forged_manifest(self) -> None:
+        data = self._some()
+        for who in (Identity.generate(), self.system.identities["analyzer"]):
+            batch, document = self._manifest(self.system.contract, data, MIN_BATCH_SIZE, who)
+            with pytest.raises(Problem):
+                self.system.analyzer.put_manifest(batch, document)
+
+    def try_a_flip_about_bundles(self) -> None:
+        self._announce(
+            self.system.contract, self._some(), self.random.choice([MIN_BATCH_SIZE, 2 * MIN_BATCH_SIZE, 1000])
+        )
+
+    def try_a_flip_about_slots(self) -> None:
+        self._announce(
+            self.system.contract, self._some(), MIN_BATCH_SIZE, slots=self.random.choice([0, 1, MIN_BATCH_SIZE - 1, 99])
+        )
+
+    def try_filling_up_with_repeats(self) -> None:
+        data = (self._some() * MIN_BATCH_SIZE)[: MIN_BATCH_SIZE * self.system.contract.slot_size]
+        self._announce(self.system.contract, data, MIN_BATCH_SIZE)
+
+    def try_filling_up_with_rubbish(self) -> None:
+        size = self.system.contract.slot_size
+        fresh = self._some()
+        rubbish = MIN_BATCH_SIZE - len(fresh) // size
+        data = fresh + b"".join(fresh[:2] + self.random.randbytes(size - 2) for _ in range(rubbish))
+        self._announce(self.system.contract, data, MIN_BATCH_SIZE)
+
+    def try_filling_up_with_fillers(self) -> None:
+        kept = self.random.randrange(PEOPLE)
+        data = b"".join(self._slot(b"\1" if i < kept else None) for i in range(MIN_BATCH_SIZE))
+        self._announce(self.system.contract, data, MIN_BATCH_SIZE)
+
+    def try_slots_of_another_key(self) -> None:
+        data = b"".join(self._slot(b"\1") for _ in range(MIN_BATCH_SIZE))
+        self._announce(self.system.contract, data, MIN_BATCH_SIZE, key=int.from_bytes(data[:2], "big") + 1)
+
+    def _slot(self, payload: bytes | None) -> bytes:
+        client: Client = self.system.client
+        return client.slots([] if payload is None else [payload])[0]
+
+    # commands, last: they end the task
+
+    def end(self) -> None:
+        """The operator closes or destroys the task, or its time is over: what waited is gone, and not released."""
+        system, way = self.system, self.random.choice(["close", "destroy", "over"])
+        self.made[way] += 1
+        before, late = system.shuffler.totals()[system.contract.id], system.client.seal("0")
+        if way == "over":
+            system.clock.advance(2 * 10**6 * EPOCH)
+            assert system.shuffler.tick() == []
+        else:
+            system.shuffler.close(system.contract.task, destroy=way == "destroy")
+        for _ in range(3):
+            assert system.next_epoch() == []
+        after = system.shuffler.totals(check=True)[system.contract.id]
+        assert (after.pool, after.outbox, after.committed, after.error) == (0, 0, 0, 0)
+        assert after.expired == before.accepted
+        with pytest.raises(Problem) as refused:
+            system.upload(late)
+        assert refused.value.name in ("closed-task", "unknown-task")
+        self.judge()
+        system.shut()
+
+
+def run(count: int, each: int = 250) -> Counter[str]:
+    made: Counter[str] = Counter()
+    for seed in range(-(-count // each)):
+        with tempfile.TemporaryDirectory(dir=FAST) as folder:
+            attempts = Attempts(Path(folder), seed)
+            for _ in range(min(each, count - sum(made.values())) - 1):
+                attempts.one()
+            attempts.end()
+            made.update(attempts.made)
+    return made
+
+
+def test_attempts() -> None:
+    made = run(500, each=125)
+    assert sum(made.values()) >= 500
+    assert len(made) >= 20
+
+
+@pytest.mark.slow
+def test_ten_thousand_attempts() -> None:
+    made = run(10_000)
+    assert sum(made.values()) >= 10_000
+    assert min(made.values()) >= 5
+
+
+def test_the_least_is_enough() -> None:
+    """The control: one more client, and the same system releases and counts."""
+    with tempfile.TemporaryDirectory(dir=FAST) as folder:
+        system = System(Path(folder), plan=PLAN, min_batch_size=MIN_BATCH_SIZE)
+        client = system.client
+        system.upload(*(client.seal(str(i)) for i in range(MIN_BATCH_SIZE - 1)))
+        assert system.next_epoch() == []
+        system.upload(client.seal("63"))
+        assert system.shuffler.tick() == []
+        assert len(system.next_epoch()) == 1
+        system.deliver()
+        assert [result["people"] for result in system.results()] == [MIN_BATCH_SIZE]
+        system.shut()
