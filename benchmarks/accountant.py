@@ -68,8 +68,8 @@ def generic_engine() -> dict[str, float]:
             atoms = [records.background(kind, q, 0.5), records.background(kind[::-1], q, 0.5)]
             for values, weights in [*atoms, records.uniform_blanket(width, q, 0.5)]:
                 spent, found = seconds(lambda v=values, w=weights, n=n: quadrature.positive_mean(v, w, n))  # type: ignore[misc]
-                if found.lower_bound > -math.inf:
-                    gaps.append(math.expm1(found.upper - found.lower_bound))
+                if found.lower > -math.inf:
+                    gaps.append(math.expm1(found.upper - found.lower))
                     times.append(1e3 * spent)
     heavy = [
         seconds(lambda q=q, e=e: quadrature.positive_mean(*records.uniform_blanket(40, q, e), 10**7), 1)[0]  # type: ignore[misc]

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.serve.harness import ANALYZER_POINTS, KILL, SHUFFLER_POINTS, STOP, Ordeal, Role
+from tests.service.harness import ANALYZER_POINTS, KILL, SHUFFLER_POINTS, STOP, Ordeal, Role
 
 
 def at_random(folder: Path, reports: int, kills: int, seed: int) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def at_random(folder: Path, reports: int, kills: int, seed: int) -> dict[str, An
         ends,
         reports=reports // each * each,
         tasks=reports // each,
-        least=min(1000, each // 10),
+        min_batch_size=min(1000, each // 10),
         rate=100.0,
         life=1.0,
         seed=seed,
@@ -43,7 +43,7 @@ def at_points(folder: Path, repeats: int, seed: int) -> dict[str, Any]:
     ends: dict[Role, list[str]] = {"shuffler": SHUFFLER_POINTS * repeats, "analyzer": ANALYZER_POINTS * repeats}
     for one in ends.values():
         random.Random(f"{seed} {len(one)}").shuffle(one)
-    return Ordeal(folder, ends, reports=10_000, least=50, rate=60.0, seed=seed, tell=_tell).run()
+    return Ordeal(folder, ends, reports=10_000, min_batch_size=50, rate=60.0, seed=seed, tell=_tell).run()
 
 
 def _tell(text: str) -> None:

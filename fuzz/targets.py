@@ -50,7 +50,7 @@ def _plan() -> Plan:
 @functools.cache
 def _contract() -> Contract:
     keys = {role: one.public for role, one in OPERATORS.items()}
-    return Contract(plan=_plan(), least=100, slots=2, epoch=60, opens=0, closes=10, suite=1, **keys)
+    return Contract(plan=_plan(), min_batch_size=100, slots=2, epoch=60, task_start=0, task_end=10, suite=1, **keys)
 
 
 @functools.cache
@@ -181,7 +181,7 @@ def fuzz_manifest(data: bytes) -> None:
     assert answer == list(range(len(answer)))
     arrival = analyzer.archive.find(BATCH)
     assert arrival is not None
-    assert arrival.bundles >= _contract().least
+    assert arrival.bundles >= _contract().min_batch_size
     analyzer.archive._writer.run("DELETE FROM batches")
 
 

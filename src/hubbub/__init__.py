@@ -1,7 +1,6 @@
-"""hubbub: collect sensitive answers so that each person hides in the crowd.
+"""hubbub: collect sensitive answers under shuffle-model differential privacy.
 
-Public names are loaded when they are first used, so that a device can import ``hubbub.device`` without numpy, and
-everybody else does not wait for what he does not use.
+Public names load on first use, so that a device can import ``hubbub.device`` without numpy and other imports stay fast.
 """
 
 import importlib as _importlib
@@ -16,16 +15,17 @@ from hubbub.errors import (
     InvalidInput,
     PlanMismatch,
     ProgramFailure,
+    SealError,
     TooLarge,
     WireError,
 )
 
 if _typing.TYPE_CHECKING:
-    from hubbub.accountant import Ledger, account, calibrate
-    from hubbub.analyzer import estimate, joint, tally
+    from hubbub.accountant import Calibrated, Ledger, account, calibrate
+    from hubbub.analyzer import achieved_guarantee, estimate, joint, tally
     from hubbub.client import randomize
     from hubbub.estimates import Estimate
-    from hubbub.planner import frontier, plan, plan_from
+    from hubbub.planner import frontier, load_plan, plan, plan_from
     from hubbub.plans import Plan
     from hubbub.privacy import Assumptions, Basis, Budget, Guarantee
     from hubbub.protocol import Fakes, Protocol
@@ -33,13 +33,33 @@ if _typing.TYPE_CHECKING:
     from hubbub.reports import Reports, Tally
     from hubbub.schema import Schema
     from hubbub.shuffler import shuffle
+    from hubbub.tables import Joint
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0.dev0"
+
+_MODULES = {
+    "accountant": ("Calibrated", "Ledger", "account", "calibrate"),
+    "analyzer": ("achieved_guarantee", "estimate", "joint", "tally"),
+    "client": ("randomize",),
+    "estimates": ("Estimate",),
+    "planner": ("frontier", "load_plan", "plan", "plan_from"),
+    "plans": ("Plan",),
+    "privacy": ("Assumptions", "Basis", "Budget", "Guarantee"),
+    "protocol": ("Fakes", "Protocol"),
+    "records": ("Collection",),
+    "reports": ("Reports", "Tally"),
+    "schema": ("Schema",),
+    "shuffler": ("shuffle",),
+    "tables": ("Joint",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "Assumptions",
     "Basis",
     "BatchTooSmall",
     "Budget",
+    "Calibrated",
     "Collection",
     "EntropyFailure",
     "Estimate",
@@ -49,6 +69,7 @@ __all__ = [
     "HubbubError",
     "Infeasible",
     "InvalidInput",
+    "Joint",
     "Ledger",
     "Plan",
     "PlanMismatch",
@@ -56,41 +77,29 @@ __all__ = [
     "Protocol",
     "Reports",
     "Schema",
+    "SealError",
     "Tally",
     "TooLarge",
-    "Assumptions",
     "WireError",
     "account",
-    "plan_from",
+    "achieved_guarantee",
     "calibrate",
     "estimate",
     "frontier",
     "joint",
+    "load_plan",
     "plan",
+    "plan_from",
     "randomize",
     "shuffle",
     "tally",
 ]
 
-_ROOMS = {
-    "accountant": ("Ledger", "account", "calibrate"),
-    "analyzer": ("estimate", "joint", "tally"),
-    "batches": ("Collection", "Reports", "Tally"),
-    "client": ("randomize",),
-    "data": ("Schema",),
-    "estimates": ("Estimate",),
-    "planner": ("plan_from", "frontier", "plan"),
-    "privacy": ("Basis", "Budget", "Guarantee", "Assumptions"),
-    "protocol": ("Fakes", "Plan", "Protocol"),
-    "shuffler": ("shuffle",),
-}
-_HOME = {name: room for room, names in _ROOMS.items() for name in names}
-
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'hubbub' has no attribute {name!r}")
-    value = getattr(_importlib.import_module(f"hubbub.{_HOME[name]}"), name)
+    value = getattr(_importlib.import_module(f"hubbub.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value
 

@@ -37,7 +37,7 @@ def tally(reports: Reports) -> Tally:
     if not isinstance(reports, Reports):
         reject("reports", "be Reports", type(reports).__name__)
     width, messages = reports.plan.schema.width, reports.messages
-    if reports.plan.protocol.release == "records":
+    if reports.plan.protocol.sends_records:
         counts = bit_counts(messages, width)
     else:
         counts = np.zeros(width, np.int64)
@@ -51,7 +51,7 @@ def tally(reports: Reports) -> Tally:
         messages=len(messages),
         # Of a batch in several blocks only the first declares the people.
         batches=int(reports.batch > 0 and reports.n > 0),
-        least=reports.batch,
+        smallest_batch=reports.batch,
         counts=counts,
     )
 
@@ -66,7 +66,7 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
     seen = _check_tally(tally, plan)
     schema, protocol = plan.schema, plan.protocol
     distribution, centre, gain = None, 0.0, protocol.k * (1 - 2 * protocol.q)
-    if protocol.release == "category":
+    if protocol.sends_category:
         gain = 1 - schema.width * protocol.q
         values = category_estimate(tally.counts, tally.n, protocol.q, schema.width)
         stderr = np.sqrt(category_variance(np.clip(values, 0, tally.n), tally.n, protocol.q, schema.width))
@@ -86,7 +86,7 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
         values=values,
         stderr=stderr,
         n=tally.n,
-        one_choice=schema.kind == "one_hot",
+        one_choice=schema.exclusive,
         unbiased=values,
         distribution=distribution,
         centre=centre,
@@ -102,7 +102,7 @@ def achieved_guarantee(tally: Tally, plan: Plan) -> Guarantee:
     """
     _check_tally(tally, plan)
     claim, protocol = plan.guarantee, plan.protocol
-    people = tally.least or tally.n
+    people = tally.smallest_batch or tally.n
     if isinstance(protocol.m, int) and tally.batches <= 1:
         protocol = replace(protocol, m=tally.fakes)
     if people == plan.n and protocol == plan.protocol:
@@ -126,7 +126,7 @@ def joint(reports: Reports | Iterable[Reports], plan: Plan, labels: Iterable[str
     """
     if not isinstance(plan, Plan):
         reject("plan", "be a Plan", type(plan).__name__)
-    if plan.protocol.release != "records":
+    if not plan.protocol.sends_records:
         reject("the plan", "release whole records for a joint table", plan.protocol.release)
     chosen = tuple(labels) if not isinstance(labels, str) else (labels,)
     if not set(chosen) <= set(plan.schema.labels) or len(set(chosen)) != len(chosen):
@@ -182,7 +182,7 @@ def _check_tally(tally: Tally, plan: Plan) -> int | None:
         if not tally.batches:
             reject("the tally", "be of shuffled reports, as the shuffler adds the fakes", "others")
         return None
-    if protocol.release == "bits":
+    if protocol.sends_bits:
         return None
     if isinstance(m, Fakes):
         if tally.messages < own:

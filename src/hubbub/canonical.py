@@ -1,24 +1,25 @@
-"""One text for one value: JSON in the canonical form of RFC 8785, written and read strictly.
+"""Canonical JSON (RFC 8785) and typed readers for JSON objects.
 
-Two programs in two languages that agree on a value agree on its bytes, and so on its digest. Numbers that JSON does not
-have (an infinite ε) are written as strings by the caller.
+Programs in different languages that agree on a value agree on its bytes, and therefore on its digest. JSON has no
+infinity: callers write an infinite ε as the string ``"inf"`` (:func:`spell`).
 """
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import NoReturn
 
-from hubbub.errors import WireError
+from hubbub.errors import InvalidInput, WireError
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-"""What JSON can say."""
+"""Any JSON value."""
 
 
 def canonical(value: Json) -> bytes:
-    """The UTF-8 bytes of a value: sorted keys, no spaces, shortest numbers (RFC 8785).
+    """Return the canonical UTF-8 bytes of a value: sorted keys, no spaces, shortest numbers (RFC 8785).
 
     >>> canonical({"b": [1e-6, 2.0, 0.1], "a": "é"}).decode()
     '{"a":"é","b":[0.000001,2,0.1]}'
@@ -26,9 +27,9 @@ def canonical(value: Json) -> bytes:
     try:
         return _write(value).encode()
     except UnicodeEncodeError:
-        raise WireError("text must be Unicode without lone surrogates, got others") from None
+        raise WireError("text must not contain lone surrogates") from None
     except RecursionError:
-        raise WireError("a value must not be nested so deeply") from None
+        raise WireError("JSON is nested too deeply") from None
 
 
 def _write(value: Json) -> str:
@@ -49,14 +50,14 @@ def _write(value: Json) -> str:
 
 
 def _number(value: float) -> str:
-    """A float as ECMAScript writes it."""
+    """Format a float as ECMAScript does."""
     if not math.isfinite(value):
-        raise WireError(f"numbers must be finite, got {value}")
+        raise WireError(f"JSON numbers must be finite, got {value}")
     if value == 0:
         return "0"
     text = repr(value)
     if "e" not in text:
-        # Python and ECMAScript write the same shortest digits, and differ only in when they use an exponent, and in .0.
+        # Python and ECMAScript print the same shortest digits; they differ in the exponent and in a trailing .0.
         return text.removesuffix(".0")
     sign, figures, exponent = Decimal(text).normalize().as_tuple()
     assert isinstance(exponent, int)
@@ -73,15 +74,15 @@ def _number(value: float) -> str:
 
 
 def parse(text: str | bytes, what: str) -> Json:
-    """Read JSON, refusing what JSON leaves open: repeated keys, NaN, infinities, numbers out of range.
+    """Parse JSON strictly: no duplicate keys, no NaN or infinity, no number out of range.
 
     >>> parse('{"a": 1, "a": 2}', "a plan")
     Traceback (most recent call last):
-    hubbub.errors.WireError: a plan must have distinct keys, got one twice
+    hubbub.errors.WireError: a plan has a duplicate key
     """
 
     def refuse(_: str) -> NoReturn:
-        raise WireError(f"{what} must have finite numbers, got others")
+        raise WireError(f"{what} has a number that is not finite or out of range")
 
     def number(text: str) -> float:
         value = float(text)
@@ -93,7 +94,7 @@ def parse(text: str | bytes, what: str) -> Json:
     def unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         result = dict(pairs)
         if len(result) != len(pairs):
-            raise WireError(f"{what} must have distinct keys, got one twice")
+            raise WireError(f"{what} has a duplicate key")
         return result
 
     try:
@@ -102,8 +103,88 @@ def parse(text: str | bytes, what: str) -> Json:
             source, object_pairs_hook=unique, parse_constant=refuse, parse_float=number, parse_int=whole
         )
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise WireError(f"{what} must be JSON in UTF-8, got something else") from None
+        raise WireError(f"{what} is not JSON in UTF-8") from None
     return result
+
+
+@contextmanager
+def legal(what: str) -> Iterator[None]:
+    """Turn an :class:`InvalidInput` raised while building an object from JSON into a :class:`WireError`.
+
+    >>> with legal("the schema"):
+    ...     raise InvalidInput("labels must be distinct")
+    Traceback (most recent call last):
+    hubbub.errors.WireError: the schema is invalid: labels must be distinct
+    """
+    try:
+        yield
+    except WireError:
+        raise
+    except InvalidInput as error:
+        raise WireError(f"{what} is invalid: {error}") from None
+
+
+class Fields:
+    """A JSON object with exactly the given keys, read one typed entry at a time.
+
+    >>> Fields({"n": "many"}, "a plan", "n").whole("n")
+    Traceback (most recent call last):
+    hubbub.errors.WireError: 'n' of a plan must be a whole number
+    >>> Fields({"n": 1}, "a plan", "n", "q")
+    Traceback (most recent call last):
+    hubbub.errors.WireError: a plan must be an object with exactly the keys n, q
+    """
+
+    def __init__(self, value: Json, what: str, *keys: str) -> None:
+        if not isinstance(value, dict) or value.keys() != set(keys):
+            raise WireError(f"{what} must be an object with exactly the keys {', '.join(keys)}")
+        self._entries = value
+        self._what = what
+
+    def __getitem__(self, key: str) -> Json:
+        return self._entries[key]
+
+    def text(self, key: str) -> str:
+        """Return a string."""
+        value = self._entries[key]
+        return value if isinstance(value, str) else self._refuse(key, "a string")
+
+    def texts(self, key: str) -> list[str]:
+        """Return a list of strings."""
+        value = self._entries[key]
+        strings = [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+        return strings if strings == value else self._refuse(key, "a list of strings")
+
+    def items(self, key: str) -> list[Json]:
+        """Return a list."""
+        value = self._entries[key]
+        return value if isinstance(value, list) else self._refuse(key, "a list")
+
+    def whole(self, key: str) -> int:
+        """Return a whole number."""
+        value = self._entries[key]
+        if not isinstance(value, int) or isinstance(value, bool):
+            self._refuse(key, "a whole number")
+        return value
+
+    def real(self, key: str) -> float:
+        """Return a number as a float."""
+        value = self._entries[key]
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            self._refuse(key, "a number")
+        return float(value)
+
+    def limit(self, key: str) -> float:
+        """Return a number, or infinity for the string ``"inf"``."""
+        return math.inf if self._entries[key] == "inf" else self.real(key)
+
+    def truth(self, key: str) -> bool:
+        """Return true or false."""
+        value = self._entries[key]
+        return value if isinstance(value, bool) else self._refuse(key, "true or false")
+
+    def _refuse(self, key: str, expected: str) -> NoReturn:
+        raise WireError(f"{key!r} of {self._what} must be {expected}")
 
 
 def fields(value: Json, what: str, kinds: dict[str, Callable[[Json], object]]) -> dict[str, object]:
@@ -122,7 +203,7 @@ def fields(value: Json, what: str, kinds: dict[str, Callable[[Json], object]]) -
 
 
 def spell(value: Json) -> Json:
-    """A value in which infinity is the string that :func:`as_limit` reads."""
+    """Return the value, with infinity replaced by the string that :meth:`Fields.limit` reads."""
     return "inf" if value == math.inf else value
 
 

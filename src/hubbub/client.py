@@ -50,13 +50,13 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
     if collection.schema != plan.schema:
         raise PlanMismatch(f"the collection must have the schema of the plan, got {collection.schema}")
     protocol = plan.protocol
-    flip_numerator = round(protocol.q * GRID)
+    flip_numerator = protocol.flip_numerator
     total = _number_of_fakes(plan, len(collection), fakes, entropy)
     invented = fake_collection(total, plan.schema, entropy=entropy)
-    if protocol.release == "category":
+    if protocol.sends_category:
         messages = _categories(collection.ones(0, len(collection))[0], plan.schema.width, flip_numerator, entropy)
     else:
-        send = _records if protocol.release == "records" else _split
+        send = _records if protocol.sends_records else _split
         messages = np.concatenate(
             [*send(collection, flip_numerator, protocol.k, entropy), *send(invented, flip_numerator, 1, entropy)]
         )
@@ -107,9 +107,9 @@ def fake_collection(count: int, schema: Schema, *, entropy: Entropy = system) ->
     >>> fake_collection(5, Schema.at_most(2, 9))
     Collection(5 records of Schema.at_most(2, 9 labels))
     """
-    if schema.kind == "bits":
+    if schema.dense:
         return Collection(schema, count, uniform_records(count, schema.width, entropy=entropy))
-    if schema.kind == "one_hot":
+    if schema.exclusive:
         check_memory(f"{count} fakes", 24 * count)
         return Collection(schema, count, uniform_categories(count, schema.width, entropy=entropy).astype(np.uint32))
     ones = _sizes(count, schema, entropy)
@@ -168,7 +168,7 @@ def _records(collection: Collection, flip_numerator: int, copies: int, entropy: 
 def _split(collection: Collection, flip_numerator: int, copies: int, entropy: Entropy) -> list[NDArray[Any]]:
     """The numbers of the set bits of flipped copies, user after user."""
     width, parts = collection.schema.width, []
-    dense = collection.schema.kind == "bits"
+    dense = collection.schema.dense
     step = max(1, _CELLS // width) if dense else _CELLS // 4
     kind = np.uint8 if width <= 2**8 else np.uint16 if width <= 2**16 else np.uint32
     for start in range(0, len(collection), step):

@@ -29,7 +29,7 @@ def encode(value: object, schema: Schema) -> int:
     """
     if schema.width == 1 and isinstance(value, bool):
         return int(value)
-    if schema.kind == "one_hot":
+    if schema.exclusive:
         value = [value]
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         reject("the value", "be a list of labels of the schema", "something else")
@@ -66,13 +66,13 @@ def record_payloads(record: int, plan: Plan, *, fakes: int | None = None, entrop
     """The same for a legal record that is encoded already."""
     schema, protocol = plan.schema, plan.protocol
     width = schema.width
-    flip_numerator = round(protocol.q * GRID)
+    flip_numerator = protocol.flip_numerator
     count = _number_of_fakes(plan, fakes, entropy)
-    if protocol.release == "category":
+    if protocol.sends_category:
         return [_category(record.bit_length() - 1, width, flip_numerator, entropy).to_bytes(plan.payload, "little")]
     sent = [record] * protocol.k + [_fake(schema, entropy) for _ in range(count)]
     flipped = [one ^ device.coins(width, flip_numerator, entropy=entropy) for one in sent]
-    if protocol.release == "bits":
+    if protocol.sends_bits:
         flipped = [i for one in flipped for i in range(width) if one >> i & 1]
     # In random order: the place of a message must not tell the record from the fakes, nor one copy from another.
     for last in range(len(flipped) - 1, 0, -1):
@@ -100,9 +100,9 @@ def _number_of_fakes(plan: Plan, asked: int | None, entropy: Source) -> int:
 def _fake(schema: Schema, entropy: Source) -> int:
     """A uniform legal record: the number of its set bits first, then which, by Floyd's sampling (1987)."""
     width = schema.width
-    if schema.kind == "bits":
+    if schema.dense:
         return device.uniform(1 << width, entropy=entropy)
-    if schema.kind == "one_hot":
+    if schema.exclusive:
         return 1 << device.uniform(width, entropy=entropy)
     place, size = device.uniform(schema.size, entropy=entropy), 0
     while place >= (records := math.comb(width, size)):

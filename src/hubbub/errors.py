@@ -1,32 +1,34 @@
-"""Everything that can go wrong, as one tree, in one wording.
+"""The exceptions of hubbub, and the checks that raise them with uniform wording.
 
     HubbubError
-    ├── InvalidInput      an argument outside its domain; also a ValueError
-    │   ├── TooLarge      legal, but would need an absurd amount of memory
-    │   ├── PlanMismatch  made under one plan, used under another
-    │   └── WireError     bytes or JSON that are not in the one canonical form
-    │       └── SealError a bundle or slot that is refused, with a reason for machines
-    ├── Infeasible        no parameters reach what was asked; says what would be feasible
-    ├── BatchTooSmall     fewer people than the plan's guarantee needs; nothing is released
-    ├── FalseClaim        a plan claims more privacy than its parameters give
-    ├── EntropyFailure    a source of randomness gave less than was asked of it
-    └── ProgramFailure    a program under audit crashed, hung, or wrote what nobody can read
+    ├── InvalidInput         an argument outside its domain; also a ValueError
+    │   ├── TooLarge         a valid request that would exceed the memory limit
+    │   ├── PlanMismatch     objects of two different plans used together
+    │   └── WireError        bytes or JSON that violate their format
+    │       └── SealError    a rejected bundle or slot, with a machine-readable reason
+    ├── Infeasible           no parameters meet the request
+    ├── BatchTooSmall        fewer people or fakes than the plan's guarantee needs
+    ├── FalseClaim           a plan that claims more privacy or precision than it has
+    ├── EntropyFailure       a randomness source that returned too few bytes
+    └── ProgramFailure       an audited program that crashed, hung or wrote invalid output
 
-Messages read ``q must be in [0, 1/2), got 0.7``; they name parameters and never contain data.
-The ``check_*`` functions are the only places that build such messages for scalars, and they return the value
-in its canonical type, so that a constructor or a public verb checks and converts in one line.
+Messages read ``q must be in [0, 1/2), got 0.7``. They name parameters and never contain people's data. Each ``check_*``
+function returns the value in its canonical type, so constructors and public functions check and convert in one line.
 """
 
 import math
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import NoReturn
+from typing import NoReturn, TypeVar
+
+T = TypeVar("T")
 
 MEMORY_LIMIT = 4 * 2**30
-"""Bytes that one call may allocate before it is refused as a mistake in the arguments."""
+"""Largest allocation of a single call, in bytes."""
 
 
 class HubbubError(Exception):
-    """The root of all errors that hubbub raises on purpose."""
+    """Base class of all errors that hubbub raises deliberately."""
 
 
 class InvalidInput(HubbubError, ValueError):
@@ -34,22 +36,22 @@ class InvalidInput(HubbubError, ValueError):
 
 
 class TooLarge(InvalidInput):
-    """The arguments are legal, but the result would not fit into memory."""
+    """The arguments are valid, but the result would exceed the memory limit."""
 
 
 class PlanMismatch(InvalidInput):
-    """Something that was made under one plan is used under another."""
+    """Objects of two different plans are used together."""
 
 
 class WireError(InvalidInput):
-    """Bytes or JSON are not in the one canonical form that the format allows."""
+    """Bytes or JSON violate their format."""
 
 
 class SealError(WireError):
-    """A bundle or a slot is refused; ``reason`` says why in one word, ``index`` which of several.
+    """A rejected bundle or slot; ``reason`` is machine-readable, ``index`` is the bundle's place in its upload.
 
     >>> print(SealError("malformed", 3))
-    bundle 3 of the upload is refused: malformed
+    bundle 3 of the upload is rejected: malformed
     """
 
     def __init__(self, reason: str, index: int | None = None) -> None:
@@ -59,11 +61,11 @@ class SealError(WireError):
 
     def __str__(self) -> str:
         what = "the bundle or slot" if self.index is None else f"bundle {self.index} of the upload"
-        return f"{what} is refused: {self.reason}"
+        return f"{what} is rejected: {self.reason}"
 
 
 class Infeasible(HubbubError):
-    """No parameters of this protocol reach what was asked."""
+    """No parameters of the protocol meet the request."""
 
 
 class BatchTooSmall(HubbubError):
@@ -75,67 +77,130 @@ class FalseClaim(HubbubError):
 
 
 class EntropyFailure(HubbubError):
-    """A source of randomness gave less, or something else, than was asked of it."""
+    """A randomness source returned fewer bytes than requested."""
 
 
 class ProgramFailure(HubbubError):
-    """A program under audit crashed, hung, or wrote what nobody can read."""
+    """An audited program crashed, hung or wrote invalid output."""
 
 
-def reject(name: str, must: str, got: object) -> NoReturn:
-    """Raise the one worded error.
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A range of real numbers together with its wording, so that checks and messages cannot disagree.
+
+    >>> str(Interval(0, 1, open_high=True)), str(Interval(0, math.inf)), 0.5 in Interval(0, 0.5, open_high=True)
+    ('in [0, 1)', 'at least 0', False)
+    """
+
+    low: float
+    high: float
+    open_low: bool = False
+    open_high: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        above = value > self.low if self.open_low else value >= self.low
+        below = value < self.high if self.open_high else value <= self.high
+        return above and below
+
+    def __str__(self) -> str:
+        if math.isinf(self.high):
+            bound = f"above {_number(self.low)}" if self.open_low else f"at least {_number(self.low)}"
+            return f"finite and {bound}" if self.open_high else bound
+        ends = "(" if self.open_low else "[", ")" if self.open_high else "]"
+        return f"in {ends[0]}{_number(self.low)}, {_number(self.high)}{ends[1]}"
+
+
+PROBABILITY = Interval(0.0, 1.0)
+OPEN_UNIT = Interval(0.0, 1.0, open_low=True, open_high=True)
+"""Strictly between 0 and 1, as for δ and for confidence levels."""
+SHARE = Interval(0.0, 1.0, open_low=True)
+"""A part of a whole that is not empty, such as the fraction of honest users."""
+NON_NEGATIVE = Interval(0.0, math.inf, open_high=True)
+POSITIVE = Interval(0.0, math.inf, open_low=True, open_high=True)
+FLIP_PROBABILITY = Interval(0.0, 0.5, open_low=True, open_high=True)
+CLEAR_OR_FLIPPED = Interval(0.0, 0.5, open_high=True)
+"""Flip probabilities, including 0 for records sent in the clear."""
+
+
+def _number(value: float) -> str:
+    exponent = math.log2(value) if value > 0 else 0.0
+    if value == 0.5:
+        return "1/2"
+    if abs(exponent) >= 10 and exponent == int(exponent):
+        return f"2^{int(exponent)}"
+    return f"{value:,.12g}"
+
+
+_OMITTED = object()
+
+
+def reject(name: str, must: str, got: object = _OMITTED) -> NoReturn:
+    """Raise :class:`InvalidInput`; leave out ``got`` where the value is data or says nothing.
 
     >>> reject("q", "be in [0, 1/2)", 0.7)
     Traceback (most recent call last):
     hubbub.errors.InvalidInput: q must be in [0, 1/2), got 0.7
     """
-    raise InvalidInput(f"{name} must {must}, got {got!r}")
+    raise InvalidInput(f"{name} must {must}" + ("" if got is _OMITTED else f", got {got!r}"))
 
 
-def check_real(
-    name: str,
-    value: object,
-    low: float,
-    high: float,
-    must: str,
-    *,
-    open_low: bool = False,
-    open_high: bool = False,
-) -> float:
-    """Return ``value`` as a float of the interval from ``low`` to ``high``, or raise with the words ``must``.
+def check_type(name: str, value: object, kind: type[T]) -> T:
+    """Return ``value`` if it is an instance of ``kind``.
 
-    >>> check_real("level", 0.95, 0, 1, "be in (0, 1)", open_low=True, open_high=True)
+    >>> check_type("plan", [], dict)
+    Traceback (most recent call last):
+    hubbub.errors.InvalidInput: plan must be of type dict, not list
+    """
+    if not isinstance(value, kind):
+        reject(name, f"be of type {kind.__name__}, not {type(value).__name__}")
+    return value
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
+    """Return ``value`` if it is one of the given strings.
+
+    >>> check_choice("solved", "n", ("epsilon", "delta"))
+    Traceback (most recent call last):
+    hubbub.errors.InvalidInput: solved must be 'epsilon' or 'delta', got 'n'
+    """
+    if not isinstance(value, str) or value not in choices:
+        words = [repr(choice) for choice in choices]
+        reject(name, f"be {', '.join(words[:-1])} or {words[-1]}", value)
+    return value
+
+
+def check_real(name: str, value: object, interval: Interval) -> float:
+    """Return ``value`` as a float of the interval.
+
+    >>> check_real("level", 0.95, OPEN_UNIT)
     0.95
     """
     if isinstance(value, bool) or not isinstance(value, Real):
-        reject(name, must, value)
+        reject(name, f"be a number {interval}", value)
     number = float(value)
-    above = number > low if open_low else number >= low
-    below = number < high if open_high else number <= high
-    if not (above and below):
-        reject(name, must, number)
+    if number not in interval:
+        reject(name, f"be {interval}", number)
     return number
 
 
 def check_flip(q: object, *, zero: bool = False) -> float:
-    """Return the lie probability as a float of (0, 1/2), or of [0, 1/2) where the clear record is meant.
+    """Return the flip probability as a float of (0, 1/2), or of [0, 1/2) if ``zero`` allows clear records.
 
     >>> check_flip(0.7)
     Traceback (most recent call last):
     hubbub.errors.InvalidInput: q must be in (0, 1/2), got 0.7
     """
-    must = "be in [0, 1/2)" if zero else "be in (0, 1/2)"
-    return check_real("q", q, 0.0, 0.5, must, open_low=not zero, open_high=True)
+    return check_real("q", q, CLEAR_OR_FLIPPED if zero else FLIP_PROBABILITY)
 
 
 def check_epsilon(epsilon: object) -> float:
-    """Return ε as a finite float ≥ 0.
+    """Return ε as a finite float of at least 0.
 
     >>> check_epsilon(float("nan"))
     Traceback (most recent call last):
     hubbub.errors.InvalidInput: epsilon must be finite and at least 0, got nan
     """
-    return check_real("epsilon", epsilon, 0.0, math.inf, "be finite and at least 0", open_high=True)
+    return check_real("epsilon", epsilon, NON_NEGATIVE)
 
 
 def check_delta(delta: object) -> float:
@@ -145,31 +210,31 @@ def check_delta(delta: object) -> float:
     Traceback (most recent call last):
     hubbub.errors.InvalidInput: delta must be in (0, 1), got 1.0
     """
-    return check_real("delta", delta, 0.0, 1.0, "be in (0, 1)", open_low=True, open_high=True)
+    return check_real("delta", delta, OPEN_UNIT)
 
 
-def check_whole(name: str, value: object, least: int = 0, most: int | None = None) -> int:
-    """Return ``value`` as an int of [least, most]; floats are refused, numpy integers are welcome.
+def check_whole(name: str, value: object, low: int = 0, high: int | None = None) -> int:
+    """Return ``value`` as an int of [low, high]; accepts numpy integers, rejects floats.
 
     >>> check_whole("n", 0, 1)
     Traceback (most recent call last):
     hubbub.errors.InvalidInput: n must be a whole number of at least 1, got 0
     """
-    must = f"be a whole number of at least {least}" if most is None else f"be a whole number in [{least}, {most}]"
+    must = f"be a whole number of at least {low:,}" if high is None else f"be a whole number in [{low:,}, {high:,}]"
     if isinstance(value, bool) or not isinstance(value, Integral):
         reject(name, must, value)
     number = int(value)
-    if number < least or (most is not None and number > most):
+    if number < low or (high is not None and number > high):
         reject(name, must, number)
     return number
 
 
 def check_memory(what: str, size: int) -> None:
-    """Refuse to allocate more than ``MEMORY_LIMIT`` bytes in one call.
+    """Raise :class:`TooLarge` if ``size`` bytes exceed ``MEMORY_LIMIT``.
 
     >>> check_memory("the transition matrix of 20 bits", 8 * 4**20)
     Traceback (most recent call last):
-    hubbub.errors.TooLarge: the transition matrix of 20 bits would need 8192.0 GiB; the limit is 4.0 GiB
+    hubbub.errors.TooLarge: the transition matrix of 20 bits needs 8192.0 GiB; the limit is 4.0 GiB
     """
     if size > MEMORY_LIMIT:
-        raise TooLarge(f"{what} would need {size / 2**30:.1f} GiB; the limit is {MEMORY_LIMIT / 2**30:.1f} GiB")
+        raise TooLarge(f"{what} needs {size / 2**30:.1f} GiB; the limit is {MEMORY_LIMIT / 2**30:.1f} GiB")

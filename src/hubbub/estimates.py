@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from hubbub.errors import check_real, reject
+from hubbub.errors import OPEN_UNIT, check_real, reject
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution
 from hubbub.numeric.estimation import (
@@ -40,17 +40,6 @@ class Noise:
     """The variance of the other part, which is near normal."""
 
 
-def records_with_bit(schema: Schema) -> int:
-    """The number of legal records that have one given bit set.
-
-    >>> records_with_bit(Schema.bits(3)), records_with_bit(Schema.one_hot(3)), records_with_bit(Schema.at_most(2, 4))
-    (4, 1, 4)
-    """
-    if schema.kind == "one_hot":
-        return 1
-    return sum(math.comb(schema.width - 1, i - 1) for i in range(1, schema.max_set + 1))
-
-
 def fake_noise(
     schema: Schema, protocol: Protocol, n: int, fakes: int, *, batches: int = 1, seen: int | None = None
 ) -> Noise:
@@ -69,12 +58,12 @@ def fake_noise(
     if not isinstance(m, Fakes):
         return Noise(*shown_by_users(fakes, 0.0, fake))
     if m.by == "users":
-        if protocol.release == "records":
+        if protocol.sends_records:
             return Noise(*shown_by_users(n * m.mean if seen is None else seen, 0.0, fake))
         return Noise(*shown_by_users(n * m.mean, n * m.variance, fake))
     mean, variance = batches * m.mean, batches * m.variance
-    if protocol.release == "records":
-        kinds = records_with_bit(schema)
+    if protocol.sends_records:
+        kinds = schema.records_with_bit
         drawn = shown_by_drawn(mean, variance, q, kinds, schema.size - kinds)
         rest = shown_by_drawn(mean, variance, q, 0, schema.size - kinds)[1]
         return Noise(*drawn, _sum(m, q, kinds * batches), rest)
@@ -107,11 +96,11 @@ def predicted_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
     >>> round(predicted_stderr(Schema.bits(1), Protocol(0.1), 1000), 6)
     11.858541
     """
-    if protocol.release == "category":
-        if schema.kind != "one_hot" or protocol.q * schema.width >= 1:
+    if protocol.sends_category:
+        if not schema.exclusive or protocol.q * schema.width >= 1:
             reject("the release of a category", "have a one-hot schema of d labels and q < 1/d", schema)
         return math.sqrt(float(category_variance([0, n], n, protocol.q, schema.width).max()))
-    noise = fake_noise(schema, protocol, n, protocol.m if isinstance(protocol.m, int) else 0)
+    noise = fake_noise(schema, protocol, n, protocol.fixed_fakes)
     return count_among_fakes(0, n, protocol.q, k=protocol.k, mean=noise.mean, variance=noise.variance)[1]
 
 
@@ -143,7 +132,7 @@ class Estimate:
         which suffices whatever the correlations of normal errors are (Šidák 1967). After :meth:`consistent` the ends
         are cut off at 0 and n, which keeps the coverage.
         """
-        level = check_real("level", level, 0.0, 1.0, "be in (0, 1)", open_low=True, open_high=True)
+        level = check_real("level", level, OPEN_UNIT)
         miss = -math.expm1(math.log(level) / len(self.labels)) if simultaneous else 1 - level
         reach = self._reach(miss)
         low, high = self.unbiased - reach, self.unbiased + reach

@@ -1,29 +1,41 @@
-"""What is asked and what is given: ``Budget``, ``Guarantee``, and the basis and the trust that a guarantee rests on."""
+"""Privacy budgets and guarantees: ``Budget``, ``Guarantee``, and the ``Basis`` and ``Assumptions`` of a guarantee."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, Self
 
-from hubbub.errors import check_epsilon, check_real, check_whole, reject
+from hubbub.canonical import Fields, Json, legal, spell
+from hubbub.errors import (
+    PROBABILITY,
+    Interval,
+    check_choice,
+    check_epsilon,
+    check_real,
+    check_type,
+    check_whole,
+    reject,
+)
+
+BUDGET_DELTA = Interval(0.0, 1.0, open_high=True)
 
 
 class Basis(StrEnum):
-    """What a guarantee rests on; only the first two can meet a budget."""
+    """The kind of evidence behind a guarantee; only ``EXACT`` and ``PROVEN`` can meet a budget."""
 
     EXACT = "exact"
     """The supremum over all neighbouring collections and both orders, to a stated tolerance, rounded up."""
     PROVEN = "proven"
     """A theorem that holds for all neighbouring collections, possibly loose."""
     BACKGROUND = "background"
-    """Exact, but only while the other users hold what is stated: an illustration, not a guarantee."""
+    """Exact for one stated choice of the other users' records: an illustration, not a guarantee."""
     NOTES = "notes"
-    """A closed form of the notes, with its known flaws."""
+    """A closed form of the research notes, with its known flaws."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What is asked: (ε,δ)-differential privacy for the replacement of one record; δ = 0 asks for pure privacy.
+    """A target: (ε,δ)-differential privacy for the replacement of one record; δ = 0 asks for pure privacy.
 
     >>> Budget(1.0, 1e-6)
     Budget(epsilon=1.0, delta=1e-06)
@@ -34,34 +46,37 @@ class Budget:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        delta = check_real("delta", self.delta, 0.0, 1.0, "be in [0, 1)", open_high=True)
-        object.__setattr__(self, "delta", delta)
+        object.__setattr__(self, "delta", check_real("delta", self.delta, BUDGET_DELTA))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """For whom, against whom, and under which assumptions a guarantee holds."""
+    """The conditions under which a guarantee holds: who must be honest, and what the analyzer sees."""
 
     honest: int
-    """Users who follow the protocol, the protected one included; the others may be the analyzer's own."""
+    """Users who follow the protocol, including the protected one; the others may collude with the analyzer."""
     shuffler: bool
-    """Whether the shuffler must be honest: mix, not look, and draw its fakes as planned if it draws any."""
+    """True if the shuffler must be honest: permute, keep the order secret, and draw its fakes as planned."""
     view: str
     """What the analyzer sees."""
-    collusion: float
-    """Pure ε of everything that one user sent, if shuffler and analyzer collude; ∞ for clear records."""
-    count: float
+    collusion_epsilon: float
+    """Pure ε of everything one user sent, if shuffler and analyzer collude; ∞ for clear records."""
+    count_epsilon: float
     """Pure ε of the *number* of messages one user sent, which the shuffler sees unless uploads are padded."""
 
     def sentences(self) -> list[str]:
-        """The same in words.
+        """Return the assumptions as English sentences.
 
-        >>> trust = Assumptions(honest=900, shuffler=True, view="whole records", collusion=4.4, count=0.0)
-        >>> print(*trust.sentences(), sep="\\n")
+        >>> held = Assumptions(
+        ...     honest=900, shuffler=True, view="whole records", collusion_epsilon=4.4, count_epsilon=0.0
+        ... )
+        >>> print(*held.sentences(), sep="\\n")
         The analyzer sees whole records, unlinked from their senders by an honest shuffler.
-        At least 900 users, the protected one included, follow the protocol.
+        At least 900 users, including the protected one, follow the protocol.
         If shuffler and analyzer collude, what one user sent is 4.4-differentially private.
-        >>> clear = Assumptions(honest=1, shuffler=True, view="messages", collusion=math.inf, count=math.inf)
+        >>> clear = Assumptions(
+        ...     honest=1, shuffler=True, view="messages", collusion_epsilon=math.inf, count_epsilon=math.inf
+        ... )
         >>> clear.sentences()[-1].endswith("or the shuffler learns it.")
         True
         """
@@ -69,31 +84,48 @@ class Assumptions:
         lines = [f"The analyzer sees {self.view}{shuffled}."]
         if self.shuffler:
             users = (
-                "user, the protected one, follows" if self.honest == 1 else "users, the protected one included, follow"
+                "user, the protected one, follows" if self.honest == 1 else "users, including the protected one, follow"
             )
             lines.append(f"At least {self.honest:,} {users} the protocol.")
-            pure = f"what one user sent is {self.collusion:.4g}-differentially private"
-            left = "nothing protects the record" if math.isinf(self.collusion) else pure
+            pure = f"what one user sent is {self.collusion_epsilon:.4g}-differentially private"
+            left = "nothing protects the record" if math.isinf(self.collusion_epsilon) else pure
             lines.append(f"If shuffler and analyzer collude, {left}.")
-        if self.count > 0:
-            pure = "" if math.isinf(self.count) else f" ({self.count:.4g}-differentially private)"
+        if self.count_epsilon > 0:
+            pure = "" if math.isinf(self.count_epsilon) else f" ({self.count_epsilon:.4g}-differentially private)"
             lines.append(
                 "The number of messages of one user depends on the record: uploads must be padded to a fixed number, "
                 f"or the shuffler learns it{pure}."
             )
         return lines
 
+    def to_document(self) -> dict[str, Json]:
+        """Return the assumptions as a JSON object."""
+        return {key: spell(value) for key, value in asdict(self).items()}
+
+    @classmethod
+    def from_document(cls, value: Json, what: str = "the assumptions") -> Self:
+        """Read assumptions from a JSON object."""
+        read = Fields(value, what, "honest", "shuffler", "view", "collusion_epsilon", "count_epsilon")
+        return cls(
+            honest=read.whole("honest"),
+            shuffler=read.truth("shuffler"),
+            view=read.text("view"),
+            collusion_epsilon=read.limit("collusion_epsilon"),
+            count_epsilon=read.limit("count_epsilon"),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """What is given: (ε,δ)-differential privacy for the replacement of one record of a collection of n.
+    """(ε,δ)-differential privacy for the replacement of one record of a collection of n.
 
-    ``lower`` is the best known attack on the figure that was solved for: no guarantee with a smaller one exists.
+    ``lower_bound`` is what the best known attack attains for the parameter that was solved for: no guarantee with a
+    smaller value exists.
     """
 
     epsilon: float
     delta: float
-    lower: float
+    lower_bound: float
     solved: Literal["epsilon", "delta"]
     basis: Basis
     method: str
@@ -103,16 +135,53 @@ class Guarantee:
     def __post_init__(self) -> None:
         if not self.epsilon >= 0:
             reject("epsilon", "be at least 0", self.epsilon)
-        check_real("delta", self.delta, 0.0, 1.0, "be in [0, 1]")
+        check_real("delta", self.delta, PROBABILITY)
+        check_choice("solved", self.solved, ("epsilon", "delta"))
+        check_type("basis", self.basis, Basis)
         check_whole("n", self.n, 1)
 
     def meets(self, budget: Budget) -> bool:
-        """Whether this guarantee implies the budget; never, unless it rests on a theorem."""
+        """Return True if this guarantee rests on a theorem and implies the budget."""
         theorem = self.basis in (Basis.EXACT, Basis.PROVEN)
         return theorem and self.epsilon <= budget.epsilon and self.delta <= budget.delta
 
+    def to_document(self) -> dict[str, Json]:
+        """Return the guarantee as a JSON object."""
+        return {
+            "epsilon": spell(self.epsilon),
+            "delta": self.delta,
+            "lower_bound": spell(self.lower_bound),
+            "solved": self.solved,
+            "basis": self.basis.value,
+            "method": self.method,
+            "n": self.n,
+            "assumptions": self.assumptions.to_document(),
+        }
+
+    @classmethod
+    def from_document(cls, value: Json, what: str = "the guarantee") -> Self:
+        """Read a guarantee from a JSON object."""
+        keys = ("epsilon", "delta", "lower_bound", "solved", "basis", "method", "n", "assumptions")
+        read = Fields(value, what, *keys)
+        with legal(what):
+            basis = check_choice("basis", read.text("basis"), tuple(one.value for one in Basis))
+            return cls(
+                epsilon=read.limit("epsilon"),
+                delta=read.real("delta"),
+                lower_bound=read.limit("lower_bound"),
+                solved="delta"
+                if check_choice("solved", read["solved"], ("epsilon", "delta")) == "delta"
+                else "epsilon",
+                basis=Basis(basis),
+                method=read.text("method"),
+                n=read.whole("n"),
+                assumptions=Assumptions.from_document(read["assumptions"], f"the assumptions of {what}"),
+            )
+
     def __str__(self) -> str:
-        attack = f"best known attack: {self.solved} {self.lower:.6g}" if self.lower > 0 else "no attack known"
+        attack = (
+            f"best known attack: {self.solved} {self.lower_bound:.6g}" if self.lower_bound > 0 else "no attack known"
+        )
         return (
             f"({self.epsilon:.6g}, {self.delta:.3g})-DP, {self.basis.value} by {self.method}, n = {self.n:,}; {attack}"
         )

@@ -1,4 +1,4 @@
-"""What is collected: which bits a record has, and which records are legal."""
+"""The schema of a collection: the labels of a record's bits, and which records are legal."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Self
 
-from hubbub.errors import check_whole, reject
+from hubbub.canonical import Fields, Json, legal
+from hubbub.errors import check_choice, check_whole, reject
+
+MAX_LABELS = 10**7
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The labels of the bits of a record, and which records are legal.
+    """The labels of a record's bits, and which records are legal.
 
-    Made by :meth:`bits` (any bits), :meth:`one_hot` (exactly one) or :meth:`at_most` (at most so many).
+    Created by :meth:`bits` (any bits), :meth:`one_hot` (exactly one) or :meth:`at_most` (a limited number).
 
     >>> Schema.one_hot(["red", "green", "blue"])
     Schema.one_hot(3 labels)
@@ -22,24 +25,24 @@ class Schema:
     kind: Literal["bits", "one_hot", "at_most"]
     labels: tuple[str, ...]
     max_set: int
-    """Most bits that a legal record has set."""
+    """Largest number of bits set in a legal record."""
 
     def __post_init__(self) -> None:
+        check_choice("kind", self.kind, ("bits", "one_hot", "at_most"))
         if len(set(self.labels)) != len(self.labels):
-            reject("labels", "be distinct", f"{len(self.labels)} labels with repetitions")
-        least = 2 if self.kind == "one_hot" else 1
-        check_whole("the number of labels", len(self.labels), least)
+            reject("labels", "be distinct")
+        check_whole("the number of labels", len(self.labels), 1 + self.exclusive)
         check_whole("max_set", self.max_set, 1, len(self.labels))
 
     @classmethod
     def bits(cls, labels: Sequence[str] | int) -> Self:
-        """Records in which any bits may be set; a number stands for that many numbered labels."""
+        """Records in which any bits may be set; an integer stands for that many numbered labels."""
         names = _names(labels)
         return cls("bits", names, max(len(names), 1))
 
     @classmethod
     def one_hot(cls, labels: Sequence[str] | int) -> Self:
-        """Records in which exactly one bit is set: one choice of several."""
+        """Records in which exactly one bit is set: one choice out of several."""
         return cls("one_hot", _names(labels), 1)
 
     @classmethod
@@ -50,7 +53,7 @@ class Schema:
 
     @property
     def width(self) -> int:
-        """Bits of a record.
+        """Number of bits in a record.
 
         >>> Schema.bits(40).width
         40
@@ -58,8 +61,23 @@ class Schema:
         return len(self.labels)
 
     @property
+    def exclusive(self) -> bool:
+        """True if every record has exactly one label, so that counts add up to n."""
+        return self.kind == "one_hot"
+
+    @property
+    def dense(self) -> bool:
+        """True if any bits may be set, so that records are stored packed rather than as lists of set bits."""
+        return self.kind == "bits"
+
+    @property
+    def min_set(self) -> int:
+        """Smallest number of bits set in a legal record."""
+        return 1 if self.exclusive else 0
+
+    @property
     def distance(self) -> int:
-        """Most bits in which two legal records differ.
+        """Largest Hamming distance between two legal records.
 
         >>> Schema.bits(5).distance, Schema.one_hot(5).distance, Schema.at_most(2, 9).distance
         (5, 2, 4)
@@ -68,28 +86,52 @@ class Schema:
 
     @property
     def size(self) -> int:
-        """The number of legal records.
+        """Number of legal records.
 
         >>> Schema.bits(5).size, Schema.one_hot(5).size, Schema.at_most(2, 5).size
         (32, 5, 16)
         """
-        if self.kind == "one_hot":
-            return self.width
-        return sum(math.comb(self.width, i) for i in range(self.max_set + 1))
+        if self.max_set == self.width and not self.min_set:
+            return 1 << self.width
+        return sum(math.comb(self.width, i) for i in range(self.min_set, self.max_set + 1))
+
+    @property
+    def records_with_bit(self) -> int:
+        """Number of legal records in which one given bit is set.
+
+        >>> Schema.bits(3).records_with_bit, Schema.one_hot(3).records_with_bit, Schema.at_most(2, 4).records_with_bit
+        (4, 1, 4)
+        """
+        if self.max_set == self.width and not self.min_set:
+            return 1 << (self.width - 1)
+        return sum(math.comb(self.width - 1, i - 1) for i in range(1, self.max_set + 1))
 
     @property
     def density(self) -> float:
-        """The probability that one bit of a uniform legal record is set: what a fake shows before it is flipped.
+        """Probability that a given bit of a uniform legal record is set: what a fake shows before it is flipped.
 
         >>> Schema.bits(5).density, Schema.one_hot(5).density, Schema.at_most(1, 4).density
         (0.5, 0.2, 0.2)
         """
-        if self.kind == "bits" or self.max_set == self.width:
-            return 0.5
-        if self.kind == "one_hot":
-            return 1 / self.width
-        set_bits = sum(i * math.comb(self.width, i) for i in range(self.max_set + 1))
-        return float(Fraction(set_bits, self.size * self.width))
+        return float(Fraction(self.records_with_bit, self.size))
+
+    def to_document(self) -> dict[str, Json]:
+        """Return the schema as a JSON object."""
+        return {"kind": self.kind, "labels": list(self.labels), "max_set": self.max_set}
+
+    @classmethod
+    def from_document(cls, value: Json, what: str = "the schema") -> Self:
+        """Read a schema from a JSON object, as in ``{"kind": "one_hot", "labels": ["red", "blue"], "max_set": 1}``."""
+        read = Fields(value, what, "kind", "labels", "max_set")
+        kind, labels, max_set = read.text("kind"), read.texts("labels"), read.whole("max_set")
+        with legal(what):
+            check_choice("kind", kind, ("bits", "one_hot", "at_most"))
+            if kind == "at_most":
+                return cls.at_most(max_set, labels)
+            schema = cls.bits(labels) if kind == "bits" else cls.one_hot(labels)
+            if schema.max_set != max_set:
+                reject("max_set", f"be {schema.max_set} for this kind of schema", max_set)
+        return schema
 
     def __repr__(self) -> str:
         limit = f"{self.max_set}, " if self.kind == "at_most" else ""
@@ -97,13 +139,11 @@ class Schema:
 
 
 def _names(labels: Sequence[str] | int) -> tuple[str, ...]:
-    if isinstance(labels, str):
-        reject("labels", "be a list of strings or a number of them", labels)
-    if isinstance(labels, int):
-        return tuple(str(i) for i in range(check_whole("the number of labels", labels, 1, 10**7)))
-    if not isinstance(labels, Iterable):
-        reject("labels", "be a list of strings or a number of them", type(labels).__name__)
+    if isinstance(labels, int) and not isinstance(labels, bool):
+        return tuple(str(i) for i in range(check_whole("the number of labels", labels, 1, MAX_LABELS)))
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        reject("labels", "be a list of strings or the number of labels", labels)
     names = tuple(labels)
     if not all(isinstance(name, str) for name in names):
-        reject("labels", "be a list of strings or a number of them", type(labels).__name__)
+        reject("labels", "be a list of strings or the number of labels")
     return names

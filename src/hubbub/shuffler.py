@@ -19,7 +19,7 @@ from hubbub.bits.exact import Buffered, gaussian, laplace
 from hubbub.bits.records import flip, one_hot
 from hubbub.errors import BatchTooSmall, check_memory, reject
 from hubbub.plans import Plan
-from hubbub.protocol import GRID, Fakes
+from hubbub.protocol import Fakes
 from hubbub.reports import Reports, check_plan, message_type
 from hubbub.schema import Schema
 
@@ -94,7 +94,7 @@ def _check_batch(plan: Plan, messages: int, n: int, fakes: int) -> None:
     protocol = plan.protocol
     if isinstance(protocol.m, int) and fakes < protocol.m:
         raise BatchTooSmall(f"a batch must have at least {protocol.m:,} fakes, got {fakes:,}")
-    if protocol.release == "bits":
+    if protocol.sends_bits:
         return
     seen = protocol.k * n + fakes
     if isinstance(protocol.m, Fakes) and protocol.m.by == "users":
@@ -111,7 +111,7 @@ def draw_fakes(plan: Plan, *, entropy: Entropy = system) -> NDArray[Any]:
     are flipped as people's are, so that what is released is a function of clear records among clear fakes.
     """
     protocol, schema, kind = plan.protocol, plan.schema, message_type(plan)
-    records = protocol.release == "records"
+    records = protocol.sends_records
     if not isinstance(protocol.m, Fakes) or protocol.m.by == "users":
         return np.empty((0, plan.payload) if records else 0, kind)
     source = Buffered(entropy)
@@ -121,7 +121,7 @@ def draw_fakes(plan: Plan, *, entropy: Entropy = system) -> NDArray[Any]:
     if not records:
         return np.repeat(np.arange(count), numbers).astype(kind)
     fakes = np.repeat(legal_records(schema), numbers, axis=0)
-    return flip(fakes, schema.width, round(protocol.q * GRID), entropy=entropy)
+    return flip(fakes, schema.width, protocol.flip_numerator, entropy=entropy)
 
 
 def draw_number(fakes: Fakes, *, entropy: Entropy = system) -> int:
@@ -146,7 +146,7 @@ def legal_records(schema: Schema) -> NDArray[np.uint8]:
     """
     size = -(-schema.width // 8)
     check_memory(f"all records of {schema}", schema.size * (size + 64))
-    if schema.kind == "one_hot":
+    if schema.exclusive:
         return one_hot(np.arange(schema.width), schema.width)
     sets = itertools.chain.from_iterable(
         itertools.combinations(range(schema.width), count) for count in range(schema.max_set + 1)

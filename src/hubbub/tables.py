@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from hubbub.errors import Infeasible, check_real, reject
+from hubbub.errors import OPEN_UNIT, Infeasible, check_real, reject
 from hubbub.numeric.estimation import nearest_counts
 from hubbub.numeric.vectors import flip_histogram, unflip_histogram, weigh_by_distance
 from hubbub.schema import Schema
@@ -27,7 +27,7 @@ def fake_patterns(schema: Schema, count: int) -> Array:
     ([0.5, 0.25, 0.25, 0.0], [0.75, 0.25])
     """
     others = schema.width - count
-    least = 1 if schema.kind == "one_hot" else 0
+    least = 1 if schema.exclusive else 0
     ways = [
         sum(math.comb(others, total - ones) for total in range(max(least, ones), schema.max_set + 1))
         for ones in range(count + 1)
@@ -98,7 +98,7 @@ class Joint:
         Fisher 1938) is taken for both, because the estimated σ leans the other way. The numbers that a shuffler draws
         are taken as normal.
         """
-        level = check_real("level", level, 0.0, 1.0, "be in (0, 1)", open_low=True, open_high=True)
+        level = check_real("level", level, OPEN_UNIT)
         miss = -math.expm1(math.log(level) / self.counts.size) if simultaneous else 1 - level
         z = -float(ndtri(miss / 2))
         values, sigma = self.values, self.stderr

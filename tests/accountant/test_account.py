@@ -49,10 +49,10 @@ POINTS += [(Protocol(0.05, release="category"), schema) for schema in SCHEMAS if
 @pytest.mark.parametrize(("protocol", "schema"), POINTS)
 def test_both_directions_agree(protocol: Protocol, schema: Schema) -> None:
     by_epsilon = account(protocol, schema, 1000, epsilon=0.8)
-    assert 0 <= by_epsilon.lower <= by_epsilon.delta <= 1
+    assert 0 <= by_epsilon.lower_bound <= by_epsilon.delta <= 1
     assert by_epsilon.basis in (Basis.EXACT, Basis.PROVEN)
     by_delta = account(protocol, schema, 1000, delta=1e-5)
-    assert 0 <= by_delta.lower <= by_delta.epsilon
+    assert 0 <= by_delta.lower_bound <= by_delta.epsilon
     assert (by_delta.solved, by_epsilon.solved) == ("epsilon", "delta")
     if math.isfinite(by_delta.epsilon):
         again = account(protocol, schema, 1000, epsilon=by_delta.epsilon)
@@ -90,8 +90,8 @@ def test_one_hot_needs_more_than_two_bits() -> None:
     """[003 §5] calibrates one-hot records like two bits; a third category tells them apart more easily."""
     two = account(Protocol(0.0877), Schema.bits(2), 1000, epsilon=math.log(2))
     one_hot = account(Protocol(0.0877), Schema.one_hot(5), 1000, epsilon=math.log(2))
-    assert one_hot.lower > 1e-2
-    assert two.lower < 8e-3
+    assert one_hot.lower_bound > 1e-2
+    assert two.lower_bound < 8e-3
 
 
 def test_anchors() -> None:
@@ -115,10 +115,10 @@ def test_k_copies_headline() -> None:
 class TestTrust:
     def test_collusion_and_counts(self) -> None:
         given = account(Protocol(0.25, k=2, release="bits"), Schema.at_most(2, 9), 100, epsilon=1.0).assumptions
-        assert given.collusion == pytest.approx(2 * 4 * math.log(3))
-        assert given.count == pytest.approx(2 * 2 * math.log(3))
+        assert given.collusion_epsilon == pytest.approx(2 * 4 * math.log(3))
+        assert given.count_epsilon == pytest.approx(2 * 2 * math.log(3))
         one_hot = account(Protocol(0.25, release="bits"), Schema.one_hot(9), 100, epsilon=1.0).assumptions
-        assert one_hot.count == 0.0
+        assert one_hot.count_epsilon == 0.0
         assert "padded" not in " ".join(one_hot.sentences())
         assert "padded" in " ".join(given.sentences())
 
@@ -165,11 +165,18 @@ class TestTrust:
 
 
 def test_only_theorems_meet_budgets() -> None:
-    assumptions = Assumptions(honest=9, shuffler=True, view="whole records", collusion=1.0, count=0.0)
+    assumptions = Assumptions(honest=9, shuffler=True, view="whole records", collusion_epsilon=1.0, count_epsilon=0.0)
     budget = Budget(1.0, 1e-6)
     for basis in Basis:
         claim = Guarantee(
-            epsilon=0.5, delta=1e-7, lower=0.4, solved="epsilon", basis=basis, method="m", n=9, assumptions=assumptions
+            epsilon=0.5,
+            delta=1e-7,
+            lower_bound=0.4,
+            solved="epsilon",
+            basis=basis,
+            method="m",
+            n=9,
+            assumptions=assumptions,
         )
         assert claim.meets(budget) == (basis in (Basis.EXACT, Basis.PROVEN))
         assert not claim.meets(Budget(0.4, 1e-6))

@@ -106,4 +106,4 @@ def test_split_clear_bits_need_fewer_fakes_than_whole_records() -> None:
         np.multiply.outer(np.multiply.outer(distribution, distribution), distribution) for distribution in (one, zero)
     ]
     exact = float(np.maximum(pair[0] - math.e * pair[1], 0.0).sum())
-    assert split.lower <= exact <= split.delta <= 1.05 * exact
+    assert split.lower_bound <= exact <= split.delta <= 1.05 * exact

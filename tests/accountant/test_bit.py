@@ -203,9 +203,9 @@ def test_supremum_over_all_collections(n: int, q: float, k: int, share: float) -
     truth = mpmath.log(scan(n, q, epsilon, k))
     for tolerance in (1e-2, 1e-5):
         found = supremum(n, q, epsilon, k, tolerance=tolerance)
-        assert found.lower_bound - 1e-8 <= truth <= found.upper
-        assert found.upper - found.lower_bound <= math.log1p(tolerance) + 2e-8
-        assert mpmath.log(exact(found.ones, n - 1 - found.ones, q, epsilon, k)) >= found.lower_bound - 1e-8
+        assert found.lower - 1e-8 <= truth <= found.upper
+        assert found.upper - found.lower <= math.log1p(tolerance) + 2e-8
+        assert mpmath.log(exact(found.ones, n - 1 - found.ones, q, epsilon, k)) >= found.lower - 1e-8
 
 
 @pytest.mark.parametrize(("n", "q", "epsilon"), [(40, 0.1, 0.5), (30, 0.25, 0.2), (60, 0.1, 1.0)])

@@ -46,7 +46,7 @@ def test_least_fakes(d: int) -> None:
     m = found.protocol.m
     assert isinstance(m, int)
     fewer = account(Protocol(0, m=m - 1), Schema.one_hot(d), 50, epsilon=1.0)
-    assert fewer.lower > 1e-6  # exact: an attack shows it
+    assert fewer.lower_bound > 1e-6  # exact: an attack shows it
     assert {2: 80, 10: 422, 100: 4261}[d] == m
 
 

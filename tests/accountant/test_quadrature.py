@@ -37,7 +37,7 @@ def log(x: Fraction) -> float:
 def contained(values: list[float], weights: list[float], n: int) -> None:
     truth, found = log(exact(values, weights, n)[0]), positive_mean(values, weights, n)
     slack = 2e-15 * abs(truth) if math.isfinite(truth) else 0.0  # of the logarithm of the exact value
-    assert found.lower_bound - slack <= truth <= found.upper + slack
+    assert found.lower - slack <= truth <= found.upper + slack
 
 
 shares = st.lists(st.integers(1, 50), min_size=4, max_size=4)
@@ -88,7 +88,7 @@ def test_tails(values: list[int], parts: list[int], n: int) -> None:
     weights = [part / (sum(parts) + 1) for part in parts[: len(values)]]
     found = tail_probability([float(v) for v in values], weights, n)
     truth = log(exact([float(v) for v in values], weights, n)[1])
-    assert found.lower_bound <= truth + 1e-12
+    assert found.lower <= truth + 1e-12
     assert truth <= found.upper + 1e-12
 
 
@@ -98,16 +98,16 @@ HOMOGENEOUS = {"outlier": (5, 0, 0), "crowd": (0, 5, 0)}
 @pytest.mark.parametrize(("order", "delta"), [("outlier", 5.0234e-4), ("crowd", 1.1062e-4)])
 def test_five_bits_among_a_thousand(order: str, delta: float) -> None:
     found = positive_mean(*background(HOMOGENEOUS[order], 0.2446, math.log(2)), 1000)
-    assert math.exp(found.lower_bound) <= delta * (1 + 1e-4)
+    assert math.exp(found.lower) <= delta * (1 + 1e-4)
     assert math.exp(found.upper) >= delta * (1 - 1e-4)
-    assert found.upper - found.lower_bound <= 5e-4
+    assert found.upper - found.lower <= 5e-4
 
 
 def test_forty_bits_among_ten_million() -> None:
     found = positive_mean(*background((40, 0, 0), 0.351, 2.0), 10**7)
-    assert math.exp(found.lower_bound) <= 6.01e-4 * 1.002
+    assert math.exp(found.lower) <= 6.01e-4 * 1.002
     assert math.exp(found.upper) >= 6.01e-4 * 0.998
-    assert found.upper - found.lower_bound <= 2e-3
+    assert found.upper - found.lower <= 2e-3
 
 
 @pytest.mark.parametrize("n", [10, 10**3, 10**5, 10**7, 10**9])
@@ -116,7 +116,7 @@ def test_the_bracket_is_narrow(kind: tuple[int, int, int], q: float, n: int) -> 
     information = 50.0 ** (sum(kind) / 8)
     epsilon = min(3 * math.sqrt(information / n), 2.0)
     found = positive_mean(*background(kind, q, epsilon), n)
-    assert 0 <= found.upper - found.lower_bound <= 5e-4
+    assert 0 <= found.upper - found.lower <= 5e-4
 
 
 @pytest.mark.parametrize(("n", "q", "tail"), [(1000, 0.2446, 0.0070676), (5000, 0.1778, 0.04271)])
@@ -125,9 +125,9 @@ def test_tails_of_the_privacy_ratio(n: int, q: float, tail: float) -> None:
     values, distribution = background((5, 0, 0), q, math.log(2))
     own = distribution * (values + 2.0)
     found = tail_probability(values, distribution, n - 1, extra=own)
-    assert math.exp(found.lower_bound) == pytest.approx(tail, rel=2e-3)
+    assert math.exp(found.lower) == pytest.approx(tail, rel=2e-3)
     assert math.exp(found.upper) == pytest.approx(tail, rel=2e-3)
-    assert found.lower_bound <= found.upper
+    assert found.lower <= found.upper
 
 
 def test_simulation() -> None:

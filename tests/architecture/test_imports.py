@@ -1,4 +1,4 @@
-"""The house rules on imports hold, and each rule catches a planted violation."""
+"""The import contracts hold, and each of them catches a planted violation."""
 
 import itertools
 import os
@@ -26,63 +26,67 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Path:
+def sources(tmp_path: Path) -> Path:
     """A copy of the sources in which a test may plant a violation."""
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
 
 
-def plant(house: Path, module: str, line: str) -> None:
-    path = house / "src" / Path(*module.split("."))
+def plant(sources: Path, module: str, line: str) -> None:
+    path = sources / "src" / Path(*module.split("."))
     target = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     before = target.read_text() if target.exists() else ""
     target.write_text(f"{before}\n{line}\n")
 
 
-def test_contracts_hold(house: Path) -> None:
-    result = lint(house)
+def test_contracts_hold(sources: Path) -> None:
+    result = lint(sources)
     assert result.returncode == 0, result.stdout
 
 
-# (the importing room, what it must not import): every floor of the house, every pair of neighbours on one floor.
-FLOORS = [
+# Every layer from top to bottom, with the packages that must not import each other.
+LAYERS = [
     ("cli",),
-    ("serve", "lab", "engine"),
+    ("service", "lab"),
+    ("pages",),
+    ("io",),
     ("client", "shuffler", "analyzer", "wire", "planner"),
     ("accountant",),
+    ("records", "reports"),
+    ("plans",),
     ("protocol",),
-    ("data", "privacy"),
+    ("schema", "privacy"),
     ("bits",),
     ("numeric",),
     ("errors",),
 ]
-UPWARDS = [(lower[0], upper[0]) for upper, lower in itertools.pairwise(FLOORS)]
-SIDEWAYS = [(a, b) for floor in FLOORS for a, b in itertools.pairwise(floor)]
+UPWARDS = [(lower[0], upper[0]) for upper, lower in itertools.pairwise(LAYERS)]
+SIDEWAYS = [(a, b) for layer in LAYERS for a, b in itertools.pairwise(layer)]
 
 
 @pytest.mark.parametrize(("importer", "imported"), UPWARDS + SIDEWAYS)
-def test_rooms_are_kept_apart(house: Path, importer: str, imported: str) -> None:
-    plant(house, f"hubbub.{imported}", "")
-    plant(house, f"hubbub.{importer}", f"import hubbub.{imported}")
-    result = lint(house)
+def test_layers_are_kept_apart(sources: Path, importer: str, imported: str) -> None:
+    plant(sources, f"hubbub.{imported}", "")
+    plant(sources, f"hubbub.{importer}", f"import hubbub.{imported}")
+    result = lint(sources)
     assert result.returncode == 1
-    assert "Rooms import downwards only" in result.stdout
+    assert "Imports point downwards" in result.stdout
     assert f"hubbub.{importer} -> hubbub.{imported}" in result.stdout
 
 
 @pytest.mark.parametrize("module", ["os", "time", "secrets", "pathlib", "cryptography"])
-def test_numeric_is_pure(house: Path, module: str) -> None:
-    plant(house, "hubbub.numeric.rounding", f"import {module}")
-    result = lint(house)
+def test_numeric_is_pure(sources: Path, module: str) -> None:
+    plant(sources, "hubbub.numeric.rounding", f"import {module}")
+    result = lint(sources)
     assert result.returncode == 1
     assert f"hubbub.numeric.rounding -> {module}" in result.stdout
 
 
 @pytest.mark.parametrize("module", ["socket", "time", "sqlite3", "random"])
-def test_no_outside_world_below_the_services(house: Path, module: str) -> None:
-    plant(house, "hubbub.errors", f"import {module}")
-    result = lint(house)
+def test_no_outside_world_below_the_services(sources: Path, module: str) -> None:
+    plant(sources, "hubbub.errors", f"import {module}")
+    result = lint(sources)
     assert result.returncode == 1
     assert f"hubbub.errors -> {module}" in result.stdout
 
@@ -90,9 +94,9 @@ def test_no_outside_world_below_the_services(house: Path, module: str) -> None:
 @pytest.mark.parametrize(
     "line", ["from scipy import stats", "import scipy.stats", "import numpy.random", "import random"]
 )
-def test_banned_modules(house: Path, line: str) -> None:
-    plant(house, "hubbub.numeric.rounding", f"{line}  # noqa: F401")
+def test_banned_modules(sources: Path, line: str) -> None:
+    plant(sources, "hubbub.numeric.rounding", f"{line}  # noqa: F401")
     command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--select", "TID251", "src"]
-    result = subprocess.run(command, cwd=house, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, cwd=sources, capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert "TID251" in result.stdout

@@ -1,13 +1,10 @@
-"""What a user sees: public names, the README's code, the cost of an import."""
+"""The public surface: exported names, the README's code, the imports of `import hubbub`."""
 
-import ast
-import importlib
 import pkgutil
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -15,23 +12,6 @@ import hubbub
 
 ROOT = Path(__file__).parents[2]
 MODULES = ["hubbub", *(m.name for m in pkgutil.walk_packages(hubbub.__path__, "hubbub."))]
-
-
-def defined_names(module: ModuleType) -> set[str]:
-    """Public functions and classes that the module's own source defines."""
-    assert module.__file__ is not None
-    tree = ast.parse(Path(module.__file__).read_text())
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return {node.name for node in tree.body if isinstance(node, kinds) and not node.name.startswith("_")}
-
-
-@pytest.mark.parametrize("name", [m for m in MODULES if not m.startswith("hubbub.cli")])
-def test_public_names_equal_all(name: str) -> None:
-    module = importlib.import_module(name)
-    exported = getattr(module, "__all__", [])
-    assert len(exported) == len(set(exported))
-    assert all(hasattr(module, public) for public in exported)
-    assert defined_names(module) <= set(exported)
 
 
 def test_top_level_names_are_documented() -> None:
@@ -48,19 +28,13 @@ def test_readme_code_runs() -> None:
         exec(compile(block, "README.md", "exec"), namespace)
 
 
-def test_import_is_cheap() -> None:
-    script = (
-        "import time; start = time.process_time(); import hubbub; spent = time.process_time() - start;"
-        "import sys; assert 'scipy.stats' not in sys.modules; print(spent)"
-    )
-    spent = [
-        float(subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout)
-        for _ in range(3)
-    ]
-    assert min(spent) < 0.5
+@pytest.mark.parametrize("module", ["numpy", "scipy", "matplotlib", "cryptography", "rich", "hubbub.lab"])
+def test_import_loads_no_heavy_module(module: str) -> None:
+    script = f"import hubbub, sys; sys.exit({module!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-def test_nothing_of_the_workplace() -> None:
+def test_no_machine_paths() -> None:
     """No absolute paths of a developer's machine and no lock file that names package hosts."""
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
     for name in filter(None, tracked.split("\0")):

@@ -144,7 +144,7 @@ def test_standing_out_agrees_with_the_accountant() -> None:
     seen = stand_out(n, q, trials=4000, entropy=stream())
     proven = account(hb.Protocol(q), hb.Schema.one_hot(50_000), n, epsilon=0.0)
     assert seen.low <= (1 + proven.delta) / 2
-    assert seen.high >= (1 + proven.lower) / 2  # the guess by counts is as good as the best known attack
+    assert seen.high >= (1 + proven.lower_bound) / 2  # the guess by counts is as good as the best known attack
     assert seen.low > math.exp(2) / (1 + math.exp(2))  # more often right than ε = 2 would allow
     assert seen.alone == pytest.approx(math.exp(-2 * n * q * q), abs=0.04)
 

@@ -145,7 +145,7 @@ def test_bias_of_one_liar_by_expectation(case: poisoning.Case) -> None:
 
 def _estimate(plan: hb.Plan, count: int, messages: int, n: int, fakes: int) -> float:
     counts = np.full(plan.schema.width, count)
-    tally = hb.Tally(plan=plan.id, n=n, fakes=fakes, messages=messages, batches=1, least=n, counts=counts)
+    tally = hb.Tally(plan=plan.id, n=n, fakes=fakes, messages=messages, batches=1, smallest_batch=n, counts=counts)
     return float(hb.estimate(tally, plan).values[0])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hubbub.lab.statements import (
     note000,
-    note000_distribution,
+    note000_law,
     note000_limits,
     note000_ratio,
     note000_single,
@@ -73,9 +73,9 @@ FAULTS: list[tuple[str, ModuleType, str, Fault]] = [
     ("001-s2.2, (2.1)", note001, "outcome_probability", scaled(1.001)),
     ("001-s3, (3.1)", note001, "vector_privacy_ratio", scaled(1.001)),
     ("001-(3.2),(3.3) + cdf", note001, "neighbours", swapped),
-    ("000-(2.2), P_L=P_1 (x) P_{L-1}", note000_distribution, "transition_matrix", swapped),
-    ("000-s3 TODO", note000_distribution, "joint_estimate", scaled(1.01)),
-    ("000-Prop 3.2 (3.8) + 4-step algorithm", note000_distribution, "outcome_probability_by_halves", scaled(1.001)),
+    ("000-(2.2), P_L=P_1 (x) P_{L-1}", note000_law, "transition_matrix", swapped),
+    ("000-s3 TODO", note000_law, "joint_estimate", scaled(1.01)),
+    ("000-Prop 3.2 (3.8) + 4-step algorithm", note000_law, "outcome_probability_by_halves", scaled(1.001)),
     ("000-Prop 5.1 (5.1), proof TODO", note000_ratio, "local_epsilon", scaled(0.99)),
     ("000-Prop 5.2 (5.10), TODO in induction", note000_steps, "vector_probability_ratio", inverted),
     ('000-Prop 5.3 "TODO is this true?"', note000_steps, "vector_privacy_ratio", scaled(2.0)),

@@ -64,7 +64,7 @@ def test_parts_add_up_to_the_whole(kind: str, name: str) -> None:
 
     mixed = list(shuffle_blocks(blocks(), plan, tempfile.TemporaryFile, memory=1 << 16, entropy=entropy))
     total: hb.Tally = sum((hb.tally(block) for block in mixed[1:]), hb.tally(mixed[0]))
-    assert (total.n, total.batches, total.least) == (N, 1, N)
+    assert (total.n, total.batches, total.smallest_batch) == (N, 1, N)
     found = hb.estimate(total, plan)
     assert (np.abs(found.values - population(plan.schema, N).sum(axis=0)) < 7 * found.stderr).all()
     parts = blocks()

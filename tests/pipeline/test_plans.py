@@ -61,7 +61,7 @@ def test_ids_depend_on_everything() -> None:
         {"delta": 1e-30},
         {"basis": hb.Basis.EXACT},
         {"assumptions": replace(PLAN.guarantee.assumptions, honest=1)},
-        {"assumptions": replace(PLAN.guarantee.assumptions, collusion=0.1)},
+        {"assumptions": replace(PLAN.guarantee.assumptions, collusion_epsilon=0.1)},
         {"assumptions": replace(PLAN.guarantee.assumptions, shuffler=False)},
     ],
 )

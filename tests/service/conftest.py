@@ -45,7 +45,7 @@ def postgres() -> Iterator[str]:
 
 @pytest.fixture
 def postgres_url(postgres: str) -> Iterator[str]:
-    """What :class:`tests.serve.system.System` takes for an address: a schema of its own for each role."""
+    """What :class:`tests.service.system.System` takes for an address: a schema of its own for each role."""
     with schemas(postgres) as url:
         yield url
 

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import httpx
 import numpy as np
 from numpy.typing import NDArray
-from tests.serve.system import clear_plan
+from tests.service.system import clear_plan
 
 from hubbub.service.provision import CONTRACT, SETTINGS, draw_up, provision_all
 from hubbub.service.runtime.admin_client import CommandFailure, command
@@ -305,7 +305,7 @@ class Ordeal:
             "seed": self.seed,
             "workers": self.workers,
         }
-        command = [sys.executable, "-m", "tests.serve.load", self._town.url, json.dumps(settings)]
+        command = [sys.executable, "-m", "tests.service.load", self._town.url, json.dumps(settings)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as crowd:
             try:
                 yield crowd

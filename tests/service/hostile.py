@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from tests.serve.system import Client
+from tests.service.system import Client
 
 from hubbub.canonical import canonical
 from hubbub.service.analyzer.http import LARGEST_CHUNK, LARGEST_MANIFEST

@@ -1,6 +1,6 @@
 """A crowd in a process of its own: every report carries a value that no other has, and is sent until it is answered.
 
-``python -m tests.serve.load URL SETTINGS`` with the settings as JSON. On its input, one a line: how many reports may be
+``python -m tests.service.load URL SETTINGS`` with the settings as JSON. On its input, one a line: how many reports may be
 sent so far, or ``end``. On its output: how many were answered with 201, and at the end what happened, as JSON. When all
 values are sent it goes on with padding, a value of its own for everybody; at the end every task gets as much of it as a
 batch needs, so that no value stays in a pool.

@@ -8,9 +8,10 @@ from typing import Any
 from tests.pipeline.points import POINTS, PROTOCOLS, SCHEMAS
 
 import hubbub as hb
-from hubbub.service.task.contract import Contract, least_slots
+from hubbub.service.task.contract import Contract
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.sealing import Private, Public, generate, load_private, load_public
+from hubbub.service.task.slots import least_slots
 
 ANALYZER, SHUFFLER = Identity(bytes([1]) * 32), Identity(bytes([2]) * 32)
 
@@ -19,11 +20,11 @@ def claimed(
     schema: hb.Schema, protocol: hb.Protocol, n: int = 100, epsilon: float = 1.0, delta: float = 1e-6
 ) -> hb.Plan:
     """A plan whose guarantee is only claimed, which costs nothing, and which :func:`load_contract` refuses."""
-    trust = hb.Assumptions(honest=n, shuffler=True, view="nothing", collusion=0.0, count=0.0)
+    trust = hb.Assumptions(honest=n, shuffler=True, view="nothing", collusion_epsilon=0.0, count_epsilon=0.0)
     guarantee = hb.Guarantee(
         epsilon=epsilon,
         delta=delta,
-        lower=0.0,
+        lower_bound=0.0,
         solved="delta",
         basis=hb.Basis.PROVEN,
         method="claim",

@@ -19,9 +19,10 @@ from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler.core import Shuffler
 from hubbub.service.shuffler.store import Pool
 from hubbub.service.task import sealing
-from hubbub.service.task.contract import Contract, SignedContract, least_slots
+from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.keys import Keyring, PublicKey, active_key, read_key_list
+from hubbub.service.task.slots import least_slots
 
 __all__ = ["EPOCH", "Client", "Direct", "System", "clear_plan", "plan_of"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.serve.samples import ANALYZER, SERVABLE, SHUFFLER, claimed, contract, of_point, simple
+from tests.service.samples import ANALYZER, SERVABLE, SHUFFLER, claimed, contract, of_point, simple
 
 import hubbub as hb
 from hubbub.errors import FalseClaim, InvalidInput, TooLarge, WireError

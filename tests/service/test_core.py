@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.serve.system import EPOCH, System, plan_of
+from tests.service.system import EPOCH, System, plan_of
 
 from hubbub.planner import plan_from
 from hubbub.plans import Plan

@@ -10,8 +10,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.serve.harness import ANALYZER_POINTS, KILL, SHUFFLER_POINTS, STOP, Ordeal, Role, Town, until
-from tests.serve.load import Line, fetch_keys, seal_bundles
+from tests.service.harness import ANALYZER_POINTS, KILL, SHUFFLER_POINTS, STOP, Ordeal, Role, Town, until
+from tests.service.load import Line, fetch_keys, seal_bundles
 
 import hubbub.service
 from hubbub.service.runtime.failpoints import POINTS

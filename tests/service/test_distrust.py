@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.system import Direct, System
+from tests.service.system import Direct, System
 
 from hubbub.errors import HubbubError
 from hubbub.planner import plan_from

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.serve.harness import Town, counted, until
-from tests.serve.load import Crowd, fetch_keys, seal_bundles
-from tests.serve.proxy import FINE, Fault, Proxy
+from tests.service.harness import Town, counted, until
+from tests.service.load import Crowd, fetch_keys, seal_bundles
+from tests.service.proxy import FINE, Fault, Proxy
 
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.uploader import Answer, Http, Journal, Sender

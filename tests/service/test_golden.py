@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.serve.golden import write
-from tests.serve.samples import ANALYZER, SHUFFLER, pair
+from tests.service.golden import write
+from tests.service.samples import ANALYZER, SHUFFLER, pair
 
 from hubbub.errors import FalseClaim, SealError
 from hubbub.service.task.contract import load_contract

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.serve.asgi import one
-from tests.serve.hostile import Case, World, app_cases, raw_cases
-from tests.serve.system import Client, System
-from tests.serve.town import Town, exchange
+from tests.service.asgi import one
+from tests.service.hostile import Case, World, app_cases, raw_cases
+from tests.service.system import Client, System
+from tests.service.town import Town, exchange
 
 from hubbub.service.analyzer.http import link, results
 from hubbub.service.runtime.http import App

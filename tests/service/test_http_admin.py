@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.serve.asgi import ask, one
+from tests.service.asgi import ask, one
 
 from hubbub.canonical import Json
 from hubbub.errors import InvalidInput

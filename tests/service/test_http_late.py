@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.serve.system import EPOCH, System
+from tests.service.system import EPOCH, System
 
 from hubbub.service.runtime.problems import Problem
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.serve.asgi import Answer, one
+from tests.service.asgi import Answer, one
 
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.http import LARGEST_CHUNK, LARGEST_MANIFEST, link, results

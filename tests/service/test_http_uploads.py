@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.serve.asgi import Answer, ask, one
+from tests.service.asgi import Answer, ask, one
 
 from hubbub.service.runtime.database import StoreFailure
 from hubbub.service.runtime.problems import Problem

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.serve.samples import ANALYZER, SHUFFLER
+from tests.service.samples import ANALYZER, SHUFFLER
 
 from hubbub.errors import FalseClaim, HubbubError, InvalidInput, WireError
 from hubbub.service.task.identity import Identity, SignedDocument, as_bytes, verify

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.serve.samples import ANALYZER, SHUFFLER
+from tests.service.samples import ANALYZER, SHUFFLER
 
 from hubbub.errors import FalseClaim, Infeasible, InvalidInput, WireError
 from hubbub.service.runtime import secretfiles

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.serve.system import EPOCH, Direct, System, clear_plan
+from tests.service.system import EPOCH, Direct, System, clear_plan
 
 from hubbub.service.runtime.problems import Problem
 

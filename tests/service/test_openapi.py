@@ -21,7 +21,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from starlette.applications import Starlette
 from starlette.routing import Route
-from tests.serve.system import System
+from tests.service.system import System
 
 from hubbub.service.analyzer.http import link, results
 from hubbub.service.runtime.http import App, Receive, Scope, Send

@@ -13,9 +13,9 @@ from typing import ClassVar
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
-from tests.serve.conftest import schemas
-from tests.serve.system import EPOCH, System
-from tests.serve.test_machine import FAST, MIN_BATCH_SIZE, PLAN, SHORT, Collection
+from tests.service.conftest import schemas
+from tests.service.system import EPOCH, System
+from tests.service.test_machine import FAST, MIN_BATCH_SIZE, PLAN, SHORT, Collection
 
 from hubbub.errors import InvalidInput
 from hubbub.service.runtime.database import StoreFailure, open_database

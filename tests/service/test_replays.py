@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.serve.town import Town, until
+from tests.service.town import Town, until
 
 from hubbub.service.runtime.admin_client import command
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.serve.samples import SERVABLE, contract, of_point, pair, simple
+from tests.service.samples import SERVABLE, contract, of_point, pair, simple
 
 from hubbub import device
 from hubbub.bits.entropy import SeededStreamNotForPeople

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.pipeline.points import PROTOCOLS, SCHEMAS
-from tests.serve.samples import SERVABLE, claimed, contract
+from tests.service.samples import SERVABLE, claimed, contract
 
 import hubbub as hb
 from hubbub import device

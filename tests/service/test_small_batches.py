@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.system import EPOCH, START, Client, System, clear_plan
-from tests.serve.test_machine import FAST
+from tests.service.system import EPOCH, START, Client, System, clear_plan
+from tests.service.test_machine import FAST
 
 from hubbub.errors import HubbubError
 from hubbub.service.runtime.problems import Problem

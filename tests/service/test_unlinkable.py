@@ -13,10 +13,10 @@ import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.serve.system import System, clear_plan
-from tests.serve.test_core import POINTS
-from tests.serve.test_machine import FAST
-from tests.serve.town import MEDIA_TYPE, Town, exchange, until
+from tests.service.system import System, clear_plan
+from tests.service.test_core import POINTS
+from tests.service.test_machine import FAST
+from tests.service.town import MEDIA_TYPE, Town, exchange, until
 
 from hubbub.plans import Plan
 from hubbub.service.runtime.admin import Figures, Meter

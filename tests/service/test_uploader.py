@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.serve.system import System
+from tests.service.system import System
 
 from hubbub.errors import InvalidInput, WireError
 from hubbub.service.runtime.problems import Problem

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.bindings._rust import openssl
 from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey
-from tests.serve import reference
-from tests.serve.samples import pair
+from tests.service import reference
+from tests.service.samples import pair
 
 from hubbub.service.task.sealing import SUITES, BundleLayout, generate, load_private, open_slot, seal_slot
 

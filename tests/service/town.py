@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import numpy as np
 from numpy.typing import NDArray
-from tests.serve.system import clear_plan
+from tests.service.system import clear_plan
 
 from hubbub.service.provision import SETTINGS, Role, Service, provision_all
 from hubbub.service.runtime.admin_client import command

@@ -21,5 +21,5 @@ __all__ = [
     "curve",
     "ratio_density",
     "sufficient",
-    "sufficient_lie",
+    "sufficient_flip",
 ]

@@ -4,7 +4,7 @@ import math
 
 from hubbub.accountant.analysis import Analysis, analyze, analyze_local, collusion, count_leak, view
 from hubbub.accountant.rigorous import certify
-from hubbub.errors import check_epsilon, check_real, check_whole, reject
+from hubbub.errors import SHARE, Interval, check_epsilon, check_real, check_whole, reject
 from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.rounding import up
 from hubbub.privacy import Assumptions, Guarantee
@@ -23,7 +23,7 @@ def honest_users(n: int, honest_fraction: float) -> int:
     >>> honest_users(1000, 0.5), honest_users(10, 0.01)
     (500, 1)
     """
-    share = check_real("honest_fraction", honest_fraction, 0.0, 1.0, "be in (0, 1]", open_low=True)
+    share = check_real("honest_fraction", honest_fraction, SHARE)
     return max(1, math.floor(check_whole("n", n, 1, LARGEST) * share + 1e-9))
 
 
@@ -74,7 +74,7 @@ def account(
         lower, found = solve_delta(analysis, given, pure)
         result = given, found
     else:
-        given = check_real("delta", delta, 0.0, 1.0, "be in [0, 1)", open_high=True)
+        given = check_real("delta", delta, Interval(0.0, 1.0, open_high=True))
         lower, found = solve_epsilon(analysis, given, pure)
         result = found, given
     method = analysis.method
@@ -87,7 +87,7 @@ def account(
     return Guarantee(
         epsilon=result[0],
         delta=result[1],
-        lower=lower,
+        lower_bound=lower,
         solved="delta" if delta is None else "epsilon",
         basis=analysis.basis,
         method=method,
@@ -96,8 +96,8 @@ def account(
             honest=1 if independent or not shuffler else honest,
             shuffler=shuffler,
             view=view(protocol),
-            collusion=pure,
-            count=count_leak(protocol, schema),
+            collusion_epsilon=pure,
+            count_epsilon=count_leak(protocol, schema),
         ),
     )
 

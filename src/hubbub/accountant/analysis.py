@@ -50,7 +50,7 @@ def collusion(protocol: Protocol, schema: Schema) -> float:
     """
     if protocol.q == 0:
         return math.inf
-    if protocol.release == "category":
+    if protocol.sends_category:
         return up(math.log((1 - (schema.width - 1) * protocol.q) / protocol.q), bit.ULPS)
     return bit.pure_epsilon(protocol.q, protocol.k * schema.distance)
 
@@ -65,7 +65,7 @@ def count_leak(protocol: Protocol, schema: Schema) -> float:
     >>> count_leak(Protocol(0.1, release="bits"), Schema.one_hot(9)), count_leak(Protocol(0.1), Schema.bits(9))
     (0.0, 0.0)
     """
-    if protocol.release != "bits" or schema.kind == "one_hot":
+    if not protocol.sends_bits or schema.exclusive:
         return 0.0
     if protocol.q == 0:
         return math.inf
@@ -95,7 +95,7 @@ def analyze_local(protocol: Protocol, schema: Schema) -> Analysis:
         )
 
     def curve(epsilon: float) -> float:
-        if protocol.release == "category":
+        if protocol.sends_category:
             p = 1 - (schema.width - 1) * protocol.q
             gap = p - math.exp(epsilon) * protocol.q
             return math.log(gap) if gap > 0 else -math.inf
@@ -116,7 +116,7 @@ def analyze(protocol: Protocol, schema: Schema, honest: int, share: float) -> An
     >>> analyze(Protocol(0.1), Schema.bits(1), 1000, 1.0).basis
     <Basis.EXACT: 'exact'>
     """
-    if protocol.release == "category":
+    if protocol.sends_category:
         return _category(protocol.q, schema, honest)
     m = protocol.m
     if protocol.q == 0:
@@ -151,7 +151,7 @@ def _least(one: Analysis, two: Analysis, method: str) -> Analysis:
 
 def _category(q: float, schema: Schema, honest: int) -> Analysis:
     d = schema.width
-    if schema.kind != "one_hot":
+    if not schema.exclusive:
         reject("schema", "be one-hot where a category is released", schema)
     if q * d >= 1:
         reject("q", f"be below 1/{d}, the probability of each of {d} categories without information", q)
@@ -169,7 +169,7 @@ def _flip(protocol: Protocol, schema: Schema, honest: int, m: int) -> Analysis:
     """Flipped records and m flipped fakes, which count as further users whatever they hold."""
     q, k = protocol.q, protocol.k
     phi = 1 + (1 - 2 * q) ** 2 / (q * (1 - q))
-    if schema.width == 1 or protocol.release == "bits":
+    if schema.width == 1 or protocol.sends_bits:
         # Fakes are single copies; of each value up to k − 1 are left out to make whole users of k copies.
         crowd = honest + max(0, (m - 2 * (k - 1)) // k)
         positions = schema.distance
@@ -185,8 +185,8 @@ def _flip(protocol: Protocol, schema: Schema, honest: int, m: int) -> Analysis:
             solve=None,
         )
     ones = schema.max_set
-    power = math.exp(min(300.0, math.log(phi) * (schema.width if schema.kind == "bits" else ones)))
-    information = power if schema.kind == "bits" else 2 * power * (power - 1) + 1
+    power = math.exp(min(300.0, math.log(phi) * (schema.width if schema.dense else ones)))
+    information = power if schema.dense else 2 * power * (power - 1) + 1
     guess = 5 * math.sqrt(min(k * (information - 1) / (k * honest + m), 1.0))
     if k > 1:
         return Analysis(
@@ -263,7 +263,7 @@ def _clear(protocol: Protocol, schema: Schema, honest: int, share: float) -> Ana
     if isinstance(m, Fakes) and m.by == "shuffler":
         return _drawn(protocol, schema, m)
     total = math.floor(share * m) if isinstance(m, int) else honest
-    if protocol.release == "bits" and schema.kind == "bits" and isinstance(m, int):
+    if protocol.sends_bits and schema.dense and isinstance(m, int):
         return _clear_bits(schema, total)
     size = schema.size
 
@@ -276,7 +276,7 @@ def _clear(protocol: Protocol, schema: Schema, honest: int, share: float) -> Ana
             return _log(fakes.uniform_delta(epsilon, honest * m.shift, size, share=m.scale))
         return _log(fakes.poisson_delta(epsilon, honest * m.scale, size))
 
-    tight = protocol.release == "records" or schema.kind == "one_hot"
+    tight = protocol.sends_records or schema.exclusive
     return Analysis(
         upper=curve,
         lower=(lambda epsilon: curve(epsilon) - 1e-8) if tight else (lambda epsilon: -math.inf),
@@ -327,7 +327,7 @@ def _drawn(protocol: Protocol, schema: Schema, m: Fakes) -> Analysis:
     function of clear records among clear fakes. Among bits, fakes are not flipped; given which positions were, the same
     counts change, each up or down, and either way is covered.
     """
-    if protocol.release == "records" or (schema.kind == "one_hot" and protocol.q == 0):
+    if protocol.sends_records or (schema.exclusive and protocol.q == 0):
         return Analysis(
             upper=lambda epsilon: _log(fakes.swap_delta(m, epsilon)),
             lower=lambda epsilon: _log(fakes.swap_delta(m, epsilon)) - 1e-6 if protocol.q == 0 else -math.inf,
@@ -338,7 +338,7 @@ def _drawn(protocol: Protocol, schema: Schema, m: Fakes) -> Analysis:
     distribution = Distribution(0, m.pmf)
     risen = Distribution(1, m.pmf)
     method = f"the {m.distribution} law of the fakes"
-    if schema.kind != "bits" and protocol.q == 0 and 2 * schema.max_set <= schema.width:
+    if not schema.dense and protocol.q == 0 and 2 * schema.max_set <= schema.width:
         both = fakes.change_loss(m, 1, 1)  # a legal change is at most max_set falls and as many rises
         return _composed(distribution, risen, both, schema.max_set, Basis.PROVEN, method)
     return _composed(distribution, risen, fakes.either_loss(m), schema.distance, Basis.PROVEN, method)

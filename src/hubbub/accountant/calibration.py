@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from hubbub.accountant.accounting import LARGEST, account, curve, honest_users
 from hubbub.accountant.analysis import collusion
-from hubbub.errors import Infeasible, check_flip, check_real, reject
+from hubbub.errors import Infeasible, Interval, check_flip, check_real, reject
 from hubbub.numeric.bounds import flip_from_phi
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.numeric.inversion import falling_root, least_whole
@@ -58,7 +58,7 @@ def calibrate(
     drawn = isinstance(m, Fakes) and m.by == "shuffler" and q == 0
     if (q is None) + (m is None) + (n is None) + drawn != 1:
         reject("q, m and n", "have exactly one None, the one to be found", (q, m, n))
-    limit = check_real("max_q", max_q, 0.0, 0.5, "be in (0, 1/2]", open_low=True)
+    limit = check_real("max_q", max_q, Interval(0.0, 0.5, open_low=True))
     asked = _Question(schema, budget, honest_fraction, shuffler)
     if n is None:
         protocol = Protocol(check_flip(q, zero=True), k, m if m is not None else 0, release)
@@ -140,7 +140,8 @@ class _Question:
             return replace(protocol, m=replace(distribution, shift=least_whole(holds, 0, most)))
         except Infeasible:
             raise Infeasible(
-                f"no shift makes {distribution.distribution} fakes of scale {distribution.scale:g} meet {self.budget}; a larger scale would"
+                f"no shift makes {distribution.distribution} fakes of scale {distribution.scale:g} meet {self.budget}; "
+                "try a larger scale"
             ) from None
 
     def least_n(self, protocol: Protocol) -> int:
@@ -166,7 +167,7 @@ def _gaussian_flip(schema: Schema, n: int, budget: Budget, k: int, release: Rele
         return 1 / (schema.width + information / 2)
     if release == "bits" or schema.width == 1:
         return flip_from_phi(1 + information / (k * schema.distance))
-    if schema.kind == "bits":
+    if schema.dense:
         # A blanket of all vectors proves little before it covers some hundred messages, and is slow to evaluate there.
         covered = 0.5 * math.pow(min(1.0, 400 / (k * n)), 1 / schema.width)
         return max(flip_from_phi((1 + information / k) ** (1 / schema.width)), covered)
@@ -179,11 +180,11 @@ def _gaussian_crowd(schema: Schema, protocol: Protocol, budget: Budget) -> float
     if q == 0:
         return 1.0
     ratio = phi(q)
-    if protocol.release == "category":
+    if protocol.sends_category:
         information = 2 * (1 / q - schema.width)
-    elif protocol.release == "bits" or schema.width == 1:
+    elif protocol.sends_bits or schema.width == 1:
         information = k * schema.distance * (ratio - 1)
-    elif schema.kind == "bits":
+    elif schema.dense:
         information = k * (ratio**schema.width - 1)
     else:
         information = 2 * k * ratio**schema.max_set * (ratio**schema.max_set - 1)

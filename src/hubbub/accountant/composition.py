@@ -31,7 +31,17 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hubbub.errors import Infeasible, check_delta, check_epsilon, check_memory, check_real, check_whole, reject
+from hubbub.errors import (
+    NON_NEGATIVE,
+    Infeasible,
+    Interval,
+    check_delta,
+    check_epsilon,
+    check_memory,
+    check_real,
+    check_whole,
+    reject,
+)
 from hubbub.numeric.inversion import least_real
 from hubbub.numeric.rounding import up
 
@@ -75,10 +85,9 @@ class Loss:
         if masses.ndim != 1 or masses.size == 0 or not (masses >= 0).all() or not np.isfinite(masses).all():
             reject("masses", "be a non-empty row of finite numbers of at least 0", f"shape {masses.shape}")
         masses.setflags(write=False)
-        finite = "be finite and at least 0"
         object.__setattr__(self, "step", _step(self.step))
         object.__setattr__(self, "masses", masses)
-        object.__setattr__(self, "infinite", check_real("infinite", self.infinite, 0, math.inf, finite, open_high=True))
+        object.__setattr__(self, "infinite", check_real("infinite", self.infinite, NON_NEGATIVE))
 
     def __repr__(self) -> str:
         return f"Loss(step={self.step:g}, points={self.masses.size}, infinite={self.infinite:.3g})"
@@ -218,7 +227,7 @@ class Loss:
 
 
 def _step(step: object) -> float:
-    return check_real("step", step, 0.0, REACH, "be in (0, 600]", open_low=True)
+    return check_real("step", step, Interval(0.0, REACH, open_low=True))
 
 
 def _hull(u: list[float], step: float) -> tuple[list[int], list[float]]:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from hubbub.accountant.accounting import account
 from hubbub.accountant.quadrature import density, positive_mean, tail_probability
 from hubbub.accountant.theorems import records
-from hubbub.errors import check_epsilon, check_flip, check_real, check_whole, reject
+from hubbub.errors import OPEN_UNIT, check_epsilon, check_flip, check_real, check_whole, reject
 from hubbub.numeric.inversion import least_real
 from hubbub.privacy import Guarantee
 from hubbub.protocol import Protocol
@@ -83,7 +83,7 @@ def sufficient_flip(
     (0.245, True)
     """
     n, epsilon = check_whole("n", n, 2), check_epsilon(epsilon)
-    goal = check_real("eta", eta, 0.0, 1.0, "be in (0, 1)", open_low=True, open_high=True)
+    goal = check_real("eta", eta, OPEN_UNIT)
     kind = _checked(schema, background)
     found = least_real(lambda q: _eta(kind, q, n, epsilon, 1e-2)[1] <= goal, 1e-6, 0.4999, relative=1e-4)
     return found, sufficient(schema, found, n, epsilon, kind)
@@ -114,4 +114,4 @@ def _eta(kind: Background, q: float, n: int, epsilon: float, tolerance: float) -
     found = tail_probability(
         x - math.exp(epsilon) * other, distribution, n - 1, extra=distribution * x, tolerance=tolerance
     )
-    return math.exp(found.lower_bound), math.exp(found.upper)
+    return math.exp(found.lower), math.exp(found.upper)

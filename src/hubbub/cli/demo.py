@@ -88,7 +88,7 @@ def _frontier(shown: Demonstration) -> Table:
             f"{one.stderr:,.3g}",
             f"{one.messages:.3g}",
             f"{one.upload:.3g}",
-            "yes" if one.protocol.release == "records" else "no",
+            "yes" if one.protocol.sends_records else "no",
         )
         for one, name in zip(shown.plans, shown.names, strict=True)
     ]

@@ -267,7 +267,7 @@ def _row(one: Plan, schema: Schema, error: float, dishonest: float | None) -> di
     return {
         "family": planner.family(one, schema),
         "share": planner.measurable_share(one, error),
-        "joint": one.protocol.release == "records",
+        "joint": one.protocol.sends_records,
         **screen.plan_record(one),
         **attacked,
     }

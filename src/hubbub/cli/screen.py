@@ -152,7 +152,7 @@ def described_protocol(protocol: Protocol) -> str:
 
 
 def _how_many(schema: Schema) -> str:
-    return "exactly 1" if schema.kind == "one_hot" else f"at most {schema.max_set:,}"
+    return "exactly 1" if schema.exclusive else f"at most {schema.max_set:,}"
 
 
 def described_guarantee(guarantee: Guarantee) -> list[tuple[str, str]]:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from hubbub.canonical import Json, as_text, as_whole, fields, parse
-from hubbub.errors import InvalidInput, WireError, reject
+from hubbub.canonical import parse
+from hubbub.errors import reject
 from hubbub.io.files import PIPE, read_text, write_text
 from hubbub.planner import load_plan
 from hubbub.plans import Plan
@@ -21,23 +21,8 @@ def write_plan(plan: Plan, path: str) -> None:
 
 
 def read_schema(path: str) -> Schema:
-    """A schema from JSON as it stands in plans: ``{"kind": "one_hot", "labels": ["red", "blue"], "max_set": 1}``."""
-    read = fields(
-        parse(read_text(path), "a schema"), "a schema", {"kind": as_text, "labels": _labels, "max_set": as_whole}
-    )
-    kind, labels, max_set = read["kind"], read["labels"], read["max_set"]
-    assert isinstance(labels, list)
-    assert isinstance(max_set, int)
-    try:
-        if kind == "at_most":
-            return Schema.at_most(max_set, labels)
-        if kind == "bits" and max_set == len(labels):
-            return Schema.bits(labels)
-        if kind == "one_hot" and max_set == 1:
-            return Schema.one_hot(labels)
-    except InvalidInput as error:
-        raise WireError(f"a schema must be legal: {error}") from None
-    raise WireError("a schema must be of kind bits, one_hot or at_most with its max_set, got another")
+    """Read a schema from a JSON file, in the form it has in plans."""
+    return Schema.from_document(parse(read_text(path), "the schema"))
 
 
 def read_labels(text: str) -> list[str] | int:
@@ -59,9 +44,3 @@ def read_labels(text: str) -> list[str] | int:
     if not all(lines):
         reject("a file of labels", "have a label on every line", "an empty line")
     return lines
-
-
-def _labels(value: Json) -> list[str]:
-    if not isinstance(value, list):
-        raise TypeError
-    return [as_text(label) for label in value]

@@ -130,7 +130,7 @@ def _cells(rows: list[list[str]], names: list[str], chosen: str | None, schema: 
         flat = "".join(itertools.chain.from_iterable(rows)).encode()
         return np.frombuffer(flat, np.uint8).reshape(-1, schema.width) - ord("0")
     place = names.index(chosen)
-    if schema.kind == "one_hot":
+    if schema.exclusive:
         return [row[place] for row in rows]
     return [row[place].split(SEPARATOR) if row[place] else [] for row in rows]
 

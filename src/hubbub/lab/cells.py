@@ -23,7 +23,7 @@ from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.canonical import Json, as_limit, as_text, as_whole, canonical, spell
 from hubbub.canonical import fields as read_fields
 from hubbub.errors import check_whole, reject
-from hubbub.estimates import predicted_stderr, records_with_bit
+from hubbub.estimates import predicted_stderr
 from hubbub.lab.populations import Given, Population, true_counts
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
 from hubbub.numeric.binomial import clopper_pearson
@@ -159,7 +159,7 @@ def level_of(plan: Plan, n: int, repetitions: int) -> Level:
         fakes = n * m.mean
     else:
         # A shuffler draws the number of each kind exactly, which costs as much as a thousand bits.
-        fakes = (plan.schema.size if plan.protocol.release == "records" else plan.schema.width) * (m.mean + 1000)
+        fakes = (plan.schema.size if plan.protocol.sends_records else plan.schema.width) * (m.mean + 1000)
     work = repetitions * (plan.protocol.k * n + fakes) * plan.schema.width
     return "records" if work <= AFFORDABLE else "counts"
 
@@ -265,7 +265,7 @@ def _people(population: Population | Given, schema: Schema, n: int, seed: int) -
 def _predicted(plan: Plan, n: int, truth: NDArray[np.int64]) -> Array:
     """σ of each count for these people."""
     protocol, width = plan.protocol, plan.schema.width
-    if protocol.release == "category":
+    if protocol.sends_category:
         return np.sqrt(category_variance(truth, n, protocol.q, width))
     return np.full(width, predicted_stderr(plan.schema, protocol, n))
 
@@ -281,7 +281,7 @@ def _excess(plan: Plan, n: int) -> float:
     pmf = protocol.m.pmf
     away = np.arange(pmf.size) - protocol.m.mean
     fourth = float(away**4 @ pmf) - 3 * protocol.m.variance**2
-    shown = records_with_bit(schema) * (1 - protocol.q) ** 4 if protocol.release == "records" else 1.0
+    shown = schema.records_with_bit * (1 - protocol.q) ** 4 if protocol.sends_records else 1.0
     return max(0.0, shown * fourth / (predicted_stderr(schema, protocol, n) * (1 - 2 * protocol.q)) ** 4)
 
 

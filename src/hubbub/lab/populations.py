@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from hubbub.bits.counting import bit_counts
 from hubbub.bits.entropy import Entropy, draw
 from hubbub.bits.records import uniform_categories
-from hubbub.errors import check_memory, check_real, check_whole, reject
+from hubbub.errors import Interval, check_memory, check_real, check_whole, reject
 from hubbub.lab.sampling import Generator, chance
 from hubbub.records import Collection
 from hubbub.schema import Schema
@@ -49,9 +49,9 @@ class Population:
     lift: float = 1.0
 
     def __post_init__(self) -> None:
-        check_real("exponent", self.exponent, 0.0, 10.0, "be in [0, 10]")
+        check_real("exponent", self.exponent, Interval(0.0, 10.0))
         check_whole("segments", self.segments, 1, 1000)
-        check_real("lift", self.lift, 1.0, 1000.0, "be in [1, 1000]")
+        check_real("lift", self.lift, Interval(1.0, 1000.0))
 
     @property
     def name(self) -> str:
@@ -100,13 +100,13 @@ class Population:
         """
         check_memory(f"{n} people of {schema}", n * max(24 * schema.max_set, -(-schema.width // 8)))
         classes = uniform_categories(n, self.segments, entropy=entropy)
-        if schema.kind == "bits":
+        if schema.dense:
             return Collection.from_packed(self._rows(schema.width, classes, entropy), schema)
         chosen = np.full((n, schema.max_set), schema.width, np.int64)
         for place, odds in enumerate(self.odds(schema.width)):
             members = np.flatnonzero(classes == place)
             chosen[members] = _choices(_table(odds, schema), members.size, entropy)
-        if schema.kind == "one_hot":
+        if schema.exclusive:
             return Collection.from_values(chosen[:, 0], schema)
         there = chosen < schema.width
         return Collection(schema, n, chosen[there].astype(np.uint32), np.cumsum(there.sum(axis=1)))
@@ -120,7 +120,7 @@ class Population:
         """
         dice = chance(entropy)
         sizes = dice.multinomial(n, np.full(self.segments, 1 / self.segments))
-        if schema.kind == "bits":
+        if schema.dense:
             return np.asarray(dice.binomial(sizes[:, None], self.chances(schema.width)).sum(axis=0), np.int64)
         parts = [
             column_counts(np.array([size]), schema, dice, odds)[0]
@@ -214,7 +214,7 @@ def true_counts(people: Collection) -> Numbers:
     >>> true_counts(Collection.from_values([["a"], [], ["a", "b"]], Schema.bits(["a", "b"]))).tolist()
     [2, 1]
     """
-    if people.schema.kind == "bits":
+    if people.schema.dense:
         return bit_counts(people.data, people.schema.width)
     return np.bincount(people.data, minlength=people.schema.width).astype(np.int64)
 
@@ -234,9 +234,9 @@ def column_counts(totals: Numbers, schema: Schema, dice: Generator, odds: Array 
     """
     width = schema.width
     weights = np.ones(width) if odds is None else odds
-    if schema.kind == "bits":
+    if schema.dense:
         return dice.binomial(totals[:, None], weights / (1 + weights))
-    if schema.kind == "one_hot":
+    if schema.exclusive:
         return dice.multinomial(totals, weights / weights.sum())
     table = _table(weights, schema)
     left = np.zeros((totals.size, schema.max_set), np.int64)
@@ -257,7 +257,7 @@ def _table(odds: Array, schema: Schema) -> Array:
     width = schema.width
     check_memory(f"the law of {schema}", 8 * (schema.max_set + 1) * (width + 1))
     table = np.zeros((schema.max_set + 1, width + 1))
-    nothing = -math.inf if schema.kind == "one_hot" else 0.0
+    nothing = -math.inf if schema.exclusive else 0.0
     logs = np.log(odds)
     for r in range(1, schema.max_set + 1):
         terms = np.concatenate([[nothing], (logs + table[r - 1, 1:])[::-1]])

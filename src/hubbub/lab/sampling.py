@@ -5,7 +5,8 @@ stands for people who do not exist, or for the noise of a simulation, and is key
 """
 
 import numpy as np
-from numpy.random import PCG64DXSM, Generator  # noqa: TID251 (simulations only; see above)
+from numpy.random import PCG64DXSM  # noqa: TID251 (simulations only; see above)
+from numpy.random import Generator as Generator  # noqa: TID251
 from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy, draw

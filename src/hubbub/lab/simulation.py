@@ -68,7 +68,7 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
     true, width = np.asarray(truth), plan.schema.width
     if true.shape != (width,) or true.dtype.kind not in "iu" or (true < 0).any() or (true > n).any():
         reject("truth", f"be {width} whole numbers in [0, {n}]", "others")
-    if plan.schema.kind == "one_hot" and int(true.sum()) != n:
+    if plan.schema.exclusive and int(true.sum()) != n:
         reject("truth", "add up to n, as everybody has one label", "another sum")
     if n < plan.n:
         raise BatchTooSmall(f"a batch must have at least {plan.n:,} people, got {n:,}")
@@ -83,10 +83,10 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
             yield Tally(
                 plan=plan.id,
                 n=n,
-                fakes=plan.protocol.m if isinstance(plan.protocol.m, int) else 0,
+                fakes=plan.protocol.fixed_fakes,
                 messages=total,
                 batches=1,
-                least=n,
+                smallest_batch=n,
                 counts=row,
             )
 
@@ -95,11 +95,11 @@ def _draw(true: Numbers, n: int, plan: Plan, times: int, dice: Generator) -> tup
     """Counts, a row for each repetition, and the number of all messages."""
     protocol, width = plan.protocol, plan.schema.width
     k, q, m = protocol.k, protocol.q, protocol.m
-    if protocol.release == "category":
+    if protocol.sends_category:
         kept = dice.binomial(true, max(0.0, 1 - width * q), (times, width))
         lost = n - kept.sum(axis=1)
         return kept + dice.multinomial(lost, np.full(width, 1 / width)), np.full(times, n, np.int64)
-    split = protocol.release == "bits"
+    split = protocol.sends_bits
     drawn = isinstance(m, Fakes) and m.by == "shuffler"
     if isinstance(m, Fakes) and drawn and not split:
         clear, fakes = _of_each_record(m, plan, times, dice)
@@ -127,7 +127,7 @@ def _by_users(m: int | Fakes, n: int, times: int, dice: Generator) -> Numbers:
 def _of_each_record(m: Fakes, plan: Plan, times: int, dice: Generator) -> tuple[Numbers, Numbers]:
     """How many clear fakes have each bit, and how many there are, if a number is drawn for each legal record."""
     schema = plan.schema
-    if schema.kind == "one_hot":
+    if schema.exclusive:
         clear = numbers_of(m.pmf, (times, schema.width), dice)
         return clear, clear.sum(axis=1)
     check_memory(f"the fakes of all records of {schema}", 8 * schema.size * (times + 2 * schema.width))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv
 
-from hubbub.errors import check_memory, check_real, check_whole, reject
+from hubbub.errors import PROBABILITY, check_memory, check_real, check_whole, reject
 from hubbub.numeric.distributions import Distribution, support
 
 Array = npt.NDArray[np.float64]
@@ -117,7 +117,7 @@ def _log_pmf(s: Array, n: int, a: float, b: float) -> Array:
 
 
 def _check_prob(prob: object) -> float:
-    return check_real("prob", prob, 0.0, 1.0, "be in [0, 1]")
+    return check_real("prob", prob, PROBABILITY)
 
 
 def _log_cdf(s: int, n: int, a: float, b: float) -> float:

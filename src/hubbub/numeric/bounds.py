@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hubbub.errors import Infeasible, check_delta, check_epsilon, check_flip, check_real, check_whole, reject
+from hubbub.errors import Infeasible, Interval, check_delta, check_epsilon, check_flip, check_real, check_whole, reject
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.numeric.inversion import least_real, least_whole
 from hubbub.numeric.ratios import outlier_ratio_mean, outlier_ratio_variance
@@ -141,7 +141,7 @@ def flip_from_phi(value: float) -> float:
     >>> round(flip_from_phi(7 / 3), 12)
     0.25
     """
-    value = check_real("phi", value, 1.0, math.inf, "be finite and greater than 1", open_low=True, open_high=True)
+    value = check_real("phi", value, Interval(1.0, math.inf, open_low=True, open_high=True))
     return 1 / (1 + (value + 1 + math.sqrt((value - 1) * (value + 3))) / 2)
 
 
@@ -298,7 +298,7 @@ def vector_fakes(width: int, q: float, epsilon: float, delta: float) -> int:
 
 
 def _check_positive_epsilon(epsilon: object) -> float:
-    return check_real("epsilon", check_epsilon(epsilon), 0.0, 350.0, "be in (0, 350]", open_low=True)
+    return check_real("epsilon", check_epsilon(epsilon), Interval(0.0, 350.0, open_low=True))
 
 
 def _least_flip(ratio: Callable[[float], float], epsilon: float) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.errors import check_real, check_whole, reject
+from hubbub.errors import OPEN_UNIT, check_real, check_whole, reject
 
 Array = npt.NDArray[np.float64]
 
@@ -49,7 +49,7 @@ class Distribution:
 
     def quantile(self, alpha: float) -> int:
         """The least s with P[X ≤ s] ≥ α. [000 §6.6]"""
-        alpha = check_real("alpha", alpha, 0.0, 1.0, "be in (0, 1)", open_low=True, open_high=True)
+        alpha = check_real("alpha", alpha, OPEN_UNIT)
         if alpha <= 0.5:
             below = np.cumsum(self.pmf)
             return self.low + min(int(np.searchsorted(below, alpha, side="left")), len(self.pmf) - 1)

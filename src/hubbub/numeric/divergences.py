@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr
 
-from hubbub.errors import check_delta, check_epsilon, check_real, reject
+from hubbub.errors import POSITIVE, Interval, check_delta, check_epsilon, check_real, reject
 from hubbub.numeric.inversion import least_real
 
 Array = npt.NDArray[np.float64]
@@ -54,7 +54,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     >>> round(gaussian_delta(1.0, 1.0), 12)
     0.126936737507
     """
-    mu = check_real("mu", mu, 0.0, math.inf, "be finite and greater than 0", open_low=True, open_high=True)
+    mu = check_real("mu", mu, POSITIVE)
     epsilon = check_epsilon(epsilon)
     upper = float(log_ndtr(mu / 2 - epsilon / mu))
     lower = float(log_ndtr(-mu / 2 - epsilon / mu))
@@ -80,4 +80,4 @@ def _check_pair(first: npt.ArrayLike, second: npt.ArrayLike, epsilon: object) ->
     for name, distribution in (("first", p), ("second", q)):
         if not ((distribution >= 0) & (distribution <= 1 + 1e-9)).all():
             reject(name, "consist of probabilities", "something else")
-    return p, q, check_real("epsilon", epsilon, 0.0, 709.0, "be in [0, 709]")
+    return p, q, check_real("epsilon", epsilon, Interval(0.0, 709.0))

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.errors import check_flip, check_real, check_whole, reject
+from hubbub.errors import PROBABILITY, check_flip, check_real, check_whole, reject
 from hubbub.numeric.vectors import unflip_histogram, weigh_by_distance
 
 Array = npt.NDArray[np.float64]
@@ -186,5 +186,5 @@ def _check(n: object, q: object, k: object, m: object, fake: object) -> tuple[in
         check_flip(q, zero=True),
         check_whole("k", k, 1),
         check_whole("m", m, 0),
-        check_real("fake", fake, 0.0, 1.0, "be in [0, 1]"),
+        check_real("fake", fake, PROBABILITY),
     )

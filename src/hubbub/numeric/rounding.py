@@ -7,7 +7,7 @@ a statement that errs on one side.
 
 import math
 
-from hubbub.errors import check_real
+from hubbub.errors import NON_NEGATIVE, check_real
 
 
 def up(value: float, relative: float = 0.0) -> float:
@@ -18,7 +18,7 @@ def up(value: float, relative: float = 0.0) -> float:
     >>> up(1.0) > 1.0, up(0.0) > 0.0, up(1.0, 1e-3) >= 1.001, up(-1.0, 1e-3) > -1.0
     (True, True, True, True)
     """
-    relative = check_real("relative", relative, 0.0, math.inf, "be finite and at least 0", open_high=True)
+    relative = check_real("relative", relative, NON_NEGATIVE)
     # One step up for the addition, one for the product: each is within half a unit of the exact result.
     return math.nextafter(math.nextafter(value + abs(value) * relative, math.inf), math.inf)
 

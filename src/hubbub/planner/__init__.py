@@ -11,15 +11,15 @@ from hubbub.planner.recompute import load_plan, plan_from, verify
 from hubbub.planner.search import best_epsilon, frontier, plan, smallest_n
 
 __all__ = [
-    "plan_from",
     "best_epsilon",
     "central_stderr",
     "family",
     "frontier",
-    "smallest_n",
     "load_plan",
     "measurable_share",
     "plan",
+    "plan_from",
+    "smallest_n",
     "under_attack",
     "verify",
 ]

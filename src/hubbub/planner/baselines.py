@@ -5,7 +5,7 @@ import math
 from scipy.special import ndtri
 
 from hubbub.accountant import account
-from hubbub.errors import check_real, reject
+from hubbub.errors import OPEN_UNIT, POSITIVE, check_real, reject
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.planner.expectations import discrete_laplace
 from hubbub.plans import Plan
@@ -27,8 +27,8 @@ def family(chosen: Plan | Protocol, schema: Schema | None = None) -> str:
         reject("the first argument", "be a Plan or a Protocol", type(protocol).__name__)
     schema = chosen.schema if isinstance(chosen, Plan) else schema
     if isinstance(chosen, Plan) and not chosen.guarantee.assumptions.shuffler:
-        return "local randomized response" if protocol.release == "category" else "local"
-    if protocol.release == "category":
+        return "local randomized response" if protocol.sends_category else "local"
+    if protocol.sends_category:
         return f"{schema.width}-ary randomized response" if schema else "d-ary randomized response"
     drawn = isinstance(protocol.m, Fakes) and protocol.m.by == "shuffler"
     who = "shuffler's" if drawn else "users'"
@@ -38,7 +38,7 @@ def family(chosen: Plan | Protocol, schema: Schema | None = None) -> str:
     words = []
     if protocol.k > 1:
         words.append(f"{protocol.k} copies")
-    if protocol.release == "bits" and (schema is None or schema.width > 1):
+    if protocol.sends_bits and (schema is None or schema.width > 1):
         words.append("split bits")
     if protocol.m == 0:
         return ", ".join(words) or "flip"
@@ -76,8 +76,8 @@ def measurable_share(plan: Plan, error: float = 0.05, level: float = 0.95) -> fl
     >>> round(own.stderr, 2), round(measurable_share(own, error=0.1), 4)
     (37.5, 0.0735)
     """
-    error = check_real("error", error, 0.0, math.inf, "be positive and finite", open_low=True, open_high=True)
-    level = check_real("level", level, 0.0, 1.0, "be in (0, 1)", open_low=True, open_high=True)
+    error = check_real("error", error, POSITIVE)
+    level = check_real("level", level, OPEN_UNIT)
     return -float(ndtri((1 - level) / 2)) * plan.stderr / (error * plan.n)
 
 

@@ -16,7 +16,7 @@ def whole_records(schema: Schema, n: int, information: float, k: int) -> float:
     >>> [round(whole_records(Schema.bits(13), 10**6, 5e4, k)) for k in (1, 16)]
     [878, 270]
     """
-    if schema.kind == "bits":
+    if schema.dense:
         phi = math.pow(1 + information / k, 1 / schema.width)
     else:
         phi = math.pow((1 + math.sqrt(1 + 2 * information / k)) / 2, 1 / schema.max_set)
@@ -58,7 +58,7 @@ def hidden_flip(schema: Schema, information: float) -> float:
     >>> round(hidden_flip(Schema.bits(40), 35_000), 3)
     0.227
     """
-    if schema.kind != "bits":
+    if not schema.dense:
         return 1 / schema.width
     ratio = min(math.pow(max(information, 1.0), 1 / schema.width), 1.99)
     return min(max((1 - math.sqrt(ratio - 1)) / 2, 1e-6), 0.49)
@@ -70,4 +70,4 @@ def legal_records(schema: Schema) -> float:
     >>> legal_records(Schema.bits(10)), legal_records(Schema.at_most(1, 9))
     (1024.0, 10.0)
     """
-    return 2.0 ** min(schema.width, 1000) if schema.kind == "bits" else float(min(schema.size, 10**300))
+    return 2.0 ** min(schema.width, 1000) if schema.dense else float(min(schema.size, 10**300))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from scipy.special import ndtri
 
 from hubbub.accountant import Calibrated, Ledger, account, calibrate, curve
-from hubbub.errors import Infeasible, TooLarge, check_flip, check_real, check_whole, reject
+from hubbub.errors import SHARE, Infeasible, Interval, TooLarge, check_flip, check_real, check_whole, reject
 from hubbub.estimates import predicted_stderr
 from hubbub.numeric.bounds import flip_from_phi
 from hubbub.numeric.divergences import gaussian_delta, gaussian_signal
@@ -85,9 +85,9 @@ class Question:
         if not isinstance(self.budget, Budget):
             reject("budget", "be a Budget", type(self.budget).__name__)
         check_whole("n", self.n, 1, 10**10)
-        check_real("honest_fraction", self.honest_fraction, 0.0, 1.0, "be in (0, 1]", open_low=True)
-        check_real("max_messages", self.max_messages, 1.0, math.inf, "be at least 1")
-        check_real("max_bytes", self.max_bytes, HEADER, math.inf, f"be at least {HEADER}, a message without content")
+        check_real("honest_fraction", self.honest_fraction, SHARE)
+        check_real("max_messages", self.max_messages, Interval(1.0, math.inf))
+        check_real("max_bytes", self.max_bytes, Interval(HEADER, math.inf))
         check_flip(self.min_q, zero=True)
         check_whole("rounds", self.rounds, 1)
         if self.budget.epsilon > LAVISH:
@@ -120,9 +120,9 @@ class Question:
 
     def _shuffled(self) -> Iterator[Candidate]:
         schema, local = self.schema, self._local().expected
-        one_hot = schema.kind == "one_hot"
+        one_hot = schema.exclusive
         flip = self._whole(1)
-        whole = schema.kind != "bits" or schema.width <= LONG
+        whole = not schema.dense or schema.width <= LONG
         if whole:
             yield Candidate(min(local, flip), [self._flipped])
         # One bit gains next to nothing by copies, at equal privacy.
@@ -147,12 +147,12 @@ class Question:
         noise = needed * schema.density * (1 - schema.density)
         if self.min_q == 0 and kinds <= LISTED and needed <= FLOOD * self.n:
             yield Candidate(math.sqrt(noise), [self._among_users_fakes])
-        if schema.kind != "at_most" and schema.width > 1 and (schema.kind == "one_hot" or schema.width <= LONG):
+        if schema.kind != "at_most" and schema.width > 1 and (schema.exclusive or schema.width <= LONG):
             yield self._fake_and_flip(needed, noise, flip)
         if self.shuffler_fakes:
-            if not self.joint or schema.kind == "one_hot":
+            if not self.joint or schema.exclusive:
                 yield self._among_drawn_fakes(schema.distance, 1, self._compact(NARROW))
-            if kinds <= DRAWN and schema.kind != "one_hot" and schema.width > 1:
+            if kinds <= DRAWN and not schema.exclusive and schema.width > 1:
                 yield self._among_drawn_fakes(2, kinds * schema.density, "records")
 
     # About what to expect.
@@ -170,7 +170,7 @@ class Question:
         schema, epsilon = self.schema, self.budget.epsilon / self.rounds
         expected = local_flips(schema, self.n, epsilon, self._kappa if self.budget.delta > 0 else 0.0)
         ways: list[Attempt] = [lambda budget: self._flipped(budget, shuffler=False)]
-        if schema.kind == "one_hot" and not self.joint:
+        if schema.exclusive and not self.joint:
             ways.append(self._local_category)
             other = local_choice(schema, self.n, epsilon)
             if other < expected:
@@ -292,7 +292,7 @@ class Question:
         certain = 500 / (self.n * self.honest_fraction)
         shares = [share for share in (1 / 64, 1 / 16, 1 / 4, 1.0) if certain <= share and share * self.n <= room]
         expected = flip / 2
-        if schema.kind == "bits" and shares:
+        if schema.dense and shares:
             expected = min(
                 predicted_stderr(schema, Protocol(self._hidden_flip(x * self.n), m=round(x * self.n)), self.n)
                 for x in shares
@@ -336,13 +336,13 @@ class Question:
         if self.min_q == 0:
             return found
         # Flipped whole one-hot records change two counts as clear ones do; single bits of them might change more.
-        release = "records" if self.schema.kind == "one_hot" else found.protocol.release
+        release = "records" if self.schema.exclusive else found.protocol.release
         return self._settled(Protocol(self.min_q, m=found.protocol.m, release=release), budget)
 
     def _compact(self, limit: int) -> Release:
         """Clear one-hot records are the same as whole ones and as the numbers of their bits, which may be shorter."""
-        whole = self.joint or (self.schema.kind == "one_hot" and self.schema.width <= limit)
-        return "records" if whole or (self.schema.kind != "one_hot" and limit == WIDE) else "bits"
+        whole = self.joint or (self.schema.exclusive and self.schema.width <= limit)
+        return "records" if whole or (not self.schema.exclusive and limit == WIDE) else "bits"
 
     # Certificates.
 
@@ -421,7 +421,7 @@ class Question:
             stderr=predicted_stderr(schema, protocol, self.n),
             honest_fraction=self.honest_fraction,
         )
-        flip_probability = protocol.q * (schema.width - 1) if protocol.release == "category" else protocol.q
+        flip_probability = protocol.q * (schema.width - 1) if protocol.sends_category else protocol.q
         if plan.messages > self.max_messages:
             raise Infeasible(f"it needs {plan.messages:.4g} messages per user, more than {self.max_messages:g}")
         if plan.upload > self.max_bytes:

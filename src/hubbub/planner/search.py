@@ -3,7 +3,7 @@
 import math
 from typing import TypedDict, Unpack
 
-from hubbub.errors import Infeasible, TooLarge, check_delta, check_real, check_whole, reject
+from hubbub.errors import OPEN_UNIT, POSITIVE, Infeasible, TooLarge, check_delta, check_real, check_whole, reject
 from hubbub.numeric.inversion import falling_root
 from hubbub.planner.baselines import central_stderr
 from hubbub.planner.families import Question
@@ -121,7 +121,7 @@ def smallest_n(schema: Schema, budget: Budget, precision: float, **limits: Unpac
     >>> chosen.stderr / chosen.n <= 0.001, 2700 < chosen.n < 2900
     (True, True)
     """
-    precision = check_real("precision", precision, 0.0, 1.0, "be in (0, 1)", open_low=True, open_high=True)
+    precision = check_real("precision", precision, OPEN_UNIT)
     found: dict[int, Plan] = {}
 
     def excess(n: float) -> float:
@@ -149,7 +149,7 @@ def best_epsilon(schema: Schema, n: int, delta: float, stderr: float, **limits: 
     (True, 1.0)
     """
     delta = check_delta(delta)
-    stderr = check_real("stderr", stderr, 0.0, math.inf, "be positive and finite", open_low=True, open_high=True)
+    stderr = check_real("stderr", stderr, POSITIVE)
     found: dict[float, Plan] = {}
 
     def excess(epsilon: float) -> float:

@@ -19,8 +19,9 @@ from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.process import ADDRESSES, run
 from hubbub.service.runtime.secretfiles import write_file
 from hubbub.service.runtime.settings import AnalyzerConfig, ShufflerConfig, read_config
-from hubbub.service.task.contract import FLOOR, Contract, SignedContract, least_slots
+from hubbub.service.task.contract import FLOOR, Contract, SignedContract
 from hubbub.service.task.identity import Identity
+from hubbub.service.task.slots import least_slots
 
 Role = Literal["analyzer", "shuffler"]
 

@@ -153,7 +153,7 @@ def decode(data: bytes, plan: Plan) -> Reports:
 def decode_messages(payloads: bytes | memoryview, plan: Plan, *, n: int, fakes: int = 0, batch: int = 0) -> Reports:
     """The reports of payloads that follow one another, as in the middle of a ``.hub`` file or in a block of it."""
     messages = np.frombuffer(payloads, message_type(plan))
-    if plan.protocol.release == "records":
+    if plan.protocol.sends_records:
         messages = messages.reshape(-1, plan.payload)
     try:
         return Reports(plan, messages, n, fakes, batch)

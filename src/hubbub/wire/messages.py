@@ -61,7 +61,7 @@ def _check_payload(payload: bytes, plan: Plan) -> bytes:
     if len(payload) != plan.payload:
         raise WireError(f"a payload of this plan must have {plan.payload} bytes, got {len(payload)}")
     value, width = int.from_bytes(payload, "little"), plan.schema.width
-    if plan.protocol.release == "records":
+    if plan.protocol.sends_records:
         if value >> width:
             raise WireError("a payload must have zero padding bits, got ones")
     elif value >= width:

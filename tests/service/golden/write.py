@@ -1,4 +1,4 @@
-"""Writes the golden files of wire version 1: ``python -m tests.serve.golden.write``; only when the version changes.
+"""Writes the golden files of wire version 1: ``python -m tests.service.golden.write``; only when the version changes.
 
 Suite 1 is sealed by the reference implementation with fixed ephemeral keys, so that the files can be made again, byte
 by byte. The library has no fixed randomness for suite 2; those bytes are stored as they came.
@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.serve import reference
-from tests.serve.samples import ANALYZER, SHUFFLER, contract, pair
+from tests.service import reference
+from tests.service.samples import ANALYZER, SHUFFLER, contract, pair
 
 import hubbub as hb
 from hubbub.canonical import Json

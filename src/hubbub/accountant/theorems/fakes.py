@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.composition import Loss
-from hubbub.errors import check_epsilon, check_memory, check_real, check_whole, reject
+from hubbub.errors import PROBABILITY, Interval, check_epsilon, check_memory, check_real, check_whole, reject
 from hubbub.numeric.rounding import up
 from hubbub.protocol import Fakes
 
@@ -59,7 +59,7 @@ def uniform_delta(epsilon: float, m: int, categories: int, *, share: float = 1.0
     """
     epsilon, m = check_epsilon(epsilon), check_whole("m", m, 0, 2**53)
     categories = check_whole("categories", categories, 2)
-    share = check_real("share", share, 0.0, 1.0, "be in [0, 1]")
+    share = check_real("share", share, PROBABILITY)
     chance = 2.0 * share / categories
     if chance in (0.0, 1.0) or m == 0:
         there = m if chance == 1.0 else 0
@@ -80,7 +80,7 @@ def poisson_delta(epsilon: float, mean: float, categories: int) -> float:
     True
     """
     epsilon, categories = check_epsilon(epsilon), check_whole("categories", categories, 2)
-    both = 2.0 * check_real("mean", mean, 0.0, 2.0**53, "be in [0, 2⁵³]") / categories
+    both = 2.0 * check_real("mean", mean, Interval(0.0, 2.0**53)) / categories
     low, high = _window(both, both, 2**54)
     return _mixture(epsilon, low, both / np.arange(low + 1.0, high + 1.0), both)
 

@@ -106,9 +106,9 @@ def blanket(schema: Schema, q: float, n: int, epsilon: float) -> float:
     ratio = math.log1p(-q) - math.log(q)
     size = math.log(n)
     bounds = [local(schema, q, epsilon), 0.0]
-    if schema.kind == "one_hot" and schema.width <= ENUMERATED:
+    if schema.exclusive and schema.width <= ENUMERATED:
         bounds.append(bracket(*_least(schema.width, q, epsilon), n).upper)
-    elif schema.kind != "bits" and size > schema.max_set * ratio:
+    elif not schema.dense and size > schema.max_set * ratio:
         bounds.append(bracket(*_product(schema.max_set, q, epsilon), n).upper)
     if 2 * schema.max_set >= schema.width and size > -schema.width * math.log(2 * q):
         bounds.append(bracket(*uniform_blanket(schema.width, q, epsilon), n).upper)
@@ -122,9 +122,9 @@ def backgrounds(schema: Schema) -> list[tuple[int, int, int]]:
     [(2, 0, 0), (0, 2, 0), (1, 1, 1)]
     """
     width, ones = schema.width, schema.max_set
-    if schema.kind == "one_hot":
+    if schema.exclusive:
         return [(2, 0, 0), (0, 2, 0)] + ([(1, 1, 1)] if width > 2 else [])
-    if schema.kind == "bits" or width < 2 * ones:
+    if schema.dense or width < 2 * ones:
         if width <= 5:
             kinds = itertools.product(range(width + 1), repeat=3)
             return [(a, b, c) for a, b, c in kinds if 0 < a + b <= a + b + c <= width]
@@ -205,10 +205,10 @@ def fake_blanket(schema: Schema, q: float, m: int, epsilon: float) -> float:
     1.0
     """
     ratio = math.log1p(-q) - math.log(q)
-    if schema.kind == "bits" and schema.width * ratio < OVERFLOW:
+    if schema.dense and schema.width * ratio < OVERFLOW:
         likelihood = uniform_blanket(schema.width, q, epsilon)[0] * (2 * q) ** schema.width
         return bracket(likelihood, binomial_pmf(schema.width, 0.5), m + 1).upper
-    if schema.kind != "one_hot":
+    if not schema.exclusive:
         return math.inf
     d = schema.width
     rest = np.arange(d - 1)

@@ -16,7 +16,6 @@ from hubbub.client import randomize
 from hubbub.errors import reject
 from hubbub.estimates import Estimate
 from hubbub.plans import Plan
-from hubbub.protocol import GRID
 from hubbub.records import Collection
 from hubbub.reports import Reports, Tally
 from hubbub.shuffler import shuffle_blocks
@@ -79,9 +78,9 @@ def split_counts(truth: NDArray[np.int64], n: int, plan: Plan, *, entropy: Entro
     the coins of the real client, and a flip takes a message away among those and adds one among the others.
     """
     protocol = plan.protocol
-    if protocol.release != "bits" or protocol.k != 1 or protocol.m != 0 or protocol.q == 0:
+    if not protocol.sends_bits or protocol.k != 1 or protocol.m != 0 or protocol.q == 0:
         reject("the plan", "release split bits in one copy without fakes", protocol)
-    flip_probability, width = round(protocol.q * GRID), plan.schema.width
+    flip_probability, width = protocol.flip_numerator, plan.schema.width
     step = max(1, int(FLIPS / max(n * protocol.q, 1e-9)))
     counts = truth.astype(np.int64)
     for start in range(0, width, step):
@@ -91,5 +90,5 @@ def split_counts(truth: NDArray[np.int64], n: int, plan: Plan, *, entropy: Entro
         lost = place < truth[label]
         counts += np.bincount(label[~lost], minlength=width) - np.bincount(label[lost], minlength=width)
     messages = int(counts.sum())
-    total = Tally(plan=plan.id, n=n, fakes=0, messages=messages, batches=1, least=n, counts=counts)
+    total = Tally(plan=plan.id, n=n, fakes=0, messages=messages, batches=1, smallest_batch=n, counts=counts)
     return Counted(estimate(total, plan), truth, messages, "by the law of the counts, with the client's own coins")

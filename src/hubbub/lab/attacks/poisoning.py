@@ -74,9 +74,9 @@ def bias(protocol: Protocol, schema: Schema, sent: int) -> float:
     (1.5, -0.5)
     """
     q, k = protocol.q, protocol.k
-    if protocol.release == "category":
+    if protocol.sends_category:
         return (sent - q) / (1 - schema.width * q)
-    beyond = max(0, sent - k) if protocol.release == "records" else 0
+    beyond = max(0, sent - k) if protocol.sends_records else 0
     fake = q + (1 - 2 * q) * schema.density
     return (sent - k * q - beyond * fake) / (k * (1 - 2 * q))
 
@@ -84,9 +84,9 @@ def bias(protocol: Protocol, schema: Schema, sent: int) -> float:
 def _flips(plan: Plan, malicious: int, sent: int) -> NDArray[np.generic]:
     """The messages of all liars: the attacked label is number 0; whoever is to lack it shows number 1."""
     protocol, kind = plan.protocol, message_type(plan)
-    if protocol.release == "records":
+    if protocol.sends_records:
         return np.full((malicious * max(protocol.k, sent), plan.payload), 1 if sent else 2, np.uint8)
-    if protocol.release == "category":
+    if protocol.sends_category:
         return np.full(malicious, 0 if sent else 1, kind)
     return np.zeros(malicious * sent, kind)
 

@@ -86,7 +86,7 @@ def cost(plan: Plan) -> float:
     m = plan.protocol.m
     drawn = 0.0
     if isinstance(m, Fakes) and m.by == "shuffler":
-        drawn = m.mean * (plan.schema.width if plan.protocol.release == "bits" else plan.schema.size)
+        drawn = m.mean * (plan.schema.width if plan.protocol.sends_bits else plan.schema.size)
     return plan.n * plan.messages + drawn + 20
 
 
@@ -127,7 +127,7 @@ def attack_chain(
 
 def statistic(pair: Neighbours) -> Callable[[Reports], float]:
     """The logarithm of the likelihood ratio of a batch, exactly or to leading order; larger speaks for the first."""
-    return _of_counts(pair) if pair.plan.protocol.release == "bits" else _of_messages(pair)
+    return _of_counts(pair) if pair.plan.protocol.sends_bits else _of_messages(pair)
 
 
 def _of_counts(pair: Neighbours) -> Callable[[Reports], float]:
@@ -207,7 +207,7 @@ MessageLaw = Callable[[NDArray[np.uint8]], Floats]
 def _message_distribution(plan: Plan, probe: Probe) -> MessageLaw:
     """ln of the probability of each message of a record."""
     q, width = plan.protocol.q, plan.schema.width
-    if plan.protocol.release == "category":
+    if plan.protocol.sends_category:
         logs = np.full(width, math.log(q))
         logs[probe.ones[0]] = math.log(1 - (width - 1) * q)
         return lambda messages: np.asarray(logs[messages])
@@ -229,11 +229,11 @@ def _fake_distribution(plan: Plan) -> MessageLaw:
     C(w, o) C(W − w, i − o) q^(w + i − 2o) p^(W − w − i + 2o), over the number of legal records."""
     schema, q = plan.schema, plan.protocol.q
     width = schema.width
-    if schema.kind == "bits":
+    if schema.dense:
         return lambda messages: np.full(len(messages), -width * math.log(2))
     flip_probability = math.log(q) if q else LOG_ZERO
     ones = np.arange(width + 1)
-    sizes = [1] if schema.kind == "one_hot" else range(schema.max_set + 1)
+    sizes = [1] if schema.exclusive else range(schema.max_set + 1)
     parts: list[Floats] = []
     for i in sizes:
         for o in range(i + 1):

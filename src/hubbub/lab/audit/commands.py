@@ -72,7 +72,7 @@ class Command:
     def __call__(self, collection: Collection, plan: Plan) -> Reports:
         """Run it once on all values of the collection."""
         # Ten times the messages that are expected, and room for a header: more is not an answer.
-        expected = int(len(collection) * plan.messages) + (plan.protocol.m if isinstance(plan.protocol.m, int) else 0)
+        expected = int(len(collection) * plan.messages) + (plan.protocol.fixed_fakes)
         limit = 10 * (expected + 100) * messages.size(plan) + 4096
         data = _run(self.words, spell_values(collection), "client", self.seconds, limit)
         return read_output(data, plan, len(collection))
@@ -103,7 +103,7 @@ def spell_values(collection: Collection) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     flat, ones = collection.ones(0, len(collection))
-    if schema.kind != "one_hot" and any(SEPARATOR in label or not label for label in labels):
+    if not schema.exclusive and any(SEPARATOR in label or not label for label in labels):
         writer.writerow(labels)
         rows = np.zeros((len(collection), schema.width), np.uint8)
         rows[np.repeat(np.arange(ones.size), ones), flat] = 1

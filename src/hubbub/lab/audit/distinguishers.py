@@ -60,7 +60,7 @@ class Attack:
 
 def is_local(plan: Plan) -> bool:
     """Whether single messages are a person's own and private by themselves: not split, not clear, no users' fakes."""
-    return plan.protocol.release != "bits" and plan.protocol.q > 0 and not drawn_by_users(plan)
+    return not plan.protocol.sends_bits and plan.protocol.q > 0 and not drawn_by_users(plan)
 
 
 def pair_claim(plan: Plan, one: Sequence[int], two: Sequence[int]) -> float:
@@ -75,7 +75,7 @@ def pair_claim(plan: Plan, one: Sequence[int], two: Sequence[int]) -> float:
     2.0
     """
     q, width = plan.protocol.q, plan.schema.width
-    if plan.protocol.release == "category":
+    if plan.protocol.sends_category:
         return up(math.log((1 - (width - 1) * q) / q), 1e-12)
     return up(len(set(one) ^ set(two)) * math.log((1 - q) / q), 1e-12)
 
@@ -110,7 +110,7 @@ def attack_pairs(samples: Sequence[Sample], pairs: Sequence[tuple[int, int]], pl
         one, two = samples[i], samples[j]
         name = f"{one.probe.name} | {two.probe.name}"
         claim = pair_claim(plan, one.probe.ones, two.probe.ones)
-        if plan.protocol.release == "category":
+        if plan.protocol.sends_category:
             first, second = one.messages, two.messages
             spoken = [side == one.probe.ones[0] for side in (first, second)]
         else:
@@ -165,7 +165,7 @@ def _planned(spoken: list[NDArray[np.bool_]], plan: Plan, name: str, claim: floa
     From which number on is chosen by what the plan's law lets expect of so many messages, before they are looked at.
     """
     q, trials = plan.protocol.q, (len(spoken[0]), len(spoken[1]))
-    if plan.protocol.release == "category":
+    if plan.protocol.sends_category:
         speaks, least = [side.astype(np.float64) for side in spoken], 1.0
     else:
         speaks = [side.sum(axis=1).astype(np.float64) for side in spoken]
@@ -178,9 +178,9 @@ def _planned(spoken: list[NDArray[np.bool_]], plan: Plan, name: str, claim: floa
 
 def _learned(first: NDArray[Any], second: NDArray[Any], plan: Plan, name: str, claim: float, level: float) -> Attack:
     """A likelihood ratio learned on every second message, and a threshold chosen there; judged on the others."""
-    width = plan.schema.width if plan.protocol.release == "category" else first.shape[1]
-    if plan.protocol.release == "category" or width <= PATTERNS:
-        if plan.protocol.release == "category":
+    width = plan.schema.width if plan.protocol.sends_category else first.shape[1]
+    if plan.protocol.sends_category or width <= PATTERNS:
+        if plan.protocol.sends_category:
             codes = [first.astype(np.int64), second.astype(np.int64)]
             size = width
         else:

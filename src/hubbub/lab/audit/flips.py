@@ -51,7 +51,7 @@ def shown(plan: Plan, ones: Sequence[int]) -> Floats:
     """
     width, q = plan.schema.width, plan.protocol.q
     chances = np.full(width, q)
-    chances[list(ones)] = 1 - (width - 1) * q if plan.protocol.release == "category" else 1 - q
+    chances[list(ones)] = 1 - (width - 1) * q if plan.protocol.sends_category else 1 - q
     return chances
 
 
@@ -64,7 +64,7 @@ def moments(plan: Plan, values: int, fakes: int) -> tuple[float, float, float]:
     protocol, schema = plan.protocol, plan.schema
     q, m = protocol.q, protocol.m
     number, spread = float(fakes), 0.0
-    if protocol.release == "bits" and isinstance(m, Fakes) and m.by == "users":
+    if protocol.sends_bits and isinstance(m, Fakes) and m.by == "users":
         number, spread = values * m.mean, values * m.variance
     own = protocol.k * values * q * (1 - q)
     if not number:
@@ -112,7 +112,7 @@ def rates(samples: Sequence[Sample], plan: Plan, level: float, most: int = 40) -
 
 def name_bit(plan: Plan, j: int) -> str:
     """What a bit, or a category, is called in a finding."""
-    what = "category" if plan.protocol.release == "category" else "bit"
+    what = "category" if plan.protocol.sends_category else "bit"
     return f"{what} {j} ({plan.schema.labels[j] or 'blank'})"
 
 
@@ -133,7 +133,7 @@ def _marginals(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
     width, q = plan.schema.width, plan.protocol.q
     spread = [moments(plan, sample.n * sample.runs, int(sample.fakes.sum())) for sample in samples]
     variance, covariance = (np.array([one[i] for one in spread]) for i in (1, 2))
-    chances = {False: q, True: (width - 1) * q if plan.protocol.release == "category" else q}
+    chances = {False: q, True: (width - 1) * q if plan.protocol.sends_category else q}
     found, bits, values = [], [], []
     for state, text in ((False, "not set"), (True, "set")):
         cells = ones == state
@@ -196,7 +196,7 @@ def _family(name: str, judged: list[tuple[float, str, float, float]]) -> Finding
 
 def _number_of_fakes(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
     m = plan.protocol.m
-    if not isinstance(m, Fakes) or m.by == "shuffler" or plan.protocol.release == "bits":
+    if not isinstance(m, Fakes) or m.by == "shuffler" or plan.protocol.sends_bits:
         return []
     values = sum(sample.n * sample.runs for sample in samples)
     drawn = sum(int(sample.fakes.sum()) for sample in samples)

@@ -24,11 +24,11 @@ LAGS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024)
 def examine(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
     """Whether lies go together: within a message, from one to the next, and from run to run."""
     found = [_repetition(samples, plan)]
-    if plan.protocol.release == "bits":
+    if plan.protocol.sends_bits:
         found += _runs_of_pairs(samples, plan)
-    elif plan.protocol.release == "records":
+    elif plan.protocol.sends_records:
         found += _pairs(samples, plan)
-    if plan.protocol.release != "bits" and not drawn_by_users(plan):
+    if not plan.protocol.sends_bits and not drawn_by_users(plan):
         found += _lags(samples, plan)
     return [*found, *_dispersion(samples, plan)]
 
@@ -36,10 +36,10 @@ def examine(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
 def _repetition(samples: Sequence[Sample], plan: Plan) -> Finding:
     """Runs that repeat each other to the byte, where chance alone would need more luck than 10⁻¹²."""
     q, k, width = plan.protocol.q, plan.protocol.k, plan.schema.width
-    one, category = samples[0], plan.protocol.release == "category"
+    one, category = samples[0], plan.protocol.sends_category
     # Equal messages have equal counts, and one count of variance v repeats with probability 1/√(4πv).
     luck = -0.5 * max(1, width - 1) * math.log(max(1.0, 4 * math.pi * moments(plan, one.n, int(one.fakes[0]))[1]))
-    if plan.protocol.release != "bits":
+    if not plan.protocol.sends_bits:
         each = (width - 1) * q if category else q
         luck = min(luck, one.n * k * (1 if category else width) * math.log1p(-2 * each * (1 - each)))
     repeated = [sample for sample in samples if sample.repeats]
@@ -138,7 +138,7 @@ def _runs_of_pairs(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
 def _lags(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
     """Whether a message lies where an earlier one, another copy, or the same place of the last run has lied."""
     protocol, width = plan.protocol, plan.schema.width
-    one = protocol.release == "category"
+    one = protocol.sends_category
     chance = (width - 1) * protocol.q if one else protocol.q
     chosen = columns(width)
     length = protocol.k * samples[0].n
@@ -182,7 +182,7 @@ def _dispersion(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
     for sample in samples:
         free = sample.runs - 1
         peaked = free * free / sample.runs
-        if protocol.release == "category":
+        if protocol.sends_category:
             expected = sample.n * shown(plan, sample.probe.ones)
             value += float(((sample.counts - sample.counts.mean(axis=0)) ** 2 / expected).sum())
             mean += free * (width - 1)

@@ -116,7 +116,7 @@ def _rates(found: Audit) -> str:
 
 def _allowed(one: Rate, found: Audit) -> float:
     q, width = found.plan.protocol.q, found.plan.schema.width
-    return q * (width - 1) if found.plan.protocol.release == "category" and one.set else q
+    return q * (width - 1) if found.plan.protocol.sends_category and one.set else q
 
 
 def _around(one: Rate) -> tuple[float, float, float]:

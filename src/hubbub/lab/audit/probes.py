@@ -71,7 +71,7 @@ def probes(schema: Schema) -> list[Probe]:
     ['only (blank)', 'only red', 'only blue']
     """
     labels, width, most = schema.labels, schema.width, schema.max_set
-    if schema.kind == "one_hot":
+    if schema.exclusive:
         edges = [i for i, label in enumerate(labels) if label.strip().lower() in BLANKS]
         order = dict.fromkeys([*edges[: MOST - 4], 0, width - 1, *np.linspace(0, width - 1, MOST, dtype=int).tolist()])
         chosen = list(range(width)) if width <= MOST and not edges else list(order)[:MOST]
@@ -104,11 +104,11 @@ def sample(client: Client, plan: Plan, probe: Probe, n: int, runs: int, tell: Ca
     """Send one record n times in each of several runs; raises :class:`WireError` on reports that no plan allows."""
     schema, release = plan.schema, plan.protocol.release
     ones = np.tile(np.array(probe.ones, np.int64), n)
-    rows = np.zeros((n, schema.width), np.uint8) if schema.kind == "bits" else None
+    rows = np.zeros((n, schema.width), np.uint8) if schema.dense else None
     if rows is not None:
         rows[:, list(probe.ones)] = 1
         collection = Collection.from_values(rows, schema)
-    elif schema.kind == "one_hot":
+    elif schema.exclusive:
         collection = Collection.from_values(ones, schema)
     else:
         ends = np.arange(1, n + 1, dtype=np.int64) * len(probe.ones)
@@ -154,7 +154,7 @@ def _check(reports: Reports, plan: Plan, n: int) -> None:
         raise WireError("a client must return reports of the plan, got something else")
     protocol = plan.protocol
     own, m = protocol.k * n, protocol.m
-    if protocol.release == "bits":
+    if protocol.sends_bits:
         return
     if isinstance(m, Fakes):
         least, most = own, (own + n * m.shift if m.distribution == "binomial" else 10**15) if m.by == "users" else own
@@ -168,14 +168,14 @@ def _check(reports: Reports, plan: Plan, n: int) -> None:
 
 def _counts(reports: Reports) -> NDArray[np.int64]:
     width = reports.plan.schema.width
-    if reports.plan.protocol.release == "records":
+    if reports.plan.protocol.sends_records:
         return bit_counts(reports.messages, width)
     return np.bincount(reports.messages, minlength=width)
 
 
 def _fakes(reports: Reports, n: int) -> int:
     plan, m = reports.plan, reports.plan.protocol.m
-    if plan.protocol.release != "bits":
+    if not plan.protocol.sends_bits:
         return len(reports) - plan.protocol.k * n
     # Split bits do not show it: as declared, or else each device's share.
     return 0 if isinstance(m, Fakes) else reports.fakes or m * n // plan.n

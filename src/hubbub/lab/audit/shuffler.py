@@ -57,7 +57,7 @@ def distinct(plan: Plan) -> int:
     65536
     """
     width = plan.schema.width
-    return width if plan.protocol.release != "records" or plan.protocol.q == 0 else 1 << min(width, 40)
+    return width if not plan.protocol.sends_records or plan.protocol.q == 0 else 1 << min(width, 40)
 
 
 def arrivals(plan: Plan) -> tuple[Reports, Numbers]:
@@ -220,7 +220,7 @@ def _drawn(orders: Orders, plan: Plan) -> list[Finding]:
     added = orders.added.astype(np.float64)
     runs, kinds = added.shape
     # Where kinds cannot be told, only how many there are in all.
-    share = plan.schema.size if plan.protocol.release == "records" and kinds == 1 else 1
+    share = plan.schema.size if plan.protocol.sends_records and kinds == 1 else 1
     mean, variance = share * m.mean, share * m.variance
     z = (added.sum(axis=0) - runs * mean) / math.sqrt(runs * variance)
     (place,), least = worst(normal_p(z))
@@ -251,7 +251,7 @@ def _drawn(orders: Orders, plan: Plan) -> list[Finding]:
 
 def _messages(tags: Numbers, plan: Plan) -> NDArray[Any]:
     """Tags as messages: numbers; where records are clear, records with one bit, which every schema allows."""
-    if plan.protocol.release != "records":
+    if not plan.protocol.sends_records:
         return tags.astype(message_type(plan))
     if plan.protocol.q == 0:
         return one_hot(tags, plan.schema.width)
@@ -262,7 +262,7 @@ def _messages(tags: Numbers, plan: Plan) -> NDArray[Any]:
 
 def _tags(messages: NDArray[Any], plan: Plan) -> Numbers:
     """The tags back; what is none of ours, as a fake may be, has the number of no tag."""
-    if plan.protocol.release != "records":
+    if not plan.protocol.sends_records:
         return messages.astype(np.int64)
     if plan.protocol.q == 0:
         bits = np.unpackbits(messages, axis=1, bitorder="little", count=plan.schema.width)
@@ -277,9 +277,9 @@ def _tags(messages: NDArray[Any], plan: Plan) -> Numbers:
 def _kinds(messages: NDArray[Any], plan: Plan) -> Numbers:
     """How many there are of each kind that the shuffler draws fakes for; in all, where they cannot be told."""
     protocol, schema = plan.protocol, plan.schema
-    if protocol.release == "bits":
+    if protocol.sends_bits:
         return np.bincount(messages, minlength=schema.width)
-    if protocol.q == 0 and schema.kind == "one_hot":
+    if protocol.q == 0 and schema.exclusive:
         return bit_counts(messages, schema.width)
     if protocol.q > 0 or schema.width > 12:
         return np.array([len(messages)])

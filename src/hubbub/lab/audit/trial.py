@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scipy.special import ndtri
 
-from hubbub.errors import WireError, check_real, check_whole
+from hubbub.errors import Interval, WireError, check_real, check_whole
 from hubbub.lab.audit import chain as chains
 from hubbub.lab.audit import flips, independence, shuffler
 from hubbub.lab.audit.commands import Client, Command, CommandShuffler, ShufflerProgram
@@ -112,20 +112,20 @@ def effort(plan: Plan, client: Client | None, mix: ShufflerProgram | None, *, ru
     Effort(values=6731, runs=8, mixes=0, chain=0)
     """
     protocol, width = plan.protocol, plan.schema.width
-    slow, split = isinstance(client, Command), protocol.release == "bits"
+    slow, split = isinstance(client, Command), protocol.sends_bits
     chosen = probes(plan.schema)
     zeros = sum(width - len(probe.ones) for probe in chosen)
     each = protocol.k * protocol.q * zeros
     # Fakes among the messages drown lies in their own noise.
     wanted = (4 if drawn_by_users(plan) else 1) * FLIPS / each if each else 4000.0
     room = (1 << 25) / (plan.messages * (plan.payload if not split else 4))
-    if plan.schema.kind == "bits" or protocol.release == "records":
+    if plan.schema.dense or protocol.sends_records:
         room = min(room, (1 << 26) / (protocol.k * width))
     times = 3 if slow else 32 if split else 8
     total = runs if runs is not None else max(4000.0, min(wanted, room, 100_000 if slow else 2_000_000))
     mixes = 0
     if isinstance(mix, CommandShuffler):
-        size = protocol.k * plan.n + (protocol.m if isinstance(protocol.m, int) else 0)
+        size = protocol.k * plan.n + (protocol.fixed_fakes)
         mixes = int(min(30, max(10, 4_000_000 // size)))
     elif mix is not None:
         mixes = 200 if runs is None else min(200, max(20, runs // 10))
@@ -149,7 +149,7 @@ def audit(
     An honest program passes with probability ``confidence`` at least: each of M tests is made at (1 − confidence)/M,
     and every bound on ε holds at that level. ``tell`` hears what is done, how much of it, and of how much.
     """
-    confidence = check_real("confidence", confidence, 0.5, 1.0, "be in [0.5, 1)", open_high=True)
+    confidence = check_real("confidence", confidence, Interval(0.5, 1.0, open_high=True))
     if runs is not None:
         check_whole("runs", runs, 100)
     tried = tried or effort(plan, client, mix, runs=runs)
@@ -162,7 +162,7 @@ def audit(
         findings += _mix(mix, plan, tried, tell, notes)
     broken = any(one.part == "wire" for one in findings)
     pairs = neighbours([one.probe for one in samples]) if samples and is_local(plan) else []
-    single = bool(samples) and plan.protocol.release != "category" and plan.protocol.q > 0 and not drawn_by_users(plan)
+    single = bool(samples) and not plan.protocol.sends_category and plan.protocol.q > 0 and not drawn_by_users(plan)
     crowds = chains.crowds(plan) if tried.chain and not broken else []
     if client is not None and not crowds:
         notes.append(_no_chain(plan, client, mix, broken))
@@ -278,7 +278,7 @@ def _power(samples: Sequence[Sample], plan: Plan, level: float) -> tuple[float |
     if not samples or q == 0:
         return None, None
     sizes = [plan.protocol.k * one.n * one.runs for one in samples]
-    if plan.protocol.release == "category":
+    if plan.protocol.sends_category:
         return shortfall(sum(sizes), (width - 1) * q, level), None
     zeros = [width - len(one.probe.ones) for one in samples]
     cells = sum(size * count for size, count in zip(sizes, zeros, strict=True))

@@ -1,10 +1,10 @@
 """The statements of [000] (May 2016): the law of shuffled bit vectors, their ratios, and single bits in closed form."""
 
-from hubbub.lab.statements import note000_distribution, note000_limits, note000_ratio, note000_single, note000_steps
+from hubbub.lab.statements import note000_law, note000_limits, note000_ratio, note000_single, note000_steps
 from hubbub.lab.statements.catalogue import Statement
 
 STATEMENTS: tuple[Statement, ...] = (
-    *note000_distribution.STATEMENTS,
+    *note000_law.STATEMENTS,
     *note000_ratio.STATEMENTS,
     *note000_steps.STATEMENTS,
     *note000_single.STATEMENTS,

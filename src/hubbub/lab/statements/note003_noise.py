@@ -258,7 +258,7 @@ def _long_records() -> Evidence:
         and _near(factor, 1.60061, 5e-6)
         and _near(gain, 12.494, 5e-4)
         and _near(share, 0.988, 1e-3)
-        and math.exp(found.lower_bound) <= 0.00142
+        and math.exp(found.lower) <= 0.00142
         and math.exp(found.upper) >= 0.00124
         and _near(math.exp(delta.upper), 6.1e-4, 5e-6),
         f"q = {q:.7f}, σ = {factor:.4f} √N, gain {gain:.2f}, 3σ = {3 * factor * math.sqrt(n):,.0f}; outlier's share "

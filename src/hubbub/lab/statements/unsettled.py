@@ -31,9 +31,9 @@ def _worst_collection() -> Evidence:
     found = account(Protocol(0.2446), Schema.bits(5), 1000, epsilon=LN2)
     single = account(Protocol(0.0475573), Schema.bits(1), 1000, epsilon=LN2)
     return Evidence(
-        0 < found.lower_bound < found.delta and single.delta / single.lower < 1.01,
+        0 < found.lower_bound < found.delta and single.delta / single.lower_bound < 1.01,
         f"L = 5, N = 1000, q = .2446, λ = 2: {found.lower_bound:.2e} ≤ δ ≤ {found.delta:.2e}; "
-        f"L = 1: {single.lower:.4e} ≤ δ ≤ {single.delta:.4e}",
+        f"L = 1: {single.lower_bound:.4e} ≤ δ ≤ {single.delta:.4e}",
     )
 
 

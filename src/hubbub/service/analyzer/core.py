@@ -266,7 +266,7 @@ class Analyzer:
         if each is not None:
             # In random order already, so that what is cut off is a random part of those whose others were rejected.
             messages = messages[: each * people]
-        values = messages if plan.protocol.release == "records" else messages.view(message_type(plan))[:, 0]
+        values = messages if plan.protocol.sends_records else messages.view(message_type(plan))[:, 0]
         fakes = m // plan.n * people if isinstance(m, int) else 0
         return Reports(plan, np.ascontiguousarray(values), people, fakes, people)
 

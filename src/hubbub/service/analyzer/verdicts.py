@@ -52,13 +52,13 @@ def open_slots(
 def judge(texts: NDArray[np.uint8], plan: Plan) -> NDArray[np.uint8]:
     """The verdicts on opened slots: version, kind, padding, and where records travel in the clear, whether legal."""
     version, kind, payloads = texts[:, 0], texts[:, 1], np.ascontiguousarray(texts[:, 2:])
-    schema, records = plan.schema, plan.protocol.release == "records"
+    schema, records = plan.schema, plan.protocol.sends_records
     verdicts = np.where(kind == sealing.REPORT, np.uint8(Verdict.report), np.uint8(Verdict.filler))
     if records:
         used = schema.width % 8 or 8
         padded = payloads[:, -1] >> np.uint8(used) > 0 if used < 8 else np.zeros(len(texts), np.bool_)
         ones = np.bitwise_count(payloads).sum(axis=1, dtype=np.int64)
-        illegal = (ones != 1) if schema.kind == "one_hot" else (ones > schema.max_set)
+        illegal = (ones != 1) if schema.exclusive else (ones > schema.max_set)
         if plan.protocol.q == 0:
             verdicts[illegal & (kind == sealing.REPORT)] = Verdict.illegal
     else:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from hubbub.errors import InvalidInput, WireError, check_real, check_whole, reject
+from hubbub.errors import Interval, InvalidInput, WireError, check_real, check_whole, reject
 
 DAY = 86_400.0
 
@@ -51,8 +51,8 @@ class Common:
         check_whole("workers", self.workers, 0, 256)
         check_whole("connections", self.connections, 1, 1_000_000)
         check_whole("suite", self.suite, 1, 2)
-        check_real("key_lifetime", self.key_lifetime, 1, 1e10, "be at least a second")
-        check_real("key_grace", self.key_grace, 0, 1e10, "be at least 0")
+        check_real("key_lifetime", self.key_lifetime, Interval(1, 10000000000.0))
+        check_real("key_grace", self.key_grace, Interval(0, 10000000000.0))
         if self.admin and not self.admin.startswith("unix:"):
             reject("admin", "be a unix socket", self.admin)
 
@@ -87,9 +87,9 @@ class ShufflerConfig:
 
     def __post_init__(self) -> None:
         check_whole("queue", self.queue, 256)
-        check_real("rate", self.rate, 0, 1e9, "be at least 0")
-        check_real("burst", self.burst, 256, 1e9, "be at least 256")
-        check_real("free_disk", self.free_disk, 0, 0.9, "be in [0, 0.9]")
+        check_real("rate", self.rate, Interval(0, 1000000000.0))
+        check_real("burst", self.burst, Interval(256, 1000000000.0))
+        check_real("free_disk", self.free_disk, Interval(0, 0.9))
         _check_listener("listen", self.listen, self.certificate, self.certificate_key, self.common.insecure_http)
         if not self.analyzer.startswith(("https://", "http://")):
             reject("analyzer", "be an address https://host:port", self.analyzer)

@@ -15,7 +15,7 @@ from hubbub.errors import FalseClaim, Infeasible, InvalidInput, TooLarge, WireEr
 from hubbub.plans import Plan
 from hubbub.service.task.identity import PUBLIC_SIZE, SIGNATURE_SIZE, Identity, as_bytes, verify
 from hubbub.service.task.sealing import SUITES, TASK_SIZE, BundleLayout
-from hubbub.service.task.slots import check_slots, least_slots, overflow
+from hubbub.service.task.slots import check_slots, overflow
 
 FORMAT = "hubbub contract 1"
 ROLES = ("analyzer", "shuffler")
@@ -76,7 +76,7 @@ class Contract:
         check_slots(self.plan, self.slots)
         object.__setattr__(self, "task", hashlib.sha256(canonical(self._document())).digest()[:TASK_SIZE])
         plan = self.plan
-        limit = 1 << plan.schema.width if plan.protocol.release == "records" else plan.schema.width
+        limit = 1 << plan.schema.width if plan.protocol.sends_records else plan.schema.width
         object.__setattr__(self, "shape", BundleLayout(self.task, self.suite, self.slots, plan.payload, limit))
         if self.bundle_size > LARGEST_BUNDLE:
             raise TooLarge(f"a bundle must have at most {LARGEST_BUNDLE} bytes, got {self.bundle_size}")

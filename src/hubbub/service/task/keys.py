@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from hubbub.canonical import Json, as_real, as_text, as_whole, canonical, fields, parse
-from hubbub.errors import Infeasible, WireError, check_real, reject
+from hubbub.errors import Infeasible, Interval, WireError, check_real, reject
 from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.secretfiles import TEMPORARY, erase, read_secret, write_file
@@ -90,8 +90,8 @@ class Keyring:
         if suite not in SUITES:
             reject("suite", "be 1 or 2", suite)
         self.folder, self.role, self.suite, self.clock = Path(folder), role, suite, clock
-        self.lifetime = check_real("lifetime", lifetime, 0.0, 1e12, "be positive", open_low=True)
-        self.grace = check_real("grace", grace, 0.0, 1e12, "be at least 0")
+        self.lifetime = check_real("lifetime", lifetime, Interval(0.0, 1000000000000.0, open_low=True))
+        self.grace = check_real("grace", grace, Interval(0.0, 1000000000000.0))
         self._records: dict[int, _Record] = {}
         self._secrets: dict[int, tuple[bytes, Private]] = {}
         self._load()

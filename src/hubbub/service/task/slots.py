@@ -119,7 +119,7 @@ def most_messages(plan: Plan) -> int | None:
     fakes = _fakes(plan)
     if fakes is None:
         return None
-    if protocol.release != "bits":
+    if not protocol.sends_bits:
         return protocol.k + fakes
     return (schema.width if protocol.q else schema.max_set) * (protocol.k + fakes)
 
@@ -127,7 +127,7 @@ def most_messages(plan: Plan) -> int | None:
 def fewest_messages(plan: Plan) -> int:
     """The fewest messages that a client can have."""
     protocol, schema = plan.protocol, plan.schema
-    if protocol.release == "bits" and (protocol.q or schema.kind != "one_hot"):
+    if protocol.sends_bits and (protocol.q or not schema.exclusive):
         return 0
     random = isinstance(protocol.m, Fakes) and protocol.m.by == "users" and _chance(protocol.m) < 1
     return protocol.k + (0 if random else _fakes(plan) or 0)
@@ -159,7 +159,7 @@ def _cumulant(plan: Plan) -> Cumulant:
     protocol, schema, m = plan.protocol, plan.schema, plan.protocol.m
     own: Cumulant
     fake: Cumulant
-    if protocol.release != "bits":
+    if not protocol.sends_bits:
         own = fake = lambda t: t
     else:
         own = _record(schema.width, schema.max_set, protocol.q)

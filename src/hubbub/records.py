@@ -1,7 +1,4 @@
-"""What flows down the street: raw records, randomized messages, and their counts.
-
-``Collection`` stays where it was made; ``Reports`` go through the shuffler; a ``Tally`` is all that the analyzer needs.
-"""
+"""``Collection``: people's raw records, which never leave the process that created them."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.bits.records import check_records
-from hubbub.errors import PlanMismatch, check_memory, check_whole, reject
-from hubbub.plans import Plan
+from hubbub.errors import check_memory, check_whole, reject
 from hubbub.schema import Schema
 
 
@@ -37,12 +33,12 @@ class Collection:
 
     def __post_init__(self) -> None:
         width = self.schema.width
-        if self.schema.kind == "bits":
+        if self.schema.dense:
             legal = self.ends is None and len(check_records(self.data, width)) == self.n
         else:
             legal = self.data.dtype == np.uint32 and self.data.ndim == 1
             legal = legal and (not self.data.size or int(self.data.max()) < width)
-            legal = legal and (self.ends is None) == (self.schema.kind == "one_hot")
+            legal = legal and (self.ends is None) == (self.schema.exclusive)
             if legal and self.ends is None:
                 legal = self.data.size == self.n
             elif legal and self.ends is not None:
@@ -67,7 +63,7 @@ class Collection:
         if not isinstance(schema, Schema):
             reject("schema", "be a Schema", type(schema).__name__)
         if isinstance(values, np.ndarray):
-            if values.ndim == 1 and schema.kind == "one_hot":
+            if values.ndim == 1 and schema.exclusive:
                 return cls._from_numbers(values, schema)
             if values.ndim == 1 and schema.width == 1 and values.dtype == np.bool_:
                 return cls._from_bits(values[:, None], schema)
@@ -79,7 +75,7 @@ class Collection:
     @classmethod
     def from_packed(cls, records: NDArray[np.uint8], schema: Schema) -> Self:
         """Take packed records, C-ordered uint8 of ⌈width/8⌉ bytes a row, bit i in bit i mod 8 of byte i div 8."""
-        if schema.kind == "bits":
+        if schema.dense:
             return cls(schema, len(records), _frozen(check_records(records, schema.width).copy()))
         ones = np.bitwise_count(check_records(records, schema.width)).sum(axis=1, dtype=np.int64)
         _check_ones(ones, schema)
@@ -111,7 +107,7 @@ class Collection:
         number = {label: i for i, label in enumerate(schema.labels)}
         if schema.width == 1 and values and all(isinstance(value, bool | np.bool_) for value in values):
             return cls._from_bits(np.array(values, np.bool_)[:, None], schema)
-        if schema.kind == "one_hot":
+        if schema.exclusive:
             try:
                 return cls._from_numbers(np.fromiter(map(number.__getitem__, values), np.int64, len(values)), schema)
             except (KeyError, TypeError):
@@ -127,19 +123,19 @@ class Collection:
         ones = np.fromiter(map(len, chosen), np.int64, len(chosen))
         _check_ones(ones, schema)
         flat = np.fromiter((i for row in chosen for i in row), np.int64, int(ones.sum()))
-        if schema.kind != "bits":
+        if not schema.dense:
             return cls._sparse(flat, ones, schema)
         return cls(schema, len(chosen), _frozen(_pack(flat, ones, schema.width)))
 
     @classmethod
     def _sparse(cls, flat: NDArray[np.int64], ones: NDArray[np.int64], schema: Schema) -> Self:
-        ends = None if schema.kind == "one_hot" else np.cumsum(ones)
+        ends = None if schema.exclusive else np.cumsum(ones)
         return cls(schema, ones.size, _frozen(flat.astype(np.uint32)), ends)
 
     def rows(self, start: int, stop: int) -> NDArray[np.uint8]:
         """The records from ``start`` to before ``stop``, packed."""
         stop = min(stop, self.n)
-        if self.schema.kind == "bits":
+        if self.schema.dense:
             return np.ascontiguousarray(self.data[start:stop])
         flat, ones = self.ones(start, stop)
         return _pack(flat, ones, self.schema.width)
@@ -147,7 +143,7 @@ class Collection:
     def ones(self, start: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The set bits of the records from ``start`` to before ``stop``, one after the other, and how many each has."""
         stop = min(stop, self.n)
-        if self.schema.kind == "bits":
+        if self.schema.dense:
             rows = np.unpackbits(self.data[start:stop], axis=1, bitorder="little", count=self.schema.width)
             return np.nonzero(rows)[1], rows.sum(axis=1, dtype=np.int64)
         if self.ends is None:
@@ -177,126 +173,13 @@ class Collection:
         raise TypeError("a Collection has no wire form: randomize it first")
 
 
-def message_type(plan: Plan) -> np.dtype[Any]:
-    """How one message of a plan is kept: a byte of a packed record, or a little-endian number of a bit or category."""
-    return np.dtype("u1" if plan.protocol.release == "records" else f"<u{plan.payload}")
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Reports:
-    """Randomized messages of one plan: packed records, or the numbers of bits or categories.
-
-    How many people contributed cannot be read off split bits, nor off whole records among a random number of fakes, so
-    that ``n`` is declared by whoever randomized or collected; the shuffler holds it against the smallest batch.
-    """
-
-    plan: Plan
-    messages: NDArray[Any]
-    n: int
-    """Contributors."""
-    fakes: int = 0
-    """Fakes among the messages, where the plan gives their number in total."""
-    batch: int = 0
-    """Contributors of the shuffled batch that these messages are of; 0 as long as they are not shuffled."""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.plan, Plan):
-            reject("plan", "be a Plan", type(self.plan).__name__)
-        for name in ("n", "fakes", "batch"):
-            check_whole(name, getattr(self, name), 0, 10**12)
-        width, kind = self.plan.schema.width, message_type(self.plan)
-        if self.plan.protocol.release == "records":
-            check_records(self.messages, width)
-        else:
-            must = f"be a vector of numbers of type {kind}"
-            if not isinstance(self.messages, np.ndarray):
-                reject("messages", must, type(self.messages).__name__)
-            if self.messages.dtype != kind or self.messages.ndim != 1:
-                reject("messages", must, f"{self.messages.dtype} of shape {self.messages.shape}")
-            if self.messages.size and int(self.messages.max()) >= width:
-                reject("messages", f"be below {width}", "others")
-
-    @classmethod
-    def from_payloads(cls, payloads: Iterable[bytes], plan: Plan, *, n: int, fakes: int = 0) -> Self:
-        """Gather the payloads that n devices sent."""
-        data = b"".join(payloads)
-        messages = np.frombuffer(data, message_type(plan))
-        if plan.protocol.release == "records":
-            messages = messages.reshape(-1, plan.payload)
-        return cls(plan, messages, n, fakes)
-
-    def __add__(self, other: "Reports") -> Self:
-        """All messages of both, which must be of one plan and not shuffled yet."""
-        if not isinstance(other, Reports):
-            return NotImplemented
-        check_plan(self.plan.id, other.plan.id)
-        if self.batch or other.batch:
-            reject("reports", "be put together before they are shuffled; afterwards add their tallies", "shuffled ones")
-        check_memory("the messages of both", self.messages.nbytes + other.messages.nbytes)
-        messages = np.concatenate([self.messages, other.messages])
-        return replace(self, messages=messages, n=self.n + other.n, fakes=self.fakes + other.fakes)
-
-    def __len__(self) -> int:
-        return len(self.messages)
-
-    def __repr__(self) -> str:
-        state = "shuffled" if self.batch else "not shuffled"
-        return f"Reports({len(self):,} messages of {self.n:,} people, {state}, plan {self.plan.id[:8]}…)"
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Tally:
-    """How often each bit was set among the messages of a plan: all that the analyzer needs; tallies add up."""
-
-    plan: str
-    """The id of the plan."""
-    n: int
-    fakes: int
-    messages: int
-    batches: int
-    """Shuffled batches: how often the shuffler has added its own fakes, if the plan says so."""
-    least: int
-    """Contributors of the smallest of them; 0 if none was shuffled."""
-    counts: NDArray[np.int64]
-
-    def __add__(self, other: object) -> Self:
-        """The tally of both; also with 0, so that ``sum`` works."""
-        if isinstance(other, int) and other == 0:
-            return self
-        if not isinstance(other, Tally):
-            return NotImplemented
-        check_plan(self.plan, other.plan)
-        return replace(
-            self,
-            n=self.n + other.n,
-            fakes=self.fakes + other.fakes,
-            messages=self.messages + other.messages,
-            batches=self.batches + other.batches,
-            least=min(self.least or other.least, other.least or self.least),
-            counts=_frozen(self.counts + other.counts),
-        )
-
-    __radd__ = __add__
-
-
-def check_plan(one: str, two: str) -> None:
-    """Raise unless both ids are of one plan.
-
-    >>> check_plan("ab" * 32, "cd" * 32)
-    Traceback (most recent call last):
-    hubbub.errors.PlanMismatch: both must be of one plan, got abababab… and cdcdcdcd…
-    """
-    if one != two:
-        raise PlanMismatch(f"both must be of one plan, got {one[:8]}… and {two[:8]}…")
-
-
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     array.setflags(write=False)
     return array
 
 
 def _check_ones(ones: NDArray[np.int64], schema: Schema) -> None:
-    if schema.kind == "one_hot" and (ones != 1).any():
+    if schema.exclusive and (ones != 1).any():
         reject("values", "have exactly one bit set", "others")
     if (ones > schema.max_set).any():
         reject("values", f"have at most {schema.max_set} bits set", "more")
