@@ -10,6 +10,7 @@
     ├── BatchTooSmall        fewer people or fakes than the plan's guarantee needs
     ├── FalseClaim           a plan that claims more privacy or precision than it has
     ├── EntropyFailure       a randomness source that returned too few bytes
+    ├── MissingExtra         an optional dependency that is not installed
     └── ProgramFailure       an audited program that crashed, hung or wrote invalid output
 
 Messages read ``q must be in [0, 1/2), got 0.7``. They name parameters and never contain people's data. Each ``check_*``
@@ -78,6 +79,17 @@ class FalseClaim(HubbubError):
 
 class EntropyFailure(HubbubError):
     """A randomness source returned fewer bytes than requested."""
+
+
+class MissingExtra(HubbubError):
+    """An optional dependency is not installed.
+
+    >>> print(MissingExtra("plot", "Plotting"))
+    Plotting needs the extra 'plot': pip install 'hubbub[plot]'
+    """
+
+    def __init__(self, extra: str, feature: str) -> None:
+        super().__init__(f"{feature} needs the extra '{extra}': pip install 'hubbub[{extra}]'")
 
 
 class ProgramFailure(HubbubError):

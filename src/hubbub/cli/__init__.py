@@ -1,6 +1,6 @@
-"""The command line: thin click commands over the public verbs; no mathematics here.
+"""The command line: thin click commands over the public functions, without mathematics of their own.
 
-Commands are imported when they are called, so that ``hubbub --help`` and completion need no numpy.
+Commands are imported when they are called, so that ``hubbub --help`` and completion do not load numpy.
 """
 
 import importlib
@@ -8,42 +8,48 @@ import importlib
 import click
 
 from hubbub import __version__
-from hubbub.cli.errors import EPILOG, Careful
+from hubbub.cli.errors import EPILOG, ReportingGroup
 
-__all__ = ["COMMANDS", "main"]
-
-COMMANDS = {
-    "plan": ("planning", "Choose the protocol with the smallest error that meets a budget."),
-    "frontier": ("planning", "Show every protocol that meets a budget, side by side."),
-    "account": ("planning", "Compute the guarantee that given parameters give."),
-    "calibrate": ("planning", "Find the least noise, or the least crowd, that meets a budget."),
-    "randomize": ("collecting", "Turn people's values into randomized reports."),
-    "shuffle": ("collecting", "Put the reports of a batch in random order, and add the shuffler's fakes."),
-    "estimate": ("collecting", "Estimate how many people have each label, with error bars."),
-    "joint": ("collecting", "Estimate how many people have each combination of labels."),
-    "inspect": ("inspecting", "Say what a plan or a file of reports holds, and check it."),
-    "vectors": ("inspecting", "Print the test vectors of the wire format, or check a file of them."),
-    "send": ("sending", "Randomize people's values, seal them, and send them to a shuffler."),
-    "serve": ("serving", "Run a shuffler and an analyzer as services, or set them up."),
-    "notes": ("noting", "Recompute every statement of the research notes, and say what became of it."),
-    "study": ("studying", "Simulate protocols on populations: predicted against observed error, coverage and cost."),
-    "attacks": ("attacking", "Show what goes wrong: small batches, repeated questions, liars, owned users."),
-    "audit": ("auditing", "Attack a client as a black box, and hold what it shows against its plan."),
-    "demo": ("demo", "Run a whole collection on synthetic people, and write a report."),
+SECTIONS = {
+    "Plan a collection": {
+        "plan": ("plan", "Choose the protocol with the smallest error that meets a budget."),
+        "frontier": ("plan", "Compare all protocols that meet a budget."),
+        "account": ("plan", "Compute the guarantee of given parameters."),
+        "calibrate": ("plan", "Find the least noise, or the smallest batch, that meets a budget."),
+    },
+    "Collect, file by file": {
+        "randomize": ("collect", "Turn people's values into randomized reports."),
+        "shuffle": ("collect", "Permute the reports of a batch and add the shuffler's fakes."),
+        "estimate": ("collect", "Estimate how many people have each label, with error bars."),
+        "joint": ("collect", "Estimate how many people have each combination of labels."),
+        "inspect": ("inspect", "Describe and check a plan or a file of reports."),
+    },
+    "Run as services": {
+        "serve": ("serve", "Set up and run a shuffler and an analyzer as services."),
+        "send": ("send", "Randomize people's values, seal them, and upload them to a shuffler."),
+    },
+    "Verify and explain": {
+        "demo": ("demo", "Run a whole collection on synthetic people and write a report."),
+        "study": ("study", "Simulate protocols: predicted against observed error, coverage and cost."),
+        "audit": ("audit", "Attack a client or a shuffler as a black box and compare it with its plan."),
+        "attacks": ("attacks", "Demonstrate attacks: small batches, repetition, malicious and compromised clients."),
+        "vectors": ("inspect", "Print the test vectors of the wire format, or check a file of them."),
+    },
 }
-"""Where each command is, and what the list of commands says about it."""
+"""The commands by section: the module that defines each, and its summary."""
+COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
 
-class Lazy(Careful):
-    """A group that knows its commands by name and imports one when it is called."""
+class LazyGroup(ReportingGroup):
+    """A group that imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of a collection."""
+        """Return the command names in the order of the help page."""
         del ctx
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, or None for a name that there is not."""
+        """Import and return a command, or None for an unknown name."""
         del ctx
         if cmd_name not in COMMANDS:
             return None
@@ -52,18 +58,19 @@ class Lazy(Careful):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without importing any."""
+        """Write the sections of commands without importing any."""
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, summary) for name, (_, summary) in commands.items()])
 
 
 @click.group(
-    cls=Lazy, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__, prog_name="hubbub")
 def main() -> None:
     """Collect sensitive answers so that each person hides in the crowd.
 
-    plan → randomize → shuffle → estimate: every command reads files and writes files, and "-" stands for a pipe.
+    plan → randomize → shuffle → estimate. Commands read and write files; "-" stands for standard input or output.
     """

@@ -1,4 +1,4 @@
-"""What a command says when it fails: one line, a hint, and a documented exit code; never a traceback."""
+"""Error reporting of the command line: one line, one hint and a documented exit code, never a traceback."""
 
 import os
 import sys
@@ -14,6 +14,7 @@ from hubbub.errors import (
     HubbubError,
     Infeasible,
     InvalidInput,
+    MissingExtra,
     PlanMismatch,
     ProgramFailure,
     TooLarge,
@@ -22,96 +23,91 @@ from hubbub.errors import (
 
 EPILOG = """\b
 Exit codes:
-  0  done
-  1  an error of hubbub itself, or of its randomness
-  2  a wrong option, or values that are not legal
-  3  infeasible: no protocol meets the budget, or the batch is too small
-  4  a plan or a batch that is damaged, false, or of another plan
-  5  a file or pipe that cannot be read or written, or a program that fails
-  6  an audit found a violation
+  0    success
+  1    internal error, or failure of the randomness source
+  2    invalid option or invalid values
+  3    infeasible: no protocol meets the budget, or the batch is too small
+  4    a plan or batch that is damaged, makes a false claim, or belongs to another plan
+  5    a file, pipe or service that cannot be read or written, or a program that fails
+  6    an audit found a violation
   130  interrupted
 
 \b
-Completion, for bash (zsh and fish likewise):
+Shell completion (bash; zsh and fish likewise):
   eval "$(_HUBBUB_COMPLETE=bash_source hubbub)"
 """
 
 INTERNAL, USAGE, INFEASIBLE, CORRUPT, IO, VIOLATION, INTERRUPTED = 1, 2, 3, 4, 5, 6, 130
 
-# The first class that fits; the hint says what to do next.
+# The first class that matches decides; the hint says what to do next.
 _CODES: tuple[tuple[type[Exception], int, str], ...] = (
-    (PlanMismatch, CORRUPT, "use the plan under which the reports were made; `hubbub inspect` shows its id"),
-    (WireError, CORRUPT, "the file is damaged, cut short, or of another kind; make or fetch it again"),
-    (FalseClaim, CORRUPT, "do not use this plan; `hubbub account` shows what its parameters give"),
-    (BatchTooSmall, INFEASIBLE, "wait for more people, or plan for a smaller crowd with `hubbub plan -n`"),
-    (Infeasible, INFEASIBLE, "ask for a larger epsilon or delta, more people, or fewer constraints"),
-    (TooLarge, USAGE, "ask for less at once"),
-    (InvalidInput, USAGE, "`hubbub` with the command and --help shows what it takes"),
-    (ProgramFailure, IO, "run the program by hand; docs/audit.md says what it gets and what it must write"),
+    (MissingExtra, USAGE, ""),
+    (PlanMismatch, CORRUPT, "use the plan that the reports were made with; `hubbub inspect` shows its id"),
+    (WireError, CORRUPT, "the file is damaged, truncated or of another type; create or fetch it again"),
+    (FalseClaim, CORRUPT, "do not use this plan; `hubbub account` shows the guarantee of its parameters"),
+    (BatchTooSmall, INFEASIBLE, "wait for more people, or plan for a smaller batch with `hubbub plan -n`"),
+    (Infeasible, INFEASIBLE, "allow a larger epsilon or delta, more people, or fewer constraints"),
+    (TooLarge, USAGE, "process less data at once"),
+    (InvalidInput, USAGE, "run the command with --help to see what it accepts"),
+    (ProgramFailure, IO, "run the program by hand; docs/audit.md describes its input and output"),
     (HubbubError, INTERNAL, "nothing was written; try again"),
-    (BrokenPipeError, IO, "whoever reads the output stopped early"),
-    (FileNotFoundError, IO, "check the name of the file"),
-    (PermissionError, IO, "check the rights on the file and its folder"),
-    (OSError, IO, "check the disk and the name of the file; nothing half-written was left"),
-    (MemoryError, INTERNAL, "ask for less at once"),
+    (BrokenPipeError, IO, "the reader of the output stopped early"),
+    (FileNotFoundError, IO, "check the file name"),
+    (PermissionError, IO, "check the permissions of the file and its folder"),
+    (OSError, IO, "check the disk and the file name; no partial file was left behind"),
+    (MemoryError, INTERNAL, "process less data at once"),
 )
-_EXTRAS = {
-    "'arrow'": "pip install 'hubbub[arrow]'",
-    "'lab'": "pip install 'hubbub[lab]'",
-    "'serve'": "pip install 'hubbub[serve]'",
-}
 _SERVE = {"httptools", "httpx", "prometheus_client", "starlette", "uvicorn", "uvloop"}
 
 
-class Careful(click.Group):
-    """A group whose errors are one line and a hint on standard error, with the codes of :data:`EPILOG`."""
+class ReportingGroup(click.Group):
+    """A group that reports errors as one line and a hint on standard error, with the exit codes of :data:`EPILOG`."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> NoReturn:
-        """Run a command and leave with its exit code."""
+        """Run a command and exit with its code."""
         options["standalone_mode"] = False
         try:
             code = super().main(args, *rest, **options)
             sys.stdout.flush()
         except (click.Abort, KeyboardInterrupt):
-            code = _tell("interrupted", "", INTERRUPTED)
+            code = _report("interrupted", "", INTERRUPTED)
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.format_message(), err=True)
             code = USAGE
         except click.UsageError as error:
-            code = _tell(_sentence(error.format_message()), _usage(error), USAGE)
+            code = _report(_sentence(error.format_message()), _usage(error), USAGE)
         except click.ClickException as error:
-            code = _tell(_sentence(error.format_message()), "", IO)
+            code = _report(_sentence(error.format_message()), "", IO)
         except Exception as error:
-            code = _judge(error)
+            code = _handle(error)
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; a reader who left is judged here, because click itself would keep silent about him."""
+        """Run a command; a broken pipe is reported here because click itself would exit silently."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
-            ctx.exit(_judge(error))
+            ctx.exit(_handle(error))
 
 
-def _judge(error: Exception) -> int:
+def _handle(error: Exception) -> int:
     if os.environ.get("HUBBUB_TRACEBACK"):
         traceback.print_exception(error)
     if isinstance(error, ModuleNotFoundError) and error.name in _SERVE:
-        return _tell("this command needs the extra 'serve'", _EXTRAS["'serve'"], USAGE)
+        error = MissingExtra("serve", "This command")
     for kind, code, hint in _CODES:
         if isinstance(error, kind):
             if isinstance(error, OSError):
                 _abandon_output()
             text = _system(error) if isinstance(error, OSError) else str(error) or kind.__name__
-            install = next((command for extra, command in _EXTRAS.items() if extra in text), hint)
-            return _tell(text, install, code)
-    # The message of an unforeseen error may contain data; its kind does not.
-    return _tell(
-        f"internal error: {type(error).__name__}", "HUBBUB_TRACEBACK=1 shows where; please report it", INTERNAL
+            return _report(text, hint, code)
+    # The message of an unforeseen error may contain data; its type does not.
+    return _report(
+        f"internal error: {type(error).__name__}", "set HUBBUB_TRACEBACK=1 to locate it, and please report it", INTERNAL
     )
 
 
-def _tell(text: str, hint: str, code: int) -> int:
+def _report(text: str, hint: str, code: int) -> int:
     click.echo(f"error: {' '.join(text.split())}", err=True)
     if hint:
         click.echo(f"hint: {hint}", err=True)
@@ -132,7 +128,7 @@ def _system(error: OSError) -> str:
 
 
 def _abandon_output() -> None:
-    """Forget what standard output still holds back, so that it is not tried, and complained about, once more."""
+    """Discard buffered output, so that the interpreter does not try to write it again at exit."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):

@@ -77,7 +77,7 @@ def account(
             own = planner.plan_from(schema, n, protocol, honest_fraction=honest, shuffler=not local, **solved)
             write_plan(own, output)
     if as_json:
-        screen.print_json(screen.guarantee_record(found))
+        screen.print_json(found.to_document())
     elif output != "-":
         screen.console().print(screen.facts(screen.described_guarantee(found)))
 

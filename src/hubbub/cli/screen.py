@@ -1,4 +1,4 @@
-"""What people see: tables and bars on standard output, progress on standard error, and only on a terminal."""
+"""Terminal output: tables and bars on standard output, progress on standard error if it is a terminal."""
 
 import contextlib
 import json
@@ -9,10 +9,17 @@ import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
-from hubbub.canonical import spell
 from hubbub.io.files import write_text
 from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
@@ -22,40 +29,40 @@ from hubbub.schema import Schema
 T = TypeVar("T")
 
 BAR = 28
-"""Characters of the longest bar."""
+"""Length of the longest bar, in characters."""
 
 
 def console(*, to_stderr: bool = False) -> Console:
-    """A console for text; where there is no terminal, lines are wide enough not to be broken."""
+    """Return a console; without a terminal, lines are wide enough not to wrap."""
     found = Console(stderr=to_stderr, highlight=False, soft_wrap=False)
     return found if found.is_terminal else Console(stderr=to_stderr, highlight=False, width=160, color_system=None)
 
 
 def print_json(value: Any, *, to_stderr: bool = False) -> None:
-    """One JSON document on standard output."""
+    """Print a JSON document on standard output."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=1), err=to_stderr)
 
 
 def write_json(path: str, value: Any) -> None:
-    """One JSON document in a file."""
+    """Write a JSON document to a file."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
 
 def note(text: str) -> None:
-    """A remark beside the result."""
+    """Print a remark on standard error."""
     click.echo(f"note: {text}", err=True)
 
 
 @contextlib.contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """A spinner while something is computed."""
+    """Show a spinner while something is computed."""
     screen = Console(stderr=True)
     with screen.status(f"{what} …") if screen.is_terminal else contextlib.nullcontext():
         yield
 
 
 def counted(blocks: Iterable[Any], what: str) -> Iterator[Any]:
-    """The same blocks, with a running number of what they hold."""
+    """Yield the blocks while showing a running count of their items."""
     screen = Console(stderr=True)
     if not screen.is_terminal:
         yield from blocks
@@ -69,7 +76,7 @@ def counted(blocks: Iterable[Any], what: str) -> Iterator[Any]:
 
 
 def stepped(items: Iterable[T], what: str, total: int) -> Iterator[T]:
-    """The same items, with a bar that grows with each."""
+    """Yield the items while showing a progress bar."""
     with progressing() as tell:
         for place, item in enumerate(items):
             tell(what, place, total)
@@ -78,19 +85,19 @@ def stepped(items: Iterable[T], what: str, total: int) -> Iterator[T]:
 
 @contextlib.contextmanager
 def progressing() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar that is told what is being done, how much of it is, and of how much."""
+    """Show a progress bar with ETA; yields a function that takes the step, the amount done and the total."""
     screen = Console(stderr=True)
     if not screen.is_terminal:
         yield lambda what, done, total: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen, transient=True) as progress:
         task = progress.add_task("starting", total=None)
         yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
 
 
 def plain(text: str) -> str:
-    """Text of others, such as labels, in which nothing commands the terminal or looks like markup.
+    """Escape untrusted text, such as labels: no control characters and no markup.
 
     >>> plain("a[bold]\\x1b[2J")
     'a\\\\[bold]�[2J'
@@ -101,7 +108,7 @@ def plain(text: str) -> str:
 def grid(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, markup: bool = False
 ) -> Table:
-    """A plain table; the first ``left`` columns are text."""
+    """Return a plain table whose first ``left`` columns are left-aligned."""
     table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for place, name in enumerate(columns):
         table.add_column(name, justify="left" if place < left else "right")
@@ -111,7 +118,7 @@ def grid(
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> Table:
-    """Names and values below each other."""
+    """Return a two-column table of names and values."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
@@ -121,7 +128,7 @@ def facts(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def bars(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[str]:
-    """Bars with intervals: filled to the value, light over the interval around it.
+    """Return text bars filled to the value, with the interval around it shaded.
 
     >>> bars([10.0, 5.0], [9.0, 4.0], [11.0, 6.0])[0].count("█") > 20
     True
@@ -132,17 +139,17 @@ def bars(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -
 
 
 def described_protocol(protocol: Protocol) -> str:
-    """A protocol in a few words."""
+    """Describe a protocol in a few words."""
     words = [f"q = {protocol.q:.4g}" if protocol.q else "in the clear"]
     if protocol.k > 1:
         words.append(f"{protocol.k} copies")
     m = protocol.m
     if isinstance(m, Fakes):
         distribution = {
-            "binomial": f"Binomial({m.shift}, {m.scale:.4g}) fakes of each user",
-            "poisson": f"Poisson({m.scale:.4g}) fakes of each user",
-            "laplace": f"Laplace({m.scale:.4g}) + {m.shift} fakes of each kind by the shuffler",
-            "gaussian": f"Gaussian({m.scale:.4g}) + {m.shift} fakes of each kind by the shuffler",
+            "binomial": f"Binomial({m.shift}, {m.scale:.4g}) fakes per user",
+            "poisson": f"Poisson({m.scale:.4g}) fakes per user",
+            "laplace": f"Laplace({m.scale:.4g}) + {m.shift} fakes per category, drawn by the shuffler",
+            "gaussian": f"Gaussian({m.scale:.4g}) + {m.shift} fakes per category, drawn by the shuffler",
         }
         words.append(distribution[m.distribution])
     elif m:
@@ -156,60 +163,37 @@ def _how_many(schema: Schema) -> str:
 
 
 def described_guarantee(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """What holds, by which argument, and for whom."""
-    attack = f"{guarantee.solved} {guarantee.lower_bound:.4g}: nothing below it can be promised"
+    """Describe a guarantee: the figures, the theorem, the best attack and the assumptions."""
+    attack = f"{guarantee.solved} {guarantee.lower_bound:.4g}: no smaller value can be guaranteed"
     rows = [
         ("guarantee", f"({guarantee.epsilon:.4g}, {guarantee.delta:.3g})-differential privacy, n = {guarantee.n:,}"),
         ("", f"{guarantee.basis.value}, by {guarantee.method}"),
         ("best attack", attack if guarantee.lower_bound > 0 else "none known"),
     ]
-    return rows + [("trust" if not i else "", line) for i, line in enumerate(guarantee.assumptions.sentences())]
+    return rows + [("assumptions" if not i else "", line) for i, line in enumerate(guarantee.assumptions.sentences())]
 
 
 def described_plan(plan: Plan) -> list[tuple[str, str]]:
-    """A plan as facts."""
+    """Describe a plan as names and values."""
     return [
         ("plan", plan.id),
         ("schema", f"{plan.schema.kind}, {plan.schema.width:,} labels, {_how_many(plan.schema)} set"),
         ("people", f"at least {plan.n:,} in a batch"),
         ("protocol", described_protocol(plan.protocol)),
-        ("error", f"{plan.stderr:.4g} people: the standard error of one count"),
+        ("error", f"{plan.stderr:.4g} people (standard error of one count)"),
         ("cost", f"{plan.messages:.4g} message{'s' * (plan.messages != 1)} and {plan.upload:.4g} bytes of each user"),
         *described_guarantee(plan.guarantee),
     ]
 
 
-def guarantee_record(guarantee: Guarantee) -> dict[str, Any]:
-    """A guarantee for JSON."""
-    assumptions = guarantee.assumptions
-    return {
-        "epsilon": spell(guarantee.epsilon),
-        "delta": guarantee.delta,
-        "lower": spell(guarantee.lower_bound),
-        "solved": guarantee.solved,
-        "basis": guarantee.basis.value,
-        "method": guarantee.method,
-        "n": guarantee.n,
-        "assumptions": {
-            "honest": assumptions.honest,
-            "shuffler": assumptions.shuffler,
-            "view": assumptions.view,
-            "collusion": spell(assumptions.collusion_epsilon),
-            "count": spell(assumptions.count_epsilon),
-        },
-    }
-
-
 def plan_record(plan: Plan) -> dict[str, Any]:
-    """The figures of a plan for JSON, without its labels."""
-    m = plan.protocol.m
-    distribution = {"distribution": m.distribution, "scale": m.scale, "shift": m.shift} if isinstance(m, Fakes) else m
+    """Return the figures of a plan as a JSON object, without its labels."""
     return {
         "id": plan.id,
         "n": plan.n,
-        "protocol": {"q": plan.protocol.q, "k": plan.protocol.k, "m": distribution, "release": plan.protocol.release},
+        "protocol": {"q": plan.protocol.q, **plan.protocol.to_document()},
         "stderr": plan.stderr,
         "messages": plan.messages,
         "bytes": plan.upload,
-        "guarantee": guarantee_record(plan.guarantee),
+        "guarantee": plan.guarantee.to_document(),
     }
