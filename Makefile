@@ -6,6 +6,7 @@ UV     := $(shell command -v uv)
 VENV   := .venv
 BIN    := $(VENV)/bin
 BENCH  := .venv-bench
+SBOM   := .venv-sbom
 export UV_PYTHON_DOWNLOADS = never
 export PYTHONDONTWRITEBYTECODE =
 
@@ -19,7 +20,18 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo examples test test-slow soak fuzz check format bench docs docs-check bench-docs lock clean
+# $(call clean-install,environment,requirements): a new environment with the hashed requirements and the built wheel in it,
+# and nothing else: neither pip nor anything of this folder.
+define clean-install
+	rm -rf $(1)
+	$(if $(UV),$(UV) venv -q --python $(PYTHON) $(1),$(PYTHON) -m venv --without-pip $(1))
+	$(call pip-in,$(1)) install -q --require-hashes -r $(2)
+	$(call pip-in,$(1)) install -q --no-deps --no-index dist/*.whl
+	$(call pip-in,$(1)) check
+endef
+pip-in = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip,$(BIN)/python -m pip --disable-pip-version-check --python $(1)/bin/python)
+
+.PHONY: help demo examples test test-slow test-all soak fuzz check format bench build sbom docs docs-check bench-docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -47,6 +59,9 @@ test: $(VENV)/.dev ## all tests but the slow ones, with branch coverage
 test-slow: $(VENV)/.dev ## the slow ones
 	$(BIN)/python -m pytest -n 2 -m slow
 
+test-all: $(VENV)/.dev ## every test: the slow ones, those in a browser and those on PostgreSQL included
+	$(BIN)/python -m pytest -n 2
+
 soak: $(VENV)/.dev ## both services, killed again and again under load: nothing lost, nothing twice
 	$(BIN)/python -m benchmarks.soak --json
 
@@ -60,7 +75,7 @@ check: $(VENV)/.dev ## format, lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(VENV)/.dev ## rewrite the sources in the house style
+format: $(VENV)/.dev ## rewrite the sources in the code style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -71,8 +86,27 @@ bench: $(BENCH)/.bench ## tightness and throughput, against the peers, as JSON
 	$(BENCH)/bin/python -m benchmarks.study --json
 	$(BENCH)/bin/python -m benchmarks.services --json
 
-COMPILE = $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
-  --no-emit-package hubbub pyproject.toml requirements/build.in
+build: $(VENV)/.dev ## sdist and wheel into dist/, the wheel checked, installed into a clean environment and tried
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m tools.check_wheel contents dist/*.whl
+	$(call clean-install,build/clean,requirements/base.txt)
+	$(BIN)/python -m tools.check_wheel smoke build/clean/bin
+
+$(SBOM)/.sbom: requirements/sbom.txt
+	@test -x $(SBOM)/bin/python || $(if $(UV),$(UV) venv -q --python $(PYTHON) $(SBOM),$(PYTHON) -m venv $(SBOM))
+	$(if $(UV),$(UV) pip install -q --python $(SBOM)/bin/python,$(SBOM)/bin/python -m pip install -q --disable-pip-version-check) --require-hashes -r $<
+	@touch $@
+
+sbom: build $(SBOM)/.sbom ## inventory of the wheel with all extras: build/sbom.cdx.json, build/licences.md; fails on unknown licences
+	$(call clean-install,build/extras,requirements/all.txt)
+	$(SBOM)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
+	  --output-format JSON --spec-version 1.6 --validate -o build/sbom.cdx.json build/extras/bin/python
+	$(BIN)/python -m tools.licences build/sbom.cdx.json build/licences.md
+
+LOCK    = $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
+  --no-emit-package hubbub
+COMPILE = $(LOCK) pyproject.toml requirements/build.in
 
 docs: $(VENV)/.docs ## build the book into site/, and run all its examples; warnings are errors
 	rm -rf site
@@ -91,7 +125,10 @@ lock: ## renew the locked requirements (needs uv)
 	$(COMPILE) --extra dev --extra docs -o requirements/docs.txt
 	$(COMPILE) --extra dev -c requirements/docs.txt -o requirements/dev.txt
 	$(COMPILE) --extra serve -c requirements/docs.txt -o requirements/run.txt
+	$(LOCK) pyproject.toml -c requirements/docs.txt -o requirements/base.txt
+	$(LOCK) pyproject.toml --extra all -c requirements/docs.txt -o requirements/all.txt
+	$(LOCK) requirements/sbom.in -o requirements/sbom.txt
 	$(COMPILE) --extra fast --extra serve requirements/bench.in -o requirements/bench.txt
 
 clean: ## remove environments and caches
-	rm -rf $(VENV) $(BENCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* site build dist hubbub-*.html
+	rm -rf $(VENV) $(BENCH) $(SBOM) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* site build dist hubbub-*.html

@@ -1,0 +1,80 @@
+"""The tools of a release refuse what they are there to refuse."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+from tools.check_wheel import check_contents
+from tools.licences import Component, read_components, refused, table
+
+GOOD = {
+    "hubbub/__init__.py": "a = 1\nb = 2\n",
+    "hubbub/py.typed": "",
+    "hubbub-1.dist-info/METADATA": "",
+    "hubbub-1.dist-info/licenses/LICENSE": "",
+}
+
+
+def wheel(folder: Path, files: dict[str, str]) -> Path:
+    path = folder / "hubbub-1-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+def test_a_good_wheel_is_counted(tmp_path: Path) -> None:
+    assert check_contents(wheel(tmp_path, GOOD)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("extra", "missing"),
+    [
+        ("tests/test_one.py", ""),
+        ("research/notes/one.py", ""),
+        ("hubbub/examples/one.py", ""),
+        ("", "hubbub/py.typed"),
+        ("", "hubbub-1.dist-info/licenses/LICENSE"),
+    ],
+)
+def test_a_wrong_wheel_is_refused(extra: str, missing: str, tmp_path: Path) -> None:
+    files = {name: text for name, text in GOOD.items() if name != missing} | ({extra: ""} if extra else {})
+    with pytest.raises(ValueError, match="must"):
+        check_contents(wheel(tmp_path, files))
+
+
+@pytest.mark.parametrize(
+    ("licences", "bad"),
+    [
+        (("MIT",), False),
+        (("Apache-2.0 OR GPL-3.0-only",), False),
+        (("MIT AND GPL-3.0-only",), True),
+        (("MIT AND (GPL-3.0-only OR ISC)",), False),
+        (("(MIT OR ISC) AND (GPL-3.0-only OR LGPL-3.0-only)",), True),
+        (("Apache-2.0 WITH LLVM-exception",), False),
+        (("Apache-2.0 WITH Other-exception",), True),
+        (("License :: OSI Approved :: BSD License",), False),
+        (("License :: OSI Approved :: GNU General Public License v3 (GPLv3)",), True),
+        (("MIT", "GPL-3.0-only"), True),
+        (("MIT", "License :: OSI Approved :: GNU General Public License v3 (GPLv3)"), False),
+        (("Proprietary",), True),
+        ((), True),
+    ],
+)
+def test_licences_outside_the_list_are_refused(licences: tuple[str, ...], bad: bool) -> None:
+    assert refused(Component("a", "1", licences)) is bad
+
+
+def test_an_exception_is_for_one_licence() -> None:
+    assert not refused(Component("psycopg", "3", ("LGPL-3.0-only",)))
+    assert refused(Component("psycopg", "3", ("GPL-3.0-only",)))
+
+
+def test_the_table_has_every_component() -> None:
+    entries = [
+        {"name": "b", "version": "2", "licenses": [{"license": {"name": "Odd"}}]},
+        {"name": "a", "version": "1", "licenses": [{"license": {"id": "MIT"}}, {"license": {"id": "MIT"}}]},
+        {"name": "c"},
+    ]
+    text = table(read_components({"components": entries}))
+    assert text.splitlines()[4:] == ["| a | 1 | MIT | yes |", "| b | 2 | Odd | no |", "| c |  | not stated | no |"]

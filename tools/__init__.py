@@ -1,0 +1,1 @@
+"""Programs that maintain the repository: the check of a built wheel and the inventory of licences."""
