@@ -216,15 +216,6 @@ class Reports:
             if self.messages.size and int(self.messages.max()) >= width:
                 reject("messages", f"be below {width}", "others")
 
-    @classmethod
-    def from_payloads(cls, payloads: Iterable[bytes], plan: Plan, *, n: int, fakes: int = 0) -> Self:
-        """Gather the payloads that n devices sent."""
-        data = b"".join(payloads)
-        messages = np.frombuffer(data, message_type(plan))
-        if plan.protocol.release == "records":
-            messages = messages.reshape(-1, plan.payload)
-        return cls(plan, messages, n, fakes)
-
     def __add__(self, other: "Reports") -> Self:
         """All messages of both, which must be of one plan and not shuffled yet."""
         if not isinstance(other, Reports):

@@ -25,7 +25,6 @@ COMMANDS = {
     "vectors": ("inspecting", "Print the test vectors of the wire format, or check a file of them."),
     "send": ("sending", "Randomize people's values, seal them, and send them to a shuffler."),
     "serve": ("serving", "Run a shuffler and an analyzer as services, or set them up."),
-    "notes": ("noting", "Recompute every statement of the research notes, and say what became of it."),
     "study": ("studying", "Simulate protocols on populations: predicted against observed error, coverage and cost."),
     "attacks": ("attacking", "Show what goes wrong: small batches, repeated questions, liars, owned users."),
     "audit": ("auditing", "Attack a client as a black box, and hold what it shows against its plan."),
