@@ -31,7 +31,7 @@ define clean-install
 endef
 pip-in = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip,$(BIN)/python -m pip --disable-pip-version-check --python $(1)/bin/python)
 
-.PHONY: help demo examples test test-slow test-all soak fuzz check format bench build sbom docs docs-check bench-docs lock clean
+.PHONY: help demo examples notes test test-slow test-all soak fuzz check format bench build sbom docs docs-check bench-docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -52,6 +52,9 @@ EXAMPLES := home-pages search-defaults tiles clicks search-queries
 examples: $(EXAMPLES:%=example-%) ## the five applications at their full size, a page each: minutes
 $(EXAMPLES:%=example-%): example-%: $(VENV)/.run ## one of them, such as example-home-pages
 	$(BIN)/python -m examples.$(subst -,_,$*) -o hubbub-$*.html
+
+notes: $(VENV)/.run ## every statement of the five research notes, recomputed, as hubbub-notes.html
+	$(BIN)/python -m research.notes -o hubbub-notes.html
 
 test: $(VENV)/.dev ## all tests but the slow ones, with branch coverage
 	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term

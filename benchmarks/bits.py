@@ -27,7 +27,7 @@ from hubbub.bits.counting import bit_counts
 from hubbub.bits.entropy import system
 from hubbub.bits.permutation import shuffle
 from hubbub.bits.records import flip, uniform_records
-from hubbub.bits.transform import unflip
+from hubbub.numeric.vectors import unflip_histogram
 
 Work = Callable[[], object]
 Figures = dict[str, float | None]
@@ -240,7 +240,7 @@ def butterfly(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 def inverting(scale: int, repetitions: int) -> Figures:
     counts = np.arange(2**20 if scale == 1 else 2**16)
     contenders: dict[str, tuple[Work, int]] = {
-        "own": (lambda: unflip(counts, NUMERATOR), 1),
+        "own": (lambda: unflip_histogram(counts, FLIP), 1),
         "butterfly": (lambda: butterfly(counts), 1),
     }
     return {"inverse20_vs_butterfly": ratio(best(contenders, repetitions), "butterfly")}

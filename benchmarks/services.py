@@ -30,6 +30,7 @@ from typing import cast
 import httpx
 import numpy as np
 from numpy.typing import NDArray
+from tests.service.bundles import wrap_slots
 
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
@@ -46,7 +47,7 @@ from hubbub.service.shuffler.core import CHUNK
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity, SignedDocument
 from hubbub.service.task.keys import Keyring, PublicKey, active_key, read_key_list
-from hubbub.service.task.sealing_batch import seal_bundles, seal_reports
+from hubbub.service.task.sealing_batch import seal_reports
 
 PLAN = plan_from(Schema.one_hot(100), 1000, Protocol(0.1), delta=1e-6)
 COPIES = plan_from(Schema.one_hot(100), 1000, Protocol(0.2, k=4), delta=1e-6)
@@ -151,7 +152,7 @@ def running(folder: Path, plan: Plan, workers: Workers) -> Iterator[tuple[Servic
 
         def seal(count: int) -> NDArray[np.uint8]:
             slots = reports(count * contract.slots, contract, inner, workers)
-            return seal_bundles(slots, contract.shape, outer, workers)
+            return wrap_slots(slots, contract.shape, outer, workers)
 
         def run(count: int, per_request: int, connections: int) -> tuple[Load, float]:
             bundles = seal(count)

@@ -6,20 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import matplotlib as mpl
+from examples._page import picture
+from examples._rules_2016 import local_share, plain_flip, ratio_flip, share_of_flips, share_within
 from matplotlib.figure import Figure
+from research.notes.formulas.bounds import three_sigma_bit_flip
 
 import hubbub as hb
 from examples import clicks, home_pages, search_defaults, tiles
 from hubbub.accountant import curve
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.estimates import predicted_stderr
-from hubbub.lab.applications.page import picture
-from hubbub.lab.applications.past import local_share, plain_flip, ratio_flip, share_within
 from hubbub.lab.drawing.paper import standalone
-from hubbub.numeric.bounds import three_sigma_bit_flip
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick
-from hubbub.numeric.estimation import count_stderr
 from hubbub.planner import central_stderr
 
 __all__ = ["pictures"]
@@ -167,7 +166,7 @@ def application_shares() -> str:
             (
                 asked.title,
                 local_share(n, effective, epsilon, error),
-                share_within(count_stderr(n, rule(n, effective, epsilon)), n, error),
+                share_of_flips(n, rule(n, effective, epsilon), error),
                 share_within(asked.chosen().stderr, n, error),
             )
         )

@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from research.notes import formulas
+from research.notes.figures import Figure, figures
+from research.notes.readings import readings
+from research.notes.statements.everything import STATEMENTS, judge
 
 import hubbub
 from docs import drawings
@@ -20,9 +24,6 @@ from docs.notes import errata
 from hubbub import lab
 from hubbub.cli import COMMANDS, main
 from hubbub.lab.drawing.paper import standalone
-from hubbub.lab.note_figures import Figure, figures
-from hubbub.lab.notes import readings
-from hubbub.lab.statements.everything import STATEMENTS, judge
 
 __all__ = ["generate"]
 
@@ -99,15 +100,16 @@ def rooms() -> dict[str, str]:
     for name in packages:
         if name != "cli":
             package = importlib.import_module(f"hubbub.{name}")
-            first, *inner = [module.__name__ for module in _modules(package) if not _in_errata(module)]
-            parts = [_module(one, one.removeprefix(f"{first}.")) for one in inner]
-            pages[name] = "\n".join([f"# {name}", "", _described(first), *parts])
+            pages[name] = _package(name, package)
+    pages["notes"] = _package("research.notes", formulas)
     return pages
 
 
-def _in_errata(module: Any) -> bool:
-    """The checks of the notes' statements have a page of their own."""
-    return hasattr(module, "STATEMENTS")
+def _package(title: str, package: Any) -> str:
+    """A page with a section per module of a package."""
+    first, *inner = [module.__name__ for module in _modules(package)]
+    parts = [_module(one, one.removeprefix(f"{first}.")) for one in inner]
+    return "\n".join([f"# {title}", "", _described(first), *parts])
 
 
 def _module(name: str, heading: str = "") -> str:

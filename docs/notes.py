@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from hubbub.lab.note_figures import Figure
-from hubbub.lab.notes import Reading
-from hubbub.lab.statements.catalogue import Status
-from hubbub.lab.statements.everything import NOTES, Verdict, counts, note_of
+from research.notes.figures import Figure
+from research.notes.readings import Reading
+from research.notes.statements.catalogue import Status
+from research.notes.statements.everything import NOTES, Verdict, counts, note_of
 
 __all__ = ["BESIDE", "READINGS", "errata"]
 

@@ -1,4 +1,4 @@
-"""Applications of hubbub, each planned, simulated at its full size, and held against figures of 2016.
+"""Five applications of hubbub, each planned, simulated at full size, and compared with figures of 2016.
 
-Run one by ``python -m examples.home_pages``; ``--people`` makes it smaller.
+Run one with ``python -m examples.home_pages``; ``--people`` makes it smaller.
 """

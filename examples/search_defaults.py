@@ -1,37 +1,48 @@
-"""Search defaults: to which of 13 search engines has somebody switched?"""
+"""Search defaults: to which of 13 search engines have people switched?"""
 
 from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from research.notes.formulas.estimation import count_stderr
 
-from examples._shared import blocks, command, percent
+from examples._collection import simulate_records
+from examples._command import blocks, command
+from examples._outcome import Outcome, Study
+from examples._rules_2016 import (
+    Claim,
+    Comparison,
+    compare_shares,
+    local_share,
+    percent,
+    plain_flip,
+    ratio_flip,
+    share_of_flips,
+    share_within,
+)
 from hubbub.accountant import calibrate
 from hubbub.bits.coins import coins
 from hubbub.bits.entropy import Entropy
-from hubbub.lab.applications import Claim, Comparison, Outcome, Study, walk
-from hubbub.lab.applications.past import local_share, plain_flip, ratio_flip, share_within
-from hubbub.numeric.estimation import count_stderr
 from hubbub.protocol import GRID, Protocol
 from hubbub.records import Collection
 from hubbub.schema import Schema
 
 BITS, PEOPLE = 13, 10_000_000
 SHARES = tuple(0.2 * 0.6**i for i in range(BITS))
-"""How many people have switched to each engine: from 20 % down to 0.04 %."""
+"""The share of people who have switched to each engine: from 20 % down to 0.04 %."""
 LIKELY = 3_440_000
-"""The number of people at which the formulas do give the printed 21 %."""
+"""The number of people for which the formulas give the printed 21 %."""
 
 
 def study(n: int) -> Study:
-    """What is asked: any of 13 bits may be set."""
-    question = f"To which of {BITS} search engines have you switched in the last month? None, one or several."
+    """Return the question: any of 13 bits may be set."""
+    question = f"To which of {BITS} search engines have you switched in the last month? Choose any number."
     schema = Schema.bits([f"engine {i + 1}" for i in range(BITS)])
     return Study("search_defaults", "Search defaults", question, schema, n)
 
 
 def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) -> Outcome:
-    """Search defaults: to which of 13 search engines has somebody switched?"""
+    """Search defaults: to which of 13 search engines have people switched?"""
     asked = study(n)
     plan, schema = asked.chosen(), asked.schema
 
@@ -43,37 +54,39 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
             yield Collection.from_packed(packed, schema), bits.sum(axis=1, dtype=np.int64)
 
     def within(people: int, q: float, k: int = 1) -> str:
-        return percent(share_within(count_stderr(people, q, k=k), people, asked.error))
+        return percent(share_of_flips(people, q, asked.error, k))
 
-    full = study(PEOPLE)  # figures of 2016 are recomputed for the people of 2016, whatever is simulated
-    epsilon, delta = full.budget.epsilon, full.budget.delta
-    one, four = ratio_flip(PEOPLE, BITS, epsilon), plain_flip(PEOPLE, BITS, epsilon, 4)
+    full, epsilon = study(PEOPLE), asked.budget.epsilon
     certified = {k: calibrate(schema, PEOPLE, full.budget, k=k).protocol.q for k in (1, 4)}
     split = full.chosen().protocol.q
+    one, four = ratio_flip(n, BITS, epsilon), plain_flip(n, BITS, epsilon, 4)
+    proven = certified if n == PEOPLE else {k: calibrate(schema, n, asked.budget, k=k).protocol.q for k in (1, 4)}
+    stderrs = {k: count_stderr(n, q, k=k) for k, q in proven.items()}
+    reached = compare_shares(share_within(plan.stderr, n, asked.error), share_of_flips(n, one, asked.error))
     return Outcome(
         study=asked,
         plan=plan,
-        rivals=asked.rivals(),
-        counted=walk(people(), plan, entropy=entropy, tell=tell),
+        frontier=asked.frontier(),
+        simulated=simulate_records(people(), plan, entropy=entropy, tell=tell),
         comparisons=[
             Comparison(
                 "RAPPOR-style",
                 "21 %",
                 percent(local_share(PEOPLE, BITS, epsilon, asked.error)),
-                f"not reproduced: 13 bits at ε = 2, three deviations; {LIKELY:,} people would give "
+                f"not reproduced: 13 bits at ε = 2; {LIKELY:,} people would give "
                 f"{percent(local_share(LIKELY, BITS, epsilon, asked.error))}",
             ),
             Comparison(
                 "the scheme of 2016",
                 "2.1 %",
-                within(PEOPLE, one),
+                within(PEOPLE, ratio_flip(PEOPLE, BITS, epsilon)),
                 f"not reproduced [003 eq 3.15]; {within(LIKELY, ratio_flip(LIKELY, BITS, epsilon))} or, without the "
                 f"mean [002], {within(LIKELY, plain_flip(LIKELY, BITS, epsilon))} for {LIKELY:,} people",
             ),
             Comparison(
                 "the same with k = 4 copies",
                 "1.4 %",
-                within(PEOPLE, four, 4),
+                within(PEOPLE, plain_flip(PEOPLE, BITS, epsilon, 4), 4),
                 f"not reproduced [002 eq 5.24 for 13 bits]; {within(LIKELY, plain_flip(LIKELY, BITS, epsilon, 4), 4)} "
                 f"for {LIKELY:,} people",
             ),
@@ -82,13 +95,16 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
             Comparison("split bits, with a proof", "", within(PEOPLE, split), f"q = {split:.3g}"),
         ],
         claims=[
-            Claim("One copy by the rule of 2016", Protocol(one), schema, PEOPLE, epsilon, delta),
-            Claim("Four copies by its rule", Protocol(four, k=4), schema, PEOPLE, epsilon, delta),
+            Claim("One copy under the rule of 2016", Protocol(one), schema, n, epsilon, asked.budget.delta),
+            Claim("Four copies under its rule", Protocol(four, k=4), schema, n, epsilon, asked.budget.delta),
         ],
         remarks=[
-            "Copies of whole records do gain for 13 bits, and they keep joint tables; split bits gain far more, but "
-            "show no combinations, and the number of messages depends on the record: uploads must be padded.",
+            f"With a proof, four copies of whole records have {stderrs[4] / stderrs[1]:.2g} times the error of one "
+            f"copy, and split bits {plan.stderr / stderrs[1]:.2g} times. Whole records allow joint tables; split bits "
+            "do not, and their number depends on the record, so uploads must be padded.",
+            f"Split bits measure {reached}.",
         ],
+        people_of_2016=PEOPLE,
     )
 
 

@@ -121,7 +121,7 @@ def achieved_guarantee(tally: Tally, plan: Plan) -> Guarantee:
 def joint(reports: Reports | Iterable[Reports], plan: Plan, labels: Iterable[str]) -> Joint:
     """How many people have each combination of the given labels, unbiased, with standard errors.
 
-    ĥ = (P_L⁻¹ s − fakes)/k for the histogram s of the messages over the L labels, by the inverse butterfly [000 §3].
+    ĥ = (P_L⁻¹ s − fakes)/k for the histogram s of the messages over the L labels, by the inverse transform [000 §3].
     Needs whole records; split bits and categories show no combinations. Takes a batch or the blocks of one.
     """
     if not isinstance(plan, Plan):

@@ -21,16 +21,12 @@ BUDGET_DELTA = Interval(0.0, 1.0, open_high=True)
 
 
 class Basis(StrEnum):
-    """The kind of evidence behind a guarantee; only ``EXACT`` and ``PROVEN`` can meet a budget."""
+    """The kind of evidence behind a guarantee."""
 
     EXACT = "exact"
     """The supremum over all neighbouring collections and both orders, to a stated tolerance, rounded up."""
     PROVEN = "proven"
     """A theorem that holds for all neighbouring collections, possibly loose."""
-    BACKGROUND = "background"
-    """Exact for one stated choice of the other users' records: an illustration, not a guarantee."""
-    NOTES = "notes"
-    """A closed form of the research notes, with its known flaws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +137,8 @@ class Guarantee:
         check_whole("n", self.n, 1)
 
     def meets(self, budget: Budget) -> bool:
-        """Return True if this guarantee rests on a theorem and implies the budget."""
-        theorem = self.basis in (Basis.EXACT, Basis.PROVEN)
-        return theorem and self.epsilon <= budget.epsilon and self.delta <= budget.delta
+        """Return True if this guarantee implies the budget."""
+        return self.epsilon <= budget.epsilon and self.delta <= budget.delta
 
     def to_document(self) -> dict[str, Json]:
         """Return the guarantee as a JSON object."""

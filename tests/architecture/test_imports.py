@@ -83,6 +83,14 @@ def test_numeric_is_pure(sources: Path, module: str) -> None:
     assert f"hubbub.numeric.rounding -> {module}" in result.stdout
 
 
+@pytest.mark.parametrize("module", ["research.notes", "examples.clicks", "tests.conftest", "docs.generate"])
+def test_the_package_stands_alone(house: Path, module: str) -> None:
+    plant(house, "hubbub.lab.study", f"import {module}")
+    result = lint(house)
+    assert result.returncode == 1
+    assert f"hubbub.lab.study -> {module.split('.', maxsplit=1)[0]}" in result.stdout
+
+
 @pytest.mark.parametrize("module", ["socket", "time", "sqlite3", "random"])
 def test_no_outside_world_below_the_services(sources: Path, module: str) -> None:
     plant(sources, "hubbub.errors", f"import {module}")

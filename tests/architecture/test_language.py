@@ -18,7 +18,9 @@ IDENTIFIER_PARTS = frozenset(
     "street streets room rooms floors house lie lies lied liar liars law laws owned alarm alarms town towns skin vault "
     "founding noting yardstick yardsticks trusts realized adopt adopted".split()
 )
-IDENTIFIERS = frozenset({"having", "least_crowd", "Trust", "Refusal", "Shape", "Lost", "mixing", "commanding", "tallying"})
+IDENTIFIERS = frozenset(
+    {"having", "least_crowd", "Trust", "Refusal", "Shape", "Lost", "mixing", "commanding", "tallying"}
+)
 KEYS = frozenset({"lie", "law", "least", "opens", "closes", "trusts", "lower", "collusion", "count_leak", "realized"})
 PHRASES = [
     r"\bstreets?\b",

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 import pytest
+from research.notes.figures import DRAWN, Figure, densities_two
+from research.notes.readings import readings
+from research.notes.statements.catalogue import Evidence, Statement, Status
+from research.notes.statements.everything import NOTES, STATEMENTS, Verdict, counts
 
 from docs import examples, generate, links, notes
 from hubbub.cli import COMMANDS, main
-from hubbub.lab.note_figures import DRAWN, Figure, densities_two
-from hubbub.lab.notes import readings
-from hubbub.lab.statements.catalogue import Evidence, Statement, Status
-from hubbub.lab.statements.everything import NOTES, STATEMENTS, Verdict, counts
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -67,9 +67,9 @@ def test_what_a_page_names_exists(page: Path) -> None:
 
 
 def test_names_that_do_not_exist_are_noticed() -> None:
-    assert found("hubbub.numeric.bounds.local_lie")
+    assert found("research.notes.formulas.bounds.local_lie")
     assert found("hubbub.estimates.Estimate.interval")
-    assert not found("hubbub.numeric.bounds.no_such_bound")
+    assert not found("research.notes.formulas.bounds.no_such_bound")
     assert not found("hubbub.no_such_room.verb")
 
 
@@ -123,7 +123,7 @@ def test_all_commands_and_their_options_are_described() -> None:
     text = generate.commands()
     assert [command for command in COMMANDS if f"## {command}\n" not in text] == []
     assert "`--precision` SHARE" in text
-    assert "`--readings`" in text
+    assert "`--journal` FILE" in text
     inner = ["init", "contract", "sign", "shuffler", "analyzer", "all", "admin"]
     assert re.findall(r"^### serve (\w+)$", text, re.MULTILINE) == inner
     assert "Commands: status, check" not in "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))

@@ -3,21 +3,23 @@
 import importlib
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from examples._collection import simulate_counts, simulate_records
+from examples._outcome import Outcome, budget_of_2016
+from examples._page import page
+from examples._rules_2016 import Claim, compare_shares, local_share, plain_flip, ratio_flip, share_within, stand_out
+from research.notes.formulas.estimation import count_stderr
 
 import hubbub as hb
 from examples import home_pages, search_queries, tiles
 from hubbub.accountant import account
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.lab.applications import Claim, Outcome, guarantee_of_2016, split_counts, walk
-from hubbub.lab.applications.page import page
-from hubbub.lab.applications.past import local_share, plain_flip, ratio_flip, share_within, stand_out
-from hubbub.numeric.estimation import count_stderr
 
 SIZES = {
     "home_pages": 20_000,
@@ -44,7 +46,7 @@ def test_plan_meets_the_guarantee(name: str, outcomes: dict[str, Outcome]) -> No
     assert shown.plan.protocol.q > 0  # the policy: nothing in the clear
     ledger = hb.Ledger().charge(shown.plan.protocol, _small(shown.plan.schema), shown.plan.n, rounds=shown.study.rounds)
     assert ledger.epsilon(shown.study.budget.delta) <= shown.study.budget.epsilon * 1.01
-    assert any(rival.protocol == shown.plan.protocol for rival in shown.rivals)
+    assert any(rival.protocol == shown.plan.protocol for rival in shown.frontier)
 
 
 def _small(schema: hb.Schema) -> hb.Schema:
@@ -55,21 +57,21 @@ def _small(schema: hb.Schema) -> hb.Schema:
 @pytest.mark.parametrize("name", SIZES)
 def test_estimates_are_as_good_as_they_say(name: str, outcomes: dict[str, Outcome]) -> None:
     shown = outcomes[name]
-    errors = shown.counted.estimate.values - shown.counted.truth
+    errors = shown.simulated.estimate.values - shown.simulated.truth
     width = errors.size
     # σ of the mean square is √(2/width) of it, a little more for the skewness of rare flips.
     assert abs(np.mean(errors**2) / shown.plan.stderr**2 - 1) < 5 * math.sqrt(2.5 / width)
-    assert shown.counted.covered > 0.95 - 4 * math.sqrt(0.05 / width)
-    assert int(shown.counted.truth.sum()) >= SIZES[name] or name == "search_defaults"
+    assert shown.simulated.covered > 0.95 - 4 * math.sqrt(0.05 / width)
+    assert int(shown.simulated.truth.sum()) >= SIZES[name] or name == "search_defaults"
 
 
 @pytest.mark.parametrize("name", SIZES)
 def test_messages_are_as_many_as_planned(name: str, outcomes: dict[str, Outcome]) -> None:
     shown = outcomes[name]
     q, n, width = shown.plan.protocol.q, shown.plan.n, shown.plan.schema.width
-    ones = int(shown.counted.truth.sum())
+    ones = int(shown.simulated.truth.sum())
     expected = ones * (1 - q) + (n * width - ones) * q
-    assert abs(shown.counted.messages - expected) < 5 * math.sqrt(n * width * q * (1 - q)) + 1
+    assert abs(shown.simulated.messages - expected) < 5 * math.sqrt(n * width * q * (1 - q)) + 1
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -92,14 +94,38 @@ def test_command(name: str, tmp_path: Any) -> None:
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["people"] == 2000
     told = CliRunner().invoke(module.main, ["--people", "2000", "--seed", "3"])
-    assert "The figures of 2016" in told.stdout
+    assert "The figures of 2016, for 50,000 people" in told.stdout
+    closing = told.stdout.split("With 2,000 people:")[1]
+    assert "50,000" not in closing
+    assert closing.count(", 2,000 people)") == 2
     assert "→ split bits" in told.stdout
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_closing_sentences_fit_the_size_that_was_run(name: str, outcomes: dict[str, Outcome]) -> None:
+    shown = outcomes[name]
+    assert shown.people_of_2016 == importlib.import_module(f"examples.{name}").PEOPLE
+    assert {claim.n for claim in shown.claims} == {SIZES[name]}
+    text = " ".join([shown.accuracy(), *(claim.sentence() for claim in shown.claims), *shown.remarks])
+    assert f"{shown.people_of_2016:,}" not in text
+    assert all(float(share) < 100 for share in re.findall(r"([\d.]+) %", text))
+    assert not re.search(r"\bfew\b|\btenth\b|three times|seven times", text)
+
+
+def test_no_label_is_measured_in_a_tiny_collection() -> None:
+    assert compare_shares(1.2, 0.5) == "no share within the target error"
+    assert compare_shares(0.2, 1.5) == "shares down to 20 %, where the rule measures none"
+    assert "above the 10 %" in compare_shares(0.2, 0.1)
+
+
+def test_a_claim_that_holds_is_said_to_hold() -> None:
+    assert Claim("", hb.Protocol(0.25), hb.Schema.bits(1), 1000, 2.0, 1e-6).sentence().endswith("The target is met.")
 
 
 def test_claims_of_2016_are_void(outcomes: dict[str, Outcome]) -> None:
     for name in ("home_pages", "clicks", "search_queries"):
         for claim in outcomes[name].claims:
-            assert claim.found.lower_bound > 0.05 > 1e4 * claim.wanted
+            assert claim.found.lower_bound > 0.05 > 1e4 * claim.target
 
 
 # The figures of 2016.
@@ -150,7 +176,7 @@ def test_standing_out_agrees_with_the_accountant() -> None:
 
 
 def test_delta_is_a_hundredth_of_one_person() -> None:
-    assert guarantee_of_2016(50_000) == hb.Budget(2.0, 2e-7)
+    assert budget_of_2016(50_000) == hb.Budget(2.0, 2e-7)
 
 
 # Synthetic people, and the law of the counts.
@@ -176,8 +202,8 @@ def test_counts_by_their_law_are_those_of_records() -> None:
     plan = hb.plan_from(hb.Schema.one_hot(5), 1000, hb.Protocol(0.05, release="bits"), delta=1e-6)
     source = stream()
     people = hb.Collection.from_values(np.repeat(np.arange(5), truth), plan.schema)
-    records = np.array([walk([(people, truth)], plan, entropy=source).estimate.values for _ in range(30)])
-    counts = np.array([split_counts(truth, 1000, plan, entropy=source).estimate.values for _ in range(500)])
+    records = np.array([simulate_records([(people, truth)], plan, entropy=source).estimate.values for _ in range(30)])
+    counts = np.array([simulate_counts(truth, 1000, plan, entropy=source).estimate.values for _ in range(500)])
     sigma = plan.stderr
     for sample in (records, counts):
         assert np.abs(sample.mean(axis=0) - truth).max() < 4.5 * sigma / math.sqrt(len(sample))
@@ -187,7 +213,7 @@ def test_counts_by_their_law_are_those_of_records() -> None:
 def test_law_of_counts_is_for_split_bits_only() -> None:
     plan = hb.plan_from(hb.Schema.one_hot(5), 1000, hb.Protocol(0.05), delta=1e-6)
     with pytest.raises(hb.errors.InvalidInput, match="split bits"):
-        split_counts(np.full(5, 200), 1000, plan, entropy=stream())
+        simulate_counts(np.full(5, 200), 1000, plan, entropy=stream())
 
 
 def test_sites_shrink_with_the_people() -> None:

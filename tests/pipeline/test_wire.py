@@ -60,9 +60,7 @@ def test_batches_go_round(data: st.DataObject) -> None:
     numbers = data.draw(st.lists(st.integers(0, top), min_size=count, max_size=count))
     payloads = [number.to_bytes(plan.payload, "little") for number in numbers]
     assert [messages.decode(messages.encode(payload, plan), plan) for payload in payloads] == payloads
-    reports = hb.Reports.from_payloads(
-        payloads, plan, n=data.draw(st.integers(0, 99)), fakes=data.draw(st.integers(0, 9))
-    )
+    reports = write.reports_of(payloads, plan, n=data.draw(st.integers(0, 99)), fakes=data.draw(st.integers(0, 9)))
     again = batches.decode(batches.encode(reports), plan)
     assert again.messages.dtype == message_type(plan)
     assert np.array_equal(again.messages, reports.messages)

@@ -13,6 +13,7 @@ import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.service.bundles import wrap_slots
 from tests.service.system import System, clear_plan
 from tests.service.test_core import POINTS
 from tests.service.test_machine import FAST
@@ -23,7 +24,7 @@ from hubbub.service.runtime.admin import Figures, Meter
 from hubbub.service.runtime.admin_client import command
 from hubbub.service.task import sealing
 from hubbub.service.task.keys import active_key
-from hubbub.service.task.sealing_batch import seal_bundles, seal_reports, slot_job
+from hubbub.service.task.sealing_batch import seal_reports, slot_job
 
 # canaries
 
@@ -192,7 +193,7 @@ def arrange(n: int) -> None:
         inner, outer = (active_key(core.keyring.public_keys()) for core in (system.analyzer, system.shuffler))
         values = np.arange(n, dtype="<u8").view(np.uint8).reshape(n, 8)[:, :size]
         slots = seal_reports(np.ascontiguousarray(values), contract.shape, inner, system.workers)
-        bundles = [row.tobytes() for row in seal_bundles(slots, contract.shape, outer, system.workers)]
+        bundles = [row.tobytes() for row in wrap_slots(slots, contract.shape, outer, system.workers)]
         for start in range(0, n, 100):
             system.upload(*bundles[start : start + 100])
 

@@ -2,13 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import hubbub as hb
 from hubbub import device, vectors
 from hubbub.plans import HEADER
+from hubbub.reports import message_type
 from hubbub.vectors import Counter
 from hubbub.wire import batches, messages
 
@@ -28,6 +31,14 @@ CASES: list[tuple[str, hb.Schema, hb.Protocol, list[Any]]] = [
 ]
 
 
+def reports_of(payloads: Iterable[bytes], plan: hb.Plan, *, n: int, fakes: int) -> hb.Reports:
+    """Gather the payloads that n devices sent."""
+    messages = np.frombuffer(b"".join(payloads), message_type(plan))
+    if plan.protocol.release == "records":
+        messages = messages.reshape(-1, plan.payload)
+    return hb.Reports(plan, messages, n, fakes)
+
+
 def good() -> list[dict[str, Any]]:
     """Plans, values, and the messages and the batch that a device makes of them with the counter stream."""
     found = []
@@ -37,7 +48,7 @@ def good() -> list[dict[str, Any]]:
         sent = [device.payloads(value, plan, entropy=entropy) for value in values]
         share = protocol.m // 100 if isinstance(protocol.m, int) else 0
         payloads = [payload for one in sent for payload in one]
-        reports = hb.Reports.from_payloads(payloads, plan, n=len(values), fakes=share * len(values))
+        reports = reports_of(payloads, plan, n=len(values), fakes=share * len(values))
         found.append(
             {
                 "name": name,

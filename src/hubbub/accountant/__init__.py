@@ -4,22 +4,11 @@
 - ``analysis``: which theorem speaks for which protocol;
 - ``bit``, ``records``, ``split``, ``fakes``: the theorems, one module for each kind of crowd;
 - ``engine``, ``losses``: sums of independent terms, and compositions, bracketed rigorously;
-- ``tails``, ``rigorous``: the notes' own criterion; ball arithmetic.
+- ``rigorous``: ball arithmetic.
 """
 
 from hubbub.accountant.accounting import account, curve
 from hubbub.accountant.calibration import Calibrated, calibrate
 from hubbub.accountant.ledger import Ledger
-from hubbub.accountant.tails import Sufficient, ratio_density, sufficient, sufficient_flip
 
-__all__ = [
-    "Calibrated",
-    "Ledger",
-    "Sufficient",
-    "account",
-    "calibrate",
-    "curve",
-    "ratio_density",
-    "sufficient",
-    "sufficient_flip",
-]
+__all__ = ["Calibrated", "Ledger", "account", "calibrate", "curve"]

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from hubbub.accountant.accounting import LARGEST, account, curve, honest_users
 from hubbub.accountant.analysis import collusion
 from hubbub.errors import Infeasible, Interval, check_flip, check_real, reject
-from hubbub.numeric.bounds import flip_from_phi
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.numeric.inversion import falling_root, least_whole
-from hubbub.numeric.ratios import phi
+from hubbub.numeric.ratios import flip_from_phi, phi
 from hubbub.privacy import Budget, Guarantee
 from hubbub.protocol import GRID, Fakes, Protocol, Release
 from hubbub.schema import Schema

@@ -1,1 +1,1 @@
-"""The laboratory: the notes reproduced, and, in time, studies, audits and figures."""
+"""Studies, audits, attacks and demonstrations."""

@@ -76,30 +76,6 @@ def log_binomial_pmf(s: npt.ArrayLike, n: int, prob: float) -> Array:
     return _log_pmf(values.astype(np.float64), n, prob, 1.0 - prob)
 
 
-def log_binomial_cdf(s: int, n: int, prob: float) -> float:
-    """ln P[Bin(n, prob) ≤ s], of full relative accuracy in the lower tail however small it is.
-
-    >>> log_binomial_cdf(0, 10**6, 0.5) / math.log(2)
-    -1000000.0
-    """
-    s = check_whole("s", s, -LARGEST, LARGEST)
-    n = check_whole("n", n, 0, LARGEST)
-    prob = _check_prob(prob)
-    return _log_cdf(s, n, prob, 1.0 - prob)
-
-
-def log_binomial_sf(s: int, n: int, prob: float) -> float:
-    """ln P[Bin(n, prob) > s], of full relative accuracy in the upper tail however small it is.
-
-    >>> round(math.exp(log_binomial_sf(1, 2, 0.25)), 12)
-    0.0625
-    """
-    s = check_whole("s", s, -LARGEST, LARGEST)
-    n = check_whole("n", n, 0, LARGEST)
-    prob = _check_prob(prob)
-    return _log_cdf(n - s - 1, n, 1.0 - prob, prob)
-
-
 def _log_pmf(s: Array, n: int, a: float, b: float) -> Array:
     result = np.full(s.shape, -np.inf)
     if n == 0 or a == 0.0 or b == 0.0:
@@ -118,22 +94,6 @@ def _log_pmf(s: Array, n: int, a: float, b: float) -> Array:
 
 def _check_prob(prob: object) -> float:
     return check_real("prob", prob, PROBABILITY)
-
-
-def _log_cdf(s: int, n: int, a: float, b: float) -> float:
-    if s < 0:
-        return -math.inf
-    if s >= n:
-        return 0.0
-    if s > n * a:
-        return math.log1p(-math.exp(_log_cdf(n - s - 1, n, b, a)))
-    if a == 0.0:
-        return 0.0
-    # Ten deviations and fifty further down, the rest is below exp(−50) of what was summed.
-    reach = math.ceil(10 * math.sqrt(n * a * b)) + 50
-    logs = _log_pmf(np.arange(max(0, s - reach), s + 1, dtype=np.float64), n, a, b)
-    top = float(logs.max())
-    return top + math.log(float(np.exp(logs - top).sum()))
 
 
 SMALL_REMAINDERS = np.array(

@@ -49,26 +49,6 @@ def crowd(n: int, ones: int, q: float, k: int = 1) -> Distribution:
     return Distribution(low, pmf / pmf.sum())
 
 
-def crowd_mean(n: int, ones: int, q: float, k: int = 1) -> float:
-    """E A_n(ones) = nq + ones·(p − q), times k. [000 §6.8]
-
-    >>> crowd_mean(5, 2, 0.25)
-    2.25
-    """
-    n, ones, q, k = _check(n, ones, q, k, least=0)
-    return k * (n * q + ones * (1 - 2 * q))
-
-
-def crowd_variance(n: int, q: float, k: int = 1) -> float:
-    """Var A_n(ones) = npq, times k, whatever ones is. [000 §6.8]
-
-    >>> crowd_variance(16, 0.25)
-    3.0
-    """
-    n, _, q, k = _check(n, 0, q, k, least=0)
-    return k * n * q * (1 - q)
-
-
 def neighbours(n: int, ones: int, q: float, k: int = 1) -> tuple[Distribution, Distribution]:
     """The laws of two crowds of n that differ in one record, which is 0 in the first and 1 in the second.
 

@@ -30,21 +30,6 @@ def hockey_stick(first: npt.ArrayLike, second: npt.ArrayLike, epsilon: float) ->
     return float(excess[excess > 0].sum())
 
 
-def sufficient_tail(first: npt.ArrayLike, second: npt.ArrayLike, epsilon: float, *, strict: bool = True) -> float:
-    """η(ε) = P[P(S)/Q(S) > e^ε] with S ~ ``first`` = P, the figure of sufficient differential privacy. [003 eq 1.7]
-
-    δ(ε) ≤ η(ε), so η certifies (ε, η)-privacy if it is taken over both orders of every neighbouring pair; it overstates
-    δ several times over, and unlike δ it can grow when records are added. ``strict=False`` counts ratios of exactly
-    e^ε too, as the readings of [003 §3.3] do.
-
-    >>> sufficient_tail([0.5625, 0.375, 0.0625], [0.1875, 0.625, 0.1875], math.log(2))
-    0.5625
-    """
-    p, q, epsilon = _check_pair(first, second, epsilon)
-    bar = math.exp(epsilon) * q
-    return float(p[p > bar if strict else p >= bar].sum())
-
-
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) of two unit normal laws whose means are μ apart.
 

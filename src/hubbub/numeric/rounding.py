@@ -21,12 +21,3 @@ def up(value: float, relative: float = 0.0) -> float:
     relative = check_real("relative", relative, NON_NEGATIVE)
     # One step up for the addition, one for the product: each is within half a unit of the exact result.
     return math.nextafter(math.nextafter(value + abs(value) * relative, math.inf), math.inf)
-
-
-def down(value: float, relative: float = 0.0) -> float:
-    """The mirror image of :func:`up`: errs downwards.
-
-    >>> down(1.0) < 1.0, down(1.0, 1e-3) <= 0.999
-    (True, True)
-    """
-    return -up(-value, relative)

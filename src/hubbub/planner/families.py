@@ -13,9 +13,9 @@ from scipy.special import ndtri
 from hubbub.accountant import Calibrated, Ledger, account, calibrate, curve
 from hubbub.errors import SHARE, Infeasible, Interval, TooLarge, check_flip, check_real, check_whole, reject
 from hubbub.estimates import predicted_stderr
-from hubbub.numeric.bounds import flip_from_phi
 from hubbub.numeric.divergences import gaussian_delta, gaussian_signal
 from hubbub.numeric.inversion import falling_root, least_real
+from hubbub.numeric.ratios import flip_from_phi
 from hubbub.planner.expectations import (
     discrete_laplace,
     hidden_flip,

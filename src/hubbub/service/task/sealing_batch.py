@@ -7,16 +7,7 @@ from numpy.typing import NDArray
 
 from hubbub.service.runtime.workers import Job, Workers
 from hubbub.service.task.keys import PublicKey
-from hubbub.service.task.sealing import (
-    BUNDLE_INFO,
-    HEADER_SIZE,
-    REPORT,
-    SLOT_INFO,
-    TOKEN_SIZE,
-    VERSION,
-    BundleLayout,
-    bundle_header,
-)
+from hubbub.service.task.sealing import BUNDLE_INFO, HEADER_SIZE, REPORT, SLOT_INFO, VERSION, BundleLayout
 
 
 @functools.lru_cache(maxsize=64)
@@ -42,14 +33,3 @@ def seal_reports(
     job = Job(suite=shape.suite, key=key.public, info=SLOT_INFO + shape.task + number, size=2 + shape.payload)
     sealed = np.frombuffer(workers.seal(job, texts.tobytes()), np.uint8).reshape(count, -1)
     return np.hstack([np.tile(np.frombuffer(number, np.uint8), (count, 1)), sealed])
-
-
-def seal_bundles(slots: NDArray[np.uint8], shape: BundleLayout, key: PublicKey, workers: Workers) -> NDArray[np.uint8]:
-    """Bundles, one a row, of sealed slots, one a row: every ``shape.slots`` of them make one."""
-    inner = slots.reshape(-1, shape.slots * shape.slot_size)
-    texts = np.hstack([np.zeros((len(inner), TOKEN_SIZE), np.uint8), inner])
-    info = BUNDLE_INFO + shape.task + key.id.to_bytes(2, "big")
-    job = Job(suite=shape.suite, key=key.public, info=info, size=texts.shape[1])
-    sealed = np.frombuffer(workers.seal(job, texts.tobytes()), np.uint8).reshape(len(inner), -1)
-    header = np.frombuffer(bundle_header(shape, key.id), np.uint8)
-    return np.hstack([np.tile(header, (len(inner), 1)), sealed])

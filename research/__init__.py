@@ -1,0 +1,1 @@
+"""Research that hubbub is checked against; part of the repository, not of the installed package."""
