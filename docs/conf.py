@@ -1,4 +1,4 @@
-"""Sphinx: everything local, so that the built pages load nothing from another host."""
+"""Sphinx configuration: all resources are local, so that built pages load nothing from another host."""
 
 import sys
 from pathlib import Path
@@ -35,7 +35,7 @@ html_static_path = ["_static"]
 html_favicon = "_static/favicon.svg"
 html_css_files = ["book.css"]
 html_theme_options = {"footer_icons": []}
-# The menu of MathJax would offer to load more of it; formulas carry their own MathML for readers of the screen.
+# The menu of MathJax would load more scripts; formulas contain MathML for screen readers.
 mathjax3_config = {"options": {"enableMenu": False}, "tex": {"tags": "none"}}
 
 autodoc_typehints = "description"
@@ -46,7 +46,7 @@ viewcode_follow_imported_members = False
 nitpicky = True
 
 
-# Types of other projects: their pages are not linked, as nothing here may need a network.
+# Types of other projects are not linked: the build needs no network.
 nitpick_ignore_regex = [
     (r"py:.*", r"(np|numpy|collections|typing|pathlib|fractions|io|click|numba|pyarrow|matplotlib)\..*"),
     (r"py:.*", r"NDArray|ArrayLike|npt\..*|T|P|R|Result|\.\.\."),
@@ -54,7 +54,7 @@ nitpick_ignore_regex = [
 
 
 def resolve_short_name(app, env, node, contnode):
-    """Docstrings name things as their module does; a name that only one object has is that object."""
+    """Resolve a short name in a docstring if exactly one object has it."""
     if node.get("refdomain") != "py":
         return None
     last = node["reftarget"].rsplit(".", 1)[-1]
