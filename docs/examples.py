@@ -4,8 +4,9 @@ The fences of a page run in order, in one namespace and one empty folder:
 
 - ``python``: executed, except ``python program``, which has a test of its own;
 - ``pycon``: a session, compared by :mod:`doctest`;
-- ``console``: commands after ``$``, each followed by its expected output. ``…`` matches anything. In ``console varies``
-  numbers, bars and the order of lines may differ, because the randomness is real.
+- ``console``: commands after ``$``, each followed by its expected output. ``…`` matches anything, and eight hexadecimal
+  digits before it any digest. In ``console varies`` numbers, bars and the order of lines may differ, because the
+  randomness is real.
 
 Fences of any other language are not run.
 """
@@ -120,10 +121,9 @@ def _agree(expected: str, shown: str, varies: bool) -> bool:
 
 def _plain(text: str, varies: bool) -> str:
     lines = [line.rstrip() for line in text.split("\n")]
-    text = "\n".join(lines).strip("\n")
+    text = re.sub(r"\b[0-9a-f]{8}(?:[0-9a-f]{56}\b|…)", "#", "\n".join(lines).strip("\n"))
     if varies:
         text = re.sub(r"[\u2580-\u259f]+", "", text)
-        text = re.sub(r"\b[0-9a-f]{64}\b", "#", text)
         text = re.sub(r"[-−]?\d[\d,.]*(e[-+]?\d+)?", "#", text)
         text = "\n".join(sorted(" ".join(line.split()) for line in text.replace("─", "").split("\n")))
     return text.strip("\n")
