@@ -19,7 +19,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo examples test test-slow soak fuzz check format bench docs docs-check bench-docs lock clean
+.PHONY: help demo examples test test-browser test-slow soak fuzz check format bench docs docs-check bench-docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -41,8 +41,11 @@ examples: $(EXAMPLES:%=example-%) ## the five applications at their full size, a
 $(EXAMPLES:%=example-%): example-%: $(VENV)/.run ## one of them, such as example-home-pages
 	$(BIN)/python -m examples.$(subst -,_,$*) -o hubbub-$*.html
 
-test: $(VENV)/.dev ## all tests but the slow ones, with branch coverage
-	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term
+test: $(VENV)/.dev ## all tests but the slow ones and those in a browser, with branch coverage
+	$(BIN)/python -m pytest -n 2 -m "not slow and not browser" --cov --cov-report=term
+
+test-browser: $(VENV)/.dev ## the pages in headless Chromium: widths, colour schemes, print, accessibility
+	$(BIN)/python -m pytest -m browser tests/pages
 
 test-slow: $(VENV)/.dev ## the slow ones
 	$(BIN)/python -m pytest -n 2 -m slow
@@ -90,7 +93,7 @@ lock: ## renew the locked requirements (needs uv)
 	@test -n "$(UV)" || { echo "make lock needs uv" >&2; exit 2; }
 	$(COMPILE) --extra dev --extra docs -o requirements/docs.txt
 	$(COMPILE) --extra dev -c requirements/docs.txt -o requirements/dev.txt
-	$(COMPILE) --extra serve -c requirements/docs.txt -o requirements/run.txt
+	$(COMPILE) --extra plot --extra serve -c requirements/docs.txt -o requirements/run.txt
 	$(COMPILE) --extra fast --extra serve requirements/bench.in -o requirements/bench.txt
 
 clean: ## remove environments and caches

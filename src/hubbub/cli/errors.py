@@ -57,7 +57,7 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
 )
 _EXTRAS = {
     "'arrow'": "pip install 'hubbub[arrow]'",
-    "'lab'": "pip install 'hubbub[lab]'",
+    "'plot'": "pip install 'hubbub[plot]'",
     "'serve'": "pip install 'hubbub[serve]'",
 }
 _SERVE = {"httptools", "httpx", "prometheus_client", "starlette", "uvicorn", "uvloop"}
