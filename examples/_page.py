@@ -7,8 +7,21 @@ import numpy as np
 from examples._outcome import Outcome
 from examples._rules_2016 import percent
 from hubbub import planner
-from hubbub.lab.drawing import Axis, Series, bar_chart, bars_of, chart, error_chart
-from hubbub.lab.pages import bullets, document, figure, footer, table, tiles
+from hubbub.pages import (
+    Axis,
+    Chart,
+    Series,
+    bar_chart,
+    bars_of,
+    bullets,
+    chart,
+    document,
+    error_chart,
+    figure,
+    footer,
+    table,
+    tiles,
+)
 
 
 def page(shown: Outcome) -> str:
@@ -38,7 +51,6 @@ def page(shown: Outcome) -> str:
         table(
             ("figure", "printed", "recomputed", "remark"),
             [(c.what, c.printed, c.recomputed, c.remark) for c in shown.comparisons],
-            kind="remarks",
         ),
         f"<h2>With {plan.n:,} people</h2>",
         bullets([shown.accuracy(), *(c.sentence() for c in shown.claims), *shown.remarks]),
@@ -47,7 +59,7 @@ def page(shown: Outcome) -> str:
     return document(f"hubbub: {study.title}", body)
 
 
-def picture(shown: Outcome) -> str:
+def picture(shown: Outcome) -> Chart:
     """Draw relative errors by true share, for at most 300 labels of all sizes."""
     truth = shown.simulated.truth.astype(np.float64)
     error = np.abs(shown.simulated.estimate.values - truth)

@@ -13,6 +13,7 @@ from hubbub.cli.options import json_option
 from hubbub.io.files import write_text
 from hubbub.lab import demonstration_page
 from hubbub.lab.demonstration import Demonstration, demonstrate
+from hubbub.pages import load_matplotlib
 from hubbub.privacy import Budget
 
 
@@ -34,6 +35,7 @@ def demo(people: int, epsilon: float, delta: float, seed: int | None, output: st
     \b
     Example: hubbub demo --people 20000 --seed 7 -o demo.html
     """
+    load_matplotlib()  # fails before the work rather than after it
     entropy = system if seed is None else SeededStreamNotForPeople(seed)
     watch = Console(stderr=True)
     with watch.status("starting …") as status:

@@ -19,8 +19,7 @@ from hubbub.cli.options import (
 )
 from hubbub.errors import Infeasible
 from hubbub.io.documents import write_plan
-from hubbub.io.files import write_text
-from hubbub.lab import figures
+from hubbub.pages import plans_chart
 from hubbub.plans import Plan
 from hubbub.privacy import Budget
 from hubbub.protocol import Fakes, Protocol, Release
@@ -219,7 +218,7 @@ def plan(
 @click.option(
     "--dishonest", type=float, metavar="SHARE", help="Also show epsilon if this share of users is not honest."
 )
-@click.option("--plot", metavar="FILE", help="Draw error against messages, as SVG, PNG or PDF (extra 'lab').")
+@click.option("--plot", metavar="FILE", help="Rank the protocols by error, as SVG, PNG or PDF (extra 'plot').")
 @click.option("--choose", metavar="FAMILY", help="Write the best plan of this family to --output.")
 @output_option("Where the best plan, or that of --choose, goes")
 @json_option
@@ -247,10 +246,7 @@ def frontier(
         raise Infeasible(f"no protocol meets {budget} for {schema} at n = {n:,} within these constraints")
     central = planner.central_stderr(schema, budget)
     if plot:
-        names, form = [row["family"] for row in rows], figures.picture_form(plot)
-        local = min((one.stderr for one in plans if not one.guarantee.assumptions.shuffler), default=None)
-        limit = options["max_messages"]
-        write_text(plot, figures.draw_frontier(plans, names, form, central=central, local=local, max_messages=limit))
+        plans_chart(plans, central=central).save(plot)
     if output:
         write_plan(_chosen(plans, rows, choose), output)
     if as_json:
