@@ -249,7 +249,7 @@ def test_drawing_leaves_the_settings_of_the_process_alone() -> None:
 
 def test_matplotlib_and_the_laboratory_are_loaded_only_where_they_are_needed() -> None:
     script = (
-        "import sys, hubbub.pages; from hubbub.cli import collecting, inspecting, planning;"
+        "import sys, hubbub.pages; from hubbub.cli import collect, inspect, plan;"
         "assert not {'matplotlib', 'hubbub.lab'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
