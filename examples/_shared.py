@@ -79,11 +79,10 @@ def _tell(shown: Outcome) -> None:
     view.print(f"{plan.n:,} people, {plan.schema!r}; ε = {budget.epsilon:g}, δ = {budget.delta:.2g}{rounds}.\n")
     rows = [
         (
-            ("→ " if one.protocol == plan.protocol else "  ") + planner.family(one),
+            ("→ " if one.protocol == plan.protocol else "  ") + planner.family_name(one),
             f"{one.stderr:,.4g}",
             percent(planner.measurable_share(one, study.error)),
-            f"{one.messages:,.4g}",
-            f"{one.upload:,.4g}",
+            *planner.cost(one).cells,
         )
         for one in shown.rivals
     ]
@@ -102,7 +101,7 @@ def _tell(shown: Outcome) -> None:
     view.print(
         f"Measured within {study.error:.0%}: from {percent(shown.share)} of the people on (95 of 100 cases); "
         f"from {percent(shown.share_of_2016)} with three deviations, as in 2016. "
-        f"Cost: {plan.messages:.4g} messages and {plan.upload:.4g} bytes of each person.\n"
+        f"Cost: {planner.cost(plan)}.\n"
     )
     figures = [(c.what, c.printed, c.recomputed, c.remark) for c in shown.comparisons]
     table = screen.grid("The figures of 2016", ["figure", "printed", "recomputed", "remark"], figures)

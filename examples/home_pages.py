@@ -81,7 +81,7 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
             f"is right in {seen.right:.1%} (at least {seen.low:.1%}), where ε = 2 would allow {promised:.1%}.",
             f"At δ = {delta:.2g} those records have ε between {least.lower_bound:.3g} and {least.epsilon:.3g}.",
             f"Split bits show the analyzer no such combination: the same guarantee holds for everybody, at "
-            f"± {1.96 * plan.stderr:.3g} people and {plan.messages:.3g} messages: better than what was claimed in "
+            f"± {1.96 * plan.stderr:.3g} people and {plan.payload_messages:.3g} messages: better than what was claimed in "
             "2016, and true.",
         ],
     )

@@ -68,7 +68,7 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
         ],
         remarks=[
             f"Split bits send each of a person's {TILES} tiles, and few others, as messages of their own: "
-            f"{plan.messages:.4g} of {plan.payload} bytes and a header. The number of messages depends on the record: "
+            f"{plan.payload_messages:.4g} of {plan.payload} bytes and a header. The number of messages depends on the record: "
             "uploads must be padded to a fixed number.",
         ],
     )

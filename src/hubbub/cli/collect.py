@@ -214,7 +214,7 @@ def _estimate_record(
         "people": found.n,
         "level": level,
         "remark": found.remark,
-        "guarantee": screen.guarantee_record(guarantee),
+        "guarantee": guarantee.to_document(),
         "counts": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)],
     }
 

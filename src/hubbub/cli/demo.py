@@ -7,6 +7,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from hubbub import planner
 from hubbub.bits.entropy import SeededStreamNotForPeople, system
 from hubbub.cli import screen
 from hubbub.cli.options import json_option
@@ -86,8 +87,7 @@ def _frontier(shown: Demonstration) -> Table:
         (
             ("→ " if one is shown.plan else "  ") + name,
             f"{one.stderr:,.3g}",
-            f"{one.messages:.3g}",
-            f"{one.upload:.3g}",
+            *planner.cost(one).cells,
             "yes" if one.protocol.sends_records else "no",
         )
         for one, name in zip(shown.plans, shown.names, strict=True)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import click
@@ -12,8 +13,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from hubbub.canonical import spell
 from hubbub.io.files import write_text
+from hubbub.planner import cost
 from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
 from hubbub.protocol import Fakes, Protocol
@@ -174,30 +175,9 @@ def described_plan(plan: Plan) -> list[tuple[str, str]]:
         ("people", f"at least {plan.n:,} in a batch"),
         ("protocol", described_protocol(plan.protocol)),
         ("error", f"{plan.stderr:.4g} people: the standard error of one count"),
-        ("cost", f"{plan.messages:.4g} message{'s' * (plan.messages != 1)} and {plan.upload:.4g} bytes of each user"),
+        ("cost", str(cost(plan))),
         *described_guarantee(plan.guarantee),
     ]
-
-
-def guarantee_record(guarantee: Guarantee) -> dict[str, Any]:
-    """A guarantee for JSON."""
-    assumptions = guarantee.assumptions
-    return {
-        "epsilon": spell(guarantee.epsilon),
-        "delta": guarantee.delta,
-        "lower": spell(guarantee.lower_bound),
-        "solved": guarantee.solved,
-        "basis": guarantee.basis.value,
-        "method": guarantee.method,
-        "n": guarantee.n,
-        "assumptions": {
-            "honest": assumptions.honest,
-            "shuffler": assumptions.shuffler,
-            "view": assumptions.view,
-            "collusion": spell(assumptions.collusion_epsilon),
-            "count": spell(assumptions.count_epsilon),
-        },
-    }
 
 
 def plan_record(plan: Plan) -> dict[str, Any]:
@@ -209,7 +189,6 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "n": plan.n,
         "protocol": {"q": plan.protocol.q, "k": plan.protocol.k, "m": distribution, "release": plan.protocol.release},
         "stderr": plan.stderr,
-        "messages": plan.messages,
-        "bytes": plan.upload,
-        "guarantee": guarantee_record(plan.guarantee),
+        **asdict(cost(plan)),
+        "guarantee": plan.guarantee.to_document(),
     }

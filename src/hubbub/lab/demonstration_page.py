@@ -6,6 +6,7 @@ import math
 from hubbub.lab.demonstration import Demonstration
 from hubbub.lab.drawing import bar_chart, bars_of, error_chart, frontier_chart
 from hubbub.lab.pages import bullets, document, figure, footer, table, tiles
+from hubbub.planner import cost
 from hubbub.plans import Plan
 
 
@@ -76,19 +77,19 @@ def attack(shown: Demonstration) -> list[str]:
 
 
 def _tiles(shown: Demonstration) -> str:
-    held, sent = shown.plan.guarantee, shown.plan.messages
+    held, (messages, size) = shown.plan.guarantee, cost(shown.plan).cells
     return tiles(
         [
             (f"ε = {held.epsilon:.3g}", f"proven for every person, δ = {held.delta:.2g}"),
             (f"± {shown.reach:.3g} people", "on a count, 95 of 100 times"),
-            (f"{sent:.3g} message{'s' * (sent != 1)}", f"of each person, {shown.plan.upload:.3g} bytes"),
+            (f"{messages} message{'s' * (messages != '1')}", f"of each person, {size} bytes sealed"),
             (f"{shown.covered} of {len(shown.truth)}", "true counts in their 95 % intervals"),
         ]
     )
 
 
 def _frontier(shown: Demonstration) -> str:
-    points = [(one.messages, one.stderr) for one in shown.plans]
+    points = [(one.payload_messages, one.stderr) for one in shown.plans]
     drawn = frontier_chart(
         shown.names,
         points,
@@ -104,7 +105,7 @@ def _table(shown: Demonstration) -> str:
     return table(
         ("protocol", "error", "messages", "bytes", "if the shuffler colludes"),
         [
-            (name, f"{one.stderr:,.3g}", f"{one.messages:.3g}", f"{one.upload:.3g}", _colluding(one))
+            (name, f"{one.stderr:,.3g}", *cost(one).cells, _colluding(one))
             for one, name in zip(shown.plans, shown.names, strict=True)
         ],
         marks=["best" if one is shown.plan else "" for one in shown.plans],

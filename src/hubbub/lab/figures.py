@@ -89,12 +89,14 @@ def draw_frontier(
     taken: list[float] = []
     for plan, name in sorted(zip(plans, names, strict=True), key=lambda pair: pair[0].stderr):
         best = plan is plans[0]
-        axes.scatter(plan.messages, plan.stderr, s=60 if best else 30, color=ACCENT if best else INK, zorder=3)
+        axes.scatter(plan.payload_messages, plan.stderr, s=60 if best else 30, color=ACCENT if best else INK, zorder=3)
         # Labels of neighbours are pushed upwards, in points of a picture of about 300.
         height = (math.log10(plan.stderr) - low) / (high - low) * 300
         shift = max([4.0, *(other + 11 - height for other in taken[-1:])])
         taken.append(height + shift)
-        axes.annotate(name, (plan.messages, plan.stderr), xytext=(7, shift), textcoords="offset points", fontsize=8.5)
+        axes.annotate(
+            name, (plan.payload_messages, plan.stderr), xytext=(7, shift), textcoords="offset points", fontsize=8.5
+        )
     axes.axhline(central, color=QUIET, linestyle="--", linewidth=1)
     axes.annotate(
         "central, a trusted server", (1, central), xycoords=("axes fraction", "data"), ha="right", va="bottom"

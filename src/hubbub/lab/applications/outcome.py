@@ -97,13 +97,13 @@ class Outcome:
             "epsilon": self.study.budget.epsilon,
             "delta": self.study.budget.delta,
             "rounds": self.study.rounds,
-            "protocol": planner.family(self.plan),
+            "protocol": planner.family_name(self.plan),
             "q": self.plan.protocol.q,
             "stderr": self.plan.stderr,
             "measurable_share": self.share,
             "measurable_share_three_sigma": self.share_of_2016,
-            "messages": self.plan.messages,
-            "bytes": self.plan.upload,
+            "messages": planner.cost(self.plan).messages,
+            "bytes": planner.cost(self.plan).bytes,
             "simulated": self.counted.how,
             "received": self.counted.messages,
             "covered": self.counted.covered,
@@ -119,7 +119,12 @@ class Outcome:
                 for i in self.shown()
             ],
             "rivals": [
-                {"protocol": planner.family(p), "stderr": p.stderr, "messages": p.messages, "bytes": p.upload}
+                {
+                    "protocol": planner.family_name(p),
+                    "stderr": p.stderr,
+                    "messages": p.payload_messages,
+                    "bytes": planner.cost(p).bytes,
+                }
                 for p in self.rivals
             ],
             "compared": [

@@ -21,8 +21,8 @@ def page(shown: Outcome) -> str:
         "<h2>The plan</h2>",
         table(
             ("protocol", "error", "messages", "bytes"),
-            [(planner.family(p), f"{p.stderr:,.4g}", f"{p.messages:,.4g}", f"{p.upload:,.4g}") for p in shown.rivals],
-            marks=["best" if planner.family(p) == planner.family(plan) else "" for p in shown.rivals],
+            [(planner.family_name(p), f"{p.stderr:,.4g}", *planner.cost(p).cells) for p in shown.rivals],
+            marks=["best" if planner.family_name(p) == planner.family_name(plan) else "" for p in shown.rivals],
         ),
         "<p>Every protocol that meets the budget; chosen is the best in which the users draw the noise themselves and "
         "no answer travels in the clear.</p>",
@@ -76,6 +76,6 @@ def _tiles(shown: Outcome) -> str:
             (f"{plan.n:,} people", f"{plan.schema.width:,} labels"),
             (f"ε = {budget.epsilon:g}", f"δ = {budget.delta:.2g}, proven for every person"),
             (f"{100 * shown.share:.3g} %", f"of the people: the least that is measured within {shown.study.error:.0%}"),
-            (f"{plan.messages:.4g} messages", f"of each person, {plan.upload:.4g} bytes"),
+            (f"{planner.cost(plan).cells[0]} messages", f"of each person, {planner.cost(plan).cells[1]} bytes sealed"),
         ]
     )

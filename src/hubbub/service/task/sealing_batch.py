@@ -5,16 +5,14 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.bundles import HEADER_SIZE, TOKEN_SIZE, BundleLayout
 from hubbub.service.runtime.workers import Job, Workers
 from hubbub.service.task.keys import PublicKey
 from hubbub.service.task.sealing import (
     BUNDLE_INFO,
-    HEADER_SIZE,
     REPORT,
     SLOT_INFO,
-    TOKEN_SIZE,
     VERSION,
-    BundleLayout,
     bundle_header,
 )
 
