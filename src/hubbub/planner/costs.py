@@ -35,10 +35,11 @@ class Cost:
         return f"{self.messages:,}", f"{self.bytes:,}"
 
     def __str__(self) -> str:
+        number = self.payload_messages if self.messages is None else self.messages
+        text = f"{number:,.4g} message{'' if number == 1 else 's'} per user"
         if self.messages is None:
-            return f"{self.payload_messages:.4g} messages per user; the services do not offer this plan"
-        plural = "" if self.messages == 1 else "s"
-        return f"{self.messages:,} message{plural} per user, sealed in {self.bytes:,} bytes"
+            return f"{text}; the services do not offer this plan"
+        return f"{text}, sealed in {self.bytes:,} bytes"
 
 
 def cost(plan: Plan, *, suite: int = DEFAULT_SUITE) -> Cost:

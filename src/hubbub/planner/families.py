@@ -65,18 +65,15 @@ def family_key(chosen: Plan | Protocol, schema: Schema | None = None) -> str:
     protocol, schema = _parts(chosen, schema)
     if isinstance(chosen, Plan) and not chosen.guarantee.assumptions.shuffler:
         return "local-response" if protocol.sends_category else "local-flip"
-    if protocol.sends_category:
-        return "response"
     if protocol.shuffler_fakes:
         whole = protocol.sends_records and not (schema and schema.exclusive)
         return f"{'clear' if protocol.clear else 'flip'}-shuffler-fakes{'-records' if whole else ''}"
-    if protocol.clear:
-        return "clear-user-fakes"
     if protocol.m != 0:
-        return "fake-and-flip"
-    if protocol.sends_bits and not (schema and schema.width == 1):
-        return "split"
-    return "copies" if protocol.k > 1 else "flip"
+        return "clear-user-fakes" if protocol.clear else "fake-and-flip"
+    if protocol.sends_category:
+        return "response"
+    split = protocol.sends_bits and not (schema and schema.width == 1)
+    return "split" if split else "copies" if protocol.k > 1 else "flip"
 
 
 def family_name(chosen: Plan | Protocol, schema: Schema | None = None) -> str:

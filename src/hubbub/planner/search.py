@@ -8,6 +8,7 @@ from typing import Unpack
 from hubbub.errors import OPEN_UNIT, POSITIVE, Infeasible, TooLarge, check_delta, check_real
 from hubbub.numeric.inversion import falling_root
 from hubbub.planner.baselines import central_stderr
+from hubbub.planner.costs import cost
 from hubbub.planner.families import FAMILIES
 from hubbub.planner.request import MAX_EPSILON, Constraints, Request
 from hubbub.plans import MAX_PEOPLE, Plan
@@ -35,6 +36,15 @@ class Survey:
             return plan
         request = self.request
         text = f"no protocol meets {request.budget} for {request.schema} at n = {request.n:,}"
+        unlimited = replace(request, max_messages=math.inf, max_bytes=math.inf)
+        found = survey(unlimited).plans.items() if request != unlimited else ()
+        offered = [(sent.bytes, sent, key) for key, plan in found if (sent := cost(plan)).bytes is not None]
+        if offered:
+            _, sent, key = min(offered, key=lambda entry: entry[0] or 0)
+            raise Infeasible(
+                f"{text} with max_messages = {request.max_messages:g} and max_bytes = {request.max_bytes:g}; the "
+                f"smallest upload is that of the family {key}: {sent}"
+            )
         for key, reason in self.failures.items():
             raise Infeasible(f"{text}; the most promising family is {key}: {reason}")
         raise Infeasible(f"{text} within the constraints; relax joint, min_q or shuffler_fakes")
@@ -107,8 +117,9 @@ def smallest_n(schema: Schema, budget: Budget, precision: float, **constraints: 
         return search.found[least]
     best = search.at(float(MAX_PEOPLE))
     raise Infeasible(
-        f"no batch of up to {MAX_PEOPLE:,} people has a standard error of {precision:g} of n with {budget} for {schema}; "
-        f"at n = {MAX_PEOPLE:,} it is {best.stderr / best.n:.3g} of n: raise precision to that, or raise epsilon"
+        f"no batch of up to {MAX_PEOPLE:,} people has a standard error of {precision:g} of n with {budget} "
+        f"for {schema}; at n = {MAX_PEOPLE:,} it is {best.stderr / best.n:.3g} of n: raise precision to that, or "
+        "raise epsilon"
     )
 
 
@@ -151,10 +162,11 @@ class _Search:
 
     def excess(self, value: float) -> float:
         """Return the logarithm of the error relative to the wanted one; +∞ where nothing is feasible."""
-        try:
-            return math.log(self._ratio(self.at(value)))
-        except Infeasible:
+        plans = survey(self._request(value), prune=True).plans
+        if not plans:
             return math.inf
+        self.found[value] = next(iter(plans.values()))
+        return math.log(self._ratio(self.found[value]))
 
 
 def _rank(plan: Plan) -> tuple[float, float]:
