@@ -19,11 +19,13 @@ from hubbub.bundles import MAX_BUNDLE_SIZE
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.planner import cost, plan_from, survey
 from hubbub.planner.request import Request
+from hubbub.protocol import Release
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
 from hubbub.service.uploader import Answer
 
 N = 100
+RELEASES: tuple[Release, ...] = ("records", "bits", "category")
 
 schemas = st.one_of(
     st.integers(2, 600).map(hb.Schema.one_hot),
@@ -44,7 +46,7 @@ flips = st.floats(0.001, 0.45)
 def plans(draw: st.DrawFn) -> hb.Plan:
     """A plan of any family, with a claimed guarantee."""
     schema, q = draw(schemas), draw(flips)
-    release = draw(st.sampled_from(("records", "bits", "category")))
+    release: Release = draw(st.sampled_from(RELEASES))
     if release == "category":
         assume(schema.exclusive)
         protocol = hb.Protocol(0.9 * q / schema.width, release="category")
@@ -89,22 +91,27 @@ def test_planned_bytes_are_sent_bytes(plan: hb.Plan, suite: int) -> None:
         check_slots(plan, sent.messages - 1)
 
 
+class _Recording(Wire):
+    """A transport that records the sizes of uploads."""
+
+    def __init__(self, system: System) -> None:
+        super().__init__(system)
+        self.sizes: list[int] = []
+
+    def post(self, task: str, body: bytes) -> Answer:
+        self.sizes.append(len(body))
+        return super().post(task, body)
+
+
 @pytest.mark.parametrize("release", ["records", "bits"])
 def test_uploads_of_the_sender_have_the_planned_size(release: Literal["records", "bits"], tmp_path: Path) -> None:
     plan = plan_from(hb.Schema.one_hot(8), 100, hb.Protocol(0.1, release=release), delta=1e-6)
     system = System(tmp_path, plan=plan)
-    wire = Wire(system)
-    bodies: list[bytes] = []
-
-    def post(task: str, body: bytes) -> Answer:
-        bodies.append(body)
-        return Wire.post(wire, task, body)
-
-    wire.post = post  # type: ignore[method-assign]
+    wire = _Recording(system)
     one = sender(system, wire, tmp_path / "journal", per_request=7)
     one.prepare([1 << i % 8 for i in range(21)])
     assert one.send().stored == 21
-    assert [len(body) for body in bodies] == [7 * (cost(plan).bytes or 0)] * 3
+    assert wire.sizes == [7 * (cost(plan).bytes or 0)] * 3
 
 
 def test_figures_of_the_documentation() -> None:
