@@ -60,6 +60,8 @@ def min_slots(plan: Plan) -> int:
     """Return the smallest number of slots that :func:`check_slots` accepts.
 
     >>> from hubbub.planner import plan_from
+    >>> from hubbub.protocol import Protocol
+    >>> from hubbub.schema import Schema
     >>> min_slots(plan_from(Schema.bits(8), 1000, Protocol(0.1, k=2), delta=1e-6))
     2
     >>> split = plan_from(Schema.one_hot(100), 10_000, Protocol(0.02, release="bits"), delta=1e-6)
@@ -91,6 +93,8 @@ def overflow(plan: Plan, slots: int) -> float:
     """Return the price (1 + e^ε)·n·τ that bundles with this number of slots add to δ.
 
     >>> from hubbub.planner import plan_from
+    >>> from hubbub.protocol import Protocol
+    >>> from hubbub.schema import Schema
     >>> split = plan_from(Schema.one_hot(100), 10_000, Protocol(0.02, release="bits"), delta=1e-6)
     >>> overflow(split, 21) < 1e-9 < overflow(split, 20)
     True
