@@ -14,9 +14,9 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
     "plan": ("plan", "Choose the protocol with the smallest error that meets a budget."),
-    "frontier": ("plan", "Show every protocol that meets a budget, side by side."),
-    "account": ("plan", "Compute the guarantee that given parameters give."),
-    "calibrate": ("plan", "Find the least noise, or the least crowd, that meets a budget."),
+    "frontier": ("plan", "Compare all protocols that meet a budget."),
+    "account": ("plan", "Compute the guarantee of given parameters."),
+    "calibrate": ("plan", "Find the smallest noise, or the smallest batch, that meets a budget."),
     "randomize": ("collect", "Turn people's values into randomized reports."),
     "shuffle": ("collect", "Put the reports of a batch in random order, and add the shuffler's fakes."),
     "estimate": ("collect", "Estimate how many people have each label, with error bars."),
