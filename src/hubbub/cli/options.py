@@ -25,6 +25,7 @@ plan_option = click.option(
 )
 honest_option = click.option(
     "--honest",
+    "honest_fraction",
     type=float,
     default=1.0,
     show_default=True,

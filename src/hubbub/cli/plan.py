@@ -52,7 +52,7 @@ def account(
     k: int,
     m: int | Fakes | None,
     release: Release,
-    honest: float,
+    honest_fraction: float,
     local: bool,
     rigorous: bool,
     output: str | None,
@@ -71,13 +71,13 @@ def account(
             n,
             epsilon=epsilon,
             delta=delta,
-            honest_fraction=honest,
+            honest_fraction=honest_fraction,
             shuffler=not local,
             rigorous=rigorous,
         )
         if output:
             solved = {"epsilon": epsilon, "delta": delta}
-            own = planner.plan_from(schema, n, protocol, honest_fraction=honest, shuffler=not local, **solved)
+            own = planner.plan_from(schema, n, protocol, honest_fraction=honest_fraction, shuffler=not local, **solved)
             write_plan(own, output)
     if as_json:
         screen.print_json(found.to_document())
@@ -103,7 +103,7 @@ def calibrate(
     k: int,
     m: int | Fakes | None,
     release: Release,
-    honest: float,
+    honest_fraction: float,
     local: bool,
     max_q: float,
     output: str | None,
@@ -127,12 +127,12 @@ def calibrate(
             k=k,
             m=m,
             release=release,
-            honest_fraction=honest,
+            honest_fraction=honest_fraction,
             shuffler=not local,
             max_q=max_q,
         )
         own = planner.plan_from(
-            schema, found.n, found.protocol, epsilon=budget.epsilon, honest_fraction=honest, shuffler=not local
+            schema, found.n, found.protocol, epsilon=budget.epsilon, honest_fraction=honest_fraction, shuffler=not local
         )
     _deliver(own, output, as_json)
 
@@ -150,15 +150,7 @@ def _deliver(own: Plan, output: str | None, as_json: bool) -> None:
 def constraint_options(command: Any) -> Any:
     """Add the constraints of ``plan`` and ``frontier``; the command gets them as ``**constraints``."""
     options = (
-        click.option(
-            "--honest",
-            "honest_fraction",
-            type=float,
-            default=1.0,
-            show_default=True,
-            metavar="SHARE",
-            help="Fraction of users that follow the protocol.",
-        ),
+        honest_option,
         click.option(
             "--no-shuffler-fakes", "shuffler_fakes", flag_value=False, default=True, help="Only users add noise."
         ),
