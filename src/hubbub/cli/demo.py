@@ -70,7 +70,7 @@ def _narrate(shown: Demonstration, output: str) -> None:
     view.print(_frontier(shown))
     added = shown.released - shown.messages
     view.print(
-        f"[bold]2. The flow.[/] The devices send {shown.messages:,} messages, each {plan.payload} B and a header;"
+        f"[bold]2. The flow.[/] The devices send {shown.messages:,} messages with a payload of {plan.payload} B each;"
     )
     view.print(f"   the shuffler adds {added:,} fakes and passes all on in random order; the analyzer only counts.")
     view.print("\n[bold]3. Truth against estimate[/], with 95 % intervals:")
