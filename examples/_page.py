@@ -35,8 +35,8 @@ def page(shown: Outcome) -> str:
         "<h2>The plan</h2>",
         table(
             ("protocol", "error", "messages", "bytes"),
-            [(planner.family(p), f"{p.stderr:,.4g}", f"{p.messages:,.4g}", f"{p.upload:,.4g}") for p in shown.frontier],
-            marks=["best" if planner.family(p) == planner.family(plan) else "" for p in shown.frontier],
+            [(planner.family_name(p), f"{p.stderr:,.4g}", *planner.cost(p).cells) for p in shown.frontier],
+            marks=["best" if planner.family_key(p) == planner.family_key(plan) else "" for p in shown.frontier],
         ),
         "<p>Every protocol that meets the budget. The highlighted one is the best in which the users draw the noise "
         "and no answer is sent in the clear.</p>",
@@ -93,6 +93,6 @@ def _tiles(shown: Outcome) -> str:
                 percent(shown.share) if shown.share < 1 else "none",
                 f"of the people: the smallest share measured within {percent(shown.study.error)}",
             ),
-            (f"{plan.messages:.4g} messages", f"per person, {plan.upload:.4g} bytes"),
+            (f"{planner.cost(plan).cells[0]} messages", f"per person, {planner.cost(plan).cells[1]} bytes sealed"),
         ]
     )

@@ -53,7 +53,7 @@ LAYERS = [
     ("io",),
     ("client", "shuffler", "analyzer", "wire", "planner"),
     ("accountant",),
-    ("records", "reports"),
+    ("records", "reports", "bundles"),
     ("plans",),
     ("protocol",),
     ("schema", "privacy"),

@@ -7,6 +7,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from hubbub import planner
 from hubbub.bits.entropy import SeededStreamNotForPeople, system
 from hubbub.cli import screen
 from hubbub.cli.options import json_option
@@ -71,7 +72,7 @@ def _narrate(shown: Demonstration, output: str) -> None:
     view.print(_frontier(shown))
     added = shown.released - shown.messages
     view.print(
-        f"[bold]2. The flow.[/] The devices send {shown.messages:,} messages, each {plan.payload} B and a header;"
+        f"[bold]2. The flow.[/] The devices send {shown.messages:,} messages with a payload of {plan.payload} B each;"
     )
     view.print(f"   the shuffler adds {added:,} fakes and passes all on in random order; the analyzer only counts.")
     view.print("\n[bold]3. Truth against estimate[/], with 95 % intervals:")
@@ -88,8 +89,7 @@ def _frontier(shown: Demonstration) -> Table:
         (
             ("→ " if one is shown.plan else "  ") + name,
             f"{one.stderr:,.3g}",
-            f"{one.messages:.3g}",
-            f"{one.upload:.3g}",
+            *planner.cost(one).cells,
             "yes" if one.protocol.sends_records else "no",
         )
         for one, name in zip(shown.plans, shown.names, strict=True)

@@ -7,13 +7,14 @@ from hubbub.pages.charts import number
 from hubbub.pages.html import render
 from hubbub.pages.report import Facts, Figure, Report, Section, Steps, Table
 from hubbub.pages.rows import bar_chart, bars_of, error_chart, plans_chart
+from hubbub.planner import cost
 from hubbub.plans import Plan
 
 
 def page(shown: Demonstration) -> str:
     """Return the whole page."""
     plan, bars = shown.plan, bars_of(shown.estimate, shown.truth)
-    held, sent = plan.guarantee, plan.messages
+    held, (messages, size) = plan.guarantee, cost(plan).cells
     frontier = plans_chart(shown.plans, central=shown.central)
     return render(
         Report(
@@ -23,7 +24,7 @@ def page(shown: Demonstration) -> str:
             tiles=[
                 (f"ε = {held.epsilon:.3g}", f"proven for every person, δ = {small(held.delta)}"),
                 (f"± {shown.reach:.3g} people", "on a count, 95 of 100 times"),
-                (f"{sent:.3g} message{'s' * (sent != 1)}", f"per person, {plan.upload:.3g} bytes"),
+                (f"{messages} message{'s' * (messages != '1')}", f"per person, {size} bytes sealed"),
                 (f"{shown.covered} of {len(shown.truth)}", "true counts in their 95 % intervals"),
             ],
             sections=[
@@ -110,7 +111,7 @@ def _table(shown: Demonstration) -> Table:
     return Table(
         ("protocol", "error", "messages", "bytes", "if the shuffler colludes"),
         [
-            (name, f"{one.stderr:,.3g}", f"{one.messages:.3g}", f"{one.upload:.3g}", _colluding(one))
+            (name, f"{one.stderr:,.3g}", *cost(one).cells, _colluding(one))
             for one, name in zip(shown.plans, shown.names, strict=True)
         ],
         ["best" if one is shown.plan else "" for one in shown.plans],

@@ -51,15 +51,11 @@ class Rank:
     messages: float
 
 
-def trust(family: str) -> str:
-    """Return the trust that a family of protocols needs.
-
-    >>> trust("local"), trust("split bits"), trust("clear + shuffler's fakes (laplace)")
-    ('nobody', 'shuffling', 'shuffler-noise')
-    """
-    if family.startswith("local"):
+def trust(plan: Plan) -> str:
+    """Return the trust that a plan needs, as a key of :data:`TRUST`."""
+    if not plan.guarantee.assumptions.shuffler:
         return "nobody"
-    return "shuffler-noise" if "shuffler" in family or family == "strings" else "shuffling"
+    return "shuffler-noise" if plan.protocol.shuffler_fakes else "shuffling"
 
 
 def bars_of(
@@ -125,8 +121,7 @@ def error_chart(bars: Sequence[Bar], title: str, *, centre: str = "truth", name:
 
 def plans_chart(plans: Sequence[Plan], *, central: float | None = None) -> Chart:
     """Rank plans for one question, such as :func:`hubbub.frontier` returns, by error."""
-    names = [planner.family(one) for one in plans]
-    ranks = [Rank(name, one.stderr, trust(name), one.messages) for name, one in zip(names, plans, strict=True)]
+    ranks = [Rank(planner.family_name(one), one.stderr, trust(one), one.payload_messages) for one in plans]
     held = plans[0].guarantee
     delta = number(float(f"{held.delta:.2g}"), powers=True)
     title = f"Protocols for {plans[0].n:,} people at ε = {held.epsilon:.3g}, δ = {delta}"

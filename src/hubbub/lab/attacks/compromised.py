@@ -21,7 +21,7 @@ from hubbub.lab.attacks.evidence import (
 )
 from hubbub.numeric.crowd import neighbours
 from hubbub.pages import Axis, Series, chart
-from hubbub.planner import family, frontier, plan_from
+from hubbub.planner import family_name, frontier, plan_from
 from hubbub.plans import Plan
 from hubbub.privacy import Budget
 from hubbub.protocol import Fakes
@@ -101,7 +101,7 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
 
     shuffled = [plan for plan in plans if plan.guarantee.assumptions.shuffler]
     epsilons = chart(
-        [Series(label=family(plan), points=[(share, left(plan, share)) for share in grid]) for plan in shuffled],
+        [Series(label=family_name(plan), points=[(share, left(plan, share)) for share in grid]) for plan in shuffled],
         "The guarantee that is left, by the share that the analyzer owns",
         across=Axis("share of the users whom the analyzer owns"),
         up=Axis(f"ε proven at δ = {BUDGET.delta:g}"),
