@@ -31,7 +31,7 @@ define clean-install
 endef
 pip-in = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip,$(BIN)/python -m pip --disable-pip-version-check --python $(1)/bin/python)
 
-.PHONY: help demo examples notes test test-slow test-all soak fuzz check format bench build sbom docs docs-check bench-docs lock clean
+.PHONY: help demo examples notes test test-browser test-slow test-all soak fuzz check format bench build sbom docs docs-check bench-docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -56,8 +56,11 @@ $(EXAMPLES:%=example-%): example-%: $(VENV)/.run ## one of them, such as example
 notes: $(VENV)/.run ## every statement of the five research notes, recomputed, as hubbub-notes.html
 	$(BIN)/python -m research.notes -o hubbub-notes.html
 
-test: $(VENV)/.dev ## all tests but the slow ones, with branch coverage
-	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term
+test: $(VENV)/.dev ## all tests but the slow ones and those in a browser, with branch coverage
+	$(BIN)/python -m pytest -n 2 -m "not slow and not browser" --cov --cov-report=term
+
+test-browser: $(VENV)/.dev ## the pages in headless Chromium: widths, colour schemes, print, accessibility
+	$(BIN)/python -m pytest -m browser tests/pages
 
 test-slow: $(VENV)/.dev ## the slow ones
 	$(BIN)/python -m pytest -n 2 -m slow
@@ -127,7 +130,7 @@ lock: ## renew the locked requirements (needs uv)
 	@test -n "$(UV)" || { echo "make lock needs uv" >&2; exit 2; }
 	$(COMPILE) --extra dev --extra docs -o requirements/docs.txt
 	$(COMPILE) --extra dev -c requirements/docs.txt -o requirements/dev.txt
-	$(COMPILE) --extra serve -c requirements/docs.txt -o requirements/run.txt
+	$(COMPILE) --extra plot --extra serve -c requirements/docs.txt -o requirements/run.txt
 	$(LOCK) pyproject.toml -c requirements/docs.txt -o requirements/base.txt
 	$(LOCK) pyproject.toml --extra all -c requirements/docs.txt -o requirements/all.txt
 	$(LOCK) requirements/sbom.in -o requirements/sbom.txt

@@ -3,9 +3,12 @@
 import sys
 from pathlib import Path
 
+from docutils import nodes
 from sphinx.util.nodes import make_refnode
 
 from hubbub import __version__
+from hubbub.pages.figures import SCREEN
+from hubbub.pages.style import DARK, LIGHT
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -66,7 +69,28 @@ def resolve_short_name(app, env, node, contnode):
     return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, contnode, name)
 
 
+def inline_charts(app, doctree, docname):
+    """Put charts into the pages themselves: they follow the theme, and fit narrow screens."""
+    if app.builder.format != "html":
+        return
+    for image in list(doctree.findall(nodes.image)):
+        part = Path(app.srcdir, image["uri"]).with_suffix(".html")
+        if part.parent.name == "_generated" and part.exists():
+            image.replace_self(nodes.raw("", part.read_text(encoding="utf-8"), format="html"))
+
+
+def style_charts(app, pagename, templatename, context, doctree):
+    """Give every page the palette of the charts, light or dark as the theme of the reader is."""
+    light, dark = (";".join(f"--{name}:{value}" for name, value in part.items()) for part in (LIGHT, DARK))
+    context["metatags"] = context.get("metatags", "") + (
+        f"<style>body{{{light}}} @media screen{{body[data-theme=dark]{{{dark}}}}} "
+        f"@media screen and (prefers-color-scheme:dark){{body:not([data-theme=light]){{{dark}}}}} {SCREEN}</style>"
+    )
+
+
 def setup(app):
-    """Whatever is printed from the code is printed anew for every build."""
+    """Connect what is printed anew for every build, and the charts."""
     app.connect("builder-inited", lambda app: generate(Path(app.srcdir) / "_generated"))
     app.connect("missing-reference", resolve_short_name)
+    app.connect("doctree-resolved", inline_charts)
+    app.connect("html-page-context", style_charts)

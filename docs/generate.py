@@ -23,7 +23,7 @@ from docs import drawings
 from docs.notes import errata
 from hubbub import lab
 from hubbub.cli import COMMANDS, main
-from hubbub.lab.drawing.paper import standalone
+from hubbub.pages import Chart
 
 __all__ = ["generate"]
 
@@ -56,7 +56,7 @@ def generate(folder: Path) -> None:
         "errata.md": errata(judge(STATEMENTS), readings(), drawn),
         "benchmarks.md": benchmarks(sorted((DOCS / "benchmarks").glob("*.json"))),
         "names.md": names(),
-        **{f"{name}.svg": drawing for name, drawing in pictures(drawn)},
+        **dict(_files(pictures(drawn))),
     }
     for name, text in parts.items():
         _write(folder / name, text)
@@ -321,13 +321,20 @@ def _figure(value: Any, unit: str) -> str:
 # The pictures.
 
 
-def pictures(drawn: Iterable[Figure]) -> Iterator[tuple[str, str]]:
-    """Yield the pictures of the theory, of the notes, and of ``hubbub.lab``: ``pictures() -> {name: SVG}``."""
+def pictures(drawn: Iterable[Figure]) -> Iterator[tuple[str, Chart]]:
+    """Yield the charts of the theory and of the notes, and those that modules of ``hubbub.lab`` draw, by name."""
     yield from drawings.pictures().items()
-    yield from ((f"notes-{one.name}", standalone(one.picture)) for one in drawn)
+    yield from ((f"notes-{one.name}", one.picture) for one in drawn)
     for module in _modules(lab):
         if hasattr(module, "pictures"):
             yield from module.pictures().items()
+
+
+def _files(charts: Iterable[tuple[str, Chart]]) -> Iterator[tuple[str, str]]:
+    """Yield every chart as an SVG file, and as the part of a page that replaces it in the HTML book."""
+    for name, chart in charts:
+        yield f"{name}.svg", chart.standalone()
+        yield f"{name}.html", chart.html()
 
 
 def _modules(package: Any) -> list[Any]:

@@ -77,11 +77,10 @@ def _print(shown: Outcome) -> None:
     view.print(f"{plan.n:,} people, {plan.schema!r}; ε = {budget.epsilon:g}, δ = {budget.delta:.2g}{rounds}.\n")
     rows = [
         (
-            ("→ " if one.protocol == plan.protocol else "  ") + planner.family(one),
+            ("→ " if one.protocol == plan.protocol else "  ") + planner.family_name(one),
             f"{one.stderr:,.4g}",
             _measured(planner.measurable_share(one, study.error)),
-            f"{one.messages:,.4g}",
-            f"{one.upload:,.4g}",
+            *planner.cost(one).cells,
         )
         for one in shown.frontier
     ]
@@ -104,7 +103,7 @@ def _print(shown: Outcome) -> None:
     table.columns[-1].justify = "left"
     view.print(table)
     view.print(f"[bold]With {plan.n:,} people:[/]")
-    cost = f"Each person sends {plan.messages:.4g} messages, {plan.upload:.4g} bytes."
+    cost = f"Cost: {planner.cost(plan)}."
     for text in [shown.accuracy(), cost, *(claim.sentence() for claim in shown.claims), *shown.remarks]:
         view.print(f" • {text}")
 

@@ -112,13 +112,13 @@ class Outcome:
             "epsilon": self.study.budget.epsilon,
             "delta": self.study.budget.delta,
             "rounds": self.study.rounds,
-            "protocol": planner.family(self.plan),
+            "protocol": planner.family_name(self.plan),
             "q": self.plan.protocol.q,
             "stderr": self.plan.stderr,
             "measurable_share": self.share,
             "measurable_share_three_sigma": self.share_of_2016,
-            "messages": self.plan.messages,
-            "bytes": self.plan.upload,
+            "messages": planner.cost(self.plan).messages,
+            "bytes": planner.cost(self.plan).bytes,
             "simulated": self.simulated.how,
             "received": self.simulated.messages,
             "covered": self.simulated.covered,
@@ -134,7 +134,12 @@ class Outcome:
                 for i in self.shown()
             ],
             "frontier": [
-                {"protocol": planner.family(p), "stderr": p.stderr, "messages": p.messages, "bytes": p.upload}
+                {
+                    "protocol": planner.family_name(p),
+                    "stderr": p.stderr,
+                    "messages": planner.cost(p).messages,
+                    "bytes": planner.cost(p).bytes,
+                }
                 for p in self.frontier
             ],
             "compared": [

@@ -7,8 +7,21 @@ import numpy as np
 from examples._outcome import Outcome
 from examples._rules_2016 import percent
 from hubbub import planner
-from hubbub.lab.drawing import Axis, Series, bar_chart, bars_of, chart, error_chart
-from hubbub.lab.pages import bullets, document, figure, footer, table, tiles
+from hubbub.pages import (
+    Axis,
+    Chart,
+    Series,
+    bar_chart,
+    bars_of,
+    bullets,
+    chart,
+    document,
+    error_chart,
+    figure,
+    footer,
+    table,
+    tiles,
+)
 
 
 def page(shown: Outcome) -> str:
@@ -22,8 +35,8 @@ def page(shown: Outcome) -> str:
         "<h2>The plan</h2>",
         table(
             ("protocol", "error", "messages", "bytes"),
-            [(planner.family(p), f"{p.stderr:,.4g}", f"{p.messages:,.4g}", f"{p.upload:,.4g}") for p in shown.frontier],
-            marks=["best" if planner.family(p) == planner.family(plan) else "" for p in shown.frontier],
+            [(planner.family_name(p), f"{p.stderr:,.4g}", *planner.cost(p).cells) for p in shown.frontier],
+            marks=["best" if planner.family_key(p) == planner.family_key(plan) else "" for p in shown.frontier],
         ),
         "<p>Every protocol that meets the budget. The highlighted one is the best in which the users draw the noise "
         "and no answer is sent in the clear.</p>",
@@ -38,7 +51,6 @@ def page(shown: Outcome) -> str:
         table(
             ("figure", "printed", "recomputed", "remark"),
             [(c.what, c.printed, c.recomputed, c.remark) for c in shown.comparisons],
-            kind="remarks",
         ),
         f"<h2>With {plan.n:,} people</h2>",
         bullets([shown.accuracy(), *(c.sentence() for c in shown.claims), *shown.remarks]),
@@ -47,7 +59,7 @@ def page(shown: Outcome) -> str:
     return document(f"hubbub: {study.title}", body)
 
 
-def picture(shown: Outcome) -> str:
+def picture(shown: Outcome) -> Chart:
     """Draw relative errors by true share, for at most 300 labels of all sizes."""
     truth = shown.simulated.truth.astype(np.float64)
     error = np.abs(shown.simulated.estimate.values - truth)
@@ -81,6 +93,6 @@ def _tiles(shown: Outcome) -> str:
                 percent(shown.share) if shown.share < 1 else "none",
                 f"of the people: the smallest share measured within {percent(shown.study.error)}",
             ),
-            (f"{plan.messages:.4g} messages", f"per person, {plan.upload:.4g} bytes"),
+            (f"{planner.cost(plan).cells[0]} messages", f"per person, {planner.cost(plan).cells[1]} bytes sealed"),
         ]
     )

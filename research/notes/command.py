@@ -12,7 +12,7 @@ from rich.table import Table
 from hubbub.cli import screen
 from hubbub.cli.errors import ReportingGroup
 from hubbub.io.files import write_text
-from hubbub.lab.drawing import standalone
+from hubbub.pages import standalone
 from research.notes.figures import DRAWN, Figure, figures
 from research.notes.page import page
 from research.notes.readings import Reading, readings

@@ -8,9 +8,8 @@ import numpy as np
 
 from hubbub.accountant import calibrate, quadrature
 from hubbub.accountant.theorems import bit, records
-from hubbub.lab.drawing import Axis, Mark, Series, chart
-from hubbub.lab.drawing.paper import COLOURS
 from hubbub.numeric.divergences import gaussian_signal
+from hubbub.pages import COLOURS, Axis, Chart, Mark, Series, chart
 from hubbub.privacy import Budget
 from hubbub.schema import Schema
 from research.notes.formulas.bounds import (
@@ -35,7 +34,7 @@ class Figure:
     name: str
     title: str
     caption: str
-    picture: str
+    picture: Chart
 
 
 def _delta(kind: tuple[int, int, int], q: float, n: int, epsilon: float) -> float:

@@ -25,7 +25,7 @@ if _typing.TYPE_CHECKING:
     from hubbub.analyzer import achieved_guarantee, estimate, joint, tally
     from hubbub.client import randomize
     from hubbub.estimates import Estimate
-    from hubbub.planner import frontier, load_plan, plan, plan_from
+    from hubbub.planner import Cost, cost, frontier, load_plan, plan, plan_from
     from hubbub.plans import Plan
     from hubbub.privacy import Assumptions, Basis, Budget, Guarantee
     from hubbub.protocol import Fakes, Protocol
@@ -42,7 +42,7 @@ _MODULES = {
     "analyzer": ("achieved_guarantee", "estimate", "joint", "tally"),
     "client": ("randomize",),
     "estimates": ("Estimate",),
-    "planner": ("frontier", "load_plan", "plan", "plan_from"),
+    "planner": ("Cost", "cost", "frontier", "load_plan", "plan", "plan_from"),
     "plans": ("Plan",),
     "privacy": ("Assumptions", "Basis", "Budget", "Guarantee"),
     "protocol": ("Fakes", "Protocol"),
@@ -61,6 +61,7 @@ __all__ = [
     "Budget",
     "Calibrated",
     "Collection",
+    "Cost",
     "EntropyFailure",
     "Estimate",
     "Fakes",
@@ -84,6 +85,7 @@ __all__ = [
     "account",
     "achieved_guarantee",
     "calibrate",
+    "cost",
     "estimate",
     "frontier",
     "joint",

@@ -3,7 +3,7 @@
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from hubbub.numeric.estimation import (
 )
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
+
+if TYPE_CHECKING:
+    from hubbub.pages import Chart
 
 Array = NDArray[np.float64]
 LEVEL = 0.95
@@ -163,6 +166,17 @@ class Estimate:
             "projected on possible counts: total squared error at most that of the unbiased values, which it biases"
         )
         return replace(self, values=value, remark=remark)
+
+    def plot(self, *, level: float = LEVEL, top: int = 20, simultaneous: bool = False) -> "Chart":
+        """Return a chart of the largest counts with their intervals; ``.save(path)`` writes SVG, PNG or PDF."""
+        from hubbub.pages import estimate_chart  # noqa: PLC0415 (the one upward import: charts are loaded if needed)
+
+        return estimate_chart(self, level=level, top=top, simultaneous=simultaneous)
+
+    def _repr_html_(self) -> str:
+        from hubbub.pages import estimate_table  # noqa: PLC0415
+
+        return estimate_table(self)
 
     def _critical(self) -> Array:
         miss = -math.expm1(math.log(LEVEL) / len(self.labels))

@@ -65,8 +65,11 @@ class Plan:
         return self.protocol.payload_format.size(self.schema.width)
 
     @property
-    def messages(self) -> float:
-        """Expected messages per user, including fakes; for a user with the most bits set, where it matters."""
+    def payload_messages(self) -> float:
+        """Expected messages of one user, including fakes but not fillers; for a user with the most bits set.
+
+        :func:`hubbub.cost` gives the fixed number of messages that the services send instead.
+        """
         protocol, schema = self.protocol, self.schema
         q = protocol.q
         own = protocol.k * (schema.max_set * (1 - 2 * q) + schema.width * q if protocol.sends_bits else 1)
@@ -74,9 +77,9 @@ class Plan:
         return own + fakes * (schema.width * (q + (1 - 2 * q) * schema.density) if protocol.sends_bits else 1)
 
     @property
-    def upload(self) -> float:
-        """Expected bytes of a user's messages on the wire, before encryption."""
-        return self.messages * (HEADER + self.payload)
+    def payload_bytes(self) -> float:
+        """Expected bytes of the bare payloads of one user; :func:`hubbub.cost` gives the size of a sealed bundle."""
+        return self.payload_messages * self.payload
 
     def to_json(self) -> str:
         """Return the canonical JSON, including the id."""

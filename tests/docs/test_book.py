@@ -4,11 +4,12 @@ import importlib
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
-from research.notes.figures import DRAWN, Figure, densities_two
+from research.notes.figures import DRAWN, densities_two
 from research.notes.readings import readings
 from research.notes.statements.catalogue import Evidence, Statement, Status
 from research.notes.statements.everything import NOTES, STATEMENTS, Verdict, counts
@@ -201,7 +202,7 @@ def test_figures_stand_beside_the_statements_they_show() -> None:
     text = notes.errata([verdict("003-(9.9)"), verdict(notes.READINGS)], (), [drawn])
     assert text.index(notes.READINGS) < text.index(f"_generated/notes-{drawn.name}.svg")
     with pytest.raises(KeyError):
-        notes.errata([], (), [Figure("placeless", "", "", "")])
+        notes.errata([], (), [replace(drawn, name="placeless")])
 
 
 def test_stored_benchmarks_are_described() -> None:

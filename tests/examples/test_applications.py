@@ -232,4 +232,4 @@ def test_documented_figures_are_those_of_the_plans(name: str) -> None:
     assert float(cells[4]) == pytest.approx(plan.stderr, rel=0.006)
     share = share_within(plan.stderr, plan.n, asked.error)
     assert float(cells[5].removesuffix(" %")) / 100 == pytest.approx(share, rel=0.05)
-    assert float(cells[6].removeprefix("≤ ")) == pytest.approx(plan.messages, rel=0.005)
+    assert float(cells[6].removeprefix("≤ ")) == pytest.approx(plan.payload_messages, rel=0.005)

@@ -35,8 +35,8 @@ def test_messages_and_bytes(kind: str, name: str) -> None:
     rows[:, : plan.schema.max_set] = 1
     people = hb.Collection.from_values(rows, plan.schema)
     sent = np.array([len(hb.randomize(people, plan)) for _ in range(20)]) / N
-    assert abs(sent.mean() - plan.messages) < 5 * math.sqrt(plan.messages / (20 * N)) + 1e-9
-    assert plan.upload == plan.messages * (20 + plan.payload)
+    assert abs(sent.mean() - plan.payload_messages) < 5 * math.sqrt(plan.payload_messages / (20 * N)) + 1e-9
+    assert plan.payload_bytes == plan.payload_messages * plan.payload
 
 
 def test_ids_depend_on_everything() -> None:
@@ -94,7 +94,7 @@ def test_the_chosen_plan_meets_the_budget(schema: hb.Schema, shuffler_fakes: boo
     assert chosen.stderr <= hb.plan_from(schema, 5000, flip, epsilon=1.0).stderr
     assert shuffler_fakes or not (isinstance(chosen.protocol.m, hb.Fakes) and chosen.protocol.m.by == "shuffler")
     single = hb.plan(schema, 5000, budget, joint=True, max_messages=1)
-    assert single.messages == 1
+    assert single.payload_messages == 1
     assert single.protocol.release == "records"
 
 
@@ -103,7 +103,7 @@ def test_the_shufflers_fakes_reach_the_central_error() -> None:
     assert chosen.stderr < 2.85
     users = hb.plan(hb.Schema.one_hot(100), 100_000, hb.Budget(1.0, 1e-6))
     assert users.stderr < 6.6
-    assert users.messages < 1.1
+    assert users.payload_messages < 1.1
 
 
 def test_infeasible_budgets_say_why() -> None:

@@ -1,4 +1,4 @@
-"""Names and yardsticks of plans."""
+"""Central errors, measurable shares and guarantees under attack."""
 
 import math
 
@@ -6,46 +6,10 @@ import numpy as np
 import pytest
 
 from hubbub.errors import InvalidInput
-from hubbub.planner import central_stderr, family, measurable_share, plan_from, under_attack
+from hubbub.planner import central_stderr, measurable_share, plan_from, under_attack
 from hubbub.privacy import Budget
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
-
-
-@pytest.mark.parametrize(
-    ("protocol", "name"),
-    [
-        (Protocol(0.1), "flip"),
-        (Protocol(0.1, k=8), "8 copies"),
-        (Protocol(0.1, release="bits"), "split bits"),
-        (Protocol(0.1, k=2, release="bits"), "2 copies, split bits"),
-        (Protocol(0.01, release="category"), "9-ary randomized response"),
-        (Protocol(0.0, m=900), "clear + users' fakes"),
-        (Protocol(0.0, m=Fakes.poisson(0.1)), "clear + users' fakes (poisson)"),
-        (Protocol(0.0, m=Fakes.gaussian(9.0, 60), release="bits"), "clear + shuffler's fakes (gaussian)"),
-        (Protocol(0.1, m=Fakes.binomial(1, 0.1)), "fake and flip"),
-        (Protocol(0.1, m=Fakes.laplace(2.0, 25)), "flip + shuffler's fakes (laplace)"),
-    ],
-)
-def test_names(protocol: Protocol, name: str) -> None:
-    assert family(protocol, Schema.one_hot(9)) == name
-
-
-def test_local_is_told_by_the_guarantee() -> None:
-    schema = Schema.one_hot(9)
-    assert family(plan_from(schema, 100, Protocol(0.3), delta=1e-6, shuffler=False)) == "local"
-    assert family(plan_from(schema, 100, Protocol(0.3), delta=1e-6)) == "flip"
-    own = plan_from(schema, 100, Protocol(0.1, release="category"), delta=0.0, shuffler=False)
-    assert family(own) == "local randomized response"
-
-
-def test_one_bit_cannot_be_split() -> None:
-    assert family(Protocol(0.1, release="bits"), Schema.bits(1)) == "flip"
-
-
-def test_names_need_a_protocol() -> None:
-    with pytest.raises(InvalidInput):
-        family("flip")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -63,19 +27,19 @@ def test_golden_central_errors(schema: Schema, epsilon: float, wanted: float) ->
     assert central_stderr(schema, Budget(epsilon, 1e-6)) == pytest.approx(wanted, rel=2e-5)
 
 
-def test_discrete_laplace_by_its_law() -> None:
+def test_discrete_laplace_by_its_distribution() -> None:
     k = np.arange(-2000, 2001)
     distribution = np.exp(-np.abs(k) * 0.3 / 2)
     sigma = math.sqrt(float(k**2 @ distribution / distribution.sum()))
     assert central_stderr(Schema.one_hot(5), Budget(0.3, 0.0)) == pytest.approx(sigma, rel=1e-9)
 
 
-def test_no_privacy_budget_no_pure_mechanism() -> None:
+def test_epsilon_zero_has_no_pure_mechanism() -> None:
     assert central_stderr(Schema.bits(1), Budget(0.0, 0.0)) == math.inf
     assert math.isfinite(central_stderr(Schema.bits(1), Budget(0.0, 1e-3)))
 
 
-def test_measurable_share_is_measured_that_well() -> None:
+def test_measurable_share_inverts_the_relative_error() -> None:
     own = plan_from(Schema.bits(1), 10_000, Protocol(0.1), delta=1e-6)
     share = measurable_share(own, error=0.2, level=0.9)
     assert 1.6449 * own.stderr == pytest.approx(0.2 * share * own.n, rel=1e-4)
@@ -85,7 +49,7 @@ def test_measurable_share_is_measured_that_well() -> None:
             measurable_share(own, **bad)
 
 
-def test_attacks_leave_less() -> None:
+def test_guarantees_weaken_under_attack() -> None:
     own = plan_from(Schema.one_hot(5), 10_000, Protocol(0.1), delta=1e-6)
     left = [under_attack(own, share).epsilon for share in (1.0, 0.5, 0.1)]
     assert left == sorted(left)

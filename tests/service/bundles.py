@@ -3,9 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.bundles import TOKEN_SIZE, BundleLayout
 from hubbub.service.runtime.workers import Job, Workers
 from hubbub.service.task.keys import PublicKey
-from hubbub.service.task.sealing import BUNDLE_INFO, TOKEN_SIZE, BundleLayout, bundle_header
+from hubbub.service.task.sealing import BUNDLE_INFO, bundle_header
 
 __all__ = ["wrap_slots"]
 

@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from hubbub.bundles import TOKEN_SIZE
 from hubbub.reports import message_type
 from hubbub.service.runtime.workers import Job, Workers
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.keys import PublicKey, active_key, read_key_list
-from hubbub.service.task.sealing import BUNDLE_INFO, TOKEN_SIZE
+from hubbub.service.task.sealing import BUNDLE_INFO
 from hubbub.service.task.sealing_batch import seal_reports
 
 __all__ = ["Crowd", "Line", "fetch_keys", "seal_bundles"]

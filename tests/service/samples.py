@@ -8,10 +8,10 @@ from typing import Any
 from tests.pipeline.points import POINTS, PROTOCOLS, SCHEMAS
 
 import hubbub as hb
+from hubbub.accountant.overflow import min_slots
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.sealing import Private, Public, generate, load_private, load_public
-from hubbub.service.task.slots import least_slots
 
 ANALYZER, SHUFFLER = Identity(bytes([1]) * 32), Identity(bytes([2]) * 32)
 
@@ -39,7 +39,7 @@ def contract(plan: hb.Plan, **changes: Any) -> Contract:
     values = {
         "plan": plan,
         "min_batch_size": plan.n,
-        "slots": changes.get("slots") or least_slots(plan),
+        "slots": changes.get("slots") or min_slots(plan),
         "epoch": 3600,
         "task_start": 400_000,
         "task_end": 500_000,

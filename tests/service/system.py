@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hubbub import device
+from hubbub.accountant.overflow import min_slots
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
@@ -22,7 +23,6 @@ from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.keys import Keyring, PublicKey, active_key, read_key_list
-from hubbub.service.task.slots import least_slots
 
 __all__ = ["EPOCH", "Client", "Direct", "System", "clear_plan", "plan_of"]
 
@@ -105,7 +105,7 @@ class System:
         self.contract = Contract(
             plan=self.plan,
             min_batch_size=self.min_batch_size,
-            slots=least_slots(self.plan),
+            slots=min_slots(self.plan),
             epoch=EPOCH,
             task_start=START // EPOCH,
             task_end=START // EPOCH + 10**6,

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.service.samples import ANALYZER, SHUFFLER
 
+from hubbub.bundles import BundleLayout
 from hubbub.errors import FalseClaim, Infeasible, InvalidInput, WireError
 from hubbub.service.runtime import secretfiles
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.task import keys as module
 from hubbub.service.task.identity import SignedDocument
 from hubbub.service.task.keys import Keyring, PublicKey, active_key, read_key_list
-from hubbub.service.task.sealing import BundleLayout, load_private, load_public, open_slot, seal_slot
+from hubbub.service.task.sealing import load_private, load_public, open_slot, seal_slot
 
 
 def ring_in(folder: Path, clock: MockClock, *, suite: int = 1, role: str = "analyzer") -> Keyring:

@@ -12,12 +12,12 @@ from tests.service.samples import SERVABLE, contract, of_point, pair, simple
 
 from hubbub import device
 from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.bundles import BundleLayout
 from hubbub.errors import InvalidInput, SealError, WireError
 from hubbub.service.task.sealing import (
     MOST_BUNDLES,
     REASONS,
     SUITES,
-    BundleLayout,
     bundle_key,
     generate,
     load_private,

@@ -19,6 +19,7 @@ from tests.service.test_core import POINTS
 from tests.service.test_machine import FAST
 from tests.service.town import MEDIA_TYPE, Town, exchange, until
 
+from hubbub.bundles import HEADER_SIZE
 from hubbub.plans import Plan
 from hubbub.service.runtime.admin import Figures, Meter
 from hubbub.service.runtime.admin_client import command
@@ -172,7 +173,7 @@ def test_one_length(plan: Plan, tmp_path: Path) -> None:
     values: list[object] = [*names] if schema.kind == "one_hot" else [[], [names[0]], [*names][: schema.max_set]]
     bundles = [client.seal(value) for value in values for _ in range(3)]
     assert {len(bundle) for bundle in bundles} == {system.contract.bundle_size}
-    assert {bundle[: sealing.HEADER_SIZE] for bundle in bundles} == {bundles[0][: sealing.HEADER_SIZE]}
+    assert {bundle[:HEADER_SIZE] for bundle in bundles} == {bundles[0][:HEADER_SIZE]}
     system.shut()
 
 

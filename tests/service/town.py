@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tests.service.bundles import wrap_slots
 from tests.service.system import clear_plan
 
+from hubbub.bundles import HEADER_SIZE
 from hubbub.service.provision import SETTINGS, Role, Service, provision_all
 from hubbub.service.runtime.admin_client import command
 from hubbub.service.runtime.process import ADDRESSES
@@ -182,4 +183,4 @@ class Town:
 
     def enc(self, bundle: bytes) -> bytes:
         """The fresh key share of a bundle."""
-        return bundle[sealing.HEADER_SIZE : sealing.HEADER_SIZE + sealing.SUITES[self.contract.suite].enc]
+        return bundle[HEADER_SIZE : HEADER_SIZE + sealing.SUITES[self.contract.suite].enc]

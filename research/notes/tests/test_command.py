@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,7 +10,7 @@ from click.testing import CliRunner, Result
 from research.notes import command, figures
 from research.notes.statements.catalogue import Evidence, Statement, Status
 from research.notes.statements.everything import NOTES, STATEMENTS
-from tests.cli.test_demo import Tags
+from tests.pages.structure import check_page
 
 
 def run(*words: str) -> Result:
@@ -60,12 +59,7 @@ def test_page_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert result.exit_code == 0, result.stderr
     assert "notes.html" in result.stdout
     text = (tmp_path / "notes.html").read_text()
-    tags = Tags()
-    tags.feed(text)
-    assert tags.open == []
-    assert all(link.startswith("#") for link in tags.links)
-    assert not re.search(r"<script|url\(|@import|https?://", text)
-    assert text.count("<svg") == 2
+    check_page(text, charts=2)
     for name in ("copies-bit", "three-sigma-1"):
         root = ElementTree.parse(tmp_path / "pictures" / f"{name}.svg").getroot()
         assert root.tag == "{http://www.w3.org/2000/svg}svg"

@@ -11,6 +11,7 @@ from hubbub.cli.options import json_option
 from hubbub.io.files import write_text
 from hubbub.lab.attacks import ATTACKS, Attack, demonstrate
 from hubbub.lab.attacks.page import page
+from hubbub.pages import load_matplotlib
 
 
 @click.command()
@@ -29,6 +30,8 @@ def attacks(only: tuple[str, ...], trials: int, seed: int | None, output: str | 
     \b
     Example: hubbub attacks --only batches --trials 500 --seed 7 -o attacks.html
     """
+    if output is not None:
+        load_matplotlib()  # fails before the work rather than after it
     entropy = system if seed is None else SeededStreamNotForPeople(seed)
     shown = []
     for name in only or ATTACKS:

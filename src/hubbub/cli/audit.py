@@ -13,6 +13,7 @@ from hubbub.lab.audit import page
 from hubbub.lab.audit.commands import Client, Command, CommandShuffler, ShufflerProgram, own_client
 from hubbub.lab.audit.trial import LIMITS, Audit
 from hubbub.lab.audit.trial import audit as run_audit
+from hubbub.pages import load_matplotlib
 from hubbub.shuffler import shuffle
 
 
@@ -45,6 +46,8 @@ def audit(
     \b
     Example: hubbub audit --plan plan.json --runs 1000 -o audit.html
     """
+    if output:
+        load_matplotlib()  # fails before the work rather than after it
     plan = read_plan(plan_path)
     client: Client | None = Command(command, seconds) if command else None if shuffler else own_client
     mix: ShufflerProgram | None = (

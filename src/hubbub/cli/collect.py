@@ -17,10 +17,10 @@ from hubbub.client import randomize as randomize_block
 from hubbub.errors import reject
 from hubbub.estimates import Estimate
 from hubbub.io.documents import read_plan
-from hubbub.io.files import same_file, write_text
+from hubbub.io.files import same_file
 from hubbub.io.reports import read_reports, same_batch, write_reports
 from hubbub.io.values import Form, read_values
-from hubbub.lab import figures
+from hubbub.pages import estimate_chart
 from hubbub.plans import Plan
 from hubbub.reports import Reports, Tally
 from hubbub.shuffler import shuffle_blocks
@@ -91,7 +91,7 @@ def shuffle(reports: tuple[str, ...], plan_path: str, output: str, memory: int, 
 @click.option("--simultaneous", is_flag=True, help="Intervals that hold for all labels at once.")
 @click.option("--consistent", is_flag=True, help="Counts that are possible: not negative, with the right total.")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Labels to show as text.")
-@click.option("--plot", metavar="FILE", help="Draw bars with intervals, as SVG, PNG or PDF (extra 'lab').")
+@click.option("--plot", metavar="FILE", help="Draw bars with intervals, as SVG, PNG or PDF (extra 'plot').")
 @json_option
 def estimate(
     reports: tuple[str, ...],
@@ -118,8 +118,7 @@ def estimate(
     low, high = found.interval(level, simultaneous=simultaneous)
     record = _estimate_record(found, total, plan, level, low.tolist(), high.tolist())
     if plot:
-        form = figures.picture_form(plot)
-        write_text(plot, figures.draw_estimate(found, form, level=level, top=top, simultaneous=simultaneous))
+        estimate_chart(found, level=level, top=top, simultaneous=simultaneous).save(plot)
     if output:
         screen.write_json(output, record)
     if as_json:

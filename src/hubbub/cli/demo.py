@@ -7,12 +7,14 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from hubbub import planner
 from hubbub.bits.entropy import SeededStreamNotForPeople, system
 from hubbub.cli import screen
 from hubbub.cli.options import json_option
 from hubbub.io.files import write_text
 from hubbub.lab import demonstration_page
 from hubbub.lab.demonstration import Demonstration, demonstrate
+from hubbub.pages import load_matplotlib
 from hubbub.privacy import Budget
 
 
@@ -34,6 +36,7 @@ def demo(people: int, epsilon: float, delta: float, seed: int | None, output: st
     \b
     Example: hubbub demo --people 20000 --seed 7 -o demo.html
     """
+    load_matplotlib()  # fails before the work rather than after it
     entropy = system if seed is None else SeededStreamNotForPeople(seed)
     watch = Console(stderr=True)
     with watch.status("starting …") as status:
@@ -69,7 +72,7 @@ def _narrate(shown: Demonstration, output: str) -> None:
     view.print(_frontier(shown))
     added = shown.released - shown.messages
     view.print(
-        f"[bold]2. The flow.[/] The devices send {shown.messages:,} messages, each {plan.payload} B and a header;"
+        f"[bold]2. The flow.[/] The devices send {shown.messages:,} messages with a payload of {plan.payload} B each;"
     )
     view.print(f"   the shuffler adds {added:,} fakes and passes all on in random order; the analyzer only counts.")
     view.print("\n[bold]3. Truth against estimate[/], with 95 % intervals:")
@@ -86,8 +89,7 @@ def _frontier(shown: Demonstration) -> Table:
         (
             ("→ " if one is shown.plan else "  ") + name,
             f"{one.stderr:,.3g}",
-            f"{one.messages:.3g}",
-            f"{one.upload:.3g}",
+            *planner.cost(one).cells,
             "yes" if one.protocol.sends_records else "no",
         )
         for one, name in zip(shown.plans, shown.names, strict=True)

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options shared by several commands."""
 
 import functools
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
+from hubbub.errors import InvalidInput
 from hubbub.io.documents import read_labels, read_schema
 from hubbub.privacy import Budget
 from hubbub.protocol import Fakes, Protocol
@@ -15,37 +16,45 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Command = Callable[..., R]
 
-LABELS = "a number, a file with one label a line, or labels between commas"
+LABELS = "a number, a file with one label per line, or labels separated by commas"
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-people_option = click.option("-n", "n", type=int, required=True, metavar="PEOPLE", help="Size of the smallest batch.")
-plan_option = click.option("--plan", "plan_path", required=True, metavar="FILE", help="The plan, or - for a pipe.")
+people_option = click.option("-n", "n", type=int, required=True, metavar="PEOPLE", help="Minimum batch size.")
+plan_option = click.option(
+    "--plan", "plan_path", required=True, metavar="FILE", help="The plan, or - for standard input."
+)
 honest_option = click.option(
-    "--honest", type=float, default=1.0, show_default=True, metavar="SHARE", help="Share of users who are honest."
+    "--honest",
+    "honest_fraction",
+    type=float,
+    default=1.0,
+    show_default=True,
+    metavar="SHARE",
+    help="Fraction of users that follow the protocol.",
 )
 
 
 def output_option(what: str, *, required: bool = False) -> Callable[[Command[R]], Command[R]]:
-    """``-o FILE``, with what is written there."""
-    text = f"{what}; - for a pipe."
+    """Return the option ``-o FILE``; ``what`` describes the file."""
+    text = f"{what}; - for standard output."
     return click.option(
         "-o", "--output", metavar="FILE", required=required, default="-" if required else None, help=text
     )
 
 
 def schema_options(command: Command[R]) -> Command[R]:
-    """Exactly one of the four ways to give a schema; the command gets a ``schema``."""
-    return _schema_options(command, least=1)
+    """Add the four ways to give a schema, of which one is required; the command gets a ``schema``."""
+    return _schema_options(command, required=True)
 
 
 def optional_schema_options(command: Command[R]) -> Command[R]:
-    """At most one of the four ways to give a schema; the command gets a ``schema``, or None."""
-    return _schema_options(command, least=0)
+    """Add the four ways to give a schema, at most one of them; the command gets a ``schema``, or None."""
+    return _schema_options(command, required=False)
 
 
-def _schema_options(command: Command[R], least: int) -> Command[R]:
+def _schema_options(command: Command[R], *, required: bool) -> Command[R]:
     @click.option("--bits", metavar="LABELS", help=f"Any bits may be set. LABELS: {LABELS}.")
-    @click.option("--one-hot", metavar="LABELS", help="Exactly one bit is set: one choice of several.")
+    @click.option("--one-hot", metavar="LABELS", help="Exactly one bit is set: one choice out of several.")
     @click.option("--at-most", nargs=2, metavar="K LABELS", help="At most K bits are set.")
     @click.option("--schema", "schema_path", metavar="FILE", help="The schema as JSON.")
     @functools.wraps(command)
@@ -58,8 +67,8 @@ def _schema_options(command: Command[R], least: int) -> Command[R]:
         **rest: Any,
     ) -> R:
         number = sum(given is not None for given in (bits, one_hot, at_most, schema_path))
-        if not least <= number <= 1:
-            how = "exactly" if least else "at most"
+        if number > 1 or (required and not number):
+            how = "exactly" if required else "at most"
             raise click.UsageError(f"give {how} one of --bits, --one-hot, --at-most and --schema")
         schema: Schema | None = None
         if bits is not None:
@@ -76,10 +85,10 @@ def _schema_options(command: Command[R], least: int) -> Command[R]:
 
 
 def budget_options(command: Command[R]) -> Command[R]:
-    """``--epsilon`` and ``--delta``; the command gets a ``budget``."""
+    """Add ``--epsilon`` and ``--delta``; the command gets a ``budget``."""
 
-    @click.option("--epsilon", type=float, required=True, help="What one person may lose.")
-    @click.option("--delta", type=float, required=True, help="The chance that it is more.")
+    @click.option("--epsilon", type=float, required=True, help="Privacy budget ε.")
+    @click.option("--delta", type=float, required=True, help="Failure probability δ.")
     @functools.wraps(command)
     def wrapped(*args: Any, epsilon: float, delta: float, **rest: Any) -> R:
         return command(*args, budget=Budget(epsilon, delta), **rest)
@@ -88,17 +97,17 @@ def budget_options(command: Command[R]) -> Command[R]:
 
 
 def protocol_options(command: Command[R]) -> Command[R]:
-    """The parameters of a protocol; the command gets ``q`` (or None), ``k``, ``m`` (or None) and ``release``."""
+    """Add the parameters of a protocol; the command gets ``q`` (or None), ``k``, ``m`` (or None) and ``release``."""
 
-    @click.option("--q", type=float, help="Lie probability of every bit.")
-    @click.option("--k", type=int, default=1, show_default=True, help="Copies of every record.")
+    @click.option("--q", type=float, help="Flip probability of every bit.")
+    @click.option("--k", type=int, default=1, show_default=True, help="Copies of each record.")
     @click.option("--m", "fakes", metavar="FAKES", help=FAKES_HELP)
     @click.option(
         "--release",
         type=click.Choice(["records", "bits", "category"]),
         default="records",
         show_default=True,
-        help="What the analyzer sees.",
+        help="What a message contains.",
     )
     @functools.wraps(command)
     def wrapped(*args: Any, fakes: str | None, **rest: Any) -> R:
@@ -107,8 +116,8 @@ def protocol_options(command: Command[R]) -> Command[R]:
     return wrapped
 
 
-FAKES_HELP = """Fakes: a number in total, or binomial:TRIALS:CHANCE or poisson:RATE for each user, or
-laplace:SCALE:SHIFT or gaussian:SCALE:SHIFT for each category, drawn by the shuffler."""
+FAKES_HELP = """Fakes: the total number; or binomial:TRIALS:PROBABILITY or poisson:RATE, drawn by each user; or
+laplace:SCALE:SHIFT or gaussian:SCALE:SHIFT, drawn by the shuffler for each category."""
 
 
 def _fakes(text: str) -> int | Fakes:
@@ -123,9 +132,11 @@ def _fakes(text: str) -> int | Fakes:
                 return Fakes(distribution=distribution, scale=float(scale), shift=int(shift))
             case number, []:
                 return Protocol(0.25, m=int(number)).m
-    except ValueError as error:
+    except InvalidInput as error:
         raise click.UsageError(f"--m: {error}") from None
-    raise click.UsageError("--m must be a number or a law with its parameters, such as laplace:2:25")
+    except ValueError:
+        pass
+    raise click.UsageError("--m must be a number or a distribution with its parameters, such as laplace:2:25")
 
 
 def _whole(name: str, text: str) -> int:

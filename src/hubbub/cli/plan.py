@@ -1,9 +1,10 @@
-"""``plan``, ``frontier``, ``account``, ``calibrate``: from a question to a defended choice."""
+"""``plan``, ``frontier``, ``account``, ``calibrate``: choose a protocol and compute its guarantee."""
 
 import math
 from typing import Any
 
 import click
+from rich.table import Table
 
 from hubbub import accountant, planner
 from hubbub.canonical import spell
@@ -19,26 +20,27 @@ from hubbub.cli.options import (
 )
 from hubbub.errors import Infeasible
 from hubbub.io.documents import write_plan
-from hubbub.io.files import write_text
-from hubbub.lab import figures
+from hubbub.pages import plans_chart
 from hubbub.plans import Plan
-from hubbub.privacy import Budget
+from hubbub.privacy import Assumptions, Budget
 from hubbub.protocol import Fakes, Protocol, Release
 from hubbub.schema import Schema
 
-local_option = click.option("--local", is_flag=True, help="Without a shuffler: what holds if everybody else colludes.")
+local_option = click.option(
+    "--local", is_flag=True, help="Without a shuffler: the guarantee if everyone else colludes with the analyzer."
+)
 
 
 @click.command()
 @schema_options
 @people_option
-@click.option("--epsilon", type=float, help="Solve for delta at this epsilon.")
-@click.option("--delta", type=float, help="Solve for epsilon at this delta.")
+@click.option("--epsilon", type=float, help="Solve for δ at this ε.")
+@click.option("--delta", type=float, help="Solve for ε at this δ.")
 @protocol_options
 @honest_option
 @local_option
 @click.option("--rigorous", is_flag=True, help="Confirm in ball arithmetic (single bits; extra 'rigorous').")
-@output_option("Also write the plan that adopts these parameters")
+@output_option("Also write the plan with these parameters")
 @json_option
 def account(
     schema: Schema,
@@ -49,13 +51,13 @@ def account(
     k: int,
     m: int | Fakes | None,
     release: Release,
-    honest: float,
+    honest_fraction: float,
     local: bool,
     rigorous: bool,
     output: str | None,
     as_json: bool,
 ) -> None:
-    """Compute the guarantee that given parameters give.
+    """Compute the guarantee of given parameters.
 
     \b
     Example: hubbub account --bits 5 -n 20000 --q 0.1 --delta 1e-6
@@ -68,13 +70,13 @@ def account(
             n,
             epsilon=epsilon,
             delta=delta,
-            honest_fraction=honest,
+            honest_fraction=honest_fraction,
             shuffler=not local,
             rigorous=rigorous,
         )
         if output:
             solved = {"epsilon": epsilon, "delta": delta}
-            own = planner.plan_from(schema, n, protocol, honest_fraction=honest, shuffler=not local, **solved)
+            own = planner.plan_from(schema, n, protocol, honest_fraction=honest_fraction, shuffler=not local, **solved)
             write_plan(own, output)
     if as_json:
         screen.print_json(found.to_document())
@@ -84,13 +86,13 @@ def account(
 
 @click.command()
 @schema_options
-@click.option("-n", "n", type=int, metavar="PEOPLE", help="Size of the smallest batch; without it, the least is found.")
+@click.option("-n", "n", type=int, metavar="PEOPLE", help="Minimum batch size; if omitted, the smallest is found.")
 @budget_options
 @protocol_options
 @honest_option
 @local_option
-@click.option("--max-q", type=float, default=0.5, show_default=True, help="The largest lie probability to consider.")
-@output_option("Also write the plan that adopts what was found")
+@click.option("--max-q", type=float, default=0.5, show_default=True, help="Largest flip probability to consider.")
+@output_option("Also write the plan with the parameters found")
 @json_option
 def calibrate(
     schema: Schema,
@@ -100,16 +102,16 @@ def calibrate(
     k: int,
     m: int | Fakes | None,
     release: Release,
-    honest: float,
+    honest_fraction: float,
     local: bool,
     max_q: float,
     output: str | None,
     as_json: bool,
 ) -> None:
-    """Find the least noise, or the least crowd, that meets a budget.
+    """Find the smallest noise, or the smallest batch, that meets a budget.
 
-    Without --q the least lie probability is found; with --q and without --m the least number of fakes; with both, and
-    without -n, the least crowd.
+    Without --q, finds the smallest flip probability; with --q and without --m, the smallest number of fakes; with both
+    and without -n, the smallest batch.
 
     \b
     Example: hubbub calibrate --bits 5 -n 20000 --epsilon 1 --delta 1e-6
@@ -124,18 +126,18 @@ def calibrate(
             k=k,
             m=m,
             release=release,
-            honest_fraction=honest,
+            honest_fraction=honest_fraction,
             shuffler=not local,
             max_q=max_q,
         )
         own = planner.plan_from(
-            schema, found.n, found.protocol, epsilon=budget.epsilon, honest_fraction=honest, shuffler=not local
+            schema, found.n, found.protocol, epsilon=budget.epsilon, honest_fraction=honest_fraction, shuffler=not local
         )
     _deliver(own, output, as_json)
 
 
 def _deliver(own: Plan, output: str | None, as_json: bool) -> None:
-    """Write the plan if asked to, and say what it is: as JSON the plan itself, so that a pipe is a file."""
+    """Write the plan to a file, and print it: with --json the plan itself, so that output can be piped as a file."""
     if output:
         write_plan(own, output)
     if as_json:
@@ -145,36 +147,62 @@ def _deliver(own: Plan, output: str | None, as_json: bool) -> None:
 
 
 def constraint_options(command: Any) -> Any:
-    """What ``plan`` and ``frontier`` take beside the question and the budget."""
+    """Add the constraints of ``plan`` and ``frontier``; the command gets them as ``**constraints``."""
     options = (
         honest_option,
-        click.option("--no-shuffler-fakes", is_flag=True, help="Only users add noise."),
-        click.option("--joint", is_flag=True, help="Whole records, as joint tables need them."),
-        click.option("--max-messages", type=float, default=math.inf, metavar="NUMBER", help="Most messages of a user."),
-        click.option("--max-bytes", type=float, default=math.inf, metavar="NUMBER", help="Most bytes of a user."),
-        click.option("--min-q", type=float, default=0.0, metavar="CHANCE", help="Least lie probability, as a policy."),
-        click.option("--rounds", type=int, default=1, show_default=True, help="Collections that share the budget."),
+        click.option(
+            "--no-shuffler-fakes", "shuffler_fakes", flag_value=False, default=True, help="Only users add noise."
+        ),
+        click.option("--joint", is_flag=True, help="Require whole records, which joint tables need."),
+        click.option(
+            "--max-messages",
+            type=float,
+            default=math.inf,
+            metavar="NUMBER",
+            help="Largest number of messages per user, as sealed by the services.",
+        ),
+        click.option(
+            "--max-bytes",
+            type=float,
+            default=math.inf,
+            metavar="NUMBER",
+            help="Largest upload per user, as sealed by the services.",
+        ),
+        click.option(
+            "--min-q",
+            type=float,
+            default=0.0,
+            metavar="PROBABILITY",
+            help="Smallest flip probability that a policy allows.",
+        ),
+        click.option(
+            "--rounds", type=int, default=1, show_default=True, help="Number of collections that share the budget."
+        ),
     )
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def _asked(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of :func:`constraint_options` under the names of the planner."""
-    shuffler_fakes = not options.pop("no_shuffler_fakes")
-    return {"honest_fraction": options.pop("honest"), "shuffler_fakes": shuffler_fakes, **options}
-
-
 @click.command()
 @schema_options
-@click.option("-n", "n", type=int, metavar="PEOPLE", help="Size of the smallest batch.")
-@click.option("--epsilon", type=float, help="What one person may lose.")
-@click.option("--delta", type=float, required=True, help="The chance that it is more.")
-@click.option("--precision", type=float, metavar="SHARE", help="Instead of -n: find the least crowd for this error.")
-@click.option("--stderr", type=float, metavar="PEOPLE", help="Instead of --epsilon: find the least for this error.")
+@click.option("-n", "n", type=int, metavar="PEOPLE", help="Minimum batch size.")
+@click.option("--epsilon", type=float, help="Privacy budget ε.")
+@click.option("--delta", type=float, required=True, help="Failure probability δ.")
+@click.option(
+    "--precision",
+    type=float,
+    metavar="SHARE",
+    help="Instead of -n: find the smallest batch whose standard error is at most this share of it.",
+)
+@click.option(
+    "--stderr",
+    type=float,
+    metavar="PEOPLE",
+    help="Instead of --epsilon: find the smallest ε with at most this standard error.",
+)
 @constraint_options
-@output_option("Where the plan goes")
+@output_option("Write the plan to this file")
 @json_option
 def plan(
     schema: Schema,
@@ -185,28 +213,27 @@ def plan(
     stderr: float | None,
     output: str | None,
     as_json: bool,
-    **options: Any,
+    **constraints: Any,
 ) -> None:
     """Choose the protocol with the smallest error that meets a budget.
 
-    Solves backwards too: --precision finds the least crowd, --stderr the least epsilon.
+    Also solves backwards: --precision finds the smallest batch, --stderr the smallest ε.
 
     \b
     Example: hubbub plan --one-hot red,green,blue -n 1000 --epsilon 1 --delta 1e-6 -o plan.json
     Example: hubbub plan --one-hot red,green,blue --precision 0.001 --epsilon 1 --delta 1e-6
     Example: hubbub plan --one-hot red,green,blue -n 1000 --stderr 5 --delta 1e-6
     """
-    limits = _asked(options)
-    with screen.waiting("weighing all protocols"):
+    with screen.waiting("comparing protocols"):
         match n, epsilon, precision, stderr:
             case int(), float(), None, None:
-                own = planner.plan(schema, n, Budget(epsilon, delta), **limits)
+                own = planner.plan(schema, n, Budget(epsilon, delta), **constraints)
             case None, float(), float(), None:
-                own = planner.smallest_n(schema, Budget(epsilon, delta), precision, **limits)
+                own = planner.smallest_n(schema, Budget(epsilon, delta), precision, **constraints)
             case int(), None, None, float():
-                own = planner.best_epsilon(schema, n, delta, stderr, **limits)
+                own = planner.best_epsilon(schema, n, delta, stderr, **constraints)
             case _:
-                raise click.UsageError("give -n and --epsilon, or one of them with --precision or --stderr")
+                raise click.UsageError("give -n and --epsilon, --epsilon and --precision, or -n and --stderr")
     _deliver(own, output, as_json)
 
 
@@ -215,13 +242,20 @@ def plan(
 @people_option
 @budget_options
 @constraint_options
-@click.option("--error", type=float, default=0.05, show_default=True, help="Relative error of a measurable share.")
 @click.option(
-    "--dishonest", type=float, metavar="SHARE", help="Also show epsilon if this share of users is not honest."
+    "--error", type=float, default=0.05, show_default=True, help="Relative error at which a share is measurable."
 )
-@click.option("--plot", metavar="FILE", help="Draw error against messages, as SVG, PNG or PDF (extra 'lab').")
-@click.option("--choose", metavar="FAMILY", help="Write the best plan of this family to --output.")
-@output_option("Where the best plan, or that of --choose, goes")
+@click.option(
+    "--dishonest", type=float, metavar="SHARE", help="Also show ε if this fraction of users colludes with the analyzer."
+)
+@click.option("--plot", metavar="FILE", help="Rank the protocols by error, as SVG, PNG or PDF (extra 'plot').")
+@click.option(
+    "--choose",
+    type=click.Choice(list(planner.FAMILIES)),
+    metavar="FAMILY",
+    help=f"Write the best plan of this family to --output: {', '.join(planner.FAMILIES)}.",
+)
+@output_option("Write the best plan, or that of --choose, to this file")
 @json_option
 def frontier(
     schema: Schema,
@@ -233,80 +267,75 @@ def frontier(
     choose: str | None,
     output: str | None,
     as_json: bool,
-    **options: Any,
+    **constraints: Any,
 ) -> None:
-    """Show every protocol that meets a budget, side by side.
+    """Compare all protocols that meet a budget.
 
     \b
     Example: hubbub frontier --one-hot 12 -n 10000 --epsilon 1 --delta 1e-6
     """
-    with screen.waiting("weighing all protocols"):
-        plans = planner.frontier(schema, n, budget, **_asked(options))
-        rows = [_row(one, schema, error, dishonest) for one in plans]
-    if not plans:
-        raise Infeasible(f"no protocol meets {budget} for {schema} at n = {n:,} within these constraints")
+    with screen.waiting("comparing protocols"):
+        found = planner.compare(planner.Request.of(schema, n, budget, **constraints))
+        chosen = found.best if choose is None else found.plans.get(choose)
+        if chosen is None and choose:
+            reason = found.failures.get(choose, "it does not apply to this schema and these constraints")
+            raise Infeasible(f"no protocol of the family {choose} meets the request: {reason}")
+        rows = [_row(one, error, dishonest) for one in found.plans.values()]
     central = planner.central_stderr(schema, budget)
     if plot:
-        names, form = [row["family"] for row in rows], figures.picture_form(plot)
-        local = min((one.stderr for one in plans if not one.guarantee.assumptions.shuffler), default=None)
-        limit = options["max_messages"]
-        write_text(plot, figures.draw_frontier(plans, names, form, central=central, local=local, max_messages=limit))
-    if output:
-        write_plan(_chosen(plans, rows, choose), output)
+        plans_chart(list(found.plans.values()), central=central).save(plot)
+    if output and chosen:
+        write_plan(chosen, output)
     if as_json:
-        screen.print_json({"n": n, "central_stderr": central, "plans": rows})
+        screen.print_json({"n": n, "central_stderr": central, "plans": rows, "infeasible": found.failures})
     elif output != "-":
-        screen.console().print(frontier_table(rows, central, error))
+        screen.console().print(frontier_table(list(found.plans.values()), rows, central, error))
 
 
-def _row(one: Plan, schema: Schema, error: float, dishonest: float | None) -> dict[str, Any]:
-    attacked = {}
+def _row(one: Plan, error: float, dishonest: float | None) -> dict[str, Any]:
+    row = {
+        "family": planner.family_key(one),
+        "name": planner.family_name(one),
+        "measurable_share": planner.measurable_share(one, error),
+        "joint": one.protocol.sends_records,
+        "trust": _trusted(one.guarantee.assumptions),
+        **screen.plan_record(one),
+    }
     if dishonest is not None:
         left = planner.under_attack(one, 1 - dishonest)
-        attacked = {"under_attack": {"dishonest": dishonest, "epsilon": spell(left.epsilon), "delta": left.delta}}
-    return {
-        "family": planner.family(one, schema),
-        "share": planner.measurable_share(one, error),
-        "joint": one.protocol.sends_records,
-        **screen.plan_record(one),
-        **attacked,
-    }
-
-
-def _chosen(plans: list[Plan], rows: list[dict[str, Any]], choose: str | None) -> Plan:
-    for one, row in zip(plans, rows, strict=True):
-        if choose in (None, row["family"]):
-            return one
-    raise Infeasible(f"no protocol of the family {choose!r} meets the budget")
+        row["under_attack"] = {"dishonest": dishonest, "epsilon": spell(left.epsilon), "delta": left.delta}
+    return row
 
 
 LEGEND = (
-    "error: standard error of one count, in people. ± of: the smallest share of the people that is measured that well. "
-    "msgs, bytes: of one user. joint: whether joint tables can be estimated. collusion: the ε that is left if shuffler "
-    "and analyzer collude. trusts: who must be honest. bad: the ε that is left if so many users are not."
+    "error: standard error of one count, in people. ± of: smallest share of the people that is measured within this "
+    "relative error. messages, bytes: sealed upload of one user; not offered: the services cannot run this protocol. "
+    "joint: joint tables can be estimated. collusion ε: guarantee if shuffler and analyzer collude. trust: who must be "
+    "honest."
 )
 
 
-def frontier_table(rows: list[dict[str, Any]], central: float, error: float) -> Any:
-    """The frontier as text, best first, the central mechanism below."""
-    head = ["protocol", "error", f"± {error:.0%} of", "msgs", "bytes", "joint", "collusion", "assumptions"]
+def frontier_table(plans: list[Plan], rows: list[dict[str, Any]], central: float, error: float) -> Table:
+    """Return the frontier as a table, best first, with the central mechanism as the last row."""
+    head = ["protocol", "error", f"± {error:.0%} of", "messages", "bytes", "joint", "collusion ε", "trust"]
     cells: list[tuple[str, ...]] = [
         (
-            row["family"],
-            f"{row['stderr']:,.4g}",
-            f"{row['share']:.3g}",
-            f"{row['messages']:.4g}",
-            f"{row['bytes']:,.4g}",
+            row["name"],
+            f"{one.stderr:,.4g}",
+            f"{row['measurable_share']:.3g}",
+            *planner.cost(one).cells,
             "yes" if row["joint"] else "no",
-            _colluding(row["guarantee"]["assumptions"]["collusion"]),
-            _needed(row["guarantee"]["assumptions"]),
+            _epsilon(one.guarantee.assumptions.collusion_epsilon),
+            row["trust"],
         )
-        for row in rows
+        for one, row in zip(plans, rows, strict=True)
     ]
-    reference = ("central Laplace or Gaussian", f"{central:,.4g}", "", "", "", "", "nothing", "server")
-    if rows and "under_attack" in rows[0]:
-        head.append(f"{rows[0]['under_attack']['dishonest']:.0%} bad")
-        cells = [(*cell, _colluding(row["under_attack"]["epsilon"])) for cell, row in zip(cells, rows, strict=True)]
+    reference = ("central mechanism, for reference", f"{central:,.4g}", "", "", "", "", "", "server")
+    if "under_attack" in rows[0]:
+        head.append(f"ε, {rows[0]['under_attack']['dishonest']:.0%} dishonest")
+        cells = [
+            (*cell, _epsilon(float(row["under_attack"]["epsilon"]))) for cell, row in zip(cells, rows, strict=True)
+        ]
     table = screen.grid("", head, [*cells, reference])
     for column in table.columns[1:]:
         column.no_wrap = True
@@ -315,11 +344,11 @@ def frontier_table(rows: list[dict[str, Any]], central: float, error: float) -> 
     return table
 
 
-def _colluding(pure: float | str) -> str:
-    return "nothing" if pure == "inf" else f"{pure:.3g}"
+def _epsilon(value: float) -> str:
+    return "∞ (no protection)" if math.isinf(value) else f"{value:.3g}"
 
 
-def _needed(assumptions: dict[str, Any]) -> str:
-    if not assumptions["shuffler"]:
+def _trusted(assumptions: Assumptions) -> str:
+    if not assumptions.shuffler:
         return "nobody"
-    return "mix" if assumptions["honest"] == 1 else "mix, users"
+    return "shuffler" if assumptions.honest == 1 else "shuffler, users"

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import click
@@ -21,6 +22,7 @@ from rich.progress import (
 from rich.table import Table
 
 from hubbub.io.files import write_text
+from hubbub.planner import cost
 from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
 from hubbub.protocol import Fakes, Protocol
@@ -181,7 +183,7 @@ def described_plan(plan: Plan) -> list[tuple[str, str]]:
         ("people", f"at least {plan.n:,} in a batch"),
         ("protocol", described_protocol(plan.protocol)),
         ("error", f"{plan.stderr:.4g} people (standard error of one count)"),
-        ("cost", f"{plan.messages:.4g} message{'s' * (plan.messages != 1)} and {plan.upload:.4g} bytes of each user"),
+        ("cost", str(cost(plan))),
         *described_guarantee(plan.guarantee),
     ]
 
@@ -193,7 +195,6 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "n": plan.n,
         "protocol": {"q": plan.protocol.q, **plan.protocol.to_document()},
         "stderr": plan.stderr,
-        "messages": plan.messages,
-        "bytes": plan.upload,
+        **asdict(cost(plan)),
         "guarantee": plan.guarantee.to_document(),
     }

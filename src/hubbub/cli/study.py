@@ -15,6 +15,7 @@ from hubbub.lab.cells import Level, Row, contradictions
 from hubbub.lab.populations import Given, Population, parse_population
 from hubbub.lab.study import Grid, Results, processors, run
 from hubbub.lab.study_page import names, study_page, verdict
+from hubbub.pages import load_matplotlib
 from hubbub.plans import Plan
 from hubbub.privacy import Budget
 from hubbub.records import Collection
@@ -85,6 +86,7 @@ def study(jobs: int | None, output: str, results: str | None, resume: bool, as_j
     """
     if output == "-" and as_json:
         raise click.UsageError("the report and --json cannot both go into the pipe: give -o FILE")
+    load_matplotlib()  # fails before the work rather than after it
     place = _place(output, results, [asked["values_path"] or "-", *asked["plan_paths"]])
     grid = _grid(**asked)
     kept = Results.open(place, fresh=not resume)

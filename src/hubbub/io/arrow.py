@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from hubbub.errors import InvalidInput, WireError, reject
+from hubbub.errors import MissingExtra, WireError, reject
 from hubbub.io.files import PIPE
 
 COLUMN = "message"
@@ -21,7 +21,7 @@ def _parquet() -> Any:
     try:
         return importlib.import_module("pyarrow.parquet")
     except ImportError:
-        raise InvalidInput("Parquet must have the extra 'arrow' of hubbub installed, got none") from None
+        raise MissingExtra("frames", "Parquet") from None
 
 
 def _file(path: str) -> Any:

@@ -28,8 +28,8 @@ from hubbub.lab.populations import Given, Population, true_counts
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.numeric.estimation import category_variance
-from hubbub.planner import family
-from hubbub.plans import HEADER, Plan
+from hubbub.planner import cost, family_name
+from hubbub.plans import Plan
 from hubbub.protocol import Fakes
 from hubbub.records import Collection
 from hubbub.reports import Tally
@@ -114,9 +114,9 @@ class Row:
     simultaneous_high: float
     p_simultaneous: float
     messages: float
-    """Expected of a user."""
+    """Expected messages of a user, fillers not included."""
     bytes: float
-    """Expected of a user, on the wire."""
+    """Size of a sealed bundle; infinite if the services do not offer the plan."""
     released: float
     """Messages that the analyzer saw, fakes included, for each person: as observed."""
     seconds: float
@@ -199,7 +199,7 @@ def measure(cell: Cell) -> Row:
         n=n,
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
-        family=family(plan, plan.schema),
+        family=family_name(plan),
         release=plan.protocol.release,
         population=cell.population.name,
         level=cell.level,
@@ -222,8 +222,8 @@ def measure(cell: Cell) -> Row:
         simultaneous_low=joint[1],
         simultaneous_high=joint[2],
         p_simultaneous=joint[3],
-        messages=plan.messages,
-        bytes=plan.messages * (HEADER + plan.payload),
+        messages=plan.payload_messages,
+        bytes=cost(plan).bytes or math.inf,
         released=released / times / n,
         seconds=time.perf_counter() - start,
     )

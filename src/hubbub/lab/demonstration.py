@@ -124,7 +124,7 @@ def demonstrate(
     return Demonstration(
         budget=budget,
         plans=plans,
-        names=[planner.family(one, schema) for one in plans],
+        names=[planner.family_name(one) for one in plans],
         plan=plan,
         central=planner.central_stderr(schema, budget),
         truth=np.bincount(choices, minlength=schema.width),

@@ -1,45 +1,68 @@
 """A demonstration as one HTML page."""
 
-import html
 import math
 
 from hubbub.lab.demonstration import Demonstration
-from hubbub.lab.drawing import bar_chart, bars_of, error_chart, frontier_chart
-from hubbub.lab.pages import bullets, document, figure, footer, table, tiles
+from hubbub.pages.charts import number
+from hubbub.pages.html import render
+from hubbub.pages.report import Facts, Figure, Report, Section, Steps, Table
+from hubbub.pages.rows import bar_chart, bars_of, error_chart, plans_chart
+from hubbub.planner import cost
 from hubbub.plans import Plan
 
 
 def page(shown: Demonstration) -> str:
-    """The whole page."""
-    plan = shown.plan
-    parts = [
-        f"<h1>{plan.n:,} people, one question, and a guarantee</h1>",
-        '<p class="lead">Which page does your browser open first? A collection on synthetic people, by hubbub.</p>',
-        _tiles(shown),
-        "<h2>The plan, and why</h2>",
-        f"<p>{html.escape(why(shown))}</p>",
-        _frontier(shown),
-        _table(shown),
-        "<h2>What happened</h2>",
-        _flow(shown),
-        "<h2>Truth against estimate</h2>",
-        _pictures(shown),
-        "<h2>What an attacker could learn</h2>",
-        bullets(attack(shown)),
-        footer(
-            f"{len(plan.schema.labels)} labels · the people are synthetic; nothing on this page comes from elsewhere, "
-            "and nothing is sent.",
-            plan.id,
-        ),
-    ]
-    return document(f"hubbub: a collection of {plan.n:,}", parts)
+    """Return the whole page."""
+    plan, bars = shown.plan, bars_of(shown.estimate, shown.truth)
+    held, (messages, size) = plan.guarantee, cost(plan).cells
+    frontier = plans_chart(shown.plans, central=shown.central)
+    return render(
+        Report(
+            title=f"hubbub: a collection of {plan.n:,}",
+            heading=f"{plan.n:,} people, one question, and a guarantee",
+            lede="Which page does your browser open first? A collection on synthetic people, by hubbub.",
+            tiles=[
+                (f"ε = {held.epsilon:.3g}", f"proven for every person, δ = {small(held.delta)}"),
+                (f"± {shown.reach:.3g} people", "on a count, 95 of 100 times"),
+                (f"{messages} message{'s' * (messages != '1')}", f"per person, {size} bytes sealed"),
+                (f"{shown.covered} of {len(shown.truth)}", "true counts in their 95 % intervals"),
+            ],
+            sections=[
+                Section(
+                    "The plan, and why",
+                    [
+                        why(shown),
+                        Figure(frontier, "Every protocol that meets the budget, the most precise one first."),
+                        _table(shown),
+                    ],
+                ),
+                Section("What happened", [_steps(shown)]),
+                Section(
+                    "Truth against estimate",
+                    [
+                        Figure(
+                            bar_chart(bars, "True and estimated counts"),
+                            "Estimates, and the truth, which only this demonstration knows.",
+                        ),
+                        Figure(
+                            error_chart(bars, "Errors of the estimates", name="estimate − truth, people"),
+                            "The same, magnified: estimate minus truth, with 95 % intervals.",
+                        ),
+                    ],
+                ),
+                Section("What an attacker could learn", [Facts(attack(shown))]),
+            ],
+            note=f"{len(plan.schema.labels)} labels · the people are synthetic; this page loads and sends nothing.",
+            plan=plan.id,
+        )
+    )
 
 
 def why(shown: Demonstration) -> str:
-    """Why this protocol was chosen, in a sentence or two."""
+    """Return the reason for the choice of the protocol, in a sentence or two."""
     best, name = shown.plan, shown.names[0]
     text = (
-        f"Of {len(shown.plans)} protocols that meet ε = {shown.budget.epsilon:g}, δ = {shown.budget.delta:g}, "
+        f"Of {len(shown.plans)} protocols that meet ε = {shown.budget.epsilon:g}, δ = {small(shown.budget.delta)}, "
         f"“{name}” has the smallest error: {best.stderr:.3g} people on every count, "
         f"where a server trusted with the raw answers would need {shown.central:.3g}"
     )
@@ -49,65 +72,49 @@ def why(shown: Demonstration) -> str:
 
 
 def attack(shown: Demonstration) -> list[str]:
-    """What stands against an attacker, sentence by sentence."""
+    """Return the limits of what an attacker can learn, sentence by sentence."""
     held = shown.plan.guarantee
     proven = held.epsilon if held.solved == "epsilon" else held.delta
     lines = [
         f"One person's answer changes the odds of anything that is released by a factor of at most "
-        f"e^{held.epsilon:.3g} = {math.exp(held.epsilon):.3g}, but for a chance of {held.delta:.2g}: "
+        f"e^{held.epsilon:.3g} = {math.exp(held.epsilon):.3g}, except with probability {small(held.delta)}: "
         f"{held.basis.value}, by {held.method}.",
-        f"An attacker who knows everybody else's answer, and hesitates between two answers of one person, is right in "
-        f"at most {shown.guess:.1%} of all cases; guessing gives 50%.",
-        f"The best attack known reaches {held.solved} = {held.lower_bound:.3g}, and {proven:.3g} is proven: "
-        f"no one can promise less than the former.",
+        f"An attacker who knows the answers of all other people and must decide between two answers of one person is "
+        f"right in at most {shown.guess:.1%} of all cases; guessing gives 50%.",
+        f"The best known attack reaches {held.solved} = {small(held.lower_bound)}, and {small(proven)} is proven: "
+        f"nothing below the former can be promised.",
         *held.assumptions.sentences(),
     ]
     if shown.safer is not None:
         name, other = shown.safer
         lines.append(
-            f"Whoever does not trust the shuffler that far takes “{name}”: an error of {other.stderr:.3g}, and "
-            f"ε = {other.guarantee.assumptions.collusion_epsilon:.3g} is left if it colludes."
+            f"If you do not trust the shuffler that far, choose “{name}”: its error is {other.stderr:.3g}, and "
+            f"ε = {other.guarantee.assumptions.collusion_epsilon:.3g} remains if the shuffler colludes."
         )
     if shown.half.epsilon > held.epsilon * 1.001:
-        lines.append(f"If every second user works for the attacker, ε is {shown.half.epsilon:.3g} at the same δ.")
+        lines.append(f"If half of the users work for the attacker, ε is {shown.half.epsilon:.3g} at the same δ.")
     else:
-        lines.append("If every second user works for the attacker, the guarantee is the same.")
+        lines.append("If half of the users work for the attacker, the guarantee stays the same.")
     return lines
 
 
-def _tiles(shown: Demonstration) -> str:
-    held, sent = shown.plan.guarantee, shown.plan.messages
-    return tiles(
-        [
-            (f"ε = {held.epsilon:.3g}", f"proven for every person, δ = {held.delta:.2g}"),
-            (f"± {shown.reach:.3g} people", "on a count, 95 of 100 times"),
-            (f"{sent:.3g} message{'s' * (sent != 1)}", f"of each person, {shown.plan.upload:.3g} bytes"),
-            (f"{shown.covered} of {len(shown.truth)}", "true counts in their 95 % intervals"),
-        ]
-    )
+def small(value: float) -> str:
+    """Write a number with three digits, a small one with a power of ten.
+
+    >>> small(9.127e-7), small(1.0)
+    ('9.13·10⁻⁷', '1')
+    """
+    return number(float(f"{value:.3g}"), powers=True)
 
 
-def _frontier(shown: Demonstration) -> str:
-    points = [(one.messages, one.stderr) for one in shown.plans]
-    drawn = frontier_chart(
-        shown.names,
-        points,
-        shown.plans.index(shown.plan),
-        "The frontier: standard error against messages",
-        up="standard error, people",
-        central=shown.central,
-    )
-    return figure(drawn, "Every protocol that meets the budget. Lower is more precise, further left is cheaper.")
-
-
-def _table(shown: Demonstration) -> str:
-    return table(
+def _table(shown: Demonstration) -> Table:
+    return Table(
         ("protocol", "error", "messages", "bytes", "if the shuffler colludes"),
         [
-            (name, f"{one.stderr:,.3g}", f"{one.messages:.3g}", f"{one.upload:.3g}", _colluding(one))
+            (name, f"{one.stderr:,.3g}", *cost(one).cells, _colluding(one))
             for one, name in zip(shown.plans, shown.names, strict=True)
         ],
-        marks=["best" if one is shown.plan else "" for one in shown.plans],
+        ["best" if one is shown.plan else "" for one in shown.plans],
     )
 
 
@@ -116,25 +123,13 @@ def _colluding(one: Plan) -> str:
     return "nothing protects" if pure == math.inf else f"ε = {pure:.3g}"
 
 
-def _flow(shown: Demonstration) -> str:
+def _steps(shown: Demonstration) -> Steps:
     added = shown.released - shown.messages
-    told = f"adds {added:,} fakes of its own and " if added else ""
-    steps = (
-        ("devices", f"{shown.plan.n:,} people, each on their own, send {shown.messages:,} messages"),
-        ("shuffler", f"{told}passes on {shown.released:,} messages in random order, without senders"),
-        (
-            "analyzer",
-            f"counts them, subtracts the expected noise, and says how sure it is of {len(shown.truth)} counts",
-        ),
-    )
-    return '<ol class="flow">' + "".join(f"<li><b>{a}</b>{html.escape(b)}</li>" for a, b in steps) + "</ol>"
-
-
-def _pictures(shown: Demonstration) -> str:
-    bars = bars_of(shown.estimate, shown.truth)
-    return figure(
-        bar_chart(bars, "Counts"), "Bars: estimates. Upright lines: the truth, which only this demonstration knows."
-    ) + figure(
-        error_chart(bars, "Errors"),
-        "The same under a magnifying glass: estimate minus truth, in people, with 95 % intervals.",
+    told = f"adds {added:,} fakes and " if added else ""
+    return Steps(
+        [
+            ("devices", f"{shown.plan.n:,} people, each on their own device, send {shown.messages:,} messages"),
+            ("shuffler", f"{told}passes on {shown.released:,} messages in random order, without senders"),
+            ("analyzer", f"counts them, subtracts the expected noise, and gives {len(shown.truth)} counts error bars"),
+        ]
     )

@@ -1,16 +1,18 @@
-"""A study as one HTML page: what was predicted, what was observed, and what it cost."""
+"""A study as one HTML page: predicted and observed errors, coverage, and cost."""
 
-import html
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from hubbub.lab.cells import LEVEL, Row, contradictions
-from hubbub.lab.drawing import Axis, Mark, Series, chart, frontier_chart
-from hubbub.lab.pages import document, figure, footer, table, tiles
+from hubbub.pages.charts import Axis, Mark, Series, chart
+from hubbub.pages.figures import Chart
+from hubbub.pages.html import render
+from hubbub.pages.report import Figure, Report, Section, Table
+from hubbub.pages.rows import Rank, frontier_chart, trust
 
 FIGURES = 6
-"""Pictures of error against cost; a larger grid has them for its first questions only."""
+"""The most rankings of protocols on a page; a larger grid shows those of its first questions."""
 HEAD = (
     "protocol",
     "people",
@@ -29,10 +31,7 @@ HEAD = (
 
 
 def verdict(rows: Sequence[Row]) -> list[str]:
-    """What a study comes to, in a sentence or a few.
-
-    Names every row that contradicts a prediction.
-    """
+    """Return the result of a study in a few sentences, one for every row that contradicts a prediction."""
     found = contradictions(list(rows))
     runs = sum(row.repetitions for row in rows)
     text = f"{len(rows)} cells, {runs:,} collections: "
@@ -48,62 +47,54 @@ def verdict(rows: Sequence[Row]) -> list[str]:
 
 
 def names(rows: Sequence[Row]) -> list[str]:
-    """The protocols of rows that stand together, with what they show the analyzer where the family alone is not enough.
-
-    A family on several populations is one protocol.
-    """
+    """Return the names of the protocols of rows, with their release where the family alone is ambiguous."""
     plans = {(row.family, row.release) for row in rows}
     often = Counter(family for family, _ in plans)
     return [f"{row.family}, {row.release}" if often[row.family] > 1 else row.family for row in rows]
 
 
 def study_page(rows: Sequence[Row], *, central: dict[tuple[str, int, float], float] | None = None) -> str:
-    """The whole page; ``central`` is σ of a trusted server for each (schema, n, ε), as a reference."""
+    """Return the whole page; ``central`` is σ of a trusted server for each (schema, n, ε), as a reference."""
     wrong = {row.key for row, _ in contradictions(list(rows))}
     first, *others = verdict(rows)
-    parts = [
-        "<h1>Predicted against observed</h1>",
-        f'<p class="lead">{html.escape(first)}</p>',
-        *(f'<p class="alarm">{html.escape(line)}</p>' for line in others),
-        _tiles(rows),
-        "<h2>Errors</h2>",
-        _errors(rows, wrong),
-        "<h2>Coverage</h2>",
-        _coverage(rows, wrong),
-        "<h2>Error against cost</h2>",
-        _costs(rows, central or {}),
-        "<h2>All figures</h2>",
-        _tables(rows, wrong),
-        footer(
-            "errors in people; “by” records: through the whole street, by counts: their law drawn directly; “bias”: "
-            "the largest mean error of a label in standard errors of that mean; the people are simulated, and nothing "
-            "on this page comes from elsewhere."
-        ),
-    ]
-    return document("hubbub: a study", parts)
+    together = sum(row.simultaneous for row in rows) / len(rows)
+    return render(
+        Report(
+            title="hubbub: a study",
+            heading="Predicted against observed",
+            lede=first,
+            alerts=others,
+            tiles=[
+                (f"{len(rows)}", "cells: a protocol on a population"),
+                (f"{sum(row.ratio for row in rows) / len(rows):.3f}", "observed error over predicted, on average"),
+                (
+                    f"{sum(row.coverage for row in rows) / len(rows):.1%}",
+                    f"of the {LEVEL:.0%} intervals held the truth",
+                ),
+                (f"{together:.1%}", "of the collections had all counts in theirs at once"),
+            ],
+            sections=[
+                Section("Errors", _errors(rows, wrong)),
+                Section("Coverage", _coverage(rows, wrong)),
+                Section("Protocols ranked by error", _ranks(rows, central or {})),
+                Section("All figures", []),
+                *_tables(rows, wrong),
+            ],
+            note="errors in people; “by” records: through the whole pipeline, by counts: their distribution drawn "
+            "directly; “bias”: the largest mean error of a label in standard errors of that mean; the people are "
+            "simulated, and this page loads nothing.",
+        )
+    )
 
 
 def _name(row: Row) -> str:
     return f"{row.family}, {row.schema}, n = {row.n:,}, ε = {row.epsilon:.3g}, {row.population}, by {row.level}"
 
 
-def _tiles(rows: Sequence[Row]) -> str:
-    shares = sum(row.coverage for row in rows) / len(rows)
-    together = sum(row.simultaneous for row in rows) / len(rows)
-    return tiles(
-        [
-            (f"{len(rows)}", "cells: a protocol on a population"),
-            (f"{sum(row.ratio for row in rows) / len(rows):.3f}", "observed error over predicted, on average"),
-            (f"{shares:.1%}", f"of the {LEVEL:.0%} intervals held the truth"),
-            (f"{together:.1%}", "of the collections had all counts in theirs at once"),
-        ]
-    )
-
-
 def _dots(rows: Sequence[Row], wrong: set[str], point: Callable[[Row], tuple[float, ...]]) -> list[Series]:
-    """The rows as dots, by how they were simulated, and those that contradict a prediction by themselves."""
+    """Return the rows as dots: by the way they were simulated, and those that contradict a prediction apart."""
     kinds = (
-        ("through the whole street", "one", [row for row in rows if row.key not in wrong and row.level == "records"]),
+        ("through the whole pipeline", "one", [row for row in rows if row.key not in wrong and row.level == "records"]),
         ("counts drawn directly", "quiet", [row for row in rows if row.key not in wrong and row.level == "counts"]),
         ("contradicts the prediction", "two", [row for row in rows if row.key in wrong]),
     )
@@ -117,7 +108,7 @@ def _dots(rows: Sequence[Row], wrong: set[str], point: Callable[[Row], tuple[flo
 ACROSS = Axis("predicted standard error, people", log=True)
 
 
-def _errors(rows: Sequence[Row], wrong: set[str]) -> str:
+def _errors(rows: Sequence[Row], wrong: set[str]) -> list[Figure]:
     def observed(row: Row) -> tuple[float, ...]:
         once = row.observed / row.ratio
         return row.predicted, row.observed, row.ratio_low * once, row.ratio_high * once
@@ -130,7 +121,7 @@ def _errors(rows: Sequence[Row], wrong: set[str]) -> str:
         "Observed against predicted error",
         across=Axis(ACROSS.name, low, high, log=True),
         up=Axis("observed error, people", low, high, log=True),
-        height=420,
+        height=400,
     )
     second = chart(
         _dots(rows, wrong, lambda row: (row.predicted, row.ratio, row.ratio_low, row.ratio_high)),
@@ -139,67 +130,65 @@ def _errors(rows: Sequence[Row], wrong: set[str]) -> str:
         up=Axis("observed / predicted"),
         marks=[Mark("as predicted", 1.0, up=True)],
     )
-    return figure(first, "Every cell is a point.") + figure(
-        second, f"The same as a ratio, with {LEVEL:.0%} intervals: about one in twenty should miss the line."
+    return [
+        Figure(first, "Every cell is a point."),
+        Figure(second, f"The same as a ratio, with {LEVEL:.0%} intervals: about one in twenty should miss the line."),
+    ]
+
+
+def _coverage(rows: Sequence[Row], wrong: set[str]) -> list[Figure]:
+    def drawn(title: str, point: Callable[[Row], tuple[float, ...]]) -> Chart:
+        up, promised = Axis("share of intervals that held the truth", percent=True), Mark("promised", LEVEL, up=True)
+        return chart(_dots(rows, wrong, point), title, across=ACROSS, up=up, marks=[promised])
+
+    single = drawn("Coverage of single counts", lambda r: (r.predicted, r.coverage, r.coverage_low, r.coverage_high))
+    joint = drawn(
+        "Coverage of all counts at once",
+        lambda r: (r.predicted, r.simultaneous, r.simultaneous_low, r.simultaneous_high),
     )
+    text = "with the binomial interval of what was observed."
+    return [
+        Figure(single, f"How often the interval of one count held the truth, {text}"),
+        Figure(joint, f"How often all simultaneous intervals of a collection held at once, {text}"),
+    ]
 
 
-def _coverage(rows: Sequence[Row], wrong: set[str]) -> str:
-    single, joint = (
-        chart(
-            _dots(rows, wrong, point),
-            title,
-            across=ACROSS,
-            up=Axis("held the truth", percent=True),
-            marks=[Mark("promised", LEVEL, up=True)],
-        )
-        for title, point in (
-            ("Coverage of single counts", lambda r: (r.predicted, r.coverage, r.coverage_low, r.coverage_high)),
-            (
-                "Coverage of all counts at once",
-                lambda r: (r.predicted, r.simultaneous, r.simultaneous_low, r.simultaneous_high),
-            ),
-        )
-    )
-    text = "with the binomial interval of what was seen."
-    return figure(single, f"How often the interval of one count held the truth, {text}") + figure(
-        joint, f"How often all simultaneous intervals of a collection held at once, {text}"
-    )
-
-
-def _costs(rows: Sequence[Row], central: dict[tuple[str, int, float], float]) -> str:
+def _ranks(rows: Sequence[Row], central: dict[tuple[str, int, float], float]) -> list[Figure]:
     figures = []
-    questions = itertools.islice(_by_question(rows).items(), FIGURES)
-    for (schema, n, epsilon), group in questions:
+    for (schema, n, epsilon), group in itertools.islice(_by_question(rows).items(), FIGURES):
         people = group[0].population
         shown = [row for row in group if row.population == people]
-        best = min(shown, key=lambda row: row.observed)
+        question = f"{schema}, n = {n:,}, ε = {epsilon:.3g}"
         drawn = frontier_chart(
-            names(shown),
-            [(row.messages, max(row.observed, 1e-6)) for row in shown],
-            shown.index(best),
-            f"Error against messages: {schema}, n = {n:,}, ε = {epsilon:.3g}",
-            up="observed error, people",
+            [
+                Rank(name, max(row.observed, 1e-6), trust(row.family), row.messages)
+                for row, name in zip(shown, names(shown), strict=True)
+            ],
+            f"Protocols ranked by observed error: {question}",
+            name="observed error, people",
             central=central.get((schema, n, epsilon)),
         )
-        figures.append(figure(drawn, f"{schema}, n = {n:,}, ε = {epsilon:.3g}, {people}. Lower left is better."))
-    return "".join(figures)
+        figures.append(Figure(drawn, f"{question}, {people}. The most precise protocol first."))
+    return figures
 
 
 def _by_question(rows: Sequence[Row]) -> dict[tuple[str, int, float], list[Row]]:
-    """Rows of one schema, n and ε, which are those that can be compared."""
+    """Return the rows by schema, n and ε: those of one group can be compared."""
     groups: dict[tuple[str, int, float], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.schema, row.n, row.epsilon), []).append(row)
     return groups
 
 
-def _tables(rows: Sequence[Row], wrong: set[str]) -> str:
-    return "".join(
-        f"<h3>{html.escape(schema)}, n = {n:,}, ε = {epsilon:.3g}</h3>"
-        + table(HEAD, map(_line, group), marks=["alarm" if row.key in wrong else "" for row in group])
+def _tables(rows: Sequence[Row], wrong: set[str]) -> list[Section]:
+    return [
+        Section(
+            f"{schema}, n = {n:,}, ε = {epsilon:.3g}",
+            [Table(HEAD, [_line(row) for row in group], ["alarm" if row.key in wrong else "" for row in group])],
+            level=3,
+        )
         for (schema, n, epsilon), group in _by_question(rows).items()
-    )
+    ]
 
 
 def _line(row: Row) -> tuple[str, ...]:

@@ -1,19 +1,32 @@
-"""From a question to a defended choice: every protocol side by side, the best of them, and what stands behind it.
+"""From a request to a plan that can be defended: every protocol side by side, the best of them, and the evidence.
 
+- ``request``: schema, batch size, budget and constraints;
+- ``families``, ``flips``, ``fakes``: the families of protocols, and how to find the smallest noise of each;
+- ``asymptotics``: expected errors that order the search; ``certify``: the account without which there is no plan;
 - ``search``: ``frontier``, ``plan``, and backwards ``smallest_n`` and ``best_epsilon``;
-- ``candidates``: the least noise of each kind of protocol; ``expectations``: about what it will be;
-- ``baselines``: what makes plans comparable: names, measurable shares, the central reference, guarantees under attack;
-- ``adoption``: plans from parameters chosen by hand, and plans that come from elsewhere.
+- ``costs``: what one user sends; ``baselines``: central reference, measurable shares, guarantees under attack;
+- ``recompute``: plans from given parameters, and plans from elsewhere.
 """
 
-from hubbub.planner.baselines import central_stderr, family, measurable_share, under_attack
+from hubbub.planner.baselines import central_stderr, measurable_share, under_attack
+from hubbub.planner.costs import Cost, cost
+from hubbub.planner.families import FAMILIES, family_key, family_name
 from hubbub.planner.recompute import load_plan, plan_from, verify
-from hubbub.planner.search import best_epsilon, frontier, plan, smallest_n
+from hubbub.planner.request import Constraints, Request
+from hubbub.planner.search import Comparison, best_epsilon, compare, frontier, plan, smallest_n
 
 __all__ = [
+    "FAMILIES",
+    "Comparison",
+    "Constraints",
+    "Cost",
+    "Request",
     "best_epsilon",
     "central_stderr",
-    "family",
+    "compare",
+    "cost",
+    "family_key",
+    "family_name",
     "frontier",
     "load_plan",
     "measurable_share",

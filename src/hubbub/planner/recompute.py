@@ -1,16 +1,17 @@
-"""Plans from parameters chosen by hand or by others: ``plan_from`` computes what they give, ``load_plan`` recomputes it."""
+"""Plans from given parameters: ``plan_from`` computes their guarantee, ``load_plan`` recomputes a claimed one."""
 
 import math
 
 from hubbub.accountant import account
-from hubbub.errors import FalseClaim
+from hubbub.errors import FalseClaim, check_type, reject
 from hubbub.estimates import predicted_stderr
 from hubbub.plans import Plan
+from hubbub.privacy import Basis
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
 ROUNDING = 1e-9
-"""How much a recomputed figure may exceed the claimed one: other machines round otherwise."""
+"""Relative amount by which a recomputed figure may exceed the claimed one: other machines round differently."""
 
 
 def plan_from(
@@ -23,7 +24,7 @@ def plan_from(
     honest_fraction: float = 1.0,
     shuffler: bool = True,
 ) -> Plan:
-    """A plan from parameters chosen by hand, with the guarantee that they give: give δ to solve for ε, or ε for δ.
+    """Return the plan with the given parameters and the guarantee that follows: give δ to solve for ε, or ε for δ.
 
     >>> from hubbub.privacy import Budget
     >>> plan_from(Schema.bits(1), 1000, Protocol(0.1), delta=1e-6).guarantee.meets(Budget(0.38, 1e-6))
@@ -43,12 +44,12 @@ def plan_from(
 
 
 def verify(plan: Plan) -> Plan:
-    """Return the plan if its claims recompute: the guarantee, whom it trusts, and the standard error; or raise.
+    """Return the plan if its guarantee, its assumptions and its standard error recompute; raise FalseClaim otherwise.
 
-    The claimed (ε,δ) must hold by this program's own account, at the claimed share of honest users; a weaker claim
-    than what holds is no lie. The text of ``method`` and the figure ``lower`` claim nothing and are not compared.
+    The claimed (ε,δ) must hold by this program's own account at the claimed fraction of honest users; claiming less
+    privacy than holds is legal. ``method`` and ``lower_bound`` are not part of the claim and are not compared.
     """
-    claim = plan.guarantee
+    claim = check_type("plan", plan, Plan).guarantee
     mine = account(
         plan.protocol,
         plan.schema,
@@ -59,9 +60,11 @@ def verify(plan: Plan) -> Plan:
         shuffler=claim.assumptions.shuffler,
     )
     if mine.epsilon > claim.epsilon * (1 + ROUNDING) or mine.delta > claim.delta * (1 + ROUNDING):
-        raise FalseClaim(f"the plan claims ({claim.epsilon:.6g}, {claim.delta:.3g})-DP, but this gives {mine}")
-    if mine.assumptions != claim.assumptions or (mine.basis, claim.basis) == ("proven", "exact"):
-        raise FalseClaim("the plan claims less trust, or a better basis, than its guarantee needs")
+        raise FalseClaim(f"the plan claims ({claim.epsilon:.6g}, {claim.delta:.3g})-DP, but its parameters give {mine}")
+    if mine.assumptions != claim.assumptions:
+        raise FalseClaim("the plan claims other assumptions than those its guarantee needs")
+    if (mine.basis, claim.basis) == (Basis.PROVEN, Basis.EXACT):
+        raise FalseClaim("the plan claims that its guarantee is exact, but it is only proven")
     expected = predicted_stderr(plan.schema, plan.protocol, plan.n)
     if not math.isclose(expected, plan.stderr, rel_tol=ROUNDING):
         raise FalseClaim(f"the plan claims a standard error of {plan.stderr:.6g}, but it is {expected:.6g}")
@@ -69,9 +72,11 @@ def verify(plan: Plan) -> Plan:
 
 
 def load_plan(text: str | bytes) -> Plan:
-    """Read a plan from JSON and :func:`verify` it.
+    """Read a plan from its JSON text and :func:`verify` it; ``hubbub`` commands and services load plans this way.
 
     >>> load_plan(plan_from(Schema.bits(1), 1000, Protocol(0.1), delta=1e-6).to_json()).n
     1000
     """
+    if not isinstance(text, str | bytes):
+        reject("text", f"be the JSON of a plan as str or bytes, not {type(text).__name__}")
     return verify(Plan.from_json(text))

@@ -1,148 +1,132 @@
-"""``frontier``: every protocol for one question, side by side; ``plan``: the best; and both solved backwards."""
+"""``frontier``: every family for one request, side by side; ``plan``: the best; and both solved backwards."""
 
 import math
-from typing import TypedDict, Unpack
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Unpack
 
-from hubbub.errors import OPEN_UNIT, POSITIVE, Infeasible, TooLarge, check_delta, check_real, check_whole, reject
+from hubbub.errors import OPEN_UNIT, POSITIVE, Infeasible, TooLarge, check_delta, check_real
 from hubbub.numeric.inversion import falling_root
 from hubbub.planner.baselines import central_stderr
-from hubbub.planner.families import Question
-from hubbub.plans import Plan
+from hubbub.planner.costs import cost
+from hubbub.planner.families import FAMILIES
+from hubbub.planner.request import MAX_EPSILON, Constraints, Request
+from hubbub.plans import MAX_PEOPLE, Plan
 from hubbub.privacy import Budget
 from hubbub.schema import Schema
 
 OPTIMISM = 0.8
-"""A kind of protocol is not asked for its certificate if even this part of its expected error is more than the best."""
+"""A family is not certified if even this fraction of its expected error exceeds the best error found."""
 
 
-class Limits(TypedDict, total=False):
-    """The keywords of :func:`plan`."""
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The result of a search: a plan for every family that meets the request, and why the others do not."""
 
-    honest_fraction: float
-    shuffler_fakes: bool
-    joint: bool
-    max_messages: float
-    max_bytes: float
-    min_q: float
-    rounds: int
+    request: Request
+    plans: Mapping[str, Plan]
+    """The best plan of each family, by key, in the order of standard error and then of messages."""
+    failures: Mapping[str, str]
+    """Why a family has no plan, by key; the most promising family first."""
+
+    @property
+    def best(self) -> Plan:
+        """The plan with the smallest standard error; raises :class:`Infeasible` if there is none."""
+        for plan in self.plans.values():
+            return plan
+        request = self.request
+        text = f"no protocol meets {request.budget} for {request.schema} at n = {request.n:,}"
+        unlimited = replace(request, max_messages=math.inf, max_bytes=math.inf)
+        found = compare(unlimited).plans.items() if request != unlimited else ()
+        offered = [(sent.bytes, sent, key) for key, plan in found if (sent := cost(plan)).bytes is not None]
+        if offered:
+            _, sent, key = min(offered, key=lambda entry: entry[0] or 0)
+            raise Infeasible(
+                f"{text} with max_messages = {request.max_messages:g} and max_bytes = {request.max_bytes:g}; the "
+                f"smallest upload is that of the family {key}: {sent}"
+            )
+        for key, reason in self.failures.items():
+            raise Infeasible(f"{text}; the most promising family is {key}: {reason}")
+        raise Infeasible(f"{text} within the constraints; relax joint, min_q or shuffler_fakes")
+
+
+def compare(request: Request, *, prune: bool = False) -> Comparison:
+    """Search all families; with ``prune``, skip those that cannot have the smallest error."""
+    proposals = [(family, candidate) for family in FAMILIES.values() if (candidate := family.propose(request))]
+    found: dict[str, Plan] = {}
+    failures: dict[str, str] = {}
+    for family, candidate in sorted(proposals, key=lambda pair: pair[1].expected):
+        if prune and found and OPTIMISM * candidate.expected > min(one.stderr for one in found.values()):
+            continue
+        try:
+            found[family.key] = candidate.best(request)
+        except (Infeasible, TooLarge) as reason:
+            failures[family.key] = str(reason)
+    return Comparison(request, dict(sorted(found.items(), key=lambda item: _rank(item[1]))), failures)
 
 
 def frontier(
-    schema: Schema,
-    n: int | tuple[int, int],
-    budget: Budget,
-    *,
-    honest_fraction: float = 1.0,
-    shuffler_fakes: bool = True,
-    joint: bool = False,
-    max_messages: float = math.inf,
-    max_bytes: float = math.inf,
-    min_q: float = 0.0,
-    rounds: int = 1,
+    schema: Schema, n: int | tuple[int, int], budget: Budget, **constraints: Unpack[Constraints]
 ) -> list[Plan]:
-    """The best plan of each kind of protocol that meets the budget, by standard error and then by messages.
+    """Return the best plan of each family that meets the budget, by standard error and then by messages.
 
-    Flips that need no shuffler (local); flipped whole records, in one or in up to 32 copies; split bits; d-ary
-    randomized response; clear records among fakes drawn by users or, if ``shuffler_fakes`` are allowed, by the
-    shuffler; flips and fakes together. What does not meet the budget or the limits is left out.
+    The families (:data:`hubbub.planner.FAMILIES`) are local randomization; flipped whole records, in one or up to 32
+    copies; split bits; d-ary randomized response; clear or flipped records among fakes drawn by the users or, if
+    ``shuffler_fakes`` are allowed, by the shuffler. Those that do not meet the budget and the constraints are left out.
 
-    ``n`` may be a range (low, high): all figures are those of the smallest crowd, and a larger one only adds privacy.
-    ``honest_fraction`` of the users follow the protocol. ``joint`` asks for whole records, as joint tables need them.
-    ``max_messages`` and ``max_bytes`` limit what a user is expected to send; ``min_q`` is the least probability of a
-    lie, of a bit or of a category, that a policy asks for. The same people are asked in ``rounds``: the budget holds
-    for all of them together (:class:`hubbub.accountant.Ledger`), the guarantee in a plan is that of one round.
+    ``n`` may be a range (low, high): all figures are for the smallest batch, and a larger one only adds privacy. The
+    keywords are those of :class:`~hubbub.planner.request.Constraints`. With several ``rounds`` the budget holds for all
+    of them together (:class:`hubbub.Ledger`), and the guarantee in a plan is that of one round.
 
-    >>> for one in frontier(Schema.one_hot(4), 20_000, Budget(0.5, 1e-6), max_messages=1.2)[:2]:
-    ...     print(round(one.stderr, 2), round(one.messages, 3), one.guarantee.meets(Budget(0.5, 1e-6)))
+    >>> for one in frontier(Schema.one_hot(4), 20_000, Budget(0.5, 1e-6), max_messages=2)[:2]:
+    ...     print(round(one.stderr, 2), round(one.payload_messages, 3), one.guarantee.meets(Budget(0.5, 1e-6)))
     5.64 1.0 True
     10.1 1.027 True
     """
-    question = Question(
-        schema=schema,
-        n=_smallest(n),
-        budget=budget,
-        honest_fraction=honest_fraction,
-        shuffler_fakes=shuffler_fakes,
-        joint=joint,
-        max_messages=max_messages,
-        max_bytes=max_bytes,
-        min_q=min_q,
-        rounds=rounds,
-    )
-    return sorted(_answers(question, prune=False)[0], key=_rank)
+    return list(compare(Request.of(schema, n, budget, **constraints)).plans.values())
 
 
-def plan(
-    schema: Schema,
-    n: int | tuple[int, int],
-    budget: Budget,
-    *,
-    honest_fraction: float = 1.0,
-    shuffler_fakes: bool = True,
-    joint: bool = False,
-    max_messages: float = math.inf,
-    max_bytes: float = math.inf,
-    min_q: float = 0.0,
-    rounds: int = 1,
-) -> Plan:
-    """The first of :func:`frontier`, with the same keywords: the smallest standard error that meets the budget.
+def plan(schema: Schema, n: int | tuple[int, int], budget: Budget, **constraints: Unpack[Constraints]) -> Plan:
+    """Return the plan with the smallest standard error that meets the budget: the first of :func:`frontier`.
 
-    Kinds of protocols that cannot win are not calibrated. Raises :class:`Infeasible` if nothing meets the budget.
+    Takes the keywords of :class:`~hubbub.planner.request.Constraints`. Families that cannot win are not certified.
+    Raises :class:`Infeasible` if nothing meets the budget and the constraints.
 
     >>> chosen = plan(Schema.one_hot(4), 20_000, Budget(0.5, 1e-6))
     >>> round(chosen.stderr, 2), chosen.guarantee.meets(Budget(0.5, 1e-6))
     (5.64, True)
     """
-    question = Question(
-        schema=schema,
-        n=_smallest(n),
-        budget=budget,
-        honest_fraction=honest_fraction,
-        shuffler_fakes=shuffler_fakes,
-        joint=joint,
-        max_messages=max_messages,
-        max_bytes=max_bytes,
-        min_q=min_q,
-        rounds=rounds,
-    )
-    found, reasons = _answers(question, prune=True)
-    if not found:
-        told = reasons[0] if reasons else "the limits leave no protocol"
-        raise Infeasible(f"no protocol meets {budget} for {schema} at n = {question.n:,}: {told}")
-    return min(found, key=_rank)
+    return compare(Request.of(schema, n, budget, **constraints), prune=True).best
 
 
-def smallest_n(schema: Schema, budget: Budget, precision: float, **limits: Unpack[Limits]) -> Plan:
-    """The plan with the least n, within 1 %, whose standard error is at most the share ``precision`` of n.
+def smallest_n(schema: Schema, budget: Budget, precision: float, **constraints: Unpack[Constraints]) -> Plan:
+    """Return the plan with the smallest n, within 1 %, whose standard error is at most the share ``precision`` of n.
 
-    Takes the keywords of :func:`plan`.
+    Takes the keywords of :class:`~hubbub.planner.request.Constraints`.
 
     >>> chosen = smallest_n(Schema.one_hot(4), Budget(1.0, 1e-6), precision=0.001)
     >>> chosen.stderr / chosen.n <= 0.001, 2700 < chosen.n < 2900
     (True, True)
     """
     precision = check_real("precision", precision, OPEN_UNIT)
-    found: dict[int, Plan] = {}
-
-    def excess(n: float) -> float:
-        people = max(1, math.floor(n))
-        try:
-            found[people] = plan(schema, people, budget, **limits)
-        except Infeasible:
-            return math.inf
-        return math.log(found[people].stderr / people / precision)
-
-    guess = min(max(1.01 * central_stderr(schema, budget) / precision, 2.0), 1e9)
-    least = falling_root(excess, guess, 1e10, relative=0.01)[1]
-    if math.isinf(least):
-        raise Infeasible(f"no crowd up to 10¹² has a standard error of {precision:g} of it with {budget} for {schema}")
-    return found[max(1, math.floor(least))]
+    request = Request.of(schema, 1, budget, **constraints)
+    search = _Search(lambda n: replace(request, n=max(1, math.floor(n))), lambda one: one.stderr / one.n / precision)
+    guess = min(max(1.01 * central_stderr(schema, budget) / precision, 2.0), MAX_PEOPLE / 10)
+    least = falling_root(search.excess, guess, float(MAX_PEOPLE), relative=0.01)[1]
+    if math.isfinite(least):
+        return search.found[least]
+    best = search.at(float(MAX_PEOPLE))
+    raise Infeasible(
+        f"no batch of up to {MAX_PEOPLE:,} people has a standard error of {precision:g} of n with {budget} "
+        f"for {schema}; at n = {MAX_PEOPLE:,} it is {best.stderr / best.n:.3g} of n: raise precision to that, or "
+        "raise epsilon"
+    )
 
 
-def best_epsilon(schema: Schema, n: int, delta: float, stderr: float, **limits: Unpack[Limits]) -> Plan:
-    """The plan with the least ε, within 0.2 %, whose standard error is at most ``stderr``, at this n and δ.
+def best_epsilon(schema: Schema, n: int, delta: float, stderr: float, **constraints: Unpack[Constraints]) -> Plan:
+    """Return the plan with the smallest ε, within 0.2 %, whose standard error is at most ``stderr`` at this n and δ.
 
-    Takes the keywords of :func:`plan`.
+    Takes the keywords of :class:`~hubbub.planner.request.Constraints`.
 
     >>> chosen = best_epsilon(Schema.one_hot(4), 20_000, 1e-6, stderr=2.8)
     >>> chosen.stderr <= 2.8, round(chosen.guarantee.epsilon, 2)
@@ -150,46 +134,40 @@ def best_epsilon(schema: Schema, n: int, delta: float, stderr: float, **limits: 
     """
     delta = check_delta(delta)
     stderr = check_real("stderr", stderr, POSITIVE)
-    found: dict[float, Plan] = {}
-
-    def excess(epsilon: float) -> float:
-        try:
-            found[epsilon] = plan(schema, n, Budget(epsilon, delta), **limits)
-        except Infeasible:
-            return math.inf
-        return math.log(found[epsilon].stderr / stderr)
-
+    request = Request.of(schema, n, Budget(0.0, delta), **constraints)
+    search = _Search(lambda e: replace(request, budget=Budget(e, delta)), lambda one: one.stderr / stderr)
     guess = min(1.01 * math.sqrt(2) * schema.distance / stderr, 10.0)
-    least = falling_root(excess, guess, 50.0, relative=0.002)[1]
-    if math.isinf(least):
-        raise Infeasible(f"no ε up to 50 gives a standard error of {stderr:g} for {schema} at n = {n:,}")
-    return found[least]
+    least = falling_root(search.excess, guess, MAX_EPSILON, relative=0.002)[1]
+    if math.isfinite(least):
+        return search.found[least]
+    best = search.at(MAX_EPSILON)
+    raise Infeasible(
+        f"no ε up to {MAX_EPSILON:g} gives a standard error of {stderr:g} for {schema} at n = {request.n:,}; "
+        f"at ε = {MAX_EPSILON:g} it is {best.stderr:.4g}: raise stderr to that, or raise n"
+    )
 
 
-def _answers(question: Question, *, prune: bool) -> tuple[list[Plan], list[str]]:
-    """Plans of the candidates, and why others have none; if only the best counts, without those that cannot be it."""
-    found: list[Plan] = []
-    reasons: list[str] = []
-    for candidate in question.candidates():
-        if prune and found and OPTIMISM * candidate.expected > min(one.stderr for one in found):
-            continue
-        try:
-            found.append(question.answer(candidate))
-        except (Infeasible, TooLarge) as reason:
-            reasons.append(str(reason))
-    return found, reasons
+class _Search:
+    """Plans along one parameter, remembered so that the answer of a search is a plan that was evaluated."""
 
+    def __init__(self, request: Callable[[float], Request], ratio: Callable[[Plan], float]) -> None:
+        self._request, self._ratio = request, ratio
+        self.found: dict[float, Plan] = {}
 
-def _smallest(n: int | tuple[int, int]) -> int:
-    if not isinstance(n, tuple | list):
-        return check_whole("n", n, 1, 10**10)
-    if len(n) != 2:
-        reject("n", "be a number of people or a range (low, high)", n)
-    low, high = (check_whole("n", end, 1, 10**10) for end in n)
-    if low > high:
-        reject("n", "be a range with low ≤ high", n)
-    return low
+    def at(self, value: float) -> Plan:
+        """Return the best plan at a value, or raise Infeasible."""
+        if value not in self.found:
+            self.found[value] = compare(self._request(value), prune=True).best
+        return self.found[value]
+
+    def excess(self, value: float) -> float:
+        """Return the logarithm of the error relative to the wanted one; +∞ where nothing is feasible."""
+        plans = compare(self._request(value), prune=True).plans
+        if not plans:
+            return math.inf
+        self.found[value] = next(iter(plans.values()))
+        return math.log(self._ratio(self.found[value]))
 
 
 def _rank(plan: Plan) -> tuple[float, float]:
-    return plan.stderr, plan.messages
+    return plan.stderr, plan.payload_messages

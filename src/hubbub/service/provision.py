@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from hubbub.accountant.overflow import min_slots
 from hubbub.errors import HubbubError, check_whole
 from hubbub.plans import Plan
 from hubbub.service.runtime.certificates import Authority
@@ -21,7 +22,6 @@ from hubbub.service.runtime.secretfiles import write_file
 from hubbub.service.runtime.settings import AnalyzerConfig, ShufflerConfig, read_config
 from hubbub.service.task.contract import FLOOR, Contract, SignedContract
 from hubbub.service.task.identity import Identity
-from hubbub.service.task.slots import least_slots
 
 Role = Literal["analyzer", "shuffler"]
 
@@ -53,7 +53,7 @@ def draw_up(
     return Contract(
         plan=plan,
         min_batch_size=max(FLOOR, plan.n + plan.n // 20) if min_batch_size is None else min_batch_size,
-        slots=least_slots(plan) if slots is None else slots,
+        slots=min_slots(plan) if slots is None else slots,
         epoch=epoch,
         task_start=now,
         task_end=now + 1 + int(days * 86_400 / epoch),

@@ -9,7 +9,7 @@
 from hubbub.bits.entropy import Entropy, SeededStreamNotForPeople
 from hubbub.lab.attacks import compromised, poisoning, repetition, small_batches
 from hubbub.lab.attacks.evidence import Attack, Reading
-from hubbub.lab.drawing import standalone
+from hubbub.pages import Chart
 
 __all__ = ["ATTACKS", "Attack", "Reading", "demonstrate", "pictures"]
 
@@ -30,10 +30,10 @@ def demonstrate(name: str, *, trials: int, entropy: Entropy) -> Attack:
     return ATTACKS[name](trials=trials, entropy=entropy)
 
 
-def pictures(trials: int = 1000) -> dict[str, str]:
-    """All pictures by the names of their files, each an SVG by itself; the same at every call."""
-    found: dict[str, str] = {}
+def pictures(trials: int = 1000) -> dict[str, Chart]:
+    """Return all charts by the names of their files; the same at every call."""
+    found: dict[str, Chart] = {}
     for name in ATTACKS:
         shown = demonstrate(name, trials=trials, entropy=SeededStreamNotForPeople(SEED))
-        found |= {f"attack-{part}": standalone(picture) for part, picture in shown.pictures.items()}
+        found |= {f"attack-{part}": picture for part, picture in shown.pictures.items()}
     return found

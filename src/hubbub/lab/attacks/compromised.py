@@ -19,9 +19,9 @@ from hubbub.lab.attacks.evidence import (
     simulated,
     tell_apart,
 )
-from hubbub.lab.drawing import Axis, Series, chart
 from hubbub.numeric.crowd import neighbours
-from hubbub.planner import family, frontier, plan_from
+from hubbub.pages import Axis, Series, chart
+from hubbub.planner import family_name, frontier, plan_from
 from hubbub.plans import Plan
 from hubbub.privacy import Budget
 from hubbub.protocol import Fakes
@@ -101,7 +101,7 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
 
     shuffled = [plan for plan in plans if plan.guarantee.assumptions.shuffler]
     epsilons = chart(
-        [Series(label=family(plan), points=[(share, left(plan, share)) for share in grid]) for plan in shuffled],
+        [Series(label=family_name(plan), points=[(share, left(plan, share)) for share in grid]) for plan in shuffled],
         "The guarantee that is left, by the share that the analyzer owns",
         across=Axis("share of the users whom the analyzer owns"),
         up=Axis(f"ε proven at δ = {BUDGET.delta:g}"),
@@ -113,7 +113,10 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
         [
             Series(label="flips of the users, exact", points=curve),
             Series(label="fakes of the shuffler, exact", points=[(0.0, flat), (1.0, flat)]),
-            *(simulated(f"simulated, {name}", [r for r in readings if r.series == name]) for name in (FLIPS, DRAWN)),
+            *(
+                simulated(f"simulated, {name}", [r for r in readings if r.series == name], colour)
+                for name, colour in ((FLIPS, "one"), (DRAWN, "two"))
+            ),
         ],
         "How often a guess is right, by the share that the analyzer owns",
         across=Axis("share of the users whom the analyzer owns"),

@@ -11,9 +11,9 @@ from scipy.special import ndtri
 from hubbub.bits.entropy import Entropy, draw
 from hubbub.client import randomize
 from hubbub.errors import check_whole
-from hubbub.lab.drawing import Series
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.numeric.divergences import hockey_stick
+from hubbub.pages import Chart, Series
 from hubbub.plans import Plan
 from hubbub.records import Collection
 from hubbub.schema import Schema
@@ -51,7 +51,7 @@ class Attack:
     y: str
     """What the readings are."""
     readings: Sequence[Reading]
-    pictures: Mapping[str, str]
+    pictures: Mapping[str, Chart]
     captions: Mapping[str, str]
 
 
@@ -87,9 +87,10 @@ def mean_reading(series: str, x: float, exact: float, values: NDArray[np.float64
     return Reading(series=series, x=x, exact=exact, seen=mean, low=mean - reach, high=mean + reach)
 
 
-def simulated(label: str, readings: Sequence[Reading]) -> Series:
-    """Readings as dots with intervals, for a chart."""
-    return Series(label=label, points=[(r.x, r.seen, r.low, r.high) for r in readings], kind="dots")
+def simulated(label: str, readings: Sequence[Reading], colour: str = "") -> Series:
+    """Return readings as dots with intervals, in the colour of the curve that they belong to."""
+    points = [(r.x, r.seen, r.low, r.high) for r in readings]
+    return Series(label=label, points=points, kind="dots", colour=colour)
 
 
 def coins(count: int, entropy: Entropy) -> NDArray[np.bool_]:

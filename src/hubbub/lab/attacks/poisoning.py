@@ -12,8 +12,8 @@ from hubbub.bits.entropy import Entropy
 from hubbub.client import randomize
 from hubbub.estimates import Estimate
 from hubbub.lab.attacks.evidence import Attack, Reading, mean_reading, rate_reading, simulated
-from hubbub.lab.drawing import Axis, Series, chart
 from hubbub.numeric.crowd import crowd
+from hubbub.pages import Axis, Series, chart
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
 from hubbub.protocol import Fakes, Protocol
@@ -172,7 +172,7 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
     intervals = chart(
         [
             Series(label="exact", points=[(malicious, coverage(malicious)) for malicious in range(41)]),
-            simulated("simulated", held),
+            simulated("simulated", held, "one"),
         ],
         "How often a 95 % interval holds the truth, by the number of liars",
         across=Axis(f"liars among {CROWD:,} honest people"),

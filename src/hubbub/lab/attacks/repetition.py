@@ -18,10 +18,10 @@ from hubbub.lab.attacks.evidence import (
     simulated,
     tell_apart,
 )
-from hubbub.lab.drawing import Axis, Series, chart
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.inversion import least_whole
+from hubbub.pages import Axis, Series, chart
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
 from hubbub.privacy import Budget
@@ -113,8 +113,8 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
             Series(label="linked reports, averaged, exact", points=[(r, averaging(q, r)) for r in curve]),
             Series(label=f"with a ledger: not asked again after {admitted}", points=stopped),
             Series(label="what the ledger proves", points=list(bounds.items())),
-            simulated("simulated", [r for r in readings if r.series == SHUFFLED]),
-            simulated("simulated, linked", [r for r in readings if r.series == LINKED]),
+            simulated("simulated", [r for r in readings if r.series == SHUFFLED], "one"),
+            simulated("simulated, linked", [r for r in readings if r.series == LINKED], "two"),
         ],
         "How often a guess is right, by the number of collections",
         across=Axis("collections that the person took part in", log=True),

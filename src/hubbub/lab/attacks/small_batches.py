@@ -16,8 +16,8 @@ from hubbub.lab.attacks.evidence import (
     simulated,
     tell_apart,
 )
-from hubbub.lab.drawing import Axis, Series, chart
 from hubbub.numeric.crowd import neighbours
+from hubbub.pages import Axis, Series, chart
 from hubbub.planner import plan_from
 from hubbub.privacy import Budget
 from hubbub.protocol import Protocol
@@ -63,7 +63,7 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
         [
             Series(label="exact, all others have a one", points=[(n, exact(n, q)) for n in grid]),
             Series(label="proven bound, whatever the others have", points=[(n, (1 + proven[n]) / 2) for n in grid]),
-            simulated("simulated", readings),
+            simulated("simulated", readings, "one"),
         ],
         "How often a guess is right, by the size of the batch",
         across=Axis("people in the batch", log=True),

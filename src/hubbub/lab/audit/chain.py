@@ -87,7 +87,7 @@ def cost(plan: Plan) -> float:
     drawn = 0.0
     if isinstance(m, Fakes) and m.by == "shuffler":
         drawn = m.mean * (plan.schema.width if plan.protocol.sends_bits else plan.schema.size)
-    return plan.n * plan.messages + drawn + 20
+    return plan.n * plan.payload_messages + drawn + 20
 
 
 def attack_chain(

@@ -72,7 +72,7 @@ class Command:
     def __call__(self, collection: Collection, plan: Plan) -> Reports:
         """Run it once on all values of the collection."""
         # Ten times the messages that are expected, and room for a header: more is not an answer.
-        expected = int(len(collection) * plan.messages) + (plan.protocol.fixed_fakes)
+        expected = int(len(collection) * plan.payload_messages) + (plan.protocol.fixed_fakes)
         limit = 10 * (expected + 100) * messages.size(plan) + 4096
         data = _run(self.words, spell_values(collection), "client", self.seconds, limit)
         return read_output(data, plan, len(collection))

@@ -1,6 +1,5 @@
-"""An audit as JSON and as one HTML page, in the style of all reports."""
+"""An audit as JSON and as one HTML page."""
 
-import html
 import math
 from typing import Any
 
@@ -9,15 +8,14 @@ from hubbub.lab.audit.distinguishers import Attack
 from hubbub.lab.audit.flips import Rate
 from hubbub.lab.audit.statistics import max_true_positive_rate
 from hubbub.lab.audit.trial import LIMITS, Audit
-from hubbub.lab.drawing import Axis, Bar, Series, chart, error_chart
-from hubbub.lab.pages import bullets, document, figure, footer, table, tiles
+from hubbub.pages import Axis, Bar, Facts, Figure, Report, Section, Series, Table, chart, error_chart, render
 
 ROWS = 24
-"""Bits that are drawn."""
+"""The most bits in the chart."""
 
 
 def record(found: Audit) -> dict[str, Any]:
-    """Everything that was found, for machines."""
+    """Return all findings for machines."""
     names = ("part", "name", "where", "observed", "allowed", "p")
     return {
         "plan": found.plan.id,
@@ -58,25 +56,33 @@ def _number(value: Any) -> Any:
 
 
 def page(found: Audit) -> str:
-    """The whole page."""
-    parts = [
-        f"<h1>{'No violation found' if found.passed else 'Violation found'}</h1>",
-        f'<p class="lead">{html.escape(found.sentence())}.</p>',
-        _tiles(found),
-        _rates(found),
-        *map(_trade, _chosen(found)),
-        "<h2>All tests</h2>",
-        f"<p>An honest program passes them all with probability {found.confidence:.4g}: each is made at "
-        f"{found.level:.2g}.</p>",
-        _table(found),
-        "<h2>What an audit can not show</h2>",
-        bullets((*LIMITS, *found.notes)),
-        footer("nothing on this page comes from elsewhere, and nothing is sent.", found.plan.id),
-    ]
-    return document(f"hubbub: an audit of {found.plan.id[:8]}", parts)
+    """Return the whole page."""
+    return render(
+        Report(
+            title=f"hubbub: an audit of {found.plan.id[:8]}",
+            heading="No violation found" if found.passed else "Violation found",
+            lede=f"{found.sentence()}.",
+            tiles=_tiles(found),
+            sections=[
+                *_rates(found),
+                *map(_trade, _chosen(found)),
+                Section(
+                    "All tests",
+                    [
+                        f"An honest program passes all of them with probability {found.confidence:.4g}: each is made "
+                        f"at level {found.level:.2g}.",
+                        _table(found),
+                    ],
+                ),
+                Section("What an audit cannot show", [Facts((*LIMITS, *found.notes))]),
+            ],
+            note="this page loads and sends nothing.",
+            plan=found.plan.id,
+        )
+    )
 
 
-def _tiles(found: Audit) -> str:
+def _tiles(found: Audit) -> list[tuple[str, str]]:
     shown = [
         ("PASS" if found.passed else "FAIL", f"{len(found.findings)} tests, {len(found.violations)} violations"),
         (f"{found.probes * found.effort.values * found.effort.runs:,}", f"values sent, of {found.probes} kinds"),
@@ -85,11 +91,11 @@ def _tiles(found: Audit) -> str:
         reached, claimed = max(found.best.epsilon, 0.0), found.best.claimed
         shown.append((f"ε ≥ {reached:.3g}", f"by the best attack; claimed ≤ {claimed:.3g}"))
     if found.power is not None:
-        shown.append((f"{100 * found.power:.2g} %", "by so much too small a q would have been found, 19 times of 20"))
-    return tiles(shown)
+        shown.append((f"{100 * found.power:.2g} %", "the deficit of q that is found 19 times out of 20"))
+    return shown
 
 
-def _table(found: Audit) -> str:
+def _table(found: Audit) -> Table:
     rows, marks = [], []
     for one in found.findings:
         bad = one.violates(found.level)
@@ -97,21 +103,24 @@ def _table(found: Audit) -> str:
         figures = (f"{at_least}{one.observed:.4g}", f"{at_most}{one.allowed:.4g}", chance)
         rows.append((f"{one.part}: {one.name}", one.where, *figures, "violated" if bad else "ok"))
         marks.append("alarm" if bad else "")
-    return table(("test", "worst at", "observed", "allowed", "p", ""), rows, marks=marks, kind="tests")
+    return Table(("test", "worst at", "observed", "allowed", "p", "result"), rows, marks)
 
 
-def _rates(found: Audit) -> str:
+def _rates(found: Audit) -> list[Section]:
     q = found.plan.protocol.q
     if not found.rates or not q:
-        return ""
+        return []
     shown = found.rates[:ROWS]
     bars = [Bar(_label(one), 0.0, *(100 * (x / _allowed(one, found) - 1) for x in _around(one))) for one in shown]
-    rest = f" Of {len(found.plan.schema.labels):,} labels the first ones." if len(found.rates) > ROWS else ""
+    rest = f" The first of {len(found.plan.schema.labels):,} labels." if len(found.rates) > ROWS else ""
     caption = (
-        f"How much more or less often than q = {q:.4g} each bit lied, in per cent, with intervals that hold "
-        f"all at once at {found.confidence:.4g}.{rest}"
+        f"Difference of each bit's observed flip probability from q = {q:.4g}, in per cent, with intervals that hold "
+        f"simultaneously at {found.confidence:.4g}.{rest}"
     )
-    return "<h2>How often bits lie</h2>" + figure(error_chart(bars, "Lies of each bit", centre="as planned"), caption)
+    drawn = error_chart(
+        bars, "Flip probability of each bit", centre="as planned", name="difference from plan, per cent"
+    )
+    return [Section("Flip probabilities", [Figure(drawn, caption)])]
 
 
 def _allowed(one: Rate, found: Audit) -> float:
@@ -129,14 +138,14 @@ def _label(one: Rate) -> str:
 
 
 def _chosen(found: Audit) -> list[Attack]:
-    """The attacks to draw: the one that came nearest to its claim, on single messages and on batches."""
+    """Return the attacks to draw: those that come nearest to their claim, on single messages and on batches."""
     drawn = [one for one in found.attacks if one.curve and math.isfinite(one.claimed)]
     parts = [[one for one in drawn if one.name.startswith("n = ") is batch] for batch in (False, True)]
     return [max(part, key=lambda one: one.epsilon / one.claimed) for part in parts if part]
 
 
-def _trade(one: Attack) -> str:
-    """True against false alarms of an attack, below the line that (ε,δ)-differential privacy allows."""
+def _trade(one: Attack) -> Section:
+    """Return the true against the false positive rate of an attack, and the limit of (ε,δ)-differential privacy."""
     shares = sorted({i / 200 for i in range(201)} | {10 ** (-i / 10) for i in range(61)})
     drawn = chart(
         [
@@ -149,11 +158,11 @@ def _trade(one: Attack) -> str:
             Series(label="guessing", points=[(0, 0), (1, 1)], colour="quiet", stroke="thin dashed"),
         ],
         one.name,
-        across=Axis("false alarms", 0, 1),
-        up=Axis("true alarms", 0, 1),
+        across=Axis("false positive rate", 0, 1),
+        up=Axis("true positive rate", 0, 1),
     )
-    return "<h2>True against false alarms</h2>" + figure(
-        drawn,
+    caption = (
         f"{one.name}: by {one.event}. The bound ε ≥ {max(one.epsilon, 0):.3g} comes from {one.hits[0]:,} of "
-        f"{one.trials[0]:,} against {one.hits[1]:,} of {one.trials[1]:,}.",
+        f"{one.trials[0]:,} against {one.hits[1]:,} of {one.trials[1]:,}."
     )
+    return Section("True against false positive rate", [Figure(drawn, caption)])

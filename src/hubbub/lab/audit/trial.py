@@ -118,7 +118,7 @@ def effort(plan: Plan, client: Client | None, mix: ShufflerProgram | None, *, ru
     each = protocol.k * protocol.q * zeros
     # Fakes among the messages drown lies in their own noise.
     wanted = (4 if drawn_by_users(plan) else 1) * FLIPS / each if each else 4000.0
-    room = (1 << 25) / (plan.messages * (plan.payload if not split else 4))
+    room = (1 << 25) / (plan.payload_messages * (plan.payload if not split else 4))
     if plan.schema.dense or protocol.sends_records:
         room = min(room, (1 << 26) / (protocol.k * width))
     times = 3 if slow else 32 if split else 8

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.accountant.overflow import max_messages, min_messages
 from hubbub.analyzer import achieved_guarantee, estimate, tally
 from hubbub.canonical import Json, as_text, as_whole, canonical, fields, spell
 from hubbub.errors import FalseClaim, InvalidInput
@@ -28,7 +29,6 @@ from hubbub.service.runtime.workers import Workers
 from hubbub.service.task.contract import Contract, SignedContract, load_contract
 from hubbub.service.task.identity import Identity, SignedDocument, as_bytes
 from hubbub.service.task.keys import Keyring
-from hubbub.service.task.slots import fewest_messages, most_messages
 
 LEVEL = 0.95
 """Of the intervals of a result."""
@@ -316,8 +316,8 @@ def _shuffler_adds(plan: Plan) -> bool:
 
 def _messages(plan: Plan) -> int | None:
     """The number of messages of an honest client, where it is the same for all and shows in the batch."""
-    fewest = fewest_messages(plan)
-    return fewest if fewest == most_messages(plan) and not _shuffler_adds(plan) else None
+    fewest = min_messages(plan)
+    return fewest if fewest == max_messages(plan) and not _shuffler_adds(plan) else None
 
 
 def _statement(counts: Tally, contract: Contract) -> dict[str, Json]:

@@ -24,9 +24,10 @@ from typing import Self
 
 from cryptography.exceptions import InvalidTag
 
+from hubbub.bundles import TAG_SIZE
 from hubbub.errors import HubbubError, check_whole, reject
 from hubbub.service.runtime.failpoints import VARIABLE
-from hubbub.service.task.sealing import SUITES, TAG_SIZE, load_private, load_public
+from hubbub.service.task.sealing import SUITES, load_private, load_public
 
 PIECE = 1 << 9
 """Items of one frame: some 30 ms of work. A call has only a few frames under way, so that others need not wait."""

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Self
 
+from hubbub.accountant.overflow import check_slots, overflow
+from hubbub.bundles import MAX_BUNDLE_SIZE, MAX_SLOTS, TASK_SIZE, BundleLayout
 from hubbub.canonical import Json, as_text, as_whole, canonical, fields, parse
 from hubbub.errors import FalseClaim, Infeasible, InvalidInput, TooLarge, WireError, check_whole, reject
 from hubbub.plans import Plan
 from hubbub.service.task.identity import PUBLIC_SIZE, SIGNATURE_SIZE, Identity, as_bytes, verify
-from hubbub.service.task.sealing import SUITES, TASK_SIZE, BundleLayout
-from hubbub.service.task.slots import check_slots, overflow
+from hubbub.service.task.sealing import SUITES
 
 FORMAT = "hubbub contract 1"
 ROLES = ("analyzer", "shuffler")
@@ -23,8 +24,6 @@ FLOOR = 100
 """Fewer clients than this are no crowd; services refuse such contracts unless they only test."""
 LARGEST = 16 * 2**20
 """Bytes of a contract's JSON."""
-LARGEST_BUNDLE = 2**20
-"""Bytes of a bundle."""
 FARTHEST = 2**40
 """The last epoch that has a number."""
 
@@ -60,7 +59,7 @@ class Contract:
             reject("plan", "be a Plan", type(self.plan).__name__)
         for name, low, high in (
             ("min_batch_size", self.plan.n, 10**10),
-            ("slots", 1, 2**16),
+            ("slots", 1, MAX_SLOTS),
             ("epoch", 1, 10**9),
             ("task_start", 0, FARTHEST),
             ("suite", min(SUITES), max(SUITES)),
@@ -78,8 +77,8 @@ class Contract:
         plan = self.plan
         limit = 1 << plan.schema.width if plan.protocol.sends_records else plan.schema.width
         object.__setattr__(self, "shape", BundleLayout(self.task, self.suite, self.slots, plan.payload, limit))
-        if self.bundle_size > LARGEST_BUNDLE:
-            raise TooLarge(f"a bundle must have at most {LARGEST_BUNDLE} bytes, got {self.bundle_size}")
+        if self.bundle_size > MAX_BUNDLE_SIZE:
+            raise TooLarge(f"a bundle must have at most {MAX_BUNDLE_SIZE} bytes, got {self.bundle_size}")
 
     @property
     def id(self) -> str:

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
+from hubbub.bundles import ENCAPSULATED_KEY_SIZES, HEADER_SIZE, TOKEN_SIZE, BundleLayout
 from hubbub.errors import SealError, WireError, check_whole, reject
 
 Private = X25519PrivateKey | hpke.MLKEM768X25519PrivateKey
@@ -29,8 +30,7 @@ REASONS = ("malformed", "wrong-length", "cannot-open", "bad-version", "bad-kind"
 
 VERSION = 1
 FILLER, REPORT = 0, 1
-TASK_SIZE, TOKEN_SIZE, ID_SIZE, TAG_SIZE = 16, 32, 16, 16
-HEADER_SIZE = 24
+ID_SIZE = 16
 MOST_BUNDLES = 256
 """Bundles of one upload."""
 _KEY = slice(4, 6)
@@ -55,35 +55,12 @@ class Suite:
 
 
 SUITES: Mapping[int, Suite] = MappingProxyType(
-    {1: Suite(1, hpke.KEM.X25519, 32, 32, 32), 2: Suite(2, hpke.KEM.MLKEM768_X25519, 32, 1216, 1120)}
+    {
+        1: Suite(1, hpke.KEM.X25519, 32, 32, ENCAPSULATED_KEY_SIZES[1]),
+        2: Suite(2, hpke.KEM.MLKEM768_X25519, 32, 1216, ENCAPSULATED_KEY_SIZES[2]),
+    }
 )
 """By their numbers on the wire."""
-
-
-@dataclass(frozen=True, slots=True)
-class BundleLayout:
-    """All of a contract that sealing needs; small, and goes to worker processes as it is."""
-
-    task: bytes
-    suite: int
-    slots: int
-    payload: int
-    limit: int
-    """Payloads, as little-endian numbers, are below this: 2^width for records, width for bits and categories."""
-    slot_size: int = field(init=False)
-    """Bytes of a sealed slot."""
-    bundle_size: int = field(init=False)
-    """Bytes of a bundle."""
-
-    def __post_init__(self) -> None:
-        if len(self.task) != TASK_SIZE:
-            reject("task", f"have {TASK_SIZE} bytes", len(self.task))
-        if self.suite not in SUITES:
-            reject("suite", "be 1 or 2", self.suite)
-        enc = SUITES[self.suite].enc
-        object.__setattr__(self, "slot_size", 2 + enc + 2 + self.payload + TAG_SIZE)
-        inner = TOKEN_SIZE + self.slots * self.slot_size
-        object.__setattr__(self, "bundle_size", HEADER_SIZE + enc + inner + TAG_SIZE)
 
 
 def generate(suite: int, *, entropy: Callable[[int], bytes] = os.urandom) -> tuple[bytes, bytes]:

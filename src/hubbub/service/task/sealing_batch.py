@@ -5,9 +5,15 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.bundles import HEADER_SIZE, BundleLayout
 from hubbub.service.runtime.workers import Job, Workers
 from hubbub.service.task.keys import PublicKey
-from hubbub.service.task.sealing import BUNDLE_INFO, HEADER_SIZE, REPORT, SLOT_INFO, VERSION, BundleLayout
+from hubbub.service.task.sealing import (
+    BUNDLE_INFO,
+    REPORT,
+    SLOT_INFO,
+    VERSION,
+)
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""Bounds on overflow are bounds: against enumeration, exact laws, simulation; and they are not absurdly loose."""
+"""Overflow bounds hold against enumeration, exact distributions and simulation, and they are reasonably tight."""
 
 import itertools
 import math
@@ -14,18 +14,18 @@ from tests.service.samples import SERVABLE, claimed, contract
 
 import hubbub as hb
 from hubbub import device
+from hubbub.accountant.overflow import (
+    MAX_DELTA_SHARE,
+    check_slots,
+    log_tail,
+    max_messages,
+    min_messages,
+    min_slots,
+    overflow,
+)
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.numeric.binomial import binomial_pmf
-from hubbub.service.task.slots import (
-    SHARE,
-    check_slots,
-    fewest_messages,
-    least_slots,
-    log_tail,
-    most_messages,
-    overflow,
-)
 from hubbub.shuffler import legal_records
 
 
@@ -34,7 +34,7 @@ def plan_at(kind: str, name: str, epsilon: float = 1.0, delta: float = 1e-6) -> 
 
 
 def number_distribution(plan: hb.Plan, ones: int) -> NDArray[np.float64]:
-    """P[messages = 0, 1, …] of a client whose record has so many bits set, by enumeration of everything."""
+    """P[messages = 0, 1, …] of a client whose record has this many bits set, by full enumeration."""
     protocol, schema = plan.protocol, plan.schema
 
     def split(bits: int) -> NDArray[np.float64]:
@@ -67,7 +67,7 @@ def number_distribution(plan: hb.Plan, ones: int) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize(("kind", "name"), SERVABLE)
 def test_tail_is_an_upper_bound_for_every_legal_record(kind: str, name: str) -> None:
-    """And within a factor of 100 where a client can have the number at all."""
+    """The bound holds, and is within a factor of 100 if a client can have that many messages."""
     plan = plan_at(kind, name)
     sizes = {int(np.bitwise_count(record).sum()) for record in legal_records(plan.schema)}
     distributions = [number_distribution(plan, ones) for ones in sizes]
@@ -82,12 +82,12 @@ def test_tail_is_an_upper_bound_for_every_legal_record(kind: str, name: str) -> 
 
 @pytest.mark.parametrize(("kind", "name"), SERVABLE)
 def test_extremes(kind: str, name: str) -> None:
-    """The fewest and the most messages are those of the enumerated law."""
+    """The fewest and the most messages are those of the enumerated distribution."""
     plan = plan_at(kind, name)
     sizes = {int(np.bitwise_count(record).sum()) for record in legal_records(plan.schema)}
     reached = np.sum([number_distribution(plan, ones) for ones in sizes], axis=0) > 0
-    assert fewest_messages(plan) == int(np.flatnonzero(reached)[0])
-    most = most_messages(plan)
+    assert min_messages(plan) == int(np.flatnonzero(reached)[0])
+    most = max_messages(plan)
     assert (most is None) == (isinstance(plan.protocol.m, hb.Fakes) and plan.protocol.m.distribution == "poisson")
     if most is not None:
         assert most == int(np.flatnonzero(reached)[-1])
@@ -97,7 +97,7 @@ def test_extremes(kind: str, name: str) -> None:
 @pytest.mark.parametrize("kind", SCHEMAS)
 @pytest.mark.parametrize("name", ["split", "split among binomial fakes", "flip among Poisson fakes"])
 def test_devices_overflow_no_more_often(kind: str, name: str) -> None:
-    """Simulated devices with the most bits set; and a bound for half as many slots would be broken."""
+    """Simulated devices with the most bits set stay below the bound, and would break the bound for twice the slots."""
     plan, entropy, rounds = plan_at(kind, name), SeededStreamNotForPeople(7), 1500
     schema = plan.schema
     value = schema.labels[0] if kind == "one_hot" else schema.labels[: schema.max_set]
@@ -117,30 +117,30 @@ def test_devices_overflow_no_more_often(kind: str, name: str) -> None:
     st.floats(0.0, 20.0),
     st.floats(1e-30, 0.5),
 )
-def test_price_falls_with_slots_and_least_slots_is_least(
+def test_price_falls_with_slots_and_min_slots_is_minimal(
     point: tuple[str, str], slots: int, epsilon: float, delta: float
 ) -> None:
     plan = plan_at(*point, epsilon=epsilon, delta=delta)
     assert overflow(plan, slots + 1) <= overflow(plan, slots)
-    least = least_slots(plan)
+    least = min_slots(plan)
     check_slots(plan, least)
-    assert contract(plan).overflow <= SHARE * delta
+    assert contract(plan).overflow <= MAX_DELTA_SHARE * delta
     for fewer in range(max(0, least - 3), least):
         with pytest.raises(InvalidInput):
             check_slots(plan, fewer)
 
 
 @pytest.mark.parametrize(("kind", "name"), SERVABLE)
-def test_pure_claims_need_room_for_everything(kind: str, name: str) -> None:
+def test_pure_guarantees_need_slots_for_all_messages(kind: str, name: str) -> None:
     plan = plan_at(kind, name, delta=0.0)
-    most = most_messages(plan)
+    most = max_messages(plan)
     if most is None:
         with pytest.raises(Infeasible, match="pure"):
-            least_slots(plan)
+            min_slots(plan)
         with pytest.raises(InvalidInput):
             check_slots(plan, 1000)
         return
-    assert least_slots(plan) == most
+    assert min_slots(plan) == most
     for slots in (most - 1, most + 1):
         with pytest.raises(InvalidInput):
             check_slots(plan, slots)
@@ -149,18 +149,18 @@ def test_pure_claims_need_room_for_everything(kind: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "name"), [(k, n) for k, n in itertools.product(SCHEMAS, PROTOCOLS) if n != "category"]
 )
-def test_fakes_of_the_shuffler_must_not_be_told_by_fillers(kind: str, name: str) -> None:
+def test_fillers_must_not_reveal_the_users_messages(kind: str, name: str) -> None:
     plan = plan_at(kind, name)
     if (kind, name) in SERVABLE:
-        check_slots(plan, least_slots(plan))
+        check_slots(plan, min_slots(plan))
     else:
         with pytest.raises(Infeasible, match="filler"):
             check_slots(plan, 3)
 
 
-def test_fakes_are_shared_out_evenly() -> None:
+def test_fixed_fakes_are_divided_evenly() -> None:
     with pytest.raises(InvalidInput, match="multiple of n = 100"):
-        least_slots(claimed(hb.Schema.one_hot(3), hb.Protocol(0.0, m=250)))
+        min_slots(claimed(hb.Schema.one_hot(3), hb.Protocol(0.0, m=250)))
 
 
 @pytest.mark.parametrize(
@@ -175,10 +175,10 @@ def test_fakes_are_shared_out_evenly() -> None:
 )
 @pytest.mark.parametrize("epsilon", [0.0, 800.0])
 def test_large_numbers(schema: hb.Schema, protocol: hb.Protocol, epsilon: float) -> None:
-    """Slots stay within a few deviations of the mean, and nothing overflows."""
+    """Slots stay within a few standard deviations of the mean, and no arithmetic overflows."""
     plan = claimed(schema, protocol, n=10**6, epsilon=epsilon)
-    slots = least_slots(plan)
-    mean = plan.messages
+    slots = min_slots(plan)
+    mean = plan.payload_messages
     assert mean <= slots <= mean + 45 * math.sqrt(mean + 1) + 60 + 12 * math.sqrt(epsilon * mean) + epsilon
-    assert overflow(plan, slots) <= SHARE * 1e-6
-    assert math.isinf(overflow(claimed(schema, protocol, n=10**6, epsilon=math.inf), 1)) or most_messages(plan) == 1
+    assert overflow(plan, slots) <= MAX_DELTA_SHARE * 1e-6
+    assert math.isinf(overflow(claimed(schema, protocol, n=10**6, epsilon=math.inf), 1)) or max_messages(plan) == 1

@@ -1,4 +1,4 @@
-"""About what to expect of a protocol in the limit of a large crowd: guesses that order a search and certify nothing.
+"""Standard errors in the limit of a large crowd: estimates that order a search and certify nothing.
 
 κ is the squared signal of a Gaussian mechanism that meets the budget; ``information`` is κ times the honest users.
 """
@@ -9,7 +9,7 @@ from hubbub.schema import Schema
 
 
 def whole_records(schema: Schema, n: int, information: float, k: int) -> float:
-    """σ of k copies of flipped whole records: σ² = N/(k(φ − 1)), φ^L = 1 + κN/k, or 2φ^K(φ^K − 1) = κN/k.
+    """Return σ of k copies of flipped whole records: σ² = N/(k(φ − 1)), φ^L = 1 + κN/k, or 2φ^K(φ^K − 1) = κN/k.
 
     The first for L free bits, the second for at most K set ones with a third record as background.
 
@@ -23,20 +23,20 @@ def whole_records(schema: Schema, n: int, information: float, k: int) -> float:
     return math.sqrt(n / (k * max(phi - 1, 1e-300)))
 
 
-def local_flips(schema: Schema, n: int, epsilon: float, kappa: float) -> float:
-    """σ of flips that need no crowd, h·ln(p/q) = ε or h(φ − 1) = κ, whichever is better at h differing bits.
+def local_flips(schema: Schema, n: int, epsilon: float, signal: float) -> float:
+    """Return σ of flips that need no crowd: h·ln(p/q) = ε or h(φ − 1) = κ, the better one at h differing bits.
 
     >>> round(local_flips(Schema.bits(1), 1000, 1.0, 0.0), 2)
     30.34
     """
     pure = 4 * math.sinh(min(epsilon / schema.distance, 600.0) / 2) ** 2  # φ − 1 at p/q = e^(ε/h)
-    return math.sqrt(n / max(pure, kappa / schema.distance, 1e-300))
+    return math.sqrt(n / max(pure, signal / schema.distance, 1e-300))
 
 
-def local_choice(schema: Schema, n: int, epsilon: float) -> float:
-    """σ of d-ary randomized response without a crowd: Nq(1 − q)/(p − q)², q = 1/(e^ε + d − 1), for a rare category.
+def local_response(schema: Schema, n: int, epsilon: float) -> float:
+    """Return σ of local d-ary randomized response for a rare category: Nq(1 − q)/(p − q)², q = 1/(e^ε + d − 1).
 
-    >>> round(local_choice(Schema.one_hot(2), 1000, 1.0), 2)
+    >>> round(local_response(Schema.one_hot(2), 1000, 1.0), 2)
     30.34
     """
     gain = math.expm1(min(epsilon, 30.0))
@@ -44,7 +44,7 @@ def local_choice(schema: Schema, n: int, epsilon: float) -> float:
 
 
 def discrete_laplace(scale: float) -> float:
-    """σ of the law P(k) ∝ a^|k|, a = e^(−1/scale): σ² = 2a/(1 − a)² (Ghosh, Roughgarden and Sundararajan 2012).
+    """Return σ of P(k) ∝ a^|k|, a = e^(−1/scale): σ² = 2a/(1 − a)² (Ghosh, Roughgarden and Sundararajan 2012).
 
     >>> round(discrete_laplace(2.0), 6)
     2.799178
@@ -53,7 +53,7 @@ def discrete_laplace(scale: float) -> float:
 
 
 def hidden_flip(schema: Schema, information: float) -> float:
-    """The q at which m uniform fakes hide a flipped record, at κm = ``information``: (2(p² + q²))^L = κm for bits.
+    """Return the q at which m uniform fakes hide a flipped record, κm = ``information``: (2(p² + q²))^L = κm for bits.
 
     >>> round(hidden_flip(Schema.bits(40), 35_000), 3)
     0.227
@@ -65,7 +65,7 @@ def hidden_flip(schema: Schema, information: float) -> float:
 
 
 def legal_records(schema: Schema) -> float:
-    """Their number, without a long sum for wide records.
+    """Return the number of legal records as a float, without a long sum for wide records.
 
     >>> legal_records(Schema.bits(10)), legal_records(Schema.at_most(1, 9))
     (1024.0, 10.0)

@@ -1,0 +1,225 @@
+"""The privacy cost of a fixed number of slots: how many a bundle needs if a client may have more messages than fit.
+
+If the number of a client's messages is random, a bundle holds the first M of them, in random order. The release then
+differs from the plan's with probability at most n·τ, where τ is the maximum over legal records of P[messages > M], so
+the guarantee becomes (ε, δ + (1 + e^ε)·n·τ). Clients beyond the n of the plan change nothing: whatever they send,
+truncated or not, is post-processing of what the n send.
+
+τ is bounded by Chernoff, P[X > M] ≤ exp(K(t) − t(M + 1)) for every t > 0, with K the cumulant generating function of X
+for the record with the most bits set: since p > q, it has stochastically the most messages. Errs upwards, by one or two
+slots. Devices check contracts with this module, so it works without numpy.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from hubbub.errors import Infeasible, reject
+from hubbub.plans import Plan
+from hubbub.protocol import GRID, Fakes, Protocol
+
+MAX_DELTA_SHARE = 1e-3
+"""Largest part of δ that overflow may cost."""
+ROUNDING = 1e-9
+"""Relative amount by which an exponent is rounded outwards."""
+MAX_EXPONENT = 700.0
+"""Largest t of the search; e^t is still a float64."""
+
+Cumulant = Callable[[float], float]
+
+
+def check_slots(plan: Plan, slots: int) -> None:
+    """Raise unless bundles with this number of slots carry the messages of the plan's clients."""
+    low, high = check_servable(plan)
+    if low == high:
+        if slots != low:
+            reject("slots", f"be {low}, the number of messages of every client", slots)
+        return
+    if high is not None and slots > high:
+        reject("slots", f"be at most {high}, the largest number of messages of a client", slots)
+    price, allowed = overflow(plan, slots), MAX_DELTA_SHARE * plan.guarantee.delta
+    if price > allowed:
+        must = f"be large enough for overflow to cost at most {allowed:.3g} of delta ({slots} cost {price:.3g})"
+        reject("slots", must, slots)
+
+
+def check_servable(plan: Plan) -> tuple[int, int | None]:
+    """Return the fewest and most messages of a client, or raise if fillers would reveal what the fakes must hide."""
+    low, high = min_messages(plan), max_messages(plan)
+    if plan.protocol.shuffler_fakes and low != high:
+        # Fillers are not hidden among fakes: their number is that of all slots minus the messages of the users.
+        raise Infeasible(
+            "with the shuffler's fakes, every client must send the same number of messages: otherwise the number of "
+            "filler slots reveals the exact sum of the users' bits; use whole records, or one-hot records in the clear"
+        )
+    return low, high
+
+
+def min_slots(plan: Plan) -> int:
+    """Return the smallest number of slots that :func:`check_slots` accepts.
+
+    >>> from hubbub.planner import plan_from
+    >>> from hubbub.protocol import Protocol
+    >>> from hubbub.schema import Schema
+    >>> min_slots(plan_from(Schema.bits(8), 1000, Protocol(0.1, k=2), delta=1e-6))
+    2
+    >>> split = plan_from(Schema.one_hot(100), 10_000, Protocol(0.02, release="bits"), delta=1e-6)
+    >>> min_slots(split), round(split.payload_messages, 2)
+    (21, 2.96)
+    """
+    low, high = check_servable(plan)
+    if low == high:
+        return low
+    allowed = MAX_DELTA_SHARE * plan.guarantee.delta
+    if not allowed or math.isinf(plan.guarantee.epsilon):
+        if high is None:
+            raise Infeasible(
+                "pure differential privacy needs a bounded number of messages per client, and Poisson fakes have no "
+                "bound; use binomial fakes, or allow delta > 0"
+            )
+        return high
+    cumulant = _cumulant(plan)
+    need = _log_price(plan) - math.log(allowed)
+    slots = max(low, math.ceil(_minimum(lambda t: (cumulant(t) + need) / t)[1]) - 1)
+    while overflow(plan, slots) > allowed:
+        slots += 1
+    while slots > low and overflow(plan, slots - 1) <= allowed:
+        slots -= 1
+    return slots if high is None else min(slots, high)
+
+
+def overflow(plan: Plan, slots: int) -> float:
+    """Return the price (1 + e^ε)·n·τ that bundles with this number of slots add to δ.
+
+    >>> from hubbub.planner import plan_from
+    >>> from hubbub.protocol import Protocol
+    >>> from hubbub.schema import Schema
+    >>> split = plan_from(Schema.one_hot(100), 10_000, Protocol(0.02, release="bits"), delta=1e-6)
+    >>> overflow(split, 21) < 1e-9 < overflow(split, 20)
+    True
+    """
+    tail = log_tail(plan, slots)
+    if tail == -math.inf:
+        return 0.0
+    exponent = _log_price(plan) + tail
+    # A possible event has a positive price even below the smallest float: a pure guarantee depends on the difference.
+    return math.inf if exponent > MAX_EXPONENT else math.exp(exponent) or math.ulp(0.0)
+
+
+def log_tail(plan: Plan, slots: int) -> float:
+    """Return an upper bound on ln P[a client has more messages than slots], over all legal records; −∞ if none can."""
+    most = max_messages(plan)
+    if most is not None and slots >= most:
+        return -math.inf
+    cumulant = _cumulant(plan)
+    t, least = _minimum(lambda t: cumulant(t) - t * (slots + 1))
+    return min(0.0, least + ROUNDING * (abs(cumulant(t)) + t * (slots + 1)))
+
+
+def max_messages(plan: Plan) -> int | None:
+    """Return the largest number of messages of a client, or None if it is unbounded."""
+    protocol, schema = plan.protocol, plan.schema
+    fakes = _max_fakes(plan)
+    if fakes is None:
+        return None
+    if not protocol.sends_bits:
+        return protocol.k + fakes
+    return (schema.max_set if protocol.clear else schema.width) * (protocol.k + fakes)
+
+
+def min_messages(plan: Plan) -> int:
+    """Return the smallest number of messages of a client."""
+    protocol, schema = plan.protocol, plan.schema
+    if protocol.sends_bits and not (protocol.clear and schema.exclusive):
+        return 0
+    drawn = protocol.user_fakes
+    return protocol.k + (0 if drawn and _fake_probability(drawn) < 1 else _max_fakes(plan) or 0)
+
+
+def _max_fakes(plan: Plan) -> int | None:
+    """Return the largest number of fakes of one client, or None if it is unbounded."""
+    protocol = plan.protocol
+    if protocol.user_fakes:
+        return protocol.user_fakes.shift if protocol.user_fakes.distribution == "binomial" else None
+    if protocol.fixed_fakes % plan.n:
+        reject("m", f"be a multiple of n = {plan.n:,}, so that every client adds equally many", protocol.fixed_fakes)
+    return protocol.fixed_fakes // plan.n
+
+
+def _fake_probability(fakes: Fakes) -> float:
+    """Return the probability, or the Poisson rate, that devices use: rounded up to their grid."""
+    whole = math.ceil(fakes.scale) if fakes.distribution == "poisson" else 1
+    grid = Fraction(math.ceil(Fraction(fakes.scale) / whole * GRID), GRID)
+    return float(whole * min(grid, Fraction(1)))
+
+
+def _cumulant(plan: Plan) -> Cumulant:
+    return _messages_cumulant(plan.schema.width, plan.schema.max_set, plan.protocol, plan.n)
+
+
+@functools.lru_cache(maxsize=256)
+def _messages_cumulant(width: int, max_set: int, protocol: Protocol, n: int) -> Cumulant:
+    """Return K(t) = ln E e^(tX), X the number of messages of a client with the most bits set.
+
+    A whole record gives t, a split one with i bits set i·ln(q + p e^t) + (width − i)·ln(p + q e^t). Fakes add F·G(t) if
+    their number F is fixed, N·ln(1 + c(e^G − 1)) for Bin(N, c), λ(e^G − 1) for Poisson(λ), with G that of one fake.
+    """
+    k, drawn = protocol.k, protocol.user_fakes
+    own: Cumulant
+    fake: Cumulant
+    if protocol.sends_bits:
+        own, fake = _record(width, max_set, protocol.q), _fake(width, max_set, protocol.q)
+    else:
+        own = fake = lambda t: t
+    if not drawn:
+        fixed = protocol.fixed_fakes // n
+        return lambda t: k * own(t) + fixed * fake(t)
+    chance, trials = _fake_probability(drawn), drawn.shift
+    if drawn.distribution == "poisson":
+        return lambda t: k * own(t) + (chance * math.expm1(g) if (g := fake(t)) < MAX_EXPONENT else math.inf)
+    return lambda t: k * own(t) + trials * _mixed(chance, fake(t))
+
+
+def _mixed(chance: float, g: float) -> float:
+    """Return ln(1 + c(e^g − 1)), for any g ≥ 0."""
+    return math.log1p(chance * math.expm1(g)) if g < 30 else g + math.log(chance + (1 - chance) * math.exp(-g))
+
+
+def _record(width: int, ones: int, q: float) -> Cumulant:
+    return lambda t: ones * (t + math.log1p(q * math.expm1(-t))) + (width - ones) * math.log1p(q * math.expm1(t))
+
+
+def _fake(width: int, max_set: int, q: float) -> Cumulant:
+    """Return the cumulant generating function of the messages of one fake, a flipped uniform legal record.
+
+    Exact for one-hot records and for any bits. A fake with a limited number of bits never has more than the limit and,
+    being uniform bits conditioned on their number, stochastically no more than uniform bits: the smaller is taken.
+    """
+    if 2 * max_set <= width:
+        return _record(width, max_set, q)
+    return lambda t: width * (t + math.log1p(0.5 * math.expm1(-t)))
+
+
+def _log_price(plan: Plan) -> float:
+    """Return ln((1 + e^ε)·n)."""
+    epsilon = plan.guarantee.epsilon
+    return math.log(plan.n) + epsilon + math.log1p(math.exp(-epsilon))
+
+
+def _minimum(f: Cumulant) -> tuple[float, float]:
+    """Return the minimizer of a unimodal function on (0, MAX_EXPONENT] and its value, by golden-section search."""
+    ratio = (math.sqrt(5) - 1) / 2
+    low, high = 0.0, MAX_EXPONENT
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left, at_right = f(left), f(right)
+    for _ in range(90):
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = f(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = f(right)
+    return (left, at_left) if at_left <= at_right else (right, at_right)

@@ -1,0 +1,95 @@
+"""The style of every chart: one colour-blind-safe palette, its CSS variables, and the settings of matplotlib."""
+
+import contextlib
+import importlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from hubbub.errors import InvalidInput
+
+WIDE, NARROW = 680.0, 340.0
+"""The two widths of a chart in CSS pixels; a page shows the one that fits."""
+TEXT = 13.0
+"""The size of all text in a chart, in CSS pixels."""
+
+_PALETTE = {
+    "paper": ("#f6f7f9", "#13161b"),
+    "card": ("#ffffff", "#1b1f26"),
+    "ink": ("#1d222a", "#e7eaee"),
+    "muted": ("#57606c", "#a5aeba"),
+    "line": ("#dde1e6", "#363d48"),
+    "one": ("#0a5ad4", "#4a9fe8"),
+    "two": ("#d15a00", "#ee7138"),
+    "three": ("#00a07a", "#2ce08a"),
+    "four": ("#c865bb", "#ffa9dd"),
+    "five": ("#7c3106", "#fdec55"),
+    "quiet": ("#424a56", "#7f8793"),
+}
+LIGHT, DARK = ({role: pair[place] for role, pair in _PALETTE.items()} for place in (0, 1))
+"""Colours by role; no two of a palette are the same, so that a chart drawn in it can be repainted."""
+
+COLOURS = ("one", "two", "three", "four", "five", "quiet")
+"""The roles of data, in the order in which series take them."""
+MARKERS = {"one": "o", "two": "s", "three": "^", "four": "D", "five": "v", "quiet": "o"}
+"""The marker of each, so that no chart relies on colour alone."""
+
+_SETTINGS: dict[str, Any] = {
+    "svg.fonttype": "none",  # text stays text: it can be searched, read aloud and set in the font of the page
+    "svg.hashsalt": "hubbub",
+    "text.parse_math": False,  # a label may contain dollar signs
+    "font.size": TEXT,
+    "figure.facecolor": LIGHT["card"],
+    "text.color": LIGHT["ink"],
+    "axes.facecolor": "none",
+    "axes.edgecolor": LIGHT["muted"],
+    "axes.labelcolor": LIGHT["muted"],
+    "axes.titlecolor": LIGHT["muted"],
+    "axes.titlelocation": "left",
+    "axes.titlesize": TEXT,
+    "axes.titlepad": 9.0,
+    "axes.labelsize": TEXT,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.xmargin": 0.03,
+    "axes.ymargin": 0.05,
+    "grid.color": LIGHT["line"],
+    "grid.linewidth": 0.8,
+    **{f"{axis}tick.color": LIGHT["muted"] for axis in "xy"},
+    **{f"{axis}tick.major.{part}": size for axis in "xy" for part, size in (("size", 0.0), ("pad", 6.0))},
+    "legend.frameon": False,
+    "legend.handlelength": 1.7,
+    "legend.borderaxespad": 0.2,
+    "legend.labelspacing": 0.4,
+    "lines.linewidth": 2.2,
+    "lines.markeredgewidth": 0.0,
+    "lines.solid_capstyle": "round",
+}
+_LOCK = threading.RLock()
+
+
+def variables(root: str = ":root") -> str:
+    """Return the palette as CSS variables that follow the reader's colour scheme; prints are always light."""
+    light, dark = ("; ".join(f"--{name}: {value}" for name, value in part.items()) for part in (LIGHT, DARK))
+    return f"{root} {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ {root} {{ {dark} }} }}\n"
+
+
+def load_matplotlib() -> Any:
+    """Import matplotlib, or raise an error that names the extra."""
+    try:
+        for part in ("backends.backend_svg", "figure", "lines", "ticker"):
+            importlib.import_module(f"matplotlib.{part}")
+        return importlib.import_module("matplotlib")
+    except ImportError:
+        raise InvalidInput("Plotting needs the extra 'plot': pip install 'hubbub[plot]'") from None
+
+
+@contextlib.contextmanager
+def applied() -> Iterator[Any]:
+    """Draw in this style: matplotlib with its settings replaced for one thread at a time, and restored afterwards."""
+    mpl = load_matplotlib()
+    usual = {name: value for name, value in mpl.rcParamsDefault.items() if name not in ("backend", "backend_fallback")}
+    with _LOCK, mpl.rc_context({**usual, **_SETTINGS}):
+        yield mpl

@@ -1,0 +1,77 @@
+"""The cost of a plan for one user: the sealed bundle that the services send, and the bare payloads inside it."""
+
+from dataclasses import dataclass
+
+from hubbub.accountant.overflow import min_slots
+from hubbub.bundles import DEFAULT_SUITE, ENCAPSULATED_KEY_SIZES, MAX_BUNDLE_SIZE, MAX_SLOTS, bundle_size
+from hubbub.errors import Infeasible, InvalidInput, check_type, reject
+from hubbub.plans import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What one user sends in one collection.
+
+    ``messages`` and ``bytes`` describe the sealed bundle, which is the same for every user; both are None if the
+    services do not offer the plan, and ``not_offered`` then says why.
+    """
+
+    messages: int | None
+    """Slots of the sealed bundle, fillers included."""
+    bytes: int | None
+    """Size of the sealed bundle, the body of the upload."""
+    payload_messages: float
+    """Expected number of messages, fakes included, without fillers."""
+    payload_bytes: float
+    """Expected size of the payloads of these messages, before sealing."""
+    not_offered: str = ""
+    """Why the services do not offer the plan; empty if they do."""
+
+    @property
+    def cells(self) -> tuple[str, str]:
+        """Messages and bytes as table cells."""
+        if self.messages is None or self.bytes is None:
+            return "–", "not offered"
+        return f"{self.messages:,}", f"{self.bytes:,}"
+
+    def __str__(self) -> str:
+        number = self.payload_messages if self.messages is None else self.messages
+        text = f"{number:,.4g} message{'' if number == 1 else 's'} per user"
+        if self.messages is None:
+            return f"{text}; the services do not offer this plan"
+        return f"{text}, sealed in {self.bytes:,} bytes"
+
+
+def cost(plan: Plan, *, suite: int = DEFAULT_SUITE) -> Cost:
+    """Return what one user sends under a plan, sealed with an HPKE suite: 1 is X25519, 2 is X-Wing.
+
+    >>> from hubbub.planner import plan_from
+    >>> from hubbub.protocol import Protocol
+    >>> from hubbub.schema import Schema
+    >>> split = plan_from(Schema.one_hot(100), 10_000, Protocol(0.02, release="bits"), delta=1e-6)
+    >>> found = cost(split)
+    >>> found.messages, found.bytes, round(found.payload_messages, 2), round(found.payload_bytes, 2)
+    (21, 1217, 2.96, 2.96)
+    """
+    check_type("plan", plan, Plan)
+    if suite not in ENCAPSULATED_KEY_SIZES:
+        reject("suite", "be 1 or 2", suite)
+    try:
+        slots = min_slots(plan)
+    except (Infeasible, InvalidInput) as error:
+        return _cost(plan, None, None, str(error))
+    size = bundle_size(slots, plan.payload, suite)
+    if slots > MAX_SLOTS or size > MAX_BUNDLE_SIZE:
+        limit = f"a bundle would have {slots:,} slots and {size:,} bytes; the limits are {MAX_SLOTS:,} and "
+        return _cost(plan, None, None, f"{limit}{MAX_BUNDLE_SIZE:,}")
+    return _cost(plan, slots, size)
+
+
+def _cost(plan: Plan, messages: int | None, size: int | None, not_offered: str = "") -> Cost:
+    return Cost(
+        messages=messages,
+        bytes=size,
+        payload_messages=plan.payload_messages,
+        payload_bytes=plan.payload_bytes,
+        not_offered=not_offered,
+    )

@@ -1,0 +1,215 @@
+"""Families with fakes: clear or flipped records among fakes that the users or the shuffler draw.
+
+Each function returns the :class:`~hubbub.planner.certify.Candidate` of one family for a request, or None if the family
+does not apply.
+"""
+
+import math
+from collections.abc import Callable
+
+from scipy.special import ndtri
+
+from hubbub.accountant import Calibrated, calibrate
+from hubbub.errors import Infeasible
+from hubbub.estimates import predicted_stderr
+from hubbub.numeric.divergences import gaussian_signal
+from hubbub.planner.asymptotics import discrete_laplace, hidden_flip, legal_records
+from hubbub.planner.certify import Attempt, Candidate, settled, smallest
+from hubbub.planner.flips import MAX_WHOLE_WIDTH, flip_stderr
+from hubbub.planner.request import Request
+from hubbub.privacy import Budget
+from hubbub.protocol import Fakes, Protocol, Release
+
+MAX_COVERED = 2**20
+"""Number of legal records up to which uniform fakes can cover all of them."""
+MAX_DRAWN = 2**16
+"""Number of legal records up to which a shuffler draws fakes for each of them."""
+MAX_FAKES_PER_USER = 1000
+"""Fakes per user beyond which the family is not searched."""
+NARROW = 8
+"""Width up to which a packed one-hot record is as short as the index of its bit."""
+WIDE = 64
+"""Width from which an index is short enough to send one-hot records as bits, which hides the number of users' fakes."""
+MAX_MESSAGES_WITH_FAKES = 5.0
+"""Expected messages per user up to which fakes are added to flipped records."""
+SHARES = (1 / 64, 1 / 16, 1 / 4, 1.0)
+"""Fakes per user that are tried if there are too few to hide clear records."""
+MIN_TOTAL_FAKES = 500
+"""Expected number of fakes below which their random number is too uncertain to count on."""
+
+
+def clear_user_fakes(request: Request) -> Candidate | None:
+    """Clear records among fakes that the users draw."""
+    kinds = legal_records(request.schema)
+    if not _possible(request) or request.min_q > 0 or kinds > MAX_COVERED:
+        return None
+    if _needed(request) > MAX_FAKES_PER_USER * request.n:
+        return None
+    return Candidate(math.sqrt(_variance(request)), [lambda budget: _among_user_fakes(request, budget)])
+
+
+def fake_and_flip(request: Request) -> Candidate | None:
+    """Flipped records among the users' flipped fakes.
+
+    If users can send enough fakes for clear records, flips only add an error, in return for some protection where
+    shuffler and analyzer collude: they then add the variance that clear records would have, and the fewest fakes are
+    found. Otherwise several numbers of fakes are tried, and the smallest q is found for each.
+    """
+    schema = request.schema
+    applies = schema.exclusive or (schema.dense and schema.width <= MAX_WHOLE_WIDTH)
+    if not _possible(request) or schema.width == 1 or not applies:
+        return None
+    room = (min(request.max_messages, MAX_MESSAGES_WITH_FAKES) - 1) * request.honest_users
+    if 1.5 * _needed(request) <= room and _variance(request) <= 0.02 * request.n:
+        return _fewest_fakes(request)
+    certain = MIN_TOTAL_FAKES / request.honest_users
+    shares = [share for share in SHARES if certain <= share and share * request.n <= room]
+    if not shares:
+        return None
+    expected = flip_stderr(request) / 2
+    if schema.dense:
+        expected = min(
+            predicted_stderr(schema, Protocol(_hidden_flip(request, share), m=round(share * request.n)), request.n)
+            for share in shares
+        )
+    return Candidate(expected, [_smallest_flip(request, share) for share in shares])
+
+
+def shuffler_fakes(request: Request) -> Candidate | None:
+    """Bits among the shuffler's fakes, a number for each; one-hot records are sent whole where that is as short."""
+    if not _drawn_by_shuffler(request) or (request.joint and not request.schema.exclusive):
+        return None
+    return _among_shuffler_fakes(request, request.schema.distance, 1, _compact(request, NARROW))
+
+
+def shuffler_fakes_records(request: Request) -> Candidate | None:
+    """Whole records among the shuffler's fakes, a number for each legal record."""
+    schema = request.schema
+    kinds = legal_records(schema)
+    if not _drawn_by_shuffler(request) or kinds > MAX_DRAWN or schema.exclusive or schema.width == 1:
+        return None
+    return _among_shuffler_fakes(request, 2, kinds * schema.density, "records")
+
+
+def _possible(request: Request) -> bool:
+    return request.budget.delta > 0 and request.budget.epsilon > 0
+
+
+def _drawn_by_shuffler(request: Request) -> bool:
+    return _possible(request) and request.shuffler_fakes
+
+
+def _needed(request: Request) -> float:
+    """Return about how many fakes hide a clear record: two counts with 2/κ fakes each, one of them the real change."""
+    return 2 * legal_records(request.schema) / request.signal
+
+
+def _variance(request: Request) -> float:
+    return _needed(request) * request.schema.density * (1 - request.schema.density)
+
+
+def _hidden_flip(request: Request, share: float) -> float:
+    return hidden_flip(request.schema, share * request.honest_users * request.signal)
+
+
+def _compact(request: Request, limit: int) -> Release:
+    """Clear one-hot records carry the same information whole and as the index of their bit, which may be shorter."""
+    exclusive = request.schema.exclusive
+    whole = request.joint or (exclusive and request.schema.width <= limit)
+    return "records" if whole or (not exclusive and limit == WIDE) else "bits"
+
+
+def _among_user_fakes(request: Request, budget: Budget) -> Calibrated:
+    """Every user adds Binomial(t, s) fakes, t about twice the number needed, s the smallest that meets the budget.
+
+    A binomial total varies less than a Poisson one, and both are slightly worse than a fixed one.
+    """
+    needed = calibrate(request.schema, request.n, budget, q=0, m=None, honest_fraction=request.honest_fraction)
+    total, n = needed.protocol.fixed_fakes, request.n
+    release = _compact(request, WIDE)
+    return smallest(
+        request,
+        lambda x: Protocol(0.0, m=_binomial(x, 2 * total / n), release=release),
+        budget,
+        guess=1.001 * total / n,
+        top=1.9 * total / n,
+        relative=1e-4,
+    )
+
+
+def _fewest_fakes(request: Request) -> Candidate:
+    noise = _variance(request)
+    q = max(request.min_q, noise / request.n)
+    mean = _needed(request) / request.honest_users
+
+    def fewest(budget: Budget) -> Calibrated:
+        found = smallest(
+            request,
+            lambda x: Protocol(q, m=_binomial(x, 2 * mean)),
+            budget,
+            guess=1.2 * mean,
+            top=1.9 * mean,
+            relative=2e-3,
+        )
+        if found.protocol.user_fakes and found.protocol.user_fakes.mean < 1e-6 * mean:
+            raise Infeasible("the flips alone meet the budget, without fakes")
+        return found
+
+    return Candidate(math.sqrt(noise + request.n * q * (1 - q)) / (1 - 2 * q), [fewest])
+
+
+def _smallest_flip(request: Request, share: float) -> Attempt:
+    guess = _hidden_flip(request, share)
+    return lambda budget: smallest(
+        request,
+        lambda q: Protocol(max(q, request.min_q), m=_binomial(share, 2 * share)),
+        budget,
+        guess=guess,
+        top=0.4999,
+        relative=1e-3,
+    )
+
+
+def _among_shuffler_fakes(request: Request, changes: int, hidden: float, release: Release) -> Candidate:
+    """Fakes for which ``changes`` counts change by one, and a label sums ``hidden`` of them.
+
+    Laplace fakes of scale h/ε give pure privacy except for the truncation at 0, Gaussian ones need a scale of √h/μ.
+    """
+    laplace = discrete_laplace(changes * request.rounds / request.budget.epsilon)
+    gaussian = math.sqrt(changes / request.signal)
+
+    def by_laplace(budget: Budget) -> Calibrated:
+        fakes = Fakes.laplace(changes / budget.epsilon, 0)
+        return _flipped(request, calibrate(request.schema, request.n, budget, q=0, m=fakes, release=release), budget)
+
+    def by_gaussian(budget: Budget) -> Calibrated:
+        least = math.sqrt(changes) / gaussian_signal(budget.epsilon, budget.delta)
+        reach = -float(ndtri(budget.delta / (50 * changes)))
+        reason = Infeasible("no scale of Gaussian fakes meets the budget; raise epsilon or delta")
+        for slack in (1.003, 1.02, 1.08, 1.3):
+            scale = max(slack * least, 0.5)
+            protocol = Protocol(0.0, m=Fakes.gaussian(scale, math.ceil(reach * scale) + 1), release=release)
+            try:
+                return _flipped(request, settled(request, protocol, budget), budget)
+            except Infeasible as error:
+                reason = error
+        raise reason
+
+    ways: list[tuple[float, Callable[[Budget], Calibrated]]] = [(laplace, by_laplace), (gaussian, by_gaussian)]
+    ways.sort(key=lambda way: way[0])
+    best = ways[0][0]
+    return Candidate(best * math.sqrt(hidden), [attempt for expected, attempt in ways if expected < 1.3 * best])
+
+
+def _flipped(request: Request, found: Calibrated, budget: Budget) -> Calibrated:
+    """Flip the records as well if the policy requires it."""
+    if request.min_q == 0:
+        return found
+    # Flipped whole one-hot records change two counts as clear ones do; single bits of them might change more.
+    release = "records" if request.schema.exclusive else found.protocol.release
+    return settled(request, Protocol(request.min_q, m=found.protocol.m, release=release), budget)
+
+
+def _binomial(mean: float, most: float) -> Fakes:
+    trials = max(1, math.ceil(most))
+    return Fakes.binomial(trials, min(max(mean, 1e-9) / trials, 1.0))

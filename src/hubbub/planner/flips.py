@@ -1,0 +1,143 @@
+"""Families without fakes: local randomization, flipped records in one or more copies, split bits, randomized response.
+
+Each function returns the :class:`~hubbub.planner.certify.Candidate` of one family for a request, or None if the family
+does not apply.
+"""
+
+import math
+
+from hubbub.accountant import Calibrated
+from hubbub.bundles import bundle_size
+from hubbub.errors import Infeasible
+from hubbub.estimates import predicted_stderr
+from hubbub.numeric.divergences import gaussian_signal
+from hubbub.numeric.inversion import falling_root
+from hubbub.numeric.ratios import flip_from_phi
+from hubbub.planner.asymptotics import local_flips, local_response, whole_records
+from hubbub.planner.certify import Attempt, Candidate, certified_curve, flipped, settled
+from hubbub.planner.request import Request
+from hubbub.privacy import Budget
+from hubbub.protocol import PAYLOAD_FORMATS, Protocol
+
+COPIES = (32, 16, 8, 4, 2)
+MAX_WHOLE_WIDTH = 256
+"""Width up to which whole records of any bits are certified; wider ones gain next to nothing from shuffling."""
+MAX_ATTACK_DISTANCE = 8
+"""Hamming distance up to which an attack guides the search for split bits, within 1 % of the certificate."""
+SMALLEST_FLIP = 1e-14
+
+
+def local_flip(request: Request) -> Candidate:
+    """Flips that need no shuffler."""
+    return Candidate(_local_flip_stderr(request), [lambda budget: flipped(request, budget, shuffler=False)], False)
+
+
+def local_category(request: Request) -> Candidate | None:
+    """d-ary randomized response that needs no shuffler."""
+    if not request.schema.exclusive or request.joint:
+        return None
+    return Candidate(_local_response_stderr(request), [lambda budget: _local_response(request, budget)], False)
+
+
+def flip(request: Request) -> Candidate | None:
+    """Flipped whole records, shuffled."""
+    if not _whole_records(request):
+        return None
+    return Candidate(min(_local_stderr(request), flip_stderr(request)), [lambda budget: flipped(request, budget)])
+
+
+def copies(request: Request) -> Candidate | None:
+    """Several independently flipped copies of a whole record; for one bit they gain next to nothing."""
+    size = PAYLOAD_FORMATS["records"].size(request.schema.width)
+    allowed = [k for k in COPIES if k <= request.max_messages and bundle_size(k, size) <= request.max_bytes]
+    if not _whole_records(request) or request.schema.width == 1 or not allowed:
+        return None
+    expected = min(_local_stderr(request), flip_stderr(request, allowed[0]))
+    return Candidate(expected, [_copied(request, k) for k in allowed])
+
+
+def split(request: Request) -> Candidate | None:
+    """Flipped records whose set bits are sent as separate messages."""
+    if not _shuffled(request) or request.joint or request.schema.width == 1:
+        return None
+    expected = math.sqrt(request.schema.distance / request.signal)
+    return Candidate(min(_local_stderr(request), expected), [lambda budget: _split(request, budget)])
+
+
+def response(request: Request) -> Candidate | None:
+    """d-ary randomized response, shuffled."""
+    schema, n = request.schema, request.n
+    if not _shuffled(request) or request.joint or not schema.exclusive:
+        return None
+    protocol = Protocol(1 / (schema.width + n * request.signal / 2 + 1), release="category")
+    expected = min(_local_stderr(request), predicted_stderr(schema, protocol, n))
+    return Candidate(expected, [lambda budget: flipped(request, budget, release="category")])
+
+
+def flip_stderr(request: Request, k: int = 1) -> float:
+    """Return the expected standard error of k copies of flipped whole records."""
+    return whole_records(request.schema, request.n, request.honest_users * request.signal, k)
+
+
+def _shuffled(request: Request) -> bool:
+    """With δ = 0 shuffling does not help: only each user's own randomization counts."""
+    return request.budget.delta > 0
+
+
+def _whole_records(request: Request) -> bool:
+    return _shuffled(request) and (not request.schema.dense or request.schema.width <= MAX_WHOLE_WIDTH)
+
+
+def _local_flip_stderr(request: Request) -> float:
+    signal = request.signal if request.budget.delta > 0 else 0.0
+    return local_flips(request.schema, request.n, request.budget.epsilon / request.rounds, signal)
+
+
+def _local_response_stderr(request: Request) -> float:
+    return local_response(request.schema, request.n, request.budget.epsilon / request.rounds)
+
+
+def _local_stderr(request: Request) -> float:
+    both = request.schema.exclusive and not request.joint
+    return min(_local_flip_stderr(request), _local_response_stderr(request) if both else math.inf)
+
+
+def _local_response(request: Request, budget: Budget) -> Calibrated:
+    """q = 1/(e^ε + d − 1), slightly more for rounding; at least what the policy requires."""
+    d = request.schema.width
+    q = max((1 + 1e-12) / (math.exp(min(budget.epsilon, 600.0)) + d - 1), request.min_q / (d - 1))
+    protocol = Protocol(q, release="category")
+    if protocol.q * d >= 1:
+        raise Infeasible(f"{budget} leaves no information about {d} categories without a shuffler; raise epsilon")
+    return settled(request, protocol, budget, shuffler=False)
+
+
+def _copied(request: Request, k: int) -> Attempt:
+    return lambda budget: flipped(request, budget, k)
+
+
+def _split(request: Request, budget: Budget) -> Calibrated:
+    """Find q by the attack, which costs a hundredth of the certificate and lies within 1 % of it.
+
+    Several copies would gain at most a fifth, by a finer lattice, for several times the messages.
+    """
+    schema = request.schema
+    if schema.distance > MAX_ATTACK_DISTANCE:
+        return flipped(request, budget, release="bits")
+    goal = math.log(budget.delta)
+
+    def excess(q: float) -> float:
+        protocol = Protocol(max(q, SMALLEST_FLIP), release="bits")
+        return certified_curve(request, protocol, attack=True)(budget.epsilon) - goal
+
+    signal = gaussian_signal(budget.epsilon, budget.delta) ** 2
+    guess = flip_from_phi(1 + request.honest_users * signal / schema.distance)
+    q = falling_root(excess, guess, 0.499, relative=1e-3)[1]
+    for slack in (1.004, 1.012, 1.05):
+        if q * slack < 0.5:
+            try:
+                protocol = Protocol(max(q * slack, request.min_q, SMALLEST_FLIP), release="bits")
+                return settled(request, protocol, budget)
+            except Infeasible:
+                continue
+    return flipped(request, budget, release="bits")

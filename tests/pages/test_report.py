@@ -1,0 +1,57 @@
+"""Reports: every block of the model, on one page that loads nothing."""
+
+import pytest
+from tests.pages.structure import check_page
+
+from hubbub.pages import Axis, Facts, Figure, Report, Section, Series, Steps, Table, chart, document, render, table
+from hubbub.pages.report import Block
+
+CURVE = chart([Series(label="a", points=[(1, 1), (2, 2)])], "A curve", across=Axis("x"), up=Axis("y"))
+
+
+def report(text: str) -> Report:
+    rows = Table((text, "n"), [(text, "1,000"), (text, "5")], ["best", "alarm"])
+    folded = Table((text, "n"), [(text, "1")], folded=text)
+    charts = [Figure(CURVE, text), Figure(CURVE, text)]
+    blocks: list[Block] = [text, rows, folded, *charts, Facts([text]), Steps([(text, text)])]
+    return Report(
+        title=text,
+        heading=text,
+        lede=text,
+        alerts=[text],
+        tiles=[(text, text)],
+        sections=[Section(text, blocks, id="part"), Section(text, [], level=3)],
+        note=text,
+        plan="abc",
+    )
+
+
+@pytest.mark.parametrize("text", ["plain", "<b>&\"'</b>", "日本語"])
+def test_every_block_is_rendered_and_escaped(text: str) -> None:
+    page = render(report(text))
+    found = check_page(page, 2)  # the same chart twice has different ids
+    assert found.counts["main"] == found.counts["h1"] == found.counts["footer"] == 1
+    assert {"part"} <= set(found.ids)
+    assert '<b>&"' not in page
+    assert found.counts["table"] == 2
+    assert found.counts["details"] == 1
+    assert page.count('class="alarm"') == 2
+    assert page.count('class="best"') == 1
+    assert "plan <code>abc</code>" in page
+
+
+def test_the_head_forbids_to_load_anything() -> None:
+    page = document("t", [])
+    assert "default-src 'none'" in page
+    assert 'name="viewport"' in page
+    assert 'lang="en"' in page
+
+
+def test_tables_stay_tables_where_rows_become_cards() -> None:
+    text = table(("name", "value", "said"), [("a", "1", "more than a few words")])
+    for role in ("table", "rowgroup", "row", "columnheader", "rowheader", "cell"):
+        assert f'role="{role}"' in text
+    assert 'data-label="value">1<' in text
+    assert 'data-label="said" class="words long">' in text
+    assert "many" not in text
+    assert 'class="table many"' in table([str(i) for i in range(9)], [])
