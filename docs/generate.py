@@ -254,21 +254,21 @@ FIGURES = {
         "billion_worst_s": ("the same, slowest plan", "", "s"),
     },
     "services": {
-        "intake.bundle_bytes": ("size of a bundle under the measured contract", "", "bytes"),
-        "intake.singles_per_s": ("bundles stored, one per request", "", "bundles/s"),
-        "intake.p50_ms": ("response time for one bundle, median", "", "ms"),
-        "intake.p99_ms": ("response time for one bundle, 99th percentile", "", "ms"),
-        "intake.hundreds_per_s": ("bundles stored, a hundred per request", "", "bundles/s"),
-        "intake.overload.statuses": ("responses under twenty times as many connections: number × status", "", ""),
-        "intake.overload.stored_share": ("bundles stored per second under that load", "without it", "×"),
-        "intake.other_statuses": ("responses other than 201 without overload", "", ""),
-        "intake.acknowledged": ("bundles acknowledged in total", "", ""),
-        "intake.accepted": ("bundles that the shuffler counted", "", ""),
+        "intake.bundle_bytes": ("a bundle of the measured contract", "", "bytes"),
+        "intake.singles_per_s": ("bundles stored, one a request", "", "bundles/s"),
+        "intake.p50_ms": ("an answer to one, half of them sooner", "", "ms"),
+        "intake.p99_ms": ("an answer to one, all but a hundredth sooner", "", "ms"),
+        "intake.hundreds_per_s": ("bundles stored, a hundred a request", "", "bundles/s"),
+        "intake.overload.statuses": ("answers to twenty times as many connections: number × status", "", ""),
+        "intake.overload.stored_share": ("bundles a second stored under that load", "without it", "×"),
+        "intake.other_statuses": ("other answers than 201 without overload", "", ""),
+        "intake.acknowledged": ("bundles acknowledged in all", "", ""),
+        "intake.accepted": ("bundles that the shuffler then had", "", ""),
         "intake.conservation_error": ("accepted − pool − outbox − committed − expired", "", ""),
-        "commit.slots": ("slots in one batch at the analyzer", "", ""),
-        "commit.commit_s": ("time to open, count and commit it, in two processes", "", "s"),
+        "commit.slots": ("slots of one batch at the analyzer", "", ""),
+        "commit.commit_s": ("until it is opened, counted and committed, by two processes", "", "s"),
         "commit.opened_per_s": ("the same", "", "slots/s"),
-        "commit.people": ("people counted", "", ""),
+        "commit.people": ("people that it counted", "", ""),
     },
 }
 
@@ -299,7 +299,7 @@ def benchmarks(files: Iterable[Path]) -> str:
 
 
 def _leaves(figures: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield nested figures under dotted names; a mapping of HTTP statuses to numbers is one figure."""
+    """Figures within figures by their dotted names; numbers by HTTP status are one figure."""
     for name, value in figures.items():
         if isinstance(value, dict) and not all(key.isdigit() for key in value):
             yield from _leaves(value, f"{above}{name}.")
