@@ -11,7 +11,7 @@ from hubbub.lab.applications import Claim, Comparison, Outcome, Study, walk
 from hubbub.lab.applications.past import local_share, ratio_flip, share_within
 from hubbub.numeric.estimation import count_stderr
 from hubbub.protocol import Protocol
-from hubbub.records import Collection
+from hubbub.records import Collection, SetBits
 from hubbub.schema import Schema
 
 SITES, TILES, PEOPLE = 1650, 10, 10_000_000
@@ -39,7 +39,7 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
     def people() -> Iterator[tuple[Collection, NDArray[np.int64]]]:
         for size in blocks(n):
             flat, ends = chosen_tiles(size, entropy)
-            yield Collection(schema, size, flat, ends), np.bincount(flat, minlength=SITES)
+            yield Collection(schema, SetBits(flat, ends)), np.bincount(flat, minlength=SITES)
 
     full = study(PEOPLE)  # figures of 2016 are recomputed for the people of 2016, whatever is simulated
     epsilon, effective = full.budget.epsilon, 2 * TILES

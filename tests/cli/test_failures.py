@@ -221,7 +221,7 @@ def test_an_interrupt_leaves_nothing(folder: Path, run: Call, monkeypatch: pytes
         raise KeyboardInterrupt
 
     before = set(folder.iterdir())
-    monkeypatch.setattr("hubbub.io.reports._write_hub", interrupted)
+    monkeypatch.setattr("hubbub.wire.batches.payload_blocks", interrupted)
     result = run("shuffle", "reports.hub", "--plan", "plan.json", "-o", "out")
     assert result.exit_code == 130
     assert set(folder.iterdir()) == before

@@ -18,6 +18,7 @@ from hubbub.lab.applications import Claim, Outcome, guarantee_of_2016, split_cou
 from hubbub.lab.applications.page import page
 from hubbub.lab.applications.past import local_share, plain_flip, ratio_flip, share_within, stand_out
 from hubbub.numeric.estimation import count_stderr
+from hubbub.records import SetBits
 
 SIZES = {
     "home_pages": 20_000,
@@ -158,7 +159,7 @@ def test_delta_is_a_hundredth_of_one_person() -> None:
 
 def test_tiles_are_legal_records() -> None:
     flat, ends = tiles.chosen_tiles(2000, stream())
-    people = hb.Collection(hb.Schema.at_most(tiles.TILES, tiles.SITES), 2000, flat, ends)  # refuses others
+    people = hb.Collection(hb.Schema.at_most(tiles.TILES, tiles.SITES), SetBits(flat, ends))  # rejects illegal ones
     assert len(people) == 2000
     assert ends[-1] < 2000 * tiles.TILES  # popular sites were drawn twice, and count once
 

@@ -64,9 +64,7 @@ def walk(
             tell(len(block))
 
     fast = importlib.util.find_spec("numba") is not None
-    mixed = shuffle_blocks(reports(), plan, _scratch, memory=1 << 29, entropy=entropy, fast=fast)
-    total = sum((tally(block) for block in mixed), start=0)
-    assert isinstance(total, Tally)
+    total = tally(shuffle_blocks(reports(), plan, _scratch, memory=1 << 29, entropy=entropy, fast=fast))
     how = "every record through client, shuffler and analyzer"
     return Counted(estimate(total, plan), truth, total.messages, how)
 
