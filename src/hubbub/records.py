@@ -273,4 +273,4 @@ def _refuse_list(values: Sequence[Any], schema: Schema) -> NoReturn:
             raise InvalidRecord(place + 1, f"must be a list of labels, not a value of type {type(value).__name__}")
         if not all(isinstance(label, str) and label in known for label in value):
             raise InvalidRecord(place + 1, f"has a label that is not in the schema ({schema.label_summary})")
-    raise AssertionError
+    reject("values", f"each be a list of labels of the schema ({schema.label_summary})")

@@ -93,7 +93,7 @@ VALUES: list[tuple[Any, hb.Schema]] = [
     (np.zeros((2, 4)), ONE), (np.zeros((2, 4), int), ONE), (np.ones((2, 4), bool), ONE), (np.full((2, 4), 2), ONE),
     (np.zeros((2, 3), int), ONE), (np.zeros((2, 4, 1), int), ONE), (np.zeros(0), ONE), (np.array(None), ONE),
     ([SECRET], MANY), (["a"], MANY), ([["a", "a"]], MANY), ([["a", SECRET]], MANY), ([[1]], MANY), ([7], MANY),
-    ([None], MANY),
+    ([None], MANY), ([iter([SECRET])], MANY),
     (np.array([1, 0]), MANY), (np.zeros((2, 4), bool), MANY), (np.array([["a"]]), MANY), (np.full((1, 3), -1), MANY),
     ([["v", "w", "x"]], FEW), ([["v"], [["w"]]], FEW), (np.ones((1, 5), bool), FEW), ([True], FEW), ([["V"]], FEW),
     ([True, 1], hb.Schema.bits(1)), ([True, None], hb.Schema.bits(1)), (np.array([1, 0]), hb.Schema.bits(1)),
