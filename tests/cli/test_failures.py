@@ -148,7 +148,7 @@ def test_there_are_forty() -> None:
 def test_errors_do_not_quote_the_data(folder: Path, run: Call) -> None:
     prepare(folder)
     result = run("randomize", "wrong.csv", "--plan", "plan.json", "-o", "out")
-    assert "record 2 must be a label of the schema" in result.stderr
+    assert "record 2 has a label that is not in the schema (3 labels: red, green, …)" in result.stderr
     assert "mauve" not in result.stderr
 
 
