@@ -231,10 +231,3 @@ def as_real(value: Json) -> float:
 def as_limit(value: Json) -> float:
     """Return a number or infinity."""
     return math.inf if value == "inf" else as_real(value)
-
-
-def as_truth(value: Json) -> bool:
-    """Return true or false."""
-    if not isinstance(value, bool):
-        raise TypeError
-    return value

@@ -42,7 +42,7 @@ def encode(value: object, schema: Schema) -> int:
             reject("the value", "contain each label at most once")
         record |= bit
     if record.bit_count() > schema.max_set:
-        reject("the value", f"contain at most {schema.max_set:,} labels")
+        reject("the value", f"contain no more labels than max_set = {schema.max_set:,} allows")
     return record
 
 

@@ -245,8 +245,9 @@ def check_sizes(sizes: NDArray[np.int64], schema: Schema) -> None:
     """Raise :class:`InvalidRecord` unless the schema allows records with these numbers of set bits."""
     bad = np.flatnonzero((sizes < schema.min_set) | (sizes > schema.max_set))
     if bad.size:
-        must = "exactly one label" if schema.exclusive else f"at most {schema.max_set:,} labels"
-        raise InvalidRecord(int(bad[0]) + 1, f"must have {must}")
+        many = f"has more labels than max_set = {schema.max_set:,} allows"
+        problem = "must have exactly one label" if schema.exclusive else many
+        raise InvalidRecord(int(bad[0]) + 1, problem)
 
 
 def _sparse(records: SetBits, schema: Schema) -> SetBits:

@@ -48,7 +48,7 @@ def decode_payloads(payloads: bytes | memoryview | NDArray[np.uint8], plan: Plan
     """
     data = payloads if isinstance(payloads, np.ndarray) else np.frombuffer(payloads, np.uint8)
     if data.size % plan.payload:
-        raise WireError(f"payloads must have {plan.payload} bytes each, got {data.size} bytes in total")
+        raise WireError(f"the length of the payloads must be a multiple of {plan.payload}, got {data.size}")
     messages = _messages(data.reshape(-1, plan.payload), plan)
     legal = _legal(messages, plan)
     if not legal.all():

@@ -123,7 +123,8 @@ class Schema:
         '4 labels: red, green, …'
         """
         shown = [label if len(label) <= 20 else label[:19] + "…" for label in self.labels[:2]]
-        return f"{self.width:,} labels: {', '.join(shown)}" + (", …" if self.width > 2 else "")
+        count = "1 label" if self.width == 1 else f"{self.width:,} labels"
+        return f"{count}: {', '.join(shown)}" + (", …" if self.width > 2 else "")
 
     def to_document(self) -> dict[str, Json]:
         """Return the schema as a JSON object."""

@@ -262,7 +262,7 @@ def test_invalid_values(name: str, content: str, column: str | None, tmp_path: P
     ("name", "good", "bad", "wording"),
     [
         ("a.csv", "red", "mauve", "has a label that is not in the schema (3 labels: red, green, …)"),
-        ("a.csv", "red", "red,red", "must have 1 columns, got 2"),
+        ("a.csv", "red", "red,red", "must have as many columns as the header, 1, got 2"),
         ("a.jsonl", '"red"', '"mauve"', "has a label that is not in the schema (3 labels: red, green, …)"),
         ("a.jsonl", '"red"', "7", "must be a label, not a value of type int"),
         ("a.jsonl", '"red"', "{", "must be a line of JSON in UTF-8"),

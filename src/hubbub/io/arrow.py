@@ -88,6 +88,6 @@ def write_payloads(file: BinaryIO, header: bytes, payload: int, blocks: Iterable
 def payloads(values: Any, payload: int) -> bytes:
     """Return the concatenated bytes of a column of fixed-size binary values."""
     if str(values.type) != f"fixed_size_binary[{payload}]" or values.null_count:
-        raise WireError(f"messages in Parquet must be binary values of {payload} bytes each")
+        raise WireError(f"messages in Parquet must be binary values of length {payload}")
     start = values.offset * payload
     return np.frombuffer(values.buffers()[1], np.uint8)[start : start + len(values) * payload].tobytes()

@@ -95,12 +95,14 @@ def _csv(path: str, schema: Schema, column: str | None, block: int) -> Iterator[
             chosen = _choose(names, schema, column)
             if column is None and chosen is not None and set(chosen.split(SEPARATOR)) <= set(schema.labels):
                 # If it were taken for the header, the first person's answer would be lost.
-                reject("the CSV file", "start with a column name, but starts with a label; if it is the name, use --column")
+                reject(
+                    "the CSV file", "start with a column name, but starts with a label; if it is the name, use --column"
+                )
             start = 0
             for part in _batches(rows, block):
                 if any(len(row) != len(names) for row in part):
                     place = next(i for i, row in enumerate(part) if len(row) != len(names))
-                    problem = f"must have {len(names):,} columns, got {len(part[place]):,}"
+                    problem = f"must have as many columns as the header, {len(names):,}, got {len(part[place]):,}"
                     raise InvalidRecord(start + place + 1, problem)
                 yield _cells(part, names, chosen, schema, start)
                 start += len(part)
