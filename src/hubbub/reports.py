@@ -44,7 +44,7 @@ def decode_payloads(payloads: bytes | memoryview | NDArray[np.uint8], plan: Plan
     >>> own = plan_from(Schema.one_hot(3), 1000, Protocol(0.1, release="bits"), delta=1e-6)
     >>> decode_payloads(bytes([2, 0, 3]), own)
     Traceback (most recent call last):
-    hubbub.errors.WireError: payload 3 must be below 3
+    hubbub.errors.WireError: payload 3 must be an index below 3
     """
     data = payloads if isinstance(payloads, np.ndarray) else np.frombuffer(payloads, np.uint8)
     if data.size % plan.payload:
@@ -71,7 +71,9 @@ def _legal(messages: NDArray[Any], plan: Plan) -> NDArray[np.bool_]:
 
 
 def _legality(plan: Plan) -> str:
-    return f"be below {plan.schema.width:,}" if plan.protocol.payload_format.is_index else "have zero padding bits"
+    return (
+        f"be an index below {plan.schema.width}" if plan.protocol.payload_format.is_index else "have zero padding bits"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +165,7 @@ class Reports:
         if messages.dtype != kind or messages.shape != shape or not messages.flags.c_contiguous:
             reject("messages", f"{must}, not of type {messages.dtype} and shape {messages.shape}")
         if not _legal(messages, self.plan).all():
-            reject("messages", _legality(self.plan))
+            reject("messages", f"each {_legality(self.plan)}")
 
     @property
     def header(self) -> BatchHeader:

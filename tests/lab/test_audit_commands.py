@@ -70,7 +70,7 @@ def test_illegal_output(plan: hb.Plan) -> None:
         b"hello": hb.ProgramFailure,
         good[:-1]: hb.WireError,
         good[:-1] + b"\x09": hb.WireError,
-        good + b"HB\x02" + good[3:]: hb.WireError,
+        good + b"HBM\x03" + good[4:]: hb.WireError,
         good + messages.encode(bytes([1]), other): hb.PlanMismatch,
         good + good[:-1] + b"\x81": hb.WireError,
         batches.encode(hb.randomize(people(plan, 5), plan)): hb.WireError,

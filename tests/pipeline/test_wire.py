@@ -87,7 +87,7 @@ WORDINGS: list[tuple[Callable[[], object], str]] = [
     (lambda: messages.decode(MESSAGE[:-1], FLIP), "a message of this plan must have 21 bytes, got 20"),
     (lambda: messages.decode(b"HUB" + MESSAGE[3:], FLIP), 'a message must start with "HBM"'),
     (lambda: messages.decode(b"HBM\1" + MESSAGE[4:], FLIP), "the version of a message must be 2, got 1"),
-    (lambda: messages.decode(MESSAGE[:20] + b"\x08", FLIP), "the payload has padding bits set"),
+    (lambda: messages.decode(MESSAGE[:20] + b"\x08", FLIP), "the payload must have zero padding bits"),
     (lambda: messages.decode(bytearray(21), FLIP), "a message must be of type bytes, not bytearray"),  # type: ignore[arg-type]
     (lambda: messages.encode(b"\1\1", FLIP), "the length of the payload must be 1, got 2"),
     (lambda: batches.decode(BATCH[:71], FLIP), "a batch must have at least 72 bytes, got 71"),
@@ -120,7 +120,7 @@ WORDINGS: list[tuple[Callable[[], object], str]] = [
     (lambda: batches.decode(edited(BATCH, 73, b"\x08"), FLIP), "payload 2 must have zero padding bits"),
     (lambda: batches.decode("HUBB", FLIP), "a batch must be of type bytes, not str"),  # type: ignore[arg-type]
     (lambda: decode_payloads(b"\1\0\0", WIDE), "the length of the payloads must be a multiple of 2, got 3"),
-    (lambda: decode_payloads(b"\1\0\x2c\1", WIDE), "payload 2 must be below 300"),
+    (lambda: decode_payloads(b"\1\0\x2c\1", WIDE), "payload 2 must be an index below 300"),
 ]
 
 
