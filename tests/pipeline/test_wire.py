@@ -109,10 +109,10 @@ WORDINGS: list[tuple[Callable[[], object], str]] = [
         "the header of a batch is invalid: n must be a whole number in [0, 1,000,000,000,000], "
         "got 18446744073709551615",
     ),
-    (lambda: batches.decode(BATCH[:-33], FLIP), "a batch of 2 messages must have 106 bytes, got fewer"),
-    (lambda: batches.decode(BATCH[:-1], FLIP), "a batch of 2 messages must have 106 bytes, got fewer"),
-    (lambda: batches.decode(BATCH[:73], FLIP), "a batch of 2 messages must have 106 bytes, got fewer"),
-    (lambda: batches.decode(BATCH + b"\0", FLIP), "a batch of 2 messages must have 106 bytes, got more"),
+    (lambda: batches.decode(BATCH[:-33], FLIP), "a batch of 2 messages must have 106 bytes, but it is shorter"),
+    (lambda: batches.decode(BATCH[:-1], FLIP), "a batch of 2 messages must have 106 bytes, but it is shorter"),
+    (lambda: batches.decode(BATCH[:73], FLIP), "a batch of 2 messages must have 106 bytes, but it is shorter"),
+    (lambda: batches.decode(BATCH + b"\0", FLIP), "a batch of 2 messages must have 106 bytes, but it is longer"),
     (
         lambda: batches.decode(edited(BATCH, 72, b"\7", digest=False), FLIP),
         "a batch must end with the SHA-256 of its content",

@@ -150,17 +150,17 @@ def read_blocks(read: Callable[[int], bytes], block: int = _BLOCK) -> Iterator[b
     while left:
         data = _read_fully(read, min(step, left))
         if len(data) < min(step, left):
-            raise WireError(f"{expected}, got fewer")
+            raise WireError(f"{expected}, but it is shorter")
         digest.update(data)
         left -= len(data)
         yield data
     end = _read_fully(read, DIGEST_SIZE)
     if len(end) < DIGEST_SIZE:
-        raise WireError(f"{expected}, got fewer")
+        raise WireError(f"{expected}, but it is shorter")
     if end != digest.digest():
         raise WireError("a batch must end with the SHA-256 of its content")
     if read(1):
-        raise WireError(f"{expected}, got more")
+        raise WireError(f"{expected}, but it is longer")
 
 
 def decode(data: bytes, plan: Plan) -> Reports:
