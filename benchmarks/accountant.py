@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from hubbub.accountant import calibrate, quadrature
-from hubbub.accountant.theorems import bit, fakes, records, split
+from hubbub.accountant.theorems import attacks, bit, fakes, records, split
 from hubbub.privacy import Budget
 from hubbub.protocol import Fakes
 from hubbub.schema import Schema
@@ -65,7 +65,7 @@ def generic_engine() -> dict[str, float]:
     for width in range(1, 9):
         for n, q in ((10**3, 0.25), (10**4, 0.2), (10**6, 0.1), (10**8, 0.05)):
             kind = (width, 0, 0)
-            atoms = [records.background(kind, q, 0.5), records.background(kind[::-1], q, 0.5)]
+            atoms = [attacks.background(kind, q, 0.5), attacks.background(kind[::-1], q, 0.5)]
             for values, weights in [*atoms, records.uniform_blanket(width, q, 0.5)]:
                 spent, found = seconds(lambda v=values, w=weights, n=n: quadrature.positive_mean(v, w, n))  # type: ignore[misc]
                 if found.lower > -math.inf:

@@ -1,10 +1,11 @@
-"""Protocol × Schema × n → Guarantee: the only room that judges privacy.
+"""Protocol × Schema × n → Guarantee: the only package that judges privacy.
 
-- ``accounting``, ``calibration``, ``ledger``: the verbs and the noun that others use;
-- ``analysis``: which theorem speaks for which protocol;
-- ``bit``, ``records``, ``split``, ``fakes``: the theorems, one module for each kind of crowd;
-- ``engine``, ``losses``: sums of independent terms, and compositions, bracketed rigorously;
-- ``tails``, ``rigorous``: the notes' own criterion; ball arithmetic.
+- ``accounting``, ``calibration``, ``ledger``: the functions and the class that other packages use;
+- ``analysis``: which theorem certifies which protocol (``flip_analyses``, ``fake_analyses``, ``curves``);
+- ``theorems``: the theorems, one module per protocol family, and attacks;
+- ``quadrature``, ``composition``: rigorous brackets for sums of independent terms, and for compositions;
+- ``gaussian_limit``: first guesses for searches;
+- ``rigorous``: certificates confirmed in ball arithmetic.
 """
 
 from hubbub.accountant.accounting import account, curve

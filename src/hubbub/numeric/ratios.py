@@ -18,7 +18,7 @@ Array = npt.NDArray[np.float64]
 
 
 def phi(q: float) -> float:
-    """φ = (p³ + q³)/(pq) = p/q + q/p − 1 = 1 + (p − q)²/(pq), the second moment of one bit's ratio. [003 eq 3.14]
+    """Return φ = (p³ + q³)/(pq) = p/q + q/p − 1 = 1 + (p − q)²/(pq), the second moment of a bit's ratio. [003 eq 3.14]
 
     >>> round(3 * phi(0.25), 12)
     7.0
