@@ -63,7 +63,7 @@ def account(
     (0.377..., 1e-06)-DP, exact by branch and bound over all collections, n = 1,000; best known attack: ...
     """
     if (epsilon is None) == (delta is None):
-        reject("epsilon and delta", "be given as exactly one number, to solve for the other", (epsilon, delta))
+        reject("exactly one of epsilon and delta", "be given, to solve for the other", (epsilon, delta))
     analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, shuffler=shuffler)
     honest = honest_users(n, honest_fraction)
     pure = collusion(protocol, schema)

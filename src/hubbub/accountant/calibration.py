@@ -57,11 +57,11 @@ def calibrate(
     422
     """
     limit = check_real("max_q", max_q, Interval(0.0, 0.5, open_low=True))
-    # What is to be found starts at a placeholder that makes a legal protocol: clear records need at least one fake.
+    # The parameter to find starts at a value that makes the protocol legal: clear records need at least one fake.
     protocol = Protocol(1 / GRID if q is None else q, k, (0 if q else 1) if m is None else m, release)
     finds_shift = protocol.clear and protocol.shuffler_fakes is not None
     if (q is None) + (m is None) + (n is None) + finds_shift != 1:
-        reject("q, m and n", "include exactly one None, for the parameter to find", (q, m, n))
+        reject("exactly one of q, m and n", "be None: the parameter to find", (q, m, n))
     search = _Search(schema, budget, honest_fraction, shuffler)
     if n is None:
         return search.result(protocol, search.smallest_n(protocol))

@@ -94,7 +94,7 @@ def flip_bits(target: NDArray[np.uint8], numerator: int, entropy: Entropy) -> No
 def _slices(
     mask: NDArray[np.uint64], space: NDArray[np.uint64], digits: list[int], entropy: Entropy
 ) -> NDArray[np.uint64]:
-    """Overwrite ``mask`` with coins whose probability has the given binary digits, least significant first, a 1.
+    """Overwrite ``mask`` with coins whose probability has the given binary digits, the last one, a 1, first.
 
     A coin is the event that a uniform binary fraction lies below the probability. From the last digit to the first,
     with r the complement of the random digit: below ← below | r where the probability has a one, below & r where it

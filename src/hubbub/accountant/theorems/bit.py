@@ -41,12 +41,9 @@ ULPS = 32 * 2.0**-53
 
 MAX_CROWD = 100 * MAX_PEOPLE
 """Largest crowd, users and fakes together."""
-SPAN = 12.0
-"""Standard deviations between a threshold and its nearest alias."""
-NOTHING = 600.0
-"""Below e^−600, δ is bounded by the exponent alone."""
-DECAY = 42.0
-"""Dropped nodes weigh less than e^−42 of the largest."""
+SPAN = 12.0  # standard deviations between a threshold and its nearest alias
+NOTHING = 600.0  # below e^−600, δ is bounded by the exponent alone
+DECAY = 42.0  # dropped nodes weigh less than e^−42 of the largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +316,7 @@ def partition(
 def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: float = 8e-4) -> tuple[float, float]:
     """Return (lower, upper): the ε of the worst known collection, and one proven for all collections.
 
-    They are at most ``relative`` apart if possible. ``upper`` errs upwards: there, every collection has δ(ε) ≤ ``delta``
+    They are at most ``relative`` apart if possible. ``upper`` errs upwards: every collection has δ(upper) ≤ ``delta``
     in both orders. It is at most k·ln(p/q).
 
     >>> low, high = certified_epsilon(1000, 0.1, 1e-6)

@@ -190,7 +190,7 @@ def change_loss(fakes: Fakes, falls: int, rises: int, *, step: float | None = No
     """
     falls, rises = check_whole("falls", falls), check_whole("rises", rises)
     if falls + rises == 0:
-        reject("falls + rises", "be at least 1", 0)
+        reject("falls + rises", "be at least 1", falls + rises)
     step = _step(fakes) if step is None else step
     stay, shifted = np.append(fakes.pmf, 0.0), np.append(0.0, fakes.pmf)
     parts = [
