@@ -158,7 +158,7 @@ EPSILONS = st.floats(0, 5)
 
 
 @given(pairs(), EPSILONS, EPSILONS)
-def test_delta_falls_in_epsilon(pair: tuple[Array, ...], a: float, b: float) -> None:
+def test_delta_decreases_in_epsilon(pair: tuple[Array, ...], a: float, b: float) -> None:
     first, second = pair
     low, high = sorted((a, b))
     assert 0 <= hockey_stick(first, second, high) <= hockey_stick(first, second, low) + 1e-15
