@@ -1,6 +1,7 @@
-"""How tight and how fast the accountant is: ``python -m benchmarks.accountant [--json]``.
+"""Tightness and speed of the accountant: ``python -m benchmarks.accountant [--json]``.
 
-Prints one flat object. Times are the least of three runs, in process CPU time, so that other load does not count.
+Prints one flat object. Times are the smallest of three runs, in CPU time of the process, so that other load does not
+count.
 """
 
 import argparse
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from hubbub.accountant import calibrate, quadrature
-from hubbub.accountant.theorems import bit, fakes, records, split
+from hubbub.accountant.theorems import attacks, bit, fakes, records, split
 from hubbub.privacy import Budget
 from hubbub.protocol import Fakes
 from hubbub.schema import Schema
@@ -23,7 +24,7 @@ Result = TypeVar("Result")
 
 
 def seconds(job: Callable[[], Result], runs: int = 3) -> tuple[float, Result]:
-    """The least CPU time of some runs, and the last result."""
+    """Return the smallest CPU time of several runs, and the last result."""
     spent = []
     for _ in range(runs):
         start = time.process_time()
@@ -59,13 +60,13 @@ def clear_fakes() -> dict[str, float]:
     return {"clear_fake_max_ms": 1e3 * max(times)}
 
 
-def generic_engine() -> dict[str, float]:
-    """Width and cost of the engine's brackets: blankets and backgrounds of up to 8 bits, and 40 bits at N = 10⁷."""
+def quadratures() -> dict[str, float]:
+    """Width and cost of the brackets: blankets and backgrounds of up to 8 bits, and 40 bits at N = 10⁷."""
     gaps, times = [], []
     for width in range(1, 9):
         for n, q in ((10**3, 0.25), (10**4, 0.2), (10**6, 0.1), (10**8, 0.05)):
             kind = (width, 0, 0)
-            atoms = [records.background(kind, q, 0.5), records.background(kind[::-1], q, 0.5)]
+            atoms = [attacks.background(kind, q, 0.5), attacks.background(kind[::-1], q, 0.5)]
             for values, weights in [*atoms, records.uniform_blanket(width, q, 0.5)]:
                 spent, found = seconds(lambda v=values, w=weights, n=n: quadrature.positive_mean(v, w, n))  # type: ignore[misc]
                 if found.lower > -math.inf:
@@ -82,17 +83,17 @@ def generic_engine() -> dict[str, float]:
     }
 
 
-def forget() -> None:
-    """Empty what earlier runs have left, so that each starts from nothing."""
-    for remembered in (split.cover, split.positions, split.attack):
-        remembered.cache_clear()
+def clear_caches() -> None:
+    """Clear the caches, so that every run computes everything."""
+    for cached in (split.cover, split.positions, split.attack):
+        cached.cache_clear()
 
 
 def split_bits() -> dict[str, float]:
-    """Certified ε of split one-hot records, from nothing."""
+    """Certified ε of split one-hot records, with empty caches."""
 
     def fresh(n: int, q: float) -> float:
-        forget()
+        clear_caches()
         return split.positions(n, q, 1, 2).epsilon(DELTA)
 
     cases = ((10**4, 0.1), (10**5, 5e-4), (10**6, 0.01), (10**7, 5e-6))
@@ -101,7 +102,7 @@ def split_bits() -> dict[str, float]:
 
 
 def calibrations() -> dict[str, float]:
-    """The least noise at (1, 10⁻⁶), for every protocol and kind of schema, the final account included."""
+    """The smallest noise at (1, 10⁻⁶) for every protocol and kind of schema, including the final account."""
     one_hot, bits, few = Schema.one_hot(100), Schema.bits(13), Schema.at_most(10, 1650)
     jobs: list[Callable[[], object]] = []
     for schema, n in ((Schema.bits(1), 10**6), (one_hot, 10**5), (bits, 10**6), (Schema.bits(40), 10**7), (few, 10**7)):
@@ -124,7 +125,7 @@ def calibrations() -> dict[str, float]:
     ]
     times = []
     for job in jobs:
-        forget()
+        clear_caches()
         times.append(seconds(job, 1)[0])
     return {"calibrate_max_s": max(times)}
 
@@ -134,7 +135,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one flat JSON object instead of a table")
     options = parser.parse_args()
     found: dict[str, float] = {}
-    for part in (single_bits, copies, clear_fakes, generic_engine, split_bits, calibrations):
+    for part in (single_bits, copies, clear_fakes, quadratures, split_bits, calibrations):
         found |= part()
     if options.json:
         print(json.dumps({name: float(f"{value:.4g}") for name, value in found.items()}, indent=1))

@@ -1,8 +1,8 @@
-"""Packed bits against the machine's limits and against the peers: ``python -m benchmarks.bits [--json] [--quick]``.
+"""Packed bits against the machine's limits and other packages: ``python -m benchmarks.bits [--json] [--quick]``.
 
-All contenders of a figure take turns in one run, and each is represented by its best repetition: CPU time of the
-process for a single thread, so that other jobs on the machine count little; wall time for two threads. Ratios say how
-many times faster hubbub is. A peer that is not installed gives ``null``; nothing is ever installed from here.
+All contenders of a figure alternate in one run, and the best repetition of each counts: CPU time of the process for a
+single thread, so that other load matters little; wall time for two threads. Ratios say how many times faster hubbub is.
+A package that is not installed gives ``null``; nothing is installed.
 """
 
 import argparse
@@ -22,8 +22,9 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from hubbub.bits import device
-from hubbub.bits.coins import GRID, coins, positions
+from hubbub.bits.coins import coins, positions
 from hubbub.bits.counting import bit_counts
+from hubbub.bits.device import GRID_BITS
 from hubbub.bits.entropy import system
 from hubbub.bits.permutation import shuffle
 from hubbub.bits.records import flip, uniform_records
@@ -33,7 +34,7 @@ Work = Callable[[], object]
 Figures = dict[str, float | None]
 
 FLIP = 0.1778
-NUMERATOR = round(FLIP * 2**GRID)
+NUMERATOR = round(FLIP * 2**GRID_BITS)
 WIDTH = 40
 
 TARGETS = {
@@ -52,7 +53,7 @@ TARGETS = {
     "single_us": -5.0,
     "single_vs_opendp": 20.0,
 }
-"""At least; a negative target is a bound from above."""
+"""Lower bounds; a negative target is an upper bound."""
 
 
 def installed(name: str) -> bool:
@@ -62,7 +63,7 @@ def installed(name: str) -> bool:
 def best(
     contenders: dict[str, tuple[Work, int]], repetitions: int, clock: Callable[[], float] = time.process_time
 ) -> dict[str, float]:
-    """Seconds per unit of each contender, which take turns; each comes with the number of units it does."""
+    """Return the seconds per unit of each contender, given as a function and its number of units."""
     seconds = dict.fromkeys(contenders, math.inf)
     for _ in range(repetitions):
         for name, (work, units) in contenders.items():
@@ -77,7 +78,7 @@ def ratio(seconds: dict[str, float], peer: str, own: str = "own") -> float | Non
 
 
 def keystream(size: int) -> Work:
-    """Raw AES-256-CTR of ``cryptography`` into a buffer that stays in the cache."""
+    """Return raw AES-256-CTR of ``cryptography`` into a buffer that stays in the cache."""
     zeros, target = bytes(1 << 17), bytearray(1 << 17)
     cipher = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(bytes(16))).encryptor()
 
@@ -102,7 +103,7 @@ def pure_ldp_flip() -> Callable[[int], object] | None:
     spec = importlib.util.find_spec("pure_ldp")
     if spec is None or not spec.submodule_search_locations or not installed("statsmodels"):
         return None
-    # Its package of oracles imports scikit-learn, undeclared, for an oracle that is not measured: enter by the side.
+    # Its package of oracles imports scikit-learn, an undeclared dependency, for an oracle that is not measured.
     oracles = types.ModuleType("pure_ldp.frequency_oracles")
     oracles.__path__ = [str(Path(next(iter(spec.submodule_search_locations))) / "frequency_oracles")]
     sys.modules.setdefault(oracles.__name__, oracles)
@@ -122,15 +123,15 @@ def multi_freq_flip() -> Callable[[int], object] | None:
 
 
 def keystream_of(work: Callable[[Callable[[int], bytes]], object]) -> int:
-    asked = 0
+    drawn = 0
 
     def counting(size: int) -> bytes:
-        nonlocal asked
-        asked += size
+        nonlocal drawn
+        drawn += size
         return system(size)
 
     work(counting)
-    return asked
+    return drawn
 
 
 def randomizing(scale: int, repetitions: int) -> Figures:
@@ -168,7 +169,7 @@ def randomizing(scale: int, repetitions: int) -> Figures:
 
 
 def threading(scale: int, repetitions: int) -> Figures:
-    """Two threads with half of the work each against one with all of it; the raw keystream sets the limit."""
+    """Two threads with half of the work each against one with all of it, with the raw keystream as the limit."""
     records = uniform_records(8 * 10**6 // scale, WIDTH)
     half = len(records) // 2
     size = (1 << 27) // scale
@@ -190,7 +191,7 @@ def threading(scale: int, repetitions: int) -> Figures:
             "one stream": (one_stream, 1),
             "two streams": (lambda: two(first_stream, second_stream), 1),
         }
-        # Many, to find moments in which the machine lends both of its processors.
+        # Many repetitions, to find moments in which both processors are free.
         seconds = best(contenders, 8 * repetitions, time.perf_counter)
     return {
         "threads_2_speedup": ratio(seconds, "one", "two"),
@@ -199,8 +200,8 @@ def threading(scale: int, repetitions: int) -> Figures:
 
 
 def sparse(scale: int, repetitions: int) -> Figures:
-    """Records of 10⁵ bits with q = 10⁻⁵; the dense way costs the same for all probabilities that take it."""
-    width, numerator, dense = 10**5, round(1e-5 * 2**GRID), round(2**GRID / 200)
+    """Records of 10⁵ bits with q = 10⁻⁵; dense coins cost the same for all their probabilities."""
+    width, numerator, dense = 10**5, round(1e-5 * 2**GRID_BITS), round(2**GRID_BITS / 200)
     many, few = 10_000 // scale, 100
     contenders: dict[str, tuple[Work, int]] = {
         "own": (lambda: positions(many * width, numerator), many),
@@ -226,7 +227,7 @@ def counting(scale: int, repetitions: int) -> Figures:
 
 
 def butterfly(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The textbook inverse, one pass over the histogram for every bit."""
+    """Return the textbook inverse, one pass over the histogram per bit."""
     values = counts.astype(np.float64)
     share = FLIP / (1 - 2 * FLIP)
     for bit in range(values.size.bit_length() - 1):
@@ -238,6 +239,7 @@ def butterfly(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def inverting(scale: int, repetitions: int) -> Figures:
+    """The inverse transform of ``hubbub.joint`` against the textbook butterfly."""
     counts = np.arange(2**20 if scale == 1 else 2**16)
     contenders: dict[str, tuple[Work, int]] = {
         "own": (lambda: unflip_histogram(counts, FLIP), 1),
@@ -288,7 +290,7 @@ def memory_limits(scale: int, repetitions: int) -> Figures:
 
 
 def measure(*, quick: bool = False) -> Figures:
-    """All figures; ``quick`` only shows that everything runs."""
+    """Return all figures; ``quick`` only shows that everything runs."""
     scale, repetitions = (100, 1) if quick else (1, 9)
     parts = (randomizing, threading, sparse, counting, inverting, permuting, one_record, memory_limits)
     figures: Figures = {}

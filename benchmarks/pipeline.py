@@ -29,7 +29,7 @@ WIDTH = 40
 BLOCK = 1 << 19
 
 
-def street(plan: hb.Plan) -> hb.Estimate:
+def pipeline(plan: hb.Plan) -> hb.Estimate:
     """The pipeline in blocks; what the people hold is drawn as it goes."""
     schema, n = plan.schema, plan.n
 
@@ -38,11 +38,7 @@ def street(plan: hb.Plan) -> hb.Estimate:
             records = uniform_records(min(BLOCK, n - start), WIDTH)
             yield hb.randomize(hb.Collection.from_packed(records, schema), plan)
 
-    mixed = shuffle_blocks(reports(), plan, tempfile.TemporaryFile)
-    total = hb.tally(next(mixed))
-    for block in mixed:
-        total += hb.tally(block)
-    return hb.estimate(total, plan)
+    return hb.estimate(hb.tally(shuffle_blocks(reports(), plan, tempfile.TemporaryFile)), plan)
 
 
 def by_numpy(n: int) -> None:
@@ -71,7 +67,7 @@ def cpu(work: Callable[[], object], units: int, repetitions: int = 3) -> float:
 def measure(n: int) -> Figures:
     plan = hb.plan_from(hb.Schema.bits(WIDTH), n, hb.Protocol(FLIP), epsilon=100.0)
     started, spent = time.perf_counter(), time.process_time()
-    street(plan)
+    pipeline(plan)
     wall, own = time.perf_counter() - started, (time.process_time() - spent) / n
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     few = min(n, 20_000)

@@ -64,9 +64,7 @@ def simulate_records(
             tell(len(block))
 
     fast = importlib.util.find_spec("numba") is not None
-    mixed = shuffle_blocks(reports(), plan, _scratch, memory=1 << 29, entropy=entropy, fast=fast)
-    total = sum((tally(block) for block in mixed), start=0)
-    assert isinstance(total, Tally)
+    total = tally(shuffle_blocks(reports(), plan, _scratch, memory=1 << 29, entropy=entropy, fast=fast))
     how = "by sending every record through client, shuffler and analyzer"
     return Simulation(estimate(total, plan), truth, total.messages, how)
 

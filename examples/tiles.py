@@ -20,7 +20,7 @@ from examples._rules_2016 import (
 )
 from hubbub.bits.entropy import Entropy
 from hubbub.protocol import Protocol
-from hubbub.records import Collection
+from hubbub.records import Collection, SetBits
 from hubbub.schema import Schema
 
 SITES, TILES, PEOPLE = 1650, 10, 10_000_000
@@ -48,7 +48,7 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
     def people() -> Iterator[tuple[Collection, NDArray[np.int64]]]:
         for size in blocks(n):
             flat, ends = chosen_tiles(size, entropy)
-            yield Collection(schema, size, flat, ends), np.bincount(flat, minlength=SITES)
+            yield Collection(schema, SetBits(flat, ends)), np.bincount(flat, minlength=SITES)
 
     epsilon, effective = asked.budget.epsilon, 2 * TILES
     q = ratio_flip(n, effective, epsilon)

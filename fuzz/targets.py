@@ -1,7 +1,7 @@
-"""One function for each parser: it takes any bytes, and raises only if the parser does what it must not.
+"""One function per parser of untrusted bytes, which raises only if the parser misbehaves.
 
-A parser may accept or refuse with the error that it documents; anything else is a bug. What it accepts must come out
-again as it went in. Where a signature or a digest would stop everything at the door, it is made good first.
+A parser may accept its input or raise its documented error; anything else is a bug. Accepted input must be encoded to
+the same bytes. Signatures and digests, which would stop nearly all inputs, are corrected first.
 """
 
 import contextlib
@@ -17,9 +17,9 @@ import numpy as np
 from hubbub.canonical import Json, canonical, parse
 from hubbub.errors import FalseClaim, InvalidInput, PlanMismatch, SealError, WireError
 from hubbub.planner import plan_from
-from hubbub.plans import Plan
+from hubbub.plans import HEADER, Plan
 from hubbub.protocol import Protocol
-from hubbub.reports import Reports
+from hubbub.reports import Reports, legal_payloads
 from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.store import Archive
@@ -32,7 +32,7 @@ from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity, SignedDocument
 from hubbub.service.task.keys import Keyring, read_key_list
-from hubbub.wire import batches
+from hubbub.wire import batches, messages
 
 __all__ = ["CORPUS", "TARGETS", "seeds"]
 
@@ -130,11 +130,11 @@ def fuzz_sealed_slot(data: bytes) -> None:
 
 
 def fuzz_plan(data: bytes) -> None:
-    """A plan."""
+    """A plan, as it comes and with its id recomputed."""
     _round(data, lambda text: Plan.from_json(text).to_json())
     body = _body(data)
     if isinstance(body, dict) and "id" in body:
-        # Its id is a digest of the rest; with a good one, more of it is read.
+        # With a valid id, more of the plan is parsed.
         rest = {name: value for name, value in body.items() if name != "id"}
         try:
             good = hashlib.sha256(canonical(rest)).hexdigest()
@@ -185,8 +185,21 @@ def fuzz_manifest(data: bytes) -> None:
     analyzer.archive._writer.run("DELETE FROM batches")
 
 
+def fuzz_message(data: bytes) -> None:
+    """A single message, as it comes and behind a good header."""
+    good = messages.encode(b"\1\0", _plan())[:HEADER]
+    for text in (data, good + data):
+        try:
+            payload = messages.decode(text, _plan())
+        except (WireError, PlanMismatch):
+            continue
+        assert messages.encode(payload, _plan()) == text
+        rows = np.frombuffer(payload, np.uint8).reshape(1, -1)
+        assert legal_payloads(rows, _plan()).all()
+
+
 def fuzz_batch(data: bytes) -> None:
-    """A ``.hub`` file; its digest is made good."""
+    """A ``.hub`` file, as it comes and with its digest appended."""
     for text in (data, data + hashlib.sha256(data).digest()):
         try:
             found = batches.decode(text, _plan())
@@ -198,11 +211,11 @@ def fuzz_batch(data: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     name.removeprefix("fuzz_"): one for name, one in sorted(globals().items()) if name.startswith("fuzz_")
 }
-"""By their names, which are those of the folders of their corpus."""
+"""Targets by name; each has a folder of that name in the corpus."""
 
 
 def seeds() -> dict[str, dict[str, bytes]]:
-    """What the corpus starts with: something good for every parser, and what comes close."""
+    """Return the seed corpus: valid and nearly valid inputs for every parser."""
     contract, plan, shape = _contract(), _plan(), _contract().shape
     slot = sealing.seal_slot(b"\1\0", shape, 1, _public())
     filler = sealing.seal_slot(None, shape, 1, _public())
@@ -233,6 +246,7 @@ def seeds() -> dict[str, dict[str, bytes]]:
             "digits": canonical({**manifest, "key": 10**18, "chunks": ["00" * 32]}),
         },
         "batch": {"good": batches.encode(reports), "open": batches.encode(reports)[:-32]},
+        "message": {"good": messages.encode(b"\1\0", plan), "payload": b"\1\0"},
     }
 
 
@@ -244,7 +258,7 @@ def _body(data: bytes) -> Json:
 
 
 def _signed(data: bytes, who: Identity, kind: str) -> bytes:
-    """The document signed, if it is one; otherwise as it is."""
+    """Sign the document if it is JSON, otherwise return it unchanged."""
     try:
         return SignedDocument.sign(who, kind, parse(data, "a document")).to_json()
     except InvalidInput:
@@ -252,7 +266,7 @@ def _signed(data: bytes, who: Identity, kind: str) -> bytes:
 
 
 def _round(data: bytes, there_and_back: Callable[[bytes], str | bytes]) -> None:
-    """What is accepted must be written as it would be read again."""
+    """Check that accepted input is encoded to bytes that are accepted again."""
     try:
         text = there_and_back(data)
     except InvalidInput:

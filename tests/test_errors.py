@@ -1,5 +1,6 @@
-"""Every check accepts its whole domain, in every numeric type, and words its refusal in one way."""
+"""Every check accepts its whole domain, in every numeric type, and raises errors of one wording."""
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -9,12 +10,12 @@ from hubbub import errors
 
 
 @pytest.mark.parametrize("value", [0.0, 0.5, -0.1, 0.7, float("nan"), float("inf"), "0.1", None, True, 1j])
-def test_lie_probability_outside(value: object) -> None:
-    with pytest.raises(errors.InvalidInput, match=r"^q must be in \(0, 1/2\), got "):
+def test_flip_probability_outside(value: object) -> None:
+    with pytest.raises(errors.InvalidInput, match=r"^q must be (a number )?in \(0, 1/2\), got "):
         errors.check_flip(value)
 
 
-def test_lie_probability_inside() -> None:
+def test_flip_probability_inside() -> None:
     assert errors.check_flip(np.float64(0.25)) == 0.25
     assert errors.check_flip(0, zero=True) == 0.0
 
@@ -42,5 +43,13 @@ def test_budget_outside(check: Callable[[object], float], value: float) -> None:
 
 def test_tree() -> None:
     assert issubclass(errors.InvalidInput, ValueError)
-    leaves = (errors.InvalidInput, errors.TooLarge, errors.Infeasible, errors.EntropyFailure)
-    assert all(issubclass(leaf, errors.HubbubError) for leaf in leaves)
+    classes = {one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, Exception)}
+    assert all(issubclass(one, errors.HubbubError) for one in classes)
+    drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
+    assert {one.__name__ for one in classes} == {"HubbubError", *drawn}
+
+
+def test_invalid_records_carry_their_number() -> None:
+    error = errors.InvalidRecord(1234, "has a label twice")
+    assert (error.record, error.problem, str(error)) == (1234, "has a label twice", "record 1,234 has a label twice")
+    assert isinstance(error, errors.InvalidInput)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hubbub.accountant import calibrate, quadrature
-from hubbub.accountant.theorems import bit, records
+from hubbub.accountant.theorems import attacks, bit, records
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.pages import COLOURS, Axis, Chart, Mark, Series, chart
 from hubbub.privacy import Budget
@@ -39,7 +39,7 @@ class Figure:
 
 def _delta(kind: tuple[int, int, int], q: float, n: int, epsilon: float) -> float:
     """δ(ε) if all others hold one record, from above."""
-    return math.exp(quadrature.positive_mean(*records.background(kind, q, epsilon), n, tolerance=0.01).upper)
+    return math.exp(quadrature.positive_mean(*attacks.background(kind, q, epsilon), n, tolerance=0.01).upper)
 
 
 def _named(label: str, stroke: str) -> Series:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from hubbub.accountant import quadrature
-from hubbub.accountant.theorems import records
+from hubbub.accountant.theorems import attacks
 from hubbub.schema import Schema
 from research.notes.formulas.bounds import three_sigma_flip
 from research.notes.formulas.tails import sufficient
@@ -53,7 +53,7 @@ def readings(width: int = 5) -> tuple[Reading, ...]:
     rows = []
     for epsilon, n, q, eta in PRINTED:
         forward = sufficient(schema, q, n, epsilon, tolerance=5e-3)
-        reverse = quadrature.positive_mean(*records.background((0, width, 0), q, epsilon), n)
+        reverse = quadrature.positive_mean(*attacks.background((0, width, 0), q, epsilon), n)
         rows.append(
             Reading(
                 epsilon=epsilon,

@@ -13,6 +13,7 @@ from hubbub.errors import (
     HubbubError,
     Infeasible,
     InvalidInput,
+    InvalidRecord,
     PlanMismatch,
     ProgramFailure,
     SealError,
@@ -30,7 +31,7 @@ if _typing.TYPE_CHECKING:
     from hubbub.privacy import Assumptions, Basis, Budget, Guarantee
     from hubbub.protocol import Fakes, Protocol
     from hubbub.records import Collection
-    from hubbub.reports import Reports, Tally
+    from hubbub.reports import Batch, BatchHeader, Reports, Tally
     from hubbub.schema import Schema
     from hubbub.shuffler import shuffle
     from hubbub.tables import Joint
@@ -47,7 +48,7 @@ _MODULES = {
     "privacy": ("Assumptions", "Basis", "Budget", "Guarantee"),
     "protocol": ("Fakes", "Protocol"),
     "records": ("Collection",),
-    "reports": ("Reports", "Tally"),
+    "reports": ("Batch", "BatchHeader", "Reports", "Tally"),
     "schema": ("Schema",),
     "shuffler": ("shuffle",),
     "tables": ("Joint",),
@@ -57,6 +58,8 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 __all__ = [
     "Assumptions",
     "Basis",
+    "Batch",
+    "BatchHeader",
     "BatchTooSmall",
     "Budget",
     "Calibrated",
@@ -70,6 +73,7 @@ __all__ = [
     "HubbubError",
     "Infeasible",
     "InvalidInput",
+    "InvalidRecord",
     "Joint",
     "Ledger",
     "Plan",

@@ -1,29 +1,31 @@
-"""What the server does: ``tally`` counts, ``estimate`` removes the noise, ``joint`` does it for whole tables."""
+"""The analyzer: ``tally`` counts messages, ``estimate`` removes the noise, ``joint`` estimates tables of labels."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant import account
 from hubbub.bits.counting import bit_counts
-from hubbub.errors import check_whole, reject
+from hubbub.errors import check_type, check_whole, reject
 from hubbub.estimates import Estimate, fake_noise, smooth
 from hubbub.numeric.estimation import category_estimate, category_variance, count_among_fakes
 from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
-from hubbub.protocol import Fakes
-from hubbub.reports import Reports, Tally, check_plan
+from hubbub.protocol import PAYLOAD_FORMATS
+from hubbub.reports import Batch, Reports, Source, Tally, check_plan, parts
 from hubbub.tables import Joint, fake_patterns
 
 _ROWS = 1 << 20
+"""Messages that are counted at a time, which bounds the memory."""
 _LABELS = 20
-"""Labels of one joint table; more would need hours of data as well as memory."""
+"""Largest number of labels of a joint table; memory and standard errors grow exponentially with it."""
 
 
-def tally(reports: Reports) -> Tally:
-    """Count how often each bit, or category, is set; tallies of parts add up to that of the whole.
+def tally(reports: Reports | Batch) -> Tally:
+    """Count how often each bit, or category, is set. The tallies of several batches of a plan can be added.
 
     >>> from hubbub.records import Collection
     >>> from hubbub.client import randomize
@@ -34,34 +36,43 @@ def tally(reports: Reports) -> Tally:
     >>> tally(randomize(Collection.from_values(["red", "red"], own.schema), own)).counts.tolist()
     [2, 0]
     """
-    if not isinstance(reports, Reports):
-        reject("reports", "be Reports", type(reports).__name__)
-    width, messages = reports.plan.schema.width, reports.messages
-    if reports.plan.protocol.sends_records:
-        counts = bit_counts(messages, width)
-    else:
-        counts = np.zeros(width, np.int64)
-        for start in range(0, len(messages), _ROWS):
-            counts += np.bincount(messages[start : start + _ROWS], minlength=width)
+    if not isinstance(reports, Reports | Batch):
+        reject("reports", f"be Reports or a Batch, not {type(reports).__name__}")
+    return _tally(reports, lambda _: None)
+
+
+def _tally(reports: Reports | Batch, visit: Callable[[NDArray[Any]], None]) -> Tally:
+    """Count the messages; call ``visit`` with every block, as some batches can be read only once."""
+    header = reports.header
+    counts, messages = np.zeros(header.width, np.int64), 0
+    for block in reports.blocks:
+        if PAYLOAD_FORMATS[header.release].is_index:
+            for start in range(0, len(block), _ROWS):
+                counts += np.bincount(block[start : start + _ROWS], minlength=header.width)
+        else:
+            counts += bit_counts(block, header.width)
+        messages += len(block)
+        visit(block)
+    if messages != header.messages:
+        reject("the batch", f"have the {header.messages:,} messages of its header", messages)
     counts.setflags(write=False)
     return Tally(
-        plan=reports.plan.id,
-        n=reports.n,
-        fakes=reports.fakes,
-        messages=len(messages),
-        # Of a batch in several blocks only the first declares the people.
-        batches=int(reports.batch > 0 and reports.n > 0),
-        smallest_batch=reports.batch,
+        plan=header.plan,
+        n=header.n,
+        fakes=header.fakes,
+        messages=messages,
+        batches=int(header.shuffled),
+        smallest_batch=header.n if header.shuffled else 0,
         counts=counts,
     )
 
 
 def estimate(tally: Tally, plan: Plan) -> Estimate:
-    """How many people have each label, unbiased, with exact standard errors.
+    """Estimate the number of people with each label, without bias, with exact standard errors.
 
     T̂ = (S − qkN − μ)/(k(p − q)), σ² = (kNpq + V)/(k(p − q))², μ and V from the fakes
     (:func:`hubbub.estimates.fake_noise`); for categories :func:`hubbub.numeric.estimation.category_variance` at the
-    estimated counts, as it depends on them. Raises where counts cannot be those of the people and fakes declared.
+    estimated counts, on which it depends. Raises if the declared people and fakes cannot have sent these messages.
     """
     seen = _check_tally(tally, plan)
     schema, protocol = plan.schema, plan.protocol
@@ -95,15 +106,15 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
 
 
 def achieved_guarantee(tally: Tally, plan: Plan) -> Guarantee:
-    """The guarantee of the batch that arrived, which may be larger or smaller than planned.
+    """Return the guarantee of the batches that arrived, which may be larger or smaller than planned.
 
-    An account at the number of people of the smallest shuffled batch, or of all if none was shuffled, and at the number
-    of fakes that it had; solved for what the plan solved for. A batch at the planned size has the planned guarantee.
+    It holds for the smallest shuffled batch, or for all people if nothing was shuffled, with the fakes that arrived,
+    and is solved for the parameter that the plan solved for. A batch of the planned size has the planned guarantee.
     """
     _check_tally(tally, plan)
     claim, protocol = plan.guarantee, plan.protocol
     people = tally.smallest_batch or tally.n
-    if isinstance(protocol.m, int) and tally.batches <= 1:
+    if protocol.fixed_fakes and tally.batches <= 1:
         protocol = replace(protocol, m=tally.fakes)
     if people == plan.n and protocol == plan.protocol:
         return claim
@@ -118,37 +129,39 @@ def achieved_guarantee(tally: Tally, plan: Plan) -> Guarantee:
     )
 
 
-def joint(reports: Reports | Iterable[Reports], plan: Plan, labels: Iterable[str]) -> Joint:
-    """How many people have each combination of the given labels, unbiased, with standard errors.
+def joint(reports: Source, plan: Plan, labels: Iterable[str]) -> Joint:
+    """Estimate the number of people with each combination of the given labels, without bias, with standard errors.
 
     ĥ = (P_L⁻¹ s − fakes)/k for the histogram s of the messages over the L labels, by the inverse transform [000 §3].
-    Needs whole records; split bits and categories show no combinations. Takes a batch or the blocks of one.
+    Needs a plan that releases whole records, as single bits and categories reveal no combinations. Several batches
+    are added up.
     """
-    if not isinstance(plan, Plan):
-        reject("plan", "be a Plan", type(plan).__name__)
+    check_type("plan", plan, Plan)
     if not plan.protocol.sends_records:
         reject("the plan", "release whole records for a joint table", plan.protocol.release)
     chosen = tuple(labels) if not isinstance(labels, str) else (labels,)
     if not set(chosen) <= set(plan.schema.labels) or len(set(chosen)) != len(chosen):
-        reject("labels", "be distinct labels of the schema", "others")
+        reject("labels", f"be distinct labels of the schema ({plan.schema.label_summary})")
     check_whole("the number of labels", len(chosen), 1, _LABELS)
     bits = [plan.schema.labels.index(label) for label in chosen]
     counts = np.zeros(1 << len(bits), np.int64)
+
+    def add(block: NDArray[Any]) -> None:
+        for start in range(0, len(block), _ROWS):
+            np.add(counts, np.bincount(_select(block[start : start + _ROWS], bits), minlength=counts.size), counts)
+
     total: Tally | None = None
-    for part in [reports] if isinstance(reports, Reports) else reports:
-        check_plan(plan.id, part.plan.id)
-        one = tally(part)
+    for part in parts(reports):
+        check_plan(plan.id, part.header.plan)
+        one = _tally(part, add)
         total = one if total is None else total + one
-        for start in range(0, len(part), _ROWS):
-            counts += np.bincount(_select(part.messages[start : start + _ROWS], bits), minlength=counts.size)
     if total is None:
-        reject("reports", "hold at least one block", "none")
+        reject("reports", "contain at least one batch")
     seen = _check_tally(total, plan)
-    m, schema = plan.protocol.m, plan.schema
+    schema, drawn = plan.schema, plan.protocol.shuffler_fakes
     patterns = fake_patterns(schema, len(bits))
-    drawn = isinstance(m, Fakes) and m.by == "shuffler"
-    if isinstance(m, Fakes) and drawn:
-        fakes = patterns * schema.size * total.batches * m.mean
+    if drawn:
+        fakes = patterns * schema.size * total.batches * drawn.mean
     else:
         fakes = patterns * (total.fakes if seen is None else seen)
     return Joint(
@@ -158,7 +171,7 @@ def joint(reports: Reports | Iterable[Reports], plan: Plan, labels: Iterable[str
         q=plan.protocol.q,
         k=plan.protocol.k,
         fakes=fakes,
-        spread=m.variance / m.mean if isinstance(m, Fakes) and drawn else None,
+        spread=drawn.variance / drawn.mean if drawn else None,
     )
 
 
@@ -170,24 +183,23 @@ def _select(records: NDArray[np.uint8], bits: list[int]) -> NDArray[np.int64]:
 
 
 def _check_tally(tally: Tally, plan: Plan) -> int | None:
-    """How many fakes users must have drawn, where messages show it; raises on what no batch of the plan can show."""
-    if not isinstance(tally, Tally):
-        reject("tally", "be a Tally", type(tally).__name__)
-    if not isinstance(plan, Plan):
-        reject("plan", "be a Plan", type(plan).__name__)
+    """Return the number of fakes that users drew, if messages reveal it; raise on a tally that the plan cannot give."""
+    check_type("tally", tally, Tally)
+    check_type("plan", plan, Plan)
     check_plan(plan.id, tally.plan)
-    protocol, m = plan.protocol, plan.protocol.m
+    protocol = plan.protocol
     own = protocol.k * tally.n
-    if isinstance(m, Fakes) and m.by == "shuffler":
+    if protocol.shuffler_fakes:
         if not tally.batches:
-            reject("the tally", "be of shuffled reports, as the shuffler adds the fakes", "others")
+            reject("the reports", "be shuffled, because the shuffler adds the fakes of this plan")
         return None
     if protocol.sends_bits:
         return None
-    if isinstance(m, Fakes):
+    if protocol.user_fakes:
         if tally.messages < own:
-            reject("the tally", f"have at least {own} messages of {tally.n} people", tally.messages)
+            reject("the tally", f"have at least {own:,} messages of {tally.n:,} people", tally.messages)
         return tally.messages - own
     if tally.messages != own + tally.fakes:
-        reject("the tally", f"have {own + tally.fakes} messages of {tally.n} people with their fakes", tally.messages)
+        expected = f"{own + tally.fakes:,} messages of {tally.n:,} people and {tally.fakes:,} fakes"
+        reject("the tally", f"have {expected}", tally.messages)
     return None

@@ -188,18 +188,18 @@ class Fields:
 
 
 def fields(value: Json, what: str, kinds: dict[str, Callable[[Json], object]]) -> dict[str, object]:
-    """The entries of an object that has exactly these keys, each read by its function.
+    """Return the entries of an object with exactly these keys, each converted by its function.
 
     >>> fields({"n": 1}, "a plan", {"n": int, "q": float})
     Traceback (most recent call last):
-    hubbub.errors.WireError: a plan must have exactly the keys n, q, got others
+    hubbub.errors.WireError: a plan must be an object with exactly the keys n, q
     """
     if not isinstance(value, dict) or value.keys() != kinds.keys():
-        raise WireError(f"{what} must have exactly the keys {', '.join(kinds)}, got others")
+        raise WireError(f"{what} must be an object with exactly the keys {', '.join(kinds)}")
     try:
         return {key: kind(value[key]) for key, kind in kinds.items()}
     except (TypeError, OverflowError):
-        raise WireError(f"{what} must have entries of the right types, got others") from None
+        raise WireError(f"an entry of {what} has the wrong type") from None
 
 
 def spell(value: Json) -> Json:
@@ -208,33 +208,26 @@ def spell(value: Json) -> Json:
 
 
 def as_text(value: Json) -> str:
-    """A string, or a TypeError; like its siblings an entry of :func:`fields`."""
+    """Return a string, or raise TypeError, for :func:`fields`."""
     if not isinstance(value, str):
         raise TypeError
     return value
 
 
 def as_whole(value: Json) -> int:
-    """A whole number."""
+    """Return a whole number."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError
     return value
 
 
 def as_real(value: Json) -> float:
-    """A number, as a float."""
+    """Return a number as a float."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise TypeError
     return float(value)
 
 
 def as_limit(value: Json) -> float:
-    """A number or infinity."""
+    """Return a number or infinity."""
     return math.inf if value == "inf" else as_real(value)
-
-
-def as_truth(value: Json) -> bool:
-    """True or false."""
-    if not isinstance(value, bool):
-        raise TypeError
-    return value

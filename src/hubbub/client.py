@@ -1,7 +1,7 @@
-"""What the devices do, many at a time: ``randomize`` turns a collection into reports, and nothing else leaves.
+"""The client, for many records at a time: ``randomize`` turns a collection into reports.
 
-The law is that of ``hubbub.device``, which does it for one record without numpy. Whatever is wrong raises before the
-first message is made.
+The distribution is that of ``hubbub.device``, which handles one record without numpy. Errors are raised before the
+first message is created.
 """
 
 import math
@@ -16,25 +16,25 @@ from hubbub.bits.device import uniform
 from hubbub.bits.entropy import Entropy, draw, system
 from hubbub.bits.exact import poisson_edges
 from hubbub.bits.records import flip, uniform_categories, uniform_records
-from hubbub.errors import PlanMismatch, check_memory, check_whole, reject
+from hubbub.errors import PlanMismatch, check_memory, check_type, check_whole, reject
 from hubbub.plans import Plan
 from hubbub.protocol import GRID, Fakes
-from hubbub.records import Collection
+from hubbub.records import Collection, Packed, SetBits
 from hubbub.reports import Reports, message_type
 from hubbub.schema import Schema
 
 _CELLS = 1 << 23
-"""Bits that are spread out, one byte each, at a time."""
+"""Bits that are unpacked at a time, one byte each."""
 
 Numbers = NDArray[np.int64]
 
 
 def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, entropy: Entropy = system) -> Reports:
-    """The messages of everybody in the collection, as the plan says: flipped, copied, split, with the users' fakes.
+    """Return the randomized messages of all records: flipped, copied, split into bits, with the users' fakes.
 
-    Of a plan's fixed total of m fakes this call adds all, or as many as ``fakes`` says, where a collection is streamed
-    in parts. Random numbers of fakes are drawn for each user. Exact coins; whole records cost n·k·width bits, split
-    bits of one-hot and sparse records only what is sent. Not shuffled: the order is that of the collection.
+    If the plan fixes the total number of fakes, this call adds all of them, or ``fakes`` if a collection is randomized
+    in parts. Random numbers of fakes are drawn for each user. Coins are exact; whole records cost n·k·width coins,
+    single bits of one-hot and sparse records cost coins only for the bits sent. The result is not shuffled.
 
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
@@ -43,12 +43,10 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
     >>> randomize(Collection.from_values(["red", "blue", "red"], schema), own)
     Reports(3 messages of 3 people, not shuffled, plan ...)
     """
-    if not isinstance(collection, Collection):
-        reject("collection", "be a Collection", type(collection).__name__)
-    if not isinstance(plan, Plan):
-        reject("plan", "be a Plan", type(plan).__name__)
+    check_type("collection", collection, Collection)
+    check_type("plan", plan, Plan)
     if collection.schema != plan.schema:
-        raise PlanMismatch(f"the collection must have the schema of the plan, got {collection.schema}")
+        raise PlanMismatch(f"the collection must have the schema of the plan, {plan.schema}, got {collection.schema}")
     protocol = plan.protocol
     flip_numerator = protocol.flip_numerator
     total = _number_of_fakes(plan, len(collection), fakes, entropy)
@@ -60,23 +58,26 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
         messages = np.concatenate(
             [*send(collection, flip_numerator, protocol.k, entropy), *send(invented, flip_numerator, 1, entropy)]
         )
-    given = total if isinstance(protocol.m, int) else 0
+    given = total if protocol.fixed_fakes else 0
     return Reports(plan, np.ascontiguousarray(messages, message_type(plan)), len(collection), given)
 
 
 def _number_of_fakes(plan: Plan, n: int, asked: int | None, entropy: Entropy) -> int:
-    m = plan.protocol.m
-    if isinstance(m, int):
-        return m if asked is None else check_whole("fakes", asked, 0, m)
+    protocol = plan.protocol
+    drawn = protocol.user_fakes
     if asked is not None:
-        reject("fakes", "be given only where the plan has a number of them in total", asked)
-    if m.by == "shuffler":
-        return 0
-    return _binomial(n * m.shift, m.scale, entropy) if m.distribution == "binomial" else _poisson(n, m, entropy)
+        if drawn or protocol.shuffler_fakes:
+            reject("fakes", "be given only if the plan fixes their total number", asked)
+        return check_whole("fakes", asked, 0, protocol.fixed_fakes)
+    if drawn is None:
+        return protocol.fixed_fakes
+    if drawn.distribution == "binomial":
+        return _binomial(n * drawn.shift, drawn.scale, entropy)
+    return _poisson(n, drawn, entropy)
 
 
 def _binomial(trials: int, chance: float, entropy: Entropy) -> int:
-    """Rounds the chance up to the grid: never less noise than was asked for."""
+    """Draw from Binomial(trials, chance), with the chance rounded up to the grid, which only adds noise."""
     numerator = math.ceil(Fraction(chance) * GRID)
     if numerator >= GRID:
         return trials
@@ -86,7 +87,7 @@ def _binomial(trials: int, chance: float, entropy: Entropy) -> int:
 
 
 def _poisson(n: int, fakes: Fakes, entropy: Entropy) -> int:
-    """As :func:`hubbub.bits.exact.poisson` for the sum over all users, which is Poisson too."""
+    """Draw like :func:`hubbub.bits.exact.poisson`, for the sum over all users, which is Poisson too."""
     whole = math.ceil(fakes.scale)
     edges = poisson_edges()
     high = np.array([edge >> 64 for edge in edges], np.uint64)
@@ -94,7 +95,7 @@ def _poisson(n: int, fakes: Fakes, entropy: Entropy) -> int:
     for start in range(0, n * whole, _CELLS):
         words = draw(entropy, min(_CELLS, n * whole - start))
         total += int(np.searchsorted(high, words, side="right").sum(dtype=np.int64))
-        # A word that shares its first 64 digits with an edge has been put above it; 64 more digits may say otherwise.
+        # A word that equals the first 64 digits of an edge was counted as above it; 64 more digits decide.
         for word in words[np.isin(words, high)]:
             longer = int(word) << 64 | int(draw(entropy, 1)[0])
             total -= sum(edge >> 64 == int(word) and longer < edge for edge in edges)
@@ -102,16 +103,16 @@ def _poisson(n: int, fakes: Fakes, entropy: Entropy) -> int:
 
 
 def fake_collection(count: int, schema: Schema, *, entropy: Entropy = system) -> Collection:
-    """So many independent records, each uniform among all legal ones: what fakes show before they are flipped.
+    """Return independent records, each uniform among all legal ones: fakes before they are flipped.
 
     >>> fake_collection(5, Schema.at_most(2, 9))
     Collection(5 records of Schema.at_most(2, 9 labels))
     """
     if schema.dense:
-        return Collection(schema, count, uniform_records(count, schema.width, entropy=entropy))
+        return Collection(schema, Packed(uniform_records(count, schema.width, entropy=entropy)))
     if schema.exclusive:
-        check_memory(f"{count} fakes", 24 * count)
-        return Collection(schema, count, uniform_categories(count, schema.width, entropy=entropy).astype(np.uint32))
+        check_memory(f"{count:,} fakes", 24 * count)
+        return Collection(schema, SetBits(uniform_categories(count, schema.width, entropy=entropy).astype(np.uint32)))
     ones = _sizes(count, schema, entropy)
     ends = np.cumsum(ones)
     flat = np.empty(int(ones.sum()), np.uint32)
@@ -119,11 +120,11 @@ def fake_collection(count: int, schema: Schema, *, entropy: Entropy = system) ->
         chosen = np.flatnonzero(ones == size)
         cells = ends[chosen, None] - size + np.arange(size)
         flat[cells.reshape(-1)] = _subsets(chosen.size, size, schema.width, entropy).reshape(-1)
-    return Collection(schema, count, flat, ends)
+    return Collection(schema, SetBits(flat, ends))
 
 
 def _sizes(count: int, schema: Schema, entropy: Entropy) -> Numbers:
-    """How many bits each uniform legal record has set: i with probability C(width, i)/size, exactly."""
+    """Draw the number of set bits of uniform legal records: i with probability C(width, i)/size, exactly."""
     upto = np.cumsum([math.comb(schema.width, i) for i in range(schema.max_set + 1)], dtype=object)
     if schema.size <= 2**62:
         return np.searchsorted(
@@ -134,9 +135,9 @@ def _sizes(count: int, schema: Schema, entropy: Entropy) -> Numbers:
 
 
 def _subsets(count: int, size: int, width: int, entropy: Entropy) -> Numbers:
-    """Rows of ``size`` distinct numbers below ``width`` in rising order, uniform: redrawn where two coincide.
+    """Draw uniform rows of ``size`` distinct ascending numbers below ``width``, redrawing duplicates.
 
-    Draws at most half of the numbers, and takes the others if more are wanted.
+    If more than half of the numbers are wanted, it draws the others and returns the complement.
     """
     if 2 * size > width:
         others = np.ones((count, width), np.bool_)
@@ -166,7 +167,7 @@ def _records(collection: Collection, flip_numerator: int, copies: int, entropy: 
 
 
 def _split(collection: Collection, flip_numerator: int, copies: int, entropy: Entropy) -> list[NDArray[Any]]:
-    """The numbers of the set bits of flipped copies, user after user."""
+    """Return the indices of the set bits of flipped copies, user after user."""
     width, parts = collection.schema.width, []
     dense = collection.schema.dense
     step = max(1, _CELLS // width) if dense else _CELLS // 4
@@ -179,7 +180,7 @@ def _split(collection: Collection, flip_numerator: int, copies: int, entropy: En
             else:
                 flat, ones = collection.ones(start, start + step)
                 cells = np.repeat(np.arange(ones.size) * width, ones) + flat
-                # A cell shows a one if it either was one or was flipped: the cost follows the ones, not the width.
+                # A cell is set if it either was set or is flipped: the cost depends on the set bits, not on the width.
                 flips = positions(ones.size * width, flip_numerator, entropy=entropy)
                 where = np.setxor1d(cells, flips, assume_unique=True) % width
             parts.append(where.astype(kind))
@@ -187,7 +188,7 @@ def _split(collection: Collection, flip_numerator: int, copies: int, entropy: En
 
 
 def _categories(true: Numbers, width: int, flip_numerator: int, entropy: Entropy) -> Numbers:
-    """d-ary randomized response: every other category with probability lie/2⁴⁸ each."""
+    """Apply d-ary randomized response: every other category has probability flip_numerator/2⁴⁸."""
     flips = np.unpackbits(
         coins(true.size, (width - 1) * flip_numerator, entropy=entropy), bitorder="little", count=true.size
     ).astype(np.bool_)

@@ -1,7 +1,7 @@
-"""What one device does: the messages for a single record, in plain Python, with the law of ``hubbub.client``.
+"""The client for a single record, in plain Python, with the distribution of ``hubbub.client``.
 
-Needs the standard library only, numpy not even to be imported; reads plans by :meth:`hubbub.plans.Plan.from_json`
-and hands payloads to :mod:`hubbub.wire.messages`.
+Uses the standard library only. Plans are read by :meth:`hubbub.plans.Plan.from_json`, and payloads are encoded by
+:mod:`hubbub.wire.messages`.
 """
 
 import math
@@ -11,18 +11,18 @@ from fractions import Fraction
 
 from hubbub.bits import device
 from hubbub.bits.exact import poisson
-from hubbub.errors import check_whole, reject
+from hubbub.errors import check_type, check_whole, reject
 from hubbub.plans import Plan
-from hubbub.protocol import GRID, Fakes
+from hubbub.protocol import GRID
 from hubbub.schema import Schema
 
 Source = Callable[[int], bytes]
 
 
 def encode(value: object, schema: Schema) -> int:
-    """A legal record as a number, bit i of label i: from a label for one-hot schemas, otherwise from a list of them.
+    """Return a record as a number whose bit i is label i, from one label for one-hot schemas, otherwise from a list.
 
-    For a single bit a truth value will do.
+    Schemas of a single bit also accept a boolean.
 
     >>> encode("blue", Schema.one_hot(["red", "green", "blue"])), encode(["b", "a"], Schema.bits(["a", "b", "c"]))
     (4, 3)
@@ -32,24 +32,24 @@ def encode(value: object, schema: Schema) -> int:
     if schema.exclusive:
         value = [value]
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        reject("the value", "be a list of labels of the schema", "something else")
+        reject("the value", f"be a list of labels, not of type {type(value).__name__}")
     record = 0
     for label in value:
         if label not in schema.labels:
-            reject("the value", "consist of labels of the schema", "something else")
+            reject("the value", f"contain only labels of the schema ({schema.label_summary})")
         bit = 1 << schema.labels.index(label)
         if record & bit:
-            reject("the value", "name each label at most once", "one twice")
+            reject("the value", "contain each label at most once")
         record |= bit
     if record.bit_count() > schema.max_set:
-        reject("the value", f"have at most {schema.max_set} bits set", "more")
+        reject("the value", f"contain no more labels than max_set = {schema.max_set:,} allows")
     return record
 
 
 def payloads(value: object, plan: Plan, *, fakes: int | None = None, entropy: Source = os.urandom) -> list[bytes]:
-    """The payloads of all messages of one user, in random order, each of ``plan.payload`` bytes.
+    """Return the payloads of all messages of one user, in random order, each of ``plan.payload`` bytes.
 
-    Of a plan's fixed total of m fakes a device adds m/n, or as many as ``fakes`` says where n does not divide m.
+    If the plan fixes the total number m of fakes, a device adds m/n, or ``fakes``; n must divide m unless it is given.
 
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
@@ -57,13 +57,12 @@ def payloads(value: object, plan: Plan, *, fakes: int | None = None, entropy: So
     >>> [len(payload) for payload in payloads("red", own)]
     [1]
     """
-    if not isinstance(plan, Plan):
-        reject("plan", "be a Plan", type(plan).__name__)
+    check_type("plan", plan, Plan)
     return record_payloads(encode(value, plan.schema), plan, fakes=fakes, entropy=entropy)
 
 
 def record_payloads(record: int, plan: Plan, *, fakes: int | None = None, entropy: Source = os.urandom) -> list[bytes]:
-    """The same for a legal record that is encoded already."""
+    """Return the payloads for a record that :func:`encode` returned."""
     schema, protocol = plan.schema, plan.protocol
     width = schema.width
     flip_numerator = protocol.flip_numerator
@@ -74,7 +73,7 @@ def record_payloads(record: int, plan: Plan, *, fakes: int | None = None, entrop
     flipped = [one ^ device.coins(width, flip_numerator, entropy=entropy) for one in sent]
     if protocol.sends_bits:
         flipped = [i for one in flipped for i in range(width) if one >> i & 1]
-    # In random order: the place of a message must not tell the record from the fakes, nor one copy from another.
+    # The position of a message must not distinguish the record from the fakes, nor one copy from another.
     for last in range(len(flipped) - 1, 0, -1):
         other = device.uniform(last + 1, entropy=entropy)
         flipped[last], flipped[other] = flipped[other], flipped[last]
@@ -82,23 +81,24 @@ def record_payloads(record: int, plan: Plan, *, fakes: int | None = None, entrop
 
 
 def _number_of_fakes(plan: Plan, asked: int | None, entropy: Source) -> int:
-    m = plan.protocol.m
-    if isinstance(m, Fakes):
-        if asked is not None:
-            reject("fakes", "be given only where the plan has a number of them in total", asked)
-        if m.by == "shuffler":
-            return 0
-        if m.distribution == "poisson":
-            return poisson(m.scale, entropy=entropy)
-        chance = math.ceil(Fraction(m.scale) * GRID)
-        return m.shift if chance >= GRID else device.coins(m.shift, chance, entropy=entropy).bit_count()
-    if asked is None and m % plan.n:
-        reject("fakes", "be given where n does not divide their total", asked)
-    return m // plan.n if asked is None else check_whole("fakes", asked, 0, m)
+    protocol = plan.protocol
+    drawn = protocol.user_fakes
+    if asked is not None:
+        if drawn or protocol.shuffler_fakes:
+            reject("fakes", "be given only if the plan fixes their total number", asked)
+        return check_whole("fakes", asked, 0, protocol.fixed_fakes)
+    if drawn is None:
+        if protocol.fixed_fakes % plan.n:
+            reject("fakes", f"be given if n = {plan.n:,} does not divide their total {protocol.fixed_fakes:,}")
+        return protocol.fixed_fakes // plan.n
+    if drawn.distribution == "poisson":
+        return poisson(drawn.scale, entropy=entropy)
+    chance = math.ceil(Fraction(drawn.scale) * GRID)
+    return drawn.shift if chance >= GRID else device.coins(drawn.shift, chance, entropy=entropy).bit_count()
 
 
 def _fake(schema: Schema, entropy: Source) -> int:
-    """A uniform legal record: the number of its set bits first, then which, by Floyd's sampling (1987)."""
+    """Draw a uniform legal record: first the number of set bits, then which ones, by Floyd's algorithm (1987)."""
     width = schema.width
     if schema.dense:
         return device.uniform(1 << width, entropy=entropy)

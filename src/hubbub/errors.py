@@ -2,6 +2,7 @@
 
     HubbubError
     ├── InvalidInput         an argument outside its domain; also a ValueError
+    │   ├── InvalidRecord    a record that the schema does not allow, with its number
     │   ├── TooLarge         a valid request that would exceed the memory limit
     │   ├── PlanMismatch     objects of two different plans used together
     │   └── WireError        bytes or JSON that violate their format
@@ -34,6 +35,22 @@ class HubbubError(Exception):
 
 class InvalidInput(HubbubError, ValueError):
     """An argument lies outside its domain."""
+
+
+class InvalidRecord(InvalidInput):
+    """A record that the schema does not allow; ``record`` is its number, counted from 1.
+
+    >>> print(InvalidRecord(1700, "has a label that is not in the schema"))
+    record 1,700 has a label that is not in the schema
+    """
+
+    def __init__(self, record: int, problem: str) -> None:
+        super().__init__(record, problem)
+        self.record = record
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"record {self.record:,} {self.problem}"
 
 
 class TooLarge(InvalidInput):

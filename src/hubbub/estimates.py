@@ -1,4 +1,4 @@
-"""What the analyzer says: counts with error bars, and the noise that fakes add to them."""
+"""Estimated counts with error bars, and the noise that fakes add to them."""
 
 import functools
 import math
@@ -27,56 +27,59 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 LEVEL = 0.95
-"""The level of ``detectable`` and of the detection limit."""
-KINDS = 64
-"""Up to so many drawn numbers are added up exactly; more of them are as good as normal."""
+"""Confidence level of ``detectable`` and of the detection limit."""
+EXACT_DRAWS = 64
+"""Largest number of draws whose sum is computed exactly; the sum of more is close enough to normal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How often fakes show one given bit: mean and variance, and the law of that part which is far from normal."""
+    """The number of fakes with a given bit set: mean, variance, and the distribution of its non-normal part."""
 
     mean: float
     variance: float
     distribution: Distribution | None = None
     rest: float = 0.0
-    """The variance of the other part, which is near normal."""
+    """Variance of the other part, which is close to normal."""
 
 
 def fake_noise(
     schema: Schema, protocol: Protocol, n: int, fakes: int, *, batches: int = 1, seen: int | None = None
 ) -> Noise:
-    """What fakes add to one count of n users: ``fakes`` in total, or drawn by users, or in ``batches`` by a shuffler.
+    """Return the noise that fakes add to one count of n users.
 
-    A uniform legal fake shows a bit with probability v = q + (p − q)·density after its flip. Among whole records the
-    number M of fakes that users drew can be ``seen``, as all messages but k·n, and the noise is that of M given fakes;
-    without it, and so in the prediction, M is replaced by its mean, which gives the mean of that variance. Split bits
-    hide M, and its own variance counts. Fakes of the shuffler: :func:`hubbub.numeric.estimation.shown_by_drawn`.
+    There are ``fakes`` of them in total, or each user draws their number, or the shuffler does in each of ``batches``.
+
+    A uniform legal fake has a given bit set with probability v = q + (p − q)·density after it is flipped. Among whole
+    records, the number M of fakes that users drew is ``seen``: all messages but k·n. The noise is then that of M given
+    fakes. Without it, as in predictions, M is replaced by its mean, which gives the mean of that variance. Single bits
+    hide M, so its variance is added. Fakes of the shuffler: :func:`hubbub.numeric.estimation.shown_by_drawn`.
 
     >>> fake_noise(Schema.one_hot(4), Protocol(0.0, m=400), 1000, 400)
-    Noise(mean=100.0, variance=75.0, law=None, rest=0.0)
+    Noise(mean=100.0, variance=75.0, distribution=None, rest=0.0)
     """
-    m, q = protocol.m, protocol.q
+    q = protocol.q
     fake = q + (1 - 2 * q) * schema.density
-    if not isinstance(m, Fakes):
-        return Noise(*shown_by_users(fakes, 0.0, fake))
-    if m.by == "users":
+    if users := protocol.user_fakes:
         if protocol.sends_records:
-            return Noise(*shown_by_users(n * m.mean if seen is None else seen, 0.0, fake))
-        return Noise(*shown_by_users(n * m.mean, n * m.variance, fake))
-    mean, variance = batches * m.mean, batches * m.variance
+            return Noise(*shown_by_users(n * users.mean if seen is None else seen, 0.0, fake))
+        return Noise(*shown_by_users(n * users.mean, n * users.variance, fake))
+    drawn = protocol.shuffler_fakes
+    if drawn is None:
+        return Noise(*shown_by_users(fakes, 0.0, fake))
+    mean, variance = batches * drawn.mean, batches * drawn.variance
     if protocol.sends_records:
-        kinds = schema.records_with_bit
-        drawn = shown_by_drawn(mean, variance, q, kinds, schema.size - kinds)
-        rest = shown_by_drawn(mean, variance, q, 0, schema.size - kinds)[1]
-        return Noise(*drawn, _sum(m, q, kinds * batches), rest)
-    return Noise(mean, variance, _sum(m, 0.0, batches))
+        with_bit = schema.records_with_bit
+        total = shown_by_drawn(mean, variance, q, with_bit, schema.size - with_bit)
+        rest = shown_by_drawn(mean, variance, q, 0, schema.size - with_bit)[1]
+        return Noise(*total, _sum(drawn, q, with_bit * batches), rest)
+    return Noise(mean, variance, _sum(drawn, 0.0, batches))
 
 
 @functools.lru_cache(64)
 def _sum(fakes: Fakes, q: float, times: int) -> Distribution | None:
-    """The law of ``times`` drawn numbers together, of which each unit is lost with probability q."""
-    if not 0 < times <= KINDS or times * (fakes.shift + 100 * fakes.scale) > 10**5:
+    """Return the distribution of the sum of ``times`` draws, each unit of which is lost with probability q."""
+    if not 0 < times <= EXACT_DRAWS or times * (fakes.shift + 100 * fakes.scale) > 10**5:
         return None
     numbers = fakes.pmf
     first = int(np.searchsorted(numbers.cumsum(), 1e-18))
@@ -94,14 +97,14 @@ def _sum(fakes: Fakes, q: float, times: int) -> Distribution | None:
 
 
 def predicted_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
-    """σ of one count of a collection of n; for a category the largest over all data.
+    """Return σ of one count of n people; for categories, its maximum over all data.
 
     >>> round(predicted_stderr(Schema.bits(1), Protocol(0.1), 1000), 6)
     11.858541
     """
     if protocol.sends_category:
         if not schema.exclusive or protocol.q * schema.width >= 1:
-            reject("the release of a category", "have a one-hot schema of d labels and q < 1/d", schema)
+            reject("a category", "be released with a one-hot schema of d labels and q < 1/d", (schema, protocol.q))
         return math.sqrt(float(category_variance([0, n], n, protocol.q, schema.width).max()))
     noise = fake_noise(schema, protocol, n, protocol.fixed_fakes)
     return count_among_fakes(0, n, protocol.q, k=protocol.k, mean=noise.mean, variance=noise.variance)[1]
@@ -109,31 +112,31 @@ def predicted_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class Estimate:
-    """How many people have each label: unbiased values, their standard errors, and what follows from them."""
+    """Estimated number of people with each label: unbiased values, standard errors, intervals and detection limits."""
 
     labels: tuple[str, ...]
     values: Array
     stderr: Array
     n: int
     one_choice: bool
-    """Whether everybody has exactly one label, so that the counts add up to n."""
+    """True if everybody has exactly one label, so that the counts add up to n."""
     unbiased: Array
-    """The values before :meth:`consistent`; intervals are built around these."""
+    """Values before :meth:`consistent`, around which intervals are built."""
     distribution: Distribution | None = None
-    """The law of an error in units of messages, where a normal one would not do: few discrete draws of a shuffler."""
+    """Distribution of an error in messages if it is not close to normal: few discrete draws by the shuffler."""
     centre: float = 0.0
-    """The mean of that law."""
+    """Mean of that distribution."""
     gain: float = 1.0
-    """Messages by which a count grows with one more person, k(p − q)."""
+    """Expected increase of a count of messages for one more person, k(p − q)."""
     remark: str = "unbiased"
 
     def interval(self, level: float = LEVEL, *, simultaneous: bool = False) -> tuple[Array, Array]:
-        """Lower and upper ends that cover each true count with probability ``level``; or all of them at once.
+        """Return the ends of intervals that cover each true count, or all at once, with probability ``level``.
 
-        value ± (zσ + ½/(k(p − q))) with the normal quantile z and half a message, as counts are whole; or the quantile
-        of the exact law of a shuffler's fakes. For all d labels at once each is covered with probability level^(1/d),
-        which suffices whatever the correlations of normal errors are (Šidák 1967). After :meth:`consistent` the ends
-        are cut off at 0 and n, which keeps the coverage.
+        value ± (zσ + ½/(k(p − q))) with the normal quantile z and half a message, because counts are whole numbers; or
+        the quantile of the exact distribution of the shuffler's fakes. To cover all d labels at once, each is covered
+        with probability level^(1/d), which suffices for all correlations of normal errors (Šidák 1967). After
+        :meth:`consistent`, the ends are clipped to [0, n], which keeps the coverage.
         """
         level = check_real("level", level, OPEN_UNIT)
         miss = -math.expm1(math.log(level) / len(self.labels)) if simultaneous else 1 - level
@@ -145,27 +148,24 @@ class Estimate:
 
     @property
     def detectable(self) -> NDArray[np.bool_]:
-        """Which labels are distinguishable from zero; if none is there, no one is flagged with probability 95 %."""
+        """True for labels distinguishable from 0; if all counts are 0, none is flagged with probability 95 %."""
         return np.asarray(self.unbiased > self._critical())
 
     @property
     def detection_limit(self) -> Array:
-        """The least true count of each label that is flagged with probability 95 %: Currie's (1968), for all labels."""
+        """Smallest true count of each label that is flagged with probability 95 % (Currie 1968), for all labels."""
         return np.asarray(self._critical() + float(ndtri(LEVEL)) * self.stderr)
 
     def consistent(self) -> Self:
-        """The nearest possible counts: at least 0, at most n and, where everybody has one label, adding up to n.
+        """Return the nearest possible counts: in [0, n] and, if everybody has exactly one label, adding up to n.
 
-        The projection on a convex set that contains the truth never raises the total squared error, and lowers it
-        most where many labels are rare; in return single values are biased, small ones upwards. Standard errors and
+        Projecting onto a convex set that contains the truth never increases the total squared error, and decreases it
+        most if many labels are rare. In return, single values are biased, small ones upwards. Standard errors and
         intervals remain those of the unbiased values.
         """
         value = nearest_counts(self.unbiased, self.n) if self.one_choice else np.clip(self.unbiased, 0, self.n)
         value.setflags(write=False)
-        remark = (
-            "projected on possible counts: total squared error at most that of the unbiased values, which it biases"
-        )
-        return replace(self, values=value, remark=remark)
+        return replace(self, values=value, remark="projected onto possible counts, which biases single values")
 
     def plot(self, *, level: float = LEVEL, top: int = 20, simultaneous: bool = False) -> "Chart":
         """Return a chart of the largest counts with their intervals; ``.save(path)`` writes SVG, PNG or PDF."""
@@ -193,7 +193,7 @@ class Estimate:
         distance = np.abs(np.arange(self.distribution.low, self.distribution.high + 1) - self.centre)
         order = np.argsort(distance)[::-1]
         beyond = np.searchsorted(self.distribution.pmf[order].cumsum(), miss, side="right")
-        # Without flips the lattice is that of the law, and only rounding must not exclude a point; with them it is not.
+        # Without flips, errors lie on the lattice of the distribution, and only rounding must not exclude a point.
         slack = 1e-6 if self.gain == 1 else 0.5
         return np.full(len(self.labels), (distance[order][min(beyond, order.size - 1)] + slack) / self.gain)
 
@@ -202,7 +202,7 @@ class Estimate:
 
 
 def smooth(distribution: Distribution, variance: float) -> Distribution | None:
-    """The law of a whole number plus a rounded normal error of the given variance.
+    """Return the distribution of a whole number plus a rounded normal error of the given variance.
 
     >>> round(smooth(Distribution(0, np.ones(1)), 4.0).cdf(0), 3)
     0.599

@@ -53,10 +53,12 @@ class PayloadFormat:
         hubbub.errors.WireError: the payload must be an index below 3
         """
         if len(payload) != self.size(width):
-            raise WireError(f"the payload must have {self.size(width)} bytes, got {len(payload)}")
+            raise WireError(f"the length of the payload must be {self.size(width)}, got {len(payload)}")
         if int.from_bytes(payload, "little") >= self.limit(width):
             raise WireError(
-                f"the payload must be an index below {width}" if self.is_index else "the payload has padding bits set"
+                f"the payload must be an index below {width}"
+                if self.is_index
+                else "the payload must have zero padding bits"
             )
         return payload
 

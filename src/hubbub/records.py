@@ -2,175 +2,256 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.bits.counting import bit_counts
 from hubbub.bits.records import check_records
-from hubbub.errors import check_memory, check_whole, reject
+from hubbub.errors import InvalidRecord, check_memory, check_type, check_whole, reject
 from hubbub.schema import Schema
+
+_CELLS = 1 << 22
+"""Bits that are unpacked at a time, one byte each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Packed:
+    """Records stored as rows of ⌈width/8⌉ bytes; bit i is bit i mod 8 of byte i div 8."""
+
+    rows: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, start: int, stop: int) -> "Packed":
+        """Return the records from ``start`` to before ``stop``, without copying."""
+        return Packed(self.rows[start:stop])
+
+    def set_bits(self, width: int) -> "SetBits":
+        """Return the same records as lists of set bits."""
+        step = max(1, _CELLS // width)
+        parts = [
+            np.nonzero(np.unpackbits(self.rows[start : start + step], axis=1, bitorder="little", count=width))[1]
+            for start in range(0, len(self), step)
+        ]
+        indices = np.concatenate([*parts, np.empty(0, np.int64)]).astype(np.uint32)
+        return SetBits(indices, np.cumsum(np.bitwise_count(self.rows).sum(axis=1, dtype=np.int64)))
+
+    def check(self, schema: Schema) -> None:
+        """Raise unless the schema allows all records."""
+        if not schema.dense:
+            reject("records", f"be stored as SetBits for {schema}")
+        check_records(self.rows, schema.width)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SetBits:
+    """Records stored as the ascending indices of their set bits, so that their size does not depend on the width."""
+
+    indices: NDArray[np.uint32]
+    ends: NDArray[np.int64] | None = None
+    """End of each record in ``indices``; None if every record has exactly one bit set."""
+
+    def __len__(self) -> int:
+        return len(self.indices if self.ends is None else self.ends)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of set bits of each record."""
+        return np.ones(len(self), np.int64) if self.ends is None else np.diff(self.ends, prepend=0)
+
+    def part(self, start: int, stop: int) -> "SetBits":
+        """Return the records from ``start`` to before ``stop``, without copying the indices."""
+        if self.ends is None:
+            return SetBits(self.indices[start:stop])
+        first = int(self.ends[start - 1]) if start else 0
+        ends = self.ends[start:stop] - first
+        return SetBits(self.indices[first : first + int(ends[-1])] if ends.size else self.indices[:0], ends)
+
+    def pack(self, width: int) -> NDArray[np.uint8]:
+        """Return the same records as packed rows."""
+        size = -(-width // 8)
+        check_memory(f"{len(self):,} records of {width:,} bits", len(self) * size)
+        rows = np.zeros(len(self) * size, np.uint8)
+        cells = np.repeat(np.arange(len(self)) * size, self.sizes) + (self.indices >> 3)
+        # The bits of a record are distinct, so adding them sets them.
+        np.add.at(rows, cells, np.left_shift(1, self.indices & 7).astype(np.uint8))
+        return rows.reshape(-1, size)
+
+    def check(self, schema: Schema) -> None:
+        """Raise unless the schema allows all records."""
+        if schema.dense:
+            reject("records", f"be stored as Packed for {schema}")
+        if self.indices.dtype != np.uint32 or self.indices.ndim != 1:
+            reject("indices", "be a vector of type uint32")
+        if self.indices.size and int(self.indices.max()) >= schema.width:
+            reject("indices", f"be below {schema.width:,}")
+        if (self.ends is None) != schema.exclusive:
+            reject("ends", "be None for one-hot schemas, and only for those")
+        if self.ends is None:
+            return
+        sizes = self.sizes
+        if (sizes < 0).any() or int(sizes.sum()) != self.indices.size:
+            reject("ends", "ascend to the number of indices")
+        check_sizes(sizes, schema)
+        cells = np.repeat(np.arange(len(self)) * schema.width, sizes) + self.indices
+        if (np.diff(cells) <= 0).any():
+            reject("indices", "ascend within each record")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Collection:
-    """Raw records of people, for ``randomize`` and nothing else: no wire form, no pickle, and a repr without data.
-
-    Records of any bits are kept packed. Of one-hot records and of those with at most some bits set, the numbers of the
-    set bits are kept, so that their size does not depend on the width.
+    """Raw records of people, accepted by ``randomize``; has no wire format, no pickle, and a repr without data.
 
     >>> Collection.from_values(["red", "blue", "red"], Schema.one_hot(["red", "green", "blue"]))
     Collection(3 records of Schema.one_hot(3 labels))
     """
 
     schema: Schema
-    n: int
-    data: NDArray[Any]
-    """Packed records; or the set bits, numbered, of one record after the other."""
-    ends: NDArray[np.int64] | None = None
-    """Where the set bits of each record end, if records may have several."""
+    records: Packed | SetBits
+    """Packed for schemas in which any bits may be set, otherwise lists of set bits."""
 
     def __post_init__(self) -> None:
-        width = self.schema.width
-        if self.schema.dense:
-            legal = self.ends is None and len(check_records(self.data, width)) == self.n
-        else:
-            legal = self.data.dtype == np.uint32 and self.data.ndim == 1
-            legal = legal and (not self.data.size or int(self.data.max()) < width)
-            legal = legal and (self.ends is None) == (self.schema.exclusive)
-            if legal and self.ends is None:
-                legal = self.data.size == self.n
-            elif legal and self.ends is not None:
-                ones = np.diff(self.ends, prepend=0)
-                legal = self.ends.size == self.n and int(ones.sum()) == self.data.size
-                legal = legal and bool(((ones >= 0) & (ones <= self.schema.max_set)).all())
-                cells = np.repeat(np.arange(self.n) * width, ones) + self.data if legal else np.zeros(2)
-                legal = legal and bool((np.diff(cells) > 0).all())
-        if not legal:
-            reject("data", f"be legal records of {self.schema}", "others")
+        check_type("schema", self.schema, Schema)
+        if not isinstance(self.records, Packed | SetBits):
+            reject("records", f"be Packed or SetBits, not {type(self.records).__name__}")
+        self.records.check(self.schema)
 
     @classmethod
     def from_values(cls, values: Iterable[Any] | NDArray[Any], schema: Schema) -> Self:
-        """Encode values: for one-hot schemas a label each, otherwise the list of the labels that are set.
+        """Encode values: one label each for one-hot schemas, otherwise the list of the labels that are set.
 
-        An integer array holds the numbers of labels, for one-hot schemas; a two-dimensional array of 0 and 1, or of
-        truth values, holds the bits, for all schemas. For a single bit, a list of truth values will do.
+        An integer array holds the indices of labels (one-hot schemas only). A two-dimensional array of 0 and 1, or of
+        booleans, holds the bits. Schemas of a single bit also accept a list of booleans.
 
         >>> Collection.from_values([["a"], [], ["a", "b"]], Schema.bits(["a", "b"])).rows(0, 3).tolist()
         [[1], [0], [3]]
         """
-        if not isinstance(schema, Schema):
-            reject("schema", "be a Schema", type(schema).__name__)
+        check_type("schema", schema, Schema)
         if isinstance(values, np.ndarray):
             if values.ndim == 1 and schema.exclusive:
-                return cls._from_numbers(values, schema)
+                return cls._from_indices(values, schema)
             if values.ndim == 1 and schema.width == 1 and values.dtype == np.bool_:
                 return cls._from_bits(values[:, None], schema)
             return cls._from_bits(values, schema)
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-            reject("values", "be a list or an array", type(values).__name__)
+            reject("values", f"be a list or an array, not {type(values).__name__}")
         return cls._from_labels(values if isinstance(values, Sequence) else list(values), schema)
 
     @classmethod
-    def from_packed(cls, records: NDArray[np.uint8], schema: Schema) -> Self:
-        """Take packed records, C-ordered uint8 of ⌈width/8⌉ bytes a row, bit i in bit i mod 8 of byte i div 8."""
+    def from_packed(cls, rows: NDArray[np.uint8], schema: Schema) -> Self:
+        """Copy packed records: C-ordered uint8 rows of ⌈width/8⌉ bytes, bit i in bit i mod 8 of byte i div 8."""
+        packed = Packed(check_records(rows, schema.width))
         if schema.dense:
-            return cls(schema, len(records), _frozen(check_records(records, schema.width).copy()))
-        ones = np.bitwise_count(check_records(records, schema.width)).sum(axis=1, dtype=np.int64)
-        _check_ones(ones, schema)
-        step = max(1, (1 << 22) // schema.width)
-        parts = [
-            np.nonzero(np.unpackbits(records[start : start + step], axis=1, bitorder="little", count=schema.width))[1]
-            for start in range(0, len(records), step)
-        ]
-        return cls._sparse(np.concatenate([*parts, np.empty(0, np.int64)]), ones, schema)
+            return cls(schema, Packed(_frozen(rows.copy())))
+        records = packed.set_bits(schema.width)
+        check_sizes(records.sizes, schema)
+        return cls(schema, _sparse(records, schema))
 
     @classmethod
-    def _from_numbers(cls, numbers: NDArray[Any], schema: Schema) -> Self:
-        if numbers.dtype.kind not in "iu":
-            reject("values", "be whole numbers of labels", str(numbers.dtype))
-        if numbers.size and not 0 <= numbers.min() <= numbers.max() < schema.width:
-            reject("values", f"be in [0, {schema.width - 1}]", "others")
-        return cls(schema, numbers.size, _frozen(numbers.astype(np.uint32)))
+    def concatenate(cls, parts: Sequence["Collection"]) -> Self:
+        """Return all records of the parts, which must have one schema, in their order."""
+        if not parts or any(part.schema != parts[0].schema for part in parts):
+            reject("parts", "be at least one collection, all of the same schema")
+        schema, records = parts[0].schema, [part.records for part in parts]
+        if schema.dense:
+            return cls(schema, Packed(np.concatenate([one.rows for one in records if isinstance(one, Packed)])))
+        lists = [one for one in records if isinstance(one, SetBits)]
+        indices = np.concatenate([one.indices for one in lists])
+        ends = None if schema.exclusive else np.cumsum(np.concatenate([one.sizes for one in lists]))
+        return cls(schema, SetBits(indices, ends))
+
+    @classmethod
+    def _from_indices(cls, indices: NDArray[Any], schema: Schema) -> Self:
+        if indices.dtype.kind not in "iu":
+            reject("values", f"be an integer array of label indices, not of type {indices.dtype}")
+        if (bad := np.flatnonzero((indices < 0) | (indices >= schema.width))).size:
+            raise InvalidRecord(int(bad[0]) + 1, f"has an index outside [0, {schema.width - 1}]")
+        return cls(schema, SetBits(_frozen(indices.astype(np.uint32))))
 
     @classmethod
     def _from_bits(cls, bits: NDArray[Any], schema: Schema) -> Self:
         if bits.ndim != 2 or bits.shape[1] != schema.width:
             reject("values", f"be an array of shape (n, {schema.width})", bits.shape)
-        if bits.dtype.kind not in "biu" or (bits.dtype.kind != "b" and not ((bits == 0) | (bits == 1)).all()):
-            reject("values", "be 0 and 1, or truth values", str(bits.dtype))
+        if bits.dtype.kind not in "biu":
+            reject("values", f"be an array of 0 and 1 or of booleans, not of type {bits.dtype}")
+        if bits.dtype.kind != "b" and (bad := np.flatnonzero(((bits != 0) & (bits != 1)).any(axis=1))).size:
+            raise InvalidRecord(int(bad[0]) + 1, "has a value other than 0 and 1")
         return cls.from_packed(np.packbits(bits.astype(np.bool_), axis=1, bitorder="little"), schema)
 
     @classmethod
     def _from_labels(cls, values: Sequence[Any], schema: Schema) -> Self:
-        number = {label: i for i, label in enumerate(schema.labels)}
+        index = {label: i for i, label in enumerate(schema.labels)}
         if schema.width == 1 and values and all(isinstance(value, bool | np.bool_) for value in values):
             return cls._from_bits(np.array(values, np.bool_)[:, None], schema)
         if schema.exclusive:
             try:
-                return cls._from_numbers(np.fromiter(map(number.__getitem__, values), np.int64, len(values)), schema)
+                return cls._from_indices(np.fromiter(map(index.__getitem__, values), np.int64, len(values)), schema)
             except (KeyError, TypeError):
-                _refuse(values, number, lists=False)
-        if any(isinstance(value, str | bytes) for value in values):
-            reject("values", "each be a list of labels", "a single string")
+                _refuse_label(values, schema)
         try:
-            chosen = [sorted(map(number.__getitem__, value)) for value in values]
+            if any(isinstance(value, str | bytes) for value in values):
+                _refuse_list(values, schema)
+            chosen = [sorted(map(index.__getitem__, value)) for value in values]
         except (KeyError, TypeError):
-            _refuse(values, number, lists=True)
-        if any(a == b for row in chosen for a, b in itertools.pairwise(row)):
-            reject("values", "name each label at most once", "one twice")
-        ones = np.fromiter(map(len, chosen), np.int64, len(chosen))
-        _check_ones(ones, schema)
-        flat = np.fromiter((i for row in chosen for i in row), np.int64, int(ones.sum()))
-        if not schema.dense:
-            return cls._sparse(flat, ones, schema)
-        return cls(schema, len(chosen), _frozen(_pack(flat, ones, schema.width)))
-
-    @classmethod
-    def _sparse(cls, flat: NDArray[np.int64], ones: NDArray[np.int64], schema: Schema) -> Self:
-        ends = None if schema.exclusive else np.cumsum(ones)
-        return cls(schema, ones.size, _frozen(flat.astype(np.uint32)), ends)
+            _refuse_list(values, schema)
+        for place, row in enumerate(chosen):
+            if any(a == b for a, b in itertools.pairwise(row)):
+                raise InvalidRecord(place + 1, "has a label twice")
+        sizes = np.fromiter(map(len, chosen), np.int64, len(chosen))
+        check_sizes(sizes, schema)
+        flat = np.fromiter(itertools.chain.from_iterable(chosen), np.uint32, int(sizes.sum()))
+        records = SetBits(flat, np.cumsum(sizes))
+        if schema.dense:
+            return cls(schema, Packed(_frozen(records.pack(schema.width))))
+        return cls(schema, _sparse(records, schema))
 
     def rows(self, start: int, stop: int) -> NDArray[np.uint8]:
-        """The records from ``start`` to before ``stop``, packed."""
-        stop = min(stop, self.n)
-        if self.schema.dense:
-            return np.ascontiguousarray(self.data[start:stop])
-        flat, ones = self.ones(start, stop)
-        return _pack(flat, ones, self.schema.width)
+        """Return the records from ``start`` to before ``stop`` as packed rows."""
+        part = self.records.part(start, stop)
+        return np.ascontiguousarray(part.rows) if isinstance(part, Packed) else part.pack(self.schema.width)
 
     def ones(self, start: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The set bits of the records from ``start`` to before ``stop``, one after the other, and how many each has."""
-        stop = min(stop, self.n)
-        if self.schema.dense:
-            rows = np.unpackbits(self.data[start:stop], axis=1, bitorder="little", count=self.schema.width)
-            return np.nonzero(rows)[1], rows.sum(axis=1, dtype=np.int64)
-        if self.ends is None:
-            return self.data[start:stop].astype(np.int64), np.ones(stop - start, np.int64)
-        ends = self.ends[start:stop]
-        first = int(self.ends[start - 1]) if start else 0
-        return self.data[first : int(ends[-1]) if ends.size else first].astype(np.int64), np.diff(ends, prepend=first)
+        """Return the indices of the set bits, and their number, of the records from ``start`` to before ``stop``."""
+        part = self.records.part(start, stop)
+        lists = part.set_bits(self.schema.width) if isinstance(part, Packed) else part
+        return lists.indices.astype(np.int64), lists.sizes
+
+    def counts(self) -> NDArray[np.int64]:
+        """Return the number of records with each label."""
+        if isinstance(self.records, Packed):
+            return bit_counts(self.records.rows, self.schema.width)
+        return np.bincount(self.records.indices, minlength=self.schema.width).astype(np.int64)
 
     def blocks(self, size: int) -> Iterator[Self]:
-        """The collection in parts of at most ``size`` records, for streaming; no data are copied."""
-        for start in range(0, self.n, check_whole("size", size, 1)):
-            stop = min(start + size, self.n)
-            if self.ends is None:
-                yield replace(self, n=stop - start, data=self.data[start:stop])
-            else:
-                first = int(self.ends[start - 1]) if start else 0
-                ends = self.ends[start:stop] - first
-                yield replace(self, n=stop - start, data=self.data[first : first + int(ends[-1])], ends=ends)
+        """Yield the collection in parts of at most ``size`` records, without copying."""
+        for start in range(0, len(self), check_whole("size", size, 1)):
+            yield type(self)(self.schema, self.records.part(start, start + size))
 
     def __len__(self) -> int:
-        return self.n
+        return len(self.records)
 
     def __repr__(self) -> str:
-        return f"Collection({self.n:,} records of {self.schema})"
+        return f"Collection({len(self):,} records of {self.schema})"
 
     def __reduce_ex__(self, _: object) -> NoReturn:
-        raise TypeError("a Collection has no wire form: randomize it first")
+        raise TypeError("a Collection has no wire format: randomize it first")
+
+
+def check_sizes(sizes: NDArray[np.int64], schema: Schema) -> None:
+    """Raise :class:`InvalidRecord` unless the schema allows records with these numbers of set bits."""
+    bad = np.flatnonzero((sizes < schema.min_set) | (sizes > schema.max_set))
+    if bad.size:
+        many = f"has more labels than max_set = {schema.max_set:,} allows"
+        problem = "must have exactly one label" if schema.exclusive else many
+        raise InvalidRecord(int(bad[0]) + 1, problem)
+
+
+def _sparse(records: SetBits, schema: Schema) -> SetBits:
+    return SetBits(_frozen(records.indices), None if schema.exclusive else records.ends)
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -178,29 +259,19 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _check_ones(ones: NDArray[np.int64], schema: Schema) -> None:
-    if schema.exclusive and (ones != 1).any():
-        reject("values", "have exactly one bit set", "others")
-    if (ones > schema.max_set).any():
-        reject("values", f"have at most {schema.max_set} bits set", "more")
+def _refuse_label(values: Sequence[Any], schema: Schema) -> NoReturn:
+    known = set(schema.labels)
+    place = next(i for i, value in enumerate(values) if not isinstance(value, str) or value not in known)
+    if isinstance(values[place], str):
+        raise InvalidRecord(place + 1, f"has a label that is not in the schema ({schema.label_summary})")
+    raise InvalidRecord(place + 1, f"must be a label, not a value of type {type(values[place]).__name__}")
 
 
-def _pack(flat: NDArray[np.int64], ones: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
-    size = -(-width // 8)
-    check_memory(f"{ones.size} records of {width} bits", ones.size * size)
-    records = np.zeros(ones.size * size, np.uint8)
-    cells = np.repeat(np.arange(ones.size) * size, ones) + (flat >> 3)
-    # Bits of a record are distinct, so that adding them is to set them.
-    np.add.at(records, cells, np.left_shift(1, flat & 7).astype(np.uint8))
-    return records.reshape(-1, size)
-
-
-def _refuse(values: Sequence[Any], number: dict[str, int], *, lists: bool) -> NoReturn:
-    """Name the place of the first value that is no label, never the value."""
-
-    def legal(value: Any) -> bool:
-        inner = value if lists and isinstance(value, Iterable) else [value]
-        return all(isinstance(label, str) and label in number for label in inner)
-
-    place = next(place for place, value in enumerate(values) if not legal(value))
-    reject(f"value {place}", f"be {'a list of labels' if lists else 'a label'} of the schema", "something else")
+def _refuse_list(values: Sequence[Any], schema: Schema) -> NoReturn:
+    known = set(schema.labels)
+    for place, value in enumerate(values):
+        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+            raise InvalidRecord(place + 1, f"must be a list of labels, not a value of type {type(value).__name__}")
+        if not all(isinstance(label, str) and label in known for label in value):
+            raise InvalidRecord(place + 1, f"has a label that is not in the schema ({schema.label_summary})")
+    reject("values", f"each be a list of labels of the schema ({schema.label_summary})")

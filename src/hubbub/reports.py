@@ -1,72 +1,189 @@
-"""``Reports`` and ``Tally``: the randomized messages of a batch, and their counts."""
+"""Randomized messages, in memory (``Reports``) or read in blocks (``Batch``), and their counts (``Tally``)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.bits.records import check_records
-from hubbub.errors import PlanMismatch, check_memory, check_whole, reject
+from hubbub.errors import PlanMismatch, WireError, check_choice, check_memory, check_type, check_whole, reject
 from hubbub.plans import Plan
+from hubbub.protocol import PAYLOAD_FORMATS, Release
+
+MAX_DECLARED = 10**12
+"""Largest number of contributors, or of fakes, that a batch may declare."""
 
 
 def message_type(plan: Plan) -> np.dtype[Any]:
-    """How one message of a plan is kept: a byte of a packed record, or a little-endian number of a bit or category."""
+    """Return the type of an array of messages: bytes of packed records, or little-endian indices."""
     return np.dtype("u1" if plan.protocol.sends_records else f"<u{plan.payload}")
+
+
+def legal_payloads(rows: NDArray[np.uint8], plan: Plan) -> NDArray[np.bool_]:
+    """Return which rows of payload bytes are legal: :meth:`hubbub.protocol.PayloadFormat.check` for many at once.
+
+    >>> from hubbub.planner import plan_from
+    >>> from hubbub.protocol import Protocol
+    >>> from hubbub.schema import Schema
+    >>> own = plan_from(Schema.one_hot(3), 1000, Protocol(0.1), delta=1e-6)
+    >>> legal_payloads(np.array([[5], [8]], np.uint8), own).tolist()
+    [True, False]
+    """
+    if rows.dtype != np.uint8 or rows.shape[1:] != (plan.payload,):
+        reject("rows", f"be a uint8 array of shape (n, {plan.payload})")
+    return _legal(_messages(rows, plan), plan)
+
+
+def decode_payloads(payloads: bytes | memoryview | NDArray[np.uint8], plan: Plan) -> NDArray[Any]:
+    """Return the messages of concatenated payloads, without copying contiguous ones; raise WireError on illegal ones.
+
+    >>> from hubbub.planner import plan_from
+    >>> from hubbub.protocol import Protocol
+    >>> from hubbub.schema import Schema
+    >>> own = plan_from(Schema.one_hot(3), 1000, Protocol(0.1, release="bits"), delta=1e-6)
+    >>> decode_payloads(bytes([2, 0, 3]), own)
+    Traceback (most recent call last):
+    hubbub.errors.WireError: payload 3 must be an index below 3
+    """
+    data = payloads if isinstance(payloads, np.ndarray) else np.frombuffer(payloads, np.uint8)
+    if data.size % plan.payload:
+        raise WireError(f"the length of the payloads must be a multiple of {plan.payload}, got {data.size}")
+    messages = _messages(data.reshape(-1, plan.payload), plan)
+    legal = _legal(messages, plan)
+    if not legal.all():
+        raise WireError(f"payload {int(np.argmin(legal)) + 1:,} must {_legality(plan)}")
+    return messages
+
+
+def _messages(rows: NDArray[np.uint8], plan: Plan) -> NDArray[Any]:
+    rows = np.ascontiguousarray(rows)
+    return rows if plan.protocol.sends_records else rows.view(message_type(plan))[:, 0]
+
+
+def _legal(messages: NDArray[Any], plan: Plan) -> NDArray[np.bool_]:
+    width = plan.schema.width
+    if not plan.protocol.sends_records:
+        return np.asarray(messages < width)
+    if width % 8 == 0:
+        return np.broadcast_to(np.True_, len(messages))
+    return np.asarray(messages[:, -1] < 1 << width % 8)
+
+
+def _legality(plan: Plan) -> str:
+    return (
+        f"be an index below {plan.schema.width}" if plan.protocol.payload_format.is_index else "have zero padding bits"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchHeader:
+    """Everything that a batch declares about itself, apart from its messages.
+
+    The number of contributors is declared because neither single bits nor records among a random number of fakes
+    reveal it; the shuffler compares it with the minimum batch size.
+    """
+
+    plan: str
+    """The id of the plan."""
+    release: Release
+    width: int
+    payload: int
+    """Bytes of the payload of one message."""
+    messages: int
+    n: int
+    """Contributors."""
+    fakes: int = 0
+    """Fakes among the messages, if the plan fixes their total number."""
+    shuffled: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("release", self.release, tuple(PAYLOAD_FORMATS))
+        check_whole("messages", self.messages)
+        _check_declared(self.n, self.fakes, self.shuffled)
+
+    @classmethod
+    def of(cls, plan: Plan, *, messages: int, n: int, fakes: int = 0, shuffled: bool = False) -> Self:
+        """Return the header of a batch of the plan."""
+        return cls(
+            plan=plan.id,
+            release=plan.protocol.release,
+            width=plan.schema.width,
+            payload=plan.payload,
+            messages=messages,
+            n=n,
+            fakes=fakes,
+            shuffled=shuffled,
+        )
+
+    def check(self, plan: Plan) -> None:
+        """Raise unless this is the header of a batch of the plan."""
+        check_plan(plan.id, self.plan)
+        if (self.release, self.width, self.payload) != (plan.protocol.release, plan.schema.width, plan.payload):
+            raise WireError("the release, width and payload size of a batch must be those of its plan")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Batch:
+    """A batch whose messages are read in blocks, so that it may be larger than memory.
+
+    ``blocks`` are arrays as in :attr:`Reports.messages`. They can usually be iterated over only once, and are to be
+    trusted only after the last one: the digest of a file is at its end.
+    """
+
+    header: BatchHeader
+    blocks: Iterable[NDArray[Any]]
+
+    def __len__(self) -> int:
+        return self.header.messages
+
+    def __repr__(self) -> str:
+        return _describe("Batch", self.header)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Reports:
-    """Randomized messages of one plan: packed records, or the numbers of bits or categories.
-
-    How many people contributed cannot be read off split bits, nor off whole records among a random number of fakes, so
-    that ``n`` is declared by whoever randomized or collected; the shuffler holds it against the smallest batch.
-    """
+    """Randomized messages of one plan, in memory."""
 
     plan: Plan
     messages: NDArray[Any]
+    """Packed records, one per row, or a vector of the indices of bits or categories."""
     n: int
     """Contributors."""
     fakes: int = 0
-    """Fakes among the messages, where the plan gives their number in total."""
-    batch: int = 0
-    """Contributors of the shuffled batch that these messages are of; 0 as long as they are not shuffled."""
+    """Fakes among the messages, if the plan fixes their total number."""
+    shuffled: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.plan, Plan):
-            reject("plan", "be a Plan", type(self.plan).__name__)
-        for name in ("n", "fakes", "batch"):
-            check_whole(name, getattr(self, name), 0, 10**12)
-        width, kind = self.plan.schema.width, message_type(self.plan)
-        if self.plan.protocol.sends_records:
-            check_records(self.messages, width)
-        else:
-            must = f"be a vector of numbers of type {kind}"
-            if not isinstance(self.messages, np.ndarray):
-                reject("messages", must, type(self.messages).__name__)
-            if self.messages.dtype != kind or self.messages.ndim != 1:
-                reject("messages", must, f"{self.messages.dtype} of shape {self.messages.shape}")
-            if self.messages.size and int(self.messages.max()) >= width:
-                reject("messages", f"be below {width}", "others")
+        check_type("plan", self.plan, Plan)
+        _check_declared(self.n, self.fakes, self.shuffled)
+        kind, messages = message_type(self.plan), self.messages
+        if not isinstance(messages, np.ndarray) or messages.ndim == 0:
+            reject("messages", f"be an array of type {kind}, not {type(messages).__name__}")
+        shape = (len(messages), self.plan.payload)[: 2 if self.plan.protocol.sends_records else 1]
+        must = f"be a C-contiguous array of type {kind} and shape {shape}"
+        if messages.dtype != kind or messages.shape != shape or not messages.flags.c_contiguous:
+            reject("messages", f"{must}, not of type {messages.dtype} and shape {messages.shape}")
+        if not _legal(messages, self.plan).all():
+            reject("messages", f"each {_legality(self.plan)}")
 
-    @classmethod
-    def from_payloads(cls, payloads: Iterable[bytes], plan: Plan, *, n: int, fakes: int = 0) -> Self:
-        """Gather the payloads that n devices sent."""
-        data = b"".join(payloads)
-        messages = np.frombuffer(data, message_type(plan))
-        if plan.protocol.sends_records:
-            messages = messages.reshape(-1, plan.payload)
-        return cls(plan, messages, n, fakes)
+    @property
+    def header(self) -> BatchHeader:
+        """The header of these reports as a batch."""
+        return BatchHeader.of(self.plan, messages=len(self), n=self.n, fakes=self.fakes, shuffled=self.shuffled)
+
+    @property
+    def blocks(self) -> Iterable[NDArray[Any]]:
+        """All messages as a single block, as in :attr:`Batch.blocks`."""
+        return (self.messages,)
 
     def __add__(self, other: "Reports") -> Self:
-        """All messages of both, which must be of one plan and not shuffled yet."""
+        """Return the messages of both, which must be of one plan and not shuffled."""
         if not isinstance(other, Reports):
             return NotImplemented
         check_plan(self.plan.id, other.plan.id)
-        if self.batch or other.batch:
-            reject("reports", "be put together before they are shuffled; afterwards add their tallies", "shuffled ones")
+        if self.shuffled or other.shuffled:
+            reject("reports", "be added before they are shuffled; add the tallies of shuffled reports instead")
         check_memory("the messages of both", self.messages.nbytes + other.messages.nbytes)
         messages = np.concatenate([self.messages, other.messages])
         return replace(self, messages=messages, n=self.n + other.n, fakes=self.fakes + other.fakes)
@@ -75,13 +192,29 @@ class Reports:
         return len(self.messages)
 
     def __repr__(self) -> str:
-        state = "shuffled" if self.batch else "not shuffled"
-        return f"Reports({len(self):,} messages of {self.n:,} people, {state}, plan {self.plan.id[:8]}…)"
+        return _describe("Reports", self.header)
+
+
+Source = Reports | Batch | Iterable[Reports | Batch]
+"""Messages as the streaming functions accept them; each part declares its own contributors and fakes."""
+
+
+def parts(source: Source) -> Iterator[Reports | Batch]:
+    """Yield the parts of a source, checking their type."""
+    if isinstance(source, Reports | Batch):
+        yield source
+        return
+    if not isinstance(source, Iterable):
+        reject("reports", f"be Reports, a Batch or several of them, not {type(source).__name__}")
+    for part in source:
+        if not isinstance(part, Reports | Batch):
+            reject("reports", f"be Reports, a Batch or several of them, not {type(part).__name__}")
+        yield part
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Tally:
-    """How often each bit was set among the messages of a plan: all that the analyzer needs; tallies add up."""
+    """The number of messages with each bit set: all that the analyzer needs. Tallies of one plan can be added."""
 
     plan: str
     """The id of the plan."""
@@ -89,18 +222,20 @@ class Tally:
     fakes: int
     messages: int
     batches: int
-    """Shuffled batches: how often the shuffler has added its own fakes, if the plan says so."""
+    """Number of shuffled batches, each of which contains the fakes of the shuffler once."""
     smallest_batch: int
-    """Contributors of the smallest of them; 0 if none was shuffled."""
+    """Contributors of the smallest shuffled batch; 0 if none is shuffled."""
     counts: NDArray[np.int64]
 
     def __add__(self, other: object) -> Self:
-        """The tally of both; also with 0, so that ``sum`` works."""
+        """Return the tally of both; 0 is accepted, so that ``sum`` works."""
         if isinstance(other, int) and other == 0:
             return self
         if not isinstance(other, Tally):
             return NotImplemented
         check_plan(self.plan, other.plan)
+        counts = self.counts + other.counts
+        counts.setflags(write=False)
         return replace(
             self,
             n=self.n + other.n,
@@ -110,23 +245,29 @@ class Tally:
             smallest_batch=min(
                 self.smallest_batch or other.smallest_batch, other.smallest_batch or self.smallest_batch
             ),
-            counts=_frozen(self.counts + other.counts),
+            counts=counts,
         )
 
     __radd__ = __add__
 
 
-def check_plan(one: str, two: str) -> None:
+def check_plan(expected: str, found: str) -> None:
     """Raise unless both ids are of one plan.
 
     >>> check_plan("ab" * 32, "cd" * 32)
     Traceback (most recent call last):
     hubbub.errors.PlanMismatch: both must be of one plan, got abababab… and cdcdcdcd…
     """
-    if one != two:
-        raise PlanMismatch(f"both must be of one plan, got {one[:8]}… and {two[:8]}…")
+    if expected != found:
+        raise PlanMismatch(f"both must be of one plan, got {expected[:8]}… and {found[:8]}…")
 
 
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    array.setflags(write=False)
-    return array
+def _check_declared(n: int, fakes: int, shuffled: bool) -> None:
+    check_type("shuffled", shuffled, bool)
+    check_whole("n", n, int(shuffled), MAX_DECLARED)
+    check_whole("fakes", fakes, 0, MAX_DECLARED)
+
+
+def _describe(name: str, header: BatchHeader) -> str:
+    state = "shuffled" if header.shuffled else "not shuffled"
+    return f"{name}({header.messages:,} messages of {header.n:,} people, {state}, plan {header.plan[:8]}…)"

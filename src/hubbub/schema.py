@@ -115,6 +115,17 @@ class Schema:
         """
         return float(Fraction(self.records_with_bit, self.size))
 
+    @property
+    def label_summary(self) -> str:
+        """The number of labels and the first few of them, for error messages.
+
+        >>> Schema.one_hot(["red", "green", "blue", "other"]).label_summary
+        '4 labels: red, green, …'
+        """
+        shown = [label if len(label) <= 20 else label[:19] + "…" for label in self.labels[:2]]
+        count = "1 label" if self.width == 1 else f"{self.width:,} labels"
+        return f"{count}: {', '.join(shown)}" + (", …" if self.width > 2 else "")
+
     def to_document(self) -> dict[str, Json]:
         """Return the schema as a JSON object."""
         return {"kind": self.kind, "labels": list(self.labels), "max_set": self.max_set}

@@ -1,11 +1,11 @@
-"""What the mix does: a uniform order, its own fakes if the plan says so, and never a batch that is too small.
+"""The shuffler: put messages in uniform random order, add the shuffler's fakes, and refuse batches that are too small.
 
-The number of people is what protects, and split bits do not show it: the shuffler counts whom it received from, and
-that is the ``n`` of the reports. Where messages do show it, the two must agree.
+Privacy rests on the number of contributors, which single bits do not reveal: the shuffler counts the senders, and
+declares them as ``n``. Where the number of messages does reveal it, the two must agree.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, BinaryIO
@@ -17,19 +17,19 @@ from hubbub.bits import permutation
 from hubbub.bits.entropy import Entropy, system
 from hubbub.bits.exact import Buffered, gaussian, laplace
 from hubbub.bits.records import flip, one_hot
-from hubbub.errors import BatchTooSmall, check_memory, reject
+from hubbub.errors import BatchTooSmall, check_memory, check_type, reject
 from hubbub.plans import Plan
 from hubbub.protocol import Fakes
-from hubbub.reports import Reports, check_plan, message_type
+from hubbub.reports import Batch, BatchHeader, Reports, Source, check_plan, message_type, parts
 from hubbub.schema import Schema
 
 
 def shuffle(reports: Reports, plan: Plan | None = None, *, entropy: Entropy = system, fast: bool = False) -> Reports:
-    """The same messages, and the shuffler's fakes, in uniform random order.
+    """Return the messages, with the shuffler's fakes if the plan has any, in uniform random order.
 
-    Raises :class:`BatchTooSmall` for fewer people, or fewer of the promised fakes, than the plan's guarantee needs.
-    ``plan`` is the one that the caller expects, if not that of the reports; ``fast`` needs the extra of that name.
-    Memory: the messages twice and 17 bytes a message.
+    Raises :class:`BatchTooSmall` for fewer people, or fewer fakes, than the plan's guarantee needs. ``plan``, if given,
+    must be the plan of the reports. ``fast`` needs the extra of that name. Memory: the messages twice, and 17 bytes
+    per message.
 
     >>> from hubbub.records import Collection
     >>> from hubbub.client import randomize
@@ -40,84 +40,91 @@ def shuffle(reports: Reports, plan: Plan | None = None, *, entropy: Entropy = sy
     Traceback (most recent call last):
     hubbub.errors.BatchTooSmall: a batch must have at least 3 people, got 2
     """
-    if not isinstance(reports, Reports):
-        reject("reports", "be Reports", type(reports).__name__)
+    check_type("reports", reports, Reports)
     if plan is not None:
         check_plan(plan.id, reports.plan.id)
-    if reports.batch:
-        # Shuffled again, a batch stays what it is; fakes are drawn once.
+    if reports.shuffled:
+        # The shuffler's fakes are drawn once per batch.
         return replace(reports, messages=permutation.shuffle(reports.messages, entropy=entropy, fast=fast))
-    _check_batch(reports.plan, len(reports), reports.n, reports.fakes)
-    own = draw_fakes(reports.plan, entropy=entropy)
-    everything = np.concatenate([reports.messages, own]) if len(own) else reports.messages
+    _check_batch(reports.plan, reports.header)
+    fakes = draw_fakes(reports.plan, entropy=entropy)
+    everything = np.concatenate([reports.messages, fakes]) if len(fakes) else reports.messages
     mixed = permutation.shuffle(everything, entropy=entropy, fast=fast)
-    return replace(reports, messages=mixed, batch=reports.n)
+    return replace(reports, messages=mixed, shuffled=True)
 
 
 def shuffle_blocks(
-    blocks: Iterable[Reports],
+    source: Source,
     plan: Plan,
     scratch: Callable[[], BinaryIO],
     *,
     memory: int = 1 << 28,
     entropy: Entropy = system,
     fast: bool = False,
-) -> Iterator[Reports]:
-    """As :func:`shuffle` for a batch that comes in parts and may be larger than memory.
+) -> Batch:
+    """Shuffle like :func:`shuffle`, for a batch in parts that may be larger than memory.
 
-    The first block that is given out declares all people and fakes of the batch, the others none, so that their
-    tallies add up. Nothing is given out before everything was read and the batch was found large enough. ``scratch``
-    opens empty files, such as ``tempfile.TemporaryFile``; see :func:`hubbub.bits.permutation.shuffle_external`.
+    All parts, each with the contributors that it declares, become one batch. They are read, and the batch is checked,
+    before this function returns; the blocks of the result are read from temporary files. ``scratch`` opens such a
+    file, as ``tempfile.TemporaryFile`` does; see :func:`hubbub.bits.permutation.shuffle_external`.
     """
-    people = given = 0
+    read = BatchHeader.of(plan, messages=0, n=0)
+    total = read
 
     def messages() -> Iterator[NDArray[Any]]:
-        nonlocal people, given
-        count = 0
-        for block in blocks:
-            check_plan(plan.id, block.plan.id)
-            if block.batch:
-                reject("blocks", "not be shuffled yet", "shuffled ones")
-            people, given, count = people + block.n, given + block.fakes, count + len(block)
-            yield block.messages
-        _check_batch(plan, count, people, given)
-        yield draw_fakes(plan, entropy=entropy)
+        nonlocal read, total
+        for part in parts(source):
+            header = part.header
+            header.check(plan)
+            if header.shuffled:
+                reject("the reports", "not be shuffled yet")
+            read = replace(read, n=read.n + header.n, fakes=read.fakes + header.fakes)
+            for block in part.blocks:
+                read = replace(read, messages=read.messages + len(block))
+                yield block
+        _check_batch(plan, read)
+        fakes = draw_fakes(plan, entropy=entropy)
+        total = replace(read, messages=read.messages + len(fakes), shuffled=True)
+        yield fakes
 
     mixed = permutation.shuffle_external(messages(), scratch, memory=memory, entropy=entropy, fast=fast)
-    for place, block in enumerate(mixed):
-        yield Reports(plan, block, 0 if place else people, 0 if place else given, people)
+    # The first block comes after everything has been read.
+    first = list(itertools.islice(mixed, 1))
+    return Batch(total, itertools.chain(first, mixed))
 
 
-def _check_batch(plan: Plan, messages: int, n: int, fakes: int) -> None:
+def _check_batch(plan: Plan, batch: BatchHeader) -> None:
+    protocol, n, fakes = plan.protocol, batch.n, batch.fakes
     if n < plan.n:
         raise BatchTooSmall(f"a batch must have at least {plan.n:,} people, got {n:,}")
-    protocol = plan.protocol
-    if isinstance(protocol.m, int) and fakes < protocol.m:
-        raise BatchTooSmall(f"a batch must have at least {protocol.m:,} fakes, got {fakes:,}")
+    if fakes < protocol.fixed_fakes:
+        raise BatchTooSmall(f"a batch must have at least {protocol.fixed_fakes:,} fakes, got {fakes:,}")
     if protocol.sends_bits:
         return
-    seen = protocol.k * n + fakes
-    if isinstance(protocol.m, Fakes) and protocol.m.by == "users":
-        if messages < seen:
-            raise BatchTooSmall(f"{n:,} people must send at least {seen:,} messages, got {messages:,}")
-    elif messages != seen:
-        raise BatchTooSmall(f"{n:,} people and {fakes:,} fakes must send {seen:,} messages, got {messages:,}")
+    expected = protocol.k * n + fakes
+    if protocol.user_fakes:
+        if batch.messages < expected:
+            raise BatchTooSmall(f"{n:,} people must send at least {expected:,} messages, got {batch.messages:,}")
+    elif batch.messages != expected:
+        raise BatchTooSmall(
+            f"{n:,} people with {fakes:,} fakes must send {expected:,} messages, got {batch.messages:,}"
+        )
 
 
 def draw_fakes(plan: Plan, *, entropy: Entropy = system) -> NDArray[Any]:
-    """The fakes that the plan has the shuffler draw, as messages; none for other plans.
+    """Return the messages of the shuffler's fakes, of which there are none unless the plan has the shuffler draw them.
 
-    For every legal record, or bit where bits are released, a number by :func:`draw_number`. Fakes among whole records
-    are flipped as people's are, so that what is released is a function of clear records among clear fakes.
+    For every legal record, or every bit if bits are released, the number of fakes is drawn by :func:`draw_number`. Fake
+    records are flipped like those of people, so that the release is a function of clear records among clear fakes.
     """
     protocol, schema, kind = plan.protocol, plan.schema, message_type(plan)
-    records = protocol.sends_records
-    if not isinstance(protocol.m, Fakes) or protocol.m.by == "users":
+    records, drawn = protocol.sends_records, protocol.shuffler_fakes
+    if drawn is None:
         return np.empty((0, plan.payload) if records else 0, kind)
     source = Buffered(entropy)
     count = schema.size if records else schema.width
-    check_memory(f"the fakes of {count} kinds", count * (protocol.m.shift + 1) * plan.payload)
-    numbers = np.array([draw_number(protocol.m, entropy=source) for _ in range(count)], np.int64)
+    check_memory(f"the fakes of {count:,} categories", count * (drawn.shift + 1) * plan.payload)
+    numbers = np.array([draw_number(drawn, entropy=source) for _ in range(count)], np.int64)
     if not records:
         return np.repeat(np.arange(count), numbers).astype(kind)
     fakes = np.repeat(legal_records(schema), numbers, axis=0)
@@ -125,7 +132,7 @@ def draw_fakes(plan: Plan, *, entropy: Entropy = system) -> NDArray[Any]:
 
 
 def draw_number(fakes: Fakes, *, entropy: Entropy = system) -> int:
-    """One number of the shuffler's law, conditioned on being at least 0 by rejection; exact for the scale's float.
+    """Draw from the distribution of the shuffler's fakes, exactly, rejecting negative numbers.
 
     >>> draw_number(Fakes.laplace(0.001, shift=25))
     25
@@ -139,7 +146,7 @@ def draw_number(fakes: Fakes, *, entropy: Entropy = system) -> int:
 
 
 def legal_records(schema: Schema) -> NDArray[np.uint8]:
-    """All legal records, packed.
+    """Return all legal records, packed.
 
     >>> legal_records(Schema.at_most(1, 3)).tolist()
     [[0], [1], [2], [4]]

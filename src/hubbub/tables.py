@@ -1,4 +1,4 @@
-"""Joint tables: how many people have each combination of labels, with marginal and conditional tables."""
+"""Joint tables: the number of people with each combination of labels, and marginal and conditional tables."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -18,18 +18,17 @@ Array = NDArray[np.float64]
 
 
 def fake_patterns(schema: Schema, count: int) -> Array:
-    """The law of ``count`` given bits of a uniform legal record, entry x for the pattern with the bits of x set.
+    """Return the distribution of ``count`` given bits of a uniform legal record; entry x has the bits of x set.
 
-    By counting how the other bits can be completed: a pattern with i ones has Σ_j C(width − count, j) completions with
-    i + j ≤ max_set, for one-hot with i + j = 1.
+    Counts the completions by other bits: a pattern with i ones has Σ_j C(width − count, j) of them with
+    min_set ≤ i + j ≤ max_set.
 
     >>> fake_patterns(Schema.one_hot(4), 2).tolist(), fake_patterns(Schema.at_most(1, 3), 1).tolist()
     ([0.5, 0.25, 0.25, 0.0], [0.75, 0.25])
     """
     others = schema.width - count
-    least = 1 if schema.exclusive else 0
     ways = [
-        sum(math.comb(others, total - ones) for total in range(max(least, ones), schema.max_set + 1))
+        sum(math.comb(others, total - ones) for total in range(max(schema.min_set, ones), schema.max_set + 1))
         for ones in range(count + 1)
     ]
     distribution = np.array([way / schema.size for way in ways])
@@ -38,7 +37,7 @@ def fake_patterns(schema: Schema, count: int) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Shares of the people who meet a condition, with standard errors; entry x has the labels of the bits of x."""
+    """Fractions of the people who meet a condition, with standard errors; entry x has label i if bit i of x is set."""
 
     labels: tuple[str, ...]
     values: Array
@@ -47,23 +46,22 @@ class Table:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class Joint:
-    """The estimated histogram of all combinations of some labels; entry x has label i if bit i of x is set.
+    """Estimated histogram of all combinations of some labels; entry x has label i if bit i of x is set.
 
-    A message of a person with combination x adds t(y) to a linear functional w·ĥ if it shows y, with t = P⁻¹w, so that
-    it contributes the variance Σ_y P(x, y)t(y)² − w(x)². That is linear in the true histogram, for which the estimate
-    is put in.
+    A message y of a person with combination x adds t(y) to a linear functional w·ĥ, where t = P⁻¹w, and therefore the
+    variance Σ_y P(x, y)t(y)² − w(x)². The total is linear in the true histogram, which is replaced by the estimate.
     """
 
     labels: tuple[str, ...]
     counts: NDArray[np.int64]
-    """How often each combination was shown."""
+    """Number of messages with each combination."""
     n: int
     q: float
     k: int
     fakes: Array
-    """The expected number of fakes of each combination, before their flips."""
+    """Expected number of fakes with each combination, before they are flipped."""
     spread: float | None
-    """Variance over mean of the number of fakes of each kind, if a shuffler drew them; None if their total is known."""
+    """Variance over mean of the number of fakes per record, if the shuffler drew it; None if the total is known."""
 
     @property
     def values(self) -> Array:
@@ -72,11 +70,11 @@ class Joint:
 
     @property
     def stderr(self) -> Array:
-        """σ(ĥ_j)² = (Σ_y s(y)t(y)² − kĥ_j − known_j)/k², t(y) the weight that a message y has in ĥ_j.
+        """σ(ĥ_j)² = (Σ_y s(y)t(y)² − kĥ_j − known_j)/k², where t(y) is the weight of a message y in ĥ_j.
 
-        The sum of squared weights is an unbiased estimate of the second moments, and a far less noisy one than P⁻¹
-        applied to their expectation. What is known about fakes before their flips is no noise: f²/M of M fakes in
-        total, f·(1 − variance/mean) of a number of each kind drawn by itself.
+        The sum of squared weights is an unbiased estimate of the second moments, and far less noisy than P⁻¹ applied to
+        their expectation. What is known about the fakes before they are flipped adds no noise: f²/M for M fakes in
+        total, f·(1 − variance/mean) for independent draws per record.
         """
         if self.spread is None:
             known = self.fakes**2 / max(float(self.fakes.sum()), 1e-300)
@@ -86,17 +84,17 @@ class Joint:
         return np.sqrt(np.maximum(variance, 0.0)) / self.k
 
     def _moment(self, power: int) -> Array:
-        """Σ_y s(y)t(y)^power, the weights being p/(p − q) for each bit in which y agrees, −q/(p − q) for each other."""
+        """Return Σ_y s(y)t(y)^power; t has a factor p/(p − q) for each equal bit, −q/(p − q) for each other bit."""
         gain = 1 - 2 * self.q
         return weigh_by_distance(self.counts, ((1 - self.q) / gain) ** power, (-self.q / gain) ** power)
 
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Array, Array]:
-        """Ends that cover each true number with probability ``level``, or all at once (Šidák 1967).
+        """Return the ends of intervals that cover each true number, or all (Šidák 1967), with probability ``level``.
 
-        ĥ ± (z + g(z² − 1)/6 + e(z³ − 3z)/24)σ, g the size of the skewness of ĥ, e a bound on its excess: few messages
-        carry large weights, so that errors are skewed with long tails, and the quantile of the longer side (Cornish and
-        Fisher 1938) is taken for both, because the estimated σ leans the other way. The numbers that a shuffler draws
-        are taken as normal.
+        ĥ ± (z + g(z² − 1)/6 + e(z³ − 3z)/24)σ, where g is the absolute skewness of ĥ and e bounds its excess: few
+        messages carry large weights, so errors are skewed with long tails. The quantile of the longer side (Cornish and
+        Fisher 1938) serves for both, because the estimated σ is correlated with the error. The shuffler's draws are
+        treated as normal.
         """
         level = check_real("level", level, OPEN_UNIT)
         miss = -math.expm1(math.log(level) / self.counts.size) if simultaneous else 1 - level
@@ -107,21 +105,21 @@ class Joint:
         return values - reach, values + reach
 
     def marginal(self, labels: Iterable[str]) -> Self:
-        """The joint table of fewer labels, in the given order: sums over the others, with their own standard errors."""
+        """Return the joint table of some of the labels, in the given order, with its own standard errors."""
         chosen = tuple(labels) if not isinstance(labels, str) else (labels,)
         if not chosen or not set(chosen) <= set(self.labels) or len(set(chosen)) != len(chosen):
-            reject("labels", "be distinct labels of the table", "others")
+            reject("labels", f"be distinct labels of the table ({', '.join(self.labels)})")
         counts, fakes = self._sum(self.counts, chosen), self._sum(self.fakes, chosen)
         return replace(self, labels=chosen, counts=counts.astype(np.int64), fakes=fakes)
 
     def conditional(self, given: Mapping[str, bool]) -> Table:
-        """Shares of the combinations of the other labels among those people who have, or lack, the given ones.
+        """Return the fractions with each combination of the other labels among the people who meet a condition.
 
-        R̂ = ĥ_j/b̂, b̂ the sum of ĥ over the condition; σ(R̂) = σ((e_j − R̂·1_b)·ĥ)/b̂ to first order. Raises
-        :class:`Infeasible` where b̂ is not positive.
+        ``given`` maps labels to whether people have them. R̂ = ĥ_j/b̂, where b̂ is the sum of ĥ over the condition;
+        σ(R̂) = σ((e_j − R̂·1_b)·ĥ)/b̂ to first order. Raises :class:`Infeasible` if b̂ is not positive.
         """
         if not given or not set(given) < set(self.labels):
-            reject("given", "name some but not all labels of the table", "others")
+            reject("given", f"name some but not all labels of the table ({', '.join(self.labels)})")
         index = np.arange(self.counts.size)
         holds = np.ones(index.size, np.bool_)
         for label, wanted in given.items():
@@ -140,14 +138,14 @@ class Joint:
         return Table(tuple(label for label in self.labels if label not in given), shares, errors)
 
     def _shape(self, sigma: Array) -> tuple[Array, Array]:
-        """Skewness of ĥ, and its excess from above, by the cumulants of single messages, which add up.
+        """Return the skewness of ĥ and an upper bound on its excess, from the cumulants of single messages.
 
-        They are m₃ − 3m₂m₁ + 2m₁³ and m₄ − 4m₃m₁ − 3m₂² + 12m₂m₁² − 6m₁⁴; −3m₂² is left out for all but the cell's own.
+        They are m₃ − 3m₂m₁ + 2m₁³ and m₄ − 4m₃m₁ − 3m₂² + 12m₂m₁² − 6m₁⁴; −3m₂² is omitted except for the cell itself.
         """
         p, q, width = 1 - self.q, self.q, len(self.labels)
         gain = (p - q) ** 2
         own = ((p**3 + q**3) / gain) ** width
-        # Not ĥ itself, the noise of which goes with the error that is to be bounded.
+        # Not ĥ itself, whose noise is correlated with the error to be bounded.
         h = self.k * nearest_counts(self.values, self.n)
         third = self._moment(3) - h * (3 * own - 2)
         f, number = self.fakes, float(self.fakes.sum())
@@ -162,7 +160,7 @@ class Joint:
         return np.clip(third / scale**3, -1.0, 1.0), np.clip(fourth / scale**4, 0.0, 3.0)
 
     def _functional(self, weights: Array) -> float:
-        """σ(w·ĥ)."""
+        """Return σ(w·ĥ)."""
         second = flip_histogram(unflip_histogram(weights, self.q) ** 2, self.q)
         people = self.k * float(self.values @ (second - weights * weights))
         if self.spread is None:
@@ -172,7 +170,7 @@ class Joint:
         return math.sqrt(max(people + float(self.fakes @ second) - known, 0.0)) / self.k
 
     def _sum(self, cells: NDArray[Any], chosen: tuple[str, ...]) -> NDArray[Any]:
-        # The first axis of the cube is the last label, as the first label is the lowest bit.
+        # The first axis of the cube is the last label, because the first label is the lowest bit.
         count = len(self.labels)
         axes = [count - 1 - self.labels.index(label) for label in reversed(chosen)]
         dropped = tuple(set(range(count)) - set(axes))

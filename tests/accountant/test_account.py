@@ -1,4 +1,4 @@
-"""Every point of the family has a guarantee, which behaves as guarantees must and never hides what it rests on."""
+"""Every point of the family has a guarantee, with the properties of guarantees and all its assumptions."""
 
 import itertools
 import math
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubbub.accountant import account, curve
-from hubbub.bits import coins
+from hubbub.bits.device import GRID_BITS
 from hubbub.errors import InvalidInput
 from hubbub.privacy import Assumptions, Basis, Budget, Guarantee
 from hubbub.protocol import GRID, Fakes, Protocol
@@ -43,7 +43,7 @@ PROTOCOLS = [
     Protocol(0.01, m=Fakes.gaussian(6.0, 40), release="bits"),
 ]
 POINTS = [*itertools.product(PROTOCOLS, SCHEMAS)]
-POINTS += [(Protocol(0.05, release="category"), schema) for schema in SCHEMAS if schema.kind == "one_hot"]
+POINTS += [(Protocol(0.05, release="category"), schema) for schema in SCHEMAS if schema.exclusive]
 
 
 @pytest.mark.parametrize(("protocol", "schema"), POINTS)
@@ -60,7 +60,7 @@ def test_both_directions_agree(protocol: Protocol, schema: Schema) -> None:
 
 
 @pytest.mark.parametrize(("protocol", "schema"), POINTS)
-def test_delta_falls_with_epsilon_and_honest_users_never_hurt(protocol: Protocol, schema: Schema) -> None:
+def test_delta_decreases_with_epsilon_and_honest_users(protocol: Protocol, schema: Schema) -> None:
     curves = [curve(protocol, schema, 1000, honest_fraction=share) for share in (0.5, 1.0)]
     for epsilon in (0.1, 0.5, 1.5):
         few, many = (min(analysis.upper(epsilon), 0.0) for analysis in curves)
@@ -70,7 +70,7 @@ def test_delta_falls_with_epsilon_and_honest_users_never_hurt(protocol: Protocol
 
 @given(st.floats(0.02, 0.4), st.floats(1.02, 1.2), st.integers(10, 10_000), st.sampled_from(SCHEMAS))
 @settings(max_examples=40)
-def test_delta_falls_with_q_and_n(q: float, more: float, n: int, schema: Schema) -> None:
+def test_delta_decreases_with_q_and_n(q: float, more: float, n: int, schema: Schema) -> None:
     def log_delta(q: float, n: int) -> float:
         return curve(Protocol(q), schema, n).upper(0.5)
 
@@ -80,13 +80,13 @@ def test_delta_falls_with_q_and_n(q: float, more: float, n: int, schema: Schema)
 
 
 @given(st.integers(1, 2000), st.integers(2, 40), st.floats(0.1, 3.0))
-def test_delta_falls_with_m(m: int, d: int, epsilon: float) -> None:
+def test_delta_decreases_with_m(m: int, d: int, epsilon: float) -> None:
     few, many = (account(Protocol(0, m=count), Schema.one_hot(d), 10, epsilon=epsilon).delta for count in (m, m + 7))
-    assert many <= few + 1e-27  # what lies outside the window of counts is added as a constant
+    assert many <= few + 1e-27  # the mass outside the window of counts is added as a constant
 
 
 def test_one_hot_needs_more_than_two_bits() -> None:
-    """[003 §5] calibrates one-hot records like two bits; a third category tells them apart more easily."""
+    """[003 §5] calibrates one-hot records like two bits; a third category in the crowd reveals more."""
     two = account(Protocol(0.0877), Schema.bits(2), 1000, epsilon=math.log(2))
     one_hot = account(Protocol(0.0877), Schema.one_hot(5), 1000, epsilon=math.log(2))
     assert one_hot.lower_bound > 1e-2
@@ -106,12 +106,12 @@ def test_anchors() -> None:
 
 
 def test_k_copies_headline() -> None:
-    """[002 §5] claims that copies buy precision: certified for 13 bits, if not by √k."""
+    """[002 §5] claims that copies improve precision: certified for 13 bits, though not by √k."""
     for k, q in ((1, 0.2843), (4, 0.3064), (16, 0.33)):
         assert account(Protocol(q, k=k), Schema.bits(13), 10**6, epsilon=math.log(2)).delta <= 1e-6
 
 
-class TestTrust:
+class TestAssumptions:
     def test_collusion_and_counts(self) -> None:
         given = account(Protocol(0.25, k=2, release="bits"), Schema.at_most(2, 9), 100, epsilon=1.0).assumptions
         assert given.collusion_epsilon == pytest.approx(2 * 4 * math.log(3))
@@ -121,8 +121,8 @@ class TestTrust:
         assert "padded" not in " ".join(one_hot.sentences())
         assert "padded" in " ".join(given.sentences())
 
-    def test_the_message_count_of_one_hot_records_has_one_law(self) -> None:
-        """Bern(p) + Bin(d − 1, q) whatever the category; not so for other records."""
+    def test_the_message_count_of_one_hot_records_does_not_depend_on_the_record(self) -> None:
+        """Bern(p) + Bin(d − 1, q) for every category, unlike for other records."""
 
         def distribution(record: tuple[int, ...], q: float) -> list[float]:
             found = [0.0] * (len(record) + 1)
@@ -182,8 +182,8 @@ def test_a_guarantee_meets_the_budgets_above_it() -> None:
         assert not claim.meets(Budget(1.0, 1e-8))
 
 
-def test_one_grid_for_sampler_and_accountant() -> None:
-    assert 2**coins.GRID == GRID
+def test_sampler_and_accountant_share_one_grid() -> None:
+    assert 2**GRID_BITS == GRID
     for q in (1e-13, 0.1, 1 / 3, 0.4999999):
         assert Protocol(q).q >= q
         assert (Protocol(q).q * GRID).is_integer()
@@ -235,5 +235,5 @@ def test_one_grid_for_sampler_and_accountant() -> None:
 )
 def test_bad_input(call: object) -> None:
     assert callable(call)
-    with pytest.raises(InvalidInput, match=r" must .*, got "):
+    with pytest.raises(InvalidInput, match=r"\w+ must \w+"):
         call()

@@ -1,4 +1,4 @@
-"""Combinations of noise: whatever theorem speaks for a protocol, it lies above the exact value of small collections."""
+"""Combinations of noise: every certified curve lies above the exact values of small collections."""
 
 import itertools
 import math
@@ -16,10 +16,10 @@ from hubbub.schema import Schema
 EPSILONS = (0.05, 0.3, 0.8, 1.5)
 
 
-def convolved(distributions: Iterable[np.ndarray]) -> np.ndarray:
+def convolved(rows: Iterable[np.ndarray]) -> np.ndarray:
     total = np.ones(1)
-    for distribution in distributions:
-        total = np.convolve(total, distribution)
+    for row in rows:
+        total = np.convolve(total, row)
     return total
 
 
@@ -28,7 +28,7 @@ def coin(chance: float) -> np.ndarray:
 
 
 def worst_count(n: int, q: float, noise: np.ndarray, epsilon: float) -> float:
-    """δ(ε) of the number of set bits of n people's flipped single bits plus noise, over all collections and orders."""
+    """Return the largest δ(ε) of the count of n people's flipped bits plus noise, over all collections and orders."""
     found = 0.0
     for ones in range(n):
         others = convolved([coin(1 - q)] * ones + [coin(q)] * (n - 1 - ones) + [noise])
@@ -39,7 +39,7 @@ def worst_count(n: int, q: float, noise: np.ndarray, epsilon: float) -> float:
 
 @pytest.mark.parametrize("fakes", [Fakes.laplace(1.5, 4), Fakes.gaussian(2.0, 5), Fakes.laplace(0.5, 0)])
 @pytest.mark.parametrize(("n", "q"), [(1, 0.2), (4, 0.1), (6, 0.35)])
-def test_flips_among_the_shufflers_fakes(fakes: Fakes, n: int, q: float) -> None:
+def test_flips_among_fakes_of_the_shuffler(fakes: Fakes, n: int, q: float) -> None:
     protocol = Protocol(q, m=fakes, release="bits")
     for epsilon in EPSILONS:
         truth = worst_count(n, protocol.q, fakes.pmf, epsilon)
@@ -48,7 +48,7 @@ def test_flips_among_the_shufflers_fakes(fakes: Fakes, n: int, q: float) -> None
         assert given.lower_bound <= given.delta
 
 
-def test_clear_bits_among_the_shufflers_fakes_are_exact() -> None:
+def test_clear_bits_among_fakes_of_the_shuffler_are_exact() -> None:
     fakes = Fakes.gaussian(2.0, 8)
     for epsilon in EPSILONS:
         truth = worst_count(3, 0.0, fakes.pmf, epsilon)
@@ -59,8 +59,8 @@ def test_clear_bits_among_the_shufflers_fakes_are_exact() -> None:
 
 @pytest.mark.parametrize("fakes", [Fakes.poisson(1.5), Fakes.binomial(3, 0.4)])
 @pytest.mark.parametrize(("n", "q"), [(2, 0.2), (5, 0.1)])
-def test_flips_among_a_random_number_of_users_fakes(fakes: Fakes, n: int, q: float) -> None:
-    """The analyzer sees how many messages there are; given that number, M, the fakes are M fair coins."""
+def test_flips_among_a_random_number_of_fakes_of_users(fakes: Fakes, n: int, q: float) -> None:
+    """The analyzer sees the number of messages; given the number M of fakes, they are M fair coins."""
     protocol = Protocol(q, m=fakes)
     for epsilon in EPSILONS:
         truth = 0.0
@@ -76,7 +76,7 @@ def test_flips_among_a_random_number_of_users_fakes(fakes: Fakes, n: int, q: flo
 
 @pytest.mark.parametrize(("n", "k", "m"), [(2, 2, 3), (3, 2, 5), (2, 3, 9)])
 def test_copies_among_fakes(n: int, k: int, m: int) -> None:
-    """m flipped fakes of a fair bit among k copies of everybody's."""
+    """m flipped fair bits among k copies of every record."""
     protocol = Protocol(0.2, k=k, m=m)
     q = protocol.q
     for epsilon in EPSILONS:
@@ -88,8 +88,8 @@ def test_copies_among_fakes(n: int, k: int, m: int) -> None:
         assert truth * (1 - 1e-9) <= account(protocol, Schema.bits(1), n, epsilon=epsilon).delta
 
 
-def test_fakes_for_clear_records_count_whole_records() -> None:
-    """Two bits in the clear are four records; uniform fakes hide them as they hide four categories."""
+def test_fakes_hide_records_as_they_hide_categories() -> None:
+    """Two clear bits are four records; uniform fakes hide them as they hide four categories."""
     for epsilon, m in itertools.product(EPSILONS, (3, 40)):
         bits = account(Protocol(0, m=m), Schema.bits(2), 5, epsilon=epsilon)
         categories = account(Protocol(0, m=m), Schema.one_hot(4), 5, epsilon=epsilon)
@@ -102,8 +102,6 @@ def test_split_clear_bits_need_fewer_fakes_than_whole_records() -> None:
     assert split.delta < whole.delta
     position = convolved([coin(0.5)] * 200)
     one, zero = np.append(0.0, position), np.append(position, 0.0)
-    pair = [
-        np.multiply.outer(np.multiply.outer(distribution, distribution), distribution) for distribution in (one, zero)
-    ]
+    pair = [np.multiply.outer(np.multiply.outer(row, row), row) for row in (one, zero)]
     exact = float(np.maximum(pair[0] - math.e * pair[1], 0.0).sum())
     assert split.lower_bound <= exact <= split.delta <= 1.05 * exact

@@ -1,4 +1,4 @@
-"""One bit: upper bounds for every pair, certified suprema over all collections, and hardly more than the truth."""
+"""Single bits: tight upper bounds for every pair, and certified suprema over all collections."""
 
 import functools
 import math
@@ -18,32 +18,30 @@ mpf = mpmath.mpf
 Row = list[mpmath.mpf]
 
 
-def with_bits(distribution: Row, count: int, chance: mpmath.mpf) -> Row:
-    """The law of a count after so many more bits, each one with this chance."""
+def with_bits(row: Row, count: int, chance: mpmath.mpf) -> Row:
+    """Return the distribution of a number after adding ``count`` bits, each 1 with this chance."""
     for _ in range(count):
-        distribution = [
-            a * (1 - chance) + b * chance for a, b in zip([*distribution, mpf(0)], [mpf(0), *distribution], strict=True)
-        ]
-    return distribution
+        row = [a * (1 - chance) + b * chance for a, b in zip([*row, mpf(0)], [mpf(0), *row], strict=True)]
+    return row
 
 
 @functools.lru_cache(maxsize=512)
 def pair(ones: int, zeros: int, q: float, k: int) -> tuple[Row, Row]:
-    """The laws of the number of set bits with the own bit 1 and 0, to 40 digits."""
-    flip_probability = mpf(q)
-    crowd = with_bits(with_bits([mpf(1)], k * ones, 1 - flip_probability), k * zeros, flip_probability)
-    return with_bits(crowd, k, 1 - flip_probability), with_bits(crowd, k, flip_probability)
+    """Return the distributions of the number of set bits with the own bit 1 and 0, to 40 digits."""
+    flip = mpf(q)
+    crowd = with_bits(with_bits([mpf(1)], k * ones, 1 - flip), k * zeros, flip)
+    return with_bits(crowd, k, 1 - flip), with_bits(crowd, k, flip)
 
 
 def exact(ones: int, zeros: int, q: float, epsilon: float, k: int = 1) -> mpmath.mpf:
-    """δ(ε) by its definition."""
+    """Return δ(ε) by its definition."""
     first, second = pair(ones, zeros, q, k)
     ratio = mpmath.exp(mpf(epsilon))
     return mpmath.fsum(max(a - ratio * b, 0) for a, b in zip(first, second, strict=True))
 
 
 def excess(ones: int, zeros: int, q: float, epsilon: float, k: int = 1) -> float:
-    """How far ln δ lies above the truth."""
+    """Return the excess of ln δ over the exact value."""
     return float(
         mpf(float(log_delta([ones], [zeros], q, epsilon, k)[0])) - mpmath.log(exact(ones, zeros, q, epsilon, k))
     )
@@ -52,7 +50,7 @@ def excess(ones: int, zeros: int, q: float, epsilon: float, k: int = 1) -> float
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("q", [0.01, 0.1, 0.25, 0.4, 0.49])
 def test_every_small_pair_is_bounded_tightly(q: float, k: int) -> None:
-    """All numbers of ones, which is both orders."""
+    """All numbers of ones, and so both orders."""
     pure = k * math.log((1 - q) / q)
     for others in (0, 1, 2, 5, 9):
         for ones in range(others + 1):
@@ -60,7 +58,7 @@ def test_every_small_pair_is_bounded_tightly(q: float, k: int) -> None:
                 assert 0 <= excess(ones, others - ones, q, epsilon, k) <= 1e-8
 
 
-def test_one_call_serves_crowds_of_all_widths() -> None:
+def test_one_call_handles_crowds_of_all_sizes() -> None:
     ones, zeros = np.array([0, 1, 7, 40, 3, 0, 25]), np.array([0, 0, 7, 1, 30, 12, 25])
     together = log_delta(ones, zeros, 0.07, 0.6, 2)
     for a, b, value in zip(ones.tolist(), zeros.tolist(), together.tolist(), strict=True):
@@ -87,7 +85,7 @@ def test_the_pure_epsilon_is_one(q: float, k: int) -> None:
 
 
 @pytest.mark.parametrize("q", [0.1, 0.25, 0.4])
-def test_where_a_tilted_zero_is_a_fair_coin(q: float) -> None:
+def test_a_tilted_zero_that_is_a_fair_coin(q: float) -> None:
     """e^ε = (p² + q²)/(2pq): the characteristic function vanishes at the last node."""
     epsilon = math.log(((1 - q) ** 2 + q**2) / (2 * q * (1 - q)))
     for ones, zeros in [(4, 0), (0, 4), (5, 5), (0, 7)]:
@@ -110,7 +108,7 @@ def test_deep_tails(ones: int, zeros: int, q: float, epsilon: float, k: int, dig
 
 
 def binomial_tail(n: int, chance: mpmath.mpf, s: int) -> mpmath.mpf:
-    """P[Bin(n, chance) ≥ s] for s on the upper or lower side, by a series that converges fast there."""
+    """Return P[Bin(n, chance) ≥ s] for s on either side, by a series that converges fast there."""
     if s <= n * chance:
         return 1 - binomial_tail(n, 1 - chance, n - s + 1)
     term = mpmath.exp(
@@ -130,7 +128,7 @@ def binomial_tail(n: int, chance: mpmath.mpf, s: int) -> mpmath.mpf:
 
 
 def homogeneous(n: int, q: float, epsilon: float) -> mpmath.mpf:
-    """All n − 1 others hold a one: max_t P[A ≥ t − 1]·p + P[A ≥ t]·q − e^ε(…), A ~ Bin(n − 1, p), around the best t."""
+    """Return max_t P[A ≥ t − 1]·p + P[A ≥ t]·q − e^ε(…), A ~ Bin(n − 1, p), if all others hold a 1."""
     flip_probability, ratio = mpf(q), mpmath.exp(mpf(epsilon))
     p, tilt = (
         1 - flip_probability,
@@ -150,7 +148,7 @@ def test_two_hundred_digits_down() -> None:
     assert 0 <= gap <= 1e-8
 
 
-def test_beyond_all_floats_the_exponent_still_bounds() -> None:
+def test_the_exponent_bounds_delta_below_the_smallest_float() -> None:
     value, truth = float(log_delta([9999], [0], 0.25, 1.0)[0]), mpmath.log(homogeneous(10**4, 0.25, 1.0))
     assert truth <= value <= -600
 
@@ -168,7 +166,7 @@ def test_a_mixed_crowd_of_hundreds() -> None:
     assert 0 <= excess(200, 150, 0.02, 0.9) <= 1e-9
 
 
-def test_a_thousand_million() -> None:
+def test_a_billion_people() -> None:
     assert math.exp(log_delta([10**9 - 1], [0], 0.01, 0.00073)[0]) == pytest.approx(1.00474478944e-6, rel=1e-5)
     assert math.exp(log_delta([10**9 - 1], [0], 0.01, 0.00073)[0]) >= 1.00474478944e-6 * (1 - 1e-11)
 
@@ -209,7 +207,7 @@ def test_supremum_over_all_collections(n: int, q: float, k: int, share: float) -
 
 
 @pytest.mark.parametrize(("n", "q", "epsilon"), [(40, 0.1, 0.5), (30, 0.25, 0.2), (60, 0.1, 1.0)])
-def test_a_limit_is_decided_rightly(n: int, q: float, epsilon: float) -> None:
+def test_a_limit_is_decided_correctly(n: int, q: float, epsilon: float) -> None:
     truth = float(mpmath.log(scan(n, q, epsilon, 1)))
     assert supremum(n, q, epsilon, limit=truth - 1e-3).upper > truth - 1e-3
     assert truth <= supremum(n, q, epsilon, limit=truth + 1e-3).upper <= truth + 1e-3
@@ -257,12 +255,12 @@ def test_a_block_covers_its_collections(low: int, width: int, rest: int, q: floa
 
 @pytest.mark.parametrize(("n", "q", "k"), [(30, 0.1, 1), (45, 0.25, 1), (12, 0.2, 3), (1, 0.3, 1)])
 def test_a_partition_lies_above_every_collection(n: int, q: float, k: int) -> None:
-    """At the ε it was made for, and at all others."""
+    """At the ε for which it was made, and at all others."""
     pure = k * math.log((1 - q) / q)
     ones, zeros = partition(n, q, [0.1 * pure, 0.4 * pure], k)
-    everyone = np.arange(n)
+    ones_among_others = np.arange(n)
     for share in (0.0, 0.05, 0.1, 0.25, 0.4, 0.6, 0.9):
-        truth = log_delta(everyone, n - 1 - everyone, q, share * pure, k).max()
+        truth = log_delta(ones_among_others, n - 1 - ones_among_others, q, share * pure, k).max()
         covered = log_delta(ones, zeros, q, share * pure, k).max()
         assert covered >= truth - 1e-8
         if share in (0.1, 0.4):
@@ -284,34 +282,34 @@ def test_blocks_are_cut_without_loss(blocks: list[tuple[int, int]], parts: int) 
 crowds = st.tuples(
     st.integers(0, 10**6), st.integers(0, 10**6), st.floats(1e-4, 0.499), st.floats(0, 1.5), st.integers(1, 4)
 )
-SLACK = 1e-7  # of two values that each err upwards by less
+SLACK = 1e-7  # two values that each err upwards by less
 
 
 @given(crowds, st.floats(0, 2))
-def test_delta_falls_with_epsilon(crowd: tuple[int, int, float, float, int], more: float) -> None:
+def test_delta_decreases_with_epsilon(crowd: tuple[int, int, float, float, int], more: float) -> None:
     ones, zeros, q, epsilon, k = crowd
     assert log_delta([ones], [zeros], q, epsilon + more, k)[0] <= log_delta([ones], [zeros], q, epsilon, k)[0] + SLACK
 
 
 @given(crowds, st.integers(0, 1000), st.integers(0, 1000))
-def test_more_others_never_hurt(crowd: tuple[int, int, float, float, int], a: int, b: int) -> None:
+def test_delta_decreases_with_the_crowd(crowd: tuple[int, int, float, float, int], a: int, b: int) -> None:
     ones, zeros, q, epsilon, k = crowd
     assert log_delta([ones + a], [zeros + b], q, epsilon, k)[0] <= log_delta([ones], [zeros], q, epsilon, k)[0] + SLACK
 
 
 @given(crowds, st.floats(0, 1))
-def test_delta_falls_with_q(crowd: tuple[int, int, float, float, int], share: float) -> None:
+def test_delta_decreases_with_q(crowd: tuple[int, int, float, float, int], share: float) -> None:
     ones, zeros, q, epsilon, k = crowd
     noisier = q + share * (0.4999 - q)
     assert log_delta([ones], [zeros], noisier, epsilon, k)[0] <= log_delta([ones], [zeros], q, epsilon, k)[0] + SLACK
 
 
 @given(st.integers(1, 3000), st.integers(0, 3000), st.floats(0.001, 0.49), st.floats(1e-12, 0.1))
-def test_the_certificate_falls_with_the_crowd(n: int, more: int, q: float, delta: float) -> None:
+def test_the_certificate_decreases_with_the_crowd(n: int, more: int, q: float, delta: float) -> None:
     assert certified_epsilon(n + more, q, delta)[1] <= certified_epsilon(n, q, delta)[1] * 1.002 + 1e-9
 
 
-def test_copies_of_a_bit_are_no_weaker_than_fewer() -> None:
+def test_delta_increases_with_copies() -> None:
     for epsilon in (0.1, 0.5, 1.0):
         values = [supremum(200, 0.2, epsilon, k).upper for k in (1, 2, 4, 8)]
         assert values == sorted(values)

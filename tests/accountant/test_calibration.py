@@ -1,4 +1,4 @@
-"""Calibration lands where the budget holds, next to where it stops holding."""
+"""Calibration lands where the budget holds, next to the boundary."""
 
 import math
 
@@ -31,7 +31,7 @@ FLIPS = [
 
 
 @pytest.mark.parametrize(("schema", "n", "options"), FLIPS)
-def test_least_lie(schema: Schema, n: int, options: dict[str, object]) -> None:
+def test_smallest_flip_probability(schema: Schema, n: int, options: dict[str, object]) -> None:
     found = calibrate(schema, n, BUDGET, **options)  # type: ignore[arg-type]
     assert found.guarantee.meets(BUDGET)
     protocol = found.protocol
@@ -41,19 +41,19 @@ def test_least_lie(schema: Schema, n: int, options: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("d", [2, 10, 100])
-def test_least_fakes(d: int) -> None:
+def test_smallest_number_of_fakes(d: int) -> None:
     found = calibrate(Schema.one_hot(d), 50, BUDGET, q=0, m=None)
     m = found.protocol.m
     assert isinstance(m, int)
     fewer = account(Protocol(0, m=m - 1), Schema.one_hot(d), 50, epsilon=1.0)
-    assert fewer.lower_bound > 1e-6  # exact: an attack shows it
+    assert fewer.lower_bound > 1e-6  # exact, so the attack attains it
     assert {2: 80, 10: 422, 100: 4261}[d] == m
 
 
-def test_least_shift() -> None:
+def test_smallest_shift() -> None:
     found = calibrate(Schema.one_hot(100), 10, Budget(0.5, 1e-6), q=0, m=Fakes.laplace(4.0, 0))
     assert found.protocol.m == Fakes.laplace(4.0, 47)
-    with pytest.raises(Infeasible, match="a larger scale would"):
+    with pytest.raises(Infeasible, match="try a larger scale"):
         calibrate(Schema.one_hot(100), 10, Budget(0.5, 1e-6), q=0, m=Fakes.laplace(1.0, 0))
 
 
@@ -63,7 +63,7 @@ def test_least_shift() -> None:
     (Schema.one_hot(9), Protocol(0.01)),
     (Schema.one_hot(9), Protocol(0.001, release="bits")),
 ])  # fmt: skip
-def test_least_crowd(schema: Schema, protocol: Protocol) -> None:
+def test_smallest_collection(schema: Schema, protocol: Protocol) -> None:
     found = calibrate(schema, None, BUDGET, q=protocol.q, release=protocol.release)
     assert found.guarantee.meets(BUDGET)
     fewer = math.floor(0.99 * found.n)
@@ -71,7 +71,7 @@ def test_least_crowd(schema: Schema, protocol: Protocol) -> None:
 
 
 def test_gain_of_copies_for_one_bit_is_bounded() -> None:
-    """[002 §5] claims a gain of √k for single bits; exactly calibrated it is at most 20 %."""
+    """[002 §5] claims a gain of √k for single bits; with exact calibration it is at most 20 %."""
     budget, n = Budget(math.log(2), 1e-6), 1000
     errors = []
     for k in (1, 2, 4, 16):
@@ -92,7 +92,7 @@ def test_gain_of_copies_for_one_bit_is_bounded() -> None:
         (100, 1.0, 1e-3, 0.0917343),
     ],
 )
-def test_exact_least_lies_of_single_bits(n: int, epsilon: float, delta: float, q: float) -> None:
+def test_exact_smallest_flip_probabilities_of_single_bits(n: int, epsilon: float, delta: float, q: float) -> None:
     assert calibrate(Schema.bits(1), n, Budget(epsilon, delta)).protocol.q == pytest.approx(q, rel=1e-3)
 
 
@@ -105,11 +105,11 @@ def test_pure_budgets_take_the_local_bound() -> None:
 class TestInfeasible:
     def test_a_cap_on_q_names_the_best_epsilon(self) -> None:
         with pytest.raises(
-            Infeasible, match=r"needs a lie probability above 0\.1 at n = 100; with q = 0\.1 the best ε"
+            Infeasible, match=r"needs a flip probability above 0\.1 at n = 100; with q = 0\.1 the best ε"
         ):
             calibrate(Schema.bits(5), 100, BUDGET, max_q=0.1)
 
-    def test_no_crowd_helps_fakes(self) -> None:
+    def test_more_people_do_not_replace_fakes(self) -> None:
         with pytest.raises(Infeasible, match="the best ε is"):
             calibrate(Schema.one_hot(100), None, BUDGET, q=0, m=100)
 
@@ -129,5 +129,5 @@ class TestInfeasible:
     {"release": "rows"},
 ])  # fmt: skip
 def test_bad_input(options: dict[str, object]) -> None:
-    with pytest.raises(InvalidInput, match=r" must .*, got "):
+    with pytest.raises(InvalidInput, match=r"\w+ must \w+"):
         calibrate(Schema.bits(2), 100, BUDGET, **options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Loss distributions cover the pair they were built from, before and after composition, and hardly more than that."""
+"""Loss distributions cover their pair tightly, before and after composition."""
 
 import itertools
 import math
@@ -54,8 +54,8 @@ def gaussian_loss(mu: float, points: int) -> Loss:
     return Loss.from_envelope([up(float(gaussian(mu, step * i)), 1e-15) for i in range(points)], step)
 
 
-def floats(distribution: Distribution) -> list[float]:
-    return [float(x) for x in distribution]
+def floats(row: Distribution) -> list[float]:
+    return [float(x) for x in row]
 
 
 def loss_of(pairs: list[tuple[int, int]], step: float = 0.02) -> Loss:
@@ -93,7 +93,7 @@ def test_order_of_composition_does_not_matter(
 
 
 @given(weights, st.floats(0, 4), st.floats(0, 1))
-def test_delta_falls_and_epsilon_inverts_it(pairs: list[tuple[int, int]], epsilon: float, more: float) -> None:
+def test_delta_decreases_and_epsilon_inverts_it(pairs: list[tuple[int, int]], epsilon: float, more: float) -> None:
     loss = loss_of(pairs)
     assert loss.delta(epsilon + more) <= loss.delta(epsilon)
     delta = loss.delta(epsilon)
@@ -103,12 +103,12 @@ def test_delta_falls_and_epsilon_inverts_it(pairs: list[tuple[int, int]], epsilo
 
 
 @given(weights, st.integers(1, 5), st.lists(st.floats(0, 0.05), min_size=60, max_size=60), st.floats(0, 5))
-def test_wobbling_bounds_still_cover(
-    pairs: list[tuple[int, int]], times: int, wobble: list[float], epsilon: float
+def test_bounds_that_are_not_convex_still_cover(
+    pairs: list[tuple[int, int]], times: int, slack: list[float], epsilon: float
 ) -> None:
-    """Bounds of a curve that are not convex themselves."""
+    """Bounds on a convex curve need not be convex."""
     p, q = distributions(pairs)
-    curve = [up(float(hockey(p, q, 0.1 * i - 2))) + w for i, w in enumerate(wobble)]
+    curve = [up(float(hockey(p, q, 0.1 * i - 2))) + w for i, w in enumerate(slack)]
     loss = Loss.from_curve(curve, 0.1, -20)
     assert hockey(p, q, epsilon) <= loss.delta(epsilon)
     for _ in range(times - 1):
@@ -133,7 +133,7 @@ def test_gaussian_mechanism(mu: float, points: int, times: int, direct: int, mon
 
 @pytest.mark.parametrize("times", [1, 2, 10, 40, 300])
 def test_randomized_response_repeated(times: int) -> None:
-    """The loss of k answers is (2·Bin(k, p) − k)·ln(p/q)."""
+    """The privacy loss of k answers is (2·Bin(k, p) − k)·ln(p/q)."""
     p = mpmath.mpf("0.55")
     many = Loss.from_distributions([0.55, 0.45], [0.45, 0.55], step=0.0005).power(times)
     for epsilon in (0.0, 0.1, 1.0, 3.0):
@@ -150,7 +150,7 @@ def test_agrees_with_dp_accounting() -> None:
 
     weight = np.random.default_rng(5).dirichlet(np.ones(30), 2) + 1e-3
     p, q = weight / weight.sum(axis=1, keepdims=True)
-    one, two = (dict(enumerate(np.log(distribution).tolist())) for distribution in (q, p))
+    one, two = (dict(enumerate(np.log(row).tolist())) for row in (q, p))
     step = 1e-3
     ours = Loss.from_distributions(p, q, step).power(5)
     theirs = [
@@ -160,7 +160,7 @@ def test_agrees_with_dp_accounting() -> None:
         for safe in (False, True)
     ]
     for epsilon in (0.0, 1.0, 4.0, 8.0):
-        low, high = (distribution.get_delta_for_epsilon(epsilon) for distribution in theirs)
+        low, high = (each.get_delta_for_epsilon(epsilon) for each in theirs)
         assert low * (1 - 1e-9) <= ours.delta(epsilon) <= high * (1 + 1e-3)
 
 
@@ -179,7 +179,7 @@ def test_transform_bounds_every_entry(seed: int, one: int, two: int, fall: float
 
 
 @given(weights, st.floats(0.01, 0.5), st.floats(0, 4))
-def test_another_grid_covers(pairs: list[tuple[int, int]], step: float, epsilon: float) -> None:
+def test_a_coarser_grid_covers(pairs: list[tuple[int, int]], step: float, epsilon: float) -> None:
     p, q = distributions(pairs)
     fine, coarse = (Loss.from_distributions(floats(p), floats(q), h) for h in (0.01, step))
     assert fine.regrid(step).delta(epsilon) >= hockey(p, q, epsilon)
@@ -189,7 +189,7 @@ def test_another_grid_covers(pairs: list[tuple[int, int]], step: float, epsilon:
 
 
 def test_rare_but_large_losses_on_a_grid_that_coarsens() -> None:
-    """A thousand chances of 10⁻⁴ against 10⁻⁶: far from Gaussian, and the grid outgrows its limit."""
+    """A thousand trials of 10⁻⁴ against 10⁻⁶: far from Gaussian, and the grid exceeds its limit."""
     many = Loss.from_distributions([1 - 1e-4, 1e-4], [1 - 1e-6, 1e-6], step=1e-4).power(1000)
     assert many.step > 1e-4
     a, b = mpmath.mpf(1e-4), mpmath.mpf(1e-6)
@@ -201,14 +201,14 @@ def test_rare_but_large_losses_on_a_grid_that_coarsens() -> None:
         assert exact <= many.delta(epsilon) <= exact * 1.001
 
 
-def test_nothing_known_stays_nothing_known() -> None:
+def test_a_vacuous_curve_stays_vacuous() -> None:
     vacuous = Loss.from_curve(np.ones(5000), 0.01)
     assert vacuous.power(3).delta(1.0) == 1.0
     assert vacuous.epsilon(0.5) == math.inf
     assert repr(vacuous) == "Loss(step=0.01, points=5000, infinite=1)"
 
 
-def test_what_is_lacking_is_lost() -> None:
+def test_missing_mass_is_an_infinite_loss() -> None:
     cut = Loss.from_distributions([0.5, 0.4], [0.4, 0.5], step=0.1)
     assert cut.delta(10.0) == pytest.approx(0.1)
     assert cut.power(2).delta(10.0) == pytest.approx(0.19)

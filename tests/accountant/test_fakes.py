@@ -1,4 +1,4 @@
-"""Fakes hide a clear record exactly as much as enumeration says."""
+"""The privacy of clear records among fakes agrees with enumeration."""
 
 import itertools
 import math
@@ -25,12 +25,12 @@ mpf = mpmath.mpf
 
 
 def within(value: float, exact: mpmath.mpf, relative: float = 2e-10, absolute: float = 1e-26) -> bool:
-    """Certified from above, and by little."""
+    """Return True if the value is a tight upper bound."""
     return bool(exact <= value <= exact * (1 + mpf(relative)) + mpf(absolute))
 
 
 def gain(n: int, epsilon: float) -> mpmath.mpf:
-    """f(N) by its definition, to 40 digits."""
+    """Return f(N) by its definition, to 40 digits."""
     ratio = mpmath.exp(mpf(epsilon))
     k = int(mpmath.floor(ratio * (n + 1) / (1 + ratio))) + 1
     tail, ways = 0, math.comb(n, k)
@@ -45,11 +45,11 @@ def binomial_mean(epsilon: float, m: int, chance: mpmath.mpf) -> mpmath.mpf:
 
 
 def histograms(records: tuple[int, ...], m: int, categories: int) -> dict[tuple[int, ...], Fraction]:
-    distribution: Counter[tuple[int, ...]] = Counter()
+    ways: Counter[tuple[int, ...]] = Counter()
     for fakes in itertools.product(range(categories), repeat=m):
         count = Counter(records + fakes)
-        distribution[tuple(count[c] for c in range(categories))] += 1
-    return {seen: Fraction(ways, categories**m) for seen, ways in distribution.items()}
+        ways[tuple(count[c] for c in range(categories))] += 1
+    return {seen: Fraction(number, categories**m) for seen, number in ways.items()}
 
 
 @pytest.mark.parametrize(("m", "categories"), [(1, 2), (4, 2), (5, 3), (3, 4)])
@@ -92,7 +92,7 @@ def test_known_values(epsilon: float, m: int, categories: int, delta: float) -> 
         (1000, 1.0, 1e-6, 42650),
     ],
 )
-def test_least_fakes(categories: int, epsilon: float, delta: float, m: int) -> None:
+def test_smallest_number_of_fakes(categories: int, epsilon: float, delta: float, m: int) -> None:
     found = calibrate(Schema.one_hot(categories), 1, Budget(epsilon, delta), q=0, m=None)
     assert found.protocol.m == m
 
@@ -115,7 +115,7 @@ def test_forty_digits(epsilon: float, m: int, categories: int) -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "m"), [(0.0021, 10**7), (0.01, 10**6), (0.03, 10**5 + 1)])
-def test_large_crowds_against_the_incomplete_beta_function(epsilon: float, m: int) -> None:
+def test_many_fakes_against_the_incomplete_beta_function(epsilon: float, m: int) -> None:
     """Two categories: N = m, and δ = b_{k−1} − (e^ε − 1)·Pr(A ≥ k), the tail from its hypergeometric series."""
     ratio = mpmath.exp(mpf(epsilon))
     k = int(mpmath.floor(ratio * (m + 1) / (1 + ratio))) + 1
@@ -130,7 +130,7 @@ def test_large_crowds_against_the_incomplete_beta_function(epsilon: float, m: in
 
 
 @given(st.floats(0, 12), st.integers(0, 40), st.integers(2, 30), st.floats(0, 1))
-def test_random_presence_is_the_mean_over_the_number_present(
+def test_random_presence_averages_over_the_number_present(
     epsilon: float, m: int, categories: int, share: float
 ) -> None:
     s = mpf(share)
@@ -142,14 +142,14 @@ def test_random_presence_is_the_mean_over_the_number_present(
 
 
 @pytest.mark.parametrize(("epsilon", "mean", "categories"), [(1.0, 12.0, 3), (0.5, 7.5, 2), (2.0, 0.0, 2)])
-def test_poisson_is_the_mean_over_the_total(epsilon: float, mean: float, categories: int) -> None:
+def test_poisson_averages_over_the_total(epsilon: float, mean: float, categories: int) -> None:
     weights = [mpmath.exp(-mpf(mean)) * mpf(mean) ** j / mpmath.factorial(j) for j in range(80)]
     exact = mpmath.fsum(w * binomial_mean(epsilon, j, mpf(2) / categories) for j, w in enumerate(weights) if w > 1e-25)
     assert within(poisson_delta(epsilon, mean, categories), exact, absolute=1e-24)
 
 
 @given(st.floats(0, 20), st.floats(0, 3), st.integers(0, 10**7), st.integers(0, 10**4), st.integers(2, 10**5))
-def test_delta_falls(epsilon: float, further: float, m: int, more: int, categories: int) -> None:
+def test_delta_decreases(epsilon: float, further: float, m: int, more: int, categories: int) -> None:
     delta = uniform_delta(epsilon, m, categories)
     slack = 1 + 1e-7
     assert 0 < delta <= 1
@@ -162,7 +162,7 @@ def test_delta_falls(epsilon: float, further: float, m: int, more: int, categori
 kinds = st.sampled_from(["laplace", "gaussian"])
 
 
-def exact_distribution(fakes: Fakes) -> list[mpmath.mpf]:
+def exact_pmf(fakes: Fakes) -> list[mpmath.mpf]:
     offsets = range(-fakes.shift, 90 * math.ceil(fakes.scale))
     scale = mpf(fakes.scale)
     if fakes.distribution == "laplace":
@@ -174,8 +174,8 @@ def exact_distribution(fakes: Fakes) -> list[mpmath.mpf]:
 
 
 def exact_swap(fakes: Fakes, epsilon: float) -> mpmath.mpf:
-    distribution, ratio = [mpf(0), *exact_distribution(fakes)], mpmath.exp(mpf(epsilon))
-    pairs = list(itertools.pairwise(distribution))
+    pmf, ratio = [mpf(0), *exact_pmf(fakes)], mpmath.exp(mpf(epsilon))
+    pairs = list(itertools.pairwise(pmf))
     return mpmath.fsum(max(a * d - ratio * b * c, 0) for (a, b), (c, d) in itertools.product(pairs, pairs))
 
 
@@ -216,7 +216,7 @@ def test_changes_of_three_positions(fakes: Fakes, falls: int, rises: int) -> Non
     [(1.0, 1e-6, 25, 2.80), (1.0, 1e-8, 35, 2.80), (0.5, 1e-6, 47, 5.64), (2.0, 1e-6, 14, 1.357)],
 )
 def test_central_error(epsilon: float, delta: float, shift: int, deviation: float) -> None:
-    """With the Laplace law of scale 2/ε, fakes cost a few dozen per category and err like the central mechanism."""
+    """With Laplace fakes of scale 2/ε, a few dozen per category give the error of the central mechanism."""
     fakes = Fakes.laplace(2 / epsilon, shift)
     found = calibrate(Schema.one_hot(9), 1, Budget(epsilon, delta), q=0, m=Fakes.laplace(2 / epsilon, 0))
     assert found.protocol.m == fakes
@@ -225,18 +225,16 @@ def test_central_error(epsilon: float, delta: float, shift: int, deviation: floa
 
 
 @given(kinds, st.floats(0.3, 30), st.integers(0, 300))
-def test_moments_of_the_law(kind: str, scale: float, shift: int) -> None:
+def test_moments_of_the_distribution(kind: str, scale: float, shift: int) -> None:
     fakes = Fakes(distribution=kind, scale=scale, shift=shift)  # type: ignore[arg-type]
-    counts, distribution = np.arange(fakes.pmf.size), fakes.pmf
-    assert math.fsum(distribution) == pytest.approx(1.0, rel=1e-13)
-    assert fakes.mean == pytest.approx(float(counts @ distribution), rel=1e-9)
-    assert fakes.variance == pytest.approx(
-        float(counts**2 @ distribution) - float(counts @ distribution) ** 2, rel=1e-6, abs=1e-6
-    )
+    counts, pmf = np.arange(fakes.pmf.size), fakes.pmf
+    assert math.fsum(pmf) == pytest.approx(1.0, rel=1e-13)
+    assert fakes.mean == pytest.approx(float(counts @ pmf), rel=1e-9)
+    assert fakes.variance == pytest.approx(float(counts**2 @ pmf) - float(counts @ pmf) ** 2, rel=1e-6, abs=1e-6)
 
 
 @given(kinds, st.floats(0.5, 20), st.integers(0, 100), st.floats(0, 3), st.floats(0, 1))
-def test_drawn_delta_falls(kind: str, scale: float, shift: int, epsilon: float, more: float) -> None:
+def test_delta_of_shuffler_fakes_decreases(kind: str, scale: float, shift: int, epsilon: float, more: float) -> None:
     fakes = Fakes(distribution=kind, scale=scale, shift=shift)  # type: ignore[arg-type]
     delta = swap_delta(fakes, epsilon)
     assert swap_delta(fakes, epsilon + more) <= delta * (1 + 1e-8) + 1e-14
@@ -245,21 +243,21 @@ def test_drawn_delta_falls(kind: str, scale: float, shift: int, epsilon: float, 
 
 
 @given(kinds, st.floats(2, 20), st.floats(0.5, 3), st.floats(1e-8, 1e-2))
-def test_least_shift_is_least(kind: str, scale: float, epsilon: float, delta: float) -> None:
-    distribution = Fakes(distribution=kind, scale=scale, shift=0)  # type: ignore[arg-type]
+def test_the_shift_found_is_the_smallest(kind: str, scale: float, epsilon: float, delta: float) -> None:
+    unshifted = Fakes(distribution=kind, scale=scale, shift=0)  # type: ignore[arg-type]
     try:
-        found = calibrate(Schema.one_hot(9), 1, Budget(epsilon, delta), q=0, m=distribution).protocol.m
+        found = calibrate(Schema.one_hot(9), 1, Budget(epsilon, delta), q=0, m=unshifted).protocol.shuffler_fakes
     except Infeasible:
         assume(False)
         return
-    assert isinstance(found, Fakes)
+    assert found
     assert swap_delta(found, epsilon) <= delta
     if found.shift:
         assert swap_delta(replace(found, shift=found.shift - 1), epsilon) > delta
 
 
-def test_many_positions_against_the_law_of_the_sum() -> None:
-    """Forty falls: the loss is (½·40 + S)/σ², S the sum of forty discrete Gaussians: another one."""
+def test_many_positions_against_the_distribution_of_the_sum() -> None:
+    """Forty falls: the loss is (½·40 + S)/σ², where the sum S of forty discrete Gaussians is nearly one."""
     scale, positions = 40.0, 40
     loss = either_loss(Fakes.gaussian(scale, 400)).power(positions)
     offsets = range(-3000, 3001)
@@ -271,10 +269,12 @@ def test_many_positions_against_the_law_of_the_sum() -> None:
         assert within(loss.delta(epsilon), exact, 1e-4)
 
 
-def test_least_shift_for_many_positions() -> None:
+def test_smallest_shift_for_many_positions() -> None:
     budget = Budget(1.0, 1e-6)
-    found = calibrate(Schema.bits(40), 1, budget, q=0, m=Fakes.gaussian(40.0, 0), release="bits").protocol.m
-    assert isinstance(found, Fakes)
+    found = calibrate(
+        Schema.bits(40), 1, budget, q=0, m=Fakes.gaussian(40.0, 0), release="bits"
+    ).protocol.shuffler_fakes
+    assert found
     below, at = (either_loss(replace(found, shift=found.shift - less)).power(40).delta(1.0) for less in (1, 0))
     assert at <= 1e-6 < below
 

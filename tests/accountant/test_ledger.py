@@ -1,4 +1,4 @@
-"""Repeated collections compose tightly and from above."""
+"""The total of repeated collections is a tight upper bound."""
 
 import math
 
@@ -25,8 +25,8 @@ def test_one_round_is_the_account() -> None:
     assert 0.999 * single <= ledger.epsilon(1e-6) <= 1.01 * single
 
 
-def test_composition_is_above_an_exact_one_and_below_the_plain_sum() -> None:
-    """Two rounds of a crowd of 20: all pairs of outcomes of the worst homogeneous collection."""
+def test_the_total_is_above_the_exact_value_and_below_basic_composition() -> None:
+    """Two rounds of 20 people: all pairs of outcomes of the worst homogeneous collection."""
     zero, one = neighbours(20, 19, 0.2)
     p, q = np.outer(one.pmf, one.pmf), np.outer(zero.pmf, zero.pmf)
     ledger = Ledger().charge(Protocol(0.2), Schema.bits(1), 20, rounds=2)
@@ -45,20 +45,20 @@ def test_different_collections_add_up_in_any_order() -> None:
     assert one > Ledger().charge(*first).epsilon(1e-6)
 
 
-def test_many_rounds_grow_like_a_square_root() -> None:
-    """A hundred rounds are nearly one Gaussian mechanism of ten times the signal."""
+def test_the_total_grows_like_a_square_root() -> None:
+    """A hundred rounds are nearly one Gaussian mechanism with ten times the signal."""
     often = Ledger().charge(Protocol(0.1), Schema.bits(1), 10**6, rounds=100).epsilon(1e-6)
     signal = 10 * 0.8 / math.sqrt(10**6 * 0.09)
     assert gaussian_delta(signal, often) < 1e-6 < gaussian_delta(signal, 0.97 * often)
 
 
-def test_a_void_collection_spends_everything() -> None:
+def test_a_collection_without_privacy_spends_everything() -> None:
     ledger = Ledger().charge(Protocol(0, m=1), Schema.one_hot(1000), 10)
     assert ledger.epsilon(1e-6) == math.inf
 
 
-def test_outcomes_that_give_a_record_away_do_not_blur_the_rest() -> None:
-    """Drawn fakes are 0 with some probability; the rest of six rounds is nearly a Gaussian mechanism."""
+def test_outcomes_that_reveal_a_record_do_not_inflate_the_rest() -> None:
+    """A number of fakes may be 0; otherwise six rounds are nearly a Gaussian mechanism."""
     protocol = Protocol(0, m=Fakes.gaussian(20.0, 140))
     often = Ledger().charge(protocol, Schema.one_hot(9), 100, rounds=6).epsilon(1e-6)
     assert 0.99 < often / (0.97 * _gaussian_epsilon(math.sqrt(12) / 20)) < 1.06

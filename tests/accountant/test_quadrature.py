@@ -1,4 +1,4 @@
-"""The engine's brackets contain the exact value, whatever the atoms."""
+"""The brackets of the quadrature contain the exact value for any atoms."""
 
 import itertools
 import math
@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubbub.accountant.quadrature import density, positive_mean, tail_probability
-from hubbub.accountant.theorems.records import background
+from hubbub.accountant.theorems.attacks import background
 from hubbub.errors import InvalidInput
 
 
 def exact(values: list[float], weights: list[float], n: int) -> tuple[Fraction, Fraction]:
-    """(1/n)·E[S⁺] and P[S > 0], over all compositions of the n terms; missing weight is an atom at 0."""
+    """Return (1/n)·E[S⁺] and P[S > 0], summed over all choices of the n terms; missing weight is an atom at 0."""
     v = [*map(Fraction, values), Fraction(0)]
     w = [*map(Fraction, weights)]
     w.append(1 - sum(w, start=Fraction(0)))
@@ -45,7 +45,7 @@ shares = st.lists(st.integers(1, 50), min_size=4, max_size=4)
 
 @given(st.lists(st.floats(-3, 3, allow_subnormal=False), min_size=1, max_size=3), shares, st.integers(1, 5))
 def test_random_atoms(values: list[float], parts: list[int], n: int) -> None:
-    """Sub-probability weights throughout: the last part is missing."""
+    """The weights sum to less than 1: the last part is missing."""
     contained(values, [part / (sum(parts) + 1) for part in parts[: len(values)]], n)
 
 
@@ -63,15 +63,15 @@ def test_one_huge_and_rare_atom(size: float, rare: float, bottom: float, n: int)
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
 @pytest.mark.parametrize("rare", [1e-1, 1e-4, 1e-7, 1e-10, 1e-13])
-def test_a_big_atom_that_only_just_suffices(n: int, rare: float) -> None:
-    """S = 0 with one big atom: what is left after cancellation is the chance of two."""
+def test_an_atom_that_is_just_large_enough(n: int, rare: float) -> None:
+    """S = 0 with one large atom: after cancellation only the probability of two is left."""
     contained([n - 1.0, -1.0], [rare, 1.0 - rare], n)
 
 
 @pytest.mark.parametrize(
     ("values", "weights", "n"), [([2.0], [0.25], 7), ([1.0, 3.0], [0.5, 0.5], 3), ([5.0, -1.0], [0.5, 0.5], 1)]
 )
-def test_sums_that_are_known(values: list[float], weights: list[float], n: int) -> None:
+def test_known_sums(values: list[float], weights: list[float], n: int) -> None:
     truth = float(exact(values, weights, n)[0])
     assert math.exp(positive_mean(values, weights, n).upper) == pytest.approx(truth, rel=1e-12)
 
@@ -121,25 +121,25 @@ def test_the_bracket_is_narrow(kind: tuple[int, int, int], q: float, n: int) -> 
 
 @pytest.mark.parametrize(("n", "q", "tail"), [(1000, 0.2446, 0.0070676), (5000, 0.1778, 0.04271)])
 def test_tails_of_the_privacy_ratio(n: int, q: float, tail: float) -> None:
-    """P[R > 2] of five bits, the outlier present: its own message is drawn from the other law."""
-    values, distribution = background((5, 0, 0), q, math.log(2))
-    own = distribution * (values + 2.0)
-    found = tail_probability(values, distribution, n - 1, extra=own)
+    """P[R > 2] of five bits, the outlier present: its own message has the other distribution."""
+    values, weights = background((5, 0, 0), q, math.log(2))
+    own = weights * (values + 2.0)
+    found = tail_probability(values, weights, n - 1, extra=own)
     assert math.exp(found.lower) == pytest.approx(tail, rel=2e-3)
     assert math.exp(found.upper) == pytest.approx(tail, rel=2e-3)
     assert found.lower <= found.upper
 
 
 def test_simulation() -> None:
-    """A million sums agree with the bracket; a wrong number of terms must not."""
-    values, distribution = background((3, 0, 0), 0.25, 0.3)
+    """Simulated sums agree with the bracket; a wrong number of terms does not."""
+    values, weights = background((3, 0, 0), 0.25, 0.3)
     rng = np.random.default_rng(7)
-    sums = rng.multinomial(200, distribution / distribution.sum(), size=400_000) @ values / 200
+    sums = rng.multinomial(200, weights / weights.sum(), size=400_000) @ values / 200
     gains = np.maximum(sums, 0.0)
     deviation = float(gains.std()) / math.sqrt(len(gains))
 
     def distance(n: int) -> float:
-        found = positive_mean(values, distribution, n)
+        found = positive_mean(values, weights, n)
         return abs(float(gains.mean()) - math.exp(found.upper)) / deviation
 
     assert distance(200) < 5

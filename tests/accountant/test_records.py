@@ -1,4 +1,4 @@
-"""Whole records: no collection of few people is told apart better than certified, and attacks are attacks."""
+"""Whole records: certified curves lie above every small collection, and attacks below."""
 
 import itertools
 import math
@@ -9,18 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubbub.accountant.quadrature import positive_mean
-from hubbub.accountant.theorems.records import (
-    _product,
-    attack,
-    background,
-    blanket,
-    category_attack,
-    category_blanket,
-    copies,
-    copies_attack,
-    fake_blanket,
-    local,
-)
+from hubbub.accountant.theorems import category
+from hubbub.accountant.theorems.attacks import attack, background, copies_attack
+from hubbub.accountant.theorems.records import _product_blanket, blanket, copies, fake_blanket, local
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.schema import Schema
 
@@ -30,10 +21,8 @@ Seen = tuple[int, ...]
 
 
 def legal(schema: Schema) -> list[int]:
-    """All legal records, as the bits of whole numbers."""
-    if schema.kind == "one_hot":
-        return [1 << i for i in range(schema.width)]
-    return [r for r in range(1 << schema.width) if r.bit_count() <= schema.max_set]
+    """Return all legal records, as the bits of integers."""
+    return [r for r in range(1 << schema.width) if schema.min_set <= r.bit_count() <= schema.max_set]
 
 
 def flipped(record: int, width: int, q: float) -> Distribution:
@@ -42,7 +31,7 @@ def flipped(record: int, width: int, q: float) -> Distribution:
 
 
 def shuffled(senders: list[Distribution]) -> dict[Seen, float]:
-    """The law of the multiset of messages, one sender after the other."""
+    """Return the distribution of the multiset of messages, adding one sender at a time."""
     distribution: dict[Seen, float] = {(): 1.0}
     for sender in senders:
         grown: dict[Seen, float] = defaultdict(float)
@@ -71,7 +60,7 @@ def worst(
     k: int = 1,
     fakes: list[Distribution] | None = None,
 ) -> list[float]:
-    """δ over all collections of n people and all ordered pairs."""
+    """Return the largest δ over all collections of n people and all ordered pairs."""
     found = [0.0] * len(epsilons)
     for others in itertools.combinations_with_replacement(range(len(distributions)), n - 1):
         crowd = [distributions[i] for i in others for _ in range(k)] + (fakes or [])
@@ -141,7 +130,7 @@ def test_flipped_fakes(schema: Schema, n: int, m: int, q: float) -> None:
         certified = math.exp(fake_blanket(schema, q, m, epsilon))
         assert truth <= certified * (1 + 1e-12)
         assert truth <= math.exp(blanket(schema, q, n + m, epsilon)) * (1 + 1e-12)
-        if n == 1:  # no other people, so that the fakes' law is the whole truth
+        if n == 1:  # no other people, so the distribution of the fakes is exact
             assert certified <= truth * (1 + 2.5e-3) + 1e-12
 
 
@@ -160,20 +149,20 @@ def test_categories(d: int, n: int) -> None:
     distributions = [{s: 1 - (d - 1) * q if s == own else q for s in range(d)} for own in range(d)]
     epsilons = [0.0, 0.2, 0.5, 0.77, 0.95]
     for epsilon, truth in zip(epsilons, worst(distributions, n, epsilons), strict=True):
-        assert truth <= math.exp(category_blanket(d, q, n, epsilon)) * (1 + 1e-12)
-        assert math.exp(category_attack(d, q, n, epsilon)) <= truth * (1 + 1e-8)
+        assert truth <= math.exp(category.blanket(d, q, n, epsilon)) * (1 + 1e-12)
+        assert math.exp(category.attack(d, q, n, epsilon)) <= truth * (1 + 1e-8)
 
 
-def test_where_published_code_is_too_low() -> None:
+def test_values_for_which_published_code_is_too_low() -> None:
     """Four categories, two people: published code says 0.01708. One-hot, four people: 0.0048."""
     q = 1 / (math.e + 3)
     distributions = [{s: 1 - 3 * q if s == own else q for s in range(4)} for own in range(4)]
     third = hockey(shuffled([distributions[0], distributions[2]]), shuffled([distributions[1], distributions[2]]), 0.77)
     assert third == pytest.approx(0.028042, abs=1e-6)
-    assert math.exp(category_attack(4, q, 2, 0.77)) == pytest.approx(third, rel=1e-3)
-    truth = worst(distributions, 2, [0.77])[0]  # with one of the two categories in the crowd it is higher still
+    assert math.exp(category.attack(4, q, 2, 0.77)) == pytest.approx(third, rel=1e-3)
+    truth = worst(distributions, 2, [0.77])[0]  # with one of the two categories in the crowd it is even higher
     assert truth == pytest.approx(0.04643, abs=1e-5)
-    assert math.exp(category_blanket(4, q, 2, 0.77)) >= truth
+    assert math.exp(category.blanket(4, q, 2, 0.77)) >= truth
     one_hot = Schema.one_hot(3)
     truth = worst(flips(one_hot, 0.1), 4, [4.0])[0]
     assert truth >= 0.12245
@@ -185,19 +174,19 @@ def test_where_published_code_is_too_low() -> None:
     ("schema", "q", "k"), [(Schema.bits(3), 0.2, 1), (Schema.one_hot(5), 0.01, 2), (Schema.bits(8), 0.4, 1)]
 )
 def test_one_user_next_to_the_pure_epsilon(schema: Schema, q: float, k: int, gap: float) -> None:
-    """δ = p^b − e^ε q^b, where only the outcome without a lie counts, is a difference of nearly equal numbers."""
+    """δ = p^b − e^ε q^b, where only the unflipped outcome counts, is a difference of nearly equal numbers."""
     import mpmath
 
     bits = k * schema.distance
     with mpmath.workdps(40):
-        p, flip_probability = 1 - mpmath.mpf(q), mpmath.mpf(q)
-        epsilon = float(bits * mpmath.log(p / flip_probability)) - gap
-        truth = mpmath.log(p**bits - mpmath.exp(mpmath.mpf(epsilon)) * flip_probability**bits)
+        p, flip = 1 - mpmath.mpf(q), mpmath.mpf(q)
+        epsilon = float(bits * mpmath.log(p / flip)) - gap
+        truth = mpmath.log(p**bits - mpmath.exp(mpmath.mpf(epsilon)) * flip**bits)
     assert float(truth) <= local(schema, q, epsilon, k) <= float(truth) + 1e-6 + 1e-10 / gap
 
 
 def solved(bound: object, low: float, high: float) -> float:
-    """Where a falling bound meets 10⁻⁶."""
+    """Return the point at which a decreasing bound reaches 10⁻⁶."""
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if bound(middle) > math.log(1e-6) else (low, middle)  # type: ignore[operator]
@@ -214,7 +203,7 @@ def solved(bound: object, low: float, high: float) -> float:
     ],
 )
 def test_known_one_hot_epsilons(n: int, q: float, third: float, certified: float) -> None:
-    """Of many categories, where the least blanket is the product one."""
+    """One hundred categories, where the product blanket is used."""
     schema = Schema.one_hot(100)
     assert solved(lambda e: blanket(schema, q, n, e), 0.0, 2.0) == pytest.approx(certified, rel=2e-3)
     found = solved(lambda e: positive_mean(*background((1, 1, 1), q, e), n).lower, 0.0, 2.0)
@@ -227,9 +216,9 @@ def test_known_one_hot_epsilons(n: int, q: float, third: float, certified: float
 )
 def test_known_category_epsilons(d: int, eps0: float, n: int, epsilon: float) -> None:
     q = 1 / (math.exp(eps0) + d - 1)
-    certified = solved(lambda e: category_blanket(d, q, n, e), 0.0, 2.0)
+    certified = solved(lambda e: category.blanket(d, q, n, e), 0.0, 2.0)
     assert certified == pytest.approx(epsilon, rel=5e-4)
-    assert solved(lambda e: category_attack(d, q, n, e), 0.0, 2.0) == pytest.approx(certified, rel=1e-3)
+    assert solved(lambda e: category.attack(d, q, n, e), 0.0, 2.0) == pytest.approx(certified, rel=1e-3)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(math.log(2), 1.9e-2), (1.0, 4.4e-3), (2.0, 6.6e-6)])
@@ -240,40 +229,38 @@ def test_five_bits_among_a_thousand(epsilon: float, delta: float) -> None:
 @settings(max_examples=8)
 @given(st.integers(2, 7), st.floats(0.1, 0.45), st.floats(0.0, 2.0), st.integers(1, 2000))
 def test_more_differing_positions_are_worse(width: int, q: float, epsilon: float, n: int) -> None:
-    """The uniform blanket of records that differ in h of all positions grows with h."""
+    """The bound by the uniform blanket for records that differ in h positions grows with h."""
     ratio = math.log((1 - q) / q)
     uppers = []
     for h in range(1, width + 1):
-        a_distribution, c_distribution = binomial_pmf(h, 0.5), binomial_pmf(width - h, 0.5)
+        a_weights, c_weights = binomial_pmf(h, 0.5), binomial_pmf(width - h, 0.5)
         atoms = [
             (
                 math.exp(ratio * c) * (math.exp(ratio * a) - math.exp(epsilon + ratio * (h - a))),
-                a_distribution[a] * c_distribution[c],
+                a_weights[a] * c_weights[c],
             )
             for a in range(h + 1)
             for c in range(width - h + 1)
         ]
-        values, distribution = zip(*atoms, strict=True)
-        uppers.append(positive_mean(values, [w * (2 * q) ** width for w in distribution], n).upper)
+        values, weights = zip(*atoms, strict=True)
+        uppers.append(positive_mean(values, [w * (2 * q) ** width for w in weights], n).upper)
     assert all(b >= a - 2e-3 for a, b in itertools.pairwise(uppers))
 
 
 @settings(max_examples=8)
 @given(st.integers(1, 3), st.floats(0.05, 0.45), st.floats(0.0, 2.0), st.integers(1, 2000))
 def test_disjoint_records_with_all_ones_are_worst(most: int, q: float, epsilon: float, n: int) -> None:
-    """The product blanket of records with i and j ones of their own and c in common, i + c and j + c at most K."""
+    """The product blanket covers records with i and j ones apart and c in common, i + c and j + c at most K."""
     ratio = math.log((1 - q) / q)
-    top = positive_mean(*_product(most, q, epsilon), n).upper
+    top = positive_mean(*_product_blanket(most, q, epsilon), n).upper
     for i, j, c in itertools.product(range(most + 1), repeat=3):
         if i + j > 0 and max(i, j) + c <= most:
-            distributions = [binomial_pmf(size, q) for size in (i, j, c)]
+            i_weights, j_weights, c_weights = (binomial_pmf(size, q) for size in (i, j, c))
             values, weights = [], []
             for a, b, e in itertools.product(range(i + 1), range(j + 1), range(c + 1)):
                 one, two = 2 * (a + e) - i - c, 2 * (b + e) - j - c
                 values.append(math.exp(ratio * (most + one)) - math.exp(epsilon + ratio * (most + two)))
-                weights.append(
-                    distributions[0][a] * distributions[1][b] * distributions[2][e] * math.exp(-ratio * most)
-                )
+                weights.append(i_weights[a] * j_weights[b] * c_weights[e] * math.exp(-ratio * most))
             assert positive_mean(values, weights, n).upper <= top + 2e-3
 
 
@@ -284,7 +271,7 @@ def test_disjoint_records_with_all_ones_are_worst(most: int, q: float, epsilon: 
     st.floats(0, 3),
     st.integers(1, 10**6),
 )
-def test_bounds_fall(schema: Schema, q: float, epsilon: float, n: int) -> None:
+def test_bounds_decrease(schema: Schema, q: float, epsilon: float, n: int) -> None:
     base = blanket(schema, q, n, epsilon)
     assert blanket(schema, q, 2 * n, epsilon) <= base + 2e-3
     assert blanket(schema, q, n, epsilon + 0.3) <= base + 2e-3

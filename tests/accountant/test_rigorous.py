@@ -1,4 +1,4 @@
-"""Ball arithmetic confirms what floats found, and refuses what is false."""
+"""Ball arithmetic confirms float results, and rejects false claims."""
 
 import math
 
@@ -30,6 +30,6 @@ def test_accounts_are_confirmed(n: int, q: float) -> None:
     assert given.epsilon == account(Protocol(q), Schema.bits(1), n, delta=1e-6).epsilon
 
 
-def test_false_claims_are_refused() -> None:
+def test_false_claims_are_rejected() -> None:
     with pytest.raises(HubbubError, match="does not confirm"):
         certify(1000, 0.1, 0.37, 1e-6)

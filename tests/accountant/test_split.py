@@ -1,4 +1,4 @@
-"""Split bits: no collection of counts is told apart better than certified, and the attack is one."""
+"""Split bits: certified curves lie above every small collection, and attacks below."""
 
 import itertools
 import math
@@ -12,18 +12,19 @@ from hypothesis import strategies as st
 
 from hubbub.accountant.theorems.split import attack, cover, positions, repeated
 from hubbub.numeric.binomial import binomial
+from hubbub.schema import Schema
 
 Record = tuple[int, ...]
 Counts = dict[tuple[int, ...], float]
 
 
-def legal(kind: str, width: int) -> list[Record]:
-    everything = list(itertools.product((0, 1), repeat=width))
-    return everything if kind == "bits" else [r for r in everything if sum(r) == 1]
+def legal(schema: Schema) -> list[Record]:
+    every = itertools.product((0, 1), repeat=schema.width)
+    return [r for r in every if schema.min_set <= sum(r) <= schema.max_set]
 
 
 def counts(records: tuple[Record, ...], q: float, k: int) -> Counts:
-    """The law of the number of messages for each position, message by message."""
+    """Return the distribution of the number of messages for each position, adding one message at a time."""
     distribution: Counts = {tuple(0 for _ in records[0]): 1.0}
     for record in records * k:
         grown: Counts = defaultdict(float)
@@ -40,9 +41,9 @@ def hockey(one: Counts, two: Counts, epsilon: float) -> float:
     return math.fsum(max(p - ratio * two.get(seen, 0.0), 0.0) for seen, p in one.items())
 
 
-def worst(kind: str, width: int, n: int, q: float, k: int, epsilons: list[float]) -> list[float]:
-    """δ over all collections and all ordered pairs."""
-    records = legal(kind, width)
+def worst(schema: Schema, n: int, q: float, k: int, epsilons: list[float]) -> list[float]:
+    """Return the largest δ over all collections and all ordered pairs."""
+    records = legal(schema)
     found = [0.0] * len(epsilons)
     for others in itertools.combinations_with_replacement(records, n - 1):
         distributions = {own: counts((*others, own), q, k) for own in records}
@@ -55,24 +56,24 @@ def worst(kind: str, width: int, n: int, q: float, k: int, epsilons: list[float]
 
 @pytest.mark.parametrize("q", [0.05, 0.25, 0.4])
 @pytest.mark.parametrize(
-    ("kind", "width", "n", "k"),
+    ("schema", "n", "k"),
     [
-        ("one_hot", 2, 1, 1),
-        ("one_hot", 2, 4, 1),
-        ("one_hot", 2, 3, 2),
-        ("one_hot", 3, 3, 1),
-        ("one_hot", 3, 2, 2),
-        ("bits", 2, 1, 2),
-        ("bits", 2, 3, 1),
-        ("bits", 2, 2, 2),
+        (Schema.one_hot(2), 1, 1),
+        (Schema.one_hot(2), 4, 1),
+        (Schema.one_hot(2), 3, 2),
+        (Schema.one_hot(3), 3, 1),
+        (Schema.one_hot(3), 2, 2),
+        (Schema.bits(2), 1, 2),
+        (Schema.bits(2), 3, 1),
+        (Schema.bits(2), 2, 2),
     ],
 )
-def test_all_collections(kind: str, width: int, n: int, k: int, q: float) -> None:
-    """Both schemas have pairs that differ in two positions, and no more."""
+def test_all_collections(schema: Schema, n: int, k: int, q: float) -> None:
+    """Both schemas have pairs that differ in two positions, and none that differ in more."""
     pure = 2 * k * math.log((1 - q) / q)
     epsilons = [0.0, 0.1 * pure, 0.3 * pure, 0.6 * pure, 0.9 * pure]
     certified, attacked = positions(n, q, k, 2), attack(n, q, k, 2)
-    for epsilon, truth in zip(epsilons, worst(kind, width, n, q, k, epsilons), strict=True):
+    for epsilon, truth in zip(epsilons, worst(schema, n, q, k, epsilons), strict=True):
         assert attacked.delta(epsilon) * (1 - 1e-9) <= truth <= certified.delta(epsilon) * (1 + 1e-13)
 
 
@@ -89,8 +90,8 @@ def test_all_collections(kind: str, width: int, n: int, k: int, q: float) -> Non
     ],
 )
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.97, 1.01, 1.5])
-def test_an_attack_is_no_better_than_the_pair_allows(n: int, q: float, k: int, count: int, share: float) -> None:
-    """Small crowds have losses far below their mean, which must not come back as high ones; and none beyond pure ε."""
+def test_an_attack_does_not_exceed_the_exact_pair(n: int, q: float, k: int, count: int, share: float) -> None:
+    """Small crowds have losses far below their mean, which must not wrap around, and none beyond the pure ε."""
     crowd = binomial(k * (n - 1), 1 - q).pmf
     one, two = (np.convolve(crowd, binomial(k, chance).pmf) for chance in (1 - q, q))
     first, second = np.ones(1), np.ones(1)
@@ -103,7 +104,7 @@ def test_an_attack_is_no_better_than_the_pair_allows(n: int, q: float, k: int, c
 
 
 @given(st.lists(st.integers(0, 9), min_size=3, max_size=3), st.lists(st.integers(1, 9), min_size=3, max_size=3))
-def test_repeated_laws_are_rounded_down(one: list[int], two: list[int]) -> None:
+def test_repeated_distributions_are_rounded_down(one: list[int], two: list[int]) -> None:
     p, q = np.array([*one, 1]) / (sum(one) + 1), np.array([*two, 0]) / sum(two)
     p2, q2 = np.multiply.outer(p, p).ravel(), np.multiply.outer(q, q).ravel()
     for epsilon in (0.0, 0.4, 1.5, 4.0):
@@ -125,7 +126,7 @@ def test_repeated_laws_are_rounded_down(one: list[int], two: list[int]) -> None:
     ],
 )
 def test_known_epsilons_at_a_millionth(count: int, n: int, q: float, epsilon: float) -> None:
-    """The values of another program, which connects the dots on a coarser grid."""
+    """The values of an independent program that connects the dots on a coarser grid."""
     certified, attacked = positions(n, q, 1, count).epsilon(1e-6), attack(n, q, 1, count).epsilon(1e-6)
     assert certified == pytest.approx(epsilon, rel=2e-3)
     assert attacked <= certified <= attacked * 1.004
@@ -133,13 +134,13 @@ def test_known_epsilons_at_a_millionth(count: int, n: int, q: float, epsilon: fl
 
 @pytest.mark.parametrize(("n", "q", "k", "count"), [(500, 0.1, 1, 2), (2000, 0.05, 1, 5), (300, 0.3, 4, 3)])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.3, 0.6])
-def test_attack_and_certificate_embrace(n: int, q: float, k: int, count: int, epsilon: float) -> None:
+def test_the_attack_is_below_the_certificate(n: int, q: float, k: int, count: int, epsilon: float) -> None:
     assert attack(n, q, k, count).delta(epsilon) <= positions(n, q, k, count).delta(epsilon)
 
 
 @pytest.mark.parametrize(("n", "q", "count"), [(5000, 0.1964, 2), (1000, 0.2449, 5)])
 def test_another_accountant(n: int, q: float, count: int) -> None:
-    """dp-accounting, fed with our homogeneous pair and rounding losses up, lies above our attack and close to it."""
+    """dp-accounting, applied to the homogeneous pair with losses rounded up, lies just above the attack."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from dp_accounting.pld import privacy_loss_distribution
@@ -147,7 +148,7 @@ def test_another_accountant(n: int, q: float, count: int) -> None:
     crowd = binomial(n - 1, 1 - q)
     first, second = (np.convolve(crowd.pmf, binomial(1, chance).pmf) for chance in (1 - q, q))
     keep = (first > 1e-25) & (second > 1e-25)
-    logs = [dict(enumerate(np.log(distribution[keep]).tolist())) for distribution in (first, second)]
+    logs = [dict(enumerate(np.log(row[keep]).tolist())) for row in (first, second)]
     theirs = privacy_loss_distribution.from_two_probability_mass_functions(
         logs[1], logs[0], pessimistic_estimate=True, value_discretization_interval=1e-5, symmetric=False
     ).self_compose(count)
@@ -160,14 +161,14 @@ def test_another_accountant(n: int, q: float, count: int) -> None:
 
 @settings(max_examples=12)
 @given(st.integers(2, 400), st.integers(1, 400), st.floats(0.02, 0.45), st.floats(0.0, 2.0))
-def test_more_people_and_more_noise_never_hurt(n: int, more: int, q: float, epsilon: float) -> None:
+def test_delta_decreases_with_people_and_noise(n: int, more: int, q: float, epsilon: float) -> None:
     """Up to the tolerance of the covers."""
     base = positions(n, q, 1, 2).delta(epsilon)
     assert positions(n + more, q, 1, 2).delta(epsilon) <= base * 1.02 + 1e-15
     assert positions(n, (q + 0.49) / 2, 1, 2).delta(epsilon) <= base * 1.02 + 1e-15
 
 
-def test_disjoint_laws_are_told_apart() -> None:
+def test_disjoint_distributions_are_distinguished() -> None:
     assert repeated(np.array([0.0, 1.0]), np.array([1.0, 0.0]), 3).delta(5.0) == pytest.approx(1.0)
 
 

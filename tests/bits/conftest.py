@@ -1,4 +1,4 @@
-"""What the tests of packed bits share."""
+"""Fixtures for the tests of packed bits."""
 
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def peak() -> Iterator[Callable[[Callable[[], object]], int]]:
-    """Bytes that a call allocates at its peak, beyond what was there before."""
+    """Measure the peak number of bytes that a call allocates."""
     tracemalloc.start()
 
     def measure(work: Callable[[], object]) -> int:

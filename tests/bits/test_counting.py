@@ -1,4 +1,4 @@
-"""Counts equal those of unpacked bits, for every width, and add up."""
+"""Counts equal those of unpacked bits for every width, and counts of parts add up."""
 
 from collections.abc import Callable
 
@@ -49,10 +49,10 @@ def test_histogram_counts_each_record(width: int, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(counting, "_ROWS", 1000)
     records = uniform_records(5000, width, entropy=SeededStreamNotForPeople(1))
     counts = histogram(records, width)
-    values, often = np.unique([int.from_bytes(row.tobytes(), "little") for row in records], return_counts=True)
+    values, counted = np.unique([int.from_bytes(row.tobytes(), "little") for row in records], return_counts=True)
     assert counts.size == 2**width
     assert np.flatnonzero(counts).tolist() == values.tolist()
-    assert counts[values].tolist() == often.tolist()
+    assert counts[values].tolist() == counted.tolist()
 
 
 def test_histogram_has_the_counts_as_margins() -> None:

@@ -1,4 +1,4 @@
-"""A device's coins are exact by enumeration and have the law of the batch routines."""
+"""Coins on a device are exact by enumeration and pass the statistics of the batch functions."""
 
 import ast
 import sys
@@ -18,8 +18,8 @@ from hubbub.errors import EntropyFailure, InvalidInput
 Q = round(0.1778 * 2**48)
 
 
-def test_every_fraction_of_six_digits_is_compared_rightly() -> None:
-    """64 bits run through all fractions of six digits, so that exactly ``numerator`` of 64 must be ones."""
+def test_every_fraction_of_six_digits_is_compared_correctly() -> None:
+    """64 bits hold all fractions of six digits, so exactly ``numerator`` of them must be ones."""
     rows = [sum((~lane >> 5 - digit & 1) << lane for lane in range(64)) for digit in range(6)]
     noise = b"".join(row.to_bytes(8, "little") for row in rows) + bytes(32)
     for numerator in range(64):
@@ -27,8 +27,8 @@ def test_every_fraction_of_six_digits_is_compared_rightly() -> None:
 
 
 @given(st.integers(1, 100), st.integers(0, 2**48 - 1), st.integers(0, 1000))
-def test_agrees_with_comparing_whole_numbers(width: int, numerator: int, seed: int) -> None:
-    """All digits of all fractions, from the same bytes, as numbers compared with ``<``."""
+def test_coins_agree_with_comparing_integers(width: int, numerator: int, seed: int) -> None:
+    """All digits of all fractions, from the same bytes, as integers compared with ``<``."""
     source = SeededStreamNotForPeople(seed)
     size = (device._SLICES * width + 7) // 8
     digits: list[int] = []
@@ -55,7 +55,7 @@ def test_flips_pass_all_statistics(width: int) -> None:
 
 
 @given(st.integers(1, 100), st.data())
-def test_flipping_twice_with_one_seed_restores(width: int, data: st.DataObject) -> None:
+def test_flipping_twice_with_one_seed_restores_the_record(width: int, data: st.DataObject) -> None:
     value = data.draw(st.integers(0, 2**width - 1))
     record = value.to_bytes(-(-width // 8), "little")
     once = device.flip(record, width, Q, entropy=SeededStreamNotForPeople(1))
@@ -64,7 +64,7 @@ def test_flipping_twice_with_one_seed_restores(width: int, data: st.DataObject) 
 
 
 @pytest.mark.parametrize("below", [1, 2, 3, 100, 256, 257])
-def test_uniform_numbers(below: int) -> None:
+def test_uniform_integers(below: int) -> None:
     source = SeededStreamNotForPeople(42)
     values = np.array([device.uniform(below, entropy=source) for _ in range(30_000)])
     assert values.min() >= 0
@@ -72,7 +72,7 @@ def test_uniform_numbers(below: int) -> None:
     assert below == 1 or statistics.uniform_p(values, below) > FALSE_POSITIVE_RATE
 
 
-def test_each_uniform_number_has_the_same_number_of_words() -> None:
+def test_every_uniform_integer_has_the_same_number_of_words() -> None:
     words = iter([word.to_bytes(1) for word in range(256)])
     values = []
     while True:
@@ -83,15 +83,17 @@ def test_each_uniform_number_has_the_same_number_of_words() -> None:
     assert sorted(values) == sorted([*range(100)] * 2)
 
 
-def test_short_entropy_is_noticed() -> None:
-    with pytest.raises(EntropyFailure):
+def test_short_entropy_is_detected() -> None:
+    with pytest.raises(EntropyFailure, match="returned 49 of 50 bytes"):
         device.coins(40, Q, entropy=lambda size: bytes(size - 1))
-    with pytest.raises(EntropyFailure):
+    with pytest.raises(EntropyFailure, match="returned 0 of 1 bytes"):
         device.uniform(100, entropy=lambda size: b"")
+    with pytest.raises(EntropyFailure, match="must return bytes, not NoneType"):
+        device.uniform(100, entropy=lambda size: None)  # type: ignore[arg-type, return-value]
 
 
 @pytest.mark.parametrize(("record", "width"), [(bytes(4), 40), (bytes(6), 40), (b"\x08", 3)])
-def test_records_that_do_not_fit_are_refused(record: bytes, width: int) -> None:
+def test_records_of_another_layout_are_rejected(record: bytes, width: int) -> None:
     with pytest.raises(InvalidInput, match=r"^record must be"):
         device.flip(record, width, Q)
 

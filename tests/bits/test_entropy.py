@@ -1,4 +1,4 @@
-"""Streams give what they promise: AES in counter mode, nothing short, nothing twice."""
+"""Streams are AES in counter mode, never short and never repeated."""
 
 import os
 import threading
@@ -16,24 +16,24 @@ from hubbub.errors import EntropyFailure, InvalidInput
 
 
 def counter_mode(key: bytes, size: int) -> bytes:
-    """AES-CTR written out as the encryption of 0, 1, 2, …"""
+    """Return AES-CTR as the encryption of 0, 1, 2, …"""
     blocks = b"".join(i.to_bytes(16, "big") for i in range(-(-size // 16)))
     return Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(blocks)[:size]
 
 
 @given(st.lists(st.integers(0, 300), max_size=8))
-def test_partition_of_a_seeded_stream_does_not_matter(sizes: list[int]) -> None:
+def test_a_seeded_stream_does_not_depend_on_the_sizes_drawn(sizes: list[int]) -> None:
     pieces, whole = SeededStreamNotForPeople(1), SeededStreamNotForPeople(1)
     assert b"".join(map(pieces, sizes)) == whole(sum(sizes))
 
 
-def test_seeds_differ_and_bad_seeds_are_refused() -> None:
+def test_seeds_differ_and_bad_seeds_are_rejected() -> None:
     assert len({SeededStreamNotForPeople(seed)(16) for seed in range(100)}) == 100
     with pytest.raises(InvalidInput, match="seed"):
         SeededStreamNotForPeople(-1)
 
 
-def test_system_stream_is_keystream_whose_tail_becomes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tail_of_each_fill_of_the_system_stream_becomes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     keys: list[bytes] = []
     original = entropy._encryptor
 
@@ -44,9 +44,9 @@ def test_system_stream_is_keystream_whose_tail_becomes_the_key(monkeypatch: pyte
     monkeypatch.setattr(entropy, "_encryptor", spy)
     stream = SystemStream()
     sizes = [5, 16, 3_000_000]
-    given_out = [stream(size) for size in sizes]
+    outputs = [stream(size) for size in sizes]
     assert len(set(keys)) == len(sizes) + 1
-    for size, output, key, following in zip(sizes, given_out, keys, keys[1:], strict=False):
+    for size, output, key, following in zip(sizes, outputs, keys, keys[1:], strict=False):
         expected = counter_mode(key, size + 32)
         assert output == expected[:size]
         assert following == expected[size:]
@@ -73,7 +73,7 @@ def test_fork_does_not_copy_noise() -> None:
     there = in_child(lambda: system(32))
     assert len(there) == 32
     assert there != system(32)
-    # The control: a cipher without protection is copied, and this way of looking sees it.
+    # The control: an unprotected cipher is copied, and this test detects it.
     bare = entropy._encryptor(bytes(32))
     assert in_child(lambda: bare.update(bytes(32))) == bare.update(bytes(32))
 
@@ -87,9 +87,9 @@ def test_fork_stops_a_seeded_stream() -> None:
         try:
             return stream(8)
         except EntropyFailure:
-            return b"refused"
+            return b"rejected"
 
-    assert in_child(work) == b"refused"
+    assert in_child(work) == b"rejected"
     assert len(stream(8)) == 8
 
 
@@ -111,7 +111,7 @@ def test_each_thread_has_its_own_cipher() -> None:
     assert len({id(cipher) for cipher in ciphers}) == 4
 
 
-def test_short_cipher_output_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_cipher_output_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     class Short:
         def update_into(self, data: bytes, target: memoryview) -> int:
             return len(data) - 1
@@ -123,12 +123,12 @@ def test_short_cipher_output_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("bad", [b"", bytes(7), bytes(9), "01234567", bytearray(8), None])
-def test_bad_callables_are_noticed(bad: object) -> None:
-    with pytest.raises(EntropyFailure, match="entropy must give 8 bytes, got "):
+def test_bad_callables_are_detected(bad: object) -> None:
+    with pytest.raises(EntropyFailure, match=r"^the entropy source (returned \d of 8 bytes|must return bytes)"):
         fill(lambda size: bad, np.zeros(8, np.uint8))  # type: ignore[arg-type, return-value]
 
 
-def test_a_view_with_gaps_is_refused_rather_than_left_unfilled() -> None:
+def test_a_view_with_gaps_is_rejected() -> None:
     with pytest.raises(EntropyFailure, match="contiguous"):
         fill(system, np.zeros((4, 4), np.uint8)[:, :2])
 

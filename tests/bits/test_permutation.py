@@ -1,4 +1,4 @@
-"""Every order is equally likely: by enumeration, by chi-square over all orders, and wrong shuffles are rejected."""
+"""All orders are equally likely, by enumeration and by chi-square tests that reject wrong shuffles."""
 
 import importlib.util
 import io
@@ -41,7 +41,7 @@ SHUFFLERS: dict[str, Shuffler] = {
 
 
 def order_p(shuffler: Shuffler, n: int = 5, times: int = 12_000) -> float:
-    """Chi-square of the orders of n records against the uniform law on all n! of them."""
+    """Return the chi-square p-value of the orders of n records against the uniform distribution on all n! orders."""
     number = {order: i for i, order in enumerate(itertools.permutations(range(n)))}
     entropy = SeededStreamNotForPeople(31)
     seen = [number[tuple(shuffler(n, entropy).tolist())] for _ in range(times)]
@@ -55,30 +55,30 @@ def test_all_orders_are_equally_likely(name: str) -> None:
 
 @pytest.mark.parametrize("rows", [1, 2, 100])
 def test_external_orders_are_equally_likely(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With room for a single row the files are split again and again; with two files that is often."""
+    """With memory for one row, and two buckets, files are split recursively many times."""
     monkeypatch.setattr(module, "_rows", lambda sample, memory: rows)
     monkeypatch.setattr(module, "_BUCKETS", 2)
     assert order_p(external, n=4, times=4000) > FALSE_POSITIVE_RATE
 
 
-def naive(n: int, entropy: Entropy, *, least: int = 0, most: int = 0) -> NDArray[np.int64]:
-    """Fisher and Yates with exact choices from a range that may be wrong by one."""
+def naive(n: int, entropy: Entropy, *, low: int = 0, high: int = 0) -> NDArray[np.int64]:
+    """Shuffle by Fisher–Yates with exact choices from a range that may be wrong by one."""
     order = np.arange(n)
     for last in range(n - 1, 0, -1):
-        chosen = least + int.from_bytes(entropy(8)) % (last + 1 + most - least)
+        chosen = low + int.from_bytes(entropy(8)) % (last + 1 + high - low)
         order[[last, chosen]] = order[[chosen, last]]
     return order
 
 
-def test_the_reference_itself_passes() -> None:
+def test_the_reference_passes() -> None:
     assert order_p(naive) > FALSE_POSITIVE_RATE
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda n, entropy: naive(n, entropy, most=-1),
-        lambda n, entropy: naive(n, entropy, least=1),
+        lambda n, entropy: naive(n, entropy, high=-1),
+        lambda n, entropy: naive(n, entropy, low=1),
         lambda n, entropy: np.argsort(np.frombuffer(entropy(n), np.uint8) % 8, kind="stable"),
     ],
     ids=["off by one above", "off by one below", "ties kept, 3-bit keys"],
@@ -109,7 +109,7 @@ def test_distinct_keys_give_each_order_once() -> None:
 
 
 def test_repeated_ties_are_repaired_until_none_is_left() -> None:
-    """All keys equal, all further digits equal twice, then distinct: the last draw alone decides."""
+    """All keys are equal, further digits are equal twice, then distinct: only the last draw decides."""
     last = np.array([2, 0, 3, 1], np.uint64)
     draws = [np.zeros(4, np.uint64)] * 3 + [last]
     order = module._sort(4, 64, lambda size: draws.pop(0).tobytes())
@@ -117,7 +117,7 @@ def test_repeated_ties_are_repaired_until_none_is_left() -> None:
     assert not draws
 
 
-def test_fisher_yates_makes_each_order_once() -> None:
+def test_fisher_yates_produces_each_order_once() -> None:
     """Words in the middle of each choice's interval: 4·3·2 sequences of choices, 24 different orders."""
     orders = set()
     for choices in itertools.product(range(4), range(3), range(2)):
@@ -130,7 +130,7 @@ def test_fisher_yates_makes_each_order_once() -> None:
 
 @given(st.integers(2, 1000), st.data())
 def test_each_choice_has_the_same_number_of_words(bound: int, data: st.DataObject) -> None:
-    """⌊2³²/bound⌋ words in a row choose c; those between them and the words of c − 1 are rejected."""
+    """⌊2³²/bound⌋ consecutive words choose c; those between them and the words of c − 1 are rejected."""
     chosen = data.draw(st.integers(0, bound - 1))
     before, end = (-(-(c << 32) // bound) for c in (chosen, chosen + 1))
     first = end - 2**32 // bound
@@ -144,7 +144,7 @@ def test_each_choice_has_the_same_number_of_words(bound: int, data: st.DataObjec
 
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("shape", [(0, 8), (1, 8), (2, 8), (70_001, 8), (1000, 5), (1000, 1), (300, 128), (50, 1024)])
-def test_shuffle_keeps_the_records_together(shape: tuple[int, int], fast: bool) -> None:
+def test_shuffle_keeps_records_intact(shape: tuple[int, int], fast: bool) -> None:
     records = draw(SeededStreamNotForPeople(1), shape, np.uint8)
     before = records.copy()
     mixed = shuffle(records, entropy=SeededStreamNotForPeople(2), fast=fast)
@@ -156,7 +156,7 @@ def test_shuffle_keeps_the_records_together(shape: tuple[int, int], fast: bool) 
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_shuffle_of_numbers_and_of_views(fast: bool) -> None:
+def test_shuffle_of_numbers_and_views(fast: bool) -> None:
     numbers = np.arange(3000.0)[::3]
     mixed = shuffle(numbers, entropy=SeededStreamNotForPeople(2), fast=fast)
     assert mixed.dtype == np.float64
@@ -164,7 +164,7 @@ def test_shuffle_of_numbers_and_of_views(fast: bool) -> None:
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_large_permutations_mix_places_and_values(fast: bool) -> None:
+def test_large_permutations_mix_positions_and_values(fast: bool) -> None:
     n = 200_000
     order = permutation(n, entropy=SeededStreamNotForPeople(3), fast=fast)
     assert np.sort(order).tolist() == list(range(n))
@@ -174,7 +174,7 @@ def test_large_permutations_mix_places_and_values(fast: bool) -> None:
     assert statistics.uniform_p(cycle, 256) < FALSE_POSITIVE_RATE
 
 
-def test_external_splits_large_files_again_and_closes_all() -> None:
+def test_external_splits_large_files_recursively_and_closes_all() -> None:
     opened: list[io.BytesIO] = []
 
     def scratch() -> io.BytesIO:
@@ -192,7 +192,7 @@ def test_external_splits_large_files_again_and_closes_all() -> None:
     assert all(file.closed for file in opened)
 
 
-def test_external_closes_its_files_when_it_is_abandoned() -> None:
+def test_external_closes_its_files_when_abandoned() -> None:
     opened: list[io.BytesIO] = []
 
     def scratch() -> io.BytesIO:
@@ -205,9 +205,9 @@ def test_external_closes_its_files_when_it_is_abandoned() -> None:
     assert all(file.closed for file in opened)
 
 
-def test_external_refuses_what_it_cannot_do() -> None:
+def test_external_rejects_bad_input() -> None:
     assert list(shuffle_external([], io.BytesIO)) == []
-    with pytest.raises(InvalidInput, match="blocks must all hold rows of int64"):
+    with pytest.raises(InvalidInput, match="blocks must all have rows of int64"):
         list(shuffle_external([np.arange(3), np.arange(3.0)], io.BytesIO))
     with pytest.raises(InvalidInput, match="memory must hold at least"):
         list(shuffle_external([np.zeros((3, 1024), np.uint8)], io.BytesIO, memory=1 << 16))

@@ -10,8 +10,8 @@ from tests.pages.structure import check_page
 
 RAW = """
 import sys
-plan, kind = __import__("json").load(open("plan.json")), 1
-head = b"HB" + bytes([1, kind]) + bytes.fromhex(plan["id"])[:16]
+plan = __import__("json").load(open("plan.json"))
+head = b"HBM" + bytes([2]) + bytes.fromhex(plan["id"])[:16]
 labels = plan["schema"]["labels"]
 for line in sys.stdin.read().split()[1:]:
     sys.stdout.buffer.write(head + bytes([1 << labels.index(line)]))

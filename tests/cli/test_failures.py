@@ -150,7 +150,7 @@ def test_there_are_forty() -> None:
 def test_errors_do_not_quote_the_data(folder: Path, run: Call) -> None:
     prepare(folder)
     result = run("randomize", "wrong.csv", "--plan", "plan.json", "-o", "out")
-    assert "record 2 must be a label of the schema" in result.stderr
+    assert "record 2 has a label that is not in the schema (3 labels: red, green, …)" in result.stderr
     assert "mauve" not in result.stderr
 
 
@@ -223,7 +223,7 @@ def test_an_interrupt_leaves_nothing(folder: Path, run: Call, monkeypatch: pytes
         raise KeyboardInterrupt
 
     before = set(folder.iterdir())
-    monkeypatch.setattr("hubbub.io.reports._write_hub", interrupted)
+    monkeypatch.setattr("hubbub.wire.batches.payload_blocks", interrupted)
     result = run("shuffle", "reports.hub", "--plan", "plan.json", "-o", "out")
     assert result.exit_code == 130
     assert set(folder.iterdir()) == before

@@ -20,6 +20,7 @@ import hubbub as hb
 from examples import home_pages, search_queries, tiles
 from hubbub.accountant import account
 from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.records import SetBits
 
 SIZES = {
     "home_pages": 20_000,
@@ -184,7 +185,7 @@ def test_delta_is_a_hundredth_of_one_person() -> None:
 
 def test_tiles_are_legal_records() -> None:
     flat, ends = tiles.chosen_tiles(2000, stream())
-    people = hb.Collection(hb.Schema.at_most(tiles.TILES, tiles.SITES), 2000, flat, ends)  # refuses others
+    people = hb.Collection(hb.Schema.at_most(tiles.TILES, tiles.SITES), SetBits(flat, ends))  # rejects illegal ones
     assert len(people) == 2000
     assert ends[-1] < 2000 * tiles.TILES  # popular sites were drawn twice, and count once
 

@@ -1,7 +1,9 @@
-"""Files are there completely or not at all, and wrong ones are refused before anything is believed."""
+"""Files are written atomically, batches round-trip through every format, and invalid files are rejected."""
 
 import importlib
 import io
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -12,10 +14,12 @@ import pytest
 
 import hubbub as hb
 from hubbub.io.documents import read_labels, read_schema
-from hubbub.io.files import writing
+from hubbub.io.files import write_atomic, writing
 from hubbub.io.reports import inspect_reports, read_reports, write_reports
 from hubbub.io.values import read_values
-from hubbub.wire.batches import encode
+from hubbub.reports import Source
+from hubbub.shuffler import shuffle_blocks
+from hubbub.wire.batches import encode, read_blocks
 
 COLOURS = hb.Schema.one_hot(["red", "green", "blue"])
 
@@ -29,7 +33,7 @@ def reports(plan: hb.Plan, n: int) -> hb.Reports:
     return hb.randomize(hb.Collection.from_values(["red"] * n, COLOURS), plan)
 
 
-def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     place = tmp_path / "out"
     place.write_text("old")
     with pytest.raises(RuntimeError), writing(str(place)) as file:
@@ -39,39 +43,132 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [place]
 
 
-def test_a_new_file_has_the_rights_of_any(tmp_path: Path) -> None:
+def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
     with writing(str(tmp_path / "out")) as file:
         file.write(b"new")
     (tmp_path / "usual").write_text("")
     assert (tmp_path / "out").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
-@pytest.mark.parametrize("name", ["batch.hub", "batch.parquet"])
+@pytest.mark.parametrize("point", ["before write", "write", "sync", "rename"])
+def test_atomic_writes_survive_every_interruption(point: str, tmp_path: Path) -> None:
+    """Until the new file is renamed, the old one is there, and no other."""
+    place = tmp_path / "key"
+    place.write_bytes(b"old")
+    seen = ["before write"]
+
+    def step(name: str) -> None:
+        seen.append(name)
+        if name == point:
+            raise KeyboardInterrupt
+
+    if point == "before write":
+        write_atomic(place, b"new", mode=0o600, step=step)
+        assert seen[1:] == ["write", "sync", "rename", "folder-sync"]
+        assert place.read_bytes() == b"new"
+        assert place.stat().st_mode & 0o777 == 0o600
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            write_atomic(place, b"new", mode=0o600, step=step)
+        assert place.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_an_error_names_the_requested_file(tmp_path: Path) -> None:
+    place = tmp_path / "missing" / "out"
+    with pytest.raises(FileNotFoundError) as caught:
+        write_atomic(place, b"new")
+    assert caught.value.filename == str(place)
+
+
+SPLIT = hb.plan_from(hb.Schema.one_hot(300), 2, hb.Protocol(0.001, release="bits"), epsilon=30.0)
+"""A plan whose payloads have two bytes."""
+
+
+def randomized(plan: hb.Plan, n: int) -> hb.Reports:
+    labels = [plan.schema.labels[i % plan.schema.width] for i in range(n)]
+    return hb.randomize(hb.Collection.from_values(labels, plan.schema), plan)
+
+
+@pytest.mark.parametrize("name", ["batch.hub", "batch.parquet", "-"])
+@pytest.mark.parametrize("kind", ["reports", "batch", "parts"])
 @pytest.mark.parametrize("n", [0, 1, 1000])
-def test_batches_come_back(name: str, n: int, plan: hb.Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In several blocks: the first declares the people, and the file is the one that encode makes in one piece."""
+@pytest.mark.parametrize("split", [False, True])
+def test_batches_round_trip(
+    name: str, kind: str, n: int, split: bool, plan: hb.Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through files and pipes, in one block or several; ``.hub`` files have the bytes of ``encode``."""
     monkeypatch.setattr("hubbub.io.reports.BLOCK", 300)
-    sent = reports(plan, n)
-    path = str(tmp_path / name)
-    header = write_reports(path, plan, [sent])
-    blocks = list(read_reports(path, plan))
-    assert (header.messages, header.n) == (n, n)
-    assert [block.n for block in blocks] == [n] + [0] * (len(blocks) - 1)
-    assert np.array_equal(np.concatenate([block.messages for block in blocks]), sent.messages)
-    assert inspect_reports(path, plan) == inspect_reports(path) == header
-    if name.endswith("hub"):
-        assert Path(path).read_bytes() == encode(sent)
+    if split:
+        plan = SPLIT
+    sent = randomized(plan, n)
+    if n > 1 and kind != "parts":
+        sent = hb.shuffle(sent)
+    half = len(sent) // 2
+    source: Source = sent
+    if kind == "batch":
+        source = hb.Batch(sent.header, iter([sent.messages[:half], sent.messages[half:]]))
+    elif kind == "parts":
+        source = [replace(sent, messages=sent.messages[:half], n=0), replace(sent, messages=sent.messages[half:])]
+    path = name if name == "-" else str(tmp_path / name)
+    output = io.TextIOWrapper(io.BytesIO())
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", output)
+        header = write_reports(path, plan, source)
+    written = output.buffer.getvalue() if name == "-" else Path(path).read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(written)))
+    batch = read_reports(path, plan)
+    blocks = list(batch.blocks)
+    assert batch.header == header == sent.header
+    assert (header.n, header.shuffled) == (n, sent.shuffled)
+    assert len(blocks) > 1 or n < 1000
+    assert np.array_equal(np.concatenate([sent.messages[:0], *blocks]), sent.messages)
+    if name != "-":
+        assert inspect_reports(path, plan) == inspect_reports(path) == header
+        assert hb.tally(read_reports(path, plan)).counts.tolist() == hb.tally(sent).counts.tolist()
+    if not name.endswith("parquet"):
+        assert written == encode(sent)
 
 
-def test_every_damaged_byte_is_found(plan: hb.Plan, tmp_path: Path) -> None:
+def test_shuffled_batches_do_not_make_one_larger_batch(plan: hb.Plan, tmp_path: Path) -> None:
+    mixed = hb.shuffle(reports(plan, 5))
+    with pytest.raises(hb.InvalidInput, match=r"^the parts of a batch must not be shuffled yet$"):
+        write_reports(str(tmp_path / "out.hub"), plan, [mixed, mixed])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipe_may_deliver_pieces(plan: hb.Plan) -> None:
+    data = encode(reports(plan, 3))
+    pieces = iter([bytes([one]) for one in data])
+    start, *payloads = read_blocks(lambda _: next(pieces, b""))
+    assert start + b"".join(payloads) == data[:-32]
+
+
+def test_a_batch_is_streamed_from_file_to_file(plan: hb.Plan, tmp_path: Path) -> None:
+    """Unshuffled files become one shuffled batch, whose contributors are declared once."""
+    paths = [str(tmp_path / f"{i}.hub") for i in range(3)]
+    for path in paths:
+        write_reports(path, plan, reports(plan, 200))
+    mixed = shuffle_blocks((read_reports(path, plan) for path in paths), plan, tempfile.TemporaryFile)
+    header = write_reports(paths[0], plan, mixed)
+    assert (header.n, header.messages, header.shuffled) == (600, 600, True)
+    total = hb.tally(read_reports(paths[0], plan))
+    assert (total.n, total.batches, total.smallest_batch) == (600, 1, 600)
+    both = total + hb.tally(hb.shuffle(reports(plan, 50)))
+    assert (both.n, both.batches, both.smallest_batch) == (650, 2, 50)
+    table = hb.joint([read_reports(paths[0], plan), read_reports(paths[1], plan)], plan, ["red"])
+    assert table.n == 800
+
+
+def test_every_damaged_byte_is_detected(plan: hb.Plan, tmp_path: Path) -> None:
     good = encode(reports(plan, 5))
     for place in range(len(good)):
         (tmp_path / "bad.hub").write_bytes(good[:place] + bytes([good[place] ^ 0x10]) + good[place + 1 :])
         with pytest.raises(hb.InvalidInput):
-            list(read_reports(str(tmp_path / "bad.hub"), plan))
+            list(read_reports(str(tmp_path / "bad.hub"), plan).blocks)
 
 
-def test_parquet_of_others(plan: hb.Plan, tmp_path: Path) -> None:
+def test_invalid_parquet_files(plan: hb.Plan, tmp_path: Path) -> None:
     path = str(tmp_path / "other.parquet")
     good = write_reports(path, plan, [reports(plan, 5)])
     header = pq.ParquetFile(path).schema_arrow.metadata[b"hubbub"]
@@ -86,11 +183,11 @@ def test_parquet_of_others(plan: hb.Plan, tmp_path: Path) -> None:
     ):
         pq.write_table(pa.table({column: values}).replace_schema_metadata(mark), path)
         with pytest.raises(hb.WireError):
-            list(read_reports(path, plan))
+            list(read_reports(path, plan).blocks)
     assert good.messages == 5
 
 
-def test_extras_are_asked_for(plan: hb.Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extras_are_named(plan: hb.Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = importlib.import_module
 
     def without(name: str, package: str | None = None) -> ModuleType:
@@ -118,14 +215,14 @@ def test_extras_are_asked_for(plan: hb.Plan, tmp_path: Path, monkeypatch: pytest
         '{"kind": "at_most", "labels": ["a", "b"], "max_set": 3}',
     ],
 )
-def test_illegal_schemas(text: str, tmp_path: Path) -> None:
+def test_invalid_schemas(text: str, tmp_path: Path) -> None:
     (tmp_path / "schema.json").write_text(text)
     with pytest.raises(hb.WireError):
         read_schema(str(tmp_path / "schema.json"))
 
 
 @pytest.mark.parametrize("kind", ["bits", "one_hot"])
-def test_legal_schemas(kind: str, tmp_path: Path) -> None:
+def test_valid_schemas(kind: str, tmp_path: Path) -> None:
     schema: hb.Schema = getattr(hb.Schema, kind)(["a", "é"])
     text = f'{{"kind": "{kind}", "labels": ["a", "é"], "max_set": {schema.max_set}}}'
     (tmp_path / "schema.json").write_text(text)
@@ -133,7 +230,7 @@ def test_legal_schemas(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"a\n\nb\n", b"\xff\n"])
-def test_illegal_labels(content: bytes, tmp_path: Path) -> None:
+def test_invalid_labels(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "labels").write_bytes(content)
     with pytest.raises(hb.InvalidInput):
         read_labels(str(tmp_path / "labels"))
@@ -155,16 +252,35 @@ def test_illegal_labels(content: bytes, tmp_path: Path) -> None:
         ("a.jsonl", "[" * 100_000 + "\n", None),
     ],
 )
-def test_illegal_values(name: str, content: str, column: str | None, tmp_path: Path) -> None:
+def test_invalid_values(name: str, content: str, column: str | None, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(hb.InvalidInput):
         list(read_values(str(tmp_path / name), COLOURS, column=column))
 
 
-def test_the_place_is_that_in_the_file(tmp_path: Path) -> None:
-    """Not that in the block."""
-    (tmp_path / "a.csv").write_text("x\n" + "red\n" * 7 + "mauve\n")
-    with pytest.raises(hb.InvalidInput, match=r"^record 8 must be a label of the schema, got 'something else'$"):
+@pytest.mark.parametrize(
+    ("name", "good", "bad", "wording"),
+    [
+        ("a.csv", "red", "mauve", "has a label that is not in the schema (3 labels: red, green, …)"),
+        ("a.csv", "red", "red,red", "must have as many columns as the header, 1, got 2"),
+        ("a.jsonl", '"red"', '"mauve"', "has a label that is not in the schema (3 labels: red, green, …)"),
+        ("a.jsonl", '"red"', "7", "must be a label, not a value of type int"),
+        ("a.jsonl", '"red"', "{", "must be a line of JSON in UTF-8"),
+    ],
+)
+def test_records_are_numbered_within_the_file(name: str, good: str, bad: str, wording: str, tmp_path: Path) -> None:
+    """Not within the block."""
+    header = "x\n" if name.endswith("csv") else ""
+    (tmp_path / name).write_text(header + f"{good}\n" * 7 + bad + "\n")
+    with pytest.raises(hb.InvalidRecord) as caught:
+        list(read_values(str(tmp_path / name), COLOURS, block=3))
+    assert caught.value.record == 8
+    assert str(caught.value) == f"record 8 {wording}"
+
+
+def test_cells_of_labels_are_numbered_within_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("red,green,blue\n" + "1,0,0\n" * 7 + "1,0,x\n")
+    with pytest.raises(hb.InvalidRecord, match=r"^record 8 must have 0 or 1 in the column of every label$"):
         list(read_values(str(tmp_path / "a.csv"), COLOURS, block=3))
 
 

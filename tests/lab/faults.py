@@ -58,4 +58,4 @@ def generator(seed: int = 1) -> np.random.Generator:
 
 def reordered(order: Callable[[int], NDArray[np.int64]]) -> Callable[[hb.Reports], hb.Reports]:
     """A mix that puts messages in the order that is given for their number."""
-    return lambda reports: replace(reports, messages=reports.messages[order(len(reports))], batch=reports.n)
+    return lambda reports: replace(reports, messages=reports.messages[order(len(reports))], shuffled=True)

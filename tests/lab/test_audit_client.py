@@ -160,7 +160,7 @@ def test_a_seed_that_starts_anew_for_every_run_but_not_for_the_order() -> None:
 def test_padding_bits_that_leak() -> None:
     def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
         rows = honest()(collection, plan).messages | (collection.rows(0, len(collection)) << 5)
-        head = b"HB" + bytes([1, 1]) + bytes.fromhex(plan.id)[:16]
+        head = b"HBM" + bytes([2]) + bytes.fromhex(plan.id)[:16]
         return read_output(b"".join(head + row.tobytes() for row in rows), plan, len(collection))
 
     assert "zero padding bits" in reasons(tried(local(TABLE), client))

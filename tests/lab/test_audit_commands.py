@@ -70,7 +70,7 @@ def test_illegal_output(plan: hb.Plan) -> None:
         b"hello": hb.ProgramFailure,
         good[:-1]: hb.WireError,
         good[:-1] + b"\x09": hb.WireError,
-        good + b"HB\x02" + good[3:]: hb.WireError,
+        good + b"HBM\x03" + good[4:]: hb.WireError,
         good + messages.encode(bytes([1]), other): hb.PlanMismatch,
         good + good[:-1] + b"\x81": hb.WireError,
         batches.encode(hb.randomize(people(plan, 5), plan)): hb.WireError,
@@ -140,10 +140,10 @@ def test_the_client_of_the_docs_passes(schema: hb.Schema, tmp_path: Path) -> Non
 
 
 def test_the_client_of_the_docs_with_a_fault(plan: hb.Plan, tmp_path: Path) -> None:
-    """A blank lie, as by ``plan.get("flip_probability")`` of an old format: the raw value."""
+    """One value is sent without flips."""
     document = json.loads(plan.to_json())
     (tmp_path / "plan.json").write_text(json.dumps(document))
-    wrong = example().replace("secrets.randbits(48) < lie", "secrets.randbits(48) < (lie if record != 2 else 0)")
+    wrong = example().replace("secrets.randbits(48) < flip", "secrets.randbits(48) < (flip if record != 2 else 0)")
     client = script(tmp_path, wrong)
     found = audit(plan, Command((*client.words, str(tmp_path / "plan.json"))), None, runs=600)
     assert "value: only green" in found.sentence()
@@ -154,9 +154,9 @@ def test_a_shuffler_as_a_program(tmp_path: Path) -> None:
     text = (
         "import sys, hashlib, secrets\n"
         "data = sys.stdin.buffer.read()\n"
-        "rows = [data[i:i + 2] for i in range(88, len(data) - 32, 2)]\n"
+        "rows = [data[i:i + 2] for i in range(72, len(data) - 32, 2)]\n"
         "MIX\n"
-        "body = data[:72] + (600).to_bytes(8, 'little') + data[80:88] + b''.join(rows)\n"
+        "body = data[:6] + bytes([1]) + data[7:72] + b''.join(rows)\n"
         "sys.stdout.buffer.write(body + hashlib.sha256(body).digest())\n"
     )
     path = tmp_path / "mix.py"

@@ -1,4 +1,4 @@
-"""The law of A_n(ones): golden values, the relations of [000 §6], and accuracy against mpmath."""
+"""The distribution of A_n(ones): golden values, the relations of [000 §6], and accuracy against mpmath."""
 
 import math
 from fractions import Fraction
@@ -35,7 +35,7 @@ def dense(distribution: Distribution, n: int) -> Array:
 
 
 def before(values: Array) -> Array:
-    """P(s − 1) in the place of s."""
+    """Return P(s − 1) at position s."""
     return np.append(0.0, values)[:-1]
 
 
@@ -50,11 +50,11 @@ def exact(n: int, ones: int, q: Fraction) -> list[Fraction]:
 
 
 def exact_at(s: int, n: int, ones: int, q: float) -> mp.mpf:
-    """The convolution sum in mpmath, outwards from its largest term by the ratio of neighbouring terms."""
-    p, flip_probability = 1 - mp.mpf(q), mp.mpf(q)
+    """Return the convolution sum in mpmath, from its largest term outwards by ratios of neighbouring terms."""
+    p, flip = 1 - mp.mpf(q), mp.mpf(q)
     zeros = n - ones
     low, high = max(0, s - zeros), min(ones, s)
-    ratio = (p / flip_probability) ** 2
+    ratio = (p / flip) ** 2
 
     def step(i: int) -> mp.mpf:
         return ratio * (ones - i) * (s - i) / mp.mpf((i + 1) * (zeros - s + i + 1))
@@ -64,8 +64,8 @@ def exact_at(s: int, n: int, ones: int, q: float) -> mp.mpf:
         middle = (left + right) // 2
         left, right = (middle + 1, right) if step(middle) > 1 else (left, middle)
     top = left
-    start = mp.binomial(ones, top) * p**top * flip_probability ** (ones - top) * mp.binomial(zeros, s - top)
-    start *= flip_probability ** (s - top) * p ** (zeros - s + top)
+    start = mp.binomial(ones, top) * p**top * flip ** (ones - top) * mp.binomial(zeros, s - top)
+    start *= flip ** (s - top) * p ** (zeros - s + top)
     total, term = start, start
     for i in range(top, high):
         term *= step(i)
@@ -82,17 +82,17 @@ def exact_at(s: int, n: int, ones: int, q: float) -> mp.mpf:
 
 
 @pytest.fixture(params=["convolution", "recurrence"])
-def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _algorithm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DIRECT", 2**30 if request.param == "convolution" else 0)
 
 
-@pytest.mark.usefixtures("_way")
-def test_golden_law_of_five() -> None:
+@pytest.mark.usefixtures("_algorithm")
+def test_golden_distribution_of_five() -> None:
     """[000 §6] P_5,2(0…5) at q = 1/4."""
     np.testing.assert_allclose(crowd(5, 2, 0.25).pmf, np.array([27, 189, 414, 298, 87, 9]) / 1024, rtol=1e-14)
 
 
-@pytest.mark.usefixtures("_way")
+@pytest.mark.usefixtures("_algorithm")
 @pytest.mark.parametrize("q", [Fraction(1, 4), Fraction(1, 100), Fraction(9, 20)])
 def test_enumeration(q: Fraction) -> None:
     for n in (1, 2, 5, 12):
@@ -118,7 +118,7 @@ def test_golden_probability_ratio() -> None:
         (10**6, 300_000, 1e-4),
     ],
 )
-def test_accurate_in_relative_terms_up_to_a_million(n: int, ones: int, q: float) -> None:
+def test_relative_error_up_to_a_million(n: int, ones: int, q: float) -> None:
     distribution = crowd(n, ones, q)
     mean, deviation = crowd_mean(n, ones, q), math.sqrt(crowd_variance(n, q))
     with mp.workdps(30):
@@ -139,7 +139,7 @@ def test_tail_sums_are_accurate_at_a_million() -> None:
     assert distribution.cdf(s) > float(wanted)
 
 
-def test_a_billion_is_a_matter_of_its_window() -> None:
+def test_a_billion_people_need_only_a_window() -> None:
     n, ones, q = 10**9, 10**8, 1e-3
     distribution = crowd(n, ones, q)
     s = np.arange(distribution.low, distribution.high + 1) - crowd_mean(n, ones, q)
@@ -154,7 +154,7 @@ def test_a_billion_is_a_matter_of_its_window() -> None:
 @pytest.mark.parametrize(
     ("n", "ones", "q"), [(3000, 1500, 0.3), (3000, 40, 0.01), (2500, 2490, 0.2), (2000, 700, 0.49), (4000, 2000, 0.001)]
 )
-def test_the_two_ways_agree(n: int, ones: int, q: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_convolution_and_recurrence_agree(n: int, ones: int, q: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DIRECT", 2**40)
     slow = dense(crowd(n, ones, q), n)
     monkeypatch.setattr(module, "DIRECT", 0)
@@ -164,7 +164,7 @@ def test_the_two_ways_agree(n: int, ones: int, q: float, monkeypatch: pytest.Mon
 
 
 def test_the_recurrence_is_not_stable_up_to_the_mode() -> None:
-    """[000 eq 6.3] run upwards beyond s* loses all digits before it has reached the mode."""
+    """[000 eq 6.3] run upwards beyond s* loses all digits before it reaches the mode."""
     n, ones, q = 2000, 0, 0.05
     r = (1 - q) / q
     boundary = n * q * q / ((1 - q) ** 2 + q * q)
@@ -181,8 +181,8 @@ def test_the_recurrence_is_not_stable_up_to_the_mode() -> None:
 
 
 @pytest.mark.parametrize(("n", "ones", "q"), [(4000, 2000, 0.3), (4000, 1000, 0.1), (4000, 3900, 0.02)])
-def test_a_recurrence_begun_midway_forgets_its_start(n: int, ones: int, q: float) -> None:
-    """Begun from the saddle point next to where it is needed, it equals the one begun at the very end."""
+def test_a_recurrence_started_midway_converges(n: int, ones: int, q: float) -> None:
+    """Started from the saddle point nearby, it equals the one started at the end."""
     whole = probability_ratios(n, ones, q)
     for low in (n // 4, n // 2, n - n // 4):
         part = module._ratios(n, ones, q, low, low + 3)
@@ -220,7 +220,7 @@ def test_three_term_recurrence(n: int, data: st.DataObject, q: float) -> None:
 
 
 @given(st.integers(1, 80), st.data(), FLIPS)
-def test_bit_flip(n: int, data: st.DataObject, q: float) -> None:
+def test_exchanging_zeros_and_ones_mirrors_the_distribution(n: int, data: st.DataObject, q: float) -> None:
     ones = data.draw(st.integers(0, n))
     np.testing.assert_allclose(
         dense(crowd(n, ones, q), n), dense(crowd(n, n - ones, q), n)[::-1], rtol=1e-12, atol=1e-300
@@ -246,8 +246,8 @@ def test_neighbours_are_the_two_crowds(n: int, data: st.DataObject, q: float, k:
 
 
 @given(st.integers(1, 60), st.data(), FLIPS)
-def test_one_more_one(n: int, data: st.DataObject, q: float) -> None:
-    """[000 §6.4] differences on raising ones by 1, and the interlacing of the cdfs."""
+def test_adding_a_one(n: int, data: st.DataObject, q: float) -> None:
+    """[000 §6.4] differences when ones grows by 1, and the interlacing of the cdfs."""
     ones = data.draw(st.integers(1, n))
     more, less = dense(crowd(n, ones, q), n), dense(crowd(n, ones - 1, q), n)
     others = np.append(dense(crowd(n - 1, ones - 1, q), n - 1), 0.0)
@@ -260,7 +260,7 @@ def test_one_more_one(n: int, data: st.DataObject, q: float) -> None:
 
 @given(st.integers(1, 60), st.data(), FLIPS, st.floats(0.001, 0.999))
 def test_quantiles_move_by_at_most_one(n: int, data: st.DataObject, q: float, alpha: float) -> None:
-    """[000 §6.6] τ_n(m) is τ_n(m−1) or one more, and the same iff the cdf has room for it."""
+    """[000 §6.6] τ_n(m) is τ_n(m−1) or one more, depending on the slack of the cdf."""
     ones = data.draw(st.integers(1, n))
     less, more = crowd(n, ones - 1, q), crowd(n, ones, q)
     tau = less.quantile(alpha)
@@ -272,7 +272,7 @@ def test_quantiles_move_by_at_most_one(n: int, data: st.DataObject, q: float, al
 
 
 @given(st.integers(1, 60), st.data(), FLIPS)
-def test_probability_ratio_falls_in_s_and_grows_in_ones(n: int, data: st.DataObject, q: float) -> None:
+def test_probability_ratio_decreases_in_s_and_increases_in_ones(n: int, data: st.DataObject, q: float) -> None:
     """[000 §6.2, the two properties marked TODO; 000 §7.1]."""
     ones = data.draw(st.integers(0, n - 1))
     ratios, more = probability_ratios(n, ones, q), probability_ratios(n, ones + 1, q)

@@ -1,4 +1,4 @@
-"""Hockey-stick δ: golden values in both orders, laws, and the exact least lie probability."""
+"""Hockey-stick δ: golden values in both orders, general properties, and the exact smallest flip probability."""
 
 import itertools
 import math
@@ -21,13 +21,13 @@ LN2 = math.log(2)
 
 
 def homogeneous(n: int, q: float, epsilon: float, k: int = 1) -> tuple[float, float]:
-    """δ of outlier against homogeneous, and the reverse."""
+    """Return δ of outlier against homogeneous, and of the reverse."""
     zeros, outlier = neighbours(n, 0, q, k)
     return hockey_stick(outlier.pmf, zeros.pmf, epsilon), hockey_stick(zeros.pmf, outlier.pmf, epsilon)
 
 
 def worst_delta(n: int, q: float, epsilon: float) -> float:
-    """Over all collections of n bits; the other order of ``ones`` is the bit flip of n − 1 − ones."""
+    """Return the largest δ of all collections of n bits; the other order of ``ones`` is n − 1 − ones mirrored."""
     pairs = (neighbours(n, ones, q) for ones in range(n))
     return max(hockey_stick(zero.pmf, one.pmf, epsilon) for zero, one in pairs)
 
@@ -52,7 +52,7 @@ def clear_delta(m: int, width: int, epsilon: float) -> float:
     ],
 )
 def test_golden_delta_of_the_homogeneous_pair(n: int, q: float, forward: float, reverse: float) -> None:
-    """[002 §4.3] λ = 2: the order the notes look at, and the one they do not."""
+    """[002 §4.3] λ = 2: the order that the notes consider, and the reverse."""
     assert homogeneous(n, q, LN2) == pytest.approx((forward, reverse), rel=1e-10)
 
 
@@ -62,7 +62,7 @@ def test_golden_worst_collection_of_a_hundred() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "epsilon", "delta", "least"),
+    ("n", "epsilon", "delta", "smallest"),
     [
         (1000, 1.0, 1e-6, 0.0307406132),
         (1000, LN2, 1e-6, 0.0475573167),
@@ -70,17 +70,17 @@ def test_golden_worst_collection_of_a_hundred() -> None:
         (1000, 0.5, 5e-7, 0.07515),
     ],
 )
-def test_golden_exact_least_lie(n: int, epsilon: float, delta: float, least: float) -> None:
-    """The exact least q over all collections and both orders lies within half a unit of the last digit given."""
-    width = 0.6 * 10.0 ** -(len(f"{least}") - 2)
-    assert worst_delta(n, least + width, epsilon) <= delta < worst_delta(n, least - width, epsilon)
+def test_golden_exact_smallest_flip_probability(n: int, epsilon: float, delta: float, smallest: float) -> None:
+    """The smallest q over all collections and both orders is correct to half a unit of the last digit."""
+    width = 0.6 * 10.0 ** -(len(f"{smallest}") - 2)
+    assert worst_delta(n, smallest + width, epsilon) <= delta < worst_delta(n, smallest - width, epsilon)
 
 
 @pytest.mark.parametrize(
     ("epsilon", "sigma"), [(LN2, 5.94055992268250811), (1.0, 4.22467888932683528), (2.0, 2.2304762711864173)]
 )
 def test_golden_analytic_gaussian(epsilon: float, sigma: float) -> None:
-    """Balle and Wang 2018: the least σ = 1/μ at δ = 10⁻⁶, the limit of many copies of one bit."""
+    """Balle and Wang 2018: the smallest σ = 1/μ at δ = 10⁻⁶, the limit of many copies of one bit."""
     found = least_real(lambda s: gaussian_delta(1 / s, epsilon) <= 1e-6, 0.1, 100.0, relative=1e-14)
     assert found == pytest.approx(sigma, rel=1e-10)
     assert 1 / gaussian_signal(epsilon, 1e-6) == pytest.approx(sigma, rel=1e-10)
@@ -96,27 +96,27 @@ def test_golden_clear_records_among_fakes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "epsilon", "delta", "least"),
+    ("width", "epsilon", "delta", "smallest"),
     [(2, 1.0, 1e-6, 80), (10, 0.5, 1e-6, 1357), (10, 2.0, 1e-6, 176), (10, 1.0, 1e-3, 158), (100, LN2, 1e-6, 7704)],
 )
-def test_exact_least_number_of_fakes(width: int, epsilon: float, delta: float, least: int) -> None:
-    assert clear_delta(least, width, epsilon) <= delta < clear_delta(least - 1, width, epsilon)
+def test_exact_smallest_number_of_fakes(width: int, epsilon: float, delta: float, smallest: int) -> None:
+    assert clear_delta(smallest, width, epsilon) <= delta < clear_delta(smallest - 1, width, epsilon)
 
 
 @pytest.mark.parametrize(("m", "width", "epsilon"), [(6, 3, 0.5), (5, 4, 2.0), (3, 2, 1.0)])
 def test_clear_delta_by_enumeration(m: int, width: int, epsilon: float) -> None:
-    """[004 §5, eq 5.1] the formula used above against the laws of all histograms of m fakes and a record."""
-    distributions: list[Counter[tuple[int, ...]]] = [Counter(), Counter()]
+    """[004 §5, eq 5.1] the formula above agrees with the distributions of all histograms of m fakes and a record."""
+    ways: list[Counter[tuple[int, ...]]] = [Counter(), Counter()]
     for fakes in itertools.product(range(width), repeat=m):
         for own in (0, 1):
-            distributions[own][tuple(sorted((*fakes, own)))] += 1
-    every = sorted({*distributions[0], *distributions[1]})
-    first, second = (np.array([distribution[h] for h in every]) / width**m for distribution in distributions)
+            ways[own][tuple(sorted((*fakes, own)))] += 1
+    every = sorted({*ways[0], *ways[1]})
+    first, second = (np.array([each[h] for h in every]) / width**m for each in ways)
     assert hockey_stick(first, second, epsilon) == pytest.approx(clear_delta(m, width, epsilon), rel=1e-11)
 
 
 def fake_and_flip(width: int, n: int, m: int, q: float, epsilon: float, *, columns: bool) -> float:
-    """Worst δ over the n − 1 other real records, of flipped one-hot records and uniform one-hot fakes."""
+    """Return the largest δ over the n − 1 other records, for flipped one-hot records and uniform one-hot fakes."""
     table = np.array(list(itertools.product((0, 1), repeat=width)))
     distance = (np.eye(width, dtype=int)[:, None] != table).sum(axis=2)
     rows = (1 - q) ** (width - distance) * q**distance
@@ -128,18 +128,18 @@ def fake_and_flip(width: int, n: int, m: int, q: float, epsilon: float, *, colum
     code = {key: i for i, key in enumerate(sorted(set(keys)))}
     index = np.array([code[key] for key in keys])
 
-    def distribution(own: int, others: tuple[int, ...]) -> Array:
+    def pmf(own: int, others: tuple[int, ...]) -> Array:
         joint = rows[own]
         for message in [*(rows[o] for o in others), *([fake] * m)]:
             joint = np.multiply.outer(joint, message)
         return np.bincount(index, weights=joint.ravel(), minlength=len(code)).astype(np.float64)
 
     backgrounds = itertools.combinations_with_replacement(range(width), n - 1)
-    return max(hockey_stick(distribution(0, others), distribution(1, others), epsilon) for others in backgrounds)
+    return max(hockey_stick(pmf(0, others), pmf(1, others), epsilon) for others in backgrounds)
 
 
 def test_golden_fake_and_flip() -> None:
-    """[004 §6] d = 3, n = 1, m = 2, q = 0.1, ε = 0.5: whole vectors show more than column sums."""
+    """[004 §6] d = 3, n = 1, m = 2, q = 0.1, ε = 0.5: whole vectors reveal more than column sums."""
     vectors = fake_and_flip(3, 1, 2, 0.1, 0.5, columns=False)
     sums = fake_and_flip(3, 1, 2, 0.1, 0.5, columns=True)
     assert vectors == pytest.approx(0.3779629255085528, rel=1e-11)
@@ -147,7 +147,7 @@ def test_golden_fake_and_flip() -> None:
 
 
 @st.composite
-def pairs_of_distributions(draw: st.DrawFn) -> tuple[Array, ...]:
+def pairs(draw: st.DrawFn) -> tuple[Array, ...]:
     size = draw(st.integers(2, 12))
     weights = st.lists(st.floats(0, 1), min_size=size, max_size=size).filter(lambda w: sum(w) > 1e-3)
     first, second = np.array(draw(weights)), np.array(draw(weights))
@@ -157,16 +157,16 @@ def pairs_of_distributions(draw: st.DrawFn) -> tuple[Array, ...]:
 EPSILONS = st.floats(0, 5)
 
 
-@given(pairs_of_distributions(), EPSILONS, EPSILONS)
-def test_delta_falls_in_epsilon(distributions: tuple[Array, ...], a: float, b: float) -> None:
-    first, second = distributions
+@given(pairs(), EPSILONS, EPSILONS)
+def test_delta_decreases_in_epsilon(pair: tuple[Array, ...], a: float, b: float) -> None:
+    first, second = pair
     low, high = sorted((a, b))
     assert 0 <= hockey_stick(first, second, high) <= hockey_stick(first, second, low) + 1e-15
 
 
-@given(pairs_of_distributions(), EPSILONS)
-def test_delta_is_the_largest_gap_over_all_events(distributions: tuple[Array, ...], epsilon: float) -> None:
-    first, second = distributions
+@given(pairs(), EPSILONS)
+def test_delta_is_the_largest_gap_over_all_events(pair: tuple[Array, ...], epsilon: float) -> None:
+    first, second = pair
     gaps = [
         sum(first[i] - math.exp(epsilon) * second[i] for i in event)
         for size in range(min(len(first), 6) + 1)
@@ -178,10 +178,10 @@ def test_delta_is_the_largest_gap_over_all_events(distributions: tuple[Array, ..
         assert max(gaps) <= hockey_stick(first, second, epsilon) + 1e-13
 
 
-@given(pairs_of_distributions(), EPSILONS)
-def test_delta_does_not_grow_by_merging_outcomes(distributions: tuple[Array, ...], epsilon: float) -> None:
-    first, second = distributions
-    merged = [np.append(distribution[2:], distribution[:2].sum()) for distribution in (first, second)]
+@given(pairs(), EPSILONS)
+def test_delta_does_not_grow_by_merging_outcomes(pair: tuple[Array, ...], epsilon: float) -> None:
+    first, second = pair
+    merged = [np.append(pmf[2:], pmf[:2].sum()) for pmf in (first, second)]
     assert hockey_stick(merged[0], merged[1], epsilon) <= hockey_stick(first, second, epsilon) + 1e-14
 
 
@@ -192,13 +192,13 @@ def test_delta_does_not_grow_with_the_crowd(n: int, q: float, epsilon: float) ->
 
 
 @given(st.integers(1, 25), st.floats(0.02, 0.45), st.floats(0.02, 0.45), st.floats(0, 2))
-def test_delta_does_not_grow_with_the_lie(n: int, a: float, b: float, epsilon: float) -> None:
+def test_delta_does_not_grow_with_the_flip_probability(n: int, a: float, b: float, epsilon: float) -> None:
     low, high = sorted((a, b))
     assert worst_delta(n, high, epsilon) <= worst_delta(n, low, epsilon) * (1 + 1e-12) + 1e-15
 
 
 @given(st.integers(1, 30), st.data(), st.floats(0.02, 0.45), st.floats(0, 2))
-def test_bit_flip_swaps_the_orders(n: int, data: st.DataObject, q: float, epsilon: float) -> None:
+def test_exchanging_zeros_and_ones_swaps_the_orders(n: int, data: st.DataObject, q: float, epsilon: float) -> None:
     ones = data.draw(st.integers(0, n - 1))
     zero, one = neighbours(n, ones, q)
     mirror_zero, mirror_one = neighbours(n, n - 1 - ones, q)
@@ -235,5 +235,5 @@ def test_bad_input() -> None:
     for epsilon in (-1.0, math.inf, math.nan, 1e4):
         with pytest.raises(InvalidInput, match=r"^epsilon must be in \[0, 709\]"):
             hockey_stick([1.0], [1.0], epsilon)
-    with pytest.raises(InvalidInput, match=r"^mu must be finite and greater than 0"):
+    with pytest.raises(InvalidInput, match=r"^mu must be finite and above 0"):
         gaussian_delta(0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Searches land where the condition holds, next to where it stops holding."""
+"""Searches land where the condition holds, next to the boundary."""
 
 import math
 
@@ -22,15 +22,15 @@ def test_least_whole_is_exact(root: int) -> None:
     assert least_whole(lambda x: x >= root, -100, 10**12) == root
 
 
-def test_least_whole_costs_the_logarithm_of_the_answer() -> None:
-    asked: list[int] = []
+def test_least_whole_takes_logarithmically_many_evaluations() -> None:
+    tried: list[int] = []
 
     def holds(x: int) -> bool:
-        asked.append(x)
+        tried.append(x)
         return x >= 1000
 
     assert least_whole(holds, 0, 10**18) == 1000
-    assert len(asked) < 25
+    assert len(tried) < 25
 
 
 def test_infeasible_and_bad_intervals() -> None:

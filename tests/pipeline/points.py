@@ -1,4 +1,4 @@
-"""Every point of the family on every kind of schema, small enough to be repeated a thousand times."""
+"""Every point of the protocol family with every kind of schema, small enough for a thousand repetitions."""
 
 import functools
 
@@ -39,15 +39,15 @@ POINTS = [(kind, name) for kind in SCHEMAS for name in PROTOCOLS if kind == "one
 
 @functools.cache
 def plan_of(kind: str, name: str, n: int = N) -> hb.Plan:
-    """The plan of a point; what it guarantees does not matter here."""
+    """The plan of a point; its guarantee does not matter here."""
     return hb.plan_from(SCHEMAS[kind], n, PROTOCOLS[name], epsilon=3.0)
 
 
 def population(schema: hb.Schema, n: int) -> NDArray[np.uint8]:
-    """People as rows of bits, the same for every call: the first labels are frequent, the last one is not there."""
+    """People as rows of bits, the same in every call: the first labels are frequent, the last one is absent."""
     bits = np.zeros((n, schema.width), np.uint8)
     people = np.arange(n)
-    if schema.kind == "one_hot":
+    if schema.exclusive:
         bits[people, np.minimum(people * 7 % 10 // 4, schema.width - 2)] = 1
     else:
         for label in range(schema.width - 1):

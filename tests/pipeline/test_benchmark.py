@@ -1,4 +1,4 @@
-"""The benchmark runs, and the street it measures stays in bounded memory."""
+"""The benchmark runs, and the pipeline that it measures needs bounded memory."""
 
 import json
 import subprocess

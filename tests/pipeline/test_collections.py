@@ -1,4 +1,4 @@
-"""Every way into a collection leads to the same records, and parts are parts of the whole."""
+"""All encodings of values give the same records, and blocks are parts of the whole."""
 
 import numpy as np
 from hypothesis import given
@@ -19,8 +19,7 @@ def populations(draw: st.DrawFn) -> tuple[hb.Schema, Bits]:
         schema = hb.Schema.at_most(draw(st.integers(1, width)), width)
     else:
         schema = hb.Schema.bits(width) if kind == "bits" else hb.Schema.one_hot(width)
-    least = 1 if kind == "one_hot" else 0
-    sets = st.sets(st.integers(0, width - 1), min_size=least, max_size=schema.max_set)
+    sets = st.sets(st.integers(0, width - 1), min_size=schema.min_set, max_size=schema.max_set)
     chosen = draw(st.lists(sets, max_size=12))
     bits = np.zeros((len(chosen), width), np.bool_)
     for row, ones in zip(bits, chosen, strict=True):
@@ -41,8 +40,8 @@ def test_all_encodings_agree(population: tuple[hb.Schema, Bits]) -> None:
         hb.Collection.from_values(bits, schema),
         hb.Collection.from_values(bits.astype(np.int8), schema),
         hb.Collection.from_packed(np.packbits(bits, axis=1, bitorder="little"), schema),
-        hb.Collection.from_values([one[0] for one in labels] if schema.kind == "one_hot" else labels, schema),
-        hb.Collection.from_values(iter([one[0] for one in labels] if schema.kind == "one_hot" else labels), schema),
+        hb.Collection.from_values([one[0] for one in labels] if schema.exclusive else labels, schema),
+        hb.Collection.from_values(iter([one[0] for one in labels] if schema.exclusive else labels), schema),
     ]
     for people in ways:
         assert np.array_equal(unpack(people), bits)
@@ -50,7 +49,7 @@ def test_all_encodings_agree(population: tuple[hb.Schema, Bits]) -> None:
         assert flat.tolist() == np.nonzero(bits)[1].tolist()
         assert ones.tolist() == bits.sum(axis=1).tolist()
     for one, row in zip(labels, bits, strict=True):
-        number = device.encode(one[0] if schema.kind == "one_hot" else one, schema)
+        number = device.encode(one[0] if schema.exclusive else one, schema)
         assert [bool(number >> i & 1) for i in range(schema.width)] == row.tolist()
 
 
@@ -61,6 +60,9 @@ def test_blocks_are_parts(population: tuple[hb.Schema, Bits], size: int) -> None
     parts = list(people.blocks(size))
     assert all(len(part) <= size for part in parts)
     assert np.array_equal(np.concatenate([unpack(part) for part in parts] or [bits]), bits)
+    if parts:
+        assert np.array_equal(unpack(hb.Collection.concatenate(parts)), bits)
+    assert people.counts().tolist() == bits.sum(axis=0).tolist()
 
 
 @given(populations(), st.integers(0, 5), st.integers(0, 5))

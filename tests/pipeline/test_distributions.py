@@ -1,4 +1,4 @@
-"""What is sent has the law that theory says, batch and device alike; planted faults are rejected."""
+"""Messages have the distribution that theory predicts, for batches and devices; planted faults are detected."""
 
 import math
 import subprocess
@@ -60,7 +60,7 @@ def test_flips(kind: str, record: int, name: str) -> None:
 
 
 def split_distribution(kind: str, record: int, q: float) -> NDArray[np.float64]:
-    """The law of the set of positions that one user sends."""
+    """The distribution of the set of positions that one user sends."""
     width = SCHEMAS[kind].width
     distance = [(x ^ record).bit_count() for x in range(1 << width)]
     return np.array([q**h * (1 - q) ** (width - h) for h in distance])
@@ -87,7 +87,7 @@ def test_split_bits(kind: str, record: int) -> None:
     ("kind", "value", "record"), [("one_hot", "blue", 4), ("bits", ["a", "c"], 5), ("at_most", ["w", "z"], 18)]
 )
 @pytest.mark.parametrize("name", ["flip", "split"])
-def test_a_device_has_the_law_of_the_batch(kind: str, value: object, record: int, name: str) -> None:
+def test_a_device_has_the_distribution_of_the_batch(kind: str, value: object, record: int, name: str) -> None:
     plan = plan_of(kind, name)
     entropy = SeededStreamNotForPeople(93)
     seen = np.zeros(1 << plan.schema.width, np.int64)
@@ -209,7 +209,7 @@ def test_the_shuffler_covers_every_kind(kind: str) -> None:
 
 
 def test_devices_need_no_numpy() -> None:
-    """With numpy, scipy and everything compiled out of reach a device reads a plan and makes its messages."""
+    """Without numpy, scipy and compiled extensions, a device reads a plan and encodes its messages."""
     plan = plan_of("at_most", "flip among Poisson fakes")
     script = f"""
 import sys
@@ -238,7 +238,7 @@ def test_fixed_fakes_of_a_device() -> None:
     assert len(device.payloads(["a"], odd, fakes=2)) == 3
     with pytest.raises(hb.InvalidInput, match="fakes must be given"):
         device.payloads(["a"], odd)
-    with pytest.raises(hb.InvalidInput, match="only where"):
+    with pytest.raises(hb.InvalidInput, match="only if"):
         device.payloads(["a"], plan_of("bits", "flip among Poisson fakes"), fakes=1)
 
 

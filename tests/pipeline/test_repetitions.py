@@ -1,4 +1,4 @@
-"""Whole collections over and over: unbiased, with the predicted spread, and covered as often as promised."""
+"""Repeated collections: estimates are unbiased, with the predicted spread and the promised coverage."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from hubbub.bits.entropy import SeededStreamNotForPeople
 
 @dataclass
 class Outcome:
-    """What repetitions showed: worst bias in standard errors of the mean, pooled spread ratio, coverages."""
+    """Worst bias in standard errors of the mean, pooled ratio of spreads, and coverages of many repetitions."""
 
     bias: float
     ratio: float
@@ -23,7 +23,7 @@ class Outcome:
 
 
 def repeat(kind: str, name: str, times: int, seed: int, *, noise: hb.Plan | None = None) -> Outcome:
-    """Estimate by the plan; the noise may be that of another one, as a control."""
+    """Estimate by the plan; as a control, randomize by another one."""
     plan = plan_of(kind, name)
     entropy = SeededStreamNotForPeople(seed)
     people, truth = collection(plan.schema, N), population(plan.schema, N).sum(axis=0)
@@ -72,7 +72,7 @@ def test_long(kind: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("factor", [0.9, 1.1])
-def test_wrong_lies_are_noticed(factor: float) -> None:
+def test_wrong_flip_probabilities_are_detected(factor: float) -> None:
     other = hb.plan_from(plan_of("bits", "flip").schema, N, hb.Protocol(0.2 * factor), epsilon=3.0)
     assert repeat("bits", "flip", 200, 73, noise=other).bias > 6
 

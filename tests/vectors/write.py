@@ -1,17 +1,15 @@
-"""Writes the test vectors: ``python -m tests.vectors.write``. Run only when the format changes, with its version."""
+"""Writes the test vectors: ``python -m tests.vectors.write``. Run it only when the version of a format changes."""
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 import hubbub as hb
 from hubbub import device, vectors
 from hubbub.plans import HEADER
-from hubbub.reports import message_type
+from hubbub.reports import decode_payloads
 from hubbub.vectors import Counter
 from hubbub.wire import batches, messages
 
@@ -31,24 +29,16 @@ CASES: list[tuple[str, hb.Schema, hb.Protocol, list[Any]]] = [
 ]
 
 
-def reports_of(payloads: Iterable[bytes], plan: hb.Plan, *, n: int, fakes: int) -> hb.Reports:
-    """Gather the payloads that n devices sent."""
-    messages = np.frombuffer(b"".join(payloads), message_type(plan))
-    if plan.protocol.release == "records":
-        messages = messages.reshape(-1, plan.payload)
-    return hb.Reports(plan, messages, n, fakes)
-
-
 def good() -> list[dict[str, Any]]:
-    """Plans, values, and the messages and the batch that a device makes of them with the counter stream."""
+    """Plans, values, and the messages and the batch that devices encode with the counter stream."""
     found = []
     for name, schema, protocol, values in CASES:
         plan = hb.plan_from(schema, 100, protocol, epsilon=3.0)
         entropy = Counter()
         sent = [device.payloads(value, plan, entropy=entropy) for value in values]
-        share = protocol.m // 100 if isinstance(protocol.m, int) else 0
-        payloads = [payload for one in sent for payload in one]
-        reports = reports_of(payloads, plan, n=len(values), fakes=share * len(values))
+        share = protocol.fixed_fakes // plan.n
+        payloads = decode_payloads(b"".join(payload for one in sent for payload in one), plan)
+        reports = hb.Reports(plan, payloads, len(values), share * len(values))
         found.append(
             {
                 "name": name,
@@ -63,13 +53,13 @@ def good() -> list[dict[str, Any]]:
 
 
 def bad() -> list[dict[str, Any]]:
-    """Messages and batches that a decoder must refuse, with the kind of error."""
+    """Messages and batches that a decoder must reject, with the class of the error."""
     found: list[dict[str, Any]] = []
     for vector in good():
         plan = hb.Plan.from_json(vector["plan"])
         message = bytes.fromhex(next(one for one in vector["messages"] if one)[0])
         batch = bytes.fromhex(vector["batch"])
-        width, records = plan.schema.width, plan.protocol.release == "records"
+        width, records = plan.schema.width, plan.protocol.sends_records
         top = (1 << width if records and width % 8 else width).to_bytes(plan.payload, "little")
 
         def add(what: str, why: str, data: bytes, error: str = "WireError", name: str = vector["name"]) -> None:
@@ -78,40 +68,47 @@ def bad() -> list[dict[str, Any]]:
         def edit(data: bytes, place: int, new: bytes) -> bytes:
             return data[:place] + new + data[place + len(new) :]
 
-        def seal(data: bytes) -> bytes:
+        def with_digest(data: bytes) -> bytes:
             return data[:-32] + hashlib.sha256(data[:-32]).digest()
 
         add("message", "empty", b"")
         add("message", "one byte short", message[:-1])
         add("message", "one byte long", message + b"\0")
-        add("message", "another mark", edit(message, 0, b"hb"))
-        add("message", "version 0", edit(message, 2, b"\0"))
-        add("message", "version 2", edit(message, 2, b"\2"))
-        add("message", "kind 0", edit(message, 3, b"\0"))
-        add("message", "another kind", edit(message, 3, bytes([message[3] % 3 + 1])))
-        add("message", "another plan", edit(message, 4, bytes(16)), "PlanMismatch")
+        add("message", "wrong magic", edit(message, 0, b"hbm"))
+        add("message", "magic of a batch", edit(message, 0, b"HUB"))
+        add("message", "version 0", edit(message, 3, b"\0"))
+        add("message", "version 1", edit(message, 3, b"\1"))
+        add("message", "version 3", edit(message, 3, b"\3"))
+        add("message", "wrong plan", edit(message, 4, bytes(16)), "PlanMismatch")
+        add("message", "wrong end of the plan id", edit(message, 19, bytes([message[19] ^ 1])), "PlanMismatch")
         if not records or width % 8:
             add("message", "payload out of range", edit(message, HEADER, top))
             changed = edit(batch, batches.HEADER_SIZE, top)
-            add("batch", "payload out of range", seal(changed))
+            add("batch", "payload out of range", with_digest(changed))
         add("batch", "empty", b"")
         add("batch", "header only", batch[: batches.HEADER_SIZE])
         add("batch", "one byte short", batch[:-1])
         add("batch", "one byte long", batch + b"\0")
-        add("batch", "another mark", seal(edit(batch, 0, b"HUBC")))
-        add("batch", "version 2", seal(edit(batch, 4, b"\2")))
-        add("batch", "kind 9", seal(edit(batch, 5, b"\x09")))
-        add("batch", "another kind", seal(edit(batch, 5, bytes([batch[5] % 3 + 1]))))
-        add("batch", "reserved bytes", seal(edit(batch, 6, b"\1")))
-        add("batch", "late reserved bytes", seal(edit(batch, 80, b"\1")))
-        add("batch", "another width", seal(edit(batch, 8, (width + 1).to_bytes(4, "little"))))
-        add("batch", "another payload size", seal(edit(batch, 12, b"\x09")))
-        add("batch", "another plan", seal(edit(batch, 16, bytes(32))), "PlanMismatch")
-        add("batch", "one message too many", seal(edit(batch, 48, bytes([batch[48] + 1]))))
-        add("batch", "an absurd number of messages", seal(edit(batch, 48, b"\xff" * 8)))
-        add("batch", "an absurd number of people", seal(edit(batch, 56, b"\xff" * 8)))
-        add("batch", "a damaged message", edit(batch, batches.HEADER_SIZE, bytes([batch[batches.HEADER_SIZE] ^ 1])))
-        add("batch", "another digest", batch[:-32] + bytes(32))
+        add("batch", "wrong magic", with_digest(edit(batch, 0, b"HUBC")))
+        add("batch", "version 1", with_digest(edit(batch, 4, b"\1")))
+        add("batch", "version 3", with_digest(edit(batch, 4, b"\3")))
+        add("batch", "release 0", with_digest(edit(batch, 5, b"\0")))
+        add("batch", "release 9", with_digest(edit(batch, 5, b"\x09")))
+        add("batch", "wrong release", with_digest(edit(batch, 5, bytes([batch[5] % 3 + 1]))))
+        add("batch", "shuffled 2", with_digest(edit(batch, 6, b"\2")))
+        add("batch", "shuffled without people", with_digest(edit(edit(batch, 6, b"\1"), 56, bytes(8))))
+        add("batch", "reserved byte", with_digest(edit(batch, 7, b"\1")))
+        add("batch", "wrong width", with_digest(edit(batch, 8, (width + 1).to_bytes(4, "little"))))
+        add("batch", "width 0", with_digest(edit(batch, 8, bytes(4))))
+        add("batch", "wrong payload size", with_digest(edit(batch, 12, b"\x09")))
+        add("batch", "wrong plan", with_digest(edit(batch, 16, bytes(32))), "PlanMismatch")
+        add("batch", "one message too many", with_digest(edit(batch, 48, bytes([batch[48] + 1]))))
+        add("batch", "one message too few", with_digest(edit(batch, 48, bytes([batch[48] - 1]))))
+        add("batch", "2^64 − 1 messages", with_digest(edit(batch, 48, b"\xff" * 8)))
+        add("batch", "2^64 − 1 people", with_digest(edit(batch, 56, b"\xff" * 8)))
+        add("batch", "2^64 − 1 fakes", with_digest(edit(batch, 64, b"\xff" * 8)))
+        add("batch", "damaged message", edit(batch, batches.HEADER_SIZE, bytes([batch[batches.HEADER_SIZE] ^ 1])))
+        add("batch", "wrong digest", batch[:-32] + bytes(32))
     return found
 
 

@@ -1,7 +1,7 @@
 """Moments of A_n(ones) = Bin(ones, p) + Bin(n − ones, q). [000 §6.8]"""
 
 from hubbub.errors import check_flip, check_whole
-from hubbub.numeric.binomial import LARGEST
+from hubbub.numeric.binomial import MAX_EXACT
 
 
 def crowd_mean(n: int, ones: int, q: float, k: int = 1) -> float:
@@ -26,5 +26,5 @@ def crowd_variance(n: int, q: float, k: int = 1) -> float:
 
 def _check(n: object, ones: object, q: object, k: object) -> tuple[int, int, float, int]:
     k = check_whole("k", k, 1)
-    n = check_whole("n", n, 0, LARGEST // k)
+    n = check_whole("n", n, 0, MAX_EXACT // k)
     return n, check_whole("ones", ones, 0, n), check_flip(q), k

@@ -5,7 +5,7 @@ collections, and S is drawn from the first. η ≥ δ; but it is stated for *one
 the size of the crowd, and is not closed under post-processing, so that it guarantees nothing by itself.
 
 With all others holding one record, R(S) > e^ε if and only if G_1 + … + G_n > 0 for the atoms G of
-:func:`hubbub.accountant.theorems.records.background`, one message drawn from the law of x and n − 1 from the others'. So the
+:func:`hubbub.accountant.theorems.attacks.background`, one message drawn from the law of x and n − 1 from the others'. So the
 engine brackets η rigorously for every such background, as it does δ.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hubbub.accountant.accounting import account
 from hubbub.accountant.quadrature import density, positive_mean, tail_probability
-from hubbub.accountant.theorems import records
+from hubbub.accountant.theorems import attacks
 from hubbub.errors import OPEN_UNIT, check_epsilon, check_flip, check_real, check_whole, reject
 from hubbub.numeric.inversion import least_real
 from hubbub.privacy import Guarantee
@@ -62,7 +62,7 @@ def sufficient(
     q, n, epsilon = check_flip(q), check_whole("n", n, 2), check_epsilon(epsilon)
     kind = _checked(schema, background)
     eta = _eta(kind, q, n, epsilon, tolerance)
-    pair = positive_mean(*records.background(kind, q, epsilon), n)
+    pair = positive_mean(*attacks.background(kind, q, epsilon), n)
     return Sufficient(
         background=kind,
         eta=eta,
@@ -97,20 +97,20 @@ def ratio_density(n: int, width: int, q: float, points: ArrayLike) -> NDArray[np
     True
     """
     q, n, width = check_flip(q), check_whole("n", n, 2), check_whole("width", width, 1)
-    x, _, distribution = records.likelihoods((width, 0, 0), q)
+    x, _, distribution = attacks.likelihoods((width, 0, 0), q)
     return density(x / n, distribution, n - 1, points, extra=distribution * x)
 
 
 def _checked(schema: Schema, background: Background | None) -> Background:
     if background is None:
         return schema.distance, 0, 0
-    if background not in records.backgrounds(schema):
-        reject("background", f"be one of {records.backgrounds(schema)}", background)
+    if background not in attacks.backgrounds(schema):
+        reject("background", f"be one of {attacks.backgrounds(schema)}", background)
     return background
 
 
 def _eta(kind: Background, q: float, n: int, epsilon: float, tolerance: float) -> tuple[float, float]:
-    x, other, distribution = records.likelihoods(kind, q)
+    x, other, distribution = attacks.likelihoods(kind, q)
     found = tail_probability(
         x - math.exp(epsilon) * other, distribution, n - 1, extra=distribution * x, tolerance=tolerance
     )

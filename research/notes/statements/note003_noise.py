@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from hubbub.accountant import account, calibrate, quadrature
-from hubbub.accountant.theorems import records
+from hubbub.accountant.theorems import attacks, records
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.numeric.divergences import hockey_stick
 from hubbub.numeric.ratios import flip_from_phi, phi
@@ -246,11 +246,11 @@ def _long_records() -> Evidence:
     factor, gain = count_stderr(1, q), count_stderr(1, local_flip(width, epsilon)) / count_stderr(1, q)
     own = (psi(q) ** width - phi(q) ** (2 * width)) / n**2
     share = own / outlier_ratio_variance(n, width, q)
-    x, other, distribution = records.likelihoods((width, 0, 0), q)
+    x, other, distribution = attacks.likelihoods((width, 0, 0), q)
     found = quadrature.tail_probability(
         x - math.exp(epsilon) * other, distribution, n - 1, extra=distribution * x, tolerance=0.01
     )
-    delta = quadrature.positive_mean(*records.background((width, 0, 0), q, epsilon), n)
+    delta = quadrature.positive_mean(*attacks.background((width, 0, 0), q, epsilon), n)
     blanket = quadrature.positive_mean(*records.uniform_blanket(width, q, epsilon), n, tolerance=0.1)
     proven = math.exp(blanket.upper)
     return Evidence(
@@ -281,7 +281,7 @@ def _one_per_cent() -> Evidence:
 def _backgrounds(n: int, q: float, epsilon: float, ones: int = 1) -> list[float]:
     """δ if the others hold x′ (the notes' case), x, or a third record disjoint from both."""
     kinds = [(2 * ones, 0, 0), (0, 2 * ones, 0), (ones, ones, ones)]
-    return [math.exp(quadrature.positive_mean(*records.background(kind, q, epsilon), n).upper) for kind in kinds]
+    return [math.exp(quadrature.positive_mean(*attacks.background(kind, q, epsilon), n).upper) for kind in kinds]
 
 
 @note.states(
@@ -333,7 +333,7 @@ def _formally() -> Evidence:
         power = phi(q) ** k
         found = []
         for kind in ((k, k, k), (2 * k, 0, 0)):
-            x, other, distribution = records.likelihoods(kind, q)
+            x, other, distribution = attacks.likelihoods(kind, q)
             found.append(float(distribution @ (x - other) ** 2))
         meant = 2 * power * power - 2 * power, power * power - 1
         furthest = max(furthest, *(abs(a / b - 1) for a, b in zip(found, meant, strict=True)))

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from hubbub.accountant import calibrate
-from hubbub.accountant.theorems import bit, records
+from hubbub.accountant.theorems import attacks, bit, records
 from hubbub.accountant.theorems.fakes import uniform_delta
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.crowd import neighbours
@@ -310,7 +310,7 @@ def _proposition_b() -> tuple[bool, int, float]:
     reduced = max(_views(3, n, 2, Q, Fraction(2))[0] for n in (2, 3))
     figures = fake_second_moment(100, 0.01), fake_chi_square(100, 0.01), fake_largest_ratio(100, 0.01)
     fine &= np.allclose(figures, (62.28536086767737, 123.80880983369165, 99.0), rtol=1e-10)
-    x, other, distribution = records.likelihoods((1, 1, 1), 0.01)
+    x, other, distribution = attacks.likelihoods((1, 1, 1), 0.01)
     bare = float(distribution @ (x - other) ** 2)
     fine &= abs(bare / (2 * phi(0.01) ** 2 - 2 * phi(0.01)) - 1) < 1e-9 and bare > 50 * figures[1]
     return fine and reduced <= alone, m, bare

@@ -5,7 +5,7 @@ import math
 from fractions import Fraction
 
 from hubbub.accountant import account
-from hubbub.accountant.theorems import records
+from hubbub.accountant.theorems import attacks, records
 from hubbub.numeric.crowd import probability_ratios
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
@@ -107,7 +107,7 @@ def _copies() -> Evidence:
     """Certified from above by the blanket and group privacy over the copies, from below by counting one kind of
     message; the exact value lies between. The gain over one copy is certified for long records."""
     schema, n, k, q = Schema.bits(5), 10_000, 4, 0.22
-    upper, lower = (math.exp(f(schema, q, n, 1.0, k)) for f in (records.copies, records.copies_attack))
+    upper, lower = (math.exp(f(schema, q, n, 1.0, k)) for f in (records.copies, attacks.copies_attack))
     return Evidence(
         0 < lower < upper < 1,
         f"L = 5, N = 10⁴, k = 4, q = .22, ε = 1: {lower:.1e} ≤ δ ≤ {upper:.1e}, σ = {count_stderr(n, q, k=k):.1f}",

@@ -20,7 +20,7 @@ from research.notes.statements.catalogue import Evidence, Statement, Status
 from research.notes.statements.everything import Verdict
 
 from hubbub.accountant import calibrate, quadrature
-from hubbub.accountant.theorems import bit, records
+from hubbub.accountant.theorems import attacks, bit, records
 from hubbub.pages import standalone
 from hubbub.privacy import Budget
 from hubbub.schema import Schema
@@ -70,7 +70,7 @@ class TestCaptions:
         for n, epsilon in ((1000, LN2), (10**5, 2.0)):
             q = simple_three_sigma_flip(n, 2, epsilon)
             notes, reverse, third = (
-                quadrature.positive_mean(*records.background(kind, q, epsilon), n).upper
+                quadrature.positive_mean(*attacks.background(kind, q, epsilon), n).upper
                 for kind in ((2, 0, 0), (0, 2, 0), (1, 1, 1))
             )
             assert third > reverse > notes + math.log(10)
@@ -84,7 +84,7 @@ class TestCaptions:
         for n in (1000, 10**6):
             q = three_sigma_flip(n, 5, LN2)
             forward, reverse = (
-                quadrature.positive_mean(*records.background(kind, q, LN2), n).upper for kind in ((5, 0, 0), (0, 5, 0))
+                quadrature.positive_mean(*attacks.background(kind, q, LN2), n).upper for kind in ((5, 0, 0), (0, 5, 0))
             )
             orders[n] = forward > reverse
         assert orders == {1000: True, 10**6: False}

@@ -1,11 +1,12 @@
 """Protocol × Schema × n → Guarantee: the only package that judges privacy.
 
-- ``accounting``, ``calibration``, ``ledger``: the public functions and :class:`Ledger`;
-- ``analysis``: which theorem applies to which protocol;
-- ``theorems``: ``bit``, ``records``, ``split``, ``fakes``, one module for each kind of release;
-- ``quadrature``, ``composition``: sums of independent terms, and compositions, bracketed rigorously;
-- ``overflow``: the privacy cost of a fixed number of slots per client;
-- ``rigorous``: ball arithmetic.
+- ``accounting``, ``calibration``, ``ledger``: the functions and the class that other packages use;
+- ``analysis``: which theorem certifies which protocol (``flip_analyses``, ``fake_analyses``, ``curves``);
+- ``theorems``: the theorems, one module per protocol family, and attacks;
+- ``quadrature``, ``composition``: rigorous brackets for sums of independent terms, and for compositions;
+- ``gaussian_limit``: first guesses for searches;
+- ``rigorous``: certificates confirmed in ball arithmetic;
+- ``overflow``: the privacy cost of a fixed number of slots per client.
 
 Names load on first use: devices check contracts with ``overflow`` and have no numpy.
 """

@@ -2,44 +2,42 @@
 
 import math
 
-from hubbub.accountant.analysis import Analysis, analyze, analyze_local, collusion, count_leak, view
+from hubbub.accountant.analysis import analyze, analyze_local, collusion, count_leak, view
+from hubbub.accountant.curves import Analysis
 from hubbub.accountant.rigorous import certify
-from hubbub.errors import SHARE, Interval, check_epsilon, check_real, check_whole, reject
+from hubbub.errors import SHARE, Interval, check_epsilon, check_real, check_type, check_whole, reject
 from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.rounding import up
+from hubbub.plans import MAX_PEOPLE
 from hubbub.privacy import Assumptions, Guarantee
-from hubbub.protocol import Fakes, Protocol
+from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
-LARGEST = 10**10
-"""People that a collection may have: more than there are."""
 STEEP = 60.0
-"""The largest ε that is searched where no pure guarantee bounds it; beyond, it is reported as infinite."""
+"""Largest ε that is searched where no pure guarantee bounds it; a larger one is reported as infinite."""
 
 
 def honest_users(n: int, honest_fraction: float) -> int:
-    """How many users count if only this share of n, rounded down, is honest; the protected one always is.
+    """Return the number of honest users among n, rounded down, but at least the protected one.
 
     >>> honest_users(1000, 0.5), honest_users(10, 0.01)
     (500, 1)
     """
     share = check_real("honest_fraction", honest_fraction, SHARE)
-    return max(1, math.floor(check_whole("n", n, 1, LARGEST) * share + 1e-9))
+    return max(1, math.floor(check_whole("n", n, 1, MAX_PEOPLE) * share + 1e-9))
 
 
 def curve(
     protocol: Protocol, schema: Schema, n: int, *, honest_fraction: float = 1.0, shuffler: bool = True
 ) -> Analysis:
-    """The certified curve δ(ε) behind :func:`account`, for compositions and plots.
+    """Return the certified curve δ(ε) behind :func:`account`, for compositions and plots.
 
     >>> analysis = curve(Protocol(0.1), Schema.bits(1), 1000)
     >>> analysis.upper(0.5) < analysis.upper(0.4)
     True
     """
-    if not isinstance(protocol, Protocol):
-        reject("protocol", "be a Protocol", type(protocol).__name__)
-    if not isinstance(schema, Schema):
-        reject("schema", "be a Schema", type(schema).__name__)
+    check_type("protocol", protocol, Protocol)
+    check_type("schema", schema, Schema)
     honest = honest_users(n, honest_fraction)
     return analyze(protocol, schema, honest, honest_fraction) if shuffler else analyze_local(protocol, schema)
 
@@ -55,17 +53,17 @@ def account(
     shuffler: bool = True,
     rigorous: bool = False,
 ) -> Guarantee:
-    """The guarantee of a collection of n, over all neighbouring collections and both orders of every pair.
+    """Return the guarantee of a collection of n, over all neighbouring collections and both orders of every pair.
 
-    Give ``delta`` to solve for the least ε that is proven, or ``epsilon`` to solve for δ; the answer errs upwards. Only
+    Give ``delta`` to solve for the smallest proven ε, or ``epsilon`` to solve for δ; the result errs upwards. Only
     ``honest_fraction`` of the users need to follow the protocol; without a ``shuffler`` the guarantee is local. With
-    ``rigorous`` the last step is redone in ball arithmetic (single bits; needs the extra ``rigorous``).
+    ``rigorous`` the last step is repeated in ball arithmetic (single bits; needs the extra ``rigorous``).
 
     >>> print(account(Protocol(0.1), Schema.bits(1), 1000, delta=1e-6))
-    (0.377..., 1e-06)-DP, exact by branch and bound over all crowds, n = 1,000; best known attack: epsilon 0.3772...
+    (0.377..., 1e-06)-DP, exact by branch and bound over all collections, n = 1,000; best known attack: ...
     """
     if (epsilon is None) == (delta is None):
-        reject("epsilon and delta", "be given one of the two, to solve for the other", (epsilon, delta))
+        reject("exactly one of epsilon and delta", "be given, to solve for the other", (epsilon, delta))
     analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, shuffler=shuffler)
     honest = honest_users(n, honest_fraction)
     pure = collusion(protocol, schema)
@@ -80,10 +78,9 @@ def account(
     method = analysis.method
     if rigorous:
         if schema.distance > 1 or protocol.k > 1 or protocol.m != 0 or not shuffler:
-            reject("rigorous", "be asked for single bits in one copy without fakes", protocol)
+            reject("rigorous", "be False except for shuffled single bits in one copy without fakes", rigorous)
         certify(honest, protocol.q, *result)
         method += ", confirmed in ball arithmetic"
-    independent = isinstance(protocol.m, Fakes) and protocol.m.by == "shuffler"
     return Guarantee(
         epsilon=result[0],
         delta=result[1],
@@ -93,7 +90,7 @@ def account(
         method=method,
         n=n,
         assumptions=Assumptions(
-            honest=1 if independent or not shuffler else honest,
+            honest=1 if protocol.shuffler_fakes or not shuffler else honest,
             shuffler=shuffler,
             view=view(protocol),
             collusion_epsilon=pure,
@@ -103,7 +100,7 @@ def account(
 
 
 def solve_delta(analysis: Analysis, epsilon: float, pure: float) -> tuple[float, float]:
-    """(attack, certificate) for δ at ε; the certificate is rounded up.
+    """Return (attack, certificate) for δ at ε; the certificate errs upwards.
 
     >>> solve_delta(curve(Protocol(0.25), Schema.bits(1), 10), 1.2, 1.0986)  # beyond the pure ε
     (0.0, 0.0)
@@ -116,7 +113,7 @@ def solve_delta(analysis: Analysis, epsilon: float, pure: float) -> tuple[float,
 
 
 def solve_epsilon(analysis: Analysis, delta: float, pure: float) -> tuple[float, float]:
-    """(attack, certificate) for ε at δ; the certificate was evaluated and holds. δ = 0 takes the pure ε.
+    """Return (attack, certificate) for ε at δ; the certificate was evaluated and holds. For δ = 0 it is the pure ε.
 
     >>> low, high = solve_epsilon(curve(Protocol(0.1), Schema.bits(3), 1000), 1e-6, 6.6)
     >>> 0 < low < high < 6.6

@@ -1,4 +1,4 @@
-"""Privacy loss distributions that stay above the truth through every operation.
+"""Privacy loss distributions that err upwards through every operation.
 
 A :class:`Loss` is a non-negative measure μ on the grid {step·i} and on +∞. Write x = e^ε and
 
@@ -7,7 +7,7 @@ A :class:`Loss` is a non-negative measure μ on the grid {step·i} and on +∞. 
 μ *covers* the pair (P, Q) if μ[x] ≥ H_x(P‖Q) for every x ≥ 0; at x = 0 that says that its mass is at least 1.
 
 - **Enlarging** a mass, or **moving** it to a higher loss or to +∞, raises μ[x]: a cover stays a cover. Hence every
-  entry may be an upper bound, and rounding errors are simply added to it; μ need not be a probability law.
+  entry may be an upper bound, and rounding errors are added to it; μ need not be a probability distribution.
 - **Composition** [Koskela, Jälkö, Honkela 2020; Zhu, Dong, Wang 2022]. (p₁p₂ − x·q₁q₂)⁺ = p₂·(p₁ − x·(q₂/p₂)·q₁)⁺, so
   H_x(P₁×P₂‖Q₁×Q₂) is the mean of H_y(P₁‖Q₁) at y = x·e^(−l₂) over the loss l₂ of the second pair. Replace H(P₁‖Q₁) by
   μ₁[·] ≥ H, exchange the two sums, and replace H(P₂‖Q₂) by μ₂[·]: the convolution μ₁∗μ₂ covers the product. An
@@ -15,12 +15,12 @@ A :class:`Loss` is a non-negative measure μ on the grid {step·i} and on +∞. 
 - **Connecting the dots** [Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022]. H is convex and falls in x, H_0 = 1. Let
   u_i ≥ H at x_i = e^(step·i). On any subset of these nodes, the chord between two neighbours of (0, 1), (x_i, u_i), …
   lies above the chord of H, hence above H; after the last node u stays above the falling H. So the broken line through
-  any subset is a bound, the lower convex hull is the least of them, and a convex broken line that ends level is μ[·]
-  of exactly one measure: its kinks. Bounds that are not quite convex therefore need no repair, their hull is sound.
+  any subset is a bound, the lower convex hull is the smallest of them, and a convex broken line that ends level is μ[·]
+  of exactly one measure: its kinks. Bounds that are not quite convex therefore need no repair: their hull is sound.
   One atom of loss l between the nodes a ≤ l ≤ b becomes the share (1 − e^(a−l)) / (1 − e^(a−b)) at b, the rest at a.
 
-The floor: composing k copies moves at most k·``TAIL`` = k·10⁻²⁰ to +∞, so that δ means something down to 10⁻¹⁶ for
-k = 1000. Against the exact Gaussian curve, δ = 10⁻¹² is met to 0.1 % with 100 points per standard deviation.
+Composing k copies moves at most k·``TAIL`` = k·10⁻²⁰ to +∞, so δ is meaningful down to 10⁻¹⁶ for k = 1000.
+Against the exact Gaussian curve, δ = 10⁻¹² is met to 0.1 % with 100 points per standard deviation.
 """
 
 import itertools
@@ -47,11 +47,11 @@ from hubbub.numeric.rounding import up
 
 Floats = NDArray[np.float64]
 
-# Sums of products are written out below: a long `@` runs on BLAS threads, which stall for seconds on a busy machine.
+# Sums of products are written out below: a long `@` uses BLAS threads, which stall for seconds on a busy machine.
 
 UNIT = 2.0**-53
 WIDEN = 1e-12
-"""Relative error that the given probabilities, and our exponentials of up to 700, may carry."""
+"""Largest relative error of given probabilities, and of exponentials of up to 700."""
 TAIL = 1e-20
 """Mass that a composition may move to +∞ to keep the grid short."""
 HEAD = 1e-13
@@ -59,16 +59,16 @@ HEAD = 1e-13
 REACH = 600.0
 """Losses beyond this count as infinite, so that exponentials stay finite."""
 POINTS = 2**15
-"""Points beyond which a composition doubles its step: a thousand per standard deviation of a Gaussian law."""
+"""Points beyond which a composition doubles its step: a thousand per standard deviation of a Gaussian."""
 DIRECT = 2**24
 """Products up to which a convolution is summed term by term, which keeps every entry's relative accuracy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Loss:
-    """A measure on {step·first, step·(first+1), …} and +∞ that covers a pair of laws, see the module's text.
+    """A measure on {step·first, step·(first+1), …} and +∞ that covers a pair of distributions (see the module's text).
 
-    Errs upwards: ``delta`` and ``epsilon`` are never below those of the pair covered.
+    ``delta`` and ``epsilon`` err upwards: they are never below those of the covered pair.
 
     >>> coin = Loss.from_distributions([0.75, 0.25], [0.25, 0.75], step=0.01)
     >>> round(coin.delta(0.5), 4), round(coin.power(2).delta(0.5), 4)         # exactly 0.3378 and 0.4595
@@ -83,7 +83,7 @@ class Loss:
     def __post_init__(self) -> None:
         masses = np.array(self.masses, dtype=np.float64)
         if masses.ndim != 1 or masses.size == 0 or not (masses >= 0).all() or not np.isfinite(masses).all():
-            reject("masses", "be a non-empty row of finite numbers of at least 0", f"shape {masses.shape}")
+            reject("masses", "be a non-empty list of finite numbers of at least 0")
         masses.setflags(write=False)
         object.__setattr__(self, "step", _step(self.step))
         object.__setattr__(self, "masses", masses)
@@ -94,10 +94,10 @@ class Loss:
 
     @classmethod
     def from_curve(cls, deltas: ArrayLike, step: float, first: int = 0) -> Self:
-        """The least measure on the grid above ``deltas[i]`` ≥ δ(step·(first+i)), by connecting the dots.
+        """Return the smallest measure on the grid above ``deltas[i]`` ≥ δ(step·(first+i)), by connecting the dots.
 
-        δ(ε) = H_{e^ε}(P‖Q) of one pair, or any bound of it that is convex in e^ε; negative ε are welcome. The mass at
-        the vertex v of the hull with neighbours a, b is (u_a − u_v)/(1 − e^(a−v)) − (u_v − u_b)/(e^(b−v) − 1).
+        δ(ε) = H_{e^ε}(P‖Q) of one pair, or any bound on it that is convex in e^ε; ε may be negative. The mass at the
+        vertex v of the hull with neighbours a, b is (u_a − u_v)/(1 − e^(a−v)) − (u_v − u_b)/(e^(b−v) − 1).
 
         >>> Loss.from_curve([0.5, 0.25, 0.0], step=1.0).delta(2.0) < 1e-300
         True
@@ -105,7 +105,7 @@ class Loss:
         step, first = _step(step), check_whole("first", first, -(2**53), 2**53)
         values = np.array(deltas, dtype=np.float64)
         if values.ndim != 1 or values.size == 0 or not (values >= 0).all():
-            reject("deltas", "be a non-empty row of numbers of at least 0", f"shape {values.shape}")
+            reject("deltas", "be a non-empty list of numbers of at least 0")
         u = np.minimum.accumulate(np.minimum(values, 1.0)).tolist()
         nodes, kinks = _hull(u, step)
         masses = np.zeros(len(u))
@@ -114,7 +114,7 @@ class Loss:
 
     @classmethod
     def from_envelope(cls, deltas: ArrayLike, step: float) -> Self:
-        """A cover of both orders of every pair whose δ(step·i) is at most ``deltas[i]``, i = 0, 1, … in both orders.
+        """Return a cover of both orders of every pair with δ(step·i) ≤ ``deltas[i]``, i = 0, 1, …, in both orders.
 
         H_{1/x}(P‖Q) = 1 − 1/x + H_x(Q‖P)/x gives the negative half: δ(−ε) = 1 − e^(−ε) + e^(−ε)·δ(ε).
 
@@ -123,17 +123,17 @@ class Loss:
         """
         half = np.array(deltas, dtype=np.float64)
         if half.ndim != 1 or half.size == 0:
-            reject("deltas", "be a non-empty row of numbers of at least 0", f"shape {half.shape}")
+            reject("deltas", "be a non-empty list of numbers of at least 0")
         fall = -_step(step) * np.arange(half.size - 1, 0, -1)
         mirror = (np.exp(fall) * half[:0:-1] - np.expm1(fall)) * (1 + 8 * UNIT)
         return cls.from_curve(np.concatenate([mirror, half]), step, 1 - half.size)
 
     @classmethod
     def from_distributions(cls, p: ArrayLike, q: ArrayLike, step: float) -> Self:
-        """The cover of the pair of discrete laws (p, q), aligned outcome by outcome, with the dots connected.
+        """Return the cover of a pair of discrete distributions (p, q) over the same outcomes, with the dots connected.
 
-        Each outcome is an atom of mass p at the loss ln(p/q). The entries may be wrong by a relative 10⁻¹²; whatever
-        p lacks to 1, say because its tails were cut off, counts as an infinite loss.
+        Each outcome is an atom of mass p at the loss ln(p/q). The entries may be wrong by a relative 10⁻¹². If p sums
+        to less than 1, for instance because its tails were cut off, the rest counts as an infinite loss.
 
         >>> Loss.from_distributions([0.5, 0.5, 0.0], [0.0, 0.5, 0.5], step=0.1).delta(3.0)
         0.5000000000...
@@ -141,7 +141,7 @@ class Loss:
         step = _step(step)
         one, two = np.array(p, dtype=np.float64), np.array(q, dtype=np.float64)
         if one.shape != two.shape or one.ndim != 1 or not ((one >= 0).all() and (two >= 0).all()):
-            reject("p and q", "be rows of one length of numbers of at least 0", (one.shape, two.shape))
+            reject("p and q", "be lists of the same length of numbers of at least 0")
         one = one * (1 + WIDEN)
         lacking = max(0.0, 1.0 - math.fsum(one))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -154,7 +154,7 @@ class Loss:
         return cls(step=step, first=first, masses=masses, infinite=infinite)
 
     def regrid(self, step: float) -> "Loss":
-        """The same measure on another grid, with the dots connected; errs upwards, by little if the step is small.
+        """Return the same measure on another grid, with the dots connected; errs upwards, little if the step is small.
 
         >>> Loss.from_distributions([0.75, 0.25], [0.25, 0.75], step=0.01).regrid(0.02).masses.size
         112
@@ -164,7 +164,7 @@ class Loss:
         return Loss(step=step, first=first, masses=masses, infinite=self.infinite)
 
     def compose(self, other: "Loss") -> "Loss":
-        """The cover of both pairs at once, independent or adaptive: the convolution, on the coarser of the two grids.
+        """Return the cover of both pairs at once, independent or adaptive: the convolution on the coarser grid.
 
         Errs upwards: entries carry their rounding errors, and tails are cut off outwards.
 
@@ -182,7 +182,7 @@ class Loss:
         return whole if whole.masses.size <= POINTS else whole.regrid(2 * self.step)
 
     def power(self, times: int) -> "Loss":
-        """The composition of ``times`` copies, by repeated squaring.
+        """Return the composition of ``times`` copies, by repeated squaring.
 
         >>> Loss.from_distributions([0.75, 0.25], [0.25, 0.75], step=0.01).power(40).delta(50.0) < 1e-12
         True
@@ -198,7 +198,7 @@ class Loss:
             square = square.compose(square)
 
     def delta(self, epsilon: float) -> float:
-        """δ(ε) = Σ_{l > ε} μ(l)·(1 − e^(ε−l)) + μ(∞), at most 1; errs upwards.
+        """Return δ(ε) = Σ_{l > ε} μ(l)·(1 − e^(ε−l)) + μ(∞), at most 1; errs upwards.
 
         >>> round(Loss.from_distributions([0.75, 0.25], [0.25, 0.75], step=0.01).delta(0.0), 6)
         0.5
@@ -206,7 +206,7 @@ class Loss:
         return min(1.0, self._above(check_epsilon(epsilon)))
 
     def epsilon(self, delta: float) -> float:
-        """The least ε ≥ 0 with δ(ε) ≤ δ, to a relative 10⁻⁹; errs upwards, and is infinite if no ε suffices.
+        """Return the smallest ε ≥ 0 with δ(ε) ≤ δ, to a relative 10⁻⁹; errs upwards, ∞ if no ε suffices.
 
         >>> round(Loss.from_distributions([0.75, 0.25], [0.25, 0.75], step=0.01).epsilon(1e-9), 3)      # ln 3 is 1.0986
         1.1
@@ -231,9 +231,9 @@ def _step(step: object) -> float:
 
 
 def _hull(u: list[float], step: float) -> tuple[list[int], list[float]]:
-    """Positions of the vertices of the lower convex hull of (0, 1) and (e^(step·i), u_i), and their masses."""
+    """Return the vertices of the lower convex hull of (0, 1) and (e^(step·i), u_i), and their masses."""
     nodes: list[int] = []
-    lefts: list[float] = []  # the first term of each vertex's mass: it depends on what stands left of the vertex only
+    lefts: list[float] = []  # the first term of each vertex's mass, which depends only on the vertex to its left
 
     def right(v: int, b: int) -> float:
         gap = step * (b - v)
@@ -246,12 +246,12 @@ def _hull(u: list[float], step: float) -> tuple[list[int], list[float]]:
         lefts.append((u[nodes[-1]] - u[b]) / -math.expm1(step * (nodes[-1] - b)) if nodes else 1.0 - u[b])
         nodes.append(b)
     rights = [right(v, b) for v, b in itertools.pairwise(nodes)] + [0.0]
-    # Each term is off by at most 4 units; their difference may cancel, their sum tells the absolute error.
+    # Each term is off by at most 4 units; their difference may cancel, so their sum bounds the absolute error.
     return nodes, [a - b + 8 * UNIT * (a + b) for a, b in zip(lefts, rights, strict=True)]
 
 
 def _split(losses: Floats, masses: Floats, step: float) -> tuple[int, Floats]:
-    """Atoms on the grid: the first node and the masses, each at most 8 units above the exact share."""
+    """Return atoms as the first node and the masses on the grid, each at most 8 units above the exact share."""
     if losses.size == 0:
         return 0, np.zeros(1)
     below = np.floor(losses / step)
@@ -267,7 +267,7 @@ def _split(losses: Floats, masses: Floats, step: float) -> tuple[int, Floats]:
 
 
 def _trim(step: float, first: int, masses: Floats, infinite: float) -> Loss:
-    """Move the far tails outwards: the upper to +∞, the lower to the lowest node kept."""
+    """Return the loss with its far tails moved upwards: the upper to +∞, the lower to the lowest node kept."""
     above = np.cumsum(masses[::-1])[::-1]
     reach = math.floor(REACH / step)
     stop = int(np.searchsorted(-above, -TAIL)) if above[-1] < TAIL else masses.size
@@ -282,12 +282,12 @@ def _trim(step: float, first: int, masses: Floats, infinite: float) -> Loss:
 
 
 def _convolve(a: Floats, b: Floats) -> Floats:
-    """Upper bounds of the entries of a∗b.
+    """Return upper bounds on the entries of a∗b.
 
-    Short rows are summed term by term: all terms are positive, so each entry has a relative error. Long rows go through
-    the Fourier transform of a_i·e^(ti), b_j·e^(tj), which is off by at most E in *every* entry, so that a∗b is known to
+    Short rows are summed term by term: all terms are positive, so each entry has a small relative error. Long rows use
+    the Fourier transform of a_i·e^(ti), b_j·e^(tj), which is off by at most E in *every* entry, so a∗b is known to
     E·e^(−tk): for t = 0 precisely around the mean, for t at which the tilted mean has probability e^(−18) precisely in
-    that tail. Each tilt gives an upper bound; the least of the three is one. By Parseval, with ‖X̂ − X‖₂ ≤ η‖X‖₂,
+    that tail. Each tilt gives an upper bound, and so does the minimum of the three. By Parseval, with ‖X̂ − X‖₂ ≤ η‖X‖₂,
     η = 8·2⁻⁵³·log₂ N [Higham 2002, Theorem 24.2], E ≤ 2η(‖a‖₁‖b‖₂ + ‖b‖₁‖a‖₂) + O(η²).
     """
     if not (a.any() and b.any()):
@@ -297,7 +297,7 @@ def _convolve(a: Floats, b: Floats) -> Floats:
     length = a.size + b.size - 1
     size = 1 << (length - 1).bit_length()
     eta = 8 * UNIT * math.log2(size)
-    least = np.full(length, math.inf)
+    bound = np.full(length, math.inf)
     for tilt in (0.0, _tail_tilt(a, b, 1), _tail_tilt(a, b, -1)):
         x, x_scale = _tilted(a, tilt)
         y, y_scale = _tilted(b, tilt)
@@ -305,12 +305,12 @@ def _convolve(a: Floats, b: Floats) -> Floats:
         error = 3 * eta * (x.sum() * math.sqrt((y * y).sum()) + y.sum() * math.sqrt((x * x).sum()))
         with np.errstate(over="ignore"):
             back = np.exp(x_scale + y_scale - tilt * np.arange(length))
-            least = np.minimum(least, (np.maximum(raw, 0.0) + error) * back)
-    return least * (1 + 4 * WIDEN)
+            bound = np.minimum(bound, (np.maximum(raw, 0.0) + error) * back)
+    return bound * (1 + 4 * WIDEN)
 
 
 def _tilted(a: Floats, tilt: float) -> tuple[Floats, float]:
-    """a_i·e^(tilt·i) scaled to the maximum 1, and the logarithm of the scale."""
+    """Return a_i·e^(tilt·i) scaled to the maximum 1, and the logarithm of the scale."""
     with np.errstate(divide="ignore"):
         logs = np.log(a) + tilt * np.arange(a.size)
     scale = float(logs.max())
@@ -318,7 +318,7 @@ def _tilted(a: Floats, tilt: float) -> tuple[Floats, float]:
 
 
 def _tail_tilt(a: Floats, b: Floats, sign: int) -> float:
-    """The tilt t of the given sign at which t·K'(t) − K(t) = 18, K = ln Σ a_i·e^(ti) + ln Σ b_j·e^(tj)."""
+    """Return the tilt t of the given sign at which t·K'(t) − K(t) = 18, K = ln Σ a_i·e^(ti) + ln Σ b_j·e^(tj)."""
 
     def rate(t: float) -> float:
         total = 0.0

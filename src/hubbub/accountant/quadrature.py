@@ -1,18 +1,18 @@
-"""The engine: rigorous brackets for (1/n)·E[(G_1 + … + G_n)⁺] with independent G of finitely many values.
+"""Rigorous brackets for (1/n)·E[(G_1 + … + G_n)⁺] with independent G of finitely many values.
 
-Nearly every protocol's δ(ε) has this form. If each of the other users' message laws is at least w pointwise (a
+Nearly every protocol's δ(ε) has this form. If the message distributions of all other users are at least w pointwise (a
 sub-density: the "privacy blanket"), then for messages s drawn with density w, G = (μ_x(s) − e^ε μ_x'(s))/w(s), and
-G = 0 with the mass that w leaves,
+G = 0 with the mass that w lacks,
 
     δ(ε) ≤ (1/n)·E[(G_1 + … + G_n)⁺]         [Balle, Bell, Gascón, Nissim 2019, Lemma 5.3]
 
-whatever the others hold; with equality if they all have the law w exactly.
+whatever the others hold, with equality if w is the exact distribution of all their messages.
 
 The bracket comes from a tilted Bromwich integral whose cost does not depend on n:
 
     E[S⁺] ≤ E[(S + ηZ)⁺] = (1/2π)·∫ M(z)ⁿ e^{η²z²/2} z⁻² dw,   z = t + iw,  Z standard normal.
 
-1. *Smoothing* can only raise the value (Jensen), and by at most η²·p_η(0), where p_η is the density of S + ηZ: its
+1. *Smoothing* can only raise the value (Jensen), by at most η²·p_η(0), where p_η is the density of S + ηZ: its
    derivative in η is η·p_η(0), and s·p_s(0) ≤ η·p_η(0) for s ≤ η. The same nodes give p_η(0).
 2. *The trapezoid rule* with period Y adds the images e^{tlY}·E[(S + ηZ − lY)⁺] ≥ 0 (Poisson summation); Chernoff
    bounds them.
@@ -36,25 +36,30 @@ Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 
 UNIT = 2.0**-53
-CUT = 4.0  # Ω·η
-WORK = 2**26  # most nodes × atoms of one quadrature; beyond, the bracket is valid but wider than asked
+CUT = 4.0
+"""Ω·η."""
+WORK = 2**26
+"""Largest number of nodes × atoms of one quadrature; with less than it needs, the bracket is valid but wider."""
 BLOCK = 256
 PIECE = 2**14
-SMALL = 2**18  # multiplications of one matrix product
-FLOOR = -80.0  # below e^−80 the Chernoff bound is good enough
-MARGIN = 7.5  # standard deviations of smoothing between the two ends of a tail probability
+SMALL = 2**18
+"""Multiplications of one matrix product."""
+FLOOR = -80.0
+"""Below e^−80 the Chernoff bound is good enough."""
+MARGIN = 7.5
+"""Standard deviations of smoothing between the two ends of a tail probability."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """ln of a value from below and from above."""
+    """Lower and upper bound on the logarithm of a value."""
 
     lower: float
     upper: float
 
 
 def _merge(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Atoms sorted, with weight, none at zero, and equal ones merged into the larger."""
+    """Return sorted atoms with positive weight, none at zero, equal ones merged into the larger."""
     keep = (weights > 0) & (values != 0)
     order = np.argsort(values[keep])
     values, weights = values[keep][order], weights[keep][order]
@@ -66,7 +71,7 @@ def _merge(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
 
 
 class _Integral:
-    """The tilted integrand of one sum: atoms, number of terms, and the laws of single extra terms."""
+    """The tilted integrand of one sum: atoms, number of terms, and the weights of one extra term."""
 
     def __init__(
         self,
@@ -81,7 +86,7 @@ class _Integral:
         self.most = min(2**21, max(2**12, WORK // len(values)))
 
     def log_mgf(self, t: Floats) -> Floats:
-        """ln E e^{tS} at real points."""
+        """Return ln E e^{tS} at real points."""
         power = np.expm1(np.outer(t, self.values))
         with np.errstate(divide="ignore", invalid="ignore"):
             result = self.n * np.log1p((power * self.weights).sum(axis=1) - self.lost)
@@ -90,7 +95,7 @@ class _Integral:
         return np.asarray(result)
 
     def tilt(self, order: int) -> float:
-        """About the t that minimizes M(t)ⁿ·t^−order; every t is valid, a good one makes the integrand smooth."""
+        """Return about the t that minimizes M(t)ⁿ·t^−order; every t is valid, a good one makes the integrand smooth."""
         top = float(self.values[-1])
         low, high = math.log(1e-3 / self.scale), math.log(500.0 / top)
         low = min(low, high - 10.0)
@@ -101,7 +106,7 @@ class _Integral:
         return math.exp(grid[best])
 
     def line(self, t: float, smoothing: float, period: float) -> "_Line":
-        """The nodes of the trapezoid rule with this period, up to where the smoothing leaves nothing."""
+        """Return the nodes of the trapezoid rule with this period, up to where the smoothing leaves nothing."""
         step = 2 * math.pi / period
         count = min(math.ceil(CUT / smoothing / step) + 1, self.most)
         reach = step * (count - 1)
@@ -109,7 +114,7 @@ class _Integral:
         return _Line(self, t, smoothing, step, count, reach, decay / math.pi * (step + 1 / (smoothing**2 * reach)))
 
     def rounding(self, t: float, reach: float) -> float:
-        """A bound on the float error of nodes up to the frequency ``reach``, relative to their sizes.
+        """Return a bound on the rounding error of nodes up to the frequency ``reach``, relative to their sizes.
 
         Each of the n·ln M has errors of a few units in the powers e^{zg}, whose phases are off by a unit of reach·g,
         and of a unit for each atom added up.
@@ -119,7 +124,7 @@ class _Integral:
         return 8 * UNIT * (self.n * terms + 200.0)
 
     def images(self, t: float, period: float, smoothing: float, order: int, reference: float) -> float:
-        """A bound on the trapezoid rule's images, relative to e^reference."""
+        """Return a bound on the images of the trapezoid rule, relative to e^reference."""
         points = t * np.array([1.02, 1.1, 1.3, 1.6, 2.0, 3.0, 5.0, 8.0])
         points = points[points * self.values[-1] < 600.0]
         above = math.inf
@@ -147,22 +152,22 @@ class _Line:
     cut: float
 
     def pieces(self) -> Iterator[tuple[Complexes, Complexes]]:
-        """z and M(z)ⁿ e^{η²z²/2}/M(t)ⁿ times the step over π, in pieces that stay in the processor's cache.
+        """Yield z and M(z)ⁿ e^{η²z²/2}/M(t)ⁿ times the step over π, in pieces that fit into the processor's cache.
 
         The powers e^{zg} come from two small tables and one matrix product for each piece.
         """
         own = self.integral
         rates = self.step * own.values
         fine = np.exp(1j * np.outer(rates, np.arange(BLOCK)))
-        distributions = [(own.weights, own.lost, own.n)] + ([] if own.extra is None else [(own.extra, 0.0, 1)])
-        # Products of few rows stay on one thread of the linear algebra library; more would stall on a busy machine.
+        factors = [(own.weights, own.lost, own.n)] + ([] if own.extra is None else [(own.extra, 0.0, 1)])
+        # Products of few rows stay on one thread of the linear algebra library; several would stall on a busy machine.
         chunk = max(1, SMALL // (BLOCK * len(rates)))
         for start in range(0, self.count, PIECE):
             stop = min(start + PIECE, self.count)
             coarse = np.exp(1j * np.outer(np.arange(start, stop, BLOCK), rates))
             z = np.asarray(self.t + 1j * self.step * np.arange(start, stop), dtype=np.complex128)
             exponent = self.smoothing**2 * z**2 / 2
-            for weights, lost, terms in distributions:
+            for weights, lost, terms in factors:
                 tilted = weights * np.exp(self.t * own.values)
                 mass = float(tilted.sum())
                 scaled = coarse * tilted
@@ -175,9 +180,9 @@ class _Line:
             yield z, values
 
     def total(self, *factors: Callable[[Complexes], Complexes]) -> list[float]:
-        """The real parts of the integrals of the smoothed integrand times each factor of z, and their rounding error.
+        """Return the real parts of the integrals of the smoothed integrand times each factor, and their rounding error.
 
-        That error is relative to the *sizes* of the nodes, which do not cancel.
+        The error is relative to the *sizes* of the nodes, which do not cancel.
         """
         sums, sizes = [0.0] * len(factors), 0.0
         for z, values in self.pieces():
@@ -193,17 +198,17 @@ def _validated(values: ArrayLike, weights: ArrayLike, n: int) -> tuple[Floats, F
     g = np.asarray(values, dtype=np.float64).ravel()
     w = np.asarray(weights, dtype=np.float64).ravel()
     if g.shape != w.shape or not (np.isfinite(g).all() and np.isfinite(w).all()) or (w < 0).any():
-        reject("values and weights", "be finite, of one length, the weights not negative", (g.shape, w.shape))
+        reject("values and weights", "be finite lists of the same length, with weights of at least 0")
     if w.sum() > 1 + 1e-9:
         reject("the sum of the weights", "be at most 1", float(w.sum()))
     return g, w, check_whole("n", n, 1)
 
 
 def positive_mean(values: ArrayLike, weights: ArrayLike, n: int, *, tolerance: float = 5e-4) -> Bracket:
-    """ln of (1/n)·E[(G_1 + … + G_n)⁺] for iid G with the given atoms; missing weight is an atom at 0.
+    """Bracket ln((1/n)·E[(G_1 + … + G_n)⁺]) for independent G with the given atoms; missing weight is an atom at 0.
 
-    Both ends are rigorous up to float rounding, which is bounded and included; ``tolerance`` is their relative
-    distance, reached unless that would take more than ``WORK``.
+    Both ends are rigorous and include a bound on rounding errors; ``tolerance`` is their relative distance, reached
+    unless that would take more than ``WORK``.
 
     >>> round(float(np.exp(positive_mean([1.0, -1.0], [0.5, 0.5], 4).upper)), 3)  # E|S|/2n = 1.5/8
     0.188
@@ -223,18 +228,18 @@ def positive_mean(values: ArrayLike, weights: ArrayLike, n: int, *, tolerance: f
         settled = max(gain + rest * some, 0.0)
         error = (32 + len(g)) * UNIT * (gain + float(w[~big] @ np.abs(g[~big])) * some)
         g, w = g[~big], w[~big]
-    least = math.log(settled - error) if settled > error else -math.inf
-    most = math.log(settled + error) if settled + error > 0 else -math.inf
+    low = math.log(settled - error) if settled > error else -math.inf
+    high = math.log(settled + error) if settled + error > 0 else -math.inf
     if len(g) == 0 or g[-1] <= 0 or lost >= 1:
-        return Bracket(least, most)
+        return Bracket(low, high)
     unit = float(np.abs(g).max())  # so that squares of large likelihood ratios stay finite
     part = _bromwich(_Integral(g / unit, w, n, lost), tolerance)
     size = math.log(n) - math.log(unit)
-    return Bracket(float(np.logaddexp(least, part.lower - size)), float(np.logaddexp(most, part.upper - size)))
+    return Bracket(float(np.logaddexp(low, part.lower - size)), float(np.logaddexp(high, part.upper - size)))
 
 
 def _bromwich(integral: _Integral, tolerance: float) -> Bracket:
-    """Bracket of ln E[S⁺]."""
+    """Bracket ln E[S⁺]."""
     t = integral.tilt(2)
     log_mass = float(integral.log_mgf(np.array([t]))[0])
     chernoff = log_mass - 1.0 - math.log(t)
@@ -253,7 +258,7 @@ def _bromwich(integral: _Integral, tolerance: float) -> Bracket:
         raised = smoothing**2 * (max(at_zero, 0.0) + line.cut)
         images = integral.images(t, period, smoothing, 2, math.log(upper) + log_mass)
         lower = upper * (1.0 - min(images, 1.0)) - 2 * (cut + noise) - raised
-        slack = integral.rounding(t, 0.0)  # of the mass that was taken out of the integrand
+        slack = integral.rounding(t, 0.0)  # of the mass factored out of the integrand
         log_lower = math.log(lower) - slack if lower > 0 else -math.inf
         best = Bracket(max(best.lower, log_mass + log_lower), min(best.upper, log_mass + math.log(upper) + slack))
         wide_smoothing, wide_images = raised > 0.7 * tolerance * upper, images > 0.2 * tolerance
@@ -269,13 +274,13 @@ def _bromwich(integral: _Integral, tolerance: float) -> Bracket:
 def tail_probability(
     values: ArrayLike, weights: ArrayLike, n: int, *, extra: ArrayLike | None = None, tolerance: float = 1e-3
 ) -> Bracket:
-    """ln of P[G_1 + … + G_n + H > 0], H one more term with the same values and the weights ``extra``.
+    """Bracket ln P[G_1 + … + G_n + H > 0], H one more term with the same values and the weights ``extra``.
 
-    Both ends are rigorous up to float rounding: P[S > 0]·Φ(a) ≤ P[S + ηZ > −aη] and P[S > 0] ≥ P[S + ηZ > aη] − Φ(−a).
+    Both ends are rigorous: P[S > 0]·Φ(a) ≤ P[S + ηZ > −aη] and P[S > 0] ≥ P[S + ηZ > aη] − Φ(−a).
     They come within ``tolerance`` of each other unless S has atoms next to 0; an atom *at* 0 counts for the upper end.
 
     >>> found = tail_probability([1.0, -1.0], [0.3, 0.7], 3)  # at least two of three: 0.027 + 3·0.063
-    >>> bool(abs(np.exp(found.lower_bound) - 0.216) < 1e-3), bool(abs(np.exp(found.upper) - 0.216) < 1e-3)
+    >>> bool(abs(np.exp(found.lower) - 0.216) < 1e-3), bool(abs(np.exp(found.upper) - 0.216) < 1e-3)
     (True, True)
     """
     g, w, n = _validated(values, weights, n)
@@ -301,9 +306,9 @@ def tail_probability(
         images = integral.images(t, period, smoothing, 1, math.log(max(above, 1e-300)) + log_mass)
         if above > 0:
             upper = min(upper, log_mass + math.log(above / (1.0 - outside)) + slack)
-        least = math.exp(log_mass) * (below - images * above) - outside
-        if least > 0:
-            lower = max(lower, math.log(least) - slack)
+        attained = math.exp(log_mass) * (below - images * above) - outside
+        if attained > 0:
+            lower = max(lower, math.log(attained) - slack)
         if line.count == integral.most or (images < 0.2 * tolerance and upper - lower < 2 * tolerance):
             break
         if images >= 0.2 * tolerance:
@@ -316,14 +321,14 @@ def tail_probability(
 
 
 def _shifted(by: float, z: Complexes) -> Complexes:
-    """The factor e^{by·z}/z that turns the smoothed integrand into P[S + ηZ > −by]."""
+    """Return the factor e^{by·z}/z that turns the smoothed integrand into P[S + ηZ > −by]."""
     return np.asarray(np.exp(by * z) / z)
 
 
 def density(
     values: ArrayLike, weights: ArrayLike, n: int, points: ArrayLike, *, extra: ArrayLike | None = None
 ) -> Floats:
-    """The density at ``points`` of G_1 + … + G_n + H, smoothed over their distance. Certifies nothing.
+    """Return the density at ``points`` of G_1 + … + G_n + H, smoothed over their distance. Certifies nothing.
 
     >>> x = np.linspace(-60.0, 60.0, 241)
     >>> f = density([1.0, -1.0], [0.5, 0.5], 100, x)
@@ -333,7 +338,7 @@ def density(
     g, w, n = _validated(values, weights, n)
     x = np.asarray(points, dtype=np.float64)
     if x.ndim != 1 or len(x) < 2 or not (np.diff(x) > 0).all():
-        reject("points", "be an increasing list of at least two numbers", x.shape)
+        reject("points", "be an increasing list of at least two numbers")
     own = None if extra is None else _validated(values, extra, 1)[1]
     integral = _Integral(g, w, n, 0.0, own)
     spread = integral.scale + float(x[-1] - x[0])

@@ -1,8 +1,8 @@
-"""The last step of a single-bit certificate again, in ball arithmetic: a machine-checked upper bound.
+"""The last step of a single-bit certificate in ball arithmetic: a machine-checked upper bound.
 
 The float search finds blocks of collections whose δ(ε) stays below the claim; here each block's bound is evaluated
-with python-flint's balls (Arb), q and ε taken as the exact dyadic numbers that they are, so that no rounding error
-anywhere can make the claim wrong. The inequalities are those of :mod:`hubbub.accountant.theorems.bit`.
+with the balls of python-flint (Arb), with q and ε as exact dyadic numbers, so no rounding error can invalidate the
+claim. The inequalities are those of :mod:`hubbub.accountant.theorems.bit`.
 """
 
 import math
@@ -12,23 +12,25 @@ import numpy as np
 
 from hubbub.accountant.theorems import bit
 from hubbub.errors import HubbubError, check_delta, check_epsilon, check_flip, check_whole
+from hubbub.plans import MAX_PEOPLE
 
 if TYPE_CHECKING:
     from flint import arb
 
-PRECISION = 192  # bits; exponents reach 10⁹, so that some 60 bits are lost
+PRECISION = 192
+"""Bits; about 60 are lost to exponents of up to 10⁹."""
 
 
 def _flint() -> Any:
     try:
-        import flint  # noqa: PLC0415 - an extra, imported where it is asked for
+        import flint  # noqa: PLC0415 (an optional dependency)
     except ImportError:
-        raise HubbubError("ball arithmetic needs python-flint: install hubbub[rigorous]") from None
+        raise HubbubError("rigorous accounting needs the extra 'rigorous': pip install 'hubbub[rigorous]'") from None
     return flint
 
 
 def ball_delta(ones: int, zeros: int, q: float, epsilon: float) -> "arb":
-    """A ball whose upper end is above δ(ε) of "own bit 1 against 0" in a crowd of these others.
+    """Return a ball whose upper end is above δ(ε) of "own bit 1 against 0" in a crowd of these others.
 
     >>> round(float(ball_delta(99, 0, 0.1, 0.6931471805599453).upper()), 12)
     0.003381560395
@@ -36,25 +38,22 @@ def ball_delta(ones: int, zeros: int, q: float, epsilon: float) -> "arb":
     flint = _flint()
     flint.ctx.prec = PRECISION
     arb, acb = flint.arb, flint.acb
-    flip_probability = arb(q)
-    truth, grow = 1 - flip_probability, arb(epsilon).exp()
-    if not truth - grow * flip_probability > 0:
+    flip, grow = arb(q), arb(epsilon).exp()
+    keep = 1 - flip
+    if not keep - grow * flip > 0:
         return arb(0)
-    lam = (grow * truth - flip_probability) / (truth - grow * flip_probability)
+    lam = (grow * keep - flip) / (keep - grow * flip)
     theta = lam.log()
-    high, low = (
-        truth * lam / (flip_probability + truth * lam),
-        flip_probability * lam / (truth + flip_probability * lam),
-    )
+    high, low = keep * lam / (flip + keep * lam), flip * lam / (keep + flip * lam)
     mean = ones * high + zeros * low
     variance = ones * high * (1 - high) + zeros * low * (1 - low)
     spread = math.sqrt(float(variance.upper()))
     size = min(ones + zeros + 3, math.ceil(bit.SPAN * spread) + 28)
-    least = float(variance.lower())
-    cosine = 1 - bit.DECAY / least if least > 0 else -1.0
+    narrow = float(variance.lower())
+    cosine = 1 - bit.DECAY / narrow if narrow > 0 else -1.0
     reach = math.acos(cosine) if cosine > -1 else math.pi
     count = min(size // 2, math.ceil(reach * size / (2 * math.pi)))
-    log_mass = (ones + 1) * (flip_probability + truth * lam).log() + zeros * (truth + flip_probability * lam).log()
+    log_mass = (ones + 1) * (flip + keep * lam).log() + zeros * (keep + flip * lam).log()
     peak = (high - low) * lam.sqrt()
     nodes = []
     for j in range(1, count + 1):
@@ -64,7 +63,7 @@ def ball_delta(ones: int, zeros: int, q: float, epsilon: float) -> "arb":
         kernel = (high - low) * (turn - 1) / (1 - 1 / (lam * turn))
         nodes.append((turn, crowd * kernel * (1 if 2 * j == size else 2) / size))
     dropped = peak * (-variance * (1 - angle.cos())).exp() if 2 * count < size - 1 else arb(0)
-    # At ε = 0 the tilt vanishes, and with it the node at w = 0 becomes (p − q)/size.
+    # At ε = 0 the tilt vanishes, and the node at w = 0 becomes (p − q)/size.
     flat = (high - low) / size if epsilon == 0 else arb(0)
     best = arb(0)
     middle = math.floor(float(mean.mid()))
@@ -78,14 +77,14 @@ def ball_delta(ones: int, zeros: int, q: float, epsilon: float) -> "arb":
 
 
 def certify(n: int, q: float, epsilon: float, delta: float) -> int:
-    """Confirm that every single-bit collection of n has δ(ε) ≤ ``delta`` in both orders; the number of blocks checked.
+    """Confirm δ(ε) ≤ ``delta`` for every single-bit collection of n, in both orders.
 
-    Raises :class:`HubbubError` if ball arithmetic does not confirm it.
+    Returns the number of blocks checked, and raises :class:`HubbubError` if ball arithmetic does not confirm it.
 
     >>> certify(1000, 0.1, 0.3775, 1e-6) > 10
     True
     """
-    n, q, epsilon = check_whole("n", n, 1, 10**12), check_flip(q), check_epsilon(epsilon)
+    n, q, epsilon = check_whole("n", n, 1, MAX_PEOPLE), check_flip(q), check_epsilon(epsilon)
     goal = math.log(check_delta(delta))
     flint = _flint()
     low, high = np.array([0], dtype=np.int64), np.array([n - 1], dtype=np.int64)

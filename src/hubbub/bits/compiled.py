@@ -1,4 +1,4 @@
-"""Compiled loops of the extra ``fast``: the only module of the room that imports numba, and only on demand."""
+"""Compiled loops of the extra ``fast``: the only module that imports numba, itself imported on demand."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ _compile: Callable[[_Loop], _Loop] = numba.njit(nogil=True)
 def scatter(
     records: NDArray[np.uint64], bucket: NDArray[np.uint8], mixed: NDArray[np.uint64], buckets: int
 ) -> NDArray[np.int64]:
-    """Copy each record to its bucket's part of ``mixed``; return where each part ends.
+    """Copy each record to its bucket's part of ``mixed``; return the end of each part.
 
     >>> mixed = np.empty(3, np.uint64)
     >>> ends = scatter(np.array([5, 6, 7], np.uint64), np.array([2, 0, 2], np.uint8), mixed, 4)
@@ -37,10 +37,10 @@ def scatter(
 
 @_compile
 def fisher_yates(records: NDArray[np.uint64], left: int, words: NDArray[np.uint32]) -> int:
-    """Choose the last of ``left`` records, the last but one, …; return how many are left when the words run out.
+    """Choose the last of ``left`` records, then the one before, …; return how many are left when the words run out.
 
-    The choice among k is the high half of word·k, rejected where the low half shows that the word belongs to an
-    incomplete multiple of k: unbiased (Lemire 2019, "Fast random integer generation in an interval").
+    The choice among k is the high half of word·k, rejected if the low half shows that the word belongs to an incomplete
+    multiple of k: unbiased (Lemire 2019, "Fast random integer generation in an interval").
 
     >>> records = np.array([5, 6, 7], np.uint64)
     >>> fisher_yates(records, 3, np.ones(2, np.uint32)), records.tolist()

@@ -1,4 +1,4 @@
-"""Counting packed records: how often each bit is set, and how often each record occurs."""
+"""Counts of packed records: by bit, and by record."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -17,12 +17,12 @@ Plane = NDArray[np.uint64]
 
 
 def bit_counts(records: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
-    """In how many records each bit is set; the counts of parts of a batch add up to those of the whole.
+    """Return the number of records in which each bit is set; counts of parts of a batch add up.
 
     Carry-save addition after Harley and Seal (Warren, *Hacker's Delight*, §5-1; Muła, Kurz and Lemire 2018): planes of
-    64-bit words hold one binary digit of many counts each, and a full adder takes in two more planes by five bitwise
+    64-bit words hold one binary digit of many counts each, and a full adder adds two more planes in five bitwise
     operations. Rows need not be whole words, because a plane holds a multiple of eight rows.
-    Memory: 2·log₂ n + 6 planes of 64 KiB, or of 8 rows if these are larger, and two bytes a record.
+    Memory: 2·log₂ n + 6 planes of 64 KiB, or of 8 rows if these are larger, and two bytes per record.
 
     >>> bit_counts(np.array([[1, 2], [3, 0]], np.uint8), 10).tolist()
     [2, 1, 0, 0, 0, 0, 0, 0, 0, 1]
@@ -30,7 +30,7 @@ def bit_counts(records: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
     width = check_whole("width", width, 1)
     _, size = check_records(records, width).shape
     unit = size * max(1, 64 // size)
-    # At most 64 units, so that a sum of their bits fits into a byte.
+    # At most 64 units, so that the sum of their bits fits into a byte.
     plane = unit * min(64, max(1, _SLAB // unit))
     flat = records.reshape(-1)
     whole = flat.size // (16 * plane) * 16 * plane
@@ -44,7 +44,7 @@ def bit_counts(records: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
 
 
 def _carry_save(pairs: Iterable[Plane], size: int) -> Iterator[tuple[int, Plane]]:
-    """Planes and their weights 1, 1, 2, 2, 4, … whose weighted sum is the sum of all the planes of ``pairs``."""
+    """Yield planes and weights 1, 1, 2, 2, 4, … whose weighted sum is the sum of all planes of ``pairs``."""
     totals: list[Plane] = []
     waiting: list[Plane | None] = []
     spare: list[Plane] = []
@@ -73,7 +73,7 @@ def _carry_save(pairs: Iterable[Plane], size: int) -> Iterator[tuple[int, Plane]
 
 
 def _full_add(total: Plane, first: Plane, second: Plane, carry: Plane, scratch: Plane) -> None:
-    """total, carry ← low and high digit of total + first + second."""
+    """Set total and carry to the low and high digit of total + first + second."""
     np.bitwise_xor(total, first, out=carry)
     np.bitwise_and(total, first, out=scratch)
     np.bitwise_xor(carry, second, out=total)
@@ -82,7 +82,7 @@ def _full_add(total: Plane, first: Plane, second: Plane, carry: Plane, scratch: 
 
 
 def _column_sums(digits: Plane, size: int) -> NDArray[np.int64]:
-    """How often each of the 8·size bits is set; sums bytes in parallel, as there are at most 64 rows of words."""
+    """Return the count of each of the 8·size bits; sums bytes in parallel, as there are at most 64 rows of words."""
     sums = np.empty((size, 8), np.int64)
     for bit in range(8):
         parallel = ((digits >> np.uint64(bit)) & _LOW_BITS).sum(axis=0, dtype=np.uint64)
@@ -91,9 +91,9 @@ def _column_sums(digits: Plane, size: int) -> NDArray[np.int64]:
 
 
 def histogram(records: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
-    """How often each of the 2^width records occurs, for width ≤ 24; histograms of parts add up.
+    """Return the number of occurrences of each of the 2^width records, for width ≤ 24; histograms of parts add up.
 
-    Entry x counts the records that read x as a little-endian number. Memory: 24·max(2²⁰, 2^width) bytes.
+    Entry x counts the records that are x as a little-endian number. Memory: 24·max(2²⁰, 2^width) bytes.
 
     >>> histogram(np.array([[2], [0], [2]], np.uint8), 2).tolist()
     [1, 0, 2, 0]

@@ -1,10 +1,10 @@
-"""Where all randomness comes from: bytes of the operating system, stretched by AES-256 in counter mode.
+"""The source of all randomness: bytes of the operating system, expanded by AES-256 in counter mode.
 
-Every random routine of hubbub takes the keyword ``entropy``, a callable that returns as many bytes as it is asked for;
+Every random function of hubbub takes the keyword ``entropy``, a callable that returns the requested number of bytes;
 ``os.urandom`` qualifies. The default, :data:`system`, is faster than any statistical generator of numpy, because it is
 the vetted AES of the ``cryptography`` package on hardware instructions.
 
-A fill that wrote less than it should is a silent privacy failure, so that every one is counted.
+A fill that writes too few bytes is a silent privacy failure, so every fill is checked.
 """
 
 import hashlib
@@ -17,10 +17,11 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import DTypeLike, NDArray
 
+from hubbub.bits.device import take
 from hubbub.errors import EntropyFailure, check_whole
 
 Entropy = Callable[[int], bytes]
-"""A source of randomness: gives exactly as many independent uniform bytes as it is asked for."""
+"""A source of randomness: returns exactly the requested number of independent uniform bytes."""
 
 _ZEROS = memoryview(bytes(1 << 21))
 _KEY_BYTES = 32
@@ -42,9 +43,9 @@ class SystemStream:
     """The keystream of AES-256-CTR under keys of the operating system, one cipher per thread.
 
     Forward secure by key erasure (Bernstein 2017, "Fast-key-erasure random-number generators"): each fill ends by
-    replacing the key with fresh keystream, so that a later look into memory does not reveal earlier noise. A fork
-    forgets all keys: the child draws its own from the operating system.
-    Memory: 2 MiB of zeros for all streams together, and one cipher context per thread.
+    replacing the key with fresh keystream, so that memory read later does not reveal earlier noise. A forked child
+    draws new keys from the operating system.
+    Memory: 2 MiB of zeros shared by all streams, and one cipher context per thread.
 
     >>> len(SystemStream()(5))
     5
@@ -65,11 +66,10 @@ class SystemStream:
         local = self._local
         cipher = getattr(local, "cipher", None)
         if cipher is None:
-            cipher = _encryptor(_checked(os.urandom(_KEY_BYTES), _KEY_BYTES))
+            cipher = _encryptor(take(os.urandom, _KEY_BYTES))
         local.cipher = None
         _keystream(cipher, buffer)
-        key = cipher.update(_ZEROS[:_KEY_BYTES])
-        local.cipher = _encryptor(_checked(key, _KEY_BYTES))
+        local.cipher = _encryptor(take(lambda size: cipher.update(_ZEROS[:size]), _KEY_BYTES))
 
     def __call__(self, size: int) -> bytes:
         """Return ``size`` bytes."""
@@ -77,11 +77,11 @@ class SystemStream:
 
 
 class SeededStreamNotForPeople:
-    """A reproducible keystream for tests and simulations; whoever knows the seed can remove all noise.
+    """A reproducible keystream for tests and simulations; anyone who knows the seed can remove all noise.
 
-    AES-256-CTR under SHA-256 of the seed. How the bytes are partitioned into fills does not matter. Threads may share
-    a stream, but the order in which they are served is not reproducible. A forked child that would repeat the noise of
-    its parent gets an :class:`~hubbub.errors.EntropyFailure`.
+    AES-256-CTR under SHA-256 of the seed. The bytes do not depend on how they are divided into fills. Threads may share
+    a stream, but the order in which they are served is not reproducible. A forked child, which would repeat the noise
+    of its parent, gets an :class:`~hubbub.errors.EntropyFailure`.
 
     >>> one, two = SeededStreamNotForPeople(7), SeededStreamNotForPeople(7)
     >>> one(3) + one(4) == two(7)
@@ -99,7 +99,7 @@ class SeededStreamNotForPeople:
     def fill(self, buffer: memoryview) -> None:
         """Overwrite a contiguous buffer of bytes with the next bytes of the stream."""
         if os.getpid() != self._process:
-            raise EntropyFailure("a seeded stream was carried through a fork and would repeat itself")
+            raise EntropyFailure("a seeded stream must not be used after a fork: it would repeat its noise")
         with self._lock:
             _keystream(self._cipher, buffer)
 
@@ -114,15 +114,8 @@ def _bytes(stream: SystemStream | SeededStreamNotForPeople, size: int) -> bytes:
     return bytes(buffer)
 
 
-def _checked(data: object, size: int) -> bytes:
-    if not isinstance(data, bytes) or len(data) != size:
-        got = f"{len(data)} bytes" if isinstance(data, bytes) else type(data).__name__
-        raise EntropyFailure(f"entropy must give {size} bytes, got {got}")
-    return data
-
-
 system = SystemStream()
-"""The default entropy of every random routine."""
+"""The default entropy of every random function."""
 
 
 def fill(entropy: Entropy, array: NDArray[Any]) -> None:
@@ -138,16 +131,16 @@ def fill(entropy: Entropy, array: NDArray[Any]) -> None:
     if not array.size:
         return
     if not array.flags.c_contiguous:
-        raise EntropyFailure("only a contiguous array can be filled in place")
+        raise EntropyFailure("the array to fill must be contiguous")
     target = array.reshape(-1).view(np.uint8)
     if isinstance(entropy, SystemStream | SeededStreamNotForPeople):
         entropy.fill(target.data)
     else:
-        target[:] = np.frombuffer(_checked(entropy(target.size), target.size), np.uint8)
+        target[:] = np.frombuffer(take(entropy, target.size), np.uint8)
 
 
 def draw(entropy: Entropy, shape: int | tuple[int, ...], dtype: DTypeLike = np.uint64) -> NDArray[Any]:
-    """A new array of uniform random words. Memory: the array, as in :func:`fill`.
+    """Return a new array of uniform random words. Memory: the array, as in :func:`fill`.
 
     >>> draw(SeededStreamNotForPeople(7), (2, 3), np.uint8).shape
     (2, 3)

@@ -1,7 +1,7 @@
-"""Exact samplers of whole numbers in whole numbers: discrete Laplace and Gaussian laws, Poisson numbers.
+"""Exact samplers in integer arithmetic: the discrete Laplace and Gaussian distributions, and the Poisson distribution.
 
-After Canonne, Kamath and Steinke 2020, "The discrete Gaussian for differential privacy", Algorithms 1–3: no float
-is involved after a scale has been read as the fraction that it is. Only the standard library is needed.
+After Canonne, Kamath and Steinke 2020, "The discrete Gaussian for differential privacy", Algorithms 1–3: a scale is
+converted to an exact fraction, and no float is involved after that. Only the standard library is needed.
 """
 
 import math
@@ -9,10 +9,8 @@ import os
 from collections.abc import Callable
 from fractions import Fraction
 
-from hubbub.bits.device import coins, uniform
-from hubbub.errors import EntropyFailure
+from hubbub.bits.device import GRID_BITS, coins, take, uniform
 
-_GRID = 48
 _PRECISION = 128
 _CHUNK = 4096
 
@@ -20,7 +18,7 @@ Source = Callable[[int], bytes]
 
 
 class Buffered:
-    """A source that asks another one for 4 KiB at a time, because exact samplers ask for single bytes.
+    """A source that reads another one 4 KiB at a time, because exact samplers draw single bytes.
 
     >>> source = Buffered(lambda size: bytes(range(256)) * (size // 256))
     >>> source(2) + source(2)
@@ -35,17 +33,14 @@ class Buffered:
     def __call__(self, size: int) -> bytes:
         """Return the next ``size`` bytes."""
         if self._used + size > len(self._data):
-            wanted = max(size, _CHUNK)
-            # What is left of the old bytes is dropped: they are as random as new ones.
-            self._data, self._used = self._entropy(wanted), 0
-            if len(self._data) != wanted:
-                raise EntropyFailure(f"entropy must give {wanted} bytes, got {len(self._data)} bytes")
+            # The remaining old bytes are dropped; new ones are just as random.
+            self._data, self._used = take(self._entropy, max(size, _CHUNK)), 0
         start, self._used = self._used, self._used + size
         return self._data[start : self._used]
 
 
 def bernoulli_exp(gamma: Fraction, *, entropy: Source = os.urandom) -> bool:
-    """True with probability exactly e^−γ, γ ≥ 0 (Algorithm 1).
+    """Return True with probability exactly e^−γ, γ ≥ 0 (Algorithm 1).
 
     >>> bernoulli_exp(Fraction(0))
     True
@@ -65,7 +60,7 @@ def _exp(numerator: int, denominator: int, entropy: Source) -> bool:
 
 
 def laplace(scale: Fraction, *, entropy: Source = os.urandom) -> int:
-    """x with probability ∝ e^(−|x|/scale), exactly (Algorithm 2).
+    """Return x with probability ∝ e^(−|x|/scale), exactly (Algorithm 2).
 
     >>> laplace(Fraction(1, 1000)) in range(-2, 3)
     True
@@ -85,7 +80,7 @@ def laplace(scale: Fraction, *, entropy: Source = os.urandom) -> int:
 
 
 def gaussian(scale: Fraction, *, entropy: Source = os.urandom) -> int:
-    """x with probability ∝ e^(−x²/(2·scale²)), exactly (Algorithm 3).
+    """Return x with probability ∝ e^(−x²/(2·scale²)), exactly (Algorithm 3).
 
     >>> gaussian(Fraction(1, 1000))
     0
@@ -99,7 +94,7 @@ def gaussian(scale: Fraction, *, entropy: Source = os.urandom) -> int:
 
 
 def poisson_edges() -> tuple[int, ...]:
-    """⌊2¹²⁸·P[Poisson(1) ≤ k]⌋ for k = 0, 1, …, at most 2 units off, until it is 2¹²⁸ to a unit.
+    """Return ⌊2¹²⁸·P[Poisson(1) ≤ k]⌋ for k = 0, 1, …, at most 2 units off, until it is within a unit of 2¹²⁸.
 
     >>> [edge >> 120 for edge in poisson_edges()[:3]]
     [94, 188, 235]
@@ -121,10 +116,10 @@ def poisson_edges() -> tuple[int, ...]:
 
 
 def poisson(rate: float, *, entropy: Source = os.urandom) -> int:
-    """A Poisson number: ⌈rate⌉ numbers of rate 1 by inversion, each unit of them kept with probability rate/⌈rate⌉.
+    """Return a Poisson number: the sum of ⌈rate⌉ numbers of rate 1 by inversion, thinned with probability rate/⌈rate⌉.
 
-    Within 2⁻¹²⁰ of the law in total variation for each number of rate 1; the probability of keeping is rounded up to
-    the grid of 2⁻⁴⁸, so that there is never less noise than was asked for.
+    Each number of rate 1 is within 2⁻¹²⁰ of its distribution in total variation; the thinning probability is rounded up
+    to the grid of 2⁻⁴⁸, so there is never less noise than requested.
 
     >>> poisson(1e-12, entropy=lambda size: bytes(size))
     0
@@ -134,8 +129,8 @@ def poisson(rate: float, *, entropy: Source = os.urandom) -> int:
     for _ in range(whole):
         word = int.from_bytes(entropy(_PRECISION // 8), "little")
         total += sum(word >= edge for edge in _EDGES)
-    keep = math.ceil(Fraction(rate) / whole * (1 << _GRID))
-    return total if keep >= 1 << _GRID or not total else coins(total, keep, entropy=entropy).bit_count()
+    keep = math.ceil(Fraction(rate) / whole * (1 << GRID_BITS))
+    return total if keep >= 1 << GRID_BITS or not total else coins(total, keep, entropy=entropy).bit_count()
 
 
 _EDGES = poisson_edges()

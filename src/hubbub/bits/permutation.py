@@ -1,8 +1,8 @@
-"""Secure uniform permutations: every order of a batch is equally likely, exactly, under the given entropy.
+"""Secure uniform permutations: under the given entropy, all orders of a batch are exactly equally likely.
 
-Three ways to one law: sorting by random keys (numpy); scattering into random buckets and shuffling each (compiled, the
-extra ``fast``); scattering into files and shuffling each (batches larger than memory). They use entropy differently,
-so that one seed gives three permutations; which way is taken never depends on what is installed.
+Three algorithms: sorting by random keys (numpy); scattering into random buckets and shuffling each (compiled, the extra
+``fast``); scattering into files and shuffling each (batches larger than memory). They use entropy differently, so one
+seed gives three permutations; the choice of the algorithm never depends on what is installed.
 """
 
 import contextlib
@@ -18,39 +18,39 @@ from hubbub.bits.entropy import Entropy, draw, system
 from hubbub.errors import check_memory, check_whole, reject
 
 _BUCKETS = 64
-"""A power of two; more would make the scattered writes miss the cache, or open too many files."""
+"""A power of two; with more, the scattered writes would miss the cache or open too many files."""
 
 
 def permutation(n: int, *, entropy: Entropy = system, fast: bool = False) -> NDArray[np.int64]:
-    """A uniform permutation of 0 … n−1.
+    """Return a uniform permutation of 0 … n−1.
 
-    The order of independent uniform binary fractions, of which as many digits are drawn as are needed to tell them
-    apart: a 64-bit word holds the first digits and the index, and those that tie are told apart by 64 further digits,
-    until none tie. ``fast`` scatters into 64 buckets (Rao 1961; Sandelius 1962) and runs Fisher and Yates in each with
-    Lemire's unbiased bounded integers (2019); it needs the extra ``fast``, and a second to compile.
-    Memory: 17 bytes an entry, either way.
+    The order of independent uniform binary fractions, of which as many digits are drawn as are needed to distinguish
+    them: a 64-bit word holds the first digits and the index, and ties are resolved by 64 further digits until none are
+    left. ``fast`` scatters into 64 buckets (Rao 1961; Sandelius 1962) and runs Fisher–Yates in each with Lemire's
+    unbiased bounded integers (2019); it needs the extra ``fast``, and a second to compile.
+    Memory: 17 bytes per entry with either algorithm.
 
     >>> sorted(permutation(5).tolist())
     [0, 1, 2, 3, 4]
     """
     n = check_whole("n", n)
-    check_memory(f"the permutation of {n} records", 17 * n)
+    check_memory(f"the permutation of {n:,} records", 17 * n)
     if fast:
         return _scatter(np.arange(n, dtype=np.uint64), entropy).view(np.int64)
     return _sort(n, 64, entropy)
 
 
 def shuffle(records: NDArray[Any], *, entropy: Entropy = system, fast: bool = False) -> NDArray[Any]:
-    """A copy of the records, the rows of an array, in uniform random order.
+    """Return a copy of the records, the rows of an array, in uniform random order.
 
-    By :func:`permutation`; ``fast`` moves records of up to 8 bytes themselves, which is where it pays.
-    Memory: the copy and 17 bytes a record.
+    By :func:`permutation`; ``fast`` moves records of up to 8 bytes directly, which makes it worthwhile.
+    Memory: the copy and 17 bytes per record.
 
     >>> np.sort(shuffle(np.array([[3, 4], [1, 2]]))[:, 0]).tolist()
     [1, 3]
     """
     if not isinstance(records, np.ndarray) or records.ndim == 0:
-        reject("records", "be an array of rows", type(records).__name__)
+        reject("records", "be an array of rows")
     size = records[:1].nbytes
     if fast and 0 < size <= 8:
         rows = np.ascontiguousarray(records).reshape(-1).view(f"V{size}")
@@ -71,13 +71,13 @@ def shuffle_external(
     entropy: Entropy = system,
     fast: bool = False,
 ) -> Iterator[NDArray[Any]]:
-    """The rows of all blocks together in uniform random order, as a stream of new blocks.
+    """Yield the rows of all blocks together in uniform random order, as new blocks.
 
     ``scratch`` opens an empty file for writing and reading, such as ``tempfile.TemporaryFile``; it is called 64 times,
-    and 64 times more for each bucket that is too large, and all files are closed in the end. Each row goes to a
-    uniform random file, each file is shuffled in memory, or by the same method if it is too large, and the files
-    follow one another: uniform whatever their sizes (Rao 1961; Sandelius 1962).
-    Memory: ``memory`` bytes beside the block at hand.
+    and 64 more times for each bucket that is too large; all files are closed at the end. Each row goes to a uniform
+    random file, each file is shuffled in memory, or recursively if it is too large, and the files are concatenated:
+    uniform for any sizes of the files (Rao 1961; Sandelius 1962).
+    Memory: ``memory`` bytes in addition to the current block.
 
     >>> import tempfile
     >>> blocks = (np.arange(i, i + 10) for i in range(0, 50, 10))
@@ -95,7 +95,11 @@ def shuffle_external(
                 sample = block[:0].copy()
                 step = _rows(sample, memory)
             if block.dtype != sample.dtype or block.shape[1:] != sample.shape[1:]:
-                reject("blocks", f"all hold rows of {sample.dtype} and shape {sample.shape[1:]}", block.shape)
+                reject(
+                    "blocks",
+                    f"all have rows of {sample.dtype} and shape {sample.shape[1:]}, "
+                    f"not {block.dtype} and {block.shape[1:]}",
+                )
             for start in range(0, len(block), step):
                 sizes += _spread(block[start : start + step], files, entropy)
         for file, size in zip(files, sizes.tolist(), strict=True):
@@ -111,7 +115,7 @@ def shuffle_external(
 
 
 def _rows(sample: NDArray[Any], memory: int) -> int:
-    """How many rows can be held twice, together with a permutation of them."""
+    """Return the number of rows that fit into memory twice, together with a permutation of them."""
     size = sample.dtype.itemsize * int(np.prod(sample.shape[1:]))
     rows = memory // (2 * size + 17)
     if rows < 2 * _BUCKETS:
@@ -138,12 +142,12 @@ def _read(file: BinaryIO, rows: int, sample: NDArray[Any]) -> NDArray[Any]:
     array = np.empty((rows, *sample.shape[1:]), sample.dtype)
     data = file.read(array.nbytes)
     if len(data) != array.nbytes:
-        reject("scratch", f"return the {array.nbytes} bytes written to it", len(data))
+        reject("scratch", f"return the {array.nbytes:,} bytes written to it", len(data))
     return np.frombuffer(data, sample.dtype).reshape(array.shape)
 
 
 def _sort(n: int, bits: int, entropy: Entropy) -> NDArray[np.int64]:
-    """The order of n random keys; key and index share ``bits`` bits, so that fewer of them make more ties."""
+    """Return the order of n random keys; key and index share ``bits`` bits, so that fewer bits make more ties."""
     low = np.uint64(max(1, (n - 1).bit_length()))
     keys = draw(entropy, n)
     keys >>= np.uint64(64 - bits) + low
@@ -157,7 +161,7 @@ def _sort(n: int, bits: int, entropy: Entropy) -> NDArray[np.int64]:
 
 
 def _repair(order: NDArray[np.int64], keys: NDArray[Any], entropy: Entropy) -> None:
-    """Give each run of equal keys, which are sorted, a uniform order by further digits for its members."""
+    """Put each run of equal sorted keys into uniform order, by further digits for its members."""
     ties = np.flatnonzero(keys[1:] == keys[:-1])
     if not ties.size:
         return
@@ -172,13 +176,13 @@ def _repair(order: NDArray[np.int64], keys: NDArray[Any], entropy: Entropy) -> N
 
 def _scatter(records: NDArray[np.uint64], entropy: Entropy) -> NDArray[np.uint64]:
     if importlib.util.find_spec("numba") is None:
-        reject("fast", "be False unless the extra 'fast' of hubbub is installed", True)
+        reject("fast", "be False unless the extra 'fast' is installed: pip install 'hubbub[fast]'")
     loops = importlib.import_module("hubbub.bits.compiled")
     mixed = np.empty_like(records)
     ends = loops.scatter(records, _buckets(records.size, entropy), mixed, _BUCKETS)
     for start, end in zip([0, *ends], ends, strict=False):
         left = end - start
         while left > 1:
-            # A few words more than a bucket needs on average: a rejected word has probability below left/2³².
+            # A few more words than a bucket needs on average: a word is rejected with probability below left/2³².
             left = loops.fisher_yates(mixed[start:end], left, draw(entropy, left + 8, np.uint32))
     return mixed

@@ -1,83 +1,77 @@
-"""Packed records: a batch is a ``uint8`` array in C order with ⌈width/8⌉ bytes a row and zero padding bits.
+"""Packed records: a batch is a ``uint8`` array in C order with ⌈width/8⌉ bytes per row and zero padding bits.
 
-Bit i of a record is bit i mod 8, least significant first, of byte i div 8 of its row; read as a little-endian number,
-a record is the sum of 2^i over its set bits. All of hubbub uses this layout and no other.
+Bit i of a record is bit i mod 8, least significant first, of byte i div 8 of its row; as a little-endian number, a
+record is the sum of 2^i over its set bits. All of hubbub uses this layout.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.bits.coins import GRID, flip_bits
+from hubbub.bits.coins import flip_bits
+from hubbub.bits.device import GRID_BITS
 from hubbub.bits.entropy import Entropy, draw, system
 from hubbub.errors import check_memory, check_whole, reject
 
 
 def check_records(records: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
-    """Return ``records`` if it is a batch of packed records of ``width`` bits in the one layout, or raise.
+    """Return ``records`` if it is a batch of packed records of ``width`` bits.
 
-    Memory: two bytes a record while the padding is looked at.
+    Memory: two bytes per record while the padding is checked.
 
     >>> check_records(np.zeros((2, 2), np.uint8), 40)
     Traceback (most recent call last):
-    hubbub.errors.InvalidInput: records must be a C-contiguous uint8 array of shape (n, 5), got uint8 of shape (2, 2)
+    hubbub.errors.InvalidInput: records must be a C-contiguous uint8 array of shape (n, 5), not uint8 of shape (2, 2)
     """
     size = -(-check_whole("width", width, 1) // 8)
     must = f"be a C-contiguous uint8 array of shape (n, {size})"
     if not isinstance(records, np.ndarray):
-        reject("records", must, _Words(type(records).__name__))
+        reject("records", f"{must}, not of type {type(records).__name__}")
     if records.dtype != np.uint8 or records.shape[1:] != (size,) or not records.flags.c_contiguous:
-        reject("records", must, _Words(f"{records.dtype} of shape {records.shape}"))
+        reject("records", f"{must}, not {records.dtype} of shape {records.shape}")
     if width % 8 and (records[:, -1] >> (width % 8)).any():
-        reject("records", "have zero padding bits", _Words("ones"))
+        reject("records", "have zero padding bits")
     return records
 
 
-class _Words(str):
-    """A description that stands without quotes in an error message, in place of the data itself."""
-
-    __slots__ = ()
-    __repr__ = str.__str__
-
-
 def flip(records: NDArray[np.uint8], width: int, numerator: int, *, entropy: Entropy = system) -> NDArray[np.uint8]:
-    """The records with every bit flipped independently with probability exactly numerator/2⁴⁸.
+    """Return the records with every bit flipped independently with probability exactly numerator/2⁴⁸.
 
-    By :func:`hubbub.bits.coins.flip_bits`; releases the interpreter lock most of the time, so that threads may each
-    flip their own rows. Memory: the result and at most 9 MiB.
+    By :func:`hubbub.bits.coins.flip_bits`, which releases the interpreter lock most of the time, so that threads can
+    flip different rows in parallel. Memory: the result and at most 9 MiB.
 
     >>> flip(np.array([[1, 2]], np.uint8), 10, 0).tolist()
     [[1, 2]]
     """
     flipped = check_records(records, width).copy()
-    numerator = check_whole("numerator", numerator, 0, (1 << GRID) - 1)
+    numerator = check_whole("numerator", numerator, 0, (1 << GRID_BITS) - 1)
     flip_bits(flipped.reshape(-1), numerator, entropy)
     return _clear_padding(flipped, width)
 
 
 def uniform_records(n: int, width: int, *, entropy: Entropy = system) -> NDArray[np.uint8]:
-    """``n`` independent records, each uniform among all 2^width. Memory: the result.
+    """Return ``n`` independent records, each uniform among all 2^width. Memory: the result.
 
     >>> uniform_records(2, 3, entropy=lambda size: bytes([255] * size)).tolist()
     [[7], [7]]
     """
     n, size = check_whole("n", n), -(-check_whole("width", width, 1) // 8)
-    check_memory(f"{n} records of {width} bits", n * size)
+    check_memory(f"{n:,} records of {width:,} bits", n * size)
     return _clear_padding(draw(entropy, (n, size), np.uint8), width)
 
 
 def uniform_categories(n: int, categories: int, *, entropy: Entropy = system) -> NDArray[np.int64]:
-    """``n`` independent whole numbers, each uniform on [0, categories), by rejection: no modulo bias.
+    """Return ``n`` independent integers, each uniform on [0, categories), by rejection: no modulo bias.
 
-    Draws ⌈log₂ categories⌉ bits and redraws those that are too large. Memory: 24 bytes a number.
+    Draws ⌈log₂ categories⌉ bits and redraws integers that are too large. Memory: 24 bytes per integer.
 
     >>> uniform_categories(3, 1).tolist()
     [0, 0, 0]
     """
     n, categories = check_whole("n", n), check_whole("categories", categories, 1, 2**62)
-    check_memory(f"{n} categories", 24 * n)
+    check_memory(f"{n:,} categories", 24 * n)
     bits = (categories - 1).bit_length()
     kind = np.uint32 if bits <= 32 else np.uint64
-    # A shift by all 32 bits of a word would not be defined; a single category needs no randomness.
+    # A shift by all 32 bits of a word is undefined; a single category needs no randomness.
     if bits == 0:
         return np.zeros(n, np.int64)
     shift = kind(8 * kind().itemsize - bits)
@@ -88,7 +82,7 @@ def uniform_categories(n: int, categories: int, *, entropy: Entropy = system) ->
 
 
 def one_hot(categories: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
-    """Packed records that have the single bit ``categories[i]`` set in row i. Memory: the result and 25 bytes a row.
+    """Return packed records with only bit ``categories[i]`` set in row i. Memory: the result and 25 bytes per row.
 
     >>> one_hot(np.array([0, 9]), 10).tolist()
     [[1, 0], [0, 2]]
@@ -96,10 +90,10 @@ def one_hot(categories: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
     width = check_whole("width", width, 1)
     categories = np.asarray(categories)
     if categories.ndim != 1 or categories.dtype.kind not in "iu":
-        reject("categories", "be a vector of whole numbers", _Words(f"{categories.dtype} of shape {categories.shape}"))
+        reject("categories", f"be a list of whole numbers, not {categories.dtype} of shape {categories.shape}")
     if categories.size and not 0 <= categories.min() <= categories.max() < width:
-        reject("categories", f"be in [0, {width - 1}]", _Words("others"))
-    check_memory(f"{categories.size} records of {width} bits", categories.size * -(-width // 8))
+        reject("categories", f"be in [0, {width - 1:,}]")
+    check_memory(f"{categories.size:,} records of {width:,} bits", categories.size * -(-width // 8))
     records = np.zeros((categories.size, -(-width // 8)), np.uint8)
     records[np.arange(categories.size), categories >> 3] = np.left_shift(1, categories & 7)
     return records

@@ -4,6 +4,7 @@ import itertools
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -22,9 +23,8 @@ from hubbub.io.reports import read_reports, same_batch, write_reports
 from hubbub.io.values import Form, read_values
 from hubbub.pages import estimate_chart
 from hubbub.plans import Plan
-from hubbub.reports import Reports, Tally
+from hubbub.reports import Batch, BatchHeader, Tally
 from hubbub.shuffler import shuffle_blocks
-from hubbub.wire.batches import Header
 
 reports_argument = click.argument("reports", nargs=-1, required=True)
 
@@ -52,7 +52,7 @@ def randomize(
     """
     _check_destination(output, values, plan_path)
     plan = read_plan(plan_path)
-    first = itertools.chain([fakes], itertools.repeat(0 if isinstance(plan.protocol.m, int) else None))
+    first = itertools.chain([fakes], itertools.repeat(0 if plan.protocol.fixed_fakes else None))
     blocks = (
         randomize_block(block, plan, fakes=share)
         for block, share in zip(read_values(values, plan.schema, form=form, column=column), first, strict=False)
@@ -77,9 +77,8 @@ def shuffle(reports: tuple[str, ...], plan_path: str, output: str, memory: int, 
     """
     _check_destination(output, *reports, plan_path)
     plan = read_plan(plan_path)
-    blocks = screen.counted(_blocks(reports, plan), "reading")
-    mixed = shuffle_blocks(blocks, plan, tempfile.TemporaryFile, memory=memory << 20)
-    header = write_reports(output, plan, screen.counted(mixed, "shuffling"))
+    mixed = shuffle_blocks(_batches(reports, plan, "reading"), plan, tempfile.TemporaryFile, memory=memory << 20)
+    header = write_reports(output, plan, replace(mixed, blocks=screen.counted(mixed.blocks, "shuffling")))
     _told(header, output, as_json)
 
 
@@ -142,7 +141,7 @@ def joint(reports: tuple[str, ...], plan_path: str, labels: str, given: tuple[st
     Example: hubbub joint mixed.hub --plan plan.json --labels red,blue
     """
     plan = read_plan(plan_path)
-    table = joint_table(screen.counted(_blocks(reports, plan), "counting"), plan, labels.split(","))
+    table = joint_table(_batches(reports, plan, "counting"), plan, labels.split(","))
     shown = table.conditional(_conditions(given)) if given else table
     rows = [
         {"with": [label for i, label in enumerate(shown.labels) if x >> i & 1], "value": value, "stderr": error}
@@ -166,31 +165,33 @@ def _check_destination(output: str, *inputs: str) -> None:
         raise click.UsageError("the output would overwrite what is read: give another name to -o")
 
 
-def _blocks(paths: tuple[str, ...], plan: Plan) -> Iterator[Reports]:
+def _batches(paths: tuple[str, ...], plan: Plan, what: str) -> Iterator[Batch]:
     if paths.count("-") > 1:
         reject("reports", "name the pipe at most once", paths.count("-"))
     # The same people twice would pass for a larger crowd.
     for one, two in itertools.combinations(paths, 2):
         if same_batch(one, two):
-            reject("reports", "be of different people", "one batch twice")
-    return itertools.chain.from_iterable(read_reports(path, plan) for path in paths)
+            reject("reports", f"be of different people, but {one} and {two} are the same batch")
+    for path in paths:
+        batch = read_reports(path, plan)
+        yield replace(batch, blocks=screen.counted(batch.blocks, what))
 
 
 def _tally(paths: tuple[str, ...], plan: Plan) -> Tally:
-    total = sum((tally(block) for block in screen.counted(_blocks(paths, plan), "counting")), start=0)
+    total = sum(map(tally, _batches(paths, plan, "counting")), start=0)
     assert isinstance(total, Tally)
     if not total.batches:
         screen.note("these reports were not shuffled; whoever sees them so may link them to their senders")
     return total
 
 
-def _told(header: Header, output: str, as_json: bool) -> None:
+def _told(header: BatchHeader, output: str, as_json: bool) -> None:
     """What was written; beside a pipe that carries reports only a terminal is told."""
-    record = {"plan": header.plan, "messages": header.messages, "people": header.n, "shuffled": header.batch > 0}
+    record = {"plan": header.plan, "messages": header.messages, "people": header.n, "shuffled": header.shuffled}
     if as_json:
         screen.print_json(record, to_stderr=output == "-")
     elif output != "-":
-        state = "shuffled" if header.batch else "not shuffled"
+        state = "shuffled" if header.shuffled else "not shuffled"
         click.echo(f"{header.messages:,} messages of {header.n:,} people, {state}, in {output}")
 
 

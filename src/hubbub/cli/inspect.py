@@ -9,8 +9,9 @@ from hubbub.cli.options import json_option, output_option
 from hubbub.io.documents import read_plan
 from hubbub.io.files import first_bytes, read_text, write_text
 from hubbub.io.reports import inspect_reports
+from hubbub.reports import BatchHeader
 from hubbub.vectors import check_vectors, wire_vectors
-from hubbub.wire.batches import Header
+from hubbub.wire.batches import MAGIC, file_size
 
 
 @click.command()
@@ -26,7 +27,7 @@ def inspect(file: str, plan_path: str | None, as_json: bool) -> None:
     \b
     Example: hubbub inspect plan.json
     """
-    if first_bytes(file, 4) in (b"HUBB", b"PAR1"):
+    if first_bytes(file, 4) in (MAGIC, b"PAR1"):
         header = inspect_reports(file, read_plan(plan_path) if plan_path else None)
         _show_header(header, as_json, checked=plan_path is not None)
         return
@@ -38,7 +39,7 @@ def inspect(file: str, plan_path: str | None, as_json: bool) -> None:
         screen.console().print(screen.facts([*screen.described_plan(plan), ("checked", "all of it, just now")]))
 
 
-def _show_header(header: Header, as_json: bool, *, checked: bool) -> None:
+def _show_header(header: BatchHeader, as_json: bool, *, checked: bool) -> None:
     record = {
         "file": "reports",
         "plan": header.plan,
@@ -47,8 +48,8 @@ def _show_header(header: Header, as_json: bool, *, checked: bool) -> None:
         "messages": header.messages,
         "people": header.n,
         "fakes": header.fakes,
-        "shuffled": header.batch > 0,
-        "bytes": header.size,
+        "shuffled": header.shuffled,
+        "bytes": file_size(header),
     }
     if as_json:
         screen.print_json(record)

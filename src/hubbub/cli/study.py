@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from hubbub.cli import screen
 from hubbub.cli.options import json_option, optional_schema_options
@@ -158,19 +157,7 @@ def _given(path: str, schema: Schema | None, plans: tuple[Plan, ...], form: Form
         raise click.UsageError("--values need one schema: an option for it, or plans that have it")
     asked = known.pop()
     with screen.waiting("reading"):
-        return Given.of(_together(list(read_values(path, asked, form=form, column=column)), asked))
-
-
-def _together(blocks: list[Collection], schema: Schema) -> Collection:
-    if len(blocks) == 1:
-        return blocks[0]
-    data = np.concatenate([block.data for block in blocks])
-    ends, start = [], 0
-    for block in blocks:
-        if block.ends is not None:
-            ends.append(block.ends + start)
-            start += block.data.size
-    return Collection(schema, sum(map(len, blocks)), data, np.concatenate(ends) if ends else None)
+        return Given.of(Collection.concatenate(list(read_values(path, asked, form=form, column=column))))
 
 
 LEGEND = (

@@ -1,7 +1,7 @@
-"""Parquet, through the extra ``arrow``: values in, reports in and out.
+"""Parquet files of values and of reports; needs the extra ``arrow``.
 
-Reports are written without compression, dictionary and statistics: the least and greatest of a row group are messages
-of single people, and the sizes of compressed pages tell about the messages in them.
+Reports are written without compression, dictionary and statistics: the minimum and maximum of a row group are messages
+of single people, and the sizes of compressed pages depend on the messages in them.
 """
 
 import functools
@@ -26,54 +26,54 @@ def _parquet() -> Any:
 
 def _file(path: str) -> Any:
     if path == PIPE:
-        reject("a Parquet file", "be a file, as it is read from its end", "a pipe")
+        reject("a Parquet file", "be a file rather than standard input, because it is read from its end")
     parquet = _parquet()
-    with open(path, "rb"):  # noqa: PTH123 (for the operating system's own complaint)
+    with open(path, "rb"):  # noqa: PTH123 (so that a missing file raises OSError)
         pass
     try:
         return parquet.ParquetFile(path, memory_map=False)
-    except _mistakes():
-        raise WireError("a Parquet file must be whole and legal, got another") from None
+    except _errors():
+        raise WireError("the Parquet file is damaged or not a Parquet file") from None
 
 
 @functools.cache
-def _mistakes() -> tuple[type[Exception], ...]:
+def _errors() -> tuple[type[Exception], ...]:
     library = importlib.import_module("pyarrow")
     return (library.ArrowException, OSError)
 
 
 def read_columns(path: str, choose: Callable[[list[str]], list[str]], block: int) -> Iterator[tuple[list[str], Any]]:
-    """The columns that ``choose`` takes from the names of all, with these names, in blocks of rows."""
+    """Yield the columns that ``choose`` selects from all names, together with their names, in blocks of rows."""
     with _file(path) as file:
         names = choose(list(file.schema_arrow.names))
         try:
             for batch in file.iter_batches(block, columns=names):
                 yield names, [batch.column(name) for name in names]
-        except _mistakes():
-            raise WireError("a Parquet file must be whole and legal, got another") from None
+        except _errors():
+            raise WireError("the Parquet file is damaged or not a Parquet file") from None
 
 
 def message_column(names: list[str]) -> list[str]:
-    """The one column of a batch of reports, for :func:`read_columns`."""
+    """Select the column of a batch of reports, for :func:`read_columns`."""
     if names != [COLUMN]:
-        raise WireError(f"a Parquet file of reports must have the one column {COLUMN!r}, got others")
+        raise WireError(f"a Parquet file of reports must have the single column {COLUMN!r}")
     return names
 
 
 def read_metadata(path: str) -> bytes:
-    """The header of a batch of reports, which stands in the metadata of the file."""
+    """Return the encoded header of a batch of reports from the metadata of the file."""
     with _file(path) as file:
         metadata = file.schema_arrow.metadata or {}
     if b"hubbub" not in metadata:
-        raise WireError("a Parquet file of reports must have the header of a batch in its metadata, got another")
+        raise WireError("a Parquet file of reports must have the header of a batch in its metadata")
     try:
         return bytes.fromhex(metadata[b"hubbub"].decode())
     except ValueError:
-        raise WireError("the header of a batch in Parquet must be hexadecimal, got something else") from None
+        raise WireError("the header of a batch in Parquet must be hexadecimal") from None
 
 
 def write_payloads(file: BinaryIO, header: bytes, payload: int, blocks: Iterable[bytes]) -> None:
-    """Payloads of so many bytes each as one column of fixed-size binary values, one row group for each block."""
+    """Write payloads as a column of fixed-size binary values of ``payload`` bytes, one row group per block."""
     parquet, library = _parquet(), importlib.import_module("pyarrow")
     kind = library.binary(payload)
     schema = library.schema([library.field(COLUMN, kind, nullable=False)], metadata={"hubbub": header.hex()})
@@ -86,8 +86,8 @@ def write_payloads(file: BinaryIO, header: bytes, payload: int, blocks: Iterable
 
 
 def payloads(values: Any, payload: int) -> bytes:
-    """The bytes of a column of fixed-size binary values, one after the other."""
+    """Return the concatenated bytes of a column of fixed-size binary values."""
     if str(values.type) != f"fixed_size_binary[{payload}]" or values.null_count:
-        raise WireError(f"messages in Parquet must have {payload} bytes each, got others")
+        raise WireError(f"messages in Parquet must be binary values of length {payload}")
     start = values.offset * payload
     return np.frombuffer(values.buffers()[1], np.uint8)[start : start + len(values) * payload].tobytes()

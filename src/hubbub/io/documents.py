@@ -11,12 +11,12 @@ from hubbub.schema import Schema
 
 
 def read_plan(path: str) -> Plan:
-    """A plan from its JSON, with everything that it claims recomputed."""
+    """Read a plan from a JSON file, and recompute its guarantee and standard error."""
     return load_plan(read_text(path))
 
 
 def write_plan(plan: Plan, path: str) -> None:
-    """The canonical JSON of a plan, on one line."""
+    """Write the canonical JSON of a plan, on one line."""
     write_text(path, plan.to_json() + "\n")
 
 
@@ -26,7 +26,7 @@ def read_schema(path: str) -> Schema:
 
 
 def read_labels(text: str) -> list[str] | int:
-    """Labels as one word of a command line: how many, or a file with one a line, or the labels between commas.
+    """Parse labels from one command-line argument: their number, a file with one per line, or a comma-separated list.
 
     >>> read_labels("12"), read_labels("red,green")
     (12, ['red', 'green'])
@@ -36,11 +36,11 @@ def read_labels(text: str) -> list[str] | int:
     if "," in text and not Path(text).exists():
         return text.split(",")
     if text == PIPE:
-        reject("labels", "be a number, a file, or labels between commas", "a pipe")
+        reject("labels", "be a number, a file, or a comma-separated list; standard input is not supported", text)
     try:
         lines = read_text(text).decode().splitlines()
     except UnicodeDecodeError:
-        reject("a file of labels", "be UTF-8 text", "other bytes")
+        reject("the file of labels", "be UTF-8 text")
     if not all(lines):
-        reject("a file of labels", "have a label on every line", "an empty line")
+        reject("the file of labels", f"have a label on every line; line {lines.index('') + 1:,} is empty")
     return lines

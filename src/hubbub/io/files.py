@@ -1,16 +1,18 @@
-"""Reading and writing: ``-`` is a pipe, and a file is there completely or not at all."""
+"""Atomic writes, and ``-`` for standard input and output."""
 
 import contextlib
 import io
 import os
+import secrets
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
 PIPE = "-"
 """The name that stands for standard input or output."""
+PARTIAL = ".new"
+"""Suffix of the name of a file that is being written."""
 
 
 @contextlib.contextmanager
@@ -27,8 +29,7 @@ def reading(path: str) -> Iterator[BinaryIO]:
 def writing(path: str) -> Iterator[BinaryIO]:
     """Open a file, or standard output for ``-``, for writing bytes.
 
-    A file is written beside its place and moved there in the end, so that whoever looks sees the old content or all of
-    the new one; if anything raises, nothing is left. Devices and named pipes are written to directly.
+    Regular files are replaced atomically, see :func:`replacing`. Devices and named pipes are written to directly.
     """
     if path == PIPE:
         yield sys.stdout.buffer
@@ -39,38 +40,84 @@ def writing(path: str) -> Iterator[BinaryIO]:
         with place.open("wb") as file:
             yield file
         return
+    with replacing(place) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def replacing(
+    path: Path, *, mode: int | None = None, sync: bool = True, step: Callable[[str], object] = lambda _: None
+) -> Iterator[BinaryIO]:
+    """Open a new file beside ``path`` for writing, and rename it to ``path`` at the end.
+
+    Readers find either the old file or the complete new one, even after a crash, which may leave ``NAME.*.new`` behind.
+    If the body raises, the new file is removed. ``mode`` defaults to that of any new file. ``sync`` makes the file and
+    its name durable. ``step`` is called with ``"write"``, ``"sync"``, ``"rename"`` and ``"folder-sync"`` before each of
+    these steps, so that tests can interrupt them.
+    """
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}")
+    step("write")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode)
     except OSError as error:
-        # The complaint is about the place that was asked for.
-        raise type(error)(error.errno, error.strerror, path) from None
+        # The error names the file that the caller asked for.
+        raise type(error)(error.errno, error.strerror, str(path)) from None
     try:
         with os.fdopen(handle, "wb") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        # A temporary file is its owner's alone; what is moved into place has the rights of any new file.
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(place)
+            step("sync")
+            if sync:
+                os.fsync(file.fileno())
+        step("rename")
+        beside.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         raise
+    step("folder-sync")
+    if sync:
+        sync_folder(path.parent)
+
+
+def write_atomic(
+    path: Path,
+    data: bytes,
+    *,
+    mode: int | None = None,
+    sync: bool = True,
+    step: Callable[[str], object] = lambda _: None,
+) -> None:
+    """Write a file atomically and, unless ``sync`` is False, durably; see :func:`replacing`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_atomic(Path(folder, "key"), b"secret", mode=0o600)
+    ...     oct(Path(folder, "key").stat().st_mode & 0o777)
+    '0o600'
+    """
+    with replacing(path, mode=mode, sync=sync, step=step) as file:
+        file.write(data)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def same_file(one: str, two: str) -> bool:
-    """Whether two names are of one file that is there; pipes and devices are nobody's double."""
+    """Return True if two names refer to one regular file; pipes and devices never match."""
     a, b = Path(one), Path(two)
     return PIPE not in (one, two) and a.is_file() and b.is_file() and a.samefile(b)
 
 
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
 def first_bytes(path: str, count: int) -> bytes:
-    """What a file, or standard input, begins with; whoever reads it afterwards still finds these bytes."""
+    """Return the first bytes of a file, or of standard input, without consuming them."""
     if path == PIPE:
         return cast("io.BufferedReader", sys.stdin.buffer).peek(count)[:count]
     with reading(path) as file:
@@ -78,12 +125,12 @@ def first_bytes(path: str, count: int) -> bytes:
 
 
 def read_text(path: str) -> bytes:
-    """All bytes of a small file."""
+    """Return all bytes of a small file."""
     with reading(path) as file:
         return file.read()
 
 
 def write_text(path: str, text: str | bytes) -> None:
-    """Write a text, in UTF-8, or other bytes, as a whole."""
+    """Write a text, encoded in UTF-8, or bytes."""
     with writing(path) as file:
         file.write(text.encode() if isinstance(text, str) else text)

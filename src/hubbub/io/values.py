@@ -1,7 +1,7 @@
-"""What people answered, from CSV, JSON lines or Parquet, as collections of a bounded number of records.
+"""Values in CSV, JSON lines or Parquet, read in blocks as collections.
 
-- **CSV**, with a header. Either a column for every label of the schema, of 0 and 1; or one column of labels, for
-  schemas with several set bits separated by ``;``.
+- **CSV**, with a header. Either a column of 0 and 1 for every label of the schema, or one column of labels, separated
+  by ``;`` unless the schema is one-hot.
 - **JSON lines**: a string for one-hot schemas, otherwise a list of strings; or objects with such an entry.
 - **Parquet**: columns as in CSV, or one column of lists of strings.
 """
@@ -10,14 +10,13 @@ import csv
 import io
 import itertools
 import json
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 
-from hubbub.errors import InvalidInput, reject
+from hubbub.errors import InvalidRecord, reject
 from hubbub.io import arrow
 from hubbub.io.files import PIPE, reading
 from hubbub.records import Collection
@@ -25,13 +24,13 @@ from hubbub.schema import Schema
 
 Form = Literal["csv", "jsonl", "parquet"]
 SEPARATOR = ";"
-"""Between the labels of one CSV cell."""
+"""Separates the labels in a CSV cell."""
 BLOCK = 1 << 16
-"""Records at a time."""
+"""Records that are read at a time."""
 
 
 def form_of(path: str) -> Form:
-    """The form that the name of a file says; a pipe carries CSV unless told otherwise.
+    """Return the format that the suffix of a file name implies; the default for standard input is CSV.
 
     >>> form_of("answers.jsonl"), form_of("-")
     ('jsonl', 'csv')
@@ -39,16 +38,16 @@ def form_of(path: str) -> Form:
     suffix = Path(path).suffix.lower()
     forms: dict[str, Form] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
     if path != PIPE and suffix not in forms:
-        reject("the name of a file of values", "end in .csv, .jsonl or .parquet, or its format be given", "another")
+        reject("the file of values", "end in .csv, .jsonl, .ndjson or .parquet unless --format is given", suffix)
     return "csv" if path == PIPE else forms[suffix]
 
 
 def read_values(
     path: str, schema: Schema, *, form: Form | None = None, column: str | None = None, block: int = BLOCK
 ) -> Iterator[Collection]:
-    """The records of a file in blocks; raises on the first that is not legal, naming its place and never its content.
+    """Yield the records of a file in blocks; raise :class:`InvalidRecord` with the number of the first invalid one.
 
-    ``column`` is needed where there are several that do not have the names of the labels.
+    ``column`` is required if the file has several columns that are not named after the labels.
     """
     kind = form or form_of(path)
     blocks = {"csv": _csv, "jsonl": _json_lines, "parquet": _parquet}[kind](path, schema, column, block)
@@ -56,19 +55,12 @@ def read_values(
     for values in blocks:
         try:
             collection = Collection.from_values(values, schema)
-        except InvalidInput as error:
-            _refuse(error, start, len(values))
+        except InvalidRecord as error:
+            raise InvalidRecord(start + error.record, error.problem) from None
         start += len(collection)
         yield collection
     if not start:
-        reject("values", "hold at least one record", "none")
-
-
-def _refuse(error: InvalidInput, start: int, count: int) -> NoReturn:
-    """The same complaint with the place in the file instead of that in the block."""
-    text, found = re.subn(r"^value (\d+)", lambda match: f"record {start + int(match[1]) + 1:,}", str(error))
-    where = "" if found else f" (among the records {start + 1:,} to {start + count:,})"
-    raise InvalidInput(text + where) from None
+        reject("the file of values", "contain at least one record")
 
 
 def _batches(rows: Iterable[Any], block: int) -> Iterator[list[Any]]:
@@ -78,17 +70,17 @@ def _batches(rows: Iterable[Any], block: int) -> Iterator[list[Any]]:
 
 
 def _choose(names: list[str], schema: Schema, column: str | None) -> str | None:
-    """The column that holds labels; None where every label has one of its own."""
+    """Return the name of the column of labels, or None if there is a column for every label."""
     if len(set(names)) != len(names):
-        reject("columns", "have distinct names", "one twice")
+        reject("columns", "have distinct names")
     if column is not None:
         if column not in names:
-            reject("column", "be one of the file", column)
+            reject("--column", f"be one of the {len(names):,} columns of the file", column)
         return column
     if set(schema.labels) <= set(names):
         return None
     if len(names) != 1:
-        reject("columns", "be one, or have the labels of the schema as names, or be chosen by --column", len(names))
+        reject("the file", "have one column, or a column for every label; choose one by --column", len(names))
     return names[0]
 
 
@@ -99,34 +91,38 @@ def _csv(path: str, schema: Schema, column: str | None, block: int) -> Iterator[
             rows = csv.reader(text, strict=True)
             names = next(rows, None)
             if names is None:
-                reject("a CSV file", "start with the names of its columns", "nothing")
+                reject("the CSV file", "start with a header of column names, but it is empty")
             chosen = _choose(names, schema, column)
             if column is None and chosen is not None and set(chosen.split(SEPARATOR)) <= set(schema.labels):
-                # Taken for the header, the first person's answer would be lost.
-                reject("a CSV file", "start with the name of its column, or have it chosen by --column", "a label")
+                # If it were taken for the header, the first person's answer would be lost.
+                reject(
+                    "the CSV file", "start with a column name, but starts with a label; if it is the name, use --column"
+                )
             start = 0
             for part in _batches(rows, block):
                 if any(len(row) != len(names) for row in part):
                     place = next(i for i, row in enumerate(part) if len(row) != len(names))
-                    reject(f"record {start + place + 1:,}", f"have {len(names)} columns", len(part[place]))
+                    problem = f"must have as many columns as the header, {len(names):,}, got {len(part[place]):,}"
+                    raise InvalidRecord(start + place + 1, problem)
+                yield _cells(part, names, chosen, schema, start)
                 start += len(part)
-                yield _cells(part, names, chosen, schema)
         except UnicodeDecodeError:
-            reject("a CSV file", "be UTF-8 text", "other bytes")
+            reject("the CSV file", "be UTF-8 text")
         except csv.Error:
-            reject("a CSV file", "be well quoted and without zero bytes", "another")
+            reject("the CSV file", "be properly quoted and contain no zero bytes")
         finally:
-            # The wrapper would close standard input, which is not ours.
+            # The wrapper would close standard input.
             text.detach()
 
 
-def _cells(rows: list[list[str]], names: list[str], chosen: str | None, schema: Schema) -> Any:
+def _cells(rows: list[list[str]], names: list[str], chosen: str | None, schema: Schema, start: int) -> Any:
     if chosen is None:
         places = [names.index(label) for label in schema.labels]
         if places != list(range(len(names))):
             rows = [[row[place] for place in places] for row in rows]
         if not set(itertools.chain.from_iterable(rows)) <= {"0", "1"}:
-            reject("cells under labels", "be 0 or 1", "others")
+            place = next(i for i, row in enumerate(rows) if not set(row) <= {"0", "1"})
+            raise InvalidRecord(start + place + 1, "must have 0 or 1 in the column of every label")
         flat = "".join(itertools.chain.from_iterable(rows)).encode()
         return np.frombuffer(flat, np.uint8).reshape(-1, schema.width) - ord("0")
     place = names.index(chosen)
@@ -140,16 +136,20 @@ def _json_lines(path: str, schema: Schema, column: str | None, block: int) -> It
     with reading(path) as file:
         start = 0
         for part in _batches(file, block):
-            try:
-                values = [json.loads(line) for line in part]
-            except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-                reject(f"the lines {start + 1:,} to {start + len(part):,}", "each be JSON in UTF-8", "something else")
-            if column is not None:
-                if not all(isinstance(value, dict) and column in value for value in values):
-                    reject("lines", f"each be an object with the entry {column!r}", "others")
-                values = [value[column] for value in values]
+            yield [_line(line, start + place + 1, column) for place, line in enumerate(part)]
             start += len(part)
-            yield values
+
+
+def _line(line: bytes, record: int, column: str | None) -> Any:
+    try:
+        value = json.loads(line)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise InvalidRecord(record, "must be a line of JSON in UTF-8") from None
+    if column is None:
+        return value
+    if not isinstance(value, dict) or column not in value:
+        raise InvalidRecord(record, f"must be an object with the entry {column!r}")
+    return value[column]
 
 
 def _parquet(path: str, schema: Schema, column: str | None, block: int) -> Iterator[Any]:

@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.bits.counting import bit_counts
 from hubbub.bits.entropy import Entropy, draw
 from hubbub.bits.records import uniform_categories
 from hubbub.errors import Interval, check_memory, check_real, check_whole, reject
 from hubbub.lab.sampling import Generator, chance
-from hubbub.records import Collection
+from hubbub.records import Collection, SetBits
 from hubbub.schema import Schema
 
 Array = NDArray[np.float64]
@@ -109,7 +108,7 @@ class Population:
         if schema.exclusive:
             return Collection.from_values(chosen[:, 0], schema)
         there = chosen < schema.width
-        return Collection(schema, n, chosen[there].astype(np.uint32), np.cumsum(there.sum(axis=1)))
+        return Collection(schema, SetBits(chosen[there].astype(np.uint32), np.cumsum(there.sum(axis=1))))
 
     def counts(self, schema: Schema, n: int, *, entropy: Entropy) -> Numbers:
         """How many of n independent people have each label: the joint law of the column sums of :meth:`people`.
@@ -157,8 +156,10 @@ class Given:
     @classmethod
     def of(cls, people: Collection) -> "Given":
         """The people of a collection."""
-        digest = hashlib.sha256(people.data.tobytes())
-        digest.update(b"" if people.ends is None else people.ends.tobytes())
+        digest = hashlib.sha256()
+        for part in people.blocks(1 << 16):
+            for array in part.ones(0, len(part)):
+                digest.update(array.tobytes())
         return cls(people.schema, true_counts(people), len(people), f"given:{digest.hexdigest()[:16]}", people)
 
     def without_records(self) -> "Given":
@@ -214,9 +215,7 @@ def true_counts(people: Collection) -> Numbers:
     >>> true_counts(Collection.from_values([["a"], [], ["a", "b"]], Schema.bits(["a", "b"]))).tolist()
     [2, 1]
     """
-    if people.schema.dense:
-        return bit_counts(people.data, people.schema.width)
-    return np.bincount(people.data, minlength=people.schema.width).astype(np.int64)
+    return people.counts()
 
 
 def column_counts(totals: Numbers, schema: Schema, dice: Generator, odds: Array | None = None) -> Numbers:

@@ -9,7 +9,7 @@ from hubbub.pages.charts import Axis, Mark, Series, chart
 from hubbub.pages.figures import Chart
 from hubbub.pages.html import render
 from hubbub.pages.report import Figure, Report, Section, Table
-from hubbub.pages.rows import Rank, frontier_chart, trust
+from hubbub.pages.rows import Rank, frontier_chart
 
 FIGURES = 6
 """The most rankings of protocols on a page; a larger grid shows those of its first questions."""
@@ -153,6 +153,12 @@ def _coverage(rows: Sequence[Row], wrong: set[str]) -> list[Figure]:
     ]
 
 
+def _trust(family: str) -> str:
+    if family.startswith("local"):
+        return "nobody"
+    return "shuffler-noise" if "shuffler" in family else "shuffling"
+
+
 def _ranks(rows: Sequence[Row], central: dict[tuple[str, int, float], float]) -> list[Figure]:
     figures = []
     for (schema, n, epsilon), group in itertools.islice(_by_question(rows).items(), FIGURES):
@@ -161,7 +167,7 @@ def _ranks(rows: Sequence[Row], central: dict[tuple[str, int, float], float]) ->
         question = f"{schema}, n = {n:,}, ε = {epsilon:.3g}"
         drawn = frontier_chart(
             [
-                Rank(name, max(row.observed, 1e-6), trust(row.family), row.messages)
+                Rank(name, max(row.observed, 1e-6), _trust(row.family), row.messages)
                 for row, name in zip(shown, names(shown), strict=True)
             ],
             f"Protocols ranked by observed error: {question}",

@@ -1,5 +1,5 @@
 """Pure functions of numbers and arrays: distributions, divergences, estimators, inversion, rounding.
 
-No randomness and no I/O live here; import-linter holds that. Every function states its formula, where the formula
-comes from, and, if its value certifies something, in which direction it errs.
+This package has no randomness and no I/O, which import-linter checks. Every function states its formula, its source
+and, if the value certifies something, in which direction it errs.
 """

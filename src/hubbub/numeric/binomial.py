@@ -1,4 +1,4 @@
-"""The binomial law, accurate in relative terms at every size and in every tail.
+"""The binomial distribution, with small relative errors at every size and in every tail.
 
 Differences of log-gamma functions lose ten digits at n = 10⁹. The logarithm of a probability is therefore written as
 a sum of deviances, none of which cancels (C. Loader, *Fast and accurate computation of binomial probabilities*, 2000).
@@ -15,27 +15,27 @@ from hubbub.numeric.distributions import Distribution, support
 
 Array = npt.NDArray[np.float64]
 
-LARGEST = 2**53
-"""Up to here every whole number is a float64."""
+MAX_EXACT = 2**53
+"""Largest integer up to which all integers are exact in float64."""
 
 
 def binomial(n: int, prob: float) -> Distribution:
-    """The law Bin(n, prob): P[X = s] = C(n, s) prob^s (1 − prob)^(n − s).
+    """Return the distribution Bin(n, prob): P[X = s] = C(n, s) prob^s (1 − prob)^(n − s).
 
     >>> binomial(2, 0.25).pmf.round(12).tolist()
     [0.5625, 0.375, 0.0625]
     >>> binomial(10**9, 0.3).quantile(0.5)
     300000000
     """
-    n = check_whole("n", n, 0, LARGEST)
+    n = check_whole("n", n, 0, MAX_EXACT)
     prob = _check_prob(prob)
     low, high = support(n * prob, n * prob * (1.0 - prob), n)
-    check_memory(f"a binomial law of {n} trials", 16 * 8 * (high - low + 1))
+    check_memory(f"a binomial distribution of {n:,} trials", 16 * 8 * (high - low + 1))
     return Distribution(low, np.exp(_log_pmf(np.arange(low, high + 1, dtype=np.float64), n, prob, 1.0 - prob)))
 
 
 def binomial_pmf(n: int, prob: float) -> Array:
-    """P[Bin(n, prob) = s] for all s = 0 … n, those that underflow as 0; for small n, where laws must align.
+    """Return P[Bin(n, prob) = s] for s = 0 … n, 0 where it underflows; for small n, where distributions must align.
 
     >>> binomial_pmf(2, 0.25).round(12).tolist()
     [0.5625, 0.375, 0.0625]
@@ -44,10 +44,10 @@ def binomial_pmf(n: int, prob: float) -> Array:
 
 
 def clopper_pearson(successes: npt.ArrayLike, trials: npt.ArrayLike, level: float) -> tuple[Array, Array]:
-    """The interval in which a probability lies with confidence 1 − 2·level: each end is missed with at most ``level``.
+    """Return a confidence interval of a probability; each end errs outwards with probability at least 1 − ``level``.
 
-    Low solves P[Bin(n, p) ≥ s] = level, high P[Bin(n, p) ≤ s] = level (Clopper and Pearson 1934); both need not be
-    whole, where n stands for an effective number of trials.
+    The low end solves P[Bin(n, p) ≥ s] = level, the high end P[Bin(n, p) ≤ s] = level (Clopper and Pearson 1934).
+    Neither s nor n need be whole, for an effective number of trials.
 
     >>> low, high = clopper_pearson(0, 100, 0.025)
     >>> round(float(low), 4), round(float(high), 4)
@@ -60,7 +60,7 @@ def clopper_pearson(successes: npt.ArrayLike, trials: npt.ArrayLike, level: floa
 
 
 def log_binomial_pmf(s: npt.ArrayLike, n: int, prob: float) -> Array:
-    """ln P[Bin(n, prob) = s] for every s, −∞ outside 0…n.
+    """Return ln P[Bin(n, prob) = s] for every s, −∞ outside 0…n.
 
     ln P = −D(s, n·prob) − D(n − s, n(1 − prob)) + ½ ln(n/(2π s (n − s))) + e(n) − e(s) − e(n − s), with the deviance
     D(x, μ) = x ln(x/μ) + μ − x and Stirling's remainder e. [Loader 2000]
@@ -68,11 +68,11 @@ def log_binomial_pmf(s: npt.ArrayLike, n: int, prob: float) -> Array:
     >>> float(np.exp(log_binomial_pmf(1, 2, 0.25)).round(12))
     0.375
     """
-    n = check_whole("n", n, 0, LARGEST)
+    n = check_whole("n", n, 0, MAX_EXACT)
     prob = _check_prob(prob)
     values = np.asarray(s)
     if not np.issubdtype(values.dtype, np.integer):
-        reject("s", "be whole numbers", values.dtype)
+        reject("s", "consist of whole numbers")
     return _log_pmf(values.astype(np.float64), n, prob, 1.0 - prob)
 
 
@@ -103,7 +103,7 @@ SMALL_REMAINDERS = np.array(
 
 
 def _stirling_remainder(x: Array) -> Array:
-    """ln x! − ln(√(2πx) (x/e)^x) for whole x ≥ 1: a table, then the asymptotic series."""
+    """Return ln x! − ln(√(2πx) (x/e)^x) for whole x ≥ 1: a table, then the asymptotic series."""
     large = np.maximum(x, 16.0)
     square = large * large
     series = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / 1188 / square) / square) / square) / square) / large
@@ -111,7 +111,7 @@ def _stirling_remainder(x: Array) -> Array:
 
 
 def _deviance(x: Array, mean: float) -> Array:
-    """D(x, μ) = x ln(x/μ) + μ − x; near x = μ by the series of 2x artanh(v), v = (x − μ)/(x + μ)."""
+    """Return D(x, μ) = x ln(x/μ) + μ − x; near x = μ by the series of 2x artanh(v), v = (x − μ)/(x + μ)."""
     v = (x - mean) / (x + mean)
     square = v * v
     series = np.zeros_like(x)

@@ -1,14 +1,14 @@
-"""How many set bits a crowd reports: the law of A_n(ones) = Bin(ones, p) + Bin(n − ones, q).
+"""The number of set bits that a crowd reports: A_n(ones) = Bin(ones, p) + Bin(n − ones, q).
 
-``ones`` of n records have the bit set, and everyone lies with probability q. [000 §6, 004 §3]
+``ones`` of n records have the bit set, and every bit is flipped with probability q. [000 §6, 004 §3]
 
-Two ways lead to the law, and both only ever add positive numbers: direct convolution, and for large crowds the
-three-term recurrence of [000 eq 6.3]. The coefficient of the recurrence is positive below
+Two algorithms compute the distribution, and both only add positive numbers: direct convolution, and for large crowds
+the three-term recurrence of [000 eq 6.3]. The coefficient of the recurrence is positive below
 
     s* = (ones·p² + (n − ones)·q²) / (p² + q²),
 
-and there it is stable upwards; beyond s* it is stable downwards, which by the bit flip is the same recurrence for
-n − ones. (The mode is not the boundary: s* lies beyond the mode if ones > n/2 and before it if ones < n/2.)
+and there it is stable upwards; beyond s* it is stable downwards, which after exchanging 0 and 1 is the same recurrence
+for n − ones. (The mode is not the boundary: s* lies beyond the mode if ones > n/2 and before it if ones < n/2.)
 """
 
 import math
@@ -17,30 +17,30 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.errors import check_flip, check_memory, check_whole
-from hubbub.numeric.binomial import LARGEST, binomial, log_binomial_pmf
+from hubbub.numeric.binomial import MAX_EXACT, binomial, log_binomial_pmf
 from hubbub.numeric.distributions import Distribution, support
 
 Array = npt.NDArray[np.float64]
 
 DIRECT = 128
-"""Width of the narrower binomial law up to which they are convolved; beyond, the recurrence is faster."""
+"""Width of the narrower binomial distribution up to which both are convolved; beyond, the recurrence is faster."""
 
 
 def crowd(n: int, ones: int, q: float, k: int = 1) -> Distribution:
-    """The law of A_n(ones), or with k copies of every record of A_kn(k·ones).
+    """Return the distribution of A_n(ones), or of A_kn(k·ones) with k copies of every record.
 
     Relative error below 10⁻¹⁰ wherever the probability is a normal float64, in time O(√(kn)). [000 §6, 002 §5.2]
 
     >>> (1024 * crowd(5, 2, 0.25).pmf).round(9).tolist()
     [27.0, 189.0, 414.0, 298.0, 87.0, 9.0]
     """
-    n, ones, q, k = _check(n, ones, q, k, least=0)
+    n, ones, q, k = _check(n, ones, q, k, low=0)
     n, ones = k * n, k * ones
     if _narrower(n, ones, q) <= DIRECT:
         return binomial(ones, q).flipped(ones).plus(binomial(n - ones, q))
     mean = n * q + ones * (1 - 2 * q)
     low, high = support(mean, n * q * (1 - q), n)
-    check_memory(f"the law of a crowd of {n}", 16 * 8 * (high - low + 1))
+    check_memory(f"the distribution of a crowd of {n:,}", 16 * 8 * (high - low + 1))
     logs = np.log(_ratios(n, ones, q, low, high))
     middle = min(max(round(mean), low), high) - low
     up = np.exp(np.cumsum(logs[middle:]))
@@ -50,17 +50,17 @@ def crowd(n: int, ones: int, q: float, k: int = 1) -> Distribution:
 
 
 def neighbours(n: int, ones: int, q: float, k: int = 1) -> tuple[Distribution, Distribution]:
-    """The laws of two crowds of n that differ in one record, which is 0 in the first and 1 in the second.
+    """Return the distributions of two crowds of n that differ in one record: 0 in the first, 1 in the second.
 
-    The other n − 1 records have ``ones`` set bits. Both laws are kept on one interval, so that their ``pmf`` can be
-    compared entry by entry: P_n,ones(s) = q P(s−1) + p P(s) and P_n,ones+1(s) = p P(s−1) + q P(s), with P the law of
-    the others [000 eq 6.1, 6.2]; with k copies, convolution with Bin(k, q) and Bin(k, p).
+    The other n − 1 records have ``ones`` set bits. Both distributions are kept on one interval, so that their ``pmf``
+    can be compared entry by entry: P_n,ones(s) = q P(s−1) + p P(s) and P_n,ones+1(s) = p P(s−1) + q P(s), with P the
+    distribution of the others [000 eq 6.1, 6.2]; with k copies, convolution with Bin(k, q) and Bin(k, p).
 
     >>> zero, one = neighbours(2, 0, 0.25)
     >>> zero.pmf.round(9).tolist(), one.pmf.round(9).tolist()
     ([0.5625, 0.375, 0.0625], [0.1875, 0.625, 0.1875])
     """
-    n, ones, q, k = _check(n, ones, q, k, least=1)
+    n, ones, q, k = _check(n, ones, q, k, low=1)
     check_whole("ones", ones, 0, n - 1)
     others = crowd(n - 1, ones, q, k)
     own = np.exp(log_binomial_pmf(np.arange(k + 1), k, q))
@@ -68,7 +68,7 @@ def neighbours(n: int, ones: int, q: float, k: int = 1) -> tuple[Distribution, D
 
 
 def probability_ratios(n: int, ones: int, q: float) -> Array:
-    """ρ(s) = P[A_n(ones) = s] / P[A_n(ones) = s − 1] for s = 0…n, with ρ(0) = ∞.
+    """Return ρ(s) = P[A_n(ones) = s] / P[A_n(ones) = s − 1] for s = 0…n, with ρ(0) = ∞.
 
     ρ(1) = ones·p/q + (n − ones)·q/p and (s + 1) ρ(s + 1) = (ones − s)·p/q + (n − ones − s)·q/p + (n − s + 1)/ρ(s),
     used only where it is stable. [000 eq 6.4 = 004 eq 3.4]
@@ -76,8 +76,8 @@ def probability_ratios(n: int, ones: int, q: float) -> Array:
     >>> round(21 * float(probability_ratios(5, 2, 0.25)[2]), 12)
     46.0
     """
-    n, ones, q, _ = _check(n, ones, q, 1, least=1)
-    check_memory(f"the {n} probability ratios of a crowd", 16 * 8 * n)
+    n, ones, q, _ = _check(n, ones, q, 1, low=1)
+    check_memory(f"the {n:,} probability ratios of a crowd", 16 * 8 * n)
     return np.concatenate([[np.inf], _ratios(n, ones, q, 0, n)])
 
 
@@ -87,14 +87,14 @@ def _narrower(n: int, ones: int, q: float) -> int:
     return high - low + 1
 
 
-def _check(n: object, ones: object, q: object, k: object, least: int) -> tuple[int, int, float, int]:
+def _check(n: object, ones: object, q: object, k: object, low: int) -> tuple[int, int, float, int]:
     k = check_whole("k", k, 1)
-    n = check_whole("n", n, least, LARGEST // k)
+    n = check_whole("n", n, low, MAX_EXACT // k)
     return n, check_whole("ones", ones, 0, n), check_flip(q), k
 
 
 def _ratios(n: int, ones: int, q: float, low: int, high: int) -> Array:
-    """ρ(s) for s = low+1…high, upwards to s* and downwards to it."""
+    """Return ρ(s) for s = low+1…high, computed upwards and downwards to s*."""
     p = 1 - q
     boundary = (ones * p * p + (n - ones) * q * q) / (p * p + q * q)
     turn = min(max(math.floor(boundary), low), high)
@@ -104,10 +104,10 @@ def _ratios(n: int, ones: int, q: float, low: int, high: int) -> Array:
 
 
 def _ratios_upwards(n: int, ones: int, q: float, low: int, high: int) -> Array:
-    """ρ(s) for s = low+1…high ≤ s* + 1 by [000 eq 6.4].
+    """Return ρ(s) for s = low+1…high ≤ s* + 1 by [000 eq 6.4].
 
-    Starts at s = 1, or ten deviations below ``low`` from the saddle-point value; there each step shrinks the error of
-    the start, in all by more than exp(−50).
+    Starts at s = 1, or ten standard deviations below ``low`` from the saddle-point value; each step reduces the initial
+    error, in total to less than exp(−50) of it.
     """
     if high <= low:
         return np.empty(0)
@@ -126,7 +126,7 @@ def _ratios_upwards(n: int, ones: int, q: float, low: int, high: int) -> Array:
 
 
 def _saddle_point(n: int, ones: int, q: float, s: int) -> float:
-    """The positive x with ones·px/(q + px) + (n − ones)·qx/(p + qx) = s."""
+    """Return the positive x with ones·px/(q + px) + (n − ones)·qx/(p + qx) = s."""
     p = 1 - q
     a = (n - s) * p * q
     b = ones * p * p + (n - ones) * q * q - s * (p * p + q * q)

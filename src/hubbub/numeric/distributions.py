@@ -1,4 +1,4 @@
-"""A law on whole numbers, kept only where float64 can represent it."""
+"""A distribution on the integers, kept only where float64 can represent it."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ UNDERFLOW = 745.2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distribution:
-    """The probabilities of low, low+1, …; every value outside has a probability below the smallest float64.
+    """The probabilities of low, low+1, …; every integer outside has a probability below the smallest float64.
 
     >>> coin = Distribution(0, np.array([0.25, 0.5, 0.25]))
     >>> coin.high, coin.cdf(1), coin.sf(1), coin.quantile(0.5)
@@ -30,25 +30,25 @@ class Distribution:
 
     def __post_init__(self) -> None:
         if self.pmf.ndim != 1 or not self.pmf.size:
-            reject("pmf", "be one-dimensional and not empty", self.pmf.shape)
+            reject("pmf", "be a non-empty list")
 
     @property
     def high(self) -> int:
-        """The largest value that is kept."""
+        """Largest integer that is kept."""
         return self.low + len(self.pmf) - 1
 
     def cdf(self, s: int) -> float:
-        """P[X ≤ s], summed over the lighter side, so that a small tail keeps its relative accuracy."""
+        """Return P[X ≤ s], summed over the lighter side, so that a small tail keeps its relative accuracy."""
         lower, upper = self._sides(s)
         return lower if lower <= upper else 1.0 - upper
 
     def sf(self, s: int) -> float:
-        """P[X > s], summed over the lighter side, so that a small tail keeps its relative accuracy."""
+        """Return P[X > s], summed over the lighter side, so that a small tail keeps its relative accuracy."""
         lower, upper = self._sides(s)
         return upper if upper <= lower else 1.0 - lower
 
     def quantile(self, alpha: float) -> int:
-        """The least s with P[X ≤ s] ≥ α. [000 §6.6]"""
+        """Return the smallest s with P[X ≤ s] ≥ α. [000 §6.6]"""
         alpha = check_real("alpha", alpha, OPEN_UNIT)
         if alpha <= 0.5:
             below = np.cumsum(self.pmf)
@@ -57,11 +57,11 @@ class Distribution:
         return self.high - int(np.searchsorted(above, 1.0 - alpha, side="right"))
 
     def flipped(self, n: int) -> "Distribution":
-        """The law of n − X."""
+        """Return the distribution of n − X."""
         return Distribution(n - self.high, self.pmf[::-1])
 
     def plus(self, other: "Distribution") -> "Distribution":
-        """The law of X + Y, Y independent; sums of products only, so that no tail loses relative accuracy."""
+        """Return the distribution of X + Y, Y independent; sums of products keep every tail relatively accurate."""
         return Distribution(self.low + other.low, np.convolve(self.pmf, other.pmf))
 
     def _sides(self, s: int) -> tuple[float, float]:
@@ -70,7 +70,7 @@ class Distribution:
 
 
 def support(mean: float, variance: float, n: int) -> tuple[int, int]:
-    """An interval outside of which a sum of n independent coins has probabilities below the smallest float64.
+    """Return an interval outside of which a sum of n independent coins has probabilities below the smallest float64.
 
     mean ± (c/3 + √(c²/9 + 2cσ²)), c = 745.2, by Bernstein's inequality P[abs(X − μ) ≥ t] ≤ 2 exp(−t²/(2σ² + 2t/3)).
     Errs outwards.

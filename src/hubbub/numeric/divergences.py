@@ -1,4 +1,4 @@
-"""How far apart two laws are, in the senses that privacy needs. Every function has a direction: swap for the other.
+"""Divergences of two distributions that measure privacy. Every function has a direction: swap for the other.
 
 A mechanism is (ε, δ)-private if δ(ε) ≤ δ for *both* orders of every neighbouring pair; the two orders of one pair often
 differ by orders of magnitude.
@@ -17,7 +17,7 @@ Array = npt.NDArray[np.float64]
 
 
 def hockey_stick(first: npt.ArrayLike, second: npt.ArrayLike, epsilon: float) -> float:
-    """δ(ε) = Σ_s (P(s) − e^ε Q(s))⁺, the exact (ε, δ)-curve of ``first`` = P against ``second`` = Q.
+    """Return δ(ε) = Σ_s (P(s) − e^ε Q(s))⁺, the exact (ε, δ)-curve of ``first`` = P against ``second`` = Q.
 
     Only positive terms are added, pairwise, so that the relative error stays near that of the largest term. An outcome
     that underflowed in Q counts in full, which errs upwards.
@@ -31,10 +31,10 @@ def hockey_stick(first: npt.ArrayLike, second: npt.ArrayLike, epsilon: float) ->
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) of two unit normal laws whose means are μ apart.
+    """Return δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) of two unit normal distributions whose means are μ apart.
 
-    The limit of large crowds (Balle and Wang 2018; Dong, Roth and Su 2019): a planner's first guess that certifies
-    nothing about a finite crowd.
+    The limit of large crowds (Balle and Wang 2018; Dong, Roth and Su 2019): a first guess that certifies nothing about
+    a finite crowd.
 
     >>> round(gaussian_delta(1.0, 1.0), 12)
     0.126936737507
@@ -47,7 +47,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def gaussian_signal(epsilon: float, delta: float) -> float:
-    """The largest μ at which :func:`gaussian_delta` is at most δ; errs downwards, by a relative 10⁻¹².
+    """Return the largest μ at which :func:`gaussian_delta` is at most δ; errs downwards, by a relative 10⁻¹².
 
     1/μ is the σ of the analytic Gaussian mechanism for one count that changes by one (Balle and Wang 2018).
 
@@ -62,7 +62,7 @@ def _check_pair(first: npt.ArrayLike, second: npt.ArrayLike, epsilon: object) ->
     p, q = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if p.shape != q.shape:
         reject("first and second", "have the same shape", (p.shape, q.shape))
-    for name, distribution in (("first", p), ("second", q)):
-        if not ((distribution >= 0) & (distribution <= 1 + 1e-9)).all():
-            reject(name, "consist of probabilities", "something else")
+    for name, pmf in (("first", p), ("second", q)):
+        if not ((pmf >= 0) & (pmf <= 1 + 1e-9)).all():
+            reject(name, "consist of probabilities")
     return p, q, check_real("epsilon", epsilon, Interval(0.0, 709.0))

@@ -11,10 +11,10 @@ Array = npt.NDArray[np.float64]
 
 
 def shown_by_users(mean: float, variance: float, fake: float) -> tuple[float, float]:
-    """Mean and variance of how many of M fakes show a bit, M random and not known: (μv, μv(1 − v) + Vv²).
+    """Return mean and variance of the number of M fakes that show a bit, M random and unknown: (μv, μv(1 − v) + Vv²).
 
     Given M the number is Bin(M, v), with mean Mv and variance Mv(1 − v); the law of total variance adds v²·Var M. For
-    Poisson M the variance is μv, as thinning says; for M ~ Bin(t, s) it is t·sv(1 − sv). If M is seen, μ = M and V = 0.
+    Poisson M the variance is μv, by thinning; for M ~ Bin(t, s) it is t·sv(1 − sv). If M is known, μ = M and V = 0.
 
     >>> shown_by_users(8.0, 8.0, 0.25), shown_by_users(8.0, 0.0, 0.25)
     ((2.0, 2.0), (2.0, 1.5))
@@ -25,10 +25,10 @@ def shown_by_users(mean: float, variance: float, fake: float) -> tuple[float, fl
 def shown_by_drawn(
     mean: float, variance: float, q: float, records_with_bit: float, lacking: float
 ) -> tuple[float, float]:
-    """The same for fakes whose number is drawn for each of ``records_with_bit`` + ``lacking`` kinds by itself, and then flipped.
+    """Return mean and variance of the number of fakes that show a bit, if each record's fakes are drawn, then flipped.
 
-    A fake of a kind that has the bit shows it with probability p, one that lacks it with q. By the law of total
-    variance of each kind: (μ(ap + bq), μ(a + b)pq + V(ap² + bq²)), a = ``records_with_bit``, b = ``lacking``; for q = 0 (μa, Va).
+    Of the legal records, a = ``records_with_bit`` have the bit and b = ``lacking`` do not; their fakes show it with
+    probability p and q. By the law of total variance: (μ(ap + bq), μ(a + b)pq + V(ap² + bq²)); for q = 0, (μa, Va).
 
     >>> shown_by_drawn(25.0, 8.0, 0.0, 1, 3)
     (25.0, 8.0)
@@ -41,7 +41,7 @@ def shown_by_drawn(
 def count_among_fakes(
     counts: npt.ArrayLike, n: int, q: float, *, k: int = 1, mean: float = 0.0, variance: float = 0.0
 ) -> tuple[Array, float]:
-    """T̂ = (S − qkN − μ)/(k(p − q)) and σ = √(kNpq + V)/(k(p − q)), if fakes show the bit μ ± √V times.
+    """Return T̂ = (S − qkN − μ)/(k(p − q)) and σ = √(kNpq + V)/(k(p − q)), if fakes show the bit μ ± √V times.
 
     Unbiased; the flips of people's records and the fakes are independent. m fakes that each show the bit with
     probability v have μ = mv and V = mv(1 − v). [002 eq 4.1–4.4, 5.1–5.4; 004 §6]
@@ -57,7 +57,7 @@ def count_among_fakes(
 
 
 def category_estimate(counts: npt.ArrayLike, n: int, q: float, categories: int) -> Array:
-    """T̂ = (S − nq)/(1 − dq) for d-ary randomized response with probability q of each wrong category; unbiased.
+    """Return T̂ = (S − nq)/(1 − dq) for d-ary randomized response with probability q of each wrong category; unbiased.
 
     (Kairouz, Bonawitz and Ramage 2016, "Discrete distribution estimation under local privacy".)
 
@@ -68,9 +68,9 @@ def category_estimate(counts: npt.ArrayLike, n: int, q: float, categories: int) 
 
 
 def category_variance(originals: npt.ArrayLike, n: int, q: float, categories: int) -> Array:
-    """Var T̂ = (T·P(1 − P) + (N − T)·q(1 − q)) / (1 − dq)², P = 1 − (d − 1)q the probability of the truth.
+    """Return Var T̂ = (T·P(1 − P) + (N − T)·q(1 − q)) / (1 − dq)², P = 1 − (d − 1)q the probability of the truth.
 
-    Depends on the true count T, linearly, so that an unbiased T̂ gives an unbiased estimate of it.
+    Linear in the true count T, so an unbiased T̂ gives an unbiased estimate of the variance.
 
     >>> category_variance([0, 1000], 1000, 0.1, 4).round(6).tolist()
     [250.0, 583.333333]
@@ -80,9 +80,9 @@ def category_variance(originals: npt.ArrayLike, n: int, q: float, categories: in
 
 
 def nearest_counts(values: npt.ArrayLike, total: float) -> Array:
-    """The nearest point with entries of at least 0 that add up to ``total`` (Held, Wolfe and Crowder 1974).
+    """Return the nearest point with entries of at least 0 that add up to ``total`` (Held, Wolfe and Crowder 1974).
 
-    max(x_i − t, 0) with the one t that gives the sum. Never farther from any such point than x is.
+    max(x_i − t, 0) with the unique t that gives the sum. It is never farther from any such point than x is.
 
     >>> nearest_counts([5.0, 3.0, -2.0], 6.0).tolist()
     [4.0, 2.0, 0.0]

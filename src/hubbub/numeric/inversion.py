@@ -1,8 +1,8 @@
 """Inverting monotone functions so that the answer lands on the side where the condition holds.
 
 A privacy calibration that returns "the root" is unsafe: half of all roots violate the budget by a rounding error.
-The searches here return a point at which the condition was *evaluated and found true*, within the stated distance of
-the boundary; the caller never has to re-check.
+These searches return a point at which the condition was *evaluated and found true*, within the stated distance of the
+boundary; the caller never has to re-check.
 """
 
 import math
@@ -14,9 +14,9 @@ from hubbub.errors import Infeasible, reject
 def least_real(
     holds: Callable[[float], bool], low: float, high: float, *, relative: float = 1e-9, steps: int = 200
 ) -> float:
-    """A point x with ``holds(x)``, within ``relative``·x above the least one, for ``holds`` false below and true above.
+    """Return x with ``holds(x)``, within ``relative``·x above the smallest one, for ``holds`` false below, true above.
 
-    Lands on the side where ``holds`` is true. The search halves the interval, in the logarithm while low > 0 and
+    Lands on the side where ``holds`` is true. The search bisects the interval, in the logarithm while low > 0 and
     high/low > 4, so that a root of 10⁻⁹ costs no more than one of 1/2. Raises :class:`Infeasible` if ``holds(high)``
     is false.
 
@@ -44,10 +44,10 @@ def least_real(
 
 
 def least_whole(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The least whole x of [low, high] with ``holds(x)``, for ``holds`` false below and true from there on.
+    """Return the smallest integer x of [low, high] with ``holds(x)``, for ``holds`` false below x and true from x on.
 
-    Exact. Doubles its stride from ``low`` before it halves, so that a small answer is found in few evaluations even
-    if ``high`` is enormous. Raises :class:`Infeasible` if there is none.
+    Exact. Doubles its stride from ``low`` before it bisects, so that a small answer takes few evaluations even if
+    ``high`` is enormous. Raises :class:`Infeasible` if no integer holds.
 
     >>> least_whole(lambda m: m * m >= 1000, 0, 10**18)
     32
@@ -75,12 +75,12 @@ def least_whole(holds: Callable[[int], bool], low: int, high: int) -> int:
 def falling_root(
     excess: Callable[[float], float], guess: float, top: float, *, relative: float = 1e-6
 ) -> tuple[float, float]:
-    """(a, b) with excess(a) > 0 ≥ excess(b) and b − a ≤ relative·b, for a decreasing function on [0, top].
+    """Return (a, b) with excess(a) > 0 ≥ excess(b) and b − a ≤ relative·b, for a decreasing function on [0, top].
 
-    Both ends were evaluated: b is safe where "≤ 0" is wanted, a shows that nothing much smaller would do. (0, 0) if
-    the function is not positive even at 0, (top, ∞) if it is positive up to ``top``. Smooth functions take about ten
-    evaluations (regula falsi with the Illinois halving, closed by a step of ``relative``); any function at most some
-    hundred.
+    Both ends were evaluated: b is safe where "≤ 0" is required, and a shows that nothing much smaller suffices. The
+    result is (0, 0) if the function is not positive even at 0, (top, ∞) if it is positive up to ``top``. Smooth
+    functions take about ten evaluations (regula falsi with the Illinois halving, ended by a step of ``relative``), any
+    function a few hundred at most.
 
     >>> a, b = falling_root(lambda x: 2.0 - x * x, 1.0, 10.0)
     >>> a < 2**0.5 <= b, b - a <= 1e-6 * b
@@ -88,7 +88,7 @@ def falling_root(
     """
 
     def bent(x: float) -> float:
-        """The excess, with large values bent so that one far-off end does not pull every chord to the other."""
+        """Return the excess, compressed so that a distant end does not pull every chord to the other."""
         value = excess(x)
         return math.copysign(math.log1p(abs(value)), value) if value else 0.0
 
@@ -99,7 +99,7 @@ def falling_root(
     for step in range(200):
         if b - a <= relative * b:
             break
-        # An infinite value carries no slope, and every eighth step halves, so that no function can stall the search.
+        # An infinite value has no slope, and every eighth step bisects, so that no function can stall the search.
         if step % 8 == 7 or not (math.isfinite(above) and math.isfinite(below)):
             x = (a + b) / 2
         else:
@@ -118,7 +118,7 @@ def falling_root(
 
 
 def _bracket(excess: Callable[[float], float], guess: float, top: float) -> tuple[float, float, float, float]:
-    """(a, excess(a), b, excess(b)) around the root, in strides that grow from a quarter of the guess."""
+    """Return (a, excess(a), b, excess(b)) around the root, in strides that grow from a quarter of the guess."""
     x, value, factor = guess, excess(guess), 1.25
     if value > 0:
         while value > 0:

@@ -6,7 +6,7 @@ from hubbub.errors import Interval, check_flip, check_real
 
 
 def phi(q: float) -> float:
-    """φ = (p³ + q³)/(pq) = p/q + q/p − 1 = 1 + (p − q)²/(pq), the second moment of one bit's ratio. [003 eq 3.14]
+    """Return φ = (p³ + q³)/(pq) = p/q + q/p − 1 = 1 + (p − q)²/(pq), the second moment of a bit's ratio. [003 eq 3.14]
 
     >>> round(3 * phi(0.25), 12)
     7.0

@@ -4,6 +4,7 @@ Entry x of a histogram counts the vectors that read x as a binary number. Flips 
 the bits, and whether 0 or 1 comes first, makes no difference.
 """
 
+import itertools
 import math
 from functools import reduce
 
@@ -15,15 +16,14 @@ from hubbub.errors import check_flip, reject
 Array = npt.NDArray[np.float64]
 
 RADIX = 4
-"""Bits transformed in one pass over the histogram."""
-COLUMNS = 1 << 9
-"""Entries per matrix product: blocks stay in the cache, and below the size from which BLAS starts threads."""
+"""Bits that one matrix product of a histogram transform handles."""
+COLUMNS = 2**9
+BLOCK = 2**13
+"""Entries of one such product: 64 KiB, which fits into the cache."""
 
 
 def flip_histogram(counts: npt.ArrayLike, q: float) -> Array:
-    """P_L applied to a histogram over 2^L vectors: the expected histogram after every bit is flipped. [000 §3]
-
-    Works along the last axis.
+    """Return P_L applied to a histogram over 2^L vectors: the expected histogram after every bit is flipped. [000 §3]
 
     >>> flip_histogram([16, 0, 0, 0], 0.25).tolist()
     [9.0, 3.0, 3.0, 1.0]
@@ -33,7 +33,7 @@ def flip_histogram(counts: npt.ArrayLike, q: float) -> Array:
 
 
 def unflip_histogram(counts: npt.ArrayLike, q: float) -> Array:
-    """P_L⁻¹ = (P_1⁻¹)^⊗L applied to a histogram over 2^L vectors: the unbiased estimate of the original. [000 §3]
+    """Return P_L⁻¹ = (P_1⁻¹)^⊗L applied to a histogram over 2^L vectors: an unbiased estimate of the original. [000 §3]
 
     P_1⁻¹ = [[p, −q], [−q, p]] / (p − q). Rounding errors grow by up to (p − q)^−L, as does the noise.
 
@@ -45,10 +45,11 @@ def unflip_histogram(counts: npt.ArrayLike, q: float) -> Array:
 
 
 def weigh_by_distance(counts: npt.ArrayLike, same: float, other: float) -> Array:
-    """Σ_i counts_i same^(L−h) other^h for every vector j, h the distance of i and j: [[same, other], [other, same]]^⊗L.
+    """Return Σ_i counts_i same^(L−h) other^h for every vector j, h the distance of i and j.
 
-    Instead of one butterfly per bit, multiplies by the fourth Kronecker power, four bits at a time.
-    Memory: two float64 arrays of the size of ``counts``.
+    That is [[same, other], [other, same]]^⊗L, applied along the last axis. One butterfly per bit would read the whole
+    array L times; multiplying by the fourth Kronecker power takes four bits at a time, in blocks that fit into the
+    cache and are too small for BLAS to start threads. Memory: a copy of ``counts`` and 1 MiB.
 
     >>> weigh_by_distance([1, 0, 0, 0], 3.0, 1.0).tolist()
     [9.0, 3.0, 3.0, 1.0]
@@ -60,18 +61,16 @@ def weigh_by_distance(counts: npt.ArrayLike, same: float, other: float) -> Array
     if size < 2 or size & (size - 1):
         reject("counts", "have a power of two of at least 2 entries along its last axis", values.shape)
     if not np.isfinite(values).all():
-        reject("counts", "be finite", "something else")
-    spare = np.empty_like(values)
+        reject("counts", "be finite")
     width = size.bit_length() - 1
     for low in range(0, width, RADIX):
         bits = min(RADIX, width - low)
         matrix = reduce(np.kron, [np.array([[same, other], [other, same]])] * bits)
-        if low == 0:
-            shape: tuple[int, ...] = (-1, min(COLUMNS, size >> bits), 1 << bits)
-            np.matmul(values.reshape(shape), matrix, out=spare.reshape(shape))
-        else:
-            columns = min(COLUMNS, 1 << low)
-            shape = (-1, 1 << bits, (1 << low) // columns, columns)
-            np.matmul(matrix, values.reshape(shape).swapaxes(1, 2), out=spare.reshape(shape).swapaxes(1, 2))
-        values, spare = spare, values
+        cells = values.reshape(-1, 1 << bits, 1 << low)
+        columns = min(COLUMNS, 1 << low)
+        rows = max(1, BLOCK // (columns << bits))
+        for row, column in itertools.product(range(0, len(cells), rows), range(0, 1 << low, columns)):
+            block = cells[row : row + rows, :, column : column + columns]
+            # The matrix is symmetric, so for single columns one large product does the work of many small ones.
+            block[:] = (block[:, :, 0] @ matrix)[:, :, None] if low == 0 else matrix @ block
     return values

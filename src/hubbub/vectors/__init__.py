@@ -1,7 +1,7 @@
-"""Test vectors of the wire format, good and bad, for clients in other languages; docs/wire.md tells how to use them.
+"""Test vectors of the wire formats, good and bad, for clients in other languages; docs/wire.md explains their use.
 
-They are stored, not made anew: a guarantee may be sharpened one day and change the id of a plan, but what stands here
-must be read and written alike by every client and for ever.
+They are stored rather than recomputed: a tighter guarantee would change the id of a plan, but every client must read
+and write the stored vectors in the same way.
 """
 
 import hashlib
@@ -15,13 +15,11 @@ from hubbub.errors import InvalidInput, WireError
 from hubbub.plans import Plan
 from hubbub.wire import batches, messages
 
-__all__ = ["Counter", "check_vectors", "wire_vectors"]
-
-FORMAT = "hubbub wire vectors 1"
+FORMAT = "hubbub wire vectors 2"
 
 
 class Counter:
-    """The entropy of the vectors: block i is SHA-256 of i as eight little-endian bytes, for i = 0, 1, …
+    """Entropy source of the vectors: block i is the SHA-256 of i as eight little-endian bytes, for i = 0, 1, …
 
     >>> Counter()(4).hex()
     'af5570f5'
@@ -42,10 +40,10 @@ class Counter:
 
 
 def wire_vectors() -> dict[str, Any]:
-    """Plans with what devices make of values under the counter stream, and what a decoder must refuse, with the error.
+    """Return plans with the messages of devices under :class:`Counter`, and bytes that a decoder must reject.
 
     >>> {name: len(part) for name, part in wire_vectors().items() if name != "format"}
-    {'good': 10, 'bad': 288}
+    {'good': 10, 'bad': 358}
     """
     folder = resources.files(__name__)
     parts = {name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("good", "bad")}
@@ -53,14 +51,14 @@ def wire_vectors() -> dict[str, Any]:
 
 
 def check_vectors(text: str | bytes) -> int:
-    """How many vectors of a file there are; raises :class:`WireError` on the first that this program sees otherwise.
+    """Return the number of vectors in a file; raise :class:`WireError` on the first that this program disagrees with.
 
     >>> check_vectors(json.dumps(wire_vectors()))
-    298
+    368
     """
-    document: Any = parse(text, "a file of vectors")
+    document: Any = parse(text, "the file of vectors")
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise WireError(f"a file of vectors must be of the format {FORMAT!r}, got another")
+        raise WireError(f"the format of the file of vectors must be {FORMAT!r}")
     try:
         plans = {one["name"]: _check_good(one) for one in document["good"]}
         for one in document["bad"]:
@@ -69,7 +67,7 @@ def check_vectors(text: str | bytes) -> int:
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, WireError):
             raise
-        raise WireError("a file of vectors must have the entries of the format, got others") from None
+        raise WireError(f"the file of vectors does not have the entries of the format {FORMAT!r}") from None
 
 
 def _check_good(vector: dict[str, Any]) -> Plan:
@@ -84,7 +82,7 @@ def _check_good(vector: dict[str, Any]) -> Plan:
     sent = b"".join(messages.decode(bytes.fromhex(one), plan) for user in vector["messages"] for one in user)
     same = plan.id == vector["id"] and made == vector["messages"]
     if not (same and batches.encode(reports) == batch and reports.messages.tobytes() == sent):
-        raise WireError("a vector must have the messages and the batch of its values, got others")
+        raise WireError(f"the messages or the batch of the good vector {vector['name']!r} differ")
     return plan
 
 
@@ -96,4 +94,4 @@ def _check_bad(vector: dict[str, Any], plan: Plan) -> None:
     except InvalidInput as error:
         if isinstance(error, expected):
             return
-    raise WireError("a bad vector must be refused with its error, but it was not")
+    raise WireError(f"the bad vector {vector['why']!r} of {vector['plan']!r} must raise {vector['error']}")

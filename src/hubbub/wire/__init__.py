@@ -1,6 +1,6 @@
-"""The bytes between the parts: single messages (``messages``) and batches of reports in ``.hub`` files (``batches``).
+"""Encoding of single messages (``messages``) and of batches of reports in ``.hub`` files (``batches``).
 
-Both are versioned and of fixed size, and there is one encoding of each value: decoders refuse every other. All numbers
-are little-endian. The format is described in docs/wire.md, with test vectors for clients in other languages.
-``messages`` needs no numpy.
+Both formats are versioned and have a magic number of their own. Every value has exactly one encoding; decoders reject
+all other bytes. All numbers are little-endian. docs/wire.md specifies the formats, and ``hubbub.vectors`` has test
+vectors for clients in other languages. ``messages`` does not need numpy.
 """

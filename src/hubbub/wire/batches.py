@@ -1,70 +1,44 @@
-"""Batches of reports, the ``.hub`` format: a header of 88 bytes, the payloads of all messages, a SHA-256 of it all.
+"""Batches of reports, the ``.hub`` format: a header of 72 bytes, the payloads of all messages, and a SHA-256.
 
-    0    4  "HUBB"
-    4    1  version, 1
-    5    1  kind: 1 packed records, 2 numbers of bits, 3 numbers of categories
-    6    2  zero
+    0    4  magic "HUBB"
+    4    1  version, 2
+    5    1  release: 1 records, 2 bits, 3 category
+    6    1  shuffled: 0 or 1
+    7    1  zero
     8    4  width: bits of a record
     12   4  bytes of a payload
     16  32  the plan's id
     48   8  messages
     56   8  n: contributors
-    64   8  fakes among the messages, where the plan gives their number in total
-    72   8  contributors of the shuffled batch; 0 if not shuffled
-    80   8  zero
-    88   …  the payloads, one after the other
+    64   8  fakes among the messages, if the plan fixes their total number
+    72   …  the payloads, one after another
     …   32  SHA-256 of everything before
 
-The digest guards against damage, not against forgery. Nothing of one contributor stands beside his messages.
+The digest detects damage, not forgery. Nothing about a contributor is stored beside the messages.
 """
 
 import hashlib
+import io
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
-import numpy as np
-
-from hubbub.errors import InvalidInput, PlanMismatch, WireError, reject
+from hubbub.canonical import legal
+from hubbub.errors import WireError, reject
 from hubbub.plans import Plan
-from hubbub.reports import Reports, message_type
-from hubbub.wire.messages import KINDS, VERSION
+from hubbub.protocol import PAYLOAD_FORMATS
+from hubbub.reports import Batch, BatchHeader, Reports, decode_payloads
 
-_MARK = b"HUBB"
-_HEADER = struct.Struct("<4sBBHII32sQQQQQ")
-HEADER_SIZE = _HEADER.size
+MAGIC = b"HUBB"
+VERSION = 2
 DIGEST_SIZE = 32
+_HEADER = struct.Struct("<4sBBBBII32sQQQ")
+HEADER_SIZE = _HEADER.size
 _BLOCK = 1 << 20
+_RELEASES = {form.code: release for release, form in PAYLOAD_FORMATS.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
-    """What a batch says about itself; ``read_header`` needs no plan, so that any file can be inspected."""
-
-    release: str
-    width: int
-    payload: int
-    plan: str
-    messages: int
-    n: int
-    fakes: int
-    batch: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of the whole file."""
-        return HEADER_SIZE + self.messages * self.payload + DIGEST_SIZE
-
-    def check(self, plan: Plan) -> None:
-        """Raise unless this is the header of a batch of the plan."""
-        if self.plan != plan.id:
-            raise PlanMismatch(f"the batch must be of the plan {plan.id[:8]}…, got one of {self.plan[:8]}…")
-        if (self.release, self.width, self.payload) != (plan.protocol.release, plan.schema.width, plan.payload):
-            raise WireError("the kind and sizes of a batch must be those of its plan, got others")
-
-
-def encode(reports: Reports) -> bytes:
-    """The bytes of a ``.hub`` file.
+def encode(reports: Reports | Batch) -> bytes:
+    """Return the bytes of a ``.hub`` file.
 
     >>> import numpy as np
     >>> from hubbub.schema import Schema
@@ -73,89 +47,136 @@ def encode(reports: Reports) -> bytes:
     >>> own = plan_from(Schema.one_hot(3), 2, Protocol(0.1), delta=1e-6)
     >>> data = encode(Reports(own, np.array([[1], [4]], np.uint8), 2))
     >>> len(data), decode(data, own)
-    (122, Reports(2 messages of 2 people, not shuffled, plan ...))
+    (106, Reports(2 messages of 2 people, not shuffled, plan ...))
     """
     return b"".join(encode_blocks(reports))
 
 
-def encode_blocks(reports: Reports) -> Iterator[bytes]:
-    """The same in blocks, for files that should not be held in memory twice."""
-    if not isinstance(reports, Reports):
-        reject("reports", "be Reports", type(reports).__name__)
-    header = write_header(reports.plan, len(reports), n=reports.n, fakes=reports.fakes, batch=reports.batch)
+def encode_blocks(reports: Reports | Batch) -> Iterator[bytes]:
+    """Yield the bytes of a ``.hub`` file in blocks: the header, the payloads and the digest."""
+    if not isinstance(reports, Reports | Batch):
+        reject("reports", f"be Reports or a Batch, not {type(reports).__name__}")
+    header = encode_header(reports.header)
     digest = hashlib.sha256(header)
     yield header
-    for start in range(0, len(reports), _BLOCK):
-        data = reports.messages[start : start + _BLOCK].tobytes()
-        digest.update(data)
-        yield data
+    for block in payload_blocks(reports):
+        digest.update(block)
+        yield block
     yield digest.digest()
 
 
-def write_header(plan: Plan, messages: int, *, n: int, fakes: int = 0, batch: int = 0) -> bytes:
-    """The header of a file of so many messages, for whoever writes the payloads and the digest himself, in blocks."""
+def payload_blocks(reports: Reports | Batch, size: int = _BLOCK) -> Iterator[bytes]:
+    """Yield the payloads of all messages in blocks of ``size`` to ``2 * size`` bytes; the last may be smaller."""
+    count, waiting = 0, bytearray()
+    step = max(1, size // reports.header.payload)
+    for block in reports.blocks:
+        count += len(block)
+        for start in range(0, len(block), step):
+            waiting += block[start : start + step].tobytes()
+            if len(waiting) >= size:
+                yield bytes(waiting)
+                waiting.clear()
+    if count != len(reports):
+        reject("the batch", f"have the {len(reports):,} messages of its header", count)
+    if waiting:
+        yield bytes(waiting)
+
+
+def encode_header(header: BatchHeader) -> bytes:
+    """Return the first bytes of a ``.hub`` file."""
     return _HEADER.pack(
-        _MARK,
+        MAGIC,
         VERSION,
-        KINDS[plan.protocol.release],
+        PAYLOAD_FORMATS[header.release].code,
+        header.shuffled,
         0,
-        plan.schema.width,
-        plan.payload,
-        bytes.fromhex(plan.id),
-        messages,
-        n,
-        fakes,
-        batch,
-        0,
+        header.width,
+        header.payload,
+        bytes.fromhex(header.plan),
+        header.messages,
+        header.n,
+        header.fakes,
     )
 
 
-def read_header(data: bytes) -> Header:
-    """The header at the start of a ``.hub`` file, checked as far as it can be without its plan."""
+def decode_header(data: bytes) -> BatchHeader:
+    """Return the header of a ``.hub`` file, checked as far as possible without its plan."""
     if len(data) < HEADER_SIZE:
         raise WireError(f"a batch must have at least {HEADER_SIZE} bytes, got {len(data)}")
-    mark, version, kind, zero, width, payload, plan, messages, n, fakes, batch, more = _HEADER.unpack_from(data)
-    if mark != _MARK:
-        raise WireError('a batch must start with "HUBB", got something else')
+    magic, version, release, shuffled, zero, width, payload, plan, messages, n, fakes = _HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise WireError(f'a batch must start with "{MAGIC.decode()}"')
     if version != VERSION:
         raise WireError(f"the version of a batch must be {VERSION}, got {version}")
-    names = {number: name for name, number in KINDS.items()}
-    if kind not in names:
-        raise WireError(f"the kind of a batch must be 1, 2 or 3, got {kind}")
-    if zero or more:
-        raise WireError("the reserved bytes of a batch must be zero, got others")
-    return Header(
-        release=names[kind],
-        width=width,
-        payload=payload,
-        plan=plan.hex(),
-        messages=messages,
-        n=n,
-        fakes=fakes,
-        batch=batch,
-    )
+    if release not in _RELEASES:
+        raise WireError(f"the release of a batch must be 1, 2 or 3, got {release}")
+    if shuffled > 1:
+        raise WireError(f"the flag 'shuffled' of a batch must be 0 or 1, got {shuffled}")
+    if zero:
+        raise WireError("the reserved byte of a batch must be zero")
+    if not width or payload != PAYLOAD_FORMATS[_RELEASES[release]].size(width):
+        raise WireError(f"a batch of width {width} must have the payload size of its release, got {payload}")
+    with legal("the header of a batch"):
+        return BatchHeader(
+            plan=plan.hex(),
+            release=_RELEASES[release],
+            width=width,
+            payload=payload,
+            messages=messages,
+            n=n,
+            fakes=fakes,
+            shuffled=bool(shuffled),
+        )
+
+
+def file_size(header: BatchHeader) -> int:
+    """Return the bytes of a whole ``.hub`` file."""
+    return HEADER_SIZE + header.messages * header.payload + DIGEST_SIZE
+
+
+def read_blocks(read: Callable[[int], bytes], block: int = _BLOCK) -> Iterator[bytes]:
+    """Yield the header of a ``.hub`` file, then its payloads in blocks of about ``block`` bytes.
+
+    ``read`` returns the next bytes, at most as many as its argument says. After the last block, the digest and the end
+    of the file are checked.
+    """
+    start = _read_fully(read, HEADER_SIZE)
+    header = decode_header(start)
+    yield start
+    expected = f"a batch of {header.messages:,} messages must have {file_size(header):,} bytes"
+    digest = hashlib.sha256(start)
+    step = max(1, block // header.payload) * header.payload
+    left = header.messages * header.payload
+    while left:
+        data = _read_fully(read, min(step, left))
+        if len(data) < min(step, left):
+            raise WireError(f"{expected}, but it is shorter")
+        digest.update(data)
+        left -= len(data)
+        yield data
+    end = _read_fully(read, DIGEST_SIZE)
+    if len(end) < DIGEST_SIZE:
+        raise WireError(f"{expected}, but it is shorter")
+    if end != digest.digest():
+        raise WireError("a batch must end with the SHA-256 of its content")
+    if read(1):
+        raise WireError(f"{expected}, but it is longer")
 
 
 def decode(data: bytes, plan: Plan) -> Reports:
-    """The reports of a ``.hub`` file of this plan; raises :class:`WireError` on all that ``encode`` does not make."""
+    """Return the reports of a ``.hub`` file; raise :class:`WireError` on bytes that :func:`encode` does not return."""
     if not isinstance(data, bytes):
-        raise WireError(f"a batch must be bytes, got {type(data).__name__}")
-    header = read_header(data)
+        raise WireError(f"a batch must be of type bytes, not {type(data).__name__}")
+    header = decode_header(data)
     header.check(plan)
-    if len(data) != header.size:
-        raise WireError(f"a batch of {header.messages} messages must have {header.size} bytes, got {len(data)}")
-    view = memoryview(data)
-    if hashlib.sha256(view[:-DIGEST_SIZE]).digest() != data[-DIGEST_SIZE:]:
-        raise WireError("a batch must end with the SHA-256 of its content, got another")
-    return decode_messages(view[HEADER_SIZE:-DIGEST_SIZE], plan, n=header.n, fakes=header.fakes, batch=header.batch)
+    _, *blocks = read_blocks(io.BytesIO(data).read, max(len(data), 1))
+    messages = decode_payloads(b"".join(blocks), plan)
+    return Reports(plan, messages, header.n, header.fakes, header.shuffled)
 
 
-def decode_messages(payloads: bytes | memoryview, plan: Plan, *, n: int, fakes: int = 0, batch: int = 0) -> Reports:
-    """The reports of payloads that follow one another, as in the middle of a ``.hub`` file or in a block of it."""
-    messages = np.frombuffer(payloads, message_type(plan))
-    if plan.protocol.sends_records:
-        messages = messages.reshape(-1, plan.payload)
-    try:
-        return Reports(plan, messages, n, fakes, batch)
-    except InvalidInput as error:
-        raise WireError(f"the messages of a batch must be legal: {error}") from None
+def _read_fully(read: Callable[[int], bytes], size: int) -> bytes:
+    """Read ``size`` bytes, or fewer at the end of the file; a pipe may return them in pieces."""
+    data = read(size)
+    while len(data) < size and (more := read(size - len(data))):
+        data += more
+    return data

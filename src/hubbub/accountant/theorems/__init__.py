@@ -1,1 +1,1 @@
-"""The privacy theorems, one module per protocol family."""
+"""The privacy theorems, one module per protocol family, and attacks that bound them from below."""

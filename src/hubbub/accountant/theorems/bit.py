@@ -1,4 +1,4 @@
-"""One bit per person, sent in k flipped copies: certified over every collection, at a cost that does not grow with n.
+"""One bit per person, sent in k flipped copies: certified over all collections, at a cost that does not grow with n.
 
 The analyzer sees how many of the n·k shuffled bits are set. One person's bit is 1 in one collection and 0 in the
 other; of the n − 1 others, ``ones`` hold a 1 and ``zeros`` a 0. With A ~ Bin(k·ones, p) + Bin(k·zeros, q),
@@ -8,19 +8,19 @@ other; of the n − 1 others, ``ones`` hold a 1 and ``zeros`` a 0. With A ~ Bin(
 a maximum over thresholds because the likelihood ratio grows with s [002 Thm 4.1]. The opposite order of the pair is
 the same with ``ones`` and ``zeros`` exchanged, so a supremum over ``ones`` = 0 … n − 1 covers both orders.
 
-*One pair.* Tilt all laws by e^{θs} with e^θ = (e^{ε/k} p − q)/(p − e^{ε/k} q), which gives the person's two laws the
-same mass; the sum becomes M·e^{−θt}·h(t) with a Fourier integral h of a smooth function, for which some twenty nodes
-suffice whatever n is. The M-point trapezoid rule adds up h at t + lM over all whole l. Above t those images are
-non-negative; below t they are at least −(e^ε − 1)e^{θ(t − lM)}/M, the value they have below the support; adding that
-back makes the result an *upper bound by construction*, with a gap of the order of the law's mass 12 standard
-deviations out. Dropped nodes are bounded by ``|φ(w)| ≤ exp(−v(1 − cos w))``, v the variance of the tilted law of A.
+*One pair.* Tilt all distributions by e^{θs} with e^θ = (e^{ε/k} p − q)/(p − e^{ε/k} q), which gives the person's two
+distributions the same mass; the sum becomes M·e^{−θt}·h(t) with a Fourier integral h of a smooth function, for which
+about twenty nodes suffice for any n. The M-point trapezoid rule adds up h at t + lM over all integers l. Above t those
+images are non-negative; below t they are at least −(e^ε − 1)e^{θ(t − lM)}/M, the value they have below the support;
+adding that back makes the result an *upper bound by construction*, with a gap of the order of the mass 12 standard
+deviations out. Dropped nodes are bounded by ``|φ(w)| ≤ exp(−v(1 − cos w))``, v the variance of the tilted A.
 
 *All collections.* Telling the analyzer the bits of some of the others cannot make the pair harder to tell apart, so
 every ``ones`` in [i, j] has δ at most that of a crowd of only i ones and n − 1 − j zeros. Branch and bound over such
 blocks certifies the supremum.
 
-References: Darroch 1964 for the mode of a sum of Bernoulli variables; the block argument is the data-processing
-inequality. Float error is bounded by ``ULPS`` units in the last place of the exponents and added to every bound.
+The mode of a sum of Bernoulli variables is that of Darroch 1964; the block argument is the data-processing inequality.
+Rounding errors are bounded by ``ULPS`` units in the last place of the exponents and added to every bound.
 """
 
 import math
@@ -32,12 +32,15 @@ from numpy.typing import ArrayLike, NDArray
 from hubbub.errors import check_delta, check_epsilon, check_flip, check_whole, reject
 from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.rounding import up
+from hubbub.plans import MAX_PEOPLE
 
 Floats = NDArray[np.float64]
 
 ULPS = 32 * 2.0**-53
 """Relative error allowed for in every exponent: 32 half-units in the last place."""
 
+MAX_CROWD = 100 * MAX_PEOPLE
+"""Largest crowd, users and fakes together."""
 SPAN = 12.0  # standard deviations between a threshold and its nearest alias
 NOTHING = 600.0  # below e^−600, δ is bounded by the exponent alone
 DECAY = 42.0  # dropped nodes weigh less than e^−42 of the largest
@@ -45,7 +48,7 @@ DECAY = 42.0  # dropped nodes weigh less than e^−42 of the largest
 
 @dataclass(frozen=True, slots=True)
 class _Tilt:
-    """The tilted laws of one (q, k, ε), and their logarithms of mass."""
+    """The tilted distributions of one (q, k, ε), and the logarithms of their masses."""
 
     k: int
     epsilon: float
@@ -59,7 +62,7 @@ class _Tilt:
 
 
 def allowance(n: int) -> float:
-    """More than what ln δ of one pair in a crowd of n may be too high by, but for the neighbourhood of the pure ε.
+    """Return a bound on the excess of ln δ of one pair in a crowd of n, except next to the pure ε.
 
     >>> allowance(10**6)
     2e-08
@@ -67,20 +70,29 @@ def allowance(n: int) -> float:
     return 1e-8 + 1e-14 * n
 
 
+def log_odds(q: float) -> float:
+    """Return ln(p/q).
+
+    >>> round(log_odds(0.25), 9) == round(math.log(3), 9)
+    True
+    """
+    return math.log1p(-q) - math.log(q)
+
+
 def pure_epsilon(q: float, k: int) -> float:
-    """k·ln(p/q), from where on δ = 0; rounded up.
+    """Return k·ln(p/q), from which on δ = 0; errs upwards.
 
     >>> pure_epsilon(0.25, 2) >= 2 * math.log(3)
     True
     """
-    return up(k * (math.log1p(-q) - math.log(q)), ULPS)
+    return up(k * log_odds(q), ULPS)
 
 
 def _tilt(q: float, k: int, epsilon: float) -> _Tilt | None:
-    """The tilt for (q, k, ε), or None where ε ≥ k·ln(p/q), so that δ = 0.
+    """Return the tilt for (q, k, ε), or None if ε ≥ k·ln(p/q), where δ = 0.
 
-    p − e^{ε/k} q cancels next to the pure ε, where δ is proportional to it. So ε is first lowered by more than all
-    rounding errors of that difference amount to: δ falls with ε, and the result errs upwards.
+    p − e^{ε/k} q cancels next to the pure ε, where δ is proportional to it. Therefore ε is first lowered by more than
+    the rounding errors of that difference: δ falls with ε, and the result errs upwards.
     """
     if epsilon >= pure_epsilon(q, k):
         return None
@@ -105,13 +117,13 @@ def _tilt(q: float, k: int, epsilon: float) -> _Tilt | None:
 
 
 def _exponent(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
-    """log of M·e^{−θ·mean}, summed without cancellation between large terms."""
+    """Return ln(M·e^{−θ·mean}), summed without cancellation between large terms."""
     one, zero = tilt.mass_one - tilt.theta * tilt.high, tilt.mass_zero - tilt.theta * tilt.low
     return tilt.k * (ones * one + zeros * zero + tilt.mass_one)
 
 
 def _window(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
-    """log δ (upper) of pairs whose tilted variances are of one size."""
+    """Return upper bounds on ln δ of pairs whose tilted variances are of similar size."""
     k = tilt.k
     mean = k * (ones * tilt.high + zeros * tilt.low)
     variance = k * (ones * tilt.var_one + zeros * tilt.var_zero)
@@ -119,7 +131,7 @@ def _window(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
     support = int(k * (ones + zeros).max()) + k + 2
     base = _exponent(tilt, ones, zeros)
     size = math.ceil(SPAN * math.sqrt(wide)) + 24 + 4 * k
-    # Far in the tail the images below lie within the law before it was tilted, and must still be small beside δ.
+    # Far in the tail the images below lie within the untilted distribution, and must still be small beside δ.
     if tilt.theta**2 * wide > 4.0:
         size = max(size, math.ceil((DECAY - float(base.min())) / tilt.theta))
     size = min(support, size)
@@ -154,7 +166,7 @@ def _window(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
     middle = mean + 1.0 if k == 1 else mean + k * (tilt.high + tilt.low) / 2 + 0.5
     first = np.clip(np.floor(middle), 0, k * (ones + zeros) + k)
     best = np.maximum(at(first), at(first + 1.0))
-    if k > 1:  # for one copy the mode of the tilted law is the floor or the ceiling of its mean (Darroch)
+    if k > 1:  # with one copy the tilted mode is the floor or the ceiling of the mean (Darroch)
         for direction, start in ((-1.0, first), (1.0, first + 1.0)):
             here, climbing = start, np.ones(len(mean), bool)
             while climbing.any():
@@ -166,12 +178,12 @@ def _window(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
 
 
 def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: int = 1) -> Floats:
-    """ln δ(ε) of the pairs "own bit 1 against 0" in crowds of ``ones`` and ``zeros`` others, as upper bounds.
+    """Return upper bounds on ln δ(ε) of "own bit 1 against 0" in crowds of ``ones`` and ``zeros`` others.
 
     Errs upwards, by less than 10⁻⁹ relative to δ for crowds up to 10⁷ and 10⁻⁵ up to 10⁹; by more only where δ itself
     is a cancelling difference, next to the pure ε. −∞ where ε ≥ k·ln(p/q).
 
-    >>> float(np.exp(log_delta([99], [0], 0.1, np.log(2))[0]))  # everybody else holds a 1
+    >>> float(np.exp(log_delta([99], [0], 0.1, np.log(2))[0]))  # all others hold a 1
     0.00338156039...
     """
     q = check_flip(q)
@@ -180,7 +192,7 @@ def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: in
     one = np.atleast_1d(np.asarray(ones, dtype=np.float64))
     zero = np.atleast_1d(np.asarray(zeros, dtype=np.float64))
     if one.shape != zero.shape or one.ndim != 1 or (one < 0).any() or (zero < 0).any():
-        reject("ones and zeros", "be non-negative lists of one length", (one.shape, zero.shape))
+        reject("ones and zeros", "be non-negative lists of the same length")
     return _log_delta(one, zero, q, epsilon, k)
 
 
@@ -192,7 +204,7 @@ def _log_delta(ones: Floats, zeros: Floats, q: float, epsilon: float, k: int) ->
     result = _exponent(tilt, ones, zeros) + 2 * tilt.theta + math.log(2)
     scale = np.floor(np.log2(np.maximum(ones * tilt.var_one + zeros * tilt.var_zero, 1e-3)))
     seen = result > -NOTHING
-    for size in np.unique(scale[seen]):  # one set of nodes serves pairs of about one width
+    for size in np.unique(scale[seen]):  # pairs of similar width share one set of nodes
         group = seen & (scale == size)
         result[group] = _window(tilt, ones[group], zeros[group])
     return np.maximum(result, -NOTHING)
@@ -210,7 +222,7 @@ class Supremum:
 def cut_blocks(
     low: NDArray[np.int64], high: NDArray[np.int64], parts: int = 2
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each block [low, high] cut into at most ``parts`` blocks."""
+    """Cut each block [low, high] into at most ``parts`` blocks."""
     width = -((low - high - 1) // parts)
     start = (low[:, None] + width[:, None] * np.arange(parts)).ravel()
     end = np.minimum(start.reshape(len(low), parts) + width[:, None] - 1, high[:, None]).ravel()
@@ -218,7 +230,7 @@ def cut_blocks(
 
 
 def _probes(others: int) -> NDArray[np.int64]:
-    """Where the worst crowd usually is: next to all ones, and, for small ε, in the middle."""
+    """Return where the worst crowd usually is: next to all ones, and, for small ε, in the middle."""
     candidates = [others, others - 1, others - 2, others - 3, (3 * others) // 4, others // 2, 0]
     return np.unique(np.clip(np.array(candidates, dtype=np.int64), 0, others))
 
@@ -226,16 +238,16 @@ def _probes(others: int) -> NDArray[np.int64]:
 def supremum(
     n: int, q: float, epsilon: float, k: int = 1, *, tolerance: float = 0.01, limit: float | None = None
 ) -> Supremum:
-    """Bounds on sup δ(ε) over all collections of n people and both orders, within ``tolerance`` in δ of each other.
+    """Return bounds on sup δ(ε) over all collections of n people and both orders, within ``tolerance`` in δ.
 
-    With ``limit`` (a value of ln δ) the search only decides whether the supremum stays below: it stops at the first
-    collection above the limit, or when every block is below it.
+    With a ``limit`` on ln δ the search only decides whether the supremum stays below it: it stops at the first
+    collection above the limit, or when every block is below.
 
     >>> found = supremum(100, 0.1, np.log(2), tolerance=1e-6)
     >>> round(float(np.exp(found.upper)), 9), found.ones
     (0.00338156, 99)
     """
-    n = check_whole("n", n, 1, 10**12)
+    n = check_whole("n", n, 1, MAX_CROWD)
     q, k, epsilon = check_flip(q), check_whole("k", k, 1), check_epsilon(epsilon)
     others = n - 1
 
@@ -257,7 +269,7 @@ def supremum(
         if not is_open.all():
             closed = max(closed, float(bound[~is_open].max()))
         low, high, bound = low[is_open], high[is_open], bound[is_open]
-        if len(low):  # a look into the most promising block, for a better collection
+        if len(low):  # probe the most promising block for a better collection
             worst = int(bound.argmax())
             middle = (low[worst : worst + 1] + high[worst : worst + 1]) // 2
             value = float(exact(middle)[0])
@@ -265,9 +277,9 @@ def supremum(
                 best, where = value, int(middle[0])
         low, high = cut_blocks(low, high, 4)
     upper = max(best, closed)
-    # What was evaluated is above the exact value by its rounding allowance, and says nothing in the deepest tail.
+    # Evaluated values exceed the exact ones by the rounding allowance, and say nothing in the deepest tail.
     best = best - allowance(n) if best > -NOTHING else -math.inf
-    if len(low):  # stopped early: the limit is exceeded, so the supremum is only known from below
+    if len(low):  # stopped early: the limit is exceeded, so the supremum is known only from below
         return Supremum(best, math.inf, where)
     return Supremum(best, upper, where)
 
@@ -275,16 +287,16 @@ def supremum(
 def partition(
     n: int, q: float, epsilons: ArrayLike, k: int = 1, *, tolerance: float = 0.02, most: int = 512
 ) -> tuple[Floats, Floats]:
-    """Crowds (ones, zeros) whose δ curves together lie above that of every collection, and tightly so at ``epsilons``.
+    """Return crowds (ones, zeros) whose δ curves together lie above that of every collection, tightly at ``epsilons``.
 
     One fixed finite set of crowds has a *convex* pointwise maximum, which a composition needs; a supremum that is
-    refined anew for every ε does not. Blocks are cut where they exceed the best collection by ``tolerance`` in δ.
+    refined for every ε separately has not. Blocks are cut where they exceed the worst collection by ``tolerance`` in δ.
 
     >>> ones, zeros = partition(1000, 0.1, [0.0, 0.3])
     >>> bool((ones + zeros).max() < 1000), len(ones) < 200
     (True, True)
     """
-    n = check_whole("n", n, 1, 10**12)
+    n = check_whole("n", n, 1, MAX_CROWD)
     q, k = check_flip(q), check_whole("k", k, 1)
     others = n - 1
     low, high = cut_blocks(np.array([0], dtype=np.int64), np.array([others], dtype=np.int64), 16)
@@ -302,15 +314,16 @@ def partition(
 
 
 def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: float = 8e-4) -> tuple[float, float]:
-    """(lower, upper): the ε of the worst known collection, and one proven for all, within ``relative`` if possible.
+    """Return (lower, upper): the ε of the worst known collection, and one proven for all collections.
 
-    Errs upwards in ``upper``: at it, every collection and both orders have δ(ε) ≤ ``delta``. Never above k·ln(p/q).
+    They are at most ``relative`` apart if possible. ``upper`` errs upwards: every collection has δ(upper) ≤ ``delta``
+    in both orders. It is at most k·ln(p/q).
 
     >>> low, high = certified_epsilon(1000, 0.1, 1e-6)
     >>> 0.377204 <= low <= high <= 0.377582
     True
     """
-    n = check_whole("n", n, 1, 10**12)
+    n = check_whole("n", n, 1, MAX_CROWD)
     q, delta, k = check_flip(q), check_delta(delta), check_whole("k", k, 1)
     goal = math.log(delta)
     pure = pure_epsilon(q, k)

@@ -1,4 +1,4 @@
-"""Clear records among fakes: exact δ(ε) for every collection, however the number of fakes is drawn.
+"""Clear records among fakes: exact δ(ε) for every collection and every distribution of the number of fakes.
 
 The real records of the others are in the clear and cancel, so only the fakes hide a replaced record, and δ(ε) depends
 neither on the other records nor on their number. A replacement a → b lowers the count of a by one and raises that of b.
@@ -18,11 +18,11 @@ terms from the largest N downwards, and f of that N is one too:
 
     f(N) = (b_{k−1}/k)·Σ_{j≥0} (T − (g−1−j)(1+e^ε))·Π_{i<j} (g−1−i)/(k+i+1).
 
-The law of N is binomial or Poisson: the analyzer sees a random total M, but its law is the same under both collections,
-so that δ = E_M[δ_M(ε)], and thinning M ~ Bin(m, s) or Poisson(λ) leaves N ~ Bin(m, 2s/d) or Poisson(2λ/d).
+N is binomial or Poisson: the analyzer sees a random total M, but M has the same distribution under both collections, so
+δ = E_M[δ_M(ε)], and thinning M ~ Bin(m, s) or Poisson(λ) leaves N ~ Bin(m, 2s/d) or Poisson(2λ/d).
 
-**Drawn fakes.** A trusted shuffler draws each category's number from a shifted law (:class:`Fakes`). Replacing a record
-moves that law by one down in some positions and by one up in others, independently.
+**The shuffler's fakes.** A trusted shuffler draws each category's number from a shifted distribution (:class:`Fakes`).
+Replacing a record shifts it by one down in some positions and by one up in others, independently.
 """
 
 import math
@@ -44,15 +44,14 @@ RELATIVE = 1e-10
 NOTHING = 1e-300
 """Above everything that underflows."""
 CUT = 1e-29
-"""Above the mass of a drawn law beyond the last count kept."""
+"""Above the mass of a shuffler's distribution beyond the last count kept."""
 
 
 def uniform_delta(epsilon: float, m: int, categories: int, *, share: float = 1.0) -> float:
-    """δ(ε) of clear records among m uniform fakes, of which each is present with probability ``share`` [004 §5].
+    """Return δ(ε) of clear records among m uniform fakes, each present with probability ``share``. [004 §5]
 
-    δ(ε) = E[f(N)], N ~ Bin(m, 2·share/d). With n honest users who add up to t fakes each, m = n·t; the fakes of the one
-    whose record is replaced count if he is honest himself. Exact for every collection; errs upwards, by a relative
-    10⁻¹⁰ + 10⁻¹⁵·m/d and by 10⁻²⁷.
+    δ(ε) = E[f(N)], N ~ Bin(m, 2·share/d). With n honest users who add up to t fakes each, m = n·t, including those of
+    the protected user. Exact for every collection; errs upwards, by a relative 10⁻¹⁰ + 10⁻¹⁵·m/d and by 10⁻²⁷.
 
     >>> round(uniform_delta(1.0, 422, 10) * 1e7, 7)
     9.83
@@ -62,8 +61,7 @@ def uniform_delta(epsilon: float, m: int, categories: int, *, share: float = 1.0
     share = check_real("share", share, PROBABILITY)
     chance = 2.0 * share / categories
     if chance in (0.0, 1.0) or m == 0:
-        there = m if chance == 1.0 else 0
-        return _mean_gain(epsilon, there, np.ones(1), 0.0)
+        return _mean_gain(epsilon, m if chance == 1.0 else 0, np.ones(1), 0.0)
     low, high = _window(m * chance, m * chance * (1.0 - chance), m)
     counts = np.arange(low, high)
     odds = chance / ((categories - 2.0 * share) / categories)
@@ -71,7 +69,7 @@ def uniform_delta(epsilon: float, m: int, categories: int, *, share: float = 1.0
 
 
 def poisson_delta(epsilon: float, mean: float, categories: int) -> float:
-    """δ(ε) of clear records among Poisson(mean) many uniform fakes in total.
+    """Return δ(ε) of clear records among a total of Poisson(mean) uniform fakes.
 
     δ(ε) = E[f(N)], N ~ Poisson(2·mean/d): for n honest users who add Poisson(r) each, mean = n·r. Exact for every
     collection; errs upwards like :func:`uniform_delta`.
@@ -85,27 +83,40 @@ def poisson_delta(epsilon: float, mean: float, categories: int) -> float:
     return _mixture(epsilon, low, both / np.arange(low + 1.0, high + 1.0), both)
 
 
+def user_delta(epsilon: float, fakes: Fakes, honest: int, categories: int) -> float:
+    """Return δ(ε) of clear records among the uniform fakes that ``honest`` users draw independently.
+
+    Errs upwards like :func:`uniform_delta`.
+
+    >>> user_delta(1.0, Fakes.binomial(1, 1.0), 422, 10) == uniform_delta(1.0, 422, 10)
+    True
+    """
+    if fakes.distribution == "binomial":
+        return uniform_delta(epsilon, honest * fakes.shift, categories, share=fakes.scale)
+    return poisson_delta(epsilon, honest * fakes.scale, categories)
+
+
 def _window(mean: float, variance: float, most: int) -> tuple[int, int]:
-    """Counts outside of which a binomial or Poisson law has mass at most e⁻⁶⁴ on either side, by Bernstein."""
+    """Return counts beyond which a binomial or Poisson variable has mass at most e⁻⁶⁴ on either side (Bernstein)."""
     reach = 64 / 3 + math.sqrt((64 / 3) ** 2 + 128 * variance)
     low, high = max(0, math.floor(mean - reach)), min(most, math.ceil(mean + reach))
-    check_memory("the law of the fakes", 64 * (high - low))
+    check_memory("the distribution of the fakes", 64 * (high - low))
     return low, high
 
 
 def _mixture(epsilon: float, low: int, ratios: Floats, mean: float) -> float:
-    """E[f(N)] for the law on low, low+1, … whose successive probabilities have these ratios; errs upwards."""
+    """Return E[f(N)] for N = low, low+1, … with these ratios of successive probabilities; errs upwards."""
     mode = min(max(0, math.floor(mean) - low), ratios.size)
     rise = np.cumprod(1.0 / ratios[:mode][::-1])[::-1]
-    distribution = np.concatenate([rise, [1.0], np.cumprod(ratios[mode:])])
+    weights = np.concatenate([rise, [1.0], np.cumprod(ratios[mode:])])
     # Dividing by the mass of the window only, and bounding f by 1 outside of it, errs upwards by e⁻⁶⁴ twice.
-    return _mean_gain(epsilon, low, distribution / distribution.sum(), 2 * math.exp(-64))
+    return _mean_gain(epsilon, low, weights / weights.sum(), 2 * math.exp(-64))
 
 
-def _mean_gain(epsilon: float, low: int, distribution: Floats, outside: float) -> float:
-    """Σ law_i·f(low + i) + outside, as the module's text has it."""
+def _mean_gain(epsilon: float, low: int, pmf: Floats, outside: float) -> float:
+    """Return Σ pmf_i·f(low + i) + outside, by the formulas of the module's text."""
     ratio = math.exp(min(epsilon, 700.0))
-    total = np.arange(low + 1, low + distribution.size + 1)
+    total = np.arange(low + 1, low + pmf.size + 1)
     rest = np.ceil(total / (1.0 + ratio)).astype(np.int64)  # g, and k − 1 = T − g
     mode = total - rest
     moved = np.diff(mode) > 0
@@ -115,12 +126,12 @@ def _mean_gain(epsilon: float, low: int, distribution: Floats, outside: float) -
     last = point[-1] * _last(int(total[-1]), int(rest[-1]), ratio)
     gain = np.append(np.cumsum(falls[::-1])[::-1], 0.0) + last
     # Running products over the window, and differences of which the smallest are of the order 1/T.
-    relative = RELATIVE + 8 * UNIT * (distribution.size + int(total[-1]))
-    return min(1.0, up(float((distribution * gain).sum()) + outside + NOTHING, relative))
+    relative = RELATIVE + 8 * UNIT * (pmf.size + int(total[-1]))
+    return min(1.0, up(float((pmf * gain).sum()) + outside + NOTHING, relative))
 
 
 def _last(total: int, rest: int, ratio: float) -> float:
-    """f(T−1) / b_{k−1}; the terms fall like e^(−2j²/T), those beyond 10·√T are below 10⁻⁸⁰."""
+    """Return f(T−1) / b_{k−1}; the terms fall like e^(−2j²/T), those beyond 10·√T are below 10⁻⁸⁰."""
     k = total - rest + 1
     j = np.arange(min(rest - 1, math.ceil(10 * math.sqrt(total)) + 50) + 1)
     product = np.cumprod(np.append(1.0, (rest - j[1:]) / (k + j[1:])))
@@ -128,7 +139,7 @@ def _last(total: int, rest: int, ratio: float) -> float:
 
 
 def _central(n: int, c: int) -> float:
-    """C(n, c)·2⁻ⁿ to a relative 10⁻¹¹ + 10⁻¹⁵·n, by Stirling's series where n is large."""
+    """Return C(n, c)·2⁻ⁿ to a relative 10⁻¹¹ + 10⁻¹⁵·n, by Stirling's series where n is large."""
     if n <= 1000:
         return math.comb(n, c) / (1 << n)
     if n - c < 64:
@@ -140,38 +151,38 @@ def _central(n: int, c: int) -> float:
 
 
 def swap_delta(fakes: Fakes, epsilon: float) -> float:
-    """δ(ε) if one category's count falls by one and another's rises, both hidden by drawn fakes: one-hot records.
+    """Return δ(ε) if one category's count falls by one and another's rises, both hidden by the shuffler's fakes.
 
     Σ_{x,y} (P(x−1)P(y) − e^ε·P(x)P(y−1))⁺; as P(y)/P(y−1) falls in y, each x has all y up to one Y(x), which leaves
-    Σ_x P(x−1)·F(Y) − e^ε·P(x)·F(Y−1), F the distribution function. Exact, and the same in both orders; errs upwards, by
-    10⁻¹⁵ and by rounding, a relative 10⁻⁹ for scales up to 100.
+    Σ_x P(x−1)·F(Y) − e^ε·P(x)·F(Y−1), F the distribution function. Exact for one-hot records, and the same in both
+    orders; errs upwards, by 10⁻¹⁵ and by rounding, a relative 10⁻⁹ for scales up to 100.
 
     >>> round(swap_delta(Fakes.laplace(2.0, 25), 1.0) * 1e7, 3)      # all of it is P(0)
     9.127
     """
     epsilon = min(check_epsilon(epsilon), 700.0)
-    distribution = fakes.pmf
-    offset = np.arange(1, distribution.size) - fakes.shift
+    pmf = fakes.pmf
+    offset = np.arange(1, pmf.size) - fakes.shift
     if fakes.distribution == "laplace":
         slopes = np.where(offset <= 0, 1.0 / fakes.scale, -1.0 / fakes.scale)
     else:
         slopes = (0.5 - offset) / fakes.scale / fakes.scale
-    # Losses within a few units of ε are left out of the sum and bounded instead: they would only add noise.
+    # Losses within a few units of ε are omitted from the sum and bounded instead: they would only add noise.
     margin = 16 * UNIT * (epsilon + 1.0 / fakes.scale)
     last = np.searchsorted(-slopes, -(epsilon + margin + slopes))
-    below = np.append(0.0, np.cumsum(distribution))
-    gained, lost = distribution[:-1] * below[last + 1], math.exp(epsilon) * (distribution[1:] * below[last])
-    noise = 8 * (distribution.size + 100) * UNIT * float(gained.sum())
-    terms = float(np.maximum(gained - lost, 0.0).sum()) + float(distribution[-1])
+    below = np.append(0.0, np.cumsum(pmf))
+    gained, lost = pmf[:-1] * below[last + 1], math.exp(epsilon) * (pmf[1:] * below[last])
+    noise = 8 * (pmf.size + 100) * UNIT * float(gained.sum())
+    terms = float(np.maximum(gained - lost, 0.0).sum()) + float(pmf[-1])
     return min(1.0, up(terms + noise + margin + CUT, RELATIVE))
 
 
 def change_loss(fakes: Fakes, falls: int, rises: int, *, step: float | None = None) -> Loss:
-    """The loss if ``falls`` counts fall by one and ``rises`` others rise, each hidden by drawn fakes.
+    """Return the loss if ``falls`` counts fall by one and ``rises`` others rise, each hidden by the shuffler's fakes.
 
-    The composition of the pairs (P, P shifted by one) and (P shifted by one, P). The other order exchanges the two
+    The composition of the pairs (P, P shifted by one) and (P shifted by one, P); the other order exchanges the two
     numbers. Fewer changes lose less: for at most k set bits, k of each. The default step is about a hundredth of the
-    typical loss, 1/scale, and divides every loss, which makes the composition exact up to rounding.
+    typical loss, 1/scale, and divides every loss, which makes the composition exact up to rounding. Errs upwards.
 
     >>> fakes = Fakes.laplace(2.0, 25)
     >>> 1 <= change_loss(fakes, 1, 1).delta(1.0) / swap_delta(fakes, 1.0) < 1.001
@@ -179,7 +190,7 @@ def change_loss(fakes: Fakes, falls: int, rises: int, *, step: float | None = No
     """
     falls, rises = check_whole("falls", falls), check_whole("rises", rises)
     if falls + rises == 0:
-        reject("falls + rises", "be at least 1", 0)
+        reject("falls + rises", "be at least 1", falls + rises)
     step = _step(fakes) if step is None else step
     stay, shifted = np.append(fakes.pmf, 0.0), np.append(0.0, fakes.pmf)
     parts = [
@@ -194,7 +205,9 @@ def change_loss(fakes: Fakes, falls: int, rises: int, *, step: float | None = No
 
 
 def either_loss(fakes: Fakes, *, step: float | None = None) -> Loss:
-    """A loss that covers one count falling by one *and* one rising: its power L covers any change of L bit positions.
+    """Return a loss that covers a count falling by one and a count rising by one; errs upwards.
+
+    Its power L covers every change of L bit positions.
 
     With w_t = P(shift ± t) and x = e^ε ≥ 1, H_x(fall) = P(0) + Σ_{1≤t≤shift} (w_{t−1} − x·w_t)⁺, and H_x(rise) is
     the sum over all t ≥ 1 without P(0), whose terms of t > shift are at most Σ (w_{t−1} − w_t) = w_shift = P(0). So the
@@ -215,6 +228,6 @@ def either_loss(fakes: Fakes, *, step: float | None = None) -> Loss:
 
 
 def _step(fakes: Fakes) -> float:
-    """About 0.01/scale, and a divisor of the losses: ±1/scale, or the odd multiples of 1/(2·scale²)."""
+    """Return about 0.01/scale, and a divisor of the losses: ±1/scale, or the odd multiples of 1/(2·scale²)."""
     step, loss = 0.01 / fakes.scale, 0.5 / fakes.scale / fakes.scale
     return loss / math.ceil(loss / step) if fakes.distribution == "gaussian" and loss > step else step

@@ -1,12 +1,13 @@
-"""Split bits: the analyzer sees how many messages name each position, and nothing of who sent them together.
+"""Split bits: the analyzer sees how many messages name each position, but not which of them one user sent.
 
 Two records differ in at most h positions, and given all original bits the counts of different positions are
-independent, each a single-bit collection (:mod:`hubbub.accountant.theorems.bit`). The guarantee is the h-fold composition of one
-curve that lies above those of all single-bit collections: a *fixed* finite set of crowds is chosen whose curves cover
-all others, their maximum is convex, and :class:`~hubbub.accountant.composition.Loss` connects the dots from above.
+independent, each a single-bit collection (:mod:`hubbub.accountant.theorems.bit`). The guarantee is the h-fold
+composition of one curve that lies above those of all single-bit collections: a *fixed* finite set of crowds is chosen
+whose curves cover all others, their maximum is convex, and :class:`~hubbub.accountant.composition.Loss` connects the
+dots from above.
 
 It is nearly tight: if all others hold the record x, and x' shares no bit with x, then every one of the h positions is a
-homogeneous single-bit crowd in its worse order, all at once; :func:`attack` composes those exact laws, rounded down.
+homogeneous single-bit crowd in its worse order; :func:`attack` composes those exact distributions, rounded down.
 """
 
 import math
@@ -20,20 +21,26 @@ from hubbub.accountant.theorems import bit
 from hubbub.numeric.binomial import binomial, binomial_pmf
 from hubbub.numeric.inversion import falling_root
 
-TAIL = math.log(1e-17)  # mass of one position's curve that may be given up as an infinite loss
-CYCLE = 2**21  # steps that all values of a sum may span
-POSITIONS = 512  # an attack looks at no more of them, which is weaker but an attack
-GRAIN = 16  # grid points in a standard deviation of one position's loss
+TAIL = math.log(1e-17)
+"""Logarithm of the mass of one position's curve that counts as an infinite loss."""
+CYCLE = 2**21
+"""Steps that all values of a sum may span."""
+POSITIONS = 512
+"""Positions that an attack uses at most; with fewer it is weaker, but still an attack."""
+GRAIN = 16
+"""Grid points per standard deviation of one position's loss."""
 
 
 def _spread(n: int, q: float, k: int) -> float:
-    """About the standard deviation of one position's loss."""
+    """Return about the standard deviation of one position's loss."""
     return math.sqrt(k / (max(n - 1, 1) * q * (1 - q))) * (1 - 2 * q)
 
 
 @lru_cache(maxsize=64)
 def cover(n: int, q: float, k: int = 1, grain: int = GRAIN) -> Loss:
-    """A loss that covers one position in every collection of n people who send k copies, in both orders.
+    """Return a loss that covers one position in every collection of n people who send k copies, in both orders.
+
+    Errs upwards.
 
     >>> round(cover(5000, 0.1964).epsilon(1e-6), 3)  # exactly .0793
     0.079
@@ -43,7 +50,7 @@ def cover(n: int, q: float, k: int = 1, grain: int = GRAIN) -> Loss:
     none = np.zeros(1)
 
     def homogeneous(epsilon: float) -> float:
-        return float(bit._log_delta(others, none, q, epsilon, k)[0]) - TAIL
+        return float(bit.log_delta(others, none, q, epsilon, k)[0]) - TAIL
 
     spread = _spread(n, q, k)
     top = min(falling_root(homogeneous, min(8 * spread, pure / 2), pure, relative=0.02)[1], pure)
@@ -51,13 +58,13 @@ def cover(n: int, q: float, k: int = 1, grain: int = GRAIN) -> Loss:
     size = math.ceil(top / step)
     probes = top * np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.8])
     ones, zeros = bit.partition(n, q, probes, k, tolerance=0.005)
-    curve = [math.exp(min(0.0, float(bit._log_delta(ones, zeros, q, step * i, k).max()))) for i in range(size + 1)]
+    curve = [math.exp(min(0.0, float(bit.log_delta(ones, zeros, q, step * i, k).max()))) for i in range(size + 1)]
     return Loss.from_envelope(curve, step)
 
 
 @lru_cache(maxsize=64)
 def positions(n: int, q: float, k: int, count: int) -> Loss:
-    """A loss that covers any change of ``count`` positions of one record among n; errs upwards.
+    """Return a loss that covers any change of ``count`` positions of one record among n; errs upwards.
 
     >>> round(positions(5000, 0.1964, 1, 2).epsilon(1e-6), 3)
     0.114
@@ -67,7 +74,7 @@ def positions(n: int, q: float, k: int, count: int) -> Loss:
 
 @lru_cache(maxsize=64)
 def attack(n: int, q: float, k: int, count: int) -> Loss:
-    """The loss of ``count`` homogeneous positions in their worse order, rounded down: an attack, not a cover.
+    """Return the loss of ``count`` homogeneous positions in their worse order; errs downwards, so it is an attack.
 
     >>> attack(5000, 0.1964, 1, 2).epsilon(1e-6) <= positions(5000, 0.1964, 1, 2).epsilon(1e-6)
     True
@@ -79,21 +86,21 @@ def attack(n: int, q: float, k: int, count: int) -> Loss:
 
 
 def repeated(first: NDArray[np.float64], second: NDArray[np.float64], count: int) -> Loss:
-    """The loss of ``count`` copies of a pair of laws, rounded down: an attack, not a cover.
+    """Return the loss of ``count`` copies of a pair of distributions; errs downwards, so it is an attack.
 
     Losses are rounded down on a fine grid. One Fourier transform suffices, because nothing needs certifying: its noise
-    is taken off every entry. Its cycle spans 20 standard deviations on both sides of the mean if hardly any mass lies
-    beyond (Chernoff), and all values of the sum otherwise, so that no low loss comes back as a high one.
+    is subtracted from every entry. Its cycle spans 20 standard deviations on both sides of the mean if hardly any mass
+    lies beyond (Chernoff), and all values of the sum otherwise, so that no low loss wraps around to a high one.
 
     >>> repeated(np.array([0.75, 0.25]), np.array([0.25, 0.75]), 1).delta(0.0) <= 0.5
     True
     """
     finite = (first > 1e-22) & (second > 0)
-    surely = float(first[(first > 1e-22) & (second == 0)].sum())
+    certain = float(first[(first > 1e-22) & (second == 0)].sum())  # outcomes that reveal the record
     mass, losses = first[finite], np.log(first[finite]) - np.log(second[finite])
     share = float(mass.sum())
     if share == 0.0:
-        return Loss(step=1.0, first=0, masses=np.zeros(1), infinite=min(surely, 1.0))
+        return Loss(step=1.0, first=0, masses=np.zeros(1), infinite=min(certain, 1.0))
     mean = float(mass @ losses) / share
     spread = math.sqrt(float(mass @ (losses - mean) ** 2) / share)
     step = max(spread / (100 * math.sqrt(count)), float(np.ptp(losses)) / 2**20, 1e-12)
@@ -107,22 +114,25 @@ def repeated(first: NDArray[np.float64], second: NDArray[np.float64], count: int
     row = np.bincount(nodes - low, mass, size)
     noise = 1e-17 + 16 * 2.0**-53 * count * math.sqrt(float((row * row).sum()) / size)
     total = np.fft.irfft(np.fft.rfft(row) ** count, size) - noise
-    start = count * low + (round(count * (mean / step - low)) - size // 2)  # unroll the cycle around the mean
+    offset = round(count * (mean / step - low)) - size // 2
+    if size > count * (high - low):  # the cycle spans all values, so none must be cut off below
+        offset = min(offset, 0)
+    start = count * low + offset  # unroll the cycle around the mean
     masses = np.maximum(np.roll(total, count * low - start), 0.0)
     masses[np.arange(start, start + size) > count * high] = 0.0
     return Loss(
-        step=step, first=start, masses=masses, infinite=-math.expm1(count * math.log1p(-min(surely, 1 - 1e-16)))
+        step=step, first=start, masses=masses, infinite=-math.expm1(count * math.log1p(-min(certain, 1 - 1e-16)))
     )
 
 
-def _beyond(centred: NDArray[np.float64], distribution: NDArray[np.float64], count: int, window: float) -> float:
-    """A bound on ln P[|X_1 + … + X_count| > window] for centred X."""
+def _beyond(centred: NDArray[np.float64], pmf: NDArray[np.float64], count: int, window: float) -> float:
+    """Return a bound on ln P[|X_1 + … + X_count| > window] for centred X."""
     scale = float(np.abs(centred).max())
     if scale == 0.0:
         return -math.inf
     bounds = []
     for side in (centred, -centred):
         tilts = np.geomspace(1e-4, 600.0, 60) / scale
-        logs = np.log((distribution * np.exp(np.outer(tilts, side))).sum(axis=1))
+        logs = np.log((pmf * np.exp(np.outer(tilts, side))).sum(axis=1))
         bounds.append(float((count * logs - tilts * window).min()))
     return max(bounds) + math.log(2)

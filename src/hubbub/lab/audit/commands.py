@@ -22,7 +22,7 @@ from hubbub.client import randomize
 from hubbub.errors import ProgramFailure, WireError
 from hubbub.plans import Plan
 from hubbub.records import Collection
-from hubbub.reports import Reports
+from hubbub.reports import Reports, decode_payloads
 from hubbub.wire import batches, messages
 
 Client = Callable[[Collection, Plan], Reports]
@@ -126,12 +126,12 @@ def read_output(data: bytes, plan: Plan, n: int) -> Reports:
 
     Bytes that begin neither as a batch nor as a message are a :class:`ProgramFailure`: there is nothing to audit.
     """
-    if data[:4] == b"HUBB":
+    if data[:4] == batches.MAGIC:
         reports = batches.decode(data, plan)
         if reports.n != n:
             raise WireError(f"the batch must declare {n} people, got {reports.n}")
         return reports
-    if data and data[:2] != b"HB":
+    if data and data[:3] != messages.MAGIC:
         raise ProgramFailure("the output must be a .hub batch or messages, got something else")
     size = messages.size(plan)
     if len(data) % size:
@@ -142,7 +142,7 @@ def read_output(data: bytes, plan: Plan, n: int) -> Reports:
     # The first message, and the first that begins otherwise, are read with all checks.
     for place in (0, int(np.argmin(same))) if len(rows) else ():
         messages.decode(rows[place].tobytes(), plan)
-    return batches.decode_messages(np.ascontiguousarray(rows[:, head:]).tobytes(), plan, n=n)
+    return Reports(plan, decode_payloads(rows[:, head:], plan), n)
 
 
 def _run(words: Sequence[str], data: bytes, what: str, seconds: float, limit: int) -> bytes:

@@ -13,7 +13,7 @@ from hubbub.errors import WireError
 from hubbub.lab.audit.commands import Client
 from hubbub.plans import Plan
 from hubbub.protocol import Fakes
-from hubbub.records import Collection
+from hubbub.records import Collection, SetBits
 from hubbub.reports import Reports
 from hubbub.schema import Schema
 
@@ -112,7 +112,7 @@ def sample(client: Client, plan: Plan, probe: Probe, n: int, runs: int, tell: Ca
         collection = Collection.from_values(ones, schema)
     else:
         ends = np.arange(1, n + 1, dtype=np.int64) * len(probe.ones)
-        collection = Collection(schema, n, ones.astype(np.uint32), ends)
+        collection = Collection(schema, SetBits(ones.astype(np.uint32), ends))
     counts, fakes, last, repeats = [], [], b"", 0
     kept: list[NDArray[Any]] = []
     for _ in range(runs):

@@ -19,7 +19,7 @@ from hubbub.canonical import Json, as_text, as_whole, canonical, fields, spell
 from hubbub.errors import FalseClaim, InvalidInput
 from hubbub.plans import Plan
 from hubbub.protocol import Fakes
-from hubbub.reports import Reports, Tally, message_type
+from hubbub.reports import Reports, Tally, decode_payloads
 from hubbub.service.analyzer.store import Archive, Arrival
 from hubbub.service.analyzer.verdicts import ID, Verdict, names, open_slots, repeated
 from hubbub.service.runtime.clock import Clock
@@ -266,9 +266,8 @@ class Analyzer:
         if each is not None:
             # In random order already, so that what is cut off is a random part of those whose others were rejected.
             messages = messages[: each * people]
-        values = messages if plan.protocol.sends_records else messages.view(message_type(plan))[:, 0]
         fakes = m // plan.n * people if isinstance(m, int) else 0
-        return Reports(plan, np.ascontiguousarray(values), people, fakes, people)
+        return Reports(plan, decode_payloads(messages, plan), people, fakes, shuffled=True)
 
     # reading and operation
 

@@ -1,0 +1,168 @@
+"""Attacks on whole records: exact δ(ε) of particular collections, which bound every guarantee from below.
+
+**Backgrounds.** All others hold one record y, so the message distribution of every one of them is w = μ_y and the
+bracket of :mod:`hubbub.accountant.quadrature` is exact for that collection. Positions fall into A where only x differs
+from y, B where only x' does, C where both do; with ρ = p/q and independent binomials a, b, c of probability q,
+
+    G = ρ^(2c−C)·(ρ^(2a−A) − e^ε ρ^(2b−B)).
+
+The notes consider C = A = 0 [003 §2–3]; a third category is worse.
+
+**Counts.** The analyzer only counts the messages of one suspicious kind, or those that have one bit set; weaker, but
+also for several copies and among fakes.
+"""
+
+import itertools
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.accountant.theorems import bit
+from hubbub.accountant.theorems.records import OVERFLOW, Atoms, bracket
+from hubbub.numeric.binomial import binomial, binomial_pmf
+from hubbub.numeric.divergences import hockey_stick
+from hubbub.schema import Schema
+
+Floats = NDArray[np.float64]
+Background = tuple[int, int, int]
+"""(A, B, C): the numbers of positions in which only x, only x', or both differ from the others' record."""
+
+
+def backgrounds(schema: Schema) -> list[Background]:
+    """Return the backgrounds that are tried for a schema.
+
+    >>> backgrounds(Schema.one_hot(3))  # x', x and a third category
+    [(2, 0, 0), (0, 2, 0), (1, 1, 1)]
+    """
+    width, ones = schema.width, schema.max_set
+    if schema.exclusive:
+        return [(2, 0, 0), (0, 2, 0)] + ([(1, 1, 1)] if width > 2 else [])
+    if schema.dense or width < 2 * ones:
+        if width <= 5:
+            kinds = itertools.product(range(width + 1), repeat=3)
+            return [(a, b, c) for a, b, c in kinds if 0 < a + b <= a + b + c <= width]
+        return [(width, 0, 0), (0, width, 0), (width - 1, 1, 0), (1, width - 1, 0), (width // 2, width - width // 2, 0)]
+    third = min(ones, width - 2 * ones)
+    return [(2 * ones, 0, 0), (0, 2 * ones, 0), (ones, ones, third), (ones, ones, 0)]
+
+
+def likelihoods(kind: Background, q: float) -> tuple[Floats, Floats, Floats]:
+    """Return μ_x/μ_y, μ_x'/μ_y and the probability under μ_y of every kind of message in a crowd that holds y.
+
+    >>> x, other, weights = likelihoods((1, 1, 1), 0.1)
+    >>> [round(float(row @ weights), 12) for row in (x, other)]  # both are densities
+    [1.0, 1.0]
+    """
+    ratio = bit.log_odds(q)
+    a_weights, b_weights, c_weights = (binomial_pmf(size, q) for size in kind)
+    a, b, c = (np.exp(ratio * (2 * np.arange(size + 1) - size)) for size in kind)
+    shape = tuple(size + 1 for size in kind)
+    weights = a_weights[:, None, None] * b_weights[None, :, None] * c_weights
+    x, other = (np.broadcast_to(row, shape).ravel() for row in (a[:, None, None] * c, b[None, :, None] * c))
+    return x, other, weights.ravel()
+
+
+def background(kind: Background, q: float, epsilon: float) -> Atoms:
+    """Return the atoms G of a pair of records among others who all hold y, with their probabilities under μ_y.
+
+    >>> values, weights = background((1, 1, 1), 0.1, 1.0)
+    >>> abs(float(values @ weights) + math.expm1(1.0)) < 1e-12  # E G = 1 − e^ε
+    True
+    """
+    x, other, weights = likelihoods(kind, q)
+    return x - math.exp(epsilon) * other, weights
+
+
+def attack(schema: Schema, q: float, n: int, epsilon: float, *, near: float | None = None) -> float:
+    """Return ln δ(ε) of the worst collection known in which all others hold one record; errs downwards.
+
+    The search for that record is done once, at ε = ``near`` if it is given.
+
+    >>> one_hot, eps = Schema.one_hot(3), 0.35071
+    >>> 5 < math.exp(attack(one_hot, 0.1, 10**4, eps)) / 1e-6 < 40  # the notes' background has 10⁻⁶ here
+    True
+    """
+    kind = _worst_background(schema, q, n, epsilon if near is None else near)
+    found = bracket(*background(kind, q, epsilon), n).lower if kind else -math.inf
+    return max(found, copies_attack(schema, q, n, epsilon, 1))
+
+
+@lru_cache(maxsize=256)
+def _worst_background(schema: Schema, q: float, n: int, epsilon: float) -> Background | None:
+    if _overflows(schema, q):
+        return None
+    return max(backgrounds(schema), key=lambda kind: bracket(*background(kind, q, epsilon), n).lower)
+
+
+def _overflows(schema: Schema, q: float) -> bool:
+    return 3 * schema.distance * bit.log_odds(q) > OVERFLOW
+
+
+def copies_attack(schema: Schema, q: float, n: int, epsilon: float, k: int) -> float:
+    """Return ln δ(ε) for an analyzer who counts the messages of one suspicious kind among k copies; errs downwards.
+
+    All others hold one record. The kind is a set of messages, ordered by likelihood ratio, that x sends more often than
+    x'; the count is Bin(k, ·) of the person's copies plus Bin(k(n−1), ·). It is an attack, not the best one.
+
+    >>> from hubbub.accountant.theorems.records import copies
+    >>> schema, q, n, k = Schema.bits(13), 0.3063, 10**6, 4
+    >>> copies_attack(schema, q, n, 0.3, k) < copies(schema, q, n, 0.3, k)
+    True
+    """
+    found = float(bit.log_delta([n - 1, 0], [0, n - 1], q, epsilon, k).max()) - bit.allowance(n)
+    if _overflows(schema, q):
+        return found
+    for kind in backgrounds(schema):
+        x, other, weights = likelihoods(kind, q)
+        order = np.argsort(other - x)
+        crowd, own, twin = (np.cumsum(row[order])[:-1] for row in (weights, weights * x, weights * other))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            signal = np.nan_to_num((own - twin) ** 2 / (crowd * (1 - crowd)), posinf=0.0)
+        best = int(signal.argmax())
+        chances = [float(np.clip(row[best], 0.0, 1.0)) for row in (crowd, own, twin)]
+        base = _central(binomial(k * (n - 1), chances[0]).pmf)
+        one, two = (np.convolve(base, binomial_pmf(k, chance)) for chance in chances[1:])
+        found = max(found, _log_attacked(_either_order(one, two, epsilon)))
+    return found
+
+
+def column_attack(schema: Schema, q: float, n: int, epsilon: float, k: int, m: int) -> float:
+    """Return ln δ(ε) for an analyzer who counts one bit of k copies of n records and m fakes; errs downwards.
+
+    All others have that bit set, or all have it clear; a fake shows it with probability v = q + (p − q)·density.
+
+    >>> abs(column_attack(Schema.bits(1), 0.1, 100, 0.5, 1, 0) - copies_attack(Schema.bits(1), 0.1, 100, 0.5, 1)) < 1e-3
+    True
+    """
+    shown = binomial(m, q + (1 - 2 * q) * schema.density)
+    found = 0.0
+    for common in (1 - q, q):
+        crowd = _central_convolution(binomial(k * (n - 1), common).pmf, shown.pmf)
+        one, zero = (np.convolve(crowd, binomial_pmf(k, own)) for own in (1 - q, q))
+        found = max(found, _either_order(one, zero, epsilon))
+    return _log_attacked(found)
+
+
+def _either_order(one: Floats, two: Floats, epsilon: float) -> float:
+    return max(hockey_stick(one, two, epsilon), hockey_stick(two, one, epsilon))
+
+
+def _log_attacked(delta: float) -> float:
+    """Return ln δ lowered by more than the tails left out and the rounding errors."""
+    return math.log(delta - 1e-13) if delta > 2e-13 else -math.inf
+
+
+def _central(pmf: Floats) -> Floats:
+    """Return probabilities without those of the far tails."""
+    return pmf[pmf > 1e-20]
+
+
+def _central_convolution(one: Floats, two: Floats) -> Floats:
+    """Return the convolution of two distributions without their far tails."""
+    one, two = _central(one), _central(two)
+    if len(one) * len(two) < 2**22:
+        return np.convolve(one, two)
+    size = 1 << (len(one) + len(two) - 1).bit_length()
+    return np.maximum(np.fft.irfft(np.fft.rfft(one, size) * np.fft.rfft(two, size), size), 0.0)
