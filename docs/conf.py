@@ -1,9 +1,11 @@
 """Sphinx configuration: all resources are local, so that built pages load nothing from another host."""
 
+import builtins
 import sys
 from pathlib import Path
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.util.nodes import make_refnode
 
 from hubbub import __version__
@@ -56,21 +58,44 @@ nitpick_ignore_regex = [
 ]
 
 
+KINDS = {
+    "func": {"function"},
+    "class": {"class", "exception"},
+    "exc": {"exception"},
+    "meth": {"method"},
+    "attr": {"attribute", "property"},
+    "data": {"data"},
+}
+
+
 def resolve_short_name(app, env, node, contnode):
-    """Resolve a short name in a docstring if exactly one object has it."""
+    """Resolve a short or public name in a docstring if exactly one object of its kind has it.
+
+    A field without a docstring has no entry of its own; a reference to it leads to its class.
+    """
     if node.get("refdomain") != "py":
         return None
-    last = node["reftarget"].rsplit(".", 1)[-1]
-    found = {name for name, entry in env.domains["py"].objects.items() if name.rsplit(".", 1)[-1] == last}
-    if len(found) != 1:
-        return None
-    (name,) = found
-    entry = env.domains["py"].objects[name]
-    return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, contnode, name)
+    objects, target = env.domains["py"].objects, node["reftarget"]
+    short = target.removeprefix("hubbub.")
+    kinds = KINDS.get(node.get("reftype"), set())
+    for wanted, allowed in ((short, kinds), (short.rpartition(".")[0], KINDS["class"])):
+        found = [name for name in objects if wanted and f".{name}".endswith(f".{wanted}")]
+        found = [name for name in found if objects[name].objtype in allowed] or found
+        if len(found) == 1:
+            entry = objects[found[0]]
+            return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, contnode, found[0])
+    return None
+
+
+def unlink_builtins(app, doctree):
+    """Do not link built-in types: Sphinx would take an attribute of the same name for ``bytes``."""
+    for node in list(doctree.findall(addnodes.pending_xref)):
+        if node.get("refdomain") == "py" and hasattr(builtins, node["reftarget"]):
+            node.replace_self(node.children)
 
 
 def inline_charts(app, doctree, docname):
-    """Put charts into the pages themselves: they follow the theme, and fit narrow screens."""
+    """Inline the charts, so that they follow the theme and fit narrow screens."""
     if app.builder.format != "html":
         return
     for image in list(doctree.findall(nodes.image)):
@@ -80,7 +105,7 @@ def inline_charts(app, doctree, docname):
 
 
 def style_charts(app, pagename, templatename, context, doctree):
-    """Give every page the palette of the charts, light or dark as the theme of the reader is."""
+    """Add the palette of the charts to every page, light or dark like the reader's theme."""
     light, dark = (";".join(f"--{name}:{value}" for name, value in part.items()) for part in (LIGHT, DARK))
     context["metatags"] = context.get("metatags", "") + (
         f"<style>body{{{light}}} @media screen{{body[data-theme=dark]{{{dark}}}}} "
@@ -89,8 +114,9 @@ def style_charts(app, pagename, templatename, context, doctree):
 
 
 def setup(app):
-    """Connect what is printed anew for every build, and the charts."""
+    """Generate the parts that come from the code, and connect references and charts."""
     app.connect("builder-inited", lambda app: generate(Path(app.srcdir) / "_generated"))
+    app.connect("doctree-read", unlink_builtins)
     app.connect("missing-reference", resolve_short_name)
     app.connect("doctree-resolved", inline_charts)
     app.connect("html-page-context", style_charts)

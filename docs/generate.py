@@ -120,9 +120,12 @@ def _module(name: str, heading: str = "") -> str:
 def _described(name: str) -> str:
     """Return the directive for a module and the names it defines; re-exports are described where they are defined."""
     module = importlib.import_module(name)
-    values = {one: getattr(module, one) for one in module.__all__} if hasattr(module, "__all__") else {}
-    own = [one for one, value in values.items() if not _has_home(value) or value.__module__ == name]
-    members = f"   :members: {', '.join(own)}\n" if own else ""
+    if hasattr(module, "__all__"):
+        values = {one: getattr(module, one) for one in module.__all__}
+        own = [one for one, value in values.items() if not _has_home(value) or value.__module__ == name]
+        members = f"   :members: {', '.join(own)}\n" if own else ""
+    else:
+        members = "   :members:\n"
     return f"```{{eval-rst}}\n.. automodule:: {name}\n{members}```\n"
 
 
