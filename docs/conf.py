@@ -8,6 +8,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.util.nodes import make_refnode
 
+import hubbub
 from hubbub import __version__
 from hubbub.pages.figures import SCREEN
 from hubbub.pages.style import DARK, LIGHT
@@ -69,18 +70,21 @@ KINDS = {
 
 
 def resolve_short_name(app, env, node, contnode):
-    """Resolve a short or public name in a docstring if exactly one object of its kind has it.
+    """Resolve a public name, or a short name that one object of its kind or one object of the same module has.
 
     A field without a docstring has no entry of its own; a reference to it leads to its class.
     """
     if node.get("refdomain") != "py":
         return None
     objects, target = env.domains["py"].objects, node["reftarget"]
-    short = target.removeprefix("hubbub.")
+    if target.removeprefix("hubbub.") in hubbub.__all__:
+        target = f"{getattr(hubbub, target.removeprefix('hubbub.')).__module__}.{target.removeprefix('hubbub.')}"
     kinds = KINDS.get(node.get("reftype"), set())
-    for wanted, allowed in ((short, kinds), (short.rpartition(".")[0], KINDS["class"])):
+    for wanted, allowed in ((target, kinds), (target.rpartition(".")[0], KINDS["class"])):
         found = [name for name in objects if wanted and f".{name}".endswith(f".{wanted}")]
         found = [name for name in found if objects[name].objtype in allowed] or found
+        if len(found) > 1:
+            found = [name for name in found if name.startswith(f"{node.get('py:module')}.")]
         if len(found) == 1:
             entry = objects[found[0]]
             return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, contnode, found[0])
