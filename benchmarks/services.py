@@ -30,23 +30,24 @@ from typing import cast
 import httpx
 import numpy as np
 from numpy.typing import NDArray
+from tests.service.bundles import seal_bundles
 
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
-from hubbub.service.analyzer.store import Archive
+from hubbub.service.analyzer.store import AnalyzerStore
 from hubbub.service.provision import Service, draw_up, provision_all, serve_all
 from hubbub.service.runtime.admin_client import command
 from hubbub.service.runtime.clock import SystemClock
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.workers import Workers
-from hubbub.service.shuffler.core import CHUNK
 from hubbub.service.task.contract import Contract, SignedContract
-from hubbub.service.task.identity import Identity, SignedDocument
+from hubbub.service.task.identity import Identity
 from hubbub.service.task.keys import Keyring, PublicKey, active_key, read_key_list
-from hubbub.service.task.sealing_batch import seal_bundles, seal_reports
+from hubbub.service.task.manifest import CHUNK_SIZE, Manifest
+from hubbub.service.task.sealing_batch import seal_reports
 
 PLAN = plan_from(Schema.one_hot(100), 1000, Protocol(0.1), delta=1e-6)
 COPIES = plan_from(Schema.one_hot(100), 1000, Protocol(0.2, k=4), delta=1e-6)
@@ -61,7 +62,7 @@ def reports(count: int, contract: Contract, key: PublicKey, workers: Workers) ->
     """Sealed slots of random records."""
     payloads = np.frombuffer(os.urandom(count * PLAN.payload), np.uint8).reshape(count, -1).copy()
     payloads[:, -1] &= 0x0F
-    return seal_reports(payloads, contract.shape, key, workers)
+    return seal_reports(payloads, contract.layout, key, workers)
 
 
 @dataclass
@@ -151,7 +152,7 @@ def running(folder: Path, plan: Plan, workers: Workers) -> Iterator[tuple[Servic
 
         def seal(count: int) -> NDArray[np.uint8]:
             slots = reports(count * contract.slots, contract, inner, workers)
-            return seal_bundles(slots, contract.shape, outer, workers)
+            return seal_bundles(slots, contract.layout, outer, workers)
 
         def run(count: int, per_request: int, connections: int) -> tuple[Load, float]:
             bundles = seal(count)
@@ -210,21 +211,21 @@ def measure_commit(folder: Path, workers: Workers, slots: int) -> dict[str, obje
     contract = draw_up(PLAN, analyzer=both[0].public, shuffler=both[1].public)
     ring = Keyring(folder / "keys", "analyzer", 1, SystemClock(), lifetime=1e6, grace=1e6)
     ring.advance()
-    archive = Archive(lambda: open_database(f"sqlite:{folder}/analyzer.db"))
-    analyzer = Analyzer(archive, ring, both[0], SystemClock(), workers=workers)
+    store = AnalyzerStore(lambda: open_database(f"sqlite:{folder}/analyzer.db"))
+    analyzer = Analyzer(store, ring, both[0], SystemClock(), workers=workers)
     analyzer.add_contract(SignedContract.sign(contract, *both).to_json())
     rows = reports(slots, contract, ring.active, workers)
-    step = CHUNK // contract.slot_size
+    step = CHUNK_SIZE // contract.slot_size
     parts = [rows[start : start + step].tobytes() for start in range(0, slots, step)]
-    manifest = {
-        "batch": "00" * 16,
-        "task": contract.id,
-        "key": ring.active.id,
-        "bundles": slots,
-        "slots": slots,
-        "chunks": [hashlib.sha256(part).hexdigest() for part in parts],
-    }
-    signed = SignedDocument.sign(both[1], "manifest", manifest).to_json()  # type: ignore[arg-type]
+    manifest = Manifest(
+        batch="00" * 16,
+        task=contract.task,
+        key_id=ring.active.id,
+        bundles=slots,
+        slots=slots,
+        chunks=tuple(hashlib.sha256(part).hexdigest() for part in parts),
+    )
+    signed = manifest.sign(both[1])
     begun = time.perf_counter()
     analyzer.put_manifest("00" * 16, signed)
     for place, part in enumerate(parts):
@@ -232,7 +233,7 @@ def measure_commit(folder: Path, workers: Workers, slots: int) -> dict[str, obje
     assert analyzer.work()
     spent = time.perf_counter() - begun
     result = json.loads(analyzer.result("00" * 16) or b"{}")
-    archive.shut()
+    store.shut()
     return {"slots": slots, "commit_s": spent, "opened_per_s": slots / spent, "people": result["people"]}
 
 

@@ -1,7 +1,6 @@
-"""``python -m fuzz [--seconds 60] [NAME …]``: each parser for so long, with atheris; ``--seeds`` writes the corpus.
+"""``python -m fuzz [--seconds 60] [NAME …]`` fuzzes each parser with atheris; ``--seeds`` writes the seed corpus.
 
-What is found grows in ``fuzz/found``; inputs that broke something are left in ``fuzz/broken``
-and belong into the corpus.
+New inputs are collected in ``fuzz/found``; inputs that fail are kept in ``fuzz/broken`` and belong in the corpus.
 """
 
 import argparse
@@ -13,7 +12,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> int:
-    """Run every target in a process of its own; 1 if any of them broke."""
+    """Run every target in its own process; return 1 if any fails."""
     options = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     options.add_argument("names", nargs="*")
     options.add_argument("--seconds", type=int, default=60)
@@ -44,8 +43,8 @@ def main() -> int:
 def _fuzz(name: str, seconds: int) -> int:
     import atheris  # noqa: PLC0415
 
-    rooms = ("batches", "canonical", "data", "privacy", "protocol", "serve", "wire")
-    with atheris.instrument_imports(include=[f"hubbub.{room}" for room in rooms], enable_loader_override=False):
+    modules = ("canonical", "plans", "privacy", "protocol", "reports", "schema", "service", "wire")
+    with atheris.instrument_imports(include=[f"hubbub.{name}" for name in modules], enable_loader_override=False):
         from fuzz.targets import TARGETS  # noqa: PLC0415
 
     found, broken = HERE / "found" / name, HERE / "broken"

@@ -10,7 +10,9 @@
     ├── BatchTooSmall        fewer people or fakes than the plan's guarantee needs
     ├── FalseClaim           a plan that claims more privacy or precision than it has
     ├── EntropyFailure       a randomness source that returned too few bytes
-    └── ProgramFailure       an audited program that crashed, hung or wrote invalid output
+    ├── ProgramFailure       an audited program that crashed, hung or wrote invalid output
+    ├── Problem              a request that a service rejects, answered with a problem document
+    └── AnalyzerUnreachable  a request of the shuffler that the analyzer did not answer as expected
 
 Messages read ``q must be in [0, 1/2), got 0.7``. They name parameters and never contain people's data. Each ``check_*``
 function returns the value in its canonical type, so constructors and public functions check and convert in one line.
@@ -48,10 +50,10 @@ class WireError(InvalidInput):
 
 
 class SealError(WireError):
-    """A rejected bundle or slot; ``reason`` is machine-readable, ``index`` is the bundle's place in its upload.
+    """A rejected bundle or slot; ``reason`` is machine-readable, ``index`` is the bundle's position, from 0.
 
     >>> print(SealError("malformed", 3))
-    bundle 3 of the upload is rejected: malformed
+    bundle 4 of the upload is rejected: malformed
     """
 
     def __init__(self, reason: str, index: int | None = None) -> None:
@@ -60,7 +62,7 @@ class SealError(WireError):
         self.index = index
 
     def __str__(self) -> str:
-        what = "the bundle or slot" if self.index is None else f"bundle {self.index} of the upload"
+        what = "the bundle or slot" if self.index is None else f"bundle {self.index + 1} of the upload"
         return f"{what} is rejected: {self.reason}"
 
 
@@ -82,6 +84,29 @@ class EntropyFailure(HubbubError):
 
 class ProgramFailure(HubbubError):
     """An audited program crashed, hung or wrote invalid output."""
+
+
+class Problem(HubbubError):
+    """A request that a service rejects; ``name`` is machine-readable, ``index`` is a bundle's position, from 0.
+
+    The HTTP status and title of each name are in :mod:`hubbub.service.runtime.problems`.
+
+    >>> print(Problem("busy", "the queue is full", retry_after=2))
+    busy: the queue is full
+    """
+
+    def __init__(
+        self, name: str, detail: str = "", *, retry_after: int | None = None, index: int | None = None
+    ) -> None:
+        super().__init__(f"{name}: {detail}" if detail else name)
+        self.name = name
+        self.detail = detail
+        self.retry_after = retry_after
+        self.index = index
+
+
+class AnalyzerUnreachable(HubbubError):
+    """The analyzer could not be reached or sent an invalid response; it may have processed the request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 from tests.service.system import Client
 
 from hubbub.canonical import canonical
-from hubbub.service.analyzer.http import LARGEST_CHUNK, LARGEST_MANIFEST
+from hubbub.service.analyzer.http import MAX_MANIFEST_SIZE
 from hubbub.service.task.contract import Contract
-from hubbub.service.task.identity import Identity, SignedDocument
+from hubbub.service.task.identity import Identity, SignedDocument, document_format
+from hubbub.service.task.manifest import CHUNK_SIZE
 
 __all__ = ["BATCH", "Case", "World", "app_cases", "raw_cases"]
 
@@ -36,9 +37,10 @@ class World:
 
     def manifest(self, who: str = "shuffler", kind: str = "manifest", **changes: Any) -> bytes:
         body: dict[str, Any] = {
+            "format": document_format("manifest"),
             "batch": BATCH,
             "task": self.contract.id,
-            "key": 1,
+            "key_id": 1,
             "bundles": self.contract.min_batch_size,
             "slots": self.contract.min_batch_size * self.contract.slots,
             "chunks": ["00" * 32],
@@ -134,20 +136,16 @@ def uploads() -> Iterator[Case]:
 
 
 def bundles() -> Iterator[Case]:
-    for place, value in ((0, 0), (0, 0x68), (1, 0), (1, 0x62)):
-        yield post(f"mark {place} {value}", 400, changed(place, value))
-    for version in (0, 2, 127, 255):
-        yield post(f"version {version}", 400, changed(2, version))
+    for place, value in ((0, 0), (0, 0x68), (1, 0), (1, 0x62), (2, 2), (2, 0x62)):
+        yield post(f"magic {place} {value}", 400, changed(place, value))
+    for version in (0, 2, 0x31, 255):
+        yield post(f"version {version}", 400, changed(3, version))
     for suite in (0, 2, 3, 255):
-        yield post(f"suite {suite}", 400, changed(3, suite))
+        yield post(f"suite {suite}", 400, changed(4, suite))
     for key in (0, 2, 255, 65535):
-        yield post(f"key {key}", 409, given(key, lambda w, key: w.bundle[:4] + key.to_bytes(2, "big") + w.bundle[6:]))
-    for reserved in (1, 255, 256, 65535):
-        yield post(
-            f"reserved {reserved}",
-            400,
-            given(reserved, lambda w, it: (b := w.bundle)[:6] + it.to_bytes(2, "big") + b[8:]),
-        )
+        yield post(f"key {key}", 409, given(key, lambda w, key: w.bundle[:6] + key.to_bytes(2, "big") + w.bundle[8:]))
+    for reserved in (1, 2, 128, 255):
+        yield post(f"reserved {reserved}", 400, changed(5, reserved))
     for place in range(8, 24, 3):
         yield post(f"task byte {place}", 400, changed(place))
     for place in (24, 31, 40, 54):
@@ -162,7 +160,7 @@ def bundles() -> Iterator[Case]:
     yield post("the second of two broken", 400, lambda w: w.bundle + changed(100)(w))
     yield post("the first of two broken", 400, lambda w: changed(0, 0)(w) + w.bundle)
     yield post("the last of nine broken", 400, lambda w: w.bundle * 8 + changed(156)(w))
-    yield post("a key of the second unknown", 409, lambda w: w.bundle + changed(5, 9)(w))
+    yield post("a key of the second unknown", 409, lambda w: w.bundle + changed(7, 9)(w))
     yield post("slots of an unknown key", 409, lambda w: w.client.bundle([bytes([0, 9]) + bytes(51)]))
     yield post("slots that are no slots", 201, lambda w: w.client.bundle([bytes([0, 1]) + bytes(51)]))
     yield post("a bundle for another task", 400, later)
@@ -231,7 +229,7 @@ def links() -> Iterator[Case]:
         "Infinity": b'{"body":Infinity,"signature":""}', "1e999": b'{"body":1e999,"signature":""}',
         "a key twice": b'{"body":1,"body":2,"signature":""}', "deep lists": b"[" * 100_000,
         "deep objects": b'{"a":' * 100_000, "many digits": b'{"body":' + b"9" * 5000 + b',"signature":""}',
-        "a bundle": b"HB\1\1" + bytes(153), "zeros": bytes(1000), "no signature": b'{"body":{}}',
+        "a bundle": b"HBB2\1" + bytes(152), "zeros": bytes(1000), "no signature": b'{"body":{}}',
         "XML": b"<manifest/>",
         "a surrogate for a task": b'{"body":{"task":"\\ud800"},"signature":"' + b"00" * 64 + b'"}',
         "a deep body": b'{"body":{"task":' + b"[" * 900 + b"]" * 900 + b'},"signature":"' + b"00" * 64 + b'"}',
@@ -260,7 +258,7 @@ def links() -> Iterator[Case]:
     yield put("signed by the analyzer", 403, lambda w: w.manifest("analyzer"))
     yield put("signed by a stranger", 403, lambda w: w.manifest("stranger"))
     yield put("signed as a receipt", 403, lambda w: w.manifest(kind="receipt"))
-    yield put("signed as keys", 403, lambda w: w.manifest(kind="keys"))
+    yield put("signed as a key list", 403, lambda w: w.manifest(kind="key list"))
     for task, status in ((None, 400), (5, 400), ("x", 400), ("", 404), ("00" * 16, 404), (..., 404), ("é", 400)):
         yield put(f"manifest of task {task!r}", status, given(task, lambda w, task: w.manifest(task=task)))
     yield put(
@@ -268,8 +266,9 @@ def links() -> Iterator[Case]:
     )
     wrong: tuple[tuple[str, Any, int], ...] = (
         ("batch", "cd" * 16, 400), ("batch", 1, 400), ("batch", None, 400), ("batch", ..., 400), ("batch", "", 400),
-        ("key", "1", 400), ("key", None, 400), ("key", True, 400), ("key", 1.5, 400), ("key", ..., 400),
-        ("key", -1, 403), ("key", 65536, 403), ("key", 10**18, 403), ("key", 10**19 - 1, 403), ("key", -(10**17), 403),
+        ("key_id", "1", 400), ("key_id", None, 400), ("key_id", True, 400), ("key_id", 1.5, 400), ("key_id", ..., 400),
+        ("key_id", -1, 403), ("key_id", 65536, 403), ("key_id", 10**18, 403), ("key_id", 10**19 - 1, 403),
+        ("key_id", -(10**17), 403), ("format", "hubbub manifest 1", 400), ("format", 2, 400), ("format", ..., 400),
         ("bundles", 0, 403), ("bundles", -1, 403), ("bundles", 99, 403), ("bundles", 101, 403), ("bundles", "100", 400),
         ("bundles", 10**19 - 1, 403), ("bundles", 100.5, 400), ("bundles", [100], 400), ("bundles", ..., 400),
         ("slots", 0, 403), ("slots", -100, 403), ("slots", 99, 403), ("slots", 101, 403), ("slots", 10**19 - 1, 403),
@@ -286,7 +285,7 @@ def links() -> Iterator[Case]:
         yield put(
             f"manifest with {count} bundles in one part", 403, given(count, lambda w, n: w.manifest(bundles=n, slots=n))
         )
-    yield put("manifest too large", 413, lambda w: b"", length=str(LARGEST_MANIFEST + 1))
+    yield put("manifest too large", 413, lambda w: b"", length=str(MAX_MANIFEST_SIZE + 1))
     yield put("manifest without a length", 400, lambda w: w.manifest(), length=None)
     yield put("manifest with a wrong length", 400, lambda w: w.manifest(), length="-5")
     yield put("manifest shorter than announced", 400, lambda w: b"{}", length="3")
@@ -297,7 +296,7 @@ def links() -> Iterator[Case]:
     yield put("a part of a batch that was not announced", 404, lambda w: b"x", f"{parts}/0")
     for index in ("-1", "1.5", "x", "", "0x1", "١", "1e3", "+1", "10000000000", "9" * 400, "9" * 5000, "0/0"):
         yield put(f"part {index[:20]!r} ({len(index)})", 404, lambda w: b"x", f"{parts}/{index}")
-    yield put("a part too large", 413, lambda w: b"", f"{parts}/0", length=str(LARGEST_CHUNK + 1))
+    yield put("a part too large", 413, lambda w: b"", f"{parts}/0", length=str(CHUNK_SIZE + 1))
     yield put("a part without a length", 400, lambda w: b"x", f"{parts}/0", length=None)
     for method in ("GET", "POST", "DELETE", "PATCH", "OPTIONS"):
         yield put(f"{method} a batch", 405, lambda w: b"", method=method)
@@ -372,7 +371,7 @@ def raw_cases(world: World) -> dict[str, tuple[bytes, list[int]]]:
         "no host": (b"POST " + path + b" HTTP/1.1\r\n" + kind + size + end + bundle, [201]),
         "empty lines first": (b"\r\n\r\n" + upload(), [201]),
         "pipelined": (kept * 4 + upload(), [201] * 5),
-        "pipelined refusals": (kept.replace(b"HB", b"XX") * 3 + upload(), [400, 400, 400, 201]),
+        "pipelined refusals": (kept.replace(b"HBB2", b"XXXX") * 3 + upload(), [400, 400, 400, 201]),
         "expects 100": (upload(size + b"Expect: 100-continue\r\n"), [100, 201]),
         "good, then garbage": (kept + b"\0\0garbage\r\n\r\n", [400]),
         "a hundred headers": (upload(size + b"".join(b"X-%d: y\r\n" % i for i in range(90))), [201]),

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.service import bundles
 
 from hubbub.reports import message_type
-from hubbub.service.runtime.workers import Job, Workers
+from hubbub.service.runtime.workers import Workers
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.keys import PublicKey, active_key, read_key_list
-from hubbub.service.task.sealing import BUNDLE_INFO, TOKEN_SIZE
 from hubbub.service.task.sealing_batch import seal_reports
 
 __all__ = ["Crowd", "Line", "fetch_keys", "seal_bundles"]
@@ -40,15 +40,10 @@ def seal_bundles(
 ) -> list[bytes]:
     """One bundle for each value, as a device would seal it; for plans with one message a person."""
     inner, outer = keys
-    shape = contract.shape
-    payloads = np.array(values, message_type(contract.plan)).view(np.uint8).reshape(len(values), shape.payload)
-    slots = seal_reports(payloads, shape, inner, workers)
-    texts = np.hstack([np.zeros((len(values), TOKEN_SIZE), np.uint8), slots])
-    number = outer.id.to_bytes(2, "big")
-    job = Job(suite=shape.suite, key=outer.public, info=BUNDLE_INFO + shape.task + number, size=texts.shape[1])
-    sealed = workers.seal(job, texts.tobytes())
-    head = b"HB\1" + bytes([shape.suite]) + number + bytes(2) + shape.task
-    return [head + sealed[start : start + job.sealed] for start in range(0, len(sealed), job.sealed)]
+    layout = contract.layout
+    payloads = np.array(values, message_type(contract.plan)).view(np.uint8).reshape(len(values), layout.payload)
+    slots = seal_reports(payloads, layout, inner, workers)
+    return [row.tobytes() for row in bundles.seal_bundles(slots, layout, outer, workers)]
 
 
 class Line:
@@ -103,7 +98,7 @@ async def fetch_keys(url: str, contract: Contract) -> tuple[PublicKey, PublicKey
     said = json.loads(content)
     inner = read_key_list(json.dumps(said["analyzer"]), contract.analyzer, "analyzer")
     outer = read_key_list(json.dumps(said["shuffler"]), contract.shuffler, "shuffler")
-    return next(key for key in inner if key.id == said["use"]), active_key(outer)
+    return next(key for key in inner if key.id == said["analyzer_key_id"]), active_key(outer)
 
 
 @dataclass

@@ -12,12 +12,12 @@ from hubbub.plans import Plan
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
-from hubbub.service.analyzer.store import Archive
+from hubbub.service.analyzer.store import AnalyzerStore
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler.core import Shuffler
-from hubbub.service.shuffler.store import Pool
+from hubbub.service.shuffler.store import ShufflerStore
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity
@@ -67,7 +67,7 @@ class Client:
         document = json.loads(self.keys)
         found = read_key_list(json.dumps(document[role]), getattr(self.contract, role), role)
         if role == "analyzer":
-            return next(key for key in found if key.id == document["use"])
+            return next(key for key in found if key.id == document["analyzer_key_id"])
         return active_key(found)
 
     def slots(self, payloads: list[bytes]) -> list[bytes]:
@@ -75,11 +75,11 @@ class Client:
         public = sealing.load_public(key.suite, key.public)
         filled: list[bytes | None] = [*payloads[: self.contract.slots]]
         filled += [None] * (self.contract.slots - len(filled))
-        return [sealing.seal_slot(payload, self.contract.shape, key.id, public) for payload in filled]
+        return [sealing.seal_slot(payload, self.contract.layout, key.id, public) for payload in filled]
 
     def bundle(self, slots: list[bytes]) -> bytes:
         key = self._public("shuffler")
-        return sealing.seal_bundle(slots, self.contract.shape, key.id, sealing.load_public(key.suite, key.public))
+        return sealing.seal_bundle(slots, self.contract.layout, key.id, sealing.load_public(key.suite, key.public))
 
     def seal(self, value: object) -> bytes:
         return self.bundle(self.slots(device.payloads(value, self.contract.plan)))
@@ -115,7 +115,7 @@ class System:
         )
         self.start()
         signed = SignedContract.sign(self.contract, *self.identities.values()).to_json()
-        self.shuffler.add_contract(signed)
+        self.shuffler.tasks.add_contract(signed)
         self.analyzer.add_contract(signed)
         self.analyzer.advance()
         self.shuffler.keyring.advance()
@@ -127,27 +127,27 @@ class System:
     def start(self) -> None:
         urls = {role: self.url.format(folder=self.folder, role=role) for role in ("shuffler", "analyzer")}
         self.shuffler = Shuffler(
-            Pool(lambda: open_database(urls["shuffler"])),
+            ShufflerStore(lambda: open_database(urls["shuffler"])),
             self._ring("shuffler"),
             self.identities["shuffler"],
             self.clock,
             workers=self.workers,
-            floor=1,
+            min_batch_size=1,
             entropy=SeededStreamNotForPeople(1),
         )
         self.analyzer = Analyzer(
-            Archive(lambda: open_database(urls["analyzer"])),
+            AnalyzerStore(lambda: open_database(urls["analyzer"])),
             self._ring("analyzer"),
             self.identities["analyzer"],
             self.clock,
             workers=self.workers,
-            floor=1,
+            min_batch_size=1,
         )
         self.link = Direct(self.analyzer)
 
     def shut(self) -> None:
-        self.shuffler.pool.shut()
-        self.analyzer.archive.shut()
+        self.shuffler.store.shut()
+        self.analyzer.store.shut()
 
     def restart(self) -> None:
         self.shut()
@@ -155,11 +155,11 @@ class System:
 
     @property
     def client(self) -> Client:
-        return Client(self.contract, self.shuffler.keys_document(self.contract.task))
+        return Client(self.contract, self.shuffler.tasks.keys_document(self.contract.task))
 
     def upload(self, *bundles: bytes) -> None:
-        upload = self.shuffler.prepare(self.contract.task, b"".join(bundles))
-        self.shuffler.accept(self.shuffler.open(upload))
+        upload = self.shuffler.uploads.prepare(self.contract.task, b"".join(bundles))
+        self.shuffler.uploads.accept(self.shuffler.uploads.open(upload))
 
     def next_epoch(self) -> list[str]:
         self.clock.advance(EPOCH)

@@ -37,7 +37,7 @@ def altered(path: str, value: object) -> bytes:
 def test_contracts_go_round(kind: str, name: str) -> None:
     own = of_point(kind, name)
     again = Contract.from_json(own.to_json())
-    assert (again, again.task, again.shape, again.to_json()) == (own, own.task, own.shape, own.to_json())
+    assert (again, again.task, again.layout, again.to_json()) == (own, own.task, own.layout, own.to_json())
     signed = SignedContract.sign(own, ANALYZER, SHUFFLER)
     read = SignedContract.from_json(signed.to_json())
     assert (read, read.verify()) == (signed, own)
@@ -54,8 +54,8 @@ def test_loading_checks_everything_and_returns_it() -> None:
 @pytest.mark.parametrize(
     ("term", "value"),
     [
-        ("min_batch_size", 401), ("min_batch_size", 10_000), ("epoch", 60), ("task_start", 0), ("task_end", 400_001), ("suite", 2),
-        ("analyzer", "00" * 32), ("shuffler", "00" * 32), ("plan/honest_fraction", 0.5),
+        ("min_batch_size", 401), ("min_batch_size", 10_000), ("epoch", 60), ("task_start", 0), ("task_end", 400_001),
+        ("suite", 2), ("analyzer", "00" * 32), ("shuffler", "00" * 32), ("plan/honest_fraction", 0.5),
     ],
 )  # fmt: skip
 def test_other_terms_are_another_contract(term: str, value: object) -> None:
@@ -75,10 +75,11 @@ def test_other_terms_are_another_contract(term: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("contract/format", "hubbub contract 2"), ("contract/least", 399), ("contract/least", 400.0),
-        ("contract/least", True), ("contract/least", 10**11), ("contract/slots", 2), ("contract/slots", 4),
-        ("contract/slots", 0), ("contract/epoch", 0), ("contract/epoch", -5), ("contract/opens", -1),
-        ("contract/closes", 400_000), ("contract/closes", 2**60), ("contract/suite", 0), ("contract/suite", 3),
+        ("contract/format", "hubbub contract 1"), ("contract/min_batch_size", 399), ("contract/min_batch_size", 400.0),
+        ("contract/min_batch_size", True), ("contract/min_batch_size", 10**11), ("contract/slots", 2),
+        ("contract/slots", 4), ("contract/slots", 0), ("contract/epoch", 0), ("contract/epoch", -5),
+        ("contract/task_start", -1), ("contract/task_end", 400_000), ("contract/task_end", 2**60),
+        ("contract/suite", 0), ("contract/suite", 3),
         ("contract/analyzer", "00"), ("contract/analyzer", "zz" * 32), ("contract/analyzer", "AA" * 32),
         ("contract/analyzer", SHUFFLER.public.hex()), ("contract/plan", {}), ("contract/plan", None),
         ("contract/more", 1), ("signatures/other", "00" * 64), ("signatures/analyzer", "00" * 63),
@@ -110,7 +111,7 @@ def test_garbage(text: bytes) -> None:
 
 
 def test_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LARGEST", len(TEXT) - 1)
+    monkeypatch.setattr(module, "MAX_CONTRACT_SIZE", len(TEXT) - 1)
     with pytest.raises(TooLarge):
         load_contract(TEXT)
 
@@ -141,9 +142,9 @@ def test_a_signature_of_another_kind_is_none() -> None:
 def test_crowds_below_the_floor_are_for_tests() -> None:
     small = contract(hb.plan_from(hb.Schema.bits(1), 5, hb.Protocol(0.4), delta=0.1))
     text = SignedContract.sign(small, ANALYZER, SHUFFLER).to_json()
-    with pytest.raises(InvalidInput, match="least must be at least 100"):
+    with pytest.raises(InvalidInput, match="min_batch_size must be a whole number of at least 100"):
         load_contract(text)
-    assert load_contract(text, floor=1).contract == small
+    assert load_contract(text, min_batch_size=1).contract == small
 
 
 def test_a_plan_that_claims_too_much_is_refused_though_signed() -> None:
@@ -153,7 +154,7 @@ def test_a_plan_that_claims_too_much_is_refused_though_signed() -> None:
 
 
 def test_the_identities_are_two() -> None:
-    with pytest.raises(InvalidInput, match="two operators"):
+    with pytest.raises(InvalidInput, match="different operators"):
         contract(PLAN, analyzer=SHUFFLER.public)
 
 
@@ -168,7 +169,7 @@ def test_time_is_counted_in_epochs(time: float) -> None:
     own = simple()
     epoch = own.epoch_at(time)
     assert epoch * own.epoch <= time < (epoch + 1) * own.epoch
-    assert own.takes(time) == (400_000 * 3600 <= time < 500_000 * 3600)
+    assert own.accepts_at(time) == (400_000 * 3600 <= time < 500_000 * 3600)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +177,7 @@ def test_time_is_counted_in_epochs(time: float) -> None:
 )
 @pytest.mark.parametrize("value", ["text", 1.5, None])
 def test_nothing_may_be_of_another_type(term: str, value: object) -> None:
-    terms = {name: getattr(OWN, name) for name in OWN.__dataclass_fields__ if name not in ("task", "shape")}
+    terms = {name: getattr(OWN, name) for name in OWN.__dataclass_fields__ if name not in ("task", "layout")}
     assert Contract(**terms) == OWN
     with pytest.raises(InvalidInput):
         Contract(**{**terms, term: value})

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from tests.service.system import EPOCH, System, plan_of
 
+from hubbub.errors import Problem
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
-from hubbub.service.analyzer.store import Arrival
-from hubbub.service.runtime.problems import Problem
+from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.shuffler.store import Counts
 from hubbub.service.task.contract import Contract, SignedContract
 
@@ -161,26 +161,26 @@ def test_keys_are_not_handed_out_before_one_is_in_use(system: System, monkeypatc
     """A list is stored for one task after the other, and in use when all have it."""
     other = dataclasses.replace(system.contract, task_end=system.contract.task_end + 1)
     with monkeypatch.context() as patch:
-        patch.setattr(system.shuffler.pool, "key_list", lambda task: None)
-        system.shuffler.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
-    keep, seen = system.shuffler.pool.keep_list, []
+        patch.setattr(system.shuffler.store, "key_list", lambda task: None)
+        system.shuffler.tasks.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
+    keep, seen = system.shuffler.store.store_key_list, []
 
     def kept(*arguments: Any) -> None:
         keep(*arguments)
         with pytest.raises(Problem) as refused:
-            system.shuffler.keys_document(other.task)
+            system.shuffler.tasks.keys_document(other.task)
         seen.append(refused.value.name)
 
-    monkeypatch.setattr(system.shuffler.pool, "keep_list", kept)
+    monkeypatch.setattr(system.shuffler.store, "store_key_list", kept)
     system.shuffler.fetch_keys(system.link)
     assert seen == ["unavailable", "unavailable"]
-    assert json.loads(system.shuffler.keys_document(other.task))["use"] == 1
+    assert json.loads(system.shuffler.tasks.keys_document(other.task))["analyzer_key_id"] == 1
 
 
 def test_a_new_task_of_a_known_analyzer_has_keys_at_once(system: System) -> None:
     other = dataclasses.replace(system.contract, task_end=system.contract.task_end + 1)
-    system.shuffler.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
-    assert json.loads(system.shuffler.keys_document(other.task))["use"] == 1
+    system.shuffler.tasks.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
+    assert json.loads(system.shuffler.tasks.keys_document(other.task))["analyzer_key_id"] == 1
 
 
 def test_a_repeat_is_known_when_its_key_is_gone(system: System) -> None:
@@ -205,10 +205,10 @@ def test_fakes_drawn_ahead_are_used_once(tmp_path: Path) -> None:
         system.upload(*(client.seal("0") for _ in range(110)))
         system.clock.advance(EPOCH)
         system.shuffler.draw_ahead()
-        drawn = set(system.shuffler._ahead.values())
+        drawn = set(system.shuffler.releases._drawn.values())
         assert len(drawn) == 1
         assert system.shuffler.tick()
-        assert not system.shuffler._ahead
+        assert not system.shuffler.releases._drawn
         system.deliver()
     assert [result["rejected"] for result in system.results()] == [{}, {}]
     assert all(abs(result["values"][0] - 110) < 40 for result in system.results())
@@ -221,10 +221,10 @@ def test_a_batch_that_cannot_be_counted_does_not_keep_others_back(
         system.upload(*(system.client.seal("0") for _ in range(100)))
         system.next_epoch()
     assert system.shuffler.deliver(system.link)
-    bad = system.analyzer.archive.arriving()[0].id
+    bad = system.analyzer.store.complete()[0].id
     whole = system.analyzer._open
 
-    def broken(arrival: Arrival, contract: Contract) -> Any:
+    def broken(arrival: BatchRow, contract: Contract) -> Any:
         if arrival.id == bad:
             raise MemoryError
         return whole(arrival, contract)

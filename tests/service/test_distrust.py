@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from tests.service.system import Direct, System
 
-from hubbub.errors import HubbubError
+from hubbub.errors import HubbubError, Problem
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
-from hubbub.service.runtime.problems import Problem
 from hubbub.service.shuffler.store import Counts
 from hubbub.service.task.identity import Identity, SignedDocument
 
@@ -92,9 +91,9 @@ def test_a_batch_is_kept_until_its_receipt(system: System) -> None:
 def test_parts_that_were_not_announced(system: System) -> None:
     fill(system)
     (batch,) = system.next_epoch()
-    (waiting,) = system.shuffler.pool.outbox()
+    (waiting,) = system.shuffler.store.outbox()
     assert system.analyzer.put_manifest(batch, waiting.manifest) == [0]
-    data = system.shuffler.pool.part(batch, 0)
+    data = system.shuffler.store.chunk(batch, 0)
     for wrong in (data[:-1], data + b"\0", b"", data[53:] + data[:53]):
         with pytest.raises(Problem) as refused:
             system.analyzer.put_chunk(batch, 0, wrong)
@@ -182,7 +181,7 @@ def test_a_repeat_after_the_release_is_known(system: System) -> None:
     assert counts(system) == Counts(100, 0, 0, 100, 0)
 
 
-@pytest.mark.parametrize("liars", [10, 11])
+@pytest.mark.parametrize("malicious", [10, 11])
 def test_a_filler_where_a_report_is_due_costs_one_client(malicious: int, tmp_path: Path) -> None:
     system = System(tmp_path, plan=plan_from(Schema.one_hot(5), 90, Protocol(0.1), delta=1e-6))
     client = system.client

@@ -13,9 +13,10 @@ from tests.service.hostile import Case, World, app_cases, raw_cases
 from tests.service.system import Client, System
 from tests.service.town import Town, exchange
 
-from hubbub.service.analyzer.http import link, results
+from hubbub.service.analyzer.http import delivery_app, results_app
 from hubbub.service.runtime.http import App
-from hubbub.service.shuffler.http import Intake, Writer, documents
+from hubbub.service.shuffler.http import UploadApp, documents_app
+from hubbub.service.shuffler.writer import Writer
 from hubbub.service.task.contract import SignedContract
 from hubbub.service.task.identity import Identity
 
@@ -34,26 +35,26 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     contract = system.contract
     later = dataclasses.replace(contract, task_start=contract.task_start + 5)
     signed = SignedContract.sign(later, *system.identities.values()).to_json()
-    system.shuffler.add_contract(signed)
+    system.shuffler.tasks.add_contract(signed)
     system.analyzer.add_contract(signed)
     system.shuffler.fetch_keys(system.link)
-    writer = Writer(system.shuffler.accept)
+    writer = Writer(system.shuffler.uploads.accept)
     world = World(
         contract,
         later,
         {**system.identities, "stranger": Identity.generate()},
         system.client,
         {
-            "all": system.analyzer.archive.add_token("read:*"),
-            "other": system.analyzer.archive.add_token(f"read:{later.id}"),
+            "all": system.analyzer.store.add_token("read:*"),
+            "other": system.analyzer.store.add_token(f"read:{later.id}"),
         },
     )
     yield Place(
         world,
         {
-            "uploads": Intake(system.shuffler, writer, system.workers, documents(system.shuffler)),
-            "link": link(system.analyzer, lambda: None),
-            "results": results(system.analyzer),
+            "uploads": UploadApp(system.shuffler, writer, system.workers, documents_app(system.shuffler.tasks)),
+            "link": delivery_app(system.analyzer, lambda: None),
+            "results": results_app(system.analyzer),
         },
     )
     writer.close()

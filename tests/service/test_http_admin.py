@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from tests.service.asgi import ask, one
 
 from hubbub.canonical import Json
-from hubbub.errors import InvalidInput
+from hubbub.errors import InvalidInput, Problem
 from hubbub.service.runtime.admin import Figures, Meter, admin, operations, step
-from hubbub.service.runtime.problems import Problem
 
 A, B = "aa" * 16, "bb" * 16
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import hubbub.service
-from hubbub.errors import InvalidInput
+from hubbub.errors import Problem
 from hubbub.service.runtime.failpoints import POINTS, VARIABLE
-from hubbub.service.runtime.problems import KINDS, Problem, headers, problem_document
+from hubbub.service.runtime.problems import KINDS, headers, problem_document
 
 FOLDER = Path(hubbub.service.__path__[0])
 
@@ -82,5 +82,5 @@ def test_headers_of_problems() -> None:
 
 
 def test_unknown_names_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="one of the problems"):
-        Problem("strange")
+    with pytest.raises(KeyError, match="strange"):
+        problem_document(Problem("strange"))

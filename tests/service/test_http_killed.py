@@ -39,8 +39,8 @@ def seal(contract: Contract, shuffler: Service) -> bytes:
     said = answer.json()
     outer = active_key(read_key_list(json.dumps(said["shuffler"]), contract.shuffler, "shuffler"))
     inner = active_key(read_key_list(json.dumps(said["analyzer"]), contract.analyzer, "analyzer"))
-    slot = sealing.seal_slot(b"\1", contract.shape, inner.id, sealing.load_public(1, inner.public))
-    return sealing.seal_bundle([slot], contract.shape, outer.id, sealing.load_public(1, outer.public))
+    slot = sealing.seal_slot(b"\1", contract.layout, inner.id, sealing.load_public(1, inner.public))
+    return sealing.seal_bundle([slot], contract.layout, outer.id, sealing.load_public(1, outer.public))
 
 
 @pytest.mark.parametrize(

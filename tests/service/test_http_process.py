@@ -47,10 +47,12 @@ class Street:
         said = httpx.get(address, trust_env=False).json()
         outer = active_key(read_key_list(json.dumps(said["shuffler"]), self.contract.shuffler, "shuffler"))
         inner = active_key(read_key_list(json.dumps(said["analyzer"]), self.contract.analyzer, "analyzer"))
-        shape = self.contract.shape
+        layout = self.contract.layout
         to_analyzer, to_shuffler = (sealing.load_public(1, key.public) for key in (inner, outer))
         return [
-            sealing.seal_bundle([sealing.seal_slot(b"\1", shape, inner.id, to_analyzer)], shape, outer.id, to_shuffler)
+            sealing.seal_bundle(
+                [sealing.seal_slot(b"\1", layout, inner.id, to_analyzer)], layout, outer.id, to_shuffler
+            )
             for _ in range(count)
         ]
 

@@ -9,11 +9,12 @@ from typing import Any, cast
 import pytest
 from tests.service.asgi import Answer, one
 
+from hubbub.errors import Problem
 from hubbub.service.analyzer.core import Analyzer
-from hubbub.service.analyzer.http import LARGEST_CHUNK, LARGEST_MANIFEST, link, results
-from hubbub.service.analyzer.store import Arrival
+from hubbub.service.analyzer.http import MAX_MANIFEST_SIZE, delivery_app, results_app
+from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.runtime.http import App
-from hubbub.service.runtime.problems import Problem
+from hubbub.service.task.manifest import CHUNK_SIZE
 
 TASK, OTHER = bytes(16), bytes([1] * 16)
 BATCH = "ab" * 16
@@ -26,17 +27,17 @@ class Core:
     parts: dict[int, bytes] = field(default_factory=dict)
     manifest: bytes = b""
     counted: bool = False
-    archive: Any = None
+    store: Any = None
 
     def __post_init__(self) -> None:
-        self.archive = SimpleNamespace(
+        self.store = SimpleNamespace(
             scope={"all": "read:*", "one": f"read:{TASK.hex()}"}.get,
             find=lambda batch: self._arrival() if batch == BATCH else None,
         )
 
-    def _arrival(self) -> Arrival:
+    def _arrival(self) -> BatchRow:
         state = "committed" if self.counted else "arriving"
-        return Arrival(BATCH, TASK, 1, 100, 100, 2, b"", state)
+        return BatchRow(BATCH, TASK, 1, 100, 100, 2, b"", state)
 
     def contracts(self) -> dict[str, Any]:
         return {TASK.hex(): None, OTHER.hex(): None}
@@ -50,7 +51,7 @@ class Core:
         return b'{"result":1}' if self.counted else None
 
     def authorize(self, token: str, task: str | None = None) -> bool:
-        return self.archive.scope(token) in ("read:*", f"read:{task}")
+        return self.store.scope(token) in ("read:*", f"read:{task}")
 
     def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
         if self.manifest not in (b"", document):
@@ -73,7 +74,7 @@ def core() -> Core:
 
 
 def linked(core: Core, arrived: list[int], seconds: float = 10.0) -> App:
-    return link(cast("Analyzer", core), lambda: arrived.append(1), seconds=seconds)
+    return delivery_app(cast("Analyzer", core), lambda: arrived.append(1), seconds=seconds)
 
 
 def put(app: App, path: str, body: bytes, length: int | None = None) -> Answer:
@@ -109,8 +110,8 @@ def test_a_batch_comes_in(core: Core) -> None:
 @pytest.mark.parametrize(
     ("name", "status", "path", "length"),
     [
-        ("too-large", 413, f"/v1/batches/{BATCH}", LARGEST_MANIFEST + 1),
-        ("too-large", 413, f"/v1/batches/{BATCH}/chunks/0", LARGEST_CHUNK + 1),
+        ("too-large", 413, f"/v1/batches/{BATCH}", MAX_MANIFEST_SIZE + 1),
+        ("too-large", 413, f"/v1/batches/{BATCH}/chunks/0", CHUNK_SIZE + 1),
         ("not-found", 404, f"/v1/batches/{BATCH.upper()}", 4),
         ("not-found", 404, f"/v1/batches/{BATCH}x", 4),
         ("not-found", 404, f"/v1/batches/{BATCH}/chunks/{'9' * 40}", 4),
@@ -141,7 +142,7 @@ def test_the_keys(core: Core) -> None:
 
 def read(core: Core, path: str, token: str | None, **headers: str) -> Answer:
     told = {} if token is None else {"authorization": token}
-    return one(results(cast("Analyzer", core)), "GET", path, headers=told | headers)
+    return one(results_app(cast("Analyzer", core)), "GET", path, headers=told | headers)
 
 
 @pytest.mark.parametrize("path", ["/v1/tasks", f"/v1/tasks/{TASK.hex()}/batches", f"/v1/batches/{BATCH}"])
@@ -160,7 +161,7 @@ def test_a_token_reads_what_it_may(core: Core) -> None:
     assert json.loads(batches.body) == {"batches": [{"batch": BATCH, "state": "committed"}]}
     assert problem(read(core, f"/v1/tasks/{OTHER.hex()}/batches", "Bearer one")) == "forbidden"
     assert problem(read(core, f"/v1/tasks/{bytes([2] * 16).hex()}/batches", "Bearer all")) == "unknown-task"
-    core.archive.scope = {"other": f"read:{OTHER.hex()}"}.get
+    core.store.scope = {"other": f"read:{OTHER.hex()}"}.get
     forbidden = read(core, f"/v1/batches/{BATCH}", "Bearer other")
     assert (forbidden.status, problem(forbidden)) == (403, "forbidden")
 

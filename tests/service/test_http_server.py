@@ -8,17 +8,18 @@ import ssl
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 
-from hubbub.errors import InvalidInput
+from hubbub.errors import AnalyzerUnreachable, InvalidInput
 from hubbub.service.runtime import server
 from hubbub.service.runtime.certificates import Authority
 from hubbub.service.runtime.http import Receive, Scope, Send, answer, read_body
 from hubbub.service.runtime.server import Listener, Server, bind, check_private, client_context, server_context, where
-from hubbub.service.shuffler.analyzer_client import LARGEST_ANSWER, HttpsLink, LinkFailure
+from hubbub.service.shuffler.analyzer_client import MAX_RESPONSE_SIZE, HttpsAnalyzerClient
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,12 +79,15 @@ async def keys(scope: Scope, receive: Receive, send: Send) -> None:
     if "chunks" in path:
         status = 204
     if path == "/v1/batches/endless":
-        body = bytes(LARGEST_ANSWER + 1)
+        body = bytes(MAX_RESPONSE_SIZE + 1)
     await answer(send, status, [(b"content-length", str(len(body)).encode())] if status != 204 else [], body)
 
 
-def reach(address: str, paper: Path, who: str = "client", authority: str = "authority.pem") -> HttpsLink:
-    return HttpsLink(address, client_context(paper / f"{who}.pem", paper / f"{who}.key", paper / authority), seconds=10)
+def reach(
+    address: str, paper: Path, who: str = "client", authority: str = "authority.pem"
+) -> closing[HttpsAnalyzerClient]:
+    context = client_context(paper / f"{who}.pem", paper / f"{who}.key", paper / authority)
+    return closing(HttpsAnalyzerClient(address, context, seconds=10))
 
 
 def test_the_link_lets_its_own_certificates_in(paper: Path) -> None:
@@ -93,11 +97,11 @@ def test_the_link_lets_its_own_certificates_in(paper: Path) -> None:
         assert link.put_manifest("receipt", b"m") == b"receipt"
         assert link.put_manifest("parts", b"m") == [1, 2]
         link.put_chunk("parts", 1, b"data" * 1000)
-        with pytest.raises(LinkFailure, match=r"409 \(conflict\)"):
+        with pytest.raises(AnalyzerUnreachable, match=r"409 \(conflict\)"):
             link.put_manifest("conflict", b"m")
-        with pytest.raises(LinkFailure, match="something else"):
+        with pytest.raises(AnalyzerUnreachable, match="violates the protocol"):
             link.put_manifest("strange", b"m")
-        with pytest.raises(LinkFailure, match="more than the protocol allows"):
+        with pytest.raises(AnalyzerUnreachable, match="exceeds"):
             link.put_manifest("endless", b"m")
 
 
@@ -105,16 +109,22 @@ def test_the_link_refuses_everybody_else(paper: Path) -> None:
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.load_verify_locations(paper / "authority.pem")
     with served(linked(paper)) as address:
-        with HttpsLink(address, trusting, seconds=10) as nobody, pytest.raises(LinkFailure, match="not reached"):
+        with (
+            closing(HttpsAnalyzerClient(address, trusting, seconds=10)) as nobody,
+            pytest.raises(AnalyzerUnreachable, match="not be reached"),
+        ):
             nobody.keys()
-        with reach(address, paper, "stranger") as stranger, pytest.raises(LinkFailure, match="not reached"):
+        with reach(address, paper, "stranger") as stranger, pytest.raises(AnalyzerUnreachable, match="not be reached"):
             stranger.keys()
         # A server's certificate is not one of a client, and TLS before 1.3 is not spoken.
-        with reach(address, paper, "server") as wrong, pytest.raises(LinkFailure, match="not reached"):
+        with reach(address, paper, "server") as wrong, pytest.raises(AnalyzerUnreachable, match="not be reached"):
             wrong.keys()
         old = client_context(paper / "client.pem", paper / "client.key", paper / "authority.pem")
         old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2
-        with HttpsLink(address, old, seconds=10) as past, pytest.raises(LinkFailure, match="not reached"):
+        with (
+            closing(HttpsAnalyzerClient(address, old, seconds=10)) as past,
+            pytest.raises(AnalyzerUnreachable, match="not be reached"),
+        ):
             past.keys()
         with pytest.raises(httpx.HTTPError):
             httpx.get(address.replace("https", "http") + "/v1/keys", trust_env=False)
@@ -124,7 +134,7 @@ def test_the_shuffler_refuses_an_impostor(paper: Path) -> None:
     with (
         served(linked(paper, "impostor")) as address,
         reach(address, paper) as link,
-        pytest.raises(LinkFailure, match="not reached"),
+        pytest.raises(AnalyzerUnreachable, match="not be reached"),
     ):
         link.keys()
 
@@ -133,7 +143,7 @@ def test_nobody_there(paper: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"https://127.0.0.1:{probe.getsockname()[1]}"
-        with reach(address, paper) as link, pytest.raises(LinkFailure, match="not reached: ConnectError"):
+        with reach(address, paper) as link, pytest.raises(AnalyzerUnreachable, match="not be reached: ConnectError"):
             link.keys()
 
 

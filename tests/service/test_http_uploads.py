@@ -15,12 +15,13 @@ from typing import Any, cast
 import pytest
 from tests.service.asgi import Answer, ask, one
 
+from hubbub.errors import Problem
 from hubbub.service.runtime.database import StoreFailure
-from hubbub.service.runtime.problems import Problem
 from hubbub.service.runtime.ratelimit import Allowance
 from hubbub.service.runtime.workers import Job, WorkerFailure, Workers, seal_items
 from hubbub.service.shuffler.core import Shuffler
-from hubbub.service.shuffler.http import Intake, Limits, Writer, documents
+from hubbub.service.shuffler.http import Limits, UploadApp, documents_app
+from hubbub.service.shuffler.writer import Writer
 from hubbub.service.task.sealing import generate
 
 SIZE = 100
@@ -45,8 +46,16 @@ class Core:
     def __post_init__(self) -> None:
         self.gate.set()
 
+    @property
+    def tasks(self) -> "Core":
+        return self
+
+    @property
+    def uploads(self) -> "Core":
+        return self
+
     def contracts(self) -> dict[str, Any]:
-        return {TASK.hex(): SimpleNamespace(shape=SimpleNamespace(bundle_size=SIZE))}
+        return {TASK.hex(): SimpleNamespace(bundle_size=SIZE)}
 
     def prepare(self, task: bytes, body: bytes) -> Any:
         bundles = [body[start : start + SIZE] for start in range(0, len(body), SIZE)]
@@ -99,9 +108,9 @@ class Front:
     writer: Writer
     workers: Workers
 
-    def intake(self, **options: Any) -> Intake:
+    def intake(self, **options: Any) -> UploadApp:
         core = cast("Shuffler", self.core)
-        return Intake(core, self.writer, self.workers, documents(core), **options)
+        return UploadApp(core, self.writer, self.workers, documents_app(core.tasks), **options)
 
 
 @pytest.fixture
@@ -118,7 +127,7 @@ def bundle(text: str) -> bytes:
     return text.encode().ljust(SIZE, b".")
 
 
-def post(app: Intake, body: bytes | Iterable[bytes | None], length: int | None = None, **headers: str) -> Answer:
+def post(app: UploadApp, body: bytes | Iterable[bytes | None], length: int | None = None, **headers: str) -> Answer:
     size = len(body) if isinstance(body, bytes) else length
     told = {**HEADERS, "content-length": str(size if length is None else length)}
     told |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -228,7 +237,7 @@ def test_a_body_in_pieces(front: Front) -> None:
 
 
 def test_a_body_that_does_not_come_in_time(front: Front) -> None:
-    app = front.intake(limits=Limits(seconds=0.02))
+    app = front.intake(limits=Limits(body_seconds=0.02))
     answer = post(app, [bundle("a")[:50]], length=SIZE)
     assert (answer.status, problem(answer)) == (408, "timeout")
     assert app.waiting == 0
@@ -248,7 +257,7 @@ def test_a_sender_who_hangs_up_gets_no_answer(front: Front) -> None:
     assert app.results == {"gone": 1}
 
 
-async def _post(app: Intake, body: bytes) -> Answer:
+async def _post(app: UploadApp, body: bytes) -> Answer:
     found = await ask(app, "POST", PATH, body, {**HEADERS, "content-length": str(len(body))})
     assert found is not None
     return found
@@ -281,7 +290,7 @@ def test_what_waits_becomes_one_commit_and_nobody_is_answered_before(front: Fron
     assert len(front.core.accepted) == 21
 
 
-@pytest.mark.parametrize("limits", [Limits(queue=20), Limits(memory=20 * SIZE)])
+@pytest.mark.parametrize("limits", [Limits(max_queue=20), Limits(max_memory=20 * SIZE)])
 def test_a_full_queue_says_busy_and_recovers(front: Front, limits: Limits) -> None:
     app = front.intake(limits=limits)
 
@@ -443,6 +452,6 @@ def test_keys_are_not_signed_for_every_client(front: Front, monkeypatch: pytest.
     front.core.keys = b'{"keys":1}'
     assert {one(app, "GET", path).body for _ in range(5)} == {b'{"keys":1}'}
     assert front.core.signed < 5
-    monkeypatch.setattr("hubbub.service.shuffler.http.FRESH", 0.0)
+    monkeypatch.setattr("hubbub.service.shuffler.http.KEYS_MAX_AGE", 0.0)
     front.core.keys = b'{"keys":2}'
     assert one(app, "GET", path).body == b'{"keys":2}'

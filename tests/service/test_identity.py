@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.service.samples import ANALYZER, SHUFFLER
 
 from hubbub.errors import FalseClaim, HubbubError, InvalidInput, WireError
-from hubbub.service.task.identity import Identity, SignedDocument, as_bytes, verify
+from hubbub.service.task.identity import Identity, SignedDocument, hex_bytes, verify
 
 
 def test_files_go_round_and_are_private(tmp_path: Path) -> None:
@@ -104,9 +104,9 @@ def test_bodies_that_have_no_canonical_form(body: bytes) -> None:
 
 @pytest.mark.parametrize("value", ["0", "0g", "AB", "abcd", "", " ab", "ab ", "a b"])
 def test_hexadecimal_digits_have_one_spelling(value: str) -> None:
-    assert as_bytes(1)("ab") == b"\xab"
+    assert hex_bytes("ab", 1, "the task") == b"\xab"
     with pytest.raises(WireError):
-        as_bytes(1)(value)
+        hex_bytes(value, 1, "the task")
 
 
 def test_seeds_have_one_length() -> None:

@@ -18,7 +18,7 @@ from hubbub.errors import FalseClaim, Infeasible, InvalidInput, WireError
 from hubbub.service.runtime import secretfiles
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.task import keys as module
-from hubbub.service.task.identity import SignedDocument
+from hubbub.service.task.identity import SignedDocument, document_format
 from hubbub.service.task.keys import Keyring, PublicKey, active_key, read_key_list
 from hubbub.service.task.sealing import BundleLayout, load_private, load_public, open_slot, seal_slot
 
@@ -63,8 +63,8 @@ def test_keys_open_what_was_sealed_to_them_until_they_end(tmp_path: Path, suite:
     ring = ring_in(tmp_path, clock, suite=suite)
     ring.advance()
     first = ring.active
-    shape = BundleLayout(bytes(16), suite, 1, 1, 256)
-    sealed = seal_slot(b"\x07", shape, first.id, load_public(suite, first.public))
+    layout = BundleLayout(bytes(16), suite, 1, 1, 256)
+    sealed = seal_slot(b"\x07", layout, first.id, load_public(suite, first.public))
     assert ring.rotate() == 2
     assert (ring.active.id, states(ring)[0]) == (2, (1, "expired"))
     again = ring_in(tmp_path, clock, suite=suite)
@@ -72,7 +72,7 @@ def test_keys_open_what_was_sealed_to_them_until_they_end(tmp_path: Path, suite:
         opener, secret = one.opener(1), one.private(1)
         assert opener is not None
         assert secret is not None
-        assert open_slot(sealed, shape, opener) == open_slot(sealed, shape, load_private(suite, secret)) == b"\x07"
+        assert open_slot(sealed, layout, opener) == open_slot(sealed, layout, load_private(suite, secret)) == b"\x07"
     clock.advance(10)
     ring.advance()
     assert ring.private(1) is None
@@ -107,7 +107,7 @@ def test_clocks_that_jump_take_nothing_back_and_destroy_nothing_at_once(tmp_path
 
 
 def test_numbers_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LAST", 3)
+    monkeypatch.setattr(module, "MAX_KEY_ID", 3)
     clock = MockClock()
     ring = ring_in(tmp_path, clock)
     ring.advance()
@@ -116,7 +116,7 @@ def test_numbers_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         clock.advance(50)
         ring.advance()
     assert states(ring) == [(3, "active")]
-    with pytest.raises(Infeasible, match="at most 3 keys"):
+    with pytest.raises(Infeasible, match="all 3 key ids"):
         ring.rotate()
     assert ring.active.id == 3
 
@@ -322,7 +322,7 @@ def test_lost_secrets_and_foreign_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="owner only"):
         ring_in(tmp_path, clock)
     secret.chmod(0o600)
-    with pytest.raises(WireError, match="hexadecimal"):
+    with pytest.raises(WireError, match="suite 2, got 1"):
         ring_in(tmp_path, clock, suite=2)
     assert states(ring_in(tmp_path, clock, role="shuffler")) == []
     content = record.read_bytes()
@@ -370,6 +370,11 @@ def test_key_lists_are_signed_and_read_strictly(tmp_path: Path) -> None:
 KEY = {"id": 1, "suite": 1, "public": "00" * 32, "state": "active"}
 
 
+def signed_list(keys: Any) -> bytes:
+    body = {"format": document_format("key list"), "role": "analyzer", "keys": keys}
+    return SignedDocument.sign(ANALYZER, "key list", body).to_json()
+
+
 @pytest.mark.parametrize(
     "keys",
     [
@@ -380,15 +385,22 @@ KEY = {"id": 1, "suite": 1, "public": "00" * 32, "state": "active"}
     ],
 )  # fmt: skip
 def test_malformed_key_lists(keys: Any) -> None:
-    text = SignedDocument.sign(ANALYZER, "keys", {"role": "analyzer", "keys": keys}).to_json()
+    text = signed_list(keys)
     with pytest.raises(WireError):
         read_key_list(text, ANALYZER.public)
 
 
 def test_lists_without_an_active_key() -> None:
-    text = json.dumps({"body": {"role": "analyzer", "keys": []}, "signature": "00" * 64})
+    text = json.dumps(json.loads(signed_list([])) | {"signature": "00" * 64})
     with pytest.raises(FalseClaim):
         read_key_list(text, ANALYZER.public)
-    empty = SignedDocument.sign(ANALYZER, "keys", {"role": "analyzer", "keys": []}).to_json()
     with pytest.raises(WireError, match="active"):
-        active_key(read_key_list(empty, ANALYZER.public))
+        active_key(read_key_list(signed_list([]), ANALYZER.public))
+
+
+@pytest.mark.parametrize("body", [{"role": "analyzer", "keys": []}, {"format": "hubbub key list 1"}, []])
+def test_lists_of_another_format(body: Any) -> None:
+    for changes in ({}, {"role": "analyzer", "keys": []}):
+        changed = body | changes if isinstance(body, dict) else body
+        with pytest.raises(WireError, match="key list"):
+            read_key_list(SignedDocument.sign(ANALYZER, "key list", changed).to_json(), ANALYZER.public)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.service.system import EPOCH, Direct, System, clear_plan
 
-from hubbub.service.runtime.problems import Problem
+from hubbub.errors import Problem
 
 WIDTH, MIN_BATCH_SIZE, PEOPLE = 1024, 6, 5
 PLAN = clear_plan(WIDTH, PEOPLE)
@@ -145,7 +145,7 @@ class Collection(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([EPOCH, EPOCH, EPOCH, 7 * EPOCH, 1, -EPOCH, -5 * EPOCH]))
     def tick(self, seconds: int) -> None:
         """Time passes, stands still, or goes back."""
-        if self.system.contract.takes(self.system.clock.now() + seconds):
+        if self.system.contract.accepts_at(self.system.clock.now() + seconds):
             self.system.clock.advance(seconds)
         self.system.shuffler.tick()
 
@@ -185,7 +185,7 @@ class Collection(RuleBasedStateMachine):
     def restore(self) -> None:
         """And brings it back: what came since is lost with the disk, but nothing may count twice."""
         assert self.backup is not None
-        self.system.shuffler.pool.shut()
+        self.system.shuffler.store.shut()
         for name in ("shuffler.db", "shuffler.db-wal", "shuffler.db-shm"):
             (self.folder / name).unlink(missing_ok=True)
         shutil.copy(self.backup, self.folder / "shuffler.db")
@@ -203,7 +203,7 @@ class Collection(RuleBasedStateMachine):
         assert set(counted) <= set(range(self.used))
         counts = self.system.shuffler.totals(check=True)[self.system.contract.id]
         assert counts.error == 0
-        for batch in self.system.analyzer.archive.batches(self.system.contract.task):
+        for batch in self.system.analyzer.store.batches(self.system.contract.task):
             assert batch.bundles >= MIN_BATCH_SIZE
 
     def _counted(self) -> Counter[int]:
@@ -230,8 +230,8 @@ class Collection(RuleBasedStateMachine):
             if not self.doubtful and not withheld and not self._rejected():
                 assert len(lost) <= counts.pool
         finally:
-            self.system.shuffler.pool.shut()
-            self.system.analyzer.archive.shut()
+            self.system.shuffler.store.shut()
+            self.system.analyzer.store.shut()
             shutil.rmtree(self.folder)
 
     def _rejected(self) -> int:

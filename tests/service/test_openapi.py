@@ -23,10 +23,11 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from tests.service.system import System
 
-from hubbub.service.analyzer.http import link, results
+from hubbub.service.analyzer.http import delivery_app, results_app
 from hubbub.service.runtime.http import App, Receive, Scope, Send
 from hubbub.service.runtime.problems import KINDS, PREFIX
-from hubbub.service.shuffler.http import Intake, Writer, documents
+from hubbub.service.shuffler.http import UploadApp, documents_app
+from hubbub.service.shuffler.writer import Writer
 
 schemathesis.serializer.alias("application/hubbub-bundle", "application/octet-stream")
 
@@ -73,8 +74,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     system.upload(*(client.seal("1") for _ in range(100)))
     (batch,) = system.next_epoch()
     system.deliver()
-    writer = Writer(system.shuffler.accept)
-    papers, linked, read = documents(system.shuffler), link(system.analyzer, lambda: None), results(system.analyzer)
+    writer = Writer(system.shuffler.uploads.accept)
+    papers, linked, read = (
+        documents_app(system.shuffler.tasks),
+        delivery_app(system.analyzer, lambda: None),
+        results_app(system.analyzer),
+    )
 
     async def both(scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope.get("path", ""), scope.get("method")
@@ -83,9 +88,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
     yield Served(
         system,
-        {"shuffler": Intake(system.shuffler, writer, system.workers, papers), "analyzer": both},
+        {"shuffler": UploadApp(system.shuffler, writer, system.workers, papers), "analyzer": both},
         {"shuffler": routes(papers) | {("POST", "/v1/tasks/{task}/bundles")}, "analyzer": routes(linked, read)},
-        system.analyzer.archive.add_token("read:*"),
+        system.analyzer.store.add_token("read:*"),
         batch,
     )
     writer.close()

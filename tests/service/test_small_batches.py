@@ -14,10 +14,9 @@ import pytest
 from tests.service.system import EPOCH, START, Client, System, clear_plan
 from tests.service.test_machine import FAST
 
-from hubbub.errors import HubbubError
-from hubbub.service.runtime.problems import Problem
+from hubbub.errors import HubbubError, Problem
 from hubbub.service.task.contract import Contract, SignedContract
-from hubbub.service.task.identity import Identity, SignedDocument
+from hubbub.service.task.identity import Identity, SignedDocument, document_format
 
 PEOPLE, MIN_BATCH_SIZE = 8, 10
 PLAN = clear_plan(64, PEOPLE)
@@ -45,12 +44,12 @@ class Attempts:
 
     def judge(self) -> None:
         """Nothing was released below the least, nothing committed below the plan's n."""
-        assert all(batch.bundles >= MIN_BATCH_SIZE for batch in self.system.shuffler.pool.outbox())
+        assert all(batch.bundles >= MIN_BATCH_SIZE for batch in self.system.shuffler.store.outbox())
         while self.system.analyzer.work():
             pass
         for contract in (self.system.contract, self.lower):
             if contract is not None:
-                for batch in self.system.analyzer.archive.batches(contract.task):
+                for batch in self.system.analyzer.store.batches(contract.task):
                     assert batch.state != "committed"
 
     # trickles, ticks and clocks
@@ -123,7 +122,7 @@ class Attempts:
         if self.lower is None:
             self.lower = dataclasses.replace(self.system.contract, plan=LOWER, min_batch_size=2)
             signed = SignedContract.sign(self.lower, *self.system.identities.values()).to_json()
-            self.system.shuffler.add_contract(signed)
+            self.system.shuffler.tasks.add_contract(signed)
             self.system.analyzer.add_contract(signed)
             self.system.shuffler.fetch_keys(self.system.link)
         return self.lower
@@ -135,7 +134,9 @@ class Attempts:
             renamed = bundle[:8] + lower.task + bundle[24:]
             for body in (bundle, renamed):
                 with pytest.raises(Problem) as refused:
-                    system.shuffler.accept(system.shuffler.open(system.shuffler.prepare(lower.task, body)))
+                    system.shuffler.uploads.accept(
+                        system.shuffler.uploads.open(system.shuffler.uploads.prepare(lower.task, body))
+                    )
                 assert refused.value.name in ("cannot-open", "outdated-keys", "closed-task")
         assert system.shuffler.tick() == []
 
@@ -151,7 +152,7 @@ class Attempts:
         own = [self.system.identities["analyzer"], Identity.generate()]
         forged = dataclasses.replace(self.system.contract, plan=LOWER, min_batch_size=2, shuffler=own[1].public)
         with pytest.raises(HubbubError):
-            self.system.shuffler.add_contract(SignedContract.sign(forged, *own).to_json())
+            self.system.shuffler.tasks.add_contract(SignedContract.sign(forged, *own).to_json())
         half = dataclasses.replace(self.system.contract, plan=LOWER, min_batch_size=3)
         with pytest.raises(HubbubError):
             self.system.analyzer.add_contract(SignedContract.sign(half, own[0]).to_json())
@@ -163,9 +164,10 @@ class Attempts:
     ) -> tuple[str, bytes]:
         batch = secrets.token_hex(16)
         body: dict[str, Any] = {
+            "format": document_format("manifest"),
             "batch": batch,
             "task": contract.id,
-            "key": int.from_bytes(data[:2], "big"),
+            "key_id": int.from_bytes(data[:2], "big"),
             "bundles": bundles,
             "slots": bundles * contract.slots,
             "chunks": [hashlib.sha256(data).hexdigest()],
@@ -181,7 +183,7 @@ class Attempts:
             analyzer.put_chunk(batch, 0, data)
             while analyzer.work():
                 pass
-        found = analyzer.archive.find(batch)
+        found = analyzer.store.find(batch)
         assert found is None or found.state == "withheld"
 
     def _some(self) -> bytes:
@@ -231,7 +233,7 @@ class Attempts:
 
     def try_slots_of_another_key(self) -> None:
         data = b"".join(self._slot(b"\1") for _ in range(MIN_BATCH_SIZE))
-        self._announce(self.system.contract, data, MIN_BATCH_SIZE, key=int.from_bytes(data[:2], "big") + 1)
+        self._announce(self.system.contract, data, MIN_BATCH_SIZE, key_id=int.from_bytes(data[:2], "big") + 1)
 
     def _slot(self, payload: bytes | None) -> bytes:
         client: Client = self.system.client

@@ -77,12 +77,12 @@ class Street:
         inner = active_key(read_key_list(json.dumps(said["analyzer"]), contract.analyzer, "analyzer"))
         outer = active_key(read_key_list(json.dumps(said["shuffler"]), contract.shuffler, "shuffler"))
         keys = [sealing.load_public(1, key.public) for key in (inner, outer)]
-        shape, bundles = contract.shape, []
+        layout, bundles = contract.layout, []
         for record in records:
             messages: list[bytes | None] = [*device.record_payloads(record, contract.plan, entropy=ENTROPY)]
-            messages = [*messages, *[None] * shape.slots][: shape.slots]
-            slots = [sealing.seal_slot(message, shape, inner.id, keys[0]) for message in messages]
-            bundles.append(sealing.seal_bundle(slots, shape, outer.id, keys[1]))
+            messages = [*messages, *[None] * layout.slots][: layout.slots]
+            slots = [sealing.seal_slot(message, layout, inner.id, keys[0]) for message in messages]
+            bundles.append(sealing.seal_bundle(slots, layout, outer.id, keys[1]))
         for start in range(0, len(bundles), 100):
             answer = self.sender.post(
                 f"{place}/bundles",

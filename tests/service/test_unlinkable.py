@@ -13,6 +13,7 @@ import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.service.bundles import seal_bundles
 from tests.service.system import System, clear_plan
 from tests.service.test_core import POINTS
 from tests.service.test_machine import FAST
@@ -23,7 +24,7 @@ from hubbub.service.runtime.admin import Figures, Meter
 from hubbub.service.runtime.admin_client import command
 from hubbub.service.task import sealing
 from hubbub.service.task.keys import active_key
-from hubbub.service.task.sealing_batch import seal_bundles, seal_reports, slot_job
+from hubbub.service.task.sealing_batch import seal_reports, slot_job
 
 # canaries
 
@@ -104,7 +105,7 @@ def test_canaries(tmp_path: Path) -> None:
         canaries = {name: word.encode() for name, word in WORDS.items()}
         canaries |= {f"enc {i}": town.enc(bundle) for i, bundle in enumerate(bundles)}
         canaries |= {f"bundle {i}": bundle[-40:] for i, bundle in enumerate(bundles)}
-        replays = {f"replay {i}": sealing.replay_id(bundle, town.contract.shape) for i, bundle in enumerate(bundles)}
+        replays = {f"replay {i}": sealing.replay_id(bundle, town.contract.layout) for i, bundle in enumerate(bundles)}
 
         def send(bundle: bytes, status: int = 201) -> None:
             assert exchange(town.uploads, request(town, bundle), source=ADDRESS) == [status]
@@ -191,15 +192,15 @@ def arrange(n: int) -> None:
         contract, size = system.contract, system.contract.plan.payload
         inner, outer = (active_key(core.keyring.public_keys()) for core in (system.analyzer, system.shuffler))
         values = np.arange(n, dtype="<u8").view(np.uint8).reshape(n, 8)[:, :size]
-        slots = seal_reports(np.ascontiguousarray(values), contract.shape, inner, system.workers)
-        bundles = [row.tobytes() for row in seal_bundles(slots, contract.shape, outer, system.workers)]
+        slots = seal_reports(np.ascontiguousarray(values), contract.layout, inner, system.workers)
+        bundles = [row.tobytes() for row in seal_bundles(slots, contract.layout, outer, system.workers)]
         for start in range(0, n, 100):
             system.upload(*bundles[start : start + 100])
 
         allowed = 4 / math.sqrt(n)
         arrival = np.arange(n)
         # As they lie in the table: by their hashes; and as their bytes lie in the file.
-        rows = system.shuffler.pool._reader.rows("SELECT sealed FROM slots")
+        rows = system.shuffler.store._reader.rows("SELECT sealed FROM slots")
         lying = [bytes(sealed) for (sealed,) in rows]
         assert [sealing.slot_id(one) for one in lying] == sorted(map(sealing.slot_id, lying))
         where = {row.tobytes(): i for i, row in enumerate(slots)}
@@ -212,11 +213,11 @@ def arrange(n: int) -> None:
             assert abs(spearman(arrival, offsets)) < allowed
 
         (batch,) = system.next_epoch()
-        parts = len(json.loads(system.shuffler.pool.outbox()[0].manifest)["body"]["chunks"])
-        data = b"".join(system.shuffler.pool.part(batch, part) for part in range(parts))
+        parts = len(json.loads(system.shuffler.store.outbox()[0].manifest)["body"]["chunks"])
+        data = b"".join(system.shuffler.store.chunk(batch, part) for part in range(parts))
         private = system.analyzer.keyring.private(inner.id)
         assert private is not None
-        texts, good = system.workers.open(slot_job(contract.shape, inner.id, private), data)
+        texts, good = system.workers.open(slot_job(contract.layout, inner.id, private), data)
         assert good == b"\1" * n
         opened = np.frombuffer(texts, np.uint8).reshape(n, 2 + size)[:, 2:]
         out = np.zeros((n, 8), np.uint8)

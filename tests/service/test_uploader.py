@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.service.system import System
 
-from hubbub.errors import InvalidInput, WireError
-from hubbub.service.runtime.problems import Problem
+from hubbub.errors import InvalidInput, Problem, WireError
+from hubbub.service.runtime.problems import status_of
 from hubbub.service.uploader import Answer, Journal, Lost, Sender
 
 
@@ -18,16 +18,16 @@ class Wire:
         self.system, self.fault, self.uploads = system, fault, 0
 
     def keys(self, task: str) -> bytes:
-        return self.system.shuffler.keys_document(bytes.fromhex(task))
+        return self.system.shuffler.tasks.keys_document(bytes.fromhex(task))
 
     def post(self, task: str, body: bytes) -> Answer:
         self.fault("before")
         self.uploads += 1
         try:
-            upload = self.system.shuffler.prepare(bytes.fromhex(task), body)
-            self.system.shuffler.accept(self.system.shuffler.open(upload))
+            upload = self.system.shuffler.uploads.prepare(bytes.fromhex(task), body)
+            self.system.shuffler.uploads.accept(self.system.shuffler.uploads.open(upload))
         except Problem as refusal:
-            return Answer(refusal.status, refusal.name)
+            return Answer(status_of(refusal), refusal.name)
         self.fault("after")
         return Answer(201)
 
@@ -144,6 +144,6 @@ def test_the_journal_is_private_and_of_one_contract(system: System, tmp_path: Pa
 def test_keys_of_another_operator_are_refused(system: System, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     wire = Wire(System(tmp_path / "other"))
-    wire.keys = lambda task: wire.system.shuffler.keys_document(wire.system.contract.task)  # type: ignore[method-assign]
+    wire.keys = lambda task: wire.system.shuffler.tasks.keys_document(wire.system.contract.task)  # type: ignore[method-assign]
     with pytest.raises(Exception, match="signed by its operator"):
         sender(system, wire, tmp_path / "journal").prepare([1])

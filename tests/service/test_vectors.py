@@ -46,11 +46,11 @@ def test_xwing_keys() -> None:
 @pytest.mark.parametrize("suite", SUITES)
 def test_reference_opens_what_we_seal(suite: int) -> None:
     keys = pair(suite, "analyzer")
-    shape = BundleLayout(os.urandom(16), suite, 1, 5, 1 << 40)
+    layout = BundleLayout(os.urandom(16), suite, 1, 5, 1 << 40)
     for payload in (b"\0" * 5, b"\xff" * 5, None):
-        sealed = seal_slot(payload, shape, 513, keys.public)
-        plain = reference.open_(keys.secret, sealed[2:], b"hubbub/1 slot" + shape.task + b"\x02\x01", suite)
-        assert plain == (b"\x01\0" + bytes(5) if payload is None else b"\x01\x01" + payload)
+        sealed = seal_slot(payload, layout, 513, keys.public)
+        plain = reference.open_(keys.secret, sealed[2:], b"hubbub/2 slot" + layout.task + b"\x02\x01", suite)
+        assert plain == (b"\x02\0" + bytes(5) if payload is None else b"\x02\x01" + payload)
 
 
 def other() -> CipherSuite:
@@ -59,8 +59,8 @@ def other() -> CipherSuite:
 
 def interoperate(times: int) -> None:
     """pyhpke opens what we seal and seals what we open, with fresh keys every hundred times."""
-    shape = BundleLayout(bytes(range(16)), 1, 1, 3, 1 << 24)
-    info = b"hubbub/1 slot" + shape.task + b"\x00\x07"
+    layout = BundleLayout(bytes(range(16)), 1, 1, 3, 1 << 24)
+    info = b"hubbub/2 slot" + layout.task + b"\x00\x07"
     suite = other()
     for round_ in range(times):
         if round_ % 100 == 0:
@@ -70,12 +70,12 @@ def interoperate(times: int) -> None:
             to_us = suite.kem.deserialize_public_key(public)
             ours = private.public_key()
         payload = round_.to_bytes(3, "little")
-        sealed = seal_slot(payload, shape, 7, ours)
+        sealed = seal_slot(payload, layout, 7, ours)
         assert (
-            suite.create_recipient_context(sealed[2:34], theirs, info=info).open(sealed[34:]) == b"\x01\x01" + payload
+            suite.create_recipient_context(sealed[2:34], theirs, info=info).open(sealed[34:]) == b"\x02\x01" + payload
         )
         enc, context = suite.create_sender_context(to_us, info=info)
-        assert open_slot(b"\x00\x07" + enc + context.seal(b"\x01\x01" + payload), shape, private) == payload
+        assert open_slot(b"\x00\x07" + enc + context.seal(b"\x02\x01" + payload), layout, private) == payload
 
 
 def test_pyhpke_both_ways() -> None:

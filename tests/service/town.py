@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import numpy as np
 from numpy.typing import NDArray
+from tests.service.bundles import seal_bundles
 from tests.service.system import clear_plan
 
 from hubbub.service.provision import SETTINGS, Role, Service, provision_all
@@ -25,7 +26,7 @@ from hubbub.service.runtime.process import ADDRESSES
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.task import sealing
 from hubbub.service.task.keys import PublicKey, active_key, read_key_list
-from hubbub.service.task.sealing_batch import seal_bundles, seal_reports
+from hubbub.service.task.sealing_batch import seal_reports
 
 __all__ = ["Town", "exchange", "pour", "until"]
 
@@ -147,12 +148,12 @@ class Town:
         size = self.contract.plan.payload
         payloads = np.frombuffer(b"".join(value.to_bytes(size, "little") for value in values), np.uint8)
         with Workers(0) as workers:
-            return seal_reports(payloads.reshape(-1, size), self.contract.shape, self.keys()["analyzer"], workers)
+            return seal_reports(payloads.reshape(-1, size), self.contract.layout, self.keys()["analyzer"], workers)
 
     def wrap(self, slots: NDArray[np.uint8]) -> list[bytes]:
         """Bundles of these slots."""
         with Workers(0) as workers:
-            made = seal_bundles(slots, self.contract.shape, self.keys()["shuffler"], workers)
+            made = seal_bundles(slots, self.contract.layout, self.keys()["shuffler"], workers)
         return [row.tobytes() for row in made]
 
     def pour(self, lots: Sequence[Sequence[bytes]]) -> Counter[int]:

@@ -13,7 +13,7 @@ from hubbub.errors import InvalidInput, reject
 from hubbub.io.files import read_text
 from hubbub.io.values import Form, read_values
 from hubbub.records import Collection
-from hubbub.service.task.contract import load_contract
+from hubbub.service.task.contract import allowed_batch_size, load_contract
 from hubbub.service.uploader import Http, Journal, Lost, Sender
 
 
@@ -46,7 +46,9 @@ def send(
     \b
     Example: hubbub send answers.csv --contract contract.json --to http://127.0.0.1:8401 --journal sent.journal
     """
-    contract = load_contract(read_text(contract_path), floor=1 if unsafe_test else 100).contract
+    contract = load_contract(
+        read_text(contract_path), min_batch_size=allowed_batch_size(unsafe_test=unsafe_test)
+    ).contract
     with contextlib.closing(Journal(journal_path, contract)) as journal, contextlib.closing(Http(url)) as transport:
         sender = Sender(contract, transport, journal, per_request=per_request, pause=_pause)
         before = journal.states().get("stored", 0)

@@ -19,7 +19,7 @@ from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.process import ADDRESSES, run
 from hubbub.service.runtime.secretfiles import write_file
 from hubbub.service.runtime.settings import AnalyzerConfig, ShufflerConfig, read_config
-from hubbub.service.task.contract import FLOOR, Contract, SignedContract
+from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, SignedContract
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.slots import least_slots
 
@@ -52,7 +52,7 @@ def draw_up(
     now = int((clock or SystemClock()).now() // epoch)
     return Contract(
         plan=plan,
-        min_batch_size=max(FLOOR, plan.n + plan.n // 20) if min_batch_size is None else min_batch_size,
+        min_batch_size=max(MIN_BATCH_SIZE, plan.n + plan.n // 20) if min_batch_size is None else min_batch_size,
         slots=least_slots(plan) if slots is None else slots,
         epoch=epoch,
         task_start=now,

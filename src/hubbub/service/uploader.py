@@ -295,22 +295,22 @@ class Sender:
         read = fields(
             parse(self.transport.keys(self.contract.id), "a document of keys"),
             "a document of keys",
-            {"shuffler": _text, "analyzer": _text, "use": as_whole},
+            {"shuffler": _text, "analyzer": _text, "analyzer_key_id": as_whole},
         )
         own, theirs = str(read["shuffler"]), str(read["analyzer"])
         keys = read_key_list(theirs, self.contract.analyzer, "analyzer")
-        used = [key for key in keys if key.id == read["use"] and key.suite == self.contract.suite]
+        used = [key for key in keys if key.id == read["analyzer_key_id"] and key.suite == self.contract.suite]
         if not used:
             raise WireError("the key in use must be in the analyzer's list, got another")
         return used[0], active_key(read_key_list(own, self.contract.shuffler, "shuffler"))
 
     def _seal(self, messages: list[bytes], keys: tuple[PublicKey, PublicKey]) -> bytes:
-        shape = self.contract.shape
+        layout = self.contract.layout
         analyzer, shuffler = keys
         inner = _load(analyzer)
-        filled: list[bytes | None] = [*messages, *[None] * (shape.slots - len(messages))]
-        slots = [sealing.seal_slot(message, shape, analyzer.id, inner) for message in filled]
-        return sealing.seal_bundle(slots, shape, shuffler.id, _load(shuffler))
+        filled: list[bytes | None] = [*messages, *[None] * (layout.slots - len(messages))]
+        slots = [sealing.seal_slot(message, layout, analyzer.id, inner) for message in filled]
+        return sealing.seal_bundle(slots, layout, shuffler.id, _load(shuffler))
 
 
 def _load(key: PublicKey) -> sealing.Public:

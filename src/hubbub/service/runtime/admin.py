@@ -20,9 +20,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hubbub.canonical import Json, as_text, canonical, fields, parse
-from hubbub.errors import reject
+from hubbub.errors import Problem, reject
 from hubbub.service.runtime.http import App, body_of, hex_id, log, routed
-from hubbub.service.runtime.problems import Problem
 
 LARGEST_CONTRACT = 16 << 20
 """Bytes of a signed contract."""

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hubbub.errors import FalseClaim, InvalidInput
-from hubbub.service.runtime.problems import Problem, headers, problem_document
+from hubbub.errors import FalseClaim, InvalidInput, Problem
+from hubbub.service.runtime.problems import headers, problem_document, status_of
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -41,7 +41,7 @@ def declared_length(value: bytes | None, most: int) -> int:
     12
     >>> declared_length(b"101", 100)
     Traceback (most recent call last):
-    hubbub.service.runtime.problems.Refusal: a body must have at most 100 bytes
+    hubbub.errors.Problem: too-large: a body must have at most 100 bytes
     """
     if value is None:
         raise Problem("wrong-length", "Content-Length is needed")
@@ -97,7 +97,7 @@ def _refusal(
     refusal = Problem(name, detail, retry_after=retry_after, index=index)
     body = problem_document(refusal)
     told = [(name.encode(), value.encode()) for name, value in headers(refusal).items()]
-    return refusal.status, [*told, (b"content-length", str(len(body)).encode())], body
+    return status_of(refusal), [*told, (b"content-length", str(len(body)).encode())], body
 
 
 def refusal_of(error: Exception) -> Problem:
@@ -180,4 +180,4 @@ async def _no_route(request: Request, error: Exception) -> Response:
 
 
 def _refused(refusal: Problem) -> Response:
-    return Response(problem_document(refusal), refusal.status, headers=headers(refusal))
+    return Response(problem_document(refusal), status_of(refusal), headers=headers(refusal))

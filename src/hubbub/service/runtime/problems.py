@@ -6,7 +6,7 @@ A refusal has a name that programs understand, and a detail that people understa
 from dataclasses import dataclass
 
 from hubbub.canonical import Json, canonical
-from hubbub.errors import HubbubError, reject
+from hubbub.errors import Problem
 
 MEDIA_TYPE = "application/problem+json"
 """The media type of a problem document."""
@@ -43,28 +43,13 @@ KINDS = {
 """All refusals there are, in the order of their status."""
 
 
-class Problem(HubbubError):
-    """A request that is answered with a problem document.
+def status_of(problem: Problem) -> int:
+    """Return the HTTP status of a problem.
 
-    >>> Problem("busy", retry_after=2).status
+    >>> status_of(Problem("busy", retry_after=2))
     429
     """
-
-    def __init__(
-        self, name: str, detail: str = "", *, retry_after: int | None = None, index: int | None = None
-    ) -> None:
-        if name not in KINDS:
-            reject("name", "be one of the problems", name)
-        super().__init__(detail or KINDS[name].title)
-        self.name = name
-        self.detail = detail
-        self.retry_after = retry_after
-        self.index = index
-
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
-        return KINDS[self.name].status
+    return KINDS[problem.name].status
 
 
 def problem_document(refusal: Problem) -> bytes:
@@ -76,7 +61,7 @@ def problem_document(refusal: Problem) -> bytes:
     content: dict[str, Json] = {
         "type": PREFIX + refusal.name,
         "title": KINDS[refusal.name].title,
-        "status": refusal.status,
+        "status": status_of(refusal),
     }
     if refusal.detail:
         content["detail"] = refusal.detail
