@@ -10,7 +10,12 @@
     ├── BatchTooSmall        fewer people or fakes than the plan's guarantee needs
     ├── FalseClaim           a plan that claims more privacy or precision than it has
     ├── EntropyFailure       a randomness source that returned too few bytes
-    └── ProgramFailure       an audited program that crashed, hung or wrote invalid output
+    ├── ProgramFailure       an audited program that crashed, hung or wrote invalid output
+    ├── StoreFailure         a database that cannot be read, written or used by this version
+    ├── WorkerFailure        worker processes that died repeatedly over the same work
+    ├── LinkFailure          an analyzer that the shuffler cannot reach or understand
+    ├── CommandFailure       a service that refused an administrative command, or did not answer it
+    └── NoResponse           an upload without a response: it may have been stored or not
 
 Messages read ``q must be in [0, 1/2), got 0.7``. They name parameters and never contain people's data. Each ``check_*``
 function returns the value in its canonical type, so constructors and public functions check and convert in one line.
@@ -82,6 +87,26 @@ class EntropyFailure(HubbubError):
 
 class ProgramFailure(HubbubError):
     """An audited program crashed, hung or wrote invalid output."""
+
+
+class StoreFailure(HubbubError):
+    """A service's database cannot be read, written or used by this version; the transaction was rolled back."""
+
+
+class WorkerFailure(HubbubError):
+    """Worker processes died repeatedly over the same piece of work."""
+
+
+class LinkFailure(HubbubError):
+    """The analyzer cannot be reached or sent an invalid response; the request may have been carried out or not."""
+
+
+class CommandFailure(HubbubError):
+    """A service refused an administrative command, or did not answer it."""
+
+
+class NoResponse(HubbubError):
+    """An upload got no response: it may have been stored or not."""
 
 
 @dataclass(frozen=True, slots=True)

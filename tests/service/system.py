@@ -132,7 +132,7 @@ class System:
             self.identities["shuffler"],
             self.clock,
             workers=self.workers,
-            floor=1,
+            min_batch_size=1,
             entropy=SeededStreamNotForPeople(1),
         )
         self.analyzer = Analyzer(
@@ -141,7 +141,7 @@ class System:
             self.identities["analyzer"],
             self.clock,
             workers=self.workers,
-            floor=1,
+            min_batch_size=1,
         )
         self.link = Direct(self.analyzer)
 

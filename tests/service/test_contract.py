@@ -143,7 +143,7 @@ def test_crowds_below_the_floor_are_for_tests() -> None:
     text = SignedContract.sign(small, ANALYZER, SHUFFLER).to_json()
     with pytest.raises(InvalidInput, match="least must be at least 100"):
         load_contract(text)
-    assert load_contract(text, floor=1).contract == small
+    assert load_contract(text, min_batch_size=1).contract == small
 
 
 def test_a_plan_that_claims_too_much_is_refused_though_signed() -> None:

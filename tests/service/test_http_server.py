@@ -1,40 +1,53 @@
-"""Sockets: certificates on both sides of the link, modes of files, and the very bytes of an answer."""
+"""Sockets: certificates on both sides of the link, file modes, and the exact bytes of a response."""
 
 import asyncio
 import contextlib
+import inspect
 import os
+import re
 import socket
 import ssl
 import stat
 import threading
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from hubbub.errors import InvalidInput
-from hubbub.service.runtime import server
+from hubbub.errors import InvalidInput, LinkFailure
+from hubbub.service.runtime import connection
 from hubbub.service.runtime.certificates import Authority
 from hubbub.service.runtime.http import Receive, Scope, Send, answer, read_body
-from hubbub.service.runtime.server import Listener, Server, bind, check_private, client_context, server_context, where
-from hubbub.service.shuffler.analyzer_client import LARGEST_ANSWER, HttpsLink, LinkFailure
+from hubbub.service.runtime.server import (
+    Listener,
+    Server,
+    address_of,
+    bind,
+    check_private,
+    client_context,
+    server_context,
+)
+from hubbub.service.shuffler.analyzer_client import LARGEST_ANSWER, HttpsLink
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers 201 with nothing."""
+    """Respond with 201 and no body."""
     await answer(send, 201, [(b"content-length", b"0")])
 
 
 @contextlib.contextmanager
 def served(listener: Listener) -> Iterator[str]:
-    """A listener in a thread; its address."""
+    """Serve a listener in a thread and return its address."""
     bound = bind(listener.address)
     server = Server(listener)
     thread = threading.Thread(target=asyncio.run, args=(server.serve([bound]),))
     thread.start()
     try:
-        yield where(listener, bound)
+        yield address_of(listener, bound)
     finally:
         server.should_exit = True
         thread.join()
@@ -199,7 +212,7 @@ def test_a_unix_socket_is_its_owners_and_replaces_a_stale_one(tmp_path: Path) ->
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with bind(address) as bound:
-        assert where(Listener(name="admin", app=hello, address=address), bound) == address
+        assert address_of(Listener(name="admin", app=hello, address=address), bound) == address
         with pytest.raises(OSError, match="in use"):
             bind(address)
     assert path.is_socket()
@@ -219,9 +232,9 @@ def test_an_address_that_is_taken_is_named() -> None:
     assert caught.value.filename is not None
 
 
-def test_a_head_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Regression: the parser took headers without end, and waited for them for ever."""
-    monkeypatch.setattr(server, "HEAD_SECONDS", 0.2)
+def test_a_request_head_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: the parser accepted headers without end and waited for them forever."""
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
 
     async def talk(*parts: bytes) -> bytes:
         with bind("127.0.0.1:0") as bound:
@@ -245,3 +258,23 @@ def test_a_head_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asyncio.run(talk(b"GET /" + b"a" * 70_000)).startswith(b"HTTP/1.1 431 ")
     whole = begun + b"X: " + b"y" * 60_000 + b"\r\nConnection: close\r\n\r\n"
     assert asyncio.run(talk(whole[:30_000], whole[30_000:])).startswith(b"HTTP/1.1 201 ")
+
+
+def test_the_overridden_internals_of_uvicorn_exist() -> None:
+    """Fails when a new release of uvicorn renames or changes a method that ``runtime.connection`` overrides."""
+    for base, methods in connection.OVERRIDES.items():
+        found = {name: list(inspect.signature(getattr(base, name)).parameters) for name in methods}
+        assert found == methods
+    overriding = (connection.Connection, connection.UnsignalledServer)
+    own = {name for cls in overriding for name, value in vars(cls).items() if callable(value) and name[0] != "_"}
+    assert own == {name for methods in connection.OVERRIDES.values() for name in methods}
+    source = inspect.getsource(HttpToolsProtocol)
+    assert "self.transport" in source
+    assert "self.loop" in source
+
+
+def test_uvicorn_is_bounded_above() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    (requirement,) = [one for one in project["optional-dependencies"]["serve"] if one.startswith("uvicorn")]
+    low, high = re.fullmatch(r"uvicorn>=0\.(\d+),<0\.(\d+)", requirement).groups()  # type: ignore[union-attr]
+    assert int(low) <= int(uvicorn.__version__.split(".")[1]) < int(high)

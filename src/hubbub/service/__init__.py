@@ -1,7 +1,9 @@
-"""The running system: devices seal bundles, a shuffler mixes them, an analyzer opens and counts; two operators.
+"""The services: devices seal bundles, a shuffler breaks their link to the sender, an analyzer opens and counts them.
 
-- what is agreed on: ``contract``, ``slots``; what is sent: ``sealing``;
-- who is who: ``identity``, ``keys``, ``certificates``; where that is kept: ``secretfiles``; what time it is: ``clock``.
+- ``task``: the contract between the operators, the layout of bundles, sealing, identities and keys
+- ``shuffler``, ``analyzer``: each with a socket-free ``core``, a ``store``, an ``http`` interface and an ``app``
+- ``runtime``: HTTP servers, settings, worker processes, databases and migrations, admin commands, metrics, failpoints
+- ``provision``: set up folders, keys and contracts, and start services; ``uploader``: the client of the shuffler
 
-The formats are described byte by byte in docs/sealing.md.
+``docs/sealing.md`` describes the formats byte by byte.
 """

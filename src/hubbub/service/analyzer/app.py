@@ -9,10 +9,12 @@ from hubbub.errors import InvalidInput
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.http import link, results
 from hubbub.service.analyzer.store import Archive
-from hubbub.service.runtime.admin import Meter, admin, disk_free, operations
+from hubbub.service.runtime.admin import admin_app
 from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.database import open_database
-from hubbub.service.runtime.process import Folder, Loop, add_contracts, keyring, store_of
+from hubbub.service.runtime.metrics import Metrics, disk_free, operations_app
+from hubbub.service.runtime.problems import Problem
+from hubbub.service.runtime.process import PeriodicTask, ServiceFolder, add_contracts, open_keyring, store_url
 from hubbub.service.runtime.server import Listener, server_context
 from hubbub.service.runtime.settings import AnalyzerConfig
 from hubbub.service.runtime.workers import Workers
@@ -30,19 +32,20 @@ class AnalyzerProgram:
         common = self.common
         self._clock = clock or SystemClock()
         identity = Identity.load(common.identity)
-        self._folder = Folder(common.folder, "analyzer")
-        keys = keyring(common, "analyzer", self._clock)
+        self._folder = ServiceFolder(common.folder, "analyzer")
+        keys = open_keyring(common, "analyzer", self._clock)
         self.workers = Workers(common.workers)
         self.workers.start()
-        self._archive = Archive(lambda: open_database(store_of(common, "analyzer")))
-        floor = 1 if common.unsafe_test else 100
-        self.core = Analyzer(self._archive, keys, identity, self._clock, workers=self.workers, floor=floor)
+        self._archive = Archive(lambda: open_database(store_url(common, "analyzer")))
+        self.core = Analyzer(
+            self._archive, keys, identity, self._clock, workers=self.workers, min_batch_size=common.min_batch_size
+        )
         add_contracts(common.contracts, self.core.contracts(), self.core.add_contract)
         self._draining = False
         self._batches: Counter[str] = Counter()
-        self.meter = Meter(self._live)
-        self._working = Loop("counting", self._work)
-        self._advancing = Loop("advance", self._advance)
+        self.metrics = Metrics(self._live)
+        self._working = PeriodicTask("counting", self._work)
+        self._advancing = PeriodicTask("advance", self._advance)
 
     def listeners(self) -> list[Listener]:
         """The link, results, figures, commands."""
@@ -65,11 +68,11 @@ class AnalyzerProgram:
                 context=context,
                 connections=common.connections,
             ),
-            Listener(name="operations", app=operations(self.meter, self.ready), address=common.operations),
-            Listener(name="admin", app=admin(_AnalyzerCommands(self)), address=common.admin),
+            Listener(name="operations", app=operations_app(self.metrics, self.ready), address=common.operations),
+            Listener(name="admin", app=admin_app("analyzer", _AnalyzerCommands(self)), address=common.admin),
         ]
 
-    def loops(self) -> list[Loop]:
+    def loops(self) -> list[PeriodicTask]:
         """Counting, keys."""
         return [self._working, self._advancing]
 
@@ -111,17 +114,13 @@ class AnalyzerProgram:
 
 
 class _AnalyzerCommands:
+    """The handlers of the admin commands."""
+
     def __init__(self, program: AnalyzerProgram) -> None:
         self._program, self._core = program, program.core
 
-    def add(self, contract: bytes) -> str:
-        return self._core.add_contract(contract).hex()
-
-    def close(self, task: bytes) -> None:
-        raise InvalidInput("a task must be closed at the shuffler, got the analyzer")
-
-    def destroy(self, task: bytes) -> None:
-        raise InvalidInput("a task must be destroyed at the shuffler, got the analyzer")
+    def add(self, contract: bytes) -> dict[str, Json]:
+        return {"task": self._core.add_contract(contract).hex()}
 
     def rotate(self) -> None:
         self._core.rotate()
@@ -139,10 +138,11 @@ class _AnalyzerCommands:
         tasks: dict[str, Json] = {task: dict(counts) for task, counts in self._core.totals().items()}
         return {"good": True, "tasks": tasks}
 
-    def add_token(self, scope: str) -> str:
+    def token(self, scope: str) -> dict[str, Json]:
         if scope != "read:*" and scope.removeprefix("read:") not in self._core.contracts():
-            raise InvalidInput("a scope must be read:* or read: and a task, got another")
-        return self._core.archive.add_token(scope)
+            raise InvalidInput("scope must be read:* or read:TASK with the id of a task that is served")
+        return {"token": self._core.archive.add_token(scope)}
 
-    def revoke_token(self, token: str) -> bool:
-        return self._core.archive.revoke_token(token)
+    def revoke(self, token: str) -> None:
+        if not self._core.archive.revoke_token(token):
+            raise Problem("not-found", "there is no such token")

@@ -25,7 +25,7 @@ from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.problems import Problem
 from hubbub.service.runtime.workers import Workers
-from hubbub.service.task.contract import Contract, SignedContract, load_contract
+from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, SignedContract, load_contract
 from hubbub.service.task.identity import Identity, SignedDocument, as_bytes
 from hubbub.service.task.keys import Keyring
 from hubbub.service.task.slots import fewest_messages, most_messages
@@ -58,10 +58,10 @@ class Analyzer:
         clock: Clock,
         *,
         workers: Workers,
-        floor: int = 100,
+        min_batch_size: int = MIN_BATCH_SIZE,
     ) -> None:
         self.archive, self.keyring, self.identity, self.clock = archive, keyring, identity, clock
-        self._workers, self._floor = workers, floor
+        self._workers, self._min_batch_size = workers, min_batch_size
         self._lock = threading.Lock()
         self._contracts: dict[bytes, Contract] = {}
         self._refresh()
@@ -70,7 +70,7 @@ class Analyzer:
 
     def add_contract(self, text: bytes) -> bytes:
         """Verify a signed contract, recomputing its guarantee, and serve it from now on; its task id."""
-        contract = load_contract(text, floor=self._floor).contract
+        contract = load_contract(text, min_batch_size=self._min_batch_size).contract
         if contract.analyzer != self.identity.public:
             raise FalseClaim("the contract names another analyzer")
         self.archive.add_task(contract.task, text)

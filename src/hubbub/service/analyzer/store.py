@@ -4,8 +4,8 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
-from hubbub.service.runtime.database import Store
 from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.store import Store
 
 _TABLES = (
     "tasks (task {blob} PRIMARY KEY, contract {blob} NOT NULL)",
@@ -35,6 +35,7 @@ class Arrival:
 class Archive(Store):
     """The analyzer's store."""
 
+    role = "analyzer"
     tables = _TABLES
 
     def add_task(self, task: bytes, contract: bytes) -> None:

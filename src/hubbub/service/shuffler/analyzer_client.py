@@ -8,14 +8,10 @@ from typing import Self
 import httpx
 
 from hubbub.canonical import as_whole, fields, parse
-from hubbub.errors import HubbubError, WireError
+from hubbub.errors import LinkFailure, WireError
 
 LARGEST_ANSWER = 16 << 20
 """Bytes of an answer: a list of keys or of missing parts is far smaller."""
-
-
-class LinkFailure(HubbubError):
-    """The analyzer was not reached, or answered something else; whether it did what was asked is not known."""
 
 
 class HttpsLink:

@@ -9,12 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hubbub.canonical import Json
-from hubbub.errors import InvalidInput, reject
-from hubbub.service.runtime.admin import Figures, Meter, admin, disk_free, operations
+from hubbub.errors import reject
+from hubbub.service.runtime.admin import admin_app
 from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.database import open_database
-from hubbub.service.runtime.process import Folder, Loop, add_contracts, keyring, store_of
-from hubbub.service.runtime.ratelimit import Allowance
+from hubbub.service.runtime.metrics import Metrics, TaskMetrics, disk_free, operations_app
+from hubbub.service.runtime.process import PeriodicTask, ServiceFolder, add_contracts, open_keyring, store_url
+from hubbub.service.runtime.ratelimit import RateLimiter
 from hubbub.service.runtime.server import Listener, client_context, server_context
 from hubbub.service.runtime.settings import ShufflerConfig, is_local
 from hubbub.service.runtime.workers import Workers
@@ -36,13 +37,14 @@ class ShufflerProgram:
         common = self.common
         self._clock = clock or SystemClock()
         identity = Identity.load(common.identity)
-        self._folder = Folder(common.folder, "shuffler")
-        keys = keyring(common, "shuffler", self._clock)
+        self._folder = ServiceFolder(common.folder, "shuffler")
+        keys = open_keyring(common, "shuffler", self._clock)
         self.workers = Workers(common.workers)
         self.workers.start()
-        self._pool = Pool(lambda: open_database(store_of(common, "shuffler")))
-        floor = 1 if common.unsafe_test else 100
-        self.core = Shuffler(self._pool, keys, identity, self._clock, workers=self.workers, floor=floor)
+        self._pool = Pool(lambda: open_database(store_url(common, "shuffler")))
+        self.core = Shuffler(
+            self._pool, keys, identity, self._clock, workers=self.workers, min_batch_size=common.min_batch_size
+        )
         add_contracts(common.contracts, self.core.contracts(), self.core.add_contract)
         self.writer = Writer(self.core.accept)
         self.intake = Intake(
@@ -51,16 +53,16 @@ class ShufflerProgram:
             self.workers,
             documents(self.core),
             limits=Limits(queue=config.queue, free=config.free_disk),
-            allowance=Allowance(rate=config.rate, burst=config.burst, header=config.address_header)
+            allowance=RateLimiter(rate=config.rate, burst=config.burst, header=config.address_header)
             if config.rate
             else None,
             folder=common.folder,
         )
-        self.meter = Meter(self._live)
+        self.metrics = Metrics(self._live)
         self._links = [self._link(), self._link()]
-        self._ticking = Loop("tick", self._tick)
-        self._fetching = Loop("fetching keys", self._fetch)
-        self._delivering = Loop("delivery", self._deliver)
+        self._ticking = PeriodicTask("tick", self._tick)
+        self._fetching = PeriodicTask("fetching keys", self._fetch)
+        self._delivering = PeriodicTask("delivery", self._deliver)
 
     def _link(self) -> HttpsLink:
         config = self.config
@@ -86,11 +88,11 @@ class ShufflerProgram:
                 context=context,
                 connections=common.connections,
             ),
-            Listener(name="operations", app=operations(self.meter, self.ready), address=common.operations),
-            Listener(name="admin", app=admin(_ShufflerCommands(self)), address=common.admin),
+            Listener(name="operations", app=operations_app(self.metrics, self.ready), address=common.operations),
+            Listener(name="admin", app=admin_app("shuffler", _ShufflerCommands(self)), address=common.admin),
         ]
 
-    def loops(self) -> list[Loop]:
+    def loops(self) -> list[PeriodicTask]:
         """Ticks, keys, delivery."""
         return [self._ticking, self._fetching, self._delivering]
 
@@ -101,10 +103,10 @@ class ShufflerProgram:
         now = self._clock.now()
         contracts = self.core.contracts()
         epochs = {task: one.epoch_at(now) for task, one in contracts.items()}
-        if self.meter.due(epochs):
+        if self.metrics.outdated(epochs):
             totals = await asyncio.wrap_future(self.writer.call(self.core.totals))
             figures = {
-                task: Figures(
+                task: TaskMetrics(
                     epoch=epochs[task],
                     min_batch_size=contracts[task].min_batch_size,
                     bundles=asdict(counts),
@@ -113,7 +115,7 @@ class ShufflerProgram:
                 for task, counts in totals.items()
             }
             uploads = {("uploads", name): count for name, count in self.intake.results.items()}
-            self.meter.epoch(figures, uploads | {("commits", "done"): self.writer.commits})
+            self.metrics.update(figures, uploads | {("commits", "done"): self.writer.commits})
         return TICK
 
     async def _fetch(self) -> float:
@@ -153,13 +155,13 @@ class ShufflerProgram:
 
 
 class _ShufflerCommands:
-    """Commands, carried out by the writer's thread where they write."""
+    """The handlers of the admin commands; those that write run on the writer's thread."""
 
     def __init__(self, program: ShufflerProgram) -> None:
         self._program, self._core, self._writer = program, program.core, program.writer
 
-    def add(self, contract: bytes) -> str:
-        return self._core.add_contract(contract).hex()
+    def add(self, contract: bytes) -> dict[str, Json]:
+        return {"task": self._core.add_contract(contract).hex()}
 
     def close(self, task: bytes) -> None:
         self._writer.call(lambda: self._core.close(task)).result()
@@ -186,9 +188,3 @@ class _ShufflerCommands:
         totals = self._writer.call(lambda: self._core.totals(check=check)).result()
         tasks: dict[str, Json] = {task: {**asdict(one), "error": one.error} for task, one in totals.items()}
         return {"good": not any(one.error for one in totals.values()), "tasks": tasks}
-
-    def add_token(self, scope: str) -> str:
-        raise InvalidInput("tokens must be asked of the analyzer, got the shuffler")
-
-    def revoke_token(self, token: str) -> bool:
-        raise InvalidInput("tokens must be asked of the analyzer, got the shuffler")

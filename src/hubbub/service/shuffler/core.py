@@ -25,7 +25,7 @@ from hubbub.service.runtime.problems import Problem
 from hubbub.service.runtime.workers import Job, Workers
 from hubbub.service.shuffler.store import Batch, Counts, Opened, Pool, Task
 from hubbub.service.task import sealing
-from hubbub.service.task.contract import Contract, SignedContract, load_contract
+from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, SignedContract, load_contract
 from hubbub.service.task.identity import Identity, SignedDocument
 from hubbub.service.task.keys import Keyring, PublicKey, read_key_list
 from hubbub.service.task.sealing_batch import bundle_job, seal_reports
@@ -78,11 +78,11 @@ class Shuffler:
         clock: Clock,
         *,
         workers: Workers,
-        floor: int = 100,
+        min_batch_size: int = MIN_BATCH_SIZE,
         entropy: Entropy = system,
     ) -> None:
         self.pool, self.keyring, self.identity, self.clock = pool, keyring, identity, clock
-        self._workers, self._floor, self._entropy = workers, floor, entropy
+        self._workers, self._min_batch_size, self._entropy = workers, min_batch_size, entropy
         self._served: dict[bytes, _Served] = {}
         self._ahead: dict[tuple[bytes, int], bytes] = {}
         self._lock = threading.Lock()
@@ -92,7 +92,7 @@ class Shuffler:
 
     def add_contract(self, text: bytes) -> bytes:
         """Verify a signed contract, recomputing its guarantee, and serve it from now on; its task id."""
-        contract = load_contract(text, floor=self._floor).contract
+        contract = load_contract(text, min_batch_size=self._min_batch_size).contract
         if contract.shuffler != self.identity.public:
             raise FalseClaim("the contract names another shuffler")
         self.pool.add_task(contract.task, text)

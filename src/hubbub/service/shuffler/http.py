@@ -30,15 +30,15 @@ from hubbub.service.runtime.http import (
     Send,
     declared_length,
     hex_id,
+    problem_of,
     read_body,
-    refusal_of,
     refuse,
     routed,
     stored,
 )
 from hubbub.service.runtime.problems import Problem
-from hubbub.service.runtime.ratelimit import Allowance
-from hubbub.service.runtime.workers import PIECE, Job, Workers
+from hubbub.service.runtime.ratelimit import RateLimiter
+from hubbub.service.runtime.workers import FRAME_ITEMS, Job, Workers
 
 if TYPE_CHECKING:
     from hubbub.service.shuffler.core import Shuffler, Upload
@@ -190,7 +190,7 @@ class Opening:
         while self._gathered and self._busy <= self._workers.count:
             gathered: list[_Upload] = []
             count = 0
-            while self._gathered and count < PIECE:
+            while self._gathered and count < FRAME_ITEMS:
                 gathered.append(self._gathered.popleft())
                 count += len(gathered[-1][0].bundles)
             if count < self._many:
@@ -267,7 +267,7 @@ class Intake:
         others: App,
         *,
         limits: Limits | None = None,
-        allowance: Allowance | None = None,
+        allowance: RateLimiter | None = None,
         folder: Path | None = None,
     ) -> None:
         self._core, self._writer, self._others = core, writer, others
@@ -296,7 +296,7 @@ class Intake:
             self.results["gone"] += 1
             return
         except Exception as error:
-            refusal = refusal_of(error)
+            refusal = problem_of(error)
             self.results[refusal.name] += 1
             extra = [(b"allow", b"POST")] if refusal.name == "method-not-allowed" else []
             if self.draining:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from hubbub.service.runtime.database import Database, Store
+from hubbub.service.runtime.database import Database
 from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.store import Store
 
 _TABLES = (
     """tasks (no BIGINT PRIMARY KEY, task {blob} UNIQUE NOT NULL, contract {blob} NOT NULL, state TEXT NOT NULL,
@@ -89,6 +90,7 @@ class Counts:
 class Pool(Store):
     """The shuffler's store. Writing is for one thread; reading goes through a connection of its own."""
 
+    role = "shuffler"
     tables = _TABLES
 
     def add_task(self, task: bytes, contract: bytes) -> None:

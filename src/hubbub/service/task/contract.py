@@ -19,8 +19,8 @@ from hubbub.service.task.slots import check_slots, overflow
 
 FORMAT = "hubbub contract 1"
 ROLES = ("analyzer", "shuffler")
-FLOOR = 100
-"""Fewer clients than this are no crowd; services refuse such contracts unless they only test."""
+MIN_BATCH_SIZE = 100
+"""The smallest batch that services accept, except in tests."""
 LARGEST = 16 * 2**20
 """Bytes of a contract's JSON."""
 LARGEST_BUNDLE = 2**20
@@ -215,17 +215,17 @@ class SignedContract:
         return cls(**read)  # type: ignore[arg-type]
 
 
-def load_contract(text: str | bytes, *, floor: int = FLOOR) -> SignedContract:
+def load_contract(text: str | bytes, *, min_batch_size: int = MIN_BATCH_SIZE) -> SignedContract:
     """Read a signed contract and check all that can be checked: form, sizes, both signatures, the plan's guarantee.
 
     Whoever loads it compares the operators' identities with those he expects: anybody can sign with his own.
     """
     signed = SignedContract.from_json(text)
     contract = signed.verify()
-    if contract.min_batch_size < floor:
+    if contract.min_batch_size < min_batch_size:
         reject(
             "min_batch_size",
-            f"be at least {floor}, the fewest that this service calls a crowd",
+            f"be at least {min_batch_size}, the minimum of this service",
             contract.min_batch_size,
         )
     from hubbub.planner.recompute import verify as verify_plan  # noqa: PLC0415 (devices have no numpy)
