@@ -11,8 +11,12 @@
     ├── FalseClaim           a plan that claims more privacy or precision than it has
     ├── EntropyFailure       a randomness source that returned too few bytes
     ├── ProgramFailure       an audited program that crashed, hung or wrote invalid output
+    ├── StoreFailure         a database that cannot be read, written or used by this version
+    ├── WorkerFailure        worker processes that died repeatedly over the same work
     ├── Problem              a request that a service rejects, answered with a problem document
-    └── AnalyzerUnreachable  a request of the shuffler that the analyzer did not answer as expected
+    ├── AnalyzerUnreachable  an analyzer that the shuffler cannot reach or understand
+    ├── CommandFailure       a service that refused an administrative command, or did not answer it
+    └── NoResponse           an upload without a response: it may have been stored or not
 
 Messages read ``q must be in [0, 1/2), got 0.7``. They name parameters and never contain people's data. Each ``check_*``
 function returns the value in its canonical type, so constructors and public functions check and convert in one line.
@@ -107,6 +111,22 @@ class Problem(HubbubError):
 
 class AnalyzerUnreachable(HubbubError):
     """The analyzer could not be reached or sent an invalid response; it may have processed the request."""
+
+
+class StoreFailure(HubbubError):
+    """A service's database cannot be read, written or used by this version; the transaction was rolled back."""
+
+
+class WorkerFailure(HubbubError):
+    """Worker processes died repeatedly over the same piece of work."""
+
+
+class CommandFailure(HubbubError):
+    """A service refused an administrative command, or did not answer it."""
+
+
+class NoResponse(HubbubError):
+    """An upload got no response: it may have been stored or not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import httpx
 import pytest
 from tests.service.asgi import one
 from tests.service.hostile import Case, World, app_cases, raw_cases
+from tests.service.live import LiveSystem, exchange
 from tests.service.system import Client, System
-from tests.service.town import Town, exchange
 
 from hubbub.service.analyzer.http import delivery_app, results_app
 from hubbub.service.runtime.http import App
@@ -91,44 +91,43 @@ def rss(process: int) -> int:
 
 
 @pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    made = Town(tmp_path_factory.mktemp("town"), width=200, people=1000, min_batch_size=1000, epoch=10)
-    with made.open() as town:
-        yield town
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSystem]:
+    with LiveSystem(tmp_path_factory.mktemp("live"), min_batch_size=1000, epoch=10).running() as live:
+        yield live
 
 
-def world_of(town: Town) -> World:
-    town.keys()
-    keys = httpx.get(f"{town.uploads}/v1/tasks/{town.contract.id}/keys", trust_env=False).content
-    return World(town.contract, town.contract, {}, Client(town.contract, keys), {})
+def world_of(live: LiveSystem) -> World:
+    live.keys()
+    keys = httpx.get(f"{live.url}/v1/tasks/{live.contract.id}/keys", trust_env=False).content
+    return World(live.contract, live.contract, {}, Client(live.contract, keys), {})
 
 
-def rounds(town: Town, count: int) -> None:
+def rounds(live: LiveSystem, count: int) -> None:
     """All bytes again and again: the same statuses, and no more than 20 MB of memory after the first round."""
-    process = town.services["shuffler"].process.pid
-    world = world_of(town)
+    process = live.processes["shuffler"].pid
+    world = world_of(live)
     before = 0
     for turn in range(count):
-        found = {name: exchange(town.uploads, data) for name, (data, _) in raw_cases(world).items()}
+        found = {name: exchange(live.url, data) for name, (data, _) in raw_cases(world).items()}
         assert found == {name: statuses for name, (_, statuses) in raw_cases(world).items()}
         if turn == 0:
             before = rss(process)
     assert rss(process) - before < 20 << 20
-    assert town.counts()["error"] == 0
+    assert live.counts()["error"] == 0
     # The analyzer's listeners are the same; what the applications judge there is in the table above.
-    places = town.services["analyzer"].places["results"]
+    places = live.address("analyzer", "results")
     for data, statuses in raw_cases(world).values():
         if statuses in ([400], [431]) and data[:4] != b"POST":
             assert exchange(places, data) == statuses
-    words = (town.folder / "shuffler.words").read_text()
-    assert "Traceback" not in words
-    assert "ERROR" not in words
+    log = live.log("shuffler")
+    assert "Traceback" not in log
+    assert "ERROR" not in log
 
 
-def test_bytes_that_are_not_http(town: Town) -> None:
-    rounds(town, 2)
+def test_bytes_that_are_not_http(live: LiveSystem) -> None:
+    rounds(live, 2)
 
 
 @pytest.mark.slow
-def test_bytes_that_are_not_http_at_length(town: Town) -> None:
-    rounds(town, 50)
+def test_bytes_that_are_not_http_at_length(live: LiveSystem) -> None:
+    rounds(live, 50)

@@ -1,41 +1,53 @@
-"""Sockets: certificates on both sides of the link, modes of files, and the very bytes of an answer."""
+"""Sockets: certificates on both sides of the link, file modes, and the exact bytes of a response."""
 
 import asyncio
 import contextlib
+import inspect
 import os
+import re
 import socket
 import ssl
 import stat
 import threading
+import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hubbub.errors import AnalyzerUnreachable, InvalidInput
-from hubbub.service.runtime import server
+from hubbub.service.runtime import connection
 from hubbub.service.runtime.certificates import Authority
 from hubbub.service.runtime.http import Receive, Scope, Send, answer, read_body
-from hubbub.service.runtime.server import Listener, Server, bind, check_private, client_context, server_context, where
+from hubbub.service.runtime.server import (
+    Listener,
+    Server,
+    address_of,
+    bind,
+    check_private,
+    client_context,
+    server_context,
+)
 from hubbub.service.shuffler.analyzer_client import MAX_RESPONSE_SIZE, HttpsAnalyzerClient
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers 201 with nothing."""
+    """Respond with 201 and no body."""
     await answer(send, 201, [(b"content-length", b"0")])
 
 
 @contextlib.contextmanager
 def served(listener: Listener) -> Iterator[str]:
-    """A listener in a thread; its address."""
+    """Serve a listener in a thread and return its address."""
     bound = bind(listener.address)
     server = Server(listener)
     thread = threading.Thread(target=asyncio.run, args=(server.serve([bound]),))
     thread.start()
     try:
-        yield where(listener, bound)
+        yield address_of(listener, bound)
     finally:
         server.should_exit = True
         thread.join()
@@ -85,9 +97,9 @@ async def keys(scope: Scope, receive: Receive, send: Send) -> None:
 
 def reach(
     address: str, paper: Path, who: str = "client", authority: str = "authority.pem"
-) -> closing[HttpsAnalyzerClient]:
+) -> contextlib.closing[HttpsAnalyzerClient]:
     context = client_context(paper / f"{who}.pem", paper / f"{who}.key", paper / authority)
-    return closing(HttpsAnalyzerClient(address, context, seconds=10))
+    return contextlib.closing(HttpsAnalyzerClient(address, context, seconds=10))
 
 
 def test_the_link_lets_its_own_certificates_in(paper: Path) -> None:
@@ -109,10 +121,7 @@ def test_the_link_refuses_everybody_else(paper: Path) -> None:
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.load_verify_locations(paper / "authority.pem")
     with served(linked(paper)) as address:
-        with (
-            closing(HttpsAnalyzerClient(address, trusting, seconds=10)) as nobody,
-            pytest.raises(AnalyzerUnreachable, match="not be reached"),
-        ):
+        with contextlib.closing(HttpsAnalyzerClient(address, trusting, seconds=10)) as nobody, pytest.raises(AnalyzerUnreachable, match="not be reached"):
             nobody.keys()
         with reach(address, paper, "stranger") as stranger, pytest.raises(AnalyzerUnreachable, match="not be reached"):
             stranger.keys()
@@ -121,10 +130,7 @@ def test_the_link_refuses_everybody_else(paper: Path) -> None:
             wrong.keys()
         old = client_context(paper / "client.pem", paper / "client.key", paper / "authority.pem")
         old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2
-        with (
-            closing(HttpsAnalyzerClient(address, old, seconds=10)) as past,
-            pytest.raises(AnalyzerUnreachable, match="not be reached"),
-        ):
+        with contextlib.closing(HttpsAnalyzerClient(address, old, seconds=10)) as past, pytest.raises(AnalyzerUnreachable, match="not be reached"):
             past.keys()
         with pytest.raises(httpx.HTTPError):
             httpx.get(address.replace("https", "http") + "/v1/keys", trust_env=False)
@@ -209,7 +215,7 @@ def test_a_unix_socket_is_its_owners_and_replaces_a_stale_one(tmp_path: Path) ->
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with bind(address) as bound:
-        assert where(Listener(name="admin", app=hello, address=address), bound) == address
+        assert address_of(Listener(name="admin", app=hello, address=address), bound) == address
         with pytest.raises(OSError, match="in use"):
             bind(address)
     assert path.is_socket()
@@ -229,9 +235,9 @@ def test_an_address_that_is_taken_is_named() -> None:
     assert caught.value.filename is not None
 
 
-def test_a_head_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Regression: the parser took headers without end, and waited for them for ever."""
-    monkeypatch.setattr(server, "HEAD_SECONDS", 0.2)
+def test_a_request_head_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: the parser accepted headers without end and waited for them forever."""
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
 
     async def talk(*parts: bytes) -> bytes:
         with bind("127.0.0.1:0") as bound:
@@ -255,3 +261,23 @@ def test_a_head_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asyncio.run(talk(b"GET /" + b"a" * 70_000)).startswith(b"HTTP/1.1 431 ")
     whole = begun + b"X: " + b"y" * 60_000 + b"\r\nConnection: close\r\n\r\n"
     assert asyncio.run(talk(whole[:30_000], whole[30_000:])).startswith(b"HTTP/1.1 201 ")
+
+
+def test_the_overridden_internals_of_uvicorn_exist() -> None:
+    """Fails when a new release of uvicorn renames or changes a method that ``runtime.connection`` overrides."""
+    for base, methods in connection.OVERRIDES.items():
+        found = {name: list(inspect.signature(getattr(base, name)).parameters) for name in methods}
+        assert found == methods
+    overriding = (connection.Connection, connection.UnsignalledServer)
+    own = {name for cls in overriding for name, value in vars(cls).items() if callable(value) and name[0] != "_"}
+    assert own == {name for methods in connection.OVERRIDES.values() for name in methods}
+    source = inspect.getsource(HttpToolsProtocol)
+    assert "self.transport" in source
+    assert "self.loop" in source
+
+
+def test_uvicorn_is_bounded_above() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    (requirement,) = [one for one in project["optional-dependencies"]["serve"] if one.startswith("uvicorn")]
+    low, high = re.fullmatch(r"uvicorn>=0\.(\d+),<0\.(\d+)", requirement).groups()  # type: ignore[union-attr]
+    assert int(low) <= int(uvicorn.__version__.split(".")[1]) < int(high)

@@ -15,10 +15,9 @@ from typing import Any, cast
 import pytest
 from tests.service.asgi import Answer, ask, one
 
-from hubbub.errors import Problem
-from hubbub.service.runtime.database import StoreFailure
-from hubbub.service.runtime.ratelimit import Allowance
-from hubbub.service.runtime.workers import Job, WorkerFailure, Workers, seal_items
+from hubbub.errors import Problem, StoreFailure, WorkerFailure
+from hubbub.service.runtime.ratelimit import RateLimiter
+from hubbub.service.runtime.workers import Job, Workers, seal_items
 from hubbub.service.shuffler.core import Shuffler
 from hubbub.service.shuffler.http import Limits, UploadApp, documents_app
 from hubbub.service.shuffler.writer import Writer
@@ -398,7 +397,7 @@ def _fail() -> None:
 
 
 def test_an_address_has_its_allowance(front: Front) -> None:
-    app = front.intake(allowance=Allowance(rate=1e-9, burst=3))
+    app = front.intake(rate_limiter=RateLimiter(rate=1e-9, burst=3))
     assert [post(app, bundle(str(number))).status for number in range(4)] == [201, 201, 201, 429]
     headers = {**HEADERS, "content-length": str(SIZE)}
     assert one(app, "POST", PATH, bundle("5"), headers, client="192.0.2.2").status == 201
@@ -407,12 +406,12 @@ def test_an_address_has_its_allowance(front: Front) -> None:
 
 
 def test_allowances_refill_and_are_forgotten() -> None:
-    allowance = Allowance(rate=2, burst=4)
+    allowance = RateLimiter(rate=2, burst=4)
     assert allowance.take("192.0.2.1", 4, now=0.0)
     assert not allowance.take("192.0.2.1", 1, now=0.4)
     assert allowance.take("192.0.2.1", 1, now=0.5)
     assert not allowance.take("192.0.2.1", 4, now=1.0)
-    assert allowance.take("192.0.2.1", 4, now=Allowance.KEPT + 1)
+    assert allowance.take("192.0.2.1", 4, now=RateLimiter.KEY_SECONDS + 1)
     assert not allowance.take("2001:db8::1", 5, now=1.0)
     assert allowance.take("2001:db8::1", 4, now=1.0)
     assert not allowance.take("2001:db8::2", 1, now=1.0)
@@ -421,7 +420,7 @@ def test_allowances_refill_and_are_forgotten() -> None:
 
 
 def test_a_header_names_whom_a_proxy_speaks_for() -> None:
-    allowance = Allowance(rate=1e-9, burst=1, header="X-Forwarded-For")
+    allowance = RateLimiter(rate=1e-9, burst=1, header="X-Forwarded-For")
 
     def scope(value: bytes) -> dict[str, Any]:
         return {"headers": [(b"x-forwarded-for", value)], "client": ("127.0.0.1", 1)}

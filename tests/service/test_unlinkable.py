@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.service.bundles import seal_bundles
+from tests.service.live import MEDIA_TYPE, LiveSystem, exchange, key_share, wait_until
 from tests.service.system import System, clear_plan
 from tests.service.test_core import POINTS
 from tests.service.test_machine import FAST
-from tests.service.town import MEDIA_TYPE, Town, exchange, until
 
 from hubbub.plans import Plan
-from hubbub.service.runtime.admin import Figures, Meter
-from hubbub.service.runtime.admin_client import command
+from hubbub.service.provision import ROLES
+from hubbub.service.runtime.metrics import Metrics, TaskMetrics
 from hubbub.service.task import sealing
 from hubbub.service.task.keys import active_key
 from hubbub.service.task.sealing_batch import seal_reports, slot_job
@@ -55,14 +55,15 @@ def forms(data: bytes) -> Iterator[bytes]:
         yield text.replace(b"+", b"-").replace(b"/", b"_")
 
 
-def places(town: Town) -> dict[str, bytes]:
+def places(live: LiveSystem) -> dict[str, bytes]:
     """Everything that the services keep, say and show."""
-    found = {str(path.relative_to(town.folder)): path.read_bytes() for path in town.folder.rglob("*") if path.is_file()}
-    for role, service in town.services.items():
-        found[f"metrics of the {role}"] = httpx.get(service.places["operations"] + "/metrics", trust_env=False).content
+    found = {str(path.relative_to(live.folder)): path.read_bytes() for path in live.folder.rglob("*") if path.is_file()}
+    for role in ROLES:
+        metrics = live.address(role, "operations") + "/metrics"
+        found[f"metrics of the {role}"] = httpx.get(metrics, trust_env=False).content
         for name in ("status", "check"):
-            found[f"{name} of the {role}"] = json.dumps(command(service.socket, name)).encode()
-    found["results"] = json.dumps(town.results()).encode()
+            found[f"{name} of the {role}"] = json.dumps(live.command(role, name)).encode()
+    found["results"] = json.dumps(live.results()).encode()
     return found
 
 
@@ -77,10 +78,10 @@ def sightings(everything: dict[str, bytes], canaries: dict[str, bytes]) -> set[t
     }
 
 
-def request(town: Town, bundle: bytes) -> bytes:
+def request(live: LiveSystem, bundle: bytes) -> bytes:
     """An upload with all that a browser might say of a person."""
     head = (
-        f"POST {town.path}?q={WORDS['the query']} HTTP/1.1\r\nHost: x\r\nContent-Type: {MEDIA_TYPE}\r\n"
+        f"POST {live.path()}?q={WORDS['the query']} HTTP/1.1\r\nHost: x\r\nContent-Type: {MEDIA_TYPE}\r\n"
         f"Content-Length: {len(bundle)}\r\nUser-Agent: {WORDS['the user agent']}\r\nX-Test: {WORDS['a header']}\r\n"
         f"{WORDS['the name of a header']}: 1\r\nCookie: id={WORDS['a cookie']}\r\nX-Forwarded-For: {CLAIMED}\r\n"
         f"Forwarded: for={CLAIMED}\r\nReferer: https://{WORDS['the referer']}\r\n"
@@ -89,45 +90,45 @@ def request(town: Town, bundle: bytes) -> bytes:
     return head.encode() + bundle
 
 
-def scrape(town: Town) -> list[str]:
+def scrape(live: LiveSystem) -> list[str]:
     """All figures of the shuffler but those of loops that count their own turns, whoever comes."""
-    lines = httpx.get(town.services["shuffler"].places["operations"] + "/metrics", trust_env=False).text.splitlines()
+    lines = httpx.get(live.address("shuffler", "operations") + "/metrics", trust_env=False).text.splitlines()
     return [line for line in lines if not line.startswith(("hubbub_tick_", "hubbub_fetching_", "hubbub_delivery"))]
 
 
 def test_canaries(tmp_path: Path) -> None:
     people = 40
-    town = Town(tmp_path, width=64, people=people - 5, min_batch_size=people, epoch=1)
-    with town.open():
-        slots = town.slots(range(people))
-        bundles = town.wrap(slots)
+    live = LiveSystem(tmp_path, plan=clear_plan(64, people - 5), min_batch_size=people)
+    with live.running():
+        slots = live.slots(range(people))
+        bundles = live.wrap(slots)
         sealed = {f"slot {i}": row.tobytes()[-40:] for i, row in enumerate(slots)}
         canaries = {name: word.encode() for name, word in WORDS.items()}
-        canaries |= {f"enc {i}": town.enc(bundle) for i, bundle in enumerate(bundles)}
+        canaries |= {f"enc {i}": key_share(bundle, live.contract) for i, bundle in enumerate(bundles)}
         canaries |= {f"bundle {i}": bundle[-40:] for i, bundle in enumerate(bundles)}
-        replays = {f"replay {i}": sealing.replay_id(bundle, town.contract.layout) for i, bundle in enumerate(bundles)}
+        replays = {f"replay {i}": sealing.replay_id(bundle, live.contract.layout) for i, bundle in enumerate(bundles)}
 
         def send(bundle: bytes, status: int = 201) -> None:
-            assert exchange(town.uploads, request(town, bundle), source=ADDRESS) == [status]
+            assert exchange(live.url, request(live, bundle), source=ADDRESS) == [status]
 
         # Regression: the figures of the process (open files, seconds of work) showed a single connection.
-        until(lambda: any(line.startswith("hubbub_bundles{") for line in scrape(town)))
-        before = scrape(town)
+        wait_until(lambda: any(line.startswith("hubbub_bundles{") for line in scrape(live)))
+        before = scrape(live)
         with httpx.Client(trust_env=False) as client:
-            told = client.post(town.uploads + town.path, content=bundles[0], headers={"content-type": MEDIA_TYPE})
+            told = client.post(live.url + live.path(), content=bundles[0], headers={"content-type": MEDIA_TYPE})
             assert told.status_code == 201
-            assert scrape(town) == before
+            assert scrape(live) == before
         for bundle in bundles[1:-1]:
             send(bundle)
         # What is refused leaves nothing either, nor does what cannot be understood.
         send(bundles[0][:-1], 400)
         send(b"XX" + bundles[0][2:], 400)
-        assert exchange(town.uploads, request(town, bundles[0]).replace(b"POST", b"GET"), source=ADDRESS) == [405]
-        assert exchange(town.uploads, b"\0" + request(town, bundles[0]), source=ADDRESS) == [400]
-        assert town.counts()["pool"] == people - 1
+        assert exchange(live.url, request(live, bundles[0]).replace(b"POST", b"GET"), source=ADDRESS) == [405]
+        assert exchange(live.url, b"\0" + request(live, bundles[0]), source=ADDRESS) == [400]
+        assert live.counts()["pool"] == people - 1
 
         def look(sent: int) -> None:
-            everything = places(town)
+            everything = places(live)
             assert sightings(everything, canaries) == set()
             # A digest of the fresh key share is what repeats are known by: the shuffler's store has it, nobody else.
             where = sightings(everything, replays)
@@ -135,18 +136,18 @@ def test_canaries(tmp_path: Path) -> None:
             assert {name for name, _ in where} == {f"replay {i}" for i in range(sent)}
 
         look(people - 1)
-        assert len({name for name, _ in sightings(places(town), sealed)}) == people - 1
+        assert len({name for name, _ in sightings(places(live), sealed)}) == people - 1
         send(bundles[-1])
-        until(lambda: town.counts()["committed"] == people)
+        wait_until(lambda: live.counts()["committed"] == people)
         look(people)
         for role in ("shuffler", "analyzer"):
             assert (tmp_path / f"{role}.words").stat().st_size > 0
-        town.stop("shuffler")
-        town.stop("analyzer")
+        live.stop("shuffler")
+        live.stop("analyzer")
         left = {str(path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
         assert sightings(left, canaries | sealed) == set()
         # The control: what is there is found.
-        found = sightings(left, {"task": town.contract.task})
+        found = sightings(left, {"task": live.contract.task})
         assert {Path(place).name for _, place in found} >= {"shuffler.db", "analyzer.db"}
 
 
@@ -256,8 +257,8 @@ def test_a_step_hides_one_arrival() -> None:
     for total in (0, 150, 298):
         seen = []
         for more in (0, 1):
-            meter = Meter()
-            figures = Figures(epoch=1, min_batch_size=100, bundles={"pool": total + more}, error=0)
-            meter.epoch({"aa": figures}, {("uploads", "taken"): total + more})
-            seen.append([str(family.samples) for family in meter.collect()])
+            metrics = Metrics()
+            figures = TaskMetrics(epoch=1, min_batch_size=100, bundles={"pool": total + more}, error=0)
+            metrics.update({"aa": figures}, {("uploads", "taken"): total + more})
+            seen.append([str(family.samples) for family in metrics.collect()])
         assert seen[0] == seen[1]

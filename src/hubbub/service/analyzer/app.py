@@ -1,23 +1,23 @@
-"""The analyzer as a program: the core behind its listeners, and the loops that count batches and advance keys."""
+"""The analyzer as a program: its listeners, and the periodic tasks that count batches and advance keys."""
 
 import asyncio
 from collections import Counter
 from pathlib import Path
 
 from hubbub.canonical import Json
-from hubbub.errors import InvalidInput, reject
+from hubbub.errors import InvalidInput, Problem
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.http import delivery_app, results_app
 from hubbub.service.analyzer.store import AnalyzerStore
-from hubbub.service.program import Resources, loop_metrics, operator_listeners, public_context
-from hubbub.service.runtime.admin import Meter, disk_free
+from hubbub.service.program import Resources, operator_listeners, public_context, task_metrics
 from hubbub.service.runtime.clock import Clock
-from hubbub.service.runtime.process import Loop, add_contracts
+from hubbub.service.runtime.metrics import Metrics, disk_free
+from hubbub.service.runtime.process import PeriodicTask, add_contracts
 from hubbub.service.runtime.server import Listener, server_context
 from hubbub.service.runtime.settings import AnalyzerConfig
 
 COUNTING_SECONDS, KEYS_SECONDS = 10.0, 60.0
-"""Pauses between two runs of the loops."""
+"""Pauses between two runs of the periodic tasks."""
 _SHUFFLER_CONNECTIONS = 64
 
 
@@ -40,9 +40,9 @@ class AnalyzerProgram:
         add_contracts(config.common.contracts, self.core.contracts(), self.core.add_contract)
         self._draining = False
         self._batches: Counter[str] = Counter()
-        self.meter = Meter(self._live)
-        self._counting_loop = Loop("counting", self._count)
-        self._keys_loop = Loop("advance", self._advance)
+        self.metrics = Metrics(self._live)
+        self._counting_loop = PeriodicTask("counting", self._count)
+        self._keys_loop = PeriodicTask("advance", self._advance)
 
     def listeners(self) -> list[Listener]:
         """Return the listeners for the shuffler, for readers and for operators."""
@@ -62,11 +62,11 @@ class AnalyzerProgram:
                 context=public_context(config.certificate, config.certificate_key),
                 connections=common.connections,
             ),
-            *operator_listeners(common, self.meter, self.ready, _AnalyzerCommands(self)),
+            *operator_listeners(common, "analyzer", self.metrics, self.ready, _AnalyzerCommands(self)),
         ]
 
-    def loops(self) -> list[Loop]:
-        """Return the loops that count batches and advance keys."""
+    def loops(self) -> list[PeriodicTask]:
+        """Return the periodic tasks that count batches and advance keys."""
         return [self._counting_loop, self._keys_loop]
 
     async def _count(self) -> float:
@@ -87,7 +87,7 @@ class AnalyzerProgram:
 
     def _live(self) -> dict[str, float]:
         batches = {f"batches_{state}": float(count) for state, count in self._batches.items()}
-        return {**loop_metrics(self.loops()), **batches, "disk_free": disk_free(self.common.folder)}
+        return {**task_metrics(self.loops()), **batches, "disk_free": disk_free(self.common.folder)}
 
     def ready(self) -> bool:
         """Return True if batches are accepted."""
@@ -108,14 +108,8 @@ class _AnalyzerCommands:
     def __init__(self, program: AnalyzerProgram) -> None:
         self._program, self._core = program, program.core
 
-    def add(self, contract: bytes) -> str:
-        return self._core.add_contract(contract).hex()
-
-    def close(self, task: bytes) -> None:
-        raise InvalidInput("tasks are closed at the shuffler, not at the analyzer")
-
-    def destroy(self, task: bytes) -> None:
-        raise InvalidInput("tasks are destroyed at the shuffler, not at the analyzer")
+    def add(self, contract: bytes) -> dict[str, Json]:
+        return {"task": self._core.add_contract(contract).hex()}
 
     def rotate(self) -> None:
         self._core.rotate()
@@ -133,10 +127,11 @@ class _AnalyzerCommands:
         tasks: dict[str, Json] = {task: dict(counts) for task, counts in self._core.totals().items()}
         return {"good": True, "tasks": tasks}
 
-    def add_token(self, scope: str) -> str:
+    def token(self, scope: str) -> dict[str, Json]:
         if scope != "read:*" and scope.removeprefix("read:") not in self._core.contracts():
-            reject("scope", "be 'read:*' or 'read:' followed by the id of a served task")
-        return self._core.store.add_token(scope)
+            raise InvalidInput("scope must be read:* or read:TASK with the id of a task that is served")
+        return {"token": self._core.store.add_token(scope)}
 
-    def revoke_token(self, token: str) -> bool:
-        return self._core.store.revoke_token(token)
+    def revoke(self, token: str) -> None:
+        if not self._core.store.revoke_token(token):
+            raise Problem("not-found", "there is no such token")

@@ -4,8 +4,8 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
-from hubbub.service.runtime.database import Store
 from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.store import Store
 
 _TABLES = (
     "tasks (id {blob} PRIMARY KEY, contract {blob} NOT NULL)",
@@ -36,6 +36,8 @@ class BatchRow:
 class AnalyzerStore(Store):
     """The analyzer's store."""
 
+    role = "analyzer"
+    version = 2
     tables = _TABLES
 
     def add_task(self, task: bytes, contract: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The shuffler as a program: the core behind its listeners, and the loops that release, fetch keys and deliver.
+"""The shuffler as a program: its listeners, and the periodic tasks that release batches, fetch keys and deliver.
 
 One event loop serves uploads. Work that waits for the disk, the analyzer or the workers runs in threads, and a single
 thread writes to the store.
@@ -9,12 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hubbub.canonical import Json
-from hubbub.errors import InvalidInput, reject
-from hubbub.service.program import Resources, loop_metrics, operator_listeners, public_context
-from hubbub.service.runtime.admin import Figures, Meter, disk_free
+from hubbub.errors import reject
+from hubbub.service.program import Resources, operator_listeners, public_context, task_metrics
 from hubbub.service.runtime.clock import Clock
-from hubbub.service.runtime.process import Loop, add_contracts
-from hubbub.service.runtime.ratelimit import Allowance
+from hubbub.service.runtime.metrics import Metrics, TaskMetrics, disk_free
+from hubbub.service.runtime.process import PeriodicTask, add_contracts
+from hubbub.service.runtime.ratelimit import RateLimiter
 from hubbub.service.runtime.server import Listener, client_context
 from hubbub.service.runtime.settings import ShufflerConfig, is_local
 from hubbub.service.shuffler.analyzer_client import HttpsAnalyzerClient
@@ -24,7 +24,7 @@ from hubbub.service.shuffler.store import ShufflerStore
 from hubbub.service.shuffler.writer import Writer
 
 TICK_SECONDS, KEYS_SECONDS, DELIVERY_SECONDS = 1.0, 60.0, 30.0
-"""Pauses between two runs of the loops."""
+"""Pauses between two runs of the periodic tasks."""
 
 
 class ShufflerProgram:
@@ -52,16 +52,16 @@ class ShufflerProgram:
             self.workers,
             documents_app(self.core.tasks),
             limits=Limits(max_queue=config.queue, min_free_disk=config.free_disk),
-            allowance=Allowance(rate=config.rate, burst=config.burst, header=config.address_header)
+            rate_limiter=RateLimiter(rate=config.rate, burst=config.burst, header=config.address_header)
             if config.rate
             else None,
             folder=common.folder,
         )
-        self.meter = Meter(self._live)
+        self.metrics = Metrics(self._live)
         self._clients = [self._client(), self._client()]
-        self._tick_loop = Loop("tick", self._tick)
-        self._keys_loop = Loop("fetching keys", self._fetch_keys)
-        self._delivery_loop = Loop("delivery", self._deliver)
+        self._tick_loop = PeriodicTask("tick", self._tick)
+        self._keys_loop = PeriodicTask("fetching keys", self._fetch_keys)
+        self._delivery_loop = PeriodicTask("delivery", self._deliver)
 
     def _client(self) -> HttpsAnalyzerClient:
         config = self.config
@@ -83,11 +83,11 @@ class ShufflerProgram:
                 context=public_context(config.certificate, config.certificate_key),
                 connections=common.connections,
             ),
-            *operator_listeners(common, self.meter, self.ready, _ShufflerCommands(self)),
+            *operator_listeners(common, "shuffler", self.metrics, self.ready, _ShufflerCommands(self)),
         ]
 
-    def loops(self) -> list[Loop]:
-        """Return the loops that release batches, fetch keys and deliver."""
+    def loops(self) -> list[PeriodicTask]:
+        """Return the periodic tasks that release batches, fetch keys and deliver."""
         return [self._tick_loop, self._keys_loop, self._delivery_loop]
 
     async def _tick(self) -> float:
@@ -97,10 +97,10 @@ class ShufflerProgram:
         now = self._clock.now()
         contracts = self.core.tasks.contracts()
         epochs = {task: contract.epoch_at(now) for task, contract in contracts.items()}
-        if self.meter.due(epochs):
+        if self.metrics.outdated(epochs):
             totals = await asyncio.wrap_future(self.writer.call(self.core.totals))
             figures = {
-                task: Figures(
+                task: TaskMetrics(
                     epoch=epochs[task],
                     min_batch_size=contracts[task].min_batch_size,
                     bundles=asdict(counts),
@@ -109,7 +109,7 @@ class ShufflerProgram:
                 for task, counts in totals.items()
             }
             uploads = {("uploads", name): count for name, count in self.uploads.results.items()}
-            self.meter.epoch(figures, uploads | {("commits", "done"): self.writer.commits})
+            self.metrics.update(figures, uploads | {("commits", "done"): self.writer.commits})
         return TICK_SECONDS
 
     async def _fetch_keys(self) -> float:
@@ -123,7 +123,7 @@ class ShufflerProgram:
 
     def _live(self) -> dict[str, float]:
         free, draining = disk_free(self.common.folder), float(self.uploads.draining)
-        return {**loop_metrics(self.loops()), "disk_free": free, "draining": draining}
+        return {**task_metrics(self.loops()), "disk_free": free, "draining": draining}
 
     def ready(self) -> bool:
         """Return True if uploads are accepted."""
@@ -148,8 +148,8 @@ class _ShufflerCommands:
     def __init__(self, program: ShufflerProgram) -> None:
         self._program, self._core, self._writer = program, program.core, program.writer
 
-    def add(self, contract: bytes) -> str:
-        return self._core.tasks.add_contract(contract).hex()
+    def add(self, contract: bytes) -> dict[str, Json]:
+        return {"task": self._core.tasks.add_contract(contract).hex()}
 
     def close(self, task: bytes) -> None:
         self._writer.call(lambda: self._core.close(task)).result()
@@ -176,9 +176,3 @@ class _ShufflerCommands:
         totals = self._writer.call(lambda: self._core.totals(check=check)).result()
         tasks: dict[str, Json] = {task: {**asdict(counts), "error": counts.error} for task, counts in totals.items()}
         return {"good": not any(counts.error for counts in totals.values()), "tasks": tasks}
-
-    def add_token(self, scope: str) -> str:
-        raise InvalidInput("tokens are managed by the analyzer, not by the shuffler")
-
-    def revoke_token(self, token: str) -> bool:
-        raise InvalidInput("tokens are managed by the analyzer, not by the shuffler")

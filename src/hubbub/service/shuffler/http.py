@@ -26,13 +26,13 @@ from hubbub.service.runtime.http import (
     Send,
     declared_length,
     hex_id,
+    problem_of,
     read_body,
-    refusal_of,
     refuse,
     routed,
     stored,
 )
-from hubbub.service.runtime.ratelimit import Allowance
+from hubbub.service.runtime.ratelimit import RateLimiter
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler.opener import BundleOpener
 from hubbub.service.shuffler.writer import Writer
@@ -84,13 +84,13 @@ class UploadApp:
         fallback: App,
         *,
         limits: Limits | None = None,
-        allowance: Allowance | None = None,
+        rate_limiter: RateLimiter | None = None,
         folder: Path | None = None,
     ) -> None:
         self._tasks, self._uploads, self._writer, self._fallback = core.tasks, core.uploads, writer, fallback
         self._limits = limits or Limits()
         self._opener = BundleOpener(core.uploads, workers, self._limits.worker_threshold)
-        self._allowance, self._folder = allowance, folder
+        self._rate_limiter, self._folder = rate_limiter, folder
         self._bundles = self._bytes = 0
         self._disk_full, self._disk_checked = False, -1.0
         self._bundle_sizes: dict[bytes, int] = {}
@@ -113,7 +113,7 @@ class UploadApp:
             self.results["gone"] += 1
             return
         except Exception as error:
-            problem = refusal_of(error)
+            problem = problem_of(error)
             self.results[problem.name] += 1
             extra = [(b"allow", b"POST")] if problem.name == "method-not-allowed" else []
             if self.draining:
@@ -182,9 +182,9 @@ class UploadApp:
         if self._bundles + count > limits.max_queue or self._bytes + length > limits.max_memory:
             raise Problem("busy", retry_after=1)
         now = time.monotonic()
-        if self._allowance is not None:
-            address = self._allowance.address(scope)
-            if address is not None and not self._allowance.take(address, count, now=now):
+        if self._rate_limiter is not None:
+            address = self._rate_limiter.address(scope)
+            if address is not None and not self._rate_limiter.take(address, count, now=now):
                 raise Problem("busy", "the address exceeds its upload rate", retry_after=10)
         if self._folder is not None and now - self._disk_checked > 1.0:
             usage = shutil.disk_usage(self._folder)

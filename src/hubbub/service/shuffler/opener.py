@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from hubbub.service.runtime.workers import PIECE, Job, Workers
+from hubbub.service.runtime.workers import FRAME_ITEMS, Job, Workers
 
 if TYPE_CHECKING:
     from hubbub.service.shuffler.store import OpenedBundle
@@ -41,7 +41,7 @@ class BundleOpener:
         while self._pending and self._running <= self._workers.count:
             group: list[_Pending] = []
             count = 0
-            while self._pending and count < PIECE:
+            while self._pending and count < FRAME_ITEMS:
                 group.append(self._pending.popleft())
                 count += len(group[-1][0].bundles)
             if count < self._threshold:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from hubbub.service.runtime.database import Database, Store
+from hubbub.service.runtime.database import Database
 from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.store import Store
 from hubbub.service.task.sealing import slot_id
 
 _TABLES = (
@@ -102,6 +103,8 @@ class Counts:
 class ShufflerStore(Store):
     """The shuffler's store; a single thread writes, and reads use a separate connection."""
 
+    role = "shuffler"
+    version = 2
     tables = _TABLES
 
     def add_task(self, task: bytes, contract: bytes) -> None:

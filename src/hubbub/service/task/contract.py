@@ -228,15 +228,6 @@ def load_served_contract(text: bytes, role: str, identity: Identity, min_batch_s
     return contract
 
 
-def allowed_batch_size(*, unsafe_test: bool) -> int:
-    """Return the smallest ``min_batch_size`` that a service accepts: any in tests, otherwise ``MIN_BATCH_SIZE``.
-
-    >>> allowed_batch_size(unsafe_test=False)
-    100
-    """
-    return 1 if unsafe_test else MIN_BATCH_SIZE
-
-
 def _parse(text: str | bytes, what: str) -> Json:
     if len(text) > MAX_CONTRACT_SIZE:
         raise TooLarge(f"{what} must have at most {MAX_CONTRACT_SIZE:,} bytes, got {len(text):,}")
