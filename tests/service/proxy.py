@@ -18,8 +18,8 @@ class Fault:
     cut_after: int | None = None
     """Bytes from the client that are passed on before both ends are closed."""
     deaf_after: int | None = None
-    """Turns of the client that are answered (1 is the first half of a TLS handshake). Data after the next turn is passed
-    on, but the response is lost, and the connection with it."""
+    """Turns of the client that are answered (1 is the first half of a TLS handshake). Data of the next turn passes,
+    but the response is lost, and the connection with it."""
     rate: float | None = None
     """Bytes per second in either direction."""
 

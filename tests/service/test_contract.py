@@ -141,7 +141,7 @@ def test_a_signature_of_another_kind_is_none() -> None:
 def test_crowds_below_the_floor_are_for_tests() -> None:
     small = contract(hb.plan_from(hb.Schema.bits(1), 5, hb.Protocol(0.4), delta=0.1))
     text = SignedContract.sign(small, ANALYZER, SHUFFLER).to_json()
-    with pytest.raises(InvalidInput, match="least must be at least 100"):
+    with pytest.raises(InvalidInput, match="min_batch_size must be at least 100"):
         load_contract(text)
     assert load_contract(text, min_batch_size=1).contract == small
 

@@ -150,7 +150,7 @@ def test_an_unreachable_analyzer_is_an_error(certificates: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"https://127.0.0.1:{probe.getsockname()[1]}"
-        with reach(address, certificates) as link, pytest.raises(LinkFailure, match="analyzer.*ConnectError"):
+        with reach(address, certificates) as link, pytest.raises(LinkFailure, match=r"analyzer.*ConnectError"):
             link.keys()
 
 
