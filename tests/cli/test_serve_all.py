@@ -22,11 +22,10 @@ from hubbub.schema import Schema
 SCRIPT = "from hubbub.cli import main; main(prog_name='hubbub')"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("all")
-    write_plan(plan_from(Schema.one_hot(3), 200, Protocol(0.2), delta=1e-6), str(folder / "plan.json"))
-    return folder
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_plan(plan_from(Schema.one_hot(3), 200, Protocol(0.2), delta=1e-6), str(tmp_path / "plan.json"))
+    return tmp_path
 
 
 @contextmanager
@@ -75,25 +74,21 @@ def test_a_whole_system_and_its_admin_commands(folder: Path) -> None:
     assert not list(here.glob("*/addresses.json"))
 
 
-def test_a_dead_service_is_restarted_and_none_is_left_behind(folder: Path) -> None:
-    """A second run of the same folder, which needs no plan and reuses its token."""
-    token = (folder / "here" / "token").read_text()
-    with serving(folder) as (process, system):
-        assert system["token"] == token
+def test_restarts_and_every_way_to_end(folder: Path) -> None:
+    """A service that dies is restarted; none outlives the command, however it ends; the next run reuses the token."""
+    with serving(folder, "--plan", "plan.json") as (process, system):
         first = services(process.pid)
         os.kill(first["shuffler"], signal.SIGKILL)
         wait_until(lambda: services(process.pid).get("shuffler", first["shuffler"]) != first["shuffler"], "a restart")
         second = services(process.pid)
         assert second["analyzer"] == first["analyzer"]
         wait_until((folder / "here/shuffler/addresses.json").exists, "the shuffler")
+        process.kill()
+    wait_until(lambda: not any(map(alive, second.values())), "the services to stop")
+    with serving(folder) as (process, again):
+        assert again == system
+        third = services(process.pid)
+        assert len(third) == 2
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
-    assert not any(map(alive, second.values()))
-
-
-def test_services_stop_when_the_command_is_killed(folder: Path) -> None:
-    with serving(folder) as (process, _):
-        children = services(process.pid)
-        assert len(children) == 2
-        process.kill()
-    wait_until(lambda: not any(map(alive, children.values())), "the services to stop")
+    assert not any(map(alive, third.values()))

@@ -118,7 +118,7 @@ class CrashTest:
                 clients.kill()
 
     def _go(self, clients: "subprocess.Popen[str]") -> dict[str, Any]:
-        """Let the services die while the clients send, a share of the reports per death; return the clients' figures."""
+        """Let the services die while the clients send, a share of the reports per death; return their figures."""
         assert clients.stdin is not None
         assert clients.stdout is not None
         lines: list[str] = []

@@ -96,8 +96,8 @@ class LiveSystem:
 
     def sign(self, plan: Plan, **terms: Any) -> Contract:
         """Draft a further contract, sign it for both operators, and return it; ``paths[-1]`` is its file."""
-        public = {role: identity.public for role, identity in self.identities.items()}
-        contract = draft_contract(plan, **public, **terms)
+        analyzer, shuffler = self.identities["analyzer"].public, self.identities["shuffler"].public
+        contract = draft_contract(plan, analyzer=analyzer, shuffler=shuffler, **terms)
         path = self.folder / f"contract-{len(self.paths)}.json"
         path.write_bytes(SignedContract.sign(contract, *self.identities.values()).to_json())
         self.contracts.append(contract)

@@ -10,7 +10,7 @@ import random
 import resource
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import httpx
@@ -19,6 +19,7 @@ from tests.service.live import HEADERS, LiveSystem, counted, wait_until
 from tests.service.load import Clients, fetch_keys, seal_bundles
 from tests.service.proxy import FINE, Fault, Proxy
 
+from hubbub.service.provision import ROLES, Role
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.uploader import HttpTransport, Journal, Response, Uploader
 
@@ -34,8 +35,10 @@ def cycles(count: int) -> pytest.MarkDecorator:
 class Fleet:
     """A live system whose link goes through a proxy, and whose tasks are handed out one by one."""
 
-    def __init__(self, folder: Path, *, width: int, tasks: int, **options: object) -> None:
-        self.live = LiveSystem(folder, width=width, tasks=tasks, min_batch_size=MIN_BATCH_SIZE, **options)
+    def __init__(
+        self, folder: Path, *, width: int, tasks: int, entries: Mapping[Role, Mapping[str, object]] | None = None
+    ) -> None:
+        self.live = LiveSystem(folder, width=width, tasks=tasks, min_batch_size=MIN_BATCH_SIZE, entries=entries)
         self._next = itertools.count()
 
     @contextlib.contextmanager
@@ -137,8 +140,8 @@ def survives(fleet: Fleet, breaks: Callable[[], None], heals: Callable[[], None]
 @cycles(10)
 def test_a_full_disk(tmp_path: Path, cycles: int) -> None:
     with small_disk(tmp_path / "disk") as disk:
-        stores = {role: {"store": f"sqlite:{disk / role}.db"} for role in ("shuffler", "analyzer")}
-        entries = {"analyzer": stores["analyzer"], "shuffler": {**stores["shuffler"], "free_disk": 0.0}}
+        entries: dict[Role, dict[str, object]] = {role: {"store": f"sqlite:{disk / role}.db"} for role in ROLES}
+        entries["shuffler"]["free_disk"] = 0.0
         ballast = disk / "ballast"
 
         def fill() -> None:
@@ -165,7 +168,7 @@ def test_a_store_that_cannot_be_written(cycles: int, request: pytest.FixtureRequ
 
 @cycles(10)
 def test_a_store_that_becomes_read_only(tmp_path: Path, cycles: int, request: pytest.FixtureRequest) -> None:
-    """The store and its log become immutable; not the log's index, which is memory that a process must be able to write."""
+    """The store and its log become immutable; not the log's index, which must stay writable."""
     probe = tmp_path / "probe"
     probe.touch()
     if shutil.which("chattr") is None or subprocess.run(["chattr", "+i", probe], check=False).returncode:

@@ -20,7 +20,10 @@ FOLDER = Path(hubbub.service.__path__[0])
 
 def visits(setting: str, *names: str) -> subprocess.CompletedProcess[str]:
     """Run a process that reaches points and prints each one it survives."""
-    script = "import sys; from hubbub.service.runtime.failpoints import reach\nfor name in sys.argv[1:]: reach(name); print(name)"
+    script = (
+        "import sys; from hubbub.service.runtime.failpoints import reach\n"
+        "for name in sys.argv[1:]: reach(name); print(name)"
+    )
     return subprocess.run(
         [sys.executable, "-u", "-c", script, *names],
         env=os.environ | {VARIABLE: setting},

@@ -1,4 +1,4 @@
-"""Bundles that were opened in time and come to the writer too late are not accepted."""
+"""Bundles that were opened in time but reach the writer too late are not accepted."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def test_a_task_that_closes_between_opening_and_commit(tmp_path: Path) -> None:
     with pytest.raises(Problem) as caught:
         system.shuffler.uploads.accept([*opened[0], *opened[1]])
     assert caught.value.name == "closed-task"
-    # One that was accepted before has the answer that it had.
+    # A bundle that was accepted before gets the same response again.
     system.shuffler.uploads.accept(opened[0])
     counts = system.shuffler.totals(check=True)[system.contract.id]
     assert (counts.accepted, counts.pool, counts.expired, counts.error) == (1, 0, 1, 0)
@@ -41,7 +41,7 @@ def test_a_key_that_is_replaced_between_opening_and_commit(tmp_path: Path) -> No
 
 
 def test_an_envelope_key_that_is_destroyed_between_opening_and_commit(tmp_path: Path) -> None:
-    """The first attempt waits for the writer, its connection breaks, the second must seal anew: one counts."""
+    """The first attempt waits for the writer and loses its connection; the second must be sealed again: one counts."""
     system = System(tmp_path)
     bundle = system.client.seal("1")
     opened = system.shuffler.uploads.open(system.shuffler.uploads.prepare(system.contract.task, bundle))

@@ -141,7 +141,7 @@ def test_canaries(tmp_path: Path) -> None:
         wait_until(lambda: live.counts()["committed"] == people)
         look(people)
         for role in ("shuffler", "analyzer"):
-            assert (tmp_path / f"{role}.words").stat().st_size > 0
+            assert (tmp_path / f"{role}.log").stat().st_size > 0
         live.stop("shuffler")
         live.stop("analyzer")
         left = {str(path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

@@ -8,6 +8,7 @@ a test compares :data:`OVERRIDES` with the installed version.
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from typing import cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -49,9 +50,9 @@ class Connection(HttpToolsProtocol):
     _in_head = _rejected = False
     _timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the timer of the first head."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", transport))
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -94,6 +94,8 @@ class Metrics(Collector):
         yield error
         families: dict[str, CounterMetricFamily] = {}
         for (name, label), count in counts:
+            if count < 100:
+                continue  # a counter at 0 would reveal the first request of its kind
             help_text = "Rounded down to a multiple of 100"
             families.setdefault(name, CounterMetricFamily(f"hubbub_{name}", help_text, labels=["result"]))
             families[name].add_metric([label], count - count % 100)

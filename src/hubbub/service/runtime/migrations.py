@@ -23,7 +23,7 @@ class Schema(Protocol):
 
 
 def prepare(database: Database, schema: Schema) -> None:
-    """Create the tables of an empty store or migrate an older one; raise :class:`StoreFailure` if that is impossible."""
+    """Create the tables of an empty store or migrate an older one; raise :class:`StoreFailure` if it cannot be used."""
     role, version = schema.role, schema.version
     tables = [table.split()[0] for table in schema.tables]
     unversioned = not database.has_table("schema_version") and any(map(database.has_table, tables))
