@@ -1,1 +1,1 @@
-"""Bytes that nobody would send, for every parser that reads what strangers send."""
+"""Fuzz targets for every parser of untrusted input."""

@@ -1,7 +1,7 @@
-"""One function for each parser: it takes any bytes, and raises only if the parser does what it must not.
+"""One function per parser: it takes arbitrary bytes, and raises only if the parser misbehaves.
 
-A parser may accept or refuse with the error that it documents; anything else is a bug. What it accepts must come out
-again as it went in. Where a signature or a digest would stop everything at the door, it is made good first.
+A parser may accept the bytes or raise its documented error; anything else is a bug. Accepted input must round-trip.
+Where a signature or digest would reject nearly everything, the target corrects it first.
 """
 
 import contextlib
@@ -82,7 +82,7 @@ def fuzz_upload(data: bytes) -> None:
 
 
 def fuzz_bundle(data: bytes) -> None:
-    """A bundle; only who has its key makes one that opens."""
+    """A bundle; only a holder of its key can make one that opens."""
     contract = _contract()
     try:
         found = sealing.open_bundle(data, contract.layout, sealing.load_private(1, SECRET))
@@ -94,7 +94,7 @@ def fuzz_bundle(data: bytes) -> None:
 
 
 def fuzz_inside(data: bytes) -> None:
-    """What a client seals into a bundle, whatever it is, must be refused or come out."""
+    """The plaintext of a bundle, which must be rejected or come out unchanged."""
     layout = _contract().layout
     inner = data[: layout.slots * layout.slot_size].ljust(layout.slots * layout.slot_size, b"\0")
     text = sealing.SUITES[1].hpke.encrypt(bytes(32) + inner, _public(), sealing.BUNDLE_INFO + layout.task + b"\0\1")
@@ -107,7 +107,7 @@ def fuzz_inside(data: bytes) -> None:
 
 
 def fuzz_slot(data: bytes) -> None:
-    """What a client seals into a slot: both ways of judging it must say the same."""
+    """The plaintext of a slot, on which both implementations must agree."""
     layout, size = _contract().layout, _contract().plan.payload + 2
     plain = data[:size].ljust(size, b"\0")
     sealed = b"\0\1" + sealing.SUITES[1].hpke.encrypt(plain, _public(), sealing.SLOT_INFO + layout.task + b"\0\1")
@@ -134,7 +134,7 @@ def fuzz_plan(data: bytes) -> None:
     _round(data, lambda text: Plan.from_json(text).to_json())
     body = _body(data)
     if isinstance(body, dict) and "id" in body:
-        # Its id is a digest of the rest; with a good one, more of it is read.
+        # The id is a digest of the rest; with a correct id, the parser gets further.
         rest = {name: value for name, value in body.items() if name != "id"}
         try:
             good = hashlib.sha256(canonical(rest)).hexdigest()
@@ -161,7 +161,7 @@ def fuzz_signed_document(data: bytes) -> None:
 
 
 def fuzz_key_list(data: bytes) -> None:
-    """A list of keys, signed by its operator whatever it says."""
+    """A key list, signed whatever it contains."""
     text = _signed(data, OPERATORS["analyzer"], "key list")
     try:
         found = read_key_list(text, OPERATORS["analyzer"].public, "analyzer")
@@ -171,7 +171,7 @@ def fuzz_key_list(data: bytes) -> None:
 
 
 def fuzz_manifest(data: bytes) -> None:
-    """A manifest, signed by the shuffler whatever it says."""
+    """A manifest, signed whatever it contains."""
     analyzer = _analyzer()
     try:
         answer = analyzer.put_manifest(BATCH, _signed(data, OPERATORS["shuffler"], "manifest"))
@@ -186,7 +186,7 @@ def fuzz_manifest(data: bytes) -> None:
 
 
 def fuzz_batch(data: bytes) -> None:
-    """A ``.hub`` file; its digest is made good."""
+    """A ``.hub`` file, with and without a correct digest."""
     for text in (data, data + hashlib.sha256(data).digest()):
         try:
             found = batches.decode(text, _plan())
@@ -198,11 +198,11 @@ def fuzz_batch(data: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     name.removeprefix("fuzz_"): one for name, one in sorted(globals().items()) if name.startswith("fuzz_")
 }
-"""By their names, which are those of the folders of their corpus."""
+"""The targets by name; each has a folder of that name in the corpus."""
 
 
 def seeds() -> dict[str, dict[str, bytes]]:
-    """What the corpus starts with: something good for every parser, and what comes close."""
+    """Return the seed corpus: valid inputs for every parser, and near misses."""
     contract, plan, layout = _contract(), _plan(), _contract().layout
     slot = sealing.seal_slot(b"\1\0", layout, 1, _public())
     filler = sealing.seal_slot(None, layout, 1, _public())
@@ -251,7 +251,7 @@ def _body(data: bytes) -> Json:
 
 
 def _signed(data: bytes, who: Identity, kind: str) -> bytes:
-    """The document signed, if it is one; otherwise as it is."""
+    """Return the signed document, or the data unchanged if it is not JSON."""
     try:
         return SignedDocument.sign(who, kind, parse(data, "a document")).to_json()
     except InvalidInput:
@@ -259,7 +259,7 @@ def _signed(data: bytes, who: Identity, kind: str) -> bytes:
 
 
 def _round(data: bytes, there_and_back: Callable[[bytes], str | bytes]) -> None:
-    """What is accepted must be written as it would be read again."""
+    """Check that accepted input is written in a form that reads back the same."""
     try:
         text = there_and_back(data)
     except InvalidInput:

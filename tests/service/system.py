@@ -1,4 +1,4 @@
-"""A whole system in one process, on a clock that the test moves: clients, shuffler, link, analyzer."""
+"""A whole system in one process with a simulated clock: clients, shuffler and analyzer."""
 
 import json
 from dataclasses import dataclass, field
@@ -24,24 +24,22 @@ from hubbub.service.task.identity import Identity
 from hubbub.service.task.keys import Keyring, PublicKey, active_key, read_key_list
 from hubbub.service.task.slots import least_slots
 
-__all__ = ["EPOCH", "Client", "Direct", "System", "clear_plan", "plan_of"]
-
 EPOCH = 60
 START = 1_000_000 * EPOCH
 
 
 def plan_of(width: int = 8, n: int = 100, q: float = 0.1) -> Plan:
-    """A small plan."""
+    """Return a small plan."""
     return plan_from(Schema.one_hot(width), n, Protocol(q), delta=1e-6)
 
 
 def clear_plan(width: int, n: int) -> Plan:
-    """Practically without noise, and as quickly verified: every report can carry a value of its own."""
+    """Return a plan that is nearly noiseless and fast to verify, so that every report can carry a distinct value."""
     return plan_from(Schema.one_hot(width), n, Protocol(2**-34, release="category"), epsilon=48)
 
 
-class Direct:
-    """The link without a network."""
+class DirectClient:
+    """An analyzer client without a network."""
 
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
@@ -58,7 +56,7 @@ class Direct:
 
 @dataclass
 class Client:
-    """Seals as a device would, from the documents that the shuffler hands out."""
+    """A device that seals with the keys document of the shuffler."""
 
     contract: Contract
     keys: bytes
@@ -87,7 +85,7 @@ class Client:
 
 @dataclass
 class System:
-    """Both services over stores in a folder; ``restart`` opens them anew."""
+    """Both services with stores in a folder; ``restart`` reopens them."""
 
     folder: Path
     plan: Plan = field(default_factory=plan_of)
@@ -143,7 +141,7 @@ class System:
             workers=self.workers,
             min_batch_size=1,
         )
-        self.link = Direct(self.analyzer)
+        self.link = DirectClient(self.analyzer)
 
     def shut(self) -> None:
         self.shuffler.store.shut()

@@ -19,19 +19,19 @@ SLOTS = [bytes.fromhex(slot["hex"]) for slot in GOLDEN["slots"]]
 BUNDLE = bytes.fromhex(GOLDEN["bundle"]["hex"])
 
 
-def test_the_contract_has_its_task_and_its_bytes() -> None:
+def test_the_contract_has_the_golden_task_and_bytes() -> None:
     assert SIGNED.contract.id == GOLDEN["task"]
     assert json.loads(SIGNED.to_json()) == GOLDEN["contract"]
 
 
-def test_the_writer_makes_the_same_bytes() -> None:
+def test_the_writer_reproduces_the_files() -> None:
     assert write.good(LAYOUT.task) == (SLOTS, BUNDLE)
     assert write.bad(LAYOUT.task) == GOLDEN["bad"]
     assert write.documents(LAYOUT.task) == GOLDEN["documents"]
     assert {role: pair(1, role).secret.hex() for role in ("analyzer", "shuffler")} == GOLDEN["secrets"]
 
 
-def test_good_bytes_open() -> None:
+def test_valid_bytes_open() -> None:
     assert parse_upload(BUNDLE, LAYOUT) == [BUNDLE]
     assert bundle_key(BUNDLE) == write.SHUFFLER_KEY
     assert replay_id(BUNDLE, LAYOUT).hex() == GOLDEN["bundle"]["replay"]
@@ -52,7 +52,7 @@ def test_suite_2_opens() -> None:
 
 
 @pytest.mark.parametrize("case", GOLDEN["bad"], ids=lambda case: case["name"])
-def test_bad_bytes_are_refused(case: dict[str, str]) -> None:
+def test_invalid_bytes_are_rejected(case: dict[str, str]) -> None:
     data = bytes.fromhex(case["hex"])
     with pytest.raises(SealError) as caught:
         if case["what"] == "slot":
@@ -63,7 +63,7 @@ def test_bad_bytes_are_refused(case: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(("kind", "signer"), [("manifest", SHUFFLER), ("receipt", ANALYZER)])
-def test_documents_are_signed_as_what_they_are(kind: str, signer: Identity) -> None:
+def test_documents_are_signed_for_their_kind_only(kind: str, signer: Identity) -> None:
     document = SignedDocument.from_json(json.dumps(GOLDEN["documents"][kind]))
     assert document.verify(signer.public, kind) == GOLDEN["documents"][kind]["body"]
     for public, other in ((signer.public, "key list"), (bytes(32), kind), (b"", kind)):

@@ -1,4 +1,4 @@
-"""Requests that are wrong: each gets exactly its status, none a 5xx, and none leaves anything in memory."""
+"""Invalid requests: each gets exactly its status, never a 5xx, and none leaks memory."""
 
 import dataclasses
 import json
@@ -53,7 +53,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         world,
         {
             "uploads": UploadApp(system.shuffler, writer, system.workers, documents_app(system.shuffler.tasks)),
-            "link": delivery_app(system.analyzer, lambda: None),
+            "delivery": delivery_app(system.analyzer, lambda: None),
             "results": results_app(system.analyzer),
         },
     )
@@ -85,7 +85,7 @@ def test_status(case: Case, place: Place) -> None:
 
 
 def rss(process: int) -> int:
-    """Bytes of memory that a process holds."""
+    """Return the resident memory of a process in bytes."""
     status = Path(f"/proc/{process}/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) << 10
 
@@ -103,7 +103,7 @@ def world_of(live: LiveSystem) -> World:
 
 
 def rounds(live: LiveSystem, count: int) -> None:
-    """All bytes again and again: the same statuses, and no more than 20 MB of memory after the first round."""
+    """Send all bytes repeatedly: statuses stay the same, and memory grows by at most 20 MB after the first round."""
     process = live.processes["shuffler"].pid
     world = world_of(live)
     before = 0
@@ -114,7 +114,7 @@ def rounds(live: LiveSystem, count: int) -> None:
             before = rss(process)
     assert rss(process) - before < 20 << 20
     assert live.counts()["error"] == 0
-    # The analyzer's listeners are the same; what the applications judge there is in the table above.
+    # The analyzer uses the same listeners; its applications are tested with the table above.
     places = live.address("analyzer", "results")
     for data, statuses in raw_cases(world).values():
         if statuses in ([400], [431]) and data[:4] != b"POST":

@@ -1,4 +1,4 @@
-"""Keys are born, used, expire and end; a crash at any point leaves a keyring that goes on; no number comes twice."""
+"""The life cycle of keys: a crash at any point leaves a usable keyring, and no key id is used twice."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def states(ring: Keyring) -> list[tuple[int, str]]:
     return [(key.id, key.state) for key in ring.public_keys()]
 
 
-def test_the_life_of_a_key(tmp_path: Path) -> None:
+def test_the_life_cycle_of_a_key(tmp_path: Path) -> None:
     clock = MockClock(1000.0)
     ring = ring_in(tmp_path, clock)
     with pytest.raises(Infeasible, match="active key"):
@@ -58,7 +58,7 @@ def test_the_life_of_a_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suite", [1, 2])
-def test_keys_open_what_was_sealed_to_them_until_they_end(tmp_path: Path, suite: int) -> None:
+def test_keys_open_slots_until_they_are_destroyed(tmp_path: Path, suite: int) -> None:
     clock = MockClock()
     ring = ring_in(tmp_path, clock, suite=suite)
     ring.advance()
@@ -79,7 +79,7 @@ def test_keys_open_what_was_sealed_to_them_until_they_end(tmp_path: Path, suite:
     assert ring_in(tmp_path, clock, suite=suite).private(1) is None
 
 
-def test_a_key_may_be_announced_for_later_but_not_beyond_the_lifetime(tmp_path: Path) -> None:
+def test_a_scheduled_key_is_activated_no_later_than_the_lifetime(tmp_path: Path) -> None:
     clock = MockClock()
     ring = ring_in(tmp_path, clock)
     ring.advance()
@@ -93,7 +93,7 @@ def test_a_key_may_be_announced_for_later_but_not_beyond_the_lifetime(tmp_path: 
     assert ring.active.id == 2
 
 
-def test_clocks_that_jump_take_nothing_back_and_destroy_nothing_at_once(tmp_path: Path) -> None:
+def test_clock_jumps_revert_nothing_and_destroy_nothing_immediately(tmp_path: Path) -> None:
     clock = MockClock(1000.0)
     ring = ring_in(tmp_path, clock)
     ring.advance()
@@ -106,7 +106,7 @@ def test_clocks_that_jump_take_nothing_back_and_destroy_nothing_at_once(tmp_path
     assert ring.private(1) is not None
 
 
-def test_numbers_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_ids_run_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_KEY_ID", 3)
     clock = MockClock()
     ring = ring_in(tmp_path, clock)
@@ -122,7 +122,7 @@ def test_numbers_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Machine(RuleBasedStateMachine):
-    """Random operations, restarts and clock jumps, against what a list of all that ever was published allows."""
+    """Random operations, restarts and clock jumps, checked against the list of all published keys."""
 
     @initialize(folder=st.integers(0, 2**60))
     def start(self, folder: int) -> None:
@@ -189,9 +189,9 @@ def test_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Crashes:
-    """Copies the folder after every operation on files: what a process that dies there leaves behind.
+    """Copies the folder after every file operation, as a process that dies there would leave it.
 
-    Of every moment there is a second copy, in which what was written but not synced is lost, as by a power cut.
+    A second copy of each lacks the data that was written but not synced, as after a power cut.
     """
 
     def __init__(self, folder: Path, copies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ class Crashes:
         def run(handle: int, data: Any) -> int:
             if handle not in self.handles:
                 return real(handle, data)
-            # In parts, so that there are moments in between.
+            # In parts, so that a process can die in between.
             written = real(handle, data[: max(1, len(data) // 2)])
             self.copy()
             return written
@@ -262,8 +262,8 @@ class Crashes:
         self.count += 1
 
 
-def test_a_crash_at_any_point_leaves_a_keyring_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two rotations and a destruction; every copy loads, keeps all that was published, and finishes what was begun."""
+def test_a_crash_at_any_point_leaves_a_usable_keyring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rotations and a destruction: every copy loads, keeps all published keys, and completes the operation."""
     folder, copies = tmp_path / "keys", tmp_path / "copies"
     folder.mkdir()
     copies.mkdir()
@@ -278,7 +278,7 @@ def test_a_crash_at_any_point_leaves_a_keyring_that_goes_on(tmp_path: Path, monk
         ring.rotate()
     after = {key.id: key.public for key in ring.public_keys()}
     assert (sorted(before), sorted(after)) == ([1], [2, 3])
-    # Per key: open, writes, sync, rename and folder sync of two files; and the same again for each change of state.
+    # Per key: open, writes, sync, rename and folder sync of two files, and again for each change of state.
     assert crashes.count > 80
     monkeypatch.setattr(os, "fsync", lambda _: None)
     for copy in sorted(copies.iterdir()):
@@ -299,7 +299,7 @@ def test_a_crash_at_any_point_leaves_a_keyring_that_goes_on(tmp_path: Path, monk
         assert states(ring_in(copy, clock_here)) == [(fresh, "active")]
 
 
-def test_secrets_are_overwritten_before_they_are_removed(tmp_path: Path) -> None:
+def test_secrets_are_overwritten_before_removal(tmp_path: Path) -> None:
     clock = MockClock()
     ring = ring_in(tmp_path, clock)
     ring.advance()
@@ -314,7 +314,7 @@ def test_secrets_are_overwritten_before_they_are_removed(tmp_path: Path) -> None
     assert keeper.read_bytes() == bytes(32)
 
 
-def test_lost_secrets_and_foreign_files_are_reported(tmp_path: Path) -> None:
+def test_missing_secrets_and_foreign_files_are_reported(tmp_path: Path) -> None:
     clock = MockClock()
     ring_in(tmp_path, clock).advance()
     secret, record = tmp_path / "analyzer-00001.secret", tmp_path / "analyzer-00001.json"
@@ -339,7 +339,7 @@ def test_lost_secrets_and_foreign_files_are_reported(tmp_path: Path) -> None:
         ring_in(tmp_path, clock)
 
 
-def test_arguments(tmp_path: Path) -> None:
+def test_invalid_arguments_are_rejected(tmp_path: Path) -> None:
     clock = MockClock()
     for changes in ({"role": "reader"}, {"suite": 3}, {"lifetime": 0}, {"grace": -1}, {"grace": float("nan")}):
         arguments: dict[str, Any] = {"role": "analyzer", "suite": 1, "lifetime": 1, "grace": 1, **changes}
@@ -347,7 +347,7 @@ def test_arguments(tmp_path: Path) -> None:
             Keyring(tmp_path, clock=clock, **arguments)
 
 
-def test_key_lists_are_signed_and_read_strictly(tmp_path: Path) -> None:
+def test_key_lists_are_signed_and_parsed_strictly(tmp_path: Path) -> None:
     clock = MockClock()
     ring = ring_in(tmp_path, clock)
     ring.advance()
@@ -384,13 +384,13 @@ def signed_list(keys: Any) -> bytes:
         [{**KEY, "more": 1}], [KEY, KEY], [KEY, {**KEY, "id": 2}],
     ],
 )  # fmt: skip
-def test_malformed_key_lists(keys: Any) -> None:
+def test_malformed_key_lists_are_rejected(keys: Any) -> None:
     text = signed_list(keys)
     with pytest.raises(WireError):
         read_key_list(text, ANALYZER.public)
 
 
-def test_lists_without_an_active_key() -> None:
+def test_key_lists_without_an_active_key() -> None:
     text = json.dumps(json.loads(signed_list([])) | {"signature": "00" * 64})
     with pytest.raises(FalseClaim):
         read_key_list(text, ANALYZER.public)
@@ -399,7 +399,7 @@ def test_lists_without_an_active_key() -> None:
 
 
 @pytest.mark.parametrize("body", [{"role": "analyzer", "keys": []}, {"format": "hubbub key list 1"}, []])
-def test_lists_of_another_format(body: Any) -> None:
+def test_key_lists_of_another_format_are_rejected(body: Any) -> None:
     for changes in ({}, {"role": "analyzer", "keys": []}):
         changed = body | changes if isinstance(body, dict) else body
         with pytest.raises(WireError, match="key list"):

@@ -1,4 +1,4 @@
-"""Bundles sent again and again, at once and later, wrapped anew, and out of a backup: none is counted twice."""
+"""Replayed bundles: simultaneous, later, with slots in new bundles, and after a restore; none is counted twice."""
 
 import random
 import shutil
@@ -12,7 +12,7 @@ CONNECTIONS = 64
 
 
 def lots(bundles: list[bytes], each: int, seed: int) -> list[list[bytes]]:
-    """For each connection so many of the bundles, in an order of its own; some requests carry several."""
+    """Return random requests for each connection; some carry several bundles."""
     mixed = random.Random(seed)
     found = []
     for _ in range(CONNECTIONS):
@@ -28,25 +28,25 @@ def replay(live: LiveSystem, bundles: list[bytes], each: int, seed: int) -> None
 
 
 def run(folder: Path, people: int, each: int) -> None:
-    """Six rounds of 64 · ``each`` replays."""
+    """Run six rounds of 64 · ``each`` replays."""
     live = LiveSystem(folder, plan=clear_plan(max(1024, people), people - people // 10), min_batch_size=people)
     with live.running():
         slots = live.slots(range(people))
         bundles = live.wrap(slots)
         early, late = bundles[: people - 1], bundles[people - 1 :]
 
-        # All for the first time and again at once: one transaction may hold the same bundle from many connections.
+        # New and repeated at the same time: one transaction may hold a bundle from many connections.
         assert set(live.pour([early[n % len(early) :] + early[: n % len(early)] for n in (0, 1)])) == {201}
         replay(live, early, each, 1)
         assert live.counts() | {"error": 0} == {
             "accepted": people - 1, "pool": people - 1, "outbox": 0, "committed": 0, "expired": 0, "error": 0,
         }  # fmt: skip
 
-        # Wrapped anew while they wait.
+        # The same slots in new bundles, while they wait.
         replay(live, live.wrap(slots[: people - 1]), each, 2)
         assert live.counts()["accepted"] == people - 1
 
-        # After a death, and after a polite end.
+        # After SIGKILL, and after SIGTERM.
         for kill in (True, False):
             (live.kill if kill else live.stop)("shuffler")
             live.start("shuffler")
@@ -59,7 +59,7 @@ def run(folder: Path, people: int, each: int) -> None:
         wait_until(lambda: live.counts()["committed"] == people)
         assert live.counted() == dict.fromkeys(range(people), 1)
 
-        # After the release, also wrapped anew: then they are a batch once more, which the analyzer knows.
+        # After the release, also in new bundles: they form another batch, whose slots the analyzer recognises.
         replay(live, bundles, each, 5)
         assert live.counts()["accepted"] == people
         replay(live, live.wrap(slots), each, 6)
@@ -67,7 +67,7 @@ def run(folder: Path, people: int, each: int) -> None:
         wait_until(lambda: live.counts()["committed"] >= 2 * people)
         assert live.counted() == dict.fromkeys(range(people), 1)
 
-        # A backup of the time when they were waiting, restored: they are released once more, and are known.
+        # After restoring a backup from before the release: they are released again and recognised.
         live.stop("shuffler")
         database = folder / "shuffler" / "shuffler.db"
         for suffix in ("", "-wal", "-shm"):

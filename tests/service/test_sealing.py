@@ -1,4 +1,4 @@
-"""What is sealed opens for its reader under its contract, and nothing else opens; one length; one kind of error."""
+"""Sealed bytes open only for their reader and contract; lengths are fixed, and errors are of one type."""
 
 import os
 import pickle
@@ -34,20 +34,20 @@ from hubbub.service.task.sealing import (
 
 
 def sealed(layout: BundleLayout, payloads: list[bytes], key: int = 1) -> bytes:
-    """A client's bundle."""
+    """Return the bundle of a client."""
     padded = [*payloads, *[None] * (layout.slots - len(payloads))]
     slots = [seal_slot(payload, layout, key, pair(layout.suite, "analyzer").public) for payload in padded]
     return seal_bundle(slots, layout, key + 1, pair(layout.suite, "shuffler").public)
 
 
 def opened(bundle: bytes, layout: BundleLayout) -> list[bytes | None]:
-    """What the analyzer reads."""
+    """Return the payloads that the analyzer reads."""
     slots = open_bundle(bundle, layout, pair(layout.suite, "shuffler").private)
     return [open_slot(slot, layout, pair(layout.suite, "analyzer").private) for slot in slots]
 
 
 def reason(bundle: bytes, layout: BundleLayout) -> str:
-    """Why a bundle is refused."""
+    """Return the reason why a bundle is rejected."""
     with pytest.raises(SealError) as caught:
         opened(bundle, layout)
     assert caught.value.reason in REASONS
@@ -56,8 +56,8 @@ def reason(bundle: bytes, layout: BundleLayout) -> str:
 
 @pytest.mark.parametrize("suite", SUITES)
 @pytest.mark.parametrize(("kind", "name"), SERVABLE)
-def test_every_point_goes_through_in_one_length(kind: str, name: str, suite: int) -> None:
-    """Whatever people hold and however many messages that makes."""
+def test_every_protocol_has_bundles_of_one_length(kind: str, name: str, suite: int) -> None:
+    """For any record and any number of messages."""
     own = of_point(kind, name, suite)
     schema, entropy = own.plan.schema, SeededStreamNotForPeople(suite)
     values: list[object] = list(schema.labels) if kind == "one_hot" else [[], schema.labels[: schema.max_set]]
@@ -69,7 +69,7 @@ def test_every_point_goes_through_in_one_length(kind: str, name: str, suite: int
 
 
 @given(st.data(), st.sampled_from([1, 2]))
-def test_any_payload_goes_round(data: st.DataObject, suite: int) -> None:
+def test_any_payload_round_trips(data: st.DataObject, suite: int) -> None:
     payload = data.draw(st.integers(1, 40))
     slots, key = data.draw(st.integers(1, 4)), data.draw(st.integers(0, 2**16 - 2))
     limit = data.draw(st.integers(1, 1 << 8 * payload))
@@ -81,12 +81,12 @@ def test_any_payload_goes_round(data: st.DataObject, suite: int) -> None:
     assert opened(bundle, layout) == [*payloads, *[None] * (slots - len(payloads))]
 
 
-@given(st.binary(max_size=600), st.sampled_from(["as it is", "bundle", "slot"]), st.booleans())
-@example(b"", "as it is", False)
+@given(st.binary(max_size=600), st.sampled_from(["unchanged", "bundle", "slot"]), st.booleans())
+@example(b"", "unchanged", False)
 @example(b"HBB2\x01", "bundle", True)
-def test_arbitrary_bytes_are_refused(data: bytes, size: str, view: bool) -> None:
+def test_arbitrary_bytes_are_rejected(data: bytes, size: str, view: bool) -> None:
     layout = simple().layout
-    if size != "as it is":
+    if size != "unchanged":
         length = layout.bundle_size if size == "bundle" else layout.slot_size
         data = data[:length].ljust(length, b"\0")
     given_ = memoryview(data) if view else data
@@ -99,14 +99,14 @@ def test_arbitrary_bytes_are_refused(data: bytes, size: str, view: bool) -> None
 
 
 def flips(data: bytes, step: int = 1) -> list[bytes]:
-    """The data with one bit changed: every one, or one of so many."""
+    """Return copies of the data with one bit changed, for every ``step``-th bit."""
     number, size = int.from_bytes(data, "big"), len(data)
     return [(number ^ 1 << bit).to_bytes(size, "big") for bit in range(0, 8 * size, step)]
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_every_flipped_bit_is_noticed(suite: int) -> None:
-    """Also where X25519 itself ignores a bit: the key share is bound into the key schedule."""
+def test_every_changed_bit_is_detected(suite: int) -> None:
+    """Including the bit that X25519 ignores: the key share is bound into the key schedule."""
     layout = simple(suite).layout
     bundle = sealed(layout, [b"\x05"])
     step = 1 if suite == 1 else 61
@@ -121,13 +121,13 @@ def test_every_flipped_bit_is_noticed(suite: int) -> None:
 
 
 @pytest.mark.slow
-def test_every_flipped_bit_is_noticed_in_suite_2() -> None:
+def test_every_changed_bit_is_detected_in_suite_2() -> None:
     layout = simple(2).layout
     for changed in flips(sealed(layout, [b"\x05"])):
         reason(changed, layout)
 
 
-def test_every_other_length_is_refused() -> None:
+def test_every_other_length_is_rejected() -> None:
     layout = simple().layout
     bundle = sealed(layout, [b"\x05"])
     slot = open_bundle(bundle, layout, pair(1, "shuffler").private)[0]
@@ -139,8 +139,8 @@ def test_every_other_length_is_refused() -> None:
             open_slot(data, layout, pair(1, "analyzer").private)
 
 
-def test_a_report_for_a_large_crowd_does_not_open_in_a_small_one() -> None:
-    """Not even if somebody writes the other task into the header."""
+def test_a_report_for_a_large_batch_does_not_open_in_a_small_one() -> None:
+    """Not even with the other task written into the header."""
     plan = simple().plan
     large, small = contract(plan, min_batch_size=10_000), contract(plan, min_batch_size=plan.n)
     bundle = sealed(large.layout, [b"\x05"])
@@ -153,7 +153,7 @@ def test_a_report_for_a_large_crowd_does_not_open_in_a_small_one() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"epoch": 7}, {"task_start": 1}, {"task_end": 500_001}, {"analyzer": bytes(32)}])
-def test_every_term_of_a_contract_is_bound(changes: dict[str, object]) -> None:
+def test_every_term_of_a_contract_is_bound_into_the_seal(changes: dict[str, object]) -> None:
     own = simple()
     bundle = sealed(own.layout, [b"\x05"])
     other = contract(own.plan, **changes).layout
@@ -161,7 +161,7 @@ def test_every_term_of_a_contract_is_bound(changes: dict[str, object]) -> None:
     assert reason(bundle[:8] + other.task + bundle[24:], other) == "cannot-open"
 
 
-def test_other_keys_suites_and_key_numbers() -> None:
+def test_other_keys_suites_and_key_ids_do_not_open() -> None:
     layout = simple().layout
     bundle = sealed(layout, [b"\x05"])
     slot = open_bundle(bundle, layout, pair(1, "shuffler").private)[0]
@@ -182,7 +182,7 @@ def test_other_keys_suites_and_key_numbers() -> None:
 
 
 @given(st.integers(1, 6), st.booleans())
-def test_uploads_are_cut_into_their_bundles(count: int, view: bool) -> None:
+def test_uploads_are_split_into_their_bundles(count: int, view: bool) -> None:
     layout = simple().layout
     bundles = [sealed(layout, [b"\x05"]) for _ in range(count)]
     body = b"".join(bundles)
@@ -190,7 +190,7 @@ def test_uploads_are_cut_into_their_bundles(count: int, view: bool) -> None:
     assert len({replay_id(bundle, layout) for bundle in bundles}) == count
 
 
-def test_uploads_of_other_lengths_and_headers_are_refused() -> None:
+def test_uploads_of_other_lengths_and_headers_are_rejected() -> None:
     layout = simple().layout
     bundle = sealed(layout, [b"\x05"])
     assert len(parse_upload(bundle * MAX_BUNDLES, layout)) == MAX_BUNDLES
@@ -203,7 +203,7 @@ def test_uploads_of_other_lengths_and_headers_are_refused() -> None:
     assert (caught.value.reason, caught.value.index) == ("bad-version", 2)
 
 
-def test_a_seal_is_never_made_twice() -> None:
+def test_every_seal_is_fresh() -> None:
     layout = simple().layout
     bundles = [sealed(layout, [b"\x05"]) for _ in range(50)]
     slots = [slot for bundle in bundles for slot in open_bundle(bundle, layout, pair(1, "shuffler").private)]
@@ -211,7 +211,7 @@ def test_a_seal_is_never_made_twice() -> None:
     assert {slot_key(slot) for slot in slots} == {1}
 
 
-def test_illegal_content_is_not_sealed() -> None:
+def test_invalid_content_is_not_sealed() -> None:
     layout = simple().layout
     public = pair(1, "analyzer").public
     slots = [seal_slot(None, layout, 1, public)] * 3
@@ -233,8 +233,8 @@ def test_illegal_content_is_not_sealed() -> None:
             attempt()
 
 
-def test_public_keys_that_are_none() -> None:
-    """A point of low order, a lattice key out of range, another suite: refused, at the latest when sealed to."""
+def test_invalid_public_keys_are_rejected() -> None:
+    """A point of low order, a lattice key out of range, another suite: rejected at the latest when sealed to."""
     layout = simple().layout
     for suite, public in ((1, b""), (2, bytes(32)), (1, bytes(1216)), (2, b"\xff" * 1216)):
         with pytest.raises(WireError):
@@ -247,7 +247,7 @@ def test_public_keys_that_are_none() -> None:
             load_private(suite, private)
 
 
-def test_shapes_and_errors_travel_to_worker_processes() -> None:
+def test_layouts_and_errors_can_be_pickled() -> None:
     layout = simple().layout
     assert pickle.loads(pickle.dumps(layout)) == layout
     error = pickle.loads(pickle.dumps(SealError("bad-kind", 4)))

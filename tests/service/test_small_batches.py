@@ -1,4 +1,4 @@
-"""Attempts to get at a batch that is too small to hide in: by waiting, by commands, clocks, contracts and lies."""
+"""Attempts to obtain a batch below the minimum size: by waiting, commands, clocks, contracts and false manifests."""
 
 import contextlib
 import dataclasses
@@ -24,7 +24,7 @@ LOWER = clear_plan(64, 2)
 
 
 class Attempts:
-    """One system in which the pool never reaches the least, and somebody who wants a batch all the same."""
+    """A system whose pool never reaches the minimum batch size, and an attacker who wants a batch."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.random = random.Random(seed)
@@ -36,14 +36,14 @@ class Attempts:
         self.waiting = 0
 
     def one(self) -> None:
-        """One attempt, drawn at random."""
+        """Make one random attempt."""
         name = self.random.choice([name for name in dir(self) if name.startswith("try_")])
         self.made[name.removeprefix("try_")] += 1
         getattr(self, name)()
         self.judge()
 
     def judge(self) -> None:
-        """Nothing was released below the least, nothing committed below the plan's n."""
+        """Check that nothing was released below the minimum batch size or committed below the plan's n."""
         assert all(batch.bundles >= MIN_BATCH_SIZE for batch in self.system.shuffler.store.outbox())
         while self.system.analyzer.work():
             pass
@@ -57,7 +57,7 @@ class Attempts:
     def try_trickle(self) -> None:
         system = self.system
         if self.waiting >= MIN_BATCH_SIZE - 1:
-            # So close, and then nothing: whoever comes is refused, or what waits is destroyed by the contract's end.
+            # One below the minimum: from here on, only repeats are sent.
             with contextlib.suppress(Problem):
                 system.upload(*self.bundles[-3:])
         else:
@@ -99,7 +99,7 @@ class Attempts:
         self.system.shuffler.fetch_keys(self.system.link)
         assert self.system.next_epoch() == []
 
-    # repeats, that would make a crowd out of one
+    # repeats of one bundle
 
     def try_repeats(self) -> None:
         if self.bundles:
@@ -107,7 +107,7 @@ class Attempts:
                 self.system.upload(*[self.random.choice(self.bundles)] * MIN_BATCH_SIZE)
         assert self.system.next_epoch() == []
 
-    def try_wraps(self) -> None:
+    def try_rewraps(self) -> None:
         if self.sealed:
             slots = self.random.choice(self.sealed[-self.waiting :] or self.sealed)
             with contextlib.suppress(Problem):
@@ -116,7 +116,7 @@ class Attempts:
                 self.waiting += self.system.shuffler.totals()[self.system.contract.id].pool - before
         assert self.waiting < MIN_BATCH_SIZE or not self.system.next_epoch()
 
-    # contracts that ask for less, signed by the operators themselves
+    # contracts with a smaller batch size, signed by the operators themselves
 
     def _lower(self) -> Contract:
         if self.lower is None:
@@ -128,7 +128,7 @@ class Attempts:
         return self.lower
 
     def try_another_contract(self) -> None:
-        """The task is in every seal: what was made for one contract does not open under another."""
+        """The task is bound into every seal: bundles of one contract do not open under another."""
         lower, system = self._lower(), self.system
         for bundle in self.bundles[-4:]:
             renamed = bundle[:8] + lower.task + bundle[24:]
@@ -141,7 +141,7 @@ class Attempts:
         assert system.shuffler.tick() == []
 
     def try_slots_under_another_contract(self) -> None:
-        """The shuffler wraps sealed slots for the other contract and releases them: the analyzer cannot open them."""
+        """The shuffler releases slots of one contract under another: the analyzer cannot open them."""
         self._announce(self._lower(), b"".join(self._slot(b"\1") for _ in range(4)), 4)
 
     def try_a_contract_below_the_plan(self) -> None:
@@ -175,7 +175,7 @@ class Attempts:
         return batch, SignedDocument.sign(who, "manifest", body | changes).to_json()
 
     def _announce(self, contract: Contract, data: bytes, bundles: int, **changes: Any) -> None:
-        """A batch as a shuffler that lies would send it; whatever is counted of it must not be committed."""
+        """Deliver a batch as a malicious shuffler would; it must not be committed."""
         analyzer = self.system.analyzer
         batch, document = self._manifest(contract, data, bundles, self.system.identities["shuffler"], **changes)
         with contextlib.suppress(Problem):
@@ -187,7 +187,7 @@ class Attempts:
         assert found is None or found.state == "withheld"
 
     def _some(self) -> bytes:
-        """Good slots that were never seen, but fewer than the plan needs."""
+        """Return fresh valid slots, fewer than the plan needs."""
         return b"".join(self._slot(b"\1") for _ in range(self.random.randrange(1, PEOPLE)))
 
     def try_a_small_manifest(self) -> None:
@@ -205,12 +205,12 @@ class Attempts:
             with pytest.raises(Problem):
                 self.system.analyzer.put_manifest(batch, document)
 
-    def try_a_flip_about_bundles(self) -> None:
+    def try_a_false_number_of_bundles(self) -> None:
         self._announce(
             self.system.contract, self._some(), self.random.choice([MIN_BATCH_SIZE, 2 * MIN_BATCH_SIZE, 1000])
         )
 
-    def try_a_flip_about_slots(self) -> None:
+    def try_a_false_number_of_slots(self) -> None:
         self._announce(
             self.system.contract, self._some(), MIN_BATCH_SIZE, slots=self.random.choice([0, 1, MIN_BATCH_SIZE - 1, 99])
         )
@@ -219,11 +219,11 @@ class Attempts:
         data = (self._some() * MIN_BATCH_SIZE)[: MIN_BATCH_SIZE * self.system.contract.slot_size]
         self._announce(self.system.contract, data, MIN_BATCH_SIZE)
 
-    def try_filling_up_with_rubbish(self) -> None:
+    def try_filling_up_with_garbage(self) -> None:
         size = self.system.contract.slot_size
         fresh = self._some()
-        rubbish = MIN_BATCH_SIZE - len(fresh) // size
-        data = fresh + b"".join(fresh[:2] + self.random.randbytes(size - 2) for _ in range(rubbish))
+        garbage = MIN_BATCH_SIZE - len(fresh) // size
+        data = fresh + b"".join(fresh[:2] + self.random.randbytes(size - 2) for _ in range(garbage))
         self._announce(self.system.contract, data, MIN_BATCH_SIZE)
 
     def try_filling_up_with_fillers(self) -> None:
@@ -239,10 +239,10 @@ class Attempts:
         client: Client = self.system.client
         return client.slots([] if payload is None else [payload])[0]
 
-    # commands, last: they end the task
+    # commands that end the task, made last
 
     def end(self) -> None:
-        """The operator closes or destroys the task, or its time is over: what waited is gone, and not released."""
+        """Close or destroy the task, or let it end: waiting bundles are deleted, not released."""
         system, way = self.system, self.random.choice(["close", "destroy", "over"])
         self.made[way] += 1
         before, late = system.shuffler.totals()[system.contract.id], system.client.seal("0")
@@ -288,8 +288,8 @@ def test_ten_thousand_attempts() -> None:
     assert min(made.values()) >= 5
 
 
-def test_the_least_is_enough() -> None:
-    """The control: one more client, and the same system releases and counts."""
+def test_the_minimum_batch_size_suffices() -> None:
+    """Control: with one more client, the same system releases and counts."""
     with tempfile.TemporaryDirectory(dir=FAST) as folder:
         system = System(Path(folder), plan=PLAN, min_batch_size=MIN_BATCH_SIZE)
         client = system.client

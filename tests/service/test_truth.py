@@ -1,4 +1,4 @@
-"""End to end through real processes, at every protocol point: are the intervals right as often as they say?"""
+"""End to end through real processes: the confidence intervals have their stated coverage for every protocol."""
 
 import itertools
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ NUMBERS = itertools.count()
 
 
 def points() -> dict[str, Plan]:
-    """Every kind of protocol, with many labels and a few hundred people."""
+    """Return a plan for every kind of protocol, with many labels and a few hundred users."""
     wide, few, free = Schema.one_hot(60), Schema.at_most(3, 40), Schema.bits(30)
     protocols = {
         "flip": (wide, Protocol(0.1)),
@@ -66,7 +66,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSystem]:
 
 
 def covered(live: LiveSystem, plan: Plan, generator: np.random.Generator) -> tuple[int, int]:
-    """How many labels of one collection have their true count in the 95 % interval, and how many there are."""
+    """Return how many labels of a collection have their true count in the 95 % interval, and the number of labels."""
     schema = plan.schema
     weights = 1 / np.arange(1, schema.width + 1)
     if schema.kind == "one_hot":
@@ -89,7 +89,7 @@ def test_intervals_of_a_collection(live: LiveSystem, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_intervals_hold_as_often_as_they_say(live: LiveSystem) -> None:
+def test_intervals_have_their_stated_coverage(live: LiveSystem) -> None:
     generator = np.random.default_rng(8)
     shares = {}
     for name, plan in points().items():
@@ -98,5 +98,5 @@ def test_intervals_hold_as_often_as_they_say(live: LiveSystem) -> None:
     inside, labels = (sum(column) for column in zip(*shares.values(), strict=True))
     assert labels > 4000
     assert 0.93 <= inside / labels <= 0.97, shares
-    # One point has a few hundred labels, of which those of one-hot records depend on each other.
+    # A plan has a few hundred labels, and the counts of one-hot records are dependent.
     assert all(inside / labels > 0.90 for inside, labels in shares.values()), shares

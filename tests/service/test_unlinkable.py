@@ -1,5 +1,6 @@
-"""What can be learned of one sender: nothing from lengths, from the order of what goes out or lies on the disk, from
-figures, nor from anything that either service keeps. Planted canaries are looked for everywhere.
+"""Nothing identifies a sender: not lengths, not the order of output or of storage, not metrics, not stored data.
+
+Planted canaries are searched for everywhere.
 """
 
 import base64
@@ -43,12 +44,12 @@ WORDS = {
 
 
 def forms(data: bytes) -> Iterator[bytes]:
-    """The bytes themselves, and how they look in hexadecimal digits and in base64 at each of its three offsets."""
+    """Yield the bytes, their hexadecimal digits, and their base64 at each of its three offsets."""
     yield data
     yield data.hex().encode()
     yield data.hex().upper().encode()
     for offset in range(3):
-        # What stands before and behind changes the first and the last digits: they are left out.
+        # The neighbouring bytes change the first and last digits, so these are left out.
         text = base64.b64encode(bytes(offset) + data)[4 if offset else 0 :]
         text = text[: 4 * ((len(data) + offset) // 3) - (4 if offset else 0)]
         yield text
@@ -56,7 +57,7 @@ def forms(data: bytes) -> Iterator[bytes]:
 
 
 def places(live: LiveSystem) -> dict[str, bytes]:
-    """Everything that the services keep, say and show."""
+    """Return everything that the services store, log and show."""
     found = {str(path.relative_to(live.folder)): path.read_bytes() for path in live.folder.rglob("*") if path.is_file()}
     for role in ROLES:
         metrics = live.address(role, "operations") + "/metrics"
@@ -68,7 +69,7 @@ def places(live: LiveSystem) -> dict[str, bytes]:
 
 
 def sightings(everything: dict[str, bytes], canaries: dict[str, bytes]) -> set[tuple[str, str]]:
-    """Which canary is where."""
+    """Return the canaries that were found, and where."""
     return {
         (name, place)
         for name, canary in canaries.items()
@@ -79,7 +80,7 @@ def sightings(everything: dict[str, bytes], canaries: dict[str, bytes]) -> set[t
 
 
 def request(live: LiveSystem, bundle: bytes) -> bytes:
-    """An upload with all that a browser might say of a person."""
+    """Return an upload with everything that a browser might reveal about a person."""
     head = (
         f"POST {live.path()}?q={WORDS['the query']} HTTP/1.1\r\nHost: x\r\nContent-Type: {MEDIA_TYPE}\r\n"
         f"Content-Length: {len(bundle)}\r\nUser-Agent: {WORDS['the user agent']}\r\nX-Test: {WORDS['a header']}\r\n"
@@ -91,7 +92,7 @@ def request(live: LiveSystem, bundle: bytes) -> bytes:
 
 
 def scrape(live: LiveSystem) -> list[str]:
-    """All figures of the shuffler but those of loops that count their own turns, whoever comes."""
+    """Return the shuffler's metrics, except those that count the runs of its periodic tasks."""
     lines = httpx.get(live.address("shuffler", "operations") + "/metrics", trust_env=False).text.splitlines()
     return [line for line in lines if not line.startswith(("hubbub_tick_", "hubbub_fetching_", "hubbub_delivery"))]
 
@@ -111,7 +112,7 @@ def test_canaries(tmp_path: Path) -> None:
         def send(bundle: bytes, status: int = 201) -> None:
             assert exchange(live.url, request(live, bundle), source=ADDRESS) == [status]
 
-        # Regression: the figures of the process (open files, seconds of work) showed a single connection.
+        # Regression: metrics of the process (open files, CPU seconds) revealed a single connection.
         wait_until(lambda: any(line.startswith("hubbub_bundles{") for line in scrape(live)))
         before = scrape(live)
         with httpx.Client(trust_env=False) as client:
@@ -120,7 +121,7 @@ def test_canaries(tmp_path: Path) -> None:
             assert scrape(live) == before
         for bundle in bundles[1:-1]:
             send(bundle)
-        # What is refused leaves nothing either, nor does what cannot be understood.
+        # Rejected and unparseable requests leave no trace either.
         send(bundles[0][:-1], 400)
         send(b"XX" + bundles[0][2:], 400)
         assert exchange(live.url, request(live, bundles[0]).replace(b"POST", b"GET"), source=ADDRESS) == [405]
@@ -130,7 +131,7 @@ def test_canaries(tmp_path: Path) -> None:
         def look(sent: int) -> None:
             everything = places(live)
             assert sightings(everything, canaries) == set()
-            # A digest of the fresh key share is what repeats are known by: the shuffler's store has it, nobody else.
+            # Only the shuffler's store has the digest of the key share, by which it recognises repeats.
             where = sightings(everything, replays)
             assert {place for _, place in where} <= {f"shuffler/shuffler.db{more}" for more in ("", "-wal")}
             assert {name for name, _ in where} == {f"replay {i}" for i in range(sent)}
@@ -146,13 +147,13 @@ def test_canaries(tmp_path: Path) -> None:
         live.stop("analyzer")
         left = {str(path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
         assert sightings(left, canaries | sealed) == set()
-        # The control: what is there is found.
+        # Control: the search finds the task.
         found = sightings(left, {"task": live.contract.task})
         assert {Path(place).name for _, place in found} >= {"shuffler.db", "analyzer.db"}
 
 
 @pytest.mark.parametrize("canary", [b"a", b"ab", b"abc", b"abcd", b"\xff\xfe\xfd\xfc\xfb\xfa\xf9"])
-def test_the_search_finds_what_is_there(canary: bytes) -> None:
+def test_the_search_finds_canaries(canary: bytes) -> None:
     longer = canary * 8
     for before in (b"", b"x", b"xy", b"xyz"):
         text = before + longer + b"tail"
@@ -166,7 +167,7 @@ def test_the_search_finds_what_is_there(canary: bytes) -> None:
 
 @pytest.mark.parametrize("plan", POINTS, ids=str)
 def test_one_length(plan: Plan, tmp_path: Path) -> None:
-    """Whatever is answered, and however many messages that makes, an upload has one length."""
+    """Uploads have one length, for any answer and any number of messages."""
     system = System(tmp_path, plan=plan)
     client, schema = system.client, plan.schema
     names = schema.labels[:3]
@@ -181,13 +182,13 @@ def test_one_length(plan: Plan, tmp_path: Path) -> None:
 
 
 def spearman(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
-    """Spearman's rank correlation of two orders of the same things."""
+    """Return Spearman's rank correlation of two orders of the same items."""
     one, other = (np.argsort(np.argsort(order)).astype(np.float64) for order in (first, second))
     return float(np.corrcoef(one, other)[0, 1])
 
 
-def arrange(n: int) -> None:
-    """So many bundles, one value each, arriving in the order of their values."""
+def check_order(n: int) -> None:
+    """Upload n bundles in the order of their values, and check that no stored or released order follows it."""
     with tempfile.TemporaryDirectory(dir=FAST) as folder:
         system = System(Path(folder), plan=clear_plan(n, n - n // 10), min_batch_size=n)
         contract, size = system.contract, system.contract.plan.payload
@@ -200,7 +201,7 @@ def arrange(n: int) -> None:
 
         allowed = 4 / math.sqrt(n)
         arrival = np.arange(n)
-        # As they lie in the table: by their hashes; and as their bytes lie in the file.
+        # In the table they are ordered by hash, and in the file likewise.
         rows = system.shuffler.store._reader.rows("SELECT sealed FROM slots")
         lying = [bytes(sealed) for (sealed,) in rows]
         assert [sealing.slot_id(one) for one in lying] == sorted(map(sealing.slot_id, lying))
@@ -226,22 +227,22 @@ def arrange(n: int) -> None:
         order = out.view("<u8")[:, 0].astype(np.int64)
         assert sorted(order) == list(range(n))
         assert abs(spearman(arrival, order)) < allowed
-        # Neither does it follow the order in which they were stored, nor do neighbours stay together.
+        # It does not follow the stored order either, and neighbours do not stay together.
         assert abs(spearman(np.array([where[one] for one in lying]), order)) < allowed
         assert np.count_nonzero(np.abs(np.diff(order)) == 1) < 2 + 6 * math.sqrt(2)
         system.shut()
 
 
 def test_order() -> None:
-    arrange(2000)
+    check_order(2000)
 
 
 @pytest.mark.slow
 def test_the_order_of_a_hundred_thousand() -> None:
-    arrange(100_000)
+    check_order(100_000)
 
 
-def test_the_measure_notices_order() -> None:
+def test_the_correlation_detects_order() -> None:
     n = 2000
     still = np.arange(n)
     nearly = np.argsort(still + np.random.default_rng(1).normal(0, n, n))
@@ -249,11 +250,11 @@ def test_the_measure_notices_order() -> None:
     assert abs(spearman(still, nearly)) > 4 / math.sqrt(n)
 
 
-# figures
+# metrics
 
 
 def test_a_step_hides_one_arrival() -> None:
-    """Also over the end of an epoch: one more or less moves no figure, unless it completes a step of a hundred."""
+    """Even across an epoch, one arrival changes no metric unless it completes a step of 100."""
     for total in (0, 150, 298):
         seen = []
         for more in (0, 1):

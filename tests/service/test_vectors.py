@@ -1,4 +1,4 @@
-"""The seals are those of RFC 9180: its vectors, a second implementation of ours, and a third by others."""
+"""The seals follow RFC 9180: its test vectors, our reference implementation, and pyhpke agree."""
 
 import json
 import os
@@ -16,7 +16,7 @@ VECTORS = json.loads((Path(__file__).parent / "golden" / "hpke.json").read_text(
 
 
 def test_rfc_9180_by_the_library() -> None:
-    """The library's public interface has no associated data, the vectors do; so its inner function."""
+    """The vectors have associated data, which only the library's inner function accepts."""
     vector = {name: bytes.fromhex(text) for name, text in VECTORS["rfc9180"].items() if name != "source"}
     opened = openssl.hpke._decrypt_with_aad(
         SUITES[1].hpke, vector["enc"] + vector["ct"], load_private(1, vector["skR"]), vector["info"], vector["aad"]
@@ -34,7 +34,7 @@ def test_rfc_9180_by_the_reference() -> None:
 
 
 def test_xwing_keys() -> None:
-    """Our 32 private bytes are X-Wing's seed. A wrong key or ciphertext would give another secret, not an error."""
+    """The 32 private bytes are X-Wing's seed. A wrong key or ciphertext gives another secret, not an error."""
     vector = VECTORS["xwing"]
     seed = bytes.fromhex(vector["seed"])
     assert reference.decapsulate(seed, bytes.fromhex("".join(vector["ct"])), 2).hex() == vector["ss"]
@@ -44,7 +44,7 @@ def test_xwing_keys() -> None:
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_reference_opens_what_we_seal(suite: int) -> None:
+def test_the_reference_opens_our_seals(suite: int) -> None:
     keys = pair(suite, "analyzer")
     layout = BundleLayout(os.urandom(16), suite, 1, 5, 1 << 40)
     for payload in (b"\0" * 5, b"\xff" * 5, None):
@@ -58,7 +58,7 @@ def other() -> CipherSuite:
 
 
 def interoperate(times: int) -> None:
-    """pyhpke opens what we seal and seals what we open, with fresh keys every hundred times."""
+    """Check that pyhpke opens our seals and we open its seals, with fresh keys every hundred times."""
     layout = BundleLayout(bytes(range(16)), 1, 1, 3, 1 << 24)
     info = b"hubbub/2 slot" + layout.task + b"\x00\x07"
     suite = other()
@@ -87,7 +87,7 @@ def test_pyhpke_both_ways_at_length() -> None:
     interoperate(10_000)
 
 
-def test_pyhpke_reads_the_vector_too() -> None:
+def test_rfc_9180_by_pyhpke() -> None:
     vector = {name: bytes.fromhex(text) for name, text in VECTORS["rfc9180"].items() if name != "source"}
     key = KEMKey.from_pyca_cryptography_key(load_private(1, vector["skR"]))
     context = other().create_recipient_context(vector["enc"], key, info=vector["info"])
