@@ -39,6 +39,7 @@ from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.store import AnalyzerStore
+from hubbub.service.context import ServiceContext
 from hubbub.service.provision import RunningService, draft_contract, provision_all, serve_all
 from hubbub.service.runtime.admin_client import command
 from hubbub.service.runtime.clock import SystemClock
@@ -212,10 +213,11 @@ def measure_commit(folder: Path, workers: Workers, slots: int) -> dict[str, obje
     """Measure one large batch through the analyzer."""
     both = [Identity.generate(), Identity.generate()]
     contract = draft_contract(PLAN, analyzer=both[0].public, shuffler=both[1].public)
-    ring = Keyring(folder / "keys", "analyzer", 1, SystemClock(), lifetime=1e6, grace=1e6)
+    clock = SystemClock()
+    ring = Keyring(folder / "keys", "analyzer", 1, clock, lifetime=1e6, grace=1e6)
     ring.advance()
     store = AnalyzerStore(lambda: open_database(f"sqlite:{folder}/analyzer.db"))
-    analyzer = Analyzer(store, ring, both[0], SystemClock(), workers=workers)
+    analyzer = Analyzer(store, ServiceContext(keyring=ring, identity=both[0], clock=clock, workers=workers))
     analyzer.add_contract(SignedContract.sign(contract, *both).to_json())
     rows = reports(slots, contract, ring.active, workers)
     step = CHUNK_SIZE // contract.slot_size

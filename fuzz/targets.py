@@ -24,6 +24,7 @@ from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.store import AnalyzerStore
 from hubbub.service.analyzer.verdicts import Verdict, judge
+from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.problems import status_of
@@ -61,12 +62,15 @@ def _public() -> sealing.Public:
 @functools.cache
 def _analyzer() -> Analyzer:
     folder = Path(tempfile.mkdtemp(prefix="hubbub-fuzz-"))
-    keyring = Keyring(folder / "keys", "analyzer", 1, MockClock(0.0), lifetime=1e9, grace=1.0)
+    clock = MockClock(0.0)
+    keyring = Keyring(folder / "keys", "analyzer", 1, clock, lifetime=1e9, grace=1.0)
     keyring.advance()
-    archive = AnalyzerStore(lambda: open_database(f"sqlite:{folder / 'analyzer.db'}"))
-    found = Analyzer(archive, keyring, OPERATORS["analyzer"], MockClock(0.0), workers=Workers(0))
-    found.add_contract(SignedContract.sign(_contract(), *OPERATORS.values()).to_json())
-    return found
+    store = AnalyzerStore(lambda: open_database(f"sqlite:{folder / 'analyzer.db'}"))
+    analyzer = Analyzer(
+        store, ServiceContext(keyring=keyring, identity=OPERATORS["analyzer"], clock=clock, workers=Workers(0))
+    )
+    analyzer.add_contract(SignedContract.sign(_contract(), *OPERATORS.values()).to_json())
+    return analyzer
 
 
 def fuzz_upload(data: bytes) -> None:

@@ -13,6 +13,7 @@ from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.store import AnalyzerStore
+from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.workers import Workers
@@ -119,28 +120,20 @@ class System:
         self.shuffler.keyring.advance()
         self.shuffler.fetch_keys(self.link)
 
-    def _ring(self, role: str) -> Keyring:
-        return Keyring(self.folder / f"{role}-keys", role, self.suite, self.clock, lifetime=10**6, grace=10**5)
+    def _context(self, role: str) -> ServiceContext:
+        ring = Keyring(self.folder / f"{role}-keys", role, self.suite, self.clock, lifetime=10**6, grace=10**5)
+        return ServiceContext(
+            keyring=ring, identity=self.identities[role], clock=self.clock, workers=self.workers, min_batch_size=1
+        )
 
     def start(self) -> None:
         urls = {role: self.url.format(folder=self.folder, role=role) for role in ("shuffler", "analyzer")}
         self.shuffler = Shuffler(
             ShufflerStore(lambda: open_database(urls["shuffler"])),
-            self._ring("shuffler"),
-            self.identities["shuffler"],
-            self.clock,
-            workers=self.workers,
-            min_batch_size=1,
+            self._context("shuffler"),
             entropy=SeededStreamNotForPeople(1),
         )
-        self.analyzer = Analyzer(
-            AnalyzerStore(lambda: open_database(urls["analyzer"])),
-            self._ring("analyzer"),
-            self.identities["analyzer"],
-            self.clock,
-            workers=self.workers,
-            min_batch_size=1,
-        )
+        self.analyzer = Analyzer(AnalyzerStore(lambda: open_database(urls["analyzer"])), self._context("analyzer"))
         self.link = DirectClient(self.analyzer)
 
     def shut(self) -> None:

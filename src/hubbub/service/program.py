@@ -4,6 +4,7 @@ import ssl
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.admin import admin_app
 from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.database import Database, open_database
@@ -17,16 +18,20 @@ from hubbub.service.task.identity import Identity
 
 
 class Resources:
-    """The clock, identity, folder, keys and worker processes of one service."""
+    """The context, folder and store connections of one service."""
 
     def __init__(self, common: Common, role: str, clock: Clock | None) -> None:
-        self.clock = clock or SystemClock()
-        self.identity = Identity.load(common.identity)
+        clock = clock or SystemClock()
+        identity = Identity.load(common.identity)
         self._folder = ServiceFolder(common.folder, role)
-        self.keyring = open_keyring(common, role, self.clock)
-        self.workers = Workers(common.workers)
-        self.workers.start()
-        self.min_batch_size = common.min_batch_size
+        self.context = ServiceContext(
+            keyring=open_keyring(common, role, clock),
+            identity=identity,
+            clock=clock,
+            workers=Workers(common.workers),
+            min_batch_size=common.min_batch_size,
+        )
+        self.context.workers.start()
         self._url = store_url(common, role)
 
     def connect(self) -> Database:
@@ -35,7 +40,7 @@ class Resources:
 
     def close(self, store: Store) -> None:
         """End the workers, close the store, and unlock the folder."""
-        self.workers.close()
+        self.context.workers.close()
         store.shut()
         self._folder.close()
 

@@ -26,17 +26,10 @@ class AnalyzerProgram:
 
     def __init__(self, config: AnalyzerConfig, clock: Clock | None = None) -> None:
         self.config, self.common = config, config.common
-        self._resources = resources = Resources(config.common, "analyzer", clock)
-        self.workers = resources.workers
-        self._store = AnalyzerStore(resources.connect)
-        self.core = Analyzer(
-            self._store,
-            resources.keyring,
-            resources.identity,
-            resources.clock,
-            workers=resources.workers,
-            min_batch_size=resources.min_batch_size,
-        )
+        self._resources = Resources(config.common, "analyzer", clock)
+        self.workers = self._resources.context.workers
+        self._store = AnalyzerStore(self._resources.connect)
+        self.core = Analyzer(self._store, self._resources.context)
         add_contracts(config.common.contracts, self.core.contracts(), self.core.add_contract)
         self._draining = False
         self._batches: Counter[str] = Counter()

@@ -17,12 +17,10 @@ from hubbub.service.analyzer.manifests import read_manifest
 from hubbub.service.analyzer.results import OpenedBatch, batch_result
 from hubbub.service.analyzer.store import AnalyzerStore, BatchRow
 from hubbub.service.analyzer.verdicts import SLOT_ID, Verdict, open_slots, repeated, slot_ids
-from hubbub.service.runtime.clock import Clock
+from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.workers import Workers
-from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, SignedContract, load_served_contract
-from hubbub.service.task.identity import Identity, SignedDocument
-from hubbub.service.task.keys import Keyring
+from hubbub.service.task.contract import Contract, SignedContract, load_served_contract
+from hubbub.service.task.identity import SignedDocument
 from hubbub.service.task.manifest import Manifest, sign_receipt
 
 _STATES = ("arriving", "committed", "withheld")
@@ -31,25 +29,15 @@ _STATES = ("arriving", "committed", "withheld")
 class Analyzer:
     """The core of the service; ``work`` is for one thread."""
 
-    def __init__(
-        self,
-        store: AnalyzerStore,
-        keyring: Keyring,
-        identity: Identity,
-        clock: Clock,
-        *,
-        workers: Workers,
-        min_batch_size: int = MIN_BATCH_SIZE,
-    ) -> None:
-        self.store, self.keyring, self.identity, self.clock = store, keyring, identity, clock
-        self._workers, self._min_batch_size = workers, min_batch_size
+    def __init__(self, store: AnalyzerStore, context: ServiceContext) -> None:
+        self.store, self.keyring, self._context = store, context.keyring, context
         self._lock = threading.Lock()
         self._contracts: dict[bytes, Contract] = {}
         self._refresh()
 
     def add_contract(self, text: bytes) -> bytes:
         """Verify a signed contract, recomputing its guarantee, start to serve it, and return its task."""
-        contract = load_served_contract(text, "analyzer", self.identity, self._min_batch_size)
+        contract = load_served_contract(text, "analyzer", self._context.identity, self._context.min_batch_size)
         self.store.add_task(contract.task, text)
         self._refresh()
         return contract.task
@@ -67,7 +55,7 @@ class Analyzer:
 
     def keys_document(self) -> bytes:
         """Return the signed list of the keys that slots are sealed to."""
-        return self.keyring.public_list(self.identity)
+        return self.keyring.public_list(self._context.identity)
 
     def rotate(self) -> None:
         """Activate a new key of the analyzer."""
@@ -130,7 +118,7 @@ class Analyzer:
         opened = self._open(batch, contract)
         reach("batch-opened")
         state, result = batch_result(batch, contract, opened)
-        receipt = sign_receipt(self.identity, batch.id, batch.task, state, batch.manifest)
+        receipt = sign_receipt(self._context.identity, batch.id, batch.task, state, batch.manifest)
         self.store.commit(batch, state, canonical(result), receipt, opened.slot_ids)
 
     def _open(self, batch: BatchRow, contract: Contract) -> OpenedBatch:
@@ -139,7 +127,7 @@ class Analyzer:
         for index in range(batch.chunk_count):
             data = self.store.chunk(batch, index)
             rows = np.frombuffer(data[: len(data) // size * size], np.uint8).reshape(-1, size)
-            chunks.append((*open_slots(rows, contract, batch.key_id, private, self._workers), slot_ids(rows)))
+            chunks.append((*open_slots(rows, contract, batch.key_id, private, self._context.workers), slot_ids(rows)))
         payloads, verdicts, ids = (np.concatenate(column) for column in zip(*chunks, strict=True))
         earlier = (np.frombuffer(self.store.slot_ids(other), SLOT_ID) for other in self.store.counted(batch))
         verdicts[repeated(ids, earlier)] = Verdict.repeated

@@ -33,17 +33,10 @@ class ShufflerProgram:
     def __init__(self, config: ShufflerConfig, clock: Clock | None = None) -> None:
         self.config, self.common = config, config.common
         common = self.common
-        self._resources = resources = Resources(common, "shuffler", clock)
-        self._clock, self.workers = resources.clock, resources.workers
-        self._store = ShufflerStore(resources.connect)
-        self.core = Shuffler(
-            self._store,
-            resources.keyring,
-            resources.identity,
-            resources.clock,
-            workers=resources.workers,
-            min_batch_size=resources.min_batch_size,
-        )
+        self._resources = Resources(common, "shuffler", clock)
+        self._clock, self.workers = self._resources.context.clock, self._resources.context.workers
+        self._store = ShufflerStore(self._resources.connect)
+        self.core = Shuffler(self._store, self._resources.context)
         add_contracts(common.contracts, self.core.tasks.contracts(), self.core.tasks.add_contract)
         self.writer = Writer(self.core.uploads.accept)
         self.uploads = UploadApp(

@@ -7,36 +7,22 @@ It learns who sends but never what is sent: everything it stores is sealed to th
 from pathlib import Path
 
 from hubbub.bits.entropy import Entropy, system
-from hubbub.service.runtime.clock import Clock
-from hubbub.service.runtime.workers import Workers
+from hubbub.service.context import ServiceContext
 from hubbub.service.shuffler.delivery import AnalyzerClient, deliver_all
 from hubbub.service.shuffler.release import Releases
 from hubbub.service.shuffler.store import Counts, ShufflerStore
 from hubbub.service.shuffler.tasks import TaskRegistry
 from hubbub.service.shuffler.uploads import Uploads
-from hubbub.service.task.contract import MIN_BATCH_SIZE
-from hubbub.service.task.identity import Identity
-from hubbub.service.task.keys import Keyring
 
 
 class Shuffler:
     """The core of the service; ``uploads.accept``, ``tick`` and ``close`` are for one thread, the writer's."""
 
-    def __init__(
-        self,
-        store: ShufflerStore,
-        keyring: Keyring,
-        identity: Identity,
-        clock: Clock,
-        *,
-        workers: Workers,
-        min_batch_size: int = MIN_BATCH_SIZE,
-        entropy: Entropy = system,
-    ) -> None:
-        self.store, self.keyring = store, keyring
-        self.tasks = TaskRegistry(store, keyring, identity, min_batch_size=min_batch_size)
-        self.uploads = Uploads(store, self.tasks, keyring, clock)
-        self.releases = Releases(store, self.tasks, identity, clock, workers=workers, entropy=entropy)
+    def __init__(self, store: ShufflerStore, context: ServiceContext, *, entropy: Entropy = system) -> None:
+        self.store, self.keyring = store, context.keyring
+        self.tasks = TaskRegistry(store, context)
+        self.uploads = Uploads(store, self.tasks, context)
+        self.releases = Releases(store, self.tasks, context, entropy)
 
     def tick(self) -> list[str]:
         """Advance the keys, release the batches that are due, and return their ids."""

@@ -7,13 +7,11 @@ import numpy as np
 
 from hubbub.bits import permutation
 from hubbub.bits.entropy import Entropy
-from hubbub.service.runtime.clock import Clock
+from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler.store import NewBatch, ShufflerStore
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.task.contract import Contract
-from hubbub.service.task.identity import Identity
 from hubbub.service.task.keys import PublicKey
 from hubbub.service.task.manifest import CHUNK_SIZE, Manifest
 from hubbub.service.task.sealing_batch import seal_reports
@@ -23,18 +21,8 @@ from hubbub.shuffler import draw_fakes
 class Releases:
     """Releases pools as batches; :meth:`tick` is for the writer's thread."""
 
-    def __init__(
-        self,
-        store: ShufflerStore,
-        tasks: TaskRegistry,
-        identity: Identity,
-        clock: Clock,
-        *,
-        workers: Workers,
-        entropy: Entropy,
-    ) -> None:
-        self._store, self._tasks, self._identity, self._clock = store, tasks, identity, clock
-        self._workers, self._entropy = workers, entropy
+    def __init__(self, store: ShufflerStore, tasks: TaskRegistry, context: ServiceContext, entropy: Entropy) -> None:
+        self._store, self._tasks, self._context, self._entropy = store, tasks, context, entropy
         self._drawn: dict[tuple[bytes, int], bytes] = {}
         """Sealed fakes by task and key id, each for one release."""
 
@@ -72,7 +60,7 @@ class Releases:
 
     def _due(self, task: ServedTask) -> int | None:
         """Return the current epoch if a task is open and its last tick was in an earlier one."""
-        epoch = task.contract.epoch_at(self._clock.now())
+        epoch = task.contract.epoch_at(self._context.clock.now())
         return epoch if task.row.state == "open" and epoch > task.row.last_epoch else None
 
     def _releasable(self, task: ServedTask) -> list[int]:
@@ -109,11 +97,11 @@ class Releases:
             slots=len(shuffled),
             chunks=tuple(hashlib.sha256(chunk).hexdigest() for chunk in chunks),
         )
-        return NewBatch(manifest.batch, manifest.sign(self._identity), chunks)
+        return NewBatch(manifest.batch, manifest.sign(self._context.identity), chunks)
 
     def _seal_fakes(self, contract: Contract, key: PublicKey) -> bytes:
         messages = draw_fakes(contract.plan, entropy=self._entropy)
         if not len(messages):
             return b""
         payloads = np.ascontiguousarray(messages).view(np.uint8).reshape(len(messages), contract.plan.payload)
-        return seal_reports(payloads, contract.layout, key, self._workers).tobytes()
+        return seal_reports(payloads, contract.layout, key, self._context.workers).tobytes()

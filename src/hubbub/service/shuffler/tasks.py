@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from hubbub.canonical import canonical, parse
 from hubbub.errors import FalseClaim, Problem
+from hubbub.service.context import ServiceContext
 from hubbub.service.shuffler.store import ShufflerStore, TaskRow
 from hubbub.service.task.contract import Contract, SignedContract, load_served_contract
-from hubbub.service.task.identity import Identity
-from hubbub.service.task.keys import Keyring, PublicKey, read_key_list
+from hubbub.service.task.keys import PublicKey, read_key_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,8 @@ class ServedTask:
 class TaskRegistry:
     """The tasks in the store, parsed once; :meth:`refresh` rereads their states."""
 
-    def __init__(self, store: ShufflerStore, keyring: Keyring, identity: Identity, *, min_batch_size: int) -> None:
-        self._store, self._keyring, self._identity = store, keyring, identity
-        self._min_batch_size = min_batch_size
+    def __init__(self, store: ShufflerStore, context: ServiceContext) -> None:
+        self._store, self._context = store, context
         self._tasks: dict[bytes, ServedTask] = {}
         self._lock = threading.Lock()
         self.refresh()
@@ -45,7 +44,7 @@ class TaskRegistry:
 
     def add_contract(self, text: bytes) -> bytes:
         """Verify a signed contract, recomputing its guarantee, start to serve it, and return its task."""
-        contract = load_served_contract(text, "shuffler", self._identity, self._min_batch_size)
+        contract = load_served_contract(text, "shuffler", self._context.identity, self._context.min_batch_size)
         self._store.add_task(contract.task, text)
         known = next((task for task in self.all() if task.contract.analyzer == contract.analyzer), None)
         self.refresh()
@@ -85,7 +84,7 @@ class TaskRegistry:
         if text is None or served.row.key_id not in served.analyzer_keys:
             # The list is stored shortly before it is in use.
             raise Problem("unavailable", "the analyzer's keys are not known yet", retry_after=5)
-        own = parse(self._keyring.public_list(self._identity), "the key list")
+        own = parse(self._context.keyring.public_list(self._context.identity), "the key list")
         theirs = parse(text, "the key list")
         return canonical({"shuffler": own, "analyzer": theirs, "analyzer_key_id": served.row.key_id})
 

@@ -4,13 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hubbub.errors import Problem, SealError
-from hubbub.service.runtime.clock import Clock
+from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.workers import Job
 from hubbub.service.shuffler.store import OpenedBundle, ShufflerStore, TaskRow
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.task import sealing
-from hubbub.service.task.keys import Keyring
 from hubbub.service.task.sealing_batch import bundle_job
 
 
@@ -30,8 +29,9 @@ class Upload:
 class Uploads:
     """Checks, opens and stores bundles; :meth:`accept` is for the writer's thread."""
 
-    def __init__(self, store: ShufflerStore, tasks: TaskRegistry, keyring: Keyring, clock: Clock) -> None:
-        self._store, self._tasks, self._keyring, self._clock = store, tasks, keyring, clock
+    def __init__(self, store: ShufflerStore, tasks: TaskRegistry, context: ServiceContext) -> None:
+        self._store, self._tasks = store, tasks
+        self._keyring, self._clock = context.keyring, context.clock
 
     def prepare(self, task: bytes, body: bytes) -> Upload:
         """Check an upload without opening it, and drop bundles that were accepted before if they can no longer be.

@@ -24,11 +24,11 @@ from hubbub.service.runtime.secretfiles import TEMPORARY, erase, read_secret, wr
 from hubbub.service.task.identity import Identity, SignedDocument, document_format, hex_bytes
 from hubbub.service.task.sealing import MAX_KEY_ID, SUITES, Private, generate, load_private
 
+_MAX_SECONDS = 1e12
 State = Literal["pending", "active", "expired"]
 Phase = Literal["pending", "live", "destroyed"]
 _STATES: dict[str, State] = {"pending": "pending", "active": "active", "expired": "expired"}
 _PHASES: dict[str, Phase] = {"pending": "pending", "live": "live", "destroyed": "destroyed"}
-_MAX_SECONDS = 1e12
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,8 @@ from hubbub.errors import FalseClaim, WireError
 from hubbub.service.task.identity import Identity, SignedDocument, document_format, hex_bytes
 from hubbub.service.task.sealing import TASK_SIZE
 
-CHUNK_SIZE = 4 << 20
-"""Largest chunk of a batch, in bytes."""
-MAX_CHUNKS = 1 << 16
-"""Most chunks of a batch."""
-DIGEST_SIZE = 32
+CHUNK_SIZE = 4 << 20  # bytes of the largest chunk
+MAX_CHUNKS = 1 << 16  # chunks of the largest batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +43,10 @@ class Manifest:
     def read(cls, document: SignedDocument, shuffler: bytes) -> Self:
         """Verify the shuffler's signature, and read the manifest."""
         fields = document.read(shuffler, "manifest", "batch", "task", "key_id", "bundles", "slots", "chunks")
-        digests = [hex_bytes(digest, DIGEST_SIZE, "the digest of a chunk") for digest in fields.texts("chunks")]
+        digests = [
+            hex_bytes(digest, hashlib.sha256().digest_size, "the digest of a chunk")
+            for digest in fields.texts("chunks")
+        ]
         return cls(
             batch=fields.text("batch"),
             task=hex_bytes(fields.text("task"), TASK_SIZE, "the task of the manifest"),
