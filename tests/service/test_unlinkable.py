@@ -13,7 +13,7 @@ import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.service.live import MEDIA_TYPE, LiveSystem, exchange, key_share, wait_until
+from tests.service.live import MEDIA_TYPE, LiveSystem, exchange, http, key_share, wait_until
 from tests.service.system import System, clear_plan
 from tests.service.test_core import POINTS
 from tests.service.test_machine import FAST
@@ -59,7 +59,7 @@ def places(live: LiveSystem) -> dict[str, bytes]:
     found = {str(path.relative_to(live.folder)): path.read_bytes() for path in live.folder.rglob("*") if path.is_file()}
     for role in ROLES:
         metrics = live.address(role, "operations") + "/metrics"
-        found[f"metrics of the {role}"] = httpx.get(metrics, trust_env=False).content
+        found[f"metrics of the {role}"] = http.get(metrics).content
         for name in ("status", "check"):
             found[f"{name} of the {role}"] = json.dumps(live.command(role, name)).encode()
     found["results"] = json.dumps(live.results()).encode()
@@ -91,7 +91,7 @@ def request(live: LiveSystem, bundle: bytes) -> bytes:
 
 def scrape(live: LiveSystem) -> list[str]:
     """All figures of the shuffler but those of loops that count their own turns, whoever comes."""
-    lines = httpx.get(live.address("shuffler", "operations") + "/metrics", trust_env=False).text.splitlines()
+    lines = http.get(live.address("shuffler", "operations") + "/metrics").text.splitlines()
     return [line for line in lines if not line.startswith(("hubbub_tick_", "hubbub_fetching_", "hubbub_delivery"))]
 
 
@@ -113,7 +113,7 @@ def test_canaries(tmp_path: Path) -> None:
         # Regression: the figures of the process (open files, seconds of work) showed a single connection.
         wait_until(lambda: any(line.startswith("hubbub_bundles{") for line in scrape(live)))
         before = scrape(live)
-        with httpx.Client(trust_env=False) as client:
+        with httpx.Client(verify=False, trust_env=False) as client:
             told = client.post(live.url + live.path(), content=bundles[0], headers={"content-type": MEDIA_TYPE})
             assert told.status_code == 201
             assert scrape(live) == before
