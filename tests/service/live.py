@@ -50,6 +50,9 @@ TIMEOUT = 180.0
 MEDIA_TYPE = "application/hubbub-bundle"
 HEADERS = {"content-type": MEDIA_TYPE}
 
+http = httpx.Client(verify=False, trust_env=False, timeout=TIMEOUT, limits=httpx.Limits(max_keepalive_connections=0))
+"""A client for plain HTTP with a new connection per request; it loads no certificate authorities, which takes 50 ms."""
+
 
 def wait_until(condition: Callable[[], bool], what: str = "a condition", seconds: float = TIMEOUT) -> None:
     """Wait until a condition holds; fail after ``seconds``."""
@@ -151,7 +154,7 @@ class LiveSystem:
     def ready(self, role: Role) -> bool:
         """Return True if a service reports that it is ready."""
         try:
-            return httpx.get(self.address(role, "operations") + "/readyz", trust_env=False, timeout=5).is_success
+            return http.get(self.address(role, "operations") + "/readyz", timeout=5).is_success
         except (OSError, httpx.HTTPError):
             return False
 
@@ -226,8 +229,8 @@ class LiveSystem:
         """Wait for the keys to seal with, of the analyzer and of the shuffler, and return them."""
         one = contract or self.contract
         url = f"{self.url}/v1/tasks/{one.id}/keys"
-        wait_until(lambda: httpx.get(url, trust_env=False).status_code == 200, "the keys of a task")
-        document = httpx.get(url, trust_env=False).json()
+        wait_until(lambda: http.get(url).status_code == 200, "the keys of a task")
+        document = http.get(url).json()
         inner = read_key_list(json.dumps(document["analyzer"]), one.analyzer, "analyzer")
         outer = read_key_list(json.dumps(document["shuffler"]), one.shuffler, "shuffler")
         return next(key for key in inner if key.id == document["analyzer_key_id"]), active_key(outer)
@@ -246,8 +249,7 @@ class LiveSystem:
 
     def post(self, body: bytes, contract: Contract | None = None) -> httpx.Response:
         """Upload bundles in one request."""
-        url = self.url + self.path(contract)
-        return httpx.post(url, content=body, headers=HEADERS, trust_env=False, timeout=TIMEOUT)
+        return http.post(self.url + self.path(contract), content=body, headers=HEADERS)
 
     def pour(self, lots: Sequence[Sequence[bytes]]) -> Counter[int]:
         """Upload the bodies of each lot one after another on one connection, all lots at once; return the statuses."""
@@ -277,7 +279,7 @@ class LiveSystem:
             self._token = self.command("analyzer", "token", "read:*")["token"]
         headers = {"authorization": f"Bearer {self._token}"}
         base = self.address("analyzer", "results")
-        with httpx.Client(base_url=base, headers=headers, trust_env=False, timeout=TIMEOUT) as client:
+        with httpx.Client(base_url=base, headers=headers, verify=False, trust_env=False, timeout=TIMEOUT) as client:
             yield client
 
     def results(self, contract: Contract | None = None) -> list[dict[str, Any]]:

@@ -256,7 +256,7 @@ def test_every_protocol_point(plan: Plan, tmp_path: Path) -> None:
     truth = Counter(i % min(schema.width, 4) for i in range(160))
     for label, count in truth.items():
         name = schema.labels[label]
-        system.upload(*(client.seal(name if schema.kind == "one_hot" else [name]) for _ in range(count)))
+        system.upload(*(client.seal(name if schema.exclusive else [name]) for _ in range(count)))
     system.next_epoch()
     system.deliver()
     (result,) = system.results()

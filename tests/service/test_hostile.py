@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import pytest
 from tests.service.asgi import one
 from tests.service.hostile import Case, World, app_cases, raw_cases
-from tests.service.live import LiveSystem, exchange
+from tests.service.live import LiveSystem, exchange, http
 from tests.service.system import Client, System
 
 from hubbub.service.analyzer.http import delivery_app, results_app
@@ -98,7 +97,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSystem]:
 
 def world_of(live: LiveSystem) -> World:
     live.keys()
-    keys = httpx.get(f"{live.url}/v1/tasks/{live.contract.id}/keys", trust_env=False).content
+    keys = http.get(f"{live.url}/v1/tasks/{live.contract.id}/keys").content
     return World(live.contract, live.contract, {}, Client(live.contract, keys), {})
 
 

@@ -69,7 +69,7 @@ def covered(live: LiveSystem, plan: Plan, generator: np.random.Generator) -> tup
     """Return how many labels of a collection have their true count in the 95 % interval, and the number of labels."""
     schema = plan.schema
     weights = 1 / np.arange(1, schema.width + 1)
-    if schema.kind == "one_hot":
+    if schema.exclusive:
         chosen = [[int(i)] for i in generator.choice(schema.width, N, p=weights / weights.sum())]
     else:
         sizes = generator.integers(0, schema.max_set + 1, N)

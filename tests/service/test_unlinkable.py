@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.service.bundles import seal_bundles
-from tests.service.live import MEDIA_TYPE, LiveSystem, exchange, key_share, wait_until
+from tests.service.live import MEDIA_TYPE, LiveSystem, exchange, http, key_share, wait_until
 from tests.service.system import System, clear_plan
 from tests.service.test_core import POINTS
 from tests.service.test_machine import FAST
@@ -61,7 +61,7 @@ def places(live: LiveSystem) -> dict[str, bytes]:
     found = {str(path.relative_to(live.folder)): path.read_bytes() for path in live.folder.rglob("*") if path.is_file()}
     for role in ROLES:
         metrics = live.address(role, "operations") + "/metrics"
-        found[f"metrics of the {role}"] = httpx.get(metrics, trust_env=False).content
+        found[f"metrics of the {role}"] = http.get(metrics).content
         for name in ("status", "check"):
             found[f"{name} of the {role}"] = json.dumps(live.command(role, name)).encode()
     found["results"] = json.dumps(live.results()).encode()
@@ -93,7 +93,7 @@ def request(live: LiveSystem, bundle: bytes) -> bytes:
 
 def scrape(live: LiveSystem) -> list[str]:
     """Return the shuffler's metrics, except those that count the runs of its periodic tasks."""
-    lines = httpx.get(live.address("shuffler", "operations") + "/metrics", trust_env=False).text.splitlines()
+    lines = http.get(live.address("shuffler", "operations") + "/metrics").text.splitlines()
     return [line for line in lines if not line.startswith(("hubbub_tick_", "hubbub_fetching_", "hubbub_delivery"))]
 
 
@@ -115,7 +115,7 @@ def test_canaries(tmp_path: Path) -> None:
         # Regression: metrics of the process (open files, CPU seconds) revealed a single connection.
         wait_until(lambda: any(line.startswith("hubbub_bundles{") for line in scrape(live)))
         before = scrape(live)
-        with httpx.Client(trust_env=False) as client:
+        with httpx.Client(verify=False, trust_env=False) as client:
             told = client.post(live.url + live.path(), content=bundles[0], headers={"content-type": MEDIA_TYPE})
             assert told.status_code == 201
             assert scrape(live) == before
@@ -171,7 +171,7 @@ def test_one_length(plan: Plan, tmp_path: Path) -> None:
     system = System(tmp_path, plan=plan)
     client, schema = system.client, plan.schema
     names = schema.labels[:3]
-    values: list[object] = [*names] if schema.kind == "one_hot" else [[], [names[0]], [*names][: schema.max_set]]
+    values: list[object] = [*names] if schema.exclusive else [[], [names[0]], [*names][: schema.max_set]]
     bundles = [client.seal(value) for value in values for _ in range(3)]
     assert {len(bundle) for bundle in bundles} == {system.contract.bundle_size}
     assert {bundle[: sealing.HEADER_SIZE] for bundle in bundles} == {bundles[0][: sealing.HEADER_SIZE]}

@@ -87,9 +87,9 @@ def contract_options(function: Any) -> Any:
 def init(
     folder: Path, role: str, plan_path: str | None, host: str, unsafe_test: bool, as_json: bool, **terms: Any
 ) -> None:
-    """Create the folder of one service or of both: identity, certificates of the link, settings.
+    """Create the folder of one service or of both.
 
-    The analyzer's subfolder "for-shuffler" goes to the operator of the shuffler, who copies its files into the
+    A folder holds the service's identity, the certificates of the link and the settings. The analyzer's subfolder "for-shuffler" goes to the operator of the shuffler, who copies its files into the
     shuffler's folder.
 
     \b
@@ -126,7 +126,7 @@ def contract(plan_path: str, analyzer: str, shuffler: str, output: str, **terms:
 @click.option("--identity", "identity_path", required=True, metavar="FILE", help="The operator's signing key.")
 @output_option("File for the signed contract", required=True)
 def sign(contract_path: str, identity_path: str, output: str) -> None:
-    """Sign a contract as one of its operators, after recomputing everything it claims."""
+    """Sign a contract after recomputing its claims."""
     signed = SignedContract.from_json(read_text(contract_path))
     with screen.waiting("recomputing the plan's claims"):
         _verify(signed.contract)
@@ -158,9 +158,10 @@ def analyzer(settings: Path, unsafe_test: bool) -> None:
 @contract_options
 @json_option
 def all_(folder: Path, plan_path: str | None, unsafe_test: bool, as_json: bool, **terms: Any) -> None:
-    """Run a whole system on this machine, to try it: both services and a contract between them.
+    """Run a whole system on this machine, to try it.
 
-    Not for people's data: the owner of this machine controls both services.
+    Starts both services, with a contract between them, and restarts a service that exits. Not for people's data: the
+    owner of this machine controls both services.
     """
     if not (folder / CONTRACT).exists():
         if plan_path is None:
@@ -194,7 +195,9 @@ def all_(folder: Path, plan_path: str | None, unsafe_test: bool, as_json: bool, 
 @click.argument("target", type=click.Path(exists=True, path_type=Path))
 @click.pass_context
 def admin(context: click.Context, target: Path) -> None:
-    """Send a command to the running service at TARGET: its admin socket, its settings file or its folder.
+    """Send a command to a running service.
+
+    TARGET is the service's folder, its settings file or its admin socket.
 
     \b
     Example: hubbub serve admin here/shuffler status

@@ -27,7 +27,9 @@ def command(target: Path, name: str, value: str = "", *, seconds: float = 600.0)
     if not socket.is_socket():
         raise CommandFailure(f"no service is listening at {socket}; start it, or name its socket, settings or folder")
     try:
-        with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), timeout=seconds) as client:
+        # There is no TLS on a Unix socket; without verify=False, httpx would load all certificate authorities first.
+        transport = httpx.HTTPTransport(uds=str(socket), verify=False)
+        with httpx.Client(transport=transport, timeout=seconds, trust_env=False) as client:
             response = client.request(one.method, f"http://service{one.path}", content=body)
     except httpx.HTTPError as error:
         raise CommandFailure(f"the service at {socket} did not answer: {type(error).__name__}") from None
