@@ -57,7 +57,7 @@ def test_invalid_requests_are_rejected(folder: Path, run: Call) -> None:
     assert run("serve", "all", "new").exit_code == 2
     draw = ("serve", "contract", "--plan", "plan.json", "-o", "c.json")
     assert run(*draw, "--analyzer", "zz", "--shuffler", "00" * 32).exit_code == 2
-    assert "two operators" in run(*draw, "--analyzer", "00" * 32, "--shuffler", "00" * 32).stderr
+    assert "different operators" in run(*draw, "--analyzer", "00" * 32, "--shuffler", "00" * 32).stderr
     Identity.generate().save(folder / "stranger")
     assert run(*draw, "--analyzer", "00" * 32, "--shuffler", "11" * 32).exit_code == 0
     refused = run("serve", "sign", "c.json", "--identity", "stranger")
