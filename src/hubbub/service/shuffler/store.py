@@ -145,10 +145,7 @@ class ShufflerStore(Store):
             database.run(
                 "INSERT INTO pools VALUES (?, ?, ?) "
                 "ON CONFLICT (task, key_id) DO UPDATE SET bundles = pools.bundles + ?",
-                task.number,
-                key_id,
-                count,
-                count,
+                *(task.number, key_id, count, count),
             )
             database.run("UPDATE tasks SET accepted = accepted + ? WHERE number = ?", count, task.number)
 
@@ -199,14 +196,8 @@ class ShufflerStore(Store):
             del slots
             for index, data in enumerate(batch.chunks):
                 self._writer.run("INSERT INTO outbox VALUES (?, ?, ?)", batch.id, index, data)
-            self._writer.run(
-                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, NULL)",
-                batch.id,
-                task.number,
-                key_id,
-                bundles,
-                batch.manifest,
-            )
+            values = (batch.id, task.number, key_id, bundles, batch.manifest)
+            self._writer.run("INSERT INTO batches VALUES (?, ?, ?, ?, ?, NULL)", *values)
             reach("release-permuted")
             self._writer.run("DELETE FROM slots WHERE task = ? AND key_id = ?", task.number, key_id)
             self._writer.run("UPDATE pools SET bundles = 0 WHERE task = ? AND key_id = ?", task.number, key_id)

@@ -171,7 +171,7 @@ class SignedContract:
         names = {contract.analyzer: "analyzer", contract.shuffler: "shuffler"}
         for identity in identities:
             if identity.public not in names:
-                reject("the signing identity", "be one of the contract's two operators", identity)
+                reject("the signing identity", "be one of the contract's operators", identity)
         return cls(contract, {names[identity.public]: contract.sign(identity) for identity in identities})
 
     def countersign(self, identity: Identity) -> Self:
