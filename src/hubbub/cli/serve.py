@@ -89,8 +89,8 @@ def init(
 ) -> None:
     """Create the folder of one service or of both.
 
-    A folder holds the service's identity, the certificates of the link and the settings. The analyzer's subfolder "for-shuffler" goes to the operator of the shuffler, who copies its files into the
-    shuffler's folder.
+    A folder holds the service's identity, the certificates of the link and the settings. The analyzer's subfolder
+    "for-shuffler" goes to the operator of the shuffler, who copies its files into the shuffler's folder.
 
     \b
     Example: hubbub serve init here --plan plan.json
