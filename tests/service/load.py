@@ -170,12 +170,12 @@ class Clients:
             for _ in range(self.connections):
                 await ready.put(None)
 
-    async def _seal(self, task: int, values: list[int], *, anew: bool = False) -> list[Request]:
+    async def _seal(self, task: int, values: list[int], *, again: bool = False) -> list[Request]:
         contract = self.contracts[task]
-        if task not in self.keys or anew:
+        if task not in self.keys or again:
             self.keys[task] = await fetch_keys(self.url, contract)
         bundles = await asyncio.to_thread(seal_bundles, values, contract, self.keys[task], self._workers)
-        if anew:
+        if again:
             return [Request(task, values, b"".join(bundles), contract.bundle_size)]
         return [
             Request(task, values[start:end], b"".join(bundles[start:end]), contract.bundle_size)
@@ -197,8 +197,8 @@ class Clients:
                     await asyncio.sleep(0.02)
                 self._begun += len(request.values)
                 while not await self._post(line, request.task, request.body):
-                    (request,) = await self._seal(request.task, request.values, anew=True)
-                    self.counts["sealed_anew"] += len(request.values)
+                    (request,) = await self._seal(request.task, request.values, again=True)
+                    self.counts["sealed_again"] += len(request.values)
                 self.answered += len(request.values)
                 self.padded[request.task] += request.values.count(self.reports)
                 if self._chance.random() < self.replayed:

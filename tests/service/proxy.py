@@ -46,9 +46,9 @@ class _Connection:
             self.listening = False
             fault = self.proxy.fault
             if fault.cut_after is not None:
-                room = max(0, fault.cut_after - self.passed)
-                if len(data) > room:
-                    self.far.write(data[:room])
+                space = max(0, fault.cut_after - self.passed)
+                if len(data) > space:
+                    self.far.write(data[:space])
                     await self.far.drain()
                     self.proxy.met[fault.name] += 1
                     return

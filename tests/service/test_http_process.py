@@ -19,8 +19,10 @@ from hubbub.errors import CommandFailure, HubbubError, InvalidInput
 from hubbub.service.analyzer.app import AnalyzerProgram
 from hubbub.service.provision import ROLES, TOKEN, RunningService, reader_token, serve_role
 from hubbub.service.runtime.admin_client import SETTINGS, command
+from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.process import ADDRESSES, PeriodicTask, ServiceFolder, backoff
 from hubbub.service.runtime.settings import AnalyzerConfig, read_config
+from hubbub.service.shuffler.store import Pool
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +114,7 @@ def test_a_folder_serves_one_process_and_one_role(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="in use by another process"):
             ServiceFolder(tmp_path, role)
     folder.close()
-    with pytest.raises(InvalidInput, match="belongs to the shuffler; give the analyzer a folder of its own"):
+    with pytest.raises(InvalidInput, match="belongs to the shuffler; give the analyzer a separate folder"):
         ServiceFolder(tmp_path, "analyzer")
     ServiceFolder(tmp_path, "shuffler").close()
 
@@ -135,6 +137,17 @@ def test_a_service_that_exits_at_its_start_is_reported(tmp_path: Path) -> None:
     live.change("analyzer", {"suite": 3})
     with pytest.raises(HubbubError, match=r"the analyzer exited \(1\)"), serve_role(tmp_path, "analyzer"):
         pass
+
+
+def test_an_unsupported_store_stops_the_start(tmp_path: Path) -> None:
+    live = LiveSystem(tmp_path)
+    pool = Pool(lambda: open_database(f"sqlite:{tmp_path / 'shuffler' / 'shuffler.db'}"))
+    pool._writer.run("UPDATE schema_version SET version = 9")
+    pool.shut()
+    with pytest.raises(HubbubError, match=r"the shuffler exited \(1\)"):
+        live.start("shuffler")
+    live.kill("shuffler")
+    assert "error: the shuffler cannot run: the shuffler's store has schema version 9" in live.log("shuffler")
 
 
 def test_an_identity_that_others_can_read_is_rejected(tmp_path: Path) -> None:
@@ -191,7 +204,7 @@ def _state(pid: int) -> str:
 
 
 def test_sigterm_in_the_middle_of_uploads(live: LiveSystem) -> None:
-    """Half a body is dropped; every upload that was acknowledged is there after the next start."""
+    """Half a body is dropped; every upload that was acknowledged is stored after the next start."""
     before = live.counts()["accepted"]
     bundles = live.seal([1] * 400)
     taken: list[bytes] = []

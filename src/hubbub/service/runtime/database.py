@@ -128,7 +128,7 @@ class _Shared:
 class Sqlite(_Shared):
     """SQLite with a write-ahead log that is synced at every commit; deleted data is overwritten.
 
-    Tables are clustered by primary key, so rows keyed by a hash lie on disk in an order unrelated to their arrival.
+    Tables are clustered by primary key, so the order of rows keyed by a hash on disk is unrelated to their arrival.
     """
 
     failures = (sqlite3.Error,)
@@ -187,7 +187,7 @@ class Sqlite(_Shared):
 class Postgres(_Shared):
     """PostgreSQL through psycopg 3 (the extra ``postgres``); commits are synchronous whatever the server's default.
 
-    Its tables are heaps: rows lie in the order of arrival until a release deletes them and a vacuum has run.
+    Its tables are heaps: rows stay in the order of arrival until a release deletes them and a vacuum has run.
     """
 
     blob = "BYTEA"

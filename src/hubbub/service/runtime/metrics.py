@@ -1,7 +1,7 @@
 """Health and Prometheus metrics that reveal nothing about single uploads.
 
 Counts that depend on arrivals are updated only at the end of an epoch and rounded down to multiples of
-max(100, min_batch_size/20), so frequent scraping does not show when somebody sent a bundle. The conservation error,
+max(100, min_batch_size/20), so frequent scraping does not show when a bundle arrives. The conservation error,
 which must be 0, is exact.
 """
 

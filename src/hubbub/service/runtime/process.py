@@ -117,7 +117,7 @@ class ServiceFolder:
         owner = self._lock.read().strip()
         if owner not in ("", role):
             self._lock.close()
-            raise InvalidInput(f"the folder {path} belongs to the {owner}; give the {role} a folder of its own")
+            raise InvalidInput(f"the folder {path} belongs to the {owner}; give the {role} a separate folder")
         if not owner:
             self._lock.write(role)
             self._lock.flush()

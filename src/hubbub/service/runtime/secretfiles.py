@@ -18,7 +18,7 @@ TEMPORARY = ".new"
 def write_atomically(
     path: Path, data: bytes, *, mode: int = 0o600, reach: Callable[[str], None] = lambda _: None
 ) -> None:
-    """Replace a file durably: after a crash, the old content or the new one is there in full.
+    """Replace a file durably: after a crash, the file has the complete old or the complete new content.
 
     The data is written to a temporary file beside ``path``, synced and renamed; then the folder is synced. ``reach`` is
     called with the name of each step, for tests that kill the process there.
