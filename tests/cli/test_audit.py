@@ -1,4 +1,4 @@
-"""``hubbub audit``: the verdict as text, JSON, page and exit code."""
+"""``hubbub audit``: the verdict as text, JSON, report and exit code."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ for line in sys.stdin.read().split()[1:]:
 """
 
 
-def test_our_own_passes(folder: Path, run: Call) -> None:
+def test_library_client_and_shuffler_pass(folder: Path, run: Call) -> None:
     result = run("audit", "--plan", "plan.json", "--runs", "400", "--json", "--confidence", "0.9999", "-o", "a.html")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
@@ -31,7 +31,7 @@ def test_our_own_passes(folder: Path, run: Call) -> None:
     assert "http" not in page.replace("http-equiv", "")
 
 
-def test_a_raw_client_fails_with_its_own_code(folder: Path, run: Call) -> None:
+def test_raw_client_exits_with_its_own_code(folder: Path, run: Call) -> None:
     (folder / "raw.py").write_text(RAW)
     result = run("audit", "--plan", "plan.json", "--runs", "300", "-o", "a.html", "--", sys.executable, "raw.py")
     assert result.exit_code == 6
@@ -40,7 +40,7 @@ def test_a_raw_client_fails_with_its_own_code(folder: Path, run: Call) -> None:
     assert "Violation found" in (folder / "a.html").read_text()
 
 
-def test_a_shuffler_is_audited_alone(folder: Path, run: Call) -> None:
+def test_shuffler_without_client(folder: Path, run: Call) -> None:
     (folder / "same.py").write_text("import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())")
     result = run("audit", "--plan", "plan.json", "--shuffler", f"{sys.executable} same.py", "--json")
     assert result.exit_code == 6
@@ -52,15 +52,15 @@ def test_a_shuffler_is_audited_alone(folder: Path, run: Call) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (("--", "false"), 5, "the client left with exited with code 1"),
+        (("--", "false"), 5, "the client exited with code 1"),
         (("--", "/nowhere/program"), 5, "could not be started"),
-        (("--", "echo", "hello"), 5, "must be a .hub batch or messages"),
-        (("--shuffler", "false"), 5, "the shuffler left with exited with code 1"),
-        (("--confidence", "1"), 2, "confidence must be in [0.5, 1), got 1.0"),
+        (("--", "echo", "hello"), 5, "must be a .hub batch or consecutive messages"),
+        (("--shuffler", "false"), 5, "the shuffler exited with code 1"),
+        (("--confidence", "1"), 2, "confidence must be in [1/2, 1), got 1.0"),
         (("--runs", "3"), 2, "is not in the range"),
     ],
 )
-def test_what_goes_wrong(words: tuple[str, ...], code: int, text: str, folder: Path, run: Call) -> None:
+def test_errors(words: tuple[str, ...], code: int, text: str, folder: Path, run: Call) -> None:
     result = run("audit", "--plan", "plan.json", *words)
     assert result.exit_code == code
     assert text in result.stderr
