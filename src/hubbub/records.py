@@ -167,17 +167,18 @@ class Collection:
     def concatenate(cls, parts: Sequence["Collection"]) -> Self:
         """Return the records of several collections of one schema as one collection.
 
-        >>> colours = Schema.one_hot(["red", "blue"])
-        >>> Collection.concatenate([Collection.from_values(["red"], colours), Collection.from_values(["blue"], colours)])
+        >>> schema = Schema.one_hot(["red", "blue"])
+        >>> Collection.concatenate([Collection.from_values([colour], schema) for colour in ("red", "blue")])
         Collection(2 records of Schema.one_hot(2 labels))
         """
-        if not parts or any(part.schema is not parts[0].schema and part.schema != parts[0].schema for part in parts):
+        schema = parts[0].schema if parts else None
+        if schema is None or any(part.schema is not schema and part.schema != schema for part in parts):
             reject("parts", "be one or more collections of one schema")
         sizes = np.array([part.data.shape[0] for part in parts])
         starts = (np.cumsum(sizes) - sizes).tolist()
         ends = [part.ends + start for part, start in zip(parts, starts, strict=True) if part.ends is not None]
         data = _frozen(np.concatenate([part.data for part in parts]))
-        return cls(parts[0].schema, sum(map(len, parts)), data, np.concatenate(ends) if ends else None)
+        return cls(schema, sum(map(len, parts)), data, np.concatenate(ends) if ends else None)
 
     def __len__(self) -> int:
         return self.n

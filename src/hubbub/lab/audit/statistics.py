@@ -118,7 +118,7 @@ def largest_rejected(trials: int, chance: float, level: float) -> int:
 def shortfall(trials: int, chance: float, level: float, power: float = 0.95) -> float:
     """Return the relative shortfall of a probability that this many trials detect with probability ``power``.
 
-    1 − p′/p for the p′ with P[Bin(n, p′) ≤ c] = power, c from :func:`largest_rejected`; 1 if not even p′ = 0 is detected.
+    1 − p′/p with P[Bin(n, p′) ≤ c] = power and c from :func:`largest_rejected`; 1 if not even p′ = 0 is detected.
 
     >>> round(shortfall(1_000_000, 0.1, 1e-6), 4)
     0.0195
