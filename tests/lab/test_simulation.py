@@ -84,7 +84,7 @@ def test_independent_columns_of_fakes_are_detected(kind: str) -> None:
     generator = np.random.default_rng(1)
     for column in counts.T:
         generator.shuffle(column)
-    found = worst(by_records(kind, "clear among fakes", 1500), counts)
+    found = worst(by_records(kind, "clear among fakes", 600), counts)
     assert found["covariance"] < FALSE_POSITIVE_RATE < found["distribution"]
 
 

@@ -55,9 +55,17 @@ def test_rows_are_in_grid_order(rows: list[Row]) -> None:
 def test_grid_of_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     budget = hb.Budget(1.0, 1e-6)
     grid = Grid(schemas=(hb.Schema.bits(2),), sizes=(500, 700, 500), budgets=(budget,), repetitions=20, level="counts")
-    path, calls = tmp_path / "results.jsonl", []
+    path, calls, plans = tmp_path / "results.jsonl", [], []
+
+    def planned(schema: hb.Schema, n: int, asked: hb.Budget) -> list[hb.Plan]:
+        assert (schema, asked) == (hb.Schema.bits(2), budget)
+        found = hb.frontier(schema, n, asked)
+        plans.extend(found)
+        return found
+
+    monkeypatch.setattr(study, "frontier", planned)
     found = run(grid, Results.open(path), progress=lambda *words: calls.append(words))
-    plans = [plan for n in (500, 700) for plan in hb.frontier(hb.Schema.bits(2), n, budget)]
+    assert sorted({plan.n for plan in plans}) == [500, 700]
     assert [row.plan for row in found] == [plan.id for plan in plans]
     assert calls[0] == ("planning", 0, 2)
     assert calls[-1] == ("simulating", len(found), len(found))

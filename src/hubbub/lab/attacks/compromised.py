@@ -112,6 +112,8 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
     return Attack(
         name="compromised",
         title="Compromised users",
+        x="fraction compromised",
+        readings=readings,
         sentences=(
             f"Compromised users protect no one, because the analyzer subtracts what they sent: with flips, ε grows "
             f"from {left(flips, 0.0):.2f} to {left(flips, 0.5):.2f} if half of {PEOPLE:,} are compromised and to "
@@ -119,9 +121,6 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
             f"The shuffler's fakes do not depend on users: ε stays {left(drawn, 0.99):.2f}, but records travel in the "
             f"clear and the guess succeeds more often ({flat:.1%}) from the start.",
         ),
-        x="fraction compromised",
-        y="success rate of the guess",
-        readings=readings,
         pictures={"compromised-epsilon": epsilons, "compromised-guesses": guesses},
         captions={
             "compromised-epsilon": "The protocols that meet ε = 1 with a shuffler. The steps come from whole numbers "

@@ -46,10 +46,8 @@ class Attack:
     name: str
     title: str
     sentences: tuple[str, str]
-    x: str
-    """The independent variable of the readings."""
-    y: str
-    """The quantity that the readings estimate."""
+    x: str  # the independent variable of the readings
+    y: str = "success rate of the guess"  # the quantity that they estimate
     readings: Sequence[Reading]
     pictures: Mapping[str, str]
     captions: Mapping[str, str]

@@ -127,7 +127,6 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
             f"collections: the guess stays at {curve[admitted]:.1%}.",
         ),
         x="collections",
-        y="success rate of the guess",
         readings=readings,
         pictures={"repetition": picture},
         captions={

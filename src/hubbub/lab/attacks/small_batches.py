@@ -91,7 +91,6 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
             f"instead of {BUDGET.epsilon:g}; the shuffler therefore releases no batch below the planned size.",
         ),
         x="people",
-        y="success rate of the guess",
         readings=readings,
         pictures={"batches-guesses": guesses, "batches-epsilon": budget},
         captions={

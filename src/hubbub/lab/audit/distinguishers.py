@@ -6,7 +6,7 @@ likelihood ratio makes the bound sharp for honest clients; learning makes it sha
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,20 +27,26 @@ Curve = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """How well one event tells two neighbouring inputs apart."""
+    """An event that tells two neighbouring inputs apart, named by the pair of inputs, and the ε it shows."""
 
     name: str
-    """The pair of inputs."""
     event: str
-    hits: tuple[int, int]
-    """Occurrences of the event under the first and under the second input."""
-    trials: tuple[int, int]
-    delta: float
-    epsilon: float
-    """Lower bound on ε, at the confidence of the audit."""
     claimed: float
+    delta: float = 0.0
+    hits: tuple[int, int] = (0, 0)
+    """Occurrences of the event under the first and under the second input."""
+    trials: tuple[int, int] = (0, 0)
+    epsilon: float = -math.inf
+    """Lower bound on ε, at the confidence of the audit."""
     curve: Curve = ()
     """False and true positive rates as the threshold falls."""
+
+    def judged(self, first: Floats, second: Floats, threshold: float, level: float) -> "Attack":
+        """Return the attack with the result of the event {statistic ≥ threshold} under both inputs."""
+        hits = int((first >= threshold).sum()), int((second >= threshold).sum())
+        trials = first.size, second.size
+        bound = float(epsilon_bound(*hits, trials, self.delta, level))
+        return replace(self, hits=hits, trials=trials, epsilon=bound)
 
     def finding(self, part: Part) -> Finding:
         """Return the attack as a test, which fails if even the lower bound on ε exceeds the claim."""
@@ -76,19 +82,6 @@ def curve_points(first: Floats, second: Floats, most: int = 60) -> Curve:
     return ((0.0, 0.0), *zip(b.tolist(), a.tolist(), strict=True))
 
 
-def threshold_attack(
-    first: Floats, second: Floats, threshold: float, level: float, *, name: str, event: str, claimed: float,
-    delta: float = 0.0, curve: Curve = (),
-) -> Attack:  # fmt: skip
-    """Judge the event {statistic ≥ threshold} on the statistics of two inputs."""
-    hits = int((first >= threshold).sum()), int((second >= threshold).sum())
-    trials = first.size, second.size
-    epsilon = float(epsilon_bound(*hits, trials, delta, level))
-    return Attack(
-        name=name, event=event, hits=hits, trials=trials, delta=delta, epsilon=epsilon, claimed=claimed, curve=curve
-    )
-
-
 def attack_pairs(samples: Sequence[Sample], pairs: Sequence[tuple[int, int]], plan: Plan, level: float) -> list[Attack]:
     """Attack every pair by the event that is optimal under the plan, and by one learned on half of the messages."""
     model, found = MessageModel(plan), []
@@ -98,16 +91,12 @@ def attack_pairs(samples: Sequence[Sample], pairs: Sequence[tuple[int, int]], pl
         claimed = model.pair_epsilon(one.probe, two.probe)
         first, second, threshold = _optimal(one, two, model, level)
         event, curve = "the plan's likelihood ratio", curve_points(first, second)
-        found.append(
-            threshold_attack(first, second, threshold, level, name=name, event=event, claimed=claimed, curve=curve)
-        )
+        optimal = Attack(name=name, event=event, claimed=claimed, curve=curve)
+        found.append(optimal.judged(first, second, threshold, level))
         first, second = _learned(one, two, model)
         threshold = best_threshold(first[::2], second[::2], 0.0, level)
-        found.append(
-            threshold_attack(
-                first[1::2], second[1::2], threshold, level, name=name, event="a learned event", claimed=claimed
-            )
-        )
+        learned = Attack(name=name, event="a learned event", claimed=claimed)
+        found.append(learned.judged(first[1::2], second[1::2], threshold, level))
     return found
 
 
@@ -139,7 +128,6 @@ def attack_bits(samples: Sequence[Sample], plan: Plan, level: float) -> Attack:
         event=f"a single bit shown as {answer}",
         hits=(int(hits[a, j]), int(hits[1 - a, j])),
         trials=(int(trials[a, j]), int(trials[1 - a, j])),
-        delta=0.0,
         epsilon=best,
         claimed=up(math.log((1 - q) / q), 1e-12),
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hubbub.lab.audit.commands import Client, Shuffler
-from hubbub.lab.audit.distinguishers import Attack, best_threshold, curve_points, threshold_attack
+from hubbub.lab.audit.distinguishers import Attack, best_threshold, curve_points
 from hubbub.lab.audit.model import LOG_ZERO, Floats, MessageModel, Probe
 from hubbub.lab.audit.probes import probes
 from hubbub.numeric.crowd import crowd
@@ -22,10 +22,7 @@ from hubbub.plans import Plan
 from hubbub.records import Collection
 from hubbub.reports import Reports
 
-CROWD = 10
-"""Size of the attacked crowd."""
-CLEAR_CROWD = 400
-"""Size of the attacked crowd if records are sent in the clear."""
+CROWD, CLEAR_CROWD = 10, 400  # people in the attacked crowd, and in one that sends clear records
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,19 +92,11 @@ def attack_pipeline(
     found = []
     for sign in (1, -1):
         a, b = (sign * side for side in sides[::sign])
-        found.append(
-            threshold_attack(
-                a[1::2],
-                b[1::2],
-                best_threshold(a[::2], b[::2], held.delta, level),
-                level,
-                name=pair.name + (", reversed" if sign < 0 else ""),
-                event="the likelihood ratio of the batch",
-                claimed=held.epsilon,
-                delta=held.delta,
-                curve=curve_points(a, b),
-            )
-        )
+        name = pair.name + (", reversed" if sign < 0 else "")
+        event, curve = "the likelihood ratio of the batch", curve_points(a, b)
+        attack = Attack(name=name, event=event, claimed=held.epsilon, delta=held.delta, curve=curve)
+        threshold = best_threshold(a[::2], b[::2], held.delta, level)
+        found.append(attack.judged(a[1::2], b[1::2], threshold, level))
     return found
 
 

@@ -29,7 +29,7 @@ LIMITS = (
     "the audit.",
     "A lower bound on ε proves no privacy: it is what these attacks achieved. The guarantee is that of the plan.",
 )
-"""What an audit cannot show."""
+"""The limits of an audit, for its reports."""
 
 WANTED_FLIPS = 14_000
 """Flips of unset bits that reveal, with probability 95 %, a q that is 5 % too small."""
