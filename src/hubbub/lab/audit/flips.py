@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,58 +104,37 @@ def _marginals(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
     model, width = MessageModel(plan), plan.schema.width
     ones, flips, trials = _flips(samples, model)
     _, variance, covariance = _moments(samples, model)
-    bit_names = [model.bit_name(j) for j in range(width)]
-    value_names = [f"value: {one.probe.name}" for one in samples]
+    bits = [model.bit_name(j) for j in range(width)]
+    values = [f"value: {one.probe.name}" for one in samples]
+    names = ("flips of unset bits", "flips of set bits", "flips per bit", "flips per value")
+    families: dict[str, list[Finding]] = {name: [] for name in names}
 
-    def judge(counts: Floats, totals: NDArray[Any], chance: Floats | float, spread: NDArray[Any]) -> Floats:
-        return _flip_p(counts, totals, chance, spread if model.has_user_fakes else None)
+    def judge(name: str, where: list[str], counts: Floats, totals: Floats, chance: float, spread: Floats) -> None:
+        p = _flip_p(counts, totals, chance, spread if model.has_user_fakes else None)
+        tested = [i for i in range(len(where)) if totals[i]]
+        rows = [finding("client", name, where[i], counts[i] / totals[i], chance, p[i]) for i in tested]
+        families[name] += rows
 
-    found: list[Finding] = []
-    bits: list[Finding] = []
-    values: list[Finding] = []
     for state, text in ((False, "unset"), (True, "set")):
-        cells = ones == state
+        cells = (ones == state).astype(np.float64)
         if not cells.any():
             continue
-        each, size, chance = np.where(cells, flips, 0.0), cells.sum(axis=1), model.flip(was_set=state)
-        along = size * variance + size * (size - 1) * covariance
-        for family, name, labels, counts, totals, spread in (
-            (found, f"flips of {text} bits", ["all bits"], each.sum(keepdims=True)[0], trials @ size, along.sum()),
-            (
-                bits,
-                "flips per bit",
-                [f"{one}, {text}" for one in bit_names],
-                each.sum(0),
-                trials @ cells,
-                variance @ cells,
-            ),
-            (
-                values,
-                "flips per value",
-                [f"{one}, {text} bits" for one in value_names],
-                each.sum(1),
-                trials * size,
-                along,
-            ),
-        ):
-            size_of = np.atleast_1d(totals)
-            p = judge(counts, size_of, chance, np.atleast_1d(spread))
-            family += [
-                finding("client", name, label, counts[i] / size_of[i], chance, p[i])
-                for i, label in enumerate(labels)
-                if size_of[i]
-            ]
+        each, size, chance = cells * flips, cells.sum(axis=1), model.flip(was_set=state)
+        along, total = size * variance + size * (size - 1) * covariance, trials @ size[:, None]
+        judge(
+            f"flips of {text} bits", ["all bits"], each.sum(keepdims=True)[0], total, chance, along.sum(keepdims=True)
+        )
+        where = [f"{name}, {text}" for name in bits]
+        judge("flips per bit", where, each.sum(axis=0), trials @ cells, chance, variance @ cells)
+        where = [f"{name}, {text} bits" for name in values]
+        judge("flips per value", where, each.sum(axis=1), trials * size, chance, along)
     chances = np.where(ones, model.flip(was_set=True), model.flip(was_set=False))
-    p = judge(
-        flips, np.broadcast_to(trials[:, None], flips.shape), chances, np.broadcast_to(variance[:, None], flips.shape)
-    )
-    (i, j), smallest = worst(p)
-    where = f"{bit_names[j]} at {value_names[i]}"
+    totals, spread = (np.broadcast_to(row[:, None], flips.shape) for row in (trials.astype(np.float64), variance))
+    (i, j), smallest = worst(_flip_p(flips, totals, chances, spread if model.has_user_fakes else None))
+    where_worst, rate = f"{bits[j]} at {values[i]}", flips[i, j] / trials[i]
     return [
-        *found,
-        _worst_of(bits),
-        _worst_of(values),
-        finding("client", "flips per bit and value", where, flips[i, j] / trials[i], chances[i, j], smallest),
+        *map(_worst_of, filter(None, families.values())),
+        finding("client", "flips per bit and value", where_worst, rate, chances[i, j], smallest),
     ]
 
 
@@ -165,7 +143,7 @@ def _worst_of(family: list[Finding]) -> Finding:
     return replace(family[place], p=p)
 
 
-def _flip_p(counts: Floats, totals: NDArray[Any], chance: Floats | float, variance: NDArray[Any] | None) -> Floats:
+def _flip_p(counts: Floats, totals: Floats, chance: Floats | float, variance: Floats | None) -> Floats:
     """Return binomial p-values, or normal ones if fakes are among the messages and the variance is given."""
     if variance is None:
         return binomial_p(counts, totals, chance)
