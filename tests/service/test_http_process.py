@@ -22,7 +22,7 @@ from hubbub.service.runtime.admin_client import SETTINGS, command
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.process import ADDRESSES, PeriodicTask, ServiceFolder, backoff
 from hubbub.service.runtime.settings import AnalyzerConfig, read_config
-from hubbub.service.shuffler.store import Pool
+from hubbub.service.shuffler.store import ShufflerStore
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_a_service_that_exits_at_its_start_is_reported(tmp_path: Path) -> None:
 
 def test_an_unsupported_store_stops_the_start(tmp_path: Path) -> None:
     live = LiveSystem(tmp_path)
-    pool = Pool(lambda: open_database(f"sqlite:{tmp_path / 'shuffler' / 'shuffler.db'}"))
+    pool = ShufflerStore(lambda: open_database(f"sqlite:{tmp_path / 'shuffler' / 'shuffler.db'}"))
     pool._writer.run("UPDATE schema_version SET version = 9")
     pool.shut()
     with pytest.raises(HubbubError, match=r"the shuffler exited \(1\)"):
