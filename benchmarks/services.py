@@ -1,14 +1,15 @@
-"""The running system under load: ``python -m benchmarks.services [--json] [--quick]``.
+"""The running services under load: ``python -m benchmarks.services [--json] [--quick]``.
 
-Both services run as processes of their own, with their stores on the disk under ``--folder``; the client shares the
-machine with them. A bundle counts when its answer is here, which the shuffler gives after the commit is synced. Bundles
-are sealed beforehand, each with its own keys, and every one is new.
+Both services run as processes, with their stores on the disk under ``--folder``; the client shares the machine with
+them. A bundle counts once its response has arrived, which the shuffler sends after the commit is synced. Bundles are
+sealed beforehand, and every one is new. All figures are flat:
 
-- ``singles_per_s``: one bundle a request, on kept-alive connections; ``p99_ms`` how long the slowest hundredth takes.
-- ``hundreds_per_s``: bundles, in requests of 100.
-- ``overload``: ten times what the queue takes, in requests of 100 that are sent again when they are refused; which
-  statuses come back, and the rate at which bundles are still stored, as a part of ``hundreds_per_s``.
-- ``copies``: requests of 100 bundles of four reports each, the copies of one person.
+- ``singles_per_s``: bundles stored per second, one per request, on persistent connections; ``p50_ms`` and ``p99_ms``
+  are the latencies of these requests.
+- ``hundreds_per_s``: bundles stored per second, in requests of 100.
+- ``overload_…``: requests of 100 on a thousand connections, repeated when they are refused: responses by status, and
+  ``overload_stored_share``, the rate at which bundles are still stored relative to ``hundreds_per_s``.
+- ``copies_…``: requests of 100 bundles of four reports each, the copies of one person.
 - ``opened_per_s``, ``commit_s``: a batch of a million slots, opened by two worker processes, counted and committed.
 """
 
@@ -30,44 +31,45 @@ from typing import cast
 import httpx
 import numpy as np
 from numpy.typing import NDArray
-from tests.service.bundles import wrap_slots
+from tests.service.bundles import seal_bundles
 
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
-from hubbub.service.analyzer.store import Archive
-from hubbub.service.provision import Service, draw_up, provision_all, serve_all
+from hubbub.service.analyzer.store import AnalyzerStore
+from hubbub.service.context import ServiceContext
+from hubbub.service.provision import RunningService, draft_contract, provision_all, serve_all
 from hubbub.service.runtime.admin_client import command
 from hubbub.service.runtime.clock import SystemClock
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.workers import Workers
-from hubbub.service.shuffler.core import CHUNK
 from hubbub.service.task.contract import Contract, SignedContract
-from hubbub.service.task.identity import Identity, SignedDocument
+from hubbub.service.task.identity import Identity
 from hubbub.service.task.keys import Keyring, PublicKey, active_key, read_key_list
+from hubbub.service.task.manifest import CHUNK_SIZE, Manifest
 from hubbub.service.task.sealing_batch import seal_reports
 
 PLAN = plan_from(Schema.one_hot(100), 1000, Protocol(0.1), delta=1e-6)
 COPIES = plan_from(Schema.one_hot(100), 1000, Protocol(0.2, k=4), delta=1e-6)
 Run = Callable[[int, int, int], tuple["Load", float]]
 FEW, SOME, TOO_MANY = 64, 256, 1000
-"""Connections at once: for hundreds, for singles, and for more than the queue takes."""
+"""Simultaneous connections: for hundreds, for singles, and for overload."""
 PAUSE = 1.0
-"""Seconds after which a refused request is sent again: what ``Retry-After`` asks for."""
+"""Seconds after which a refused request is repeated, as ``Retry-After`` says."""
 
 
 def reports(count: int, contract: Contract, key: PublicKey, workers: Workers) -> NDArray[np.uint8]:
-    """Sealed slots of random records."""
+    """Return sealed slots of random records."""
     payloads = np.frombuffer(os.urandom(count * PLAN.payload), np.uint8).reshape(count, -1).copy()
     payloads[:, -1] &= 0x0F
-    return seal_reports(payloads, contract.shape, key, workers)
+    return seal_reports(payloads, contract.layout, key, workers)
 
 
 @dataclass
 class Load:
-    """What came back: statuses, and the seconds of every request."""
+    """The responses: statuses, and seconds per request."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     times: list[float] = field(default_factory=list)
@@ -75,7 +77,7 @@ class Load:
 
 
 class Connection(asyncio.Protocol):
-    """One kept-alive connection that sends the next body when the answer to the last is here."""
+    """A persistent connection that sends the next body when the response to the previous one has arrived."""
 
     def __init__(self, head: bytes, bodies: deque[bytes], size: int, load: Load) -> None:
         self._head, self._bodies, self._size, self._load = head, bodies, size, load
@@ -121,7 +123,7 @@ class Connection(asyncio.Protocol):
 
 
 async def drive(url: httpx.URL, bundles: NDArray[np.uint8], per_request: int, connections: int) -> tuple[Load, float]:
-    """Send all bundles; what came back, and how long it took."""
+    """Send all bundles and return the responses and the seconds it took."""
     load, size = Load(), bundles.shape[1]
     bodies = deque(bundles[start : start + per_request].tobytes() for start in range(0, len(bundles), per_request))
     head = (
@@ -139,20 +141,20 @@ async def drive(url: httpx.URL, bundles: NDArray[np.uint8], per_request: int, co
 
 
 @contextlib.contextmanager
-def running(folder: Path, plan: Plan, workers: Workers) -> Iterator[tuple[Service, Contract, Run]]:
-    """Both services, and a way to put load on them: bundles, per request, connections."""
+def running(folder: Path, plan: Plan, workers: Workers) -> Iterator[tuple[RunningService, Contract, Run]]:
+    """Run both services and return a function that puts load on them: bundles, bundles per request, connections."""
     import uvloop
 
     contract = provision_all(folder, plan, {"epoch": 3600})
     with serve_all(folder) as (_, shuffler):
-        place = f"{shuffler.places['uploads']}/v1/tasks/{contract.id}"
+        place = f"{shuffler.addresses['uploads']}/v1/tasks/{contract.id}"
         said = _keys(f"{place}/keys")
         inner = active_key(read_key_list(json.dumps(said["analyzer"]), contract.analyzer, "analyzer"))
         outer = active_key(read_key_list(json.dumps(said["shuffler"]), contract.shuffler, "shuffler"))
 
         def seal(count: int) -> NDArray[np.uint8]:
             slots = reports(count * contract.slots, contract, inner, workers)
-            return wrap_slots(slots, contract.shape, outer, workers)
+            return seal_bundles(slots, contract.layout, outer, workers)
 
         def run(count: int, per_request: int, connections: int) -> tuple[Load, float]:
             bundles = seal(count)
@@ -163,7 +165,7 @@ def running(folder: Path, plan: Plan, workers: Workers) -> Iterator[tuple[Servic
 
 
 def measure_intake(folder: Path, workers: Workers, singles: int, hundreds: int) -> dict[str, object]:
-    """The shuffler under three kinds of load."""
+    """Measure the shuffler under three kinds of load."""
     with running(folder, PLAN, workers) as (shuffler, contract, run):
         one, spent = run(singles, 1, SOME)
         many, spent_many = run(hundreds, 100, FEW)
@@ -176,11 +178,9 @@ def measure_intake(folder: Path, workers: Workers, singles: int, hundreds: int) 
             "p50_ms": 1e3 * statistics.median(one.times),
             "p99_ms": 1e3 * float(np.quantile(one.times, 0.99)),
             "hundreds_per_s": many.stored / spent_many,
-            "overload": {
-                "statuses": {str(status): count for status, count in sorted(over.statuses.items())},
-                "stored_share": (over.stored / spent_over) / (many.stored / spent_many),
-            },
-            "other_statuses": sorted({*one.statuses, *many.statuses} - {201}),
+            **{f"overload_status_{status}": count for status, count in sorted(over.statuses.items())},
+            "overload_stored_share": (over.stored / spent_over) / (many.stored / spent_many),
+            "other_statuses": sum((one.statuses + many.statuses).values()) - one.statuses[201] - many.statuses[201],
             "acknowledged": stored,
             "accepted": counts["accepted"],
             "conservation_error": counts["error"],
@@ -188,11 +188,15 @@ def measure_intake(folder: Path, workers: Workers, singles: int, hundreds: int) 
 
 
 def measure_copies(folder: Path, workers: Workers, bundles: int) -> dict[str, object]:
-    """The shuffler, where a person sends four copies."""
+    """Measure the shuffler with four copies per person."""
     with running(folder, COPIES, workers) as (_, contract, run):
         load, spent = run(bundles, 100, FEW)
         rate = load.stored / spent
-        return {"bundle_bytes": contract.bundle_size, "bundles_per_s": rate, "reports_per_s": rate * contract.slots}
+        return {
+            "copies_bundle_bytes": contract.bundle_size,
+            "copies_bundles_per_s": rate,
+            "copies_reports_per_s": rate * contract.slots,
+        }
 
 
 def _keys(url: str) -> dict[str, object]:
@@ -202,30 +206,31 @@ def _keys(url: str) -> dict[str, object]:
             found: dict[str, object] = answer.json()
             return found
         time.sleep(0.05)
-    raise SystemExit("the shuffler has no keys")
+    raise SystemExit("the shuffler published no keys")
 
 
 def measure_commit(folder: Path, workers: Workers, slots: int) -> dict[str, object]:
-    """One large batch through the analyzer."""
+    """Measure one large batch through the analyzer."""
     both = [Identity.generate(), Identity.generate()]
-    contract = draw_up(PLAN, analyzer=both[0].public, shuffler=both[1].public)
-    ring = Keyring(folder / "keys", "analyzer", 1, SystemClock(), lifetime=1e6, grace=1e6)
+    contract = draft_contract(PLAN, analyzer=both[0].public, shuffler=both[1].public)
+    clock = SystemClock()
+    ring = Keyring(folder / "keys", "analyzer", 1, clock, lifetime=1e6, grace=1e6)
     ring.advance()
-    archive = Archive(lambda: open_database(f"sqlite:{folder}/analyzer.db"))
-    analyzer = Analyzer(archive, ring, both[0], SystemClock(), workers=workers)
+    store = AnalyzerStore(lambda: open_database(f"sqlite:{folder}/analyzer.db"))
+    analyzer = Analyzer(store, ServiceContext(keyring=ring, identity=both[0], clock=clock, workers=workers))
     analyzer.add_contract(SignedContract.sign(contract, *both).to_json())
     rows = reports(slots, contract, ring.active, workers)
-    step = CHUNK // contract.slot_size
+    step = CHUNK_SIZE // contract.slot_size
     parts = [rows[start : start + step].tobytes() for start in range(0, slots, step)]
-    manifest = {
-        "batch": "00" * 16,
-        "task": contract.id,
-        "key": ring.active.id,
-        "bundles": slots,
-        "slots": slots,
-        "chunks": [hashlib.sha256(part).hexdigest() for part in parts],
-    }
-    signed = SignedDocument.sign(both[1], "manifest", manifest).to_json()  # type: ignore[arg-type]
+    manifest = Manifest(
+        batch="00" * 16,
+        task=contract.task,
+        key_id=ring.active.id,
+        bundles=slots,
+        slots=slots,
+        chunks=tuple(hashlib.sha256(part).hexdigest() for part in parts),
+    )
+    signed = manifest.sign(both[1])
     begun = time.perf_counter()
     analyzer.put_manifest("00" * 16, signed)
     for place, part in enumerate(parts):
@@ -233,31 +238,30 @@ def measure_commit(folder: Path, workers: Workers, slots: int) -> dict[str, obje
     assert analyzer.work()
     spent = time.perf_counter() - begun
     result = json.loads(analyzer.result("00" * 16) or b"{}")
-    archive.shut()
+    store.shut()
     return {"slots": slots, "commit_s": spent, "opened_per_s": slots / spent, "people": result["people"]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="one JSON document")
-    parser.add_argument("--quick", action="store_true", help="smaller numbers")
-    parser.add_argument("--folder", type=Path, help="where the stores are; by default the folder for temporary files")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--quick", action="store_true", help="use smaller numbers")
+    parser.add_argument("--folder", type=Path, help="folder of the stores; default: the folder for temporary files")
     given = parser.parse_args()
     singles, hundreds, slots = (4000, 20_000, 20_000) if given.quick else (60_000, 200_000, 1_000_000)
     with contextlib.ExitStack() as stack:
         workers = stack.enter_context(Workers(2))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=given.folder)))
         figures = {
-            "intake": measure_intake(folder / "street", workers, singles, hundreds),
-            "copies": measure_copies(folder / "copies", workers, hundreds // 4),
-            "commit": measure_commit(folder, workers, slots),
+            **measure_intake(folder / "intake", workers, singles, hundreds),
+            **measure_copies(folder / "copies", workers, hundreds // 4),
+            **measure_commit(folder, workers, slots),
         }
     if given.json:
         print(json.dumps(figures, indent=1))
         return
-    for name, values in figures.items():
-        for key, value in values.items():
-            print(f"{name + '.' + key:28s} {value}")
+    for name, value in figures.items():
+        print(f"{name:28s} {value}")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,17 @@
 """Studies of a million and a billion people: ``python -m benchmarks.study [--json] [--quick]``.
 
-Twenty protocols that meet ε = 1, δ = 10⁻⁶ for one-hot, free and few-of-many bits, each repeated fifty times on Zipf's
-people and measured as ``hubbub study`` does it, over as many processes as there are processors:
+Twenty protocols that meet ε = 1, δ = 10⁻⁶ for schemas of all three kinds, each simulated fifty times on a Zipf
+population as ``hubbub study`` does, with one process per processor:
 
-- ``records_s``: a million people through the whole street, every record randomized, shuffled and counted;
-- ``counts_s``: the same by the law of the counts, processes started included;
-- ``records_cpu_s``, ``counts_cpu_s``: the same as processor time of all processes, which others on the machine do not
-  lengthen as much as the time by the clock;
-- ``plan_s``: how long the planner took to find the protocols, for comparison;
-- ``billion_s`` and ``billion_worst_s``: a billion people by counts, a plan on average and the slowest, repetitions
-  and their statistics included, in this process.
+- ``records_s``: a million people through the whole pipeline, every record randomized, shuffled and counted;
+- ``counts_s``: the same with counts drawn from their distribution, including the start of processes;
+- ``records_cpu_s``, ``counts_cpu_s``: processor time of all processes, which depends less on other load;
+- ``plan_s``: time of the planner, for comparison;
+- ``billion_s`` and ``billion_worst_s``: a billion people by counts in this process, mean and maximum over the plans,
+  including the statistics.
 
-Of protocols with copies those with at most four are taken: 32 copies of a million people are 32 million records, and
-fifty repetitions of them take minutes (``copies_s`` is one repetition of one such plan, on one processor).
+Protocols have at most four copies: 32 copies of a million people are 32 million records, and fifty repetitions of them
+take minutes (``copies_s`` is one repetition of one such plan on one processor).
 """
 
 import argparse
@@ -38,11 +37,13 @@ PEOPLE = Population(exponent=1.0)
 
 
 def plans(n: int) -> tuple[hb.Plan, ...]:
-    """Protocols of all schemas in turn."""
+    """Return protocols of all schemas in turn."""
     found = [hb.frontier(schema, n, BUDGET, max_messages=8.0, max_bytes=200.0) for schema in SCHEMAS]
-    mixed = [plan for row in itertools.zip_longest(*found) for plan in row if plan is not None and plan.protocol.k <= 4]
-    assert len(mixed) >= PROTOCOLS, len(mixed)
-    return tuple(mixed[:PROTOCOLS])
+    chosen = [
+        plan for row in itertools.zip_longest(*found) for plan in row if plan is not None and plan.protocol.k <= 4
+    ]
+    assert len(chosen) >= PROTOCOLS, len(chosen)
+    return tuple(chosen[:PROTOCOLS])
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -52,13 +53,13 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def spent() -> float:
-    """Processor time of this process and of all that it has waited for."""
+    """Return the processor time of this process and of its finished children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def one_copied(n: int) -> float:
-    """One repetition of 32 copies."""
+    """Time one repetition of 32 copies."""
     plan = hb.plan_from(SCHEMAS[1], n, hb.Protocol(0.45, 32), epsilon=5.0)
     people = PEOPLE.people(plan.schema, n, entropy=SeededStreamNotForPeople(1))
     return timed(lambda: list(tallies_by_records(people, plan, 1, entropy=SeededStreamNotForPeople(2))))
@@ -98,7 +99,7 @@ def measure_all(n: int, large: int, repetitions: int) -> Figures:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="one flat object instead of lines")
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the people, ten repetitions")
+    parser.add_argument("--quick", action="store_true", help="a hundredth of the people and ten repetitions")
     asked = parser.parse_args()
     figures = measure_all(10**4, 10**7, 10) if asked.quick else measure_all(10**6, 10**9, REPETITIONS)
     if asked.json:

@@ -257,21 +257,25 @@ FIGURES = {
         "billion_worst_s": ("the same, slowest plan", "", "s"),
     },
     "services": {
-        "intake.bundle_bytes": ("a bundle of the measured contract", "", "bytes"),
-        "intake.singles_per_s": ("bundles stored, one a request", "", "bundles/s"),
-        "intake.p50_ms": ("an answer to one, half of them sooner", "", "ms"),
-        "intake.p99_ms": ("an answer to one, all but a hundredth sooner", "", "ms"),
-        "intake.hundreds_per_s": ("bundles stored, a hundred a request", "", "bundles/s"),
-        "intake.overload.statuses": ("answers to twenty times as many connections: number × status", "", ""),
-        "intake.overload.stored_share": ("bundles a second stored under that load", "without it", "×"),
-        "intake.other_statuses": ("other answers than 201 without overload", "", ""),
-        "intake.acknowledged": ("bundles acknowledged in all", "", ""),
-        "intake.accepted": ("bundles that the shuffler then had", "", ""),
-        "intake.conservation_error": ("accepted − pool − outbox − committed − expired", "", ""),
-        "commit.slots": ("slots of one batch at the analyzer", "", ""),
-        "commit.commit_s": ("until it is opened, counted and committed, by two processes", "", "s"),
-        "commit.opened_per_s": ("the same", "", "slots/s"),
-        "commit.people": ("people that it counted", "", ""),
+        "bundle_bytes": ("size of a bundle", "", "bytes"),
+        "singles_per_s": ("bundles stored, one per request", "", "bundles/s"),
+        "p50_ms": ("latency of such a request, median", "", "ms"),
+        "p99_ms": ("latency of such a request, 99th percentile", "", "ms"),
+        "hundreds_per_s": ("bundles stored, 100 per request", "", "bundles/s"),
+        "overload_status_201": ("a thousand connections: requests accepted", "", ""),
+        "overload_status_429": ("a thousand connections: requests told to retry later", "", ""),
+        "overload_stored_share": ("bundles stored per second under that load", "without it", "×"),
+        "other_statuses": ("responses other than 201 without overload", "", ""),
+        "acknowledged": ("bundles acknowledged in total", "", ""),
+        "accepted": ("bundles in the shuffler's store afterwards", "", ""),
+        "conservation_error": ("accepted − pool − outbox − committed − expired", "", ""),
+        "copies_bundle_bytes": ("size of a bundle of four copies", "", "bytes"),
+        "copies_bundles_per_s": ("bundles of four copies stored, 100 per request", "", "bundles/s"),
+        "copies_reports_per_s": ("the same in reports", "", "reports/s"),
+        "slots": ("slots of one batch at the analyzer", "", ""),
+        "commit_s": ("time to open, count and commit it, with two processes", "", "s"),
+        "opened_per_s": ("the same", "", "slots/s"),
+        "people": ("people counted", "", ""),
     },
 }
 
@@ -294,29 +298,16 @@ def benchmarks(files: Iterable[Path]) -> str:
             "| what | against | measured |",
             "|---|---|---:|",
         ]
-        for figure, value in _leaves(run["figures"]):
+        for figure, value in run["figures"].items():
             what, against, unit = told.get(figure, (figure.replace("_", " "), "", ""))
             lines.append(f"| {what} | {against} | {_figure(value, unit)} |")
         lines.append("")
     return "\n".join(lines)
 
 
-def _leaves(figures: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Figures within figures by their dotted names; numbers by HTTP status are one figure."""
-    for name, value in figures.items():
-        if isinstance(value, dict) and not all(key.isdigit() for key in value):
-            yield from _leaves(value, f"{above}{name}.")
-        else:
-            yield above + name, value
-
-
 def _figure(value: Any, unit: str) -> str:
     if value is None:
         return "peer not installed"
-    if isinstance(value, dict):
-        return ", ".join(f"{number:,} × {status}" for status, number in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
     value = value * 100 if unit == "%" else value
     return f"{f'{value:,.0f}' if value >= 100 else f'{value:.3g}'} {unit}".strip()
 

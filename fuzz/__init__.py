@@ -1,1 +1,1 @@
-"""Fuzz targets for every parser of untrusted bytes."""
+"""Fuzz targets for every parser of untrusted input."""

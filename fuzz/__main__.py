@@ -1,6 +1,6 @@
-"""``python -m fuzz [--seconds 60] [NAME …]``: fuzz each parser with atheris; ``--seeds`` writes the seed corpus.
+"""``python -m fuzz [--seconds 60] [NAME …]`` fuzzes each parser with atheris; ``--seeds`` writes the seed corpus.
 
-New inputs are stored in ``fuzz/found``, inputs that violate an assertion in ``fuzz/broken``; add those to the corpus.
+New inputs are collected in ``fuzz/found``; inputs that fail are kept in ``fuzz/broken`` and belong in the corpus.
 """
 
 import argparse
@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> int:
-    """Run every target in a separate process; return 1 if any of them fails."""
+    """Run every target in its own process; return 1 if any fails."""
     options = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     options.add_argument("names", nargs="*")
     options.add_argument("--seconds", type=int, default=60)
@@ -43,8 +43,8 @@ def main() -> int:
 def _fuzz(name: str, seconds: int) -> int:
     import atheris  # noqa: PLC0415
 
-    parsers = ("canonical", "plans", "privacy", "protocol", "reports", "schema", "service", "wire")
-    with atheris.instrument_imports(include=[f"hubbub.{name}" for name in parsers], enable_loader_override=False):
+    modules = ("canonical", "plans", "privacy", "protocol", "reports", "schema", "service", "wire")
+    with atheris.instrument_imports(include=[f"hubbub.{name}" for name in modules], enable_loader_override=False):
         from fuzz.targets import TARGETS  # noqa: PLC0415
 
     found, broken = HERE / "found" / name, HERE / "broken"

@@ -1,7 +1,7 @@
-"""One function per parser of untrusted bytes, which raises only if the parser misbehaves.
+"""One function per parser: it takes arbitrary bytes, and raises only if the parser misbehaves.
 
-A parser may accept its input or raise its documented error; anything else is a bug. Accepted input must be encoded to
-the same bytes. Signatures and digests, which would stop nearly all inputs, are corrected first.
+A parser may accept the bytes or raise its documented error; anything else is a bug. Accepted input must round-trip.
+Where a signature or digest would reject nearly everything, the target corrects it first.
 """
 
 import contextlib
@@ -15,22 +15,23 @@ from pathlib import Path
 import numpy as np
 
 from hubbub.canonical import Json, canonical, parse
-from hubbub.errors import FalseClaim, InvalidInput, PlanMismatch, SealError, WireError
+from hubbub.errors import FalseClaim, InvalidInput, PlanMismatch, Problem, SealError, WireError
 from hubbub.planner import plan_from
 from hubbub.plans import HEADER, Plan
 from hubbub.protocol import Protocol
 from hubbub.reports import Reports, legal_payloads
 from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
-from hubbub.service.analyzer.store import Archive
+from hubbub.service.analyzer.store import AnalyzerStore
 from hubbub.service.analyzer.verdicts import Verdict, judge
+from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.runtime.database import open_database
-from hubbub.service.runtime.problems import Problem
+from hubbub.service.runtime.problems import status_of
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract, SignedContract
-from hubbub.service.task.identity import Identity, SignedDocument
+from hubbub.service.task.identity import Identity, SignedDocument, document_format
 from hubbub.service.task.keys import Keyring, read_key_list
 from hubbub.wire import batches, messages
 
@@ -61,31 +62,34 @@ def _public() -> sealing.Public:
 @functools.cache
 def _analyzer() -> Analyzer:
     folder = Path(tempfile.mkdtemp(prefix="hubbub-fuzz-"))
-    keyring = Keyring(folder / "keys", "analyzer", 1, MockClock(0.0), lifetime=1e9, grace=1.0)
+    clock = MockClock(0.0)
+    keyring = Keyring(folder / "keys", "analyzer", 1, clock, lifetime=1e9, grace=1.0)
     keyring.advance()
-    archive = Archive(lambda: open_database(f"sqlite:{folder / 'analyzer.db'}"))
-    found = Analyzer(archive, keyring, OPERATORS["analyzer"], MockClock(0.0), workers=Workers(0))
-    found.add_contract(SignedContract.sign(_contract(), *OPERATORS.values()).to_json())
-    return found
+    store = AnalyzerStore(lambda: open_database(f"sqlite:{folder / 'analyzer.db'}"))
+    analyzer = Analyzer(
+        store, ServiceContext(keyring=keyring, identity=OPERATORS["analyzer"], clock=clock, workers=Workers(0))
+    )
+    analyzer.add_contract(SignedContract.sign(_contract(), *OPERATORS.values()).to_json())
+    return analyzer
 
 
 def fuzz_upload(data: bytes) -> None:
     """The headers of the bundles of an upload."""
-    shape = _contract().shape
+    layout = _contract().layout
     try:
-        found = sealing.parse_upload(data, shape)
+        found = sealing.parse_upload(data, layout)
     except SealError as error:
         assert error.reason in sealing.REASONS
         return
     assert b"".join(found) == data
-    assert all(bundle.startswith(sealing.bundle_header(shape, sealing.bundle_key(bundle))) for bundle in found)
+    assert all(bundle.startswith(sealing.bundle_header(layout, sealing.bundle_key(bundle))) for bundle in found)
 
 
 def fuzz_bundle(data: bytes) -> None:
-    """A bundle; only who has its key makes one that opens."""
+    """A bundle; only a holder of its key can make one that opens."""
     contract = _contract()
     try:
-        found = sealing.open_bundle(data, contract.shape, sealing.load_private(1, SECRET))
+        found = sealing.open_bundle(data, contract.layout, sealing.load_private(1, SECRET))
     except SealError as error:
         assert error.reason in sealing.REASONS
         return
@@ -94,12 +98,12 @@ def fuzz_bundle(data: bytes) -> None:
 
 
 def fuzz_inside(data: bytes) -> None:
-    """What a client seals into a bundle, whatever it is, must be refused or come out."""
-    shape = _contract().shape
-    inner = data[: shape.slots * shape.slot_size].ljust(shape.slots * shape.slot_size, b"\0")
-    text = sealing.SUITES[1].hpke.encrypt(bytes(32) + inner, _public(), sealing.BUNDLE_INFO + shape.task + b"\0\1")
+    """The plaintext of a bundle, which must be rejected or come out unchanged."""
+    layout = _contract().layout
+    inner = data[: layout.slots * layout.slot_size].ljust(layout.slots * layout.slot_size, b"\0")
+    text = sealing.SUITES[1].hpke.encrypt(bytes(32) + inner, _public(), sealing.BUNDLE_INFO + layout.task + b"\0\1")
     try:
-        found = sealing.open_bundle(sealing.bundle_header(shape, 1) + text, shape, sealing.load_private(1, SECRET))
+        found = sealing.open_bundle(sealing.bundle_header(layout, 1) + text, layout, sealing.load_private(1, SECRET))
     except SealError as error:
         assert error.reason == "malformed"
         return
@@ -107,13 +111,13 @@ def fuzz_inside(data: bytes) -> None:
 
 
 def fuzz_slot(data: bytes) -> None:
-    """What a client seals into a slot: both ways of judging it must say the same."""
-    shape, size = _contract().shape, _contract().plan.payload + 2
+    """The plaintext of a slot, on which both implementations must agree."""
+    layout, size = _contract().layout, _contract().plan.payload + 2
     plain = data[:size].ljust(size, b"\0")
-    sealed = b"\0\1" + sealing.SUITES[1].hpke.encrypt(plain, _public(), sealing.SLOT_INFO + shape.task + b"\0\1")
+    sealed = b"\0\1" + sealing.SUITES[1].hpke.encrypt(plain, _public(), sealing.SLOT_INFO + layout.task + b"\0\1")
     (verdict,) = judge(np.frombuffer(plain, np.uint8).reshape(1, size), _contract().plan)
     try:
-        found = sealing.open_slot(sealed, shape, sealing.load_private(1, SECRET))
+        found = sealing.open_slot(sealed, layout, sealing.load_private(1, SECRET))
     except SealError as error:
         assert error.reason.replace("-", "_") == Verdict(verdict).name
         return
@@ -124,7 +128,7 @@ def fuzz_slot(data: bytes) -> None:
 def fuzz_sealed_slot(data: bytes) -> None:
     """Bytes that claim to be a sealed slot."""
     try:
-        sealing.open_slot(data, _contract().shape, sealing.load_private(1, SECRET))
+        sealing.open_slot(data, _contract().layout, sealing.load_private(1, SECRET))
     except SealError as error:
         assert error.reason in sealing.REASONS
 
@@ -134,7 +138,7 @@ def fuzz_plan(data: bytes) -> None:
     _round(data, lambda text: Plan.from_json(text).to_json())
     body = _body(data)
     if isinstance(body, dict) and "id" in body:
-        # With a valid id, more of the plan is parsed.
+        # The id is a digest of the rest; with a correct id, the parser gets further.
         rest = {name: value for name, value in body.items() if name != "id"}
         try:
             good = hashlib.sha256(canonical(rest)).hexdigest()
@@ -161,8 +165,8 @@ def fuzz_signed_document(data: bytes) -> None:
 
 
 def fuzz_key_list(data: bytes) -> None:
-    """A list of keys, signed by its operator whatever it says."""
-    text = _signed(data, OPERATORS["analyzer"], "keys")
+    """A key list, signed whatever it contains."""
+    text = _signed(data, OPERATORS["analyzer"], "key list")
     try:
         found = read_key_list(text, OPERATORS["analyzer"].public, "analyzer")
     except (InvalidInput, FalseClaim):
@@ -171,18 +175,18 @@ def fuzz_key_list(data: bytes) -> None:
 
 
 def fuzz_manifest(data: bytes) -> None:
-    """A manifest, signed by the shuffler whatever it says."""
+    """A manifest, signed whatever it contains."""
     analyzer = _analyzer()
     try:
         answer = analyzer.put_manifest(BATCH, _signed(data, OPERATORS["shuffler"], "manifest"))
     except Problem as refusal:
-        assert refusal.status < 500
+        assert status_of(refusal) < 500
         return
     assert answer == list(range(len(answer)))
-    arrival = analyzer.archive.find(BATCH)
+    arrival = analyzer.store.find(BATCH)
     assert arrival is not None
     assert arrival.bundles >= _contract().min_batch_size
-    analyzer.archive._writer.run("DELETE FROM batches")
+    analyzer.store._writer.run("DELETE FROM batches")
 
 
 def fuzz_message(data: bytes) -> None:
@@ -199,7 +203,7 @@ def fuzz_message(data: bytes) -> None:
 
 
 def fuzz_batch(data: bytes) -> None:
-    """A ``.hub`` file, as it comes and with its digest appended."""
+    """A ``.hub`` file, with and without a correct digest."""
     for text in (data, data + hashlib.sha256(data).digest()):
         try:
             found = batches.decode(text, _plan())
@@ -211,21 +215,28 @@ def fuzz_batch(data: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     name.removeprefix("fuzz_"): one for name, one in sorted(globals().items()) if name.startswith("fuzz_")
 }
-"""Targets by name; each has a folder of that name in the corpus."""
+"""The targets by name; each has a folder of that name in the corpus."""
 
 
 def seeds() -> dict[str, dict[str, bytes]]:
-    """Return the seed corpus: valid and nearly valid inputs for every parser."""
-    contract, plan, shape = _contract(), _plan(), _contract().shape
-    slot = sealing.seal_slot(b"\1\0", shape, 1, _public())
-    filler = sealing.seal_slot(None, shape, 1, _public())
-    bundle = sealing.seal_bundle([slot, filler], shape, 1, _public())
+    """Return the seed corpus: valid inputs for every parser, and near misses."""
+    contract, plan, layout = _contract(), _plan(), _contract().layout
+    slot = sealing.seal_slot(b"\1\0", layout, 1, _public())
+    filler = sealing.seal_slot(None, layout, 1, _public())
+    bundle = sealing.seal_bundle([slot, filler], layout, 1, _public())
     keys: Json = [
         {"id": 1, "suite": 1, "public": "07" * 32, "state": "expired"},
         {"id": 2, "suite": 2, "public": "09" * 1216, "state": "active"},
     ]
-    manifest: dict[str, Json] = {"batch": BATCH, "task": contract.id, "key": 1, "bundles": 100, "slots": 200}
-    listed = canonical({"role": "analyzer", "keys": keys})
+    manifest: dict[str, Json] = {
+        "format": document_format("manifest"),
+        "batch": BATCH,
+        "task": contract.id,
+        "key_id": 1,
+        "bundles": 100,
+        "slots": 200,
+    }
+    key_list: dict[str, Json] = {"format": document_format("key list"), "role": "analyzer", "keys": keys}
     whole = SignedContract.sign(contract, *OPERATORS.values())
     other = plan_from(Schema.bits(["a", "b"]), 100, Protocol(0.2, m=100), delta=1e-6)
     reports = Reports(plan, np.array([[1, 0], [2, 0], [0, 1], [4, 1]], np.uint8), 2)
@@ -234,16 +245,16 @@ def seeds() -> dict[str, dict[str, bytes]]:
         "upload": {"one": bundle, "three": bundle * 3, "short": bundle[:-1]},
         "bundle": {"good": bundle, "header": bundle[:24]},
         "inside": {"good": slot + filler, "two-keys": slot + b"\0\2" + filler[2:]},
-        "slot": {"report": b"\1\1\1\0", "filler": b"\1\0\0\0", "padded": b"\1\1\0\2", "full": b"\1\0\1\0"},
+        "slot": {"report": b"\2\1\1\0", "filler": b"\2\0\0\0", "padded": b"\2\1\0\2", "full": b"\2\0\1\0"},
         "sealed_slot": {"report": slot, "filler": filler},
         "plan": {"one-hot": plan.to_json().encode(), "bits": other.to_json().encode()},
         "contract": {"good": contract.to_json().encode()},
         "signed_contract": {"both": whole.to_json(), "none": SignedContract(contract, {}).to_json()},
         "signed_document": {"receipt": document.to_json()},
-        "key_list": {"good": listed, "empty": canonical({"role": "analyzer", "keys": []})},
+        "key_list": {"good": canonical(key_list), "empty": canonical({**key_list, "keys": []})},
         "manifest": {
             "good": canonical({**manifest, "chunks": ["00" * 32]}),
-            "digits": canonical({**manifest, "key": 10**18, "chunks": ["00" * 32]}),
+            "digits": canonical({**manifest, "key_id": 10**18, "chunks": ["00" * 32]}),
         },
         "batch": {"good": batches.encode(reports), "open": batches.encode(reports)[:-32]},
         "message": {"good": messages.encode(b"\1\0", plan), "payload": b"\1\0"},
@@ -258,7 +269,7 @@ def _body(data: bytes) -> Json:
 
 
 def _signed(data: bytes, who: Identity, kind: str) -> bytes:
-    """Sign the document if it is JSON, otherwise return it unchanged."""
+    """Return the signed document, or the data unchanged if it is not JSON."""
     try:
         return SignedDocument.sign(who, kind, parse(data, "a document")).to_json()
     except InvalidInput:
@@ -266,7 +277,7 @@ def _signed(data: bytes, who: Identity, kind: str) -> bytes:
 
 
 def _round(data: bytes, there_and_back: Callable[[bytes], str | bytes]) -> None:
-    """Check that accepted input is encoded to bytes that are accepted again."""
+    """Check that accepted input is written in a form that reads back the same."""
     try:
         text = there_and_back(data)
     except InvalidInput:

@@ -12,7 +12,13 @@
     ├── FalseClaim           a plan that claims more privacy or precision than it has
     ├── EntropyFailure       a randomness source that returned too few bytes
     ├── MissingExtra         an optional dependency that is not installed
-    └── ProgramFailure       an audited program that crashed, hung or wrote invalid output
+    ├── ProgramFailure       an audited program that crashed, hung or wrote invalid output
+    ├── StoreFailure         a database that cannot be read, written or used by this version
+    ├── WorkerFailure        worker processes that died repeatedly over the same work
+    ├── Problem              a request that a service rejects, answered with a problem document
+    ├── AnalyzerUnreachable  an analyzer that the shuffler cannot reach or understand
+    ├── CommandFailure       a service that refused an administrative command, or did not answer it
+    └── NoResponse           an upload without a response: it may have been stored or not
 
 Messages read ``q must be in [0, 1/2), got 0.7``. They name parameters and never contain people's data. Each ``check_*``
 function returns the value in its canonical type, so constructors and public functions check and convert in one line.
@@ -66,10 +72,10 @@ class WireError(InvalidInput):
 
 
 class SealError(WireError):
-    """A rejected bundle or slot; ``reason`` is machine-readable, ``index`` is the bundle's place in its upload.
+    """A rejected bundle or slot; ``reason`` is machine-readable, ``index`` is the bundle's position, from 0.
 
     >>> print(SealError("malformed", 3))
-    bundle 3 of the upload is rejected: malformed
+    bundle 4 of the upload is rejected: malformed
     """
 
     def __init__(self, reason: str, index: int | None = None) -> None:
@@ -78,7 +84,7 @@ class SealError(WireError):
         self.index = index
 
     def __str__(self) -> str:
-        what = "the bundle or slot" if self.index is None else f"bundle {self.index} of the upload"
+        what = "the bundle or slot" if self.index is None else f"bundle {self.index + 1} of the upload"
         return f"{what} is rejected: {self.reason}"
 
 
@@ -111,6 +117,45 @@ class MissingExtra(HubbubError):
 
 class ProgramFailure(HubbubError):
     """An audited program crashed, hung or wrote invalid output."""
+
+
+class Problem(HubbubError):
+    """A request that a service rejects; ``name`` is machine-readable, ``index`` is a bundle's position, from 0.
+
+    The HTTP status and title of each name are in :mod:`hubbub.service.runtime.problems`.
+
+    >>> print(Problem("busy", "the queue is full", retry_after=2))
+    busy: the queue is full
+    """
+
+    def __init__(
+        self, name: str, detail: str = "", *, retry_after: int | None = None, index: int | None = None
+    ) -> None:
+        super().__init__(f"{name}: {detail}" if detail else name)
+        self.name = name
+        self.detail = detail
+        self.retry_after = retry_after
+        self.index = index
+
+
+class AnalyzerUnreachable(HubbubError):
+    """The analyzer could not be reached or sent an invalid response; it may have processed the request."""
+
+
+class StoreFailure(HubbubError):
+    """A service's database cannot be read, written or used by this version; the transaction was rolled back."""
+
+
+class WorkerFailure(HubbubError):
+    """Worker processes died repeatedly over the same piece of work."""
+
+
+class CommandFailure(HubbubError):
+    """A service refused an administrative command, or did not answer it."""
+
+
+class NoResponse(HubbubError):
+    """An upload got no response: it may have been stored or not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,8 +153,13 @@ class Collection:
 
     @classmethod
     def concatenate(cls, parts: Sequence["Collection"]) -> Self:
-        """Return all records of the parts, which must have one schema, in their order."""
-        if not parts or any(part.schema != parts[0].schema for part in parts):
+        """Return all records of the parts, which must have one schema, in their order.
+
+        >>> schema = Schema.one_hot(["red", "blue"])
+        >>> Collection.concatenate([Collection.from_values([colour], schema) for colour in ("red", "blue")])
+        Collection(2 records of Schema.one_hot(2 labels))
+        """
+        if not parts or any(part.schema is not parts[0].schema and part.schema != parts[0].schema for part in parts):
             reject("parts", "be at least one collection, all of the same schema")
         schema, records = parts[0].schema, [part.records for part in parts]
         if schema.dense:

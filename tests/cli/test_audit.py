@@ -1,4 +1,4 @@
-"""``hubbub audit``: the verdict as text, JSON, page and exit code."""
+"""``hubbub audit``: the verdict as text, JSON, report and exit code."""
 
 import json
 import sys
@@ -18,12 +18,12 @@ for line in sys.stdin.read().split()[1:]:
 """
 
 
-def test_our_own_passes(folder: Path, run: Call) -> None:
+def test_library_client_and_shuffler_pass(folder: Path, run: Call) -> None:
     result = run("audit", "--plan", "plan.json", "--runs", "400", "--json", "--confidence", "0.9999", "-o", "a.html")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
     assert found["verdict"] == "PASS"
-    assert {one["part"] for one in found["tests"]} == {"client", "mix", "chain"}
+    assert {one["part"] for one in found["tests"]} == {"client", "shuffler", "pipeline"}
     assert 0 < found["power"]["all_bits"] < 1
     assert found["limits"]
     page = (folder / "a.html").read_text()
@@ -31,36 +31,36 @@ def test_our_own_passes(folder: Path, run: Call) -> None:
     assert "No violation found" in page
 
 
-def test_a_raw_client_fails_with_its_own_code(folder: Path, run: Call) -> None:
+def test_raw_client_exits_with_its_own_code(folder: Path, run: Call) -> None:
     (folder / "raw.py").write_text(RAW)
     result = run("audit", "--plan", "plan.json", "--runs", "300", "-o", "a.html", "--", sys.executable, "raw.py")
     assert result.exit_code == 6
-    assert "FAIL: lies of bits not set: all bits; lies of bits set: all bits; lies of each bit: bit" in result.stdout
+    assert "FAIL: flips of unset bits: all bits; flips of set bits: all bits; flips per bit: bit" in result.stdout
     assert "VIOLATED" in result.stdout
     assert "Violation found" in (folder / "a.html").read_text()
 
 
-def test_a_shuffler_is_audited_alone(folder: Path, run: Call) -> None:
+def test_shuffler_without_client(folder: Path, run: Call) -> None:
     (folder / "same.py").write_text("import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())")
     result = run("audit", "--plan", "plan.json", "--shuffler", f"{sys.executable} same.py", "--json")
     assert result.exit_code == 6
     found = json.loads(result.stdout)
-    assert {one["part"] for one in found["tests"]} == {"mix"}
+    assert {one["part"] for one in found["tests"]} == {"shuffler"}
     assert any("by blocks of arrivals only" in note for note in found["notes"])
 
 
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (("--", "false"), 5, "the client left with exit code 1"),
+        (("--", "false"), 5, "the client exited with code 1"),
         (("--", "/nowhere/program"), 5, "could not be started"),
-        (("--", "echo", "hello"), 5, "must be a .hub batch or messages"),
-        (("--shuffler", "false"), 5, "the shuffler left with exit code 1"),
-        (("--confidence", "1"), 2, "confidence must be in [0.5, 1), got 1.0"),
+        (("--", "echo", "hello"), 5, "must be a .hub batch or consecutive messages"),
+        (("--shuffler", "false"), 5, "the shuffler exited with code 1"),
+        (("--confidence", "1"), 2, "confidence must be in [1/2, 1), got 1.0"),
         (("--runs", "3"), 2, "is not in the range"),
     ],
 )
-def test_what_goes_wrong(words: tuple[str, ...], code: int, text: str, folder: Path, run: Call) -> None:
+def test_errors(words: tuple[str, ...], code: int, text: str, folder: Path, run: Call) -> None:
     result = run("audit", "--plan", "plan.json", *words)
     assert result.exit_code == code
     assert text in result.stderr

@@ -1,22 +1,48 @@
-"""``hubbub serve all``: a service that dies is started again, and both end with it."""
+"""``hubbub serve all``: the whole system as one command, restarts of a service that dies, and every way to end it."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import call
+from tests.service.live import wait_until
 
 from hubbub.io.documents import write_plan
 from hubbub.planner import plan_from
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
+SCRIPT = "from hubbub.cli import main; main(prog_name='hubbub')"
 
-def children(pid: int) -> dict[str, int]:
-    """The services among the children of a process, by role."""
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_plan(plan_from(Schema.one_hot(3), 200, Protocol(0.2), delta=1e-6), str(tmp_path / "plan.json"))
+    return tmp_path
+
+
+@contextmanager
+def serving(folder: Path, *words: str) -> Iterator[tuple["subprocess.Popen[bytes]", dict[str, Any]]]:
+    """Run the command and return its process and its output."""
+    output = folder / "output.json"
+    command = [sys.executable, "-c", SCRIPT, "serve", "all", "here", *words, "--epoch", "5", "--json"]
+    with output.open("w") as file, subprocess.Popen(command, cwd=folder, stdout=file) as process:
+        try:
+            wait_until(lambda: output.stat().st_size > 0 or process.poll() is not None, "the services to start")
+            yield process, json.loads(output.read_text())
+        finally:
+            process.kill()
+
+
+def services(pid: int) -> dict[str, int]:
+    """Return the services among the children of a process, by role."""
     found = {}
     for name in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         words = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
@@ -24,29 +50,45 @@ def children(pid: int) -> dict[str, int]:
     return found
 
 
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
-def test_a_dead_service_is_started_again_and_none_is_left_behind(tmp_path: Path) -> None:
-    write_plan(plan_from(Schema.one_hot(3), 200, Protocol(0.2), delta=1e-6), str(tmp_path / "plan.json"))
-    words = ["serve", "all", "here", "--plan", "plan.json", "--epoch", "5", "--json"]
-    script = "from hubbub.cli import main; main(prog_name='hubbub')"
-    with (
-        (tmp_path / "told.json").open("w") as told,
-        subprocess.Popen([sys.executable, "-c", script, *words], cwd=tmp_path, stdout=told) as whole,
-    ):
-        until(lambda: (tmp_path / "told.json").stat().st_size > 0)
-        assert "uploads" in json.loads((tmp_path / "told.json").read_text())
-        first = children(whole.pid)
+def test_a_whole_system_and_its_admin_commands(folder: Path) -> None:
+    with serving(folder, "--plan", "plan.json") as (process, system):
+        assert set(system) == {"task", "contract", "uploads", "results", "token"}
+        here = folder / "here"
+        for target in (here / "shuffler", here / "shuffler" / "settings.toml", here / "shuffler" / "admin.sock"):
+            status = call("serve", "admin", str(target), "status", "--json")
+            assert json.loads(status.stdout)["tasks"][system["task"]]["accepted"] == 0
+        assert call("serve", "admin", str(here / "analyzer"), "rotate").stderr == "note: done\n"
+        assert "good" in call("serve", "admin", str(here / "analyzer"), "check").stdout
+        refused = call("serve", "admin", str(here / "analyzer"), "close", system["task"])
+        assert refused.exit_code != 0
+        assert "'close' is a command of the shuffler; this is the analyzer" in refused.stderr
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert not list(here.glob("*/addresses.json"))
+
+
+def test_restarts_and_every_way_to_end(folder: Path) -> None:
+    """A service that dies is restarted; none outlives the command, however it ends; the next run reuses the token."""
+    with serving(folder, "--plan", "plan.json") as (process, system):
+        first = services(process.pid)
         os.kill(first["shuffler"], signal.SIGKILL)
-        until(lambda: children(whole.pid).get("shuffler", first["shuffler"]) != first["shuffler"])
-        second = children(whole.pid)
+        wait_until(lambda: services(process.pid).get("shuffler", first["shuffler"]) != first["shuffler"], "a restart")
+        second = services(process.pid)
         assert second["analyzer"] == first["analyzer"]
-        until(lambda: (tmp_path / "here/shuffler/addresses.json").exists() or whole.poll() is not None)
-        whole.send_signal(signal.SIGTERM)
-        assert whole.wait(30) == 0
-    assert not any(Path(f"/proc/{pid}").exists() for pid in second.values())
+        wait_until((folder / "here/shuffler/addresses.json").exists, "the shuffler")
+        process.kill()
+    wait_until(lambda: not any(map(alive, second.values())), "the services to stop")
+    with serving(folder) as (process, again):
+        assert again == system
+        third = services(process.pid)
+        assert len(third) == 2
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert not any(map(alive, third.values()))

@@ -1,4 +1,4 @@
-"""Clients and mixes that do something wrong, each in one way."""
+"""Clients and shufflers with one fault each."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,11 +11,11 @@ from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.lab.audit.commands import Client, seeded_client
 from hubbub.lab.audit.trial import Audit, Effort, audit
 
-EFFORT = Effort(values=1500, runs=8, mixes=0, chain=0)
+EFFORT = Effort(values=1500, runs=8, shuffles=0, pipeline=0)
 
 
 def tried(plan: hb.Plan, client: Client, effort: Effort = EFFORT, confidence: float = 0.99) -> Audit:
-    """An audit of a client alone."""
+    """Audit a client without a shuffler."""
     return audit(plan, client, None, tried=effort, confidence=confidence)
 
 
@@ -29,7 +29,7 @@ def unpacked(reports: hb.Reports) -> NDArray[np.uint8]:
 
 
 def spoiled(change: Callable[[NDArray[np.uint8], NDArray[np.uint8]], NDArray[np.uint8]], seed: int = 1) -> Client:
-    """An honest client of whole records whose messages are changed, knowing the records: rows of bits, copy by copy."""
+    """Return a client of whole records whose honest messages are changed; the change also sees the records."""
     send = honest(seed)
 
     def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
@@ -42,7 +42,7 @@ def spoiled(change: Callable[[NDArray[np.uint8], NDArray[np.uint8]], NDArray[np.
 
 
 def with_flip(factor: float, seed: int = 1) -> Client:
-    """Randomizes with another q."""
+    """Return a client that multiplies q by a factor."""
     send = honest(seed)
 
     def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
@@ -57,5 +57,5 @@ def generator(seed: int = 1) -> np.random.Generator:
 
 
 def reordered(order: Callable[[int], NDArray[np.int64]]) -> Callable[[hb.Reports], hb.Reports]:
-    """A mix that puts messages in the order that is given for their number."""
+    """Return a shuffler that arranges n messages in the given order."""
     return lambda reports: replace(reports, messages=reports.messages[order(len(reports))], shuffled=True)

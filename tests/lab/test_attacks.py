@@ -1,4 +1,4 @@
-"""Every simulated attack agrees with its exact figure, would reject a wrong one, and stays below what is proven."""
+"""Every simulated attack agrees with its exact value, rejects wrong ones, and stays below the proven bound."""
 
 import json
 import math
@@ -32,7 +32,7 @@ def shown() -> dict[str, Attack]:
 
 
 @pytest.mark.parametrize("name", attacks.ATTACKS)
-def test_simulation_agrees_with_the_exact_figures(name: str, shown: dict[str, Attack]) -> None:
+def test_simulation_agrees_with_exact_values(name: str, shown: dict[str, Attack]) -> None:
     assert len(shown[name].readings) >= 8
     assert [one for one in shown[name].readings if not one.agrees] == []
 
@@ -54,13 +54,13 @@ def test_exact_guess_by_enumeration(n: int) -> None:
     assert small_batches.exact(n, q) == pytest.approx(0.5 * float(np.maximum(totals[0], totals[1]).sum()), rel=1e-12)
 
 
-def test_guess_of_one_is_the_local_guarantee() -> None:
+def test_guess_in_a_batch_of_one_is_the_local_guarantee() -> None:
     q = 0.1
     local = account(hb.Protocol(q), BIT, 1000, epsilon=0.0, shuffler=False).delta
     assert small_batches.exact(1, q) == pytest.approx((1 + local) / 2, rel=1e-6)
 
 
-def test_guesses_stay_below_what_is_proven_and_fall_with_the_crowd() -> None:
+def test_guesses_stay_below_the_proven_bound_and_fall_with_n() -> None:
     q = 0.05
     seen = [small_batches.exact(n, q) for n in (1, 3, 10, 100, 1000)]
     proven = [(1 + account(hb.Protocol(q), BIT, n, epsilon=0.0).delta) / 2 for n in (1, 3, 10, 100, 1000)]
@@ -68,14 +68,14 @@ def test_guesses_stay_below_what_is_proven_and_fall_with_the_crowd() -> None:
     assert all(a > b for a, b in pairwise(seen))
 
 
-def test_a_wrong_batch_size_is_rejected() -> None:
+def test_wrong_batch_size_is_rejected() -> None:
     reading = small_batches.attack(30, 0.03, trials=2000, entropy=stream())
     assert reading.agrees
     assert not reading.low <= small_batches.exact(60, 0.03) <= reading.high
     assert not reading.low <= small_batches.exact(30, 0.06) <= reading.high
 
 
-def test_the_shuffler_refuses_what_the_attack_needs() -> None:
+def test_shuffler_rejects_small_batches() -> None:
     plan = hb.plan_from(BIT, 1000, hb.Protocol(0.03), delta=1e-6)
     few = hb.randomize(hb.Collection.from_values([True] * 999, BIT), plan, entropy=stream())
     with pytest.raises(BatchTooSmall):
@@ -94,7 +94,7 @@ def test_repeated_guess_grows_and_stays_below_the_ledger() -> None:
     assert seen[0] == pytest.approx(small_batches.exact(n, q), abs=0.002)
 
 
-def test_without_composition_the_formula_is_rejected() -> None:
+def test_formula_without_composition_is_rejected() -> None:
     plan = hb.plan_from(BIT, 50, hb.Protocol(0.2), delta=1e-6)
     found = repetition.attack(plan, [32], trials=1500, entropy=stream())
     shuffled, linked = found
@@ -104,7 +104,7 @@ def test_without_composition_the_formula_is_rejected() -> None:
     assert not linked.low <= repetition.averaging(plan.protocol.q, 1) <= linked.high
 
 
-def test_the_ledger_stops_in_time() -> None:
+def test_ledger_stops_in_time() -> None:
     plan = hb.plan_from(BIT, 200, hb.Protocol(0.15), delta=1e-6)
     admitted = repetition.rounds_within(plan, 2.0, 64)
     assert 1 < admitted < 64
@@ -117,29 +117,24 @@ def test_the_ledger_stops_in_time() -> None:
 
 
 @pytest.mark.parametrize("case", poisoning.cases(), ids=lambda case: f"{case.name} {case.protocol.q:.2f}")
-def test_bias_of_one_liar_by_expectation(case: poisoning.Case) -> None:
-    """One liar more, in the expected counts of the real estimator: no simulation, no formula."""
+def test_bias_of_a_malicious_client_by_expectation(case: poisoning.Case) -> None:
+    """Add one malicious client to the expected counts and apply the real estimator."""
     protocol, n, v = case.protocol, 1000, 1 / 4
     q, k = protocol.q, protocol.k
     plan = hb.plan_from(FOUR, n, protocol, delta=1e-6)
-    drawn = 2000 if isinstance(protocol.m, hb.Fakes) else 0
-    fakes = protocol.m if isinstance(protocol.m, int) else 0
-    records_with_bit, others = 200, n - 1 - 200
-    flip_probability = (3 * q if protocol.release == "category" else q), q
-    own = k * (records_with_bit * (1 - flip_probability[0]) + others * flip_probability[1]) + (drawn + fakes) * (
-        q + (1 - 2 * q) * v
-    )
+    drawn, fakes = 0 if protocol.user_fakes is None else 2000, protocol.fixed_fakes
+    true_count, others = 200, n - 1 - 200
+    flip = 3 * q if protocol.sends_category else q
+    own = k * (true_count * (1 - flip) + others * q) + (drawn + fakes) * (q + (1 - 2 * q) * v)
     messages = k * (n - 1) + fakes + drawn + max(k, case.sent)
 
     def value(count: float) -> float:
-        scale = 10**6  # expected counts are no whole numbers: two roundings, far apart, tell the slope
+        scale = 10**6  # expected counts are not whole: interpolate between two distant whole numbers
         low = _estimate(plan, math.floor(count), messages, n, fakes)
         high = _estimate(plan, math.floor(count) + scale, messages, n, fakes)
         return low + (high - low) * (count - math.floor(count)) / scale
 
-    assert value(own + case.sent) - records_with_bit == pytest.approx(
-        poisoning.bias(protocol, FOUR, case.sent), abs=1e-6
-    )
+    assert value(own + case.sent) - true_count == pytest.approx(poisoning.bias(protocol, FOUR, case.sent), abs=1e-6)
 
 
 def _estimate(plan: hb.Plan, count: int, messages: int, n: int, fakes: int) -> float:
@@ -149,19 +144,19 @@ def _estimate(plan: hb.Plan, count: int, messages: int, n: int, fakes: int) -> f
 
 
 @pytest.mark.parametrize("wrong", [1 / (1 - 2 * 0.25), 1.0, 1 - 0.25])
-def test_a_wrong_bias_is_rejected(wrong: float) -> None:
+def test_wrong_bias_is_rejected(wrong: float) -> None:
     reading = poisoning.attack(poisoning.Case("flip, up", hb.Protocol(0.25), 1), repetitions=30, entropy=stream())
     assert reading.agrees
     assert not reading.low <= wrong <= reading.high
 
 
-def test_more_whole_records_than_planned_are_refused() -> None:
+def test_extra_whole_records_are_rejected() -> None:
     plan = hb.plan_from(FOUR, 1000, hb.Protocol(0.1, k=4), delta=1e-6)
     with pytest.raises(BatchTooSmall, match="must send"):
         poisoning.poisoned(plan, np.arange(900) % 4, 100, 5, stream())
 
 
-def test_intervals_do_not_widen_for_liars() -> None:
+def test_intervals_do_not_widen_for_malicious_clients() -> None:
     held = [poisoning.coverage(malicious) for malicious in (0, 10, 20, 40)]
     assert held[0] >= 0.95
     assert all(a > b for a, b in pairwise(held))
@@ -170,10 +165,10 @@ def test_intervals_do_not_widen_for_liars() -> None:
     assert not reading.low <= 0.95 <= reading.high
 
 
-# An analyzer who owns users.
+# Compromised users.
 
 
-def test_owned_users_do_not_count() -> None:
+def test_compromised_users_do_not_count() -> None:
     plan = hb.plan_from(BIT, 500, hb.Protocol(0.05), delta=1e-6)
     reading = compromised.attack_flips(plan, 0.98, trials=2000, entropy=stream())
     assert reading.agrees
@@ -181,7 +176,7 @@ def test_owned_users_do_not_count() -> None:
     assert not reading.low <= small_batches.exact(500, plan.protocol.q) <= reading.high
 
 
-def test_fakes_of_the_shuffler_hide_whoever_is_owned() -> None:
+def test_shuffler_fakes_do_not_depend_on_compromised_users() -> None:
     fakes = hb.Fakes.laplace(1.0, 14)
     plan = hb.plan_from(BIT, 50, hb.Protocol(0.0, m=fakes, release="bits"), delta=1e-6)
     readings = [compromised.attack_fakes(plan, share, trials=400, entropy=stream()) for share in (0.0, 0.98)]
@@ -192,10 +187,10 @@ def test_fakes_of_the_shuffler_hide_whoever_is_owned() -> None:
     )
 
 
-# What is shown.
+# Reports.
 
 
-def test_intervals_of_rates_are_those_of_clopper_and_pearson() -> None:
+def test_intervals_of_rates_are_clopper_pearson() -> None:
     from scipy import stats
 
     for hits, trials in ((0, 10), (3, 10), (10, 10), (517, 1000)):
@@ -203,18 +198,21 @@ def test_intervals_of_rates_are_those_of_clopper_and_pearson() -> None:
         assert rate(hits, trials)[1:] == pytest.approx((expected.low, expected.high), rel=1e-9)
 
 
-def test_page_needs_nothing_from_elsewhere(shown: dict[str, Attack]) -> None:
+def test_page_is_self_contained(shown: dict[str, Attack]) -> None:
     check_page(page(list(shown.values())), 7)
     assert sum(len(one.pictures) for one in shown.values()) == 7
 
 
-def test_pictures_are_repeatable() -> None:
+def test_figures_are_repeatable() -> None:
     found = attacks.pictures(trials=100)
     again = attacks.demonstrate("batches", trials=100, entropy=stream(attacks.SEED))
     assert found["attack-batches-guesses"].html() == again.pictures["batches-guesses"].html()
-    assert {"attack-batches-guesses", "attack-repetition", "attack-poisoning-bias", "attack-owned-epsilon"} <= set(
-        found
-    )
+    assert {
+        "attack-batches-guesses",
+        "attack-repetition",
+        "attack-poisoning-bias",
+        "attack-compromised-epsilon",
+    } <= set(found)
 
 
 def test_command_prints_json_and_writes_a_page(tmp_path: object) -> None:

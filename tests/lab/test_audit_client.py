@@ -1,4 +1,4 @@
-"""An audit finds every fault that was planted in a client, names its place, and lets honest clients pass."""
+"""An audit finds every fault planted in a client, names its place, and passes honest clients."""
 
 import itertools
 import math
@@ -40,9 +40,9 @@ def test_last_bit_left_unflipped() -> None:
         return sent
 
     found = tried(local(TABLE), spoiled(keep_last))
-    assert "lies of each bit: bit 4 (e)" in reasons(found)
-    assert {one.where for one in found.violations if one.name.startswith("lies of each bit")} <= {
-        "bit 4 (e), not set",
+    assert "flips per bit: bit 4 (e)" in reasons(found)
+    assert {one.where for one in found.violations if one.name.startswith("flips per bit")} <= {
+        "bit 4 (e), unset",
         "bit 4 (e), set",
         *(f"bit 4 (e) at value: {probe.name}" for probe in probes(TABLE)),
     }
@@ -52,29 +52,29 @@ def test_last_bit_left_unflipped() -> None:
 
 
 @pytest.mark.parametrize("release", ["records", "bits"])
-def test_a_lie_probability_five_per_cent_too_small(release: str) -> None:
-    plan, effort = local(TABLE, release=release), Effort(values=2000, runs=8, mixes=0, chain=0)
+def test_flip_probability_five_per_cent_too_small(release: str) -> None:
+    plan, effort = local(TABLE, release=release), Effort(values=2000, runs=8, shuffles=0, pipeline=0)
     found = tried(plan, with_flip(0.95), effort)
-    assert "lies of bits not set: all bits" in reasons(found)
+    assert "flips of unset bits: all bits" in reasons(found)
     fair = tried(plan, honest(), effort)
     assert fair.passed
     assert fair.power is not None
     assert fair.power < 0.05
 
 
-def test_a_lie_probability_rounded_to_eight_bits() -> None:
-    found = tried(local(TABLE), with_flip(25 / 256 / 0.1), Effort(values=8000, runs=8, mixes=0, chain=0))
-    assert "lies of bits not set" in reasons(found)
+def test_flip_probability_rounded_to_eight_bits() -> None:
+    found = tried(local(TABLE), with_flip(25 / 256 / 0.1), Effort(values=8000, runs=8, shuffles=0, pipeline=0))
+    assert "flips of unset bits" in reasons(found)
 
 
 @pytest.mark.parametrize(("schema", "value"), [(COLOURS, "only (blank)"), (TABLE, "nothing set")])
-def test_a_raw_answer_where_something_is_missing(schema: hb.Schema, value: str) -> None:
+def test_raw_answer_for_a_missing_value(schema: hb.Schema, value: str) -> None:
     blank = np.array([0, 1, 0] if schema is COLOURS else [0] * 5, np.uint8)
 
     def missing(sent: Bits, true: Bits) -> Bits:
         return np.where((true == blank).all(axis=1, keepdims=True), true, sent)
 
-    assert f"lies at each value: value: {value}" in reasons(tried(local(schema), spoiled(missing)))
+    assert f"flips per value: value: {value}" in reasons(tried(local(schema), spoiled(missing)))
 
 
 def test_one_coin_for_all_bits() -> None:
@@ -83,7 +83,7 @@ def test_one_coin_for_all_bits() -> None:
     def together(_: Bits, true: Bits) -> Bits:
         return true ^ (coins.random((len(true), 1)) < 0.1)
 
-    assert "two bits together" in reasons(tried(local(TABLE), spoiled(together)))
+    assert "pairs of bits" in reasons(tried(local(TABLE), spoiled(together)))
 
 
 def test_one_coin_for_all_split_bits() -> None:
@@ -94,11 +94,11 @@ def test_one_coin_for_all_split_bits() -> None:
         rows ^= coins.random((len(rows), 1)) < 0.1
         return hb.Reports(plan, np.nonzero(rows)[1].astype(np.uint8), len(collection))
 
-    found = tried(local(TABLE, release="bits"), client, Effort(values=300, runs=32, mixes=0, chain=0))
-    assert "two bits together, by run" in reasons(found)
+    found = tried(local(TABLE, release="bits"), client, Effort(values=300, runs=32, shuffles=0, pipeline=0))
+    assert "pairs of bits across runs" in reasons(found)
 
 
-def test_lies_that_depend_on_another_bit() -> None:
+def test_flips_that_depend_on_another_bit() -> None:
     coins = generator()
 
     def dependent(_: Bits, true: Bits) -> Bits:
@@ -106,55 +106,55 @@ def test_lies_that_depend_on_another_bit() -> None:
         chance[:, 0] = np.where(true[:, 4], 0.05, 0.15)
         return true ^ (coins.random(true.shape) < chance)
 
-    assert "lies of each bit at each value: bit 0 (a)" in reasons(tried(local(TABLE), spoiled(dependent)))
+    assert "flips per bit and value: bit 0 (a)" in reasons(tried(local(TABLE), spoiled(dependent)))
 
 
-def test_copies_that_are_equal() -> None:
+def test_equal_copies() -> None:
     def copies(sent: Bits, true: Bits) -> Bits:
         return np.tile(sent[: len(true) // 3], (3, 1))
 
     text = reasons(tried(local(TABLE, k=3), spoiled(copies)))
-    assert "lies that follow another: in another copy" in text
-    assert "counts from run to run" in text
+    assert "repeated flips: in another copy" in text
+    assert "variance of counts across runs" in text
 
 
-def test_copies_that_are_equal_side_by_side() -> None:
+def test_equal_adjacent_copies() -> None:
     def copies(sent: Bits, true: Bits) -> Bits:
         return np.repeat(sent[: len(true) // 3], 3, axis=0)
 
-    assert "lies that follow another: 1 before" in reasons(tried(local(TABLE, k=3), spoiled(copies)))
+    assert "repeated flips: 1 message earlier" in reasons(tried(local(TABLE, k=3), spoiled(copies)))
 
 
-def test_noise_remembered_for_each_value() -> None:
+def test_noise_memoized_per_value() -> None:
     def remembered(sent: Bits, _: Bits) -> Bits:
         return np.repeat(sent[:1], len(sent), axis=0)
 
-    assert "lies that follow another" in reasons(tried(local(TABLE), spoiled(remembered)))
+    assert "repeated flips" in reasons(tried(local(TABLE), spoiled(remembered)))
 
 
 def test_noise_reused_every_eighth_record() -> None:
     def reused(sent: Bits, _: Bits) -> Bits:
         return sent[np.arange(len(sent)) % 8]
 
-    assert "lies that follow another" in reasons(tried(local(TABLE), spoiled(reused)))
+    assert "repeated flips" in reasons(tried(local(TABLE), spoiled(reused)))
 
 
 @pytest.mark.parametrize("release", ["records", "bits"])
-def test_a_fixed_seed(release: str) -> None:
+def test_fixed_seed(release: str) -> None:
     def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
         return randomize(collection, plan, entropy=SeededStreamNotForPeople(5))
 
-    assert "runs that repeat another" in reasons(tried(local(TABLE, release=release), client))
+    assert "repeated runs" in reasons(tried(local(TABLE, release=release), client))
 
 
-def test_a_seed_that_starts_anew_for_every_run_but_not_for_the_order() -> None:
+def test_seed_reset_in_every_run_with_random_order() -> None:
     coins = generator()
 
     def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
         reports = randomize(collection, plan, entropy=SeededStreamNotForPeople(5))
         return replace(reports, messages=reports.messages[coins.permutation(len(reports))])
 
-    assert "counts from run to run" in reasons(tried(local(TABLE), client))
+    assert "variance of counts across runs" in reasons(tried(local(TABLE), client))
 
 
 def test_padding_bits_that_leak() -> None:
@@ -166,7 +166,7 @@ def test_padding_bits_that_leak() -> None:
     assert "zero padding bits" in reasons(tried(local(TABLE), client))
 
 
-def test_a_message_more_for_one_value() -> None:
+def test_extra_message_for_one_value() -> None:
     send = honest()
 
     def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
@@ -176,7 +176,7 @@ def test_a_message_more_for_one_value() -> None:
         return reports
 
     found = tried(local(TABLE), client)
-    assert "must send 1500 messages, got 1501 in all: value: only e" in reasons(found)
+    assert "must send 1500 messages, got 1501: value: only e" in reasons(found)
 
 
 def test_too_few_fakes() -> None:
@@ -187,7 +187,7 @@ def test_too_few_fakes() -> None:
         fewer = replace(plan, protocol=replace(plan.protocol, m=hb.Fakes.binomial(3, 0.28)))
         return replace(send(collection, fewer), plan=plan)
 
-    assert "fakes of a user" in reasons(tried(plan, client))
+    assert "fakes per user" in reasons(tried(plan, client))
 
 
 def test_wrong_fakes() -> None:
@@ -198,13 +198,13 @@ def test_wrong_fakes() -> None:
         reports = send(collection, plan)
         bits = unpacked(reports)
         late = np.arange(len(bits)) >= len(collection)
-        bits[late & (bits[:, 3] == 1)] = [1, 0, 0, 0]  # the last category is never invented
+        bits[late & (bits[:, 3] == 1)] = [1, 0, 0, 0]  # no fake shows the last category
         return replace(reports, messages=np.packbits(bits, axis=1, bitorder="little"))
 
     assert "bit 3 (other)" in reasons(tried(plan, client))
 
 
-def test_category_that_lies_to_its_neighbour() -> None:
+def test_category_that_flips_to_its_neighbour_only() -> None:
     coins = generator()
 
     def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
@@ -217,11 +217,11 @@ def test_category_that_lies_to_its_neighbour() -> None:
     assert any(one.epsilon > one.claimed for one in found.attacks)
 
 
-FAIR = Effort(values=120, runs=8, mixes=0, chain=0)
+FAIR = Effort(values=120, runs=8, shuffles=0, pipeline=0)
 
 
 def false_positives(confidence: float, seeds: range) -> tuple[int, int]:
-    """How many audits of our own client, at every point of the family, ended in FAIL; and of how many."""
+    """Return the number of failed audits of the library's client, over all points of the family, and the total."""
     verdicts = [
         tried(plan_of(kind, name), honest(1000 * seed + place), FAIR, confidence).passed
         for seed, (place, (kind, name)) in itertools.product(seeds, enumerate(POINTS))
@@ -229,28 +229,28 @@ def false_positives(confidence: float, seeds: range) -> tuple[int, int]:
     return verdicts.count(False), len(verdicts)
 
 
-def test_our_own_client_passes_everywhere() -> None:
+def test_library_client_passes_everywhere() -> None:
     failed, audits = false_positives(0.9, range(1))
     assert stats.binom.sf(failed - 1, audits, 0.1) > 1e-3
 
 
 @pytest.mark.parametrize("release", ["records", "bits"])
-def test_rare_lies_in_wide_records_raise_no_alarm(release: str) -> None:
-    """Counts of a fraction of one a run are not normal."""
+def test_rare_flips_in_wide_records_pass(release: str) -> None:
+    """Counts with a mean below one are not normal."""
     plan = local(hb.Schema.one_hot(3000), q=2e-5, release=release)
     for seed in range(3):
-        found = tried(plan, honest(seed), Effort(values=30, runs=16, mixes=0, chain=0))
+        found = tried(plan, honest(seed), Effort(values=30, runs=16, shuffles=0, pipeline=0))
         assert found.passed, found.sentence()
 
 
 @pytest.mark.slow
-def test_false_alarms_are_as_rare_as_stated() -> None:
+def test_false_positive_rate_is_as_stated() -> None:
     failed, audits = false_positives(0.9, range(1, 25))
     assert stats.binom.sf(failed - 1, audits, 0.1) > 1e-3
 
 
-def test_p_values_are_those_of_honest_clients() -> None:
-    """Single tests, not families: uniform, as far as a lattice allows; far too small ones would be false alarms."""
+def test_p_values_of_honest_clients() -> None:
+    """P-values of single tests are uniform up to the lattice; small ones would be false positives."""
     p: dict[str, list[float]] = {}
     for seed in range(36):
         plan = plan_of("bits", ("flip", "split", "fake and flip")[seed % 3])
@@ -261,13 +261,13 @@ def test_p_values_are_those_of_honest_clients() -> None:
     for name, values in p.items():
         assert min(values) > 1e-4, name
         assert np.mean(np.array(values) < 0.05) < 0.2, name
-    sharp = p["lies of bits not set"] + p["counts from run to run"]
+    sharp = p["flips of unset bits"] + p["variance of counts across runs"]
     assert stats.kstest(sharp, "uniform").pvalue > 1e-3
 
 
-def test_power_is_what_happens() -> None:
-    """A client that is as wrong as the stated power fails 95 times of 100, and by half of that seldom."""
-    plan, effort = local(hb.Schema.bits(2), q=0.2), Effort(values=500, runs=4, mixes=0, chain=0)
+def test_power_is_as_stated() -> None:
+    """A client with the stated shortfall fails with probability 95 %, with half of it less often."""
+    plan, effort = local(hb.Schema.bits(2), q=0.2), Effort(values=500, runs=4, shuffles=0, pipeline=0)
     fair = tried(plan, honest(), effort)
     assert fair.power is not None
 
@@ -275,7 +275,7 @@ def test_power_is_what_happens() -> None:
         client = with_flip(1 - share, seed)
         samples = [sample(client, plan, probe, 500, 4, lambda: None) for probe in probes(plan.schema)]
         one = flips.examine(samples, plan)[0]
-        assert one.name == "lies of bits not set"
+        assert one.name == "flips of unset bits"
         return one.violates(fair.level)
 
     hits = sum(found(fair.power, seed) for seed in range(50))
@@ -283,7 +283,7 @@ def test_power_is_what_happens() -> None:
     assert sum(found(fair.power / 2, seed) for seed in range(50)) < 40
 
 
-def test_empirical_epsilon_comes_near_the_claim() -> None:
+def test_empirical_epsilon_approaches_the_claim() -> None:
     found = tried(local(TABLE), honest(), EFFORT)
     assert found.passed
     assert found.best is not None

@@ -1,6 +1,5 @@
-"""Programs as black boxes: what they get, what they may write, and what happens when they fail."""
+"""Audited programs: their input, their output, and their failures."""
 
-import json
 import re
 import sys
 import time
@@ -12,8 +11,8 @@ from scipy import stats
 
 import hubbub as hb
 from hubbub.io.values import read_values
-from hubbub.lab.audit.commands import Command, CommandShuffler, read_output, spell_values
-from hubbub.lab.audit.statistics import binomial_p, epsilon_bound, least_count, shortfall
+from hubbub.lab.audit.commands import ClientCommand, ShufflerCommand, read_output, spell_values
+from hubbub.lab.audit.statistics import binomial_p, epsilon_bound, largest_rejected, shortfall
 from hubbub.lab.audit.trial import Effort, audit
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.wire import batches, messages
@@ -30,10 +29,10 @@ def people(plan: hb.Plan, n: int = 20) -> hb.Collection:
     return hb.Collection.from_values(np.arange(n) % plan.schema.width, plan.schema)
 
 
-def script(tmp_path: Path, text: str) -> Command:
+def script(tmp_path: Path, text: str) -> ClientCommand:
     path = tmp_path / "client.py"
     path.write_text(text)
-    return Command((sys.executable, str(path)), 20.0)
+    return ClientCommand((sys.executable, str(path)), 20.0)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,7 @@ def script(tmp_path: Path, text: str) -> Command:
         (hb.Schema.bits(["", "x"]), [[""], [], ["x"]]),
     ],
 )
-def test_values_are_read_as_they_were_written(schema: hb.Schema, values: list[str], tmp_path: Path) -> None:
+def test_values_round_trip(schema: hb.Schema, values: list[str], tmp_path: Path) -> None:
     collection = hb.Collection.from_values(values, schema)
     path = tmp_path / "values.csv"
     path.write_bytes(spell_values(collection))
@@ -81,17 +80,17 @@ def test_illegal_output(plan: hb.Plan) -> None:
     assert len(read_output(b"", plan, 0)) == 0
 
 
-def test_a_program_that_crashes(plan: hb.Plan, tmp_path: Path) -> None:
-    with pytest.raises(hb.ProgramFailure, match="exit code 1: ZeroDivisionError"):
+def test_program_that_crashes(plan: hb.Plan, tmp_path: Path) -> None:
+    with pytest.raises(hb.ProgramFailure, match="exited with code 1: ZeroDivisionError"):
         script(tmp_path, "1 / 0")(people(plan), plan)
 
 
-def test_a_program_that_is_not_there(plan: hb.Plan) -> None:
+def test_missing_program(plan: hb.Plan) -> None:
     with pytest.raises(hb.ProgramFailure, match="could not be started: no such file"):
-        Command(("/nowhere/client",))(people(plan), plan)
+        ClientCommand(("/nowhere/client",))(people(plan), plan)
 
 
-def test_a_program_that_hangs_goes_with_its_children(plan: hb.Plan, tmp_path: Path) -> None:
+def test_program_that_hangs_is_killed_with_its_children(plan: hb.Plan, tmp_path: Path) -> None:
     note = tmp_path / "child"
     path = tmp_path / "hang.py"
     path.write_text(
@@ -101,75 +100,74 @@ def test_a_program_that_hangs_goes_with_its_children(plan: hb.Plan, tmp_path: Pa
         "child.wait()\n"
     )
     with pytest.raises(hb.ProgramFailure, match="took more than 2 seconds"):
-        Command((sys.executable, str(path)), 2.0)(people(plan), plan)
+        ClientCommand((sys.executable, str(path)), 2.0)(people(plan), plan)
     state = Path(f"/proc/{note.read_text()}/stat")
     for _ in range(50):
         if not state.exists() or state.read_text().split()[2] == "Z":
             return
         time.sleep(0.1)
-    pytest.fail("the child is still there")
+    pytest.fail("the child is still running")
 
 
-def test_a_program_that_writes_without_end(plan: hb.Plan, tmp_path: Path) -> None:
+def test_program_with_endless_output(plan: hb.Plan, tmp_path: Path) -> None:
     endless = script(tmp_path, "import sys\nwhile True: sys.stdout.buffer.write(bytes(1 << 16))")
     with pytest.raises(hb.ProgramFailure, match="wrote more than"):
         endless(people(plan), plan)
 
 
-def test_a_program_that_reads_nothing_and_writes_nothing(plan: hb.Plan) -> None:
-    found = audit(plan, Command((sys.executable, "-c", "pass")), None, runs=100)
+def test_program_without_output(plan: hb.Plan) -> None:
+    found = audit(plan, ClientCommand((sys.executable, "-c", "pass")), None, runs=100)
     assert "must send" in found.sentence()
     assert found.sentence().startswith("FAIL")
 
 
 def example() -> str:
-    """The client of docs/audit.md."""
+    """Return the client of docs/audit.md."""
     (text,) = re.findall(r"```python program\n(.*?)```", (ROOT / "docs" / "audit.md").read_text(), re.DOTALL)
     return str(text)
 
 
 @pytest.mark.parametrize("schema", [hb.Schema.one_hot(["red", "green", "blue"]), hb.Schema.at_most(2, ["a", "b", "c"])])
-def test_the_client_of_the_docs_passes(schema: hb.Schema, tmp_path: Path) -> None:
+def test_documented_client_passes(schema: hb.Schema, tmp_path: Path) -> None:
     plan = hb.plan_from(schema, 50, hb.Protocol(0.1), delta=1e-6, shuffler=False)
     (tmp_path / "plan.json").write_text(plan.to_json())
     client = script(tmp_path, example())
-    good = Command((*client.words, str(tmp_path / "plan.json")))
+    good = ClientCommand((*client.words, str(tmp_path / "plan.json")))
     found = audit(plan, good, None, runs=3000, confidence=0.9999)
     assert found.passed, found.sentence()
-    assert any("thousands of starts" in note for note in found.notes)
+    assert any("started thousands of times" in note for note in found.notes)
 
 
-def test_the_client_of_the_docs_with_a_fault(plan: hb.Plan, tmp_path: Path) -> None:
+def test_documented_client_with_a_fault(plan: hb.Plan, tmp_path: Path) -> None:
     """One value is sent without flips."""
-    document = json.loads(plan.to_json())
-    (tmp_path / "plan.json").write_text(json.dumps(document))
+    (tmp_path / "plan.json").write_text(plan.to_json())
     wrong = example().replace("secrets.randbits(48) < flip", "secrets.randbits(48) < (flip if record != 2 else 0)")
     client = script(tmp_path, wrong)
-    found = audit(plan, Command((*client.words, str(tmp_path / "plan.json"))), None, runs=600)
+    found = audit(plan, ClientCommand((*client.words, str(tmp_path / "plan.json"))), None, runs=600)
     assert "value: only green" in found.sentence()
 
 
-def test_a_shuffler_as_a_program(tmp_path: Path) -> None:
+def test_shuffler_program(tmp_path: Path) -> None:
     plan = hb.plan_from(hb.Schema.bits(12), 600, hb.Protocol(0.25), delta=1e-6, shuffler=False)
     text = (
         "import sys, hashlib, secrets\n"
         "data = sys.stdin.buffer.read()\n"
-        "rows = [data[i:i + 2] for i in range(72, len(data) - 32, 2)]\n"
-        "MIX\n"
-        "body = data[:6] + bytes([1]) + data[7:72] + b''.join(rows)\n"
+        "rows = [data[i:i + 2] for i in range(88, len(data) - 32, 2)]\n"
+        "SHUFFLE\n"
+        "body = data[:72] + (600).to_bytes(8, 'little') + data[80:88] + b''.join(rows)\n"
         "sys.stdout.buffer.write(body + hashlib.sha256(body).digest())\n"
     )
-    path = tmp_path / "mix.py"
-    mix = CommandShuffler((sys.executable, str(path)))
-    path.write_text(text.replace("MIX", "secrets.SystemRandom().shuffle(rows)"))
-    few = Effort(values=1, runs=1, mixes=8, chain=0)
-    assert audit(plan, None, mix, tried=few, confidence=0.9999).passed
-    path.write_text(text.replace("MIX", "rows.sort(key=lambda row: secrets.randbits(4))"))
-    assert "rises between neighbours" in audit(plan, None, mix, tried=few).sentence()
+    path = tmp_path / "shuffler.py"
+    shuffler = ShufflerCommand((sys.executable, str(path)))
+    path.write_text(text.replace("SHUFFLE", "secrets.SystemRandom().shuffle(rows)"))
+    few = Effort(values=1, runs=1, shuffles=8, pipeline=0)
+    assert audit(plan, None, shuffler, tried=few, confidence=0.9999).passed
+    path.write_text(text.replace("SHUFFLE", "rows.sort(key=lambda row: secrets.randbits(4))"))
+    assert "ascents" in audit(plan, None, shuffler, tried=few).sentence()
 
 
 def test_intervals_cover() -> None:
-    """Against scipy.stats, and by enumeration: each end is missed with probability at most the level."""
+    """Against scipy.stats, and by enumeration: each bound fails with probability at most the level."""
     low, high = clopper_pearson(7, 40, 0.025)
     exact = stats.binomtest(7, 40).proportion_ci(0.95, method="exact")
     assert np.allclose([low, high], [exact.low, exact.high])
@@ -181,7 +179,7 @@ def test_intervals_cover() -> None:
         assert distribution[high < chance].sum() <= 0.01
 
 
-def test_bounds_on_epsilon_are_from_below() -> None:
+def test_bounds_on_epsilon_are_lower_bounds() -> None:
     """By enumeration over both counts: the bound exceeds the truth with probability at most the level."""
     p, q, n = 0.7, 0.3, 25
     counts = np.arange(n + 1)
@@ -197,7 +195,7 @@ def test_p_values_and_power_by_enumeration() -> None:
     p = binomial_p(counts, 60, 0.3)
     for level in (0.001, 0.05, 0.3):
         assert distribution[p <= level].sum() <= level
-    assert (p <= 0.05)[: least_count(60, 0.3, 0.05) + 1].all()
-    assert p[least_count(60, 0.3, 0.05) + 1] > 0.05
+    assert (p <= 0.05)[: largest_rejected(60, 0.3, 0.05) + 1].all()
+    assert p[largest_rejected(60, 0.3, 0.05) + 1] > 0.05
     share = shortfall(60, 0.3, 0.05, 0.9)
-    assert np.isclose(stats.binom.cdf(least_count(60, 0.3, 0.05), 60, 0.3 * (1 - share)), 0.9)
+    assert np.isclose(stats.binom.cdf(largest_rejected(60, 0.3, 0.05), 60, 0.3 * (1 - share)), 0.9)

@@ -1,4 +1,4 @@
-"""A mix that does not mix is found; ours passes, with fakes and without; and so does the whole chain."""
+"""An audit finds faulty shufflers; the library's shuffler and pipeline pass, with and without fakes."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,22 +12,24 @@ from tests.pipeline.points import POINTS, PROTOCOLS, SCHEMAS, plan_of
 
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.lab.audit.chain import attack_chain, crowds
-from hubbub.lab.audit.commands import ShufflerProgram
-from hubbub.lab.audit.shuffler import arrivals, examine_shuffler, numbered_plan, observe
+from hubbub.lab.audit.commands import Shuffler
+from hubbub.lab.audit.model import Probe
+from hubbub.lab.audit.pipeline import Neighbours, attack_pipeline, crowds, statistic
+from hubbub.lab.audit.shuffler import examine_shuffler, observe
+from hubbub.lab.audit.tags import arrivals, numbered_plan
 from hubbub.lab.audit.trial import Audit, Effort, audit
 
 Order = NDArray[np.int64]
 
 
-def own(seed: int = 1) -> ShufflerProgram:
+def own(seed: int = 1) -> Shuffler:
     entropy = SeededStreamNotForPeople(seed)
     return lambda reports: hb.shuffle(reports, entropy=entropy)
 
 
-def tried(mix: ShufflerProgram, runs: int = 60, plan: hb.Plan | None = None) -> Audit:
+def tried(shuffler: Shuffler, runs: int = 60, plan: hb.Plan | None = None) -> Audit:
     plan = plan or plan_of("one_hot", "flip")
-    return audit(plan, None, mix, tried=Effort(values=1, runs=1, mixes=runs, chain=0))
+    return audit(plan, None, shuffler, tried=Effort(values=1, runs=1, shuffles=runs, pipeline=0))
 
 
 def names(found: Audit) -> set[str]:
@@ -36,7 +38,7 @@ def names(found: Audit) -> set[str]:
 
 
 def naive(seed: int = 1) -> Callable[[int], Order]:
-    """``for i: swap(i, random(n))``: n^n equally likely courses, which n! orders cannot share evenly."""
+    """``for i: swap(i, random(n))``: n^n equally likely paths, which n! orders cannot share evenly."""
     coins = generator(seed)
 
     def order(n: int) -> Order:
@@ -48,14 +50,14 @@ def naive(seed: int = 1) -> Callable[[int], Order]:
     return order
 
 
-def test_naive_exchange() -> None:
+def test_naive_swapping() -> None:
     assert "correlation with arrival" in names(tried(reordered(naive())))
 
 
 def test_sorting_by_short_keys() -> None:
     coins = generator()
     found = tried(reordered(lambda n: np.argsort(coins.integers(0, 2**16, n), kind="stable")), 100)
-    assert names(found) == {"rises between neighbours"}
+    assert names(found) == {"ascents"}
 
 
 def test_blocks() -> None:
@@ -64,10 +66,10 @@ def test_blocks() -> None:
     def order(n: int) -> Order:
         return np.concatenate([start + coins.permutation(min(500, n - start)) for start in range(0, n, 500)])
 
-    assert "arrival against departure" in names(tried(reordered(order)))
+    assert "input block against output block" in names(tried(reordered(order)))
 
 
-def test_only_blocks_are_moved() -> None:
+def test_only_blocks_move() -> None:
     coins = generator()
 
     def order(n: int) -> Order:
@@ -76,70 +78,70 @@ def test_only_blocks_are_moved() -> None:
     assert "neighbours kept together" in names(tried(reordered(order)))
 
 
-def test_only_one_message_stays() -> None:
-    """The first to arrive leaves first; all else is mixed."""
+def test_one_message_stays() -> None:
+    """The first message stays first; all others are shuffled."""
     coins = generator()
     found = tried(reordered(lambda n: np.r_[0, 1 + coins.permutation(n - 1)]), 80)
-    assert names(found) >= {"the first and the last"}
+    assert names(found) >= {"first and last message"}
 
 
-def test_one_order_for_all() -> None:
+def test_fixed_order() -> None:
     once = generator().permutation(4000)
-    assert "runs in the same order" in names(tried(reordered(lambda n: once)))
+    assert "repeated orders" in names(tried(reordered(lambda n: once)))
 
 
-def test_no_order_at_all() -> None:
-    assert "messages left in place" in names(tried(reordered(np.arange), 20))
+def test_identity() -> None:
+    assert "fixed points" in names(tried(reordered(np.arange), 20))
 
 
 @pytest.mark.parametrize("change", [lambda rows: rows[1:], lambda rows: np.concatenate([rows, rows[:1]])])
 def test_messages_lost_or_added(change: Callable[[NDArray[np.uint8]], NDArray[np.uint8]]) -> None:
     found = tried(lambda reports: replace(reports, messages=change(reports.messages)), 5)
-    assert found.sentence().startswith("FAIL: a mix must return")
+    assert found.sentence().startswith("FAIL: a shuffler must return")
 
 
 @pytest.mark.parametrize("point", [("one_hot", "clear among Laplace fakes"), ("bits", "split among Laplace fakes")])
 def test_fakes_without_noise(point: tuple[str, str]) -> None:
-    mix, plan = own(), plan_of(*point)
+    shuffler, plan = own(), plan_of(*point)
     assert tried(own(), 80, plan).passed
 
     def constant(reports: hb.Reports) -> hb.Reports:
-        m = reports.plan.protocol.m
-        if not isinstance(m, hb.Fakes):
-            return mix(reports)
+        m = reports.plan.protocol.shuffler_fakes
+        if m is None:
+            return shuffler(reports)
         still = replace(reports.plan, protocol=replace(reports.plan.protocol, m=replace(m, scale=0.01)))
-        return replace(mix(replace(reports, plan=still)), plan=reports.plan)
+        return replace(shuffler(replace(reports, plan=still)), plan=reports.plan)
 
-    assert "law of the fakes" in names(tried(constant, 80, plan))
+    assert "distribution of shuffler fakes" in names(tried(constant, 80, plan))
 
 
-def test_fakes_that_follow_the_people() -> None:
+def test_fakes_appended_after_the_records() -> None:
     plan = plan_of("one_hot", "clear among Laplace fakes")
-    mix = own()
+    shuffler = own()
 
     def appended(reports: hb.Reports) -> hb.Reports:
-        mixed = mix(reports)
-        if not isinstance(reports.plan.protocol.m, hb.Fakes):
-            return mixed
-        rest = np.bincount(mixed.messages[:, 0], minlength=9) - np.bincount(reports.messages[:, 0], minlength=9)
+        shuffled = shuffler(reports)
+        if reports.plan.protocol.shuffler_fakes is None:
+            return shuffled
+        rest = np.bincount(shuffled.messages[:, 0], minlength=9) - np.bincount(reports.messages[:, 0], minlength=9)
         fakes = np.repeat(np.arange(9), rest).astype(np.uint8)[:, None]
         people = reports.messages[generator().permutation(len(reports))]
-        return replace(mixed, messages=np.concatenate([people, fakes]))
+        return replace(shuffled, messages=np.concatenate([people, fakes]))
 
-    assert "arrival against departure" in names(tried(appended, 40, plan))
+    assert "input block against output block" in names(tried(appended, 40, plan))
 
 
-def test_our_mix_passes_at_every_point() -> None:
+def test_library_shuffler_passes_at_every_point() -> None:
     p = []
     for seed, (kind, name) in enumerate(POINTS):
         plan = plan_of(kind, name)
         found = examine_shuffler(observe(own(seed), plan, 12, lambda: None), plan)
-        p += [one.p for one in found if one.name != "runs in the same order"]
+        p += [one.p for one in found if one.name != "repeated orders"]
     assert min(p) > 1e-5
     assert stats.kstest(p, "uniform").pvalue > 1e-4
 
 
-def test_tags_are_legal_messages_that_can_be_told_apart() -> None:
+def test_tags_are_legal_and_distinct() -> None:
     for kind, name in POINTS:
         plan = plan_of(kind, name)
         reports, tags = arrivals(plan)
@@ -148,15 +150,15 @@ def test_tags_are_legal_messages_that_can_be_told_apart() -> None:
     assert np.unique(arrivals(numbered_plan())[1]).size == 4000
 
 
-CHAIN = ["flip", "copies", "split", "split among binomial fakes", "clear among Laplace fakes", "category"]
+PIPELINES = ["flip", "copies", "split", "split among binomial fakes", "clear among Laplace fakes", "category"]
 
 
-@pytest.mark.parametrize("name", CHAIN)
-def test_our_chain_keeps_its_word(name: str) -> None:
+@pytest.mark.parametrize("name", PIPELINES)
+def test_library_pipeline_stays_below_its_claim(name: str) -> None:
     plan = hb.plan_from(SCHEMAS["one_hot"], 400, PROTOCOLS[name], delta=1e-3)
     pairs = crowds(plan)
     assert pairs
-    found = attack_chain(pairs[0], honest(), own(), 200, 1e-3, lambda: None)
+    found = attack_pipeline(pairs[0], honest(), own(), 200, 1e-3, lambda: None)
     assert len(found) == 2
     for one in found:
         assert one.epsilon <= one.claimed
@@ -164,8 +166,8 @@ def test_our_chain_keeps_its_word(name: str) -> None:
         assert max(one.epsilon for one in found) > 0.15 * found[0].claimed
 
 
-def test_a_chain_that_shows_one_person_raw() -> None:
-    """The local law of split bits is seen by nobody but the chain: the whole record of somebody who is alone."""
+def test_pipeline_that_reveals_a_person_alone_in_a_batch() -> None:
+    """Only the attack on the pipeline sees what split bits reveal of a single person."""
     plan = hb.plan_from(SCHEMAS["one_hot"], 50, hb.Protocol(0.25, release="bits"), delta=1e-3)
 
     def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
@@ -173,15 +175,12 @@ def test_a_chain_that_shows_one_person_raw() -> None:
             return honest()(collection, plan)
         return hb.Reports(plan, collection.ones(0, len(collection))[0].astype(np.uint8), len(collection))
 
-    found = audit(plan, client, own(), tried=Effort(values=100, runs=8, mixes=5, chain=200))
-    assert any(one.part == "chain" and one.where.startswith("n = 1") for one in found.violations)
+    found = audit(plan, client, own(), tried=Effort(values=100, runs=8, shuffles=5, pipeline=200))
+    assert any(one.part == "pipeline" and one.where.startswith("n = 1") for one in found.violations)
 
 
-def test_the_statistic_of_a_batch_is_its_likelihood_ratio() -> None:
-    """Two people, one bit each: against the ratio by hand."""
-    from hubbub.lab.audit.chain import Neighbours, statistic
-    from hubbub.lab.audit.probes import Probe
-
+def test_statistic_of_a_batch_is_its_likelihood_ratio() -> None:
+    """Two people with one bit each, against the ratio computed by hand."""
     schema, q = hb.Schema.bits(1), 0.2
     one, two = Probe("set", (0,)), Probe("not set", ())
     for release in ("records", "bits"):

@@ -1,4 +1,4 @@
-"""The benchmark of studies runs, on twenty different protocols."""
+"""The benchmark of studies runs on twenty different protocols."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ def test_twenty_protocols() -> None:
 
 
 @pytest.mark.slow
-def test_the_figures_are_flat() -> None:
+def test_figures_are_flat() -> None:
     command = [sys.executable, "-m", "benchmarks.study", "--json", "--quick"]
     figures = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
     assert {"counts_s", "records_s", "billion_s", "billion_worst_s"} < figures.keys()

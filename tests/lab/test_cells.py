@@ -1,4 +1,4 @@
-"""The figures of a cell repeat, their own intervals hold, and a prediction that is wrong is found out."""
+"""Cells are reproducible, their intervals hold, and wrong predictions are detected."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -14,7 +14,7 @@ from hubbub.canonical import Json
 from hubbub.errors import InvalidInput, WireError
 from hubbub.lab import cells
 from hubbub.lab.cells import Cell, Level, Row, contradictions, level_of, measure
-from hubbub.lab.populations import Given, Population
+from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.simulation import tallies_by_counts
 from hubbub.reports import Tally
 
@@ -35,7 +35,7 @@ def figures(row: Row) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("level", ["records", "counts"])
-def test_a_cell_repeats_itself(level: Level) -> None:
+def test_cells_are_reproducible(level: Level) -> None:
     plan = plan_of("one_hot", "flip among Laplace fakes")
     first, second = (measure(cell(plan, 3, 20, level)) for _ in range(2))
     assert figures(first) == figures(second)
@@ -43,7 +43,7 @@ def test_a_cell_repeats_itself(level: Level) -> None:
     assert Row.read(first.record()) == first
 
 
-def test_keys_tell_cells_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_unique(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of("one_hot", "flip")
     one = cell(plan)
     others = [
@@ -65,7 +65,7 @@ def test_all_plans_see_the_same_people() -> None:
     assert one.tolist() == two.tolist()
 
 
-def test_both_levels_say_the_same() -> None:
+def test_both_levels_agree() -> None:
     plan = plan_of("at_most", "split copies among fakes")
     one, two = (measure(cell(plan, 0, 200, level)) for level in ("records", "counts"))
     assert one.predicted == two.predicted
@@ -75,7 +75,7 @@ def test_both_levels_say_the_same() -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), POINTS)
-def test_coverage_is_as_promised(kind: str, name: str) -> None:
+def test_coverage_is_as_predicted(kind: str, name: str) -> None:
     row = measure(cell(plan_of(kind, name), 5, 300))
     assert 0.93 < row.coverage < 0.98
     assert row.coverage_low <= row.coverage <= row.coverage_high
@@ -84,8 +84,8 @@ def test_coverage_is_as_promised(kind: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["flip", "category", "clear among Laplace fakes", "split among binomial fakes"])
-def test_intervals_of_the_figures_hold(name: str) -> None:
-    """95 % intervals of the ratio, and p-values, over 200 seeds: four standard errors of 5 % are 6 %."""
+def test_intervals_of_the_results_hold(name: str) -> None:
+    """95 % intervals of the ratio and p-values over 200 seeds; four standard errors of 5 % are 6 %."""
     rows = rows_of("one_hot", name, 200)
     assert 0.89 < np.mean([row.ratio_low <= 1 <= row.ratio_high for row in rows]) < 0.995
     for figure in ("p_error", "p_bias", "p_coverage", "p_simultaneous"):
@@ -94,8 +94,8 @@ def test_intervals_of_the_figures_hold(name: str) -> None:
     assert len(contradictions(rows)) <= 1
 
 
-def test_labels_that_err_together_are_not_taken_for_independent() -> None:
-    """Of two categories one errs as the other does. As if they were independent, intervals would miss too often."""
+def test_correlated_labels_are_not_treated_as_independent() -> None:
+    """The errors of two categories are opposite; treated as independent, intervals would miss too often."""
     schema = hb.Schema.one_hot(2)
     plan = hb.plan_from(schema, N, hb.Protocol(0.1, release="category"), epsilon=3.0)
     rows = [measure(cell(plan, seed)) for seed in range(300)]
@@ -105,7 +105,7 @@ def test_labels_that_err_together_are_not_taken_for_independent() -> None:
 
 
 @pytest.mark.parametrize("factor", [0.9, 1.12])
-def test_a_wrong_prediction_is_found_out(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_prediction_is_detected(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
     right = cells._predicted
     monkeypatch.setattr(cells, "_predicted", lambda *given: factor * right(*given))
     row = measure(cell(plan_of("bits", "flip"), 0, 300))
@@ -113,19 +113,19 @@ def test_a_wrong_prediction_is_found_out(factor: float, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("q", [0.19, 0.21])
-def test_another_noise_is_found_out(q: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_noise_is_detected(q: float, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of("bits", "flip")
     other = hb.plan_from(plan.schema, N, hb.Protocol(q), epsilon=3.0)
 
-    def lying(truth: Any, n: int, own: hb.Plan, times: int, *, entropy: Any) -> Iterator[Tally]:
+    def other_noise(truth: Any, n: int, own: hb.Plan, times: int, *, entropy: Any) -> Iterator[Tally]:
         return (replace(one, plan=own.id) for one in tallies_by_counts(truth, n, other, times, entropy=entropy))
 
-    monkeypatch.setattr(cells, "tallies_by_counts", lying)
+    monkeypatch.setattr(cells, "tallies_by_counts", other_noise)
     row = measure(replace(cell(plan, 0, 50), n=100 * N))
     assert "bias" in [what for _, what in contradictions([row])]
 
 
-def test_intervals_that_are_too_short_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_intervals_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     right = hb.Estimate.interval
     monkeypatch.setattr(hb.Estimate, "interval", lambda self, _, **rest: right(self, 0.9, **rest))
     row = measure(cell(plan_of("bits", "copies"), 0, 300))
@@ -133,19 +133,19 @@ def test_intervals_that_are_too_short_are_found_out(monkeypatch: pytest.MonkeyPa
     assert row.p_simultaneous < 0.01
 
 
-def test_larger_batches_and_given_people() -> None:
+def test_larger_batches_and_given_populations() -> None:
     plan = plan_of("bits", "flip")
     row = measure(replace(cell(plan, 0, 20), n=4 * N))
     assert row.n == 4 * N
     assert row.promised == pytest.approx(2 * plan.stderr)
     people = hb.Collection.from_values(np.eye(3, dtype=np.uint8)[np.arange(N) % 3], plan.schema)
     for level in ("records", "counts"):
-        given = measure(replace(cell(plan, 0, 50, level), population=Given.of(people)))
+        given = measure(replace(cell(plan, 0, 50, level), population=GivenPopulation.of(people)))
         assert given.population.startswith("given:")
         assert not contradictions([given])
 
 
-def test_the_street_where_it_is_cheap() -> None:
+def test_records_if_they_are_cheap() -> None:
     assert level_of(plan_of("bits", "flip"), 10**4, 50) == "records"
     assert level_of(plan_of("bits", "flip"), 10**9, 50) == "counts"
     crowded = hb.plan_from(SCHEMAS["bits"], N, hb.Protocol(0.1, m=10**9), epsilon=3.0)
@@ -155,12 +155,12 @@ def test_the_street_where_it_is_cheap() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"repetitions": 9}, {"n": 0}, {"seed": -1}, {"level": "guess"}])
-def test_bad_cells(wrong: dict[str, Any]) -> None:
+def test_invalid_cells(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         replace(cell(plan_of("bits", "flip")), **wrong)
 
 
-def test_bad_rows() -> None:
+def test_invalid_rows() -> None:
     good = measure(cell(plan_of("bits", "flip"), 0, 20)).record()
     less = {name: value for name, value in good.items() if name != "n"}
     damaged: list[Json] = [{}, [], {**good, "ratio": "much"}, {**good, "n": 1.5}, less]

@@ -1,4 +1,4 @@
-"""Grids: the same rows by one process or two, cut off anywhere and taken up again, and never those of another grid."""
+"""Grids give the same rows in one process or two, resume anywhere, and never reuse rows of another grid."""
 
 import json
 import multiprocessing
@@ -17,7 +17,7 @@ import hubbub as hb
 from hubbub.errors import HubbubError, Infeasible, InvalidInput, WireError
 from hubbub.lab import study
 from hubbub.lab.cells import Cell, Row, measure
-from hubbub.lab.populations import Given, Population
+from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.study import HEADER, Grid, Results, run
 from hubbub.lab.study_page import names, study_page, verdict
 
@@ -35,7 +35,7 @@ def rows() -> list[Row]:
 
 
 class Counter:
-    """Counts how often cells are run."""
+    """Counts the cells that are run."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls = 0
@@ -46,22 +46,30 @@ class Counter:
         return measure(cell)
 
 
-def test_rows_come_in_the_order_of_the_grid(rows: list[Row]) -> None:
+def test_rows_are_in_grid_order(rows: list[Row]) -> None:
     assert [(row.plan, row.population) for row in rows] == [
         (plan.id, population.name) for plan in PLANS for population in GRID.populations
     ]
 
 
-def test_a_grid_of_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grid_of_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     budget = hb.Budget(1.0, 1e-6)
     grid = Grid(schemas=(hb.Schema.bits(2),), sizes=(500, 700, 500), budgets=(budget,), repetitions=20, level="counts")
-    path, heard = tmp_path / "results.jsonl", []
-    found = run(grid, Results.open(path), tell=lambda *words: heard.append(words))
-    plans = [plan for n in (500, 700) for plan in hb.frontier(hb.Schema.bits(2), n, budget)]
+    path, calls, plans = tmp_path / "results.jsonl", [], []
+
+    def planned(schema: hb.Schema, n: int, asked: hb.Budget) -> list[hb.Plan]:
+        assert (schema, asked) == (hb.Schema.bits(2), budget)
+        found = hb.frontier(schema, n, asked)
+        plans.extend(found)
+        return found
+
+    monkeypatch.setattr(study, "frontier", planned)
+    found = run(grid, Results.open(path), progress=lambda *words: calls.append(words))
+    assert sorted({plan.n for plan in plans}) == [500, 700]
     assert [row.plan for row in found] == [plan.id for plan in plans]
-    assert heard[0] == ("planning", 0, 2)
-    assert heard[-1] == ("simulating", len(found), len(found))
-    # Plans are remembered too.
+    assert calls[0] == ("planning", 0, 2)
+    assert calls[-1] == ("simulating", len(found), len(found))
+    # Plans are stored too.
     monkeypatch.setattr(study, "frontier", None)
     assert figures(run(grid, Results.open(path))) == figures(found)
     assert len(grid.references()) == 2
@@ -79,7 +87,9 @@ def test_nothing_is_run_twice(tmp_path: Path, rows: list[Row], monkeypatch: pyte
 
 
 @pytest.mark.parametrize("missing", [1, 20, 700])
-def test_a_cut_file_is_taken_up(missing: int, tmp_path: Path, rows: list[Row], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncated_file_is_resumed(
+    missing: int, tmp_path: Path, rows: list[Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "results.jsonl"
     run(GRID, Results.open(path))
     whole = path.read_bytes()
@@ -94,7 +104,7 @@ def test_a_cut_file_is_taken_up(missing: int, tmp_path: Path, rows: list[Row], m
 
 
 @pytest.mark.parametrize("length", range(0, len(HEADER) + 1, 7))
-def test_a_file_cut_in_its_header_is_empty(length: int, tmp_path: Path) -> None:
+def test_file_truncated_in_its_header_counts_as_empty(length: int, tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     path.write_bytes(HEADER[:length])
     Results.open(path).add("key", 1)
@@ -116,23 +126,23 @@ def test_other_grids_do_not_share_cells(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("content", [b"colour\nred\n", b'{"format":"other"}\n', HEADER[:-1] + b" \n", b"\n"])
 @pytest.mark.parametrize("fresh", [True, False])
-def test_files_of_others_are_left_alone(content: bytes, fresh: bool, tmp_path: Path) -> None:
+def test_foreign_files_are_not_changed(content: bytes, fresh: bool, tmp_path: Path) -> None:
     path = tmp_path / "values.csv"
     path.write_bytes(content)
-    with pytest.raises(WireError, match="must begin as"):
+    with pytest.raises(WireError, match="must begin with"):
         Results.open(path, fresh=fresh)
     assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"1", b'{"key": "a"}', b"\xff", b"[" * 10**5])
-def test_damage_in_the_middle_is_refused(line: bytes, tmp_path: Path) -> None:
+def test_damage_in_the_middle_is_an_error(line: bytes, tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     path.write_bytes(HEADER + line + b'\n{"key":"a","value":1}\n')
-    with pytest.raises(WireError, match="line 2 of a file of results"):
+    with pytest.raises(WireError, match="line 2 of the results file"):
         Results.open(path)
 
 
-def test_two_processes_an_interruption_and_the_rest(tmp_path: Path, rows: list[Row]) -> None:
+def test_two_processes_interrupted_and_resumed(tmp_path: Path, rows: list[Row]) -> None:
     path = tmp_path / "results.jsonl"
 
     def interrupt(what: str, done: int, total: int) -> None:
@@ -140,7 +150,7 @@ def test_two_processes_an_interruption_and_the_rest(tmp_path: Path, rows: list[R
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(GRID, Results.open(path), jobs=2, tell=interrupt)
+        run(GRID, Results.open(path), jobs=2, progress=interrupt)
     for child in multiprocessing.active_children():
         child.join(30)
     assert not multiprocessing.active_children()
@@ -148,19 +158,19 @@ def test_two_processes_an_interruption_and_the_rest(tmp_path: Path, rows: list[R
     assert figures(run(GRID, Results.open(path), jobs=2)) == figures(rows)
 
 
-def test_a_process_that_dies_is_told() -> None:
-    with pytest.raises(HubbubError, match="ended from outside"), study._workers(2) as each:
+def test_dead_worker_is_reported() -> None:
+    with pytest.raises(HubbubError, match="worker process was killed"), study._workers(2) as each:
         list(each(os._exit, [3, 3, 3]))
 
 
-def test_given_people_stay_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_people_stay_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     people = hb.Collection.from_values(np.arange(N) % 4, PLANS[0].schema)
-    grid = replace(GRID, populations=(Given.of(people),), level="records")
+    grid = replace(GRID, populations=(GivenPopulation.of(people),), level="records")
     counter = Counter(monkeypatch)
     found = run(grid, jobs=2)
     assert counter.calls == len(found) == 4
     alone = replace(grid, level="counts").cells([])
-    assert all(isinstance(cell.population, Given) and cell.population.records is None for cell in alone)
+    assert all(isinstance(cell.population, GivenPopulation) and cell.population.records is None for cell in alone)
 
 
 @pytest.mark.parametrize(
@@ -172,18 +182,18 @@ def test_given_people_stay_here(monkeypatch: pytest.MonkeyPatch) -> None:
         {"seed": -1},
     ],
 )
-def test_bad_grids(wrong: dict[str, Any]) -> None:
+def test_invalid_grids(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         replace(GRID, **wrong)
 
 
-def test_no_protocol_no_study(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_protocol_is_infeasible(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(study, "frontier", lambda *_: [])
     with pytest.raises(Infeasible):
         run(Grid(schemas=(hb.Schema.bits(2),), sizes=(10,), budgets=(hb.Budget(1.0, 1e-6),)))
 
 
-def test_the_page_needs_nothing_from_elsewhere(rows: list[Row]) -> None:
+def test_page_is_self_contained(rows: list[Row]) -> None:
     page = study_page(rows, central={(rows[0].schema, N, rows[0].epsilon): 2.0})
     check_page(page, 5)
     assert page.count("<tr") == 9
@@ -191,14 +201,14 @@ def test_the_page_needs_nothing_from_elsewhere(rows: list[Row]) -> None:
     assert 'class="alarm"' not in page
 
 
-def test_families_are_told_apart_where_they_must(rows: list[Row]) -> None:
+def test_family_names_are_unique(rows: list[Row]) -> None:
     flip, split = rows[0], rows[2]
     assert names([flip, split]) == ["flip", "split bits"]
     assert names([flip, replace(flip, population="other")]) == ["flip", "flip"]
     assert names([flip, replace(flip, release="bits")]) == ["flip, records", "flip, bits"]
 
 
-def test_the_page_shows_what_is_wrong(rows: list[Row]) -> None:
+def test_page_shows_contradictions(rows: list[Row]) -> None:
     bad = [replace(rows[0], p_error=1e-9, family="<b>flip"), *rows[1:]]
     page = study_page(bad)
     assert "1 of 32 predictions are contradicted" in page
@@ -209,7 +219,7 @@ def test_the_page_shows_what_is_wrong(rows: list[Row]) -> None:
     assert "error: <b>flip" in verdict(bad)[1]
 
 
-def test_extreme_figures_are_drawn(rows: list[Row]) -> None:
+def test_extreme_values_are_drawn(rows: list[Row]) -> None:
     same = [replace(rows[0], observed=0.0, ratio=1e-9, coverage=1.0, coverage_low=1.0, coverage_high=1.0)]
     for page in (study_page(same), study_page([replace(rows[0], predicted=1e12, observed=1e12)])):
         check_page(page, 5)

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.service.samples import claimed, contract, pair
 from tests.service.system import System
-from tests.service.test_uploader import Wire, sender
+from tests.service.test_uploader import Wire, uploader
 
 import hubbub as hb
 from hubbub import device
@@ -22,7 +22,7 @@ from hubbub.planner.request import Request
 from hubbub.protocol import Release
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
-from hubbub.service.uploader import Answer
+from hubbub.service.uploader import Response
 
 N = 100
 RELEASES: tuple[Release, ...] = ("records", "bits", "category")
@@ -61,7 +61,7 @@ def plans(draw: st.DrawFn) -> hb.Plan:
 
 def upload(agreed: Contract) -> bytes:
     """The sealed bundle of one client."""
-    schema, layout = agreed.plan.schema, agreed.shape
+    schema, layout = agreed.plan.schema, agreed.layout
     value = schema.labels[0] if schema.exclusive else schema.labels[: schema.max_set]
     messages = device.payloads(value, agreed.plan, entropy=SeededStreamNotForPeople(1))[: agreed.slots]
     filled: list[bytes | None] = [*messages, *[None] * (agreed.slots - len(messages))]
@@ -84,7 +84,7 @@ def test_planned_bytes_are_sent_bytes(plan: hb.Plan, suite: int) -> None:
     agreed = contract(plan, slots=sent.messages, suite=suite)
     body = upload(agreed)
     assert len(body) == sent.bytes == agreed.bundle_size
-    slots = sealing.open_bundle(body, agreed.shape, pair(suite, "shuffler").private)
+    slots = sealing.open_bundle(body, agreed.layout, pair(suite, "shuffler").private)
     assert len(slots) == sent.messages
     # One slot fewer is refused, so that the planned number is the smallest one.
     with pytest.raises(InvalidInput):
@@ -98,17 +98,17 @@ class _Recording(Wire):
         super().__init__(system)
         self.sizes: list[int] = []
 
-    def post(self, task: str, body: bytes) -> Answer:
+    def post(self, task: str, body: bytes) -> Response:
         self.sizes.append(len(body))
         return super().post(task, body)
 
 
 @pytest.mark.parametrize("release", ["records", "bits"])
-def test_uploads_of_the_sender_have_the_planned_size(release: Literal["records", "bits"], tmp_path: Path) -> None:
+def test_uploads_of_the_uploader_have_the_planned_size(release: Literal["records", "bits"], tmp_path: Path) -> None:
     plan = plan_from(hb.Schema.one_hot(8), 100, hb.Protocol(0.1, release=release), delta=1e-6)
     system = System(tmp_path, plan=plan)
     wire = _Recording(system)
-    one = sender(system, wire, tmp_path / "journal", per_request=7)
+    one = uploader(system, wire, tmp_path / "journal", per_request=7)
     one.prepare([1 << i % 8 for i in range(21)])
     assert one.send().stored == 21
     assert wire.sizes == [7 * (cost(plan).bytes or 0)] * 3

@@ -1,4 +1,4 @@
-"""Calling an ASGI application without a socket."""
+"""Call an ASGI application without a socket."""
 
 import asyncio
 from collections.abc import Iterable
@@ -12,13 +12,13 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class Answer:
-    """What was sent back."""
+    """A response."""
 
     status: int
     headers: dict[str, str]
     body: bytes
     received: int
-    """How often the application asked for a part of the body."""
+    """Number of times the application received a part of the body."""
 
 
 async def ask(
@@ -29,7 +29,7 @@ async def ask(
     headers: dict[str, str] | None = None,
     client: str | None = "192.0.2.1",
 ) -> Answer | None:
-    """One request; a part None of the body is a connection that is cut; parts that end too early are a slow sender."""
+    """Send one request; None as a part of the body is a lost connection, parts that end early are a slow sender."""
     told = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
     parts = [body] if isinstance(body, bytes) else list(body)
     received = 0
@@ -83,7 +83,7 @@ def one(
     headers: dict[str, str] | None = None,
     client: str | None = "192.0.2.1",
 ) -> Answer:
-    """One request in a loop of its own, with an answer."""
+    """Send one request in a new event loop and return its response."""
     found = asyncio.run(ask(app, method, path, body, headers, client))
     assert found is not None
     return found

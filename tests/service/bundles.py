@@ -1,4 +1,4 @@
-"""Many sealed bundles at once, as tests and benchmarks need them; a device seals its own one by one."""
+"""Many sealed bundles at once, with the same bytes as ``sealing`` makes one by one."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,17 +6,15 @@ from numpy.typing import NDArray
 from hubbub.bundles import TOKEN_SIZE, BundleLayout
 from hubbub.service.runtime.workers import Job, Workers
 from hubbub.service.task.keys import PublicKey
-from hubbub.service.task.sealing import BUNDLE_INFO, bundle_header
-
-__all__ = ["wrap_slots"]
+from hubbub.service.task.sealing import bundle_header, bundle_info
 
 
-def wrap_slots(slots: NDArray[np.uint8], shape: BundleLayout, key: PublicKey, workers: Workers) -> NDArray[np.uint8]:
-    """Return bundles, one per row, of sealed slots, one per row; every ``shape.slots`` of them make one bundle."""
-    inner = slots.reshape(-1, shape.slots * shape.slot_size)
+def seal_bundles(slots: NDArray[np.uint8], layout: BundleLayout, key: PublicKey, workers: Workers) -> NDArray[np.uint8]:
+    """Return bundles of sealed slots, both one per row: every ``layout.slots`` slots make one bundle."""
+    inner = slots.reshape(-1, layout.slots * layout.slot_size)
     texts = np.hstack([np.zeros((len(inner), TOKEN_SIZE), np.uint8), inner])
-    info = BUNDLE_INFO + shape.task + key.id.to_bytes(2, "big")
-    job = Job(suite=shape.suite, key=key.public, info=info, size=texts.shape[1])
+    info = bundle_info(layout, key.id.to_bytes(2, "big"))
+    job = Job(suite=layout.suite, key=key.public, info=info, size=texts.shape[1])
     sealed = np.frombuffer(workers.seal(job, texts.tobytes()), np.uint8).reshape(len(inner), -1)
-    header = np.frombuffer(bundle_header(shape, key.id), np.uint8)
+    header = np.frombuffer(bundle_header(layout, key.id), np.uint8)
     return np.hstack([np.tile(header, (len(inner), 1)), sealed])

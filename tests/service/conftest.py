@@ -1,4 +1,4 @@
-"""A private PostgreSQL server for the tests that run on both stores, on a socket of its own and gone afterwards."""
+"""A private PostgreSQL server on a Unix socket for the tests that run on both databases."""
 
 import itertools
 import os
@@ -15,14 +15,14 @@ _numbers = itertools.count()
 
 
 def _run(*words: str) -> None:
-    """Run a program of the server, which refuses to be root."""
+    """Run a program of PostgreSQL, which refuses to run as root."""
     user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
     subprocess.run([*user, *words], check=True, capture_output=True, timeout=120, cwd="/")
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The address of a database of a private server."""
+    """Start a private server and return the URL of its database."""
     if not BINARIES:
         pytest.skip("no PostgreSQL server is installed")
     pytest.importorskip("psycopg")
@@ -45,13 +45,13 @@ def postgres() -> Iterator[str]:
 
 @pytest.fixture
 def postgres_url(postgres: str) -> Iterator[str]:
-    """What :class:`tests.service.system.System` takes for an address: a schema of its own for each role."""
+    """Return the URL that :class:`tests.service.system.System` takes, with a new schema for each role."""
     with schemas(postgres) as url:
         yield url
 
 
 class schemas:
-    """Fresh schemas for both roles, dropped in the end."""
+    """New schemas for both roles, dropped at the end."""
 
     def __init__(self, server: str) -> None:
         self._server, self._name = server, f"t{next(_numbers)}"

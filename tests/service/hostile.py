@@ -1,4 +1,4 @@
-"""Requests that are wrong in one way each, and the status that each must get."""
+"""Requests with one defect each, and the status that each must get."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -8,11 +8,10 @@ from typing import Any, TypeVar
 from tests.service.system import Client
 
 from hubbub.canonical import canonical
-from hubbub.service.analyzer.http import LARGEST_CHUNK, LARGEST_MANIFEST
+from hubbub.service.analyzer.http import MAX_MANIFEST_SIZE
 from hubbub.service.task.contract import Contract
-from hubbub.service.task.identity import Identity, SignedDocument
-
-__all__ = ["BATCH", "Case", "World", "app_cases", "raw_cases"]
+from hubbub.service.task.identity import Identity, SignedDocument, document_format
+from hubbub.service.task.manifest import CHUNK_SIZE
 
 BATCH = "ab" * 16
 MEDIA_TYPE = "application/hubbub-bundle"
@@ -20,15 +19,15 @@ MEDIA_TYPE = "application/hubbub-bundle"
 
 @dataclass
 class World:
-    """What somebody hostile may know of a system, and more."""
+    """Everything an attacker may know about a system, and more."""
 
     contract: Contract
     later: Contract
-    """One that opens in the future."""
+    """A contract that starts in the future."""
     identities: Mapping[str, Identity]
     client: Client
     tokens: Mapping[str, str]
-    """``all`` reads everything, ``other`` another task."""
+    """``all`` reads every task, ``other`` only another task."""
 
     @property
     def bundle(self) -> bytes:
@@ -36,9 +35,10 @@ class World:
 
     def manifest(self, who: str = "shuffler", kind: str = "manifest", **changes: Any) -> bytes:
         body: dict[str, Any] = {
+            "format": document_format("manifest"),
             "batch": BATCH,
             "task": self.contract.id,
-            "key": 1,
+            "key_id": 1,
             "bundles": self.contract.min_batch_size,
             "slots": self.contract.min_batch_size * self.contract.slots,
             "chunks": ["00" * 32],
@@ -58,21 +58,21 @@ class Case:
 
     name: str
     app: str
-    """``uploads``, ``link`` or ``results``."""
+    """``uploads``, ``delivery`` or ``results``."""
     method: str
     path: str
-    """``{task}`` stands for the contract's."""
+    """The path; ``{task}`` stands for the contract's task."""
     status: int
     body: Body = field(default=lambda world: b"")
     headers: Mapping[str, str] = field(default_factory=dict)
     length: str | None = ""
-    """Of the body as it is, if empty; without one, if None."""
+    """The Content-Length header: that of the body if empty, omitted if None."""
 
     def __str__(self) -> str:
         return self.name
 
     def fields(self, world: World, body: bytes) -> dict[str, str]:
-        """The headers that are sent."""
+        """Return the headers of the request."""
         told = {name: value.format(**world.tokens) for name, value in self.headers.items()}
         if self.length == "" and self.method not in ("GET", "HEAD"):
             told["content-length"] = str(len(body))
@@ -82,7 +82,7 @@ class Case:
 
 
 def given(value: T, make: Callable[[World, T], bytes]) -> Body:
-    """A body made of a value."""
+    """Return a body made from a value."""
     return lambda world: make(world, value)
 
 
@@ -102,7 +102,7 @@ def post(
 
 
 def changed(place: int, value: int | None = None, flip: int = 1) -> Body:
-    """A bundle with one byte changed."""
+    """Return a bundle with one byte changed."""
 
     def make(world: World) -> bytes:
         body = bytearray(world.bundle)
@@ -134,20 +134,16 @@ def uploads() -> Iterator[Case]:
 
 
 def bundles() -> Iterator[Case]:
-    for place, value in ((0, 0), (0, 0x68), (1, 0), (1, 0x62)):
-        yield post(f"mark {place} {value}", 400, changed(place, value))
-    for version in (0, 2, 127, 255):
-        yield post(f"version {version}", 400, changed(2, version))
+    for place, value in ((0, 0), (0, 0x68), (1, 0), (1, 0x62), (2, 2), (2, 0x62)):
+        yield post(f"magic {place} {value}", 400, changed(place, value))
+    for version in (0, 2, 0x31, 255):
+        yield post(f"version {version}", 400, changed(3, version))
     for suite in (0, 2, 3, 255):
-        yield post(f"suite {suite}", 400, changed(3, suite))
+        yield post(f"suite {suite}", 400, changed(4, suite))
     for key in (0, 2, 255, 65535):
-        yield post(f"key {key}", 409, given(key, lambda w, key: w.bundle[:4] + key.to_bytes(2, "big") + w.bundle[6:]))
-    for reserved in (1, 255, 256, 65535):
-        yield post(
-            f"reserved {reserved}",
-            400,
-            given(reserved, lambda w, it: (b := w.bundle)[:6] + it.to_bytes(2, "big") + b[8:]),
-        )
+        yield post(f"key {key}", 409, given(key, lambda w, key: w.bundle[:6] + key.to_bytes(2, "big") + w.bundle[8:]))
+    for reserved in (1, 2, 128, 255):
+        yield post(f"reserved {reserved}", 400, changed(5, reserved))
     for place in range(8, 24, 3):
         yield post(f"task byte {place}", 400, changed(place))
     for place in (24, 31, 40, 54):
@@ -162,9 +158,9 @@ def bundles() -> Iterator[Case]:
     yield post("the second of two broken", 400, lambda w: w.bundle + changed(100)(w))
     yield post("the first of two broken", 400, lambda w: changed(0, 0)(w) + w.bundle)
     yield post("the last of nine broken", 400, lambda w: w.bundle * 8 + changed(156)(w))
-    yield post("a key of the second unknown", 409, lambda w: w.bundle + changed(5, 9)(w))
+    yield post("a key of the second unknown", 409, lambda w: w.bundle + changed(7, 9)(w))
     yield post("slots of an unknown key", 409, lambda w: w.client.bundle([bytes([0, 9]) + bytes(51)]))
-    yield post("slots that are no slots", 201, lambda w: w.client.bundle([bytes([0, 1]) + bytes(51)]))
+    yield post("slots of garbage", 201, lambda w: w.client.bundle([bytes([0, 1]) + bytes(51)]))
     yield post("a bundle for another task", 400, later)
     yield post("a task that is not open yet", 403, later, path="/v1/tasks/{later}/bundles")
 
@@ -221,17 +217,17 @@ def later(world: World) -> bytes:
 def put(
     name: str, status: int, body: Body, path: str = f"/v1/batches/{BATCH}", method: str = "PUT", length: str | None = ""
 ) -> Case:
-    return Case(f"link: {name}", "link", method, path, status, body, {}, length)
+    return Case(f"delivery: {name}", "delivery", method, path, status, body, {}, length)
 
 
-def links() -> Iterator[Case]:
+def deliveries() -> Iterator[Case]:
     texts: dict[str, bytes] = {
         "empty": b"", "an empty object": b"{}", "a list": b"[]", "null": b"null", "a number": b"1", "text": b'"a"',
         "not UTF-8": b"\xff\xfe{}", "a byte order mark": b"\xef\xbb\xbf{}", "NaN": b'{"body":NaN,"signature":""}',
         "Infinity": b'{"body":Infinity,"signature":""}', "1e999": b'{"body":1e999,"signature":""}',
         "a key twice": b'{"body":1,"body":2,"signature":""}', "deep lists": b"[" * 100_000,
         "deep objects": b'{"a":' * 100_000, "many digits": b'{"body":' + b"9" * 5000 + b',"signature":""}',
-        "a bundle": b"HB\1\1" + bytes(153), "zeros": bytes(1000), "no signature": b'{"body":{}}',
+        "a bundle": b"HBB2\1" + bytes(152), "zeros": bytes(1000), "no signature": b'{"body":{}}',
         "XML": b"<manifest/>",
         "a surrogate for a task": b'{"body":{"task":"\\ud800"},"signature":"' + b"00" * 64 + b'"}',
         "a deep body": b'{"body":{"task":' + b"[" * 900 + b"]" * 900 + b'},"signature":"' + b"00" * 64 + b'"}',
@@ -241,8 +237,8 @@ def links() -> Iterator[Case]:
     for name in ("\\ud800", "\\u0000"):
         text = f'{{"body":"{name}","signature":"{"00" * 64}"}}'.encode()
         yield put(f"manifest {name}", 404, given(text, lambda w, text: text))
-    yield put("manifest cut", 400, lambda w: w.manifest()[:-1])
-    yield put("manifest with more behind it", 400, lambda w: w.manifest() + b"{}")
+    yield put("truncated manifest", 400, lambda w: w.manifest()[:-1])
+    yield put("manifest with trailing bytes", 400, lambda w: w.manifest() + b"{}")
     for name, signature in (
         ("short", "00"),
         ("upper", "AB" * 64),
@@ -258,9 +254,9 @@ def links() -> Iterator[Case]:
     yield put("an entry more", 400, lambda w: canonical(json.loads(w.manifest()) | {"more": 1}))
     yield put("signature of zeros", 403, lambda w: canonical(json.loads(w.manifest()) | {"signature": "00" * 64}))
     yield put("signed by the analyzer", 403, lambda w: w.manifest("analyzer"))
-    yield put("signed by a stranger", 403, lambda w: w.manifest("stranger"))
+    yield put("signed by another identity", 403, lambda w: w.manifest("stranger"))
     yield put("signed as a receipt", 403, lambda w: w.manifest(kind="receipt"))
-    yield put("signed as keys", 403, lambda w: w.manifest(kind="keys"))
+    yield put("signed as a key list", 403, lambda w: w.manifest(kind="key list"))
     for task, status in ((None, 400), (5, 400), ("x", 400), ("", 404), ("00" * 16, 404), (..., 404), ("é", 400)):
         yield put(f"manifest of task {task!r}", status, given(task, lambda w, task: w.manifest(task=task)))
     yield put(
@@ -268,8 +264,9 @@ def links() -> Iterator[Case]:
     )
     wrong: tuple[tuple[str, Any, int], ...] = (
         ("batch", "cd" * 16, 400), ("batch", 1, 400), ("batch", None, 400), ("batch", ..., 400), ("batch", "", 400),
-        ("key", "1", 400), ("key", None, 400), ("key", True, 400), ("key", 1.5, 400), ("key", ..., 400),
-        ("key", -1, 403), ("key", 65536, 403), ("key", 10**18, 403), ("key", 10**19 - 1, 403), ("key", -(10**17), 403),
+        ("key_id", "1", 400), ("key_id", None, 400), ("key_id", True, 400), ("key_id", 1.5, 400), ("key_id", ..., 400),
+        ("key_id", -1, 403), ("key_id", 65536, 403), ("key_id", 10**18, 403), ("key_id", 10**19 - 1, 403),
+        ("key_id", -(10**17), 403), ("format", "hubbub manifest 1", 400), ("format", 2, 400), ("format", ..., 400),
         ("bundles", 0, 403), ("bundles", -1, 403), ("bundles", 99, 403), ("bundles", 101, 403), ("bundles", "100", 400),
         ("bundles", 10**19 - 1, 403), ("bundles", 100.5, 400), ("bundles", [100], 400), ("bundles", ..., 400),
         ("slots", 0, 403), ("slots", -100, 403), ("slots", 99, 403), ("slots", 101, 403), ("slots", 10**19 - 1, 403),
@@ -284,24 +281,26 @@ def links() -> Iterator[Case]:
     yield put("manifest of one bundle too few", 403, lambda w: w.manifest(bundles=99, slots=99))
     for count in (10**13, 4 * 10**18):
         yield put(
-            f"manifest with {count} bundles in one part", 403, given(count, lambda w, n: w.manifest(bundles=n, slots=n))
+            f"manifest with {count} bundles in one chunk",
+            403,
+            given(count, lambda w, n: w.manifest(bundles=n, slots=n)),
         )
-    yield put("manifest too large", 413, lambda w: b"", length=str(LARGEST_MANIFEST + 1))
+    yield put("manifest too large", 413, lambda w: b"", length=str(MAX_MANIFEST_SIZE + 1))
     yield put("manifest without a length", 400, lambda w: w.manifest(), length=None)
     yield put("manifest with a wrong length", 400, lambda w: w.manifest(), length="-5")
     yield put("manifest shorter than announced", 400, lambda w: b"{}", length="3")
     for name in ("x", BATCH.upper(), BATCH + "0", "é", "..", "%00", "a" * 4000):
         yield put(f"batch {name[:40]!r}", 404, lambda w: w.manifest(), f"/v1/batches/{name}")
-        yield put(f"a part of batch {name[:40]!r}", 404, lambda w: b"x", f"/v1/batches/{name}/chunks/0")
+        yield put(f"a chunk of batch {name[:40]!r}", 404, lambda w: b"x", f"/v1/batches/{name}/chunks/0")
     parts = f"/v1/batches/{BATCH}/chunks"
-    yield put("a part of a batch that was not announced", 404, lambda w: b"x", f"{parts}/0")
+    yield put("a chunk of a batch that was not announced", 404, lambda w: b"x", f"{parts}/0")
     for index in ("-1", "1.5", "x", "", "0x1", "١", "1e3", "+1", "10000000000", "9" * 400, "9" * 5000, "0/0"):
-        yield put(f"part {index[:20]!r} ({len(index)})", 404, lambda w: b"x", f"{parts}/{index}")
-    yield put("a part too large", 413, lambda w: b"", f"{parts}/0", length=str(LARGEST_CHUNK + 1))
-    yield put("a part without a length", 400, lambda w: b"x", f"{parts}/0", length=None)
+        yield put(f"chunk {index[:20]!r} ({len(index)})", 404, lambda w: b"x", f"{parts}/{index}")
+    yield put("a chunk that is too large", 413, lambda w: b"", f"{parts}/0", length=str(CHUNK_SIZE + 1))
+    yield put("a chunk without a length", 400, lambda w: b"x", f"{parts}/0", length=None)
     for method in ("GET", "POST", "DELETE", "PATCH", "OPTIONS"):
         yield put(f"{method} a batch", 405, lambda w: b"", method=method)
-        yield put(f"{method} a part", 405, lambda w: b"", f"{parts}/0", method=method)
+        yield put(f"{method} a chunk", 405, lambda w: b"", f"{parts}/0", method=method)
     for method in ("PUT", "POST", "DELETE"):
         yield put(f"{method} keys", 405, lambda w: b"", "/v1/keys", method=method)
     for path in ("/", "/v1/batches", "/v1/batches/", "/v1/key", "/v1/keys/", f"/v1/batches/{BATCH}/", f"{parts}"):
@@ -342,15 +341,15 @@ def readings() -> Iterator[Case]:
 
 
 def app_cases() -> list[Case]:
-    """Those that an application judges."""
-    return [*uploads(), *bundles(), *requests(), *links(), *readings()]
+    """Return the requests that an application judges."""
+    return [*uploads(), *bundles(), *requests(), *deliveries(), *readings()]
 
 
 HOST = b"Host: x\r\n"
 
 
 def raw_cases(world: World) -> dict[str, tuple[bytes, list[int]]]:
-    """Bytes on a connection to the uploads, and the statuses of all answers; ``[]``: it is closed without one."""
+    """Return bytes for an upload connection, and the statuses of all responses."""
     task, bundle = world.contract.id.encode(), world.bundle
     path = b"/v1/tasks/" + task + b"/bundles"
     kind = b"Content-Type: application/hubbub-bundle\r\n"
@@ -372,7 +371,7 @@ def raw_cases(world: World) -> dict[str, tuple[bytes, list[int]]]:
         "no host": (b"POST " + path + b" HTTP/1.1\r\n" + kind + size + end + bundle, [201]),
         "empty lines first": (b"\r\n\r\n" + upload(), [201]),
         "pipelined": (kept * 4 + upload(), [201] * 5),
-        "pipelined refusals": (kept.replace(b"HB", b"XX") * 3 + upload(), [400, 400, 400, 201]),
+        "pipelined refusals": (kept.replace(b"HBB2", b"XXXX") * 3 + upload(), [400, 400, 400, 201]),
         "expects 100": (upload(size + b"Expect: 100-continue\r\n"), [100, 201]),
         "good, then garbage": (kept + b"\0\0garbage\r\n\r\n", [400]),
         "a hundred headers": (upload(size + b"".join(b"X-%d: y\r\n" % i for i in range(90))), [201]),
@@ -396,7 +395,7 @@ def raw_cases(world: World) -> dict[str, tuple[bytes, list[int]]]:
         "no version": (ask(b"GET / HTTP/"), [400]),
         "lower case": (ask(b"post / HTTP/1.1"), [400]),
         "no such method": (ask(b"BREW / HTTP/1.1"), [400]),
-        "a method of the web's authors": (ask(b"PROPFIND / HTTP/1.1"), [404]),
+        "a WebDAV method": (ask(b"PROPFIND / HTTP/1.1"), [404]),
         "nothing but a method": (b"GET\r\n\r\n", [400]),
         "no path": (ask(b"GET  HTTP/1.1"), [400]),
         "a star": (ask(b"OPTIONS * HTTP/1.1"), [404]),
@@ -409,7 +408,7 @@ def raw_cases(world: World) -> dict[str, tuple[bytes, list[int]]]:
         "encoding broken": (ask(b"GET /v1/tasks/%zz%2 HTTP/1.1"), [404]),
         "encoded dots": (ask(b"GET /v1/tasks/%2e%2e%2f%2e%2e%2fetc HTTP/1.1"), [404]),
         "dots": (ask(b"GET /v1/../../etc/passwd HTTP/1.1"), [404]),
-        "back strokes": (ask(b"GET /v1\\tasks HTTP/1.1"), [404]),
+        "backslashes": (ask(b"GET /v1\\tasks HTTP/1.1"), [404]),
         "encoded twice": (ask(b"GET /v1/tasks/%2561 HTTP/1.1"), [404]),
         "a fragment": (ask(b"GET /v1/tasks/#x HTTP/1.1"), [404]),
         "content-length negative": (upload(b"Content-Length: -1\r\n"), [400]),

@@ -1,9 +1,9 @@
-"""A crowd in a process of its own: every report carries a value that no other has, and is sent until it is answered.
+"""Clients in a separate process: every report carries a distinct value and is sent until there is a response.
 
-``python -m tests.service.load URL SETTINGS`` with the settings as JSON. On its input, one a line: how many reports may be
-sent so far, or ``end``. On its output: how many were answered with 201, and at the end what happened, as JSON. When all
-values are sent it goes on with padding, a value of its own for everybody; at the end every task gets as much of it as a
-batch needs, so that no value stays in a pool.
+``python -m tests.service.load URL SETTINGS`` with the settings as JSON. Each line of its input is the number of reports
+that may be sent so far, or ``end``. Its output is the number of reports answered with 201, and finally the figures as
+JSON. After the values it sends padding, one further value for all; at the end every task gets enough padding for a
+batch, so that no value stays in a pool.
 """
 
 import asyncio
@@ -18,42 +18,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from tests.service.live import seal_values, wrap_slots
 
-from hubbub.bundles import TOKEN_SIZE
-from hubbub.reports import message_type
-from hubbub.service.runtime.workers import Job, Workers
+from hubbub.service.runtime.workers import Workers
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.keys import PublicKey, active_key, read_key_list
-from hubbub.service.task.sealing import BUNDLE_INFO
-from hubbub.service.task.sealing_batch import seal_reports
-
-__all__ = ["Crowd", "Line", "fetch_keys", "seal_bundles"]
 
 BLOCK = 1000
-"""Values that are sealed at once."""
-IMPATIENCE = 15.0
-"""Seconds without an answer after which a request is sent again."""
+"""Values sealed at once."""
+RESPONSE_SECONDS = 15.0
+"""Time without a response after which a request is repeated."""
 
 
 def seal_bundles(
     values: Sequence[int], contract: Contract, keys: tuple[PublicKey, PublicKey], workers: Workers
 ) -> list[bytes]:
-    """One bundle for each value, as a device would seal it; for plans with one message a person."""
-    inner, outer = keys
-    shape = contract.shape
-    payloads = np.array(values, message_type(contract.plan)).view(np.uint8).reshape(len(values), shape.payload)
-    slots = seal_reports(payloads, shape, inner, workers)
-    texts = np.hstack([np.zeros((len(values), TOKEN_SIZE), np.uint8), slots])
-    number = outer.id.to_bytes(2, "big")
-    job = Job(suite=shape.suite, key=outer.public, info=BUNDLE_INFO + shape.task + number, size=texts.shape[1])
-    sealed = workers.seal(job, texts.tobytes())
-    head = b"HB\1" + bytes([shape.suite]) + number + bytes(2) + shape.task
-    return [head + sealed[start : start + job.sealed] for start in range(0, len(sealed), job.sealed)]
+    """Return one bundle per value, as a device would seal it; for plans with one message per person."""
+    return wrap_slots(seal_values(values, contract, keys[0], workers), contract, keys[1], workers)
 
 
 class Line:
-    """A connection that is kept, and made anew when it broke."""
+    """A persistent connection that reconnects after a failure."""
 
     def __init__(self, url: str) -> None:
         host, _, port = url.removeprefix("http://").rpartition(":")
@@ -61,9 +46,9 @@ class Line:
         self._ends: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        """The status and the body of the answer; OSError or EOFError if there is none."""
+        """Return status and body of the response; raise OSError or EOFError if there is none."""
         try:
-            async with asyncio.timeout(IMPATIENCE):
+            async with asyncio.timeout(RESPONSE_SECONDS):
                 if self._ends is None:
                     self._ends = await asyncio.open_connection(self._host, self._port)
                 reader, writer = self._ends
@@ -83,14 +68,14 @@ class Line:
         return int(head.split(" ", 2)[1]), content
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._ends is not None:
             self._ends[1].transport.abort()
         self._ends = None
 
 
 async def fetch_keys(url: str, contract: Contract) -> tuple[PublicKey, PublicKey]:
-    """What to seal with: the keys of the analyzer and of the shuffler."""
+    """Return the keys of the analyzer and of the shuffler to seal with."""
     line = Line(url)
     try:
         while True:
@@ -104,12 +89,12 @@ async def fetch_keys(url: str, contract: Contract) -> tuple[PublicKey, PublicKey
     said = json.loads(content)
     inner = read_key_list(json.dumps(said["analyzer"]), contract.analyzer, "analyzer")
     outer = read_key_list(json.dumps(said["shuffler"]), contract.shuffler, "shuffler")
-    return next(key for key in inner if key.id == said["use"]), active_key(outer)
+    return next(key for key in inner if key.id == said["analyzer_key_id"]), active_key(outer)
 
 
 @dataclass
 class Request:
-    """Values of one task, sealed and sent together."""
+    """Values of one task that are sealed and sent together."""
 
     task: int
     values: list[int]
@@ -117,27 +102,27 @@ class Request:
     bundle: int
 
     def replay(self, chance: random.Random) -> bytes:
-        """The same once more, or one bundle of it alone."""
+        """Return the whole body again, or one of its bundles."""
         place = chance.randrange(len(self.values)) * self.bundle
         return self.body if chance.random() < 0.5 else self.body[place : place + self.bundle]
 
 
 @dataclass
-class Crowd:
-    """Values 0 to ``reports`` − 1 of every task, the next value being the padding."""
+class Clients:
+    """Clients that send values 0 to ``reports`` − 1 of every task; the next value is the padding."""
 
     url: str
     contracts: list[Contract]
     reports: int
     pads: int
     spares: int = 0
-    """Tasks at the end of the list that get ten values each, before everything else, and no padding."""
+    """Tasks at the end of the list that get ten values each, first of all, and no padding."""
     seed: int = 1
     connections: int = 12
     most: int = 64
-    """Reports of one request, at most."""
+    """Maximum number of reports per request."""
     replayed: float = 0.2
-    """Part of the requests that are repeated after they were answered, half of them whole."""
+    """Share of the requests repeated after their response, half of them whole."""
     workers: int = 0
     allowed: int = sys.maxsize
     ending: bool = False
@@ -152,7 +137,7 @@ class Crowd:
         self._begun = -10 * self.spares
 
     async def run(self) -> dict[str, Any]:
-        """Send everything; what happened."""
+        """Send everything and return the figures."""
         with Workers(self.workers) as self._workers:
             usual = len(self.contracts) - self.spares
             await self._all([self._block(task, range(10)) for task in range(usual, len(self.contracts))])
@@ -185,12 +170,12 @@ class Crowd:
             for _ in range(self.connections):
                 await ready.put(None)
 
-    async def _seal(self, task: int, values: list[int], *, anew: bool = False) -> list[Request]:
+    async def _seal(self, task: int, values: list[int], *, again: bool = False) -> list[Request]:
         contract = self.contracts[task]
-        if task not in self.keys or anew:
+        if task not in self.keys or again:
             self.keys[task] = await fetch_keys(self.url, contract)
         bundles = await asyncio.to_thread(seal_bundles, values, contract, self.keys[task], self._workers)
-        if anew:
+        if again:
             return [Request(task, values, b"".join(bundles), contract.bundle_size)]
         return [
             Request(task, values[start:end], b"".join(bundles[start:end]), contract.bundle_size)
@@ -212,8 +197,8 @@ class Crowd:
                     await asyncio.sleep(0.02)
                 self._begun += len(request.values)
                 while not await self._post(line, request.task, request.body):
-                    (request,) = await self._seal(request.task, request.values, anew=True)
-                    self.counts["sealed_anew"] += len(request.values)
+                    (request,) = await self._seal(request.task, request.values, again=True)
+                    self.counts["sealed_again"] += len(request.values)
                 self.answered += len(request.values)
                 self.padded[request.task] += request.values.count(self.reports)
                 if self._chance.random() < self.replayed:
@@ -225,7 +210,7 @@ class Crowd:
             line.close()
 
     async def _post(self, line: Line, task: int, body: bytes) -> bool:
-        """Send until it is answered: whether with 201, or that the keys are outdated."""
+        """Send until there is a final response; return True for 201 and False for outdated keys."""
         for attempt in range(10_000):
             status, content = 0, b""
             with contextlib.suppress(OSError, EOFError, TimeoutError):
@@ -238,20 +223,20 @@ class Crowd:
                 break
             self.counts[str(status or "unanswered")] += 1
             await asyncio.sleep(min(0.5, 0.02 * 2 ** min(attempt, 6)) * self._chance.random())
-        raise AssertionError(f"an upload was answered {status}")
+        raise AssertionError(f"an upload got status {status}")
 
 
-async def _main(crowd: Crowd) -> dict[str, Any]:
+async def _main(clients: Clients) -> dict[str, Any]:
     def listen() -> None:
         for text in sys.stdin:
-            crowd.ending |= text.strip() == "end"
-            crowd.allowed = sys.maxsize if crowd.ending else int(text)
+            clients.ending |= text.strip() == "end"
+            clients.allowed = sys.maxsize if clients.ending else int(text)
 
     threading.Thread(target=listen, daemon=True).start()
-    running = asyncio.create_task(crowd.run())
+    running = asyncio.create_task(clients.run())
     while not running.done():
         await asyncio.wait([running], timeout=0.1)
-        print(crowd.answered, flush=True)
+        print(clients.answered, flush=True)
     return await running
 
 
@@ -259,4 +244,4 @@ if __name__ == "__main__":
     settings = json.loads(sys.argv[2])
     paths = [Path(one) for one in settings.pop("contracts")]
     agreed = [SignedContract.from_json(path.read_bytes()).contract for path in paths]
-    print(json.dumps(asyncio.run(_main(Crowd(sys.argv[1], agreed, **settings, allowed=0)))), flush=True)
+    print(json.dumps(asyncio.run(_main(Clients(sys.argv[1], agreed, **settings, allowed=0)))), flush=True)

@@ -1,4 +1,4 @@
-"""A way between two programs that breaks when a test says so."""
+"""A TCP proxy that breaks connections when a test says so."""
 
 import asyncio
 import contextlib
@@ -7,32 +7,30 @@ from collections import Counter
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 
-__all__ = ["FINE", "Fault", "Proxy"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What happens to every connection."""
+    """A fault that every connection meets."""
 
     name: str = "fine"
     refuse: bool = False
-    """Nobody listens."""
+    """Connections are refused."""
     cut_after: int | None = None
-    """Bytes from the caller that get through, before both ends are cut."""
+    """Bytes from the client that are passed on before both ends are closed."""
     deaf_after: int | None = None
-    """Turns of the caller that are answered (1 is the first half of a TLS handshake). What is said after the next does
-    get through, but its answer is lost, and the connection with it."""
+    """Turns of the client that are answered (1 is the first half of a TLS handshake). Data of the next turn passes,
+    but the response is lost, and the connection with it."""
     rate: float | None = None
-    """Bytes a second, in either direction."""
+    """Bytes per second in either direction."""
 
 
 FINE = Fault()
 LATE = 0.5
-"""Seconds after the first lost byte in which the rest of an answer is made, before the connection is cut."""
+"""Seconds between the first lost byte of a response and the end of the connection."""
 
 
 class _Connection:
-    """Two ends, and how often the caller began to speak after having listened."""
+    """Two ends, and the number of times the client began to send after having received."""
 
     def __init__(self, proxy: "Proxy", near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
         self.proxy, self.near, self.far = proxy, near, far
@@ -48,9 +46,9 @@ class _Connection:
             self.listening = False
             fault = self.proxy.fault
             if fault.cut_after is not None:
-                room = max(0, fault.cut_after - self.passed)
-                if len(data) > room:
-                    self.far.write(data[:room])
+                space = max(0, fault.cut_after - self.passed)
+                if len(data) > space:
+                    self.far.write(data[:space])
                     await self.far.drain()
                     self.proxy.met[fault.name] += 1
                     return
@@ -79,21 +77,21 @@ class _Connection:
 
 
 class Proxy:
-    """Listens on a port of this machine and passes on to another; ``use`` changes what goes wrong from then on."""
+    """Forwards a local port to another; ``use`` changes the fault from then on."""
 
     def __init__(self, host: str, port: int) -> None:
         self._target = host, port
         self.fault = FINE
         self.port = 0
         self.met: Counter[str] = Counter()
-        """How often every fault was met."""
+        """Number of times each fault was met."""
         self._loop = asyncio.new_event_loop()
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
 
     @contextlib.contextmanager
     def running(self) -> Iterator["Proxy"]:
-        """In a thread."""
+        """Run the proxy in a thread."""
         thread = threading.Thread(target=self._loop.run_forever)
         thread.start()
         try:
@@ -106,7 +104,7 @@ class Proxy:
             self._loop.close()
 
     def use(self, fault: Fault) -> None:
-        """Break connections in another way; those that are kept break too, unless only their answers get lost."""
+        """Change the fault; open connections are closed, unless the fault only loses responses."""
         self._call(self._use(fault))
 
     def _call(self, work: Coroutine[None, None, None]) -> None:

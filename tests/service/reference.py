@@ -1,4 +1,4 @@
-"""RFC 9180 in base mode, written from its text on bare primitives: the second opinion on the library that seals.
+"""RFC 9180 in base mode, written from its text with bare primitives, to check the library that seals.
 
 Only for sequence number 0, as single-shot encryption has no other. X-Wing by draft-connolly-cfrg-xwing-kem.
 """
@@ -19,14 +19,14 @@ def extract(salt: bytes, label: bytes, ikm: bytes, suite: bytes) -> bytes:
 
 
 def expand(prk: bytes, label: bytes, info: bytes, length: int, suite: bytes) -> bytes:
-    """At most one block is ever asked for."""
+    """Expand to at most one block, which is all that HPKE needs here."""
     assert length <= 32
     labelled = length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info
     return hmac.digest(prk, labelled + b"\x01", "sha256")[:length]
 
 
 def schedule(shared: bytes, info: bytes, number: int) -> tuple[bytes, bytes]:
-    """The key and the nonce of the AEAD."""
+    """Return the key and the nonce of the AEAD."""
     suite = b"HPKE" + b"".join(part.to_bytes(2, "big") for part in (KEMS[number], HKDF_SHA256, AES_128_GCM))
     context = b"\0" + extract(b"", b"psk_id_hash", b"", suite) + extract(b"", b"info_hash", info, suite)
     secret = extract(shared, b"secret", b"", suite)
@@ -34,13 +34,13 @@ def schedule(shared: bytes, info: bytes, number: int) -> tuple[bytes, bytes]:
 
 
 def dh_secret(dh: bytes, enc: bytes, public: bytes) -> bytes:
-    """ExtractAndExpand of DHKEM(X25519, HKDF-SHA256)."""
+    """Return ExtractAndExpand of DHKEM(X25519, HKDF-SHA256)."""
     suite = b"KEM" + KEMS[1].to_bytes(2, "big")
     return expand(extract(b"", b"eae_prk", dh, suite), b"shared_secret", enc + public, 32, suite)
 
 
 def decapsulate(private: bytes, enc: bytes, number: int) -> bytes:
-    """The shared secret."""
+    """Return the shared secret."""
     if number == 1:
         key = X25519PrivateKey.from_private_bytes(private)
         dh = key.exchange(X25519PublicKey.from_public_bytes(enc))
@@ -60,7 +60,7 @@ def open_(private: bytes, sealed: bytes, info: bytes, number: int, aad: bytes = 
 
 
 def seal(ephemeral: bytes, public: bytes, plain: bytes, info: bytes, aad: bytes = b"") -> bytes:
-    """Suite 1 with a given ephemeral key: for golden files only."""
+    """Seal with suite 1 and a given ephemeral key, for golden files only."""
     key = X25519PrivateKey.from_private_bytes(ephemeral)
     enc = key.public_key().public_bytes_raw()
     shared = dh_secret(key.exchange(X25519PublicKey.from_public_bytes(public)), enc, public)

@@ -1,4 +1,4 @@
-"""Contracts, keys and identities to test with."""
+"""Contracts, keys and identities for tests."""
 
 import functools
 import hashlib
@@ -19,8 +19,8 @@ ANALYZER, SHUFFLER = Identity(bytes([1]) * 32), Identity(bytes([2]) * 32)
 def claimed(
     schema: hb.Schema, protocol: hb.Protocol, n: int = 100, epsilon: float = 1.0, delta: float = 1e-6
 ) -> hb.Plan:
-    """A plan whose guarantee is only claimed, which costs nothing, and which :func:`load_contract` refuses."""
-    trust = hb.Assumptions(honest=n, shuffler=True, view="nothing", collusion_epsilon=0.0, count_epsilon=0.0)
+    """Return a plan with a claimed guarantee, which is fast to make and which :func:`load_contract` rejects."""
+    assumptions = hb.Assumptions(honest=n, shuffler=True, view="nothing", collusion_epsilon=0.0, count_epsilon=0.0)
     guarantee = hb.Guarantee(
         epsilon=epsilon,
         delta=delta,
@@ -29,13 +29,13 @@ def claimed(
         basis=hb.Basis.PROVEN,
         method="claim",
         n=n,
-        assumptions=trust,
+        assumptions=assumptions,
     )
     return hb.Plan(schema=schema, n=n, protocol=protocol, guarantee=guarantee, stderr=1.0)
 
 
 def contract(plan: hb.Plan, **changes: Any) -> Contract:
-    """A contract of a plan, with as many slots as it needs unless told otherwise."""
+    """Return a contract of a plan, by default with the fewest slots it allows."""
     values = {
         "plan": plan,
         "min_batch_size": plan.n,
@@ -52,24 +52,24 @@ def contract(plan: hb.Plan, **changes: Any) -> Contract:
 
 @functools.cache
 def simple(suite: int = 1, min_batch_size: int = 100) -> Contract:
-    """Three copies of a record of three bits."""
+    """Return a contract for three copies of a record of three bits."""
     return contract(claimed(SCHEMAS["bits"], PROTOCOLS["copies"]), suite=suite, min_batch_size=min_batch_size)
 
 
 @functools.cache
 def of_point(kind: str, name: str, suite: int = 1) -> Contract:
-    """A contract of one point of the family, for a hundred people."""
+    """Return a contract of one point of the protocol family, for 100 users."""
     return contract(claimed(SCHEMAS[kind], PROTOCOLS[name]), suite=suite)
 
 
 def _hides_fillers(kind: str, name: str) -> bool:
     protocol = PROTOCOLS[name]
-    mixed = isinstance(protocol.m, hb.Fakes) and protocol.m.by == "shuffler"
-    return not mixed or protocol.release == "records" or (kind == "one_hot" and protocol.q == 0)
+    fixed_count = protocol.sends_records or (kind == "one_hot" and protocol.clear)
+    return protocol.shuffler_fakes is None or fixed_count
 
 
 SERVABLE = [point for point in POINTS if _hides_fillers(*point)]
-"""The points of the family that a contract can be made of: all but those whose fillers would tell too much."""
+"""The points of the protocol family that contracts allow: all but those whose fillers would reveal a sum."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,6 @@ class Pair:
 
 @functools.cache
 def pair(suite: int, name: str) -> Pair:
-    """The same for the same name."""
+    """Return a key pair that depends only on the suite and the name."""
     secret, public = generate(suite, entropy=lambda size: hashlib.sha256(name.encode()).digest()[:size])
     return Pair(secret, public, load_private(suite, secret), load_public(suite, public))

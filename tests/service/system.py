@@ -1,4 +1,4 @@
-"""A whole system in one process, on a clock that the test moves: clients, shuffler, link, analyzer."""
+"""A whole system in one process with a simulated clock: clients, shuffler and analyzer."""
 
 import json
 from dataclasses import dataclass, field
@@ -13,35 +13,34 @@ from hubbub.plans import Plan
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
-from hubbub.service.analyzer.store import Archive
+from hubbub.service.analyzer.store import AnalyzerStore
+from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler.core import Shuffler
-from hubbub.service.shuffler.store import Pool
+from hubbub.service.shuffler.store import ShufflerStore
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.keys import Keyring, PublicKey, active_key, read_key_list
-
-__all__ = ["EPOCH", "Client", "Direct", "System", "clear_plan", "plan_of"]
 
 EPOCH = 60
 START = 1_000_000 * EPOCH
 
 
 def plan_of(width: int = 8, n: int = 100, q: float = 0.1) -> Plan:
-    """A small plan."""
+    """Return a small plan."""
     return plan_from(Schema.one_hot(width), n, Protocol(q), delta=1e-6)
 
 
 def clear_plan(width: int, n: int) -> Plan:
-    """Practically without noise, and as quickly verified: every report can carry a value of its own."""
+    """Return a plan that is nearly noiseless and fast to verify, so that every report can carry a distinct value."""
     return plan_from(Schema.one_hot(width), n, Protocol(2**-34, release="category"), epsilon=48)
 
 
-class Direct:
-    """The link without a network."""
+class DirectClient:
+    """An analyzer client without a network."""
 
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
@@ -58,7 +57,7 @@ class Direct:
 
 @dataclass
 class Client:
-    """Seals as a device would, from the documents that the shuffler hands out."""
+    """A device that seals with the keys document of the shuffler."""
 
     contract: Contract
     keys: bytes
@@ -67,7 +66,7 @@ class Client:
         document = json.loads(self.keys)
         found = read_key_list(json.dumps(document[role]), getattr(self.contract, role), role)
         if role == "analyzer":
-            return next(key for key in found if key.id == document["use"])
+            return next(key for key in found if key.id == document["analyzer_key_id"])
         return active_key(found)
 
     def slots(self, payloads: list[bytes]) -> list[bytes]:
@@ -75,11 +74,11 @@ class Client:
         public = sealing.load_public(key.suite, key.public)
         filled: list[bytes | None] = [*payloads[: self.contract.slots]]
         filled += [None] * (self.contract.slots - len(filled))
-        return [sealing.seal_slot(payload, self.contract.shape, key.id, public) for payload in filled]
+        return [sealing.seal_slot(payload, self.contract.layout, key.id, public) for payload in filled]
 
     def bundle(self, slots: list[bytes]) -> bytes:
         key = self._public("shuffler")
-        return sealing.seal_bundle(slots, self.contract.shape, key.id, sealing.load_public(key.suite, key.public))
+        return sealing.seal_bundle(slots, self.contract.layout, key.id, sealing.load_public(key.suite, key.public))
 
     def seal(self, value: object) -> bytes:
         return self.bundle(self.slots(device.payloads(value, self.contract.plan)))
@@ -87,7 +86,7 @@ class Client:
 
 @dataclass
 class System:
-    """Both services over stores in a folder; ``restart`` opens them anew."""
+    """Both services with stores in a folder; ``restart`` reopens them."""
 
     folder: Path
     plan: Plan = field(default_factory=plan_of)
@@ -115,39 +114,31 @@ class System:
         )
         self.start()
         signed = SignedContract.sign(self.contract, *self.identities.values()).to_json()
-        self.shuffler.add_contract(signed)
+        self.shuffler.tasks.add_contract(signed)
         self.analyzer.add_contract(signed)
         self.analyzer.advance()
         self.shuffler.keyring.advance()
         self.shuffler.fetch_keys(self.link)
 
-    def _ring(self, role: str) -> Keyring:
-        return Keyring(self.folder / f"{role}-keys", role, self.suite, self.clock, lifetime=10**6, grace=10**5)
+    def _context(self, role: str) -> ServiceContext:
+        ring = Keyring(self.folder / f"{role}-keys", role, self.suite, self.clock, lifetime=10**6, grace=10**5)
+        return ServiceContext(
+            keyring=ring, identity=self.identities[role], clock=self.clock, workers=self.workers, min_batch_size=1
+        )
 
     def start(self) -> None:
         urls = {role: self.url.format(folder=self.folder, role=role) for role in ("shuffler", "analyzer")}
         self.shuffler = Shuffler(
-            Pool(lambda: open_database(urls["shuffler"])),
-            self._ring("shuffler"),
-            self.identities["shuffler"],
-            self.clock,
-            workers=self.workers,
-            floor=1,
+            ShufflerStore(lambda: open_database(urls["shuffler"])),
+            self._context("shuffler"),
             entropy=SeededStreamNotForPeople(1),
         )
-        self.analyzer = Analyzer(
-            Archive(lambda: open_database(urls["analyzer"])),
-            self._ring("analyzer"),
-            self.identities["analyzer"],
-            self.clock,
-            workers=self.workers,
-            floor=1,
-        )
-        self.link = Direct(self.analyzer)
+        self.analyzer = Analyzer(AnalyzerStore(lambda: open_database(urls["analyzer"])), self._context("analyzer"))
+        self.link = DirectClient(self.analyzer)
 
     def shut(self) -> None:
-        self.shuffler.pool.shut()
-        self.analyzer.archive.shut()
+        self.shuffler.store.shut()
+        self.analyzer.store.shut()
 
     def restart(self) -> None:
         self.shut()
@@ -155,11 +146,11 @@ class System:
 
     @property
     def client(self) -> Client:
-        return Client(self.contract, self.shuffler.keys_document(self.contract.task))
+        return Client(self.contract, self.shuffler.tasks.keys_document(self.contract.task))
 
     def upload(self, *bundles: bytes) -> None:
-        upload = self.shuffler.prepare(self.contract.task, b"".join(bundles))
-        self.shuffler.accept(self.shuffler.open(upload))
+        upload = self.shuffler.uploads.prepare(self.contract.task, b"".join(bundles))
+        self.shuffler.uploads.accept(self.shuffler.uploads.open(upload))
 
     def next_epoch(self) -> list[str]:
         self.clock.advance(EPOCH)

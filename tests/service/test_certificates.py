@@ -1,4 +1,4 @@
-"""Both ends of the link know each other by certificates of one authority, and nobody else gets in."""
+"""Both ends of the link authenticate with certificates of one authority; everyone else is rejected."""
 
 import ssl
 from pathlib import Path
@@ -22,7 +22,7 @@ def context(purpose: ssl.Purpose, folder: Path, authority: Authority, own: Issue
 
 
 def connect(server: ssl.SSLContext, client: ssl.SSLContext, name: str = "localhost") -> None:
-    """A handshake in memory, and a byte each way: in TLS 1.3 a refused client learns it with the first byte."""
+    """Do a handshake in memory and send a byte each way: in TLS 1.3 a rejected client notices at the first byte."""
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [server.wrap_bio(up, down, server_side=True), client.wrap_bio(down, up, server_hostname=name)]
     done = [False, False]
@@ -56,7 +56,7 @@ def test_the_two_ends_connect(tmp_path: Path, authority: Authority, name: str) -
     )
 
 
-def test_strangers_do_not(tmp_path: Path, authority: Authority) -> None:
+def test_all_other_pairs_are_rejected(tmp_path: Path, authority: Authority) -> None:
     other = Authority.generate()
     server, client = authority.issue("server", []), authority.issue("client", ["shuffler"])
     old = authority.issue("client", ["shuffler"], days=1, clock=MockClock(1e9))
@@ -78,7 +78,7 @@ def test_strangers_do_not(tmp_path: Path, authority: Authority) -> None:
             connect(*ends, name)
 
 
-def test_authorities_are_kept(tmp_path: Path, authority: Authority) -> None:
+def test_authorities_are_saved_and_loaded(tmp_path: Path, authority: Authority) -> None:
     authority.save(tmp_path)
     assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {
         "authority.pem": 0o600,
@@ -95,7 +95,7 @@ def test_authorities_are_kept(tmp_path: Path, authority: Authority) -> None:
         Authority.load(tmp_path)
 
 
-def test_other_files_and_arguments(tmp_path: Path, authority: Authority) -> None:
+def test_invalid_files_and_arguments(tmp_path: Path, authority: Authority) -> None:
     authority.save(tmp_path)
     key = tmp_path / "authority.key"
     good = key.read_bytes()

@@ -1,4 +1,4 @@
-"""The cores of both services, without sockets: what goes in comes out once, mixed, and only in a crowd."""
+"""The cores of both services without sockets: each report is counted once, shuffled, and only in a large batch."""
 
 import dataclasses
 import json
@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from tests.service.system import EPOCH, System, plan_of
 
+from hubbub.errors import Problem
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
-from hubbub.service.analyzer.store import Arrival
-from hubbub.service.runtime.problems import Problem
+from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.shuffler.store import Counts
 from hubbub.service.task.contract import Contract, SignedContract
 
@@ -35,7 +35,7 @@ def counts(system: System) -> Counts:
     return system.shuffler.totals(check=True)[system.contract.id]
 
 
-def test_a_collection_arrives_whole(system: System) -> None:
+def test_a_collection_is_counted_completely(system: System) -> None:
     client = system.client
     bundles = [client.seal(str(i % 8)) for i in range(150)]
     for start in range(0, 150, 10):
@@ -51,7 +51,7 @@ def test_a_collection_arrives_whole(system: System) -> None:
     assert result["guarantee"]["epsilon"] <= system.plan.guarantee.epsilon
 
 
-def test_below_the_least_nothing_is_released(system: System) -> None:
+def test_nothing_is_released_below_the_minimum_batch_size(system: System) -> None:
     client = system.client
     system.upload(*(client.seal("0") for _ in range(99)))
     for _ in range(5):
@@ -61,7 +61,7 @@ def test_below_the_least_nothing_is_released(system: System) -> None:
     assert counts(system).outbox == 0
 
 
-def test_a_repeat_is_answered_and_not_counted(system: System) -> None:
+def test_a_repeated_bundle_is_accepted_but_not_counted(system: System) -> None:
     bundle = system.client.seal("0")
     system.upload(bundle, bundle)
     system.upload(bundle)
@@ -70,7 +70,7 @@ def test_a_repeat_is_answered_and_not_counted(system: System) -> None:
     assert counts(system) == Counts(1, 1, 0, 0, 0)
 
 
-def test_a_slot_wrapped_anew_is_not_counted(system: System) -> None:
+def test_a_slot_in_a_second_bundle_is_not_counted(system: System) -> None:
     client = system.client
     slots = client.slots([bytes([1])])
     system.upload(client.bundle(slots))
@@ -78,7 +78,7 @@ def test_a_slot_wrapped_anew_is_not_counted(system: System) -> None:
     assert counts(system).accepted == 1
 
 
-def test_a_slot_that_was_released_is_not_counted_by_the_analyzer(system: System) -> None:
+def test_the_analyzer_does_not_count_a_released_slot_again(system: System) -> None:
     client = system.client
     old = [client.slots([bytes([1])]) for _ in range(120)]
     system.upload(*(client.bundle(slots) for slots in old))
@@ -93,7 +93,7 @@ def test_a_slot_that_was_released_is_not_counted_by_the_analyzer(system: System)
     assert (second["people"], second["rejected"]) == (110, {"repeated": 20})
 
 
-def test_a_batch_that_is_too_thin_is_withheld(system: System) -> None:
+def test_a_batch_with_too_few_valid_reports_is_withheld(system: System) -> None:
     client = system.client
     slots = [client.slots([bytes([1])]) for _ in range(100)]
     torn = [[slot[0][:-1] + bytes([slot[0][-1] ^ 1])] for slot in slots[:1]]
@@ -130,7 +130,7 @@ def test_rotated_keys(system: System) -> None:
     system.upload(*(early.seal("0") for _ in range(60)))
     system.analyzer.rotate()
     system.shuffler.fetch_keys(system.link)
-    # A batch has one key: as long as bundles wait, the key before stays in use.
+    # A batch has one key: while bundles are waiting, the previous key stays in use.
     system.upload(*(early.seal("0") for _ in range(60)))
     system.next_epoch()
     system.shuffler.fetch_keys(system.link)
@@ -144,7 +144,7 @@ def test_rotated_keys(system: System) -> None:
     assert sorted(result["people"] for result in system.results()) == [100, 120]
 
 
-def test_what_waits_for_a_destroyed_key_does_not_hold_up_the_rest(system: System) -> None:
+def test_bundles_of_a_destroyed_key_expire(system: System) -> None:
     system.upload(*(system.client.seal("0") for _ in range(60)))
     system.analyzer.rotate()
     system.clock.advance(2 * 10**5)
@@ -157,33 +157,33 @@ def test_what_waits_for_a_destroyed_key_does_not_hold_up_the_rest(system: System
     assert counts(system) == Counts(160, 0, 0, 100, 60)
 
 
-def test_keys_are_not_handed_out_before_one_is_in_use(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list is stored for one task after the other, and in use when all have it."""
+def test_keys_are_unavailable_until_one_is_in_use(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key list is stored task by task, and used once all tasks have it."""
     other = dataclasses.replace(system.contract, task_end=system.contract.task_end + 1)
     with monkeypatch.context() as patch:
-        patch.setattr(system.shuffler.pool, "key_list", lambda task: None)
-        system.shuffler.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
-    keep, seen = system.shuffler.pool.keep_list, []
+        patch.setattr(system.shuffler.store, "key_list", lambda task: None)
+        system.shuffler.tasks.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
+    store, seen = system.shuffler.store.store_key_list, []
 
-    def kept(*arguments: Any) -> None:
-        keep(*arguments)
+    def observed(*arguments: Any) -> None:
+        store(*arguments)
         with pytest.raises(Problem) as refused:
-            system.shuffler.keys_document(other.task)
+            system.shuffler.tasks.keys_document(other.task)
         seen.append(refused.value.name)
 
-    monkeypatch.setattr(system.shuffler.pool, "keep_list", kept)
+    monkeypatch.setattr(system.shuffler.store, "store_key_list", observed)
     system.shuffler.fetch_keys(system.link)
     assert seen == ["unavailable", "unavailable"]
-    assert json.loads(system.shuffler.keys_document(other.task))["use"] == 1
+    assert json.loads(system.shuffler.tasks.keys_document(other.task))["analyzer_key_id"] == 1
 
 
-def test_a_new_task_of_a_known_analyzer_has_keys_at_once(system: System) -> None:
+def test_a_new_task_of_a_known_analyzer_has_keys_immediately(system: System) -> None:
     other = dataclasses.replace(system.contract, task_end=system.contract.task_end + 1)
-    system.shuffler.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
-    assert json.loads(system.shuffler.keys_document(other.task))["use"] == 1
+    system.shuffler.tasks.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
+    assert json.loads(system.shuffler.tasks.keys_document(other.task))["analyzer_key_id"] == 1
 
 
-def test_a_repeat_is_known_when_its_key_is_gone(system: System) -> None:
+def test_a_repeat_is_recognised_after_its_key_is_destroyed(system: System) -> None:
     bundle = system.client.seal("0")
     system.upload(bundle)
     system.shuffler.rotate()
@@ -205,29 +205,27 @@ def test_fakes_drawn_ahead_are_used_once(tmp_path: Path) -> None:
         system.upload(*(client.seal("0") for _ in range(110)))
         system.clock.advance(EPOCH)
         system.shuffler.draw_ahead()
-        drawn = set(system.shuffler._ahead.values())
+        drawn = set(system.shuffler.releases._drawn.values())
         assert len(drawn) == 1
         assert system.shuffler.tick()
-        assert not system.shuffler._ahead
+        assert not system.shuffler.releases._drawn
         system.deliver()
     assert [result["rejected"] for result in system.results()] == [{}, {}]
     assert all(abs(result["values"][0] - 110) < 40 for result in system.results())
 
 
-def test_a_batch_that_cannot_be_counted_does_not_keep_others_back(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_fails_does_not_hold_up_others(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         system.upload(*(system.client.seal("0") for _ in range(100)))
         system.next_epoch()
     assert system.shuffler.deliver(system.link)
-    bad = system.analyzer.archive.arriving()[0].id
+    bad = system.analyzer.store.complete()[0].id
     whole = system.analyzer._open
 
-    def broken(arrival: Arrival, contract: Contract) -> Any:
-        if arrival.id == bad:
+    def broken(batch: BatchRow, contract: Contract) -> Any:
+        if batch.id == bad:
             raise MemoryError
-        return whole(arrival, contract)
+        return whole(batch, contract)
 
     monkeypatch.setattr(system.analyzer, "_open", broken)
     assert system.analyzer.work()
@@ -258,7 +256,7 @@ def test_every_protocol_point(plan: Plan, tmp_path: Path) -> None:
     truth = Counter(i % min(schema.width, 4) for i in range(160))
     for label, count in truth.items():
         name = schema.labels[label]
-        system.upload(*(client.seal(name if schema.kind == "one_hot" else [name]) for _ in range(count)))
+        system.upload(*(client.seal(name if schema.exclusive else [name]) for _ in range(count)))
     system.next_epoch()
     system.deliver()
     (result,) = system.results()

@@ -1,4 +1,4 @@
-"""Neither service believes the other: receipts, parts and slots are checked, and what is done with is erased."""
+"""Neither service trusts the other: receipts, chunks and slots are verified, and delivered data is erased."""
 
 import json
 from collections.abc import Callable
@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.system import Direct, System
+from tests.service.system import DirectClient, System
 
-from hubbub.errors import HubbubError
+from hubbub.errors import HubbubError, Problem
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
-from hubbub.service.runtime.problems import Problem
 from hubbub.service.shuffler.store import Counts
 from hubbub.service.task.identity import Identity, SignedDocument
 
@@ -28,15 +27,15 @@ def counts(system: System) -> Counts:
 
 
 def fill(system: System, people: int = 100) -> list[bytes]:
-    """Upload so many bundles; their slots."""
+    """Upload bundles, and return their slots."""
     client = system.client
     slots = [client.slots([bytes([1])]) for _ in range(people)]
     system.upload(*(client.bundle(one) for one in slots))
     return [slot for one in slots for slot in one]
 
 
-class Forger(Direct):
-    """An analyzer that answers a manifest with a receipt of the test's making."""
+class Forger(DirectClient):
+    """An analyzer that answers a manifest with a forged receipt."""
 
     def __init__(self, system: System, forge: Callable[[dict[str, Any]], bytes]) -> None:
         super().__init__(system.analyzer)
@@ -47,7 +46,7 @@ class Forger(Direct):
         return answer if isinstance(answer, list) else self.forge(json.loads(answer)["body"])
 
 
-def test_a_receipt_that_is_false_erases_nothing(system: System) -> None:
+def test_a_forged_receipt_erases_nothing(system: System) -> None:
     fill(system)
     system.next_epoch()
     assert system.shuffler.deliver(system.link)
@@ -89,12 +88,12 @@ def test_a_batch_is_kept_until_its_receipt(system: System) -> None:
     assert not system.analyzer.work()
 
 
-def test_parts_that_were_not_announced(system: System) -> None:
+def test_chunks_that_the_manifest_does_not_announce_are_rejected(system: System) -> None:
     fill(system)
     (batch,) = system.next_epoch()
-    (waiting,) = system.shuffler.pool.outbox()
+    (waiting,) = system.shuffler.store.outbox()
     assert system.analyzer.put_manifest(batch, waiting.manifest) == [0]
-    data = system.shuffler.pool.part(batch, 0)
+    data = system.shuffler.store.chunk(batch, 0)
     for wrong in (data[:-1], data + b"\0", b"", data[53:] + data[:53]):
         with pytest.raises(Problem) as refused:
             system.analyzer.put_chunk(batch, 0, wrong)
@@ -119,11 +118,11 @@ def test_parts_that_were_not_announced(system: System) -> None:
         plan_from(Schema.one_hot(5), 90, Protocol(0.1, release="bits"), delta=1e-6),
         plan_from(Schema.one_hot(5), 90, Protocol(0.1, k=2), delta=1e-6),
     ],
-    ids=["as many messages as they have", "two messages each"],
+    ids=["random number of messages", "two messages each"],
 )
 @pytest.mark.parametrize("torn", [10, 11])
-def test_every_bad_slot_costs_one_client(plan: Plan, torn: int, tmp_path: Path) -> None:
-    """With a reserve of ten clients ten slots may be bad, and not eleven."""
+def test_every_rejected_slot_is_charged_to_one_client(plan: Plan, torn: int, tmp_path: Path) -> None:
+    """With a reserve of ten clients, ten slots may be rejected but not eleven."""
     system = System(tmp_path, plan=plan)
     client = system.client
     for i in range(100):
@@ -140,28 +139,28 @@ def test_every_bad_slot_costs_one_client(plan: Plan, torn: int, tmp_path: Path) 
     system.shut()
 
 
-def test_what_is_done_with_is_erased(system: System) -> None:
-    """Slots are on the shuffler's disk until the receipt, on the analyzer's until they are counted, then nowhere."""
+def test_slots_are_erased_after_use(system: System) -> None:
+    """Slots are on the shuffler's disk until the receipt, and on the analyzer's until they are counted."""
 
-    def there(role: str) -> bool:
+    def on_disk(role: str) -> bool:
         files = b"".join(path.read_bytes() for path in sorted(system.folder.glob(f"{role}.db*")))
         return any(slot[8:48] in files for slot in slots)
 
     slots = fill(system)
-    assert there("shuffler")
+    assert on_disk("shuffler")
     system.next_epoch()
     assert system.shuffler.deliver(system.link)
-    assert there("shuffler")
-    assert there("analyzer")
+    assert on_disk("shuffler")
+    assert on_disk("analyzer")
     assert system.analyzer.work()
-    assert not there("analyzer")
+    assert not on_disk("analyzer")
     system.deliver()
-    assert not there("shuffler")
-    assert not there("analyzer")
+    assert not on_disk("shuffler")
+    assert not on_disk("analyzer")
 
 
 @pytest.mark.parametrize("destroy", [False, True])
-def test_what_is_destroyed_is_erased(system: System, destroy: bool) -> None:
+def test_closing_a_task_erases_its_slots(system: System, destroy: bool) -> None:
     slots = fill(system, 20)
     system.shuffler.close(system.contract.task, destroy=destroy)
     files = b"".join(path.read_bytes() for path in sorted(system.folder.glob("shuffler.db*")))
@@ -169,8 +168,8 @@ def test_what_is_destroyed_is_erased(system: System, destroy: bool) -> None:
     assert counts(system) == Counts(20, 0, 0, 0, 20)
 
 
-def test_a_repeat_after_the_release_is_known(system: System) -> None:
-    """Its slots are gone: only its replay id tells that it was here; also after a restart."""
+def test_a_repeat_after_the_release_is_recognised(system: System) -> None:
+    """Its slots are gone, but its replay id is stored, even across a restart."""
     client = system.client
     bundles = [client.seal("1") for _ in range(100)]
     system.upload(*bundles)
@@ -182,8 +181,8 @@ def test_a_repeat_after_the_release_is_known(system: System) -> None:
     assert counts(system) == Counts(100, 0, 0, 100, 0)
 
 
-@pytest.mark.parametrize("liars", [10, 11])
-def test_a_filler_where_a_report_is_due_costs_one_client(malicious: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("malicious", [10, 11])
+def test_a_filler_instead_of_a_report_is_charged_to_one_client(malicious: int, tmp_path: Path) -> None:
     system = System(tmp_path, plan=plan_from(Schema.one_hot(5), 90, Protocol(0.1), delta=1e-6))
     client = system.client
     system.upload(*(client.bundle(client.slots([] if i < malicious else [bytes([1])])) for i in range(100)))

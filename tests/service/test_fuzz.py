@@ -1,4 +1,4 @@
-"""The parsers on the stored corpus, and on all that is one step away from it; ``make fuzz`` goes further."""
+"""The fuzz targets on the stored corpus and on small mutations of it; ``make fuzz`` goes further."""
 
 import random
 
@@ -17,23 +17,25 @@ def test_every_parser_has_a_corpus() -> None:
 def test_stored(name: str, label: str) -> None:
     data = (CORPUS / name / label).read_bytes()
     TARGETS[name](data)
-    mixed = random.Random(f"{name} {label}")
-    for text in [b"", data[1:], data[:-1], data + b"\0", data * 2, *(_changed(data, mixed) for _ in range(60))]:
+    generator = random.Random(f"{name} {label}")
+    for text in [b"", data[1:], data[:-1], data + b"\0", data * 2, *(_mutated(data, generator) for _ in range(60))]:
         TARGETS[name](text)
 
 
-def _changed(data: bytes, mixed: random.Random) -> bytes:
-    """With a few bytes changed, cut out, or put in twice."""
+def _mutated(data: bytes, generator: random.Random) -> bytes:
+    """Return the data with a few bytes changed, removed or repeated."""
     found = bytearray(data)
-    for _ in range(mixed.randrange(1, 4)):
-        place, length = mixed.randrange(len(found) + 1), mixed.choice((1, 1, 1, 4, 16))
-        match mixed.randrange(4):
+    for _ in range(generator.randrange(1, 4)):
+        place, length = generator.randrange(len(found) + 1), generator.choice((1, 1, 1, 4, 16))
+        match generator.randrange(4):
             case 0:
-                found[place : place + 1] = mixed.randbytes(1)
+                found[place : place + 1] = generator.randbytes(1)
             case 1:
                 del found[place : place + length]
             case 2:
                 found[place:place] = found[place : place + length]
             case _:
-                found[place : place + 1] = mixed.choice((b"0", b"9", b"-1", b"[", b'"', b"1e9", b"\xff", b"\\ud800"))
+                found[place : place + 1] = generator.choice(
+                    (b"0", b"9", b"-1", b"[", b'"', b"1e9", b"\xff", b"\\ud800")
+                )
     return bytes(found)

@@ -1,4 +1,4 @@
-"""Wire version 1 is what it was: golden files, good and bad, and the writer still makes the same bytes."""
+"""Wire version 2 against golden files, valid and invalid; the writer reproduces their bytes."""
 
 import json
 from dataclasses import replace
@@ -14,58 +14,58 @@ from hubbub.service.task.sealing import bundle_key, open_bundle, open_slot, pars
 
 GOLDEN = json.loads(write.FILE.read_text())
 SIGNED = load_contract(json.dumps(GOLDEN["contract"]))
-SHAPE = SIGNED.contract.shape
+LAYOUT = SIGNED.contract.layout
 SLOTS = [bytes.fromhex(slot["hex"]) for slot in GOLDEN["slots"]]
 BUNDLE = bytes.fromhex(GOLDEN["bundle"]["hex"])
 
 
-def test_the_contract_has_its_task_and_its_bytes() -> None:
+def test_the_contract_has_the_golden_task_and_bytes() -> None:
     assert SIGNED.contract.id == GOLDEN["task"]
     assert json.loads(SIGNED.to_json()) == GOLDEN["contract"]
 
 
-def test_the_writer_makes_the_same_bytes() -> None:
-    assert write.good(SHAPE.task) == (SLOTS, BUNDLE)
-    assert write.bad(SHAPE.task) == GOLDEN["bad"]
-    assert write.documents(SHAPE.task) == GOLDEN["documents"]
+def test_the_writer_reproduces_the_files() -> None:
+    assert write.good(LAYOUT.task) == (SLOTS, BUNDLE)
+    assert write.bad(LAYOUT.task) == GOLDEN["bad"]
+    assert write.documents(LAYOUT.task) == GOLDEN["documents"]
     assert {role: pair(1, role).secret.hex() for role in ("analyzer", "shuffler")} == GOLDEN["secrets"]
 
 
-def test_good_bytes_open() -> None:
-    assert parse_upload(BUNDLE, SHAPE) == [BUNDLE]
+def test_valid_bytes_open() -> None:
+    assert parse_upload(BUNDLE, LAYOUT) == [BUNDLE]
     assert bundle_key(BUNDLE) == write.SHUFFLER_KEY
-    assert replay_id(BUNDLE, SHAPE).hex() == GOLDEN["bundle"]["replay"]
-    assert open_bundle(BUNDLE, SHAPE, pair(1, "shuffler").private) == SLOTS
+    assert replay_id(BUNDLE, LAYOUT).hex() == GOLDEN["bundle"]["replay"]
+    assert open_bundle(BUNDLE, LAYOUT, pair(1, "shuffler").private) == SLOTS
     assert [slot_key(slot) for slot in SLOTS] == [write.ANALYZER_KEY] * 3
     assert [slot_id(slot).hex() for slot in SLOTS] == [slot["id"] for slot in GOLDEN["slots"]]
-    opened = [open_slot(slot, SHAPE, pair(1, "analyzer").private) for slot in SLOTS]
+    opened = [open_slot(slot, LAYOUT, pair(1, "analyzer").private) for slot in SLOTS]
     assert [payload and payload.hex() for payload in opened] == GOLDEN["payloads"]
 
 
 def test_suite_2_opens() -> None:
     two = GOLDEN["suite 2"]
-    shape = replace(SHAPE, task=bytes.fromhex(two["task"]), suite=2)
+    layout = replace(LAYOUT, task=bytes.fromhex(two["task"]), suite=2)
     bundle = bytes.fromhex(two["bundle"])
-    assert replay_id(bundle, shape).hex() == two["replay"]
-    slots = open_bundle(bundle, shape, pair(2, "shuffler").private)
-    assert [open_slot(slot, shape, pair(2, "analyzer").private) for slot in slots] == write.REPORTS
+    assert replay_id(bundle, layout).hex() == two["replay"]
+    slots = open_bundle(bundle, layout, pair(2, "shuffler").private)
+    assert [open_slot(slot, layout, pair(2, "analyzer").private) for slot in slots] == write.REPORTS
 
 
 @pytest.mark.parametrize("case", GOLDEN["bad"], ids=lambda case: case["name"])
-def test_bad_bytes_are_refused(case: dict[str, str]) -> None:
+def test_invalid_bytes_are_rejected(case: dict[str, str]) -> None:
     data = bytes.fromhex(case["hex"])
     with pytest.raises(SealError) as caught:
         if case["what"] == "slot":
-            open_slot(data, SHAPE, pair(1, "analyzer").private)
+            open_slot(data, LAYOUT, pair(1, "analyzer").private)
         else:
-            open_bundle(data, SHAPE, pair(1, "shuffler").private)
+            open_bundle(data, LAYOUT, pair(1, "shuffler").private)
     assert caught.value.reason == case["reason"]
 
 
 @pytest.mark.parametrize(("kind", "signer"), [("manifest", SHUFFLER), ("receipt", ANALYZER)])
-def test_documents_are_signed_as_what_they_are(kind: str, signer: Identity) -> None:
+def test_documents_are_signed_for_their_kind_only(kind: str, signer: Identity) -> None:
     document = SignedDocument.from_json(json.dumps(GOLDEN["documents"][kind]))
     assert document.verify(signer.public, kind) == GOLDEN["documents"][kind]["body"]
-    for public, other in ((signer.public, "keys"), (bytes(32), kind), (b"", kind)):
+    for public, other in ((signer.public, "key list"), (bytes(32), kind), (b"", kind)):
         with pytest.raises(FalseClaim):
             document.verify(public, other)

@@ -1,4 +1,4 @@
-"""Requests that are wrong: each gets exactly its status, none a 5xx, and none leaves anything in memory."""
+"""Invalid requests: each gets exactly its status, never a 5xx, and none leaks memory."""
 
 import dataclasses
 import json
@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import pytest
 from tests.service.asgi import one
 from tests.service.hostile import Case, World, app_cases, raw_cases
+from tests.service.live import LiveSystem, exchange, http
 from tests.service.system import Client, System
-from tests.service.town import Town, exchange
 
-from hubbub.service.analyzer.http import link, results
+from hubbub.service.analyzer.http import delivery_app, results_app
 from hubbub.service.runtime.http import App
-from hubbub.service.shuffler.http import Intake, Writer, documents
+from hubbub.service.shuffler.http import UploadApp, documents_app
+from hubbub.service.shuffler.writer import Writer
 from hubbub.service.task.contract import SignedContract
 from hubbub.service.task.identity import Identity
 
@@ -34,26 +34,26 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     contract = system.contract
     later = dataclasses.replace(contract, task_start=contract.task_start + 5)
     signed = SignedContract.sign(later, *system.identities.values()).to_json()
-    system.shuffler.add_contract(signed)
+    system.shuffler.tasks.add_contract(signed)
     system.analyzer.add_contract(signed)
     system.shuffler.fetch_keys(system.link)
-    writer = Writer(system.shuffler.accept)
+    writer = Writer(system.shuffler.uploads.accept)
     world = World(
         contract,
         later,
         {**system.identities, "stranger": Identity.generate()},
         system.client,
         {
-            "all": system.analyzer.archive.add_token("read:*"),
-            "other": system.analyzer.archive.add_token(f"read:{later.id}"),
+            "all": system.analyzer.store.add_token("read:*"),
+            "other": system.analyzer.store.add_token(f"read:{later.id}"),
         },
     )
     yield Place(
         world,
         {
-            "uploads": Intake(system.shuffler, writer, system.workers, documents(system.shuffler)),
-            "link": link(system.analyzer, lambda: None),
-            "results": results(system.analyzer),
+            "uploads": UploadApp(system.shuffler, writer, system.workers, documents_app(system.shuffler.tasks)),
+            "delivery": delivery_app(system.analyzer, lambda: None),
+            "results": results_app(system.analyzer),
         },
     )
     writer.close()
@@ -84,50 +84,49 @@ def test_status(case: Case, place: Place) -> None:
 
 
 def rss(process: int) -> int:
-    """Bytes of memory that a process holds."""
+    """Return the resident memory of a process in bytes."""
     status = Path(f"/proc/{process}/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) << 10
 
 
 @pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    made = Town(tmp_path_factory.mktemp("town"), width=200, people=1000, min_batch_size=1000, epoch=10)
-    with made.open() as town:
-        yield town
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSystem]:
+    with LiveSystem(tmp_path_factory.mktemp("live"), min_batch_size=1000, epoch=10).running() as live:
+        yield live
 
 
-def world_of(town: Town) -> World:
-    town.keys()
-    keys = httpx.get(f"{town.uploads}/v1/tasks/{town.contract.id}/keys", trust_env=False).content
-    return World(town.contract, town.contract, {}, Client(town.contract, keys), {})
+def world_of(live: LiveSystem) -> World:
+    live.keys()
+    keys = http.get(f"{live.url}/v1/tasks/{live.contract.id}/keys").content
+    return World(live.contract, live.contract, {}, Client(live.contract, keys), {})
 
 
-def rounds(town: Town, count: int) -> None:
-    """All bytes again and again: the same statuses, and no more than 20 MB of memory after the first round."""
-    process = town.services["shuffler"].process.pid
-    world = world_of(town)
+def rounds(live: LiveSystem, count: int) -> None:
+    """Send all bytes repeatedly: statuses stay the same, and memory grows by at most 20 MB after the first round."""
+    process = live.processes["shuffler"].pid
+    world = world_of(live)
     before = 0
     for turn in range(count):
-        found = {name: exchange(town.uploads, data) for name, (data, _) in raw_cases(world).items()}
+        found = {name: exchange(live.url, data) for name, (data, _) in raw_cases(world).items()}
         assert found == {name: statuses for name, (_, statuses) in raw_cases(world).items()}
         if turn == 0:
             before = rss(process)
     assert rss(process) - before < 20 << 20
-    assert town.counts()["error"] == 0
-    # The analyzer's listeners are the same; what the applications judge there is in the table above.
-    places = town.services["analyzer"].places["results"]
+    assert live.counts()["error"] == 0
+    # The analyzer uses the same listeners; its applications are tested with the table above.
+    places = live.address("analyzer", "results")
     for data, statuses in raw_cases(world).values():
         if statuses in ([400], [431]) and data[:4] != b"POST":
             assert exchange(places, data) == statuses
-    words = (town.folder / "shuffler.words").read_text()
-    assert "Traceback" not in words
-    assert "ERROR" not in words
+    log = live.log("shuffler")
+    assert "Traceback" not in log
+    assert "ERROR" not in log
 
 
-def test_bytes_that_are_not_http(town: Town) -> None:
-    rounds(town, 2)
+def test_bytes_that_are_not_http(live: LiveSystem) -> None:
+    rounds(live, 2)
 
 
 @pytest.mark.slow
-def test_bytes_that_are_not_http_at_length(town: Town) -> None:
-    rounds(town, 50)
+def test_bytes_that_are_not_http_at_length(live: LiveSystem) -> None:
+    rounds(live, 50)

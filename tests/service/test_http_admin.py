@@ -1,4 +1,4 @@
-"""Figures that say nothing about a single arrival, health without a reason, and commands."""
+"""Metrics that reveal no single arrival, health without a reason, and admin commands."""
 
 import asyncio
 import json
@@ -15,102 +15,105 @@ from hypothesis import strategies as st
 from tests.service.asgi import ask, one
 
 from hubbub.canonical import Json
-from hubbub.errors import InvalidInput
-from hubbub.service.runtime.admin import Figures, Meter, admin, operations, step
-from hubbub.service.runtime.problems import Problem
+from hubbub.cli.serve import admin as admin_group
+from hubbub.errors import InvalidInput, Problem, WireError
+from hubbub.service.analyzer import app as analyzer_app
+from hubbub.service.runtime.admin import COMMANDS, ROLES, Command, admin_app, openapi
+from hubbub.service.runtime.metrics import Metrics, TaskMetrics, operations_app, rounding_step
+from hubbub.service.shuffler import app as shuffler_app
 
 A, B = "aa" * 16, "bb" * 16
 
 
-def figures(epoch: int, accepted: int, min_batch_size: int = 1000, error: int = 0) -> Figures:
-    return Figures(
+def task_metrics(epoch: int, accepted: int, min_batch_size: int = 1000, error: int = 0) -> TaskMetrics:
+    return TaskMetrics(
         epoch=epoch, min_batch_size=min_batch_size, bundles={"accepted": accepted, "pool": accepted}, error=error
     )
 
 
-def shown(meter: Meter) -> dict[str, float]:
-    """All of hubbub's own figures, as a scrape sees them."""
-    text = one(operations(meter, lambda: True), "GET", "/metrics").body.decode()
+def shown(metrics: Metrics) -> dict[str, float]:
+    """Return hubbub's own metrics as a scrape sees them."""
+    text = one(operations_app(metrics, lambda: True), "GET", "/metrics").body.decode()
     found = re.findall(r"^(hubbub_[^ ]+) ([^ ]+)$", text, re.MULTILINE)
     return {name: float(value) for name, value in found}
 
 
 @given(st.lists(st.integers(0, 5000), min_size=1, max_size=5), st.integers(100, 100_000))
 def test_within_an_epoch_arrivals_change_nothing(arrivals: list[int], min_batch_size: int) -> None:
-    meter = Meter()
-    meter.epoch({A: figures(7, 12_345, min_batch_size)}, {("uploads", "taken"): 777})
-    before = shown(meter)
+    metrics = Metrics()
+    metrics.update({A: task_metrics(7, 12_345, min_batch_size)}, {("uploads", "taken"): 777})
+    before = shown(metrics)
     for total in arrivals:
-        meter.epoch({A: figures(7, 12_345 + total, min_batch_size)}, {("uploads", "taken"): 777 + total})
-        assert shown(meter) == before
+        metrics.update({A: task_metrics(7, 12_345 + total, min_batch_size)}, {("uploads", "taken"): 777 + total})
+        assert shown(metrics) == before
 
 
 @given(st.integers(0, 10**6), st.integers(100, 10**5))
-def test_figures_come_in_steps(accepted: int, min_batch_size: int) -> None:
-    meter = Meter()
-    meter.epoch({A: figures(1, accepted, min_batch_size)}, {("uploads", "taken"): accepted})
-    found = shown(meter)
+def test_counts_are_rounded_down(accepted: int, min_batch_size: int) -> None:
+    metrics = Metrics()
+    metrics.update({A: task_metrics(1, accepted, min_batch_size)}, {("uploads", "taken"): accepted})
+    found = shown(metrics)
     value = found[f'hubbub_bundles{{state="accepted",task="{A}"}}']
     assert value == accepted - accepted % max(100, min_batch_size // 20)
-    assert found['hubbub_uploads_total{result="taken"}'] == accepted - accepted % 100
+    assert found.get('hubbub_uploads_total{result="taken"}', 0) == accepted - accepted % 100
 
 
-def test_an_error_of_conservation_is_shown_exactly() -> None:
-    meter = Meter()
-    meter.epoch({A: figures(1, 500, error=-1), B: figures(1, 500)}, {})
-    assert shown(meter)[f'hubbub_conservation_error{{task="{A}"}}'] == -1
-    assert shown(meter)[f'hubbub_conservation_error{{task="{B}"}}'] == 0
+def test_a_conservation_error_is_exact() -> None:
+    metrics = Metrics()
+    metrics.update({A: task_metrics(1, 500, error=-1), B: task_metrics(1, 500)}, {})
+    assert shown(metrics)[f'hubbub_conservation_error{{task="{A}"}}'] == -1
+    assert shown(metrics)[f'hubbub_conservation_error{{task="{B}"}}'] == 0
 
 
-def test_counts_of_requests_wait_for_the_longest_epoch() -> None:
-    meter = Meter()
+def test_request_counts_wait_for_the_longest_epoch() -> None:
+    metrics = Metrics()
     name = 'hubbub_uploads_total{result="taken"}'
 
-    def told(first: int, second: int, count: int) -> float:
-        meter.epoch({A: figures(first, 0), B: figures(second, 0)}, {("uploads", "taken"): count})
-        return shown(meter)[name]
+    def update(first: int, second: int, count: int) -> float:
+        metrics.update({A: task_metrics(first, 0), B: task_metrics(second, 0)}, {("uploads", "taken"): count})
+        return shown(metrics)[name]
 
-    assert told(1, 1, 100) == 100
-    assert told(2, 1, 200) == 100
-    assert told(3, 1, 300) == 100
-    assert told(3, 2, 400) == 400
-    assert told(4, 2, 500) == 400
-
-
-def test_tasks_that_are_gone_are_shown_no_more() -> None:
-    meter = Meter()
-    meter.epoch({A: figures(1, 0)}, {})
-    assert meter.due({A: 2})
-    assert not meter.due({A: 1})
-    meter.epoch({}, {})
-    assert not [name for name in shown(meter) if A in name]
+    assert update(1, 1, 100) == 100
+    assert update(2, 1, 200) == 100
+    assert update(3, 1, 300) == 100
+    assert update(3, 2, 400) == 400
+    assert update(4, 2, 500) == 400
 
 
-def test_live_figures_and_none_of_the_process() -> None:
-    meter = Meter(lambda: {"draining": 1.0})
-    assert shown(meter) == {"hubbub_draining": 1.0}
-    assert b"process_" not in one(operations(meter, lambda: True), "GET", "/metrics").body
+def test_removed_tasks_are_no_longer_shown() -> None:
+    metrics = Metrics()
+    metrics.update({A: task_metrics(1, 0)}, {})
+    assert metrics.outdated({A: 2})
+    assert not metrics.outdated({A: 1})
+    metrics.update({}, {})
+    assert not [name for name in shown(metrics) if A in name]
 
 
-def test_steps() -> None:
-    assert [step(min_batch_size) for min_batch_size in (100, 2000, 2020, 10_000)] == [100, 100, 101, 500]
+def test_live_values_and_no_process_metrics() -> None:
+    metrics = Metrics(lambda: {"draining": 1.0})
+    assert shown(metrics) == {"hubbub_draining": 1.0}
+    assert b"process_" not in one(operations_app(metrics, lambda: True), "GET", "/metrics").body
+
+
+def test_rounding_steps() -> None:
+    assert [rounding_step(min_batch_size) for min_batch_size in (100, 2000, 2020, 10_000)] == [100, 100, 101, 500]
 
 
 @pytest.mark.parametrize(("ready", "status"), [(True, 200), (False, 503), (None, 503)])
 def test_health(ready: bool | None, status: int) -> None:
     def judge() -> bool:
         if ready is None:
-            raise OSError("disk of somebody")
+            raise OSError("disk")
         return ready
 
-    app = operations(Meter(), judge)
+    app = operations_app(Metrics(), judge)
     assert one(app, "GET", "/livez").status == 200
     answer = one(app, "GET", "/readyz")
     assert (answer.status, answer.body) == (status, b"ok\n" if status == 200 else b"no\n")
 
 
-def test_a_store_that_hangs_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hubbub.service.runtime.admin.PATIENCE", 0.02)
+def test_a_store_that_hangs_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.service.runtime.metrics.READY_SECONDS", 0.02)
     gate = threading.Event()
     asked: list[int] = []
 
@@ -118,7 +121,7 @@ def test_a_store_that_hangs_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> No
         asked.append(1)
         return gate.wait(20)
 
-    app = operations(Meter(), judge)
+    app = operations_app(Metrics(), judge)
 
     async def scenario() -> tuple[list[int], int]:
         hanging = [found.status for found in [await ask(app, "GET", "/readyz") for _ in range(5)] if found]
@@ -131,28 +134,28 @@ def test_a_store_that_hangs_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(asked) <= 2
 
 
-class Service:
-    """Stands for a service that is given commands."""
+class Handlers:
+    """Handlers of a service that record their calls."""
 
     def __init__(self) -> None:
-        self.done: list[tuple[str, object]] = []
+        self.calls: list[tuple[str, object]] = []
 
-    def add(self, contract: bytes) -> str:
+    def add(self, contract: bytes) -> dict[str, Json]:
         if contract == b"false":
-            raise InvalidInput("the contract must be signed, got no signature")
-        return A
+            raise InvalidInput("the contract must be signed")
+        return {"task": A}
 
     def close(self, task: bytes) -> None:
-        self.done.append(("close", task.hex()))
+        self.calls.append(("close", task.hex()))
 
     def destroy(self, task: bytes) -> None:
         raise Problem("unknown-task")
 
     def rotate(self) -> None:
-        self.done.append(("rotate", None))
+        self.calls.append(("rotate", None))
 
     def drain(self) -> None:
-        self.done.append(("drain", None))
+        self.calls.append(("drain", None))
 
     def backup(self, path: Path) -> None:
         path.write_bytes(b"copy")
@@ -163,48 +166,78 @@ class Service:
     def status(self) -> dict[str, Json]:
         return {"waiting": 3}
 
-    def add_token(self, scope: str) -> str:
-        return "token of " + scope
+    def token(self, scope: str) -> dict[str, Json]:
+        return {"token": "token of " + scope}
 
-    def revoke_token(self, token: str) -> bool:
-        return token == "known"
+    def revoke(self, token: str) -> None:
+        if token != "known":
+            raise Problem("not-found", "there is no such token")
 
 
-def command(service: Service, method: str, path: str, content: Mapping[str, object] | bytes = b"") -> tuple[int, Any]:
+def send(
+    handlers: Handlers, name: str, content: Mapping[str, object] | bytes = b"", role: str = "shuffler", method: str = ""
+) -> tuple[int, Any]:
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
-    answer = one(admin(service), method, path, body, {"content-length": str(len(body))})
+    headers = {"content-length": str(len(body))}
+    answer = one(admin_app(role, handlers), method or COMMANDS[name].method, COMMANDS[name].path, body, headers)
     return answer.status, json.loads(answer.body)
 
 
 def test_commands() -> None:
-    service = Service()
-    assert command(service, "POST", "/tasks", b"contract") == (200, {"task": A})
-    assert command(service, "POST", f"/tasks/{A}/close") == (200, {})
-    assert command(service, "POST", "/rotate") == (200, {})
-    assert command(service, "POST", "/drain") == (200, {})
-    assert command(service, "GET", "/check") == (200, {"good": True})
-    assert command(service, "GET", "/status") == (200, {"waiting": 3})
-    assert command(service, "POST", "/tokens", {"scope": "read:*"}) == (200, {"token": "token of read:*"})
-    assert command(service, "POST", "/tokens/revoke", {"token": "known"}) == (200, {})
-    assert service.done == [("close", A), ("rotate", None), ("drain", None)]
+    handlers = Handlers()
+    assert send(handlers, "add", {"contract": "signed"}) == (200, {"task": A})
+    assert send(handlers, "close", {"task": A}) == (200, {})
+    assert send(handlers, "rotate") == (200, {})
+    assert send(handlers, "drain") == (200, {})
+    assert send(handlers, "check") == (200, {"good": True})
+    assert send(handlers, "status") == (200, {"waiting": 3})
+    assert send(handlers, "token", {"scope": "read:*"}, "analyzer") == (200, {"token": "token of read:*"})
+    assert send(handlers, "revoke", {"token": "known"}, "analyzer") == (200, {})
+    assert handlers.calls == [("close", A), ("rotate", None), ("drain", None)]
 
 
 def test_commands_that_are_refused() -> None:
-    service = Service()
-    assert command(service, "POST", "/tasks", b"false")[0] == 400
-    assert command(service, "POST", f"/tasks/{A}/destroy")[0] == 404
-    assert command(service, "POST", "/tasks/zz/close")[0] == 404
-    assert command(service, "GET", "/rotate")[0] == 405
-    assert command(service, "POST", "/tokens", {"scope": 3})[0] == 400
-    assert command(service, "POST", "/tokens", {"scope": "a", "more": "b"})[0] == 400
-    assert command(service, "POST", "/tokens/revoke", {"token": "unknown"})[0] == 404
-    assert not service.done
+    handlers = Handlers()
+    assert send(handlers, "add", {"contract": "false"})[0] == 400
+    assert send(handlers, "destroy", {"task": A})[0] == 404
+    assert send(handlers, "close", {"task": "zz"})[0] == 404
+    assert send(handlers, "rotate", method="GET")[0] == 405
+    assert send(handlers, "token", {"scope": 3}, "analyzer")[0] == 400
+    assert send(handlers, "token", {"scope": "a", "more": "b"}, "analyzer")[0] == 400
+    assert send(handlers, "revoke", {"token": "unknown"}, "analyzer")[0] == 404
+    assert "'token' is a command of the analyzer" in send(handlers, "token", {"scope": "read:*"})[1]["detail"]
+    assert not handlers.calls
 
 
-def test_a_backup_is_a_new_file_of_its_owner(tmp_path: Path) -> None:
-    place = tmp_path / "copy.db"
-    assert command(Service(), "POST", "/backup", {"path": str(place)}) == (200, {})
-    assert place.read_bytes() == b"copy"
-    assert stat.S_IMODE(place.stat().st_mode) == 0o600
-    assert command(Service(), "POST", "/backup", {"path": str(place)})[0] == 400
-    assert command(Service(), "POST", "/backup", {"path": "relative.db"})[0] == 400
+def test_a_backup_is_a_new_private_file(tmp_path: Path) -> None:
+    path = tmp_path / "copy.db"
+    assert send(Handlers(), "backup", {"path": str(path)}) == (200, {})
+    assert path.read_bytes() == b"copy"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert send(Handlers(), "backup", {"path": str(path)})[0] == 400
+    assert send(Handlers(), "backup", {"path": "relative.db"})[0] == 400
+
+
+def test_one_table_describes_all_commands() -> None:
+    """Routes, command line and description are derived from the table; every role has a handler of each command."""
+    assert set(admin_group.commands) == set(COMMANDS)
+    stored = Path(__file__).parents[2] / "docs" / "openapi" / "admin.json"
+    assert json.loads(stored.read_text("utf-8")) == openapi()
+    for name, handlers in (("shuffler", shuffler_app._ShufflerCommands), ("analyzer", analyzer_app._AnalyzerCommands)):
+        for command in COMMANDS.values():
+            assert set(command.roles) <= set(ROLES)
+            assert hasattr(handlers, command.name) == (name in command.roles)
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=str)
+def test_parameters_are_checked_before_sending(command: Command, tmp_path: Path) -> None:
+    if command.parameter is None:
+        with pytest.raises(InvalidInput, match=f"the command {command.name} must be given without a parameter"):
+            command.body("more")
+        return
+    with pytest.raises(InvalidInput, match=f"{command.name} must be followed by {command.parameter.name.upper()}: "):
+        command.body("")
+    if command.parameter.kind == "input file":
+        (tmp_path / "binary").write_bytes(b"\xff")
+        with pytest.raises(WireError, match="binary must be a signed contract: JSON in UTF-8"):
+            command.body(str(tmp_path / "binary"))

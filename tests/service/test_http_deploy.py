@@ -1,4 +1,4 @@
-"""What is shipped for operators is in the form that their programs and ours read."""
+"""The files for operators are valid for the programs that read them."""
 
 import re
 import shutil
@@ -12,20 +12,20 @@ from hubbub.service.runtime.settings import AnalyzerConfig, ShufflerConfig, read
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
-def test_settings_are_read() -> None:
+def test_settings_are_valid() -> None:
     shuffler = read_config(DEPLOY / "systemd" / "shuffler.toml", ShufflerConfig)
     assert shuffler.common.folder == Path("/var/lib/hubbub-shuffler")
     assert shuffler.common.admin == "unix:/var/lib/hubbub-shuffler/admin.sock"
     assert shuffler.address_header == "x-forwarded-for"
     analyzer = read_config(DEPLOY / "systemd" / "analyzer.toml", AnalyzerConfig)
     assert analyzer.link_key == Path("/run/credentials/hubbub-analyzer.service/link.key")
-    # Two roles on one machine would still not share a folder, a key or a port.
+    # Both roles on one machine would not share a folder or a port.
     assert analyzer.common.folder != shuffler.common.folder
     assert analyzer.common.operations != shuffler.common.operations
 
 
 @pytest.mark.parametrize("role", ["shuffler", "analyzer"])
-def test_units_fit_the_settings(role: str) -> None:
+def test_units_match_the_settings(role: str) -> None:
     unit = (DEPLOY / "systemd" / f"hubbub-{role}.service").read_text()
     settings = (DEPLOY / "systemd" / f"{role}.toml").read_text()
     assert f"hubbub serve {role} /etc/hubbub/{role}.toml" in unit
@@ -40,9 +40,9 @@ def test_units_fit_the_settings(role: str) -> None:
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
 @pytest.mark.parametrize("role", ["shuffler", "analyzer"])
-def test_systemd_reads_the_units(role: str, tmp_path: Path) -> None:
+def test_systemd_accepts_the_units(role: str, tmp_path: Path) -> None:
     unit = (DEPLOY / "systemd" / f"hubbub-{role}.service").read_text()
-    # Verification wants a program that is there.
+    # Verification requires a program that exists.
     copy = tmp_path / f"hubbub-{role}.service"
     copy.write_text(unit.replace("/opt/hubbub/bin/hubbub", "/bin/true"))
     result = subprocess.run(
@@ -53,7 +53,7 @@ def test_systemd_reads_the_units(role: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "program"), [("haproxy.cfg", "haproxy"), ("nginx.conf", "nginx")])
-def test_fronts_log_no_addresses_and_have_limits(name: str, program: str) -> None:
+def test_proxies_log_no_addresses_and_have_limits(name: str, program: str) -> None:
     text = (DEPLOY / "proxy" / name).read_text()
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
     if program == "haproxy":

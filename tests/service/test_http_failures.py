@@ -1,4 +1,4 @@
-"""Failpoints kill exactly where they are armed, and refusals say the same everywhere."""
+"""Failpoints kill exactly where they are armed; problem documents have one form."""
 
 import json
 import os
@@ -11,16 +11,19 @@ from pathlib import Path
 import pytest
 
 import hubbub.service
-from hubbub.errors import InvalidInput
+from hubbub.errors import Problem
 from hubbub.service.runtime.failpoints import POINTS, VARIABLE
-from hubbub.service.runtime.problems import KINDS, Problem, headers, problem_document
+from hubbub.service.runtime.problems import KINDS, headers, problem_document
 
 FOLDER = Path(hubbub.service.__path__[0])
 
 
 def visits(setting: str, *names: str) -> subprocess.CompletedProcess[str]:
-    """A process that reaches points and says after each that it is still there."""
-    script = "import sys; from hubbub.service.runtime.failpoints import reach\nfor name in sys.argv[1:]: reach(name); print(name)"
+    """Run a process that reaches points and prints each one it survives."""
+    script = (
+        "import sys; from hubbub.service.runtime.failpoints import reach\n"
+        "for name in sys.argv[1:]: reach(name); print(name)"
+    )
     return subprocess.run(
         [sys.executable, "-u", "-c", script, *names],
         env=os.environ | {VARIABLE: setting},
@@ -48,16 +51,16 @@ def test_the_third_visit_kills() -> None:
 
 
 @pytest.mark.parametrize("setting", ["nowhere", "nowhere:2", "chunk-stored:0", "chunk-stored:x", "chunk-stored:-1"])
-def test_a_wrong_setting_stops_the_program(setting: str) -> None:
+def test_an_invalid_setting_stops_the_program(setting: str) -> None:
     result = visits(setting, "chunk-stored")
     assert result.returncode == 1
     assert f"{VARIABLE} must" in result.stderr
     assert not result.stdout
 
 
-def test_the_points_that_are_reached_are_those_that_are_declared() -> None:
+def test_the_source_reaches_exactly_the_declared_points() -> None:
     reached = {
-        name for path in FOLDER.glob("*.py") for name in re.findall(r"\breach\(\"([^\"]*)\"\)", path.read_text())
+        name for path in FOLDER.rglob("*.py") for name in re.findall(r"\breach\(\"([^\"]*)\"\)", path.read_text())
     }
     assert reached == POINTS.keys()
 
@@ -81,6 +84,6 @@ def test_headers_of_problems() -> None:
     assert headers(Problem("malformed")) == {"content-type": "application/problem+json"}
 
 
-def test_unknown_names_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="one of the problems"):
-        Problem("strange")
+def test_unknown_problem_names_are_rejected() -> None:
+    with pytest.raises(KeyError, match="strange"):
+        problem_document(Problem("strange"))

@@ -1,11 +1,11 @@
-"""Bundles that were opened in time and come to the writer too late are not accepted."""
+"""Bundles that were opened in time but reach the writer too late are not accepted."""
 
 from pathlib import Path
 
 import pytest
 from tests.service.system import EPOCH, System
 
-from hubbub.service.runtime.problems import Problem
+from hubbub.errors import Problem
 
 
 def test_a_task_that_closes_between_opening_and_commit(tmp_path: Path) -> None:
@@ -13,25 +13,27 @@ def test_a_task_that_closes_between_opening_and_commit(tmp_path: Path) -> None:
     task = system.contract.task
     bundles = [system.client.seal("1") for _ in range(2)]
     system.upload(bundles[0])
-    opened = [system.shuffler.open(system.shuffler.prepare(task, one)) for one in bundles]
+    opened = [system.shuffler.uploads.open(system.shuffler.uploads.prepare(task, one)) for one in bundles]
     system.clock.advance(EPOCH * (system.contract.task_end - system.contract.task_start))
     system.shuffler.tick()
     with pytest.raises(Problem) as caught:
-        system.shuffler.accept([*opened[0], *opened[1]])
+        system.shuffler.uploads.accept([*opened[0], *opened[1]])
     assert caught.value.name == "closed-task"
-    # One that was accepted before has the answer that it had.
-    system.shuffler.accept(opened[0])
+    # A bundle that was accepted before gets the same response again.
+    system.shuffler.uploads.accept(opened[0])
     counts = system.shuffler.totals(check=True)[system.contract.id]
     assert (counts.accepted, counts.pool, counts.expired, counts.error) == (1, 0, 1, 0)
 
 
 def test_a_key_that_is_replaced_between_opening_and_commit(tmp_path: Path) -> None:
     system = System(tmp_path)
-    opened = system.shuffler.open(system.shuffler.prepare(system.contract.task, system.client.seal("1")))
+    opened = system.shuffler.uploads.open(
+        system.shuffler.uploads.prepare(system.contract.task, system.client.seal("1"))
+    )
     system.analyzer.rotate()
     system.shuffler.fetch_keys(system.link)
     with pytest.raises(Problem) as caught:
-        system.shuffler.accept(opened)
+        system.shuffler.uploads.accept(opened)
     assert caught.value.name == "outdated-keys"
     assert system.shuffler.totals(check=True)[system.contract.id].accepted == 0
     system.upload(system.client.seal("1"))
@@ -39,10 +41,10 @@ def test_a_key_that_is_replaced_between_opening_and_commit(tmp_path: Path) -> No
 
 
 def test_an_envelope_key_that_is_destroyed_between_opening_and_commit(tmp_path: Path) -> None:
-    """The first attempt waits for the writer, its connection breaks, the second must seal anew: one counts."""
+    """The first attempt waits for the writer and loses its connection; the second must be sealed again: one counts."""
     system = System(tmp_path)
     bundle = system.client.seal("1")
-    opened = system.shuffler.open(system.shuffler.prepare(system.contract.task, bundle))
+    opened = system.shuffler.uploads.open(system.shuffler.uploads.prepare(system.contract.task, bundle))
     system.shuffler.rotate()
     system.clock.advance(2 * 10**5)
     system.shuffler.keyring.advance()
@@ -50,7 +52,7 @@ def test_an_envelope_key_that_is_destroyed_between_opening_and_commit(tmp_path: 
         system.upload(bundle)
     assert caught.value.name == "outdated-keys"
     with pytest.raises(Problem) as caught:
-        system.shuffler.accept(opened)
+        system.shuffler.uploads.accept(opened)
     assert caught.value.name == "outdated-keys"
     system.upload(system.client.seal("1"))
     assert system.shuffler.totals(check=True)[system.contract.id].accepted == 1

@@ -1,4 +1,4 @@
-"""The fronts of the analyzer: batches come in idempotently, results go out to those who may read them."""
+"""The analyzer's HTTP interfaces: delivery is idempotent, and results require a token."""
 
 import hashlib
 import json
@@ -9,11 +9,12 @@ from typing import Any, cast
 import pytest
 from tests.service.asgi import Answer, one
 
+from hubbub.errors import Problem
 from hubbub.service.analyzer.core import Analyzer
-from hubbub.service.analyzer.http import LARGEST_CHUNK, LARGEST_MANIFEST, link, results
-from hubbub.service.analyzer.store import Arrival
+from hubbub.service.analyzer.http import MAX_MANIFEST_SIZE, delivery_app, results_app
+from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.runtime.http import App
-from hubbub.service.runtime.problems import Problem
+from hubbub.service.task.manifest import CHUNK_SIZE
 
 TASK, OTHER = bytes(16), bytes([1] * 16)
 BATCH = "ab" * 16
@@ -21,22 +22,22 @@ BATCH = "ab" * 16
 
 @dataclass
 class Core:
-    """Stands for the analyzer: one batch of two parts; two tokens."""
+    """A stand-in for the analyzer, with one batch of two chunks and two tokens."""
 
-    parts: dict[int, bytes] = field(default_factory=dict)
+    chunks: dict[int, bytes] = field(default_factory=dict)
     manifest: bytes = b""
     counted: bool = False
-    archive: Any = None
+    store: Any = None
 
     def __post_init__(self) -> None:
-        self.archive = SimpleNamespace(
+        self.store = SimpleNamespace(
             scope={"all": "read:*", "one": f"read:{TASK.hex()}"}.get,
-            find=lambda batch: self._arrival() if batch == BATCH else None,
+            find=lambda batch: self._row() if batch == BATCH else None,
         )
 
-    def _arrival(self) -> Arrival:
+    def _row(self) -> BatchRow:
         state = "committed" if self.counted else "arriving"
-        return Arrival(BATCH, TASK, 1, 100, 100, 2, b"", state)
+        return BatchRow(BATCH, TASK, 1, 100, 100, 2, b"", state)
 
     def contracts(self) -> dict[str, Any]:
         return {TASK.hex(): None, OTHER.hex(): None}
@@ -50,18 +51,18 @@ class Core:
         return b'{"result":1}' if self.counted else None
 
     def authorize(self, token: str, task: str | None = None) -> bool:
-        return self.archive.scope(token) in ("read:*", f"read:{task}")
+        return self.store.scope(token) in ("read:*", f"read:{task}")
 
     def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
         if self.manifest not in (b"", document):
             raise Problem("conflict")
         self.manifest = document
-        return b'{"receipt":1}' if self.counted else [part for part in range(2) if part not in self.parts]
+        return b'{"receipt":1}' if self.counted else [part for part in range(2) if part not in self.chunks]
 
     def put_chunk(self, batch: str, index: int, data: bytes) -> None:
         if index > 1:
             raise Problem("not-found")
-        self.parts[index] = data
+        self.chunks[index] = data
 
     def keys_document(self) -> bytes:
         return b'{"keys":[]}'
@@ -73,7 +74,7 @@ def core() -> Core:
 
 
 def linked(core: Core, arrived: list[int], seconds: float = 10.0) -> App:
-    return link(cast("Analyzer", core), lambda: arrived.append(1), seconds=seconds)
+    return delivery_app(cast("Analyzer", core), lambda: arrived.append(1), seconds=seconds)
 
 
 def put(app: App, path: str, body: bytes, length: int | None = None) -> Answer:
@@ -85,7 +86,7 @@ def problem(answer: Answer) -> str:
     return str(json.loads(answer.body)["type"].removeprefix("urn:hubbub:problem:"))
 
 
-def test_a_batch_comes_in(core: Core) -> None:
+def test_a_batch_is_delivered(core: Core) -> None:
     arrived: list[int] = []
     app = linked(core, arrived)
     path = f"/v1/batches/{BATCH}"
@@ -109,8 +110,8 @@ def test_a_batch_comes_in(core: Core) -> None:
 @pytest.mark.parametrize(
     ("name", "status", "path", "length"),
     [
-        ("too-large", 413, f"/v1/batches/{BATCH}", LARGEST_MANIFEST + 1),
-        ("too-large", 413, f"/v1/batches/{BATCH}/chunks/0", LARGEST_CHUNK + 1),
+        ("too-large", 413, f"/v1/batches/{BATCH}", MAX_MANIFEST_SIZE + 1),
+        ("too-large", 413, f"/v1/batches/{BATCH}/chunks/0", CHUNK_SIZE + 1),
         ("not-found", 404, f"/v1/batches/{BATCH.upper()}", 4),
         ("not-found", 404, f"/v1/batches/{BATCH}x", 4),
         ("not-found", 404, f"/v1/batches/{BATCH}/chunks/{'9' * 40}", 4),
@@ -118,41 +119,41 @@ def test_a_batch_comes_in(core: Core) -> None:
         ("not-found", 404, f"/v1/batches/{BATCH}/", 4),
     ],
 )
-def test_refused_without_reading(core: Core, name: str, status: int, path: str, length: int) -> None:
+def test_rejected_before_the_body_is_read(core: Core, name: str, status: int, path: str, length: int) -> None:
     answer = put(linked(core, []), path, b"", length)
     assert (answer.status, problem(answer), answer.received) == (status, name, 0)
-    assert not core.parts
+    assert not core.chunks
 
 
-def test_a_chunk_that_does_not_come(core: Core) -> None:
+def test_a_chunk_that_times_out(core: Core) -> None:
     answer = one(linked(core, [], 0.02), "PUT", f"/v1/batches/{BATCH}/chunks/0", [b"ab"], {"content-length": "4"})
     assert (answer.status, problem(answer)) == (408, "timeout")
-    assert not core.parts
+    assert not core.chunks
 
 
-def test_other_methods_are_refused(core: Core) -> None:
+def test_other_methods_are_not_allowed(core: Core) -> None:
     answer = one(linked(core, []), "POST", f"/v1/batches/{BATCH}")
     assert (answer.status, problem(answer), answer.headers["allow"]) == (405, "method-not-allowed", "PUT")
 
 
-def test_the_keys(core: Core) -> None:
+def test_the_key_list_is_served(core: Core) -> None:
     assert one(linked(core, []), "GET", "/v1/keys").body == b'{"keys":[]}'
 
 
 def read(core: Core, path: str, token: str | None, **headers: str) -> Answer:
     told = {} if token is None else {"authorization": token}
-    return one(results(cast("Analyzer", core)), "GET", path, headers=told | headers)
+    return one(results_app(cast("Analyzer", core)), "GET", path, headers=told | headers)
 
 
 @pytest.mark.parametrize("path", ["/v1/tasks", f"/v1/tasks/{TASK.hex()}/batches", f"/v1/batches/{BATCH}"])
 @pytest.mark.parametrize("token", [None, "", "Bearer", "Bearer ", "Bearer wrong", "Basic all", "all"])
-def test_without_a_token_nothing_is_read(core: Core, path: str, token: str | None) -> None:
+def test_results_require_a_token(core: Core, path: str, token: str | None) -> None:
     core.counted = True
     answer = read(core, path, token)
     assert (answer.status, problem(answer), answer.headers["www-authenticate"]) == (401, "unauthorized", "Bearer")
 
 
-def test_a_token_reads_what_it_may(core: Core) -> None:
+def test_a_token_reads_its_scope_only(core: Core) -> None:
     core.counted = True
     assert json.loads(read(core, "/v1/tasks", "Bearer all").body) == {"tasks": [TASK.hex(), OTHER.hex()]}
     assert json.loads(read(core, "/v1/tasks", "bearer one").body) == {"tasks": [TASK.hex()]}
@@ -160,12 +161,12 @@ def test_a_token_reads_what_it_may(core: Core) -> None:
     assert json.loads(batches.body) == {"batches": [{"batch": BATCH, "state": "committed"}]}
     assert problem(read(core, f"/v1/tasks/{OTHER.hex()}/batches", "Bearer one")) == "forbidden"
     assert problem(read(core, f"/v1/tasks/{bytes([2] * 16).hex()}/batches", "Bearer all")) == "unknown-task"
-    core.archive.scope = {"other": f"read:{OTHER.hex()}"}.get
+    core.store.scope = {"other": f"read:{OTHER.hex()}"}.get
     forbidden = read(core, f"/v1/batches/{BATCH}", "Bearer other")
     assert (forbidden.status, problem(forbidden)) == (403, "forbidden")
 
 
-def test_a_result_is_the_same_for_ever(core: Core) -> None:
+def test_a_result_never_changes(core: Core) -> None:
     path = f"/v1/batches/{BATCH}"
     waiting = read(core, path, "Bearer all")
     assert (waiting.status, problem(waiting), waiting.headers["retry-after"]) == (404, "not-found", "1")

@@ -1,40 +1,53 @@
-"""Sockets: certificates on both sides of the link, modes of files, and the very bytes of an answer."""
+"""Sockets: certificates on both sides of the link, file modes, and the exact bytes of a response."""
 
 import asyncio
 import contextlib
+import inspect
 import os
+import re
 import socket
 import ssl
 import stat
 import threading
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from hubbub.errors import InvalidInput
-from hubbub.service.runtime import server
+from hubbub.errors import AnalyzerUnreachable, InvalidInput
+from hubbub.service.runtime import connection
 from hubbub.service.runtime.certificates import Authority
 from hubbub.service.runtime.http import Receive, Scope, Send, answer, read_body
-from hubbub.service.runtime.server import Listener, Server, bind, check_private, client_context, server_context, where
-from hubbub.service.shuffler.analyzer_client import LARGEST_ANSWER, HttpsLink, LinkFailure
+from hubbub.service.runtime.server import (
+    Listener,
+    Server,
+    address_of,
+    bind,
+    check_private,
+    client_context,
+    server_context,
+)
+from hubbub.service.shuffler.analyzer_client import MAX_RESPONSE_SIZE, HttpsAnalyzerClient
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers 201 with nothing."""
+    """Respond with 201 and no body."""
     await answer(send, 201, [(b"content-length", b"0")])
 
 
 @contextlib.contextmanager
 def served(listener: Listener) -> Iterator[str]:
-    """A listener in a thread; its address."""
+    """Serve a listener in a thread and return its address."""
     bound = bind(listener.address)
     server = Server(listener)
     thread = threading.Thread(target=asyncio.run, args=(server.serve([bound]),))
     thread.start()
     try:
-        yield where(listener, bound)
+        yield address_of(listener, bound)
     finally:
         server.should_exit = True
         thread.join()
@@ -42,9 +55,9 @@ def served(listener: Listener) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Certificates: ``server`` and ``client`` of one authority, ``stranger`` of another with its own authority."""
-    folder = tmp_path_factory.mktemp("paper")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write certificates: ``server`` and ``client`` of one authority, ``stranger`` and ``impostor`` of another."""
+    folder = tmp_path_factory.mktemp("certificates")
     authority = Authority.generate()
     authority.save(folder)
     authority.issue("server", ["analyzer"]).save(folder, "server")
@@ -57,13 +70,13 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def linked(paper: Path, who: str = "server") -> Listener:
-    context = server_context(paper / f"{who}.pem", paper / f"{who}.key", paper / "authority.pem")
+def linked(certificates: Path, who: str = "server") -> Listener:
+    context = server_context(certificates / f"{who}.pem", certificates / f"{who}.key", certificates / "authority.pem")
     return Listener(name="link", app=keys, address="127.0.0.1:0", context=context)
 
 
 async def keys(scope: Scope, receive: Receive, send: Send) -> None:
-    """Stands for the analyzer's link."""
+    """Play the analyzer's side of the link."""
     if scope["method"] == "PUT":
         await read_body(receive, int(dict(scope["headers"])[b"content-length"]), 10)
     path = scope["path"]
@@ -78,80 +91,85 @@ async def keys(scope: Scope, receive: Receive, send: Send) -> None:
     if "chunks" in path:
         status = 204
     if path == "/v1/batches/endless":
-        body = bytes(LARGEST_ANSWER + 1)
+        body = bytes(MAX_RESPONSE_SIZE + 1)
     await answer(send, status, [(b"content-length", str(len(body)).encode())] if status != 204 else [], body)
 
 
-def reach(address: str, paper: Path, who: str = "client", authority: str = "authority.pem") -> HttpsLink:
-    return HttpsLink(address, client_context(paper / f"{who}.pem", paper / f"{who}.key", paper / authority), seconds=10)
+def reach(
+    address: str, certificates: Path, who: str = "client", authority: str = "authority.pem"
+) -> contextlib.closing[HttpsAnalyzerClient]:
+    context = client_context(certificates / f"{who}.pem", certificates / f"{who}.key", certificates / authority)
+    return connect(address, context)
 
 
-def test_the_link_lets_its_own_certificates_in(paper: Path) -> None:
-    with served(linked(paper)) as address, reach(address, paper) as link:
+def connect(address: str, context: ssl.SSLContext) -> contextlib.closing[HttpsAnalyzerClient]:
+    return contextlib.closing(HttpsAnalyzerClient(address, context, seconds=10))
+
+
+def test_the_link_accepts_certificates_of_its_authority(certificates: Path) -> None:
+    with served(linked(certificates)) as address, reach(address, certificates) as link:
         assert address.startswith("https://")
         assert link.keys() == b"keys"
         assert link.put_manifest("receipt", b"m") == b"receipt"
         assert link.put_manifest("parts", b"m") == [1, 2]
         link.put_chunk("parts", 1, b"data" * 1000)
-        with pytest.raises(LinkFailure, match=r"409 \(conflict\)"):
+        with pytest.raises(AnalyzerUnreachable, match=r"409 \(conflict\)"):
             link.put_manifest("conflict", b"m")
-        with pytest.raises(LinkFailure, match="something else"):
+        with pytest.raises(AnalyzerUnreachable, match="analyzer"):
             link.put_manifest("strange", b"m")
-        with pytest.raises(LinkFailure, match="more than the protocol allows"):
+        with pytest.raises(AnalyzerUnreachable, match="analyzer"):
             link.put_manifest("endless", b"m")
 
 
-def test_the_link_refuses_everybody_else(paper: Path) -> None:
+def test_the_link_rejects_everyone_else(certificates: Path) -> None:
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    trusting.load_verify_locations(paper / "authority.pem")
-    with served(linked(paper)) as address:
-        with HttpsLink(address, trusting, seconds=10) as nobody, pytest.raises(LinkFailure, match="not reached"):
+    trusting.load_verify_locations(certificates / "authority.pem")
+    with served(linked(certificates)) as address:
+        with connect(address, trusting) as nobody, pytest.raises(AnalyzerUnreachable, match="analyzer"):
             nobody.keys()
-        with reach(address, paper, "stranger") as stranger, pytest.raises(LinkFailure, match="not reached"):
+        with reach(address, certificates, "stranger") as stranger, pytest.raises(AnalyzerUnreachable, match="analyzer"):
             stranger.keys()
-        # A server's certificate is not one of a client, and TLS before 1.3 is not spoken.
-        with reach(address, paper, "server") as wrong, pytest.raises(LinkFailure, match="not reached"):
+        # A server certificate is not a client certificate, and TLS before 1.3 is not supported.
+        with reach(address, certificates, "server") as wrong, pytest.raises(AnalyzerUnreachable, match="analyzer"):
             wrong.keys()
-        old = client_context(paper / "client.pem", paper / "client.key", paper / "authority.pem")
+        old = client_context(certificates / "client.pem", certificates / "client.key", certificates / "authority.pem")
         old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2
-        with HttpsLink(address, old, seconds=10) as past, pytest.raises(LinkFailure, match="not reached"):
+        with connect(address, old) as past, pytest.raises(AnalyzerUnreachable, match="analyzer"):
             past.keys()
         with pytest.raises(httpx.HTTPError):
             httpx.get(address.replace("https", "http") + "/v1/keys", trust_env=False)
 
 
-def test_the_shuffler_refuses_an_impostor(paper: Path) -> None:
+def test_the_shuffler_rejects_an_impostor(certificates: Path) -> None:
     with (
-        served(linked(paper, "impostor")) as address,
-        reach(address, paper) as link,
-        pytest.raises(LinkFailure, match="not reached"),
+        served(linked(certificates, "impostor")) as address,
+        reach(address, certificates) as link,
+        pytest.raises(AnalyzerUnreachable, match="analyzer"),
     ):
         link.keys()
 
 
-def test_nobody_there(paper: Path) -> None:
+def test_an_unreachable_analyzer_is_an_error(certificates: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"https://127.0.0.1:{probe.getsockname()[1]}"
-        with reach(address, paper) as link, pytest.raises(LinkFailure, match="not reached: ConnectError"):
+        with reach(address, certificates) as link, pytest.raises(AnalyzerUnreachable, match=r"analyzer.*ConnectError"):
             link.keys()
 
 
-def test_keys_that_others_may_read_are_refused(paper: Path, tmp_path: Path) -> None:
+def test_keys_that_others_can_read_are_rejected(certificates: Path, tmp_path: Path) -> None:
     key = tmp_path / "open.key"
-    key.write_bytes((paper / "server.key").read_bytes())
+    key.write_bytes((certificates / "server.key").read_bytes())
     key.chmod(0o640)
     for call in (
         lambda: check_private(key),
-        lambda: server_context(paper / "server.pem", key),
-        lambda: client_context(paper / "server.pem", key, paper / "authority.pem"),
+        lambda: server_context(certificates / "server.pem", key),
+        lambda: client_context(certificates / "server.pem", key, certificates / "authority.pem"),
     ):
         _refused(call)
 
 
-def test_credentials_of_a_service_manager_may_look_open_to_a_group(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_systemd_credentials_may_have_group_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key = tmp_path / "link.key"
     key.touch()
     key.chmod(0o440)
@@ -179,7 +197,7 @@ def test_the_bytes_of_an_answer() -> None:
     assert seen == {b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\n"}
 
 
-def test_too_many_connections_are_told_so() -> None:
+def test_too_many_connections_get_503() -> None:
     listener = Listener(name="uploads", app=hello, address="127.0.0.1:0", connections=2)
     with served(listener) as address, contextlib.ExitStack() as stack:
         host, port = address.removeprefix("http://").split(":")
@@ -189,7 +207,7 @@ def test_too_many_connections_are_told_so() -> None:
     assert statuses == {503}
 
 
-def test_a_unix_socket_is_its_owners_and_replaces_a_stale_one(tmp_path: Path) -> None:
+def test_a_unix_socket_is_private_and_replaces_a_stale_one(tmp_path: Path) -> None:
     path = tmp_path / "s"
     address = f"unix:{path}"
     before = os.umask(0)
@@ -199,13 +217,13 @@ def test_a_unix_socket_is_its_owners_and_replaces_a_stale_one(tmp_path: Path) ->
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with bind(address) as bound:
-        assert where(Listener(name="admin", app=hello, address=address), bound) == address
+        assert address_of(Listener(name="admin", app=hello, address=address), bound) == address
         with pytest.raises(OSError, match="in use"):
             bind(address)
     assert path.is_socket()
 
 
-def test_a_file_that_is_no_socket_stays(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_socket_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "s"
     path.write_text("precious")
     with pytest.raises(OSError, match="in use"):
@@ -213,15 +231,15 @@ def test_a_file_that_is_no_socket_stays(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
 
 
-def test_an_address_that_is_taken_is_named() -> None:
+def test_the_error_names_an_address_in_use() -> None:
     with bind("127.0.0.1:0") as bound, pytest.raises(OSError, match=r"127\.0\.0\.1") as caught:
         bind(f"127.0.0.1:{bound.getsockname()[1]}")
     assert caught.value.filename is not None
 
 
-def test_a_head_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Regression: the parser took headers without end, and waited for them for ever."""
-    monkeypatch.setattr(server, "HEAD_SECONDS", 0.2)
+def test_a_request_head_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: the parser accepted headers without end and waited for them forever."""
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
 
     async def talk(*parts: bytes) -> bytes:
         with bind("127.0.0.1:0") as bound:
@@ -245,3 +263,23 @@ def test_a_head_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asyncio.run(talk(b"GET /" + b"a" * 70_000)).startswith(b"HTTP/1.1 431 ")
     whole = begun + b"X: " + b"y" * 60_000 + b"\r\nConnection: close\r\n\r\n"
     assert asyncio.run(talk(whole[:30_000], whole[30_000:])).startswith(b"HTTP/1.1 201 ")
+
+
+def test_the_overridden_internals_of_uvicorn_exist() -> None:
+    """Fails when a new release of uvicorn renames or changes a method that ``runtime.connection`` overrides."""
+    for base, methods in connection.OVERRIDES.items():
+        found = {name: list(inspect.signature(getattr(base, name)).parameters) for name in methods}
+        assert found == methods
+    overriding = (connection.Connection, connection.UnsignalledServer)
+    own = {name for cls in overriding for name, value in vars(cls).items() if callable(value) and name[0] != "_"}
+    assert own == {name for methods in connection.OVERRIDES.values() for name in methods}
+    source = inspect.getsource(HttpToolsProtocol)
+    assert "self.transport" in source
+    assert "self.loop" in source
+
+
+def test_uvicorn_is_bounded_above() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    (requirement,) = [one for one in project["optional-dependencies"]["serve"] if one.startswith("uvicorn")]
+    low, high = re.fullmatch(r"uvicorn>=0\.(\d+),<0\.(\d+)", requirement).groups()  # type: ignore[union-attr]
+    assert int(low) <= int(uvicorn.__version__.split(".")[1]) < int(high)

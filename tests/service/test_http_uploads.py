@@ -1,4 +1,4 @@
-"""The front of the shuffler: what it lets in, what it refuses before reading; and nothing is answered too early."""
+"""The upload interface: what it accepts, what it rejects before reading, and that it never answers too early."""
 
 import asyncio
 import json
@@ -15,12 +15,12 @@ from typing import Any, cast
 import pytest
 from tests.service.asgi import Answer, ask, one
 
-from hubbub.service.runtime.database import StoreFailure
-from hubbub.service.runtime.problems import Problem
-from hubbub.service.runtime.ratelimit import Allowance
-from hubbub.service.runtime.workers import Job, WorkerFailure, Workers, seal_items
+from hubbub.errors import Problem, StoreFailure, WorkerFailure
+from hubbub.service.runtime.ratelimit import RateLimiter
+from hubbub.service.runtime.workers import Job, Workers, seal_items
 from hubbub.service.shuffler.core import Shuffler
-from hubbub.service.shuffler.http import Intake, Limits, Writer, documents
+from hubbub.service.shuffler.http import Limits, UploadApp, documents_app
+from hubbub.service.shuffler.writer import Writer
 from hubbub.service.task.sealing import generate
 
 SIZE = 100
@@ -32,7 +32,7 @@ HEADERS = {"content-type": "application/hubbub-bundle"}
 
 @dataclass
 class Core:
-    """Stands for the shuffler: a bundle is its bytes; what is accepted is a list."""
+    """A stand-in for the shuffler: bundles are plain bytes, accepted into a list."""
 
     accepted: list[bytes] = field(default_factory=list)
     commits: list[int] = field(default_factory=list)
@@ -45,8 +45,16 @@ class Core:
     def __post_init__(self) -> None:
         self.gate.set()
 
+    @property
+    def tasks(self) -> "Core":
+        return self
+
+    @property
+    def uploads(self) -> "Core":
+        return self
+
     def contracts(self) -> dict[str, Any]:
-        return {TASK.hex(): SimpleNamespace(shape=SimpleNamespace(bundle_size=SIZE))}
+        return {TASK.hex(): SimpleNamespace(bundle_size=SIZE)}
 
     def prepare(self, task: bytes, body: bytes) -> Any:
         bundles = [body[start : start + SIZE] for start in range(0, len(body), SIZE)]
@@ -67,7 +75,7 @@ class Core:
         yield Job(suite=1, key=PRIVATE, info=b"", size=seal.sealed), seal_items(seal, b"".join(upload.bundles))
 
     def opened(self, upload: Any, done: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
-        # What the workers answered must be this upload's own part.
+        # The workers' result must be the part of this upload.
         assert [(b"".join(upload.bundles), b"\1" * len(upload.bundles))] == list(done)
         return list(upload.bundles)
 
@@ -94,22 +102,22 @@ class Core:
 
 
 @dataclass
-class Front:
+class Service:
     core: Core
     writer: Writer
     workers: Workers
 
-    def intake(self, **options: Any) -> Intake:
+    def app(self, **options: Any) -> UploadApp:
         core = cast("Shuffler", self.core)
-        return Intake(core, self.writer, self.workers, documents(core), **options)
+        return UploadApp(core, self.writer, self.workers, documents_app(core.tasks), **options)
 
 
 @pytest.fixture
-def front() -> Iterator[Front]:
+def service() -> Iterator[Service]:
     core = Core()
     writer = Writer(cast("Any", core.accept))
     with Workers(0) as workers:
-        yield Front(core, writer, workers)
+        yield Service(core, writer, workers)
     core.gate.set()
     writer.close()
 
@@ -118,7 +126,7 @@ def bundle(text: str) -> bytes:
     return text.encode().ljust(SIZE, b".")
 
 
-def post(app: Intake, body: bytes | Iterable[bytes | None], length: int | None = None, **headers: str) -> Answer:
+def post(app: UploadApp, body: bytes | Iterable[bytes | None], length: int | None = None, **headers: str) -> Answer:
     size = len(body) if isinstance(body, bytes) else length
     told = {**HEADERS, "content-length": str(size if length is None else length)}
     told |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -133,26 +141,26 @@ def problem(answer: Answer) -> str:
     return str(content["type"].removeprefix("urn:hubbub:problem:"))
 
 
-def test_new_and_repeated_get_the_same_answer(front: Front) -> None:
-    app = front.intake()
+def test_new_and_repeated_bundles_get_the_same_response(service: Service) -> None:
+    app = service.app()
     first = post(app, bundle("a"))
     again = post(app, bundle("a"))
     assert (first.status, first.headers, first.body) == (201, {"content-length": "0"}, b"")
     assert (again.status, again.headers, again.body) == (first.status, first.headers, first.body)
-    assert front.core.accepted == [bundle("a")]
+    assert service.core.accepted == [bundle("a")]
     assert app.waiting == 0
 
 
 @pytest.mark.parametrize(("count", "by_workers"), [(1, 0), (7, 0), (8, 1), (256, 1)])
-def test_many_are_opened_by_workers(front: Front, count: int, by_workers: int) -> None:
+def test_many_are_opened_by_workers(service: Service, count: int, by_workers: int) -> None:
     bundles = [bundle(f"b{number}") for number in range(count)]
-    assert post(front.intake(), b"".join(bundles)).status == 201
-    assert front.core.accepted == bundles
-    assert front.core.by_workers == by_workers
+    assert post(service.app(), b"".join(bundles)).status == 201
+    assert service.core.accepted == bundles
+    assert service.core.by_workers == by_workers
 
 
-def test_small_uploads_that_come_together_are_opened_together(front: Front) -> None:
-    app = front.intake()
+def test_simultaneous_small_uploads_are_opened_together(service: Service) -> None:
+    app = service.app()
 
     async def scenario() -> list[Answer]:
         texts = [f"o{number}" for number in range(30)] + ["old"]
@@ -160,18 +168,18 @@ def test_small_uploads_that_come_together_are_opened_together(front: Front) -> N
 
     answers = asyncio.run(scenario())
     assert [answer.status for answer in answers] == [201] * 30 + [409]
-    assert front.core.by_workers == 31
-    assert sorted(front.core.accepted) == sorted(bundle(f"o{number}") for number in range(30))
+    assert service.core.by_workers == 31
+    assert sorted(service.core.accepted) == sorted(bundle(f"o{number}") for number in range(30))
 
 
-def test_workers_that_fail_say_unavailable(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_workers_make_uploads_unavailable(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(job: Job, data: bytes) -> Future[tuple[bytes, bytes]]:
         found: Future[tuple[bytes, bytes]] = Future()
         found.set_exception(WorkerFailure("died"))
         return found
 
-    monkeypatch.setattr(front.workers, "submit_open", fail)
-    app = front.intake()
+    monkeypatch.setattr(service.workers, "submit_open", fail)
+    app = service.app()
     body = b"".join(bundle(f"b{number}") for number in range(10))
     assert post(app, body).status == 503
     monkeypatch.undo()
@@ -206,49 +214,49 @@ def test_workers_that_fail_say_unavailable(front: Front, monkeypatch: pytest.Mon
         ("method-not-allowed", 405, "POST", f"/v1/tasks/{TASK.hex()}", HEADERS),
     ],
 )
-def test_refused_without_reading(
-    front: Front, name: str, status: int, method: str, path: str, headers: dict[str, str]
+def test_rejected_before_the_body_is_read(
+    service: Service, name: str, status: int, method: str, path: str, headers: dict[str, str]
 ) -> None:
-    answer = one(front.intake(), method, path, b"", headers)
+    answer = one(service.app(), method, path, b"", headers)
     assert (answer.status, problem(answer)) == (status, name)
     assert answer.received == 0
-    assert not front.core.commits
+    assert not service.core.commits
     assert ("allow" in answer.headers) == (status == 405)
 
 
-def test_malformed_after_reading(front: Front) -> None:
-    answer = post(front.intake(), bundle("x"))
+def test_rejected_after_the_body_is_read(service: Service) -> None:
+    answer = post(service.app(), bundle("x"))
     assert (answer.status, problem(answer), json.loads(answer.body)["index"]) == (400, "malformed", 0)
 
 
-def test_a_body_in_pieces(front: Front) -> None:
+def test_a_body_in_pieces(service: Service) -> None:
     pieces = [bundle("a")[:10], b"", bundle("a")[10:], b"."]
-    assert post(front.intake(), pieces, length=SIZE).status == 201
-    assert front.core.accepted == [bundle("a")]
+    assert post(service.app(), pieces, length=SIZE).status == 201
+    assert service.core.accepted == [bundle("a")]
 
 
-def test_a_body_that_does_not_come_in_time(front: Front) -> None:
-    app = front.intake(limits=Limits(seconds=0.02))
+def test_a_body_that_times_out(service: Service) -> None:
+    app = service.app(limits=Limits(body_seconds=0.02))
     answer = post(app, [bundle("a")[:50]], length=SIZE)
     assert (answer.status, problem(answer)) == (408, "timeout")
     assert app.waiting == 0
 
 
 @pytest.mark.parametrize("pieces", [[b"a" * 50, b"."], [b"a" * 150, b"."]])
-def test_a_body_of_another_length(front: Front, pieces: list[bytes]) -> None:
-    assert problem(post(front.intake(), pieces, length=SIZE)) == "wrong-length"
-    assert not front.core.commits
+def test_a_body_of_another_length(service: Service, pieces: list[bytes]) -> None:
+    assert problem(post(service.app(), pieces, length=SIZE)) == "wrong-length"
+    assert not service.core.commits
 
 
-def test_a_sender_who_hangs_up_gets_no_answer(front: Front) -> None:
-    app = front.intake()
+def test_a_client_that_disconnects_gets_no_response(service: Service) -> None:
+    app = service.app()
     headers = {**HEADERS, "content-length": str(SIZE)}
     assert asyncio.run(ask(app, "POST", PATH, [b"a" * 50, None], headers)) is None
     assert app.waiting == 0
     assert app.results == {"gone": 1}
 
 
-async def _post(app: Intake, body: bytes) -> Answer:
+async def _post(app: UploadApp, body: bytes) -> Answer:
     found = await ask(app, "POST", PATH, body, {**HEADERS, "content-length": str(len(body))})
     assert found is not None
     return found
@@ -260,11 +268,11 @@ async def _until(condition: Any) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_what_waits_becomes_one_commit_and_nobody_is_answered_before(front: Front) -> None:
-    app = front.intake()
+def test_waiting_uploads_share_a_commit_and_are_answered_after_it(service: Service) -> None:
+    app = service.app()
 
     async def scenario() -> list[Answer]:
-        front.core.gate.clear()
+        service.core.gate.clear()
         first = asyncio.create_task(_post(app, bundle("first")))
         await _until(lambda: app.waiting == 1)
         await asyncio.sleep(0.01)
@@ -272,25 +280,25 @@ def test_what_waits_becomes_one_commit_and_nobody_is_answered_before(front: Fron
         await _until(lambda: app.waiting == 21)
         await asyncio.sleep(0.01)
         assert not any(task.done() for task in [first, *others])
-        front.core.gate.set()
+        service.core.gate.set()
         return [await task for task in [first, *others]]
 
     assert {answer.status for answer in asyncio.run(scenario())} == {201}
-    assert sum(front.core.commits) == 21
-    assert len(front.core.commits) <= 3
-    assert len(front.core.accepted) == 21
+    assert sum(service.core.commits) == 21
+    assert len(service.core.commits) <= 3
+    assert len(service.core.accepted) == 21
 
 
-@pytest.mark.parametrize("limits", [Limits(queue=20), Limits(memory=20 * SIZE)])
-def test_a_full_queue_says_busy_and_recovers(front: Front, limits: Limits) -> None:
-    app = front.intake(limits=limits)
+@pytest.mark.parametrize("limits", [Limits(max_queue=20), Limits(max_memory=20 * SIZE)])
+def test_a_full_queue_is_busy_and_recovers(service: Service, limits: Limits) -> None:
+    app = service.app(limits=limits)
 
     async def scenario() -> tuple[list[Answer], Answer]:
-        front.core.gate.clear()
+        service.core.gate.clear()
         inside = [asyncio.create_task(_post(app, bundle(f"o{number}"))) for number in range(20)]
         await _until(lambda: app.waiting == 20)
         refused = await _post(app, bundle("late"))
-        front.core.gate.set()
+        service.core.gate.set()
         return [await task for task in inside], refused
 
     answers, refused = asyncio.run(scenario())
@@ -301,40 +309,40 @@ def test_a_full_queue_says_busy_and_recovers(front: Front, limits: Limits) -> No
     assert post(app, bundle("again")).status == 201
 
 
-def test_a_store_that_fails_says_unavailable_and_recovers(front: Front) -> None:
-    app = front.intake()
-    front.core.failure = StoreFailure("disk full")
+def test_a_failing_store_is_unavailable_and_recovers(service: Service) -> None:
+    app = service.app()
+    service.core.failure = StoreFailure("disk full")
     answer = post(app, bundle("a"))
     assert (answer.status, problem(answer)) == (503, "unavailable")
     assert answer.headers["retry-after"] == "5"
     assert b"disk full" not in answer.body
-    front.core.failure = None
+    service.core.failure = None
     assert post(app, bundle("a")).status == 201
-    assert front.core.accepted == [bundle("a")]
+    assert service.core.accepted == [bundle("a")]
 
 
-def test_a_refusal_in_a_group_concerns_its_own_upload_only(front: Front) -> None:
-    app = front.intake()
+def test_a_problem_in_a_group_concerns_only_its_own_upload(service: Service) -> None:
+    app = service.app()
 
     async def scenario() -> list[Answer]:
-        front.core.gate.clear()
+        service.core.gate.clear()
         first = asyncio.create_task(_post(app, bundle("first")))
         await _until(lambda: app.waiting == 1)
         await asyncio.sleep(0.01)
         others = [asyncio.create_task(_post(app, bundle(text))) for text in ("good", "late", "fine")]
         await _until(lambda: app.waiting == 4)
         await asyncio.sleep(0.01)
-        front.core.gate.set()
+        service.core.gate.set()
         return [await task for task in [first, *others]]
 
     answers = asyncio.run(scenario())
     assert [answer.status for answer in answers] == [201, 201, 403, 201]
-    assert set(front.core.accepted) == {bundle("first"), bundle("good"), bundle("fine")}
+    assert set(service.core.accepted) == {bundle("first"), bundle("good"), bundle("fine")}
 
 
-def test_an_unforeseen_error_is_told_to_nobody(front: Front, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_error_is_not_disclosed(service: Service, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        answer = post(front.intake(), bundle("?"), user_agent="canary")
+        answer = post(service.app(), bundle("?"), user_agent="canary")
     assert (answer.status, problem(answer)) == (503, "unavailable")
     assert "KeyError" in caplog.text
     for secret in ("secret of a person", "canary", "192.0.2.1"):
@@ -342,30 +350,30 @@ def test_an_unforeseen_error_is_told_to_nobody(front: Front, caplog: pytest.LogC
         assert secret.encode() not in answer.body
 
 
-def test_a_low_disk_says_unavailable(front: Front, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_unavailable(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(total=1000, free=49))
-    answer = post(front.intake(folder=tmp_path), bundle("a"))
+    answer = post(service.app(folder=tmp_path), bundle("a"))
     assert (answer.status, problem(answer), answer.headers["retry-after"]) == (503, "unavailable", "30")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(total=1000, free=51))
-    assert post(front.intake(folder=tmp_path), bundle("a")).status == 201
+    assert post(service.app(folder=tmp_path), bundle("a")).status == 201
 
 
-def test_draining_refuses_and_closes(front: Front) -> None:
-    app = front.intake()
+def test_draining_rejects_and_closes(service: Service) -> None:
+    app = service.app()
     app.draining = True
     answer = post(app, bundle("a"))
     assert (answer.status, problem(answer), answer.headers["connection"]) == (503, "unavailable", "close")
 
 
-def test_requests_leave_no_trace_in_the_log(front: Front, caplog: pytest.LogCaptureFixture) -> None:
+def test_requests_are_not_logged(service: Service, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="hubbub"):
-        post(front.intake(), bundle("a"))
-        post(front.intake(), bundle("x"))
+        post(service.app(), bundle("a"))
+        post(service.app(), bundle("x"))
     assert not [record for record in caplog.records if record.name.startswith("hubbub")]
 
 
-def test_the_writer_does_other_things_between_and_finishes_at_the_end() -> None:
+def test_the_writer_runs_calls_and_finishes_on_close() -> None:
     core = Core()
     writer = Writer(cast("Any", core.accept))
     assert writer.call(lambda: threading.current_thread().name).result(20) == "writer"
@@ -388,8 +396,8 @@ def _fail() -> None:
     raise StoreFailure("disk full")
 
 
-def test_an_address_has_its_allowance(front: Front) -> None:
-    app = front.intake(allowance=Allowance(rate=1e-9, burst=3))
+def test_addresses_are_rate_limited(service: Service) -> None:
+    app = service.app(rate_limiter=RateLimiter(rate=1e-9, burst=3))
     assert [post(app, bundle(str(number))).status for number in range(4)] == [201, 201, 201, 429]
     headers = {**HEADERS, "content-length": str(SIZE)}
     assert one(app, "POST", PATH, bundle("5"), headers, client="192.0.2.2").status == 201
@@ -397,35 +405,35 @@ def test_an_address_has_its_allowance(front: Front) -> None:
     assert one(app, "POST", PATH, bundle("7"), headers, client=None).status == 201
 
 
-def test_allowances_refill_and_are_forgotten() -> None:
-    allowance = Allowance(rate=2, burst=4)
-    assert allowance.take("192.0.2.1", 4, now=0.0)
-    assert not allowance.take("192.0.2.1", 1, now=0.4)
-    assert allowance.take("192.0.2.1", 1, now=0.5)
-    assert not allowance.take("192.0.2.1", 4, now=1.0)
-    assert allowance.take("192.0.2.1", 4, now=Allowance.KEPT + 1)
-    assert not allowance.take("2001:db8::1", 5, now=1.0)
-    assert allowance.take("2001:db8::1", 4, now=1.0)
-    assert not allowance.take("2001:db8::2", 1, now=1.0)
-    assert allowance.take("2001:db8:0:1::2", 1, now=1.0)
-    assert "192.0.2.1" not in repr(vars(allowance))
+def test_rate_limits_refill_and_are_forgotten() -> None:
+    limiter = RateLimiter(rate=2, burst=4)
+    assert limiter.take("192.0.2.1", 4, now=0.0)
+    assert not limiter.take("192.0.2.1", 1, now=0.4)
+    assert limiter.take("192.0.2.1", 1, now=0.5)
+    assert not limiter.take("192.0.2.1", 4, now=1.0)
+    assert limiter.take("192.0.2.1", 4, now=RateLimiter.KEY_SECONDS + 1)
+    assert not limiter.take("2001:db8::1", 5, now=1.0)
+    assert limiter.take("2001:db8::1", 4, now=1.0)
+    assert not limiter.take("2001:db8::2", 1, now=1.0)
+    assert limiter.take("2001:db8:0:1::2", 1, now=1.0)
+    assert "192.0.2.1" not in repr(vars(limiter))
 
 
-def test_a_header_names_whom_a_proxy_speaks_for() -> None:
-    allowance = Allowance(rate=1e-9, burst=1, header="X-Forwarded-For")
+def test_a_proxy_header_names_the_client() -> None:
+    limiter = RateLimiter(rate=1e-9, burst=1, header="X-Forwarded-For")
 
     def scope(value: bytes) -> dict[str, Any]:
         return {"headers": [(b"x-forwarded-for", value)], "client": ("127.0.0.1", 1)}
 
-    assert allowance.address(scope(b"198.51.100.9, 192.0.2.1")) == "192.0.2.1"
-    assert allowance.address({"headers": [], "client": ("127.0.0.1", 1)}) is None
-    assert allowance.take("127.0.0.1", 1, now=0.0)
-    assert not allowance.take("127.0.0.1", 1, now=0.0)
-    assert allowance.take("not an address", 1, now=0.0)
+    assert limiter.address(scope(b"198.51.100.9, 192.0.2.1")) == "192.0.2.1"
+    assert limiter.address({"headers": [], "client": ("127.0.0.1", 1)}) is None
+    assert limiter.take("127.0.0.1", 1, now=0.0)
+    assert not limiter.take("127.0.0.1", 1, now=0.0)
+    assert limiter.take("not an address", 1, now=0.0)
 
 
-def test_the_contract_is_served_with_a_tag(front: Front) -> None:
-    app = front.intake()
+def test_the_contract_has_an_etag(service: Service) -> None:
+    app = service.app()
     path = f"/v1/tasks/{TASK.hex()}"
     answer = one(app, "GET", path)
     assert (answer.status, answer.body) == (200, b'{"contract":1}')
@@ -436,13 +444,13 @@ def test_the_contract_is_served_with_a_tag(front: Front) -> None:
     assert one(app, "GET", path + "/keys").headers["retry-after"] == "5"
 
 
-def test_keys_are_not_signed_for_every_client(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = front.intake()
+def test_key_lists_are_not_signed_for_every_request(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = service.app()
     path = f"/v1/tasks/{TASK.hex()}/keys"
     assert one(app, "GET", path).status == 503
-    front.core.keys = b'{"keys":1}'
+    service.core.keys = b'{"keys":1}'
     assert {one(app, "GET", path).body for _ in range(5)} == {b'{"keys":1}'}
-    assert front.core.signed < 5
-    monkeypatch.setattr("hubbub.service.shuffler.http.FRESH", 0.0)
-    front.core.keys = b'{"keys":2}'
+    assert service.core.signed < 5
+    monkeypatch.setattr("hubbub.service.shuffler.http.KEYS_MAX_AGE", 0.0)
+    service.core.keys = b'{"keys":2}'
     assert one(app, "GET", path).body == b'{"keys":2}'

@@ -1,20 +1,20 @@
-"""Worker processes: the same answers as here, whatever happens to them."""
+"""Worker processes return the same results as in-process work, whatever happens to them."""
 
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from tests.service.live import wait_until
 
-from hubbub.errors import InvalidInput
-from hubbub.service.runtime import workers as room
-from hubbub.service.runtime.workers import Job, WorkerFailure, Workers
+from hubbub.errors import InvalidInput, WorkerFailure
+from hubbub.service.runtime import workers as module
+from hubbub.service.runtime.workers import Job, Workers
 from hubbub.service.task.sealing import generate
 
 SIZE = 20
@@ -33,7 +33,7 @@ def numbered(count: int) -> bytes:
 @pytest.mark.parametrize("suite", [1, 2])
 def test_open_what_was_sealed(crew: Workers, suite: int) -> None:
     private, public = generate(suite)
-    count = room.PIECE * 2 + 7 if suite == 1 else 9
+    count = module.FRAME_ITEMS * 2 + 7 if suite == 1 else 9
     seal = Job(suite=suite, key=public, info=b"x", size=SIZE)
     sealed = crew.seal(seal, numbered(count))
     assert len(sealed) == count * seal.sealed
@@ -62,7 +62,7 @@ def test_headers_are_skipped_and_info_binds(crew: Workers) -> None:
     assert crew.open(other, b"abc" + sealed) == (bytes(SIZE), b"\0")
 
 
-def test_no_workers_give_the_same(crew: Workers) -> None:
+def test_zero_workers_give_the_same_results(crew: Workers) -> None:
     private, public = generate(1)
     sealed = crew.seal(Job(suite=1, key=public, info=b"x", size=SIZE), numbered(3))
     job = Job(suite=1, key=private, info=b"x", size=len(sealed) // 3)
@@ -72,7 +72,7 @@ def test_no_workers_give_the_same(crew: Workers) -> None:
         assert not none.pids
 
 
-def test_refused_sizes() -> None:
+def test_invalid_jobs_are_rejected() -> None:
     job = Job(suite=1, key=bytes(32), info=b"", size=60)
     with Workers(0) as none, pytest.raises(InvalidInput, match="multiple of 60"):
         none.open(job, bytes(61))
@@ -99,7 +99,7 @@ def test_many_threads_share_the_workers(crew: Workers) -> None:
     assert not wrong
 
 
-def test_a_large_call_does_not_keep_a_small_one_waiting(crew: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_call_does_not_block_a_small_one(crew: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     private, public = generate(1)
     seal = Job(suite=1, key=public, info=b"x", size=SIZE)
     job = Job(suite=1, key=private, info=b"x", size=seal.sealed)
@@ -115,7 +115,7 @@ def test_a_large_call_does_not_keep_a_small_one_waiting(crew: Workers, monkeypat
         return ask(self, what, asked, data)
 
     monkeypatch.setattr(Workers, "_ask", watched)
-    monkeypatch.setattr(room, "PIECE", 4)
+    monkeypatch.setattr(module, "FRAME_ITEMS", 4)
     crew.seal(seal, numbered(400))
     assert opened[0].result(20) == (numbered(3), b"\1\1\1")
     assert len(order) == 101
@@ -126,22 +126,22 @@ def test_a_killed_worker_is_replaced(crew: Workers) -> None:
     private, public = generate(1)
     seal = Job(suite=1, key=public, info=b"x", size=SIZE)
     job = Job(suite=1, key=private, info=b"x", size=seal.sealed)
-    sealed = crew.seal(seal, numbered(3 * room.PIECE))
+    sealed = crew.seal(seal, numbered(3 * module.FRAME_ITEMS))
     before = crew.pids
     assert before
     for pid in before:
         os.kill(pid, signal.SIGKILL)
-    assert crew.open(job, sealed) == (numbered(3 * room.PIECE), b"\1" * 3 * room.PIECE)
+    assert crew.open(job, sealed) == (numbered(3 * module.FRAME_ITEMS), b"\1" * 3 * module.FRAME_ITEMS)
     assert not set(before) & set(crew.pids)
 
 
-def test_workers_that_always_die_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_always_die_raise_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with Workers(1) as crew, pytest.raises(WorkerFailure, match="died 3 times"):
         crew.open(Job(suite=1, key=bytes(32), info=b"", size=60), bytes(60))
 
 
-def test_workers_stay_for_signals_of_the_group_and_leave_with_a_killed_parent(tmp_path: Path) -> None:
+def test_workers_ignore_group_signals_and_exit_with_a_killed_parent(tmp_path: Path) -> None:
     script = (
         "import sys, time; from hubbub.service.runtime.workers import Workers\n"
         "crew = Workers(2); crew.start(); print(*crew.pids, flush=True); time.sleep(60)"
@@ -150,13 +150,13 @@ def test_workers_stay_for_signals_of_the_group_and_leave_with_a_killed_parent(tm
     assert parent.stdout is not None
     pids = [int(word) for word in parent.stdout.readline().split()]
     assert len(pids) == 2
-    _until(lambda: all(_ignores(pid, signal.SIGTERM) for pid in pids))
+    wait_until(lambda: all(_ignores(pid, signal.SIGTERM) for pid in pids))
     os.kill(pids[0], signal.SIGTERM)
     assert _lives(pids[0])
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    _until(lambda: not any(map(_lives, pids)))
+    wait_until(lambda: not any(map(_lives, pids)))
 
 
 def _status(pid: int) -> dict[str, str]:
@@ -173,10 +173,3 @@ def _lives(pid: int) -> bool:
 
 def _ignores(pid: int, number: signal.Signals) -> bool:
     return bool(int(_status(pid).get("SigIgn", "0"), 16) >> (number - 1) & 1)
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)

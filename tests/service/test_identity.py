@@ -1,4 +1,4 @@
-"""Identities sign, and files keep them from other users."""
+"""Operator identities: signatures, and files that only their owner can read."""
 
 import json
 from pathlib import Path
@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tests.service.samples import ANALYZER, SHUFFLER
 
 from hubbub.errors import FalseClaim, HubbubError, InvalidInput, WireError
-from hubbub.service.task.identity import Identity, SignedDocument, as_bytes, verify
+from hubbub.service.task.identity import Identity, SignedDocument, hex_bytes, verify
 
 
-def test_files_go_round_and_are_private(tmp_path: Path) -> None:
+def test_files_round_trip_and_are_private(tmp_path: Path) -> None:
     path = tmp_path / "operator"
     own = Identity.generate()
     own.save(path)
@@ -27,7 +27,7 @@ def test_files_go_round_and_are_private(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o610])
-def test_files_that_others_may_read_are_refused(tmp_path: Path, mode: int) -> None:
+def test_files_readable_by_others_are_rejected(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "operator"
     Identity.generate().save(path)
     path.chmod(mode)
@@ -36,7 +36,7 @@ def test_files_that_others_may_read_are_refused(tmp_path: Path, mode: int) -> No
 
 
 @pytest.mark.parametrize("content", [b"", b"hubbub identity 1\n", b"hubbub identity 1\n00\n", b"\xff" * 80, b"00" * 32])
-def test_other_files_are_none(tmp_path: Path, content: bytes) -> None:
+def test_other_files_are_rejected(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "operator"
     path.write_bytes(content)
     path.chmod(0o600)
@@ -45,7 +45,7 @@ def test_other_files_are_none(tmp_path: Path, content: bytes) -> None:
 
 
 @given(st.text("abc", max_size=5), st.binary(max_size=40))
-def test_signatures_hold_for_what_was_signed_only(kind: str, body: bytes) -> None:
+def test_signatures_are_valid_only_for_the_signed_document(kind: str, body: bytes) -> None:
     signature = ANALYZER.sign(kind, body)
     verify(ANALYZER.public, kind, body, signature)
     others = [
@@ -61,7 +61,7 @@ def test_signatures_hold_for_what_was_signed_only(kind: str, body: bytes) -> Non
             verify(*other)
 
 
-def test_kind_and_body_do_not_run_together() -> None:
+def test_kind_and_body_are_separated() -> None:
     with pytest.raises(FalseClaim):
         verify(ANALYZER.public, "key", b"s\0x", ANALYZER.sign("keys", b"x"))
 
@@ -74,7 +74,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_documents_go_round(body: object) -> None:
+def test_documents_round_trip(body: object) -> None:
     document = SignedDocument.sign(SHUFFLER, "manifest", body)  # type: ignore[arg-type]
     again = SignedDocument.from_json(json.dumps(json.loads(document.to_json()), indent=2))
     assert again == document
@@ -82,7 +82,7 @@ def test_documents_go_round(body: object) -> None:
 
 
 @given(st.data())
-def test_damaged_documents_raise_nothing_else(data: st.DataObject) -> None:
+def test_damaged_documents_raise_only_documented_errors(data: st.DataObject) -> None:
     text = SignedDocument.sign(SHUFFLER, "manifest", {"batch": "00", "chunks": [1, 2]}).to_json()
     place = data.draw(st.integers(0, len(text) - 1))
     damaged = text[:place] + bytes([data.draw(st.integers(0, 255))]) + text[place + 1 :]
@@ -96,19 +96,19 @@ def test_damaged_documents_raise_nothing_else(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("body", [b"[" * 900 + b"]" * 900, b'"\\ud800"'])
-def test_bodies_that_have_no_canonical_form(body: bytes) -> None:
+def test_bodies_without_a_canonical_form_are_rejected(body: bytes) -> None:
     text = b'{"body":' + body + b',"signature":"' + b"00" * 64 + b'"}'
     with pytest.raises(WireError):
         SignedDocument.from_json(text).verify(SHUFFLER.public, "manifest")
 
 
 @pytest.mark.parametrize("value", ["0", "0g", "AB", "abcd", "", " ab", "ab ", "a b"])
-def test_hexadecimal_digits_have_one_spelling(value: str) -> None:
-    assert as_bytes(1)("ab") == b"\xab"
+def test_hexadecimal_strings_have_one_spelling(value: str) -> None:
+    assert hex_bytes("ab", 1, "the task") == b"\xab"
     with pytest.raises(WireError):
-        as_bytes(1)(value)
+        hex_bytes(value, 1, "the task")
 
 
-def test_seeds_have_one_length() -> None:
+def test_seeds_of_another_length_are_rejected() -> None:
     with pytest.raises(InvalidInput):
         Identity(b"short")

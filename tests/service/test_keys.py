@@ -1,4 +1,4 @@
-"""Keys are born, used, expire and end; a crash at any point leaves a keyring that goes on; no number comes twice."""
+"""The life cycle of keys: a crash at any point leaves a usable keyring, and no key id is used twice."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from hubbub.errors import FalseClaim, Infeasible, InvalidInput, WireError
 from hubbub.service.runtime import secretfiles
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.task import keys as module
-from hubbub.service.task.identity import SignedDocument
+from hubbub.service.task.identity import SignedDocument, document_format
 from hubbub.service.task.keys import Keyring, PublicKey, active_key, read_key_list
 from hubbub.service.task.sealing import load_private, load_public, open_slot, seal_slot
 
@@ -32,7 +32,7 @@ def states(ring: Keyring) -> list[tuple[int, str]]:
     return [(key.id, key.state) for key in ring.public_keys()]
 
 
-def test_the_life_of_a_key(tmp_path: Path) -> None:
+def test_the_life_cycle_of_a_key(tmp_path: Path) -> None:
     clock = MockClock(1000.0)
     ring = ring_in(tmp_path, clock)
     with pytest.raises(Infeasible, match="active key"):
@@ -59,13 +59,13 @@ def test_the_life_of_a_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suite", [1, 2])
-def test_keys_open_what_was_sealed_to_them_until_they_end(tmp_path: Path, suite: int) -> None:
+def test_keys_open_slots_until_they_are_destroyed(tmp_path: Path, suite: int) -> None:
     clock = MockClock()
     ring = ring_in(tmp_path, clock, suite=suite)
     ring.advance()
     first = ring.active
-    shape = BundleLayout(bytes(16), suite, 1, 1, 256)
-    sealed = seal_slot(b"\x07", shape, first.id, load_public(suite, first.public))
+    layout = BundleLayout(bytes(16), suite, 1, 1, 256)
+    sealed = seal_slot(b"\x07", layout, first.id, load_public(suite, first.public))
     assert ring.rotate() == 2
     assert (ring.active.id, states(ring)[0]) == (2, (1, "expired"))
     again = ring_in(tmp_path, clock, suite=suite)
@@ -73,14 +73,14 @@ def test_keys_open_what_was_sealed_to_them_until_they_end(tmp_path: Path, suite:
         opener, secret = one.opener(1), one.private(1)
         assert opener is not None
         assert secret is not None
-        assert open_slot(sealed, shape, opener) == open_slot(sealed, shape, load_private(suite, secret)) == b"\x07"
+        assert open_slot(sealed, layout, opener) == open_slot(sealed, layout, load_private(suite, secret)) == b"\x07"
     clock.advance(10)
     ring.advance()
     assert ring.private(1) is None
     assert ring_in(tmp_path, clock, suite=suite).private(1) is None
 
 
-def test_a_key_may_be_announced_for_later_but_not_beyond_the_lifetime(tmp_path: Path) -> None:
+def test_a_scheduled_key_is_activated_no_later_than_the_lifetime(tmp_path: Path) -> None:
     clock = MockClock()
     ring = ring_in(tmp_path, clock)
     ring.advance()
@@ -94,7 +94,7 @@ def test_a_key_may_be_announced_for_later_but_not_beyond_the_lifetime(tmp_path: 
     assert ring.active.id == 2
 
 
-def test_clocks_that_jump_take_nothing_back_and_destroy_nothing_at_once(tmp_path: Path) -> None:
+def test_clock_jumps_revert_nothing_and_destroy_nothing_immediately(tmp_path: Path) -> None:
     clock = MockClock(1000.0)
     ring = ring_in(tmp_path, clock)
     ring.advance()
@@ -107,8 +107,8 @@ def test_clocks_that_jump_take_nothing_back_and_destroy_nothing_at_once(tmp_path
     assert ring.private(1) is not None
 
 
-def test_numbers_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LAST", 3)
+def test_key_ids_run_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_KEY_ID", 3)
     clock = MockClock()
     ring = ring_in(tmp_path, clock)
     ring.advance()
@@ -117,13 +117,13 @@ def test_numbers_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         clock.advance(50)
         ring.advance()
     assert states(ring) == [(3, "active")]
-    with pytest.raises(Infeasible, match="at most 3 keys"):
+    with pytest.raises(Infeasible, match="all 3 key ids"):
         ring.rotate()
     assert ring.active.id == 3
 
 
 class Machine(RuleBasedStateMachine):
-    """Random operations, restarts and clock jumps, against what a list of all that ever was published allows."""
+    """Random operations, restarts and clock jumps, checked against the list of all published keys."""
 
     @initialize(folder=st.integers(0, 2**60))
     def start(self, folder: int) -> None:
@@ -190,9 +190,9 @@ def test_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Crashes:
-    """Copies the folder after every operation on files: what a process that dies there leaves behind.
+    """Copies the folder after every file operation, as a process that dies there would leave it.
 
-    Of every moment there is a second copy, in which what was written but not synced is lost, as by a power cut.
+    A second copy of each lacks the data that was written but not synced, as after a power cut.
     """
 
     def __init__(self, folder: Path, copies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +236,7 @@ class Crashes:
         def run(handle: int, data: Any) -> int:
             if handle not in self.handles:
                 return real(handle, data)
-            # In parts, so that there are moments in between.
+            # In parts, so that a process can die in between.
             written = real(handle, data[: max(1, len(data) // 2)])
             self.copy()
             return written
@@ -263,8 +263,8 @@ class Crashes:
         self.count += 1
 
 
-def test_a_crash_at_any_point_leaves_a_keyring_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two rotations and a destruction; every copy loads, keeps all that was published, and finishes what was begun."""
+def test_a_crash_at_any_point_leaves_a_usable_keyring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rotations and a destruction: every copy loads, keeps all published keys, and completes the operation."""
     folder, copies = tmp_path / "keys", tmp_path / "copies"
     folder.mkdir()
     copies.mkdir()
@@ -279,7 +279,7 @@ def test_a_crash_at_any_point_leaves_a_keyring_that_goes_on(tmp_path: Path, monk
         ring.rotate()
     after = {key.id: key.public for key in ring.public_keys()}
     assert (sorted(before), sorted(after)) == ([1], [2, 3])
-    # Per key: open, writes, sync, rename and folder sync of two files; and the same again for each change of state.
+    # Per key: open, writes, sync, rename and folder sync of two files, and again for each change of state.
     assert crashes.count > 80
     monkeypatch.setattr(os, "fsync", lambda _: None)
     for copy in sorted(copies.iterdir()):
@@ -300,7 +300,7 @@ def test_a_crash_at_any_point_leaves_a_keyring_that_goes_on(tmp_path: Path, monk
         assert states(ring_in(copy, clock_here)) == [(fresh, "active")]
 
 
-def test_secrets_are_overwritten_before_they_are_removed(tmp_path: Path) -> None:
+def test_secrets_are_overwritten_before_removal(tmp_path: Path) -> None:
     clock = MockClock()
     ring = ring_in(tmp_path, clock)
     ring.advance()
@@ -315,7 +315,7 @@ def test_secrets_are_overwritten_before_they_are_removed(tmp_path: Path) -> None
     assert keeper.read_bytes() == bytes(32)
 
 
-def test_lost_secrets_and_foreign_files_are_reported(tmp_path: Path) -> None:
+def test_missing_secrets_and_foreign_files_are_reported(tmp_path: Path) -> None:
     clock = MockClock()
     ring_in(tmp_path, clock).advance()
     secret, record = tmp_path / "analyzer-00001.secret", tmp_path / "analyzer-00001.json"
@@ -323,7 +323,7 @@ def test_lost_secrets_and_foreign_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="owner only"):
         ring_in(tmp_path, clock)
     secret.chmod(0o600)
-    with pytest.raises(WireError, match="hexadecimal"):
+    with pytest.raises(WireError, match="suite 2, got 1"):
         ring_in(tmp_path, clock, suite=2)
     assert states(ring_in(tmp_path, clock, role="shuffler")) == []
     content = record.read_bytes()
@@ -340,7 +340,7 @@ def test_lost_secrets_and_foreign_files_are_reported(tmp_path: Path) -> None:
         ring_in(tmp_path, clock)
 
 
-def test_arguments(tmp_path: Path) -> None:
+def test_invalid_arguments_are_rejected(tmp_path: Path) -> None:
     clock = MockClock()
     for changes in ({"role": "reader"}, {"suite": 3}, {"lifetime": 0}, {"grace": -1}, {"grace": float("nan")}):
         arguments: dict[str, Any] = {"role": "analyzer", "suite": 1, "lifetime": 1, "grace": 1, **changes}
@@ -348,7 +348,7 @@ def test_arguments(tmp_path: Path) -> None:
             Keyring(tmp_path, clock=clock, **arguments)
 
 
-def test_key_lists_are_signed_and_read_strictly(tmp_path: Path) -> None:
+def test_key_lists_are_signed_and_parsed_strictly(tmp_path: Path) -> None:
     clock = MockClock()
     ring = ring_in(tmp_path, clock)
     ring.advance()
@@ -371,6 +371,11 @@ def test_key_lists_are_signed_and_read_strictly(tmp_path: Path) -> None:
 KEY = {"id": 1, "suite": 1, "public": "00" * 32, "state": "active"}
 
 
+def signed_list(keys: Any) -> bytes:
+    body = {"format": document_format("key list"), "role": "analyzer", "keys": keys}
+    return SignedDocument.sign(ANALYZER, "key list", body).to_json()
+
+
 @pytest.mark.parametrize(
     "keys",
     [
@@ -380,16 +385,23 @@ KEY = {"id": 1, "suite": 1, "public": "00" * 32, "state": "active"}
         [{**KEY, "more": 1}], [KEY, KEY], [KEY, {**KEY, "id": 2}],
     ],
 )  # fmt: skip
-def test_malformed_key_lists(keys: Any) -> None:
-    text = SignedDocument.sign(ANALYZER, "keys", {"role": "analyzer", "keys": keys}).to_json()
+def test_malformed_key_lists_are_rejected(keys: Any) -> None:
+    text = signed_list(keys)
     with pytest.raises(WireError):
         read_key_list(text, ANALYZER.public)
 
 
-def test_lists_without_an_active_key() -> None:
-    text = json.dumps({"body": {"role": "analyzer", "keys": []}, "signature": "00" * 64})
+def test_key_lists_without_an_active_key() -> None:
+    text = json.dumps(json.loads(signed_list([])) | {"signature": "00" * 64})
     with pytest.raises(FalseClaim):
         read_key_list(text, ANALYZER.public)
-    empty = SignedDocument.sign(ANALYZER, "keys", {"role": "analyzer", "keys": []}).to_json()
     with pytest.raises(WireError, match="active"):
-        active_key(read_key_list(empty, ANALYZER.public))
+        active_key(read_key_list(signed_list([]), ANALYZER.public))
+
+
+@pytest.mark.parametrize("body", [{"role": "analyzer", "keys": []}, {"format": "hubbub key list 1"}, []])
+def test_key_lists_of_another_format_are_rejected(body: Any) -> None:
+    for changes in ({}, {"role": "analyzer", "keys": []}):
+        changed = body | changes if isinstance(body, dict) else body
+        with pytest.raises(WireError, match="key list"):
+            read_key_list(SignedDocument.sign(ANALYZER, "key list", changed).to_json(), ANALYZER.public)

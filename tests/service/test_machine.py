@@ -1,6 +1,6 @@
-"""The whole system under random operations, on a clock of its own: nothing is lost, nothing is counted twice.
+"""The whole system under random operations on a simulated clock: nothing is lost, nothing is counted twice.
 
-Every report carries a value that no other has, and practically no noise: a count of 2 is a replay, and one of 0 for an
+Every report carries a distinct value with practically no noise: a count of 2 is a replay, and a count of 0 for an
 acknowledged report is a loss.
 """
 
@@ -15,21 +15,21 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.service.system import EPOCH, Direct, System, clear_plan
+from tests.service.system import EPOCH, DirectClient, System, clear_plan
 
-from hubbub.service.runtime.problems import Problem
+from hubbub.errors import Problem
 
 WIDTH, MIN_BATCH_SIZE, PEOPLE = 1024, 6, 5
 PLAN = clear_plan(WIDTH, PEOPLE)
 FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
-class Cut(Exception):
-    """The link broke."""
+class ConnectionBroken(Exception):
+    """The connection to the analyzer broke."""
 
 
-class Frail(Direct):
-    """A link that breaks before or after the calls that the test names."""
+class UnreliableClient(DirectClient):
+    """A connection to the analyzer that breaks before or after chosen requests."""
 
     def __init__(self, system: System, breaks: list[str]) -> None:
         super().__init__(system.analyzer)
@@ -38,7 +38,7 @@ class Frail(Direct):
     def _moment(self, moment: str) -> None:
         if self.breaks and self.breaks[0] == moment:
             self.breaks.pop(0)
-            raise Cut
+            raise ConnectionBroken
 
     def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
         self._moment("request")
@@ -86,7 +86,7 @@ class Collection(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 8), answered=st.booleans(), arrived=st.booleans())
     def upload(self, count: int, answered: bool, arrived: bool) -> None:
-        """New bundles in one request; the request or the answer may be lost, and the client will send again."""
+        """Upload new bundles; the request or the response may be lost, and the client will retry."""
         bundles = self._fresh(count)
         if arrived:
             self.system.upload(*(bundle for _, bundle in bundles))
@@ -98,7 +98,7 @@ class Collection(RuleBasedStateMachine):
     @precondition(lambda self: self.unsent)
     @rule()
     def retry(self) -> None:
-        """Every bundle without an answer again, one by one; outdated keys mean that it never was accepted."""
+        """Retry every unanswered bundle; ``outdated-keys`` means that it was never accepted."""
         for value, first in list(self.unsent.items()):
             bundle = first
             try:
@@ -115,7 +115,7 @@ class Collection(RuleBasedStateMachine):
     @precondition(lambda self: self.acknowledged)
     @rule(data=st.data(), times=st.integers(1, 3))
     def replay(self, data: st.DataObject, times: int) -> None:
-        """An acknowledged bundle again: the same answer, whatever became of its key."""
+        """Repeat an acknowledged bundle: it gets the same response, even after its key is destroyed."""
         value = data.draw(st.sampled_from(sorted(self.acknowledged)))
         if value in self.doubtful:
             return
@@ -123,8 +123,8 @@ class Collection(RuleBasedStateMachine):
 
     @precondition(lambda self: self.acknowledged)
     @rule(data=st.data())
-    def wrap_anew(self, data: st.DataObject) -> None:
-        """A sealed slot in another bundle."""
+    def rewrap(self, data: st.DataObject) -> None:
+        """Seal a slot into a second bundle."""
         value = data.draw(st.sampled_from(sorted(self.acknowledged)))
         try:
             self.system.upload(self.system.client.bundle(self.slots[value]))
@@ -133,7 +133,7 @@ class Collection(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def bad_input(self, data: st.DataObject) -> None:
-        """A bundle with one bit changed, or cut."""
+        """Upload a bundle with one bit changed, and one that is too short."""
         bundle = bytearray(self.system.client.bundle(self.system.client.slots([b"\0\0"])))
         place = data.draw(st.integers(0, len(bundle) * 8 - 1))
         bundle[place // 8] ^= 1 << place % 8
@@ -144,37 +144,37 @@ class Collection(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([EPOCH, EPOCH, EPOCH, 7 * EPOCH, 1, -EPOCH, -5 * EPOCH]))
     def tick(self, seconds: int) -> None:
-        """Time passes, stands still, or goes back."""
-        if self.system.contract.takes(self.system.clock.now() + seconds):
+        """Move the clock forwards or backwards."""
+        if self.system.contract.accepts_at(self.system.clock.now() + seconds):
             self.system.clock.advance(seconds)
         self.system.shuffler.tick()
 
     @rule(breaks=st.lists(st.sampled_from(["request", "answer"]), max_size=3))
     def deliver(self, breaks: list[str]) -> None:
-        """The shuffler tries to hand its batches over."""
-        with contextlib.suppress(Cut):
-            self.system.shuffler.deliver(Frail(self.system, breaks))
+        """Deliver the waiting batches."""
+        with contextlib.suppress(ConnectionBroken):
+            self.system.shuffler.deliver(UnreliableClient(self.system, breaks))
 
     @rule()
     def work(self) -> None:
-        """The analyzer counts a batch, if one is there."""
+        """Count a complete batch, if there is one."""
         self.system.analyzer.work()
 
     @rule(which=st.sampled_from(["shuffler", "analyzer"]), fetch=st.booleans())
     def rotate(self, which: str, fetch: bool) -> None:
-        """One of them uses a new key; the shuffler may hear of it later."""
+        """Rotate a key; the shuffler may learn of it later."""
         getattr(self.system, which).rotate()
         if fetch:
             self.system.shuffler.fetch_keys(self.system.link)
 
     @rule()
     def restart(self) -> None:
-        """Both processes end and start."""
+        """Restart both services."""
         self.system.restart()
 
     @rule()
     def back_up(self) -> None:
-        """The operator of the shuffler copies its store."""
+        """Back up the shuffler's store."""
         self.backup = self.folder / f"backup-{self.used}.db"
         self.backup.unlink(missing_ok=True)
         self.system.shuffler.backup(self.backup)
@@ -183,27 +183,27 @@ class Collection(RuleBasedStateMachine):
     @precondition(lambda self: self.backup is not None)
     @rule()
     def restore(self) -> None:
-        """And brings it back: what came since is lost with the disk, but nothing may count twice."""
+        """Restore the backup: later uploads are lost with the disk, but nothing is counted twice."""
         assert self.backup is not None
-        self.system.shuffler.pool.shut()
+        self.system.shuffler.store.shut()
         for name in ("shuffler.db", "shuffler.db-wal", "shuffler.db-shm"):
             (self.folder / name).unlink(missing_ok=True)
         shutil.copy(self.backup, self.folder / "shuffler.db")
         self.doubtful |= self.since | set(self.unsent)
         self.unsent = {}
-        # Of the rest, what waits in the restored pool may have been delivered: its batch then is withheld or thinned.
+        # Bundles in the restored pool may have been delivered already: their batch is then withheld or smaller.
         self.doubtful |= set(self.acknowledged)
         self.system.restart()
 
     @invariant()
     def nothing_twice(self) -> None:
-        """No value counts twice, no batch is small, and every bundle is somewhere."""
+        """No value is counted twice, no batch is too small, and every bundle is accounted for."""
         counted = self._counted()
         assert max(counted.values(), default=0) <= 1
         assert set(counted) <= set(range(self.used))
         counts = self.system.shuffler.totals(check=True)[self.system.contract.id]
         assert counts.error == 0
-        for batch in self.system.analyzer.archive.batches(self.system.contract.task):
+        for batch in self.system.analyzer.store.batches(self.system.contract.task):
             assert batch.bundles >= MIN_BATCH_SIZE
 
     def _counted(self) -> Counter[int]:
@@ -215,7 +215,7 @@ class Collection(RuleBasedStateMachine):
         return found
 
     def teardown(self) -> None:
-        """In the end every acknowledged report was counted, or waits for a crowd, or is in a withheld batch."""
+        """Finally, every acknowledged report is counted, waiting in a pool, or in a withheld batch."""
         try:
             self.system.clock.advance(10 * EPOCH)
             self.system.shuffler.tick()
@@ -230,8 +230,8 @@ class Collection(RuleBasedStateMachine):
             if not self.doubtful and not withheld and not self._rejected():
                 assert len(lost) <= counts.pool
         finally:
-            self.system.shuffler.pool.shut()
-            self.system.analyzer.archive.shut()
+            self.system.shuffler.store.shut()
+            self.system.analyzer.store.shut()
             shutil.rmtree(self.folder)
 
     def _rejected(self) -> int:

@@ -1,4 +1,4 @@
-"""The descriptions of both interfaces: they name all routes and problems, and schemathesis finds nothing else."""
+"""The OpenAPI documents name all routes and problems, and schemathesis finds no deviation from them."""
 
 import json
 from collections.abc import Iterator
@@ -23,10 +23,11 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from tests.service.system import System
 
-from hubbub.service.analyzer.http import link, results
+from hubbub.service.analyzer.http import delivery_app, results_app
 from hubbub.service.runtime.http import App, Receive, Scope, Send
 from hubbub.service.runtime.problems import KINDS, PREFIX
-from hubbub.service.shuffler.http import Intake, Writer, documents
+from hubbub.service.shuffler.http import UploadApp, documents_app
+from hubbub.service.shuffler.writer import Writer
 
 schemathesis.serializer.alias("application/hubbub-bundle", "application/octet-stream")
 
@@ -41,7 +42,7 @@ CHECKS = [
 ]
 
 
-def described(name: str) -> dict[str, Any]:
+def document(name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
     return found
 
@@ -57,7 +58,7 @@ def routes(*apps: App) -> set[tuple[str, str]]:
 
 
 @dataclass
-class Served:
+class Services:
     system: System
     apps: dict[str, App]
     routes: dict[str, set[tuple[str, str]]]
@@ -66,26 +67,30 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Both services, with a batch that is counted; the analyzer's two listeners are one application here."""
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    """Both services with a counted batch; the analyzer's two interfaces are combined into one application."""
     system = System(tmp_path_factory.mktemp("system"))
     client = system.client
     system.upload(*(client.seal("1") for _ in range(100)))
     (batch,) = system.next_epoch()
     system.deliver()
-    writer = Writer(system.shuffler.accept)
-    papers, linked, read = documents(system.shuffler), link(system.analyzer, lambda: None), results(system.analyzer)
+    writer = Writer(system.shuffler.uploads.accept)
+    documents, linked, read = (
+        documents_app(system.shuffler.tasks),
+        delivery_app(system.analyzer, lambda: None),
+        results_app(system.analyzer),
+    )
 
     async def both(scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope.get("path", ""), scope.get("method")
         reading = path.startswith("/v1/tasks") or (method == "GET" and path.count("/") == 3)
         await (read if reading else linked)(scope, receive, send)
 
-    yield Served(
+    yield Services(
         system,
-        {"shuffler": Intake(system.shuffler, writer, system.workers, papers), "analyzer": both},
-        {"shuffler": routes(papers) | {("POST", "/v1/tasks/{task}/bundles")}, "analyzer": routes(linked, read)},
-        system.analyzer.archive.add_token("read:*"),
+        {"shuffler": UploadApp(system.shuffler, writer, system.workers, documents), "analyzer": both},
+        {"shuffler": routes(documents) | {("POST", "/v1/tasks/{task}/bundles")}, "analyzer": routes(linked, read)},
+        system.analyzer.store.add_token("read:*"),
         batch,
     )
     writer.close()
@@ -93,24 +98,24 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("name", ["shuffler", "analyzer"])
-def test_all_routes_and_problems_are_described(name: str, served: Served) -> None:
-    content = described(name)
-    told = {(method.upper(), path) for path, methods in content["paths"].items() for method in methods}
-    assert told == served.routes[name]
+def test_all_routes_and_problems_are_documented(name: str, services: Services) -> None:
+    content = document(name)
+    documented = {(method.upper(), path) for path, methods in content["paths"].items() for method in methods}
+    assert documented == services.routes[name]
     assert content["components"]["schemas"]["Problem"]["properties"]["type"]["enum"] == [
         PREFIX + kind for kind in KINDS
     ]
 
 
-def explore(name: str, served: Served, examples: int) -> None:
-    schema = schemathesis.openapi.from_dict(described(name))
-    schema.app = served.apps[name]
-    known = {"task": served.system.contract.id, "batch": served.batch}
+def explore(name: str, services: Services, examples: int) -> None:
+    schema = schemathesis.openapi.from_dict(document(name))
+    schema.app = services.apps[name]
+    known = {"task": services.system.contract.id, "batch": services.batch}
     for result in schema.get_all_operations():
         assert isinstance(result, Ok)
         operation = result.ok()
 
-        @given(case=operation.as_strategy(), real=st.booleans(), told=st.booleans())
+        @given(case=operation.as_strategy(), known_ids=st.booleans(), with_token=st.booleans())
         @settings(
             max_examples=examples,
             deadline=None,
@@ -118,21 +123,21 @@ def explore(name: str, served: Served, examples: int) -> None:
             suppress_health_check=list(HealthCheck),
             phases=[Phase.explicit, Phase.generate],
         )
-        def call(case: Any, real: bool, told: bool) -> None:
-            if real:
+        def call(case: Any, known_ids: bool, with_token: bool) -> None:
+            if known_ids:
                 case.path_parameters = {**(case.path_parameters or {}), **known} if case.path_parameters else {}
-            headers = {"authorization": f"Bearer {served.token}"} if told else {}
+            headers = {"authorization": f"Bearer {services.token}"} if with_token else {}
             case.call_and_validate(headers=headers, checks=CHECKS)
 
         call()
 
 
 @pytest.mark.parametrize("name", ["shuffler", "analyzer"])
-def test_schemathesis(name: str, served: Served) -> None:
-    explore(name, served, 6)
+def test_schemathesis(name: str, services: Services) -> None:
+    explore(name, services, 6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["shuffler", "analyzer"])
-def test_schemathesis_at_length(name: str, served: Served) -> None:
-    explore(name, served, 1500)
+def test_schemathesis_at_length(name: str, services: Services) -> None:
+    explore(name, services, 1500)

@@ -1,6 +1,6 @@
-"""PostgreSQL behind the same interface: the state machine on it, connections that are cut, and what it cannot do.
+"""PostgreSQL behind the same interface: the state machine, interrupted connections, unsupported operations.
 
-The tests of the cores in ``test_core`` run on it too.
+The tests in ``test_core`` run on PostgreSQL too.
 """
 
 import contextlib
@@ -17,8 +17,8 @@ from tests.service.conftest import schemas
 from tests.service.system import EPOCH, System
 from tests.service.test_machine import FAST, MIN_BATCH_SIZE, PLAN, SHORT, Collection
 
-from hubbub.errors import InvalidInput
-from hubbub.service.runtime.database import StoreFailure, open_database
+from hubbub.errors import InvalidInput, StoreFailure
+from hubbub.service.runtime.database import open_database
 from hubbub.service.shuffler.store import Counts
 
 
@@ -30,7 +30,7 @@ def system(tmp_path: Path, postgres_url: str) -> Iterator[System]:
 
 
 class OnPostgres(Collection):
-    """The same operations; backups are those of PostgreSQL's own tools, and not made here."""
+    """The same operations without backups, which PostgreSQL's own tools make."""
 
     server: ClassVar[str]
 
@@ -65,7 +65,7 @@ def test_the_state_machine_at_length(postgres: str) -> None:
 
 
 def cut(server: str) -> int:
-    """End all other connections, as a restart of the server would; how many there were."""
+    """Close all other connections, as a restart of the server would, and return their number."""
     import psycopg
 
     with psycopg.connect(server, autocommit=True) as connection:
@@ -77,24 +77,24 @@ def cut(server: str) -> int:
 
 
 def insist(work: Callable[[], object]) -> None:
-    """Each of the four connections may fail once; then it must be as if nothing had been."""
+    """Repeat work until it succeeds: each of the four connections may fail once."""
     for _ in range(5):
         try:
             work()
         except StoreFailure:
             continue
         return
-    raise AssertionError("the store did not come back")
+    raise AssertionError("the store did not recover")
 
 
-def test_a_lost_connection_is_made_anew(system: System, postgres: str) -> None:
+def test_a_lost_connection_is_reopened(system: System, postgres: str) -> None:
     client = system.client
     bundles = [client.seal(str(i % 8)) for i in range(120)]
     system.upload(*bundles[:50])
     assert cut(postgres) == 4
     with pytest.raises(StoreFailure, match="the store failed"):
         system.upload(*bundles[50:60])
-    # Nothing of it was kept, and the next one is: first as a repeat of what failed, then the rest.
+    # Nothing of the failed upload was stored; its repetition is, and then the rest.
     system.upload(*bundles[50:60])
     system.upload(*bundles[60:])
     assert system.shuffler.totals(check=True)[system.contract.id] == Counts(120, 120, 0, 0, 0)
@@ -109,7 +109,7 @@ def test_a_lost_connection_is_made_anew(system: System, postgres: str) -> None:
         insist(work)
 
 
-def test_a_connection_lost_within_a_transaction_undoes_it(system: System, postgres: str, postgres_url: str) -> None:
+def test_a_connection_lost_within_a_transaction_rolls_it_back(system: System, postgres: str, postgres_url: str) -> None:
     del system
     database = open_database(postgres_url.format(role="shuffler"))
     database.create(["things (name TEXT PRIMARY KEY, data {blob}) {clustered}"])
@@ -132,12 +132,12 @@ def test_a_connection_lost_within_a_transaction_undoes_it(system: System, postgr
     database.close()
 
 
-def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreFailure):
         open_database(f"postgresql://postgres@/postgres?host={tmp_path}").rows("SELECT 1")
 
 
-def test_backups_are_left_to_its_own_tools(system: System) -> None:
+def test_backups_are_left_to_pg_dump(system: System) -> None:
     folder = Path(tempfile.mkdtemp(dir=FAST))
     with pytest.raises(InvalidInput, match="pg_dump"):
         system.shuffler.backup(folder / "copy")

@@ -1,19 +1,18 @@
-"""Bundles sent again and again, at once and later, wrapped anew, and out of a backup: none is counted twice."""
+"""Replayed bundles: simultaneous, later, with slots in new bundles, and after a restore; none is counted twice."""
 
 import random
 import shutil
 from pathlib import Path
 
 import pytest
-from tests.service.town import Town, until
-
-from hubbub.service.runtime.admin_client import command
+from tests.service.live import LiveSystem, wait_until
+from tests.service.system import clear_plan
 
 CONNECTIONS = 64
 
 
 def lots(bundles: list[bytes], each: int, seed: int) -> list[list[bytes]]:
-    """For each connection so many of the bundles, in an order of its own; some requests carry several."""
+    """Return random requests for each connection; some carry several bundles."""
     mixed = random.Random(seed)
     found = []
     for _ in range(CONNECTIONS):
@@ -24,65 +23,65 @@ def lots(bundles: list[bytes], each: int, seed: int) -> list[list[bytes]]:
     return found
 
 
-def replay(town: Town, bundles: list[bytes], each: int, seed: int) -> None:
-    assert set(town.pour(lots(bundles, each, seed))) == {201}
+def replay(live: LiveSystem, bundles: list[bytes], each: int, seed: int) -> None:
+    assert set(live.pour(lots(bundles, each, seed))) == {201}
 
 
 def run(folder: Path, people: int, each: int) -> None:
-    """Six rounds of 64 · ``each`` replays."""
-    town = Town(folder, width=max(1024, people), people=people - people // 10, min_batch_size=people, epoch=1)
-    with town.open():
-        slots = town.slots(range(people))
-        bundles = town.wrap(slots)
+    """Run six rounds of 64 · ``each`` replays."""
+    live = LiveSystem(folder, plan=clear_plan(max(1024, people), people - people // 10), min_batch_size=people)
+    with live.running():
+        slots = live.slots(range(people))
+        bundles = live.wrap(slots)
         early, late = bundles[: people - 1], bundles[people - 1 :]
 
-        # All for the first time and again at once: one transaction may hold the same bundle from many connections.
-        assert set(town.pour([early[n % len(early) :] + early[: n % len(early)] for n in (0, 1)])) == {201}
-        replay(town, early, each, 1)
-        assert town.counts() | {"error": 0} == {
+        # New and repeated at the same time: one transaction may hold a bundle from many connections.
+        assert set(live.pour([early[n % len(early) :] + early[: n % len(early)] for n in (0, 1)])) == {201}
+        replay(live, early, each, 1)
+        assert live.counts() | {"error": 0} == {
             "accepted": people - 1, "pool": people - 1, "outbox": 0, "committed": 0, "expired": 0, "error": 0,
         }  # fmt: skip
 
-        # Wrapped anew while they wait.
-        replay(town, town.wrap(slots[: people - 1]), each, 2)
-        assert town.counts()["accepted"] == people - 1
+        # The same slots in new bundles, while they wait.
+        replay(live, live.wrap(slots[: people - 1]), each, 2)
+        assert live.counts()["accepted"] == people - 1
 
-        # After a death, and after a polite end.
+        # After SIGKILL, and after SIGTERM.
         for kill in (True, False):
-            town.stop("shuffler", kill=kill)
-            town.start("shuffler")
-            replay(town, early, each // 2, 3 + kill)
-        assert town.counts()["accepted"] == people - 1
+            (live.kill if kill else live.stop)("shuffler")
+            live.start("shuffler")
+            replay(live, early, each // 2, 3 + kill)
+        assert live.counts()["accepted"] == people - 1
 
         copy = folder / "copy.db"
-        command(town.services["shuffler"].socket, "backup", str(copy))
-        assert set(town.pour([late])) == {201}
-        until(lambda: town.counts()["committed"] == people)
-        assert town.counted() == dict.fromkeys(range(people), 1)
+        live.command("shuffler", "backup", str(copy))
+        assert set(live.pour([late])) == {201}
+        wait_until(lambda: live.counts()["committed"] == people)
+        assert live.counted() == dict.fromkeys(range(people), 1)
 
-        # After the release, also wrapped anew: then they are a batch once more, which the analyzer knows.
-        replay(town, bundles, each, 5)
-        assert town.counts()["accepted"] == people
-        replay(town, town.wrap(slots), each, 6)
-        assert set(town.pour([town.wrap(slots)])) == {201}
-        until(lambda: town.counts()["committed"] >= 2 * people)
-        assert town.counted() == dict.fromkeys(range(people), 1)
+        # After the release, also in new bundles: they form another batch, whose slots the analyzer recognises.
+        replay(live, bundles, each, 5)
+        assert live.counts()["accepted"] == people
+        replay(live, live.wrap(slots), each, 6)
+        assert set(live.pour([live.wrap(slots)])) == {201}
+        wait_until(lambda: live.counts()["committed"] >= 2 * people)
+        assert live.counted() == dict.fromkeys(range(people), 1)
 
-        # A backup of the time when they were waiting, restored: they are released once more, and are known.
-        town.stop("shuffler")
+        # After restoring a backup from before the release: they are released again and recognised.
+        live.stop("shuffler")
         database = folder / "shuffler" / "shuffler.db"
         for suffix in ("", "-wal", "-shm"):
             database.with_name(database.name + suffix).unlink(missing_ok=True)
         shutil.copy(copy, database)
-        town.start("shuffler")
-        replay(town, bundles, each, 7)
-        until(lambda: town.counts()["accepted"] == people, 10)
-        until(lambda: town.counts()["committed"] == people)
-        assert town.counted() == dict.fromkeys(range(people), 1)
-        states = sorted(result["state"] for result in town.results())
+        live.start("shuffler")
+        replay(live, bundles, each, 7)
+        wait_until(lambda: live.counts()["accepted"] == people, seconds=10)
+        wait_until(lambda: live.counts()["committed"] == people)
+        assert live.counted() == dict.fromkeys(range(people), 1)
+        states = sorted(result["state"] for result in live.results())
         assert states.count("committed") == 1
         assert states.count("withheld") >= 2
-        assert town.counts()["error"] == 0
+        assert live.counts()["error"] == 0
 
 
 def test_replays(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Attempts to get at a batch that is too small to hide in: by waiting, by commands, clocks, contracts and lies."""
+"""Attempts to obtain a batch below the minimum size: by waiting, commands, clocks, contracts and false manifests."""
 
 import contextlib
 import dataclasses
@@ -14,10 +14,9 @@ import pytest
 from tests.service.system import EPOCH, START, Client, System, clear_plan
 from tests.service.test_machine import FAST
 
-from hubbub.errors import HubbubError
-from hubbub.service.runtime.problems import Problem
+from hubbub.errors import HubbubError, Problem
 from hubbub.service.task.contract import Contract, SignedContract
-from hubbub.service.task.identity import Identity, SignedDocument
+from hubbub.service.task.identity import Identity, SignedDocument, document_format
 
 PEOPLE, MIN_BATCH_SIZE = 8, 10
 PLAN = clear_plan(64, PEOPLE)
@@ -25,7 +24,7 @@ LOWER = clear_plan(64, 2)
 
 
 class Attempts:
-    """One system in which the pool never reaches the least, and somebody who wants a batch all the same."""
+    """A system whose pool never reaches the minimum batch size, and an attacker who wants a batch."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.random = random.Random(seed)
@@ -37,20 +36,20 @@ class Attempts:
         self.waiting = 0
 
     def one(self) -> None:
-        """One attempt, drawn at random."""
+        """Make one random attempt."""
         name = self.random.choice([name for name in dir(self) if name.startswith("try_")])
         self.made[name.removeprefix("try_")] += 1
         getattr(self, name)()
         self.judge()
 
     def judge(self) -> None:
-        """Nothing was released below the least, nothing committed below the plan's n."""
-        assert all(batch.bundles >= MIN_BATCH_SIZE for batch in self.system.shuffler.pool.outbox())
+        """Check that nothing was released below the minimum batch size or committed below the plan's n."""
+        assert all(batch.bundles >= MIN_BATCH_SIZE for batch in self.system.shuffler.store.outbox())
         while self.system.analyzer.work():
             pass
         for contract in (self.system.contract, self.lower):
             if contract is not None:
-                for batch in self.system.analyzer.archive.batches(contract.task):
+                for batch in self.system.analyzer.store.batches(contract.task):
                     assert batch.state != "committed"
 
     # trickles, ticks and clocks
@@ -58,7 +57,7 @@ class Attempts:
     def try_trickle(self) -> None:
         system = self.system
         if self.waiting >= MIN_BATCH_SIZE - 1:
-            # So close, and then nothing: whoever comes is refused, or what waits is destroyed by the contract's end.
+            # One below the minimum: from here on, only repeats are sent.
             with contextlib.suppress(Problem):
                 system.upload(*self.bundles[-3:])
         else:
@@ -100,7 +99,7 @@ class Attempts:
         self.system.shuffler.fetch_keys(self.system.link)
         assert self.system.next_epoch() == []
 
-    # repeats, that would make a crowd out of one
+    # repeats of one bundle
 
     def try_repeats(self) -> None:
         if self.bundles:
@@ -108,7 +107,7 @@ class Attempts:
                 self.system.upload(*[self.random.choice(self.bundles)] * MIN_BATCH_SIZE)
         assert self.system.next_epoch() == []
 
-    def try_wraps(self) -> None:
+    def try_rewraps(self) -> None:
         if self.sealed:
             slots = self.random.choice(self.sealed[-self.waiting :] or self.sealed)
             with contextlib.suppress(Problem):
@@ -117,30 +116,32 @@ class Attempts:
                 self.waiting += self.system.shuffler.totals()[self.system.contract.id].pool - before
         assert self.waiting < MIN_BATCH_SIZE or not self.system.next_epoch()
 
-    # contracts that ask for less, signed by the operators themselves
+    # contracts with a smaller batch size, signed by the operators themselves
 
     def _lower(self) -> Contract:
         if self.lower is None:
             self.lower = dataclasses.replace(self.system.contract, plan=LOWER, min_batch_size=2)
             signed = SignedContract.sign(self.lower, *self.system.identities.values()).to_json()
-            self.system.shuffler.add_contract(signed)
+            self.system.shuffler.tasks.add_contract(signed)
             self.system.analyzer.add_contract(signed)
             self.system.shuffler.fetch_keys(self.system.link)
         return self.lower
 
     def try_another_contract(self) -> None:
-        """The task is in every seal: what was made for one contract does not open under another."""
+        """The task is bound into every seal: bundles of one contract do not open under another."""
         lower, system = self._lower(), self.system
         for bundle in self.bundles[-4:]:
             renamed = bundle[:8] + lower.task + bundle[24:]
             for body in (bundle, renamed):
                 with pytest.raises(Problem) as refused:
-                    system.shuffler.accept(system.shuffler.open(system.shuffler.prepare(lower.task, body)))
+                    system.shuffler.uploads.accept(
+                        system.shuffler.uploads.open(system.shuffler.uploads.prepare(lower.task, body))
+                    )
                 assert refused.value.name in ("cannot-open", "outdated-keys", "closed-task")
         assert system.shuffler.tick() == []
 
     def try_slots_under_another_contract(self) -> None:
-        """The shuffler wraps sealed slots for the other contract and releases them: the analyzer cannot open them."""
+        """The shuffler releases slots of one contract under another: the analyzer cannot open them."""
         self._announce(self._lower(), b"".join(self._slot(b"\1") for _ in range(4)), 4)
 
     def try_a_contract_below_the_plan(self) -> None:
@@ -151,7 +152,7 @@ class Attempts:
         own = [self.system.identities["analyzer"], Identity.generate()]
         forged = dataclasses.replace(self.system.contract, plan=LOWER, min_batch_size=2, shuffler=own[1].public)
         with pytest.raises(HubbubError):
-            self.system.shuffler.add_contract(SignedContract.sign(forged, *own).to_json())
+            self.system.shuffler.tasks.add_contract(SignedContract.sign(forged, *own).to_json())
         half = dataclasses.replace(self.system.contract, plan=LOWER, min_batch_size=3)
         with pytest.raises(HubbubError):
             self.system.analyzer.add_contract(SignedContract.sign(half, own[0]).to_json())
@@ -163,9 +164,10 @@ class Attempts:
     ) -> tuple[str, bytes]:
         batch = secrets.token_hex(16)
         body: dict[str, Any] = {
+            "format": document_format("manifest"),
             "batch": batch,
             "task": contract.id,
-            "key": int.from_bytes(data[:2], "big"),
+            "key_id": int.from_bytes(data[:2], "big"),
             "bundles": bundles,
             "slots": bundles * contract.slots,
             "chunks": [hashlib.sha256(data).hexdigest()],
@@ -173,7 +175,7 @@ class Attempts:
         return batch, SignedDocument.sign(who, "manifest", body | changes).to_json()
 
     def _announce(self, contract: Contract, data: bytes, bundles: int, **changes: Any) -> None:
-        """A batch as a shuffler that lies would send it; whatever is counted of it must not be committed."""
+        """Deliver a batch as a malicious shuffler would; it must not be committed."""
         analyzer = self.system.analyzer
         batch, document = self._manifest(contract, data, bundles, self.system.identities["shuffler"], **changes)
         with contextlib.suppress(Problem):
@@ -181,11 +183,11 @@ class Attempts:
             analyzer.put_chunk(batch, 0, data)
             while analyzer.work():
                 pass
-        found = analyzer.archive.find(batch)
+        found = analyzer.store.find(batch)
         assert found is None or found.state == "withheld"
 
     def _some(self) -> bytes:
-        """Good slots that were never seen, but fewer than the plan needs."""
+        """Return fresh valid slots, fewer than the plan needs."""
         return b"".join(self._slot(b"\1") for _ in range(self.random.randrange(1, PEOPLE)))
 
     def try_a_small_manifest(self) -> None:
@@ -203,12 +205,12 @@ class Attempts:
             with pytest.raises(Problem):
                 self.system.analyzer.put_manifest(batch, document)
 
-    def try_a_flip_about_bundles(self) -> None:
+    def try_a_false_number_of_bundles(self) -> None:
         self._announce(
             self.system.contract, self._some(), self.random.choice([MIN_BATCH_SIZE, 2 * MIN_BATCH_SIZE, 1000])
         )
 
-    def try_a_flip_about_slots(self) -> None:
+    def try_a_false_number_of_slots(self) -> None:
         self._announce(
             self.system.contract, self._some(), MIN_BATCH_SIZE, slots=self.random.choice([0, 1, MIN_BATCH_SIZE - 1, 99])
         )
@@ -217,11 +219,11 @@ class Attempts:
         data = (self._some() * MIN_BATCH_SIZE)[: MIN_BATCH_SIZE * self.system.contract.slot_size]
         self._announce(self.system.contract, data, MIN_BATCH_SIZE)
 
-    def try_filling_up_with_rubbish(self) -> None:
+    def try_filling_up_with_garbage(self) -> None:
         size = self.system.contract.slot_size
         fresh = self._some()
-        rubbish = MIN_BATCH_SIZE - len(fresh) // size
-        data = fresh + b"".join(fresh[:2] + self.random.randbytes(size - 2) for _ in range(rubbish))
+        garbage = MIN_BATCH_SIZE - len(fresh) // size
+        data = fresh + b"".join(fresh[:2] + self.random.randbytes(size - 2) for _ in range(garbage))
         self._announce(self.system.contract, data, MIN_BATCH_SIZE)
 
     def try_filling_up_with_fillers(self) -> None:
@@ -231,16 +233,16 @@ class Attempts:
 
     def try_slots_of_another_key(self) -> None:
         data = b"".join(self._slot(b"\1") for _ in range(MIN_BATCH_SIZE))
-        self._announce(self.system.contract, data, MIN_BATCH_SIZE, key=int.from_bytes(data[:2], "big") + 1)
+        self._announce(self.system.contract, data, MIN_BATCH_SIZE, key_id=int.from_bytes(data[:2], "big") + 1)
 
     def _slot(self, payload: bytes | None) -> bytes:
         client: Client = self.system.client
         return client.slots([] if payload is None else [payload])[0]
 
-    # commands, last: they end the task
+    # commands that end the task, made last
 
     def end(self) -> None:
-        """The operator closes or destroys the task, or its time is over: what waited is gone, and not released."""
+        """Close or destroy the task, or let it end: waiting bundles are deleted, not released."""
         system, way = self.system, self.random.choice(["close", "destroy", "over"])
         self.made[way] += 1
         before, late = system.shuffler.totals()[system.contract.id], system.client.seal("0")
@@ -286,8 +288,8 @@ def test_ten_thousand_attempts() -> None:
     assert min(made.values()) >= 5
 
 
-def test_the_least_is_enough() -> None:
-    """The control: one more client, and the same system releases and counts."""
+def test_the_minimum_batch_size_suffices() -> None:
+    """Control: with one more client, the same system releases and counts."""
     with tempfile.TemporaryDirectory(dir=FAST) as folder:
         system = System(Path(folder), plan=PLAN, min_batch_size=MIN_BATCH_SIZE)
         client = system.client

@@ -1,14 +1,12 @@
-"""End to end through real processes, at every protocol point: are the intervals right as often as they say?"""
+"""End to end through real processes: the confidence intervals have their stated coverage for every protocol."""
 
-import json
-import time
+import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
+from tests.service.live import LiveSystem, wait_until
 
 from hubbub import device
 from hubbub.bits.entropy import system
@@ -17,19 +15,16 @@ from hubbub.planner import plan_from
 from hubbub.plans import Plan
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
-from hubbub.service.provision import Service, draw_up, provision_all, serve_all
-from hubbub.service.runtime.admin_client import command
 from hubbub.service.task import sealing
-from hubbub.service.task.contract import Contract, SignedContract
-from hubbub.service.task.identity import Identity
-from hubbub.service.task.keys import active_key, read_key_list
+from hubbub.service.task.contract import Contract
 
 N = 400
 ENTROPY = Buffered(system)
+NUMBERS = itertools.count()
 
 
 def points() -> dict[str, Plan]:
-    """Every kind of protocol, with many labels and a few hundred people."""
+    """Return a plan for every kind of protocol, with many labels and a few hundred users."""
     wide, few, free = Schema.one_hot(60), Schema.at_most(3, 40), Schema.bits(30)
     protocols = {
         "flip": (wide, Protocol(0.1)),
@@ -48,85 +43,39 @@ def points() -> dict[str, Plan]:
     return {name: plan_from(schema, N, protocol, epsilon=3.0) for name, (schema, protocol) in protocols.items()}
 
 
-class Street:
-    """Both services as processes, and devices for any contract between them."""
-
-    def __init__(self, folder: Path, analyzer: Service, shuffler: Service) -> None:
-        self.folder, self.analyzer, self.shuffler = folder, analyzer, shuffler
-        both = [Identity.load(folder / role / "identity") for role in ("analyzer", "shuffler")]
-        self.identities = both
-        token = command(analyzer.socket, "token", "read:*")["token"]
-        self.reader = httpx.Client(
-            base_url=analyzer.places["results"], headers={"authorization": f"Bearer {token}"}, trust_env=False
-        )
-        self.sender = httpx.Client(base_url=shuffler.places["uploads"], trust_env=False, timeout=60)
-
-    def agree(self, plan: Plan, name: str) -> Contract:
-        analyzer, shuffler = self.identities
-        contract = draw_up(plan, analyzer=analyzer.public, shuffler=shuffler.public, epoch=1, min_batch_size=N, days=1)
-        path = self.folder / f"{name}.json"
-        path.write_bytes(SignedContract.sign(contract, *self.identities).to_json())
-        for service in (self.analyzer, self.shuffler):
-            command(service.socket, "add", str(path))
-        return contract
-
-    def collect(self, contract: Contract, records: list[int]) -> dict[str, Any]:
-        """Send everybody's answer, wait for the batch, and read its result."""
-        place = f"/v1/tasks/{contract.id}"
-        said = _wait(lambda: self.sender.get(f"{place}/keys"))
-        inner = active_key(read_key_list(json.dumps(said["analyzer"]), contract.analyzer, "analyzer"))
-        outer = active_key(read_key_list(json.dumps(said["shuffler"]), contract.shuffler, "shuffler"))
-        keys = [sealing.load_public(1, key.public) for key in (inner, outer)]
-        shape, bundles = contract.shape, []
-        for record in records:
-            messages: list[bytes | None] = [*device.record_payloads(record, contract.plan, entropy=ENTROPY)]
-            messages = [*messages, *[None] * shape.slots][: shape.slots]
-            slots = [sealing.seal_slot(message, shape, inner.id, keys[0]) for message in messages]
-            bundles.append(sealing.seal_bundle(slots, shape, outer.id, keys[1]))
-        for start in range(0, len(bundles), 100):
-            answer = self.sender.post(
-                f"{place}/bundles",
-                content=b"".join(bundles[start : start + 100]),
-                headers={"content-type": "application/hubbub-bundle"},
-            )
-            assert answer.status_code == 201
-        batch = _wait(lambda: self.reader.get(f"{place}/batches"), lambda said: said["batches"])["batches"][0]
-        result: dict[str, Any] = self.reader.get(f"/v1/batches/{batch['batch']}").json()
-        return result
-
-
-def _wait(ask, ready=bool, seconds: float = 120):  # type: ignore[no-untyped-def]
-    end = time.monotonic() + seconds
-    while True:
-        answer = ask()
-        if answer.status_code == 200 and ready(answer.json()):
-            return answer.json()
-        assert time.monotonic() < end, answer.text
-        time.sleep(0.1)
+def collect(live: LiveSystem, contract: Contract, records: list[int]) -> dict[str, Any]:
+    """Upload everyone's answer, wait for the batch, and return its result."""
+    inner, outer = live.keys(contract)
+    keys = [sealing.load_public(1, key.public) for key in (inner, outer)]
+    layout, bundles = contract.layout, []
+    for record in records:
+        messages: list[bytes | None] = [*device.record_payloads(record, contract.plan, entropy=ENTROPY)]
+        messages = [*messages, *[None] * layout.slots][: layout.slots]
+        slots = [sealing.seal_slot(message, layout, inner.id, keys[0]) for message in messages]
+        bundles.append(sealing.seal_bundle(slots, layout, outer.id, keys[1]))
+    for start in range(0, len(bundles), 100):
+        assert live.post(b"".join(bundles[start : start + 100]), contract).status_code == 201
+    wait_until(lambda: bool(live.results(contract)), "the batch")
+    return live.results(contract)[0]
 
 
 @pytest.fixture(scope="module")
-def street(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Street]:
-    folder = tmp_path_factory.mktemp("truth")
-    provision_all(folder, points()["flip"], {"epoch": 1, "min_batch_size": N})
-    with serve_all(folder) as (analyzer, shuffler):
-        found = Street(folder, analyzer, shuffler)
-        yield found
-        found.reader.close()
-        found.sender.close()
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSystem]:
+    with LiveSystem(tmp_path_factory.mktemp("live"), plan=points()["flip"], min_batch_size=N).running() as running:
+        yield running
 
 
-def covered(street: Street, plan: Plan, name: str, generator: np.random.Generator) -> tuple[int, int]:
-    """How many labels of one collection have their true count in the 95 % interval, and how many there are."""
+def covered(live: LiveSystem, plan: Plan, generator: np.random.Generator) -> tuple[int, int]:
+    """Return how many labels of a collection have their true count in the 95 % interval, and the number of labels."""
     schema = plan.schema
     weights = 1 / np.arange(1, schema.width + 1)
-    if schema.kind == "one_hot":
+    if schema.exclusive:
         chosen = [[int(i)] for i in generator.choice(schema.width, N, p=weights / weights.sum())]
     else:
         sizes = generator.integers(0, schema.max_set + 1, N)
         chosen = [generator.permutation(schema.width)[:size].tolist() for size in sizes]
-    contract = street.agree(plan, name)
-    result = street.collect(contract, [sum(1 << i for i in one) for one in chosen])
+    contract = live.agree(plan, epoch=1, min_batch_size=N, days=1 + next(NUMBERS))
+    result = collect(live, contract, [sum(1 << i for i in one) for one in chosen])
     assert (result["state"], result["people"], result["rejected"]) == ("committed", N, {})
     truth = np.bincount(np.concatenate([np.array(one, int) for one in chosen]), minlength=schema.width)
     low, high = np.array(result["low"]), np.array(result["high"])
@@ -134,20 +83,20 @@ def covered(street: Street, plan: Plan, name: str, generator: np.random.Generato
 
 
 @pytest.mark.parametrize("name", ["flip", "split", "shuffler's fakes"])
-def test_intervals_of_a_collection(street: Street, name: str) -> None:
-    inside, labels = covered(street, points()[name], name, np.random.default_rng(7))
+def test_intervals_of_a_collection(live: LiveSystem, name: str) -> None:
+    inside, labels = covered(live, points()[name], np.random.default_rng(7))
     assert inside >= 0.8 * labels
 
 
 @pytest.mark.slow
-def test_intervals_hold_as_often_as_they_say(street: Street) -> None:
+def test_intervals_have_their_stated_coverage(live: LiveSystem) -> None:
     generator = np.random.default_rng(8)
     shares = {}
     for name, plan in points().items():
-        found = [covered(street, plan, f"{name} {time}", generator) for time in range(8)]
+        found = [covered(live, plan, generator) for _ in range(8)]
         shares[name] = sum(inside for inside, _ in found), sum(labels for _, labels in found)
     inside, labels = (sum(column) for column in zip(*shares.values(), strict=True))
     assert labels > 4000
     assert 0.93 <= inside / labels <= 0.97, shares
-    # One point has a few hundred labels, of which those of one-hot records depend on each other.
+    # A plan has a few hundred labels, and the counts of one-hot records are dependent.
     assert all(inside / labels > 0.90 for inside, labels in shares.values()), shares

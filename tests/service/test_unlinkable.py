@@ -1,5 +1,6 @@
-"""What can be learned of one sender: nothing from lengths, from the order of what goes out or lies on the disk, from
-figures, nor from anything that either service keeps. Planted canaries are looked for everywhere.
+"""Nothing identifies a sender: not lengths, not the order of output or of storage, not metrics, not stored data.
+
+Planted canaries are searched for everywhere.
 """
 
 import base64
@@ -13,16 +14,16 @@ import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.service.bundles import wrap_slots
+from tests.service.bundles import seal_bundles
+from tests.service.live import MEDIA_TYPE, LiveSystem, exchange, http, key_share, wait_until
 from tests.service.system import System, clear_plan
 from tests.service.test_core import POINTS
 from tests.service.test_machine import FAST
-from tests.service.town import MEDIA_TYPE, Town, exchange, until
 
 from hubbub.bundles import HEADER_SIZE
 from hubbub.plans import Plan
-from hubbub.service.runtime.admin import Figures, Meter
-from hubbub.service.runtime.admin_client import command
+from hubbub.service.provision import ROLES
+from hubbub.service.runtime.metrics import Metrics, TaskMetrics
 from hubbub.service.task import sealing
 from hubbub.service.task.keys import active_key
 from hubbub.service.task.sealing_batch import seal_reports, slot_job
@@ -44,31 +45,32 @@ WORDS = {
 
 
 def forms(data: bytes) -> Iterator[bytes]:
-    """The bytes themselves, and how they look in hexadecimal digits and in base64 at each of its three offsets."""
+    """Yield the bytes, their hexadecimal digits, and their base64 at each of its three offsets."""
     yield data
     yield data.hex().encode()
     yield data.hex().upper().encode()
     for offset in range(3):
-        # What stands before and behind changes the first and the last digits: they are left out.
+        # The neighbouring bytes change the first and last digits, so these are left out.
         text = base64.b64encode(bytes(offset) + data)[4 if offset else 0 :]
         text = text[: 4 * ((len(data) + offset) // 3) - (4 if offset else 0)]
         yield text
         yield text.replace(b"+", b"-").replace(b"/", b"_")
 
 
-def places(town: Town) -> dict[str, bytes]:
-    """Everything that the services keep, say and show."""
-    found = {str(path.relative_to(town.folder)): path.read_bytes() for path in town.folder.rglob("*") if path.is_file()}
-    for role, service in town.services.items():
-        found[f"metrics of the {role}"] = httpx.get(service.places["operations"] + "/metrics", trust_env=False).content
+def places(live: LiveSystem) -> dict[str, bytes]:
+    """Return everything that the services store, log and show."""
+    found = {str(path.relative_to(live.folder)): path.read_bytes() for path in live.folder.rglob("*") if path.is_file()}
+    for role in ROLES:
+        metrics = live.address(role, "operations") + "/metrics"
+        found[f"metrics of the {role}"] = http.get(metrics).content
         for name in ("status", "check"):
-            found[f"{name} of the {role}"] = json.dumps(command(service.socket, name)).encode()
-    found["results"] = json.dumps(town.results()).encode()
+            found[f"{name} of the {role}"] = json.dumps(live.command(role, name)).encode()
+    found["results"] = json.dumps(live.results()).encode()
     return found
 
 
 def sightings(everything: dict[str, bytes], canaries: dict[str, bytes]) -> set[tuple[str, str]]:
-    """Which canary is where."""
+    """Return the canaries that were found, and where."""
     return {
         (name, place)
         for name, canary in canaries.items()
@@ -78,10 +80,10 @@ def sightings(everything: dict[str, bytes], canaries: dict[str, bytes]) -> set[t
     }
 
 
-def request(town: Town, bundle: bytes) -> bytes:
-    """An upload with all that a browser might say of a person."""
+def request(live: LiveSystem, bundle: bytes) -> bytes:
+    """Return an upload with everything that a browser might reveal about a person."""
     head = (
-        f"POST {town.path}?q={WORDS['the query']} HTTP/1.1\r\nHost: x\r\nContent-Type: {MEDIA_TYPE}\r\n"
+        f"POST {live.path()}?q={WORDS['the query']} HTTP/1.1\r\nHost: x\r\nContent-Type: {MEDIA_TYPE}\r\n"
         f"Content-Length: {len(bundle)}\r\nUser-Agent: {WORDS['the user agent']}\r\nX-Test: {WORDS['a header']}\r\n"
         f"{WORDS['the name of a header']}: 1\r\nCookie: id={WORDS['a cookie']}\r\nX-Forwarded-For: {CLAIMED}\r\n"
         f"Forwarded: for={CLAIMED}\r\nReferer: https://{WORDS['the referer']}\r\n"
@@ -90,69 +92,69 @@ def request(town: Town, bundle: bytes) -> bytes:
     return head.encode() + bundle
 
 
-def scrape(town: Town) -> list[str]:
-    """All figures of the shuffler but those of loops that count their own turns, whoever comes."""
-    lines = httpx.get(town.services["shuffler"].places["operations"] + "/metrics", trust_env=False).text.splitlines()
+def scrape(live: LiveSystem) -> list[str]:
+    """Return the shuffler's metrics, except those that count the runs of its periodic tasks."""
+    lines = http.get(live.address("shuffler", "operations") + "/metrics").text.splitlines()
     return [line for line in lines if not line.startswith(("hubbub_tick_", "hubbub_fetching_", "hubbub_delivery"))]
 
 
 def test_canaries(tmp_path: Path) -> None:
     people = 40
-    town = Town(tmp_path, width=64, people=people - 5, min_batch_size=people, epoch=1)
-    with town.open():
-        slots = town.slots(range(people))
-        bundles = town.wrap(slots)
+    live = LiveSystem(tmp_path, plan=clear_plan(64, people - 5), min_batch_size=people)
+    with live.running():
+        slots = live.slots(range(people))
+        bundles = live.wrap(slots)
         sealed = {f"slot {i}": row.tobytes()[-40:] for i, row in enumerate(slots)}
         canaries = {name: word.encode() for name, word in WORDS.items()}
-        canaries |= {f"enc {i}": town.enc(bundle) for i, bundle in enumerate(bundles)}
+        canaries |= {f"enc {i}": key_share(bundle, live.contract) for i, bundle in enumerate(bundles)}
         canaries |= {f"bundle {i}": bundle[-40:] for i, bundle in enumerate(bundles)}
-        replays = {f"replay {i}": sealing.replay_id(bundle, town.contract.shape) for i, bundle in enumerate(bundles)}
+        replays = {f"replay {i}": sealing.replay_id(bundle, live.contract.layout) for i, bundle in enumerate(bundles)}
 
         def send(bundle: bytes, status: int = 201) -> None:
-            assert exchange(town.uploads, request(town, bundle), source=ADDRESS) == [status]
+            assert exchange(live.url, request(live, bundle), source=ADDRESS) == [status]
 
-        # Regression: the figures of the process (open files, seconds of work) showed a single connection.
-        until(lambda: any(line.startswith("hubbub_bundles{") for line in scrape(town)))
-        before = scrape(town)
-        with httpx.Client(trust_env=False) as client:
-            told = client.post(town.uploads + town.path, content=bundles[0], headers={"content-type": MEDIA_TYPE})
+        # Regression: metrics of the process (open files, CPU seconds) revealed a single connection.
+        wait_until(lambda: any(line.startswith("hubbub_bundles{") for line in scrape(live)))
+        before = scrape(live)
+        with httpx.Client(verify=False, trust_env=False) as client:
+            told = client.post(live.url + live.path(), content=bundles[0], headers={"content-type": MEDIA_TYPE})
             assert told.status_code == 201
-            assert scrape(town) == before
+            assert scrape(live) == before
         for bundle in bundles[1:-1]:
             send(bundle)
-        # What is refused leaves nothing either, nor does what cannot be understood.
+        # Rejected and unparseable requests leave no trace either.
         send(bundles[0][:-1], 400)
         send(b"XX" + bundles[0][2:], 400)
-        assert exchange(town.uploads, request(town, bundles[0]).replace(b"POST", b"GET"), source=ADDRESS) == [405]
-        assert exchange(town.uploads, b"\0" + request(town, bundles[0]), source=ADDRESS) == [400]
-        assert town.counts()["pool"] == people - 1
+        assert exchange(live.url, request(live, bundles[0]).replace(b"POST", b"GET"), source=ADDRESS) == [405]
+        assert exchange(live.url, b"\0" + request(live, bundles[0]), source=ADDRESS) == [400]
+        assert live.counts()["pool"] == people - 1
 
         def look(sent: int) -> None:
-            everything = places(town)
+            everything = places(live)
             assert sightings(everything, canaries) == set()
-            # A digest of the fresh key share is what repeats are known by: the shuffler's store has it, nobody else.
+            # Only the shuffler's store has the digest of the key share, by which it recognises repeats.
             where = sightings(everything, replays)
             assert {place for _, place in where} <= {f"shuffler/shuffler.db{more}" for more in ("", "-wal")}
             assert {name for name, _ in where} == {f"replay {i}" for i in range(sent)}
 
         look(people - 1)
-        assert len({name for name, _ in sightings(places(town), sealed)}) == people - 1
+        assert len({name for name, _ in sightings(places(live), sealed)}) == people - 1
         send(bundles[-1])
-        until(lambda: town.counts()["committed"] == people)
+        wait_until(lambda: live.counts()["committed"] == people)
         look(people)
         for role in ("shuffler", "analyzer"):
-            assert (tmp_path / f"{role}.words").stat().st_size > 0
-        town.stop("shuffler")
-        town.stop("analyzer")
+            assert (tmp_path / f"{role}.log").stat().st_size > 0
+        live.stop("shuffler")
+        live.stop("analyzer")
         left = {str(path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
         assert sightings(left, canaries | sealed) == set()
-        # The control: what is there is found.
-        found = sightings(left, {"task": town.contract.task})
+        # Control: the search finds the task.
+        found = sightings(left, {"task": live.contract.task})
         assert {Path(place).name for _, place in found} >= {"shuffler.db", "analyzer.db"}
 
 
 @pytest.mark.parametrize("canary", [b"a", b"ab", b"abc", b"abcd", b"\xff\xfe\xfd\xfc\xfb\xfa\xf9"])
-def test_the_search_finds_what_is_there(canary: bytes) -> None:
+def test_the_search_finds_canaries(canary: bytes) -> None:
     longer = canary * 8
     for before in (b"", b"x", b"xy", b"xyz"):
         text = before + longer + b"tail"
@@ -166,11 +168,11 @@ def test_the_search_finds_what_is_there(canary: bytes) -> None:
 
 @pytest.mark.parametrize("plan", POINTS, ids=str)
 def test_one_length(plan: Plan, tmp_path: Path) -> None:
-    """Whatever is answered, and however many messages that makes, an upload has one length."""
+    """Uploads have one length, for any answer and any number of messages."""
     system = System(tmp_path, plan=plan)
     client, schema = system.client, plan.schema
     names = schema.labels[:3]
-    values: list[object] = [*names] if schema.kind == "one_hot" else [[], [names[0]], [*names][: schema.max_set]]
+    values: list[object] = [*names] if schema.exclusive else [[], [names[0]], [*names][: schema.max_set]]
     bundles = [client.seal(value) for value in values for _ in range(3)]
     assert {len(bundle) for bundle in bundles} == {system.contract.bundle_size}
     assert {bundle[:HEADER_SIZE] for bundle in bundles} == {bundles[0][:HEADER_SIZE]}
@@ -181,27 +183,27 @@ def test_one_length(plan: Plan, tmp_path: Path) -> None:
 
 
 def spearman(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
-    """Spearman's rank correlation of two orders of the same things."""
+    """Return Spearman's rank correlation of two orders of the same items."""
     one, other = (np.argsort(np.argsort(order)).astype(np.float64) for order in (first, second))
     return float(np.corrcoef(one, other)[0, 1])
 
 
-def arrange(n: int) -> None:
-    """So many bundles, one value each, arriving in the order of their values."""
+def check_order(n: int) -> None:
+    """Upload n bundles in the order of their values, and check that no stored or released order follows it."""
     with tempfile.TemporaryDirectory(dir=FAST) as folder:
         system = System(Path(folder), plan=clear_plan(n, n - n // 10), min_batch_size=n)
         contract, size = system.contract, system.contract.plan.payload
         inner, outer = (active_key(core.keyring.public_keys()) for core in (system.analyzer, system.shuffler))
         values = np.arange(n, dtype="<u8").view(np.uint8).reshape(n, 8)[:, :size]
-        slots = seal_reports(np.ascontiguousarray(values), contract.shape, inner, system.workers)
-        bundles = [row.tobytes() for row in wrap_slots(slots, contract.shape, outer, system.workers)]
+        slots = seal_reports(np.ascontiguousarray(values), contract.layout, inner, system.workers)
+        bundles = [row.tobytes() for row in seal_bundles(slots, contract.layout, outer, system.workers)]
         for start in range(0, n, 100):
             system.upload(*bundles[start : start + 100])
 
         allowed = 4 / math.sqrt(n)
         arrival = np.arange(n)
-        # As they lie in the table: by their hashes; and as their bytes lie in the file.
-        rows = system.shuffler.pool._reader.rows("SELECT sealed FROM slots")
+        # In the table they are ordered by hash, and in the file likewise.
+        rows = system.shuffler.store._reader.rows("SELECT sealed FROM slots")
         lying = [bytes(sealed) for (sealed,) in rows]
         assert [sealing.slot_id(one) for one in lying] == sorted(map(sealing.slot_id, lying))
         where = {row.tobytes(): i for i, row in enumerate(slots)}
@@ -214,11 +216,11 @@ def arrange(n: int) -> None:
             assert abs(spearman(arrival, offsets)) < allowed
 
         (batch,) = system.next_epoch()
-        parts = len(json.loads(system.shuffler.pool.outbox()[0].manifest)["body"]["chunks"])
-        data = b"".join(system.shuffler.pool.part(batch, part) for part in range(parts))
+        parts = len(json.loads(system.shuffler.store.outbox()[0].manifest)["body"]["chunks"])
+        data = b"".join(system.shuffler.store.chunk(batch, part) for part in range(parts))
         private = system.analyzer.keyring.private(inner.id)
         assert private is not None
-        texts, good = system.workers.open(slot_job(contract.shape, inner.id, private), data)
+        texts, good = system.workers.open(slot_job(contract.layout, inner.id, private), data)
         assert good == b"\1" * n
         opened = np.frombuffer(texts, np.uint8).reshape(n, 2 + size)[:, 2:]
         out = np.zeros((n, 8), np.uint8)
@@ -226,22 +228,22 @@ def arrange(n: int) -> None:
         order = out.view("<u8")[:, 0].astype(np.int64)
         assert sorted(order) == list(range(n))
         assert abs(spearman(arrival, order)) < allowed
-        # Neither does it follow the order in which they were stored, nor do neighbours stay together.
+        # It does not follow the stored order either, and neighbours do not stay together.
         assert abs(spearman(np.array([where[one] for one in lying]), order)) < allowed
         assert np.count_nonzero(np.abs(np.diff(order)) == 1) < 2 + 6 * math.sqrt(2)
         system.shut()
 
 
 def test_order() -> None:
-    arrange(2000)
+    check_order(2000)
 
 
 @pytest.mark.slow
 def test_the_order_of_a_hundred_thousand() -> None:
-    arrange(100_000)
+    check_order(100_000)
 
 
-def test_the_measure_notices_order() -> None:
+def test_the_correlation_detects_order() -> None:
     n = 2000
     still = np.arange(n)
     nearly = np.argsort(still + np.random.default_rng(1).normal(0, n, n))
@@ -249,16 +251,16 @@ def test_the_measure_notices_order() -> None:
     assert abs(spearman(still, nearly)) > 4 / math.sqrt(n)
 
 
-# figures
+# metrics
 
 
 def test_a_step_hides_one_arrival() -> None:
-    """Also over the end of an epoch: one more or less moves no figure, unless it completes a step of a hundred."""
+    """Even across an epoch, one arrival changes no metric unless it completes a step of 100."""
     for total in (0, 150, 298):
         seen = []
         for more in (0, 1):
-            meter = Meter()
-            figures = Figures(epoch=1, min_batch_size=100, bundles={"pool": total + more}, error=0)
-            meter.epoch({"aa": figures}, {("uploads", "taken"): total + more})
-            seen.append([str(family.samples) for family in meter.collect()])
+            metrics = Metrics()
+            figures = TaskMetrics(epoch=1, min_batch_size=100, bundles={"pool": total + more}, error=0)
+            metrics.update({"aa": figures}, {("uploads", "taken"): total + more})
+            seen.append([str(family.samples) for family in metrics.collect()])
         assert seen[0] == seen[1]

@@ -1,4 +1,4 @@
-"""The sender: whatever happens on the way, every answer is stored once or known not to be."""
+"""The uploader: whatever happens on the way, every answer is stored once or reported as refused."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,34 +6,35 @@ from pathlib import Path
 import pytest
 from tests.service.system import System
 
-from hubbub.errors import InvalidInput, WireError
-from hubbub.service.runtime.problems import Problem
-from hubbub.service.uploader import Answer, Journal, Lost, Sender
+from hubbub.errors import InvalidInput, NoResponse, Problem, WireError
+from hubbub.service.runtime.problems import status_of
+from hubbub.service.uploader import Journal, Response, Uploader
 
 
 class Wire:
-    """A transport to a system in this process; ``fault`` is asked before and after every upload."""
+    """A transport to a system in this process; ``fault`` is called before and after every upload."""
 
     def __init__(self, system: System, fault: Callable[[str], None] = lambda _: None) -> None:
         self.system, self.fault, self.uploads = system, fault, 0
 
     def keys(self, task: str) -> bytes:
-        return self.system.shuffler.keys_document(bytes.fromhex(task))
+        return self.system.shuffler.tasks.keys_document(bytes.fromhex(task))
 
-    def post(self, task: str, body: bytes) -> Answer:
+    def post(self, task: str, body: bytes) -> Response:
         self.fault("before")
         self.uploads += 1
         try:
-            upload = self.system.shuffler.prepare(bytes.fromhex(task), body)
-            self.system.shuffler.accept(self.system.shuffler.open(upload))
-        except Problem as refusal:
-            return Answer(refusal.status, refusal.name)
+            upload = self.system.shuffler.uploads.prepare(bytes.fromhex(task), body)
+            self.system.shuffler.uploads.accept(self.system.shuffler.uploads.open(upload))
+        except Problem as problem:
+            return Response(status_of(problem), problem.name)
         self.fault("after")
-        return Answer(201)
+        return Response(201)
 
 
-def sender(system: System, wire: Wire, path: Path, per_request: int = 100) -> Sender:
-    return Sender(system.contract, wire, Journal(path, system.contract), pause=lambda _: None, per_request=per_request)
+def uploader(system: System, wire: Wire, path: Path, per_request: int = 100) -> Uploader:
+    journal = Journal(path, system.contract)
+    return Uploader(system.contract, wire, journal, pause=lambda _: None, per_request=per_request)
 
 
 @pytest.fixture
@@ -46,23 +47,23 @@ def accepted(system: System) -> int:
 
 
 def test_all_are_stored_once(system: System, tmp_path: Path) -> None:
-    one = sender(system, Wire(system), tmp_path / "journal", per_request=7)
+    one = uploader(system, Wire(system), tmp_path / "journal", per_request=7)
     one.prepare([1 << i % 8 for i in range(50)])
     assert one.send().stored == 50
     assert accepted(system) == 50
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_lost_requests_and_lost_answers(system: System, tmp_path: Path, when: str) -> None:
+def test_lost_requests_and_lost_responses(system: System, tmp_path: Path, when: str) -> None:
     calls = 0
 
     def fault(moment: str) -> None:
         nonlocal calls
         calls += 1
         if moment == when and calls % 3:
-            raise Lost("cut")
+            raise NoResponse("cut")
 
-    one = sender(system, Wire(system, fault), tmp_path / "journal", per_request=5)
+    one = uploader(system, Wire(system, fault), tmp_path / "journal", per_request=5)
     one.prepare([1] * 40)
     assert one.send().stored == 40
     assert accepted(system) == 40
@@ -77,39 +78,39 @@ def test_a_crash_resumes_with_the_same_bundles(system: System, tmp_path: Path) -
             raise Crash
 
     wire = Wire(system, fault)
-    first = sender(system, wire, tmp_path / "journal", per_request=5)
+    first = uploader(system, wire, tmp_path / "journal", per_request=5)
     first.prepare([1] * 40)
     with pytest.raises(Crash):
         first.send()
     first.journal.close()
     assert accepted(system) == 15
-    second = sender(system, Wire(system), tmp_path / "journal")
+    second = uploader(system, Wire(system), tmp_path / "journal")
     assert second.send().stored == 40
     assert accepted(system) == 40
     with pytest.raises(InvalidInput, match="must be empty"):
         second.prepare([1])
 
 
-def test_rotation_after_a_lost_answer_counts_nobody_twice(system: System, tmp_path: Path) -> None:
-    """The case for which repeats are recognised before keys are looked at."""
+def test_rotation_after_a_lost_response_counts_nobody_twice(system: System, tmp_path: Path) -> None:
+    """The case in which repeats must be recognised before keys are checked."""
 
     def fault(moment: str) -> None:
         if moment == "after" and wire.uploads == 1:
             system.shuffler.rotate()
             system.clock.advance(2 * 10**5)
             system.shuffler.keyring.advance()
-            raise Lost("cut")
+            raise NoResponse("cut")
 
     wire = Wire(system, fault)
-    one = sender(system, wire, tmp_path / "journal", per_request=10)
+    one = uploader(system, wire, tmp_path / "journal", per_request=10)
     one.prepare([1] * 30)
     result = one.send()
     assert (result.stored, result.refused) == (30, {})
     assert accepted(system) == 30
 
 
-def test_refusals_are_kept_by_their_names(system: System, tmp_path: Path) -> None:
-    one = sender(system, Wire(system), tmp_path / "journal", per_request=10)
+def test_refusals_are_recorded_by_problem_name(system: System, tmp_path: Path) -> None:
+    one = uploader(system, Wire(system), tmp_path / "journal", per_request=10)
     one.prepare([1] * 30)
     system.shuffler.close(system.contract.task)
     result = one.send()
@@ -119,31 +120,31 @@ def test_refusals_are_kept_by_their_names(system: System, tmp_path: Path) -> Non
 def test_busy_keeps_everything_in_the_journal(system: System, tmp_path: Path) -> None:
     waits: list[float] = []
     wire = Wire(system)
-    wire.post = lambda task, body: Answer(429, "busy", 2.0)  # type: ignore[method-assign]
-    one = sender(system, wire, tmp_path / "journal")
+    wire.post = lambda task, body: Response(429, "busy", 2.0)  # type: ignore[method-assign]
+    one = uploader(system, wire, tmp_path / "journal")
     one.pause = waits.append
     one.prepare([1] * 3)
-    with pytest.raises(Lost):
+    with pytest.raises(NoResponse):
         one.send()
-    assert len(waits) == one.tries
+    assert len(waits) == one.attempts
     assert min(waits) >= 2
     assert max(waits) <= 62
     assert one.journal.states() == {"waiting": 3}
 
 
-def test_the_journal_is_private_and_of_one_contract(system: System, tmp_path: Path) -> None:
-    one = sender(system, Wire(system), tmp_path / "journal")
+def test_the_journal_is_private_and_belongs_to_one_contract(system: System, tmp_path: Path) -> None:
+    one = uploader(system, Wire(system), tmp_path / "journal")
     one.prepare([1])
     assert (tmp_path / "journal").stat().st_mode & 0o777 == 0o600
     (tmp_path / "other").mkdir()
     other = System(tmp_path / "other")
-    with pytest.raises(WireError, match="must be of this contract"):
+    with pytest.raises(WireError, match="belongs to another contract"):
         Journal(tmp_path / "journal", other.contract)
 
 
-def test_keys_of_another_operator_are_refused(system: System, tmp_path: Path) -> None:
+def test_keys_of_another_operator_are_rejected(system: System, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     wire = Wire(System(tmp_path / "other"))
-    wire.keys = lambda task: wire.system.shuffler.keys_document(wire.system.contract.task)  # type: ignore[method-assign]
+    wire.keys = lambda task: wire.system.shuffler.tasks.keys_document(wire.system.contract.task)  # type: ignore[method-assign]
     with pytest.raises(Exception, match="signed by its operator"):
-        sender(system, wire, tmp_path / "journal").prepare([1])
+        uploader(system, wire, tmp_path / "journal").prepare([1])

@@ -1,4 +1,4 @@
-"""``hubbub attacks``: four attacks, simulated, computed and drawn."""
+"""``hubbub attacks``: four attacks, simulated, computed exactly and drawn."""
 
 import dataclasses
 from typing import Any
@@ -9,23 +9,24 @@ from hubbub.bits.entropy import SeededStreamNotForPeople, system
 from hubbub.cli import screen
 from hubbub.cli.options import json_option
 from hubbub.io.files import write_text
-from hubbub.lab.attacks import ATTACKS, Attack, demonstrate
+from hubbub.lab.attacks import ATTACKS, demonstrate
+from hubbub.lab.attacks.evidence import Attack
 from hubbub.lab.attacks.page import page
 from hubbub.pages import load_matplotlib
 
 
 @click.command()
-@click.option("--only", type=click.Choice(list(ATTACKS)), multiple=True, help="Show these only.")
+@click.option("--only", type=click.Choice(list(ATTACKS)), multiple=True, help="Run only this attack; may be repeated.")
 @click.option(
-    "--trials", type=click.IntRange(100, 10**6), default=4000, show_default=True, help="Simulations of each point."
+    "--trials", type=click.IntRange(100, 10**6), default=4000, show_default=True, help="Simulations per point."
 )
-@click.option("--seed", type=click.IntRange(0), help="Repeat a demonstration; the people are synthetic.")
-@click.option("-o", "--output", metavar="FILE", help="A page with pictures.")
+@click.option("--seed", type=click.IntRange(0), help="Seed of a repeatable run; all people are synthetic.")
+@click.option("-o", "--output", metavar="FILE", help="Write an HTML report to this file; - for a pipe.")
 @json_option
 def attacks(only: tuple[str, ...], trials: int, seed: int | None, output: str | None, as_json: bool) -> None:
-    """Show what goes wrong: small batches, repeated questions, liars, owned users.
+    """Demonstrate attacks: small batches, repeated collections, malicious clients, compromised users.
 
-    Each attack is simulated through the real client and held against its exact figure.
+    Each attack is simulated through the real client and compared with its exact value.
 
     \b
     Example: hubbub attacks --only batches --trials 500 --seed 7 -o attacks.html
@@ -43,7 +44,7 @@ def attacks(only: tuple[str, ...], trials: int, seed: int | None, output: str | 
         screen.print_json([_record(one) for one in shown])
     elif output != "-":
         for one in shown:
-            _tell(one)
+            _print(one)
 
 
 def _record(shown: Attack) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def _record(shown: Attack) -> dict[str, Any]:
     }
 
 
-def _tell(shown: Attack) -> None:
+def _print(shown: Attack) -> None:
     view = screen.console()
     view.print(f"\n[bold]{shown.title}.[/] {' '.join(shown.sentences)}")
     rows = [

@@ -1,4 +1,4 @@
-"""``audit``: attack a client, or a shuffler, as a black box."""
+"""``hubbub audit``: test a client or a shuffler as a black box."""
 
 import shlex
 
@@ -10,7 +10,7 @@ from hubbub.cli.options import json_option, output_option, plan_option
 from hubbub.io.documents import read_plan
 from hubbub.io.files import write_text
 from hubbub.lab.audit import page
-from hubbub.lab.audit.commands import Client, Command, CommandShuffler, ShufflerProgram, own_client
+from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand, library_client
 from hubbub.lab.audit.trial import LIMITS, Audit
 from hubbub.lab.audit.trial import audit as run_audit
 from hubbub.pages import load_matplotlib
@@ -20,11 +20,20 @@ from hubbub.shuffler import shuffle
 @click.command()
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @plan_option
-@click.option("--shuffler", metavar="COMMAND", help="A mix to audit: reads a .hub batch, writes a shuffled one.")
-@click.option("--runs", type=click.IntRange(100), metavar="N", help="How often each test value is sent; else enough.")
-@click.option("--confidence", type=float, default=0.99, show_default=True, help="That an honest program passes.")
-@click.option("--seconds", type=float, default=60.0, show_default=True, help="That one run of a command may take.")
-@output_option("Also write a report there, as HTML")
+@click.option(
+    "--shuffler", metavar="COMMAND", help="Audit this shuffler, which reads a .hub batch and writes it shuffled."
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(100),
+    metavar="N",
+    help="Copies of each test value.  [default: enough to find a q that is 5 % too small]",
+)
+@click.option(
+    "--confidence", type=float, default=0.99, show_default=True, help="Probability that an honest program passes."
+)
+@click.option("--seconds", type=float, default=60.0, show_default=True, help="Timeout per run, in seconds.")
+@output_option("Also write an HTML report to this file")
 @json_option
 @click.pass_context
 def audit(
@@ -38,10 +47,10 @@ def audit(
     output: str | None,
     as_json: bool,
 ) -> None:
-    """Attack a client as a black box, and hold what it shows against its plan.
+    """Test a client or a shuffler against its plan as a black box.
 
-    COMMAND, after --, reads values as CSV and writes reports, as messages or a .hub batch. Without one, hubbub's own
-    client and shuffler are audited. Leaves with code 6 if there is a violation.
+    COMMAND, after --, reads values as CSV and writes reports as consecutive messages or as a .hub batch. Without
+    COMMAND and --shuffler, hubbub's own client and shuffler are audited. Exits with code 6 on a violation.
 
     \b
     Example: hubbub audit --plan plan.json --runs 1000 -o audit.html
@@ -49,12 +58,12 @@ def audit(
     if output:
         load_matplotlib()  # fails before the work rather than after it
     plan = read_plan(plan_path)
-    client: Client | None = Command(command, seconds) if command else None if shuffler else own_client
-    mix: ShufflerProgram | None = (
-        CommandShuffler(tuple(shlex.split(shuffler)), seconds) if shuffler else None if command else shuffle
-    )
-    with screen.progressing() as tell:
-        found = run_audit(plan, client, mix, runs=runs, confidence=confidence, tell=tell)
+    client: Client | None = ClientCommand(command, seconds) if command else None
+    audited: Shuffler | None = ShufflerCommand(tuple(shlex.split(shuffler)), seconds) if shuffler else None
+    if client is None and audited is None:
+        client, audited = library_client, shuffle
+    with screen.progressing() as progress:
+        found = run_audit(plan, client, audited, runs=runs, confidence=confidence, progress=progress)
     if output:
         write_text(output, page.page(found))
     if as_json:
@@ -78,8 +87,8 @@ def _show(found: Audit) -> None:
         for one in found.findings
     ]
     view = screen.console()
-    view.print(screen.grid("", ["of", "test", "worst at", "observed", "allowed", "p", ""], rows, left=3))
+    view.print(screen.grid("", ["part", "test", "worst at", "observed", "allowed", "p", ""], rows, left=3))
     view.print(screen.plain(found.sentence()) + ".")
-    view.print(f"\nAn honest program passes with probability {found.confidence:g}. What an audit can not show:")
+    view.print(f"\nAn honest program passes with probability {found.confidence:g}. What an audit cannot show:")
     for line in (*LIMITS, *found.notes):
         view.print(f"  • {screen.plain(line)}")

@@ -41,7 +41,7 @@ def demo(people: int, epsilon: float, delta: float, seed: int | None, output: st
     watch = Console(stderr=True)
     with watch.status("starting …") as status:
         shown = demonstrate(
-            people, Budget(epsilon, delta), entropy=entropy, tell=lambda text: status.update(f"{text} …")
+            people, Budget(epsilon, delta), entropy=entropy, progress=lambda text: status.update(f"{text} …")
         )
     write_text(output, demonstration_page.page(shown))
     if as_json:

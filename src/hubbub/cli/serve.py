@@ -1,4 +1,4 @@
-"""``serve``: the services, from their first folder to their last command."""
+"""``hubbub serve``: set up, run and administer the services."""
 
 import contextlib
 import signal
@@ -13,23 +13,33 @@ from hubbub.cli import screen
 from hubbub.cli.options import json_option, output_option, plan_option
 from hubbub.io.documents import read_plan
 from hubbub.io.files import read_text, write_text
-from hubbub.service.provision import CONTRACT, Role, draw_up, found, provision_all, run_role, serve_role
-from hubbub.service.runtime.admin_client import COMMANDS, command
+from hubbub.service.provision import (
+    CONTRACT,
+    ROLES,
+    draft_contract,
+    provision_all,
+    provision_role,
+    reader_token,
+    run_role,
+    serve_role,
+)
+from hubbub.service.runtime.admin import COMMANDS, Command
+from hubbub.service.runtime.admin_client import command
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity
 
 settings_argument = click.argument("settings", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 folder_argument = click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 unsafe_option = click.option(
-    "--unsafe-test", is_flag=True, help="Serve crowds too small to hide in. Never with people's data."
+    "--unsafe-test", is_flag=True, help="Allow batches too small to protect anyone. Never with people's data."
 )
 
 
 @click.group()
 def serve() -> None:
-    """Run a shuffler and an analyzer as services, or set them up.
+    """Set up, run and administer a shuffler and an analyzer.
 
-    "all" runs a whole system on this machine, for trying out. In earnest, two operators run "init" for one role each,
+    "all" runs a whole system on this machine, to try it. In production, two operators each run "init" for one role,
     agree on a contract ("contract", "sign"), and run "shuffler" and "analyzer". Needs the extra 'serve'.
 
     \b
@@ -37,13 +47,23 @@ def serve() -> None:
     """
 
 
-def terms(function: Any) -> Any:
-    """The options of a contract."""
+def contract_options(function: Any) -> Any:
+    """Add the options of a contract."""
     for option in (
-        click.option("--suite", type=click.IntRange(1, 2), default=1, show_default=True, help="2 adds ML-KEM-768."),
-        click.option("--slots", type=int, help="Sealed messages of a bundle; else as few as suffice."),
-        click.option("--least", type=int, help="Fewest people in a batch; else 5 % more than the plan needs."),
-        click.option("--days", type=float, default=30.0, show_default=True, help="For which it is open."),
+        click.option(
+            "--suite",
+            type=click.IntRange(1, 2),
+            default=1,
+            show_default=True,
+            help="Cryptographic suite; 2 adds ML-KEM-768.",
+        ),
+        click.option("--slots", type=int, help="Sealed messages per bundle; default: as few as the plan allows."),
+        click.option(
+            "--min-batch-size", type=int, help="Minimum number of people in a batch; default: the plan's plus 5 %."
+        ),
+        click.option(
+            "--days", type=float, default=30.0, show_default=True, help="Days for which uploads are accepted."
+        ),
         click.option("--epoch", type=int, default=3600, show_default=True, help="Seconds between two releases."),
     ):
         function = option(function)
@@ -54,60 +74,61 @@ def terms(function: Any) -> Any:
 @folder_argument
 @click.option(
     "--role",
-    type=click.Choice(["both", "analyzer", "shuffler"]),
+    type=click.Choice(["both", *ROLES]),
     default="both",
     show_default=True,
-    help="Whose folder to make.",
+    help="Role of the service.",
 )
 @click.option("--plan", "plan_path", metavar="FILE", help="With both roles: the plan of their contract.")
-@click.option("--host", default="localhost", show_default=True, help="The analyzer's name on the link.")
+@click.option("--host", default="localhost", show_default=True, help="Host name of the analyzer's link.")
 @unsafe_option
-@terms
+@contract_options
 @json_option
 def init(
-    folder: Path, role: str, plan_path: str | None, host: str, unsafe_test: bool, as_json: bool, **given: Any
+    folder: Path, role: str, plan_path: str | None, host: str, unsafe_test: bool, as_json: bool, **terms: Any
 ) -> None:
-    """Make the folder of a service, or of both: identity, certificates of the link, settings.
+    """Create the folder of one service or of both.
 
-    The analyzer's "for-shuffler" goes to the operator of the shuffler, whose folder it belongs into.
+    A folder holds the service's identity, the certificates of the link and the settings. The analyzer's subfolder
+    "for-shuffler" goes to the operator of the shuffler, who copies its files into the shuffler's folder.
 
     \b
     Example: hubbub serve init here --plan plan.json
     """
     if (role == "both") != (plan_path is not None):
-        raise click.UsageError("--plan is for both roles together, and needed there")
+        raise click.UsageError("--plan is required with --role both, and not allowed with a single role")
     if role != "both":
-        public = found(folder, "analyzer" if role == "analyzer" else "shuffler", host=host)
-        told = {"folder": str(folder), "role": role, "identity": public.hex()}
+        public = provision_role(folder, "analyzer" if role == "analyzer" else "shuffler", host=host)
+        created = {"folder": str(folder), "role": role, "identity": public.hex()}
     else:
-        contract = provision_all(folder, read_plan(str(plan_path)), given, test=unsafe_test)
-        told = {"folder": str(folder), "contract": str(folder / CONTRACT), "task": contract.id}
-    screen.print_json(told) if as_json else screen.console().print(screen.facts(told.items()))
+        contract = provision_all(folder, read_plan(str(plan_path)), terms, test=unsafe_test)
+        created = {"folder": str(folder), "contract": str(folder / CONTRACT), "task": contract.id}
+    _show(created, as_json)
 
 
 @serve.command()
 @plan_option
 @click.option("--analyzer", required=True, metavar="HEX", help="Public identity of the analyzer's operator.")
 @click.option("--shuffler", required=True, metavar="HEX", help="Public identity of the shuffler's operator.")
-@output_option("Where the contract goes, for both to sign", required=True)
-@terms
-def contract(plan_path: str, analyzer: str, shuffler: str, output: str, **given: Any) -> None:
-    """Draw up a contract for two operators."""
-    drawn = draw_up(read_plan(plan_path), analyzer=_identity(analyzer), shuffler=_identity(shuffler), **given)
-    write_text(output, SignedContract(drawn, {}).to_json().decode() + "\n")
+@output_option("File for the contract, which both operators then sign", required=True)
+@contract_options
+def contract(plan_path: str, analyzer: str, shuffler: str, output: str, **terms: Any) -> None:
+    """Draft a contract between two operators."""
+    draft = draft_contract(read_plan(plan_path), analyzer=_identity(analyzer), shuffler=_identity(shuffler), **terms)
+    write_text(output, SignedContract(draft, {}).to_json().decode() + "\n")
     screen.note(
-        f"task {drawn.id}: bundles of {drawn.bundle_size} bytes, batches of at least {drawn.min_batch_size:,} people"
+        f"task {draft.id}: bundles of {draft.bundle_size} bytes, batches of at least {draft.min_batch_size:,} people"
     )
 
 
 @serve.command()
 @click.argument("contract_path", metavar="CONTRACT")
 @click.option("--identity", "identity_path", required=True, metavar="FILE", help="The operator's signing key.")
-@output_option("Where the signed contract goes", required=True)
+@output_option("File for the signed contract", required=True)
 def sign(contract_path: str, identity_path: str, output: str) -> None:
-    """Sign a contract as one of its operators, after everything it claims was recomputed."""
+    """Sign a contract after recomputing its claims."""
     signed = SignedContract.from_json(read_text(contract_path))
-    with screen.waiting("recomputing what the plan claims"):
+    with screen.waiting("recomputing the plan's claims"):
         _verify(signed.contract)
     signed = signed.countersign(Identity.load(identity_path))
     write_text(output, signed.to_json().decode() + "\n")
@@ -118,7 +139,7 @@ def sign(contract_path: str, identity_path: str, output: str) -> None:
 @settings_argument
 @unsafe_option
 def shuffler(settings: Path, unsafe_test: bool) -> None:
-    """Run the shuffler of a file of settings, until SIGTERM or Ctrl-C."""
+    """Run the shuffler of a settings file until SIGTERM or Ctrl-C."""
     run_role("shuffler", settings, {"unsafe_test": True} if unsafe_test else None)
 
 
@@ -126,77 +147,100 @@ def shuffler(settings: Path, unsafe_test: bool) -> None:
 @settings_argument
 @unsafe_option
 def analyzer(settings: Path, unsafe_test: bool) -> None:
-    """Run the analyzer of a file of settings, until SIGTERM or Ctrl-C."""
+    """Run the analyzer of a settings file until SIGTERM or Ctrl-C."""
     run_role("analyzer", settings, {"unsafe_test": True} if unsafe_test else None)
 
 
 @serve.command("all")
 @folder_argument
-@click.option("--plan", "plan_path", metavar="FILE", help="The plan, if the folder is new.")
+@click.option("--plan", "plan_path", metavar="FILE", help="The plan; required if the folder is new.")
 @unsafe_option
-@terms
+@contract_options
 @json_option
-def all_(folder: Path, plan_path: str | None, unsafe_test: bool, as_json: bool, **given: Any) -> None:
-    """Run a whole system on this machine, for trying out: both services, and a contract between them.
+def all_(folder: Path, plan_path: str | None, unsafe_test: bool, as_json: bool, **terms: Any) -> None:
+    """Run a whole system on this machine, to try it.
 
-    It is not for people's data: who owns this machine owns both services.
+    Starts both services, with a contract between them, and restarts a service that exits. Not for people's data: the
+    owner of this machine controls both services.
     """
     if not (folder / CONTRACT).exists():
         if plan_path is None:
-            raise click.UsageError("a new folder needs --plan")
-        provision_all(folder, read_plan(plan_path), given, test=unsafe_test)
+            raise click.UsageError("a new folder requires --plan")
+        provision_all(folder, read_plan(plan_path), terms, test=unsafe_test)
     agreed = SignedContract.from_json((folder / CONTRACT).read_text()).contract
-    # SIGTERM must unwind as Ctrl-C does: both services are stopped then.
+    # SIGTERM unwinds the stack as Ctrl-C does, which stops both services.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with contextlib.ExitStack() as stack:
-        roles: tuple[Role, ...] = ("analyzer", "shuffler")
-        running = {role: stack.enter_context(serve_role(folder, role)) for role in roles}
-        told = {
+        running = {role: stack.enter_context(serve_role(folder, role)) for role in ROLES}
+        system = {
             "task": agreed.id,
             "contract": str(folder / CONTRACT),
-            "uploads": running["shuffler"].places["uploads"],
-            "results": running["analyzer"].places["results"],
-            "token": command(running["analyzer"].socket, "token", "read:*")["token"],
+            "uploads": running["shuffler"].addresses["uploads"],
+            "results": running["analyzer"].addresses["results"],
+            "token": reader_token(folder, running["analyzer"]),
         }
-        screen.print_json(told) if as_json else screen.console().print(screen.facts(told.items()))
+        _show(system, as_json)
         screen.note(
-            f"a batch needs {agreed.min_batch_size:,} people, and is released at the end of an epoch of {agreed.epoch} s"
+            f"a batch needs {agreed.min_batch_size:,} people and is released at the end of an epoch of {agreed.epoch} s"
         )
         while True:
             for role, service in running.items():
                 if service.process.poll() is not None:
-                    screen.note(f"the {role} ended (status {service.process.returncode}); it is started again")
+                    screen.note(f"the {role} exited with status {service.process.returncode}; restarting it")
                     running[role] = stack.enter_context(serve_role(folder, role))
             threading.Event().wait(0.2)
 
 
-@serve.command()
-@click.argument("socket", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("name", metavar="COMMAND", type=click.Choice(list(COMMANDS)))
-@click.argument("value", default="")
-@json_option
-def admin(socket: Path, name: str, value: str, as_json: bool) -> None:
-    """Give a command to a running service, through its socket.
+@serve.group()
+@click.argument("target", type=click.Path(exists=True, path_type=Path))
+@click.pass_context
+def admin(context: click.Context, target: Path) -> None:
+    """Send a command to a running service.
+
+    TARGET is the service's folder, its settings file or its admin socket.
 
     \b
-    Commands: status, check, rotate, drain, add CONTRACT, close TASK, destroy TASK, backup PATH, token SCOPE,
-    revoke TOKEN.
+    Example: hubbub serve admin here/shuffler status
     """
-    answer = command(socket, name, value)
-    if as_json or not answer:
-        screen.print_json(answer) if as_json else screen.note("done")
-        return
-    screen.console().print(screen.facts((key, str(entry)) for key, entry in answer.items()))
+    context.obj = target
+
+
+def _admin_command(one: Command) -> click.Command:
+    """Return the subcommand of an admin command."""
+
+    @click.pass_obj
+    def run(target: Path, as_json: bool, value: str = "") -> None:
+        _show(command(target, one.name, value), as_json)
+
+    wrapped: Any = run
+    about = one.help if len(one.roles) > 1 else f"{one.help} Only at the {one.roles[0]}."
+    if one.parameter is not None:
+        wrapped = click.argument("value", metavar=one.parameter.name.upper())(wrapped)
+        about += f"\n\n{one.parameter.name.upper()}: {one.parameter.help}."
+    return click.command(one.name, help=about)(json_option(wrapped))
+
+
+for _one in COMMANDS.values():
+    admin.add_command(_admin_command(_one))
+
+
+def _show(answer: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        screen.print_json(answer)
+    elif answer:
+        screen.console().print(screen.facts((key, str(entry)) for key, entry in answer.items()))
+    else:
+        screen.note("done")
 
 
 def _identity(text: str) -> bytes:
     try:
         return bytes.fromhex(text)
     except ValueError:
-        raise click.UsageError("an identity is 64 hexadecimal digits") from None
+        raise click.UsageError("a public identity must be 64 hexadecimal digits") from None
 
 
-def _verify(drawn: Contract) -> None:
+def _verify(draft: Contract) -> None:
     from hubbub.planner.recompute import verify  # noqa: PLC0415
 
-    verify(drawn.plan)
+    verify(draft.plan)

@@ -1,4 +1,4 @@
-"""``hubbub study``: grids of plans on populations, predicted against observed."""
+"""``hubbub study``: simulate plans on populations and compare predicted with observed errors."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from hubbub.io.documents import read_plan
 from hubbub.io.files import same_file, write_text
 from hubbub.io.values import Form, read_values
 from hubbub.lab.cells import Level, Row, contradictions
-from hubbub.lab.populations import Given, Population, parse_population
+from hubbub.lab.populations import GivenPopulation, Population, parse_population
 from hubbub.lab.study import Grid, Results, processors, run
 from hubbub.lab.study_page import names, study_page, verdict
 from hubbub.pages import load_matplotlib
@@ -26,34 +26,41 @@ POPULATIONS = ("zipf", "segments")
 
 
 def grid_options(command: Any) -> Any:
-    """What a study is about."""
+    """Add the options that define a grid."""
     options = (
         optional_schema_options,
-        click.option("-n", "sizes", type=int, multiple=True, metavar="PEOPLE", help="Crowds; may be repeated."),
         click.option(
-            "--epsilon", "epsilons", type=float, multiple=True, help="Budgets; may be repeated.  [default: 1]"
+            "-n", "sizes", type=int, multiple=True, metavar="PEOPLE", help="Number of people; may be repeated."
         ),
-        click.option("--delta", type=float, default=1e-6, show_default=True, help="The chance that it is more."),
-        click.option("--plan", "plan_paths", multiple=True, metavar="FILE", help="A given plan; may be repeated."),
+        click.option(
+            "--epsilon", "epsilons", type=float, multiple=True, help="Privacy budget ε; may be repeated.  [default: 1]"
+        ),
+        click.option("--delta", type=float, default=1e-6, show_default=True, help="Failure probability δ."),
+        click.option("--plan", "plan_paths", multiple=True, metavar="FILE", help="Use this plan; may be repeated."),
         click.option(
             "--population",
             "populations",
             multiple=True,
-            metavar="LAW",
+            metavar="NAME",
             help="uniform, zipf:EXPONENT or segments:NUMBER:LIFT; may be repeated.  [default: zipf, segments]",
         ),
-        click.option("--values", "values_path", metavar="FILE", help="Given people: CSV, JSON lines or Parquet."),
-        click.option("--format", "form", type=click.Choice(["csv", "jsonl", "parquet"]), help="Of --values."),
-        click.option("--column", help="The column, or entry, of --values that holds the labels."),
-        click.option("--repetitions", type=int, default=50, show_default=True, help="Collections in each cell."),
+        click.option(
+            "--values",
+            "values_path",
+            metavar="FILE",
+            help="Simulate the people of this file: CSV, JSON lines or Parquet.",
+        ),
+        click.option("--format", "form", type=click.Choice(["csv", "jsonl", "parquet"]), help="Format of --values."),
+        click.option("--column", help="Column, or entry, of --values with the labels."),
+        click.option("--repetitions", type=int, default=50, show_default=True, help="Collections per cell."),
         click.option(
             "--level",
             type=click.Choice(["auto", "records", "counts"]),
             default="auto",
             show_default=True,
-            help="Through the whole street, or by the law of the counts; auto: the street where it takes a second.",
+            help="Simulate every record, or only the counts; auto: records if they take about a second.",
         ),
-        click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one, other chance."),
+        click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the simulation."),
     )
     for option in reversed(options):
         command = option(command)
@@ -62,21 +69,19 @@ def grid_options(command: Any) -> Any:
 
 @click.command()
 @grid_options
-@click.option("--jobs", type=click.IntRange(1, 1024), help="Processes.  [default: one for each processor]")
-@click.option("-o", "--output", default="hubbub-study.html", show_default=True, metavar="FILE", help="The report.")
+@click.option("--jobs", type=click.IntRange(1, 1024), help="Number of processes.  [default: one per processor]")
 @click.option(
-    "--results", metavar="FILE", help="All figures as JSON lines.  [default: like the report, .results.jsonl]"
+    "-o", "--output", default="hubbub-study.html", show_default=True, metavar="FILE", help="HTML report; - for a pipe."
 )
-@click.option(
-    "--resume/--no-resume", default=True, show_default=True, help="Whether to use what --results has already."
-)
+@click.option("--results", metavar="FILE", help="Results as JSON lines.  [default: next to the report, .results.jsonl]")
+@click.option("--resume/--no-resume", default=True, show_default=True, help="Reuse finished cells of --results.")
 @json_option
 def study(jobs: int | None, output: str, results: str | None, resume: bool, as_json: bool, **asked: Any) -> None:
-    """Simulate protocols on populations: predicted against observed error, coverage and cost.
+    """Simulate protocols on populations: predicted and observed error, coverage and cost.
 
-    Every protocol that meets a budget, or every given plan, is repeated on every population. Without options: 90 cells
-    of one-hot, few-of-many and free bits, in about half a minute. What was finished before an interruption is
-    not run again; figures of another grid, seed or version are never taken.
+    Every protocol that meets a budget, or every given plan, is simulated repeatedly on every population. The default
+    grid has 90 cells and takes about half a minute. After an interruption only unfinished cells are run; results of
+    another grid, seed or version are never reused.
 
     \b
     Example: hubbub study --one-hot 4 -n 2000 --repetitions 20 --jobs 1
@@ -84,13 +89,13 @@ def study(jobs: int | None, output: str, results: str | None, resume: bool, as_j
     Example: hubbub study --plan plan.json --values answers.csv --jobs 1 -o answers.html
     """
     if output == "-" and as_json:
-        raise click.UsageError("the report and --json cannot both go into the pipe: give -o FILE")
+        raise click.UsageError("-o - and --json cannot both write to standard output: give -o FILE")
     load_matplotlib()  # fails before the work rather than after it
     place = _place(output, results, [asked["values_path"] or "-", *asked["plan_paths"]])
     grid = _grid(**asked)
     kept = Results.open(place, fresh=not resume)
-    with screen.progressing() as tell:
-        rows = run(grid, kept, jobs=jobs or processors(), tell=tell)
+    with screen.progressing() as progress:
+        rows = run(grid, kept, jobs=jobs or processors(), progress=progress)
     write_text(output, study_page(rows, central=grid.references()))
     if as_json:
         wrong = [{"key": row.key, "prediction": what} for row, what in contradictions(rows)]
@@ -100,17 +105,17 @@ def study(jobs: int | None, output: str, results: str | None, resume: bool, as_j
         view.print(*study_tables(rows), LEGEND, "", sep="\n")
         for line in verdict(rows):
             view.print(screen.plain(line))
-        view.print(f"\nWith pictures: [bold]{Path(output).resolve().as_uri()}[/]")
+        view.print(f"\nReport: [bold]{Path(output).resolve().as_uri()}[/]")
 
 
 def _place(output: str, results: str | None, inputs: list[str]) -> Path | None:
-    """Where figures are kept; a report that goes into a pipe leaves none behind unless asked to."""
+    """Return the path of the results, or None if the report goes to a pipe and no path is given."""
     if results == "-":
-        raise click.UsageError("--results must be a file, as it is read again; --json goes into a pipe")
+        raise click.UsageError("--results must be a file, because it is read again; use --json for a pipe")
     if results is None:
         results = None if output == "-" else str(Path(output).with_suffix(".results.jsonl"))
     if any(same_file(output, name) for name in inputs) or (results and Path(results) == Path(output)):
-        raise click.UsageError("the report would overwrite what is read: give another name to -o")
+        raise click.UsageError("the report would overwrite an input: give another name to -o")
     return None if results is None else Path(results)
 
 
@@ -130,12 +135,14 @@ def _grid(
 ) -> Grid:
     plans = tuple(map(read_plan, plan_paths))
     if plans and (schema or epsilons):
-        raise click.UsageError("--plan says what is asked and how; give no schema and no --epsilon beside it")
-    people: tuple[Population | Given, ...] = tuple(map(parse_population, populations or POPULATIONS))
+        raise click.UsageError(
+            "--plan already contains the schema and the budget: give no schema option and no --epsilon"
+        )
+    people: tuple[Population | GivenPopulation, ...] = tuple(map(parse_population, populations or POPULATIONS))
     schemas = (schema,) if schema else SCHEMAS
     if values_path is not None:
         if sizes or populations:
-            raise click.UsageError("--values are the people; give no -n and no --population beside them")
+            raise click.UsageError("--values already defines the people: give no -n and no --population")
         given = _given(values_path, schema, plans, form, column)
         people, schemas, sizes = (given,), (given.schema,), (given.n,)
     budgets = tuple(Budget(epsilon, delta) for epsilon in epsilons or (1.0,))
@@ -151,26 +158,28 @@ def _grid(
     )
 
 
-def _given(path: str, schema: Schema | None, plans: tuple[Plan, ...], form: Form | None, column: str | None) -> Given:
+def _given(
+    path: str, schema: Schema | None, plans: tuple[Plan, ...], form: Form | None, column: str | None
+) -> GivenPopulation:
     known = {plan.schema for plan in plans} or ({schema} if schema else set())
     if len(known) != 1:
-        raise click.UsageError("--values need one schema: an option for it, or plans that have it")
+        raise click.UsageError("--values needs exactly one schema: give a schema option, or plans with the same schema")
     asked = known.pop()
     with screen.waiting("reading"):
-        return Given.of(Collection.concatenate(list(read_values(path, asked, form=form, column=column))))
+        return GivenPopulation.of(Collection.concatenate(list(read_values(path, asked, form=form, column=column))))
 
 
 LEGEND = (
-    "predicted, observed: root mean square error of a count, in people. ratio: observed over predicted, as a 95 % "
-    "interval. bias: the largest mean error of a label, in standard errors of that mean. cover, all: how often 95 % "
-    "intervals held the truth, for one count and for all at once. msgs, bytes: of one user. By records: through the "
-    "whole street; by counts: their law drawn directly."
+    "predicted, observed: root mean square error of a count, in people. ratio: 95 % interval of observed over "
+    "predicted. bias: largest mean error of a label, in standard errors of that mean. cover, all: coverage of 95 % "
+    "intervals, for one count and for all at once. msgs, bytes: per user. By records: through the whole pipeline; by "
+    "counts: drawn from their exact distribution."
 )
 HEAD = ("protocol", "predicted", "observed", "ratio", "bias", "cover", "all", "msgs", "bytes")
 
 
 def study_tables(rows: list[Row]) -> list[Any]:
-    """A table for each question, population and level; red where a prediction is contradicted."""
+    """Return a table per question, population and level; rows that contradict a prediction are red."""
     wrong = {row.key for row, _ in contradictions(rows)}
     groups: dict[str, list[Row]] = {}
     for row in rows:

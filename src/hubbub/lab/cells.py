@@ -1,17 +1,17 @@
-"""One cell of a study: a plan on a population, repeated; and what the repetitions say about its predictions.
+"""One cell of a study: a plan simulated repeatedly on a population, and tests of its predictions.
 
-Labels of one collection are not independent, repetitions are. Of each repetition the mean y of all squared errors, in
-units of their predicted variance, is taken; 2·mean(y)²/var(y) is how many independent squared normal errors vary as
-much as y does (Satterthwaite 1946). On that number rest the intervals of the ratio of errors and of the coverage.
+Repetitions are independent, the labels of one collection are not. Let y be the mean of all squared errors of a
+repetition, in units of their predicted variance; 2·mean(y)²/var(y) is the number of independent squared normal errors
+that vary as much as y does (Satterthwaite 1946). The intervals of the error ratio and of the coverage use that number.
 """
 
 import functools
 import hashlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +20,15 @@ from scipy.special import betainc, chdtr, chdtrc, chdtri, ndtr
 from hubbub import __version__
 from hubbub.analyzer import estimate
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.canonical import Json, as_limit, as_text, as_whole, canonical, spell
-from hubbub.canonical import fields as read_fields
-from hubbub.errors import check_whole, reject
+from hubbub.canonical import Fields, Json, canonical, spell
+from hubbub.errors import check_choice, check_whole
 from hubbub.estimates import predicted_stderr
-from hubbub.lab.populations import Given, Population, true_counts
+from hubbub.lab.populations import GivenPopulation, Population, true_counts
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.numeric.estimation import category_variance
 from hubbub.planner import cost, family_name
 from hubbub.plans import Plan
-from hubbub.protocol import Fakes
 from hubbub.records import Collection
 from hubbub.reports import Tally
 from hubbub.schema import Schema
@@ -38,19 +36,19 @@ from hubbub.schema import Schema
 Array = NDArray[np.float64]
 Level = Literal["records", "counts"]
 LEVEL = 0.95
-"""Of the intervals that are checked, and of those that are stated about them."""
-LEAST = 10
-"""Repetitions from which a spread can be spoken of."""
+"""Confidence level of the tested intervals and of the intervals of the results."""
+MIN_REPETITIONS = 10
+"""Smallest number of repetitions that gives a usable variance."""
 AFFORDABLE = 2 * 10**8
-"""Bits of all messages of a cell up to which it goes through the whole street unless told otherwise."""
+"""Largest number of message bits in a cell that is simulated by records by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cell:
-    """A plan, people, and how often and how they are simulated; the same cell always gives the same figures."""
+    """A plan, a population, and how they are simulated; equal cells give equal results."""
 
     plan: Plan
-    population: Population | Given
+    population: Population | GivenPopulation
     n: int
     repetitions: int
     level: Level
@@ -58,14 +56,13 @@ class Cell:
 
     def __post_init__(self) -> None:
         check_whole("n", self.n, 1, 10**10)
-        check_whole("repetitions", self.repetitions, LEAST)
+        check_whole("repetitions", self.repetitions, MIN_REPETITIONS)
         check_whole("seed", self.seed)
-        if self.level not in ("records", "counts"):
-            reject("level", "be 'records' or 'counts'", self.level)
+        check_choice("level", self.level, ("records", "counts"))
 
     @property
     def key(self) -> str:
-        """A digest of everything that the figures depend on, the version of hubbub included."""
+        """A digest of everything that the results depend on, including the version of hubbub."""
         return digest(
             "cell", self.plan.id, self.population.name, self.n, self.repetitions, self.level, self.seed, __version__
         )
@@ -73,7 +70,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What the repetitions of one cell showed. Errors are in people; p-values are those of the predictions."""
+    """The results of one cell. Errors are numbers of people; p-values test the predictions."""
 
     key: str
     plan: str
@@ -88,54 +85,55 @@ class Row:
     level: str
     repetitions: int
     promised: float
-    """The standard error by the plan's formula at this n: the largest over all data."""
+    """The standard error of the plan's formula at this n, the largest over all data."""
     predicted: float
-    """Root mean square, over the labels, of the standard errors that theory gives for these people."""
+    """Root mean square, over all labels, of the standard errors predicted for this population."""
     observed: float
     """Root mean square of all errors."""
     ratio: float
-    """Root mean square of the errors, each in units of its own prediction: 1 if the prediction holds."""
+    """Root mean square of the errors in units of their predictions: 1 if the predictions hold."""
     ratio_low: float
     ratio_high: float
     p_error: float
     bias: float
     """Mean of all errors."""
     worst_bias: float
-    """The largest mean error of a label, in standard errors of that mean."""
+    """Largest mean error of a label, in standard errors of that mean."""
     p_bias: float
     coverage: float
-    """The share of all 95 % intervals that held the truth."""
+    """Fraction of all 95 % intervals that contain the truth."""
     coverage_low: float
     coverage_high: float
     p_coverage: float
     simultaneous: float
-    """The share of the collections in which all simultaneous 95 % intervals held the truth at once."""
+    """Fraction of the collections in which all simultaneous 95 % intervals contain the truth."""
     simultaneous_low: float
     simultaneous_high: float
     p_simultaneous: float
     messages: float
-    """Expected messages of a user, fillers not included."""
+    """Expected messages per user, without fillers."""
     bytes: float
     """Size of a sealed bundle; infinite if the services do not offer the plan."""
     released: float
-    """Messages that the analyzer saw, fakes included, for each person: as observed."""
+    """Observed messages per person at the analyzer, including fakes."""
     seconds: float
-    """Of the whole cell, by the clock on the wall; the only figure that another run does not repeat."""
+    """Wall-clock time of the cell, the only value that differs between runs."""
 
     def record(self) -> dict[str, Json]:
-        """The row for JSON."""
+        """Return the row as a JSON object."""
         return {name: spell(value) for name, value in asdict(self).items()}
 
     @classmethod
     def read(cls, record: Json) -> Self:
-        """The row that :meth:`record` wrote."""
-        kinds = {"str": as_text, "int": as_whole, "float": as_limit}
-        names = {field.name: kinds[getattr(field.type, "__name__", "")] for field in fields(cls)}
-        return cls(**read_fields(record, "a row of results", names))  # type: ignore[arg-type]
+        """Read a row from the JSON object that :meth:`record` returns."""
+        columns = fields(cls)
+        read = Fields(record, "a row of results", *(column.name for column in columns))
+        kinds: dict[object, Callable[[str], Any]] = {str: read.text, int: read.whole, float: read.limit}
+        return cls(**{column.name: kinds[column.type](column.name) for column in columns})
 
 
 def digest(*parts: str | int) -> str:
-    """SHA-256 of a list in its canonical form.
+    """Return the SHA-256 of a list in canonical JSON.
 
     >>> digest("cell", 1) == digest("cell", 1) != digest("cell", 2)
     True
@@ -144,28 +142,27 @@ def digest(*parts: str | int) -> str:
 
 
 def level_of(plan: Plan, n: int, repetitions: int) -> Level:
-    """Records where the whole street takes a second or so, counts beyond.
+    """Return ``"records"`` if the whole pipeline takes about a second, otherwise ``"counts"``.
 
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = plan_from(Schema.bits(8), 1000, Protocol(0.1), delta=1e-6)
-    >>> level_of(own, 1000, 50), level_of(own, 10**9, 50)
+    >>> plan = plan_from(Schema.bits(8), 1000, Protocol(0.1), delta=1e-6)
+    >>> level_of(plan, 1000, 50), level_of(plan, 10**9, 50)
     ('records', 'counts')
     """
-    m = plan.protocol.m
-    if not isinstance(m, Fakes):
-        fakes: float = m
-    elif m.by == "users":
-        fakes = n * m.mean
-    else:
-        # A shuffler draws the number of each kind exactly, which costs as much as a thousand bits.
-        fakes = (plan.schema.size if plan.protocol.sends_records else plan.schema.width) * (m.mean + 1000)
-    work = repetitions * (plan.protocol.k * n + fakes) * plan.schema.width
+    protocol, schema = plan.protocol, plan.schema
+    messages: float = protocol.k * n + protocol.fixed_fakes
+    if protocol.user_fakes is not None:
+        messages += n * protocol.user_fakes.mean
+    if protocol.shuffler_fakes is not None:
+        # The shuffler draws the number of each category exactly, which costs as much as a thousand bits.
+        messages += (schema.size if protocol.sends_records else schema.width) * (protocol.shuffler_fakes.mean + 1000)
+    work = repetitions * messages * schema.width
     return "records" if work <= AFFORDABLE else "counts"
 
 
 def measure(cell: Cell) -> Row:
-    """Run a cell."""
+    """Simulate a cell and test its predictions."""
     start = time.perf_counter()
     plan, n = cell.plan, cell.n
     truth, tallies = _simulate(cell)
@@ -230,9 +227,10 @@ def measure(cell: Cell) -> Row:
 
 
 def contradictions(rows: list[Row], level: float = 0.01) -> list[tuple[Row, str]]:
-    """The rows, and what about them, that contradict a prediction, if all predictions hold with probability 1 − level.
+    """Return the rows that contradict a prediction, with its name.
 
-    Bonferroni over four figures a row. Coverage above its level is no contradiction.
+    If all predictions hold, the list is empty with probability at least 1 − level (Bonferroni over four tests per row).
+    Coverage above its level is no contradiction.
     """
     limit = level / max(4 * len(rows), 1)
     names = {"p_error": "error", "p_bias": "bias", "p_coverage": "coverage", "p_simultaneous": "simultaneous coverage"}
@@ -249,21 +247,23 @@ def _simulate(cell: Cell) -> tuple[NDArray[np.int64], Iterator[Tally]]:
     return truth, tallies_by_counts(truth, n, cell.plan, cell.repetitions, entropy=noise)
 
 
-def _source(population: Population | Given, schema: Schema, n: int, seed: int) -> SeededStreamNotForPeople:
-    """People do not depend on the plan, so that all plans are tried on the same ones."""
+def _source(population: Population | GivenPopulation, schema: Schema, n: int, seed: int) -> SeededStreamNotForPeople:
+    """Return the entropy of the population, which does not depend on the plan: all plans see the same people."""
     return SeededStreamNotForPeople(
         int(digest("people", population.name, schema.kind, schema.max_set, schema.width, n, seed), 16)
     )
 
 
 @functools.lru_cache(1)
-def _people(population: Population | Given, schema: Schema, n: int, seed: int) -> tuple[Collection, NDArray[np.int64]]:
+def _people(
+    population: Population | GivenPopulation, schema: Schema, n: int, seed: int
+) -> tuple[Collection, NDArray[np.int64]]:
     people = population.people(schema, n, entropy=_source(population, schema, n, seed))
     return people, true_counts(people)
 
 
 def _predicted(plan: Plan, n: int, truth: NDArray[np.int64]) -> Array:
-    """σ of each count for these people."""
+    """Return the standard error of each count for this population."""
     protocol, width = plan.protocol, plan.schema.width
     if protocol.sends_category:
         return np.sqrt(category_variance(truth, n, protocol.q, width))
@@ -271,25 +271,25 @@ def _predicted(plan: Plan, n: int, truth: NDArray[np.int64]) -> Array:
 
 
 def _excess(plan: Plan, n: int) -> float:
-    """The excess kurtosis of one error: that of a shuffler's few draws, 0 for sums over all people.
+    """Return the excess kurtosis of an error: that of the shuffler's draws, or 0 for sums over all people.
 
-    Fourth cumulants add up, and a drawn fake with the bit still shows it with probability p after its flip.
+    Fourth cumulants add up, and a fake with the bit shows it with probability p after its flip.
     """
     protocol, schema = plan.protocol, plan.schema
-    if not isinstance(protocol.m, Fakes) or protocol.m.by == "users":
+    fakes = protocol.shuffler_fakes
+    if fakes is None:
         return 0.0
-    pmf = protocol.m.pmf
-    away = np.arange(pmf.size) - protocol.m.mean
-    fourth = float(away**4 @ pmf) - 3 * protocol.m.variance**2
+    away = np.arange(fakes.pmf.size) - fakes.mean
+    fourth = float(away**4 @ fakes.pmf) - 3 * fakes.variance**2
     shown = schema.records_with_bit * (1 - protocol.q) ** 4 if protocol.sends_records else 1.0
     return max(0.0, shown * fourth / (predicted_stderr(schema, protocol, n) * (1 - 2 * protocol.q)) ** 4)
 
 
 def _freedom(squares: Array, width: int, excess: float) -> float:
-    """Degrees of freedom of all repetitions together, at most those of independent labels.
+    """Return the degrees of freedom of all repetitions, at most those of independent labels.
 
-    A squared error of variance 2 + excess counts for less than one of a normal law, of variance 2. That is known before
-    and must not be left to the sample: one that happens to lack large errors would seem too sure of itself.
+    A squared error of variance 2 + excess counts less than that of a normal error, whose variance is 2. The excess is
+    known in advance; estimated from a sample that happens to lack large errors, it would make intervals too short.
     """
     spread = float(squares.var(ddof=1))
     most = squares.size * width / (1 + excess / 2)
@@ -299,7 +299,7 @@ def _freedom(squares: Array, width: int, excess: float) -> float:
 
 
 def _compared(square: float, freedom: float) -> tuple[tuple[float, float, float], float]:
-    """√ of a mean square that should be 1, the ends of its interval, and the p-value of that it should."""
+    """Return the root of a mean square, its confidence interval, and the p-value of a mean square of 1."""
     miss = (1 - LEVEL) / 2
     low, high = (freedom * square / float(chdtri(freedom, tail)) for tail in (miss, 1 - miss))
     p = 2 * min(float(chdtr(freedom, freedom * square)), float(chdtrc(freedom, freedom * square)))
@@ -307,7 +307,7 @@ def _compared(square: float, freedom: float) -> tuple[tuple[float, float, float]
 
 
 def _share(hits: float, trials: float) -> tuple[float, float, float, float]:
-    """A share, its interval (Clopper and Pearson 1934), and the p-value of that it should be at least the level."""
+    """Return a fraction, its interval (Clopper and Pearson 1934), and the p-value of at least the level."""
     low, high = clopper_pearson(hits, trials, (1 - LEVEL) / 2)
     p = float(betainc(trials - hits, hits + 1, 1 - LEVEL)) if hits < trials else 1.0
     return hits / trials, float(low), float(high), p

@@ -1,4 +1,4 @@
-"""A whole collection on synthetic people: asked, planned, randomized, shuffled, estimated, attacked."""
+"""A whole collection on synthetic people: planned, randomized, shuffled, estimated and attacked."""
 
 import math
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from hubbub import planner
 from hubbub.analyzer import estimate, tally
-from hubbub.bits.entropy import Entropy, draw, system
+from hubbub.bits.entropy import Entropy, system
 from hubbub.client import randomize
 from hubbub.estimates import Estimate
+from hubbub.lab.populations import Population, true_counts
 from hubbub.plans import Plan
 from hubbub.privacy import Budget, Guarantee
-from hubbub.records import Collection
 from hubbub.schema import Schema
 from hubbub.shuffler import shuffle
 
@@ -32,44 +32,44 @@ PAGES = (
     "games",
     "a self-help group",
 )
-"""What people may have as the home page of their browser, the most frequent first; the last is nobody's business."""
+"""Home pages of browsers, most frequent first; the last one is sensitive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Demonstration:
-    """Everything that there is to tell about one collection."""
+    """The plans, the estimate and the attacks of one collection."""
 
     budget: Budget
     plans: list[Plan]
-    """All protocols that meet the budget, best first."""
+    """All protocols that meet the budget, most precise first."""
     names: list[str]
     plan: Plan
     central: float
-    """σ of a trusted server."""
+    """Standard error of a trusted server."""
     truth: NDArray[np.int64]
     estimate: Estimate
     messages: int
     """Received by the shuffler."""
     released: int
-    """Passed on by it, its own fakes included."""
+    """Released by the shuffler, including its fakes."""
     half: Guarantee
-    """What is left if every second user works for the attacker."""
+    """The guarantee that remains if half of the users are compromised."""
 
     @property
     def covered(self) -> int:
-        """How many true counts lie in their 95 % intervals."""
+        """Number of true counts within their 95 % intervals."""
         low, high = self.estimate.interval(0.95)
         return int(((low <= self.truth) & (self.truth <= high)).sum())
 
     @property
     def reach(self) -> float:
-        """The widest half of a 95 % interval."""
+        """Half the width of the widest 95 % interval."""
         low, high = self.estimate.interval(0.95)
         return float((high - low).max() / 2)
 
     @property
     def guess(self) -> float:
-        """How often, at most, an attacker who hesitates evenly between two answers of one person is right.
+        """Largest success rate of an attacker who guesses between two equally likely answers of one person.
 
         (e^ε + δ)/(e^ε + 1), the best test between two hypotheses under (ε,δ)-differential privacy (Kairouz, Oh and
         Viswanath 2015).
@@ -79,7 +79,7 @@ class Demonstration:
 
     @property
     def safer(self) -> tuple[str, Plan] | None:
-        """The best protocol that leaves something if the shuffler colludes, if the chosen one does not."""
+        """The best protocol that protects against a colluding shuffler, if the chosen one does not."""
         if self.plan.guarantee.assumptions.collusion_epsilon < math.inf:
             return None
         pairs = zip(self.names, self.plans, strict=True)
@@ -89,47 +89,36 @@ class Demonstration:
 
     @property
     def local(self) -> float | None:
-        """σ without a shuffler."""
+        """Standard error without a shuffler."""
         return min((plan.stderr for plan in self.plans if not plan.guarantee.assumptions.shuffler), default=None)
 
 
-def zipf_choices(n: int, width: int, *, entropy: Entropy = system) -> NDArray[np.int64]:
-    """The choices of n people among ``width`` pages, the i-th with probability proportional to 1/i.
-
-    >>> np.bincount(zipf_choices(1000, 3), minlength=3).sum()
-    np.int64(1000)
-    """
-    edges = np.cumsum(1 / np.arange(1, width + 1))
-    uniform = (draw(entropy, n) >> np.uint64(11)) * 2.0**-53
-    return np.searchsorted(edges / edges[-1], uniform, side="right").clip(0, width - 1)
-
-
 def demonstrate(
-    n: int, budget: Budget, *, entropy: Entropy = system, tell: Callable[[str], None] = lambda _: None
+    n: int, budget: Budget, *, entropy: Entropy = system, progress: Callable[[str], None] = lambda _: None
 ) -> Demonstration:
-    """Run the collection; ``tell`` hears what comes next."""
+    """Run the collection; ``progress`` is called with the name of each step."""
     schema = Schema.one_hot(PAGES)
-    tell("asking for home pages")
-    choices = zipf_choices(n, schema.width, entropy=entropy)
-    tell("weighing all protocols")
+    progress("collecting home pages")
+    people = Population(exponent=1.0).people(schema, n, entropy=entropy)
+    progress("comparing all protocols")
     plans = planner.frontier(schema, n, budget)
     plan = plans[0]
-    tell("randomizing on every device")
-    reports = randomize(Collection.from_values(choices, schema), plan, entropy=entropy)
-    tell("shuffling")
-    mixed = shuffle(reports, entropy=entropy)
-    tell("estimating")
-    found = estimate(tally(mixed), plan)
-    tell("attacking")
+    progress("randomizing on every device")
+    reports = randomize(people, plan, entropy=entropy)
+    progress("shuffling")
+    shuffled = shuffle(reports, entropy=entropy)
+    progress("estimating")
+    found = estimate(tally(shuffled), plan)
+    progress("attacking")
     return Demonstration(
         budget=budget,
         plans=plans,
         names=[planner.family_name(one) for one in plans],
         plan=plan,
         central=planner.central_stderr(schema, budget),
-        truth=np.bincount(choices, minlength=schema.width),
+        truth=true_counts(people),
         estimate=found,
         messages=len(reports),
-        released=len(mixed),
+        released=len(shuffled),
         half=planner.under_attack(plan, 0.5),
     )

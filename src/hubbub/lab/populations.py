@@ -1,21 +1,21 @@
-"""Synthetic people: of one kind or of several, with any legal records, one by one or only as true counts.
+"""Populations of synthetic people, drawn as records or only as true counts.
 
-All of them are one family. A person of class c has the legal record x with probability proportional to the product of
-the odds w_cj over the set bits j of x: bits that would be independent, conditioned on a legal record.
+All populations form one family. A person of class c has the legal record x with probability proportional to the product
+of the odds w_cj over the set bits j of x: independent bits, conditioned on a legal record.
 
-- ``uniform``: all odds are 1, so that every legal record is equally likely;
-- ``zipf:s``: the odds of the j-th label are j^−s, for one-hot records its share in proportion;
-- ``segments:c:lift``: c equally frequent classes with the odds of Zipf's law, times ``lift`` for every c-th label, the
-  class's own, and divided by it for the others: people who have one label of a segment tend to have its others.
+- ``uniform``: all odds are 1, so every legal record is equally likely;
+- ``zipf:s``: the odds of the j-th label are j^−s; for one-hot records its share is proportional to them;
+- ``segments:c:lift``: c equally frequent classes with Zipf odds, multiplied by ``lift`` for the class's own labels
+  (every c-th) and divided by it for the others, so labels of one segment are positively correlated.
 
-The odds of a class need a table of sums A_r(j), over all choices of at most r labels from the j-th on, of their
-products: A_r(j) = A_r(j + 1) + w_j·A_(r−1)(j + 1). Records follow from it label by label, and so do column counts.
+Sampling uses a table of A_r(j), the sum of the products of odds over all choices of at most r labels from the j-th on:
+A_r(j) = A_r(j + 1) + w_j·A_(r−1)(j + 1). Records and column counts follow from it label by label.
 """
 
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,21 +23,21 @@ from numpy.typing import NDArray
 from hubbub.bits.entropy import Entropy, draw
 from hubbub.bits.records import uniform_categories
 from hubbub.errors import Interval, check_memory, check_real, check_whole, reject
-from hubbub.lab.sampling import Generator, chance
+from hubbub.lab.sampling import Rng, generator
 from hubbub.records import Collection, SetBits
 from hubbub.schema import Schema
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
-FINE = 2**32
-"""Probabilities of independent bits are whole multiples of 1/FINE, so that records and counts have one exact law."""
+GRID = 2**32
+"""Probabilities of independent bits are multiples of 1/GRID, so records and counts have the same exact distribution."""
 _CELLS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Population:
-    """A law of records: odds j^−s of the j-th label, and segments in which labels go together.
+    """A distribution of records: odds j^−s of the j-th label, and segments of correlated labels.
 
     >>> Population(exponent=1.0).odds(3).round(3).tolist()
     [[1.0, 0.5, 0.333]]
@@ -54,7 +54,7 @@ class Population:
 
     @property
     def name(self) -> str:
-        """The text that :func:`parse_population` reads.
+        """The text form that :func:`parse_population` reads.
 
         >>> Population().name, Population(exponent=1.5).name, Population(exponent=1.0, segments=4, lift=4.0).name
         ('uniform', 'zipf:1.5', 'segments:4:4')
@@ -65,20 +65,20 @@ class Population:
         return f"zipf:{self.exponent:.15g}" if self.exponent else "uniform"
 
     def odds(self, width: int) -> Array:
-        """w_cj, a row for each class."""
+        """Return w_cj, a row per class."""
         base = np.arange(1, width + 1) ** -float(self.exponent)
         own = np.arange(width) % self.segments == np.arange(self.segments)[:, None]
         return np.asarray(base * np.where(own, self.lift, 1 / self.lift))
 
     def chances(self, width: int) -> Array:
-        """P(bit j is set | class c) = w_cj/(1 + w_cj) on the grid, where any bits may be set."""
+        """Return P(bit j is set | class c) = w_cj/(1 + w_cj) on the grid, for schemas of any bits."""
         odds = self.odds(width)
-        return np.asarray(np.rint(odds / (1 + odds) * FINE) / FINE)
+        return np.asarray(np.rint(odds / (1 + odds) * GRID) / GRID)
 
     def correlations(self, width: int) -> Array:
-        """The correlation of every two bits of records of any bits.
+        """Return the correlation matrix of the bits, for schemas of any bits.
 
-        Given the class bits are independent, so that for i ≠ j cov = mean_c p_ci·p_cj − p_i·p_j, p_i = mean_c p_ci.
+        Given the class, bits are independent: for i ≠ j cov = mean_c p_ci·p_cj − p_i·p_j, p_i = mean_c p_ci.
 
         >>> Population(exponent=1.0, segments=2, lift=4.0).correlations(3).round(3).tolist()
         [[1.0, -0.342, 0.317], [-0.342, 1.0, -0.301], [0.317, -0.301, 1.0]]
@@ -91,7 +91,7 @@ class Population:
         return np.asarray(covariance / np.outer(deviation, deviation))
 
     def people(self, schema: Schema, n: int, *, entropy: Entropy) -> Collection:
-        """n independent people.
+        """Draw the records of n independent people.
 
         >>> from hubbub.bits.entropy import system
         >>> Population(exponent=1.0).people(Schema.at_most(2, 9), 5, entropy=system)
@@ -107,28 +107,32 @@ class Population:
             chosen[members] = _choices(_table(odds, schema), members.size, entropy)
         if schema.exclusive:
             return Collection.from_values(chosen[:, 0], schema)
-        there = chosen < schema.width
-        return Collection(schema, SetBits(chosen[there].astype(np.uint32), np.cumsum(there.sum(axis=1))))
+        is_set = chosen < schema.width
+        return Collection(schema, SetBits(chosen[is_set].astype(np.uint32), np.cumsum(is_set.sum(axis=1))))
 
     def counts(self, schema: Schema, n: int, *, entropy: Entropy) -> Numbers:
-        """How many of n independent people have each label: the joint law of the column sums of :meth:`people`.
+        """Draw how many of n independent people have each label, jointly distributed as the sums of :meth:`people`.
 
         >>> from hubbub.bits.entropy import system
         >>> int(Population(exponent=1.0).counts(Schema.one_hot(9), 10**9, entropy=system).sum())
         1000000000
         """
-        dice = chance(entropy)
-        sizes = dice.multinomial(n, np.full(self.segments, 1 / self.segments))
+        rng = generator(entropy)
+        sizes = rng.multinomial(n, np.full(self.segments, 1 / self.segments))
         if schema.dense:
-            return np.asarray(dice.binomial(sizes[:, None], self.chances(schema.width)).sum(axis=0), np.int64)
+            return np.asarray(rng.binomial(sizes[:, None], self.chances(schema.width)).sum(axis=0), np.int64)
         parts = [
-            column_counts(np.array([size]), schema, dice, odds)[0]
+            column_counts(np.array([size]), schema, rng, odds)[0]
             for size, odds in zip(sizes, self.odds(schema.width), strict=True)
         ]
         return np.asarray(sum(parts), np.int64)
 
+    def without_records(self) -> Self:
+        """Return the population itself, which holds no records."""
+        return self
+
     def _rows(self, width: int, classes: Numbers, entropy: Entropy) -> NDArray[np.uint8]:
-        bounds = (self.chances(width) * FINE).astype(np.uint64)
+        bounds = (self.chances(width) * GRID).astype(np.uint64)
         rows = np.empty((classes.size, -(-width // 8)), np.uint8)
         step = max(1, _CELLS // width)
         for start in range(0, classes.size, step):
@@ -139,57 +143,57 @@ class Population:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Given:
-    """People who are given: their true counts, and their records as long as nobody else needs to know them.
+class GivenPopulation:
+    """People from a data set: their true counts, and their records, which stay in this process.
 
-    >>> Given.of(Collection.from_values(["red", "blue", "red"], Schema.one_hot(["red", "blue"])))
-    Given(3 people)
+    >>> GivenPopulation.of(Collection.from_values(["red", "blue", "red"], Schema.one_hot(["red", "blue"])))
+    GivenPopulation(3 people)
     """
 
     schema: Schema
     truth: Numbers
     n: int
     name: str
-    """A digest of all records in their order, so that results of other people are not taken for these."""
+    """A digest of all records in order, which tells the results of different data sets apart."""
     records: Collection | None
 
     @classmethod
-    def of(cls, people: Collection) -> "Given":
-        """The people of a collection."""
+    def of(cls, people: Collection) -> "GivenPopulation":
+        """Return the population of a collection."""
         digest = hashlib.sha256()
         for part in people.blocks(1 << 16):
             for array in part.ones(0, len(part)):
                 digest.update(array.tobytes())
         return cls(people.schema, true_counts(people), len(people), f"given:{digest.hexdigest()[:16]}", people)
 
-    def without_records(self) -> "Given":
-        """The true counts alone, which is what another process may have: a collection goes nowhere."""
-        return Given(self.schema, self.truth, self.n, self.name, None)
+    def without_records(self) -> "GivenPopulation":
+        """Return the population with true counts only, which may be sent to another process."""
+        return GivenPopulation(self.schema, self.truth, self.n, self.name, None)
 
     def people(self, schema: Schema, n: int, *, entropy: Entropy) -> Collection:
-        """The records themselves."""
+        """Return the records."""
         del entropy
         self._check(schema, n)
         if self.records is None:
-            reject("given people", "be studied by their records in the process that holds them", "another")
+            reject("a given population", "be studied by records in the process that loaded it")
         return self.records
 
     def counts(self, schema: Schema, n: int, *, entropy: Entropy) -> Numbers:
-        """Their true counts."""
+        """Return the true counts."""
         del entropy
         self._check(schema, n)
         return self.truth
 
     def _check(self, schema: Schema, n: int) -> None:
         if schema != self.schema or n != self.n:
-            reject("given people", f"be asked as they are, {self.n:,} with {self.schema}", f"{n:,} with {schema}")
+            reject("the request", f"match the given population: {self.n:,} people with {self.schema}")
 
     def __repr__(self) -> str:
-        return f"Given({self.n:,} people)"
+        return f"GivenPopulation({self.n:,} people)"
 
 
 def parse_population(text: str) -> Population:
-    """``uniform``, ``zipf``, ``zipf:s``, ``segments``, ``segments:c``, ``segments:c:lift`` or with Zipf's ``:s``.
+    """Parse ``uniform``, ``zipf``, ``zipf:s``, ``segments``, ``segments:c``, ``segments:c:lift`` or ``…:lift:s``.
 
     >>> parse_population("zipf"), parse_population("segments:6")
     (Population(exponent=1.0, segments=1, lift=1.0), Population(exponent=1.0, segments=6, lift=4.0))
@@ -210,7 +214,7 @@ def parse_population(text: str) -> Population:
 
 
 def true_counts(people: Collection) -> Numbers:
-    """How many people of a collection have each label.
+    """Return how many people of a collection have each label.
 
     >>> true_counts(Collection.from_values([["a"], [], ["a", "b"]], Schema.bits(["a", "b"]))).tolist()
     [2, 1]
@@ -218,33 +222,33 @@ def true_counts(people: Collection) -> Numbers:
     return people.counts()
 
 
-def column_counts(totals: Numbers, schema: Schema, dice: Generator, odds: Array | None = None) -> Numbers:
-    """For each total, how often each bit is set in that many independent legal records; one row for each total.
+def column_counts(totals: Numbers, schema: Schema, rng: Rng, odds: Array | None = None) -> Numbers:
+    """Draw, for each total, how often each bit is set in that many independent legal records; one row per total.
 
-    Records are of the law of this module with one class, without ``odds`` uniform among the legal ones. One-hot columns
-    are multinomial. Otherwise, label by label, the records that have r more bits allowed are as good as equal: of M_r
-    of them Binomial(M_r, w_j·A_(r−1)(j + 1)/A_r(j)) have the j-th bit set, and r − 1 more allowed. Exact, in
-    O(width·max_set) draws whatever the totals are.
+    Records have the distribution of this module with one class, by default uniform over the legal ones. One-hot columns
+    are multinomial. Otherwise, label by label, records that may have r more bits are exchangeable: of M_r of them,
+    Binomial(M_r, w_j·A_(r−1)(j + 1)/A_r(j)) have the j-th bit set and may have r − 1 more. Exact, in O(width·max_set)
+    draws for any totals.
 
     >>> from hubbub.bits.entropy import SeededStreamNotForPeople
-    >>> dice = chance(SeededStreamNotForPeople(1))
-    >>> column_counts(np.array([10**9, 5]), Schema.one_hot(4), dice).sum(axis=1).tolist()
+    >>> rng = generator(SeededStreamNotForPeople(1))
+    >>> column_counts(np.array([10**9, 5]), Schema.one_hot(4), rng).sum(axis=1).tolist()
     [1000000000, 5]
     """
     width = schema.width
     weights = np.ones(width) if odds is None else odds
     if schema.dense:
-        return dice.binomial(totals[:, None], weights / (1 + weights))
+        return rng.binomial(totals[:, None], weights / (1 + weights))
     if schema.exclusive:
-        return dice.multinomial(totals, weights / weights.sum())
+        return rng.multinomial(totals, weights / weights.sum())
     table = _table(weights, schema)
     left = np.zeros((totals.size, schema.max_set), np.int64)
     left[:, -1] = totals
     counts = np.empty((totals.size, width), np.int64)
     for j in range(width):
-        # Column r − 1 of ``left`` holds those with r more; who has none allowed is out of it.
+        # Column r − 1 of ``left`` counts the records that may have r more bits.
         share = np.exp(math.log(weights[j]) + table[:-1, j + 1] - table[1:, j])
-        now = dice.binomial(left, np.minimum(share, 1.0))
+        now = rng.binomial(left, np.minimum(share, 1.0))
         counts[:, j] = now.sum(axis=1)
         left -= now
         left[:, :-1] += now[:, 1:]
@@ -252,9 +256,9 @@ def column_counts(totals: Numbers, schema: Schema, dice: Generator, odds: Array 
 
 
 def _table(odds: Array, schema: Schema) -> Array:
-    """ln A_r(j) for r = 0 … max_set and j = 0 … width; of one-hot schemas for exactly one label instead of at most."""
+    """Return ln A_r(j) for r = 0 … max_set and j = 0 … width; for one-hot schemas with exactly one label."""
     width = schema.width
-    check_memory(f"the law of {schema}", 8 * (schema.max_set + 1) * (width + 1))
+    check_memory(f"the distribution of {schema}", 8 * (schema.max_set + 1) * (width + 1))
     table = np.zeros((schema.max_set + 1, width + 1))
     nothing = -math.inf if schema.exclusive else 0.0
     logs = np.log(odds)
@@ -265,21 +269,21 @@ def _table(odds: Array, schema: Schema) -> Array:
 
 
 def _choices(table: Array, n: int, entropy: Entropy) -> NDArray[Any]:
-    """The set bits of n records in rising order, ``width`` where there are no more.
+    """Draw the set bits of n records in ascending order, padded with ``width``.
 
-    The next set bit of a record with r more allowed is beyond j' with probability A_r(j' + 1)/A_r(j): inverted.
+    The next set bit of a record that may have r more is beyond j' with probability A_r(j' + 1)/A_r(j).
     """
     most, width = table.shape[0] - 1, table.shape[1] - 1
     chosen = np.full((n, most), width, np.int64)
-    open_, place = np.arange(n), np.zeros(n, np.int64)
+    active, place = np.arange(n), np.zeros(n, np.int64)
     for step in range(most):
         sums = table[most - step]
-        uniform = ((draw(entropy, open_.size) >> np.uint64(11)) + 1) * 2.0**-53
+        uniform = ((draw(entropy, active.size) >> np.uint64(11)) + 1) * 2.0**-53
         level = np.log(uniform) + sums[place]
         found = np.searchsorted(-sums, -level, side="right") - 1
-        # Rounding may put a place with a tiny weight before the one that was reached.
+        # Rounding may select a bit of tiny weight before the current one.
         found = np.maximum(found, place)
         more = found < width
-        open_, place = open_[more], found[more] + 1
-        chosen[open_, step] = found[more]
+        active, place = active[more], found[more] + 1
+        chosen[active, step] = found[more]
     return chosen

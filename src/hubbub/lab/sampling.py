@@ -1,34 +1,35 @@
-"""Large random counts for synthetic people: one draw of a binomial law instead of a billion coins.
+"""Large random counts for simulations: one binomial draw instead of a billion coins.
 
-This is the only place of hubbub with a statistical generator. Nothing that is drawn here ever protects anybody: it
-stands for people who do not exist, or for the noise of a simulation, and is keyed by the caller's entropy all the same.
+This is the only module with a statistical generator. Its numbers describe synthetic people and simulated noise and
+never protect anyone; the generator is seeded by the caller's entropy.
 """
 
 import numpy as np
-from numpy.random import PCG64DXSM  # noqa: TID251 (simulations only; see above)
-from numpy.random import Generator as Generator  # noqa: TID251
+from numpy.random import PCG64DXSM, Generator  # noqa: TID251 (simulations only; see above)
 from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy, draw
 
+Rng = Generator
 
-def chance(entropy: Entropy) -> Generator:
-    """A statistical generator whose whole stream follows from 32 bytes of entropy.
+
+def generator(entropy: Entropy) -> Rng:
+    """Return a statistical generator seeded with 32 bytes of entropy.
 
     >>> from hubbub.bits.entropy import SeededStreamNotForPeople
-    >>> one, two = (chance(SeededStreamNotForPeople(7)) for _ in range(2))
+    >>> one, two = (generator(SeededStreamNotForPeople(7)) for _ in range(2))
     >>> one.binomial(10**9, 0.25) == two.binomial(10**9, 0.25)
     True
     """
     return Generator(PCG64DXSM(draw(entropy, 4).tolist()))
 
 
-def numbers_of(pmf: NDArray[np.float64], size: tuple[int, ...], dice: Generator) -> NDArray[np.int64]:
-    """Independent whole numbers 0, 1, … with the probabilities ``pmf``, by inversion of its cdf.
+def draw_from(pmf: NDArray[np.float64], size: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
+    """Draw independent numbers 0, 1, … with the probabilities ``pmf``, by inversion of the cdf.
 
-    >>> numbers_of(np.array([0.0, 0.0, 1.0]), (3,), np.random.default_rng(1)).tolist()
+    >>> draw_from(np.array([0.0, 0.0, 1.0]), (3,), np.random.default_rng(1)).tolist()
     [2, 2, 2]
     """
     edges = pmf.cumsum()
-    # A uniform number below the last edge never falls beyond it, whatever rounding made of that edge.
-    return np.asarray(np.searchsorted(edges, dice.random(size) * edges[-1], side="right"), np.int64)
+    # Scaling by the last edge keeps the result in range even if rounding moved that edge.
+    return np.asarray(np.searchsorted(edges, rng.random(size) * edges[-1], side="right"), np.int64)

@@ -1,15 +1,15 @@
-"""Collections over and over: by records, through the whole street, or by counts, whose law is drawn directly.
+"""Repeated collections: by records through the whole pipeline, or by counts drawn from their exact distribution.
 
-Both give tallies, which is all that the analyzer needs. Given the true counts, the counts that it sees have this law,
-jointly for all labels; with it the number of people does not matter:
+Both give tallies, which are all that the analyzer needs. Given the true counts T of N people, the observed counts S
+have this joint distribution, which takes the same time to sample for any N:
 
-- the flips of different bits are independent, also of one record, so that S_j = Bin(kT_j + F_j, p) +
-  Bin(kN + M − kT_j − F_j, q), independent for all labels given the clear fakes F of M records;
-- uniform fakes, M of them in total or as many as users draw: F by :func:`hubbub.lab.populations.column_counts`;
-- a shuffler's fakes: a number for each legal record, which gives F and M; or, where bits are released, for each bit,
+- flips of different bits are independent, so S_j = Bin(kT_j + F_j, p) + Bin(kN + M − kT_j − F_j, q), independently
+  for all labels, given that F_j of M fakes have bit j before their flips;
+- uniform fakes, a fixed number or drawn by users: F by :func:`hubbub.lab.populations.column_counts`;
+- the shuffler's fakes: a number per legal record, which gives F and M; or, if bits are released, a number per bit,
   which is added to S_j after the flips;
-- a category: everybody tells the truth with probability 1 − dq and any of the d categories, the true one included, with
-  q each: S = Bin(T_j, 1 − dq) + a uniform multinomial of the others.
+- a category: with probability 1 − dq the true one, otherwise one of all d uniformly: S = Bin(T_j, 1 − dq) + a uniform
+  multinomial of the rest.
 """
 
 from collections.abc import Iterator
@@ -20,30 +20,30 @@ from numpy.typing import NDArray
 from hubbub.analyzer import tally
 from hubbub.bits.entropy import Entropy
 from hubbub.client import randomize
-from hubbub.errors import BatchTooSmall, check_memory, check_whole, reject
+from hubbub.errors import BatchTooSmall, check_memory, check_type, check_whole, reject
 from hubbub.lab.populations import column_counts
-from hubbub.lab.sampling import Generator, chance, numbers_of
+from hubbub.lab.sampling import Rng, draw_from, generator
 from hubbub.plans import Plan
-from hubbub.protocol import Fakes
+from hubbub.protocol import Fakes, Protocol
 from hubbub.records import Collection
 from hubbub.reports import Tally
 from hubbub.shuffler import legal_records, shuffle
 
 Numbers = NDArray[np.int64]
 _CELLS = 1 << 22
-"""Counts that are drawn at a time."""
+"""Largest number of counts drawn at a time."""
 
 
 def tallies_by_records(people: Collection, plan: Plan, repetitions: int, *, entropy: Entropy) -> Iterator[Tally]:
-    """Randomize, shuffle and tally the same people so many times.
+    """Randomize, shuffle and tally the same people repeatedly.
 
     >>> from hubbub.bits.entropy import SeededStreamNotForPeople
     >>> from hubbub.schema import Schema
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = plan_from(Schema.one_hot(["red", "blue"]), 3, Protocol(2**-40), epsilon=3.0)
-    >>> people = Collection.from_values(["red", "blue", "red"], own.schema)
-    >>> [one.counts.tolist() for one in tallies_by_records(people, own, 2, entropy=SeededStreamNotForPeople(1))]
+    >>> plan = plan_from(Schema.one_hot(["red", "blue"]), 3, Protocol(2**-40), epsilon=3.0)
+    >>> people = Collection.from_values(["red", "blue", "red"], plan.schema)
+    >>> [one.counts.tolist() for one in tallies_by_records(people, plan, 2, entropy=SeededStreamNotForPeople(1))]
     [[2, 1], [2, 1]]
     """
     for _ in range(check_whole("repetitions", repetitions, 1)):
@@ -51,33 +51,32 @@ def tallies_by_records(people: Collection, plan: Plan, repetitions: int, *, entr
 
 
 def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, entropy: Entropy) -> Iterator[Tally]:
-    """The same for n people with these true counts: the exact joint law, in a time that does not depend on n.
+    """Draw the tallies of n people with these true counts from their exact joint distribution.
 
     >>> from hubbub.bits.entropy import SeededStreamNotForPeople
     >>> from hubbub.schema import Schema
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = plan_from(Schema.one_hot(["red", "blue"]), 10**9, Protocol(2**-40), epsilon=3.0)
+    >>> plan = plan_from(Schema.one_hot(["red", "blue"]), 10**9, Protocol(2**-40), epsilon=3.0)
     >>> truth = np.array([600_000_000, 400_000_000])
-    >>> one = next(tallies_by_counts(truth, 10**9, own, 1, entropy=SeededStreamNotForPeople(1)))
+    >>> one = next(tallies_by_counts(truth, 10**9, plan, 1, entropy=SeededStreamNotForPeople(1)))
     >>> bool((abs(one.counts - truth) < 10).all()), one.messages
     (True, 1000000000)
     """
-    if not isinstance(plan, Plan):
-        reject("plan", "be a Plan", type(plan).__name__)
+    check_type("plan", plan, Plan)
     true, width = np.asarray(truth), plan.schema.width
     if true.shape != (width,) or true.dtype.kind not in "iu" or (true < 0).any() or (true > n).any():
-        reject("truth", f"be {width} whole numbers in [0, {n}]", "others")
+        reject("truth", f"be {width} whole numbers in [0, {n}]")
     if plan.schema.exclusive and int(true.sum()) != n:
-        reject("truth", "add up to n, as everybody has one label", "another sum")
+        reject("truth", f"add up to n = {n:,}, because every record has exactly one label", int(true.sum()))
     if n < plan.n:
         raise BatchTooSmall(f"a batch must have at least {plan.n:,} people, got {n:,}")
-    left, dice = check_whole("repetitions", repetitions, 1), chance(entropy)
+    left, rng = check_whole("repetitions", repetitions, 1), generator(entropy)
     step = max(1, _CELLS // width)
     while left:
         now = min(step, left)
         left -= now
-        counts, messages = _draw(true.astype(np.int64), n, plan, now, dice)
+        counts, messages = _draw(true.astype(np.int64), n, plan, now, rng)
         counts.setflags(write=False)
         for row, total in zip(counts, messages.tolist(), strict=True):
             yield Tally(
@@ -91,48 +90,45 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
             )
 
 
-def _draw(true: Numbers, n: int, plan: Plan, times: int, dice: Generator) -> tuple[Numbers, Numbers]:
-    """Counts, a row for each repetition, and the number of all messages."""
+def _draw(true: Numbers, n: int, plan: Plan, times: int, rng: Rng) -> tuple[Numbers, Numbers]:
+    """Draw a row of counts and the total number of messages for each repetition."""
     protocol, width = plan.protocol, plan.schema.width
-    k, q, m = protocol.k, protocol.q, protocol.m
+    k, q, drawn = protocol.k, protocol.q, protocol.shuffler_fakes
     if protocol.sends_category:
-        kept = dice.binomial(true, max(0.0, 1 - width * q), (times, width))
+        kept = rng.binomial(true, max(0.0, 1 - width * q), (times, width))
         lost = n - kept.sum(axis=1)
-        return kept + dice.multinomial(lost, np.full(width, 1 / width)), np.full(times, n, np.int64)
-    split = protocol.sends_bits
-    drawn = isinstance(m, Fakes) and m.by == "shuffler"
-    if isinstance(m, Fakes) and drawn and not split:
-        clear, fakes = _of_each_record(m, plan, times, dice)
+        return kept + rng.multinomial(lost, np.full(width, 1 / width)), np.full(times, n, np.int64)
+    if drawn is not None and protocol.sends_records:
+        clear, fakes = _per_record(drawn, plan, times, rng)
     else:
-        fakes = _by_users(m, n, times, dice)
-        clear = column_counts(fakes, plan.schema, dice) if fakes.any() else np.zeros((times, width), np.int64)
-    records_with_bit, all_ = k * true + clear, (k * n + fakes)[:, None]
-    counts = dice.binomial(records_with_bit, 1 - q) + dice.binomial(all_ - records_with_bit, q)
-    if isinstance(m, Fakes) and drawn and split:
-        counts += numbers_of(m.pmf, (times, width), dice)
-    return counts, counts.sum(axis=1) if split else all_[:, 0]
+        fakes = _uniform_fakes(protocol, n, times, rng)
+        clear = column_counts(fakes, plan.schema, rng) if fakes.any() else np.zeros((times, width), np.int64)
+    with_bit, everything = k * true + clear, (k * n + fakes)[:, None]
+    counts = rng.binomial(with_bit, 1 - q) + rng.binomial(everything - with_bit, q)
+    if drawn is not None and protocol.sends_bits:
+        counts += draw_from(drawn.pmf, (times, width), rng)
+    return counts, counts.sum(axis=1) if protocol.sends_bits else everything[:, 0]
 
 
-def _by_users(m: int | Fakes, n: int, times: int, dice: Generator) -> Numbers:
-    """How many uniform fakes there are."""
-    if isinstance(m, int):
-        return np.full(times, m, np.int64)
-    if m.distribution == "binomial":
-        return dice.binomial(n * m.shift, m.scale, times)
-    if m.distribution == "poisson":
-        return dice.poisson(n * m.scale, times)
-    return np.zeros(times, np.int64)
+def _uniform_fakes(protocol: Protocol, n: int, times: int, rng: Rng) -> Numbers:
+    """Draw the number of uniform fakes of each repetition."""
+    drawn = protocol.user_fakes
+    if drawn is None:
+        return np.full(times, protocol.fixed_fakes, np.int64)
+    if drawn.distribution == "binomial":
+        return rng.binomial(n * drawn.shift, drawn.scale, times)
+    return rng.poisson(n * drawn.scale, times)
 
 
-def _of_each_record(m: Fakes, plan: Plan, times: int, dice: Generator) -> tuple[Numbers, Numbers]:
-    """How many clear fakes have each bit, and how many there are, if a number is drawn for each legal record."""
+def _per_record(fakes: Fakes, plan: Plan, times: int, rng: Rng) -> tuple[Numbers, Numbers]:
+    """Draw a number of fakes for each legal record; return how many have each bit, and the total."""
     schema = plan.schema
     if schema.exclusive:
-        clear = numbers_of(m.pmf, (times, schema.width), dice)
+        clear = draw_from(fakes.pmf, (times, schema.width), rng)
         return clear, clear.sum(axis=1)
     check_memory(f"the fakes of all records of {schema}", 8 * schema.size * (times + 2 * schema.width))
-    numbers = numbers_of(m.pmf, (times, schema.size), dice)
+    numbers = draw_from(fakes.pmf, (times, schema.size), rng)
     bits = np.unpackbits(legal_records(schema), axis=1, bitorder="little", count=schema.width)
-    # Sums of whole numbers far below 2⁵³ are exact in float64, which multiplies matrices much faster.
+    # Sums of integers far below 2⁵³ are exact in float64, which multiplies matrices much faster.
     clear = np.rint(numbers.astype(np.float64) @ bits.astype(np.float64)).astype(np.int64)
     return clear, numbers.sum(axis=1)

@@ -1,7 +1,7 @@
-"""Grids of plans on populations: run over several processes, kept line by line, and taken up again where they stopped.
+"""Grids of plans on populations, run in several processes; results are stored as they come, so runs can be resumed.
 
-Results are JSON lines: a header, and then one object for each question that was planned and each cell that was run,
-under a digest of all that it depends on. Nothing is reused for another grid, seed or version: its digest differs.
+Results are JSON lines: a header, then one object per planned question and per simulated cell, each with a digest of
+everything it depends on. Another grid, seed or version has other digests and reuses nothing.
 """
 
 import contextlib
@@ -20,18 +20,19 @@ from typing import Any, Self
 from hubbub import __version__
 from hubbub.errors import HubbubError, Infeasible, WireError, check_whole, reject
 from hubbub.lab.cells import Cell, Level, Row, digest, level_of, measure
-from hubbub.lab.populations import Given, Population
+from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.planner import central_stderr, frontier
 from hubbub.plans import Plan
 from hubbub.privacy import Budget
 from hubbub.schema import Schema
 
+Progress = Callable[[str, int, int], None]
 HEADER = b'{"format":"hubbub study 1"}\n'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """What a study asks: every protocol of every schema, size and budget, or given plans, on every population.
+    """The cells of a study: every protocol for every schema, size and budget, or given plans, on every population.
 
     >>> grid = Grid(schemas=(Schema.bits(2),), sizes=(500, 1000), budgets=(Budget(1.0, 1e-6),))
     >>> len(grid.questions()), grid.repetitions
@@ -40,58 +41,52 @@ class Grid:
 
     schemas: tuple[Schema, ...] = ()
     sizes: tuple[int, ...] = ()
-    """Of the crowds; for given plans, if none is said, as many people as each plan needs."""
+    """Numbers of people; for given plans the default is the number that each plan needs."""
     budgets: tuple[Budget, ...] = ()
     plans: tuple[Plan, ...] = ()
-    populations: tuple[Population | Given, ...] = (Population(exponent=1.0),)
+    populations: tuple[Population | GivenPopulation, ...] = (Population(exponent=1.0),)
     repetitions: int = 50
     level: Level | None = None
-    """None: records where they are cheap, counts otherwise."""
+    """None chooses records if they are cheap, otherwise counts."""
     seed: int = 0
 
     def __post_init__(self) -> None:
         if not self.populations:
-            reject("populations", "be at least one", "none")
+            reject("populations", "not be empty")
         if bool(self.plans) == bool(self.schemas and self.sizes and self.budgets):
-            reject("a grid", "have plans, or else schemas, sizes and budgets", "both or neither")
+            reject("a grid", "have either plans, or schemas, sizes and budgets")
         check_whole("seed", self.seed)
 
     def questions(self) -> list[tuple[Schema, int, Budget]]:
-        """What the planner is asked."""
+        """Return the inputs of the planner."""
         if self.plans:
             return []
         return list(dict.fromkeys(itertools.product(self.schemas, self.sizes, self.budgets)))
 
     def references(self) -> dict[tuple[str, int, float], float]:
-        """σ of a trusted server, for what :func:`hubbub.lab.study_page.study_page` compares."""
+        """Return the standard errors of a trusted server, as baselines of the report."""
         return {
             (repr(schema).removeprefix("Schema."), n, budget.epsilon): central_stderr(schema, budget)
             for schema, n, budget in self.questions()
         }
 
     def cells(self, planned: Sequence[Plan]) -> list[Cell]:
-        """Every plan on every population, once."""
+        """Return every plan on every population, without duplicates."""
         found: dict[str, Cell] = {}
         for plan in [*planned, *self.plans]:
             sizes = self.sizes if self.plans and self.sizes else (plan.n,)
             for n, population in itertools.product(sizes, self.populations):
                 level = self.level or level_of(plan, n, self.repetitions)
+                people = population if level == "records" else population.without_records()
                 cell = Cell(
-                    plan=plan,
-                    population=population.without_records()
-                    if isinstance(population, Given) and level == "counts"
-                    else population,
-                    n=n,
-                    repetitions=self.repetitions,
-                    level=level,
-                    seed=self.seed,
+                    plan=plan, population=people, n=n, repetitions=self.repetitions, level=level, seed=self.seed
                 )
                 found.setdefault(cell.key, cell)
         return list(found.values())
 
 
 class Results:
-    """What is known already, and a file that remembers it; without a path, for this run only."""
+    """Finished results, stored in a file if there is a path."""
 
     __slots__ = ("_known", "_path")
 
@@ -100,14 +95,14 @@ class Results:
 
     @classmethod
     def open(cls, path: Path | None, *, fresh: bool = False) -> Self:
-        """Read a file of results; a line that was cut off in the end is removed, any other damage is refused."""
+        """Open a results file; an incomplete last line is removed, any other damage is an error."""
         if path is None:
             return cls(None, {})
         data = path.read_bytes() if path.exists() else b""
         whole = data[: data.rfind(b"\n") + 1]
-        # Whatever else this file may be, it is not ours to write to.
+        # Never overwrite a file that hubbub did not create.
         if not (data.startswith(HEADER) or HEADER.startswith(data)):
-            raise WireError("a file of results must begin as `hubbub study` begins it, got another")
+            raise WireError("the results file must begin with the header of `hubbub study`")
         if fresh or not whole:
             path.write_bytes(HEADER)
             return cls(path, {})
@@ -117,7 +112,9 @@ class Results:
                 entry = json.loads(line)
                 known[str(entry["key"])] = entry["value"]
             except (ValueError, TypeError, KeyError, RecursionError):
-                raise WireError(f"line {number:,} of a file of results must be an entry, got something else") from None
+                raise WireError(
+                    f"line {number:,} of the results file must be an object with a key and a value"
+                ) from None
         if len(whole) < len(data):
             with path.open("r+b") as file:
                 file.truncate(len(whole))
@@ -130,7 +127,7 @@ class Results:
         return self._known[key]
 
     def add(self, key: str, value: Any) -> None:
-        """Remember; one write, so that an interruption cuts off one line at most."""
+        """Store a result in a single write, so that an interruption damages at most one line."""
         self._known[key] = value
         if self._path is not None:
             with self._path.open("ab") as file:
@@ -138,7 +135,7 @@ class Results:
 
 
 def processors() -> int:
-    """How many processes can run at once."""
+    """Return the number of processors available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -147,12 +144,12 @@ def run(
     results: Results | None = None,
     *,
     jobs: int = 1,
-    tell: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = lambda what, done, total: None,
 ) -> list[Row]:
-    """The rows of a grid, in its order; ``tell`` hears what is being done, how much of it is, and of how much.
+    """Run a grid and return its rows in order; ``progress`` gets the activity, the finished steps and their total.
 
-    What ``results`` hold is not run again. With several ``jobs`` the work is spread over as many fresh processes, so
-    that scripts call this under ``if __name__ == "__main__"``. The records of given people stay in this process.
+    Cells that ``results`` contain are not run again. With several ``jobs`` the work is spread over spawned processes,
+    so scripts must call this under ``if __name__ == "__main__"``. Records of given populations stay in this process.
 
     >>> grid = Grid(
     ...     schemas=(Schema.bits(2),), sizes=(500,), budgets=(Budget(1.0, 1e-6),), repetitions=20, level="counts"
@@ -163,37 +160,42 @@ def run(
     """
     results = results or Results.open(None)
     with _workers(check_whole("jobs", jobs, 1)) as each:
-        planned = _planned(grid, results, each, tell)
+        planned = _planned(grid, results, each, progress)
         cells = grid.cells(planned)
         if not cells:
             raise Infeasible("no protocol meets any of the budgets")
         missing = [cell for cell in cells if cell.key not in results]
         done = len(cells) - len(missing)
-        tell("simulating", done, len(cells))
-        kept = [cell for cell in missing if isinstance(cell.population, Given) and cell.population.records is not None]
+        progress("simulating", done, len(cells))
+        kept = [
+            cell
+            for cell in missing
+            if isinstance(cell.population, GivenPopulation) and cell.population.records is not None
+        ]
         sent = [cell for cell in missing if cell not in kept]
         for row in itertools.chain(each(measure, sent), map(measure, kept)):
             results.add(row.key, row.record())
             done += 1
-            tell("simulating", done, len(cells))
+            progress("simulating", done, len(cells))
     return [Row.read(results[cell.key]) for cell in cells]
 
 
 Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]
+"""Applies a function to items and yields the results in any order."""
 
 
-def _planned(grid: Grid, results: Results, each: Each, tell: Callable[[str, int, int], None]) -> list[Plan]:
-    """The plans of all questions, from the file or from the planner."""
+def _planned(grid: Grid, results: Results, each: Each, progress: Progress) -> list[Plan]:
+    """Return the plans of all questions, from the results or from the planner."""
     questions = grid.questions()
     keys = [_key(*question) for question in questions]
     missing = [(key, question) for key, question in zip(keys, questions, strict=True) if key not in results]
     done = len(keys) - len(missing)
     if missing:
-        tell("planning", done, len(keys))
+        progress("planning", done, len(keys))
     for key, texts in each(_plan, missing):
         results.add(key, texts)
         done += 1
-        tell("planning", done, len(keys))
+        progress("planning", done, len(keys))
     return [Plan.from_json(text) for key in keys for text in results[key]]
 
 
@@ -202,17 +204,14 @@ def _key(schema: Schema, n: int, budget: Budget) -> str:
     return digest("question", schema.kind, schema.max_set, labels, n, repr(budget), __version__)
 
 
-def _plan(asked: tuple[str, tuple[Schema, int, Budget]]) -> tuple[str, list[str]]:
-    key, (schema, n, budget) = asked
+def _plan(question: tuple[str, tuple[Schema, int, Budget]]) -> tuple[str, list[str]]:
+    key, (schema, n, budget) = question
     return key, [plan.to_json() for plan in frontier(schema, n, budget)]
 
 
 @contextlib.contextmanager
 def _workers(jobs: int) -> Iterator[Each]:
-    """A way to apply a function to items, results in any order: here, or in processes that start when first needed.
-
-    Whatever ends this early, an interruption above all, ends them at once.
-    """
+    """Apply functions here or in worker processes, which start on first use and are terminated on any exception."""
     pool: ProcessPoolExecutor | None = None
     others = set(multiprocessing.active_children())
 
@@ -222,15 +221,15 @@ def _workers(jobs: int) -> Iterator[Each]:
             yield from map(function, items)
             return
         if pool is None:
-            # Forked children would share threads and locks of this process; fresh ones share nothing.
+            # Forked children would inherit threads and locks of this process; spawned ones do not.
             fresh = multiprocessing.get_context("spawn")
-            pool = ProcessPoolExecutor(jobs, mp_context=fresh, initializer=_deaf)
+            pool = ProcessPoolExecutor(jobs, mp_context=fresh, initializer=_ignore_interrupts)
         futures: list[Future[Any]] = [pool.submit(function, item) for item in items]
         try:
             for future in as_completed(futures):
                 yield future.result()
         except BrokenProcessPool:
-            raise HubbubError("a process was ended from outside; what is finished is kept, fewer jobs may do") from None
+            raise HubbubError("a worker process was killed; finished results are kept, try fewer jobs") from None
 
     try:
         yield each
@@ -244,6 +243,6 @@ def _workers(jobs: int) -> Iterator[Each]:
         pool.shutdown()
 
 
-def _deaf() -> None:
-    """Interruptions are the parent's business."""
+def _ignore_interrupts() -> None:
+    """Leave interrupts to the parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

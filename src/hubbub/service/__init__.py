@@ -1,7 +1,7 @@
-"""The running system: devices seal bundles, a shuffler mixes them, an analyzer opens and counts; two operators.
+"""The running system: devices seal bundles, a shuffler breaks the link to the sender, an analyzer opens and counts.
 
-- what is agreed on: ``contract``, ``slots``; what is sent: ``sealing``;
-- who is who: ``identity``, ``keys``, ``certificates``; where that is kept: ``secretfiles``; what time it is: ``clock``.
+``task`` holds the agreement of all parties and the formats, ``shuffler`` and ``analyzer`` the two roles, each with a
+core, a store, an HTTP layer and a program, and ``runtime`` the infrastructure they share. Two operators run the roles.
 
-The formats are described byte by byte in docs/sealing.md.
+docs/sealing.md describes the formats byte by byte.
 """

@@ -1,4 +1,7 @@
-"""``python -m hubbub.service ROLE SETTINGS``: run one service; what ``hubbub serve`` does, without the command line."""
+"""Run one service without the command line: ``python -m hubbub.service ROLE SETTINGS [--stop-with-parent]``.
+
+With ``--stop-with-parent``, the service also stops when its standard input, a pipe from the parent process, is closed.
+"""
 
 import sys
 from pathlib import Path
@@ -8,6 +11,6 @@ from hubbub.service.provision import run_role
 
 if __name__ == "__main__":
     try:
-        run_role(sys.argv[1], Path(sys.argv[2]))
+        run_role(sys.argv[1], Path(sys.argv[2]), parent_pipe="--stop-with-parent" in sys.argv[3:])
     except (HubbubError, OSError) as error:
         sys.exit(f"error: the {sys.argv[1]} cannot run: {error}")

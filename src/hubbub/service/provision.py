@@ -1,41 +1,44 @@
-"""Setting services up: identities, certificates of the link, settings, a contract; a whole system for trying out."""
+"""Set up services: identities, certificates of the link, settings and a contract; start them as processes."""
 
 import contextlib
 import json
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import httpx
+
 from hubbub.accountant.overflow import min_slots
-from hubbub.errors import HubbubError, check_whole
+from hubbub.errors import HubbubError, check_choice, check_whole
 from hubbub.plans import Plan
+from hubbub.service.runtime.admin_client import SETTINGS, command
 from hubbub.service.runtime.certificates import Authority
 from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.process import ADDRESSES, run
-from hubbub.service.runtime.secretfiles import write_file
+from hubbub.service.runtime.secretfiles import read_secret, write_file
 from hubbub.service.runtime.settings import AnalyzerConfig, ShufflerConfig, read_config
-from hubbub.service.task.contract import FLOOR, Contract, SignedContract
+from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, SignedContract
 from hubbub.service.task.identity import Identity
 
 Role = Literal["analyzer", "shuffler"]
-
-SETTINGS = "settings.toml"
-"""The name of a service's settings in its folder."""
+ROLES: tuple[Role, Role] = ("analyzer", "shuffler")
 
 CONTRACT = "contract.json"
-"""The name of the contract of a whole system."""
+"""Name of the contract in the folder of a whole system."""
 
-STOP = 6.0
-"""Seconds after which a program that was told to stop is killed."""
+TOKEN = "token"
+"""Name of the reader's bearer token in the folder of a whole system."""
+
+STOP_SECONDS = 6.0
+"""Time after which a service that was told to stop is killed."""
 
 
-def draw_up(
+def draft_contract(
     plan: Plan,
     *,
     analyzer: bytes,
@@ -47,12 +50,15 @@ def draw_up(
     suite: int = 1,
     clock: Clock | None = None,
 ) -> Contract:
-    """A contract that opens now: by default with 5 % more clients than the plan needs, and as few slots as suffice."""
+    """Return a contract that starts now.
+
+    By default a batch needs 5 % more clients than the plan, and a bundle has as few slots as the plan allows.
+    """
     check_whole("epoch", epoch, 1)
     now = int((clock or SystemClock()).now() // epoch)
     return Contract(
         plan=plan,
-        min_batch_size=max(FLOOR, plan.n + plan.n // 20) if min_batch_size is None else min_batch_size,
+        min_batch_size=max(MIN_BATCH_SIZE, plan.n + plan.n // 20) if min_batch_size is None else min_batch_size,
         slots=min_slots(plan) if slots is None else slots,
         epoch=epoch,
         task_start=now,
@@ -63,11 +69,13 @@ def draw_up(
     )
 
 
-def found(folder: Path, role: Role, entries: Mapping[str, object] | None = None, *, host: str = "localhost") -> bytes:
-    """Make the folder of one service: its identity and settings; the analyzer's has the link's authority too.
+def provision_role(
+    folder: Path, role: Role, entries: Mapping[str, object] | None = None, *, host: str = "localhost"
+) -> bytes:
+    """Create the folder of one service, with its identity and settings, and return the public identity.
 
-    What the shuffler needs for the link is put into ``for-shuffler`` of the analyzer's folder. Returns the public
-    identity, which goes into contracts.
+    The analyzer's folder also holds the certificate authority of the link; its subfolder ``for-shuffler`` holds the
+    files that the shuffler's operator needs.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     identity = Identity.generate()
@@ -81,100 +89,120 @@ def found(folder: Path, role: Role, entries: Mapping[str, object] | None = None,
         authority.issue("client", ["shuffler"]).save(passed, "link")
         write_file(passed / "authority.pem", authority.certificate)
     given = ({} if role == "analyzer" else {"analyzer": f"https://{host}:8500"}) | dict(entries or {})
-    lines = [f"{name} = {_toml(value)}\n" for name, value in given.items()]
-    write_file(folder / SETTINGS, "".join(lines).encode())
+    # For the kinds of values that settings have, JSON is also TOML.
+    write_file(folder / SETTINGS, "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items()).encode())
     return identity.public
 
 
 def provision_all(folder: Path, plan: Plan, terms: Mapping[str, Any] | None = None, *, test: bool = False) -> Contract:
-    """Make both services for one machine, and a contract that both have signed: for trying out, not for people.
+    """Create both services on one machine and a contract signed by both: to try the system, not for people's data.
 
-    ``terms`` are those of :func:`draw_up`.
+    ``terms`` are keyword arguments of :func:`draft_contract`.
     """
     link, common = free_port(), {"contracts": [f"../{CONTRACT}"], "unsafe_test": test}
     analyzer = folder / "analyzer"
     shuffler = folder / "shuffler"
-    found(analyzer, "analyzer", {"link": f"127.0.0.1:{link}", "read": f"127.0.0.1:{free_port()}", **common})
+    provision_role(analyzer, "analyzer", {"link": f"127.0.0.1:{link}", "read": f"127.0.0.1:{free_port()}", **common})
     address = f"https://127.0.0.1:{link}"
-    found(shuffler, "shuffler", {"listen": f"127.0.0.1:{free_port()}", "analyzer": address, **common})
+    provision_role(shuffler, "shuffler", {"listen": f"127.0.0.1:{free_port()}", "analyzer": address, **common})
     for name in ("link.pem", "link.key", "authority.pem"):
         write_file(shuffler / name, (analyzer / "for-shuffler" / name).read_bytes())
     both = [Identity.load(one / "identity") for one in (analyzer, shuffler)]
-    contract = draw_up(plan, analyzer=both[0].public, shuffler=both[1].public, **(terms or {}))
+    contract = draft_contract(plan, analyzer=both[0].public, shuffler=both[1].public, **(terms or {}))
     write_file(folder / CONTRACT, SignedContract.sign(contract, *both).to_json())
     return contract
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on at the moment."""
+    """Return a TCP port of this machine that is not in use."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def run_role(role: str, settings: Path, changes: Mapping[str, object] | None = None) -> None:
-    """Run the service of a file of settings, until SIGTERM or SIGINT; ``changes`` override what the file says."""
-    # Each imports what the other does not need: the shuffler starts without the mathematics.
+def run_role(
+    role: str, settings: Path, changes: Mapping[str, object] | None = None, *, parent_pipe: bool = False
+) -> None:
+    """Run the service of a settings file until SIGTERM or SIGINT; ``changes`` override entries of the file."""
+    check_choice("role", role, ROLES)
+    # Each role imports only its own modules: the shuffler starts without the mathematics.
     if role == "shuffler":
         from hubbub.service.shuffler.app import ShufflerProgram  # noqa: PLC0415
 
-        run(lambda: ShufflerProgram(read_config(settings, ShufflerConfig, changes)))
+        run(lambda: ShufflerProgram(read_config(settings, ShufflerConfig, changes)), parent_pipe=parent_pipe)
     else:
         from hubbub.service.analyzer.app import AnalyzerProgram  # noqa: PLC0415
 
-        run(lambda: AnalyzerProgram(read_config(settings, AnalyzerConfig, changes)))
+        run(lambda: AnalyzerProgram(read_config(settings, AnalyzerConfig, changes)), parent_pipe=parent_pipe)
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
-    """A service that runs: its process, and where it listens, by the names of its listeners."""
+class RunningService:
+    """A service running as a child process, and its addresses by the names of its listeners."""
 
     process: "subprocess.Popen[bytes]"
-    places: Mapping[str, str]
+    addresses: Mapping[str, str]
 
     @property
     def socket(self) -> Path:
-        """Where it takes commands."""
-        return Path(self.places["admin"].removeprefix("unix:"))
+        """The admin socket."""
+        return Path(self.addresses["admin"].removeprefix("unix:"))
 
 
-@contextlib.contextmanager
-def serve_role(folder: Path, role: Role, *, seconds: float = 60.0) -> Iterator[Service]:
-    """Start one service of a folder of :func:`found_all` as a process of its own, and stop it in the end."""
+def start_process(folder: Path, role: Role, **options: Any) -> "subprocess.Popen[bytes]":
+    """Start a service of a folder of :func:`provision_all`; it stops when this process ends, however it ends.
+
+    ``options`` are passed to :class:`subprocess.Popen`.
+    """
     (folder / role / ADDRESSES).unlink(missing_ok=True)
-    process = subprocess.Popen([sys.executable, "-m", "hubbub.service", role, str(folder / role / SETTINGS)])
-    try:
-        yield Service(process, _await(folder / role / ADDRESSES, process, seconds))
-    finally:
-        process.terminate()
-        try:
-            process.wait(STOP)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    arguments = [sys.executable, "-m", "hubbub.service", role, str(folder / role / SETTINGS), "--stop-with-parent"]
+    return subprocess.Popen(arguments, stdin=subprocess.PIPE, **options)
+
+
+def wait_for_addresses(
+    folder: Path, role: Role, process: "subprocess.Popen[bytes]", *, seconds: float = 60.0
+) -> dict[str, str]:
+    """Wait until a service is listening and return its addresses; raise if it exits or takes too long."""
+    path = folder / role / ADDRESSES
+    end = time.monotonic() + seconds
+    while not path.exists():
+        if process.poll() is not None or time.monotonic() > end:
+            reason = "did not start in time" if process.returncode is None else f"exited ({process.returncode})"
+            raise HubbubError(f"the {role} {reason}; its messages are above, or in its log")
+        time.sleep(0.02)
+    addresses: dict[str, str] = json.loads(path.read_text())
+    return addresses
 
 
 @contextlib.contextmanager
-def serve_all(folder: Path) -> Iterator[tuple[Service, Service]]:
-    """Start both services: the analyzer and the shuffler."""
+def serve_role(folder: Path, role: Role) -> Iterator[RunningService]:
+    """Start one service of a folder of :func:`provision_all` as a child process, and stop it at the end."""
+    with start_process(folder, role) as process:
+        try:
+            yield RunningService(process, wait_for_addresses(folder, role, process))
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+@contextlib.contextmanager
+def serve_all(folder: Path) -> Iterator[tuple[RunningService, RunningService]]:
+    """Start the analyzer and the shuffler."""
     with serve_role(folder, "analyzer") as analyzer, serve_role(folder, "shuffler") as shuffler:
         yield analyzer, shuffler
 
 
-def _await(path: Path, process: "subprocess.Popen[bytes]", seconds: float) -> dict[str, str]:
-    end = time.monotonic() + seconds
-    while not path.exists():
-        if process.poll() is not None or time.monotonic() > end:
-            raise HubbubError(f"the {path.parent.name} did not start")
-        threading.Event().wait(0.02)
-    found: dict[str, str] = json.loads(path.read_text())
-    return found
-
-
-def _toml(value: object) -> str:
-    """A value as TOML writes it; for the kinds that settings have, this is how JSON writes it.
-
-    >>> _toml(["a", "b"]), _toml(True), _toml(3)
-    ('["a", "b"]', 'true', '3')
-    """
-    return json.dumps(value)
+def reader_token(folder: Path, analyzer: RunningService) -> str:
+    """Return a bearer token that reads all results: the one stored in the folder if it is valid, else a new one."""
+    path = folder / TOKEN
+    if path.exists():
+        token = read_secret(path).decode()
+        headers = {"authorization": f"Bearer {token}"}
+        if httpx.get(analyzer.addresses["results"] + "/v1/tasks", headers=headers, trust_env=False).status_code == 200:
+            return token
+    token = str(command(analyzer.socket, "token", "read:*")["token"])
+    write_file(path, token.encode(), replace=True)
+    return token

@@ -1,7 +1,7 @@
-"""Writes the golden files of wire version 1: ``python -m tests.service.golden.write``; only when the version changes.
+"""Write the golden files of wire version 2: ``python -m tests.service.golden.write``, only when the version changes.
 
-Suite 1 is sealed by the reference implementation with fixed ephemeral keys, so that the files can be made again, byte
-by byte. The library has no fixed randomness for suite 2; those bytes are stored as they came.
+The reference implementation seals suite 1 with fixed ephemeral keys, so these bytes are reproducible. The library
+accepts no fixed randomness for suite 2, so those bytes differ in every run.
 """
 
 import hashlib
@@ -13,79 +13,79 @@ from tests.service import reference
 from tests.service.samples import ANALYZER, SHUFFLER, contract, pair
 
 import hubbub as hb
-from hubbub.canonical import Json
 from hubbub.service.task.contract import Contract, SignedContract
-from hubbub.service.task.identity import SignedDocument
+from hubbub.service.task.manifest import Manifest, sign_receipt
 from hubbub.service.task.sealing import replay_id, seal_bundle, seal_slot, slot_id
 
-FILE = Path(__file__).parent / "wire1.json"
+FILE = Path(__file__).parent / "wire2.json"
 ANALYZER_KEY, SHUFFLER_KEY = 0x0102, 0x0304
 REPORTS: list[bytes | None] = [bytes([0b101]), None, bytes([0b111])]
 
 
 def sealed(name: str, to: str, plain: bytes, info: bytes) -> bytes:
-    """Suite 1, with the ephemeral key of this name."""
+    """Seal with suite 1 and the ephemeral key of this name."""
     return reference.seal(hashlib.sha256(name.encode()).digest(), pair(1, to).bytes, plain, info)
 
 
 def slot(name: str, plain: bytes, task: bytes, key: int = ANALYZER_KEY) -> bytes:
     number = key.to_bytes(2, "big")
-    return number + sealed(name, "analyzer", plain, b"hubbub/1 slot" + task + number)
+    return number + sealed(name, "analyzer", plain, b"hubbub/2 slot" + task + number)
 
 
 def bundle(name: str, slots: list[bytes], task: bytes, *, bound: bytes | None = None, key: int = SHUFFLER_KEY) -> bytes:
-    """``bound`` is the task in ``info`` if it is another than that of the header."""
+    """Seal a bundle; ``bound`` is the task in ``info`` if it differs from the task in the header."""
     number = key.to_bytes(2, "big")
     inner = bytes(32) + b"".join(slots)
-    body = sealed(name, "shuffler", inner, b"hubbub/1 bundle" + (bound or task) + number)
-    return b"HB\x01\x01" + number + b"\0\0" + task + body
+    body = sealed(name, "shuffler", inner, b"hubbub/2 bundle" + (bound or task) + number)
+    return b"HBB2\x01\0" + number + task + body
 
 
 def good(task: bytes) -> tuple[list[bytes], bytes]:
-    """The slots of :data:`REPORTS` and their bundle."""
-    plain = [b"\x01\0\0" if report is None else b"\x01\x01" + report for report in REPORTS]
+    """Return the slots of :data:`REPORTS` and their bundle."""
+    plain = [b"\x02\0\0" if report is None else b"\x02\x01" + report for report in REPORTS]
     slots = [slot(f"slot {i}", one, task) for i, one in enumerate(plain)]
     return slots, bundle("bundle", slots, task)
 
 
 def bad(task: bytes) -> list[dict[str, str]]:
-    """Slots and bundles that are refused, and why."""
+    """Return slots and bundles that are rejected, and the reasons."""
     slots, whole = good(task)
     other = bytes(16)
     tampered = bytearray(whole)
     tampered[-1] ^= 1
     cases = {
-        "slot of version 2": ("slot", slot("a", b"\x02\x01\x05", task), "bad-version"),
-        "slot of kind 2": ("slot", slot("b", b"\x01\x02\x05", task), "bad-kind"),
-        "filler that is not zero": ("slot", slot("c", b"\x01\0\x01", task), "bad-padding"),
-        "record with a padding bit": ("slot", slot("d", b"\x01\x01\x08", task), "bad-padding"),
-        "slot of another task": ("slot", slot("e", b"\x01\x01\x05", other), "cannot-open"),
+        "slot of version 1": ("slot", slot("a", b"\x01\x01\x05", task), "bad-version"),
+        "slot of kind 2": ("slot", slot("b", b"\x02\x02\x05", task), "bad-kind"),
+        "filler with a payload": ("slot", slot("c", b"\x02\0\x01", task), "bad-padding"),
+        "record with a padding bit": ("slot", slot("d", b"\x02\x01\x08", task), "bad-padding"),
+        "slot of another task": ("slot", slot("e", b"\x02\x01\x05", other), "cannot-open"),
         "slot under another key id": ("slot", b"\x01\x03" + slots[0][2:], "cannot-open"),
         "slot for the shuffler": (
             "slot",
-            slots[0][:2] + sealed("f", "shuffler", b"\x01\x01\x05", b"hubbub/1 slot" + task + slots[0][:2]),
+            slots[0][:2] + sealed("f", "shuffler", b"\x02\x01\x05", b"hubbub/2 slot" + task + slots[0][:2]),
             "cannot-open",
         ),
         "slot sealed as a bundle": (
             "slot",
-            slots[0][:2] + sealed("g", "analyzer", b"\x01\x01\x05", b"hubbub/1 bundle" + task + slots[0][:2]),
+            slots[0][:2] + sealed("g", "analyzer", b"\x02\x01\x05", b"hubbub/2 bundle" + task + slots[0][:2]),
             "cannot-open",
         ),
         "slot with a zero key share": ("slot", slots[0][:2] + bytes(32) + slots[0][34:], "cannot-open"),
-        "slot cut short": ("slot", slots[0][:-1], "wrong-length"),
-        "slot too long": ("slot", slots[0] + b"\0", "wrong-length"),
+        "slot one byte short": ("slot", slots[0][:-1], "wrong-length"),
+        "slot one byte long": ("slot", slots[0] + b"\0", "wrong-length"),
         "empty slot": ("slot", b"", "wrong-length"),
-        "bundle with another mark": ("bundle", b"HC" + whole[2:], "malformed"),
-        "bundle of version 2": ("bundle", whole[:2] + b"\x02" + whole[3:], "bad-version"),
-        "bundle of suite 2": ("bundle", whole[:3] + b"\x02" + whole[4:], "cannot-open"),
-        "bundle under another key id": ("bundle", whole[:4] + b"\x03\x05" + whole[6:], "cannot-open"),
-        "bundle with reserved bits": ("bundle", whole[:6] + b"\0\x01" + whole[8:], "malformed"),
+        "bundle with another magic": ("bundle", b"HBC2" + whole[4:], "malformed"),
+        "bundle that starts like a message": ("bundle", b"HB\x02\x01" + whole[4:], "malformed"),
+        "bundle of version 1": ("bundle", b"HBB1" + whole[4:], "bad-version"),
+        "bundle of suite 2": ("bundle", whole[:4] + b"\x02" + whole[5:], "cannot-open"),
+        "bundle under another key id": ("bundle", whole[:6] + b"\x03\x05" + whole[8:], "cannot-open"),
+        "bundle with reserved bits": ("bundle", whole[:5] + b"\x01" + whole[6:], "malformed"),
         "bundle with another task in its header": ("bundle", whole[:8] + other + whole[24:], "cannot-open"),
         "bundle bound to another task": ("bundle", bundle("h", slots, task, bound=other), "cannot-open"),
         "bundle with a wrong tag": ("bundle", bytes(tampered), "cannot-open"),
         "bundle with slots of two keys": (
             "bundle",
-            bundle("i", [*slots[:2], slot("j", b"\x01\x01\x05", task, 9)], task),
+            bundle("i", [*slots[:2], slot("j", b"\x02\x01\x05", task, 9)], task),
             "malformed",
         ),
         "bundle of two slots": ("bundle", bundle("k", slots[:2], task), "wrong-length"),
@@ -99,27 +99,19 @@ def bad(task: bytes) -> list[dict[str, str]]:
 
 
 def documents(task: bytes) -> dict[str, Any]:
-    """Signed documents, by kind."""
-    manifest: Json = {
-        "batch": "00" * 16,
-        "task": task.hex(),
-        "key": 1,
-        "bundles": 400,
-        "slots": 1200,
-        "chunks": ["ab" * 32],
-    }
-    receipt: Json = {"batch": "00" * 16, "task": task.hex(), "state": "committed", "manifest": "cd" * 32}
+    """Return signed documents by kind."""
+    manifest = Manifest(batch="00" * 16, task=task, key_id=1, bundles=400, slots=1200, chunks=("ab" * 32,))
     return {
-        "manifest": json.loads(SignedDocument.sign(SHUFFLER, "manifest", manifest).to_json()),
-        "receipt": json.loads(SignedDocument.sign(ANALYZER, "receipt", receipt).to_json()),
+        "manifest": json.loads(manifest.sign(SHUFFLER)),
+        "receipt": json.loads(sign_receipt(ANALYZER, "00" * 16, task, "committed", b"manifest")),
     }
 
 
 def suite_two(own: Contract) -> dict[str, Any]:
     keys = pair(2, "analyzer"), pair(2, "shuffler")
-    slots = [seal_slot(report, own.shape, ANALYZER_KEY, keys[0].public) for report in REPORTS]
-    whole = seal_bundle(slots, own.shape, SHUFFLER_KEY, keys[1].public)
-    return {"task": own.id, "bundle": whole.hex(), "replay": replay_id(whole, own.shape).hex()}
+    slots = [seal_slot(report, own.layout, ANALYZER_KEY, keys[0].public) for report in REPORTS]
+    whole = seal_bundle(slots, own.layout, SHUFFLER_KEY, keys[1].public)
+    return {"task": own.id, "bundle": whole.hex(), "replay": replay_id(whole, own.layout).hex()}
 
 
 def main() -> None:
@@ -132,7 +124,7 @@ def main() -> None:
         "secrets": {role: pair(1, role).secret.hex() for role in ("analyzer", "shuffler")},
         "payloads": [report and report.hex() for report in REPORTS],
         "slots": [{"hex": one.hex(), "id": slot_id(one).hex()} for one in slots],
-        "bundle": {"hex": whole.hex(), "replay": replay_id(whole, own.shape).hex()},
+        "bundle": {"hex": whole.hex(), "replay": replay_id(whole, own.layout).hex()},
         "bad": bad(own.task),
         "documents": documents(own.task),
         "suite 2": suite_two(contract(plan, suite=2)),

@@ -1,37 +1,35 @@
-"""Attacks that can be seen: each is simulated through the real client, held against its exact figure, and drawn.
+"""Demonstrations of attacks: each is simulated through the real client, compared with its exact value, and drawn.
 
-- ``evidence``: what an attack shows, a simulated rate with its interval beside an exact one; crowds to attack;
-- ``batches``: batches below the planned size; ``repetition``: the same person asked again and again;
-- ``poisoning``: people who lie; ``compromised``: an analyzer who owns a part of the users;
-- ``page``: all of them on one page.
+- ``evidence``: simulated values with confidence intervals beside exact ones;
+- ``small_batches``: batches below the planned size; ``repetition``: repeated collections from the same people;
+- ``poisoning``: malicious clients; ``compromised``: an analyzer who controls some of the users;
+- ``page``: the report.
 """
 
 from hubbub.bits.entropy import Entropy, SeededStreamNotForPeople
 from hubbub.lab.attacks import compromised, poisoning, repetition, small_batches
-from hubbub.lab.attacks.evidence import Attack, Reading
+from hubbub.lab.attacks.evidence import Attack
 from hubbub.pages import Chart
 
-__all__ = ["ATTACKS", "Attack", "Reading", "demonstrate", "pictures"]
-
 SEED = 7
-"""Of the pictures in the documentation, so that they are the same in every build."""
+"""Seed of the figures in the documentation, which are the same in every build."""
 
 ATTACKS = {
     "batches": small_batches.demonstrate,
     "repetition": repetition.demonstrate,
     "poisoning": poisoning.demonstrate,
-    "owned": compromised.demonstrate,
+    "compromised": compromised.demonstrate,
 }
-"""By name, in the order in which they are shown."""
+"""All demonstrations by name, in the order of the report."""
 
 
 def demonstrate(name: str, *, trials: int, entropy: Entropy) -> Attack:
-    """One of :data:`ATTACKS`, each point of it simulated so many times."""
+    """Run one of :data:`ATTACKS` with the given number of simulations per point."""
     return ATTACKS[name](trials=trials, entropy=entropy)
 
 
 def pictures(trials: int = 1000) -> dict[str, Chart]:
-    """Return all charts by the names of their files; the same at every call."""
+    """Return all charts by file name; every call returns the same."""
     found: dict[str, Chart] = {}
     for name in ATTACKS:
         shown = demonstrate(name, trials=trials, entropy=SeededStreamNotForPeople(SEED))

@@ -1,4 +1,4 @@
-"""What an attack shows: simulated figures with intervals beside exact ones; and the crowds that are attacked."""
+"""Evidence of an attack: simulated values with confidence intervals beside exact ones."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,19 +12,19 @@ from hubbub.bits.entropy import Entropy, draw
 from hubbub.client import randomize
 from hubbub.errors import check_whole
 from hubbub.numeric.binomial import clopper_pearson
+from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick
 from hubbub.pages import Chart, Series
 from hubbub.plans import Plan
 from hubbub.records import Collection
 from hubbub.schema import Schema
 
-LEVEL = 0.999
-"""Of the intervals around simulated figures: dozens of them must hold at once."""
+LEVEL = 0.999  # confidence of the intervals, of which dozens must hold at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One simulated figure, the interval around it, and what it should be."""
+    """A simulated value with its confidence interval, beside the exact value."""
 
     series: str
     x: float
@@ -35,28 +35,26 @@ class Reading:
 
     @property
     def agrees(self) -> bool:
-        """Whether the exact figure lies in the interval of the simulated one."""
+        """True if the interval contains the exact value."""
         return self.low <= self.exact <= self.high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """A demonstration: what it shows in two sentences, its figures, and its pictures by name."""
+    """A demonstration: two sentences, readings, and figures by name."""
 
     name: str
     title: str
     sentences: tuple[str, str]
-    x: str
-    """What the readings are a function of."""
-    y: str
-    """What the readings are."""
+    x: str  # the independent variable of the readings
+    y: str = "success rate of the guess"  # the quantity that they estimate
     readings: Sequence[Reading]
     pictures: Mapping[str, Chart]
     captions: Mapping[str, str]
 
 
 def rate(hits: int, trials: int, level: float = LEVEL) -> tuple[float, float, float]:
-    """A simulated rate and its interval, which covers the true one with at least the level (Clopper, Pearson 1934).
+    """Return a simulated rate and its confidence interval (Clopper and Pearson 1934).
 
     >>> [round(x, 4) for x in rate(0, 100, 0.95)], [round(x, 3) for x in rate(50, 100, 0.95)]
     ([0.0, 0.0, 0.0362], [0.5, 0.398, 0.602])
@@ -68,7 +66,7 @@ def rate(hits: int, trials: int, level: float = LEVEL) -> tuple[float, float, fl
 
 
 def rate_reading(series: str, x: float, exact: float, right: NDArray[np.bool_]) -> Reading:
-    """How often an attack succeeded, beside how often it should.
+    """Return the success rate of an attack beside its exact value.
 
     >>> rate_reading("guess", 1.0, 0.5, np.array([True, False] * 50)).agrees
     True
@@ -78,7 +76,7 @@ def rate_reading(series: str, x: float, exact: float, right: NDArray[np.bool_]) 
 
 
 def mean_reading(series: str, x: float, exact: float, values: NDArray[np.float64], sigma: float) -> Reading:
-    """The mean of simulated values of a known standard deviation, beside what it should be.
+    """Return the mean of simulated values of known standard deviation beside its exact value.
 
     >>> mean_reading("bias", 1.0, 2.0, np.array([1.0, 3.0]), 1.0).seen
     2.0
@@ -94,7 +92,7 @@ def simulated(label: str, readings: Sequence[Reading], colour: str = "") -> Seri
 
 
 def coins(count: int, entropy: Entropy) -> NDArray[np.bool_]:
-    """Fair coins: which of two answers the attacked person of each trial has.
+    """Draw fair coins: the victim's bit in each trial.
 
     >>> from hubbub.bits.entropy import SeededStreamNotForPeople
     >>> 400 < int(coins(1000, SeededStreamNotForPeople(7)).sum()) < 600
@@ -103,14 +101,21 @@ def coins(count: int, entropy: Entropy) -> NDArray[np.bool_]:
     return (draw(entropy, count, np.uint8) & 1).astype(np.bool_)
 
 
+def victims(trials: int, n: int, entropy: Entropy) -> NDArray[np.bool_]:
+    """Draw the bits of n people in each trial: a fair coin for the victim, who is first, and a one for all others."""
+    truth = np.ones((trials, n), np.bool_)
+    truth[:, 0] = coins(trials, entropy)
+    return truth
+
+
 def bits_shown(truth: NDArray[np.bool_], plan: Plan, entropy: Entropy) -> NDArray[np.uint8]:
-    """What the devices of people with these bits send, by the real client; in the shape of the truth."""
+    """Return the bits that the real client sends for people with these bits, in the same shape."""
     people = Collection.from_packed(truth.reshape(-1, 1).astype(np.uint8), Schema.bits(1))
     return randomize(people, plan, entropy=entropy).messages.reshape(truth.shape)
 
 
 def log_ratio(one: NDArray[np.float64], zero: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ln(one/zero) of two laws on one interval, the best statistic to tell them apart (Neyman, Pearson 1933).
+    """Return ln(one/zero) of two distributions, the optimal statistic to tell them apart (Neyman and Pearson 1933).
 
     >>> log_ratio(np.array([0.5, 0.5]), np.array([1.0, 0.0])).tolist()
     [-0.6931471805599453, 700.0]
@@ -119,8 +124,19 @@ def log_ratio(one: NDArray[np.float64], zero: NDArray[np.float64]) -> NDArray[np
         return np.asarray(np.clip(np.nan_to_num(np.log(one) - np.log(zero)), -700.0, 700.0))
 
 
+def count_scores(counts: NDArray[np.int64], n: int, q: float) -> NDArray[np.float64]:
+    """Return the log-likelihood ratio of a victim's bit for counts of n people, of whom all others have a one.
+
+    >>> count_scores(np.array([0, 1]), 1, 0.25).round(3).tolist()
+    [-1.099, 1.099]
+    """
+    zero, one = neighbours(n, n - 1, q)
+    scores: NDArray[np.float64] = log_ratio(one.pmf, zero.pmf)[np.clip(counts, one.low, one.high) - one.low]
+    return scores
+
+
 def tell_apart(one: NDArray[np.float64], zero: NDArray[np.float64]) -> float:
-    """How often the best guess between two equally likely laws is right: ½(1 + δ(0)).
+    """Return the success rate of the best guess between two equally likely distributions: ½(1 + δ(0)).
 
     >>> tell_apart(np.array([0.75, 0.25]), np.array([0.25, 0.75]))
     0.75

@@ -1,21 +1,14 @@
-"""Small batches: what an analyzer learns from fewer people than the plan promises."""
+"""Small batches: what an analyzer learns from fewer people than planned."""
 
 import math
+from functools import cache
 
 import numpy as np
 
 from hubbub.accountant import account, calibrate
 from hubbub.bits.entropy import Entropy
-from hubbub.lab.attacks.evidence import (
-    Attack,
-    Reading,
-    bits_shown,
-    coins,
-    log_ratio,
-    rate_reading,
-    simulated,
-    tell_apart,
-)
+from hubbub.lab.attacks import evidence
+from hubbub.lab.attacks.evidence import Attack, Reading, simulated
 from hubbub.numeric.crowd import neighbours
 from hubbub.pages import Axis, Series, chart
 from hubbub.planner import plan_from
@@ -28,7 +21,7 @@ SIZES = (1, 2, 5, 10, 30, 100, 300, PLANNED)
 
 
 def exact(n: int, q: float) -> float:
-    """How often the best guess of one person's bit is right, if the attacker knows that the n − 1 others have a one.
+    """Return the success rate of the best guess of a bit by an attacker who knows that the n − 1 others have a one.
 
     ½(1 + δ(0)) of the two neighbouring counts; 1 − q for a batch of one.
 
@@ -36,49 +29,54 @@ def exact(n: int, q: float) -> float:
     0.9
     """
     zero, one = neighbours(n, n - 1, q)
-    return tell_apart(one.pmf, zero.pmf)
+    return evidence.tell_apart(one.pmf, zero.pmf)
 
 
 def attack(n: int, q: float, *, trials: int, entropy: Entropy) -> Reading:
-    """Simulate the guess: the person's bit is a fair coin, the batch goes through the client, the count is judged."""
+    """Simulate the guess: the bit is a fair coin, the batch goes through the client, and the count is judged."""
     plan = plan_from(Schema.bits(1), n, Protocol(q), delta=BUDGET.delta)
-    truth = np.ones((trials, n), np.bool_)
-    truth[:, 0] = coins(trials, entropy)
-    counts = bits_shown(truth, plan, entropy).sum(axis=1, dtype=np.int64)
-    zero, one = neighbours(n, n - 1, plan.protocol.q)
-    scores = log_ratio(one.pmf, zero.pmf)[np.clip(counts, one.low, one.high) - one.low]
-    return rate_reading("simulated attack", n, exact(n, plan.protocol.q), (scores > 0) == truth[:, 0])
+    truth = evidence.victims(trials, n, entropy)
+    counts = evidence.bits_shown(truth, plan, entropy).sum(axis=1, dtype=np.int64)
+    scores = evidence.count_scores(counts, n, plan.protocol.q)
+    return evidence.rate_reading("simulated attack", n, exact(n, plan.protocol.q), (scores > 0) == truth[:, 0])
+
+
+@cache
+def _guarantee(n: int, q: float) -> tuple[float, float]:
+    """Return δ at ε = 0, and ε at the δ of the budget."""
+    protocol, schema = Protocol(q), Schema.bits(1)
+    delta = account(protocol, schema, n, epsilon=0.0).delta
+    return delta, account(protocol, schema, n, delta=BUDGET.delta).epsilon
 
 
 def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
-    """Batches from one person to the planned thousand."""
+    """Attack batches from one person to the planned thousand."""
     schema = Schema.bits(1)
     q = calibrate(schema, PLANNED, BUDGET).protocol.q
     readings = [attack(n, q, trials=trials, entropy=entropy) for n in SIZES]
     grid = sorted({round(x) for x in np.geomspace(1, PLANNED, 40)})
-    proven = {n: account(Protocol(q), schema, n, epsilon=0.0).delta for n in grid}
-    epsilons = {n: account(Protocol(q), schema, n, delta=BUDGET.delta).epsilon for n in grid}
+    proven, epsilons = {n: _guarantee(n, q)[0] for n in grid}, {n: _guarantee(n, q)[1] for n in grid}
     local = math.log((1 - q) / q)
     guesses = chart(
         [
             Series(label="exact, all others have a one", points=[(n, exact(n, q)) for n in grid]),
-            Series(label="proven bound, whatever the others have", points=[(n, (1 + proven[n]) / 2) for n in grid]),
+            Series(label="proven bound, for any other records", points=[(n, (1 + proven[n]) / 2) for n in grid]),
             simulated("simulated", readings, "one"),
         ],
-        "How often a guess is right, by the size of the batch",
+        "Success rate of the best guess, by batch size",
         across=Axis("people in the batch", log=True),
-        up=Axis("guesses that are right"),
+        up=Axis("success rate"),
     )
     budget = chart(
         [
             Series(label=f"ε proven at δ = {BUDGET.delta:g}", points=list(epsilons.items())),
             Series(
-                label=f"what one message gives away by itself, ln(p/q) = {local:.2f}",
+                label=f"one message alone, ln(p/q) = {local:.2f}",
                 points=[(1, local), (PLANNED, local)],
             ),
-            Series(label="what was promised", points=[(1, BUDGET.epsilon), (PLANNED, BUDGET.epsilon)]),
+            Series(label="planned", points=[(1, BUDGET.epsilon), (PLANNED, BUDGET.epsilon)]),
         ],
-        "The guarantee that is left, by the size of the batch",
+        "Remaining guarantee, by batch size",
         across=Axis("people in the batch", log=True),
         up=Axis("ε", log=True),
     )
@@ -87,17 +85,16 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
         name="batches",
         title="Batches that are too small",
         sentences=(
-            f"A lie probability of {q:.3f} hides a person among {PLANNED:,}, where the best guess of a bit is right in "
-            f"{exact(PLANNED, q):.1%} of all cases, but not among 10, where it is right in {tenth:.1%}.",
-            f"Alone in a batch, nothing but the person's own coin protects: {1 - q:.1%}, ε = {local:.2f} instead of "
-            f"{BUDGET.epsilon:g}; the shuffler therefore releases no batch below the planned size.",
+            f"A flip probability of {q:.3f} hides a person among {PLANNED:,}, where the best guess of a bit succeeds "
+            f"in {exact(PLANNED, q):.1%} of cases, but not among 10, where it succeeds in {tenth:.1%}.",
+            f"Alone in a batch, a person is protected only by their own randomization: {1 - q:.1%}, ε = {local:.2f} "
+            f"instead of {BUDGET.epsilon:g}; the shuffler therefore releases no batch below the planned size.",
         ),
         x="people",
-        y="guesses that are right",
         readings=readings,
         pictures={"batches-guesses": guesses, "batches-epsilon": budget},
         captions={
-            "batches-guesses": "The attacker knows everybody else's bit and guesses the last one from the count.",
+            "batches-guesses": "The attacker knows all other bits and guesses the last one from the count.",
             "batches-epsilon": "The same protocol, accounted for smaller batches.",
         },
     )

@@ -1,4 +1,4 @@
-"""What one test of an audit found: how a statistic came out, what the plan's law allows, and how surprising that is."""
+"""The result of one test of an audit: a statistic, what the plan predicts for it, and a p-value."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,36 +6,43 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-Part = Literal["client", "mix", "chain", "wire"]
+Part = Literal["client", "shuffler", "pipeline", "wire"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One test; the smaller p, the less the observation agrees with the plan."""
+    """The result of one test; a small p-value contradicts the plan."""
 
     part: Part
     name: str
     where: str
-    """The bit, the value, the run or the place at which it is, or came nearest to be, violated."""
+    """The bit, value, run or position with the largest deviation."""
     observed: float
     allowed: float
-    """What the plan's law says: the expected value, or for ε the largest that is claimed."""
+    """The value that the plan predicts, or the largest ε that it claims."""
     p: float
-    """Under the plan's law, at most this probability of something as extreme."""
+    """Under the plan, an upper bound on the probability of an equally extreme result."""
     bound: bool = False
-    """Whether ``observed`` is a bound on ε from below and ``allowed`` the claim; such a test has its own confidence."""
+    """True if ``observed`` is a lower confidence bound on ε and ``allowed`` the claimed ε."""
 
     def violates(self, level: float) -> bool:
-        """Whether this test alone, at its share of the false alarms, speaks against the plan.
+        """Return True if the test rejects the plan at this significance level.
 
-        >>> Finding(part="client", name="flips", where="bit 2", observed=0.0, allowed=0.1, p=1e-9).violates(1e-4)
+        >>> finding("client", "flips", "bit 2", 0.0, 0.1, 1e-9).violates(1e-4)
         True
         """
         return self.p <= level
 
 
+def finding(part: Part, name: str, where: str, observed: float, allowed: float, p: float) -> Finding:
+    """Return the result of a test with a p-value."""
+    return Finding(
+        part=part, name=name, where=where, observed=float(observed), allowed=float(allowed), p=min(1.0, float(p))
+    )
+
+
 def worst(p: ArrayLike) -> tuple[tuple[int, ...], float]:
-    """Where the smallest of many p-values stands, and the p-value of it all by Bonferroni: count · smallest.
+    """Return the index of the smallest p-value and the p-value of the family by Bonferroni: count · smallest.
 
     >>> worst([[0.5, 0.01], [0.3, 0.2]])
     ((0, 1), 0.04)

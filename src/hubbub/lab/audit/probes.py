@@ -1,197 +1,153 @@
-"""Which records an audit sends through a client, and what comes back: many answers to one record, run after run."""
+"""The records that an audit sends through a client, and the messages that come back."""
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.bits.counting import bit_counts
 from hubbub.errors import WireError
 from hubbub.lab.audit.commands import Client
+from hubbub.lab.audit.model import MessageModel, Probe
 from hubbub.plans import Plan
-from hubbub.protocol import Fakes
-from hubbub.records import Collection, SetBits
+from hubbub.records import Collection
 from hubbub.reports import Reports
 from hubbub.schema import Schema
 
-BLANKS = frozenset(
+MISSING = frozenset(
     ["", "-", "?", "0", "n/a", "na", "nan", "nil", "none", "null", "missing", "other", "undefined", "unknown"]
 )
-"""Labels that programs like to treat as no answer at all."""
-MOST = 12
-"""Probes of a one-hot schema with more labels than that."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Probe:
-    """A legal record that is sent many times."""
-
-    name: str
-    ones: tuple[int, ...]
-    """Its set bits."""
-
-    def bits(self, width: int) -> NDArray[np.uint8]:
-        """The record as a row of 0 and 1."""
-        row = np.zeros(width, np.uint8)
-        row[list(self.ones)] = 1
-        return row
+"""Labels that programs tend to treat as a missing answer."""
+MAX_PROBES = 12
+"""Largest number of probes of a one-hot schema."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Sample:
-    """What a client made of one record in several runs of equal size."""
+    """The messages of a client for one record, in several runs of equal size."""
 
     probe: Probe
     n: int
-    """Values of each run."""
+    """Values per run."""
     counts: NDArray[np.int64]
-    """How often each bit, or category, was shown: a row for each run."""
+    """Number of messages that show each bit or category: a row per run."""
     messages: NDArray[Any]
-    """The messages of all runs, run after run; of split bits none, as they show nobody's beginning or end."""
+    """The messages of all runs in order; empty for split bits, which cannot be attributed to records."""
     fakes: NDArray[np.int64]
-    """Fakes of the users in each run: as declared, or as many as messages are more than people send."""
+    """Users' fakes in each run: as declared, or the messages beyond those of the records."""
     repeats: int
-    """How many runs were, to the byte, like the one before."""
+    """Number of runs whose output equals that of the run before, byte for byte."""
 
     @property
     def runs(self) -> int:
-        """How many runs there were."""
+        """Number of runs."""
         return len(self.counts)
+
+    @property
+    def values(self) -> int:
+        """Number of values in all runs."""
+        return self.n * self.runs
 
 
 def probes(schema: Schema) -> list[Probe]:
-    """The records to try: the corners of what is legal, and whatever a program might take for no answer.
+    """Return the records to try: extreme legal records, and labels that a program may treat as a missing answer.
 
     >>> [probe.name for probe in probes(Schema.at_most(2, ["a", "b", "c"]))]
     ['nothing set', 'only a', 'only c', 'a to b', 'b to c', 'every second of a to c']
     >>> [probe.name for probe in probes(Schema.one_hot(["red", "", "blue"]))]
     ['only (blank)', 'only red', 'only blue']
     """
-    labels, width, most = schema.labels, schema.width, schema.max_set
+    width, most = schema.width, schema.max_set
+    chosen: list[tuple[int, ...]]
     if schema.exclusive:
-        edges = [i for i, label in enumerate(labels) if label.strip().lower() in BLANKS]
-        order = dict.fromkeys([*edges[: MOST - 4], 0, width - 1, *np.linspace(0, width - 1, MOST, dtype=int).tolist()])
-        chosen = list(range(width)) if width <= MOST and not edges else list(order)[:MOST]
-        return [Probe(f"only {_shown(labels[i])}", (i,)) for i in chosen]
-    first, last = tuple(range(most)), tuple(range(width - most, width))
-    sets = dict.fromkeys([(), (0,), (width - 1,), first, last, tuple(range(0, width, 2))[:most]])
-    return [Probe(_named(ones, schema), ones) for ones in sets]
+        edges = [i for i, label in enumerate(schema.labels) if label.strip().lower() in MISSING]
+        spaced = np.linspace(0, width - 1, MAX_PROBES, dtype=int).tolist()
+        order = list(dict.fromkeys([*edges[: MAX_PROBES - 4], 0, width - 1, *spaced]))[:MAX_PROBES]
+        chosen = [(i,) for i in (range(width) if width <= MAX_PROBES and not edges else order)]
+    else:
+        first, last = tuple(range(most)), tuple(range(width - most, width))
+        corners = [(), (0,), (width - 1,), first, last, tuple(range(0, width, 2))[:most]]
+        chosen = list(dict.fromkeys(corners))
+    return [Probe(_name(ones, schema), ones) for ones in chosen]
 
 
 def neighbours(found: list[Probe]) -> list[tuple[int, int]]:
-    """The pairs that are told apart, in both orders: each probe against the next, and the two that differ most.
+    """Return the pairs to distinguish, in both orders: each probe and the next, and the two most different.
 
     >>> neighbours(probes(Schema.one_hot(3)))
     [(0, 1), (1, 0), (1, 2), (2, 1), (2, 0), (0, 2)]
     """
     count = len(found)
-    sets = [set(probe.ones) for probe in found]
-    far = max(itertools.combinations(range(count), 2), key=lambda pair: len(sets[pair[0]] ^ sets[pair[1]]))
+    far = max(itertools.combinations(range(count), 2), key=lambda pair: len(found[pair[0]].differs(found[pair[1]])))
     pairs = [(i, (i + 1) % count) for i in range(count)] + [far]
     return list(dict.fromkeys(itertools.chain.from_iterable((pair, pair[::-1]) for pair in pairs)))
 
 
-def drawn_by_users(plan: Plan) -> bool:
-    """Whether people's messages come among fakes that they made themselves."""
-    m = plan.protocol.m
-    return m.by == "users" if isinstance(m, Fakes) else m > 0
+def sample(client: Client, plan: Plan, probe: Probe, n: int, runs: int, progress: Callable[[], None]) -> Sample:
+    """Send one record n times in each of several runs.
 
-
-def sample(client: Client, plan: Plan, probe: Probe, n: int, runs: int, tell: Callable[[], None]) -> Sample:
-    """Send one record n times in each of several runs; raises :class:`WireError` on reports that no plan allows."""
-    schema, release = plan.schema, plan.protocol.release
-    ones = np.tile(np.array(probe.ones, np.int64), n)
-    rows = np.zeros((n, schema.width), np.uint8) if schema.dense else None
-    if rows is not None:
-        rows[:, list(probe.ones)] = 1
-        collection = Collection.from_values(rows, schema)
-    elif schema.exclusive:
-        collection = Collection.from_values(ones, schema)
-    else:
-        ends = np.arange(1, n + 1, dtype=np.int64) * len(probe.ones)
-        collection = Collection(schema, SetBits(ones.astype(np.uint32), ends))
+    Raises :class:`WireError` on reports that an honest client cannot send.
+    """
+    model = MessageModel(plan)
+    single = Collection.from_values(probe.bits(plan.schema.width)[None, :], plan.schema)
+    collection = Collection.concatenate([single] * n)
     counts, fakes, last, repeats = [], [], b"", 0
     kept: list[NDArray[Any]] = []
     for _ in range(runs):
         reports = client(collection, plan)
         _check(reports, plan, n)
-        counts.append(_counts(reports))
+        counts.append(model.counts(reports.messages))
         fakes.append(_fakes(reports, n))
         data = reports.messages.tobytes()
         repeats, last = repeats + (data == last), data
-        if release != "bits":
-            kept.append(reports.messages)
-        tell()
-    empty = np.empty((0, plan.payload), np.uint8) if release == "records" else np.empty(0, np.uint8)
+        kept.append(reports.messages if model.linked else reports.messages[:0])
+        progress()
     return Sample(
         probe=probe,
         n=n,
         counts=np.array(counts),
-        messages=np.concatenate(kept) if kept else empty,
+        messages=np.concatenate(kept),
         fakes=np.array(fakes, np.int64),
         repeats=repeats,
     )
 
 
-def unpack(messages: NDArray[Any], columns: Iterable[int]) -> NDArray[np.bool_]:
-    """Some bits of packed records, a column each.
-
-    >>> unpack(np.array([[1], [6]], np.uint8), [0, 2]).tolist()
-    [[True, False], [False, True]]
-    """
-    chosen = list(columns)
-    if len(chosen) > 64:
-        return np.unpackbits(messages, axis=1, bitorder="little")[:, chosen].astype(np.bool_)
-    return np.column_stack([(messages[:, i >> 3] >> (i & 7) & 1).astype(np.bool_) for i in chosen])
-
-
 def _check(reports: Reports, plan: Plan, n: int) -> None:
-    """Messages of the right plan, and as many as n people send, neither more nor fewer."""
+    """Check that messages belong to the plan and that their number is one that n people can send."""
     if not isinstance(reports, Reports) or reports.plan.id != plan.id:
-        raise WireError("a client must return reports of the plan, got something else")
+        raise WireError("a client must return reports of its plan")
     protocol = plan.protocol
-    own, m = protocol.k * n, protocol.m
     if protocol.sends_bits:
         return
-    if isinstance(m, Fakes):
-        least, most = own, (own + n * m.shift if m.distribution == "binomial" else 10**15) if m.by == "users" else own
-        if not least <= len(reports) <= most:
-            told = f"{own}" if most == own else f"at least {own}" if m.distribution == "poisson" else f"{own} to {most}"
-            raise WireError(f"{n} people must send {told} messages, got {len(reports)}")
-    elif len(reports) - own not in {m, m * n // plan.n, -(-m * n // plan.n)}:
-        share = "" if not m else f" and {m * n // plan.n} or {m} fakes"
-        raise WireError(f"{n} people must send {own} messages{share}, got {len(reports)} in all")
-
-
-def _counts(reports: Reports) -> NDArray[np.int64]:
-    width = reports.plan.schema.width
-    if reports.plan.protocol.sends_records:
-        return bit_counts(reports.messages, width)
-    return np.bincount(reports.messages, minlength=width)
+    own, drawn, m = protocol.k * n, protocol.user_fakes, protocol.fixed_fakes
+    if drawn is not None:
+        most = own + n * drawn.shift if drawn.distribution == "binomial" else None
+        legal = len(reports) >= own and (most is None or len(reports) <= most)
+        expected = f"at least {own}" if most is None else f"{own} to {most}"
+    else:
+        legal = len(reports) - own in {m, m * n // plan.n, -(-m * n // plan.n)}
+        expected = f"{own}" if not m else f"{own} and {m * n // plan.n} or {m} fake"
+    if not legal:
+        raise WireError(f"{n} people must send {expected} messages, got {len(reports)}")
 
 
 def _fakes(reports: Reports, n: int) -> int:
-    plan, m = reports.plan, reports.plan.protocol.m
+    plan = reports.plan
     if not plan.protocol.sends_bits:
         return len(reports) - plan.protocol.k * n
-    # Split bits do not show it: as declared, or else each device's share.
-    return 0 if isinstance(m, Fakes) else reports.fakes or m * n // plan.n
+    # Split bits do not show the number of fakes: use the declared one, or each device's share.
+    return 0 if not plan.protocol.fixed_fakes else reports.fakes or plan.protocol.fixed_fakes * n // plan.n
 
 
-def _shown(label: str) -> str:
-    return label if label.strip() else "(blank)"
-
-
-def _named(ones: tuple[int, ...], schema: Schema) -> str:
-    labels = schema.labels
+def _name(ones: tuple[int, ...], schema: Schema) -> str:
     if not ones:
         return "nothing set"
-    if len(ones) == schema.width:
-        return "everything set" if schema.width > 1 else f"only {_shown(labels[0])}"
+    first, last = (schema.labels[i] if schema.labels[i].strip() else "(blank)" for i in (ones[0], ones[-1]))
     if len(ones) == 1:
-        return f"only {_shown(labels[ones[0]])}"
+        return f"only {first}"
+    if len(ones) == schema.width:
+        return "everything set"
     which = "" if ones == tuple(range(ones[0], ones[-1] + 1)) else "every second of "
-    return f"{which}{_shown(labels[ones[0]])} to {_shown(labels[ones[-1]])}"
+    return f"{which}{first} to {last}"

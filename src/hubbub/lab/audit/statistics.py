@@ -1,7 +1,7 @@
-"""How surprising a count is, and what two counts say about ε: exact intervals and p-values for an audit.
+"""Exact p-values of counts, and lower confidence bounds on ε.
 
-Everything here errs on the side of the audited program: an interval holds with at least its confidence, a bound on ε
-is exceeded by the true ε with at least that confidence, whatever the law of the program.
+All of them favour the audited program: an interval holds with at least its confidence, and the true ε exceeds a bound
+with at least that confidence, for every distribution of the program's output.
 """
 
 import math
@@ -16,10 +16,10 @@ Array = NDArray[np.float64]
 
 
 def epsilon_bound(first: ArrayLike, second: ArrayLike, trials: tuple[int, int], delta: float, level: float) -> Array:
-    """The ε below which no mechanism shows an event ``first`` times under D and ``second`` times under D′.
+    """Return a lower bound on ε from an event seen ``first`` times under D and ``second`` times under D′.
 
     ln((P_low − δ)/P′_high) by the two ends of :func:`clopper_pearson`, each at level/2: with confidence 1 − level the
-    true ε at δ is larger (Jagielski, Ullman and Oprea 2020). −∞ where nothing is shown.
+    true ε at δ is larger (Jagielski, Ullman and Oprea 2020). −∞ if the counts show nothing.
 
     >>> round(float(epsilon_bound(900, 100, (1000, 1000), 0.0, 0.01)), 3)
     1.929
@@ -33,7 +33,7 @@ def epsilon_bound(first: ArrayLike, second: ArrayLike, trials: tuple[int, int], 
 
 
 def max_true_positive_rate(false: float, epsilon: float, delta: float) -> float:
-    """How often an attack on an (ε,δ)-private mechanism is right at most, if its false alarms have this rate α.
+    """Return the largest true positive rate of a test between neighbours with false positive rate α under (ε,δ)-DP.
 
     min(e^ε α + δ, 1 − e^−ε(1 − δ − α)), Wasserman and Zhou 2010.
 
@@ -45,7 +45,7 @@ def max_true_positive_rate(false: float, epsilon: float, delta: float) -> float:
 
 
 def binomial_p(count: ArrayLike, trials: ArrayLike, chance: ArrayLike) -> Array:
-    """Twice the smaller tail of Bin(trials, chance) at the count, at most 1: exact, and conservative on a lattice.
+    """Return twice the smaller tail of Bin(trials, chance) at the count, at most 1: exact and conservative.
 
     >>> round(float(binomial_p(2, 10, 0.5)), 6), float(binomial_p(3, 3, 1.0)), float(binomial_p(2, 3, 1.0))
     (0.109375, 1.0, 0.0)
@@ -58,7 +58,7 @@ def binomial_p(count: ArrayLike, trials: ArrayLike, chance: ArrayLike) -> Array:
 
 
 def poisson_p(count: ArrayLike, mean: ArrayLike) -> Array:
-    """Twice the smaller tail of Poisson(mean) at the count, at most 1.
+    """Return twice the smaller tail of Poisson(mean) at the count, at most 1.
 
     >>> float(poisson_p(0, 1.0).round(6)), float(poisson_p(9, 1.0)) < 1e-5
     (0.735759, True)
@@ -69,7 +69,7 @@ def poisson_p(count: ArrayLike, mean: ArrayLike) -> Array:
 
 
 def normal_p(z: ArrayLike) -> Array:
-    """Twice the smaller tail of a standard normal law.
+    """Return the two-sided p-value of a standard normal statistic.
 
     >>> float(normal_p(1.959964).round(6))
     0.05
@@ -78,7 +78,7 @@ def normal_p(z: ArrayLike) -> Array:
 
 
 def chi_square_p(value: ArrayLike, degrees: float, *, both: bool = True) -> Array:
-    """The p-value of a chi-square statistic, in both directions (too even is suspicious too) or upwards only.
+    """Return the p-value of a chi-square statistic, two-sided (too regular is suspicious too) or upper only.
 
     >>> float(chi_square_p(40.0, 10)) < 1e-4, float(chi_square_p(0.1, 10)) < 1e-4
     (True, True)
@@ -89,7 +89,7 @@ def chi_square_p(value: ArrayLike, degrees: float, *, both: bool = True) -> Arra
 
 
 def gamma_p(value: float, mean: float, variance: float) -> float:
-    """Both tails of the gamma law with this mean and variance: for sums of squares that are only nearly chi-square.
+    """Return the two-sided p-value of a gamma distribution, for sums of squares that are nearly chi-square.
 
     >>> round(gamma_p(12.0, 10.0, 20.0), 9) == round(float(chi_square_p(12.0, 10)), 9)
     True
@@ -100,10 +100,10 @@ def gamma_p(value: float, mean: float, variance: float) -> float:
     return float(min(1.0, 2 * min(gammainc(shape, value / scale), gammaincc(shape, value / scale))))
 
 
-def least_count(trials: int, chance: float, level: float) -> int:
-    """The largest count at which :func:`binomial_p` is at most ``level`` from below: what a test calls too few; or −1.
+def largest_rejected(trials: int, chance: float, level: float) -> int:
+    """Return the largest count that :func:`binomial_p` rejects at ``level`` as too small, or −1 if there is none.
 
-    >>> least_count(1000, 0.1, 1e-4)
+    >>> largest_rejected(1000, 0.1, 1e-4)
     64
     """
     guess = trials * chance + float(ndtri(level / 2)) * math.sqrt(trials * chance * (1 - chance))
@@ -116,14 +116,14 @@ def least_count(trials: int, chance: float, level: float) -> int:
 
 
 def shortfall(trials: int, chance: float, level: float, power: float = 0.95) -> float:
-    """By which share a probability must be too small so that ``trials`` show it with probability ``power``.
+    """Return the relative shortfall of a probability that this many trials detect with probability ``power``.
 
-    1 − p′/p for the p′ with P[Bin(n, p′) ≤ c] = power, c from :func:`least_count`; 1 where not even that shows.
+    1 − p′/p with P[Bin(n, p′) ≤ c] = power and c from :func:`largest_rejected`; 1 if not even p′ = 0 is detected.
 
     >>> round(shortfall(1_000_000, 0.1, 1e-6), 4)
     0.0195
     """
-    count = least_count(trials, chance, level)
+    count = largest_rejected(trials, chance, level)
     if count < 0:
         return 1.0
     # P[Bin(n, p′) ≤ c] = I(1 − p′; n − c, c + 1)

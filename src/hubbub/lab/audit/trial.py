@@ -1,89 +1,90 @@
-"""``audit``: all tests and all attacks on a client and a mix, and the verdict."""
+"""``audit``: all tests and attacks on a client and a shuffler, and the verdict."""
 
 import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scipy.special import ndtri
-
 from hubbub.errors import Interval, WireError, check_real, check_whole
-from hubbub.lab.audit import chain as chains
-from hubbub.lab.audit import flips, independence, shuffler
-from hubbub.lab.audit.commands import Client, Command, CommandShuffler, ShufflerProgram
-from hubbub.lab.audit.distinguishers import Attack, attack_bits, attack_pairs, is_local
-from hubbub.lab.audit.findings import Finding
-from hubbub.lab.audit.flips import Rate, moments, rates
-from hubbub.lab.audit.probes import Sample, drawn_by_users, neighbours, probes, sample
-from hubbub.lab.audit.statistics import shortfall
+from hubbub.lab.audit import flips, independence, pipeline
+from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand
+from hubbub.lab.audit.distinguishers import Attack, attack_bits, attack_pairs
+from hubbub.lab.audit.findings import Finding, finding
+from hubbub.lab.audit.flips import Rate
+from hubbub.lab.audit.model import MessageModel
+from hubbub.lab.audit.probes import Sample, neighbours, probes, sample
+from hubbub.lab.audit.shuffler import examine_shuffler, observe
+from hubbub.lab.audit.tags import batch_size, distinct, numbered_plan
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
-from hubbub.protocol import Fakes
+
+Progress = Callable[[str, int, int], None]
+"""Called with the current activity, the finished steps and the total number of steps."""
 
 LIMITS = (
-    "An audit shows presence, not absence: a client that behaves when it is watched, or on other values, passes.",
-    "It sees outputs only. Timing, memory, logs, keys, the sender's address and whatever else leaves a device are not "
-    "seen.",
-    "Randomness that is predictable but looks random (a weak seed, a generator that someone knows) is not found, "
-    "unless it repeats itself within the audit.",
-    "A bound from below proves no privacy: it says what the attacks tried have reached. The guarantee is the plan's.",
+    "An audit can reveal violations but not rule them out: a client that behaves only while it is audited, or only on "
+    "the tested values, passes.",
+    "It sees outputs only, not timing, memory, logs, keys, network addresses or anything else that leaves a device.",
+    "Randomness that is predictable but looks random, such as that of a weak seed, is found only if it repeats within "
+    "the audit.",
+    "A lower bound on ε proves no privacy: it is what these attacks achieved. The guarantee is that of the plan.",
 )
-"""What an audit can not show."""
+"""The limits of an audit, for its reports."""
 
-FLIPS = 14_000
-"""Lies that are wanted in all, of bits not set: enough to find a q that is 5 % too small, 19 times of 20."""
+WANTED_FLIPS = 14_000
+"""Flips of unset bits that reveal, with probability 95 %, a q that is 5 % too small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much is tried."""
+    """The number of repetitions of each part of an audit."""
 
     values: int
-    """How often each probe is sent in one run."""
+    """Copies of each probe in one run."""
     runs: int
     """Runs of each probe."""
-    mixes: int
-    chain: int
-    """Runs of the chain on each of two neighbours; 0 leaves it out."""
+    shuffles: int
+    pipeline: int
+    """Runs of the pipeline on each of two neighbouring collections; 0 skips it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What was found, and the verdict."""
+    """The results of an audit, and the verdict."""
 
     plan: Plan
     confidence: float
     level: float
-    """The share of the false alarms that each test has: (1 − confidence) over their number."""
+    """Significance level of each test: (1 − confidence) divided by the number of tests."""
     effort: Effort
     probes: int
     findings: list[Finding]
     attacks: list[Attack]
     rates: list[Rate]
     power: float | None
-    """By which share a q must be too small on all bits to be found with probability 95 %; None where nothing lies."""
+    """Relative shortfall of q on all bits that is found with probability 95 %; None if nothing is flipped."""
     power_bit: float | None
-    """The same on one bit only."""
+    """The same for a shortfall on one bit only."""
     notes: list[str]
-    """What was left out, and why."""
+    """The parts that were skipped, with reasons."""
 
     @property
     def violations(self) -> list[Finding]:
-        """The tests that speak against the plan, what was tested first at first."""
+        """The tests that reject the plan, in the order of testing."""
         return [one for one in self.findings if one.violates(self.level)]
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found."""
+        """True if no test rejects the plan."""
         return not self.violations
 
     @property
     def best(self) -> Attack | None:
-        """The attack that came nearest to its claim, or furthest beyond."""
+        """The attack whose bound on ε is largest relative to the claim."""
         return max(self.attacks, key=lambda one: one.epsilon / one.claimed if one.claimed else 0.0, default=None)
 
     def sentence(self) -> str:
-        """The verdict in words."""
+        """Return the verdict in words."""
         if not self.passed:
             reasons = "; ".join(f"{one.name}: {one.where}" for one in self.violations[:5])
             more = len(self.violations) - 5
@@ -91,92 +92,91 @@ class Audit:
         parts = ["PASS: no violation found"]
         if self.best is not None and self.best.epsilon > 0:
             parts.append(f"empirical ε ≥ {self.best.epsilon:.4g}, claimed ≤ {self.best.claimed:.4g} ({self.best.name})")
-        if self.power is not None:
-            share = f"{100 * self.power:.2g} % too small" if self.power < 1 else "too small by any share"
-            seen = "would" if self.power < 1 else "would not"
-            text = f"a q that is {share} {seen} have been found with 95 % probability"
+        if self.power is not None and self.power < 1:
+            text = f"a q that is {100 * self.power:.2g} % too small would have been found with 95 % probability"
             if self.power_bit is not None:
                 alone = f"{100 * self.power_bit:.2g} %" if self.power_bit < 1 else "not even q = 0"
                 text += f" (on a single bit: {alone})"
             parts.append(text)
+        elif self.power is not None:
+            parts.append("the runs are too few to find a q that is too small")
         return "; ".join(parts)
 
 
-def effort(plan: Plan, client: Client | None, mix: ShufflerProgram | None, *, runs: int | None = None) -> Effort:
-    """As much as finds a q that is 5 % too small, within bounds on memory and time; ``runs`` says it for each probe.
+def effort(plan: Plan, client: Client | None, shuffler: Shuffler | None, *, runs: int | None = None) -> Effort:
+    """Return the effort that finds a q that is 5 % too small, within limits on memory and time.
+
+    ``runs`` sets the number of copies of each probe instead.
 
     >>> from hubbub.schema import Schema
-    >>> from hubbub.lab.audit.commands import own_client
+    >>> from hubbub.lab.audit.commands import library_client
     >>> from hubbub.protocol import Protocol
-    >>> effort(plan_from(Schema.bits(8), 100, Protocol(0.01), delta=1e-6, shuffler=False), own_client, None)
-    Effort(values=6731, runs=8, mixes=0, chain=0)
+    >>> effort(plan_from(Schema.bits(8), 100, Protocol(0.01), delta=1e-6, shuffler=False), library_client, None)
+    Effort(values=6731, runs=8, shuffles=0, pipeline=0)
     """
-    protocol, width = plan.protocol, plan.schema.width
-    slow, split = isinstance(client, Command), protocol.sends_bits
-    chosen = probes(plan.schema)
-    zeros = sum(width - len(probe.ones) for probe in chosen)
-    each = protocol.k * protocol.q * zeros
-    # Fakes among the messages drown lies in their own noise.
-    wanted = (4 if drawn_by_users(plan) else 1) * FLIPS / each if each else 4000.0
-    room = (1 << 25) / (plan.payload_messages * (plan.payload if not split else 4))
+    protocol, width, model = plan.protocol, plan.schema.width, MessageModel(plan)
+    slow = isinstance(client, ClientCommand)
+    unset = sum(width - len(probe.ones) for probe in probes(plan.schema))
+    per_value = protocol.k * protocol.q * unset
+    # Fakes among the messages add noise that hides flips.
+    wanted = (4 if model.has_user_fakes else 1) * WANTED_FLIPS / per_value if per_value else 4000.0
+    memory = (1 << 25) / (plan.payload_messages * (plan.payload if model.linked else 4))
     if plan.schema.dense or protocol.sends_records:
-        room = min(room, (1 << 26) / (protocol.k * width))
-    times = 3 if slow else 32 if split else 8
-    total = runs if runs is not None else max(4000.0, min(wanted, room, 100_000 if slow else 2_000_000))
-    mixes = 0
-    if isinstance(mix, CommandShuffler):
-        size = protocol.k * plan.n + (protocol.fixed_fakes)
-        mixes = int(min(30, max(10, 4_000_000 // size)))
-    elif mix is not None:
-        mixes = 200 if runs is None else min(200, max(20, runs // 10))
-    both = client is not None and mix is not None and not slow and not isinstance(mix, CommandShuffler)
-    chain = 0 if not both else 1000 if runs is None else min(1000, max(100, runs // 4))
-    return Effort(values=max(1, math.ceil(total / times)), runs=times, mixes=mixes, chain=chain)
+        memory = min(memory, (1 << 26) / (protocol.k * width))
+    times = 3 if slow else 8 if model.linked else 32
+    total = runs if runs is not None else max(4000.0, min(wanted, memory, 100_000 if slow else 2_000_000))
+    shuffles = 0
+    if isinstance(shuffler, ShufflerCommand):
+        shuffles = min(30, max(10, 4_000_000 // batch_size(plan)))
+    elif shuffler is not None:
+        shuffles = 200 if runs is None else min(200, max(20, runs // 10))
+    both = client is not None and shuffler is not None and not slow and not isinstance(shuffler, ShufflerCommand)
+    repeats = 0 if not both else 1000 if runs is None else min(1000, max(100, runs // 4))
+    return Effort(values=max(1, math.ceil(total / times)), runs=times, shuffles=shuffles, pipeline=repeats)
 
 
 def audit(
     plan: Plan,
     client: Client | None,
-    mix: ShufflerProgram | None,
+    shuffler: Shuffler | None,
     *,
     runs: int | None = None,
     confidence: float = 0.99,
     tried: Effort | None = None,
-    tell: Callable[[str, int, int], None] = lambda text, done, total: None,
+    progress: Progress = lambda what, done, total: None,
 ) -> Audit:
-    """Audit a client, a mix, or with both also the chain, against a plan.
+    """Audit a client, a shuffler, or with both also the pipeline, against a plan.
 
-    An honest program passes with probability ``confidence`` at least: each of M tests is made at (1 − confidence)/M,
-    and every bound on ε holds at that level. ``tell`` hears what is done, how much of it, and of how much.
+    An honest program passes with probability at least ``confidence``: each of M tests has the significance level
+    (1 − confidence)/M, and every bound on ε holds at that level.
     """
     confidence = check_real("confidence", confidence, Interval(0.5, 1.0, open_high=True))
     if runs is not None:
         check_whole("runs", runs, 100)
-    tried = tried or effort(plan, client, mix, runs=runs)
+    tried, model = tried or effort(plan, client, shuffler, runs=runs), MessageModel(plan)
     notes: list[str] = []
     findings: list[Finding] = []
-    samples = _send(client, plan, tried, tell, findings) if client is not None else []
+    samples = _send(client, plan, tried, progress, findings) if client is not None else []
     if samples:
         findings += [*flips.examine(samples, plan), *independence.examine(samples, plan)]
-    if mix is not None:
-        findings += _mix(mix, plan, tried, tell, notes)
+    if shuffler is not None:
+        findings += _shuffle(shuffler, plan, tried, progress, notes)
     broken = any(one.part == "wire" for one in findings)
-    pairs = neighbours([one.probe for one in samples]) if samples and is_local(plan) else []
-    single = bool(samples) and not plan.protocol.sends_category and plan.protocol.q > 0 and not drawn_by_users(plan)
-    crowds = chains.crowds(plan) if tried.chain and not broken else []
+    pairs = neighbours([one.probe for one in samples]) if samples and model.local else []
+    flipped = not plan.protocol.sends_category and not plan.protocol.clear
+    single = bool(samples) and flipped and not model.has_user_fakes
+    crowds = pipeline.crowds(plan) if tried.pipeline and not broken else []
     if client is not None and not crowds:
-        notes.append(_no_chain(plan, client, mix, broken))
+        notes.append(_no_pipeline(plan, client, shuffler, broken))
     level = (1 - confidence) / max(1, len(findings) + 2 * len(pairs) + single + 2 * len(crowds))
     attacks = attack_pairs(samples, pairs, plan, level) if pairs else []
     attacks += [attack_bits(samples, plan, level)] if single else []
-    findings += [one.finding("client", level) for one in attacks]
-    if crowds:
-        assert client is not None
-        assert mix is not None
-        reached = _chain(crowds, client, mix, tried, level, tell)
+    findings += [one.finding("client") for one in attacks]
+    if crowds and client is not None and shuffler is not None:
+        reached = _attack_pipeline(crowds, client, shuffler, tried, level, progress)
         attacks += reached
-        findings += [one.finding("chain", level) for one in reached]
-    power, power_bit = _power(samples, plan, level)
+        findings += [one.finding("pipeline") for one in reached]
+    power, power_bit = flips.power(samples, plan, level)
     return Audit(
         plan=plan,
         confidence=confidence,
@@ -185,7 +185,7 @@ def audit(
         probes=len(samples),
         findings=findings,
         attacks=attacks,
-        rates=rates(samples, plan, 1 - confidence) if samples else [],
+        rates=flips.rates(samples, plan, 1 - confidence) if samples else [],
         power=power,
         power_bit=power_bit,
         notes=notes,
@@ -193,104 +193,73 @@ def audit(
 
 
 def _wire(error: WireError, where: str) -> Finding:
-    return Finding(part="wire", name=str(error), where=where, observed=1.0, allowed=0.0, p=0.0)
+    return finding("wire", str(error), where, 1.0, 0.0, 0.0)
 
 
-def _send(
-    client: Client, plan: Plan, tried: Effort, tell: Callable[[str, int, int], None], findings: list[Finding]
-) -> list[Sample]:
-    """The samples of all probes; of those whose reports break the format, a finding."""
+def _send(client: Client, plan: Plan, tried: Effort, progress: Progress, findings: list[Finding]) -> list[Sample]:
+    """Return the samples of all probes, and add a finding for each probe whose reports are illegal."""
     found = probes(plan.schema)
-    total, samples = len(found) * tried.runs, []
-    for place, probe in enumerate(found):
-        count = _counter("asking", place * tried.runs, total, tell)
+    count, samples = _counter("sending probes", len(found) * tried.runs, progress), []
+    for probe in found:
         try:
-            one = sample(client, plan, probe, tried.values, tried.runs, count)
+            samples.append(sample(client, plan, probe, tried.values, tried.runs, count))
         except WireError as error:
             findings.append(_wire(error, f"value: {probe.name}"))
-        else:
-            samples.append(one)
     return samples
 
 
-def _mix(
-    mix: ShufflerProgram, plan: Plan, tried: Effort, tell: Callable[[str, int, int], None], notes: list[str]
-) -> list[Finding]:
-    """The tests of a mix: a command gets batches of the plan itself, anything else also numbered ones."""
-    m = plan.protocol.m
-    drawn = isinstance(m, Fakes) and m.by == "shuffler"
-    if isinstance(mix, CommandShuffler):
+def _shuffle(shuffler: Shuffler, plan: Plan, tried: Effort, progress: Progress, notes: list[str]) -> list[Finding]:
+    """Test a shuffler: a command on batches of the plan, a callable also on numbered messages."""
+    draws = plan.protocol.shuffler_fakes is not None
+    if isinstance(shuffler, ShufflerCommand):
         plans = [plan]
-        size = plan.protocol.k * plan.n + (m if isinstance(m, int) else 0)
-        if drawn or shuffler.distinct(plan) < size:
-            notes.append("messages of this plan cannot be numbered: the mix is tested by blocks of arrivals only")
+        if draws or distinct(plan) < batch_size(plan):
+            notes.append(
+                "the messages of this plan cannot be numbered: the shuffler is tested by blocks of arrivals only"
+            )
     else:
-        plans = [shuffler.numbered_plan()]
-        if drawn:
-            held = plan.guarantee
-            plans.append(plan_from(plan.schema, min(plan.n, 400), plan.protocol, delta=held.delta or 1e-9))
-    found: list[Finding] = []
-    for number, one in enumerate(plans):
-        count = _counter("mixing", number * tried.mixes, len(plans) * tried.mixes, tell)
+        plans = [numbered_plan()]
+        if draws:
+            n, delta = min(plan.n, 400), plan.guarantee.delta or 1e-9
+            plans.append(plan_from(plan.schema, n, plan.protocol, delta=delta))
+    count, found = _counter("shuffling", len(plans) * tried.shuffles, progress), []
+    for one in plans:
         try:
-            orders = shuffler.observe(mix, one, tried.mixes, count)
+            found += examine_shuffler(observe(shuffler, one, tried.shuffles, count), one)
         except WireError as error:
-            found.append(_wire(error, "the mix"))
-        else:
-            found += shuffler.examine_shuffler(orders, one)
+            found.append(_wire(error, "the shuffler"))
     return found
 
 
-def _chain(
-    crowds: Sequence[chains.Neighbours],
+def _attack_pipeline(
+    crowds: Sequence[pipeline.Neighbours],
     client: Client,
-    mix: ShufflerProgram,
+    shuffler: Shuffler,
     tried: Effort,
     level: float,
-    tell: Callable[[str, int, int], None],
+    progress: Progress,
 ) -> list[Attack]:
-    sizes = [int(min(tried.chain, max(100, 400_000 // chains.cost(pair.plan)))) for pair in crowds]
-    count = _counter("attacking", 0, 2 * sum(sizes), tell)
-    found = []
-    for pair, size in zip(crowds, sizes, strict=True):
-        found += chains.attack_chain(pair, client, mix, size, level, count)
-    return found
+    sizes = [int(min(tried.pipeline, max(100, 400_000 // pipeline.cost(pair.plan)))) for pair in crowds]
+    count = _counter("attacking the pipeline", 2 * sum(sizes), progress)
+    return [
+        attack
+        for pair, size in zip(crowds, sizes, strict=True)
+        for attack in pipeline.attack_pipeline(pair, client, shuffler, size, level, count)
+    ]
 
 
-def _counter(what: str, done: int, total: int, tell: Callable[[str, int, int], None]) -> Callable[[], None]:
-    steps = itertools.count(done + 1)
-    return lambda: tell(what, next(steps), total)
+def _counter(what: str, total: int, progress: Progress) -> Callable[[], None]:
+    steps = itertools.count(1)
+    return lambda: progress(what, next(steps), total)
 
 
-def _no_chain(plan: Plan, client: Client, mix: ShufflerProgram | None, broken: bool) -> str:
+def _no_pipeline(plan: Plan, client: Client, shuffler: Shuffler | None, broken: bool) -> str:
     if broken:
-        return "the whole chain was not attacked: its messages are illegal"
-    if isinstance(client, Command) or isinstance(mix, CommandShuffler):
-        return "the whole chain was not attacked: it would need thousands of starts of a program"
-    if mix is None:
-        return "the whole chain was not attacked: there is no mix"
-    return f"the whole chain was not attacked: no small crowd has a finite ε at δ = {plan.guarantee.delta:g}"
-
-
-def _power(samples: Sequence[Sample], plan: Plan, level: float) -> tuple[float | None, float | None]:
-    """The share by which q must be too small to be found, on all bits and on one."""
-    q, width = plan.protocol.q, plan.schema.width
-    if not samples or q == 0:
-        return None, None
-    sizes = [plan.protocol.k * one.n * one.runs for one in samples]
-    if plan.protocol.sends_category:
-        return shortfall(sum(sizes), (width - 1) * q, level), None
-    zeros = [width - len(one.probe.ones) for one in samples]
-    cells = sum(size * count for size, count in zip(sizes, zeros, strict=True))
-    lone = max(
-        sum(size for size, one in zip(sizes, samples, strict=True) if j not in one.probe.ones) for j in (0, width - 1)
-    )
-    share = level / (2 * width)
-    if not drawn_by_users(plan):
-        return shortfall(cells, q, level), shortfall(lone, q, share) if lone else None
-    spread = [moments(plan, one.n * one.runs, int(one.fakes.sum())) for one in samples]
-    variance = sum(c * one[1] + c * (c - 1) * one[2] for c, one in zip(zeros, spread, strict=True))
-    alone = sum(one[1] for one, sample in zip(spread, samples, strict=True) if 0 not in sample.probe.ones)
-    reach = [(1.645 - float(ndtri(part / 2))) for part in (level, share)]
-    first = min(1.0, reach[0] * math.sqrt(variance) / (cells * q))
-    return first, min(1.0, reach[1] * math.sqrt(alone) / (lone * q)) if lone else None
+        reason = "the messages are illegal"
+    elif isinstance(client, ClientCommand) or isinstance(shuffler, ShufflerCommand):
+        reason = "a program would have to be started thousands of times"
+    elif shuffler is None:
+        reason = "no shuffler is given"
+    else:
+        reason = f"no small crowd has a finite ε at δ = {plan.guarantee.delta:g}"
+    return f"the whole pipeline was not attacked: {reason}"

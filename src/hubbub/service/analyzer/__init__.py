@@ -1,1 +1,1 @@
-"""The analyzer as a service: its core, its store, its HTTP interface and its application."""
+"""The analyzer as a service: manifests, verdicts, results, their store, the HTTP layer and the program."""

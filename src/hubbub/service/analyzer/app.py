@@ -1,127 +1,108 @@
-"""The analyzer as a program: the core, the fronts for the link and for readers, the counting of batches."""
+"""The analyzer as a program: its listeners, and the periodic tasks that count batches and advance keys."""
 
 import asyncio
 from collections import Counter
 from pathlib import Path
 
 from hubbub.canonical import Json
-from hubbub.errors import InvalidInput
+from hubbub.errors import InvalidInput, Problem
 from hubbub.service.analyzer.core import Analyzer
-from hubbub.service.analyzer.http import link, results
-from hubbub.service.analyzer.store import Archive
-from hubbub.service.runtime.admin import Meter, admin, disk_free, operations
-from hubbub.service.runtime.clock import Clock, SystemClock
-from hubbub.service.runtime.database import open_database
-from hubbub.service.runtime.process import Folder, Loop, add_contracts, keyring, store_of
+from hubbub.service.analyzer.http import delivery_app, results_app
+from hubbub.service.analyzer.store import AnalyzerStore
+from hubbub.service.program import Resources, operator_listeners, public_context, task_metrics
+from hubbub.service.runtime.clock import Clock
+from hubbub.service.runtime.metrics import Metrics, disk_free
+from hubbub.service.runtime.process import PeriodicTask, add_contracts
 from hubbub.service.runtime.server import Listener, server_context
 from hubbub.service.runtime.settings import AnalyzerConfig
-from hubbub.service.runtime.workers import Workers
-from hubbub.service.task.identity import Identity
 
-WORK, ADVANCE = 10.0, 60.0
-"""Seconds between two turns of the loops."""
+COUNTING_SECONDS, KEYS_SECONDS = 10.0, 60.0
+"""Pauses between two runs of the periodic tasks."""
+_SHUFFLER_CONNECTIONS = 64
 
 
 class AnalyzerProgram:
-    """The analyzer as its settings say."""
+    """The analyzer with the given settings."""
 
     def __init__(self, config: AnalyzerConfig, clock: Clock | None = None) -> None:
         self.config, self.common = config, config.common
-        common = self.common
-        self._clock = clock or SystemClock()
-        identity = Identity.load(common.identity)
-        self._folder = Folder(common.folder, "analyzer")
-        keys = keyring(common, "analyzer", self._clock)
-        self.workers = Workers(common.workers)
-        self.workers.start()
-        self._archive = Archive(lambda: open_database(store_of(common, "analyzer")))
-        floor = 1 if common.unsafe_test else 100
-        self.core = Analyzer(self._archive, keys, identity, self._clock, workers=self.workers, floor=floor)
-        add_contracts(common.contracts, self.core.contracts(), self.core.add_contract)
+        self._resources = Resources(config.common, "analyzer", clock)
+        self.workers = self._resources.context.workers
+        self._store = AnalyzerStore(self._resources.connect)
+        self.core = Analyzer(self._store, self._resources.context)
+        add_contracts(config.common.contracts, self.core.contracts(), self.core.add_contract)
         self._draining = False
         self._batches: Counter[str] = Counter()
-        self.meter = Meter(self._live)
-        self._working = Loop("counting", self._work)
-        self._advancing = Loop("advance", self._advance)
+        self.metrics = Metrics(self._live)
+        self._counting_loop = PeriodicTask("counting", self._count)
+        self._keys_loop = PeriodicTask("advance", self._advance)
 
     def listeners(self) -> list[Listener]:
-        """The link, results, figures, commands."""
+        """Return the listeners for the shuffler, for readers and for operators."""
         config, common = self.config, self.common
-        context = None
-        if config.certificate is not None and config.certificate_key is not None:
-            context = server_context(config.certificate, config.certificate_key)
         return [
             Listener(
                 name="link",
-                app=link(self.core, self._working.wake),
+                app=delivery_app(self.core, self._counting_loop.wake),
                 address=config.link,
                 context=server_context(config.link_certificate, config.link_key, config.link_authority),
-                connections=64,
+                connections=_SHUFFLER_CONNECTIONS,
             ),
             Listener(
                 name="results",
-                app=results(self.core),
+                app=results_app(self.core),
                 address=config.read,
-                context=context,
+                context=public_context(config.certificate, config.certificate_key),
                 connections=common.connections,
             ),
-            Listener(name="operations", app=operations(self.meter, self.ready), address=common.operations),
-            Listener(name="admin", app=admin(_AnalyzerCommands(self)), address=common.admin),
+            *operator_listeners(common, "analyzer", self.metrics, self.ready, _AnalyzerCommands(self)),
         ]
 
-    def loops(self) -> list[Loop]:
-        """Counting, keys."""
-        return [self._working, self._advancing]
+    def loops(self) -> list[PeriodicTask]:
+        """Return the periodic tasks that count batches and advance keys."""
+        return [self._counting_loop, self._keys_loop]
 
-    async def _work(self) -> float:
+    async def _count(self) -> float:
         while await asyncio.to_thread(self.core.work):
-            await asyncio.to_thread(self._count)
-        return WORK
+            await asyncio.to_thread(self._update_batches)
+        return COUNTING_SECONDS
 
     async def _advance(self) -> float:
         await asyncio.to_thread(self.core.advance)
-        await asyncio.to_thread(self._count)
-        return ADVANCE
+        await asyncio.to_thread(self._update_batches)
+        return KEYS_SECONDS
 
-    def _count(self) -> None:
-        self._batches = Counter()
+    def _update_batches(self) -> None:
+        batches: Counter[str] = Counter()
         for counts in self.core.totals().values():
-            self._batches.update({state: counts[state] for state in ("arriving", "committed", "withheld")})
+            batches.update({state: counts[state] for state in ("arriving", "committed", "withheld")})
+        self._batches = batches
 
     def _live(self) -> dict[str, float]:
-        found = {
-            f"{loop.name}_{result}": float(count) for loop in self.loops() for result, count in loop.results.items()
-        }
-        found |= {f"batches_{state}": float(count) for state, count in self._batches.items()}
-        return {**found, "disk_free": disk_free(self.common.folder)}
+        batches = {f"batches_{state}": float(count) for state, count in self._batches.items()}
+        return {**task_metrics(self.loops()), **batches, "disk_free": disk_free(self.common.folder)}
 
     def ready(self) -> bool:
-        """Whether batches are taken."""
+        """Return True if batches are accepted."""
         return not self._draining and self.core.ready()
 
     def drain(self) -> None:
-        """Say that it is going down."""
+        """Report not ready from now on."""
         self._draining = True
 
     def close(self) -> None:
-        """Give everything back."""
-        self.workers.close()
-        self._archive.shut()
-        self._folder.close()
+        """Release all resources."""
+        self._resources.close(self._store)
 
 
 class _AnalyzerCommands:
+    """The admin commands of the analyzer."""
+
     def __init__(self, program: AnalyzerProgram) -> None:
         self._program, self._core = program, program.core
 
-    def add(self, contract: bytes) -> str:
-        return self._core.add_contract(contract).hex()
-
-    def close(self, task: bytes) -> None:
-        raise InvalidInput("a task must be closed at the shuffler, got the analyzer")
-
-    def destroy(self, task: bytes) -> None:
-        raise InvalidInput("a task must be destroyed at the shuffler, got the analyzer")
+    def add(self, contract: bytes) -> dict[str, Json]:
+        return {"task": self._core.add_contract(contract).hex()}
 
     def rotate(self) -> None:
         self._core.rotate()
@@ -139,10 +120,11 @@ class _AnalyzerCommands:
         tasks: dict[str, Json] = {task: dict(counts) for task, counts in self._core.totals().items()}
         return {"good": True, "tasks": tasks}
 
-    def add_token(self, scope: str) -> str:
+    def token(self, scope: str) -> dict[str, Json]:
         if scope != "read:*" and scope.removeprefix("read:") not in self._core.contracts():
-            raise InvalidInput("a scope must be read:* or read: and a task, got another")
-        return self._core.archive.add_token(scope)
+            raise InvalidInput("scope must be read:* or read:TASK with the id of a task that is served")
+        return {"token": self._core.store.add_token(scope)}
 
-    def revoke_token(self, token: str) -> bool:
-        return self._core.archive.revoke_token(token)
+    def revoke(self, token: str) -> None:
+        if not self._core.store.revoke_token(token):
+            raise Problem("not-found", "there is no such token")

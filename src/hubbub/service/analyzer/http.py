@@ -1,7 +1,7 @@
-"""The analyzer's two fronts: the link, on which the shuffler hands batches over, and the reading of results.
+"""The analyzer's two HTTP interfaces: delivery, used by the shuffler, and results, used by readers.
 
-The link is for the holder of a certificate of the link's own authority, which the listener checks. Readers show a
-bearer token, of which the analyzer keeps a hash. A result is answered with the same bytes for ever.
+The listener of the delivery interface accepts only certificates of its own authority. Readers present a bearer token,
+of which the analyzer stores a hash. The bytes of a result never change.
 """
 
 import asyncio
@@ -12,50 +12,45 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hubbub.canonical import Json, canonical
+from hubbub.errors import Problem
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.http import App, body_of, hex_id, routed, stored
-from hubbub.service.runtime.problems import Problem
+from hubbub.service.task.manifest import CHUNK_SIZE
 
 if TYPE_CHECKING:
     from hubbub.service.analyzer.core import Analyzer
 
-LARGEST_CHUNK = 4 << 20
-"""Bytes of one part of a batch."""
-
-LARGEST_MANIFEST = 8 << 20
-"""Bytes of a manifest: its most numerous parts have a digest each."""
-
-AT_ONCE = 4
-"""Parts that are held in memory at once."""
-
-_DIGITS = 9
-"""Of the number of a part."""
+MAX_MANIFEST_SIZE = 8 << 20
+"""Largest manifest in bytes, with a digest for each of the most chunks."""
+_CONCURRENT_CHUNKS = 4
+"""Chunks held in memory at the same time."""
+_INDEX_DIGITS = 9
 
 
-def link(core: "Analyzer", arrived: Callable[[], None], *, seconds: float = 60.0) -> App:
-    """``PUT /v1/batches/{id}`` and ``…/chunks/{i}``, ``GET /v1/keys``; ``arrived`` is called when there is work."""
-    turns = asyncio.Semaphore(AT_ONCE)
+def delivery_app(core: "Analyzer", on_complete: Callable[[], None], *, seconds: float = 60.0) -> App:
+    """Serve ``PUT /v1/batches/{id}`` and ``…/chunks/{i}``, ``GET /v1/keys``; call ``on_complete`` when work is due."""
+    slots = asyncio.Semaphore(_CONCURRENT_CHUNKS)
 
     async def manifest(request: Request) -> Response:
         batch = hex_id(request.path_params["batch"], "not-found").hex()
-        body = await body_of(request, LARGEST_MANIFEST, seconds)
-        found = await asyncio.to_thread(core.put_manifest, batch, body)
-        if isinstance(found, bytes):
+        body = await body_of(request, MAX_MANIFEST_SIZE, seconds)
+        answer = await asyncio.to_thread(core.put_manifest, batch, body)
+        if isinstance(answer, bytes):
             reach("receipt-answered")
-            return Response(found, media_type="application/json")
-        if not found:
-            arrived()
-        missing: list[Json] = list(found)
-        headers = {} if found else {"retry-after": "1"}
+            return Response(answer, media_type="application/json")
+        if not answer:
+            on_complete()
+        missing: list[Json] = list(answer)
+        headers = {} if answer else {"retry-after": "1"}
         return Response(canonical({"missing": missing}), 202, headers, "application/json")
 
     async def chunk(request: Request) -> Response:
         batch = hex_id(request.path_params["batch"], "not-found").hex()
         index = request.path_params["index"]
-        if not (index.isascii() and index.isdigit() and len(index) <= _DIGITS):
+        if not (index.isascii() and index.isdigit() and len(index) <= _INDEX_DIGITS):
             raise Problem("not-found")
-        async with turns:
-            body = await body_of(request, LARGEST_CHUNK, seconds)
+        async with slots:
+            body = await body_of(request, CHUNK_SIZE, seconds)
             await asyncio.to_thread(core.put_chunk, batch, int(index), body)
         return Response(status_code=204)
 
@@ -71,40 +66,40 @@ def link(core: "Analyzer", arrived: Callable[[], None], *, seconds: float = 60.0
     )
 
 
-def results(core: "Analyzer") -> App:
-    """``GET /v1/tasks``, ``/v1/tasks/{task}/batches`` and ``/v1/batches/{id}``, with a bearer token."""
+def results_app(core: "Analyzer") -> App:
+    """Serve ``GET /v1/tasks``, ``/v1/tasks/{task}/batches`` and ``/v1/batches/{id}`` to holders of a bearer token."""
 
     async def token_of(request: Request) -> str:
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or await asyncio.to_thread(core.archive.scope, token) is None:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or await asyncio.to_thread(core.store.scope, token) is None:
             raise Problem("unauthorized")
         return token
 
     async def tasks(request: Request) -> Response:
         token = await token_of(request)
 
-        def find() -> list[Json]:
+        def readable() -> list[Json]:
             return [task for task in sorted(core.contracts()) if core.authorize(token, task)]
 
-        return stored(request, canonical({"tasks": await asyncio.to_thread(find)}))
+        return stored(request, canonical({"tasks": await asyncio.to_thread(readable)}))
 
     async def batches(request: Request) -> Response:
         token = await token_of(request)
         task = hex_id(request.path_params["task"], "unknown-task")
         if not await asyncio.to_thread(core.authorize, token, task.hex()):
             raise Problem("forbidden")
-        found: list[Json] = list(await asyncio.to_thread(core.batches, task))
-        return stored(request, canonical({"batches": found}))
+        finished: list[Json] = list(await asyncio.to_thread(core.batches, task))
+        return stored(request, canonical({"batches": finished}))
 
     async def batch(request: Request) -> Response:
         token = await token_of(request)
-        name = hex_id(request.path_params["batch"], "not-found").hex()
-        found = await asyncio.to_thread(core.archive.find, name)
-        if found is None:
+        batch_id = hex_id(request.path_params["batch"], "not-found").hex()
+        row = await asyncio.to_thread(core.store.find, batch_id)
+        if row is None:
             raise Problem("not-found")
-        if not await asyncio.to_thread(core.authorize, token, found.task.hex()):
+        if not await asyncio.to_thread(core.authorize, token, row.task.hex()):
             raise Problem("forbidden")
-        result = await asyncio.to_thread(core.result, name)
+        result = await asyncio.to_thread(core.result, batch_id)
         if result is None:
             raise Problem("not-found", "the batch is not counted yet", retry_after=1)
         return stored(request, result)

@@ -1,135 +1,137 @@
-"""What the analyzer keeps: parts of a batch until it is counted, results for ever, slot ids while their key lives."""
+"""The analyzer's store: chunks until their batch is counted, slot ids until their key is destroyed, all results."""
 
 import hashlib
 import secrets
 from dataclasses import dataclass
 
-from hubbub.service.runtime.database import Store
 from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.store import Store
 
 _TABLES = (
-    "tasks (task {blob} PRIMARY KEY, contract {blob} NOT NULL)",
-    """batches (id TEXT PRIMARY KEY, task {blob} NOT NULL, key BIGINT NOT NULL, bundles BIGINT NOT NULL,
-       slots BIGINT NOT NULL, parts BIGINT NOT NULL, manifest {blob} NOT NULL, state TEXT NOT NULL,
-       result {blob}, receipt {blob}, spent {blob})""",
-    "chunks (batch TEXT, part BIGINT, data {blob} NOT NULL, PRIMARY KEY (batch, part))",
+    "tasks (id {blob} PRIMARY KEY, contract {blob} NOT NULL)",
+    """batches (id TEXT PRIMARY KEY, task {blob} NOT NULL, key_id BIGINT NOT NULL, bundles BIGINT NOT NULL,
+       slots BIGINT NOT NULL, chunk_count BIGINT NOT NULL, manifest {blob} NOT NULL, state TEXT NOT NULL,
+       result {blob}, receipt {blob}, slot_ids {blob})""",
+    "chunks (batch TEXT, chunk BIGINT, data {blob} NOT NULL, PRIMARY KEY (batch, chunk))",
     "tokens (digest {blob} PRIMARY KEY, scope TEXT NOT NULL)",
 )
+_BATCH_COLUMNS = "id, task, key_id, bundles, slots, chunk_count, manifest, state"
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
-    """A batch as its manifest announces it, and how far it got."""
+class BatchRow:
+    """A batch as its manifest announces it, and its state."""
 
     id: str
     task: bytes
-    key: int
+    key_id: int
     bundles: int
     slots: int
-    parts: int
+    chunk_count: int
     manifest: bytes
     state: str = "arriving"
     """``arriving``, then ``committed`` or ``withheld``."""
 
 
-class Archive(Store):
+class AnalyzerStore(Store):
     """The analyzer's store."""
 
+    role = "analyzer"
+    version = 2
     tables = _TABLES
 
     def add_task(self, task: bytes, contract: bytes) -> None:
-        """Begin to serve a contract; once more is no error."""
-        self._writer.run("INSERT INTO tasks VALUES (?, ?) ON CONFLICT (task) DO NOTHING", task, contract)
+        """Add a task; idempotent."""
+        self._writer.run("INSERT INTO tasks VALUES (?, ?) ON CONFLICT (id) DO NOTHING", task, contract)
 
     def tasks(self) -> dict[bytes, bytes]:
-        """The signed contracts, by their task ids."""
-        rows = self._reader.rows("SELECT task, contract FROM tasks ORDER BY task")
+        """Return the signed contracts by task."""
+        rows = self._reader.rows("SELECT id, contract FROM tasks ORDER BY id")
         return {bytes(task): bytes(contract) for task, contract in rows}
 
-    def announce(self, batch: Arrival) -> Arrival:
-        """Enter a batch unless it is known; what is stored under its id."""
+    def announce(self, batch: BatchRow) -> BatchRow:
+        """Add a batch unless its id is known, and return the stored batch."""
         self._writer.run(
             "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, 'arriving', NULL, NULL, NULL) "
             "ON CONFLICT (id) DO NOTHING",
             batch.id,
             batch.task,
-            batch.key,
+            batch.key_id,
             batch.bundles,
             batch.slots,
-            batch.parts,
+            batch.chunk_count,
             batch.manifest,
         )
         reach("manifest-stored")
-        found = self.find(batch.id)
-        assert found is not None
-        return found
+        stored = self.find(batch.id)
+        assert stored is not None
+        return stored
 
-    def find(self, batch: str) -> Arrival | None:
-        """The batch of this id."""
-        found = self._arrivals("WHERE id = ?", batch)
-        return found[0] if found else None
+    def find(self, batch: str) -> BatchRow | None:
+        """Return a batch by its id."""
+        rows = self._batches("WHERE id = ?", batch)
+        return rows[0] if rows else None
 
-    def arriving(self) -> list[Arrival]:
-        """The batches whose parts are all here, and that are not counted yet."""
-        complete = "parts = (SELECT COUNT(*) FROM chunks WHERE chunks.batch = batches.id)"
-        return self._arrivals(f"WHERE state = 'arriving' AND {complete} ORDER BY id")
+    def complete(self) -> list[BatchRow]:
+        """Return the batches whose chunks have all arrived and that are not counted yet."""
+        complete = "chunk_count = (SELECT COUNT(*) FROM chunks WHERE chunks.batch = batches.id)"
+        return self._batches(f"WHERE state = 'arriving' AND {complete} ORDER BY id")
 
-    def batches(self, task: bytes) -> list[Arrival]:
-        """The batches of a task."""
-        return self._arrivals("WHERE task = ? ORDER BY id", task)
+    def batches(self, task: bytes) -> list[BatchRow]:
+        """Return the batches of a task."""
+        return self._batches("WHERE task = ? ORDER BY id", task)
 
-    def _arrivals(self, where: str, *values: object) -> list[Arrival]:
-        rows = self._writer.rows(
-            f"SELECT id, task, key, bundles, slots, parts, manifest, state FROM batches {where}", *values
-        )
+    def _batches(self, where: str, *values: object) -> list[BatchRow]:
+        rows = self._writer.rows(f"SELECT {_BATCH_COLUMNS} FROM batches {where}", *values)
         return [
-            Arrival(name, bytes(task), key, bundles, slots, parts, bytes(manifest), state)
-            for name, task, key, bundles, slots, parts, manifest, state in rows
+            BatchRow(batch, bytes(task), key_id, bundles, slots, chunks, bytes(manifest), state)
+            for batch, task, key_id, bundles, slots, chunks, manifest, state in rows
         ]
 
-    def put(self, batch: str, part: int, data: bytes) -> None:
-        """Keep a part of a batch that is arriving; once more is no error."""
+    def put_chunk(self, batch: str, index: int, data: bytes) -> None:
+        """Store a chunk of an arriving batch; idempotent."""
         with self._writer.transaction():
             self._writer.run(
                 "INSERT INTO chunks SELECT id, ?, ? FROM batches WHERE id = ? AND state = 'arriving' "
-                "ON CONFLICT (batch, part) DO NOTHING",
-                part,
+                "ON CONFLICT (batch, chunk) DO NOTHING",
+                index,
                 data,
                 batch,
             )
             reach("chunk-stored")
         reach("chunk-committed")
 
-    def missing(self, batch: Arrival) -> list[int]:
-        """The numbers of the parts that did not arrive yet."""
-        here = {part for (part,) in self._writer.rows("SELECT part FROM chunks WHERE batch = ?", batch.id)}
-        return [part for part in range(batch.parts) if part not in here]
+    def missing(self, batch: BatchRow) -> list[int]:
+        """Return the indices of the chunks that have not arrived."""
+        stored = {index for (index,) in self._writer.rows("SELECT chunk FROM chunks WHERE batch = ?", batch.id)}
+        return [index for index in range(batch.chunk_count) if index not in stored]
 
-    def part(self, batch: Arrival, part: int) -> bytes:
-        """A part of a batch."""
-        rows = self._reader.rows("SELECT data FROM chunks WHERE batch = ? AND part = ?", batch.id, part)
+    def chunk(self, batch: BatchRow, index: int) -> bytes:
+        """Return a chunk of a batch."""
+        rows = self._reader.rows("SELECT data FROM chunks WHERE batch = ? AND chunk = ?", batch.id, index)
         return bytes(rows[0][0])
 
-    def spent(self, batch: Arrival) -> list[str]:
-        """The counted batches whose slots were sealed to the same key: none of them may come again."""
+    def counted(self, batch: BatchRow) -> list[str]:
+        """Return the counted batches whose slots were sealed to the same key: none of these may be counted again."""
         rows = self._reader.rows(
-            "SELECT id FROM batches WHERE task = ? AND key = ? AND spent IS NOT NULL", batch.task, batch.key
+            "SELECT id FROM batches WHERE task = ? AND key_id = ? AND slot_ids IS NOT NULL", batch.task, batch.key_id
         )
-        return [name for (name,) in rows]
+        return [counted for (counted,) in rows]
 
-    def spent_ids(self, batch: str) -> bytes:
-        """The ids of the slots of a counted batch, sorted, one after the other."""
-        return bytes(self._reader.rows("SELECT spent FROM batches WHERE id = ?", batch)[0][0])
+    def slot_ids(self, batch: str) -> bytes:
+        """Return the sorted, concatenated ids of the slots of a counted batch."""
+        return bytes(self._reader.rows("SELECT slot_ids FROM batches WHERE id = ?", batch)[0][0])
 
-    def commit(self, batch: Arrival, state: str, result: bytes, receipt: bytes, spent: bytes) -> None:
-        """Store the result of a batch and forget its slots, in one transaction and once for all times."""
+    def commit(self, batch: BatchRow, state: str, result: bytes, receipt: bytes, slot_ids: bytes) -> None:
+        """Store the result of a batch and delete its chunks, in one transaction and only once."""
         with self._writer.transaction():
             self._writer.run(
-                "UPDATE batches SET state = ?, result = ?, receipt = ?, spent = ? WHERE id = ? AND state = 'arriving'",
+                "UPDATE batches SET state = ?, result = ?, receipt = ?, slot_ids = ? "
+                "WHERE id = ? AND state = 'arriving'",
                 state,
                 result,
                 receipt,
-                spent,
+                slot_ids,
                 batch.id,
             )
             self._writer.run("DELETE FROM chunks WHERE batch = ?", batch.id)
@@ -137,18 +139,18 @@ class Archive(Store):
         reach("batch-committed")
         self._writer.tidy()
 
-    def forget_spent(self, living: set[int]) -> None:
-        """Forget the ids of slots whose key is destroyed: they cannot be opened any more."""
-        keys = {key for (key,) in self._writer.rows("SELECT DISTINCT key FROM batches WHERE spent IS NOT NULL")}
-        for key in keys - living:
-            self._writer.run("UPDATE batches SET spent = NULL WHERE key = ?", key)
+    def forget_slot_ids(self, existing: set[int]) -> None:
+        """Delete the ids of slots whose key is destroyed: these slots can no longer be opened."""
+        keys = {key for (key,) in self._writer.rows("SELECT DISTINCT key_id FROM batches WHERE slot_ids IS NOT NULL")}
+        for key_id in keys - existing:
+            self._writer.run("UPDATE batches SET slot_ids = NULL WHERE key_id = ?", key_id)
 
     def result(self, batch: str) -> bytes | None:
-        """The stored result."""
+        """Return the stored result of a batch."""
         return self._blob("result", batch)
 
     def receipt(self, batch: str) -> bytes | None:
-        """The stored receipt."""
+        """Return the stored receipt of a batch."""
         return self._blob("receipt", batch)
 
     def _blob(self, column: str, batch: str) -> bytes | None:
@@ -156,17 +158,17 @@ class Archive(Store):
         return bytes(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def add_token(self, scope: str) -> str:
-        """A new bearer token, of which only a hash is kept."""
+        """Create a bearer token, of which only a hash is stored."""
         token = secrets.token_urlsafe(32)
         self._writer.run("INSERT INTO tokens VALUES (?, ?)", _digest(token), scope)
         return token
 
     def revoke_token(self, token: str) -> bool:
-        """Forget a token; whether there was one."""
+        """Delete a token, and return True if it existed."""
         return self._writer.run("DELETE FROM tokens WHERE digest = ?", _digest(token)) > 0
 
     def scope(self, token: str) -> str | None:
-        """What a token allows: found by its hash, so that the time it takes says nothing about other tokens."""
+        """Return the scope of a token; looked up by its hash, so the time reveals nothing about other tokens."""
         rows = self._reader.rows("SELECT scope FROM tokens WHERE digest = ?", _digest(token))
         return rows[0][0] if rows else None
 

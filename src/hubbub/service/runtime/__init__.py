@@ -1,1 +1,1 @@
-"""Infrastructure shared by both services: servers, settings, workers, database, administration."""
+"""Infrastructure of both services: HTTP servers, settings, workers, databases, administration, metrics."""

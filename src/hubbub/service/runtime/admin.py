@@ -1,266 +1,184 @@
-"""For those who run a service: is it alive, is it ready, what are its totals; and on a socket of its own, commands.
+"""Administrative commands: one table from which the socket's routes, the client and the command line are derived.
 
-Whatever depends on arrivals is shown as it was at the end of an epoch, and in steps of max(100, least/20): whoever
-reads the metrics every second does not learn when somebody sent something. The law of conservation is shown exactly.
+Each service listens for commands on a Unix socket. Requests are not authenticated: access is controlled by the socket's
+permissions (mode 0600). The handler of a command is the method of the same name on the service's command object.
 """
 
 import asyncio
 import os
-import shutil
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hubbub.canonical import Json, as_text, canonical, fields, parse
-from hubbub.errors import reject
-from hubbub.service.runtime.http import App, body_of, hex_id, log, routed
-from hubbub.service.runtime.problems import Problem
+from hubbub.canonical import Fields, Json, canonical, parse
+from hubbub.errors import Problem, WireError, reject
+from hubbub.service.runtime.http import App, Endpoint, body_of, hex_id, routed
 
 LARGEST_CONTRACT = 16 << 20
-"""Bytes of a signed contract."""
+"""Largest signed contract, in bytes."""
 
-PATIENCE = 5.0
-"""Seconds after which a service that does not say that it is ready is not."""
+_LARGEST_BODY = 2 * LARGEST_CONTRACT + (1 << 16)  # a contract in a JSON string, its quotes escaped
 
-_SMALL = 1 << 16
-
-
-def step(min_batch_size: int) -> int:
-    """The steps in which the bundles of a task are shown: max(100, least/20).
-
-    >>> step(1000), step(10_000)
-    (100, 500)
-    """
-    return max(100, min_batch_size // 20)
+ROLES = ("shuffler", "analyzer")
+Handler = Callable[..., dict[str, Json] | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """What a service tells its meter about one task at the end of an epoch."""
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """The parameter of a command: how the client sends it and how the service reads it."""
 
-    epoch: int
-    """The number of the epoch."""
-    min_batch_size: int
-    bundles: Mapping[str, int]
-    """By where they are."""
-    error: int
-    """What the law of conservation is off by."""
+    name: str
+    kind: Literal["text", "task", "input file", "new file"]
+    help: str
 
+    def encode(self, value: str) -> str:
+        """Return what the client sends: a path as absolute, and for an input file its content."""
+        if self.kind == "input file":
+            try:
+                return Path(value).read_text("utf-8")
+            except UnicodeDecodeError:
+                raise WireError(f"{Path(value).name} must be {self.help}: JSON in UTF-8") from None
+        return str(Path(value).absolute()) if self.kind == "new file" else value
 
-@dataclass(slots=True)
-class _Shown:
-    epoch: int
-    bundles: dict[str, int]
-    error: int
-
-
-class Meter(Collector):
-    """Totals for Prometheus, each renewed only when an epoch has ended.
-
-    ``live`` gives figures that do not depend on arrivals, and are shown as they are.
-    """
-
-    def __init__(self, live: Callable[[], Mapping[str, float]] = dict) -> None:
-        self._live = live
-        self._lock = threading.Lock()
-        self._tasks: dict[str, _Shown] = {}
-        self._counts: dict[tuple[str, str], int] = {}
-        self._renewed: set[str] = set()
-        self.registry = CollectorRegistry(auto_describe=False)
-        # No figures of the process: its open files and seconds of work would show a single connection.
-        self.registry.register(self)
-
-    def epoch(self, figures: Mapping[str, Figures], counts: Mapping[tuple[str, str], int]) -> None:
-        """Take over the totals of those tasks whose epoch has ended; counts of requests, when each had one that did."""
-        with self._lock:
-            for task, one in figures.items():
-                shown = self._tasks.get(task)
-                if shown is None or shown.epoch != one.epoch:
-                    bundles = {state: count - count % step(one.min_batch_size) for state, count in one.bundles.items()}
-                    self._tasks[task] = _Shown(one.epoch, bundles, one.error)
-                    self._renewed.add(task)
-            self._tasks = {task: shown for task, shown in self._tasks.items() if task in figures}
-            if self._renewed.issuperset(figures):
-                self._renewed.clear()
-                self._counts = {name: count - count % 100 for name, count in counts.items()}
-
-    def due(self, epochs: Mapping[str, int]) -> bool:
-        """Whether any of these tasks is in another epoch than the one that is shown."""
-        with self._lock:
-            return {task: shown.epoch for task, shown in self._tasks.items()} != epochs
-
-    def collect(self) -> Iterator[Metric]:
-        """The families, for the registry."""
-        bundles = GaugeMetricFamily("hubbub_bundles", "Bundles by where they are, in steps", labels=["task", "state"])
-        error = GaugeMetricFamily("hubbub_conservation_error", "Must be 0", labels=["task"])
-        with self._lock:
-            for task, shown in sorted(self._tasks.items()):
-                for state, count in sorted(shown.bundles.items()):
-                    bundles.add_metric([task, state], count)
-                error.add_metric([task], shown.error)
-            counts = sorted(self._counts.items())
-        yield bundles
-        yield error
-        families: dict[str, CounterMetricFamily] = {}
-        for (name, label), count in counts:
-            families.setdefault(name, CounterMetricFamily(f"hubbub_{name}", "In steps of 100", labels=["result"]))
-            families[name].add_metric([label], count)
-        yield from families.values()
-        for name, value in sorted(self._live().items()):
-            yield GaugeMetricFamily(f"hubbub_{name}", "As it is now", value=value)
+    def decode(self, text: str) -> str | bytes | Path:
+        """Return the argument of the handler."""
+        match self.kind:
+            case "task":
+                return hex_id(text, "unknown-task")
+            case "input file":
+                return text.encode()
+            case "new file":
+                return _new_file(text)
+        return text
 
 
-def operations(meter: Meter, ready: Callable[[], bool]) -> App:
-    """``/livez``, ``/readyz`` and ``/metrics``; yes or no without a reason, because anybody may be listening."""
-    asked: asyncio.Future[bool] | None = None
+@dataclass(frozen=True, slots=True)
+class Command:
+    """An administrative command."""
 
-    async def alive(request: Request) -> Response:
-        del request
-        return Response(b"ok\n", media_type="text/plain")
+    name: str
+    help: str
+    parameter: Parameter | None = None
+    roles: tuple[str, ...] = ROLES
+    reads: bool = False
+    """True if the command changes nothing; it is then a GET request."""
 
-    async def able(request: Request) -> Response:
-        del request
-        nonlocal asked
-        try:
-            # A store that hangs must not cost one thread for every time it is asked after.
-            if asked is None or asked.done():
-                asked = asyncio.ensure_future(asyncio.to_thread(ready))
-            good = await asyncio.wait_for(asyncio.shield(asked), PATIENCE)
-        except Exception as error:
-            log.warning("not ready: %s", type(error).__name__)
-            good = False
-        return Response(b"ok\n" if good else b"no\n", 200 if good else 503, media_type="text/plain")
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        return "GET" if self.reads else "POST"
 
-    async def metrics(request: Request) -> Response:
-        del request
-        text = await asyncio.to_thread(generate_latest, meter.registry)
-        return Response(text, media_type="text/plain; version=0.0.4")
+    @property
+    def path(self) -> str:
+        """The path on the socket."""
+        return f"/{self.name}"
 
-    return routed([("GET", "/livez", alive), ("GET", "/readyz", able), ("GET", "/metrics", metrics)])
-
-
-class Commands(Protocol):
-    """What can be asked of a running service; every call may take a while, and is made in a thread."""
-
-    def add(self, contract: bytes) -> str:
-        """Serve a signed contract; its task."""
-
-    def close(self, task: bytes) -> None:
-        """Take nothing more for a task."""
-
-    def destroy(self, task: bytes) -> None:
-        """Forget a task."""
-
-    def rotate(self) -> None:
-        """Use a new key."""
-
-    def drain(self) -> None:
-        """Take nothing more at all, and deliver what can be delivered."""
-
-    def backup(self, path: Path) -> None:
-        """Copy the store."""
-
-    def check(self) -> dict[str, Json]:
-        """Count everything anew."""
-
-    def status(self) -> dict[str, Json]:
-        """How things are, exactly."""
-
-    def add_token(self, scope: str) -> str:
-        """A new bearer token."""
-
-    def revoke_token(self, token: str) -> bool:
-        """Forget a token."""
+    def body(self, value: str) -> bytes:
+        """Return the body of the request, or raise if the parameter is missing or not expected."""
+        if self.parameter is None:
+            if value:
+                reject(f"the command {self.name}", "be given without a parameter")
+            return b""
+        if not value:
+            reject(f"the command {self.name}", f"be followed by {self.parameter.name.upper()}: {self.parameter.help}")
+        return canonical({self.parameter.name: self.parameter.encode(value)})
 
 
-def admin(commands: Commands) -> App:
-    """The commands as an application; it asks nobody who he is: who may open its socket may do all this."""
-
-    async def run(work: Callable[..., Any], *values: object) -> Any:
-        return await asyncio.to_thread(work, *values)
-
-    def said(content: dict[str, Json]) -> Response:
-        return Response(canonical(content), media_type="application/json")
-
-    async def entry(request: Request, name: str) -> str:
-        body = await body_of(request, _SMALL)
-        return str(fields(parse(body, "a command"), "a command", {name: as_text})[name])
-
-    async def add(request: Request) -> Response:
-        return said({"task": await run(commands.add, await body_of(request, LARGEST_CONTRACT))})
-
-    async def close(request: Request) -> Response:
-        await run(commands.close, hex_id(request.path_params["task"], "unknown-task"))
-        return said({})
-
-    async def destroy(request: Request) -> Response:
-        await run(commands.destroy, hex_id(request.path_params["task"], "unknown-task"))
-        return said({})
-
-    async def rotate(request: Request) -> Response:
-        del request
-        await run(commands.rotate)
-        return said({})
-
-    async def drain(request: Request) -> Response:
-        del request
-        await run(commands.drain)
-        return said({})
-
-    async def backup(request: Request) -> Response:
-        await run(commands.backup, _new_file(await entry(request, "path")))
-        return said({})
-
-    async def check(request: Request) -> Response:
-        del request
-        return said(await run(commands.check))
-
-    async def status(request: Request) -> Response:
-        del request
-        return said(await run(commands.status))
-
-    async def add_token(request: Request) -> Response:
-        return said({"token": await run(commands.add_token, await entry(request, "scope"))})
-
-    async def revoke_token(request: Request) -> Response:
-        if not await run(commands.revoke_token, await entry(request, "token")):
-            raise Problem("not-found", "there is no such token")
-        return said({})
-
-    return routed(
-        [
-            ("POST", "/tasks", add),
-            ("POST", "/tasks/{task}/close", close),
-            ("POST", "/tasks/{task}/destroy", destroy),
-            ("POST", "/rotate", rotate),
-            ("POST", "/drain", drain),
-            ("POST", "/backup", backup),
-            ("GET", "/check", check),
-            ("GET", "/status", status),
-            ("POST", "/tokens", add_token),
-            ("POST", "/tokens/revoke", revoke_token),
-        ]
+COMMANDS = {
+    command.name: command
+    for command in (
+        Command("status", "Show the exact counts of every task.", reads=True),
+        Command("check", "Recount the store and verify that every bundle is accounted for.", reads=True),
+        Command("add", "Serve a signed contract.", Parameter("contract", "input file", "a signed contract")),
+        Command(
+            "close",
+            "Stop accepting uploads for a task; bundles still waiting expire.",
+            Parameter("task", "task", "the task id, 32 hexadecimal digits"),
+            roles=("shuffler",),
+        ),
+        Command(
+            "destroy",
+            "Close a task and delete its replay ids.",
+            Parameter("task", "task", "the task id, 32 hexadecimal digits"),
+            roles=("shuffler",),
+        ),
+        Command("rotate", "Replace the service's encryption key by a new one."),
+        Command("drain", "Refuse new uploads and batches until the service restarts."),
+        Command("backup", "Copy the store to a new file.", Parameter("path", "new file", "a file that does not exist")),
+        Command(
+            "token",
+            "Create a bearer token for reading results.",
+            Parameter("scope", "text", "read:* for all tasks, or read:TASK"),
+            roles=("analyzer",),
+        ),
+        Command(
+            "revoke",
+            "Revoke a bearer token.",
+            Parameter("token", "text", "the token"),
+            roles=("analyzer",),
+        ),
     )
+}
+"""All commands, by name."""
+
+
+def admin_app(role: str, handlers: object) -> App:
+    """Return the application behind the admin socket of a service."""
+    return routed((one.method, one.path, _endpoint(one, role, handlers)) for one in COMMANDS.values())
+
+
+def _endpoint(command: Command, role: str, handlers: object) -> Endpoint:
+    handler: Handler | None = getattr(handlers, command.name) if role in command.roles else None
+
+    async def endpoint(request: Request) -> Response:
+        if handler is None:
+            raise Problem("malformed", f"'{command.name}' is a command of the {command.roles[0]}; this is the {role}")
+        arguments = []
+        if command.parameter is not None:
+            content = parse(await body_of(request, _LARGEST_BODY), "the command's body")
+            text = Fields(content, "the command's body", command.parameter.name).text(command.parameter.name)
+            arguments.append(command.parameter.decode(text))
+        answer = await asyncio.to_thread(handler, *arguments)
+        return Response(canonical(answer or {}), media_type="application/json")
+
+    return endpoint
+
+
+def openapi() -> dict[str, Any]:
+    """Return the OpenAPI description of the admin socket."""
+    paths: dict[str, Any] = {}
+    for command in COMMANDS.values():
+        operation: dict[str, Any] = {
+            "operationId": command.name,
+            "summary": command.help,
+            "description": f"Served by: {', '.join(command.roles)}.",
+            "responses": {
+                "200": {"description": "Done.", "content": {"application/json": {"schema": {"type": "object"}}}},
+                "default": {"description": "A problem document.", "content": {"application/problem+json": {}}},
+            },
+        }
+        if command.parameter is not None:
+            entry: Mapping[str, str] = {"type": "string", "description": command.parameter.help}
+            schema = {
+                "type": "object",
+                "properties": {command.parameter.name: entry},
+                "required": [command.parameter.name],
+                "additionalProperties": False,
+            }
+            operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        paths[command.path] = {command.method.lower(): operation}
+    about = {"title": "hubbub admin socket", "version": "2", "description": "Commands of a running service."}
+    return {"openapi": "3.1.0", "info": about, "servers": [{"url": "http://service"}], "paths": paths}
 
 
 def _new_file(text: str) -> Path:
-    """The place of a copy: absolute, not there yet, and made so that only its owner reads it."""
+    """Create an empty file of mode 0600 and return its path."""
     path = Path(text)
     if not path.is_absolute() or path.exists():
-        reject("the path", "be absolute and not exist yet", path.name)
+        reject("the path of a backup", "be absolute and not exist yet", path.name)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     return path
-
-
-def disk_free(folder: Path) -> float:
-    """The free part of the disk, in steps of a hundredth: finer ones would show single uploads."""
-    usage = shutil.disk_usage(folder)
-    return int(100 * usage.free / usage.total) / 100

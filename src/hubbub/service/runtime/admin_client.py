@@ -1,52 +1,56 @@
-"""Giving commands to a running service, through the unix socket that only its owner may open."""
+"""Send administrative commands to a running service through its Unix socket."""
 
-import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from hubbub.errors import HubbubError, reject
+from hubbub.errors import CommandFailure, WireError, check_choice
+from hubbub.service.runtime.admin import COMMANDS
 
-COMMANDS = {
-    "status": ("GET", "/status", ""),
-    "check": ("GET", "/check", ""),
-    "add": ("POST", "/tasks", "CONTRACT"),
-    "close": ("POST", "/tasks/{}/close", "TASK"),
-    "destroy": ("POST", "/tasks/{}/destroy", "TASK"),
-    "rotate": ("POST", "/rotate", ""),
-    "drain": ("POST", "/drain", ""),
-    "backup": ("POST", "/backup", "PATH"),
-    "token": ("POST", "/tokens", "SCOPE"),
-    "revoke": ("POST", "/tokens/revoke", "TOKEN"),
-}
-"""What can be asked of a service: the route of each command, and what it needs."""
+SOCKET = "admin.sock"
+"""Default name of the socket in a service's folder."""
+SETTINGS = "settings.toml"
+"""Name of the settings file in a service's folder."""
 
 
-class CommandFailure(HubbubError):
-    """The service refused a command, or did not answer."""
+def command(target: Path, name: str, value: str = "", *, seconds: float = 600.0) -> dict[str, Any]:
+    """Send a command to the service at ``target``: its socket, its settings file or its folder.
 
-
-def command(socket: Path, name: str, value: str = "", *, seconds: float = 600.0) -> dict[str, Any]:
-    """Give a command to the service behind a socket; ``value`` is what it needs, for ``add`` the name of a file."""
-    if name not in COMMANDS:
-        reject("the command", f"be one of {', '.join(COMMANDS)}", name)
-    method, route, needs = COMMANDS[name]
-    if bool(value) != bool(needs):
-        reject(f"the command {name}", f"have {needs or 'nothing'} behind it", "something" if value else "nothing")
-    content = b""
-    if needs == "CONTRACT":
-        content = Path(value).read_bytes()
-    elif needs in ("PATH", "SCOPE", "TOKEN"):
-        content = json.dumps({needs.lower(): str(Path(value).absolute()) if needs == "PATH" else value}).encode()
+    ``value`` is the command's parameter; for ``add`` it is the path of the contract.
+    """
+    check_choice("the command", name, tuple(COMMANDS))
+    one = COMMANDS[name]
+    body = one.body(value)
+    socket = admin_socket(target)
     if not socket.is_socket():
-        raise CommandFailure(f"no service answers at {socket.name}")
+        raise CommandFailure(f"no service is listening at {socket}; start it, or name its socket, settings or folder")
     try:
-        with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), timeout=seconds) as client:
-            answer = client.request(method, "http://service" + route.format(value), content=content)
-    except httpx.HTTPError:
-        raise CommandFailure(f"no service answers at {socket.name}") from None
-    found: dict[str, Any] = answer.json()
-    if not answer.is_success:
-        raise CommandFailure(str(found.get("detail") or found["title"]))
-    return found
+        # There is no TLS on a Unix socket; without verify=False, httpx would load all certificate authorities first.
+        transport = httpx.HTTPTransport(uds=str(socket), verify=False)
+        with httpx.Client(transport=transport, timeout=seconds, trust_env=False) as client:
+            response = client.request(one.method, f"http://service{one.path}", content=body)
+    except httpx.HTTPError as error:
+        raise CommandFailure(f"the service at {socket} did not answer: {type(error).__name__}") from None
+    answer: dict[str, Any] = response.json()
+    if not response.is_success:
+        raise CommandFailure(str(answer.get("detail") or answer["title"]))
+    return answer
+
+
+def admin_socket(target: Path) -> Path:
+    """Return the socket that a settings file, a service's folder or the socket's own path stands for."""
+    if target.is_dir():
+        settings = target / SETTINGS
+        return admin_socket(settings) if settings.exists() else target / SOCKET
+    if target.suffix != ".toml":
+        return target
+    try:
+        entries = tomllib.loads(target.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        raise WireError(f"{target.name} must be a TOML file in UTF-8") from None
+    configured = str(entries.get("admin", ""))
+    if configured:
+        return target.parent / configured.removeprefix("unix:")
+    return target.parent / str(entries.get("folder", ".")) / SOCKET

@@ -1,7 +1,7 @@
-"""The private authority of the link between shuffler and analyzer, and the certificates of its two ends.
+"""The private certificate authority of the link between shuffler and analyzer, and the certificates of its two ends.
 
-Its only use is mutual TLS on this one link: whoever holds a certificate of this authority may connect, nobody else. It
-is made for the link, by one operator, and trusted for nothing else. P-256, because every proxy knows it.
+It serves mutual TLS on this one link: only holders of its certificates can connect, and it is trusted for nothing else.
+Keys are on P-256, which every proxy supports.
 """
 
 import datetime
@@ -27,20 +27,20 @@ from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.secretfiles import read_secret, write_file
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
-"""Names of this machine, in every server's certificate."""
+"""Names of the local machine, included in every server certificate."""
 
 _USES = {"server": ExtendedKeyUsageOID.SERVER_AUTH, "client": ExtendedKeyUsageOID.CLIENT_AUTH}
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A certificate and its private key, both as PEM."""
+    """A certificate and its private key, both in PEM."""
 
     certificate: bytes
     key: bytes
 
     def save(self, folder: Path | str, name: str) -> None:
-        """Write ``name.pem`` and ``name.key``, both 0600; never over others."""
+        """Write ``name.pem`` and ``name.key`` with mode 0600; never overwrite existing files."""
         write_file(Path(folder) / f"{name}.key", self.key)
         write_file(Path(folder) / f"{name}.pem", self.certificate)
 
@@ -49,7 +49,7 @@ class Issued:
 
 
 class Authority:
-    """Signs the certificates of one link.
+    """A certificate authority for one link.
 
     >>> authority = Authority.generate()
     >>> server = authority.issue("server", ["analyzer.example"])
@@ -61,12 +61,12 @@ class Authority:
 
     def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
         if certificate.public_key() != key.public_key():
-            reject("the key of an authority", "be that of its certificate", "another")
+            reject("the key of an authority", "match its certificate")
         self._certificate, self._key = certificate, key
 
     @classmethod
     def generate(cls, *, days: int = 3650, clock: Clock | None = None) -> Self:
-        """A new one."""
+        """Generate a key and a self-signed certificate."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hubbub link")])
         usage = _usage(certificates=True)
@@ -76,24 +76,24 @@ class Authority:
 
     @classmethod
     def load(cls, folder: Path | str) -> Self:
-        """Read ``authority.pem`` and ``authority.key``; raises if others may read the key."""
+        """Read ``authority.pem`` and ``authority.key``; raise if anyone but the owner can read the key."""
         certificate_pem = (Path(folder) / "authority.pem").read_bytes()
         key_pem = read_secret(Path(folder) / "authority.key")
         try:
             certificate, key = x509.load_pem_x509_certificate(certificate_pem), load_pem_private_key(key_pem, None)
         except (ValueError, TypeError):
-            raise WireError("an authority must be a certificate and its key in PEM, got something else") from None
+            raise WireError("authority.pem and authority.key must be a certificate and its key in PEM") from None
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            reject("the key of an authority", "be one of P-256", "another")
+            reject("the key of an authority", "be on the curve P-256")
         return cls(certificate, key)
 
     @property
     def certificate(self) -> bytes:
-        """What both ends trust, as PEM."""
+        """The certificate that both ends trust, in PEM."""
         return self._certificate.public_bytes(Encoding.PEM)
 
     def save(self, folder: Path | str) -> None:
-        """Write ``authority.pem`` and ``authority.key``, both 0600; never over others."""
+        """Write ``authority.pem`` and ``authority.key`` with mode 0600; never overwrite existing files."""
         Issued(self.certificate, _pem(self._key)).save(folder, "authority")
 
     def issue(
@@ -104,12 +104,12 @@ class Authority:
         days: int = 825,
         clock: Clock | None = None,
     ) -> Issued:
-        """A certificate for one end; names are host names or addresses, a server's include those of its own machine."""
+        """Issue a certificate for host names or addresses; a server's also names the local machine."""
         if use not in _USES:
             reject("use", "be 'server' or 'client'", use)
-        everyone = dict.fromkeys([*names, *(LOCAL if use == "server" else ())])
-        if not everyone:
-            reject("names", "be at least one", list(names))
+        subjects = dict.fromkeys([*names, *(LOCAL if use == "server" else ())])
+        if not subjects:
+            reject("names", "contain at least one name")
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"hubbub {use}")])
         issuer = self._certificate.subject
@@ -119,7 +119,7 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([_USES[use]]), critical=False)
-            .add_extension(x509.SubjectAlternativeName([_name(name) for name in everyone]), critical=False)
+            .add_extension(x509.SubjectAlternativeName([_name(name) for name in subjects]), critical=False)
             .add_extension(authority, critical=False)
         )
         certificate = builder.sign(self._key, hashes.SHA256())
@@ -137,7 +137,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        # Clocks differ: valid from an hour ago.
+        # Valid from an hour ago, because clocks differ.
         .not_valid_before(start - datetime.timedelta(hours=1))
         .not_valid_after(start + length)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)

@@ -1,4 +1,4 @@
-"""What time it is, as an argument: the services never ask the machine themselves."""
+"""Clocks: the services take the time as an argument and never ask the system directly."""
 
 import time
 from dataclasses import dataclass
@@ -6,29 +6,29 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time in seconds since 1970, UTC."""
+    """Returns the time in seconds since 1970, UTC."""
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return the seconds since 1970."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SystemClock:
-    """The clock of the machine.
+    """The system's clock.
 
     >>> SystemClock().now() > 1.7e9
     True
     """
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return the seconds since 1970."""
         return time.time()
 
 
 @dataclass(slots=True)
 class MockClock:
-    """A clock that stands still until it is moved, in either direction.
+    """A clock for tests that moves only when told to, in either direction.
 
     >>> clock = MockClock(100.0)
     >>> clock.advance(5)
@@ -39,9 +39,9 @@ class MockClock:
     time: float = 0.0
 
     def now(self) -> float:
-        """The time that was set."""
+        """Return the time that was set."""
         return self.time
 
     def advance(self, seconds: float) -> None:
-        """Move the clock; a negative number moves it back."""
+        """Move the clock forward, or back if ``seconds`` is negative."""
         self.time += seconds

@@ -1,56 +1,55 @@
-"""One small interface to the two stores: SQLite, which needs nothing installed, and PostgreSQL for those who run it.
+"""One small interface to two databases: SQLite, which needs no installation, and PostgreSQL.
 
-Statements use ``?`` and what both understand. A transaction is durable when it has left; a failure of the store (disk
-full, read-only, connection lost) undoes it, raises :class:`StoreFailure`, and the next use connects anew.
+Statements use ``?`` and SQL that both understand. A transaction is durable once its block is left; a failure (disk
+full, read-only, connection lost) rolls it back and raises :class:`StoreFailure`, and the next use reconnects.
 """
 
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from hubbub.errors import HubbubError, reject
+from hubbub.errors import StoreFailure, reject
 
 _ROWS = 500
-"""Rows of one statement."""
-
-
-class StoreFailure(HubbubError):
-    """The store could not read or write; nothing of the transaction was kept."""
+"""Rows per statement."""
 
 
 class Database(Protocol):
-    """A connection for one thread at a time; uses from several threads take turns."""
+    """A connection; calls from several threads take turns."""
 
     def transaction(self) -> contextlib.AbstractContextManager[None]:
-        """All or nothing, and durable when left."""
+        """Return a context of one transaction, durable once left."""
 
     def run(self, statement: str, *values: object) -> int:
-        """Carry out one statement; the number of rows that it changed."""
+        """Execute a statement and return the number of rows it changed."""
 
     def insert(self, table: str, rows: Sequence[Sequence[object]]) -> None:
         """Insert all rows."""
 
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """All rows of a query."""
+        """Return all rows of a query."""
 
     def create(self, tables: Iterable[str]) -> None:
-        """Create tables unless they are there; ``{blob}`` and ``{clustered}`` stand for what the stores call them."""
+        """Create tables that do not exist; ``{blob}`` and ``{clustered}`` stand for the dialect's words."""
+
+    def has_table(self, name: str) -> bool:
+        """Return True if a table exists."""
 
     def tidy(self) -> None:
-        """Make erased data unreadable now and not at some later time, as far as the store can."""
+        """Make deleted data unreadable now rather than later, as far as the database can."""
 
     def backup(self, path: Path) -> None:
-        """A consistent copy, where the store has no tools of its own for it."""
+        """Write a consistent copy."""
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
 
 
 def open_database(url: str) -> Database:
-    """The store behind ``sqlite:FILE`` or ``postgresql://…``.
+    """Connect to ``sqlite:FILE`` or ``postgresql://…``.
 
     >>> with open_database("sqlite::memory:").transaction():
     ...     pass
@@ -64,9 +63,11 @@ def open_database(url: str) -> Database:
 
 
 class _Shared:
-    """What both have: a lock, and a connection that is made when it is needed and dropped when it failed."""
+    """A lock, and a connection that is opened on first use and dropped after a failure."""
 
     failures: tuple[type[Exception], ...] = ()
+    blob, clustered = "", ""
+    """The dialect's type of bytes, and its clause for tables clustered by primary key."""
 
     def __init__(self, place: str) -> None:
         self._place = place
@@ -92,10 +93,10 @@ class _Shared:
                 raise StoreFailure(f"the store failed: {type(error).__name__}") from error
 
     def insert(self, table: str, rows: Sequence[Sequence[object]]) -> None:
-        """Insert all rows, hundreds by one statement.
+        """Insert all rows, hundreds per statement.
 
-        Python's lock is given back once for each statement: row by row, a busy event loop would make a commit of a
-        hundred rows wait a hundred times for its turn.
+        Each statement releases Python's lock once: inserted row by row, a hundred rows would wait a hundred times for a
+        busy event loop.
         """
         for start in range(0, len(rows), _ROWS):
             some = rows[start : start + _ROWS]
@@ -103,8 +104,13 @@ class _Shared:
             values = [value for one in some for value in one]
             self.run(f"INSERT INTO {table} VALUES {', '.join([row] * len(some))}", *values)
 
+    def create(self, tables: Iterable[str]) -> None:
+        """Create tables that do not exist."""
+        for table in tables:
+            self.run("CREATE TABLE IF NOT EXISTS " + table.format(blob=self.blob, clustered=self.clustered))
+
     def run(self, statement: str, *values: object) -> int:
-        """Carry out one statement."""
+        """Execute a statement and return the number of rows it changed."""
         raise AssertionError
 
     def _drop(self) -> None:
@@ -114,19 +120,19 @@ class _Shared:
                 connection.close()
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         with self._lock:
             self._drop()
 
 
 class Sqlite(_Shared):
-    """SQLite with a write-ahead log, synced at every commit; what is deleted is overwritten.
+    """SQLite with a write-ahead log that is synced at every commit; deleted data is overwritten.
 
-    Tables are clustered by their primary key, so that what is keyed by a hash lies on the disk in an order that says
-    nothing about when it came.
+    Tables are clustered by primary key, so the order of rows keyed by a hash on disk is unrelated to their arrival.
     """
 
     failures = (sqlite3.Error,)
+    blob, clustered = "BLOB", "WITHOUT ROWID"
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._place, isolation_level=None, check_same_thread=False, timeout=30)
@@ -143,7 +149,7 @@ class Sqlite(_Shared):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing; the commit returns after the log was synced."""
+        """Return a context of one transaction; its commit returns after the log was synced."""
         with self._guarded():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -155,36 +161,36 @@ class Sqlite(_Shared):
                 raise
 
     def run(self, statement: str, *values: object) -> int:
-        """Carry out one statement."""
+        """Execute a statement and return the number of rows it changed."""
         with self._guarded():
             return int(self._connection.execute(statement, values).rowcount)
 
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         with self._guarded():
             return list(self._connection.execute(statement, values))
 
-    def create(self, tables: Iterable[str]) -> None:
-        """Create tables unless they are there."""
-        with self.transaction():
-            for table in tables:
-                self.run("CREATE TABLE IF NOT EXISTS " + table.format(blob="BLOB", clustered="WITHOUT ROWID"))
+    def has_table(self, name: str) -> bool:
+        """Return True if a table exists."""
+        return bool(self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name))
 
     def tidy(self) -> None:
-        """Move the log into the file, whose deleted content is overwritten, and cut it to nothing."""
+        """Move the log into the database file and truncate it."""
         self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def backup(self, path: Path) -> None:
-        """A consistent copy, while the service runs."""
+        """Write a consistent copy while the service runs."""
         with self._guarded(), contextlib.closing(sqlite3.connect(path)) as copy:
             self._connection.backup(copy)
 
 
 class Postgres(_Shared):
-    """PostgreSQL through psycopg 3, the extra ``postgres``; commits are synchronous whatever the server's default.
+    """PostgreSQL through psycopg 3 (the extra ``postgres``); commits are synchronous whatever the server's default.
 
-    Its tables are heaps: until a release empties them and a vacuum has run, they lie in the order of arrival.
+    Its tables are heaps: rows stay in the order of arrival until a release deletes them and a vacuum has run.
     """
+
+    blob = "BYTEA"
 
     def __init__(self, place: str) -> None:
         import psycopg  # noqa: PLC0415 (an extra)
@@ -200,67 +206,38 @@ class Postgres(_Shared):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing, and on the server's disk when left."""
+        """Return a context of one transaction, on the server's disk once left."""
         with self._guarded(), self._connection.transaction():
             yield
 
     def run(self, statement: str, *values: object) -> int:
-        """Carry out one statement."""
+        """Execute a statement and return the number of rows it changed."""
         with self._guarded():
             return int(self._connection.execute(_percent(statement), values).rowcount)
 
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         with self._guarded():
             return list(self._connection.execute(_percent(statement), values))
 
-    def create(self, tables: Iterable[str]) -> None:
-        """Create tables unless they are there."""
-        with self.transaction():
-            for table in tables:
-                self.run("CREATE TABLE IF NOT EXISTS " + table.format(blob="BYTEA", clustered=""))
+    def has_table(self, name: str) -> bool:
+        """Return True if a table exists in the search path."""
+        return bool(self.rows("SELECT to_regclass(?) IS NOT NULL", name)[0][0])
 
     def tidy(self) -> None:
-        """Vacuum, so that the space of deleted rows is used again."""
+        """Vacuum, so that the space of deleted rows is reused."""
         self.run("VACUUM")
 
     def backup(self, path: Path) -> None:
-        """Refused: ``pg_dump`` does it better."""
-        reject("a backup", "be made by pg_dump where the store is PostgreSQL", str(path.name))
+        """Raise: PostgreSQL has its own tools."""
+        del path
+        reject("a backup of a PostgreSQL store", "be made with pg_dump")
 
 
 def _percent(statement: str) -> str:
-    """The statement with the placeholders of psycopg.
+    """Return the statement with psycopg's placeholders.
 
     >>> _percent("SELECT a FROM t WHERE b = ?")
     'SELECT a FROM t WHERE b = %s'
     """
     return statement.replace("?", "%s")
-
-
-class Store:
-    """What a service keeps: one connection that writes, for one thread, and one that reads."""
-
-    tables: tuple[str, ...] = ()
-
-    def __init__(self, connect: Callable[[], Database]) -> None:
-        self._connect = connect
-        self._writer, self._reader = connect(), connect()
-        self._writer.create([*self.tables, "probes (no BIGINT PRIMARY KEY, turn BIGINT NOT NULL)"])
-
-    def backup(self, path: Path) -> None:
-        """A consistent copy."""
-        # Through a connection of its own: nobody waits until a large store is copied.
-        with contextlib.closing(self._connect()) as copied:
-            copied.backup(path)
-
-    def writable(self) -> bool:
-        """Whether a transaction that writes is taken now; raises otherwise."""
-        with self._writer.transaction():
-            self._writer.run("INSERT INTO probes VALUES (1, 0) ON CONFLICT (no) DO UPDATE SET turn = 1 - probes.turn")
-        return True
-
-    def shut(self) -> None:
-        """Give both connections back."""
-        self._writer.close()
-        self._reader.close()

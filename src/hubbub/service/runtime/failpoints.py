@@ -1,7 +1,7 @@
-"""Named points at which a test may kill the process, as a power cut would: ``HUBBUB_FAILPOINT=name`` or ``name:3``.
+"""Named points at which a test can kill the process as a power cut would: ``HUBBUB_FAILPOINT=name`` or ``name:3``.
 
 The process dies by SIGKILL when it reaches the armed point (for ``name:3``, the third time). Nothing is flushed, closed
-or answered. Without the variable a point costs one comparison.
+or answered. Without the variable, a point costs one comparison.
 """
 
 import os
@@ -13,49 +13,49 @@ VARIABLE = "HUBBUB_FAILPOINT"
 """The environment variable that arms one point."""
 
 POINTS = {
-    # the shuffler's intake
-    "upload-read": "an upload was read, nothing was opened",
-    "upload-opened": "an upload was opened, and waits for the writer",
-    "upload-committed": "uploads are durable, nobody was answered",
-    "upload-answered": "the answer of an upload was handed to the socket",
+    # the shuffler's HTTP interface
+    "upload-read": "an upload was read; nothing was opened",
+    "upload-opened": "an upload was opened and waits for the writer",
+    "upload-committed": "uploads are durable; no response was sent",
+    "upload-answered": "the response to an upload was handed to the socket",
     # the shuffler's store
-    "accept-begun": "a transaction of uploads has begun, nothing is written",
+    "accept-begun": "a transaction of uploads has begun; nothing is written",
     "accept-inserted": "the rows of uploads are written, not committed",
-    "accept-committed": "a transaction of uploads is committed, its caller does not know",
-    "release-begun": "an epoch ended, the pool is large enough, nothing is changed",
-    "release-permuted": "the batch is permuted and in the outbox, the pool is not yet empty, nothing is committed",
-    "release-committed": "the batch is in the outbox for good",
-    "expire-deleted": "what stayed below the least number is deleted, not committed",
-    "expire-committed": "what stayed below the least number is gone for good",
+    "accept-committed": "a transaction of uploads is committed; its caller does not know yet",
+    "release-begun": "an epoch ended and the pool is large enough; nothing is changed",
+    "release-permuted": "the batch is permuted and in the outbox, the pool is not yet empty; nothing is committed",
+    "release-committed": "the batch is in the outbox durably",
+    "expire-deleted": "bundles below the minimum batch size are deleted, not committed",
+    "expire-committed": "bundles below the minimum batch size are deleted durably",
     # delivery
     "deliver-chunk": "a chunk is about to be sent",
-    "deliver-chunk-sent": "the analyzer has a chunk, the shuffler has not noted it",
+    "deliver-chunk-sent": "the analyzer has a chunk; the shuffler has not recorded that",
     "deliver-manifest": "the manifest is about to be sent",
-    "deliver-receipt": "the receipt arrived, nothing is erased",
+    "deliver-receipt": "the receipt arrived; nothing is erased",
     "deliver-erased": "the batch is erased, not committed",
-    "deliver-committed": "the batch is erased for good",
+    "deliver-committed": "the batch is erased durably",
     # the analyzer
     "chunk-stored": "a chunk is written, not committed",
-    "chunk-committed": "a chunk is durable, nobody was answered",
-    "manifest-stored": "the manifest is durable, nobody was answered",
-    "batch-opened": "the slots of a batch are opened, nothing is written",
+    "chunk-committed": "a chunk is durable; no response was sent",
+    "manifest-stored": "the manifest is durable; no response was sent",
+    "batch-opened": "the slots of a batch are opened; nothing is written",
     "batch-counted": "the result of a batch is written, not committed",
-    "batch-committed": "the result of a batch is durable, nobody was answered",
-    "receipt-answered": "the receipt is about to be answered",
+    "batch-committed": "the result of a batch is durable; no response was sent",
+    "receipt-answered": "the receipt is about to be sent",
     # keys
     "rotate-after-secret": "the secret of a new key is written, its record is not",
     "rotate-after-record": "a new key is pending",
     "rotate-after-activation": "a new key is active",
-    "destroy-after-record": "an old key is recorded as destroyed, its secret is still there",
-    "destroy-after-erasure": "the secret of an old key is gone for good",
-    # small files
-    "vault-before-write": "a small file is about to be written",
-    "vault-before-sync": "a small file is written beside its place, not synced",
-    "vault-before-rename": "a small file is synced beside its place",
-    "vault-before-folder-sync": "a small file is in its place, the folder is not synced",
-    "vault-before-unlink": "a small file is overwritten and about to go",
+    "destroy-after-record": "an old key is recorded as destroyed; its secret still exists",
+    "destroy-after-erasure": "the secret of an old key is erased durably",
+    # secret files
+    "file-before-write": "a file is about to be written",
+    "file-before-sync": "the temporary file is written, not synced",
+    "file-before-rename": "the temporary file is synced",
+    "file-before-folder-sync": "the file is in place; the folder is not synced",
+    "file-before-unlink": "the file is overwritten and about to be removed",
 }
-"""Every point, and what holds when it is reached."""
+"""Every point and the state in which it is reached."""
 
 
 def _armed(setting: str) -> tuple[str, int]:
@@ -71,7 +71,7 @@ _name, _left = _armed(os.environ.get(VARIABLE, ""))
 
 
 def reach(name: str) -> None:
-    """Die here if this point is armed.
+    """Kill the process if this point is armed.
 
     >>> reach("accept-inserted")
     """
@@ -80,7 +80,7 @@ def reach(name: str) -> None:
 
 
 def _count() -> None:
-    global _left  # noqa: PLW0603 - the number of visits is of the whole process
+    global _left  # noqa: PLW0603 - visits are counted per process
     _left -= 1
     if _left <= 0:
         os.kill(os.getpid(), signal.SIGKILL)

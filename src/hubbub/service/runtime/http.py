@@ -1,4 +1,4 @@
-"""One HTTP request and its answer, in the terms of ASGI: bodies with a limit and a deadline, answers, refusals."""
+"""HTTP requests and responses in terms of ASGI: bodies with a size limit and a deadline, responses, problems."""
 
 import asyncio
 import functools
@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hubbub.errors import FalseClaim, InvalidInput
-from hubbub.service.runtime.problems import Problem, headers, problem_document
+from hubbub.errors import FalseClaim, InvalidInput, Problem
+from hubbub.service.runtime.problems import headers, problem_document, status_of
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -24,37 +24,36 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
 log = logging.getLogger("hubbub.service")
-"""Where the services say what happens to them; never who sent, nor what."""
-
+"""Log of the services; it never contains who sent a request, nor its content."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Gone(Exception):
-    """Whoever asked has hung up; there is nobody to answer."""
+    """The client disconnected."""
 
 
-def declared_length(value: bytes | None, most: int) -> int:
-    """The length that a header announces, if it is allowed.
+def declared_length(value: bytes | None, limit: int) -> int:
+    """Return the value of a Content-Length header; raise if it exceeds ``limit``.
 
     >>> declared_length(b"12", 100)
     12
     >>> declared_length(b"101", 100)
     Traceback (most recent call last):
-    hubbub.service.runtime.problems.Refusal: a body must have at most 100 bytes
+    hubbub.errors.Problem: too-large: a body must have at most 100 bytes
     """
     if value is None:
-        raise Problem("wrong-length", "Content-Length is needed")
+        raise Problem("wrong-length", "Content-Length is required")
     if not (value.isdigit() and len(value) < 16):
         raise Problem("malformed", "Content-Length must be a number")
     length = int(value)
-    if length > most:
-        raise Problem("too-large", f"a body must have at most {most} bytes")
+    if length > limit:
+        raise Problem("too-large", f"a body must have at most {limit} bytes")
     return length
 
 
 async def read_body(receive: Receive, length: int, seconds: float) -> bytes:
-    """The whole body of the announced length, or a refusal when it does not come in time."""
+    """Return the body; raise if it does not have the declared length or does not arrive in time."""
     parts: list[bytes] = []
     size = 0
     more = True
@@ -78,34 +77,34 @@ async def read_body(receive: Receive, length: int, seconds: float) -> bytes:
 
 
 async def answer(send: Send, status: int, fields: Iterable[tuple[bytes, bytes]], body: bytes = b"") -> None:
-    """Send a whole answer."""
+    """Send a response."""
     await send({"type": "http.response.start", "status": status, "headers": list(fields)})
     await send({"type": "http.response.body", "body": body})
 
 
-async def refuse(send: Send, refusal: Problem, extra: Headers = ()) -> None:
+async def refuse(send: Send, problem: Problem, extra: Headers = ()) -> None:
     """Send a problem document."""
-    status, told, body = _refusal(refusal.name, refusal.detail, refusal.retry_after, refusal.index)
+    status, told, body = _problem(problem.name, problem.detail, problem.retry_after, problem.index)
     await answer(send, status, [*told, *extra], body)
 
 
 @functools.lru_cache(maxsize=512)
-def _refusal(
+def _problem(
     name: str, detail: str, retry_after: int | None, index: int | None
 ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-    """Status, headers and body; kept, because an overload is answered with thousands of the same."""
-    refusal = Problem(name, detail, retry_after=retry_after, index=index)
-    body = problem_document(refusal)
-    told = [(name.encode(), value.encode()) for name, value in headers(refusal).items()]
-    return refusal.status, [*told, (b"content-length", str(len(body)).encode())], body
+    """Return status, headers and body; cached, because an overload produces thousands of equal responses."""
+    problem = Problem(name, detail, retry_after=retry_after, index=index)
+    body = problem_document(problem)
+    told = [(name.encode(), value.encode()) for name, value in headers(problem).items()]
+    return status_of(problem), [*told, (b"content-length", str(len(body)).encode())], body
 
 
-def refusal_of(error: Exception) -> Problem:
-    """What a caller is told about an error; the log learns of those that are not his, without their message.
+def problem_of(error: Exception) -> Problem:
+    """Return the problem that a client is told about an error; errors of the service are logged without their message.
 
-    An unforeseen error says "unavailable", because the same request may succeed when the cause is gone.
+    An unexpected error becomes "unavailable", because the same request may succeed later.
 
-    >>> refusal_of(InvalidInput("n must be even, got 3")).name
+    >>> problem_of(InvalidInput("n must be even, got 3")).name
     'malformed'
     """
     if isinstance(error, Problem):
@@ -119,7 +118,7 @@ def refusal_of(error: Exception) -> Problem:
 
 
 def hex_id(text: str, missing: str) -> bytes:
-    """The 16 bytes of an id in a path: lower-case digits, as those who made it write them; or the refusal ``missing``.
+    """Return the 16 bytes of an id in a path, written in lower-case digits; raise the problem ``missing`` otherwise.
 
     >>> hex_id("00112233445566778899aabbccddeeff", "not-found").hex()
     '00112233445566778899aabbccddeeff'
@@ -133,14 +132,16 @@ def hex_id(text: str, missing: str) -> bytes:
     return found
 
 
-async def body_of(request: Request, most: int, seconds: float = 30.0) -> bytes:
-    """The body of a request, of at most so many bytes."""
+async def body_of(request: Request, limit: int, seconds: float = 30.0) -> bytes:
+    """Return the body of a request, of at most ``limit`` bytes."""
     length = request.headers.get("content-length")
-    return await read_body(request.receive, declared_length(None if length is None else length.encode(), most), seconds)
+    return await read_body(
+        request.receive, declared_length(None if length is None else length.encode(), limit), seconds
+    )
 
 
 def stored(request: Request, content: bytes, kind: str = "application/json") -> Response:
-    """Something that is stored, with an ETag; or 304, if the caller has it already."""
+    """Respond with stored content and its ETag, or with 304 if the client has it already."""
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     if tag in {one.strip() for one in request.headers.get("if-none-match", "").split(",")}:
         return Response(status_code=304, headers={"etag": tag})
@@ -148,7 +149,7 @@ def stored(request: Request, content: bytes, kind: str = "application/json") -> 
 
 
 def routed(routes: Iterable[tuple[str, str, Endpoint]]) -> App:
-    """An application of several routes, all of whose errors are problem documents."""
+    """Return an application of several routes, all of whose errors are problem documents."""
     app = Starlette(
         routes=[Route(path, _guarded(endpoint), methods=[method]) for method, path, endpoint in routes],
         exception_handlers={HTTPException: _no_route},
@@ -162,10 +163,10 @@ def _guarded(endpoint: Endpoint) -> Endpoint:
         try:
             return await endpoint(request)
         except Gone:
-            # Nobody reads it; but every request must have an answer.
-            return _refused(Problem("timeout"))
+            # Nobody reads it, but ASGI requires a response.
+            return _response(Problem("timeout"))
         except Exception as error:
-            return _refused(refusal_of(error))
+            return _response(problem_of(error))
 
     return call
 
@@ -173,11 +174,11 @@ def _guarded(endpoint: Endpoint) -> Endpoint:
 async def _no_route(request: Request, error: Exception) -> Response:
     del request
     assert isinstance(error, HTTPException)
-    found = _refused(Problem("method-not-allowed" if error.status_code == 405 else "not-found"))
+    response = _response(Problem("method-not-allowed" if error.status_code == 405 else "not-found"))
     for name, value in (error.headers or {}).items():
-        found.headers[name] = value
-    return found
+        response.headers[name] = value
+    return response
 
 
-def _refused(refusal: Problem) -> Response:
-    return Response(problem_document(refusal), refusal.status, headers=headers(refusal))
+def _response(problem: Problem) -> Response:
+    return Response(problem_document(problem), status_of(problem), headers=headers(problem))

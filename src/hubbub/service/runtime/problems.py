@@ -1,12 +1,12 @@
-"""What a service says when it refuses: one exception, one table of names, one document (RFC 9457).
+"""Problem documents (RFC 9457): one table of names, one JSON form.
 
-A refusal has a name that programs understand, and a detail that people understand. Neither ever contains what was sent.
+A problem has a name for programs and a detail for people. Neither ever contains data from the request.
 """
 
 from dataclasses import dataclass
 
 from hubbub.canonical import Json, canonical
-from hubbub.errors import HubbubError, reject
+from hubbub.errors import Problem
 
 MEDIA_TYPE = "application/problem+json"
 """The media type of a problem document."""
@@ -16,84 +16,69 @@ PREFIX = "urn:hubbub:problem:"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The HTTP status of a kind of refusal, and its sentence."""
+    """The HTTP status of a problem, and its title."""
 
     status: int
     title: str
 
 
 KINDS = {
-    "malformed": Kind(400, "The request is not in the form that the protocol asks for."),
-    "wrong-length": Kind(400, "The body does not have the length that the task fixes."),
-    "cannot-open": Kind(400, "A bundle does not open under the key that it names."),
-    "unauthorized": Kind(401, "A bearer token is needed."),
+    "malformed": Kind(400, "The request does not follow the protocol."),
+    "wrong-length": Kind(400, "The body does not have the length that the task requires."),
+    "cannot-open": Kind(400, "A bundle cannot be opened with the key that it names."),
+    "unauthorized": Kind(401, "A bearer token is required."),
     "forbidden": Kind(403, "The token does not allow this."),
-    "closed-task": Kind(403, "The task does not take uploads now."),
-    "not-found": Kind(404, "There is nothing here."),
+    "closed-task": Kind(403, "The task does not accept uploads at this time."),
+    "not-found": Kind(404, "There is no such resource."),
     "unknown-task": Kind(404, "There is no such task."),
-    "method-not-allowed": Kind(405, "This method is not for this resource."),
+    "method-not-allowed": Kind(405, "The resource does not support this method."),
     "timeout": Kind(408, "The body did not arrive in time."),
-    "outdated-keys": Kind(409, "A bundle was sealed for a key that is not in use; it was not taken."),
-    "conflict": Kind(409, "Something else is stored under this name."),
-    "too-large": Kind(413, "The body is larger than the service takes."),
-    "wrong-media-type": Kind(415, "The body is of another media type."),
-    "busy": Kind(429, "More arrives than can be stored; try again later."),
-    "unavailable": Kind(503, "The service cannot store anything now; try again later."),
+    "outdated-keys": Kind(409, "A bundle was sealed to a key that is not in use; it was not stored."),
+    "conflict": Kind(409, "Different content is stored under this name."),
+    "too-large": Kind(413, "The body is larger than the service accepts."),
+    "wrong-media-type": Kind(415, "The body has an unsupported media type."),
+    "busy": Kind(429, "The service is overloaded; try again later."),
+    "unavailable": Kind(503, "The service cannot store anything at this time; try again later."),
 }
-"""All refusals there are, in the order of their status."""
+"""All problems, ordered by status."""
 
 
-class Problem(HubbubError):
-    """A request that is answered with a problem document.
+def status_of(problem: Problem) -> int:
+    """Return the HTTP status of a problem.
 
-    >>> Problem("busy", retry_after=2).status
+    >>> status_of(Problem("busy", retry_after=2))
     429
     """
-
-    def __init__(
-        self, name: str, detail: str = "", *, retry_after: int | None = None, index: int | None = None
-    ) -> None:
-        if name not in KINDS:
-            reject("name", "be one of the problems", name)
-        super().__init__(detail or KINDS[name].title)
-        self.name = name
-        self.detail = detail
-        self.retry_after = retry_after
-        self.index = index
-
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
-        return KINDS[self.name].status
+    return KINDS[problem.name].status
 
 
-def problem_document(refusal: Problem) -> bytes:
-    """The JSON of a refusal; ``index`` says which of several bundles was meant, counted from 0.
+def problem_document(problem: Problem) -> bytes:
+    """Return the JSON of a problem; ``index`` is the position of the bundle in the upload, counted from 0.
 
     >>> problem_document(Problem("timeout", index=3)).decode()
     '{"index":3,"status":408,"title":"The body did not arrive in time.","type":"urn:hubbub:problem:timeout"}'
     """
     content: dict[str, Json] = {
-        "type": PREFIX + refusal.name,
-        "title": KINDS[refusal.name].title,
-        "status": refusal.status,
+        "type": PREFIX + problem.name,
+        "title": KINDS[problem.name].title,
+        "status": status_of(problem),
     }
-    if refusal.detail:
-        content["detail"] = refusal.detail
-    if refusal.index is not None:
-        content["index"] = refusal.index
+    if problem.detail:
+        content["detail"] = problem.detail
+    if problem.index is not None:
+        content["index"] = problem.index
     return canonical(content)
 
 
-def headers(refusal: Problem) -> dict[str, str]:
-    """The headers that go with a problem document.
+def headers(problem: Problem) -> dict[str, str]:
+    """Return the headers of a problem document.
 
     >>> headers(Problem("busy", retry_after=2))
     {'content-type': 'application/problem+json', 'retry-after': '2'}
     """
-    found = {"content-type": MEDIA_TYPE}
-    if refusal.retry_after is not None:
-        found["retry-after"] = str(refusal.retry_after)
-    if refusal.name == "unauthorized":
-        found["www-authenticate"] = "Bearer"
-    return found
+    result = {"content-type": MEDIA_TYPE}
+    if problem.retry_after is not None:
+        result["retry-after"] = str(problem.retry_after)
+    if problem.name == "unauthorized":
+        result["www-authenticate"] = "Bearer"
+    return result

@@ -1,7 +1,7 @@
-"""Running a program: its listeners and loops in one event loop, a folder for it alone, and a clean end.
+"""Run a service: its listeners and periodic tasks in one event loop, exclusive use of its folder, a clean shutdown.
 
-SIGTERM: no new requests, those that were begun are finished, everything durable, gone within five seconds. SIGKILL at
-any moment loses nothing either; it is only less polite.
+On SIGTERM a service accepts no new requests, finishes those in progress, makes everything durable and exits within five
+seconds. SIGKILL at any moment loses nothing either.
 """
 
 import asyncio
@@ -23,54 +23,55 @@ from typing import Protocol
 
 import uvloop
 
-from hubbub.errors import InvalidInput, reject
+from hubbub.errors import InvalidInput
 from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.http import log
-from hubbub.service.runtime.server import Listener, Server, bind, where
+from hubbub.service.runtime.secretfiles import write_atomically
+from hubbub.service.runtime.server import Listener, Server, address_of, bind
 from hubbub.service.runtime.settings import Common
 from hubbub.service.task.contract import SignedContract
 from hubbub.service.task.keys import Keyring
 
 ADDRESSES = "addresses.json"
-"""The file in a service's folder that says where it listens, as long as it does."""
+"""The file in a service's folder that lists its addresses while it is running."""
 
-END = 1.0
-"""Seconds to commit what was accepted, after the listeners are closed."""
+CLOSE_SECONDS = 1.0
+"""Time to commit accepted bundles after the listeners are closed."""
 
 THREADS = 16
-"""For everything that waits for the disk, the analyzer or the workers."""
+"""Threads for work that waits for the disk, the analyzer or the workers."""
 
 
-class Program(Protocol):
-    """A role that can be run."""
+class Service(Protocol):
+    """A service of one role."""
 
     common: Common
 
     def listeners(self) -> list[Listener]:
-        """Where it listens."""
+        """Return its listeners."""
 
-    def loops(self) -> "list[Loop]":
-        """What it does from time to time."""
+    def loops(self) -> "list[PeriodicTask]":
+        """Return its periodic tasks."""
 
     def drain(self) -> None:
-        """Take nothing more."""
+        """Refuse new work."""
 
     def close(self) -> None:
-        """Finish, and give everything back."""
+        """Finish accepted work and release all resources."""
 
 
-def backoff(failures: int, most: float = 60.0) -> float:
-    """Seconds to wait after so many failures in a row: doubled each time, with jitter, so that nobody comes in step.
+def backoff(failures: int, limit: float = 60.0) -> float:
+    """Return the seconds to wait after this many consecutive failures: doubled each time, with jitter.
 
     >>> 0.25 <= backoff(1) <= 0.5 and 30 <= backoff(50) <= 60
     True
     """
-    longest = min(most, 0.25 * 2.0 ** min(failures, 20))
+    longest = min(limit, 0.25 * 2.0 ** min(failures, 20))
     return longest * (0.5 + secrets.randbelow(1 << 20) / (2 << 20))
 
 
-class Loop:
-    """Something done again and again: ``work`` answers how long to pause; an error makes it wait longer and longer."""
+class PeriodicTask:
+    """A coroutine that runs repeatedly and returns the seconds until its next run; failures back off exponentially."""
 
     def __init__(self, name: str, work: Callable[[], Awaitable[float]]) -> None:
         self.name, self._work = name, work
@@ -78,11 +79,11 @@ class Loop:
         self.results: Counter[str] = Counter()
 
     def wake(self) -> None:
-        """Do it now; from the event loop's thread."""
+        """Run now; to be called from the event loop's thread."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Go on for ever."""
+        """Run forever."""
         failures = 0
         while True:
             self._wake.clear()
@@ -100,8 +101,8 @@ class Loop:
                 await asyncio.wait_for(self._wake.wait(), pause)
 
 
-class Folder:
-    """The folder of a service, for one role and one process."""
+class ServiceFolder:
+    """The folder of a service, locked for one process and reserved for one role."""
 
     def __init__(self, path: Path, role: str) -> None:
         self.path = path
@@ -111,104 +112,112 @@ class Folder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._lock.close()
-            raise InvalidInput(f"the folder {path.name} must be of one process, got another that runs") from None
+            raise InvalidInput(f"the folder {path} is in use by another process; stop that service first") from None
         self._lock.seek(0)
         owner = self._lock.read().strip()
         if owner not in ("", role):
             self._lock.close()
-            reject("the folder of a service", f"be of the {role} alone", f"that of the {owner}")
+            raise InvalidInput(f"the folder {path} belongs to the {owner}; give the {role} a separate folder")
         if not owner:
             self._lock.write(role)
             self._lock.flush()
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         self._lock.close()
 
 
-def store_of(common: Common, role: str) -> str:
-    """Where a role keeps what it has: as the settings say, or in a file of its folder."""
+def store_url(common: Common, role: str) -> str:
+    """Return the URL of a role's store: as configured, or an SQLite file in its folder."""
     return common.store or f"sqlite:{common.folder / role}.db"
 
 
-def keyring(common: Common, role: str, clock: Clock) -> Keyring:
-    """The keys of a role, one of them active."""
-    found = Keyring(
+def open_keyring(common: Common, role: str, clock: Clock) -> Keyring:
+    """Return the keys of a role, with one key active."""
+    ring = Keyring(
         common.folder / "keys", role, common.suite, clock, lifetime=common.key_lifetime, grace=common.key_grace
     )
-    found.advance()
-    return found
+    ring.advance()
+    return ring
 
 
 def add_contracts(paths: Sequence[Path], known: Container[str], add: Callable[[bytes], bytes]) -> None:
-    """Serve the contracts of the settings; those that are served already are not verified again."""
+    """Serve the contracts named in the settings; contracts already stored are not verified again."""
     for path in paths:
         text = path.read_bytes()
         if SignedContract.from_json(text).contract.id not in known:
             add(text)
 
 
-def run(build: Callable[[], Program]) -> None:
-    """Build a program, and run it until SIGTERM or SIGINT; no file that it makes is for others."""
+def run(build: Callable[[], Service], *, parent_pipe: bool = False) -> None:
+    """Build a service and run it until SIGTERM or SIGINT; files it creates are readable by its owner only.
+
+    With ``parent_pipe``, standard input is a pipe from the parent process, and the service also stops when it closes.
+    """
     os.umask(0o077)
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.INFO)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    program = build()
-    # What is built now stays; requests leave no cycles behind, and to look for some every few requests costs a tenth.
+    service = build()
+    # Objects built so far stay alive and requests leave no cycles behind; frequent collections would cost 10 %.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)
-    # The writer's thread asks for Python's lock many times in a transaction: it must not wait 5 ms for it each time.
+    # The writer's thread acquires Python's lock many times per transaction and must not wait 5 ms each time.
     sys.setswitchinterval(0.0005)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(program))
-        # A thread may be in the middle of something long, a batch being opened, say. It can be cut off at any point,
-        # as by SIGKILL; to wait for it is what would be wrong.
+        runner.run(_serve(service, parent_pipe))
+        # A thread may be in the middle of long work, such as opening a batch. It can be cut off at any point, as by
+        # SIGKILL; waiting for it would exceed the five seconds.
         logging.shutdown()
         os._exit(0)
 
 
-async def _serve(program: Program) -> None:
-    """Serve until told to stop; then finish what was begun, but not for longer than a few seconds."""
+async def _serve(service: Service, parent_pipe: bool) -> None:
+    """Serve until told to stop, then finish work in progress within a few seconds."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(THREADS))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    listeners = [one for one in program.listeners() if one.address]
+    if parent_pipe:
+        loop.add_reader(sys.stdin.fileno(), _stop_with_parent, loop, stop)
+    listeners = [one for one in service.listeners() if one.address]
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(bind(one.address)) for one in listeners]
         servers = [Server(one) for one in listeners]
         serving = [loop.create_task(one.serve([bound])) for one, bound in zip(servers, sockets, strict=True)]
         while not all(one.started for one in servers) and not any(task.done() for task in serving):
             await asyncio.sleep(0.01)
-        looping = [loop.create_task(one.run()) for one in program.loops()]
-        with _announced(program.common.folder, listeners, sockets):
+        looping = [loop.create_task(one.run()) for one in service.loops()]
+        with _announced(service.common.folder, listeners, sockets):
             await asyncio.wait([loop.create_task(stop.wait()), *serving], return_when=asyncio.FIRST_COMPLETED)
-        program.drain()
+        service.drain()
         for one in servers:
             one.should_exit = True
         await asyncio.wait(serving)
         for task in looping:
             task.cancel()
         await asyncio.wait(looping)
-    ending = loop.run_in_executor(None, program.close)
-    await asyncio.wait([ending], timeout=END)
+    ending = loop.run_in_executor(None, service.close)
+    await asyncio.wait([ending], timeout=CLOSE_SECONDS)
     log.info("stopped")
+
+
+def _stop_with_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    loop.remove_reader(sys.stdin.fileno())
+    stop.set()
 
 
 @contextlib.contextmanager
 def _announced(folder: Path, listeners: Sequence[Listener], sockets: Sequence[socket.socket]) -> Iterator[None]:
-    """Say where the service listens: in the log, in a file, and to a service manager."""
-    places = {one.name: where(one, bound) for one, bound in zip(listeners, sockets, strict=True)}
-    for name, place in places.items():
-        log.info("%s: %s", name, place)
+    """Publish the addresses of the listeners: in the log, in a file, and readiness to a service manager."""
+    addresses = {one.name: address_of(one, bound) for one, bound in zip(listeners, sockets, strict=True)}
+    for name, address in addresses.items():
+        log.info("%s: %s", name, address)
     path = folder / ADDRESSES
-    beside = path.with_suffix(".new")
-    beside.write_text(json.dumps(places))
-    beside.replace(path)
+    write_atomically(path, json.dumps(addresses).encode())
     _notify("READY=1")
     try:
         yield
@@ -218,8 +227,8 @@ def _announced(folder: Path, listeners: Sequence[Listener], sockets: Sequence[so
 
 
 def _notify(state: str) -> None:
-    """Tell systemd, if it wants to know."""
+    """Notify systemd, if it started the service."""
     place = os.environ.get("NOTIFY_SOCKET", "")
     if place:
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as way:
-            way.sendto(state.encode(), "\0" + place[1:] if place.startswith("@") else place)
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.sendto(state.encode(), "\0" + place[1:] if place.startswith("@") else place)

@@ -1,4 +1,4 @@
-"""How much one address may send, counted without keeping who sent."""
+"""Rate limiting by sender address, without storing addresses."""
 
 import hashlib
 import ipaddress
@@ -7,50 +7,50 @@ import os
 from hubbub.service.runtime.http import Scope
 
 
-class Allowance:
-    """So many bundles a second of one address: a token bucket, by a keyed hash whose key is forgotten every hour.
+class RateLimiter:
+    """A token bucket of bundles per second and address, keyed by a hash whose key is discarded every hour.
 
-    Addresses of IPv6 count by their first 64 bits. A peer on this machine is a proxy: then only a configured header can
-    say who asks, and without it nobody is limited.
+    IPv6 addresses are grouped by their first 64 bits. A peer on this machine is a proxy: only a configured header can
+    then name the sender, and without it nobody is limited.
 
-    >>> allowance = Allowance(rate=1, burst=2)
-    >>> [allowance.take("192.0.2.1", 1, now=100.0) for _ in range(3)]
+    >>> limiter = RateLimiter(rate=1, burst=2)
+    >>> [limiter.take("192.0.2.1", 1, now=100.0) for _ in range(3)]
     [True, True, False]
     """
 
-    KEPT = 3600.0
-    MOST = 200_000
+    KEY_SECONDS = 3600.0
+    MAX_ADDRESSES = 200_000
 
     def __init__(self, *, rate: float, burst: float, header: str = "") -> None:
         self.rate, self.burst, self.header = rate, burst, header.lower().encode()
-        self._begin(0.0)
+        self._reset(0.0)
 
-    def _begin(self, now: float) -> None:
+    def _reset(self, now: float) -> None:
         self._key = os.urandom(16)
         self._buckets: dict[bytes, tuple[float, float]] = {}
-        self._until = now + self.KEPT
+        self._key_expires = now + self.KEY_SECONDS
 
     def address(self, scope: Scope) -> str | None:
-        """Whom to count a request for; None if that is not known."""
+        """Return the address that a request counts for, or None if it is unknown."""
         if self.header:
-            named = [value for name, value in scope["headers"] if name == self.header]
-            # What the nearest proxy added stands last; all before it is the sender's own claim.
-            return named[-1].decode("latin-1").rpartition(",")[2].strip() if named else None
+            values = [value for name, value in scope["headers"] if name == self.header]
+            # The nearest proxy appends its entry; everything before it is the sender's own claim.
+            return values[-1].decode("latin-1").rpartition(",")[2].strip() if values else None
         client = scope.get("client")
         return client[0] if client else None
 
     def take(self, address: str, count: int, *, now: float) -> bool:
-        """Whether the address may send so many bundles now; if so, they are counted."""
+        """Count bundles of an address and return True, or return False if they exceed its rate."""
         try:
             parsed = ipaddress.ip_address(address)
         except ValueError:
             return True
         if parsed.is_loopback and not self.header:
             return True
-        if now > self._until or len(self._buckets) >= self.MOST:
-            self._begin(now)
-        text = parsed.packed[:8] if parsed.version == 6 else parsed.packed
-        name = hashlib.blake2b(text, key=self._key, digest_size=8).digest()
+        if now > self._key_expires or len(self._buckets) >= self.MAX_ADDRESSES:
+            self._reset(now)
+        prefix = parsed.packed[:8] if parsed.version == 6 else parsed.packed
+        name = hashlib.blake2b(prefix, key=self._key, digest_size=8).digest()
         left, when = self._buckets.get(name, (self.burst, now))
         left = min(self.burst, left + (now - when) * self.rate)
         if left < count:

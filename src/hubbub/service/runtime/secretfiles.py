@@ -1,22 +1,47 @@
-"""Small files that must be whole or absent, and secret ones that only their owner may read.
+"""Secret files: readable by their owner only, written atomically, overwritten before they are removed.
 
-Written beside their place, synced, renamed, and the folder synced: after a crash there is the old file or the new one.
-Overwriting before removal is the best a program can do; a file system that copies on write, a drive that moves
-blocks, and a backup keep what they have.
+Overwriting is the best a program can do: a copy-on-write file system, a drive that remaps blocks, and a backup may keep
+the old content.
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from hubbub.errors import InvalidInput, reject
 from hubbub.service.runtime.failpoints import reach
 
 TEMPORARY = ".new"
-"""How the name of a half-written file ends."""
+"""Suffix of a partially written file."""
+
+
+def write_atomically(
+    path: Path, data: bytes, *, mode: int = 0o600, reach: Callable[[str], None] = lambda _: None
+) -> None:
+    """Replace a file durably: after a crash, the file has the complete old or the complete new content.
+
+    The data is written to a temporary file beside ``path``, synced and renamed; then the folder is synced. ``reach`` is
+    called with the name of each step, for tests that kill the process there.
+    """
+    temporary = path.with_name(path.name + TEMPORARY)
+    temporary.unlink(missing_ok=True)
+    reach("file-before-write")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        os.fchmod(handle, mode)
+        _write_all(handle, data)
+        reach("file-before-sync")
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    reach("file-before-rename")
+    temporary.rename(path)
+    reach("file-before-folder-sync")
+    _sync_folder(path.parent)
 
 
 def write_file(path: Path, data: bytes, *, replace: bool = False) -> None:
-    """Write a file of mode 0600 atomically and durably; refuses to replace one unless told to.
+    """Write a file of mode 0600 atomically; refuse to replace an existing file unless told to.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -25,45 +50,31 @@ def write_file(path: Path, data: bytes, *, replace: bool = False) -> None:
     b'secret'
     """
     if not replace and path.exists():
-        reject("the file", "not exist yet, because it would be lost", path.name)
-    beside = path.with_name(path.name + TEMPORARY)
-    beside.unlink(missing_ok=True)
-    reach("vault-before-write")
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.fchmod(handle, 0o600)
-        _write_all(handle, data)
-        reach("vault-before-sync")
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    reach("vault-before-rename")
-    beside.rename(path)
-    reach("vault-before-folder-sync")
-    sync_folder(path.parent)
+        reject("the file", "not exist yet: it would be overwritten", path.name)
+    write_atomically(path, data, reach=reach)
 
 
 def read_secret(path: Path) -> bytes:
-    """The bytes of a file that nobody but its owner may read; raises if others may."""
+    """Return the content of a file; raise if anyone but its owner can read it."""
     with path.open("rb") as file:
         check_mode(path, os.fstat(file.fileno()).st_mode)
         return file.read()
 
 
 def check_mode(path: Path, mode: int) -> None:
-    """Raise if others than its owner may read a file.
+    """Raise if anyone but its owner can read a file.
 
-    A credential of systemd belongs to root and is opened for one service by an access list, which looks like a right of
-    the group; the folder around it lets nobody else in.
+    A systemd credential belongs to root and is opened to one service by an access control list, which shows up as a
+    group permission; the folder around it admits nobody else.
     """
-    given = os.environ.get("CREDENTIALS_DIRECTORY")
-    others = 0o037 if given and path.parent == Path(given) else 0o077
+    credentials = os.environ.get("CREDENTIALS_DIRECTORY")
+    others = 0o037 if credentials and path.parent == Path(credentials) else 0o077
     if mode & others:
         raise InvalidInput(f"{path.name} must be readable by its owner only (mode 0600), got mode {mode & 0o777:04o}")
 
 
 def erase(path: Path) -> None:
-    """Overwrite a file with zeros, sync, and remove it; nothing if it is not there."""
+    """Overwrite a file with zeros, sync and remove it; do nothing if it does not exist."""
     try:
         handle = os.open(path, os.O_WRONLY)
     except FileNotFoundError:
@@ -73,12 +84,12 @@ def erase(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-    reach("vault-before-unlink")
+    reach("file-before-unlink")
     path.unlink()
-    sync_folder(path.parent)
+    _sync_folder(path.parent)
 
 
-def sync_folder(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:

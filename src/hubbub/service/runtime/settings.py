@@ -1,6 +1,7 @@
-"""How a service is set up: one TOML file for each role, every entry checked, unknown ones refused.
+"""Settings of a service: one TOML file per role, every entry checked, unknown entries rejected.
 
-Paths are meant from the folder of the file. An address is ``host:port`` or ``unix:path``; none is an empty string.
+Paths are relative to the folder of the file. An address is ``host:port`` or ``unix:path``; an empty string disables the
+listener.
 """
 
 import dataclasses
@@ -12,36 +13,37 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from hubbub.errors import Interval, InvalidInput, WireError, check_real, check_whole, reject
+from hubbub.service.task.contract import MIN_BATCH_SIZE
 
 DAY = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
-    """What both roles have."""
+    """Entries of both roles."""
 
     folder: Path
-    """Where the store, the keys and the sockets are; of one role and one process."""
+    """Folder of the store, the keys and the sockets; for one role and one process."""
     store: str = ""
-    """``sqlite:FILE`` or ``postgresql://…``; by default a file in the folder."""
+    """``sqlite:FILE`` or ``postgresql://…``; by default an SQLite file in the folder."""
     identity: Path = Path("identity")
     """The operator's signing key."""
     contracts: tuple[Path, ...] = ()
     """Signed contracts that are served from the start."""
     operations: str = "127.0.0.1:0"
-    """Where /livez, /readyz and /metrics are."""
+    """Address of /livez, /readyz and /metrics."""
     admin: str = "unix:admin.sock"
-    """The socket for commands: a unix socket, of mode 0600."""
+    """Unix socket for administrative commands, of mode 0600."""
     insecure_http: bool = False
-    """Allows listeners without TLS on addresses that others reach."""
+    """Allow listeners without TLS on addresses that other machines can reach."""
     unsafe_test: bool = False
-    """Serves contracts with crowds too small to hide in. Never with people's data."""
+    """Serve contracts whose batches are too small to protect anyone. Never with people's data."""
     workers: int = 2
     """Processes that open and seal."""
     connections: int = 2000
-    """At one listener at once."""
+    """Maximum number of connections per listener."""
     suite: int = 1
-    """The algorithms of this service's keys."""
+    """Cryptographic suite of this service's keys."""
     key_lifetime: float = 7 * DAY
     """Seconds after which a key is replaced."""
     key_grace: float = 1 * DAY
@@ -51,68 +53,77 @@ class Common:
         check_whole("workers", self.workers, 0, 256)
         check_whole("connections", self.connections, 1, 1_000_000)
         check_whole("suite", self.suite, 1, 2)
-        check_real("key_lifetime", self.key_lifetime, Interval(1, 10000000000.0))
-        check_real("key_grace", self.key_grace, Interval(0, 10000000000.0))
+        check_real("key_lifetime", self.key_lifetime, Interval(1, 1e10))
+        check_real("key_grace", self.key_grace, Interval(0, 1e10))
+        if self.store and self.store.partition(":")[0] not in ("sqlite", "postgresql", "postgres"):
+            reject("store", "be sqlite:FILE or postgresql://…")
         if self.admin and not self.admin.startswith("unix:"):
-            reject("admin", "be a unix socket", self.admin)
+            reject("admin", "be a Unix socket such as unix:admin.sock", self.admin)
+        _check_address("operations", self.operations)
+
+    @property
+    def min_batch_size(self) -> int:
+        """The smallest minimum batch size of a contract that the service accepts."""
+        return 1 if self.unsafe_test else MIN_BATCH_SIZE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShufflerConfig:
-    """The shuffler's entries."""
+    """Settings of the shuffler."""
 
     common: Common
     listen: str = "127.0.0.1:8400"
-    """Where devices, or their proxy, send to."""
+    """Address for uploads from devices or their proxy."""
     certificate: Path | None = None
     """With ``certificate_key``: TLS for ``listen``."""
     certificate_key: Path | None = None
     analyzer: str = ""
-    """The address of the analyzer's link, https://host:port."""
+    """URL of the analyzer's link, https://host:port."""
     link_certificate: Path = Path("link.pem")
-    """Who this shuffler is to the analyzer's link."""
+    """The shuffler's client certificate for the link."""
     link_key: Path = Path("link.key")
     link_authority: Path = Path("authority.pem")
-    """Who says so of the analyzer."""
+    """The certificate authority of the link."""
     queue: int = 10_000
-    """Bundles on their way to the store, beyond which senders are asked to wait."""
+    """Bundles waiting for the store, above which uploads are answered with 429."""
     rate: float = 0.0
-    """Bundles a second of one address; 0 does not count."""
+    """Bundles per second and address; 0 means no limit."""
     burst: float = 1000.0
     """Bundles that an address may send at once."""
     address_header: str = ""
-    """The header in which a proxy says whose request it passes on."""
+    """Header in which a proxy names the sender's address."""
     free_disk: float = 0.05
-    """The part of the disk that must be free."""
+    """Share of the disk that must be free."""
 
     def __post_init__(self) -> None:
         check_whole("queue", self.queue, 256)
-        check_real("rate", self.rate, Interval(0, 1000000000.0))
-        check_real("burst", self.burst, Interval(256, 1000000000.0))
+        check_real("rate", self.rate, Interval(0, 1e9))
+        check_real("burst", self.burst, Interval(256, 1e9))
         check_real("free_disk", self.free_disk, Interval(0, 0.9))
         _check_listener("listen", self.listen, self.certificate, self.certificate_key, self.common.insecure_http)
         if not self.analyzer.startswith(("https://", "http://")):
-            reject("analyzer", "be an address https://host:port", self.analyzer)
+            reject("analyzer", "be the URL of the analyzer's link, https://host:port", self.analyzer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzerConfig:
-    """The analyzer's entries."""
+    """Settings of the analyzer."""
 
     common: Common
     link: str = "127.0.0.1:8500"
-    """Where the shuffler hands batches over; always TLS with certificates on both sides."""
+    """Address for batches from the shuffler; always TLS with certificates on both sides."""
     link_certificate: Path = Path("link.pem")
     link_key: Path = Path("link.key")
     link_authority: Path = Path("authority.pem")
-    """Whose certificates are let in: an authority for this link and nothing else."""
+    """The certificate authority of the link, used for nothing else."""
     read: str = "127.0.0.1:8501"
-    """Where results are read."""
+    """Address for reading results."""
     certificate: Path | None = None
     """With ``certificate_key``: TLS for ``read``."""
     certificate_key: Path | None = None
 
     def __post_init__(self) -> None:
+        _check_address("link", self.link)
         _check_listener("read", self.read, self.certificate, self.certificate_key, self.common.insecure_http)
 
 
@@ -120,18 +131,24 @@ C = TypeVar("C", ShufflerConfig, AnalyzerConfig)
 
 
 def read_config(path: Path, kind: type[C], changes: Mapping[str, Any] | None = None) -> C:
-    """Read a file of settings; ``changes`` override what it says."""
+    """Read a settings file; ``changes`` override its entries."""
     try:
         entries = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        raise WireError(f"{path.name} must be TOML in UTF-8, got something else") from None
+    except tomllib.TOMLDecodeError as error:
+        raise WireError(f"{path.name} is not valid TOML: {error}") from None
+    except UnicodeDecodeError:
+        raise WireError(f"{path.name} must be a TOML file in UTF-8") from None
     entries = {"folder": ".", **entries, **(changes or {})}
-    unknown = sorted(set(entries) - _names(Common) - _names(kind) | {"common"} & set(entries))
+    known = sorted((_names(Common) | _names(kind)) - {"common"})
+    unknown = sorted(set(entries) - set(known))
     if unknown:
-        raise InvalidInput(f"{path.name} must have known entries only, got {', '.join(unknown)}")
-    folder = path.parent / str(entries["folder"])
-    common = Common(**_entries(Common, entries, path.parent, folder))
-    return kind(common=common, **_entries(kind, entries, path.parent, folder))
+        raise InvalidInput(f"{path.name} has unknown entries: {', '.join(unknown)}; known are {', '.join(known)}")
+    try:
+        folder = path.parent / _read("folder", entries["folder"], str, Path())
+        common = Common(**_entries(Common, entries, path.parent, folder))
+        return kind(common=common, **_entries(kind, entries, path.parent, folder))
+    except InvalidInput as error:
+        raise InvalidInput(f"{path.name}: {error}") from None
 
 
 def _names(kind: type) -> set[str]:
@@ -139,15 +156,26 @@ def _names(kind: type) -> set[str]:
 
 
 def _entries(kind: type, entries: Mapping[str, Any], base: Path, folder: Path) -> dict[str, Any]:
-    """The values of all fields of a class but ``common``; a default path is meant from the service's folder."""
+    """Return the values of all fields except ``common``; default paths are relative to the service's folder."""
     types = get_type_hints(kind)
     result = {}
     for one in dataclasses.fields(kind):
         if one.name in entries:
             result[one.name] = _read(one.name, entries[one.name], types[one.name], base)
         elif one.name != "common":
-            result[one.name] = _rooted(one.default, folder)
+            result[one.name] = folder / one.default if isinstance(one.default, Path) else _rooted(one.default, folder)
     return result
+
+
+_EXPECTED: dict[Any, str] = {
+    Path: "a path in quotes",
+    Path | None: "a path in quotes",
+    tuple[Path, ...]: 'a list of paths, such as ["contract.json"]',
+    float: "a number",
+    int: "a whole number",
+    bool: "true or false",
+    str: "a text in quotes",
+}
 
 
 def _read(name: str, value: object, wanted: Any, base: Path) -> Any:
@@ -158,51 +186,53 @@ def _read(name: str, value: object, wanted: Any, base: Path) -> Any:
     if wanted is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if wanted in (str, int, bool) and type(value) is wanted:
-        if isinstance(value, str) and value.startswith("unix:"):
-            return f"unix:{base / value.removeprefix('unix:')}"
-        return value
-    raise InvalidInput(f"the entry {name} must be of another type, got {type(value).__name__}")
+        return _rooted(value, base)
+    return reject(name, f"be {_EXPECTED[wanted]}", value)
 
 
 def _rooted(value: Any, folder: Path) -> Any:
-    if isinstance(value, Path):
-        return folder / value
     if isinstance(value, str) and value.startswith("unix:"):
         return f"unix:{folder / value.removeprefix('unix:')}"
     return value
 
 
-def split_address(text: str) -> tuple[str, int]:
-    """Host and port.
+def split_address(text: str, name: str = "an address") -> tuple[str, int]:
+    """Return host and port.
 
     >>> split_address("[::1]:80")
     ('::1', 80)
     """
     host, _, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
-        reject("an address", "be host:port or unix:path", text)
+        reject(name, "be host:port with a port up to 65535, or unix:path", text)
     return host.strip("[]"), int(port)
 
 
-def is_local(address: str) -> bool:
-    """Whether only this machine reaches an address.
+def is_local(address: str, name: str = "an address") -> bool:
+    """Return True if only this machine can reach an address.
 
     >>> is_local("127.0.0.1:80"), is_local("0.0.0.0:80"), is_local("unix:/run/x")
     (True, False, True)
     """
     if address.startswith("unix:"):
         return True
-    host = split_address(address)[0]
+    host = split_address(address, name)[0]
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
+def _check_address(name: str, address: str) -> None:
+    if address and not address.startswith("unix:"):
+        split_address(address, name)
+
+
 def _check_listener(name: str, address: str, certificate: Path | None, key: Path | None, insecure: bool) -> None:
     if (certificate is None) != (key is None):
-        raise InvalidInput("certificate and certificate_key must be given together, got one of them")
-    if address and certificate is None and not is_local(address) and not insecure:
+        raise InvalidInput("certificate and certificate_key must be given together")
+    if address and not is_local(address, name) and certificate is None and not insecure:
         raise InvalidInput(
-            f"{name} must have a certificate, be local, or insecure_http be true, got an open address without TLS"
+            f"{name} is an open address without TLS, {address!r}: add certificate and certificate_key, "
+            "use a local address, or set insecure_http = true behind a proxy that terminates TLS"
         )

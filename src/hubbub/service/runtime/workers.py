@@ -1,9 +1,8 @@
-"""Worker processes that open and seal many at once: HPKE holds Python's lock, so that threads would not help.
+"""Worker processes that open and seal many items at once: HPKE holds Python's lock, so threads would not help.
 
-A worker is ``python -m hubbub.service.runtime.workers`` with one socket as its standard input. Frames of bytes go in and out,
-with their length before them; nothing of a stranger is ever unpickled. A worker keeps nothing, reads no file, and
-leaves when its socket is closed, so that it dies with a parent that was killed. One that dies itself is replaced, and
-its piece of work done again.
+A worker is ``python -m hubbub.service.runtime.workers`` with a socket as its standard input. Length-prefixed frames of
+bytes go in and out; nothing is unpickled. A worker keeps no state, reads no file and exits when its socket is closed,
+so it does not outlive a parent that was killed. A worker that dies is replaced, and its frame is sent again.
 """
 
 import contextlib
@@ -25,15 +24,15 @@ from typing import Self
 from cryptography.exceptions import InvalidTag
 
 from hubbub.bundles import TAG_SIZE
-from hubbub.errors import HubbubError, check_whole, reject
+from hubbub.errors import WorkerFailure, check_whole, reject
 from hubbub.service.runtime.failpoints import VARIABLE
 from hubbub.service.task.sealing import SUITES, load_private, load_public
 
-PIECE = 1 << 9
-"""Items of one frame: some 30 ms of work. A call has only a few frames under way, so that others need not wait."""
+FRAME_ITEMS = 1 << 9
+"""Items per frame: about 30 ms of work. A call has only a few frames in flight, so others need not wait."""
 
 ATTEMPTS = 3
-"""How often a piece is tried before the workers are given up."""
+"""Attempts per frame."""
 
 _FRAME = struct.Struct(">I")
 _HEAD = struct.Struct(">BBHIHH")
@@ -44,14 +43,10 @@ def _overhead(suite: int) -> int:
     return SUITES[suite].enc + TAG_SIZE
 
 
-class WorkerFailure(HubbubError):
-    """Worker processes died again and again over the same piece of work."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is the same for all items: the suite, the raw key (private to open, public to seal), HPKE's ``info``, the
-    size of an item before it is opened or sealed, and how many bytes of header stand before the sealed part.
+    """The parameters of all items of a call: suite, raw key (private to open, public to seal), HPKE's ``info``, size of
+    an item before it is opened or sealed, and bytes of header before the sealed part.
     """
 
     suite: int
@@ -67,19 +62,19 @@ class Job:
         check_whole("skip", self.skip, 0, self.size)
 
     def count(self, data: bytes | memoryview) -> int:
-        """How many items there are."""
+        """Return the number of items."""
         if len(data) % self.size:
             reject("data", f"be a multiple of {self.size} bytes", len(data))
         return len(data) // self.size
 
     @property
     def opened(self) -> int:
-        """Bytes of one opened item."""
+        """Bytes of an opened item."""
         return max(self.size - self.skip - _overhead(self.suite), 0)
 
     @property
     def sealed(self) -> int:
-        """Bytes of one sealed item, without a header."""
+        """Bytes of a sealed item, without header."""
         return self.size + _overhead(self.suite)
 
 
@@ -88,7 +83,7 @@ _public = functools.lru_cache(maxsize=64)(load_public)
 
 
 def open_items(job: Job, data: bytes | memoryview) -> tuple[bytes, bytes]:
-    """The plaintexts of all items behind each other, and a byte for each: 1 opened, 0 not (its plaintext is zeros)."""
+    """Return all plaintexts concatenated, and a byte per item: 1 if it opened, 0 if not (its plaintext is zeros)."""
     decrypt, key, info = SUITES[job.suite].hpke.decrypt, _private(job.suite, job.key), job.info
     size, skip, opened = job.size, job.skip, job.opened
     count = job.count(data)
@@ -106,14 +101,14 @@ def open_items(job: Job, data: bytes | memoryview) -> tuple[bytes, bytes]:
 
 
 def seal_items(job: Job, data: bytes | memoryview) -> bytes:
-    """All items sealed, behind each other."""
+    """Return all items sealed and concatenated."""
     encrypt, key, info, size = SUITES[job.suite].hpke.encrypt, _public(job.suite, job.key), job.info, job.size
     view = memoryview(data)
     return b"".join(encrypt(view[start : start + size], key, info) for start in range(0, job.count(data) * size, size))
 
 
-class _Lost(Exception):
-    """The other end of the socket is gone."""
+class _Disconnected(Exception):
+    """The other end of the socket is closed."""
 
 
 def _receive(link: socket.socket, size: int) -> bytearray:
@@ -122,7 +117,7 @@ def _receive(link: socket.socket, size: int) -> bytearray:
     while view:
         got = link.recv_into(view)
         if not got:
-            raise _Lost
+            raise _Disconnected
         view = view[got:]
     return buffer
 
@@ -136,14 +131,14 @@ def _give(link: socket.socket, *parts: bytes | memoryview) -> None:
 
 
 class _Worker:
-    """One process and the socket to it."""
+    """A process and the socket to it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._link: socket.socket | None = None
 
     def start(self) -> socket.socket:
-        """Start the process, if it is not there, and return the socket to it."""
+        """Start the process unless it is running, and return the socket to it."""
         if self._link is not None:
             return self._link
         ours, theirs = socket.socketpair()
@@ -155,13 +150,13 @@ class _Worker:
         return ours
 
     def ask(self, *parts: bytes | memoryview) -> bytearray:
-        """Send one frame and wait for its answer."""
+        """Send a frame and return its answer."""
         link = self.start()
         _give(link, *parts)
         return _take(link)
 
     def stop(self) -> None:
-        """Close the socket, at which the process leaves."""
+        """Close the socket, which makes the process exit."""
         if self._link is not None:
             self._link.close()
         if self._process is not None:
@@ -174,12 +169,12 @@ class _Worker:
 
     @property
     def pid(self) -> int | None:
-        """The id of the process."""
+        """The process id."""
         return None if self._process is None else self._process.pid
 
 
 class Workers:
-    """A few worker processes for any number of threads; ``count=0`` does all work in the caller's thread.
+    """Worker processes shared by any number of threads; with ``count=0``, the caller's thread does the work.
 
     >>> with Workers(0) as workers:
     ...     job = Job(suite=1, key=bytes(32), info=b"", size=60)
@@ -196,12 +191,12 @@ class Workers:
         self._threads = ThreadPoolExecutor(max(count, 1), thread_name_prefix="workers")
 
     def start(self) -> None:
-        """Start the processes now rather than with the first piece of work."""
+        """Start the processes now rather than on first use."""
         for worker in self._workers:
             worker.start()
 
     def close(self) -> None:
-        """Finish what was begun, and end all processes."""
+        """Finish work in progress and stop all processes."""
         self._threads.shutdown()
         for worker in self._workers:
             worker.stop()
@@ -216,11 +211,11 @@ class Workers:
 
     @property
     def pids(self) -> list[int]:
-        """The ids of the processes that run."""
+        """The ids of the running processes."""
         return [pid for worker in self._workers if (pid := worker.pid) is not None]
 
     def open(self, job: Job, data: bytes | memoryview) -> tuple[bytes, bytes]:
-        """As :func:`open_items`, on all workers at once."""
+        """Run :func:`open_items` on all workers."""
         if not self.count:
             return open_items(job, data)
         job.count(data)
@@ -232,14 +227,14 @@ class Workers:
         )
 
     def seal(self, job: Job, data: bytes | memoryview) -> bytes:
-        """As :func:`seal_items`, on all workers at once."""
+        """Run :func:`seal_items` on all workers."""
         if not self.count:
             return seal_items(job, data)
         job.count(data)
         return b"".join(self._spread(_SEAL, job, data))
 
     def submit_open(self, job: Job, data: bytes) -> "Future[tuple[bytes, bytes]]":
-        """A future of :func:`open_items` for a few items, done by one worker; for callers that do not wait."""
+        """Return a future of :func:`open_items` for a few items, on one worker."""
 
         def call() -> tuple[bytes, bytes]:
             if not self.count:
@@ -251,7 +246,7 @@ class Workers:
 
     def _spread(self, what: int, job: Job, data: bytes | memoryview) -> Iterator[bytearray]:
         view = memoryview(data)
-        step = PIECE * job.size
+        step = FRAME_ITEMS * job.size
         pending: deque[Future[bytearray]] = deque()
         for start in range(0, len(view), step):
             if len(pending) >= 2 * self.count:
@@ -266,9 +261,9 @@ class Workers:
             for _ in range(ATTEMPTS):
                 try:
                     return worker.ask(head, job.key, job.info, data)
-                except (_Lost, OSError):
+                except (_Disconnected, OSError):
                     worker.stop()
-        raise WorkerFailure(f"worker processes died {ATTEMPTS} times over one piece of work")
+        raise WorkerFailure(f"worker processes died {ATTEMPTS} times over the same work")
 
     @contextlib.contextmanager
     def _borrowed(self) -> Iterator[_Worker]:
@@ -280,7 +275,7 @@ class Workers:
 
 
 def _serve(link: socket.socket) -> None:
-    """Answer frames until the other end is closed."""
+    """Answer frames until the socket is closed."""
     while True:
         frame = memoryview(_take(link))
         what, suite, key_size, size, skip, info_size = _HEAD.unpack_from(frame)
@@ -296,10 +291,10 @@ def _serve(link: socket.socket) -> None:
 
 
 def _main() -> None:
-    # Signals of a terminal or a service manager go to the whole group; the parent decides when its workers leave.
+    # A terminal or service manager signals the whole process group; the parent decides when its workers stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    with contextlib.suppress(_Lost, ConnectionError), socket.socket(fileno=0) as link:
+    with contextlib.suppress(_Disconnected, ConnectionError), socket.socket(fileno=0) as link:
         _serve(link)
 
 

@@ -1,1 +1,1 @@
-"""The shuffler as a service: its core, its store, its HTTP interface and its application."""
+"""The shuffler as a service: tasks, uploads, releases, delivery, their store, the HTTP layer and the program."""

@@ -1,30 +1,24 @@
-"""The shuffler's side of the link: HTTPS with certificates on both sides; whatever goes wrong is one error."""
+"""HTTPS requests to the analyzer, with certificates on both sides; every failure is one exception."""
 
 import re
 import ssl
-from types import TracebackType
-from typing import Self
 
 import httpx
 
-from hubbub.canonical import as_whole, fields, parse
-from hubbub.errors import HubbubError, WireError
+from hubbub.canonical import Fields, parse
+from hubbub.errors import AnalyzerUnreachable, WireError
 
-LARGEST_ANSWER = 16 << 20
-"""Bytes of an answer: a list of keys or of missing parts is far smaller."""
-
-
-class LinkFailure(HubbubError):
-    """The analyzer was not reached, or answered something else; whether it did what was asked is not known."""
+MAX_RESPONSE_SIZE = 16 << 20
+"""Largest response in bytes; key lists and lists of missing chunks are far smaller."""
 
 
-class HttpsLink:
-    """A connection to the analyzer, kept alive; for one thread."""
+class HttpsAnalyzerClient:
+    """A kept-alive connection to the analyzer, for one thread."""
 
     def __init__(self, address: str, context: ssl.SSLContext | None = None, *, seconds: float = 60.0) -> None:
         timeout = httpx.Timeout(seconds, connect=min(seconds, 10.0))
         limits = httpx.Limits(max_connections=2, keepalive_expiry=60.0)
-        # The machine's proxy settings and netrc are for browsers, not for this link.
+        # The machine's proxy settings and netrc are for browsers, not for this connection.
         self._client = httpx.Client(
             base_url=address.rstrip("/"),
             verify=True if context is None else context,
@@ -34,62 +28,50 @@ class HttpsLink:
         )
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._client.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
-        """Announce a batch: its receipt, or the numbers of the parts that are missing."""
-        status, body = self._ask("PUT", f"/v1/batches/{batch}", document, {200, 202})
+        """Announce a batch; return its receipt, or the indices of the missing chunks."""
+        status, body = self._request("PUT", f"/v1/batches/{batch}", document, {200, 202})
         if status == 200:
             return body
         try:
-            missing = fields(parse(body, "an answer"), "an answer", {"missing": _wholes})["missing"]
+            items = Fields(parse(body, "the response"), "the response", "missing").items("missing")
         except WireError:
-            raise LinkFailure("the analyzer answered something else than the protocol allows") from None
-        assert isinstance(missing, list)
+            items = [None]
+        missing = [index for index in items if isinstance(index, int) and not isinstance(index, bool)]
+        if missing != items:
+            raise AnalyzerUnreachable("the analyzer's response violates the protocol")
         return missing
 
     def put_chunk(self, batch: str, index: int, data: bytes) -> None:
-        """Hand a part over."""
-        self._ask("PUT", f"/v1/batches/{batch}/chunks/{index}", data, {204})
+        """Send a chunk of an announced batch."""
+        self._request("PUT", f"/v1/batches/{batch}/chunks/{index}", data, {204})
 
     def keys(self) -> bytes:
-        """The analyzer's signed list of keys."""
-        return self._ask("GET", "/v1/keys", None, {200})[1]
+        """Return the analyzer's signed key list."""
+        return self._request("GET", "/v1/keys", None, {200})[1]
 
-    def _ask(self, method: str, path: str, content: bytes | None, good: set[int]) -> tuple[int, bytes]:
+    def _request(self, method: str, path: str, content: bytes | None, expected: set[int]) -> tuple[int, bytes]:
         try:
-            with self._client.stream(method, path, content=content) as answer:
+            with self._client.stream(method, path, content=content) as response:
                 body = bytearray()
-                for part in answer.iter_raw():
+                for part in response.iter_raw():
                     body += part
-                    if len(body) > LARGEST_ANSWER:
-                        raise LinkFailure("the analyzer answered more than the protocol allows")
+                    if len(body) > MAX_RESPONSE_SIZE:
+                        raise AnalyzerUnreachable(f"the analyzer's response exceeds {MAX_RESPONSE_SIZE:,} bytes")
         except (httpx.HTTPError, ssl.SSLError, OSError) as error:
-            raise LinkFailure(f"the analyzer was not reached: {type(error).__name__}") from None
-        if answer.status_code not in good:
-            raise LinkFailure(f"the analyzer answered {answer.status_code}{_problem(bytes(body))}")
-        return answer.status_code, bytes(body)
+            raise AnalyzerUnreachable(f"the analyzer could not be reached: {type(error).__name__}") from None
+        if response.status_code not in expected:
+            raise AnalyzerUnreachable(f"the analyzer responded {response.status_code}{_problem_name(bytes(body))}")
+        return response.status_code, bytes(body)
 
 
-def _wholes(value: object) -> list[int]:
-    if not isinstance(value, list):
-        raise TypeError
-    return [as_whole(one) for one in value]
+def _problem_name(body: bytes) -> str:
+    """Return the name of the problem in a response, if any; nothing else of a response is logged.
 
-
-def _problem(body: bytes) -> str:
-    """The name of a problem, if the answer has one; nothing else of an answer goes to a log.
-
-    >>> _problem(b'{"type":"urn:hubbub:problem:conflict"}')
+    >>> _problem_name(b'{"type":"urn:hubbub:problem:conflict"}')
     ' (conflict)'
     """
     found = re.search(rb'"urn:hubbub:problem:([a-z-]{1,32})"', body[:4096])

@@ -1,7 +1,7 @@
-"""The shuffler as a program: the core, the front for uploads, ticks and delivery.
+"""The shuffler as a program: its listeners, and the periodic tasks that release batches, fetch keys and deliver.
 
-One event loop. Uploads are answered there; everything that waits for the disk, the analyzer or the workers is done in
-threads, and everything that writes to the store by one of them.
+One event loop serves uploads. Work that waits for the disk, the analyzer or the workers runs in threads, and a single
+thread writes to the store.
 """
 
 import asyncio
@@ -9,102 +9,91 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hubbub.canonical import Json
-from hubbub.errors import InvalidInput, reject
-from hubbub.service.runtime.admin import Figures, Meter, admin, disk_free, operations
-from hubbub.service.runtime.clock import Clock, SystemClock
-from hubbub.service.runtime.database import open_database
-from hubbub.service.runtime.process import Folder, Loop, add_contracts, keyring, store_of
-from hubbub.service.runtime.ratelimit import Allowance
-from hubbub.service.runtime.server import Listener, client_context, server_context
+from hubbub.errors import reject
+from hubbub.service.program import Resources, operator_listeners, public_context, task_metrics
+from hubbub.service.runtime.clock import Clock
+from hubbub.service.runtime.metrics import Metrics, TaskMetrics, disk_free
+from hubbub.service.runtime.process import PeriodicTask, add_contracts
+from hubbub.service.runtime.ratelimit import RateLimiter
+from hubbub.service.runtime.server import Listener, client_context
 from hubbub.service.runtime.settings import ShufflerConfig, is_local
-from hubbub.service.runtime.workers import Workers
-from hubbub.service.shuffler.analyzer_client import HttpsLink
+from hubbub.service.shuffler.analyzer_client import HttpsAnalyzerClient
 from hubbub.service.shuffler.core import Shuffler
-from hubbub.service.shuffler.http import Intake, Limits, Writer, documents
-from hubbub.service.shuffler.store import Pool
-from hubbub.service.task.identity import Identity
+from hubbub.service.shuffler.http import Limits, UploadApp, documents_app
+from hubbub.service.shuffler.store import ShufflerStore
+from hubbub.service.shuffler.writer import Writer
 
-TICK, KEYS, DELIVER = 1.0, 60.0, 30.0
-"""Seconds between two turns of the loops."""
+TICK_SECONDS, KEYS_SECONDS, DELIVERY_SECONDS = 1.0, 60.0, 30.0
+"""Pauses between two runs of the periodic tasks."""
 
 
 class ShufflerProgram:
-    """The shuffler as its settings say."""
+    """The shuffler with the given settings."""
 
     def __init__(self, config: ShufflerConfig, clock: Clock | None = None) -> None:
         self.config, self.common = config, config.common
         common = self.common
-        self._clock = clock or SystemClock()
-        identity = Identity.load(common.identity)
-        self._folder = Folder(common.folder, "shuffler")
-        keys = keyring(common, "shuffler", self._clock)
-        self.workers = Workers(common.workers)
-        self.workers.start()
-        self._pool = Pool(lambda: open_database(store_of(common, "shuffler")))
-        floor = 1 if common.unsafe_test else 100
-        self.core = Shuffler(self._pool, keys, identity, self._clock, workers=self.workers, floor=floor)
-        add_contracts(common.contracts, self.core.contracts(), self.core.add_contract)
-        self.writer = Writer(self.core.accept)
-        self.intake = Intake(
+        self._resources = Resources(common, "shuffler", clock)
+        self._clock, self.workers = self._resources.context.clock, self._resources.context.workers
+        self._store = ShufflerStore(self._resources.connect)
+        self.core = Shuffler(self._store, self._resources.context)
+        add_contracts(common.contracts, self.core.tasks.contracts(), self.core.tasks.add_contract)
+        self.writer = Writer(self.core.uploads.accept)
+        self.uploads = UploadApp(
             self.core,
             self.writer,
             self.workers,
-            documents(self.core),
-            limits=Limits(queue=config.queue, free=config.free_disk),
-            allowance=Allowance(rate=config.rate, burst=config.burst, header=config.address_header)
+            documents_app(self.core.tasks),
+            limits=Limits(max_queue=config.queue, min_free_disk=config.free_disk),
+            rate_limiter=RateLimiter(rate=config.rate, burst=config.burst, header=config.address_header)
             if config.rate
             else None,
             folder=common.folder,
         )
-        self.meter = Meter(self._live)
-        self._links = [self._link(), self._link()]
-        self._ticking = Loop("tick", self._tick)
-        self._fetching = Loop("fetching keys", self._fetch)
-        self._delivering = Loop("delivery", self._deliver)
+        self.metrics = Metrics(self._live)
+        self._clients = [self._client(), self._client()]
+        self._tick_loop = PeriodicTask("tick", self._tick)
+        self._keys_loop = PeriodicTask("fetching keys", self._fetch_keys)
+        self._delivery_loop = PeriodicTask("delivery", self._deliver)
 
-    def _link(self) -> HttpsLink:
+    def _client(self) -> HttpsAnalyzerClient:
         config = self.config
         if config.analyzer.startswith("http://"):
             if not is_local(config.analyzer.removeprefix("http://").rstrip("/")):
                 reject("analyzer", "be https:// unless it is on this machine", config.analyzer)
-            return HttpsLink(config.analyzer)
-        return HttpsLink(
-            config.analyzer, client_context(config.link_certificate, config.link_key, config.link_authority)
-        )
+            return HttpsAnalyzerClient(config.analyzer)
+        context = client_context(config.link_certificate, config.link_key, config.link_authority)
+        return HttpsAnalyzerClient(config.analyzer, context)
 
     def listeners(self) -> list[Listener]:
-        """Uploads, figures, commands."""
+        """Return the listeners for uploads and for operators."""
         config, common = self.config, self.common
-        context = None
-        if config.certificate is not None and config.certificate_key is not None:
-            context = server_context(config.certificate, config.certificate_key)
         return [
             Listener(
                 name="uploads",
-                app=self.intake,
+                app=self.uploads,
                 address=config.listen,
-                context=context,
+                context=public_context(config.certificate, config.certificate_key),
                 connections=common.connections,
             ),
-            Listener(name="operations", app=operations(self.meter, self.ready), address=common.operations),
-            Listener(name="admin", app=admin(_ShufflerCommands(self)), address=common.admin),
+            *operator_listeners(common, "shuffler", self.metrics, self.ready, _ShufflerCommands(self)),
         ]
 
-    def loops(self) -> list[Loop]:
-        """Ticks, keys, delivery."""
-        return [self._ticking, self._fetching, self._delivering]
+    def loops(self) -> list[PeriodicTask]:
+        """Return the periodic tasks that release batches, fetch keys and deliver."""
+        return [self._tick_loop, self._keys_loop, self._delivery_loop]
 
     async def _tick(self) -> float:
         await asyncio.to_thread(self.core.draw_ahead)
         if await asyncio.wrap_future(self.writer.call(self.core.tick)):
-            self._delivering.wake()
+            self._delivery_loop.wake()
         now = self._clock.now()
-        contracts = self.core.contracts()
-        epochs = {task: one.epoch_at(now) for task, one in contracts.items()}
-        if self.meter.due(epochs):
+        contracts = self.core.tasks.contracts()
+        epochs = {task: contract.epoch_at(now) for task, contract in contracts.items()}
+        if self.metrics.outdated(epochs):
             totals = await asyncio.wrap_future(self.writer.call(self.core.totals))
             figures = {
-                task: Figures(
+                task: TaskMetrics(
                     epoch=epochs[task],
                     min_batch_size=contracts[task].min_batch_size,
                     bundles=asdict(counts),
@@ -112,54 +101,48 @@ class ShufflerProgram:
                 )
                 for task, counts in totals.items()
             }
-            uploads = {("uploads", name): count for name, count in self.intake.results.items()}
-            self.meter.epoch(figures, uploads | {("commits", "done"): self.writer.commits})
-        return TICK
+            uploads = {("uploads", name): count for name, count in self.uploads.results.items()}
+            self.metrics.update(figures, uploads | {("commits", "done"): self.writer.commits})
+        return TICK_SECONDS
 
-    async def _fetch(self) -> float:
-        # Asked for in a thread, taken over by the writer: no upload is committed while the key in use changes.
-        text = await asyncio.to_thread(self._links[0].keys)
-        await asyncio.wrap_future(self.writer.call(lambda: self.core.take_keys(text)))
-        return KEYS
+    async def _fetch_keys(self) -> float:
+        # Fetched in a thread, adopted by the writer: no upload is committed while the key in use changes.
+        text = await asyncio.to_thread(self._clients[0].keys)
+        await asyncio.wrap_future(self.writer.call(lambda: self.core.tasks.update_keys(text)))
+        return KEYS_SECONDS
 
     async def _deliver(self) -> float:
-        return TICK if await asyncio.to_thread(self.core.deliver, self._links[1]) else DELIVER
+        return TICK_SECONDS if await asyncio.to_thread(self.core.deliver, self._clients[1]) else DELIVERY_SECONDS
 
     def _live(self) -> dict[str, float]:
-        found = {
-            f"{loop.name.replace(' ', '_')}_{result}": float(count)
-            for loop in self.loops()
-            for result, count in loop.results.items()
-        }
-        return {**found, "disk_free": disk_free(self.common.folder), "draining": float(self.intake.draining)}
+        free, draining = disk_free(self.common.folder), float(self.uploads.draining)
+        return {**task_metrics(self.loops()), "disk_free": free, "draining": draining}
 
     def ready(self) -> bool:
-        """Whether uploads are taken."""
+        """Return True if uploads are accepted."""
         free = disk_free(self.common.folder) > self.config.free_disk
-        return free and not self.intake.draining and self.core.ready()
+        return free and not self.uploads.draining and self.core.ready()
 
     def drain(self) -> None:
-        """Refuse uploads from now on."""
-        self.intake.draining = True
+        """Reject uploads from now on."""
+        self.uploads.draining = True
 
     def close(self) -> None:
-        """Commit what was accepted, and give everything back."""
+        """Commit what was admitted, and release all resources."""
         self.writer.close()
-        for one in self._links:
-            one.close()
-        self.workers.close()
-        self._pool.shut()
-        self._folder.close()
+        for client in self._clients:
+            client.close()
+        self._resources.close(self._store)
 
 
 class _ShufflerCommands:
-    """Commands, carried out by the writer's thread where they write."""
+    """The admin commands of the shuffler; those that write run in the writer's thread."""
 
     def __init__(self, program: ShufflerProgram) -> None:
         self._program, self._core, self._writer = program, program.core, program.writer
 
-    def add(self, contract: bytes) -> str:
-        return self._core.add_contract(contract).hex()
+    def add(self, contract: bytes) -> dict[str, Json]:
+        return {"task": self._core.tasks.add_contract(contract).hex()}
 
     def close(self, task: bytes) -> None:
         self._writer.call(lambda: self._core.close(task)).result()
@@ -177,18 +160,12 @@ class _ShufflerCommands:
         self._core.backup(path)
 
     def check(self) -> dict[str, Json]:
-        return self._counted(check=True)
+        return self._totals(check=True)
 
     def status(self) -> dict[str, Json]:
-        return {**self._counted(check=False), "waiting": self._program.intake.waiting}
+        return {**self._totals(check=False), "waiting": self._program.uploads.waiting}
 
-    def _counted(self, *, check: bool) -> dict[str, Json]:
+    def _totals(self, *, check: bool) -> dict[str, Json]:
         totals = self._writer.call(lambda: self._core.totals(check=check)).result()
-        tasks: dict[str, Json] = {task: {**asdict(one), "error": one.error} for task, one in totals.items()}
-        return {"good": not any(one.error for one in totals.values()), "tasks": tasks}
-
-    def add_token(self, scope: str) -> str:
-        raise InvalidInput("tokens must be asked of the analyzer, got the shuffler")
-
-    def revoke_token(self, token: str) -> bool:
-        raise InvalidInput("tokens must be asked of the analyzer, got the shuffler")
+        tasks: dict[str, Json] = {task: {**asdict(counts), "error": counts.error} for task, counts in totals.items()}
+        return {"good": not any(counts.error for counts in totals.values()), "tasks": tasks}

@@ -1,1 +1,1 @@
-"""Contracts and keys: the documents and sealed bytes that devices, shuffler and analyzer agree on."""
+"""The agreement of devices, shuffler and analyzer: contracts, identities, keys and sealed bundles."""

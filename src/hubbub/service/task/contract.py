@@ -1,7 +1,8 @@
-"""What devices, shuffler and analyzer agree on before the first report: a plan and how it is run, signed by both.
+"""Contracts: a plan and the terms under which devices, shuffler and analyzer run it, signed by both operators.
 
-The task, 16 bytes of the SHA-256 of its canonical JSON, is bound into everything that is sealed. A report made for a
-crowd of 10 000 does not open under a contract that says 100, because that contract has another task.
+The task, the first 16 bytes of the SHA-256 of the contract's canonical JSON, is bound into everything that is sealed. A
+report sealed for batches of at least 10,000 clients does not open under a contract that allows 100, because that
+contract has another task.
 """
 
 import hashlib
@@ -12,154 +13,143 @@ from typing import Self
 
 from hubbub.accountant.overflow import check_slots, overflow
 from hubbub.bundles import MAX_BUNDLE_SIZE, MAX_SLOTS, TASK_SIZE, BundleLayout
-from hubbub.canonical import Json, as_text, as_whole, canonical, fields, parse
-from hubbub.errors import FalseClaim, Infeasible, InvalidInput, TooLarge, WireError, check_whole, reject
-from hubbub.plans import Plan
-from hubbub.service.task.identity import PUBLIC_SIZE, SIGNATURE_SIZE, Identity, as_bytes, verify
+from hubbub.canonical import Fields, Json, canonical, legal, parse
+from hubbub.errors import FalseClaim, Infeasible, InvalidInput, TooLarge, WireError, check_type, check_whole, reject
+from hubbub.plans import MAX_PEOPLE, Plan
+from hubbub.service.task.identity import PUBLIC_SIZE, SIGNATURE_SIZE, Identity, document_format, hex_bytes, verify
 from hubbub.service.task.sealing import SUITES
 
-FORMAT = "hubbub contract 1"
 ROLES = ("analyzer", "shuffler")
-FLOOR = 100
-"""Fewer clients than this are no crowd; services refuse such contracts unless they only test."""
-LARGEST = 16 * 2**20
-"""Bytes of a contract's JSON."""
-FARTHEST = 2**40
-"""The last epoch that has a number."""
+MIN_BATCH_SIZE = 100
+"""The smallest batch size that a service accepts in a contract, except in tests."""
+MAX_CONTRACT_SIZE = 16 << 20
+"""Largest contract, in bytes of JSON."""
+MAX_EPOCH = 2**40
+"""Largest epoch number."""
+_TERMS = ("min_batch_size", "slots", "epoch", "task_start", "task_end", "suite")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """One collection: who is asked what, in which crowd, when, and who runs it."""
+    """One collection: its plan, batch size, time span, encryption suite and operators."""
 
     plan: Plan
     min_batch_size: int
-    """The fewest clients in a batch; what exceeds ``plan.n`` is a reserve against slots that turn out bad."""
+    """Minimum number of clients in a batch; the excess over ``plan.n`` is a reserve against rejected slots."""
     slots: int
-    """Sealed slots of a bundle, fillers included."""
+    """Sealed slots per bundle, including fillers."""
     epoch: int
-    """Seconds between two ticks; nothing finer is kept."""
+    """Length of an epoch in seconds; no finer time is stored."""
     task_start: int
-    """The first epoch, ⌊time/epoch⌋, in which bundles are taken."""
+    """The first epoch, ⌊time/epoch⌋, in which bundles are accepted."""
     task_end: int
-    """The first epoch in which they are no longer taken."""
+    """The first epoch in which bundles are no longer accepted."""
     suite: int
-    """The algorithms of both seals, a key of :data:`hubbub.service.task.sealing.SUITES`."""
+    """The encryption algorithms, a key of :data:`hubbub.service.task.sealing.SUITES`."""
     analyzer: bytes
     """Public identity of the analyzer's operator."""
     shuffler: bytes
     """Public identity of the shuffler's operator."""
     task: bytes = field(init=False, compare=False)
-    """16 bytes that name the contract."""
-    shape: BundleLayout = field(init=False, compare=False, repr=False)
-    """What sealing needs of it."""
+    """16 bytes that identify the contract."""
+    layout: BundleLayout = field(init=False, compare=False, repr=False)
+    """The sizes that sealing needs."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.plan, Plan):
-            reject("plan", "be a Plan", type(self.plan).__name__)
+        plan = check_type("plan", self.plan, Plan)
         for name, low, high in (
-            ("min_batch_size", self.plan.n, 10**10),
+            ("min_batch_size", plan.n, MAX_PEOPLE),
             ("slots", 1, MAX_SLOTS),
             ("epoch", 1, 10**9),
-            ("task_start", 0, FARTHEST),
+            ("task_start", 0, MAX_EPOCH),
             ("suite", min(SUITES), max(SUITES)),
         ):
             object.__setattr__(self, name, check_whole(name, getattr(self, name), low, high))
-        object.__setattr__(self, "task_end", check_whole("task_end", self.task_end, self.task_start + 1, FARTHEST))
+        object.__setattr__(self, "task_end", check_whole("task_end", self.task_end, self.task_start + 1, MAX_EPOCH))
         for role in ROLES:
             key = getattr(self, role)
             if not isinstance(key, bytes) or len(key) != PUBLIC_SIZE:
-                reject(f"the identity of the {role}", f"have {PUBLIC_SIZE} bytes", type(key).__name__)
+                reject(f"the identity of the {role}", f"have {PUBLIC_SIZE} bytes")
         if self.analyzer == self.shuffler:
-            raise InvalidInput("analyzer and shuffler must be two operators, got one identity for both")
-        check_slots(self.plan, self.slots)
-        object.__setattr__(self, "task", hashlib.sha256(canonical(self._document())).digest()[:TASK_SIZE])
-        plan = self.plan
-        limit = 1 << plan.schema.width if plan.protocol.sends_records else plan.schema.width
-        object.__setattr__(self, "shape", BundleLayout(self.task, self.suite, self.slots, plan.payload, limit))
+            raise InvalidInput("analyzer and shuffler must be different operators, but have the same identity")
+        check_slots(plan, self.slots)
+        object.__setattr__(self, "task", hashlib.sha256(canonical(self.to_document())).digest()[:TASK_SIZE])
+        limit = plan.protocol.payload_format.limit(plan.schema.width)
+        object.__setattr__(self, "layout", BundleLayout(self.task, self.suite, self.slots, plan.payload, limit))
         if self.bundle_size > MAX_BUNDLE_SIZE:
-            raise TooLarge(f"a bundle must have at most {MAX_BUNDLE_SIZE} bytes, got {self.bundle_size}")
+            raise TooLarge(f"a bundle must have at most {MAX_BUNDLE_SIZE:,} bytes, got {self.bundle_size:,}")
 
     @property
     def id(self) -> str:
-        """The task in hexadecimal digits, as in addresses."""
+        """The task in hexadecimal digits, as in URLs."""
         return self.task.hex()
 
     @property
     def slot_size(self) -> int:
         """Bytes of a sealed slot."""
-        return self.shape.slot_size
+        return self.layout.slot_size
 
     @property
     def bundle_size(self) -> int:
         """Bytes of a bundle."""
-        return self.shape.bundle_size
+        return self.layout.bundle_size
 
     @property
     def overflow(self) -> float:
-        """What is to be added to δ because a client may have more messages than there are slots."""
+        """The addition to δ for clients that have more messages than a bundle has slots."""
         return overflow(self.plan, self.slots)
 
     def epoch_at(self, time: float) -> int:
-        """The number of the epoch of a moment."""
+        """Return the number of the epoch that contains a time."""
         return int(time // self.epoch)
 
-    def takes(self, time: float) -> bool:
-        """Whether bundles are taken at this moment."""
+    def accepts_at(self, time: float) -> bool:
+        """Return True if bundles are accepted at this time."""
         return self.task_start <= self.epoch_at(time) < self.task_end
 
     def sign(self, identity: Identity) -> bytes:
-        """An operator's signature."""
-        return identity.sign("contract", canonical(self._document()))
+        """Return an operator's signature of the contract."""
+        return identity.sign("contract", canonical(self.to_document()))
 
     def to_json(self) -> str:
-        """The canonical JSON."""
-        return canonical(self._document()).decode()
+        """Return the canonical JSON."""
+        return canonical(self.to_document()).decode()
+
+    def to_document(self) -> dict[str, Json]:
+        """Return the contract as a JSON object."""
+        return {
+            "format": document_format("contract"),
+            "plan": parse(self.plan.to_json(), "the plan"),
+            **{name: getattr(self, name) for name in _TERMS},
+            **{role: getattr(self, role).hex() for role in ROLES},
+        }
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read a contract, refusing any other form and any illegal value; see :func:`load_contract`."""
-        return cls._read(_parse(text, "a contract"))
+        """Parse a contract and check its values, but not its guarantee; see :func:`load_contract`."""
+        return cls.from_document(_parse(text, "the contract"))
 
     @classmethod
-    def _read(cls, value: Json) -> Self:
-        key = as_bytes(PUBLIC_SIZE)
-        read = fields(
-            value,
-            "a contract",
-            {
-                "format": as_text,
-                "plan": lambda plan: Plan.from_json(canonical(plan)),
-                "min_batch_size": as_whole,
-                "slots": as_whole,
-                "epoch": as_whole,
-                "task_start": as_whole,
-                "task_end": as_whole,
-                "suite": as_whole,
-                "analyzer": key,
-                "shuffler": key,
-            },
-        )
-        if read.pop("format") != FORMAT:
-            raise WireError(f"a contract must be of the format {FORMAT!r}, got another")
+    def from_document(cls, value: Json) -> Self:
+        """Read a contract from a JSON object."""
+        fields = Fields(value, "the contract", "format", "plan", *_TERMS, *ROLES)
+        if fields.text("format") != document_format("contract"):
+            raise WireError(f"the format of the contract must be {document_format('contract')!r}")
         try:
-            return cls(**read)  # type: ignore[arg-type]
-        except (InvalidInput, Infeasible) as error:
-            raise WireError(f"a contract must have legal values: {error}") from None
-
-    def _document(self) -> dict[str, Json]:
-        return {
-            "format": FORMAT,
-            "plan": parse(self.plan.to_json(), "a plan"),
-            "min_batch_size": self.min_batch_size,
-            "slots": self.slots,
-            "epoch": self.epoch,
-            "task_start": self.task_start,
-            "task_end": self.task_end,
-            "suite": self.suite,
-            "analyzer": self.analyzer.hex(),
-            "shuffler": self.shuffler.hex(),
-        }
+            with legal("the contract"):
+                return cls(
+                    plan=Plan.from_json(canonical(fields["plan"])),
+                    min_batch_size=fields.whole("min_batch_size"),
+                    slots=fields.whole("slots"),
+                    epoch=fields.whole("epoch"),
+                    task_start=fields.whole("task_start"),
+                    task_end=fields.whole("task_end"),
+                    suite=fields.whole("suite"),
+                    analyzer=hex_bytes(fields.text("analyzer"), PUBLIC_SIZE, "the analyzer's identity"),
+                    shuffler=hex_bytes(fields.text("shuffler"), PUBLIC_SIZE, "the shuffler's identity"),
+                )
+        except Infeasible as error:
+            raise WireError(f"the contract is invalid: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +161,7 @@ class SignedContract:
 
     def __post_init__(self) -> None:
         if not self.signatures.keys() <= set(ROLES):
-            raise WireError("signatures must be those of analyzer and shuffler, got others")
+            raise WireError("only the analyzer and the shuffler may sign a contract")
         object.__setattr__(self, "signatures", MappingProxyType(dict(self.signatures)))
 
     @classmethod
@@ -180,67 +170,64 @@ class SignedContract:
         names = {contract.analyzer: "analyzer", contract.shuffler: "shuffler"}
         for identity in identities:
             if identity.public not in names:
-                reject("an identity that signs", "be one of the contract's operators", identity)
+                reject("the signing identity", "be one of the contract's operators", identity)
         return cls(contract, {names[identity.public]: contract.sign(identity) for identity in identities})
 
     def countersign(self, identity: Identity) -> Self:
-        """The same with one more signature."""
+        """Return the contract with one more signature."""
         other = type(self).sign(self.contract, identity)
         return type(self)(self.contract, {**self.signatures, **other.signatures})
 
     def verify(self) -> Contract:
-        """The contract, if both operators signed it; raises :class:`FalseClaim` otherwise."""
+        """Return the contract if both operators signed it; raise :class:`FalseClaim` otherwise."""
         contract = self.contract
-        body = canonical(contract._document())
+        body = canonical(contract.to_document())
         for role in ROLES:
             if role not in self.signatures:
-                raise FalseClaim(f"the contract must be signed by its {role}, got no signature")
+                raise FalseClaim(f"the contract has no signature of its {role}")
             verify(getattr(contract, role), "contract", body, self.signatures[role])
         return contract
 
     def to_json(self) -> bytes:
-        """Canonical JSON: ``{"contract": …, "signatures": {"analyzer": hex, "shuffler": hex}}``."""
+        """Return canonical JSON: ``{"contract": …, "signatures": {"analyzer": hex, "shuffler": hex}}``."""
         signatures: dict[str, Json] = {role: signature.hex() for role, signature in self.signatures.items()}
-        return canonical({"contract": self.contract._document(), "signatures": signatures})
+        return canonical({"contract": self.contract.to_document(), "signatures": signatures})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read the form, with one signature or both; :meth:`verify` judges them."""
-        read = fields(
-            _parse(text, "a signed contract"),
-            "a signed contract",
-            {"contract": Contract._read, "signatures": _signatures},
-        )
-        return cls(**read)  # type: ignore[arg-type]
+        """Parse a contract with up to two signatures, without verifying them."""
+        value = _parse(text, "the signed contract")
+        fields = Fields(value, "the signed contract", "contract", "signatures")
+        contract, roles = Contract.from_document(fields["contract"]), fields["signatures"]
+        if not isinstance(roles, dict):
+            raise WireError("'signatures' of the signed contract must be an object")
+        read = Fields(roles, "the signatures", *roles)
+        return cls(contract, {role: hex_bytes(read.text(role), SIGNATURE_SIZE, "a signature") for role in roles})
 
 
-def load_contract(text: str | bytes, *, floor: int = FLOOR) -> SignedContract:
-    """Read a signed contract and check all that can be checked: form, sizes, both signatures, the plan's guarantee.
+def load_contract(text: str | bytes, *, min_batch_size: int = MIN_BATCH_SIZE) -> SignedContract:
+    """Parse a signed contract, verify both signatures, and recompute the plan's guarantee.
 
-    Whoever loads it compares the operators' identities with those he expects: anybody can sign with his own.
+    The caller compares the operators' identities with those it expects: anyone can sign with an identity of their own.
     """
     signed = SignedContract.from_json(text)
     contract = signed.verify()
-    if contract.min_batch_size < floor:
-        reject(
-            "min_batch_size",
-            f"be at least {floor}, the fewest that this service calls a crowd",
-            contract.min_batch_size,
-        )
+    check_whole("min_batch_size", contract.min_batch_size, min_batch_size)
     from hubbub.planner.recompute import verify as verify_plan  # noqa: PLC0415 (devices have no numpy)
 
     verify_plan(contract.plan)
     return signed
 
 
+def load_served_contract(text: bytes, role: str, identity: Identity, min_batch_size: int) -> Contract:
+    """Load a contract that a service is asked to serve; it must name the service's own identity in its role."""
+    contract = load_contract(text, min_batch_size=min_batch_size).contract
+    if getattr(contract, role) != identity.public:
+        raise FalseClaim(f"the contract names another {role}")
+    return contract
+
+
 def _parse(text: str | bytes, what: str) -> Json:
-    if len(text) > LARGEST:
-        raise TooLarge(f"{what} must have at most {LARGEST} bytes, got {len(text)}")
+    if len(text) > MAX_CONTRACT_SIZE:
+        raise TooLarge(f"{what} must have at most {MAX_CONTRACT_SIZE:,} bytes, got {len(text):,}")
     return parse(text, what)
-
-
-def _signatures(value: Json) -> dict[str, bytes]:
-    if not isinstance(value, dict):
-        raise TypeError
-    read = as_bytes(SIGNATURE_SIZE)
-    return {role: read(signature) for role, signature in value.items()}

@@ -1,10 +1,9 @@
-"""Who an operator is: an Ed25519 key that signs contracts, key lists, manifests and receipts.
+"""Operator identities: Ed25519 keys that sign contracts, key lists, manifests and receipts.
 
-Every signature covers ``"hubbub/1 " + kind + 0x00 + body``, so that what was signed as one kind of document is not one
-of another. The body is canonical JSON: what is signed is the value, not its spelling.
+Every signature covers ``"hubbub/2 " + kind + 0x00 + body``, so a signature of one kind of document is invalid for every
+other kind. The body is canonical JSON: the signature covers the value, not its spelling.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -12,17 +11,17 @@ from typing import Self
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from hubbub.canonical import Json, as_text, canonical, fields, parse
+from hubbub.canonical import Fields, Json, canonical, parse
 from hubbub.errors import FalseClaim, WireError, reject
 from hubbub.service.runtime.secretfiles import read_secret, write_file
 
 PUBLIC_SIZE = 32
 SIGNATURE_SIZE = 64
-_FILE_MARK = b"hubbub identity 1\n"
+_FILE_HEADER = b"hubbub identity 1\n"
 
 
 class Identity:
-    """The private key of an operator; its repr shows the public one.
+    """The private key of an operator; its repr shows the public key.
 
     >>> own = Identity.generate()
     >>> verify(own.public, "receipt", b"{}", own.sign("receipt", b"{}"))
@@ -38,25 +37,25 @@ class Identity:
 
     @classmethod
     def generate(cls) -> Self:
-        """A new one, from the operating system's randomness."""
+        """Generate an identity from the operating system's randomness."""
         return cls(Ed25519PrivateKey.generate().private_bytes_raw())
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Read it; raises if anybody but the owner of the file may read it too."""
+        """Read an identity file; raises if anyone but its owner may read it."""
         text = read_secret(Path(path))
-        mark, digits = text[: len(_FILE_MARK)], text[len(_FILE_MARK) :].strip()
+        header, digits = text[: len(_FILE_HEADER)], text[len(_FILE_HEADER) :].strip()
         try:
-            return cls(bytes.fromhex(digits.decode("ascii")) if mark == _FILE_MARK else b"")
+            return cls(bytes.fromhex(digits.decode("ascii")) if header == _FILE_HEADER else b"")
         except ValueError:
-            raise WireError(f"{Path(path).name} must be an identity written by hubbub, got something else") from None
+            raise WireError(f"{Path(path).name} must be an identity file written by hubbub") from None
 
     def save(self, path: Path | str) -> None:
-        """Write it with mode 0600; never over another one."""
-        write_file(Path(path), _FILE_MARK + self._key.private_bytes_raw().hex().encode() + b"\n")
+        """Write the identity to a new file of mode 0600."""
+        write_file(Path(path), _FILE_HEADER + self._key.private_bytes_raw().hex().encode() + b"\n")
 
     def sign(self, kind: str, body: bytes) -> bytes:
-        """The signature of a document of this kind."""
+        """Return the signature of a document of this kind."""
         return self._key.sign(_message(kind, body))
 
     def __repr__(self) -> str:
@@ -68,22 +67,23 @@ def verify(public: bytes, kind: str, body: bytes, signature: bytes) -> None:
 
     >>> verify(Identity.generate().public, "receipt", b"{}", bytes(64))
     Traceback (most recent call last):
-    hubbub.errors.FalseClaim: the receipt must be signed by its operator, got another signature
+    hubbub.errors.FalseClaim: the receipt is not signed by its operator
     """
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, _message(kind, body))
     except (InvalidSignature, ValueError):
-        raise FalseClaim(f"the {kind} must be signed by its operator, got another signature") from None
+        raise FalseClaim(f"the {kind} is not signed by its operator") from None
 
 
 @dataclass(frozen=True, slots=True)
 class SignedDocument:
-    """A JSON value and one signature of its canonical form: ``{"body": …, "signature": "hex"}``.
+    """A JSON value with one signature over its canonical form: ``{"body": …, "signature": "hex"}``.
 
     >>> own = Identity.generate()
-    >>> text = SignedDocument.sign(own, "receipt", {"batch": "00"}).to_json()
-    >>> SignedDocument.from_json(text).verify(own.public, "receipt")
-    {'batch': '00'}
+    >>> body = {"format": document_format("receipt"), "batch": "00"}
+    >>> text = SignedDocument.sign(own, "receipt", body).to_json()
+    >>> SignedDocument.from_json(text).read(own.public, "receipt", "batch").text("batch")
+    '00'
     """
 
     body: Json
@@ -91,48 +91,55 @@ class SignedDocument:
 
     @classmethod
     def sign(cls, identity: Identity, kind: str, body: Json) -> Self:
-        """Sign a value."""
+        """Sign a value as a document of this kind."""
         return cls(body, identity.sign(kind, canonical(body)))
 
     def verify(self, public: bytes, kind: str) -> Json:
-        """The body, if the signature holds; raises :class:`FalseClaim` otherwise."""
+        """Return the body if the signature is valid; raise :class:`FalseClaim` otherwise."""
         verify(public, kind, canonical(self.body), self.signature)
         return self.body
 
+    def read(self, public: bytes, kind: str, *keys: str) -> Fields:
+        """Verify the signature, and return the body as an object of the kind's format with exactly these keys."""
+        fields = Fields(self.verify(public, kind), f"the {kind}", "format", *keys)
+        if fields.text("format") != document_format(kind):
+            raise WireError(f"the format of the {kind} must be {document_format(kind)!r}")
+        return fields
+
     def to_json(self) -> bytes:
-        """Canonical JSON."""
+        """Return the canonical JSON."""
         return canonical({"body": self.body, "signature": self.signature.hex()})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read one; the signature is not judged before :meth:`verify`."""
-        read = fields(
-            parse(text, "a signed document"),
-            "a signed document",
-            {"body": lambda value: value, "signature": as_bytes(SIGNATURE_SIZE)},
-        )
-        return cls(**read)  # type: ignore[arg-type]
+        """Parse a document without verifying its signature."""
+        fields = Fields(parse(text, "the signed document"), "the signed document", "body", "signature")
+        return cls(fields["body"], hex_bytes(fields.text("signature"), SIGNATURE_SIZE, "the signature"))
+
+
+def document_format(kind: str) -> str:
+    """Return the format line of a kind of signed document.
+
+    >>> document_format("manifest")
+    'hubbub manifest 2'
+    """
+    return f"hubbub {kind} 2"
+
+
+def hex_bytes(text: str, size: int, what: str) -> bytes:
+    """Return the bytes of a lower-case hexadecimal string.
+
+    >>> hex_bytes("01ff", 2, "the task")
+    b'\\x01\\xff'
+    """
+    try:
+        data = bytes.fromhex(text)
+    except ValueError:
+        data = b""
+    if data.hex() != text or len(data) != size:
+        raise WireError(f"{what} must have {2 * size} lower-case hexadecimal digits")
+    return data
 
 
 def _message(kind: str, body: bytes) -> bytes:
-    return b"hubbub/1 " + kind.encode() + b"\0" + body
-
-
-def as_bytes(size: int) -> Callable[[Json], bytes]:
-    """A reader for :func:`hubbub.canonical.fields`: lower-case hexadecimal digits of so many bytes.
-
-    >>> as_bytes(2)("01ff")
-    b'\\x01\\xff'
-    """
-
-    def read(value: Json) -> bytes:
-        text = as_text(value)
-        try:
-            data = bytes.fromhex(text)
-        except ValueError:
-            data = b""
-        if data.hex() != text or len(data) != size:
-            raise WireError(f"bytes must be {2 * size} lower-case hexadecimal digits, got something else")
-        return data
-
-    return read
+    return b"hubbub/2 " + kind.encode() + b"\0" + body

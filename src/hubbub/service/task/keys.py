@@ -1,13 +1,13 @@
-"""The HPKE keys of one role: born pending, active until the next one is, expired for a grace period, then destroyed.
+"""The HPKE keys of one role: pending, active until the next key is, expired for a grace period, then destroyed.
 
     pending --advance, at its time--> active --the next is active--> expired --grace--> destroyed
 
-Each key is a record, ``<role>-<id>.json``, and while it lives a secret, ``<role>-<id>.secret``. Every change is one
-atomic write of one record: keys that were activated are *live*, and the newest of them is the active one, so that there
-is no moment without one and none with two. What a crash left undone, the next start finishes. Records stay when
-secrets are gone: no number is given twice. States never go back, whatever the clock does.
+Each key has a record, ``<role>-<id>.json``, and until it is destroyed a secret, ``<role>-<id>.secret``. Every change is
+one atomic write of one record: activated keys are *live*, and the newest live key is the active one, so there is never
+a moment with no active key or with two. The next start completes what a crash interrupted. Records outlive their
+secrets, so no id is used twice. States never go back, even if the clock does.
 
-Python cannot wipe memory: a destroyed key is gone from the disk, and from memory when the process ends.
+Python cannot wipe memory: a destroyed key is erased from the disk, and from memory when the process ends.
 """
 
 import itertools
@@ -16,17 +16,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Self
 
-from hubbub.canonical import Json, as_real, as_text, as_whole, canonical, fields, parse
-from hubbub.errors import Infeasible, Interval, WireError, check_real, reject
+from hubbub.canonical import Fields, Json, canonical, legal, parse
+from hubbub.errors import Infeasible, Interval, WireError, check_choice, check_real, check_whole, reject
 from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.secretfiles import TEMPORARY, erase, read_secret, write_file
-from hubbub.service.task.identity import Identity, SignedDocument, as_bytes
-from hubbub.service.task.sealing import SUITES, Private, generate, load_private
+from hubbub.service.task.identity import Identity, SignedDocument, document_format, hex_bytes
+from hubbub.service.task.sealing import MAX_KEY_ID, SUITES, Private, generate, load_private
 
+_MAX_SECONDS = 1e12
 State = Literal["pending", "active", "expired"]
-STATES: tuple[State, ...] = ("pending", "active", "expired")
-LAST = 2**16 - 1
+Phase = Literal["pending", "live", "destroyed"]
+_STATES: dict[str, State] = {"pending": "pending", "active": "active", "expired": "expired"}
+_PHASES: dict[str, Phase] = {"pending": "pending", "live": "live", "destroyed": "destroyed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +43,14 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """What the disk knows of a key, its secret apart."""
+    """A key as stored on disk, without its secret."""
 
     id: int
     suite: int
     public: bytes
-    phase: Literal["pending", "live", "destroyed"]
+    phase: Phase
     time: float
-    """Pending: when it shall become active. Later: when it did."""
+    """The time of activation: planned while pending, actual afterwards."""
 
     def to_json(self) -> bytes:
         public = self.public.hex()
@@ -56,19 +58,24 @@ class _Record:
 
     @classmethod
     def from_json(cls, text: bytes, suite: int) -> Self:
-        key = as_bytes(SUITES[suite].public)
-        kinds = {"id": as_whole, "suite": as_whole, "public": key, "phase": as_text, "time": as_real}
-        record = cls(**fields(parse(text, "the record of a key"), "the record of a key", kinds))  # type: ignore[arg-type]
-        if record.phase not in ("pending", "live", "destroyed") or record.suite != suite:
-            raise WireError(f"the record of a key must have a known phase and suite {suite}, got another")
-        return record
+        fields = Fields(parse(text, "the key record"), "the key record", "id", "suite", "public", "phase", "time")
+        if fields.whole("suite") != suite:
+            raise WireError(f"the key record must be of suite {suite}, got {fields.whole('suite')}")
+        with legal("the key record"):
+            return cls(
+                id=fields.whole("id"),
+                suite=suite,
+                public=hex_bytes(fields.text("public"), SUITES[suite].public, "the public key"),
+                phase=_PHASES[check_choice("phase", fields.text("phase"), tuple(_PHASES))],
+                time=fields.real("time"),
+            )
 
 
 class Keyring:
-    """The keys of one role in one folder; one process writes there.
+    """The keys of one role in one folder, written by a single process.
 
-    ``lifetime``: seconds for which a key is active before :meth:`advance` replaces it; its successor is published as
-    pending one ``grace`` before. ``grace``: seconds from expiry to destruction.
+    ``lifetime``: seconds after which :meth:`advance` replaces the active key; its successor is published as pending
+    one ``grace`` before. ``grace``: seconds from expiry to destruction.
 
     >>> import tempfile
     >>> from hubbub.service.runtime.clock import MockClock
@@ -85,37 +92,36 @@ class Keyring:
     def __init__(
         self, folder: Path | str, role: str, suite: int, clock: Clock, *, lifetime: float, grace: float
     ) -> None:
-        if role not in ("analyzer", "shuffler"):
-            reject("role", "be 'analyzer' or 'shuffler'", role)
+        check_choice("role", role, ("analyzer", "shuffler"))
         if suite not in SUITES:
             reject("suite", "be 1 or 2", suite)
         self.folder, self.role, self.suite, self.clock = Path(folder), role, suite, clock
-        self.lifetime = check_real("lifetime", lifetime, Interval(0.0, 1000000000000.0, open_low=True))
-        self.grace = check_real("grace", grace, Interval(0.0, 1000000000000.0))
+        self.lifetime = check_real("lifetime", lifetime, Interval(0.0, _MAX_SECONDS, open_low=True))
+        self.grace = check_real("grace", grace, Interval(0.0, _MAX_SECONDS))
         self._records: dict[int, _Record] = {}
         self._secrets: dict[int, tuple[bytes, Private]] = {}
         self._load()
 
     @property
     def active(self) -> PublicKey:
-        """The key to seal to; raises before the first :meth:`advance` of an empty folder."""
+        """The key to seal to; raises before the first :meth:`advance` in an empty folder."""
         live = self._live()
         if not live:
-            raise Infeasible(f"the {self.role} must have an active key, got none; advance the keyring first")
+            raise Infeasible(f"the {self.role} has no active key; advance the keyring first")
         return _public(live[-1], "active")
 
     def private(self, key_id: int) -> bytes | None:
-        """The private bytes, to hand to a worker process; None if the key is destroyed, or was never there."""
+        """Return the private bytes for a worker process; None if the key is destroyed or never existed."""
         entry = self._secrets.get(key_id)
         return entry and entry[0]
 
     def opener(self, key_id: int) -> Private | None:
-        """The same as a key object."""
+        """Return the private key as an object; None if the key is destroyed or never existed."""
         entry = self._secrets.get(key_id)
         return entry and entry[1]
 
     def public_keys(self) -> list[PublicKey]:
-        """All keys that are not destroyed, by number."""
+        """Return all keys that are not destroyed, ordered by id."""
         live = self._live()
         states: dict[int, State] = {record.id: "expired" for record in live[:-1]}
         states |= {record.id: "active" for record in live[-1:]}
@@ -123,15 +129,17 @@ class Keyring:
         return [_public(record, states.get(record.id, "pending")) for record in alive]
 
     def public_list(self, identity: Identity) -> bytes:
-        """The signed list of :meth:`public_keys` for clients."""
+        """Return the signed key list for clients."""
         keys: list[Json] = [
             {"id": key.id, "suite": key.suite, "public": key.public.hex(), "state": key.state}
             for key in self.public_keys()
         ]
-        return SignedDocument.sign(identity, "keys", {"role": self.role, "keys": keys}).to_json()
+        return SignedDocument.sign(
+            identity, "key list", {"format": document_format("key list"), "role": self.role, "keys": keys}
+        ).to_json()
 
     def rotate(self, at: float | None = None) -> int:
-        """Have the next key, the pending one or a new one, become active then, by default now; returns its number."""
+        """Schedule the activation of the pending key, or of a new one, by default for now, and return its id."""
         time = self.clock.now() if at is None else at
         pending = self._pending()
         if pending:
@@ -143,7 +151,7 @@ class Keyring:
         return key_id
 
     def advance(self) -> None:
-        """Do what the clock asks for: announce, activate, destroy. Idempotent, and safe to be killed at any point."""
+        """Announce, activate and destroy the keys that are due; idempotent, and safe to interrupt at any point."""
         now = self.clock.now()
         self._announce(now)
         for record in self._pending():
@@ -167,8 +175,8 @@ class Keyring:
 
     def _create(self, at: float) -> int:
         key_id = self._next
-        if key_id > LAST:
-            raise Infeasible(f"a role must have at most {LAST} keys, got all of them; start another contract")
+        if key_id > MAX_KEY_ID:
+            raise Infeasible(f"all {MAX_KEY_ID} key ids of the {self.role} are used; start a new contract")
         private, public = generate(self.suite)
         write_file(self._path(key_id, "secret"), private)
         reach("rotate-after-secret")
@@ -178,7 +186,7 @@ class Keyring:
         return key_id
 
     def _destroy(self, record: _Record) -> None:
-        # The record first: a secret without a living record is erased at the next start, whatever happens now.
+        # The record first: the next start erases the secret of a destroyed key if this process dies before it does.
         self._write(replace(record, phase="destroyed"))
         reach("destroy-after-record")
         self._secrets.pop(record.id, None)
@@ -196,9 +204,9 @@ class Keyring:
         for path in self.folder.glob(f"{self.role}-*.json"):
             record = _Record.from_json(path.read_bytes(), self.suite)
             if path != self._path(record.id, "json"):
-                raise WireError("the record of a key must have its number as its name, got another")
+                raise WireError(f"the file name of key record {record.id} must contain its id")
             self._records[record.id] = record
-        # A crash while a key was made left a secret without a record, which nobody has seen yet.
+        # A crash during key generation leaves a secret without a record; it was never published.
         erase(self._path(self._next, "secret"))
         for record in self._records.values():
             path = self._path(record.id, "secret")
@@ -207,7 +215,7 @@ class Keyring:
             elif path.exists():
                 self._keep(record.id, read_secret(path))
             else:
-                raise WireError(f"the secret of key {record.id} of the {self.role} must be there, got none")
+                raise WireError(f"the secret of key {record.id} of the {self.role} is missing")
 
     def _keep(self, key_id: int, private: bytes) -> None:
         self._secrets[key_id] = private, load_private(self.suite, private)
@@ -230,44 +238,40 @@ class Keyring:
 
 
 def read_key_list(text: str | bytes, identity: bytes, role: str | None = None) -> list[PublicKey]:
-    """The keys of a signed list; raises unless the operator of this identity signed it, for the role if one is given.
+    """Return the keys of a signed list; raise unless the operator with this identity signed it, for ``role`` if given.
 
-    A repeated old list is not noticed here: whoever seals to a destroyed key is told so and asks again.
+    A replay of an old list is not detected here: the shuffler rejects bundles sealed to a destroyed key, and the client
+    fetches the keys again.
     """
-    body = SignedDocument.from_json(text).verify(identity, "keys")
-    read = fields(body, "a key list", {"role": as_text, "keys": _entries})
-    keys = read["keys"]
-    assert isinstance(keys, list)
-    if role not in (None, read["role"]):
-        raise WireError(f"the key list must be that of the {role}, got another")
+    fields = SignedDocument.from_json(text).read(identity, "key list", "role", "keys")
+    keys = [_read_key(entry) for entry in fields.items("keys")]
+    if role not in (None, fields.text("role")):
+        raise WireError(f"the key list must be that of the {role}")
     if len({key.id for key in keys}) != len(keys) or sum(key.state == "active" for key in keys) > 1:
-        raise WireError("a key list must have distinct numbers and at most one active key, got others")
+        raise WireError("a key list must have distinct ids and at most one active key")
     return keys
 
 
 def active_key(keys: Iterable[PublicKey]) -> PublicKey:
-    """The key to seal to."""
+    """Return the key to seal to."""
     for key in keys:
         if key.state == "active":
             return key
-    raise WireError("a key list must have an active key, got none")
+    raise WireError("the key list has no active key")
 
 
-def _entries(value: Json) -> list[PublicKey]:
-    if not isinstance(value, list):
-        raise TypeError
-    return [_entry(entry) for entry in value]
-
-
-def _entry(value: Json) -> PublicKey:
-    suite = value.get("suite") if isinstance(value, dict) else None
-    if not isinstance(suite, int) or suite not in SUITES:
-        raise WireError("a key must be of suite 1 or 2, got another")
-    kinds = {"id": as_whole, "suite": as_whole, "public": as_bytes(SUITES[suite].public), "state": as_text}
-    key = PublicKey(**fields(value, "a key", kinds))  # type: ignore[arg-type]
-    if key.state not in STATES or not 0 <= key.id <= LAST:
-        raise WireError("a key must have a known state and a number of 16 bits, got another")
-    return key
+def _read_key(value: Json) -> PublicKey:
+    fields = Fields(value, "a key", "id", "suite", "public", "state")
+    with legal("a key"):
+        suite = fields.whole("suite")
+        if suite not in SUITES:
+            reject("suite", "be 1 or 2", suite)
+        return PublicKey(
+            check_whole("id", fields.whole("id"), 0, MAX_KEY_ID),
+            suite,
+            hex_bytes(fields.text("public"), SUITES[suite].public, "the public key"),
+            _STATES[check_choice("state", fields.text("state"), tuple(_STATES))],
+        )
 
 
 def _public(record: _Record, state: State) -> PublicKey:

@@ -1,10 +1,10 @@
-"""What is sent: every message sealed to the analyzer, a fixed number of them sealed together to the shuffler.
+"""Sealed messages: every message is encrypted to the analyzer, and a client's messages together to the shuffler.
 
-Hybrid public-key encryption (RFC 9180, base mode, single shot). The contract's task and the key's number are bound into
-``info``: what was sealed under one contract does not open under another. All numbers are big-endian; every slot, and
-every bundle, of a contract has one length. The bytes are drawn in docs/sealing.md.
+Hybrid public-key encryption (RFC 9180, base mode, single shot). The task and the key id are bound into ``info``, so
+bytes sealed under one contract do not open under another. All integers are big-endian; all slots, and all bundles, of a
+contract have the same length. docs/sealing.md describes the format byte by byte.
 
-Opening raises :class:`SealError` and nothing else, whatever bytes come; its reasons are :data:`REASONS`.
+Opening raises only :class:`SealError`, for any input; its reasons are :data:`REASONS`.
 """
 
 import hashlib
@@ -26,22 +26,28 @@ Public = X25519PublicKey | hpke.MLKEM768X25519PublicKey
 Data = bytes | memoryview
 
 REASONS = ("malformed", "wrong-length", "cannot-open", "bad-version", "bad-kind", "bad-padding")
-"""Why bytes are refused."""
+"""The reasons for which bytes are rejected."""
 
-VERSION = 1
+VERSION = 2
 FILLER, REPORT = 0, 1
 ID_SIZE = 16
-MOST_BUNDLES = 256
-"""Bundles of one upload."""
-_KEY = slice(4, 6)
-_MARK = b"HB" + bytes([VERSION])
-BUNDLE_INFO, SLOT_INFO = b"hubbub/1 bundle", b"hubbub/1 slot"
-"""What HPKE's ``info`` starts with; the task and the key's number follow."""
+MAX_BUNDLES = 256
+"""Most bundles in one upload."""
+MAX_KEY_ID = 2**16 - 1
+_FAMILY = b"HBB"
+_MAGIC = _FAMILY + str(VERSION).encode()
+_SUITE, _RESERVED, _KEY, _TASK = 4, 5, slice(6, 8), slice(8, HEADER_SIZE)
+_SLOT_KEY = slice(0, 2)
+BUNDLE_INFO, SLOT_INFO = b"hubbub/2 bundle", b"hubbub/2 slot"
+"""The prefixes of HPKE's ``info``; the task and the key id follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Algorithms and sizes. 1 is X25519; 2 adds ML-KEM-768 (X-Wing) against those who record now and compute later."""
+    """The algorithms and sizes of an encryption suite; 2 adds ML-KEM-768 (X-Wing) to the X25519 of suite 1.
+
+    Suite 2 protects recorded traffic against a future quantum computer.
+    """
 
     number: int
     kem: hpke.KEM
@@ -60,11 +66,11 @@ SUITES: Mapping[int, Suite] = MappingProxyType(
         2: Suite(2, hpke.KEM.MLKEM768_X25519, 32, 1216, ENCAPSULATED_KEY_SIZES[2]),
     }
 )
-"""By their numbers on the wire."""
+"""The suites by their numbers on the wire."""
 
 
 def generate(suite: int, *, entropy: Callable[[int], bytes] = os.urandom) -> tuple[bytes, bytes]:
-    """A new key pair: 32 private bytes, which for suite 2 are the seed of X-Wing, and the public bytes.
+    """Generate a key pair: 32 private bytes, which for suite 2 are the seed of X-Wing, and the public bytes.
 
     >>> [len(part) for suite in SUITES for part in generate(suite)]
     [32, 32, 32, 1216]
@@ -77,7 +83,7 @@ def generate(suite: int, *, entropy: Callable[[int], bytes] = os.urandom) -> tup
 
 
 def load_private(suite: int, private: bytes) -> Private:
-    """The key object of private bytes; worth keeping, where many are opened."""
+    """Return the key object of private bytes; keep it to open many items."""
     if len(private) != SUITES[suite].private:
         raise WireError(f"a private key of suite {suite} must have {SUITES[suite].private} bytes, got {len(private)}")
     if suite == 1:
@@ -86,7 +92,7 @@ def load_private(suite: int, private: bytes) -> Private:
 
 
 def load_public(suite: int, public: bytes) -> Public:
-    """The key object of public bytes."""
+    """Return the key object of public bytes."""
     if len(public) != SUITES[suite].public:
         raise WireError(f"a public key of suite {suite} must have {SUITES[suite].public} bytes, got {len(public)}")
     try:
@@ -95,41 +101,38 @@ def load_public(suite: int, public: bytes) -> Public:
         lattice = MLKEM768PublicKey.from_public_bytes(public[:-32])
         return hpke.MLKEM768X25519PublicKey(lattice, X25519PublicKey.from_public_bytes(public[-32:]))
     except ValueError:
-        raise WireError(f"a public key of suite {suite} must be one, got other bytes") from None
+        raise WireError(f"the bytes are not a valid public key of suite {suite}") from None
 
 
-def seal_slot(payload: bytes | None, shape: BundleLayout, key_id: int, public: Public) -> bytes:
-    """One message sealed to the analyzer; None makes a filler, which nobody else can tell from a message.
+def seal_slot(payload: bytes | None, layout: BundleLayout, key_id: int, public: Public) -> bytes:
+    """Seal one message to the analyzer; None makes a filler, which only the analyzer can tell from a message.
 
-    >>> shape = BundleLayout(bytes(16), 1, 1, 1, 5)
+    >>> layout = BundleLayout(bytes(16), 1, 1, 1, 5)
     >>> private, public = generate(1)
-    >>> sealed = seal_slot(b"\\x04", shape, 7, load_public(1, public))
-    >>> len(sealed), slot_key(sealed), open_slot(sealed, shape, load_private(1, private))
+    >>> sealed = seal_slot(b"\\x04", layout, 7, load_public(1, public))
+    >>> len(sealed), slot_key(sealed), open_slot(sealed, layout, load_private(1, private))
     (53, 7, b'\\x04')
     """
     if payload is None:
-        plain = bytes([VERSION, FILLER]) + bytes(shape.payload)
-    elif len(payload) != shape.payload or int.from_bytes(payload, "little") >= shape.limit:
-        reject("the payload", "be one of the contract's plan", "another")
+        plain = bytes([VERSION, FILLER]) + bytes(layout.payload)
+    elif len(payload) != layout.payload or _exceeds(payload, layout):
+        reject("the payload", f"be a legal payload of the plan, of {layout.payload} bytes")
     else:
         plain = bytes([VERSION, REPORT]) + payload
     key = _key_bytes(key_id)
-    return key + _encrypt(shape.suite, plain, public, SLOT_INFO + shape.task + key)
+    return key + _encrypt(layout.suite, plain, public, slot_info(layout, key))
 
 
-def open_slot(sealed: Data, shape: BundleLayout, private: Private) -> bytes | None:
-    """The payload, or None for a filler."""
-    if len(sealed) != shape.slot_size:
+def open_slot(sealed: Data, layout: BundleLayout, private: Private) -> bytes | None:
+    """Return the payload, or None for a filler."""
+    if len(sealed) != layout.slot_size:
         raise SealError("wrong-length")
-    try:
-        plain = SUITES[shape.suite].hpke.decrypt(sealed[2:], private, b"".join((SLOT_INFO, shape.task, sealed[:2])))
-    except (InvalidTag, ValueError, TypeError):
-        raise SealError("cannot-open") from None
+    plain = _decrypt(layout.suite, sealed[2:], private, slot_info(layout, sealed[_SLOT_KEY]))
     if plain[0] != VERSION:
         raise SealError("bad-version")
     kind, payload = plain[1], plain[2:]
     if kind == REPORT:
-        if int.from_bytes(payload, "little") >= shape.limit:
+        if _exceeds(payload, layout):
             raise SealError("bad-padding")
         return payload
     if kind != FILLER:
@@ -140,92 +143,101 @@ def open_slot(sealed: Data, shape: BundleLayout, private: Private) -> bytes | No
 
 
 def seal_bundle(
-    slots: Sequence[bytes], shape: BundleLayout, key_id: int, public: Public, token: bytes = bytes(TOKEN_SIZE)
+    slots: Sequence[bytes], layout: BundleLayout, key_id: int, public: Public, token: bytes = bytes(TOKEN_SIZE)
 ) -> bytes:
-    """All sealed slots of one client, sealed to the shuffler."""
-    if len(slots) != shape.slots or any(len(slot) != shape.slot_size for slot in slots):
-        reject("a bundle", f"have {shape.slots} sealed slots of {shape.slot_size} bytes", len(slots))
-    if len(token) != TOKEN_SIZE or len({slot[:2] for slot in slots}) != 1:
-        reject("a bundle", f"have a token of {TOKEN_SIZE} bytes and slots of one key", "another")
-    key = _key_bytes(key_id)
-    sealed = _encrypt(shape.suite, token + b"".join(slots), public, BUNDLE_INFO + shape.task + key)
-    return bundle_header(shape, key_id) + sealed
+    """Seal all slots of one client to the shuffler."""
+    if len(slots) != layout.slots or any(len(slot) != layout.slot_size for slot in slots):
+        reject("a bundle", f"have {layout.slots} sealed slots of {layout.slot_size} bytes")
+    if len(token) != TOKEN_SIZE or len({slot[_SLOT_KEY] for slot in slots}) != 1:
+        reject("a bundle", f"have a token of {TOKEN_SIZE} bytes and slots sealed to a single key")
+    info = bundle_info(layout, _key_bytes(key_id))
+    return bundle_header(layout, key_id) + _encrypt(layout.suite, token + b"".join(slots), public, info)
 
 
-def bundle_header(shape: BundleLayout, key_id: int) -> bytes:
-    """What stands before the sealed part of a bundle."""
-    return b"".join((_MARK, bytes([shape.suite]), _key_bytes(key_id), bytes(2), shape.task))
+def bundle_header(layout: BundleLayout, key_id: int) -> bytes:
+    """Return the header of a bundle: magic, suite, a zero byte, key id and task."""
+    return b"".join((_MAGIC, bytes([layout.suite, 0]), _key_bytes(key_id), layout.task))
 
 
-def open_bundle(bundle: Data, shape: BundleLayout, private: Private) -> list[bytes]:
-    """The sealed slots of a bundle, all under one analyzer key."""
-    if len(bundle) != shape.bundle_size:
+def bundle_info(layout: BundleLayout, key: Data) -> bytes:
+    """Return HPKE's ``info`` of a bundle; ``key`` is the key id as two bytes."""
+    return b"".join((BUNDLE_INFO, layout.task, key))
+
+
+def slot_info(layout: BundleLayout, key: Data) -> bytes:
+    """Return HPKE's ``info`` of a slot; ``key`` is the key id as two bytes."""
+    return b"".join((SLOT_INFO, layout.task, key))
+
+
+def open_bundle(bundle: Data, layout: BundleLayout, private: Private) -> list[bytes]:
+    """Return the sealed slots of a bundle, which all name the same analyzer key."""
+    if len(bundle) != layout.bundle_size:
         raise SealError("wrong-length")
-    _check_header(bundle, shape)
-    try:
-        inner = SUITES[shape.suite].hpke.decrypt(
-            bundle[HEADER_SIZE:], private, b"".join((BUNDLE_INFO, shape.task, bundle[_KEY]))
-        )
-    except (InvalidTag, ValueError, TypeError):
-        raise SealError("cannot-open") from None
-    return split_bundle(inner, shape)
+    _check_header(bundle, layout)
+    inner = _decrypt(layout.suite, bundle[HEADER_SIZE:], private, bundle_info(layout, bundle[_KEY]))
+    return split_bundle(inner, layout)
 
 
-def split_bundle(inner: bytes, shape: BundleLayout) -> list[bytes]:
-    """The sealed slots in the content of an opened bundle."""
-    step = shape.slot_size
+def split_bundle(inner: bytes, layout: BundleLayout) -> list[bytes]:
+    """Return the sealed slots in the plaintext of a bundle."""
+    step = layout.slot_size
     slots = [inner[start : start + step] for start in range(TOKEN_SIZE, len(inner), step)]
-    if len(slots) > 1 and len({slot[:2] for slot in slots}) > 1:
+    if len(slots) > 1 and len({slot[_SLOT_KEY] for slot in slots}) > 1:
         raise SealError("malformed")
     return slots
 
 
-def parse_upload(body: Data, shape: BundleLayout) -> list[bytes]:
-    """The bundles of an upload, their headers checked; nothing is opened."""
-    count, rest = divmod(len(body), shape.bundle_size)
-    if rest or not 1 <= count <= MOST_BUNDLES:
+def parse_upload(body: Data, layout: BundleLayout) -> list[bytes]:
+    """Split an upload into its bundles, and check their headers without opening them."""
+    count, rest = divmod(len(body), layout.bundle_size)
+    if rest or not 1 <= count <= MAX_BUNDLES:
         raise SealError("wrong-length")
-    bundles = [bytes(body[i * shape.bundle_size : (i + 1) * shape.bundle_size]) for i in range(count)]
+    bundles = [bytes(body[i * layout.bundle_size : (i + 1) * layout.bundle_size]) for i in range(count)]
     for index, bundle in enumerate(bundles):
         try:
-            _check_header(bundle, shape)
+            _check_header(bundle, layout)
         except SealError as error:
             raise SealError(error.reason, index) from None
     return bundles
 
 
 def bundle_key(bundle: Data) -> int:
-    """The number of the shuffler's key."""
+    """Return the id of the shuffler's key."""
     return int.from_bytes(bundle[_KEY], "big")
 
 
 def slot_key(sealed: Data) -> int:
-    """The number of the analyzer's key."""
-    return int.from_bytes(sealed[:2], "big")
+    """Return the id of the analyzer's key."""
+    return int.from_bytes(sealed[_SLOT_KEY], "big")
 
 
-def replay_id(bundle: Data, shape: BundleLayout) -> bytes:
-    """What a repeated bundle shares with the first, and no other bundle does: a digest of its fresh key share."""
-    enc = bundle[HEADER_SIZE : HEADER_SIZE + SUITES[shape.suite].enc]
-    return hashlib.sha256(b"".join((b"hubbub/1 replay", shape.task, enc))).digest()[:ID_SIZE]
+def replay_id(bundle: Data, layout: BundleLayout) -> bytes:
+    """Return a digest of the bundle's ephemeral key share, which only copies of the bundle have in common."""
+    enc = bundle[HEADER_SIZE : HEADER_SIZE + SUITES[layout.suite].enc]
+    return hashlib.sha256(b"".join((b"hubbub/2 replay", layout.task, enc))).digest()[:ID_SIZE]
 
 
 def slot_id(sealed: Data) -> bytes:
-    """A digest of the sealed slot."""
+    """Return a digest of the sealed slot."""
     return hashlib.sha256(sealed).digest()[:ID_SIZE]
 
 
-def _check_header(bundle: Data, shape: BundleLayout) -> None:
-    if bundle[:2] != b"HB" or bundle[6:8] != b"\0\0":
+def _check_header(bundle: Data, layout: BundleLayout) -> None:
+    if bundle[: len(_FAMILY)] != _FAMILY or bundle[_RESERVED] != 0:
         raise SealError("malformed")
-    if bundle[2] != VERSION:
+    if bundle[: len(_MAGIC)] != _MAGIC:
         raise SealError("bad-version")
-    if bundle[3] != shape.suite or bundle[8:HEADER_SIZE] != shape.task:
+    if bundle[_SUITE] != layout.suite or bundle[_TASK] != layout.task:
         raise SealError("cannot-open")
 
 
+def _exceeds(payload: bytes, layout: BundleLayout) -> bool:
+    """Return True if padding bits are set, or the index is not below the width."""
+    return int.from_bytes(payload, "little") >= layout.limit
+
+
 def _key_bytes(key_id: int) -> bytes:
-    return check_whole("the number of a key", key_id, 0, 2**16 - 1).to_bytes(2, "big")
+    return check_whole("the key id", key_id, 0, MAX_KEY_ID).to_bytes(2, "big")
 
 
 def _encrypt(suite: int, plain: bytes, public: Public, info: bytes) -> bytes:
@@ -233,10 +245,17 @@ def _encrypt(suite: int, plain: bytes, public: Public, info: bytes) -> bytes:
         return SUITES[suite].hpke.encrypt(plain, public, info)
     except (ValueError, TypeError):
         # A public key of low order, or of another suite.
-        raise WireError(f"a public key of suite {suite} must be one, got another") from None
+        raise WireError(f"the public key is not a valid key of suite {suite}") from None
+
+
+def _decrypt(suite: int, sealed: Data, private: Private, info: bytes) -> bytes:
+    try:
+        return SUITES[suite].hpke.decrypt(sealed, private, info)
+    except (InvalidTag, ValueError, TypeError):
+        raise SealError("cannot-open") from None
 
 
 def _expand(seed: bytes) -> tuple[MLKEM768PrivateKey, X25519PrivateKey]:
-    """The two private keys of X-Wing from its seed (draft-connolly-cfrg-xwing-kem, expandDecapsulationKey)."""
+    """Return the two private keys of X-Wing from its seed (draft-connolly-cfrg-xwing-kem, expandDecapsulationKey)."""
     expanded = hashlib.shake_256(seed).digest(96)
     return MLKEM768PrivateKey.from_seed_bytes(expanded[:64]), X25519PrivateKey.from_private_bytes(expanded[64:])

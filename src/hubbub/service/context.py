@@ -1,0 +1,20 @@
+"""The parts of a service that its core uses besides its store."""
+
+from dataclasses import dataclass
+
+from hubbub.service.runtime.clock import Clock
+from hubbub.service.runtime.workers import Workers
+from hubbub.service.task.contract import MIN_BATCH_SIZE
+from hubbub.service.task.identity import Identity
+from hubbub.service.task.keys import Keyring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceContext:
+    """The keys, identity, clock and workers of a service, and the smallest batch size that it accepts."""
+
+    keyring: Keyring
+    identity: Identity
+    clock: Clock
+    workers: Workers
+    min_batch_size: int = MIN_BATCH_SIZE

@@ -1,0 +1,69 @@
+"""Parts that both programs share: resources, listeners for operators, and metrics of periodic tasks."""
+
+import ssl
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from hubbub.service.context import ServiceContext
+from hubbub.service.runtime.admin import admin_app
+from hubbub.service.runtime.clock import Clock, SystemClock
+from hubbub.service.runtime.database import Database, open_database
+from hubbub.service.runtime.metrics import Metrics, operations_app
+from hubbub.service.runtime.process import PeriodicTask, ServiceFolder, open_keyring, store_url
+from hubbub.service.runtime.server import Listener, server_context
+from hubbub.service.runtime.settings import Common
+from hubbub.service.runtime.store import Store
+from hubbub.service.runtime.workers import Workers
+from hubbub.service.task.identity import Identity
+
+
+class Resources:
+    """The context, folder and store connections of one service."""
+
+    def __init__(self, common: Common, role: str, clock: Clock | None) -> None:
+        clock = clock or SystemClock()
+        identity = Identity.load(common.identity)
+        self._folder = ServiceFolder(common.folder, role)
+        self.context = ServiceContext(
+            keyring=open_keyring(common, role, clock),
+            identity=identity,
+            clock=clock,
+            workers=Workers(common.workers),
+            min_batch_size=common.min_batch_size,
+        )
+        self.context.workers.start()
+        self._url = store_url(common, role)
+
+    def connect(self) -> Database:
+        """Open a connection to the service's store."""
+        return open_database(self._url)
+
+    def close(self, store: Store) -> None:
+        """End the workers, close the store, and unlock the folder."""
+        self.context.workers.close()
+        store.shut()
+        self._folder.close()
+
+
+def public_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """Return the TLS context of a public listener; None if a proxy in front of it terminates TLS."""
+    return None if certificate is None or key is None else server_context(certificate, key)
+
+
+def operator_listeners(
+    common: Common, role: str, metrics: Metrics, ready: Callable[[], bool], commands: object
+) -> list[Listener]:
+    """Return the listeners for operators: health and metrics, and the admin socket."""
+    return [
+        Listener(name="operations", app=operations_app(metrics, ready), address=common.operations),
+        Listener(name="admin", app=admin_app(role, commands), address=common.admin),
+    ]
+
+
+def task_metrics(tasks: Iterable[PeriodicTask]) -> dict[str, float]:
+    """Return how often each periodic task succeeded and failed."""
+    return {
+        f"{task.name.replace(' ', '_')}_{result}": float(count)
+        for task in tasks
+        for result, count in task.results.items()
+    }

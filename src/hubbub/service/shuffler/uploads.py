@@ -1,0 +1,155 @@
+"""Uploads: bundles are checked, opened and stored; a repeat gets the same response as the first upload."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hubbub.errors import Problem, SealError
+from hubbub.service.context import ServiceContext
+from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.workers import Job
+from hubbub.service.shuffler.store import OpenedBundle, ShufflerStore, TaskRow
+from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
+from hubbub.service.task import sealing
+from hubbub.service.task.sealing_batch import bundle_job
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """Bundles that passed all checks that need no key, without known repeats, and the ids of the keys that open them.
+
+    ``positions`` are the bundles' places in the request body, for problem documents.
+    """
+
+    task: ServedTask
+    bundles: tuple[bytes, ...]
+    key_ids: tuple[int, ...]
+    positions: tuple[int, ...]
+
+
+class Uploads:
+    """Checks, opens and stores bundles; :meth:`accept` is for the writer's thread."""
+
+    def __init__(self, store: ShufflerStore, tasks: TaskRegistry, context: ServiceContext) -> None:
+        self._store, self._tasks = store, tasks
+        self._keyring, self._clock = context.keyring, context.clock
+
+    def prepare(self, task: bytes, body: bytes) -> Upload:
+        """Check an upload without opening it, and drop bundles that were accepted before if they can no longer be.
+
+        Repeats are detected before their keys are checked, so a client that receives ``outdated-keys`` knows that its
+        bundle was not accepted.
+        """
+        served = self._tasks.find(task)
+        contract = served.contract
+        try:
+            bundles = sealing.parse_upload(body, contract.layout)
+        except SealError as error:
+            raise _problem(error) from None
+        key_ids = [sealing.bundle_key(bundle) for bundle in bundles]
+        positions = list(range(len(bundles)))
+        is_open = served.row.state == "open" and contract.accepts_at(self._clock.now())
+        if not is_open or any(self._keyring.private(key_id) is None for key_id in key_ids):
+            replay_ids = [sealing.replay_id(bundle, contract.layout) for bundle in bundles]
+            accepted = self._store.accepted(served.row, replay_ids)
+            positions = [position for position in positions if replay_ids[position] not in accepted]
+            if positions and not is_open:
+                raise Problem("closed-task")
+            for position in positions:
+                if self._keyring.private(key_ids[position]) is None:
+                    raise Problem("outdated-keys", index=position)
+        return Upload(
+            served,
+            tuple(bundles[position] for position in positions),
+            tuple(key_ids[position] for position in positions),
+            tuple(positions),
+        )
+
+    def open(self, upload: Upload) -> list[OpenedBundle]:
+        """Open the bundles in this thread; :meth:`jobs` and :meth:`opened` let workers open many."""
+        layout = upload.task.contract.layout
+        slots = []
+        for position, bundle, key_id in zip(upload.positions, upload.bundles, upload.key_ids, strict=True):
+            private = self._keyring.opener(key_id)
+            if private is None:
+                raise Problem("outdated-keys", index=position)
+            try:
+                slots.append(sealing.open_bundle(bundle, layout, private))
+            except SealError as error:
+                raise _problem(error, position) from None
+        return self._opened(upload, slots)
+
+    def jobs(self, upload: Upload) -> Iterator[tuple[Job, bytes]]:
+        """Yield jobs for :class:`Workers`, one for each run of bundles under the same key, with their bytes."""
+        layout = upload.task.contract.layout
+        start = 0
+        for end in range(1, len(upload.key_ids) + 1):
+            if end == len(upload.key_ids) or upload.key_ids[end] != upload.key_ids[start]:
+                private = self._keyring.private(upload.key_ids[start])
+                if private is None:
+                    raise Problem("outdated-keys", index=upload.positions[start])
+                yield bundle_job(layout, upload.key_ids[start], private), b"".join(upload.bundles[start:end])
+                start = end
+
+    def opened(self, upload: Upload, done: Sequence[tuple[bytes, bytes]]) -> list[OpenedBundle]:
+        """Return the opened bundles from the workers' results of :meth:`jobs`."""
+        layout = upload.task.contract.layout
+        success = b"".join(flags for _, flags in done)
+        if 0 in success:
+            raise Problem("cannot-open", index=upload.positions[success.index(0)])
+        inner = b"".join(texts for texts, _ in done)
+        size = len(inner) // max(len(success), 1)
+        slots = []
+        for number, position in enumerate(upload.positions):
+            try:
+                slots.append(sealing.split_bundle(inner[number * size : (number + 1) * size], layout))
+            except SealError as error:
+                raise _problem(error, position) from None
+        return self._opened(upload, slots)
+
+    def _opened(self, upload: Upload, opened: Sequence[list[bytes]]) -> list[OpenedBundle]:
+        row, layout = upload.task.row, upload.task.contract.layout
+        result = []
+        for position, bundle, shuffler_key_id, slots in zip(
+            upload.positions, upload.bundles, upload.key_ids, opened, strict=True
+        ):
+            key_id, replay_id = sealing.slot_key(slots[0]), sealing.replay_id(bundle, layout)
+            if key_id == row.key_id:
+                result.append(OpenedBundle(row.id, key_id, replay_id, tuple(slots), shuffler_key_id))
+            elif not self._store.accepted(row, [replay_id]):
+                raise Problem("outdated-keys", index=position)
+        return result
+
+    def accept(self, opened: Iterable[OpenedBundle]) -> None:
+        """Store the new bundles; durable on return. The bundles of many uploads share one transaction."""
+        by_task: dict[bytes, list[OpenedBundle]] = {}
+        for bundle in opened:
+            by_task.setdefault(bundle.task, []).append(bundle)
+        if not by_task:
+            return
+        with self._store.transaction():
+            reach("accept-begun")
+            for task, bundles in by_task.items():
+                row = self._tasks.find(task).row
+                self._reject_late(row, bundles)
+                self._store.accept(row, bundles)
+        reach("accept-committed")
+
+    def _reject_late(self, task: TaskRow, bundles: Sequence[OpenedBundle]) -> None:
+        """Reject bundles whose task was closed, or whose keys ended, after they were opened.
+
+        A client that retried in the meantime was told so, may have sealed again, and would be counted twice.
+        """
+        late = [
+            bundle.replay_id
+            for bundle in bundles
+            if task.state != "open"
+            or bundle.key_id != task.key_id
+            or self._keyring.private(bundle.shuffler_key_id) is None
+        ]
+        if late and not self._store.accepted(task, late).issuperset(late):
+            raise Problem("closed-task" if task.state != "open" else "outdated-keys")
+
+
+def _problem(error: SealError, position: int | None = None) -> Problem:
+    name = error.reason if error.reason in ("wrong-length", "cannot-open") else "malformed"
+    return Problem(name, index=error.index if position is None else position)

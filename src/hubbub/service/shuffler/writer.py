@@ -1,0 +1,103 @@
+"""The thread that writes to the shuffler's store: all waiting uploads become one durable transaction."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hubbub.errors import Problem
+from hubbub.service.runtime.failpoints import reach
+
+if TYPE_CHECKING:
+    from hubbub.service.shuffler.store import OpenedBundle
+
+T = TypeVar("T")
+_Upload = tuple[list["OpenedBundle"], "asyncio.Future[None]"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    function: Callable[[], Any]
+    future: Future[Any]
+
+    def run(self) -> None:
+        try:
+            self.future.set_result(self.function())
+        except BaseException as error:
+            self.future.set_exception(error)
+
+
+class Writer:
+    """Commits uploads, and runs other functions between two transactions.
+
+    If the store fails, every upload of the transaction fails. A problem concerns a single upload, so each is then
+    tried separately.
+    """
+
+    def __init__(self, accept: Callable[[Sequence["OpenedBundle"]], None]) -> None:
+        self._accept = accept
+        self._queue: queue.SimpleQueue[_Upload | _Call | None] = queue.SimpleQueue()
+        self.commits = 0
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, opened: "list[OpenedBundle]") -> "asyncio.Future[None]":
+        """Return a future of the running loop that is done when these bundles are durable."""
+        future = asyncio.get_running_loop().create_future()
+        self._queue.put((opened, future))
+        return future
+
+    def call(self, function: Callable[[], T]) -> "Future[T]":
+        """Run a function in the writer's thread."""
+        future: Future[T] = Future()
+        self._queue.put(_Call(function, future))
+        return future
+
+    def close(self) -> None:
+        """Finish all waiting work, and end the thread."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            items = [self._queue.get(), *(self._queue.get() for _ in range(self._queue.qsize()))]
+            uploads = [item for item in items if isinstance(item, tuple)]
+            if uploads:
+                self._commit(uploads)
+            for item in items:
+                if isinstance(item, _Call):
+                    item.run()
+            if None in items:
+                return
+
+    def _commit(self, uploads: "list[_Upload]") -> None:
+        failure = self._try([bundle for opened, _ in uploads for bundle in opened])
+        if isinstance(failure, Problem) and len(uploads) > 1:
+            outcomes = [(future, self._try(opened)) for opened, future in uploads]
+        else:
+            outcomes = [(future, failure) for _, future in uploads]
+        self.commits += 1
+        reach("upload-committed")
+        loop = uploads[0][1].get_loop()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_settle, outcomes)
+
+    def _try(self, opened: "list[OpenedBundle]") -> Exception | None:
+        try:
+            self._accept(opened)
+        except Exception as error:
+            return error
+        return None
+
+
+def _settle(outcomes: "list[tuple[asyncio.Future[None], Exception | None]]") -> None:
+    for future, failure in outcomes:
+        if future.done():
+            continue
+        if failure is None:
+            future.set_result(None)
+        else:
+            future.set_exception(failure)
