@@ -1,9 +1,8 @@
-"""Look at every page of the built book in a browser: ``make docs-check``.
+"""Check every page of the built book in a browser: ``make docs-check``.
 
-Each page is opened twice, light and wide, dark and narrow as on a telephone. It must ask no other host for anything,
-load all that it asks for, say nothing on the console, show as many typeset formulas as it has, without an error in any,
-show all its pictures, and not be wider than the window. All links within the book must lead somewhere, and its search
-must find something. Pictures of some pages go to ``build/site``, to be looked at.
+Each page is opened twice: light and wide, dark and narrow like a phone. It must contact no other host, load all its
+resources, write nothing to the console, typeset all formulas without errors, show all pictures, and fit the width of
+the window. All internal links must resolve, and the search must work. Screenshots of some pages go to ``build/site``.
 """
 
 import functools
@@ -31,7 +30,7 @@ FLAGS = (
     "--disable-sync",
 )
 VIEWS = {"light": (1280, 900), "dark": (390, 844)}
-PHOTOGRAPHED = (
+SCREENSHOTS = (
     "index",
     "tutorial",
     "howto/choose",
@@ -57,7 +56,7 @@ PHOTOGRAPHED = (
     "api/index",
     "api/numeric",
     "api/lab",
-    "api/serve",
+    "api/service",
 )
 TYPESET = (
     "async () => { if (window.MathJax?.startup) await window.MathJax.startup.promise; await document.fonts.ready; }"
@@ -74,15 +73,15 @@ STATE = """() => ({
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves the site without a word."""
+    """A file server that logs nothing."""
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def serving(site: Path) -> Iterator[str]:
-    """The address of the site on the loopback interface."""
+    """Serve the site on the loopback interface and yield its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -94,13 +93,13 @@ def serving(site: Path) -> Iterator[str]:
 
 @dataclass
 class Visit:
-    """What one page did while it was open."""
+    """Everything unexpected that a page did while it was open."""
 
     home: str
     said: list[str] = field(default_factory=list)
 
     def watch(self, page: Page) -> None:
-        """Note whatever should not happen."""
+        """Record requests, failures and messages that should not occur."""
         page.on("request", self._asked)
         page.on("response", self._answered)
         page.on("requestfailed", lambda request: self.said.append(f"failed: {request.url} {request.failure}"))
@@ -120,20 +119,20 @@ class Visit:
             self.said.append(f"console: {message.text}")
 
     def state(self, page: Page) -> None:
-        """Wait for formulas and fonts, then look."""
+        """Wait for formulas and fonts, then inspect the page."""
         page.evaluate(TYPESET)
         seen = page.evaluate(STATE)
         if seen["typeset"] != seen["formulas"] or seen["wrong"]:
             self.said.append(f"{seen['formulas']} formulas, {seen['typeset']} typeset, {seen['wrong']} wrong")
         self.said += [f"no picture: {source}" for source in seen["broken"]]
-        if page.viewport_size and page.viewport_size["width"] >= 1000:  # on a telephone, long formulas scroll
+        if page.viewport_size and page.viewport_size["width"] >= 1000:  # on a phone, long formulas scroll
             self.said += [f"a formula is too long: {text}" for text in seen["cut"]]
         if seen["wide"] > 0:
             self.said.append(f"wider than the window by {seen['wide']} pixels")
 
 
 def visit(context: BrowserContext, home: str, name: str, shot: Path | None = None) -> tuple[list[str], int]:
-    """Open one page; what was wrong with it, and how many formulas it has."""
+    """Open one page; return its faults and its number of formulas."""
     page = context.new_page()
     seen = Visit(home)
     seen.watch(page)
@@ -148,7 +147,7 @@ def visit(context: BrowserContext, home: str, name: str, shot: Path | None = Non
 
 
 def searched(browser: Browser, home: str) -> list[str]:
-    """The search of the book, which must work without any server but a file server."""
+    """Return the faults of the search, which must work from a plain file server."""
     page = browser.new_page()
     seen = Visit(home)
     seen.watch(page)
@@ -159,7 +158,7 @@ def searched(browser: Browser, home: str) -> list[str]:
 
 
 def check(site: Path, shots: Path) -> list[str]:
-    """Everything that is wrong with the site."""
+    """Return all faults of the site."""
     faults = [f"broken link in {one}" for one in broken_links(site)]
     names = sorted(str(file.relative_to(site)) for file in site.rglob("*.html"))
     with serving(site) as home, sync_playwright() as play:
@@ -172,7 +171,7 @@ def check(site: Path, shots: Path) -> list[str]:
             for name in names:
                 if scheme == "dark" and name.startswith("_modules/"):
                     continue
-                wanted = name.removesuffix(".html") in PHOTOGRAPHED
+                wanted = name.removesuffix(".html") in SCREENSHOTS
                 shot = shots / f"{name.removesuffix('.html').replace('/', '-')}-{scheme}.png" if wanted else None
                 said, formulas = visit(context, home, name, shot)
                 total += formulas
@@ -181,7 +180,7 @@ def check(site: Path, shots: Path) -> list[str]:
             context.close()
         faults += [f"search: {one}" for one in searched(browser, home)]
         browser.close()
-    with sync_playwright() as play:  # and as files, without any server
+    with sync_playwright() as play:  # and from files, without a server
         browser = play.chromium.launch(executable_path=chromium(), args=FLAGS)
         said, formulas = visit(browser.new_context(), site.resolve().as_uri(), "theory/blanket.html")
         faults += [f"as a file: {one}" for one in said] + ([] if formulas else ["as a file: no formulas"])
@@ -190,7 +189,7 @@ def check(site: Path, shots: Path) -> list[str]:
 
 
 def chromium() -> str:
-    """The browser of the system; none is ever fetched."""
+    """Return the path of an installed browser; none is ever downloaded."""
     found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     found = found or shutil.which("google-chrome")
     if not found:

@@ -1,11 +1,14 @@
-"""Sphinx: everything local, so that the built pages load nothing from another host."""
+"""Sphinx configuration: all resources are local, so that built pages load nothing from another host."""
 
+import builtins
 import sys
 from pathlib import Path
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.util.nodes import make_refnode
 
+import hubbub
 from hubbub import __version__
 from hubbub.pages.figures import SCREEN
 from hubbub.pages.style import DARK, LIGHT
@@ -38,7 +41,7 @@ html_static_path = ["_static"]
 html_favicon = "_static/favicon.svg"
 html_css_files = ["book.css"]
 html_theme_options = {"footer_icons": []}
-# The menu of MathJax would offer to load more of it; formulas carry their own MathML for readers of the screen.
+# The menu of MathJax would load more scripts; formulas contain MathML for screen readers.
 mathjax3_config = {"options": {"enableMenu": False}, "tex": {"tags": "none"}}
 
 autodoc_typehints = "description"
@@ -49,28 +52,54 @@ viewcode_follow_imported_members = False
 nitpicky = True
 
 
-# Types of other projects: their pages are not linked, as nothing here may need a network.
+# Types of other projects are not linked: the build needs no network.
 nitpick_ignore_regex = [
     (r"py:.*", r"(np|numpy|collections|typing|pathlib|fractions|io|click|numba|pyarrow|matplotlib)\..*"),
     (r"py:.*", r"NDArray|ArrayLike|npt\..*|T|P|R|Result|\.\.\."),
 ]
 
 
+KINDS = {
+    "func": {"function"},
+    "class": {"class", "exception"},
+    "exc": {"exception"},
+    "meth": {"method"},
+    "attr": {"attribute", "property"},
+    "data": {"data"},
+}
+
+
 def resolve_short_name(app, env, node, contnode):
-    """Docstrings name things as their module does; a name that only one object has is that object."""
+    """Resolve a public name, or a short name that one object of its kind or one object of the same module has.
+
+    A field without a docstring has no entry of its own; a reference to it leads to its class.
+    """
     if node.get("refdomain") != "py":
         return None
-    last = node["reftarget"].rsplit(".", 1)[-1]
-    found = {name for name, entry in env.domains["py"].objects.items() if name.rsplit(".", 1)[-1] == last}
-    if len(found) != 1:
-        return None
-    (name,) = found
-    entry = env.domains["py"].objects[name]
-    return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, contnode, name)
+    objects, target = env.domains["py"].objects, node["reftarget"]
+    if target.removeprefix("hubbub.") in hubbub.__all__:
+        target = f"{getattr(hubbub, target.removeprefix('hubbub.')).__module__}.{target.removeprefix('hubbub.')}"
+    kinds = KINDS.get(node.get("reftype"), set())
+    for wanted, allowed in ((target, kinds), (target.rpartition(".")[0], KINDS["class"])):
+        found = [name for name in objects if wanted and f".{name}".endswith(f".{wanted}")]
+        found = [name for name in found if objects[name].objtype in allowed] or found
+        if len(found) > 1:
+            found = [name for name in found if name.startswith(f"{node.get('py:module')}.")]
+        if len(found) == 1:
+            entry = objects[found[0]]
+            return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, contnode, found[0])
+    return None
+
+
+def unlink_builtins(app, doctree):
+    """Do not link built-in types: Sphinx would take an attribute of the same name for ``bytes``."""
+    for node in list(doctree.findall(addnodes.pending_xref)):
+        if node.get("refdomain") == "py" and hasattr(builtins, node["reftarget"]):
+            node.replace_self(node.children)
 
 
 def inline_charts(app, doctree, docname):
-    """Put charts into the pages themselves: they follow the theme, and fit narrow screens."""
+    """Inline the charts, so that they follow the theme and fit narrow screens."""
     if app.builder.format != "html":
         return
     for image in list(doctree.findall(nodes.image)):
@@ -80,7 +109,7 @@ def inline_charts(app, doctree, docname):
 
 
 def style_charts(app, pagename, templatename, context, doctree):
-    """Give every page the palette of the charts, light or dark as the theme of the reader is."""
+    """Add the palette of the charts to every page, light or dark like the reader's theme."""
     light, dark = (";".join(f"--{name}:{value}" for name, value in part.items()) for part in (LIGHT, DARK))
     context["metatags"] = context.get("metatags", "") + (
         f"<style>body{{{light}}} @media screen{{body[data-theme=dark]{{{dark}}}}} "
@@ -89,8 +118,9 @@ def style_charts(app, pagename, templatename, context, doctree):
 
 
 def setup(app):
-    """Connect what is printed anew for every build, and the charts."""
+    """Generate the parts that come from the code, and connect references and charts."""
     app.connect("builder-inited", lambda app: generate(Path(app.srcdir) / "_generated"))
+    app.connect("doctree-read", unlink_builtins)
     app.connect("missing-reference", resolve_short_name)
     app.connect("doctree-resolved", inline_charts)
     app.connect("html-page-context", style_charts)

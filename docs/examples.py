@@ -1,13 +1,14 @@
-"""The examples of the book, run: whatever a page shows as code or as a command is executed, and its output compared.
+"""Run the examples of the book: execute all code and commands of a page, and compare their output.
 
-Fences are run in the order in which they stand, a page at a time, in one namespace and one empty folder:
+The fences of a page run in order, in one namespace and one empty folder:
 
-- ``python``: executed, but for ``python program``, a program that its own test runs;
+- ``python``: executed, except ``python program``, which has a test of its own;
 - ``pycon``: a session, compared by :mod:`doctest`;
-- ``console``: commands after ``$``, each with the output that must follow. ``…`` stands for anything. After
-  ``console varies`` all numbers and bars, and the order of lines, may differ, as they do where randomness is real.
+- ``console``: commands after ``$``, each followed by its expected output. ``…`` matches anything, and eight hexadecimal
+  digits before it any digest. In ``console varies`` numbers, bars and the order of lines may differ, because the
+  randomness is real.
 
-Fences of any other language are only shown.
+Fences of any other language are not run.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ COLUMNS = "88"
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One fence: its language, what stands behind it, its text and its line."""
+    """One fence: language, the words after it, text and line."""
 
     language: str
     mode: str
@@ -44,7 +45,7 @@ class Example:
 
 
 def examples(page: Path) -> list[Example]:
-    """The fences of a page that can be run."""
+    """Return the fences of a page that can be run."""
     text = page.read_text(encoding="utf-8")
     found = []
     for match in FENCE.finditer(text):
@@ -55,7 +56,7 @@ def examples(page: Path) -> list[Example]:
 
 
 def run(page: Path, folder: Path) -> None:
-    """Run all examples of a page in this folder; AssertionError tells the first that does something else."""
+    """Run all examples of a page in this folder; AssertionError names the first that differs."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     with contextlib.chdir(folder), _environment(COLUMNS=COLUMNS, TERM="dumb", LC_ALL="C.UTF-8", PYTHONWARNINGS="error"):
         for example in examples(page):
@@ -90,7 +91,7 @@ def _commands(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _execute(command: str) -> str:
-    """What the command prints; a plain call of hubbub runs in this process, everything else in a shell."""
+    """Return the output of a command; plain calls of hubbub run in this process, all others in a shell."""
     plain = command.replace("\\\n", " ").removesuffix(SILENT)
     words = shlex.split(plain)
     if words[0] == "hubbub" and not SHELL.search(plain):
@@ -120,10 +121,9 @@ def _agree(expected: str, shown: str, varies: bool) -> bool:
 
 def _plain(text: str, varies: bool) -> str:
     lines = [line.rstrip() for line in text.split("\n")]
-    text = "\n".join(lines).strip("\n")
+    text = re.sub(r"\b[0-9a-f]{8}(?:[0-9a-f]{56}\b|…)", "#", "\n".join(lines).strip("\n"))
     if varies:
         text = re.sub(r"[\u2580-\u259f]+", "", text)
-        text = re.sub(r"\b[0-9a-f]{64}\b", "#", text)
         text = re.sub(r"[-−]?\d[\d,.]*(e[-+]?\d+)?", "#", text)
         text = "\n".join(sorted(" ".join(line.split()) for line in text.replace("─", "").split("\n")))
     return text.strip("\n")

@@ -1,6 +1,6 @@
-"""What the book prints from the code itself, anew for every build: commands, errata, benchmarks, pictures.
+"""Generate the parts of the book that come from the code: commands, API, errata, benchmarks, pictures.
 
-Everything goes to ``docs/_generated``, which pages include. A part that cannot be made fails the build.
+Every build writes them to ``docs/_generated``, which pages include. A part that cannot be generated fails the build.
 """
 
 import importlib
@@ -29,11 +29,13 @@ __all__ = ["generate"]
 
 DOCS = Path(__file__).resolve().parent
 API = DOCS / "api"
-STREET = (
-    "data",
+PIPELINE = (
+    "schema",
     "privacy",
     "protocol",
-    "batches",
+    "plans",
+    "records",
+    "reports",
     "client",
     "device",
     "shuffler",
@@ -46,7 +48,7 @@ STREET = (
 
 
 def generate(folder: Path) -> None:
-    """Write all generated parts; files that would not change are not touched, so that builds stay incremental."""
+    """Write all generated parts; unchanged files are not touched, so that builds stay incremental."""
     folder.mkdir(exist_ok=True)
     drawn = list(figures())
     parts = {
@@ -58,7 +60,7 @@ def generate(folder: Path) -> None:
     }
     for name, text in parts.items():
         _write(folder / name, text)
-    pages = rooms()
+    pages = packages()
     for name, text in pages.items():
         _write(API / f"{name}.md", text)
     for stale in {file.stem for file in API.glob("*.md")} - {*pages, "index"}:
@@ -70,11 +72,11 @@ def _write(file: Path, text: str) -> None:
         file.write_text(text, encoding="utf-8")
 
 
-# The public names, and a page for every room.
+# The public names, and a page for every package.
 
 
 def names() -> str:
-    """A table of all that ``import hubbub`` gives: where it is, and the first sentence of what it says."""
+    """Return a table of the public names, each with the first sentence of its docstring."""
     lines = ["| name | |", "|---|---|"]
     for name in sorted(hubbub.__all__, key=str.lower):
         value = getattr(hubbub, name)
@@ -85,28 +87,27 @@ def names() -> str:
 
 
 def _sentence(text: str) -> str:
-    """A first sentence without its markup."""
+    """Return the first sentence without its markup."""
     text = re.sub(r":\w+:`~?([^`]*)`", r"\1", " ".join(text.split())).replace("``", "")
     return _cell(text.rstrip(":.")) + "."
 
 
-def rooms() -> dict[str, str]:
-    """A page for the modules of the street, and one for every package but the command line, which has its own."""
+def packages() -> dict[str, str]:
+    """Return a page for the modules of the pipeline, and one for each package except ``cli``, which has its own."""
     top = sorted(found.name for found in pkgutil.iter_modules(hubbub.__path__) if not found.ispkg)
-    packages = sorted(found.name for found in pkgutil.iter_modules(hubbub.__path__) if found.ispkg)
-    street = ["# The street", "", "Nouns, verbs and errors, in the order in which a collection meets them.", ""]
-    order = [*STREET, *(name for name in top if name not in STREET)]
-    pages = {"street": "\n".join([*street, *(_module(f"hubbub.{name}") for name in order)])}
-    for name in packages:
+    names = sorted(found.name for found in pkgutil.iter_modules(hubbub.__path__) if found.ispkg)
+    head = ["# The pipeline", "", "Types, functions and errors, in the order in which a collection uses them.", ""]
+    order = [*PIPELINE, *(name for name in top if name not in PIPELINE)]
+    pages = {"pipeline": "\n".join([*head, *(_module(f"hubbub.{name}") for name in order)])}
+    for name in names:
         if name != "cli":
-            package = importlib.import_module(f"hubbub.{name}")
-            pages[name] = _package(name, package)
+            pages[name] = _package(name, importlib.import_module(f"hubbub.{name}"))
     pages["notes"] = _package("research.notes", formulas)
     return pages
 
 
 def _package(title: str, package: Any) -> str:
-    """A page with a section per module of a package."""
+    """Return a page with one section per module of a package."""
     first, *inner = [module.__name__ for module in _modules(package)]
     parts = [_module(one, one.removeprefix(f"{first}.")) for one in inner]
     return "\n".join([f"# {title}", "", _described(first), *parts])
@@ -117,11 +118,14 @@ def _module(name: str, heading: str = "") -> str:
 
 
 def _described(name: str) -> str:
-    """A module and what is its own: what it only passes on is described where it is at home."""
+    """Return the directive for a module and the names it defines; re-exports are described where they are defined."""
     module = importlib.import_module(name)
-    values = {one: getattr(module, one) for one in module.__all__} if hasattr(module, "__all__") else {}
-    own = [one for one, value in values.items() if not _has_home(value) or value.__module__ == name]
-    members = f"   :members: {', '.join(own)}\n" if own else ""
+    if hasattr(module, "__all__"):
+        values = {one: getattr(module, one) for one in module.__all__}
+        own = [one for one, value in values.items() if not _has_home(value) or value.__module__ == name]
+        members = f"   :members: {', '.join(own)}\n" if own else ""
+    else:
+        members = "   :members:\n"
     return f"```{{eval-rst}}\n.. automodule:: {name}\n{members}```\n"
 
 
@@ -133,7 +137,7 @@ def _has_home(value: object) -> bool:
 
 
 def commands() -> str:
-    """Every command, and every command of a group, with its usage, its text and its options, as click has them."""
+    """Return the reference of all commands and subcommands: usage, help text and options."""
     context = click.Context(main, info_name="hubbub")
     return "\n".join(_command(name, main, context, "##") for name in COMMANDS)
 
@@ -145,7 +149,7 @@ def _command(name: str, group: click.Group, parent: click.Context, level: str) -
     path = context.command_path.removeprefix("hubbub ")
     usage = command.get_usage(context).removeprefix("Usage: ")
     text, shown = _help(command.help or "")
-    options = [one for one in command.params if isinstance(one, click.Option)]  # the usage has the arguments
+    options = [one for one in command.params if isinstance(one, click.Option)]  # arguments are in the usage line
     rows = [record for option in options if (record := option.get_help_record(context)) is not None]
     parts = [
         f"(command-{path.replace(' ', '-')})=",
@@ -168,7 +172,7 @@ def _command(name: str, group: click.Group, parent: click.Context, level: str) -
 
 
 def _help(text: str) -> tuple[str, list[str]]:
-    """The prose of a help text, and the commands that it gives as examples."""
+    """Return the prose of a help text, and its example commands."""
     paragraphs, shown = [], []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         lines = [line.strip() for line in paragraph.replace("\b", "").splitlines() if line.strip()]
@@ -180,7 +184,7 @@ def _help(text: str) -> tuple[str, list[str]]:
 
 
 def _options(text: str) -> str:
-    """Options as code: two dashes would be printed as one long one."""
+    """Mark options as code: Markdown would turn two hyphens into a dash."""
     return re.sub(r"(?<![\w-])(--?[a-z][a-z-]*)", r"`\1`", text)
 
 
@@ -196,56 +200,60 @@ def _cell(text: str) -> str:
 
 FIGURES = {
     "bits": {
-        "randomize_vs_numpy": ("flip a million records of 40 bits", "the usual numpy lines, insecure randomness", "×"),
+        "randomize_vs_numpy": ("flip a million records of 40 bits", "plain numpy, insecure randomness", "×"),
         "randomize_vs_multi_freq_ldpy": ("the same", "multi-freq-ldpy, one record at a time", "×"),
         "randomize_vs_pure_ldp": ("the same", "pure-ldp, one record at a time", "×"),
         "randomize_vs_opendp": ("the same", "OpenDP, `make_randomized_response_bitvec`", "×"),
-        "randomize_keystream_fraction": ("the same", "raw AES-256-CTR for the bytes that it draws", "of the limit"),
+        "randomize_keystream_fraction": ("the same", "raw AES-256-CTR for the bytes drawn", "of the limit"),
         "threads_2_speedup": ("the same in two threads", "one thread", "×"),
-        "limit_threads_2_speedup": ("raw AES-256-CTR in two threads", "one thread: the limit of the row above", "×"),
-        "sparse_vs_dense": ("flip records of 100,000 bits with q = 10⁻⁵ by gaps", "coin by coin", "×"),
-        "counts64_vs_unpackbits": ("count the bits of a million records of 64", "`np.unpackbits(…).sum(axis=0)`", "×"),
-        "counts1024_vs_unpackbits": ("count those of 100,000 records of 1,024", "`np.unpackbits(…).sum(axis=0)`", "×"),
+        "limit_threads_2_speedup": ("raw AES-256-CTR in two threads", "one thread: the limit for the row above", "×"),
+        "sparse_vs_dense": ("flip records of 100,000 bits at q = 10⁻⁵ by sampling gaps", "bit by bit", "×"),
+        "counts64_vs_unpackbits": ("count the bits of a million 64-bit records", "`np.unpackbits(…).sum(axis=0)`", "×"),
+        "counts1024_vs_unpackbits": (
+            "count the bits of 100,000 1,024-bit records",
+            "`np.unpackbits(…).sum(axis=0)`",
+            "×",
+        ),
         "inverse20_vs_butterfly": ("invert a joint table of 20 bits", "the textbook butterfly in numpy", "×"),
         "permute_ns_plain": ("secure permutation of ten million records", "", "ns a record"),
         "permute_ns_fast": ("the same with numba", "", "ns a record"),
         "permute_ns_insecure": ("`numpy.random.Generator.shuffle`, not secure", "", "ns a record"),
-        "single_us": ("one record on a device, in plain Python", "", "µs"),
+        "single_us": ("randomize one record on a device, in plain Python", "", "µs"),
         "single_vs_opendp": ("the same", "OpenDP, one record", "×"),
-        "limit_aes_ctr_gb_s": ("AES-256-CTR of this machine", "", "GB/s"),
-        "limit_memcpy_gb_s": ("copying memory", "", "GB/s"),
-        "limit_read_gb_s": ("reading memory", "", "GB/s"),
-        "limit_urandom_gb_s": ("the operating system's generator", "", "GB/s"),
+        "limit_aes_ctr_gb_s": ("AES-256-CTR on this machine", "", "GB/s"),
+        "limit_memcpy_gb_s": ("memory copy", "", "GB/s"),
+        "limit_read_gb_s": ("memory read", "", "GB/s"),
+        "limit_urandom_gb_s": ("the random number generator of the operating system", "", "GB/s"),
     },
     "pipeline": {
-        "records_per_s": ("ten million records of 40 bits from randomizing to the estimate", "", "records/s"),
+        "records_per_s": ("ten million 40-bit records, from randomization to estimate", "", "records/s"),
         "vs_numpy": ("the same, in CPU time", "plain numpy on bytes, insecure randomness, all in memory", "×"),
         "vs_pure_ldp": ("the same, in CPU time", "pure-ldp, one record at a time", "×"),
         "vs_multi_freq_ldpy": ("the same, in CPU time", "multi-freq-ldpy, one record at a time", "×"),
-        "peak_gib": ("most memory that the process ever held", "", "GiB"),
+        "peak_gib": ("peak memory of the process", "", "GiB"),
     },
     "accountant": {
-        "bit_gap_max": ("single bits, all crowds of 10³ … 10⁹: widest gap", "the best attack, in ε", "%"),
+        "bit_gap_max": ("single bits, n = 10³ … 10⁹: widest gap", "the best known attack, in ε", "%"),
         "bit_median_ms": ("certified ε of a single bit, median", "", "ms"),
         "bit_max_ms": ("the same, slowest", "", "ms"),
         "copies_max_ms": ("sup δ of k copies to 1 %, slowest of n up to 10⁹", "", "ms"),
         "clear_fake_max_ms": ("exact δ among uniform fakes, slowest of d up to 10⁵, m up to 10⁷", "", "ms"),
-        "engine_gap_max": ("the engine's brackets: widest", "its own lower end, in δ", "%"),
-        "engine_median_ms": ("the engine, median", "", "ms"),
-        "engine_40_bits_s": ("the engine for 40 bits and ten million people, slowest", "", "s"),
-        "split_one_hot_s": ("certified ε of split one-hot records from nothing, slowest", "", "s"),
+        "engine_gap_max": ("quadrature brackets: widest", "their own lower end, in δ", "%"),
+        "engine_median_ms": ("quadrature, median", "", "ms"),
+        "engine_40_bits_s": ("quadrature for 40 bits and ten million people, slowest", "", "s"),
+        "split_one_hot_s": ("certified ε of split one-hot records without caches, slowest", "", "s"),
         "calibrate_max_s": ("`calibrate` at (1, 10⁻⁶) for every protocol and kind of schema, slowest", "", "s"),
     },
     "study": {
-        "processors": ("processors that it used", "", ""),
-        "plan_s": ("finding twenty protocols at (1, 10⁻⁶) for a million people", "", "s"),
-        "counts_s": ("fifty repetitions of each, by the law of the counts", "", "s"),
+        "processors": ("processors used", "", ""),
+        "plan_s": ("planning twenty protocols at (1, 10⁻⁶) for a million people", "", "s"),
+        "counts_s": ("fifty repetitions of each, drawn from the distribution of the counts", "", "s"),
         "counts_cpu_s": ("the same, processor time", "", "s"),
-        "records_s": ("the same with every record randomized, shuffled and counted", "", "s"),
+        "records_s": ("the same, with every record randomized, shuffled and counted", "", "s"),
         "records_cpu_s": ("the same, processor time", "", "s"),
         "records_per_s": ("the same", "", "records/s"),
         "copies_s": ("one repetition of 32 copies of a million records", "", "s"),
-        "billion_s": ("fifty repetitions of a billion people by counts, a plan on average", "", "s"),
+        "billion_s": ("fifty repetitions of a billion people by counts, mean over plans", "", "s"),
         "billion_worst_s": ("the same, slowest plan", "", "s"),
     },
     "services": {
@@ -273,7 +281,7 @@ FIGURES = {
 
 
 def benchmarks(files: Iterable[Path]) -> str:
-    """A table of each stored run: what was measured, against whom, and by how much."""
+    """Return a table of each stored run: the quantity, the comparison and the figure."""
     lines: list[str] = []
     for file in files:
         run: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -308,7 +316,7 @@ def _figure(value: Any, unit: str) -> str:
 
 
 def pictures(drawn: Iterable[Figure]) -> Iterator[tuple[str, Chart]]:
-    """Yield the charts of the theory and of the notes, and those that modules of the laboratory draw, by name."""
+    """Yield the charts of the theory and of the notes, and those that modules of ``hubbub.lab`` draw, by name."""
     yield from drawings.pictures().items()
     yield from ((f"notes-{one.name}", one.picture) for one in drawn)
     for module in _modules(lab):

@@ -1,4 +1,4 @@
-"""Links within a built site: each must lead to a page, and to an anchor of it."""
+"""Check the internal links of a built site: page and anchor of each must exist."""
 
 from html.parser import HTMLParser
 from pathlib import Path
@@ -8,7 +8,7 @@ __all__ = ["broken_links"]
 
 
 class Anchors(HTMLParser):
-    """The names within one page that a link can lead to, and the links that it has."""
+    """The ids and links of one page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Anchors(HTMLParser):
 
 
 def broken_links(site: Path) -> list[str]:
-    """Links within the site whose page or anchor is not there."""
+    """Return the internal links whose page or anchor does not exist."""
     pages = {}
     for file in sorted(site.rglob("*.html")):
         pages[file] = parser = Anchors()

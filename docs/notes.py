@@ -1,4 +1,4 @@
-"""The catalogue of the notes as Markdown: every statement recomputed, with the figures beside what they show."""
+"""Render the catalogue of the notes as Markdown: every recomputed statement, with its figures."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from research.notes.statements.everything import NOTES, Verdict, counts, note_of
 __all__ = ["BESIDE", "READINGS", "errata"]
 
 READINGS = "003-s3.3 readings"
-"""The statement that the printed table is."""
+"""The statement that the table of [003 §3.3] makes."""
 
 BESIDE = {
     "densities-2": READINGS,
@@ -25,16 +25,16 @@ BESIDE = {
     "three-sigma-1": "002-(4.43)-(4.45)",
     "three-sigma-5": "003-(3.12)",
 }
-"""Which statement each figure shows the truth of."""
+"""The statement that each figure illustrates."""
 
 
 def errata(verdicts: Iterable[Verdict], readings: Sequence[Reading], figures: Iterable[Figure]) -> str:
-    """How many statements have which status; then, note by note, each with the figures that its check computed."""
+    """Return the number of statements by status, then every statement by note, with the computed figures."""
     found: dict[str, list[Verdict]] = {}
     for one in verdicts:
         if not one.evidence.agrees:
             raise RuntimeError(
-                f"the check of {one.statement.id} does not bear out its status {one.statement.status}: "
+                f"the check of {one.statement.id} does not support its status {one.statement.status}: "
                 f"{one.evidence.shown}"
             )
         found.setdefault(note_of(one.statement), []).append(one)
@@ -53,7 +53,7 @@ def errata(verdicts: Iterable[Verdict], readings: Sequence[Reading], figures: It
 
 
 def _counts(found: dict[str, list[Verdict]]) -> Iterator[str]:
-    heads = " | ".join(map(_mark, Status)).replace(">undetermined", ">undeter&shy;mined")  # to fit on a telephone
+    heads = " | ".join(map(_mark, Status)).replace(">undetermined", ">undeter&shy;mined")  # to fit on a phone
     yield f"| note | all | {heads} |"
     yield "|---|" + "---:|" * (1 + len(Status))
     for note, rows in found.items():
@@ -67,7 +67,7 @@ def _counted(rows: Sequence[Verdict]) -> str:
 
 
 def _index(rows: Sequence[Verdict]) -> Iterator[str]:
-    """Where those are that are not simply right."""
+    """Yield links to the statements that are not confirmed."""
     for status in Status:
         links = [f"[{_line(one.statement.id)}](#{_anchor(one)})" for one in rows if one.statement.status is status]
         if links and status is not Status.CONFIRMED:
@@ -94,7 +94,7 @@ def _anchor(one: Verdict) -> str:
 
 
 def _table(readings: Sequence[Reading]) -> Iterator[str]:
-    """What is printed beside what is so, one table for each λ, so that it fits on a telephone."""
+    """Yield the printed values beside the true ones, one table for each λ, narrow enough for a phone."""
     for bar, part in (
         ("2", [one for one in readings if one.epsilon < 1]),
         ("e²", [r for r in readings if r.epsilon > 1]),
@@ -112,7 +112,7 @@ def _table(readings: Sequence[Reading]) -> Iterator[str]:
         ):
             yield f"| {name} | " + " | ".join(cells) + " |"
         yield ""
-    yield "Bold: off by more than 5 % from what is printed. δ is that of the printed q.\n"
+    yield "Bold: differs by more than 5 % from the printed value. δ is computed at the printed q.\n"
 
 
 def _off(true: float, printed: float) -> str:
@@ -127,5 +127,5 @@ def _figure(figure: Figure) -> Iterator[str]:
 
 
 def _line(text: str) -> str:
-    """Text as it stands: nothing in a claim is meant as markup."""
+    """Escape text: nothing in a claim is markup."""
     return re.sub(r"([\\`*_{}\[\]<>#|$~])", r"\\\1", " ".join(text.split()))

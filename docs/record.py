@@ -1,6 +1,6 @@
-"""Run the benchmarks and store their figures for the page about them: ``make bench-docs``.
+"""Run the benchmarks and store their figures for the benchmark page: ``make bench-docs``.
 
-Each figure is stored with the day, the machine and the versions that it was measured with; names of hosts are not.
+Figures are stored with the date, the machine and the versions; host names are not stored.
 """
 
 import datetime
@@ -20,7 +20,7 @@ VERSIONS = ("numpy", "scipy", "cryptography", "numba", "uvicorn", "uvloop", "ope
 
 
 def machine() -> dict[str, Any]:
-    """What a reader needs to know about the machine, and nothing that names it."""
+    """Describe the machine without naming it."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
     models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -35,7 +35,7 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """The versions of what was measured, hubbub's own and those of the peers that are installed."""
+    """Return the versions of hubbub and of the installed peers."""
     found = {}
     for name in ("hubbub", *VERSIONS):
         try:
@@ -46,7 +46,7 @@ def versions() -> dict[str, str]:
 
 
 def record(name: str) -> None:
-    """One benchmark, stored in full or not at all."""
+    """Run one benchmark and store its figures."""
     before = machine()
     done = subprocess.run(
         [sys.executable, "-m", f"benchmarks.{name}", "--json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True

@@ -1,13 +1,11 @@
-"""Which theorem certifies which point of the family: Protocol × Schema × honest users → a certified curve δ(ε).
+"""The theorem that certifies each point of the family: Protocol × Schema × honest users → a certified curve δ(ε).
 
-| protocol | theorem |
-|---|---|
-| a category by randomized response | uniform blanket; two categories: single bits |
-| flipped single bits | branch and bound over all collections |
-| flipped bits, split | composition of the single-bit curve |
-| flipped whole records | privacy blankets; group privacy over copies |
-| clear records among users' fakes | exact distribution of the fakes |
-| the shuffler's fakes | exact distribution, or a composition over counts; the better of this and the flips |
+- a category by randomized response: the uniform blanket; for two categories, single bits;
+- flipped single bits: branch and bound over all collections;
+- flipped bits, split: composition of the single-bit curve;
+- flipped whole records: privacy blankets, and group privacy over copies;
+- clear records among users' fakes: the exact distribution of the fakes;
+- the shuffler's fakes: the exact distribution, or a composition over counts; the better of this and the flips.
 
 Analyses of flips are in :mod:`hubbub.accountant.flip_analyses`, those of fakes in
 :mod:`hubbub.accountant.fake_analyses`; a further theorem is one more function there and one more line here.
