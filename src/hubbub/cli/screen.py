@@ -4,7 +4,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -26,8 +26,6 @@ from hubbub.planner import cost
 from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
 from hubbub.protocol import Fakes, Protocol
-
-T = TypeVar("T")
 
 BAR = 28
 """Length of the longest bar, in characters."""
@@ -76,14 +74,6 @@ def counted(blocks: Iterable[Any], what: str) -> Iterator[Any]:
         for block in blocks:
             yield block
             progress.advance(task, len(block))
-
-
-def stepped(items: Iterable[T], what: str, total: int) -> Iterator[T]:
-    """Yield the items while showing a progress bar."""
-    with progressing() as advance:
-        for done, item in enumerate(items):
-            advance(what, done, total)
-            yield item
 
 
 @contextlib.contextmanager
