@@ -2,9 +2,9 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from rich.table import Table
@@ -12,7 +12,6 @@ from rich.table import Table
 from hubbub.cli import screen
 from hubbub.cli.errors import ReportingGroup
 from hubbub.io.files import write_text
-from hubbub.pages import standalone
 from research.notes.figures import DRAWN, Figure, figures
 from research.notes.page import page
 from research.notes.readings import Reading, readings
@@ -26,6 +25,8 @@ COLOURS = {
     Status.EMPTY: "magenta",
     Status.UNDETERMINED: "cyan",
 }
+
+T = TypeVar("T")
 
 
 @click.group(
@@ -63,10 +64,10 @@ def main(
         _show_readings(as_json)
         return
     chosen = [one for one in STATEMENTS if note in (None, note_of(one)) and status in (None, str(one.status))]
-    verdicts = list(screen.stepped(judge(chosen), "recomputing", len(chosen)))
+    verdicts = list(_stepped(judge(chosen), "recomputing", len(chosen)))
     drawn: list[Figure] = []
     if output or folder:
-        drawn = list(screen.stepped(figures(), "drawing", len(DRAWN)))
+        drawn = list(_stepped(figures(), "drawing", len(DRAWN)))
     if folder:
         _write_figures(drawn, Path(folder))
     if output:
@@ -79,10 +80,18 @@ def main(
         click.get_current_context().exit(1)
 
 
+def _stepped(items: Iterable[T], what: str, total: int) -> Iterator[T]:
+    """Yield the items while showing a progress bar."""
+    with screen.progressing() as advance:
+        for done, item in enumerate(items):
+            advance(what, done, total)
+            yield item
+
+
 def _write_figures(drawn: Iterable[Figure], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for one in drawn:
-        write_text(str(folder / f"{one.name}.svg"), standalone(one.picture))
+        write_text(str(folder / f"{one.name}.svg"), one.picture.standalone())
 
 
 def _record(verdict: Verdict) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
     (:func:`hubbub.estimates.fake_noise`); for categories :func:`hubbub.numeric.estimation.category_variance` at the
     estimated counts, on which it depends. Raises if the declared people and fakes cannot have sent these messages.
     """
-    seen = _check_tally(tally, plan)
+    user_fakes = _check_tally(tally, plan)
     schema, protocol = plan.schema, plan.protocol
     distribution, centre, gain = None, 0.0, protocol.k * (1 - 2 * protocol.q)
     if protocol.sends_category:
@@ -82,7 +82,7 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
         values = category_estimate(tally.counts, tally.n, protocol.q, schema.width)
         stderr = np.sqrt(category_variance(np.clip(values, 0, tally.n), tally.n, protocol.q, schema.width))
     else:
-        noise = fake_noise(schema, protocol, tally.n, tally.fakes, batches=tally.batches, seen=seen)
+        noise = fake_noise(schema, protocol, tally.n, tally.fakes, batches=tally.batches, user_fakes=user_fakes)
         values, sigma = count_among_fakes(
             tally.counts, tally.n, protocol.q, k=protocol.k, mean=noise.mean, variance=noise.variance
         )
@@ -134,7 +134,7 @@ def joint(reports: Source, plan: Plan, labels: Iterable[str]) -> Joint:
 
     ĥ = (P_L⁻¹ s − fakes)/k for the histogram s of the messages over the L labels, by the inverse transform [000 §3].
     Needs a plan that releases whole records, as single bits and categories reveal no combinations. Several batches
-    are added up.
+    are added.
     """
     check_type("plan", plan, Plan)
     if not plan.protocol.sends_records:
@@ -157,13 +157,13 @@ def joint(reports: Source, plan: Plan, labels: Iterable[str]) -> Joint:
         total = one if total is None else total + one
     if total is None:
         reject("reports", "contain at least one batch")
-    seen = _check_tally(total, plan)
+    user_fakes = _check_tally(total, plan)
     schema, drawn = plan.schema, plan.protocol.shuffler_fakes
     patterns = fake_patterns(schema, len(bits))
     if drawn:
         fakes = patterns * schema.size * total.batches * drawn.mean
     else:
-        fakes = patterns * (total.fakes if seen is None else seen)
+        fakes = patterns * (total.fakes if user_fakes is None else user_fakes)
     return Joint(
         labels=chosen,
         counts=counts,

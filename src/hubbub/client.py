@@ -16,7 +16,7 @@ from hubbub.bits.device import uniform
 from hubbub.bits.entropy import Entropy, draw, system
 from hubbub.bits.exact import poisson_edges
 from hubbub.bits.records import flip, uniform_categories, uniform_records
-from hubbub.errors import PlanMismatch, check_memory, check_type, check_whole, reject
+from hubbub.errors import PlanMismatch, check_memory, check_type
 from hubbub.plans import Plan
 from hubbub.protocol import GRID, Fakes
 from hubbub.records import Collection, Packed, SetBits
@@ -50,25 +50,23 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
     protocol = plan.protocol
     flip_numerator = protocol.flip_numerator
     total = _number_of_fakes(plan, len(collection), fakes, entropy)
-    invented = fake_collection(total, plan.schema, entropy=entropy)
+    fake_records = fake_collection(total, plan.schema, entropy=entropy)
     if protocol.sends_category:
         messages = _categories(collection.ones(0, len(collection))[0], plan.schema.width, flip_numerator, entropy)
     else:
         send = _records if protocol.sends_records else _split
         messages = np.concatenate(
-            [*send(collection, flip_numerator, protocol.k, entropy), *send(invented, flip_numerator, 1, entropy)]
+            [*send(collection, flip_numerator, protocol.k, entropy), *send(fake_records, flip_numerator, 1, entropy)]
         )
-    given = total if protocol.fixed_fakes else 0
-    return Reports(plan, np.ascontiguousarray(messages, message_type(plan)), len(collection), given)
+    declared = total if protocol.fixed_fakes else 0
+    return Reports(plan, np.ascontiguousarray(messages, message_type(plan)), len(collection), declared)
 
 
-def _number_of_fakes(plan: Plan, n: int, asked: int | None, entropy: Entropy) -> int:
+def _number_of_fakes(plan: Plan, n: int, requested: int | None, entropy: Entropy) -> int:
     protocol = plan.protocol
     drawn = protocol.user_fakes
-    if asked is not None:
-        if drawn or protocol.shuffler_fakes:
-            reject("fakes", "be given only if the plan fixes their total number", asked)
-        return check_whole("fakes", asked, 0, protocol.fixed_fakes)
+    if requested is not None:
+        return protocol.check_fakes(requested)
     if drawn is None:
         return protocol.fixed_fakes
     if drawn.distribution == "binomial":
@@ -87,7 +85,7 @@ def _binomial(trials: int, chance: float, entropy: Entropy) -> int:
 
 
 def _poisson(n: int, fakes: Fakes, entropy: Entropy) -> int:
-    """Draw like :func:`hubbub.bits.exact.poisson`, for the sum over all users, which is Poisson too."""
+    """Draw the sum over all users, which is Poisson too, as :func:`hubbub.bits.exact.poisson` does for one."""
     whole = math.ceil(fakes.scale)
     edges = poisson_edges()
     high = np.array([edge >> 64 for edge in edges], np.uint64)
@@ -137,7 +135,7 @@ def _sizes(count: int, schema: Schema, entropy: Entropy) -> Numbers:
 def _subsets(count: int, size: int, width: int, entropy: Entropy) -> Numbers:
     """Draw uniform rows of ``size`` distinct ascending numbers below ``width``, redrawing duplicates.
 
-    If more than half of the numbers are wanted, it draws the others and returns the complement.
+    If ``size`` is more than half of ``width``, the complement is drawn instead.
     """
     if 2 * size > width:
         others = np.ones((count, width), np.bool_)

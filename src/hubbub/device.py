@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from hubbub.bits import device
 from hubbub.bits.exact import poisson
-from hubbub.errors import check_type, check_whole, reject
+from hubbub.errors import check_type, reject
 from hubbub.plans import Plan
 from hubbub.protocol import GRID
 from hubbub.schema import Schema
@@ -80,13 +80,11 @@ def record_payloads(record: int, plan: Plan, *, fakes: int | None = None, entrop
     return [one.to_bytes(plan.payload, "little") for one in flipped]
 
 
-def _number_of_fakes(plan: Plan, asked: int | None, entropy: Source) -> int:
+def _number_of_fakes(plan: Plan, requested: int | None, entropy: Source) -> int:
     protocol = plan.protocol
     drawn = protocol.user_fakes
-    if asked is not None:
-        if drawn or protocol.shuffler_fakes:
-            reject("fakes", "be given only if the plan fixes their total number", asked)
-        return check_whole("fakes", asked, 0, protocol.fixed_fakes)
+    if requested is not None:
+        return protocol.check_fakes(requested)
     if drawn is None:
         if protocol.fixed_fakes % plan.n:
             reject("fakes", f"be given if n = {plan.n:,} does not divide their total {protocol.fixed_fakes:,}")

@@ -44,16 +44,16 @@ class Noise:
 
 
 def fake_noise(
-    schema: Schema, protocol: Protocol, n: int, fakes: int, *, batches: int = 1, seen: int | None = None
+    schema: Schema, protocol: Protocol, n: int, fakes: int, *, batches: int = 1, user_fakes: int | None = None
 ) -> Noise:
     """Return the noise that fakes add to one count of n users.
 
     There are ``fakes`` of them in total, or each user draws their number, or the shuffler does in each of ``batches``.
 
-    A uniform legal fake has a given bit set with probability v = q + (p − q)·density after it is flipped. Among whole
-    records, the number M of fakes that users drew is ``seen``: all messages but k·n. The noise is then that of M given
-    fakes. Without it, as in predictions, M is replaced by its mean, which gives the mean of that variance. Single bits
-    hide M, so its variance is added. Fakes of the shuffler: :func:`hubbub.numeric.estimation.shown_by_drawn`.
+    A uniform legal fake has a given bit set with probability v = q + (p − q)·density after it is flipped. Whole records
+    reveal the number M of fakes that users drew, ``user_fakes``: all messages but k·n. In predictions, M is replaced by
+    its mean, which gives the mean of the variance. Single bits hide M, so its variance is added. Fakes of the shuffler:
+    :func:`hubbub.numeric.estimation.shown_by_drawn`.
 
     >>> fake_noise(Schema.one_hot(4), Protocol(0.0, m=400), 1000, 400)
     Noise(mean=100.0, variance=75.0, distribution=None, rest=0.0)
@@ -62,7 +62,7 @@ def fake_noise(
     fake = q + (1 - 2 * q) * schema.density
     if users := protocol.user_fakes:
         if protocol.sends_records:
-            return Noise(*shown_by_users(n * users.mean if seen is None else seen, 0.0, fake))
+            return Noise(*shown_by_users(n * users.mean if user_fakes is None else user_fakes, 0.0, fake))
         return Noise(*shown_by_users(n * users.mean, n * users.variance, fake))
     drawn = protocol.shuffler_fakes
     if drawn is None:

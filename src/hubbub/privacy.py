@@ -54,7 +54,7 @@ class Assumptions:
     shuffler: bool
     """True if the shuffler must be honest: permute, keep the order secret, and draw its fakes as planned."""
     view: str
-    """What the analyzer sees."""
+    """Description of the analyzer's view."""
     collusion_epsilon: float
     """Pure ε of everything one user sent, if shuffler and analyzer collude; ∞ for clear records."""
     count_epsilon: float

@@ -29,7 +29,7 @@ _SCALES: dict[DistributionName, Interval] = {
 
 @dataclass(frozen=True, slots=True)
 class PayloadFormat:
-    """How one message of a release is encoded: a packed record, or the index of a bit or category."""
+    """The encoding of one message of a release: a packed record, or the index of a bit or category."""
 
     code: int
     """Identifies the release on the wire."""
@@ -254,6 +254,12 @@ class Protocol:
     def shuffler_fakes(self) -> Fakes | None:
         """Distribution of the fakes that the shuffler draws, if any."""
         return self.m if isinstance(self.m, Fakes) and self.m.by == "shuffler" else None
+
+    def check_fakes(self, number: object) -> int:
+        """Return a number of fakes that the caller of a client asks for: a part of the fixed total."""
+        if self.user_fakes or self.shuffler_fakes:
+            reject("fakes", "be given only if the plan fixes their total number", number)
+        return check_whole("fakes", number, 0, self.fixed_fakes)
 
     @property
     def payload_format(self) -> PayloadFormat:

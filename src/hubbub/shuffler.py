@@ -1,4 +1,4 @@
-"""The shuffler: put messages in uniform random order, add the shuffler's fakes, and refuse batches that are too small.
+"""The shuffler: permute messages uniformly, add the shuffler's fakes, and reject batches that are too small.
 
 Privacy rests on the number of contributors, which single bits do not reveal: the shuffler counts the senders, and
 declares them as ``n``. Where the number of messages does reveal it, the two must agree.
@@ -48,9 +48,8 @@ def shuffle(reports: Reports, plan: Plan | None = None, *, entropy: Entropy = sy
         return replace(reports, messages=permutation.shuffle(reports.messages, entropy=entropy, fast=fast))
     _check_batch(reports.plan, reports.header)
     fakes = draw_fakes(reports.plan, entropy=entropy)
-    everything = np.concatenate([reports.messages, fakes]) if len(fakes) else reports.messages
-    mixed = permutation.shuffle(everything, entropy=entropy, fast=fast)
-    return replace(reports, messages=mixed, shuffled=True)
+    messages = np.concatenate([reports.messages, fakes]) if len(fakes) else reports.messages
+    return replace(reports, messages=permutation.shuffle(messages, entropy=entropy, fast=fast), shuffled=True)
 
 
 def shuffle_blocks(
@@ -87,10 +86,10 @@ def shuffle_blocks(
         total = replace(read, messages=read.messages + len(fakes), shuffled=True)
         yield fakes
 
-    mixed = permutation.shuffle_external(messages(), scratch, memory=memory, entropy=entropy, fast=fast)
+    blocks = permutation.shuffle_external(messages(), scratch, memory=memory, entropy=entropy, fast=fast)
     # The first block comes after everything has been read.
-    first = list(itertools.islice(mixed, 1))
-    return Batch(total, itertools.chain(first, mixed))
+    first = list(itertools.islice(blocks, 1))
+    return Batch(total, itertools.chain(first, blocks))
 
 
 def _check_batch(plan: Plan, batch: BatchHeader) -> None:
@@ -112,7 +111,7 @@ def _check_batch(plan: Plan, batch: BatchHeader) -> None:
 
 
 def draw_fakes(plan: Plan, *, entropy: Entropy = system) -> NDArray[Any]:
-    """Return the messages of the shuffler's fakes, of which there are none unless the plan has the shuffler draw them.
+    """Return the messages of the shuffler's fakes; an empty array if the plan has none.
 
     For every legal record, or every bit if bits are released, the number of fakes is drawn by :func:`draw_number`. Fake
     records are flipped like those of people, so that the release is a function of clear records among clear fakes.

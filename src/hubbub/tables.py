@@ -122,8 +122,8 @@ class Joint:
             reject("given", f"name some but not all labels of the table ({', '.join(self.labels)})")
         index = np.arange(self.counts.size)
         holds = np.ones(index.size, np.bool_)
-        for label, wanted in given.items():
-            holds &= (index >> self.labels.index(label) & 1) == int(wanted)
+        for label, present in given.items():
+            holds &= (index >> self.labels.index(label) & 1) == int(present)
         values = self.values
         base = float(values[holds].sum())
         if base <= 0:

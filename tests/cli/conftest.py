@@ -1,4 +1,4 @@
-"""A folder with one small collection in it, from the plan to the shuffled batch; and a way to call the program."""
+"""A folder with the files of one small collection, and a function that runs the program."""
 
 import shutil
 from collections.abc import Callable
@@ -15,13 +15,13 @@ Call = Callable[..., Result]
 
 
 def call(*words: str, input: bytes | None = None) -> Result:
-    """Call the program inside this process."""
+    """Run the program inside this process."""
     return CliRunner().invoke(main, list(words), input=input, prog_name="hubbub")
 
 
 @pytest.fixture(scope="session")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made once; every test has its own copy."""
+    """The folder that every test copies."""
     folder = tmp_path_factory.mktemp("collection")
     labels = ["red", "green", "blue"]
     write_plan(hb.plan_from(hb.Schema.one_hot(labels), 1000, hb.Protocol(0.1), delta=1e-6), str(folder / "plan.json"))

@@ -1,4 +1,4 @@
-"""Every command explains itself, by an example that works, and quickly."""
+"""Every command has a summary, explained options and an example that works."""
 
 import os
 import re
@@ -11,13 +11,13 @@ import click
 import pytest
 from tests.cli.conftest import Call
 
-from hubbub.cli import COMMANDS, main
+from hubbub.cli import COMMANDS, SECTIONS, main
 
 
 def command(name: str) -> click.Command:
-    found = main.get_command(click.Context(main), name)
-    assert found is not None
-    return found
+    loaded = main.get_command(click.Context(main), name)
+    assert loaded is not None
+    return loaded
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -34,7 +34,7 @@ def test_every_option_is_explained(name: str) -> None:
             assert parameter.help, parameter.name
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "send"])  # which test_send.py tries
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "send"])  # test_send.py runs it
 def test_example_works(name: str, folder: Path, run: Call) -> None:
     examples = re.findall(r"Example: (.*)", command(name).help or "")
     assert examples
@@ -47,29 +47,28 @@ def test_example_works(name: str, folder: Path, run: Call) -> None:
         assert folder.exists()
 
 
-def test_help_tells_the_exit_codes(run: Call) -> None:
+def test_help_lists_the_sections_and_exit_codes(run: Call) -> None:
     text = run("--help").stdout
-    for line in ("0  done", "2  a wrong option", "3  infeasible", "4  a plan or a batch", "5  a file or pipe"):
+    assert all(f"{title}:" in text for title in SECTIONS)
+    for line in ("0    success", "2    invalid option", "3    infeasible", "4    a plan or batch", "5    a file, pipe"):
         assert line in text
 
 
 def test_completion_is_offered() -> None:
     script = "from hubbub.cli import main; main(prog_name='hubbub')"
-    asked = os.environ | {"_HUBBUB_COMPLETE": "bash_source"}
-    result = subprocess.run([sys.executable, "-c", script], env=asked, capture_output=True, text=True, check=False)
+    environment = os.environ | {"_HUBBUB_COMPLETE": "bash_source"}
+    result = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+    )
     assert "complete -o nosort -F _hubbub_completion hubbub" in result.stdout
 
 
-def test_help_is_fast() -> None:
+def test_help_loads_no_heavy_module() -> None:
     script = (
-        "import sys, time; from hubbub.cli import main\n"
+        "import sys; from hubbub.cli import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
-        "assert 'numpy' not in sys.modules and 'rich' not in sys.modules\n"
-        "print(time.process_time(), file=sys.stderr)"
+        "print(*{'matplotlib', 'numpy', 'rich', 'scipy'} & set(sys.modules), file=sys.stderr)"
     )
-    spent = [
-        float(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stderr)
-        for _ in range(3)
-    ]
-    assert min(spent) < 0.3
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stderr.split() == []

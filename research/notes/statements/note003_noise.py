@@ -27,6 +27,7 @@ from research.notes.formulas.divergences import sufficient_tail
 from research.notes.formulas.estimation import count_estimate, count_stderr
 from research.notes.formulas.outliers import outlier_pair
 from research.notes.formulas.ratios import outlier_ratio_mean, outlier_ratio_values, outlier_ratio_variance, psi
+from research.notes.formulas.tail_quadrature import tail_probability
 from research.notes.readings import readings
 from research.notes.statements.catalogue import Evidence, Note, Status
 from research.notes.statements.enumeration import transitions
@@ -247,9 +248,7 @@ def _long_records() -> Evidence:
     own = (psi(q) ** width - phi(q) ** (2 * width)) / n**2
     share = own / outlier_ratio_variance(n, width, q)
     x, other, distribution = attacks.likelihoods((width, 0, 0), q)
-    found = quadrature.tail_probability(
-        x - math.exp(epsilon) * other, distribution, n - 1, extra=distribution * x, tolerance=0.01
-    )
+    found = tail_probability(x - math.exp(epsilon) * other, distribution, n - 1, extra=distribution * x, tolerance=0.01)
     delta = quadrature.positive_mean(*attacks.background((width, 0, 0), q, epsilon), n)
     blanket = quadrature.positive_mean(*records.uniform_blanket(width, q, epsilon), n, tolerance=0.1)
     proven = math.exp(blanket.upper)

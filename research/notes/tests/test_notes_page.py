@@ -21,7 +21,6 @@ from research.notes.statements.everything import Verdict
 
 from hubbub.accountant import calibrate, quadrature
 from hubbub.accountant.theorems import attacks, bit, records
-from hubbub.pages import standalone
 from hubbub.privacy import Budget
 from hubbub.schema import Schema
 
@@ -33,7 +32,7 @@ LN2 = math.log(2)
 )
 def test_figures_are_drawn(draw: Callable[[], Figure]) -> None:
     figure = draw()
-    root = ElementTree.fromstring(standalone(figure.picture))
+    root = ElementTree.fromstring(figure.picture.standalone())
     curves = [element for element in root.iter("{http://www.w3.org/2000/svg}path") if element.get("clip-path")]
     assert len(curves) >= 4
     assert not any(re.search(r"nan|inf", element.get("d", "")) for element in curves)

@@ -1,15 +1,16 @@
 """``account``: the guarantee that a protocol gives to one member of a collection of n."""
 
 import math
+from typing import Literal
 
 from hubbub.accountant.analysis import analyze, analyze_local, collusion, count_leak, view
 from hubbub.accountant.curves import Analysis
 from hubbub.accountant.rigorous import certify
-from hubbub.errors import SHARE, Interval, check_epsilon, check_real, check_type, check_whole, reject
+from hubbub.errors import SHARE, check_epsilon, check_real, check_type, check_whole, reject
 from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.rounding import up
 from hubbub.plans import MAX_PEOPLE
-from hubbub.privacy import Assumptions, Guarantee
+from hubbub.privacy import BUDGET_DELTA, Assumptions, Guarantee
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
@@ -67,14 +68,15 @@ def account(
     analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, shuffler=shuffler)
     honest = honest_users(n, honest_fraction)
     pure = collusion(protocol, schema)
+    solved: Literal["epsilon", "delta"] = "delta" if delta is None else "epsilon"
     if delta is None:
-        given = check_epsilon(epsilon)
-        lower, found = solve_delta(analysis, given, pure)
-        result = given, found
+        epsilon = check_epsilon(epsilon)
+        lower, upper = solve_delta(analysis, epsilon, pure)
+        result = epsilon, upper
     else:
-        given = check_real("delta", delta, Interval(0.0, 1.0, open_high=True))
-        lower, found = solve_epsilon(analysis, given, pure)
-        result = found, given
+        delta = check_real("delta", delta, BUDGET_DELTA)
+        lower, upper = solve_epsilon(analysis, delta, pure)
+        result = upper, delta
     method = analysis.method
     if rigorous:
         if schema.distance > 1 or protocol.k > 1 or protocol.m != 0 or not shuffler:
@@ -85,7 +87,7 @@ def account(
         epsilon=result[0],
         delta=result[1],
         lower_bound=lower,
-        solved="delta" if delta is None else "epsilon",
+        solved=solved,
         basis=analysis.basis,
         method=method,
         n=n,
@@ -105,10 +107,10 @@ def solve_delta(analysis: Analysis, epsilon: float, pure: float) -> tuple[float,
     >>> solve_delta(curve(Protocol(0.25), Schema.bits(1), 10), 1.2, 1.0986)  # beyond the pure ε
     (0.0, 0.0)
     """
-    found = analysis.upper(epsilon) if epsilon < pure else -math.inf
-    if found == -math.inf:
+    log_delta = analysis.upper(epsilon) if epsilon < pure else -math.inf
+    if log_delta == -math.inf:
         return 0.0, 0.0
-    upper = min(1.0, up(math.exp(min(found, 0.0)), 1e-12))
+    upper = min(1.0, up(math.exp(min(log_delta, 0.0)), 1e-12))
     return min(math.exp(min(analysis.lower(epsilon), 0.0)), upper), upper
 
 

@@ -50,8 +50,8 @@ def calibrate(
     the budget holds: within 0.1 % of the smallest q, at the smallest m, at the smallest n up to 1,000 and within 0.1 %
     of it above. If nothing is feasible, for instance with q up to ``max_q``, :class:`Infeasible` says what would be.
 
-    >>> found = calibrate(Schema.bits(1), 1000, Budget(1.0, 1e-6))
-    >>> round(found.protocol.q, 3), found.guarantee.meets(Budget(1.0, 1e-6))
+    >>> result = calibrate(Schema.bits(1), 1000, Budget(1.0, 1e-6))
+    >>> round(result.protocol.q, 3), result.guarantee.meets(Budget(1.0, 1e-6))
     (0.031, True)
     >>> calibrate(Schema.one_hot(10), 1000, Budget(1.0, 1e-6), q=0, m=None).protocol.m
     422
@@ -120,9 +120,9 @@ class _Search:
                 f"with q = {top:.4g} the best ε is {best:.4g}"
             )
         guess = min(likely_flip(protocol, self.schema, n, self.budget), 0.99 * top)
-        found = falling_root(excess, guess, top, relative=CLOSE)[1]
+        q = falling_root(excess, guess, top, relative=CLOSE)[1]
         # Rounding up to the grid only adds noise.
-        return replace(protocol, q=max(found, SMALLEST_FLIP, 1 / GRID))
+        return replace(protocol, q=max(q, SMALLEST_FLIP, 1 / GRID))
 
     def smallest_m(self, protocol: Protocol, n: int) -> Protocol:
         def holds(m: int) -> bool:
@@ -156,11 +156,11 @@ class _Search:
         if excess(SMALL) <= 0:
             return least_whole(lambda n: excess(n) <= 0, 1, SMALL)
         guess = min(max(likely_people(protocol, self.schema, self.budget), SMALL), MAX_PEOPLE)
-        found = falling_root(excess, guess, float(MAX_PEOPLE), relative=CLOSE)[1]
-        if math.isinf(found):
+        people = falling_root(excess, guess, float(MAX_PEOPLE), relative=CLOSE)[1]
+        if math.isinf(people):
             best = self.best_epsilon(protocol, MAX_PEOPLE)
             raise Infeasible(
                 f"no collection of up to {MAX_PEOPLE:,} people meets {self.budget} with {protocol}; "
                 f"the best ε is {best:.4g}"
             )
-        return math.floor(found)
+        return math.floor(people)

@@ -72,7 +72,7 @@ def shuffler_fakes_analysis(protocol: Protocol, schema: Schema, drawn: Fakes) ->
 
 
 def _clear_bits_analysis(schema: Schema, m: int) -> Analysis:
-    """Bits of uniform fakes are independent fair coins: each position hides a one in Bin(m, 1/2)."""
+    """Return the analysis of split clear bits: every position hides a one in Bin(m, 1/2) bits of uniform fakes."""
     before = binomial(m, 0.5)
     after = Distribution(before.low + 1, before.pmf)
     cover = Loss.from_distributions(

@@ -99,21 +99,21 @@ def user_fakes_analysis(protocol: Protocol, schema: Schema, honest: int, fakes: 
 
 
 def _position_analysis(protocol: Protocol, schema: Schema, honest: int, fakes: int) -> Analysis:
-    """Single bits, or split bits: every position is a collection of single bits."""
+    """Return the analysis of single or split bits: every position is a collection of single bits."""
     q, k = protocol.q, protocol.k
     # A fake is one message; leaving out up to k − 1 of each value makes whole users of k copies. Counting fewer fakes
     # than there are only raises the bound.
     crowd = min(honest + max(0, (fakes - 2 * (k - 1)) // k), bit.MAX_CROWD)
     positions = schema.distance
     guess = likely_epsilon(information(protocol, schema), crowd)
-    found = _bit_analysis(q, k, crowd, guess) if positions == 1 else _split_analysis(q, k, crowd, positions, guess)
+    base = _bit_analysis(q, k, crowd, guess) if positions == 1 else _split_analysis(q, k, crowd, positions, guess)
     if fakes == 0:
-        return found
+        return base
     return replace(
-        found,
+        base,
         lower=lambda epsilon: attacks.column_attack(schema, q, honest, epsilon, k, fakes),
         basis=Basis.PROVEN,
-        method=f"{found.method}, with fakes counted as users",
+        method=f"{base.method}, with fakes counted as users",
         solve=None,
     )
 
@@ -146,7 +146,7 @@ def _split_analysis(q: float, k: int, crowd: int, positions: int, guess: float) 
 
 
 def _record_analysis(protocol: Protocol, schema: Schema, honest: int, fakes: int) -> Analysis:
-    """Whole records of several bits."""
+    """Return the analysis of whole records of several bits."""
     q, k = protocol.q, protocol.k
     known = information(protocol, schema)
     guess = 5 * math.sqrt(min(known / (k * honest + fakes), 1.0))
@@ -172,12 +172,12 @@ def _record_analysis(protocol: Protocol, schema: Schema, honest: int, fakes: int
         )
 
     def upper(epsilon: float) -> float:
-        found = records.fake_blanket(schema, q, fakes, epsilon)
+        bound = records.fake_blanket(schema, q, fakes, epsilon)
         # The blanket of users and fakes may take seconds. It is skipped where the Gaussian limit already shows that
         # it proves less than the fakes alone: leaving it out can only raise the bound.
         signal = math.sqrt(known / (honest + fakes))
         crowd = gaussian_delta(min(max(signal, 1e-9), 100.0), epsilon)
-        return min(found, records.blanket(schema, q, honest + fakes, epsilon)) if crowd < math.exp(found) else found
+        return min(bound, records.blanket(schema, q, honest + fakes, epsilon)) if crowd < math.exp(bound) else bound
 
     return Analysis(
         upper=upper,

@@ -25,7 +25,6 @@ forces S ≥ 0 are split off in closed form: they are what makes long bit vector
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,8 +45,6 @@ SMALL = 2**18
 """Multiplications of one matrix product."""
 FLOOR = -80.0
 """Below e^−80 the Chernoff bound is good enough."""
-MARGIN = 7.5
-"""Standard deviations of smoothing between the two ends of a tail probability."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ def _merge(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     return values[last], np.bincount(group, weights).astype(np.float64)
 
 
-class _Integral:
+class Integral:
     """The tilted integrand of one sum: atoms, number of terms, and the weights of one extra term."""
 
     def __init__(
@@ -143,7 +140,7 @@ class _Integral:
 class _Line:
     """The nodes z = t + i·step·j of one quadrature, the last frequency, and a bound on what lies beyond it."""
 
-    integral: _Integral
+    integral: Integral
     t: float
     smoothing: float
     step: float
@@ -194,7 +191,7 @@ class _Line:
         return [*sums, sizes * self.integral.rounding(self.t, self.reach)]
 
 
-def _validated(values: ArrayLike, weights: ArrayLike, n: int) -> tuple[Floats, Floats, int]:
+def validated(values: ArrayLike, weights: ArrayLike, n: int) -> tuple[Floats, Floats, int]:
     g = np.asarray(values, dtype=np.float64).ravel()
     w = np.asarray(weights, dtype=np.float64).ravel()
     if g.shape != w.shape or not (np.isfinite(g).all() and np.isfinite(w).all()) or (w < 0).any():
@@ -213,7 +210,7 @@ def positive_mean(values: ArrayLike, weights: ArrayLike, n: int, *, tolerance: f
     >>> round(float(np.exp(positive_mean([1.0, -1.0], [0.5, 0.5], 4).upper)), 3)  # E|S|/2n = 1.5/8
     0.188
     """
-    g, w, n = _validated(values, weights, n)
+    g, w, n = validated(values, weights, n)
     g, w = _merge(g, w)
     if len(g) == 0 or g[-1] <= 0:
         return Bracket(-math.inf, -math.inf)
@@ -233,12 +230,12 @@ def positive_mean(values: ArrayLike, weights: ArrayLike, n: int, *, tolerance: f
     if len(g) == 0 or g[-1] <= 0 or lost >= 1:
         return Bracket(low, high)
     unit = float(np.abs(g).max())  # so that squares of large likelihood ratios stay finite
-    part = _bromwich(_Integral(g / unit, w, n, lost), tolerance)
+    part = _bromwich(Integral(g / unit, w, n, lost), tolerance)
     size = math.log(n) - math.log(unit)
     return Bracket(float(np.logaddexp(low, part.lower - size)), float(np.logaddexp(high, part.upper - size)))
 
 
-def _bromwich(integral: _Integral, tolerance: float) -> Bracket:
+def _bromwich(integral: Integral, tolerance: float) -> Bracket:
     """Bracket ln E[S⁺]."""
     t = integral.tilt(2)
     log_mass = float(integral.log_mgf(np.array([t]))[0])
@@ -269,79 +266,3 @@ def _bromwich(integral: _Integral, tolerance: float) -> Bracket:
         if wide_images:
             period *= 1.5
     return best
-
-
-def tail_probability(
-    values: ArrayLike, weights: ArrayLike, n: int, *, extra: ArrayLike | None = None, tolerance: float = 1e-3
-) -> Bracket:
-    """Bracket ln P[G_1 + … + G_n + H > 0], H one more term with the same values and the weights ``extra``.
-
-    Both ends are rigorous: P[S > 0]·Φ(a) ≤ P[S + ηZ > −aη] and P[S > 0] ≥ P[S + ηZ > aη] − Φ(−a).
-    They come within ``tolerance`` of each other unless S has atoms next to 0; an atom *at* 0 counts for the upper end.
-
-    >>> found = tail_probability([1.0, -1.0], [0.3, 0.7], 3)  # at least two of three: 0.027 + 3·0.063
-    >>> bool(abs(np.exp(found.lower) - 0.216) < 1e-3), bool(abs(np.exp(found.upper) - 0.216) < 1e-3)
-    (True, True)
-    """
-    g, w, n = _validated(values, weights, n)
-    own = None if extra is None else _validated(values, extra, 1)[1]
-    if g.max(initial=0.0) <= 0:
-        return Bracket(-math.inf, -math.inf)
-    order = np.argsort(g)
-    integral = _Integral(g[order], w[order], n, 0.0, None if own is None else own[order])
-    t = integral.tilt(1)
-    log_mass = float(integral.log_mgf(np.array([t]))[0])
-    if log_mass < FLOOR:
-        return Bracket(-math.inf, log_mass)
-    lower, upper = -math.inf, min(log_mass, 0.0)
-    period, smoothing = 24.0 / t, tolerance / (3 * MARGIN * t)
-    outside = math.erfc(MARGIN / math.sqrt(2)) / 2
-    slack = integral.rounding(t, 0.0)
-    for _ in range(40):
-        line = integral.line(t, smoothing, period)
-        margin = MARGIN * smoothing
-        above, below, noise = line.total(partial(_shifted, margin), partial(_shifted, -margin))
-        above += line.cut / line.reach * math.exp(margin * t) + noise
-        below -= 2 * line.cut / line.reach + noise
-        images = integral.images(t, period, smoothing, 1, math.log(max(above, 1e-300)) + log_mass)
-        if above > 0:
-            upper = min(upper, log_mass + math.log(above / (1.0 - outside)) + slack)
-        attained = math.exp(log_mass) * (below - images * above) - outside
-        if attained > 0:
-            lower = max(lower, math.log(attained) - slack)
-        if line.count == integral.most or (images < 0.2 * tolerance and upper - lower < 2 * tolerance):
-            break
-        if images >= 0.2 * tolerance:
-            period *= 1.5
-        elif line.count * 4 > integral.most:
-            break
-        else:
-            smoothing /= 4.0
-    return Bracket(lower, upper)
-
-
-def _shifted(by: float, z: Complexes) -> Complexes:
-    """Return the factor e^{by·z}/z that turns the smoothed integrand into P[S + ηZ > −by]."""
-    return np.asarray(np.exp(by * z) / z)
-
-
-def density(
-    values: ArrayLike, weights: ArrayLike, n: int, points: ArrayLike, *, extra: ArrayLike | None = None
-) -> Floats:
-    """Return the density at ``points`` of G_1 + … + G_n + H, smoothed over their distance. Certifies nothing.
-
-    >>> x = np.linspace(-60.0, 60.0, 241)
-    >>> f = density([1.0, -1.0], [0.5, 0.5], 100, x)
-    >>> bool(abs(f.sum() * 0.5 - 1.0) < 1e-3)
-    True
-    """
-    g, w, n = _validated(values, weights, n)
-    x = np.asarray(points, dtype=np.float64)
-    if x.ndim != 1 or len(x) < 2 or not (np.diff(x) > 0).all():
-        reject("points", "be an increasing list of at least two numbers")
-    own = None if extra is None else _validated(values, extra, 1)[1]
-    integral = _Integral(g, w, n, 0.0, own)
-    spread = integral.scale + float(x[-1] - x[0])
-    line = integral.line(0.0, float(np.diff(x).min()), 4 * spread)
-    found = sum((np.exp(-np.outer(x, z)) @ values).real for z, values in line.pieces())
-    return np.asarray(np.maximum(found, 0.0))

@@ -1,4 +1,4 @@
-"""``randomize``, ``shuffle``, ``estimate``, ``joint``: the street, from file to file."""
+"""``randomize``, ``shuffle``, ``estimate``, ``joint``: the pipeline, file by file."""
 
 import itertools
 import sys
@@ -23,6 +23,7 @@ from hubbub.io.reports import read_reports, same_batch, write_reports
 from hubbub.io.values import Form, read_values
 from hubbub.pages import estimate_chart
 from hubbub.plans import Plan
+from hubbub.privacy import Guarantee
 from hubbub.reports import Batch, BatchHeader, Tally
 from hubbub.shuffler import shuffle_blocks
 
@@ -32,12 +33,15 @@ reports_argument = click.argument("reports", nargs=-1, required=True)
 @click.command()
 @click.argument("values")
 @plan_option
-@output_option("Where the reports go, .hub or .parquet", required=True)
-@click.option("--format", "form", type=click.Choice(["csv", "jsonl", "parquet"]), help="Of the values; else by name.")
-@click.option("--column", help="The column, or entry, that holds the labels.")
+@output_option("Write the reports to this .hub or .parquet file", required=True)
 @click.option(
-    "--fakes", type=int, help="How many of the plan's fakes to add here, if it has a number of them in total."
+    "--format",
+    "form",
+    type=click.Choice(["csv", "jsonl", "parquet"]),
+    help="Format of VALUES; by default from the file name.",
 )
+@click.option("--column", help="Column, or JSON key, that holds the labels.")
+@click.option("--fakes", type=int, help="Number of fakes to add here, if the plan fixes their total.")
 @json_option
 def randomize(
     values: str, plan_path: str, output: str, form: Form | None, column: str | None, fakes: int | None, as_json: bool
@@ -45,7 +49,7 @@ def randomize(
     """Turn people's values into randomized reports.
 
     VALUES is CSV with a header (one column of labels, or a column of 0 and 1 for each label), JSON lines (a label, or
-    a list of labels), or Parquet; - reads a pipe. There is no seed: noise that can be repeated protects nobody.
+    a list of labels), or Parquet; - reads standard input. There is no seed: reproducible noise does not protect.
 
     \b
     Example: hubbub randomize answers.csv --plan plan.json -o reports.hub
@@ -58,39 +62,41 @@ def randomize(
         for block, share in zip(read_values(values, plan.schema, form=form, column=column), first, strict=False)
     )
     header = write_reports(output, plan, screen.counted(blocks, "randomizing"))
-    _told(header, output, as_json)
+    _report_written(header, output, as_json)
 
 
 @click.command()
 @reports_argument
 @plan_option
-@output_option("Where the shuffled batch goes, .hub or .parquet", required=True)
-@click.option("--memory", type=click.IntRange(1, 1 << 20), default=256, show_default=True, help="MiB to work in.")
+@output_option("Write the shuffled batch to this .hub or .parquet file", required=True)
+@click.option(
+    "--memory", type=click.IntRange(1, 1 << 20), default=256, show_default=True, help="Memory to use, in MiB."
+)
 @json_option
 def shuffle(reports: tuple[str, ...], plan_path: str, output: str, memory: int, as_json: bool) -> None:
-    """Put the reports of a batch in random order, and add the shuffler's fakes.
+    """Permute the reports of a batch and add the shuffler's fakes.
 
-    Several files become one batch. Fewer people than the plan needs are refused, with nothing written.
+    Several files become one batch. A batch with fewer people than the plan needs is rejected, and nothing is written.
 
     \b
     Example: hubbub shuffle reports.hub --plan plan.json -o mixed.hub
     """
     _check_destination(output, *reports, plan_path)
     plan = read_plan(plan_path)
-    mixed = shuffle_blocks(_batches(reports, plan, "reading"), plan, tempfile.TemporaryFile, memory=memory << 20)
-    header = write_reports(output, plan, replace(mixed, blocks=screen.counted(mixed.blocks, "shuffling")))
-    _told(header, output, as_json)
+    batch = shuffle_blocks(_batches(reports, plan, "reading"), plan, tempfile.TemporaryFile, memory=memory << 20)
+    header = write_reports(output, plan, replace(batch, blocks=screen.counted(batch.blocks, "shuffling")))
+    _report_written(header, output, as_json)
 
 
 @click.command()
 @reports_argument
 @plan_option
-@output_option("Also write the estimate there, as JSON")
-@click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
-@click.option("--simultaneous", is_flag=True, help="Intervals that hold for all labels at once.")
-@click.option("--consistent", is_flag=True, help="Counts that are possible: not negative, with the right total.")
-@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Labels to show as text.")
-@click.option("--plot", metavar="FILE", help="Draw bars with intervals, as SVG, PNG or PDF (extra 'plot').")
+@output_option("Also write the estimate to this file, as JSON")
+@click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level of the intervals.")
+@click.option("--simultaneous", is_flag=True, help="Make the intervals hold for all labels at once.")
+@click.option("--consistent", is_flag=True, help="Project onto possible counts: non-negative, with the right total.")
+@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Number of labels to print.")
+@click.option("--plot", metavar="FILE", help="Draw bars with intervals, as SVG, PNG or PDF (needs the extra 'plot').")
 @json_option
 def estimate(
     reports: tuple[str, ...],
@@ -105,37 +111,41 @@ def estimate(
 ) -> None:
     """Estimate how many people have each label, with error bars.
 
-    Several shuffled batches of one plan are added up.
+    Several shuffled batches of one plan are added.
 
     \b
     Example: hubbub estimate mixed.hub --plan plan.json
     """
     plan = read_plan(plan_path)
     total = _tally(reports, plan)
-    found = estimate_counts(total, plan)
-    found = found.consistent() if consistent else found
-    low, high = found.interval(level, simultaneous=simultaneous)
-    record = _estimate_record(found, total, plan, level, low.tolist(), high.tolist())
+    counts = estimate_counts(total, plan)
+    counts = counts.consistent() if consistent else counts
+    low, high = counts.interval(level, simultaneous=simultaneous)
+    with screen.waiting("computing the guarantee of this batch"):
+        guarantee = achieved_guarantee(total, plan)
+    record = _estimate_record(counts, plan, guarantee, level, low.tolist(), high.tolist())
     if plot:
-        estimate_chart(found, level=level, top=top, simultaneous=simultaneous).save(plot)
+        estimate_chart(counts, level=level, top=top, simultaneous=simultaneous).save(plot)
     if output:
         screen.write_json(output, record)
     if as_json:
         screen.print_json(record)
     elif output != "-":
-        _show_estimate(found, low.tolist(), high.tolist(), level, top, record)
+        _show_estimate(counts, low.tolist(), high.tolist(), level, top, guarantee)
 
 
 @click.command()
 @reports_argument
 @plan_option
-@click.option("--labels", required=True, metavar="LABELS", help="Up to 20 labels between commas.")
-@click.option("--given", multiple=True, metavar="LABEL=0|1", help="Shares among those with, or without, a label.")
+@click.option("--labels", required=True, metavar="LABELS", help="Up to 20 labels, separated by commas.")
+@click.option(
+    "--given", multiple=True, metavar="LABEL=0|1", help="Show shares among people with (1) or without (0) this label."
+)
 @json_option
 def joint(reports: tuple[str, ...], plan_path: str, labels: str, given: tuple[str, ...], as_json: bool) -> None:
     """Estimate how many people have each combination of labels.
 
-    Needs a plan that releases whole records (`hubbub plan --joint`).
+    The plan must release whole records (`hubbub plan --joint`).
 
     \b
     Example: hubbub joint mixed.hub --plan plan.json --labels red,blue
@@ -160,15 +170,15 @@ def joint(reports: tuple[str, ...], plan_path: str, labels: str, given: tuple[st
 
 def _check_destination(output: str, *inputs: str) -> None:
     if output == "-" and sys.stdout.isatty():
-        raise click.UsageError("reports are bytes, not text: give -o FILE, or a pipe")
+        raise click.UsageError("reports are binary: give -o FILE, or redirect standard output")
     if any(same_file(output, name) for name in inputs):
-        raise click.UsageError("the output would overwrite what is read: give another name to -o")
+        raise click.UsageError("the output would overwrite an input: give -o another name")
 
 
 def _batches(paths: tuple[str, ...], plan: Plan, what: str) -> Iterator[Batch]:
     if paths.count("-") > 1:
-        reject("reports", "name the pipe at most once", paths.count("-"))
-    # The same people twice would pass for a larger crowd.
+        raise click.UsageError("standard input (-) can be given only once")
+    # The same people counted twice would look like a larger batch.
     for one, two in itertools.combinations(paths, 2):
         if same_batch(one, two):
             reject("reports", f"be of different people, but {one} and {two} are the same batch")
@@ -181,12 +191,12 @@ def _tally(paths: tuple[str, ...], plan: Plan) -> Tally:
     total = sum(map(tally, _batches(paths, plan, "counting")), start=0)
     assert isinstance(total, Tally)
     if not total.batches:
-        screen.note("these reports were not shuffled; whoever sees them so may link them to their senders")
+        screen.note("these reports are not shuffled: anyone who sees them can link them to their senders")
     return total
 
 
-def _told(header: BatchHeader, output: str, as_json: bool) -> None:
-    """What was written; beside a pipe that carries reports only a terminal is told."""
+def _report_written(header: BatchHeader, output: str, as_json: bool) -> None:
+    """Print what was written, unless standard output carries the reports themselves."""
     record = {"plan": header.plan, "messages": header.messages, "people": header.n, "shuffled": header.shuffled}
     if as_json:
         screen.print_json(record, to_stderr=output == "-")
@@ -198,43 +208,38 @@ def _told(header: BatchHeader, output: str, as_json: bool) -> None:
 def _conditions(given: tuple[str, ...]) -> dict[str, bool]:
     pairs = [text.rpartition("=") for text in given]
     if any(value not in ("0", "1") or not label for label, _, value in pairs):
-        raise click.UsageError("--given must be a label with =0 or =1")
+        raise click.UsageError("--given must be LABEL=0 or LABEL=1")
     return {label: value == "1" for label, _, value in pairs}
 
 
 def _estimate_record(
-    found: Estimate, total: Tally, plan: Plan, level: float, low: list[float], high: list[float]
+    counts: Estimate, plan: Plan, guarantee: Guarantee, level: float, low: list[float], high: list[float]
 ) -> dict[str, Any]:
-    with screen.waiting("accounting for the batch that arrived"):
-        guarantee = achieved_guarantee(total, plan)
-    columns = (found.labels, found.values.tolist(), found.stderr.tolist(), low, high, found.detectable.tolist())
+    columns = (counts.labels, counts.values.tolist(), counts.stderr.tolist(), low, high, counts.detectable.tolist())
     names = ("label", "value", "stderr", "low", "high", "detectable")
     return {
         "plan": plan.id,
-        "people": found.n,
+        "people": counts.n,
         "level": level,
-        "remark": found.remark,
+        "remark": counts.remark,
         "guarantee": guarantee.to_document(),
         "counts": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)],
     }
 
 
 def _show_estimate(
-    found: Estimate, low: list[float], high: list[float], level: float, top: int, record: dict[str, Any]
+    counts: Estimate, low: list[float], high: list[float], level: float, top: int, guarantee: Guarantee
 ) -> None:
-    order = sorted(range(len(found.labels)), key=lambda i: -found.values[i])[:top]
-    pictures = screen.bars([found.values[i] for i in order], [low[i] for i in order], [high[i] for i in order])
+    order = sorted(range(len(counts.labels)), key=lambda i: -counts.values[i])[:top]
+    bars = screen.bars([counts.values[i] for i in order], [low[i] for i in order], [high[i] for i in order])
     rows = [
-        (found.labels[i], f"{found.values[i]:,.0f}", f"{low[i]:,.0f} – {high[i]:,.0f}", picture)
-        for i, picture in zip(order, pictures, strict=True)
+        (counts.labels[i], f"{counts.values[i]:,.0f}", f"{low[i]:,.0f} – {high[i]:,.0f}", bar)
+        for i, bar in zip(order, bars, strict=True)
     ]
     table = screen.grid("", ["label", "people", f"{level:.0%} interval", ""], rows)
     table.columns[-1].justify = "left"
     view = screen.console()
     view.print(table)
-    if len(found.labels) > top:
-        view.print(f"… and {len(found.labels) - top:,} more labels (--top, --json)")
-    held = record["guarantee"]
-    view.print(
-        f"{found.n:,} people; this batch is ({held['epsilon']:.4g}, {held['delta']:.3g})-differentially private."
-    )
+    if len(counts.labels) > top:
+        view.print(f"… and {len(counts.labels) - top:,} more labels (--top, --json)")
+    view.print(f"{counts.n:,} people; guarantee: ({guarantee.epsilon:.4g}, {guarantee.delta:.3g})-differential privacy")

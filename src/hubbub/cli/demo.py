@@ -1,4 +1,4 @@
-"""``hubbub demo``: a whole collection, narrated."""
+"""``demo``: a whole collection on synthetic people."""
 
 from pathlib import Path
 from typing import Any
@@ -19,27 +19,26 @@ from hubbub.privacy import Budget
 
 
 @click.command()
-@click.option("--people", type=click.IntRange(100, 10**7), default=100_000, show_default=True, help="How many.")
-@click.option("--epsilon", type=float, default=1.0, show_default=True, help="What one person may lose.")
-@click.option("--delta", type=float, default=1e-6, show_default=True, help="The chance that it is more.")
+@click.option("--people", type=click.IntRange(100, 10**7), default=100_000, show_default=True, help="Number of people.")
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Privacy budget ε.")
+@click.option("--delta", type=float, default=1e-6, show_default=True, help="Failure probability δ.")
+@click.option("--seed", type=click.IntRange(0), help="Make the run reproducible; only for synthetic data.")
 @click.option(
-    "--seed", type=click.IntRange(0), help="Repeat a demonstration. SYNTHETIC PEOPLE ONLY: a seed undoes noise."
+    "-o", "--output", default="hubbub-demo.html", show_default=True, metavar="FILE", help="HTML report to write."
 )
-@click.option("-o", "--output", default="hubbub-demo.html", show_default=True, metavar="FILE", help="The report.")
 @json_option
 def demo(people: int, epsilon: float, delta: float, seed: int | None, output: str, as_json: bool) -> None:
-    """Run a whole collection on synthetic people, and write a report.
+    """Run a whole collection on synthetic people and write a report.
 
-    The plan chosen and why, the flow, truth against estimate, what an attacker could learn; and the same as one HTML
-    page that needs no network.
+    Shows the chosen plan and the reason for it, the messages, the estimates beside the true counts, and what an
+    attacker could learn. The report is one self-contained HTML page.
 
     \b
     Example: hubbub demo --people 20000 --seed 7 -o demo.html
     """
     load_matplotlib()  # fails before the work rather than after it
     entropy = system if seed is None else SeededStreamNotForPeople(seed)
-    watch = Console(stderr=True)
-    with watch.status("starting …") as status:
+    with Console(stderr=True).status("starting …") as status:
         shown = demonstrate(
             people, Budget(epsilon, delta), entropy=entropy, progress=lambda text: status.update(f"{text} …")
         )
@@ -67,21 +66,21 @@ def _record(shown: Demonstration, output: str) -> dict[str, Any]:
 
 def _narrate(shown: Demonstration, output: str) -> None:
     view, plan = screen.console(), shown.plan
-    view.print(f"\n[bold]{plan.n:,} people are asked which page their browser opens first.[/]")
+    view.print(f"\n[bold]{plan.n:,} people report the home page of their browser.[/]")
     view.print(f"\n[bold]1. The plan.[/] {demonstration_page.why(shown)}")
     view.print(_frontier(shown))
     added = shown.released - shown.messages
     view.print(
-        f"[bold]2. The flow.[/] The devices send {shown.messages:,} messages with a payload of {plan.payload} B each;"
+        f"[bold]2. The messages.[/] Devices send {shown.messages:,} messages with a payload of {plan.payload} B each;"
     )
-    view.print(f"   the shuffler adds {added:,} fakes and passes all on in random order; the analyzer only counts.")
-    view.print("\n[bold]3. Truth against estimate[/], with 95 % intervals:")
+    view.print(f"   the shuffler adds {added:,} fakes and forwards everything in random order; the analyzer counts.")
+    view.print("\n[bold]3. True and estimated counts[/], with 95% intervals:")
     view.print(_counts(shown))
     view.print(f"   {shown.covered} of {len(shown.truth)} true counts lie in their intervals.")
     view.print("\n[bold]4. What an attacker could learn.[/]")
     for line in demonstration_page.attack(shown):
         view.print(f"   • {line}")
-    view.print(f"\nThe same with pictures: [bold]{Path(output).resolve().as_uri()}[/]")
+    view.print(f"\nReport with charts: [bold]{Path(output).resolve().as_uri()}[/]")
 
 
 def _frontier(shown: Demonstration) -> Table:
@@ -94,19 +93,19 @@ def _frontier(shown: Demonstration) -> Table:
         )
         for one, name in zip(shown.plans, shown.names, strict=True)
     ]
-    reference = ("  a trusted server, as a reference", f"{shown.central:,.3g}", "", "", "")
+    reference = ("  central mechanism, for reference", f"{shown.central:,.3g}", "", "", "")
     return screen.grid("", ["  protocol", "error", "messages", "bytes", "joint tables"], [*rows, reference])
 
 
 def _counts(shown: Demonstration) -> Table:
     low, high = shown.estimate.interval(0.95)
-    pictures = screen.bars(shown.estimate.values.tolist(), low.tolist(), high.tolist())
+    bars = screen.bars(shown.estimate.values.tolist(), low.tolist(), high.tolist())
     rows = [
-        (label, f"{true:,}", f"{value:,.0f}", f"{a:,.0f} – {b:,.0f}", picture)
-        for label, true, value, a, b, picture in zip(
-            shown.estimate.labels, shown.truth, shown.estimate.values, low, high, pictures, strict=True
+        (label, f"{true:,}", f"{value:,.0f}", f"{a:,.0f} – {b:,.0f}", bar)
+        for label, true, value, a, b, bar in zip(
+            shown.estimate.labels, shown.truth, shown.estimate.values, low, high, bars, strict=True
         )
     ]
-    table = screen.grid("", ["home page", "truth", "estimate", "interval", ""], rows)
+    table = screen.grid("", ["home page", "true count", "estimate", "95% interval", ""], rows)
     table.columns[-1].justify = "left"
     return table

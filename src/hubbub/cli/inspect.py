@@ -1,14 +1,17 @@
-"""``inspect`` and ``vectors``: what a file holds, and what other clients must reproduce."""
+"""``inspect`` and ``vectors``: check files, and print the test vectors for other clients."""
 
 import json
+import re
 
 import click
 
 from hubbub.cli import screen
 from hubbub.cli.options import json_option, output_option
+from hubbub.errors import WireError
 from hubbub.io.documents import read_plan
 from hubbub.io.files import first_bytes, read_text, write_text
 from hubbub.io.reports import inspect_reports
+from hubbub.planner import load_plan
 from hubbub.reports import BatchHeader
 from hubbub.vectors import check_vectors, wire_vectors
 from hubbub.wire.batches import MAGIC, file_size
@@ -16,13 +19,13 @@ from hubbub.wire.batches import MAGIC, file_size
 
 @click.command()
 @click.argument("file")
-@click.option("--plan", "plan_path", metavar="FILE", help="The plan of the reports, to check every message.")
+@click.option("--plan", "plan_path", metavar="FILE", help="Plan of the reports, to check every message.")
 @json_option
 def inspect(file: str, plan_path: str | None, as_json: bool) -> None:
-    """Say what a plan or a file of reports holds, and check it.
+    """Describe and check a plan or a file of reports.
 
-    Of a plan, everything that it claims is recomputed. Of reports, all bytes are checked against their digest, and
-    with their plan all messages; none is shown.
+    Recomputes every claim of a plan. Checks the digest of a file of reports and, given its plan, every message; prints
+    no message.
 
     \b
     Example: hubbub inspect plan.json
@@ -31,12 +34,16 @@ def inspect(file: str, plan_path: str | None, as_json: bool) -> None:
         header = inspect_reports(file, read_plan(plan_path) if plan_path else None)
         _show_header(header, as_json, checked=plan_path is not None)
         return
-    with screen.waiting("recomputing what the plan claims"):
-        plan = read_plan(file)
+    text = read_text(file)
+    declared = _format(text)
+    if declared and not declared.startswith("hubbub plan "):
+        raise WireError(f"{file} is a document of the format {declared!r}; inspect reads plans and files of reports")
+    with screen.waiting("recomputing the claims of the plan"):
+        plan = load_plan(text)
     if as_json:
         screen.print_json({"file": "plan", **screen.plan_record(plan)})
     else:
-        screen.console().print(screen.facts([*screen.described_plan(plan), ("checked", "all of it, just now")]))
+        screen.console().print(screen.facts([*screen.described_plan(plan), ("checked", "all claims recomputed")]))
 
 
 def _show_header(header: BatchHeader, as_json: bool, *, checked: bool) -> None:
@@ -55,19 +62,31 @@ def _show_header(header: BatchHeader, as_json: bool, *, checked: bool) -> None:
         screen.print_json(record)
         return
     rows = [(name, f"{value:,}" if type(value) is int else str(value)) for name, value in record.items()]
-    told = "bytes and messages" if checked else "bytes; give --plan to check the messages"
-    screen.console().print(screen.facts([*rows, ("checked", told)]))
+    extent = "digest and messages" if checked else "digest only; give --plan to check the messages"
+    screen.console().print(screen.facts([*rows, ("checked", extent)]))
+
+
+def _format(text: bytes) -> str:
+    """Return the format that a JSON document, or the document it signs, declares; empty if there is none."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    for key in ("contract", "body"):
+        document = document.get(key, document) if isinstance(document, dict) else None
+    name = document.get("format") if isinstance(document, dict) else None
+    return name if isinstance(name, str) and re.fullmatch(r"hubbub [a-z ]{1,40} \d{1,4}", name) else ""
 
 
 @click.command()
-@output_option("Where the vectors go")
-@click.option("--check", metavar="FILE", help="A file of vectors that must agree with this program.")
+@output_option("Write the vectors to this file")
+@click.option("--check", metavar="FILE", help="Check that this file of vectors agrees with this program.")
 @json_option
 def vectors(output: str | None, check: str | None, as_json: bool) -> None:
     """Print the test vectors of the wire format, or check a file of them.
 
-    Plans with their ids, messages and batches that every client must write and read alike, and bad ones that it must
-    refuse; all as JSON, bytes in hexadecimal.
+    The vectors are plans with their ids, the messages and batches that every client must write and read, and invalid
+    ones that it must reject: one JSON document, with bytes in hexadecimal.
 
     \b
     Example: hubbub vectors -o vectors.json

@@ -21,7 +21,7 @@ LABELS = "a number, a file with one label per line, or labels separated by comma
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 people_option = click.option("-n", "n", type=int, required=True, metavar="PEOPLE", help="Minimum batch size.")
 plan_option = click.option(
-    "--plan", "plan_path", required=True, metavar="FILE", help="The plan, or - for standard input."
+    "--plan", "plan_path", required=True, metavar="FILE", help="Plan to use; - for standard input."
 )
 honest_option = click.option(
     "--honest",
@@ -56,7 +56,7 @@ def _schema_options(command: Command[R], *, required: bool) -> Command[R]:
     @click.option("--bits", metavar="LABELS", help=f"Any bits may be set. LABELS: {LABELS}.")
     @click.option("--one-hot", metavar="LABELS", help="Exactly one bit is set: one choice out of several.")
     @click.option("--at-most", nargs=2, metavar="K LABELS", help="At most K bits are set.")
-    @click.option("--schema", "schema_path", metavar="FILE", help="The schema as JSON.")
+    @click.option("--schema", "schema_path", metavar="FILE", help="JSON file with the schema.")
     @functools.wraps(command)
     def wrapped(
         *args: Any,
@@ -66,10 +66,10 @@ def _schema_options(command: Command[R], *, required: bool) -> Command[R]:
         schema_path: str | None,
         **rest: Any,
     ) -> R:
-        number = sum(given is not None for given in (bits, one_hot, at_most, schema_path))
+        number = sum(option is not None for option in (bits, one_hot, at_most, schema_path))
         if number > 1 or (required and not number):
-            how = "exactly" if required else "at most"
-            raise click.UsageError(f"give {how} one of --bits, --one-hot, --at-most and --schema")
+            limit = "exactly" if required else "at most"
+            raise click.UsageError(f"give {limit} one of --bits, --one-hot, --at-most and --schema")
         schema: Schema | None = None
         if bits is not None:
             schema = Schema.bits(read_labels(bits))

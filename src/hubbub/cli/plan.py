@@ -39,7 +39,7 @@ local_option = click.option(
 @protocol_options
 @honest_option
 @local_option
-@click.option("--rigorous", is_flag=True, help="Confirm in ball arithmetic (single bits; extra 'rigorous').")
+@click.option("--rigorous", is_flag=True, help="Confirm in ball arithmetic (single bits; needs the extra 'rigorous').")
 @output_option("Also write the plan with these parameters")
 @json_option
 def account(
@@ -64,7 +64,7 @@ def account(
     """
     protocol = Protocol(q or 0.0, k, m or 0, release)
     with screen.waiting("accounting"):
-        found = accountant.account(
+        guarantee = accountant.account(
             protocol,
             schema,
             n,
@@ -75,13 +75,20 @@ def account(
             rigorous=rigorous,
         )
         if output:
-            solved = {"epsilon": epsilon, "delta": delta}
-            own = planner.plan_from(schema, n, protocol, honest_fraction=honest_fraction, shuffler=not local, **solved)
-            write_plan(own, output)
+            result = planner.plan_from(
+                schema,
+                n,
+                protocol,
+                epsilon=epsilon,
+                delta=delta,
+                honest_fraction=honest_fraction,
+                shuffler=not local,
+            )
+            write_plan(result, output)
     if as_json:
-        screen.print_json(found.to_document())
+        screen.print_json(guarantee.to_document())
     elif output != "-":
-        screen.console().print(screen.facts(screen.described_guarantee(found)))
+        screen.console().print(screen.facts(screen.described_guarantee(guarantee)))
 
 
 @click.command()
@@ -108,7 +115,7 @@ def calibrate(
     output: str | None,
     as_json: bool,
 ) -> None:
-    """Find the smallest noise, or the smallest batch, that meets a budget.
+    """Find the least noise, or the smallest batch, that meets a budget.
 
     Without --q, finds the smallest flip probability; with --q and without --m, the smallest number of fakes; with both
     and without -n, the smallest batch.
@@ -118,7 +125,7 @@ def calibrate(
     """
     m = m if m is not None or (q is not None and n is not None) else 0
     with screen.waiting("calibrating"):
-        found = accountant.calibrate(
+        calibrated = accountant.calibrate(
             schema,
             n,
             budget,
@@ -130,20 +137,29 @@ def calibrate(
             shuffler=not local,
             max_q=max_q,
         )
-        own = planner.plan_from(
-            schema, found.n, found.protocol, epsilon=budget.epsilon, honest_fraction=honest_fraction, shuffler=not local
+        result = planner.plan_from(
+            schema,
+            calibrated.n,
+            calibrated.protocol,
+            epsilon=budget.epsilon,
+            honest_fraction=honest_fraction,
+            shuffler=not local,
         )
-    _deliver(own, output, as_json)
+    _deliver(result, output, as_json)
 
 
-def _deliver(own: Plan, output: str | None, as_json: bool) -> None:
-    """Write the plan to a file, and print it: with --json the plan itself, so that output can be piped as a file."""
+def _deliver(result: Plan, output: str | None, as_json: bool) -> None:
+    """Write the plan to a file and print it; with --json, print the plan file itself."""
     if output:
-        write_plan(own, output)
+        write_plan(result, output)
     if as_json:
-        click.echo(own.to_json())
+        click.echo(result.to_json())
     elif output != "-":
-        screen.console().print(screen.facts(screen.described_plan(own)))
+        screen.console().print(screen.facts(screen.described_plan(result)))
+
+
+def _limit(name: str, default: float, text: str) -> Any:
+    return click.option(name, type=float, default=default, metavar="NUMBER", help=text)
 
 
 def constraint_options(command: Any) -> Any:
@@ -154,27 +170,9 @@ def constraint_options(command: Any) -> Any:
             "--no-shuffler-fakes", "shuffler_fakes", flag_value=False, default=True, help="Only users add noise."
         ),
         click.option("--joint", is_flag=True, help="Require whole records, which joint tables need."),
-        click.option(
-            "--max-messages",
-            type=float,
-            default=math.inf,
-            metavar="NUMBER",
-            help="Largest number of messages per user, as sealed by the services.",
-        ),
-        click.option(
-            "--max-bytes",
-            type=float,
-            default=math.inf,
-            metavar="NUMBER",
-            help="Largest upload per user, as sealed by the services.",
-        ),
-        click.option(
-            "--min-q",
-            type=float,
-            default=0.0,
-            metavar="PROBABILITY",
-            help="Smallest flip probability that a policy allows.",
-        ),
+        _limit("--max-messages", math.inf, "Largest number of messages per user, as sealed by the services."),
+        _limit("--max-bytes", math.inf, "Largest upload per user in bytes, as sealed by the services."),
+        _limit("--min-q", 0.0, "Smallest flip probability that a policy allows."),
         click.option(
             "--rounds", type=int, default=1, show_default=True, help="Number of collections that share the budget."
         ),
@@ -227,14 +225,14 @@ def plan(
     with screen.waiting("comparing protocols"):
         match n, epsilon, precision, stderr:
             case int(), float(), None, None:
-                own = planner.plan(schema, n, Budget(epsilon, delta), **constraints)
+                result = planner.plan(schema, n, Budget(epsilon, delta), **constraints)
             case None, float(), float(), None:
-                own = planner.smallest_n(schema, Budget(epsilon, delta), precision, **constraints)
+                result = planner.smallest_n(schema, Budget(epsilon, delta), precision, **constraints)
             case int(), None, None, float():
-                own = planner.best_epsilon(schema, n, delta, stderr, **constraints)
+                result = planner.best_epsilon(schema, n, delta, stderr, **constraints)
             case _:
                 raise click.UsageError("give -n and --epsilon, --epsilon and --precision, or -n and --stderr")
-    _deliver(own, output, as_json)
+    _deliver(result, output, as_json)
 
 
 @click.command()
@@ -248,7 +246,9 @@ def plan(
 @click.option(
     "--dishonest", type=float, metavar="SHARE", help="Also show ε if this fraction of users colludes with the analyzer."
 )
-@click.option("--plot", metavar="FILE", help="Rank the protocols by error, as SVG, PNG or PDF (extra 'plot').")
+@click.option(
+    "--plot", metavar="FILE", help="Rank the protocols by error, as SVG, PNG or PDF (needs the extra 'plot')."
+)
 @click.option(
     "--choose",
     type=click.Choice(list(planner.FAMILIES)),
@@ -275,21 +275,22 @@ def frontier(
     Example: hubbub frontier --one-hot 12 -n 10000 --epsilon 1 --delta 1e-6
     """
     with screen.waiting("comparing protocols"):
-        found = planner.compare(planner.Request.of(schema, n, budget, **constraints))
-        chosen = found.best if choose is None else found.plans.get(choose)
+        comparison = planner.compare(planner.Request.of(schema, n, budget, **constraints))
+        plans = list(comparison.plans.values())
+        chosen = comparison.best if choose is None else comparison.plans.get(choose)
         if chosen is None and choose:
-            reason = found.failures.get(choose, "it does not apply to this schema and these constraints")
+            reason = comparison.failures.get(choose, "it does not apply to this schema and these constraints")
             raise Infeasible(f"no protocol of the family {choose} meets the request: {reason}")
-        rows = [_row(one, error, dishonest) for one in found.plans.values()]
+        rows = [_row(plan, error, dishonest) for plan in plans]
     central = planner.central_stderr(schema, budget)
     if plot:
-        plans_chart(list(found.plans.values()), central=central).save(plot)
+        plans_chart(plans, central=central).save(plot)
     if output and chosen:
         write_plan(chosen, output)
     if as_json:
-        screen.print_json({"n": n, "central_stderr": central, "plans": rows, "infeasible": found.failures})
+        screen.print_json({"n": n, "central_stderr": central, "plans": rows, "infeasible": comparison.failures})
     elif output != "-":
-        screen.console().print(frontier_table(list(found.plans.values()), rows, central, error))
+        screen.console().print(frontier_table(plans, rows, central, error))
 
 
 def _row(one: Plan, error: float, dishonest: float | None) -> dict[str, Any]:

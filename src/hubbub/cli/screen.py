@@ -4,7 +4,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -26,9 +26,6 @@ from hubbub.planner import cost
 from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
 from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
-
-T = TypeVar("T")
 
 BAR = 28
 """Length of the longest bar, in characters."""
@@ -36,8 +33,10 @@ BAR = 28
 
 def console(*, to_stderr: bool = False) -> Console:
     """Return a console; without a terminal, lines are wide enough not to wrap."""
-    found = Console(stderr=to_stderr, highlight=False, soft_wrap=False)
-    return found if found.is_terminal else Console(stderr=to_stderr, highlight=False, width=160, color_system=None)
+    terminal = Console(stderr=to_stderr, highlight=False, soft_wrap=False)
+    return (
+        terminal if terminal.is_terminal else Console(stderr=to_stderr, highlight=False, width=160, color_system=None)
+    )
 
 
 def print_json(value: Any, *, to_stderr: bool = False) -> None:
@@ -51,7 +50,7 @@ def write_json(path: str, value: Any) -> None:
 
 
 def note(text: str) -> None:
-    """Print a remark on standard error."""
+    """Print a note on standard error."""
     click.echo(f"note: {text}", err=True)
 
 
@@ -75,14 +74,6 @@ def counted(blocks: Iterable[Any], what: str) -> Iterator[Any]:
         for block in blocks:
             yield block
             progress.advance(task, len(block))
-
-
-def stepped(items: Iterable[T], what: str, total: int) -> Iterator[T]:
-    """Yield the items while showing a progress bar."""
-    with progressing() as tell:
-        for place, item in enumerate(items):
-            tell(what, place, total)
-            yield item
 
 
 @contextlib.contextmanager
@@ -160,10 +151,6 @@ def described_protocol(protocol: Protocol) -> str:
     return f"{kind[protocol.release]}: {', '.join(words)}"
 
 
-def _how_many(schema: Schema) -> str:
-    return "exactly 1" if schema.exclusive else f"at most {schema.max_set:,}"
-
-
 def described_guarantee(guarantee: Guarantee) -> list[tuple[str, str]]:
     """Describe a guarantee: the figures, the theorem, the best attack and the assumptions."""
     attack = f"{guarantee.solved} {guarantee.lower_bound:.4g}: no smaller value can be guaranteed"
@@ -177,9 +164,11 @@ def described_guarantee(guarantee: Guarantee) -> list[tuple[str, str]]:
 
 def described_plan(plan: Plan) -> list[tuple[str, str]]:
     """Describe a plan as names and values."""
+    schema = plan.schema
+    limit = "exactly" if schema.exclusive else "at most"
     return [
         ("plan", plan.id),
-        ("schema", f"{plan.schema.kind}, {plan.schema.width:,} labels, {_how_many(plan.schema)} set"),
+        ("schema", f"{schema.kind}, {schema.width:,} labels, {limit} {schema.max_set:,} set"),
         ("people", f"at least {plan.n:,} in a batch"),
         ("protocol", described_protocol(plan.protocol)),
         ("error", f"{plan.stderr:.4g} people (standard error of one count)"),

@@ -1,1 +1,1 @@
-"""Files in and out: values that people gave, batches of reports, plans and schemas; read in blocks, written whole."""
+"""Files: values in CSV, JSON lines and Parquet, batches of reports, plans and schemas."""

@@ -14,7 +14,7 @@ from hubbub.reports import Batch, BatchHeader, Reports, Source, check_plan, deco
 from hubbub.wire import batches
 
 BLOCK = 1 << 23
-"""Bytes of payloads that are read or written at a time, about."""
+"""Approximate bytes of payloads that are read or written at a time."""
 SPOOL = 1 << 26
 """Bytes of payloads that are held in memory, rather than on disk, until their number is known."""
 SAMPLE = 256
@@ -109,9 +109,9 @@ def _parquet_chunks(path: str) -> Iterator[bytes]:
     start = arrow.read_metadata(path)
     header = batches.decode_header(start)
     yield start
-    seen = 0
+    messages = 0
     for _, columns in arrow.read_columns(path, arrow.message_column, max(1, BLOCK // header.payload)):
-        seen += len(columns[0])
+        messages += len(columns[0])
         yield arrow.payloads(columns[0], header.payload)
-    if seen != header.messages:
-        raise WireError(f"a batch must have the {header.messages:,} messages of its header, got {seen:,}")
+    if messages != header.messages:
+        raise WireError(f"a batch must have the {header.messages:,} messages of its header, got {messages:,}")

@@ -13,7 +13,7 @@ Array = npt.NDArray[np.float64]
 def shown_by_users(mean: float, variance: float, fake: float) -> tuple[float, float]:
     """Return mean and variance of the number of M fakes that show a bit, M random and unknown: (μv, μv(1 − v) + Vv²).
 
-    Given M the number is Bin(M, v), with mean Mv and variance Mv(1 − v); the law of total variance adds v²·Var M. For
+    Given M the number is Bin(M, v), with mean Mv and variance Mv(1 − v); total variance adds v²·Var M. For
     Poisson M the variance is μv, by thinning; for M ~ Bin(t, s) it is t·sv(1 − sv). If M is known, μ = M and V = 0.
 
     >>> shown_by_users(8.0, 8.0, 0.25), shown_by_users(8.0, 0.0, 0.25)

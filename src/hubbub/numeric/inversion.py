@@ -1,4 +1,4 @@
-"""Inverting monotone functions so that the answer lands on the side where the condition holds.
+"""Inversion of monotone functions; the result lies on the side where the condition holds.
 
 A privacy calibration that returns "the root" is unsafe: half of all roots violate the budget by a rounding error.
 These searches return a point at which the condition was *evaluated and found true*, within the stated distance of the

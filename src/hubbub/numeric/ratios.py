@@ -16,7 +16,7 @@ def phi(q: float) -> float:
 
 
 def flip_from_phi(value: float) -> float:
-    """q = 1/(1 + ((φ + 1) + √((φ + 1)² − 4))/2), the lie probability with this φ > 1. [003 eq 3.16]
+    """Return q = 1/(1 + ((φ + 1) + √((φ + 1)² − 4))/2), the flip probability with this φ > 1. [003 eq 3.16]
 
     >>> round(flip_from_phi(7 / 3), 12)
     0.25

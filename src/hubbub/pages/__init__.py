@@ -1,12 +1,12 @@
-"""HTML reports and matplotlib charts: one style, one model of a report, one renderer.
+"""HTML reports and matplotlib charts in one style.
 
-- ``style``: the palette, as CSS variables and as settings of matplotlib, which is loaded when a chart is drawn;
+- ``style``: the palette, as CSS variables and as settings of matplotlib, which is loaded on demand;
 - ``figures``: a chart, in a page or as a file; ``charts``: curves and dots; ``rows``: counts, errors, the frontier;
-- ``report``: a report as data; ``html``: that report, or parts of it, as one page that loads nothing.
+- ``report``: a report as data; ``html``: that report, or parts of it, as one self-contained page.
 """
 
 from hubbub.pages.charts import Axis, Mark, Series, chart
-from hubbub.pages.figures import Chart, standalone
+from hubbub.pages.figures import Chart
 from hubbub.pages.html import bullets, document, estimate_table, figure, footer, render, table, tiles
 from hubbub.pages.report import Facts, Figure, Report, Section, Steps, Table
 from hubbub.pages.rows import (
@@ -26,5 +26,5 @@ __all__ = [
     "COLOURS", "Axis", "Bar", "Chart", "Facts", "Figure", "Mark", "Rank", "Report", "Section", "Series", "Steps",
     "Table", "bar_chart", "bars_of", "bullets", "chart", "document", "error_chart", "estimate_chart",
     "estimate_table", "figure", "footer", "frontier_chart", "load_matplotlib", "plans_chart",
-    "render", "standalone", "table", "tiles", "trust",
+    "render", "table", "tiles", "trust",
 ]  # fmt: skip

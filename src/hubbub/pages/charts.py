@@ -11,50 +11,50 @@ from hubbub.pages.style import COLOURS, LIGHT, MARKERS
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 DASHES = {"dashed": (0, (5, 3)), "dotted": (0, (1, 2.5))}
 REFERENCE: dict[str, Any] = {"color": LIGHT["ink"], "linewidth": 1.2, "linestyle": DASHES["dashed"]}
-"""The look of reference lines."""
+"""Style of reference lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The name of an axis, its ends, and its scale; ends that are not given follow from the values."""
+    """The name, limits and scale of an axis; limits that are None follow from the values."""
 
     name: str
     low: float | None = None
     high: float | None = None
     log: bool = False
     at: tuple[float, ...] = ()
-    """The positions of the ticks; by default round values."""
+    """Positions of the ticks; by default round values."""
     percent: bool = False
 
     def shows(self, value: float) -> bool:
-        """Return True if the axis has a place for a value."""
+        """Return True if the scale can represent a value."""
         return math.isfinite(value) and (value > 0 or not self.log)
 
     def holds(self, value: float) -> bool:
-        """Return True if a value lies between the given ends."""
+        """Return True if a value lies within the limits."""
         low, high = -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
         return self.shows(value) and low <= value <= high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Points with one name: (x, y); (x, y, low, high) of dots with intervals; (x, low, high) of a band."""
+    """Named points: (x, y); (x, y, low, high) for dots with intervals; (x, low, high) for a band."""
 
     label: str = ""
-    """The name in the legend, if any."""
+    """Name in the legend, if any."""
     points: Sequence[tuple[float, ...]]
     kind: Literal["line", "dots", "both", "band"] = "line"
     colour: str = ""
-    """One of :data:`~hubbub.pages.style.COLOURS`; by default the next one."""
+    """One of :data:`~hubbub.pages.style.COLOURS`; by default the next in order."""
     stroke: str = ""
-    """``thin``, ``dashed``, ``dotted``, or two of them."""
+    """``thin``, ``dashed``, ``dotted``, or two of them separated by a space."""
     names: Sequence[str] = ()
     """Tooltips of the points."""
     size: float = 6.5
     """Diameter of dots in pixels."""
 
     def line(self) -> dict[str, Any]:
-        """Return matplotlib's properties of the line."""
+        """Return the line properties for matplotlib."""
         words = self.stroke.split()
         dashes = next((DASHES[word] for word in words if word in DASHES), "-")
         return {"linestyle": dashes, "linewidth": 1.5 if "thin" in words else 2.2}
@@ -62,7 +62,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A reference line at a value: vertical with words beside it, or horizontal and named in the legend."""
+    """A reference line at a value: vertical and labelled, or horizontal and named in the legend."""
 
     words: str
     value: float
@@ -72,7 +72,7 @@ class Mark:
 def chart(
     series: Sequence[Series], title: str, *, across: Axis, up: Axis, marks: Sequence[Mark] = (), height: float = 330.0
 ) -> Chart:
-    """Draw all series over one pair of axes; points that the axes cannot show are left out."""
+    """Return a chart of all series over one pair of axes, without points that the scales cannot represent."""
     coloured = [(one, one.colour or COLOURS[place % len(COLOURS)]) for place, one in enumerate(series)]
 
     def draw(canvas: Canvas) -> None:
@@ -99,7 +99,7 @@ def _plot(canvas: Canvas, axes: Any, one: Series, colour: str, marker: str, acro
         if shown:
             axes.fill_between(*zip(*shown, strict=True), color=colour, alpha=0.2, linewidth=0)
         return
-    if one.kind != "dots" and shown:  # a line is interrupted where it has no value
+    if one.kind != "dots" and shown:  # NaN interrupts the line
         ys = [point[1] if up.shows(point[1]) else math.nan for point in shown]
         axes.plot([point[0] for point in shown], ys, color=colour, **one.line())
     if one.kind == "line":
@@ -121,13 +121,13 @@ def _mark(axes: Any, mark: Mark) -> None:
         axes.axhline(mark.value, **REFERENCE)
         return
     axes.axvline(mark.value, **REFERENCE)
-    ground = {"facecolor": LIGHT["card"], "edgecolor": "none", "pad": 1.5}
+    background = {"facecolor": LIGHT["card"], "edgecolor": "none", "pad": 1.5}
     at: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-    axes.annotate(mark.words, (mark.value, 0.99), (5, 0), va="top", bbox=ground, **at)
+    axes.annotate(mark.words, (mark.value, 0.99), (5, 0), va="top", bbox=background, **at)
 
 
 def _sample(canvas: Canvas, one: Series, colour: str) -> Any:
-    """Return what the legend shows of a series."""
+    """Return the legend entry of a series."""
     dots = {"marker": MARKERS[colour], "markersize": one.size}
     look: dict[str, Any] = {
         "line": one.line(),
@@ -138,8 +138,8 @@ def _sample(canvas: Canvas, one: Series, colour: str) -> Any:
     return canvas.sample(one.label, color=LIGHT[colour], **look)
 
 
-def ticks(canvas: Canvas, axis: Any, shown: Axis, room: int, write: Callable[[float], str] | None = None) -> None:
-    """Set the ends of an axis, about ``room`` round ticks, and the format of their numbers."""
+def ticks(canvas: Canvas, axis: Any, shown: Axis, count: int, write: Callable[[float], str] | None = None) -> None:
+    """Set the limits of an axis, about ``count`` round ticks, and their number format."""
     ticker = canvas.mpl.ticker
     low, high = axis.get_view_interval()
     if shown.low is None and not shown.log and low < 0 <= axis.get_data_interval()[0]:
@@ -150,23 +150,23 @@ def ticks(canvas: Canvas, axis: Any, shown: Axis, room: int, write: Callable[[fl
     if shown.at:
         locator = ticker.FixedLocator(shown.at)
     elif decades >= 2.5:
-        locator = ticker.LogLocator(numticks=room + 2)
+        locator = ticker.LogLocator(numticks=count + 2)
     elif decades >= 0.7:
-        locator = ticker.LogLocator(subs=(1, 2, 5) if decades < 0.25 * room else (1, 3), numticks=12)
+        locator = ticker.LogLocator(subs=(1, 2, 5) if decades < 0.25 * count else (1, 3), numticks=12)
     else:
-        locator = ticker.MaxNLocator(room, steps=(1, 2, 5, 10))
+        locator = ticker.MaxNLocator(count, steps=(1, 2, 5, 10))
     axis.set_major_locator(locator)
     axis.set_minor_locator(ticker.NullLocator())
     powers = not shown.percent and (max(abs(low), abs(high)) >= 1e5 or (low if shown.log else abs(high)) < 1e-3)
 
-    def usual(value: float) -> str:
-        return f"{number(100 * value)} %" if shown.percent else number(value, powers=powers)
+    def default_format(value: float) -> str:
+        return f"{number(100 * value)}%" if shown.percent else number(value, powers=powers)
 
-    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: (write or usual)(float(f"{value:.9g}"))))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: (write or default_format)(float(f"{value:.9g}"))))
 
 
 def number(value: float, *, powers: bool = False, signed: bool = False) -> str:
-    """Write a number for people; with ``powers``, short beyond hundreds and hundredths.
+    """Format a number for readers; with ``powers``, as a power of ten below 0.1 and from 1,000 on.
 
     >>> [number(x) for x in (0.0, 0.25, -0.2, 20_000.0)], [number(x, powers=True) for x in (1e6, 2e-7, 100.0, 1000.0)]
     (['0', '0.25', '−0.2', '20,000'], ['10⁶', '2·10⁻⁷', '100', '10³'])

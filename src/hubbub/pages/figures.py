@@ -16,31 +16,31 @@ from hubbub.io.files import write_text
 from hubbub.pages import style
 
 LETTER = 7.4
-"""The width of a letter, on average and a little more."""
+"""Average width of a letter in pixels, rounded up."""
 HEADING = 34.0
-"""The height of the title of a file in pixels."""
+"""Height of the title of a saved chart, in pixels."""
 NAMESPACE = "http://www.w3.org/2000/svg"
 _ROLES = {value: name for name, value in style.LIGHT.items()}
 _TIP = "tip-"
-"""The start of the ids of groups that have a tooltip."""
+"""Prefix of the ids of groups that have a tooltip."""
 _ID = "hubbub-chart-id-"
-"""The start of all ids until the prefix is known."""
+"""Placeholder for the prefix of all ids."""
 
 
 @dataclass(slots=True, eq=False)
 class Canvas:
-    """An empty figure of one of the two widths, with the library that draws on it."""
+    """An empty figure of one of the two widths, and the matplotlib module that draws on it."""
 
     mpl: Any
     figure: Any
     width: float
     tips: list[str] = field(default_factory=list)
     height: float = 0.0
-    """In pixels, as the chart asks for it."""
+    """In pixels; set by :meth:`axes` and increased by :meth:`legend`."""
 
     @property
     def wide(self) -> bool:
-        """True unless the chart is for a narrow screen."""
+        """True if the chart has the larger of the two widths."""
         return self.width == style.WIDE
 
     def axes(self, height: float) -> Any:
@@ -49,20 +49,20 @@ class Canvas:
         return self.figure.add_subplot()
 
     def fit(self, text: str, beside: float = 0.0) -> str:
-        """Break a text into lines that fit the figure, ``beside`` pixels of which are taken."""
+        """Wrap a text to the width of the figure minus ``beside`` pixels."""
         return textwrap.fill(text, int((self.width - beside) / LETTER))
 
     def tip(self, artist: Any, text: str) -> None:
-        """Give an artist a tooltip."""
+        """Attach a tooltip to an artist."""
         artist.set_gid(f"{_TIP}{len(self.tips)}")
         self.tips.append(text)
 
     def sample(self, label: str, **look: Any) -> Any:
-        """Return an entry of the legend."""
+        """Return a legend entry."""
         return self.mpl.lines.Line2D([], [], label=label, **look)
 
     def legend(self, handles: Sequence[Any], title: str = "") -> None:
-        """Put a legend above the axes, in as many columns as fit, and make the figure taller by its height."""
+        """Add a legend above the axes, in as many columns as fit, and increase the height of the figure by it."""
         if not handles:
             return
         longest = max(len(handle.get_label()) for handle in handles)
@@ -72,22 +72,22 @@ class Canvas:
             handle.set_label(self.fit(handle.get_label(), 52))
             rows += handle.get_label().count("\n")
         self.height += 20 * rows + 6
-        where = {"loc": "outside upper left", "alignment": "left"}
-        legend = self.figure.legend(handles=handles, ncols=columns, title=title or None, **where)
+        position = {"loc": "outside upper left", "alignment": "left"}
+        legend = self.figure.legend(handles=handles, ncols=columns, title=title or None, **position)
         legend.get_title().set_color(style.LIGHT["muted"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chart:
-    """A chart with an accessible name, drawn when it is needed."""
+    """A chart with an accessible name, drawn on demand."""
 
     title: str
     draw: Callable[[Canvas], None]
 
     def html(self, prefix: str = "") -> str:
-        """Return the chart for an HTML page: two inline SVGs, of which the style of the page shows one.
+        """Return the chart as two inline SVGs, of which the stylesheet of the page shows the one that fits.
 
-        ``prefix`` starts every id in it; the default differs from chart to chart.
+        ``prefix`` starts every id; the default is derived from the content.
         """
         parts = []
         for kind, width in (("wide", style.WIDE), ("narrow", style.NARROW)):
@@ -99,13 +99,13 @@ class Chart:
         return f'<div class="chart">{text.replace(_ID, prefix)}</div>'
 
     def standalone(self, *, wide: bool = True) -> str:
-        """Return the chart as an SVG file that follows the reader's colour scheme."""
+        """Return the chart as the text of an SVG file that follows the reader's colour scheme."""
         root = self._tree(style.WIDE if wide else style.NARROW, "c")
         title, css = (ElementTree.Element(name) for name in ("title", "style"))
         title.text, css.text = self.title, f"{style.variables('svg')}svg {{ font-family: system-ui, sans-serif }}"
-        ground = ElementTree.Element("rect", {"width": "100%", "height": "100%", "fill": "#ffffff"})
-        ground.set("style", "fill: var(--card)")
-        root[:0] = [title, css, ground]
+        background = ElementTree.Element("rect", {"width": "100%", "height": "100%", "fill": "#ffffff"})
+        background.set("style", "fill: var(--card)")
+        root[:0] = [title, css, background]
         root.attrib |= {"role": "img", "xmlns": NAMESPACE}
         return ElementTree.tostring(root, encoding="unicode") + "\n"
 
@@ -121,12 +121,12 @@ class Chart:
 
     def _drawn(self, width: float, form: str, *, titled: bool = False) -> tuple[bytes, list[str]]:
         with style.applied() as mpl, warnings.catch_warnings():
-            if form == "svg":  # text stays text, in whatever font the reader has
+            if form == "svg":  # the reader's font has the glyphs
                 warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
             figure = mpl.figure.Figure(layout="constrained")
             canvas = Canvas(mpl, figure, width)
             self.draw(canvas)
-            if titled:  # once more, below the title
+            if titled:  # draw again, below the title
                 figure = mpl.figure.Figure(layout="constrained")
                 figure.get_layout_engine().set(w_pad=0.12, h_pad=0.08)
                 above, below = figure.subfigures(2, 1, height_ratios=(HEADING, canvas.height))
@@ -136,8 +136,8 @@ class Chart:
             figure.set_size_inches(width / 72, (canvas.height + HEADING * titled) / 72)
             file = io.BytesIO()
             dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
-            ground = "auto" if titled else "none"
-            figure.savefig(file, format=form, dpi=180 if form == "png" else 72, metadata=dates, facecolor=ground)
+            background = "auto" if titled else "none"
+            figure.savefig(file, format=form, dpi=180 if form == "png" else 72, metadata=dates, facecolor=background)
         return file.getvalue(), canvas.tips
 
     def _tree(self, width: float, prefix: str) -> ElementTree.Element:
@@ -162,7 +162,7 @@ class Chart:
 
 
 def _clean(element: ElementTree.Element, used: dict[str, str], tips: Sequence[str]) -> None:
-    """Rename the ids that are used and drop the others, shorten numbers, and let the palette follow the page."""
+    """Rename the referenced ids, drop the others, shorten numbers, and replace colours by variables."""
     for name, value in [*element.attrib.items()]:
         if name.startswith("{"):
             del element.attrib[name]
@@ -180,21 +180,21 @@ def _clean(element: ElementTree.Element, used: dict[str, str], tips: Sequence[st
             case "clip-path":
                 element.set(name, f"url(#{used[value[5:-1]]})")
             case "d":
-                numbers = re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.1f}", value)
+                numbers = re.sub(r"-?\d+\.\d+", lambda match: f"{float(match[0]):.1f}", value)
                 element.set(name, " ".join(numbers.split()))
             case "style":
                 _repaint(element, value)
 
 
 def _repaint(element: ElementTree.Element, css: str) -> None:
-    """Turn colours of the palette into variables; viewers that do not know variables read the attributes instead."""
+    """Replace colours of the palette by CSS variables, and keep them as attributes for viewers without variables."""
     kept = []
     for part in css.split(";"):
         name, _, value = (word.strip() for word in part.partition(":"))
         if value in _ROLES:
             element.set(name, value)
             value = f"var(--{_ROLES[value]})"
-        if name != "font-family":  # that of the page
+        if name != "font-family":  # the page sets it
             kept.append(f"{name}: {value}")
     element.set("style", "; ".join(kept))
 
@@ -205,7 +205,4 @@ SCREEN = """
 .chart svg.narrow { max-width: 30rem; margin: 0 auto }
 @container (min-width: 640px) { .chart svg.wide { display: block } .chart svg.narrow { display: none } }
 """
-"""The style by which a page shows the variant that fits."""
-
-
-standalone = Chart.standalone
+"""CSS that shows the variant of a chart that fits."""

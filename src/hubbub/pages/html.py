@@ -1,4 +1,4 @@
-"""Reports as HTML: one page without script, font or anything else to load, for screens of any width and for paper."""
+"""Reports as HTML: one self-contained page without scripts, for screens of any width and for print."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from hubbub.pages.report import Block, Facts, Figure, Report, Steps, Table
 from hubbub.pages.style import variables
 
 MANY = 8
-"""A table with more columns may be wider than the text."""
+"""Number of columns above which a table may be wider than the text."""
 NARROW = 15
 """Letters of a name and its value that fit into half a card."""
 
@@ -21,7 +21,7 @@ _CSS, _CARDS = (
     for name in ("report.css", "cards.css")
 )
 STYLE = variables() + _CSS + _CARDS + _CARDS.replace("38rem", "60rem").replace(".table", ".table.many") + SCREEN
-"""The style of every page; a table with many columns turns into cards earlier than the others."""
+"""CSS of every page; tables with many columns turn into cards earlier than others."""
 
 
 def render(report: Report) -> str:
@@ -53,13 +53,13 @@ def _block(block: Block, prefix: str = "") -> str:
         case Facts():
             text = bullets(block.lines)
         case Steps():
-            lines = "".join(f"<li><b>{escape(name)}</b>{escape(told)}</li>" for name, told in block.steps)
+            lines = "".join(f"<li><b>{escape(name)}</b>{escape(text)}</li>" for name, text in block.steps)
             text = f'<ol class="flow">{lines}</ol>'
     return text
 
 
 def document(title: str, body: Iterable[str], style: str = "") -> str:
-    """Return a page that loads nothing: its head forbids it."""
+    """Return an HTML page whose content security policy forbids loading anything."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -70,7 +70,7 @@ def document(title: str, body: Iterable[str], style: str = "") -> str:
 
 
 def tiles(shown: Iterable[tuple[str, str]], kinds: Iterable[str] = ()) -> str:
-    """Return key figures in large type, each with what it is; ``kinds`` are their classes."""
+    """Return key figures in large type with their descriptions; ``kinds`` are their CSS classes."""
     names = [f"tile {kind}" for kind in kinds] or ["tile"] * len(shown := list(shown))
     cells = (
         f'<div class="{name}"><b>{escape(value)}</b><span>{escape(what)}</span></div>'
@@ -85,10 +85,10 @@ def figure(chart: Chart, caption: str, prefix: str = "") -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, marks: Iterable[str] = ()) -> str:
-    """Return a table; ``marks`` are the classes of its rows, such as ``best`` or ``alarm``.
+    """Return a table; ``marks`` are the CSS classes of its rows, such as ``best`` or ``alarm``.
 
-    Columns of words are set to the left and may break, numbers to the right. Where the table does not fit, every row
-    becomes a card; the roles keep it a table for screen readers.
+    Text is left-aligned and may wrap, numbers are right-aligned. Where the table does not fit, every row becomes a
+    card; ARIA roles keep it a table for screen readers.
     """
     rows = [list(row) for row in rows]
     kinds = ["words" if any(re.search(r"[^\W\d_]{3}", row[i]) for row in rows) else "" for i in range(len(head))]
@@ -123,14 +123,14 @@ def _kind(name: str) -> str:
 
 
 def bullets(lines: Iterable[str]) -> str:
-    """Return sentences as a list."""
+    """Return sentences as a bulleted list."""
     return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
 
 
 def footer(text: str, plan: str = "") -> str:
-    """Return the end of a page: the version, the plan, and a remark."""
-    of = f" · plan <code>{escape(plan)}</code>" if plan else ""
-    return f"<footer>hubbub {__version__}{of} · {escape(text)}</footer>"
+    """Return the footer of a page: version, plan and note."""
+    origin = f" · plan <code>{escape(plan)}</code>" if plan else ""
+    return f"<footer>hubbub {__version__}{origin} · {escape(text)}</footer>"
 
 
 def estimate_table(estimate: Estimate, *, level: float = 0.95, top: int = 20) -> str:
@@ -139,5 +139,5 @@ def estimate_table(estimate: Estimate, *, level: float = 0.95, top: int = 20) ->
     order = sorted(range(len(estimate.labels)), key=lambda i: -estimate.values[i])[:top]
     rows = [(estimate.labels[i], f"{estimate.values[i]:,.0f}", f"{low[i]:,.0f} – {high[i]:,.0f}") for i in order]
     rest = f", the largest {top} of {len(estimate.labels):,} labels" if len(estimate.labels) > top else ""
-    head = ("label", "people", f"{100 * level:g} % interval")
+    head = ("label", "people", f"{100 * level:g}% interval")
     return f"<p>{estimate.n:,} people{rest}; {escape(estimate.remark)}</p>{table(head, rows)}"

@@ -8,13 +8,13 @@ from hubbub.pages.figures import Chart
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under a head; ``marks`` are the kinds of the rows: ``best``, ``alarm`` or none."""
+    """Rows under a head; ``marks`` are CSS classes of the rows: ``best``, ``alarm`` or empty."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     marks: Sequence[str] = ()
     folded: str = ""
-    """If given, the line that a reader clicks to see the table."""
+    """If given, the table is folded under this summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What happened, step by step: names and descriptions."""
+    """Numbered steps: names and descriptions."""
 
     steps: Sequence[tuple[str, str]]
 
@@ -45,7 +45,7 @@ Block = str | Table | Figure | Facts | Steps
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what stands below it."""
+    """A heading and its content."""
 
     heading: str
     blocks: Sequence[Block]
@@ -55,17 +55,17 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A whole report."""
+    """A report that :func:`hubbub.pages.html.render` turns into a page."""
 
     title: str
-    """The title of the document."""
+    """Title of the HTML document."""
     heading: str
     lede: str
     alerts: Sequence[str] = ()
     tiles: Sequence[tuple[str, str]] = ()
-    """Key figures, and what each of them is."""
+    """Key figures and their descriptions."""
     sections: Sequence[Section] = ()
     note: str = ""
-    """The last words of the page."""
+    """Text of the footer."""
     plan: str = ""
-    """The id of the plan that the report is about."""
+    """Id of the plan that the report describes."""

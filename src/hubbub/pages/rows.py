@@ -14,20 +14,15 @@ from hubbub.pages.figures import Canvas, Chart
 from hubbub.pages.style import LIGHT, MARKERS
 from hubbub.plans import Plan
 
-__all__ = [
-    "TRUST", "Bar", "Rank", "bar_chart", "bars_of", "error_chart", "estimate_chart", "frontier_chart", "plans_chart",
-    "row_axes", "trust",
-]  # fmt: skip
-
 LONGEST = {True: 36, False: 44}
-"""Letters of a label that fit, on wide and narrow charts."""
+"""Longest label that fits, in letters, on wide and on narrow charts."""
 
 TRUST = {
     "nobody": ("three", "nobody"),
-    "shuffling": ("one", "the shuffler, to mix"),
-    "shuffler-noise": ("two", "the shuffler, to mix and to draw fakes"),
+    "shuffling": ("one", "the shuffler"),
+    "shuffler-noise": ("two", "the shuffler, which also draws fakes"),
 }
-"""The colour of each kind of trust, and who must be honest."""
+"""Colour of each kind of trust, and the party that must be honest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +57,7 @@ def bars_of(
     estimate: Estimate, truth: Sequence[int] | NDArray[np.int64] | None = None, chosen: Sequence[int] | None = None,
     *, level: float = 0.95, simultaneous: bool = False,
 ) -> list[Bar]:  # fmt: skip
-    """Return the counts of an estimate with their intervals, beside the truth if it is known."""
+    """Return the counts of an estimate with their intervals and, if known, the true counts."""
     low, high = estimate.interval(level, simultaneous=simultaneous)
     places = range(len(estimate.labels)) if chosen is None else chosen
     known = [None] * len(estimate.labels) if truth is None else [float(count) for count in truth]
@@ -95,7 +90,7 @@ def bar_chart(bars: Sequence[Bar], title: str, *, level: float = 0.95) -> Chart:
         ticks(canvas, axes.xaxis, Axis("", min(0.0, *ends), high), 6 if canvas.wide else 4)
         handles = [
             canvas.sample("estimate", color=LIGHT["one"], alpha=0.8, linewidth=9, solid_capstyle="butt"),
-            canvas.sample(f"{100 * level:g} % interval", color=LIGHT["ink"], linewidth=1.8),
+            canvas.sample(f"{100 * level:g}% interval", color=LIGHT["ink"], linewidth=1.8),
             canvas.sample("truth", color=LIGHT["two"], linestyle="none", marker="|", markersize=13, mew=2.6),
         ]
         canvas.legend(handles if known else handles[:2])
@@ -104,7 +99,7 @@ def bar_chart(bars: Sequence[Bar], title: str, *, level: float = 0.95) -> Chart:
 
 
 def error_chart(bars: Sequence[Bar], title: str, *, centre: str = "truth", name: str = "estimate − truth") -> Chart:
-    """Draw the distance of each estimate from the truth, with its interval."""
+    """Draw the error of each estimate with its interval."""
     ends = [(bar.low - (bar.truth or 0), bar.value - (bar.truth or 0), bar.high - (bar.truth or 0)) for bar in bars]
 
     def draw(canvas: Canvas) -> None:
@@ -113,25 +108,25 @@ def error_chart(bars: Sequence[Bar], title: str, *, centre: str = "truth", name:
         axes.hlines(places, [end[0] for end in ends], [end[2] for end in ends], color=LIGHT["ink"], linewidth=1.8)
         axes.plot([end[1] for end in ends], places, "o", color=LIGHT["one"], markersize=8)
         widest = 1.1 * max((abs(x) for end in ends for x in end), default=0.0) or 1.0
-        room = 8 if canvas.wide else 4
-        ticks(canvas, axes.xaxis, Axis("", -widest, widest), room, lambda x: number(x, signed=True) if x else centre)
+        count = 8 if canvas.wide else 4
+        ticks(canvas, axes.xaxis, Axis("", -widest, widest), count, lambda x: number(x, signed=True) if x else centre)
 
     return Chart(title, draw)
 
 
 def plans_chart(plans: Sequence[Plan], *, central: float | None = None) -> Chart:
-    """Rank plans for one question, such as :func:`hubbub.frontier` returns, by error."""
+    """Rank plans for one request, such as those of :func:`hubbub.frontier`, by error."""
     ranks = [Rank(planner.family_name(one), one.stderr, trust(one), one.payload_messages) for one in plans]
-    held = plans[0].guarantee
-    delta = number(float(f"{held.delta:.2g}"), powers=True)
-    title = f"Protocols for {plans[0].n:,} people at ε = {held.epsilon:.3g}, δ = {delta}"
+    guarantee = plans[0].guarantee
+    delta = number(float(f"{guarantee.delta:.2g}"), powers=True)
+    title = f"Protocols for {plans[0].n:,} people at ε = {guarantee.epsilon:.3g}, δ = {delta}"
     return frontier_chart(ranks, title, central=central)
 
 
 def frontier_chart(
     ranks: Sequence[Rank], title: str, *, name: str = "standard error of a count, people", central: float | None = None
 ) -> Chart:
-    """Rank protocols by error, best first, each in the colour and with the marker of the trust that it needs.
+    """Rank protocols by error, best first; colour and marker show the trust that each needs.
 
     ``central`` is the error of a server that sees all records, as a reference.
     """
@@ -168,7 +163,7 @@ def frontier_chart(
 
 
 def row_axes(canvas: Canvas, labels: Sequence[str], name: str, *, bold: int = -1) -> tuple[Any, list[float]]:
-    """Return axes with a labelled row for every bar, and where its data goes; a narrow row has its label above."""
+    """Return axes with a labelled row per bar, and the positions of the bars; narrow charts have labels above them."""
     shown = [one if len(one) <= LONGEST[canvas.wide] else one[: LONGEST[canvas.wide] - 1] + "…" for one in labels]
     axes = canvas.axes(len(labels) * (28 if canvas.wide else 44) + 58)
     axes.set_ylim(len(labels) - 0.5, -0.5)
@@ -183,8 +178,10 @@ def row_axes(canvas: Canvas, labels: Sequence[str], name: str, *, bold: int = -1
         return axes, [float(i) for i in range(len(labels))]
     axes.set_yticks([])
     for i, (text, weight) in enumerate(zip(shown, weights, strict=True)):
-        ground = {"facecolor": LIGHT["card"], "edgecolor": "none", "pad": 1}  # grid lines stop at the label
-        axes.annotate(text, (0, i - 0.12), xycoords=("axes fraction", "data"), va="bottom", weight=weight, bbox=ground)
+        background = {"facecolor": LIGHT["card"], "edgecolor": "none", "pad": 1}  # grid lines stop at the label
+        axes.annotate(
+            text, (0, i - 0.12), xycoords=("axes fraction", "data"), va="bottom", weight=weight, bbox=background
+        )
     return axes, [i + 0.17 for i in range(len(labels))]
 
 

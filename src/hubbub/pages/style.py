@@ -6,12 +6,12 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from hubbub.errors import InvalidInput
+from hubbub.errors import MissingExtra
 
 WIDE, NARROW = 680.0, 340.0
-"""The two widths of a chart in CSS pixels; a page shows the one that fits."""
+"""Widths of the two variants of a chart in CSS pixels; a page shows the one that fits."""
 TEXT = 13.0
-"""The size of all text in a chart, in CSS pixels."""
+"""Size of all text in a chart, in CSS pixels."""
 
 _PALETTE = {
     "paper": ("#f6f7f9", "#13161b"),
@@ -27,17 +27,17 @@ _PALETTE = {
     "quiet": ("#424a56", "#7f8793"),
 }
 LIGHT, DARK = ({role: pair[place] for role, pair in _PALETTE.items()} for place in (0, 1))
-"""Colours by role; no two of a palette are the same, so that a chart drawn in it can be repainted."""
+"""Colours by role; the colours of a palette are distinct, so that charts can be repainted."""
 
 COLOURS = ("one", "two", "three", "four", "five", "quiet")
-"""The roles of data, in the order in which series take them."""
+"""Roles of data colours, in the order in which series use them."""
 MARKERS = {"one": "o", "two": "s", "three": "^", "four": "D", "five": "v", "quiet": "o"}
-"""The marker of each, so that no chart relies on colour alone."""
+"""Marker of each role, so that no chart relies on colour alone."""
 
 _SETTINGS: dict[str, Any] = {
-    "svg.fonttype": "none",  # text stays text: it can be searched, read aloud and set in the font of the page
+    "svg.fonttype": "none",  # text remains searchable, accessible, and in the font of the page
     "svg.hashsalt": "hubbub",
-    "text.parse_math": False,  # a label may contain dollar signs
+    "text.parse_math": False,  # labels may contain dollar signs
     "font.size": TEXT,
     "figure.facecolor": LIGHT["card"],
     "text.color": LIGHT["ink"],
@@ -71,7 +71,7 @@ _LOCK = threading.RLock()
 
 
 def variables(root: str = ":root") -> str:
-    """Return the palette as CSS variables that follow the reader's colour scheme; prints are always light."""
+    """Return the palette as CSS variables that follow the reader's colour scheme; printed pages are always light."""
     light, dark = ("; ".join(f"--{name}: {value}" for name, value in part.items()) for part in (LIGHT, DARK))
     return f"{root} {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ {root} {{ {dark} }} }}\n"
 
@@ -83,13 +83,15 @@ def load_matplotlib() -> Any:
             importlib.import_module(f"matplotlib.{part}")
         return importlib.import_module("matplotlib")
     except ImportError:
-        raise InvalidInput("Plotting needs the extra 'plot': pip install 'hubbub[plot]'") from None
+        raise MissingExtra("plot", "Plotting") from None
 
 
 @contextlib.contextmanager
 def applied() -> Iterator[Any]:
-    """Draw in this style: matplotlib with its settings replaced for one thread at a time, and restored afterwards."""
+    """Yield matplotlib with the settings of this style, for one thread at a time, and restore them afterwards."""
     mpl = load_matplotlib()
-    usual = {name: value for name, value in mpl.rcParamsDefault.items() if name not in ("backend", "backend_fallback")}
-    with _LOCK, mpl.rc_context({**usual, **_SETTINGS}):
+    defaults = {
+        name: value for name, value in mpl.rcParamsDefault.items() if name not in ("backend", "backend_fallback")
+    }
+    with _LOCK, mpl.rc_context({**defaults, **_SETTINGS}):
         yield mpl

@@ -1,11 +1,11 @@
-"""From a request to a plan that can be defended: every protocol side by side, the best of them, and the evidence.
+"""The planner: from a request to the protocol with the smallest error, certified by the accountant.
 
 - ``request``: schema, batch size, budget and constraints;
 - ``families``, ``flips``, ``fakes``: the families of protocols, and how to find the smallest noise of each;
-- ``asymptotics``: expected errors that order the search; ``certify``: the account without which there is no plan;
-- ``search``: ``frontier``, ``plan``, and backwards ``smallest_n`` and ``best_epsilon``;
+- ``asymptotics``: expected errors that order the search; ``certify``: the account that every plan needs;
+- ``search``: ``frontier`` and ``plan``, and their inverses ``smallest_n`` and ``best_epsilon``;
 - ``costs``: what one user sends; ``baselines``: central reference, measurable shares, guarantees under attack;
-- ``recompute``: plans from given parameters, and plans from elsewhere.
+- ``recompute``: plans from given parameters, and the check of a plan that someone else made.
 """
 
 from hubbub.planner.baselines import central_stderr, measurable_share, under_attack

@@ -63,17 +63,17 @@ def flipped(
 ) -> Calibrated:
     """Return flips with the smallest q that meets the budget, or with the q that the policy requires."""
     schema, n = request.schema, request.n
-    found = calibrate(
+    calibrated = calibrate(
         schema, n, budget, k=k, release=release, honest_fraction=request.honest_fraction, shuffler=shuffler
     )
-    category = found.protocol.sends_category
+    category = calibrated.protocol.sends_category
     least = request.min_q / (schema.width - 1) if category else request.min_q
-    if category and max(found.protocol.q, least) * schema.width >= 1:
+    if category and max(calibrated.protocol.q, least) * schema.width >= 1:
         raise Infeasible(
             f"{budget} leaves no information about {schema.width} categories at n = {n:,}; raise epsilon or n"
         )
-    if found.protocol.q >= least:
-        return found
+    if calibrated.protocol.q >= least:
+        return calibrated
     return settled(request, Protocol(least, k, 0, release), budget, shuffler=shuffler)
 
 
@@ -92,10 +92,10 @@ def smallest(
     def excess(x: float) -> float:
         return certified_curve(request, protocol(x))(budget.epsilon) - goal
 
-    found = falling_root(excess, guess, top, relative=relative)[1]
-    if math.isinf(found):
+    parameter = falling_root(excess, guess, top, relative=relative)[1]
+    if math.isinf(parameter):
         raise Infeasible(f"{protocol(top)} does not meet {budget} at n = {request.n:,}; raise epsilon, delta or n")
-    return settled(request, protocol(found), budget)
+    return settled(request, protocol(parameter), budget)
 
 
 def certified_curve(request: Request, protocol: Protocol, *, attack: bool = False) -> Callable[[float], float]:
@@ -133,7 +133,7 @@ def composed(request: Request, attempt: Attempt, *, shuffler: bool) -> Calibrate
     delta = budget.delta / (2 * rounds)
     signal = math.sqrt(request.signal)
     epsilon = least_real(lambda e: gaussian_delta(signal, e) <= delta, 0.0, 700.0, relative=1e-3)
-    found, spent = None, math.inf
+    best, spent = None, math.inf
     for _ in range(COMPOSITION_STEPS):
         trial = attempt(Budget(epsilon, delta))
         ledger = Ledger().charge(
@@ -146,25 +146,25 @@ def composed(request: Request, attempt: Attempt, *, shuffler: bool) -> Calibrate
         )
         spent = ledger.epsilon(budget.delta)
         if spent <= budget.epsilon:
-            found = trial
+            best = trial
             if spent >= MIN_BUDGET_USE * budget.epsilon:
                 break
         epsilon *= min(2.0, 0.995 * budget.epsilon / spent) if math.isfinite(spent) else 0.5
-    if found is None:
+    if best is None:
         raise Infeasible(
             f"{rounds} rounds spend ε = {spent:.4g}, more than {budget} allows; raise epsilon or plan fewer rounds"
         )
-    return found
+    return best
 
 
-def constrained(request: Request, found: Calibrated) -> Plan:
+def constrained(request: Request, calibrated: Calibrated) -> Plan:
     """Return the plan, or raise Infeasible naming the constraint that it violates and the value it would need."""
-    protocol, schema = found.protocol, request.schema
+    protocol, schema = calibrated.protocol, request.schema
     plan = Plan(
         schema=schema,
         n=request.n,
         protocol=protocol,
-        guarantee=found.guarantee,
+        guarantee=calibrated.guarantee,
         stderr=predicted_stderr(schema, protocol, request.n),
         honest_fraction=request.honest_fraction,
     )

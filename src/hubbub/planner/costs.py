@@ -10,7 +10,7 @@ from hubbub.plans import Plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one user sends in one collection.
+    """The upload of one user in one collection.
 
     ``messages`` and ``bytes`` describe the sealed bundle, which is the same for every user; both are None if the
     services do not offer the plan, and ``not_offered`` then says why.
@@ -49,8 +49,8 @@ def cost(plan: Plan, *, suite: int = DEFAULT_SUITE) -> Cost:
     >>> from hubbub.protocol import Protocol
     >>> from hubbub.schema import Schema
     >>> split = plan_from(Schema.one_hot(100), 10_000, Protocol(0.02, release="bits"), delta=1e-6)
-    >>> found = cost(split)
-    >>> found.messages, found.bytes, round(found.payload_messages, 2), round(found.payload_bytes, 2)
+    >>> upload = cost(split)
+    >>> upload.messages, upload.bytes, round(upload.payload_messages, 2), round(upload.payload_bytes, 2)
     (21, 1217, 2.96, 2.96)
     """
     check_type("plan", plan, Plan)

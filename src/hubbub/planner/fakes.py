@@ -40,8 +40,8 @@ MIN_TOTAL_FAKES = 500
 
 def clear_user_fakes(request: Request) -> Candidate | None:
     """Clear records among fakes that the users draw."""
-    kinds = legal_records(request.schema)
-    if not _possible(request) or request.min_q > 0 or kinds > MAX_COVERED:
+    records = legal_records(request.schema)
+    if not _possible(request) or request.min_q > 0 or records > MAX_COVERED:
         return None
     if _needed(request) > MAX_FAKES_PER_USER * request.n:
         return None
@@ -59,11 +59,11 @@ def fake_and_flip(request: Request) -> Candidate | None:
     applies = schema.exclusive or (schema.dense and schema.width <= MAX_WHOLE_WIDTH)
     if not _possible(request) or schema.width == 1 or not applies:
         return None
-    room = (min(request.max_messages, MAX_MESSAGES_WITH_FAKES) - 1) * request.honest_users
-    if 1.5 * _needed(request) <= room and _variance(request) <= 0.02 * request.n:
+    limit = (min(request.max_messages, MAX_MESSAGES_WITH_FAKES) - 1) * request.honest_users
+    if 1.5 * _needed(request) <= limit and _variance(request) <= 0.02 * request.n:
         return _fewest_fakes(request)
     certain = MIN_TOTAL_FAKES / request.honest_users
-    shares = [share for share in SHARES if certain <= share and share * request.n <= room]
+    shares = [share for share in SHARES if certain <= share and share * request.n <= limit]
     if not shares:
         return None
     expected = flip_stderr(request) / 2
@@ -85,10 +85,10 @@ def shuffler_fakes(request: Request) -> Candidate | None:
 def shuffler_fakes_records(request: Request) -> Candidate | None:
     """Whole records among the shuffler's fakes, a number for each legal record."""
     schema = request.schema
-    kinds = legal_records(schema)
-    if not _drawn_by_shuffler(request) or kinds > MAX_DRAWN or schema.exclusive or schema.width == 1:
+    records = legal_records(schema)
+    if not _drawn_by_shuffler(request) or records > MAX_DRAWN or schema.exclusive or schema.width == 1:
         return None
-    return _among_shuffler_fakes(request, 2, kinds * schema.density, "records")
+    return _among_shuffler_fakes(request, 2, records * schema.density, "records")
 
 
 def _possible(request: Request) -> bool:
@@ -113,14 +113,14 @@ def _hidden_flip(request: Request, share: float) -> float:
 
 
 def _compact(request: Request, limit: int) -> Release:
-    """Clear one-hot records carry the same information whole and as the index of their bit, which may be shorter."""
+    """Return the shorter release of clear one-hot records: whole, or as the index of the set bit."""
     exclusive = request.schema.exclusive
     whole = request.joint or (exclusive and request.schema.width <= limit)
     return "records" if whole or (not exclusive and limit == WIDE) else "bits"
 
 
 def _among_user_fakes(request: Request, budget: Budget) -> Calibrated:
-    """Every user adds Binomial(t, s) fakes, t about twice the number needed, s the smallest that meets the budget.
+    """Return Binomial(t, s) fakes per user, t about twice the number needed, s the smallest that meets the budget.
 
     A binomial total varies less than a Poisson one, and both are slightly worse than a fixed one.
     """
@@ -143,7 +143,7 @@ def _fewest_fakes(request: Request) -> Candidate:
     mean = _needed(request) / request.honest_users
 
     def fewest(budget: Budget) -> Calibrated:
-        found = smallest(
+        result = smallest(
             request,
             lambda x: Protocol(q, m=_binomial(x, 2 * mean)),
             budget,
@@ -151,9 +151,9 @@ def _fewest_fakes(request: Request) -> Candidate:
             top=1.9 * mean,
             relative=2e-3,
         )
-        if found.protocol.user_fakes and found.protocol.user_fakes.mean < 1e-6 * mean:
+        if result.protocol.user_fakes and result.protocol.user_fakes.mean < 1e-6 * mean:
             raise Infeasible("the flips alone meet the budget, without fakes")
-        return found
+        return result
 
     return Candidate(math.sqrt(noise + request.n * q * (1 - q)) / (1 - 2 * q), [fewest])
 
@@ -171,7 +171,7 @@ def _smallest_flip(request: Request, share: float) -> Attempt:
 
 
 def _among_shuffler_fakes(request: Request, changes: int, hidden: float, release: Release) -> Candidate:
-    """Fakes for which ``changes`` counts change by one, and a label sums ``hidden`` of them.
+    """Return the candidate with fakes that hide ``changes`` counts changing by one; a label sums ``hidden`` of them.
 
     Laplace fakes of scale h/ε give pure privacy except for the truncation at 0, Gaussian ones need a scale of √h/μ.
     """
@@ -201,13 +201,13 @@ def _among_shuffler_fakes(request: Request, changes: int, hidden: float, release
     return Candidate(best * math.sqrt(hidden), [attempt for expected, attempt in ways if expected < 1.3 * best])
 
 
-def _flipped(request: Request, found: Calibrated, budget: Budget) -> Calibrated:
+def _flipped(request: Request, clear: Calibrated, budget: Budget) -> Calibrated:
     """Flip the records as well if the policy requires it."""
     if request.min_q == 0:
-        return found
+        return clear
     # Flipped whole one-hot records change two counts as clear ones do; single bits of them might change more.
-    release = "records" if request.schema.exclusive else found.protocol.release
-    return settled(request, Protocol(request.min_q, m=found.protocol.m, release=release), budget)
+    release = "records" if request.schema.exclusive else clear.protocol.release
+    return settled(request, Protocol(request.min_q, m=clear.protocol.m, release=release), budget)
 
 
 def _binomial(mean: float, most: float) -> Fakes:

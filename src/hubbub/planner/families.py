@@ -1,4 +1,4 @@
-"""The families of protocols: a stable key, a name, and how to find the smallest noise of each.
+"""The families of protocols: a stable key, a name, and the search for the smallest noise of each.
 
 Keys appear in JSON, in ``--choose`` and in the documentation, and never change their meaning.
 """

@@ -80,7 +80,7 @@ def flip_stderr(request: Request, k: int = 1) -> float:
 
 
 def _shuffled(request: Request) -> bool:
-    """With δ = 0 shuffling does not help: only each user's own randomization counts."""
+    """Return True if shuffling can help; with δ = 0, only each user's own randomization counts."""
     return request.budget.delta > 0
 
 
@@ -103,7 +103,7 @@ def _local_stderr(request: Request) -> float:
 
 
 def _local_response(request: Request, budget: Budget) -> Calibrated:
-    """q = 1/(e^ε + d − 1), slightly more for rounding; at least what the policy requires."""
+    """Return q = 1/(e^ε + d − 1), rounded up, or the larger q that the policy requires."""
     d = request.schema.width
     q = max((1 + 1e-12) / (math.exp(min(budget.epsilon, 600.0)) + d - 1), request.min_q / (d - 1))
     protocol = Protocol(q, release="category")

@@ -1,4 +1,4 @@
-"""What a plan is requested for: schema, batch size, budget and constraints, validated once."""
+"""``Request``: the schema, batch size, budget and constraints of a plan, validated once."""
 
 import math
 from dataclasses import dataclass, fields

@@ -1,4 +1,4 @@
-"""``frontier``: every family for one request, side by side; ``plan``: the best; and both solved backwards."""
+"""``frontier`` and ``plan``: the best plans for one request; ``smallest_n`` and ``best_epsilon``: the inverse."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -37,8 +37,8 @@ class Comparison:
         request = self.request
         text = f"no protocol meets {request.budget} for {request.schema} at n = {request.n:,}"
         unlimited = replace(request, max_messages=math.inf, max_bytes=math.inf)
-        found = compare(unlimited).plans.items() if request != unlimited else ()
-        offered = [(sent.bytes, sent, key) for key, plan in found if (sent := cost(plan)).bytes is not None]
+        plans = compare(unlimited).plans.items() if request != unlimited else ()
+        offered = [(sent.bytes, sent, key) for key, plan in plans if (sent := cost(plan)).bytes is not None]
         if offered:
             _, sent, key = min(offered, key=lambda entry: entry[0] or 0)
             raise Infeasible(
@@ -53,16 +53,16 @@ class Comparison:
 def compare(request: Request, *, prune: bool = False) -> Comparison:
     """Search all families; with ``prune``, skip those that cannot have the smallest error."""
     proposals = [(family, candidate) for family in FAMILIES.values() if (candidate := family.propose(request))]
-    found: dict[str, Plan] = {}
+    plans: dict[str, Plan] = {}
     failures: dict[str, str] = {}
     for family, candidate in sorted(proposals, key=lambda pair: pair[1].expected):
-        if prune and found and OPTIMISM * candidate.expected > min(one.stderr for one in found.values()):
+        if prune and plans and OPTIMISM * candidate.expected > min(one.stderr for one in plans.values()):
             continue
         try:
-            found[family.key] = candidate.best(request)
+            plans[family.key] = candidate.best(request)
         except (Infeasible, TooLarge) as reason:
             failures[family.key] = str(reason)
-    return Comparison(request, dict(sorted(found.items(), key=lambda item: _rank(item[1]))), failures)
+    return Comparison(request, dict(sorted(plans.items(), key=lambda item: _rank(item[1]))), failures)
 
 
 def frontier(
@@ -114,7 +114,7 @@ def smallest_n(schema: Schema, budget: Budget, precision: float, **constraints: 
     guess = min(max(1.01 * central_stderr(schema, budget) / precision, 2.0), MAX_PEOPLE / 10)
     least = falling_root(search.excess, guess, float(MAX_PEOPLE), relative=0.01)[1]
     if math.isfinite(least):
-        return search.found[least]
+        return search.plans[least]
     best = search.at(float(MAX_PEOPLE))
     raise Infeasible(
         f"no batch of up to {MAX_PEOPLE:,} people has a standard error of {precision:g} of n with {budget} "
@@ -139,7 +139,7 @@ def best_epsilon(schema: Schema, n: int, delta: float, stderr: float, **constrai
     guess = min(1.01 * math.sqrt(2) * schema.distance / stderr, 10.0)
     least = falling_root(search.excess, guess, MAX_EPSILON, relative=0.002)[1]
     if math.isfinite(least):
-        return search.found[least]
+        return search.plans[least]
     best = search.at(MAX_EPSILON)
     raise Infeasible(
         f"no ε up to {MAX_EPSILON:g} gives a standard error of {stderr:g} for {schema} at n = {request.n:,}; "
@@ -148,25 +148,25 @@ def best_epsilon(schema: Schema, n: int, delta: float, stderr: float, **constrai
 
 
 class _Search:
-    """Plans along one parameter, remembered so that the answer of a search is a plan that was evaluated."""
+    """Plans along one parameter, cached so that a search returns a plan that it evaluated."""
 
     def __init__(self, request: Callable[[float], Request], ratio: Callable[[Plan], float]) -> None:
         self._request, self._ratio = request, ratio
-        self.found: dict[float, Plan] = {}
+        self.plans: dict[float, Plan] = {}
 
     def at(self, value: float) -> Plan:
         """Return the best plan at a value, or raise Infeasible."""
-        if value not in self.found:
-            self.found[value] = compare(self._request(value), prune=True).best
-        return self.found[value]
+        if value not in self.plans:
+            self.plans[value] = compare(self._request(value), prune=True).best
+        return self.plans[value]
 
     def excess(self, value: float) -> float:
-        """Return the logarithm of the error relative to the wanted one; +∞ where nothing is feasible."""
+        """Return the logarithm of the error relative to the target; +∞ where nothing is feasible."""
         plans = compare(self._request(value), prune=True).plans
         if not plans:
             return math.inf
-        self.found[value] = next(iter(plans.values()))
-        return math.log(self._ratio(self.found[value]))
+        self.plans[value] = next(iter(plans.values()))
+        return math.log(self._ratio(self.plans[value]))
 
 
 def _rank(plan: Plan) -> tuple[float, float]:

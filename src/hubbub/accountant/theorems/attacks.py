@@ -85,8 +85,8 @@ def attack(schema: Schema, q: float, n: int, epsilon: float, *, near: float | No
     True
     """
     kind = _worst_background(schema, q, n, epsilon if near is None else near)
-    found = bracket(*background(kind, q, epsilon), n).lower if kind else -math.inf
-    return max(found, copies_attack(schema, q, n, epsilon, 1))
+    best = bracket(*background(kind, q, epsilon), n).lower if kind else -math.inf
+    return max(best, copies_attack(schema, q, n, epsilon, 1))
 
 
 @lru_cache(maxsize=256)
@@ -111,21 +111,21 @@ def copies_attack(schema: Schema, q: float, n: int, epsilon: float, k: int) -> f
     >>> copies_attack(schema, q, n, 0.3, k) < copies(schema, q, n, 0.3, k)
     True
     """
-    found = float(bit.log_delta([n - 1, 0], [0, n - 1], q, epsilon, k).max()) - bit.allowance(n)
+    best = float(bit.log_delta([n - 1, 0], [0, n - 1], q, epsilon, k).max()) - bit.allowance(n)
     if _overflows(schema, q):
-        return found
+        return best
     for kind in backgrounds(schema):
         x, other, weights = likelihoods(kind, q)
         order = np.argsort(other - x)
         crowd, own, twin = (np.cumsum(row[order])[:-1] for row in (weights, weights * x, weights * other))
         with np.errstate(divide="ignore", invalid="ignore"):
             signal = np.nan_to_num((own - twin) ** 2 / (crowd * (1 - crowd)), posinf=0.0)
-        best = int(signal.argmax())
-        chances = [float(np.clip(row[best], 0.0, 1.0)) for row in (crowd, own, twin)]
+        cut = int(signal.argmax())
+        chances = [float(np.clip(row[cut], 0.0, 1.0)) for row in (crowd, own, twin)]
         base = _central(binomial(k * (n - 1), chances[0]).pmf)
         one, two = (np.convolve(base, binomial_pmf(k, chance)) for chance in chances[1:])
-        found = max(found, _log_attacked(_either_order(one, two, epsilon)))
-    return found
+        best = max(best, _log_attacked(_either_order(one, two, epsilon)))
+    return best
 
 
 def column_attack(schema: Schema, q: float, n: int, epsilon: float, k: int, m: int) -> float:
@@ -137,12 +137,12 @@ def column_attack(schema: Schema, q: float, n: int, epsilon: float, k: int, m: i
     True
     """
     shown = binomial(m, q + (1 - 2 * q) * schema.density)
-    found = 0.0
+    best = 0.0
     for common in (1 - q, q):
         crowd = _central_convolution(binomial(k * (n - 1), common).pmf, shown.pmf)
         one, zero = (np.convolve(crowd, binomial_pmf(k, own)) for own in (1 - q, q))
-        found = max(found, _either_order(one, zero, epsilon))
-    return _log_attacked(found)
+        best = max(best, _either_order(one, zero, epsilon))
+    return _log_attacked(best)
 
 
 def _either_order(one: Floats, two: Floats, epsilon: float) -> float:

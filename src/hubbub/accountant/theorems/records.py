@@ -161,6 +161,6 @@ def _one_hot_fake_blanket(d: int, q: float, m: int, epsilon: float) -> float:
         values.append((math.exp(ratio * (2 * one - 1)) - math.exp(epsilon + ratio * (2 * two - 1))) / mean)
     value, weight = np.concatenate(values), np.concatenate(weights)
     rare = weight < 1e-22
-    lost = float(weight[rare] @ np.maximum(value[rare], 0.0))  # omitting an atom lowers E S⁺/n by no more than this
-    found = bracket(value[~rare], weight[~rare], m + 1).upper
-    return float(np.logaddexp(found, math.log(lost))) if lost > 0 else found
+    omitted = float(weight[rare] @ np.maximum(value[rare], 0.0))  # omitting an atom lowers E S⁺/n by no more than this
+    bound = bracket(value[~rare], weight[~rare], m + 1).upper
+    return float(np.logaddexp(bound, math.log(omitted))) if omitted > 0 else bound
