@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hubbub.bits.coins import coins, positions
 from hubbub.bits.device import uniform
-from hubbub.bits.entropy import Entropy, draw, system
+from hubbub.bits.entropy import Entropy, check_entropy, draw, system
 from hubbub.bits.exact import poisson_edges
 from hubbub.bits.records import flip, uniform_categories, uniform_records
 from hubbub.errors import PlanMismatch, check_memory, check_type, check_whole, reject
@@ -45,6 +45,7 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
     """
     check_type("collection", collection, Collection)
     check_type("plan", plan, Plan)
+    check_entropy(entropy)
     if collection.schema != plan.schema:
         raise PlanMismatch(f"the collection must have the schema of the plan, {plan.schema}, got {collection.schema}")
     protocol = plan.protocol
@@ -66,8 +67,9 @@ def _number_of_fakes(plan: Plan, n: int, asked: int | None, entropy: Entropy) ->
     protocol = plan.protocol
     drawn = protocol.user_fakes
     if asked is not None:
-        if drawn or protocol.shuffler_fakes:
-            reject("fakes", "be given only if the plan fixes their total number", asked)
+        asked = check_whole("fakes", asked)
+        if not protocol.fixed_fakes and (asked or drawn or protocol.shuffler_fakes):
+            reject("fakes", "be omitted, because this plan does not fix the total number of fakes", asked)
         return check_whole("fakes", asked, 0, protocol.fixed_fakes)
     if drawn is None:
         return protocol.fixed_fakes
