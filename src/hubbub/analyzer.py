@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from hubbub.accountant import account
 from hubbub.bits.counting import bit_counts
-from hubbub.errors import check_type, check_whole, reject
+from hubbub.errors import check_type, check_whole, kind_of, reject
 from hubbub.estimates import Estimate, fake_noise, smooth
 from hubbub.numeric.estimation import category_estimate, category_variance, count_among_fakes
 from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
 from hubbub.protocol import PAYLOAD_FORMATS
 from hubbub.reports import Batch, Reports, Source, Tally, check_plan, parts
+from hubbub.schema import choose_labels
 from hubbub.tables import Joint, fake_patterns
 
 _ROWS = 1 << 20
@@ -37,7 +38,7 @@ def tally(reports: Reports | Batch) -> Tally:
     [2, 0]
     """
     if not isinstance(reports, Reports | Batch):
-        reject("reports", f"be Reports or a Batch, not {type(reports).__name__}")
+        reject("reports", f"be Reports or a Batch, not {kind_of(reports)}")
     return _tally(reports, lambda _: None)
 
 
@@ -139,9 +140,7 @@ def joint(reports: Source, plan: Plan, labels: Iterable[str]) -> Joint:
     check_type("plan", plan, Plan)
     if not plan.protocol.sends_records:
         reject("the plan", "release whole records for a joint table", plan.protocol.release)
-    chosen = tuple(labels) if not isinstance(labels, str) else (labels,)
-    if not set(chosen) <= set(plan.schema.labels) or len(set(chosen)) != len(chosen):
-        reject("labels", f"be distinct labels of the schema ({plan.schema.label_summary})")
+    chosen = choose_labels(labels, plan.schema.labels, "the schema")
     check_whole("the number of labels", len(chosen), 1, _LABELS)
     bits = [plan.schema.labels.index(label) for label in chosen]
     counts = np.zeros(1 << len(bits), np.int64)
@@ -152,7 +151,7 @@ def joint(reports: Source, plan: Plan, labels: Iterable[str]) -> Joint:
 
     total: Tally | None = None
     for part in parts(reports):
-        check_plan(plan.id, part.header.plan)
+        check_plan(plan.id, part.header.plan, "reports and plan")
         one = _tally(part, add)
         total = one if total is None else total + one
     if total is None:
@@ -186,7 +185,7 @@ def _check_tally(tally: Tally, plan: Plan) -> int | None:
     """Return the number of fakes that users drew, if messages reveal it; raise on a tally that the plan cannot give."""
     check_type("tally", tally, Tally)
     check_type("plan", plan, Plan)
-    check_plan(plan.id, tally.plan)
+    check_plan(plan.id, tally.plan, "tally and plan")
     protocol = plan.protocol
     own = protocol.k * tally.n
     if protocol.shuffler_fakes:

@@ -29,7 +29,7 @@ def canonical(value: Json) -> bytes:
     except UnicodeEncodeError:
         raise WireError("text must not contain lone surrogates") from None
     except RecursionError:
-        raise WireError("JSON is nested too deeply") from None
+        raise WireError("JSON must not be nested so deeply") from None
 
 
 def _write(value: Json) -> str:
@@ -78,11 +78,11 @@ def parse(text: str | bytes, what: str) -> Json:
 
     >>> parse('{"a": 1, "a": 2}', "a plan")
     Traceback (most recent call last):
-    hubbub.errors.WireError: a plan has a duplicate key
+    hubbub.errors.WireError: a plan must not have a duplicate key
     """
 
     def refuse(_: str) -> NoReturn:
-        raise WireError(f"{what} has a number that is not finite or out of range")
+        raise WireError(f"{what} must not have a number that is infinite, NaN or out of range")
 
     def number(text: str) -> float:
         value = float(text)
@@ -94,7 +94,7 @@ def parse(text: str | bytes, what: str) -> Json:
     def unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         result = dict(pairs)
         if len(result) != len(pairs):
-            raise WireError(f"{what} has a duplicate key")
+            raise WireError(f"{what} must not have a duplicate key")
         return result
 
     try:
@@ -103,7 +103,7 @@ def parse(text: str | bytes, what: str) -> Json:
             source, object_pairs_hook=unique, parse_constant=refuse, parse_float=number, parse_int=whole
         )
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise WireError(f"{what} is not JSON in UTF-8") from None
+        raise WireError(f"{what} must be JSON in UTF-8") from None
     return result
 
 
@@ -114,14 +114,14 @@ def legal(what: str) -> Iterator[None]:
     >>> with legal("the schema"):
     ...     raise InvalidInput("labels must be distinct")
     Traceback (most recent call last):
-    hubbub.errors.WireError: the schema is invalid: labels must be distinct
+    hubbub.errors.WireError: in the schema: labels must be distinct
     """
     try:
         yield
     except WireError:
         raise
     except InvalidInput as error:
-        raise WireError(f"{what} is invalid: {error}") from None
+        raise WireError(f"in {what}: {error}") from None
 
 
 class Fields:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hubbub.bits.coins import coins, positions
 from hubbub.bits.device import uniform
-from hubbub.bits.entropy import Entropy, draw, system
+from hubbub.bits.entropy import Entropy, check_entropy, draw, system
 from hubbub.bits.exact import poisson_edges
 from hubbub.bits.records import flip, uniform_categories, uniform_records
 from hubbub.errors import PlanMismatch, check_memory, check_type
@@ -45,6 +45,7 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
     """
     check_type("collection", collection, Collection)
     check_type("plan", plan, Plan)
+    check_entropy(entropy)
     if collection.schema != plan.schema:
         raise PlanMismatch(f"the collection must have the schema of the plan, {plan.schema}, got {collection.schema}")
     protocol = plan.protocol

@@ -25,6 +25,8 @@ function returns the value in its canonical type, so constructors and public fun
 """
 
 import math
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import NoReturn, TypeVar
@@ -183,6 +185,18 @@ class Interval:
         ends = "(" if self.open_low else "[", ")" if self.open_high else "]"
         return f"in {ends[0]}{_number(self.low)}, {_number(self.high)}{ends[1]}"
 
+    @property
+    def noun(self) -> str:
+        """The kind of number that lies in the range.
+
+        >>> NON_NEGATIVE.noun, OPEN_UNIT.noun
+        ('a finite number of at least 0', 'a number in (0, 1)')
+        """
+        if not math.isinf(self.high):
+            return f"a number {self}"
+        bound = f"above {_number(self.low)}" if self.open_low else f"of at least {_number(self.low)}"
+        return f"a {'finite ' if self.open_high else ''}number {bound}"
+
 
 PROBABILITY = Interval(0.0, 1.0)
 OPEN_UNIT = Interval(0.0, 1.0, open_low=True, open_high=True)
@@ -206,6 +220,21 @@ def _number(value: float) -> str:
 
 
 _OMITTED = object()
+_READABLE = (bool, int, float, str)
+_LONGEST = 80
+"""Characters of the longest value that a message shows."""
+_ORIGINS = {
+    "Batch": "hubbub.io.reports.read_reports returns one",
+    "Budget": "for example Budget(1.0, 1e-6)",
+    "Collection": "create one with Collection.from_values",
+    "Guarantee": "hubbub.account returns one",
+    "Plan": "hubbub.plan and hubbub.load_plan return one",
+    "Protocol": "for example Protocol(0.1)",
+    "Reports": "hubbub.randomize returns them",
+    "Schema": "create one with Schema.bits, Schema.one_hot or Schema.at_most",
+    "Tally": "hubbub.tally returns one",
+}
+"""Where objects of the public types come from, by type."""
 
 
 def reject(name: str, must: str, got: object = _OMITTED) -> NoReturn:
@@ -215,7 +244,28 @@ def reject(name: str, must: str, got: object = _OMITTED) -> NoReturn:
     Traceback (most recent call last):
     hubbub.errors.InvalidInput: q must be in [0, 1/2), got 0.7
     """
-    raise InvalidInput(f"{name} must {must}" + ("" if got is _OMITTED else f", got {got!r}"))
+    raise InvalidInput(f"{name} must {must}" + ("" if got is _OMITTED else _shown(got)))
+
+
+def _shown(got: object) -> str:
+    """Return the value if it is short and has a readable form, its type if not; a huge integer has no decimal form."""
+    parts = got if isinstance(got, tuple) else (got,)
+    if any(isinstance(part, int) and part.bit_length() > 128 for part in parts):
+        return ", got a number of more than 128 bits"
+    if all(part is None or isinstance(part, _READABLE) for part in parts):
+        plain = [float(part) if isinstance(part, float) else part for part in parts]
+        text = repr(tuple(plain) if isinstance(got, tuple) else plain[0])
+        return f", got {text}" if len(text) <= _LONGEST else ""
+    return "" if isinstance(got, tuple) else f", not {kind_of(got)}"
+
+
+def kind_of(value: object) -> str:
+    """Return the name of a value's type, for error messages.
+
+    >>> kind_of("red"), kind_of(None)
+    ('str', 'None')
+    """
+    return "None" if value is None else type(value).__name__
 
 
 def check_type(name: str, value: object, kind: type[T]) -> T:
@@ -226,8 +276,24 @@ def check_type(name: str, value: object, kind: type[T]) -> T:
     hubbub.errors.InvalidInput: plan must be of type dict, not list
     """
     if not isinstance(value, kind):
-        reject(name, f"be of type {kind.__name__}, not {type(value).__name__}")
+        if kind is bool:
+            reject(name, "be True or False", value)
+        origin = _ORIGINS.get(kind.__name__)
+        reject(name, f"be of type {kind.__name__}, not {kind_of(value)}" + (f"; {origin}" if origin else ""))
     return value
+
+
+def check_items(name: str, value: Iterable[T], must: str) -> Iterator[T]:
+    """Return an iterator over a list of things that are not characters.
+
+    >>> check_items("labels", 7, "be a list of labels")
+    Traceback (most recent call last):
+    hubbub.errors.InvalidInput: labels must be a list of labels, not int
+    """
+    if not isinstance(value, str | bytes):
+        with suppress(TypeError):
+            return iter(value)
+    reject(name, f"{must}, not {kind_of(value)}")
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
@@ -250,8 +316,11 @@ def check_real(name: str, value: object, interval: Interval) -> float:
     0.95
     """
     if isinstance(value, bool) or not isinstance(value, Real):
-        reject(name, f"be a number {interval}", value)
-    number = float(value)
+        reject(name, f"be {interval.noun}", value)
+    try:
+        number = float(value)
+    except OverflowError:
+        reject(name, f"be {interval}", value)
     if number not in interval:
         reject(name, f"be {interval}", number)
     return number
@@ -295,6 +364,8 @@ def check_whole(name: str, value: object, low: int = 0, high: int | None = None)
     hubbub.errors.InvalidInput: n must be a whole number of at least 1, got 0
     """
     must = f"be a whole number of at least {low:,}" if high is None else f"be a whole number in [{low:,}, {high:,}]"
+    if low == high:
+        must = f"be {low:,}"
     if isinstance(value, bool) or not isinstance(value, Integral):
         reject(name, must, value)
     number = int(value)

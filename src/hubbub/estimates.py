@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from hubbub.errors import OPEN_UNIT, check_real, reject
+from hubbub.errors import NON_NEGATIVE, OPEN_UNIT, POSITIVE, check_real, check_type, check_whole, reject
 from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution
 from hubbub.numeric.estimation import (
@@ -19,8 +19,9 @@ from hubbub.numeric.estimation import (
     shown_by_drawn,
     shown_by_users,
 )
+from hubbub.numeric.vectors import check_vector
 from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema
+from hubbub.schema import Schema, check_label_names
 
 if TYPE_CHECKING:
     from hubbub.pages import Chart
@@ -104,7 +105,10 @@ def predicted_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
     """
     if protocol.sends_category:
         if not schema.exclusive or protocol.q * schema.width >= 1:
-            reject("a category", "be released with a one-hot schema of d labels and q < 1/d", (schema, protocol.q))
+            reject(
+                "a category",
+                f"be released with a one-hot schema of d labels and q < 1/d, got {schema} and q = {protocol.q:g}",
+            )
         return math.sqrt(float(category_variance([0, n], n, protocol.q, schema.width).max()))
     noise = fake_noise(schema, protocol, n, protocol.fixed_fakes)
     return count_among_fakes(0, n, protocol.q, k=protocol.k, mean=noise.mean, variance=noise.variance)[1]
@@ -130,6 +134,18 @@ class Estimate:
     """Expected increase of a count of messages for one more person, k(p − q)."""
     remark: str = "unbiased"
 
+    def __post_init__(self) -> None:
+        check_label_names("labels", self.labels)
+        for name in ("values", "stderr", "unbiased"):
+            check_vector(name, getattr(self, name), np.float64, len(self.labels))
+        check_whole("n", self.n)
+        check_type("one_choice", self.one_choice, bool)
+        if self.distribution is not None:
+            check_type("distribution", self.distribution, Distribution)
+        check_real("centre", self.centre, NON_NEGATIVE)
+        check_real("gain", self.gain, POSITIVE)
+        check_type("remark", self.remark, str)
+
     def interval(self, level: float = LEVEL, *, simultaneous: bool = False) -> tuple[Array, Array]:
         """Return the ends of intervals that cover each true count, or all at once, with probability ``level``.
 
@@ -139,6 +155,7 @@ class Estimate:
         :meth:`consistent`, the ends are clipped to [0, n], which keeps the coverage.
         """
         level = check_real("level", level, OPEN_UNIT)
+        check_type("simultaneous", simultaneous, bool)
         miss = -math.expm1(math.log(level) / len(self.labels)) if simultaneous else 1 - level
         reach = self._reach(miss)
         low, high = self.unbiased - reach, self.unbiased + reach
@@ -171,6 +188,7 @@ class Estimate:
         """Return a chart of the largest counts with their intervals; ``.save(path)`` writes SVG, PNG or PDF."""
         from hubbub.pages import estimate_chart  # noqa: PLC0415 (the one upward import: charts are loaded if needed)
 
+        check_whole("top", top, 1)
         return estimate_chart(self, level=level, top=top, simultaneous=simultaneous)
 
     def _repr_html_(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from hubbub.canonical import Fields, Json, canonical, legal, parse
-from hubbub.errors import SHARE, Interval, WireError, check_real, check_type, check_whole, reject
+from hubbub.errors import SHARE, Interval, WireError, check_real, check_type, check_whole, kind_of, reject
 from hubbub.privacy import Basis, Guarantee
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
@@ -54,7 +54,7 @@ class Plan:
             reject("the guarantee", "rest on a theorem", self.guarantee.basis.value)
         if self.protocol.sends_category:
             if not self.schema.exclusive:
-                reject("schema", "be one-hot if a category is released", self.schema)
+                reject("schema", f"be one-hot if a category is released, got {self.schema}")
             if self.protocol.q * self.schema.width >= 1:
                 reject("q", f"be below 1/{self.schema.width} for {self.schema.width} categories", self.protocol.q)
         object.__setattr__(self, "id", hashlib.sha256(canonical(self._document())).hexdigest())
@@ -91,6 +91,8 @@ class Plan:
 
         :func:`hubbub.load_plan` recomputes the guarantee as well.
         """
+        if not isinstance(text, str | bytes):
+            reject("text", f"be the JSON of a plan as str or bytes, not {kind_of(text)}")
         keys = ("format", "id", "schema", "n", "honest_fraction", "protocol", "guarantee", "stderr")
         read = Fields(parse(text, "the plan"), "the plan", *keys)
         if read.text("format") != FORMAT:

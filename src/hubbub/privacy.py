@@ -3,7 +3,7 @@
 import math
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Literal, NoReturn, Self
 
 from hubbub.canonical import Fields, Json, legal, spell
 from hubbub.errors import (
@@ -17,6 +17,8 @@ from hubbub.errors import (
     reject,
 )
 
+LIMIT = Interval(0.0, math.inf)
+"""Values of an ε that may be infinite."""
 BUDGET_DELTA = Interval(0.0, 1.0, open_high=True)
 
 
@@ -27,6 +29,10 @@ class Basis(StrEnum):
     """The supremum over all neighbouring collections and both orders, to a stated tolerance, rounded up."""
     PROVEN = "proven"
     """A theorem that holds for all neighbouring collections, possibly loose."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        reject("value", "be 'exact' or 'proven'", value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,13 @@ class Assumptions:
     """Pure ε of everything one user sent, if shuffler and analyzer collude; ∞ for clear records."""
     count_epsilon: float
     """Pure ε of the *number* of messages one user sent, which the shuffler sees unless uploads are padded."""
+
+    def __post_init__(self) -> None:
+        check_whole("honest", self.honest, 1)
+        check_type("shuffler", self.shuffler, bool)
+        check_type("view", self.view, str)
+        check_real("collusion_epsilon", self.collusion_epsilon, LIMIT)
+        check_real("count_epsilon", self.count_epsilon, LIMIT)
 
     def sentences(self) -> list[str]:
         """Return the assumptions as English sentences.
@@ -102,13 +115,14 @@ class Assumptions:
     def from_document(cls, value: Json, what: str = "the assumptions") -> Self:
         """Read assumptions from a JSON object."""
         read = Fields(value, what, "honest", "shuffler", "view", "collusion_epsilon", "count_epsilon")
-        return cls(
-            honest=read.whole("honest"),
-            shuffler=read.truth("shuffler"),
-            view=read.text("view"),
-            collusion_epsilon=read.limit("collusion_epsilon"),
-            count_epsilon=read.limit("count_epsilon"),
-        )
+        with legal(what):
+            return cls(
+                honest=read.whole("honest"),
+                shuffler=read.truth("shuffler"),
+                view=read.text("view"),
+                collusion_epsilon=read.limit("collusion_epsilon"),
+                count_epsilon=read.limit("count_epsilon"),
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,15 +143,18 @@ class Guarantee:
     assumptions: Assumptions
 
     def __post_init__(self) -> None:
-        if not self.epsilon >= 0:
-            reject("epsilon", "be at least 0", self.epsilon)
+        check_real("epsilon", self.epsilon, LIMIT)
         check_real("delta", self.delta, PROBABILITY)
+        check_real("lower_bound", self.lower_bound, LIMIT)
         check_choice("solved", self.solved, ("epsilon", "delta"))
         check_type("basis", self.basis, Basis)
+        check_type("method", self.method, str)
+        check_type("assumptions", self.assumptions, Assumptions)
         check_whole("n", self.n, 1)
 
     def meets(self, budget: Budget) -> bool:
         """Return True if this guarantee implies the budget."""
+        check_type("budget", budget, Budget)
         return self.epsilon <= budget.epsilon and self.delta <= budget.delta
 
     def to_document(self) -> dict[str, Json]:

@@ -5,6 +5,7 @@ Devices use this module too, so it loads numpy only for tables of probabilities.
 
 import math
 from dataclasses import asdict, dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Literal, Self
 
 from hubbub.canonical import Fields, Json, legal
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 GRID = 2**48
 """Flip probabilities are integer multiples of 1/GRID, so that sampler, wire and accountant share one exact number."""
 
+MAX_COPIES = 10**6
+MAX_FAKES = 10**12
+MAX_SHIFT = 2**40
 Release = Literal["records", "bits", "category"]
 DistributionName = Literal["binomial", "poisson", "laplace", "gaussian"]
 _SCALES: dict[DistributionName, Interval] = {
@@ -97,17 +101,18 @@ class Fakes:
         check_choice("distribution", self.distribution, tuple(_SCALES))
         object.__setattr__(self, "scale", check_real("scale", self.scale, _SCALES[self.distribution]))
         trials = 1 if self.distribution == "binomial" else 0
-        object.__setattr__(self, "shift", check_whole("shift", self.shift, trials, 2**40))
+        object.__setattr__(self, "shift", check_whole("shift", self.shift, trials, MAX_SHIFT))
 
     @classmethod
     def binomial(cls, trials: int, probability: float) -> Self:
         """Each user adds Binomial(trials, probability) fakes."""
-        return cls(distribution="binomial", scale=probability, shift=trials)
+        check_real("probability", probability, _SCALES["binomial"])
+        return cls(distribution="binomial", scale=probability, shift=check_whole("trials", trials, 1, MAX_SHIFT))
 
     @classmethod
     def poisson(cls, rate: float) -> Self:
         """Each user adds Poisson(rate) fakes."""
-        return cls(distribution="poisson", scale=rate, shift=0)
+        return cls(distribution="poisson", scale=check_real("rate", rate, _SCALES["poisson"]), shift=0)
 
     @classmethod
     def laplace(cls, scale: float, shift: int) -> Self:
@@ -201,9 +206,12 @@ class Protocol:
     def __post_init__(self) -> None:
         q = math.ceil(check_flip(self.q, zero=True) * GRID) / GRID
         object.__setattr__(self, "q", check_flip(q, zero=True))
-        object.__setattr__(self, "k", check_whole("k", self.k, 1))
-        if not isinstance(self.m, Fakes):
-            object.__setattr__(self, "m", check_whole("m", self.m))
+        object.__setattr__(self, "k", check_whole("k", self.k, 1, MAX_COPIES))
+        fakes: object = self.m
+        if not isinstance(fakes, Fakes):
+            if not isinstance(fakes, Integral):
+                reject("m", "be a number of fakes, or a distribution such as Fakes.poisson(0.5)", fakes)
+            object.__setattr__(self, "m", check_whole("m", fakes, 0, MAX_FAKES))
         check_choice("release", self.release, tuple(PAYLOAD_FORMATS))
         if self.clear and self.m == 0:
             reject("q", "be in (0, 1/2) if no fakes are added", 0.0)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hubbub.bits.counting import bit_counts
 from hubbub.bits.records import check_records
-from hubbub.errors import InvalidRecord, check_memory, check_type, check_whole, reject
+from hubbub.errors import InvalidRecord, check_memory, check_type, check_whole, kind_of, reject
 from hubbub.schema import Schema
 
 _CELLS = 1 << 22
@@ -117,7 +117,7 @@ class Collection:
     def __post_init__(self) -> None:
         check_type("schema", self.schema, Schema)
         if not isinstance(self.records, Packed | SetBits):
-            reject("records", f"be Packed or SetBits, not {type(self.records).__name__}")
+            reject("records", f"be Packed or SetBits, not {kind_of(self.records)}; use Collection.from_values")
         self.records.check(self.schema)
 
     @classmethod
@@ -138,13 +138,14 @@ class Collection:
                 return cls._from_bits(values[:, None], schema)
             return cls._from_bits(values, schema)
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-            reject("values", f"be a list or an array, not {type(values).__name__}")
+            reject("values", f"be a list or an array, not {kind_of(values)}")
         return cls._from_labels(values if isinstance(values, Sequence) else list(values), schema)
 
     @classmethod
     def from_packed(cls, rows: NDArray[np.uint8], schema: Schema) -> Self:
         """Copy packed records: C-ordered uint8 rows of ⌈width/8⌉ bytes, bit i in bit i mod 8 of byte i div 8."""
-        packed = Packed(check_records(rows, schema.width))
+        check_type("schema", schema, Schema)
+        packed = Packed(check_records(rows, schema.width, "rows"))
         if schema.dense:
             return cls(schema, Packed(_frozen(rows.copy())))
         records = packed.set_bits(schema.width)
@@ -159,6 +160,8 @@ class Collection:
         >>> Collection.concatenate([Collection.from_values([colour], schema) for colour in ("red", "blue")])
         Collection(2 records of Schema.one_hot(2 labels))
         """
+        if not isinstance(parts, Sequence) or not all(isinstance(part, Collection) for part in parts):
+            reject("parts", "be a list of collections")
         if not parts or any(part.schema is not parts[0].schema and part.schema != parts[0].schema for part in parts):
             reject("parts", "be at least one collection, all of the same schema")
         schema, records = parts[0].schema, [part.records for part in parts]
@@ -216,12 +219,12 @@ class Collection:
 
     def rows(self, start: int, stop: int) -> NDArray[np.uint8]:
         """Return the records from ``start`` to before ``stop`` as packed rows."""
-        part = self.records.part(start, stop)
+        part = self.records.part(check_whole("start", start), check_whole("stop", stop))
         return np.ascontiguousarray(part.rows) if isinstance(part, Packed) else part.pack(self.schema.width)
 
     def ones(self, start: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the indices of the set bits, and their number, of the records from ``start`` to before ``stop``."""
-        part = self.records.part(start, stop)
+        part = self.records.part(check_whole("start", start), check_whole("stop", stop))
         lists = part.set_bits(self.schema.width) if isinstance(part, Packed) else part
         return lists.indices.astype(np.int64), lists.sizes
 
@@ -269,14 +272,14 @@ def _refuse_label(values: Sequence[Any], schema: Schema) -> NoReturn:
     place = next(i for i, value in enumerate(values) if not isinstance(value, str) or value not in known)
     if isinstance(values[place], str):
         raise InvalidRecord(place + 1, f"has a label that is not in the schema ({schema.label_summary})")
-    raise InvalidRecord(place + 1, f"must be a label, not a value of type {type(values[place]).__name__}")
+    raise InvalidRecord(place + 1, f"must be a label, not {kind_of(values[place])}")
 
 
 def _refuse_list(values: Sequence[Any], schema: Schema) -> NoReturn:
     known = set(schema.labels)
     for place, value in enumerate(values):
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-            raise InvalidRecord(place + 1, f"must be a list of labels, not a value of type {type(value).__name__}")
+            raise InvalidRecord(place + 1, f"must be a list of labels, not {kind_of(value)}")
         if not all(isinstance(label, str) and label in known for label in value):
             raise InvalidRecord(place + 1, f"has a label that is not in the schema ({schema.label_summary})")
     reject("values", f"each be a list of labels of the schema ({schema.label_summary})")

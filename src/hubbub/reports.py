@@ -1,5 +1,6 @@
 """Randomized messages, in memory (``Reports``) or read in blocks (``Batch``), and their counts (``Tally``)."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -7,12 +8,25 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.errors import PlanMismatch, WireError, check_choice, check_memory, check_type, check_whole, reject
+from hubbub.errors import (
+    PlanMismatch,
+    WireError,
+    check_choice,
+    check_items,
+    check_memory,
+    check_type,
+    check_whole,
+    kind_of,
+    reject,
+)
+from hubbub.numeric.vectors import check_vector
 from hubbub.plans import Plan
 from hubbub.protocol import PAYLOAD_FORMATS, Release
+from hubbub.schema import MAX_LABELS
 
 MAX_DECLARED = 10**12
 """Largest number of contributors, or of fakes, that a batch may declare."""
+MAX_MESSAGES = 10**18
 
 
 def message_type(plan: Plan) -> np.dtype[Any]:
@@ -98,13 +112,17 @@ class BatchHeader:
     shuffled: bool = False
 
     def __post_init__(self) -> None:
+        _check_id(self.plan)
         check_choice("release", self.release, tuple(PAYLOAD_FORMATS))
-        check_whole("messages", self.messages)
+        check_whole("width", self.width, 1, MAX_LABELS)
+        check_whole("payload", self.payload, 1, MAX_LABELS)
+        check_whole("messages", self.messages, 0, MAX_MESSAGES)
         _check_declared(self.n, self.fakes, self.shuffled)
 
     @classmethod
     def of(cls, plan: Plan, *, messages: int, n: int, fakes: int = 0, shuffled: bool = False) -> Self:
         """Return the header of a batch of the plan."""
+        check_type("plan", plan, Plan)
         return cls(
             plan=plan.id,
             release=plan.protocol.release,
@@ -118,7 +136,7 @@ class BatchHeader:
 
     def check(self, plan: Plan) -> None:
         """Raise unless this is the header of a batch of the plan."""
-        check_plan(plan.id, self.plan)
+        check_plan(check_type("plan", plan, Plan).id, self.plan, "batch and plan")
         if (self.release, self.width, self.payload) != (plan.protocol.release, plan.schema.width, plan.payload):
             raise WireError("the release, width and payload size of a batch must be those of its plan")
 
@@ -133,6 +151,12 @@ class Batch:
 
     header: BatchHeader
     blocks: Iterable[NDArray[Any]]
+
+    def __post_init__(self) -> None:
+        check_type("header", self.header, BatchHeader)
+        if isinstance(self.blocks, str | bytes) or not isinstance(self.blocks, Iterable):
+            # Not check_items, which would start an iteration that can happen only once.
+            reject("blocks", f"be a list or an iterator of arrays of messages, not {kind_of(self.blocks)}")
 
     def __len__(self) -> int:
         return self.header.messages
@@ -159,7 +183,7 @@ class Reports:
         _check_declared(self.n, self.fakes, self.shuffled)
         kind, messages = message_type(self.plan), self.messages
         if not isinstance(messages, np.ndarray) or messages.ndim == 0:
-            reject("messages", f"be an array of type {kind}, not {type(messages).__name__}")
+            reject("messages", f"be an array of type {kind}, not {kind_of(messages)}")
         shape = (len(messages), self.plan.payload)[: 2 if self.plan.protocol.sends_records else 1]
         must = f"be a C-contiguous array of type {kind} and shape {shape}"
         if messages.dtype != kind or messages.shape != shape or not messages.flags.c_contiguous:
@@ -181,7 +205,7 @@ class Reports:
         """Return the messages of both, which must be of one plan and not shuffled."""
         if not isinstance(other, Reports):
             return NotImplemented
-        check_plan(self.plan.id, other.plan.id)
+        check_plan(self.plan.id, other.plan.id, "added reports")
         if self.shuffled or other.shuffled:
             reject("reports", "be added before they are shuffled; add the tallies of shuffled reports instead")
         check_memory("the messages of both", self.messages.nbytes + other.messages.nbytes)
@@ -204,11 +228,10 @@ def parts(source: Source) -> Iterator[Reports | Batch]:
     if isinstance(source, Reports | Batch):
         yield source
         return
-    if not isinstance(source, Iterable):
-        reject("reports", f"be Reports, a Batch or several of them, not {type(source).__name__}")
-    for part in source:
+    must = "be Reports, a Batch or several of them"
+    for part in check_items("reports", source, must):
         if not isinstance(part, Reports | Batch):
-            reject("reports", f"be Reports, a Batch or several of them, not {type(part).__name__}")
+            reject("reports", f"{must}, not {kind_of(part)}")
         yield part
 
 
@@ -227,13 +250,19 @@ class Tally:
     """Contributors of the smallest shuffled batch; 0 if none is shuffled."""
     counts: NDArray[np.int64]
 
+    def __post_init__(self) -> None:
+        _check_id(self.plan)
+        for name in ("n", "fakes", "messages", "batches", "smallest_batch"):
+            check_whole(name, getattr(self, name), 0, MAX_MESSAGES)
+        check_vector("counts", self.counts, np.int64)
+
     def __add__(self, other: object) -> Self:
         """Return the tally of both; 0 is accepted, so that ``sum`` works."""
         if isinstance(other, int) and other == 0:
             return self
         if not isinstance(other, Tally):
             return NotImplemented
-        check_plan(self.plan, other.plan)
+        check_plan(self.plan, other.plan, "added tallies")
         counts = self.counts + other.counts
         counts.setflags(write=False)
         return replace(
@@ -251,15 +280,20 @@ class Tally:
     __radd__ = __add__
 
 
-def check_plan(expected: str, found: str) -> None:
+def check_plan(expected: str, found: str, what: str = "the reports and the plan") -> None:
     """Raise unless both ids are of one plan.
 
-    >>> check_plan("ab" * 32, "cd" * 32)
+    >>> check_plan("ab" * 32, "cd" * 32, "tally and plan")
     Traceback (most recent call last):
-    hubbub.errors.PlanMismatch: both must be of one plan, got abababab… and cdcdcdcd…
+    hubbub.errors.PlanMismatch: tally and plan must belong to the same plan, got abababab… and cdcdcdcd…
     """
     if expected != found:
-        raise PlanMismatch(f"both must be of one plan, got {expected[:8]}… and {found[:8]}…")
+        raise PlanMismatch(f"{what} must belong to the same plan, got {expected[:8]}… and {found[:8]}…")
+
+
+def _check_id(plan: str) -> None:
+    if not isinstance(plan, str) or not re.fullmatch("[0-9a-f]{64}", plan):
+        reject("plan", "be the id of a plan, 64 hexadecimal digits")
 
 
 def _check_declared(n: int, fakes: int, shuffled: bool) -> None:

@@ -1,13 +1,14 @@
 """The schema of a collection: the labels of a record's bits, and which records are legal."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral
 from typing import Literal, Self
 
 from hubbub.canonical import Fields, Json, legal
-from hubbub.errors import check_choice, check_whole, reject
+from hubbub.errors import check_choice, check_items, check_whole, kind_of, reject
 
 MAX_LABELS = 10**7
 
@@ -29,6 +30,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, ("bits", "one_hot", "at_most"))
+        check_label_names("labels", self.labels)
         if len(set(self.labels)) != len(self.labels):
             reject("labels", "be distinct")
         check_whole("the number of labels", len(self.labels), 1 + self.exclusive)
@@ -122,9 +124,7 @@ class Schema:
         >>> Schema.one_hot(["red", "green", "blue", "other"]).label_summary
         '4 labels: red, green, …'
         """
-        shown = [label if len(label) <= 20 else label[:19] + "…" for label in self.labels[:2]]
-        count = "1 label" if self.width == 1 else f"{self.width:,} labels"
-        return f"{count}: {', '.join(shown)}" + (", …" if self.width > 2 else "")
+        return summarize_labels(self.labels)
 
     def to_document(self) -> dict[str, Json]:
         """Return the schema as a JSON object."""
@@ -150,11 +150,55 @@ class Schema:
 
 
 def _names(labels: Sequence[str] | int) -> tuple[str, ...]:
-    if isinstance(labels, int) and not isinstance(labels, bool):
+    if isinstance(labels, Integral) and not isinstance(labels, bool):
         return tuple(str(i) for i in range(check_whole("the number of labels", labels, 1, MAX_LABELS)))
-    if isinstance(labels, str) or not isinstance(labels, Iterable):
-        reject("labels", "be a list of strings or the number of labels", labels)
-    names = tuple(labels)
-    if not all(isinstance(name, str) for name in names):
-        reject("labels", "be a list of strings or the number of labels")
-    return names
+    # The order of the labels is part of the schema, so sets and mappings do not qualify.
+    must = "be a list of strings or the number of labels"
+    if isinstance(labels, int | Set | Mapping):
+        reject("labels", f"{must}, not {kind_of(labels)}")
+    return tuple(check_items("labels", labels, must))
+
+
+def check_label_names(name: str, labels: object) -> tuple[str, ...]:
+    """Return ``labels`` if it is a tuple of strings that UTF-8 can encode.
+
+    >>> check_label_names("labels", ("red", 7))
+    Traceback (most recent call last):
+    hubbub.errors.InvalidInput: labels must be strings, but label 2 is of type int
+    """
+    if not isinstance(labels, tuple):
+        reject(name, f"be a tuple of strings, not {kind_of(labels)}")
+    if not all(isinstance(label, str) for label in labels):
+        place = next(i for i, label in enumerate(labels) if not isinstance(label, str))
+        reject(name, f"be strings, but label {place + 1:,} is of type {kind_of(labels[place])}")
+    try:
+        "".join(labels).encode()
+    except UnicodeEncodeError:
+        reject(name, "be valid Unicode text, without lone surrogates")
+    return labels
+
+
+def choose_labels(labels: Iterable[str], known: Sequence[str], owner: str) -> tuple[str, ...]:
+    """Return a selection of distinct labels as a tuple; a single string stands for one label.
+
+    >>> choose_labels(["red", "mauve"], ("red", "green", "blue"), "the schema")
+    Traceback (most recent call last):
+    hubbub.errors.InvalidInput: labels must be distinct labels of the schema (3 labels: red, green, …)
+    """
+    each = [labels] if isinstance(labels, str) else labels
+    chosen = tuple(check_items("labels", each, f"be a list of labels of {owner}"))
+    names = set(known)
+    if not all(isinstance(label, str) and label in names for label in chosen) or len(set(chosen)) != len(chosen):
+        reject("labels", f"be distinct labels of {owner} ({summarize_labels(known)})")
+    return chosen
+
+
+def summarize_labels(labels: Sequence[str]) -> str:
+    """Return the number of labels and the first few of them, for error messages.
+
+    >>> summarize_labels(["red", "green", "blue", "other"])
+    '4 labels: red, green, …'
+    """
+    shown = [label if len(label) <= 20 else label[:19] + "…" for label in labels[:2]]
+    count = "1 label" if len(labels) == 1 else f"{len(labels):,} labels"
+    return f"{count}: {', '.join(shown)}" + (", …" if len(labels) > 2 else "")

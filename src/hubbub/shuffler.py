@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.bits import permutation
-from hubbub.bits.entropy import Entropy, system
+from hubbub.bits.entropy import Entropy, check_entropy, system
 from hubbub.bits.exact import Buffered, gaussian, laplace
 from hubbub.bits.records import flip, one_hot
 from hubbub.errors import BatchTooSmall, check_memory, check_type, reject
@@ -42,7 +42,9 @@ def shuffle(reports: Reports, plan: Plan | None = None, *, entropy: Entropy = sy
     """
     check_type("reports", reports, Reports)
     if plan is not None:
-        check_plan(plan.id, reports.plan.id)
+        check_plan(check_type("plan", plan, Plan).id, reports.plan.id, "reports and plan")
+    check_entropy(entropy)
+    check_type("fast", fast, bool)
     if reports.shuffled:
         # The shuffler's fakes are drawn once per batch.
         return replace(reports, messages=permutation.shuffle(reports.messages, entropy=entropy, fast=fast))

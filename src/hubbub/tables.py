@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from hubbub.errors import OPEN_UNIT, Infeasible, check_real, reject
+from hubbub.errors import NON_NEGATIVE, OPEN_UNIT, Infeasible, check_flip, check_real, check_type, check_whole, reject
 from hubbub.numeric.estimation import nearest_counts
-from hubbub.numeric.vectors import flip_histogram, unflip_histogram, weigh_by_distance
-from hubbub.schema import Schema
+from hubbub.numeric.vectors import check_vector, flip_histogram, unflip_histogram, weigh_by_distance
+from hubbub.schema import Schema, check_label_names, choose_labels, summarize_labels
 
 Array = NDArray[np.float64]
 
@@ -63,6 +63,16 @@ class Joint:
     spread: float | None
     """Variance over mean of the number of fakes per record, if the shuffler drew it; None if the total is known."""
 
+    def __post_init__(self) -> None:
+        check_label_names("labels", self.labels)
+        check_vector("counts", self.counts, np.int64, 1 << len(self.labels))
+        check_vector("fakes", self.fakes, np.float64, 1 << len(self.labels))
+        check_whole("n", self.n)
+        check_flip(self.q, zero=True)
+        check_whole("k", self.k, 1)
+        if self.spread is not None:
+            check_real("spread", self.spread, NON_NEGATIVE)
+
     @property
     def values(self) -> Array:
         """ĥ = (P_L⁻¹ s − fakes)/k, unbiased."""
@@ -97,6 +107,7 @@ class Joint:
         treated as normal.
         """
         level = check_real("level", level, OPEN_UNIT)
+        check_type("simultaneous", simultaneous, bool)
         miss = -math.expm1(math.log(level) / self.counts.size) if simultaneous else 1 - level
         z = -float(ndtri(miss / 2))
         values, sigma = self.values, self.stderr
@@ -106,9 +117,8 @@ class Joint:
 
     def marginal(self, labels: Iterable[str]) -> Self:
         """Return the joint table of some of the labels, in the given order, with its own standard errors."""
-        chosen = tuple(labels) if not isinstance(labels, str) else (labels,)
-        if not chosen or not set(chosen) <= set(self.labels) or len(set(chosen)) != len(chosen):
-            reject("labels", f"be distinct labels of the table ({', '.join(self.labels)})")
+        chosen = choose_labels(labels, self.labels, "the table")
+        check_whole("the number of labels", len(chosen), 1)
         counts, fakes = self._sum(self.counts, chosen), self._sum(self.fakes, chosen)
         return replace(self, labels=chosen, counts=counts.astype(np.int64), fakes=fakes)
 
@@ -118,8 +128,12 @@ class Joint:
         ``given`` maps labels to whether people have them. R̂ = ĥ_j/b̂, where b̂ is the sum of ĥ over the condition;
         σ(R̂) = σ((e_j − R̂·1_b)·ĥ)/b̂ to first order. Raises :class:`Infeasible` if b̂ is not positive.
         """
-        if not given or not set(given) < set(self.labels):
-            reject("given", f"name some but not all labels of the table ({', '.join(self.labels)})")
+        if not isinstance(given, Mapping) or not given or not set(given) < set(self.labels):
+            reject(
+                "given", f"map some but not all labels of the table to True or False ({summarize_labels(self.labels)})"
+            )
+        for wanted in given.values():
+            check_type("every value of given", wanted, bool)
         index = np.arange(self.counts.size)
         holds = np.ones(index.size, np.bool_)
         for label, present in given.items():

@@ -106,8 +106,7 @@ WORDINGS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: batches.decode(edited(BATCH, 56, b"\xff" * 8), FLIP),
-        "the header of a batch is invalid: n must be a whole number in [0, 1,000,000,000,000], "
-        "got 18446744073709551615",
+        "in the header of a batch: n must be a whole number in [0, 1,000,000,000,000], got 18446744073709551615",
     ),
     (lambda: batches.decode(BATCH[:-33], FLIP), "a batch of 2 messages must have 106 bytes, but it is shorter"),
     (lambda: batches.decode(BATCH[:-1], FLIP), "a batch of 2 messages must have 106 bytes, but it is shorter"),

@@ -197,7 +197,7 @@ def test_unknown_constraints_are_named() -> None:
         ({"max_bytes": 3.0}, "max_bytes must be at least 157"),
         ({"min_q": 0.5}, r"min_q must be in \[0, 1/2\)"),
         ({"rounds": 0}, "rounds must be"),
-        ({"joint": 1}, "joint must be of type bool"),
+        ({"joint": 1}, "joint must be True or False, got 1"),
         ({"n": 10**10 + 1}, r"n must be a whole number in \[1, 10,000,000,000\]"),
         ({"honest_fraction": 0.0}, "honest_fraction must be"),
     ],

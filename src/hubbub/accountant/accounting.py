@@ -39,6 +39,7 @@ def curve(
     """
     check_type("protocol", protocol, Protocol)
     check_type("schema", schema, Schema)
+    check_type("shuffler", shuffler, bool)
     honest = honest_users(n, honest_fraction)
     return analyze(protocol, schema, honest, honest_fraction) if shuffler else analyze_local(protocol, schema)
 
@@ -64,7 +65,9 @@ def account(
     (0.377..., 1e-06)-DP, exact by branch and bound over all collections, n = 1,000; best known attack: ...
     """
     if (epsilon is None) == (delta is None):
-        reject("exactly one of epsilon and delta", "be given, to solve for the other", (epsilon, delta))
+        both = "neither" if delta is None else "both"
+        reject("exactly one of epsilon and delta", f"be given, to solve for the other, got {both}")
+    check_type("rigorous", rigorous, bool)
     analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, shuffler=shuffler)
     honest = honest_users(n, honest_fraction)
     pure = collusion(protocol, schema)

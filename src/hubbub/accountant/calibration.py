@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hubbub.accountant.accounting import account, curve, honest_users
 from hubbub.accountant.analysis import collusion
 from hubbub.accountant.gaussian_limit import likely_flip, likely_people
-from hubbub.errors import Infeasible, Interval, check_real, reject
+from hubbub.errors import Infeasible, Interval, check_real, check_type, check_whole, reject
 from hubbub.numeric.inversion import falling_root, least_whole
 from hubbub.plans import MAX_PEOPLE
 from hubbub.privacy import Budget, Guarantee
@@ -28,6 +28,11 @@ class Calibrated:
     protocol: Protocol
     n: int
     guarantee: Guarantee
+
+    def __post_init__(self) -> None:
+        check_type("protocol", self.protocol, Protocol)
+        check_whole("n", self.n, 1, MAX_PEOPLE)
+        check_type("guarantee", self.guarantee, Guarantee)
 
 
 def calibrate(
@@ -56,6 +61,8 @@ def calibrate(
     >>> calibrate(Schema.one_hot(10), 1000, Budget(1.0, 1e-6), q=0, m=None).protocol.m
     422
     """
+    check_type("schema", schema, Schema)
+    check_type("budget", budget, Budget)
     limit = check_real("max_q", max_q, Interval(0.0, 0.5, open_low=True))
     # The parameter to find starts at a value that makes the protocol legal: clear records need at least one fake.
     protocol = Protocol(1 / GRID if q is None else q, k, (0 if q else 1) if m is None else m, release)

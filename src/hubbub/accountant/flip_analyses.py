@@ -52,7 +52,7 @@ def category_analysis(q: float, schema: Schema, honest: int) -> Analysis:
     """
     d = schema.width
     if not schema.exclusive:
-        reject("schema", "be one-hot if a category is released", schema)
+        reject("schema", f"be one-hot if a category is released, got {schema}")
     if q * d >= 1:
         reject("q", f"be below 1/{d} for {d} categories", q)
     binary = d == 2

@@ -19,6 +19,7 @@ from hubbub.schema import Schema
 
 POINTS = 120
 """Points of a curve at which a collection enters the ledger."""
+MAX_ROUNDS = 10**6
 TAIL = 1e-15
 """δ beyond which a curve is not sampled."""
 
@@ -38,6 +39,12 @@ class Ledger:
     losses: tuple[tuple[Loss, int], ...] = ()
     analyses: tuple[tuple[Analysis, float, int], ...] = ()
 
+    def __post_init__(self) -> None:
+        for name, size in (("losses", 2), ("analyses", 3)):
+            entries: object = getattr(self, name)
+            if not isinstance(entries, tuple) or not all(isinstance(e, tuple) and len(e) == size for e in entries):
+                reject(name, "be the entries of another ledger; start with Ledger() and call charge()")
+
     def charge(
         self,
         protocol: Protocol,
@@ -49,7 +56,7 @@ class Ledger:
         shuffler: bool = True,
     ) -> Self:
         """Return the ledger after ``rounds`` more collections of this kind, with or without a ``shuffler``."""
-        rounds = check_whole("rounds", rounds, 1)
+        rounds = check_whole("rounds", rounds, 1, MAX_ROUNDS)
         analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, shuffler=shuffler)
         if analysis.basis not in (Basis.EXACT, Basis.PROVEN):
             reject("the collection", "have a proven guarantee", analysis.basis.value)
@@ -66,10 +73,11 @@ class Ledger:
 
     def basic(self, delta: float) -> tuple[float, float]:
         """Return (ε, δ) by basic composition: δ is split equally among all rounds, and the ε add up."""
+        delta = check_delta(delta)
         rounds = sum(count for _, _, count in self.analyses)
         if rounds == 0:
             return 0.0, 0.0
-        share = check_delta(delta) / rounds
+        share = delta / rounds
         spent = sum(count * solve_epsilon(analysis, share, pure)[1] for analysis, pure, count in self.analyses)
         return spent, delta
 

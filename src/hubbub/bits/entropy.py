@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from numpy.typing import DTypeLike, NDArray
 
 from hubbub.bits.device import take
-from hubbub.errors import EntropyFailure, check_whole
+from hubbub.errors import EntropyFailure, check_whole, kind_of, reject
 
 Entropy = Callable[[int], bytes]
 """A source of randomness: returns exactly the requested number of independent uniform bytes."""
@@ -116,6 +116,19 @@ def _bytes(stream: SystemStream | SeededStreamNotForPeople, size: int) -> bytes:
 
 system = SystemStream()
 """The default entropy of every random function."""
+
+
+def check_entropy(entropy: Entropy) -> Entropy:
+    """Return the source of randomness if it can be called.
+
+    >>> check_entropy(7)
+    Traceback (most recent call last):
+    hubbub.errors.InvalidInput: entropy must be a function that returns ... random bytes, such as os.urandom, not int
+    """
+    if not callable(entropy):
+        must = "be a function that returns the requested number of random bytes, such as os.urandom"
+        reject("entropy", f"{must}, not {kind_of(entropy)}")
+    return entropy
 
 
 def fill(entropy: Entropy, array: NDArray[Any]) -> None:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from hubbub.bits.coins import flip_bits
 from hubbub.bits.device import GRID_BITS
 from hubbub.bits.entropy import Entropy, draw, system
-from hubbub.errors import check_memory, check_whole, reject
+from hubbub.errors import check_memory, check_whole, kind_of, reject
 
 
-def check_records(records: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
+def check_records(records: NDArray[np.uint8], width: int, name: str = "records") -> NDArray[np.uint8]:
     """Return ``records`` if it is a batch of packed records of ``width`` bits.
 
     Memory: two bytes per record while the padding is checked.
@@ -25,11 +25,11 @@ def check_records(records: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
     size = -(-check_whole("width", width, 1) // 8)
     must = f"be a C-contiguous uint8 array of shape (n, {size})"
     if not isinstance(records, np.ndarray):
-        reject("records", f"{must}, not of type {type(records).__name__}")
+        reject(name, f"{must}, not {kind_of(records)}")
     if records.dtype != np.uint8 or records.shape[1:] != (size,) or not records.flags.c_contiguous:
-        reject("records", f"{must}, not {records.dtype} of shape {records.shape}")
+        reject(name, f"{must}, not {records.dtype} of shape {records.shape}")
     if width % 8 and (records[:, -1] >> (width % 8)).any():
-        reject("records", "have zero padding bits")
+        reject(name, "have zero padding bits")
     return records
 
 

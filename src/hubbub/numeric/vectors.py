@@ -11,7 +11,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.errors import check_flip, reject
+from hubbub.errors import check_flip, kind_of, reject
 
 Array = npt.NDArray[np.float64]
 
@@ -20,6 +20,20 @@ RADIX = 4
 COLUMNS = 2**9
 BLOCK = 2**13
 """Entries of one such product: 64 KiB, which fits into the cache."""
+
+
+def check_vector(name: str, value: object, kind: type[np.generic], size: int | None = None) -> None:
+    """Raise unless the value is a vector of the given type and, if given, size.
+
+    >>> check_vector("counts", np.zeros(2), np.int64, 3)
+    Traceback (most recent call last):
+    hubbub.errors.InvalidInput: counts must be a vector of 3 int64 values, not float64 of shape (2,)
+    """
+    must = f"be a vector of {'' if size is None else f'{size:,} '}{np.dtype(kind)} values"
+    if not isinstance(value, np.ndarray):
+        reject(name, f"{must}, not {kind_of(value)}")
+    if value.dtype != kind or value.ndim != 1 or size not in (None, len(value)):
+        reject(name, f"{must}, not {value.dtype} of shape {value.shape}")
 
 
 def flip_histogram(counts: npt.ArrayLike, q: float) -> Array:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from hubbub.accountant.overflow import min_slots
 from hubbub.bundles import DEFAULT_SUITE, ENCAPSULATED_KEY_SIZES, MAX_BUNDLE_SIZE, MAX_SLOTS, bundle_size
-from hubbub.errors import Infeasible, InvalidInput, check_type, reject
+from hubbub.errors import NON_NEGATIVE, Infeasible, InvalidInput, check_real, check_type, check_whole
 from hubbub.plans import Plan
 
 
@@ -26,6 +26,14 @@ class Cost:
     """Expected size of the payloads of these messages, before sealing."""
     not_offered: str = ""
     """Why the services do not offer the plan; empty if they do."""
+
+    def __post_init__(self) -> None:
+        for name in ("messages", "bytes"):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), 1)
+        for name in ("payload_messages", "payload_bytes"):
+            check_real(name, getattr(self, name), NON_NEGATIVE)
+        check_type("not_offered", self.not_offered, str)
 
     @property
     def cells(self) -> tuple[str, str]:
@@ -54,8 +62,7 @@ def cost(plan: Plan, *, suite: int = DEFAULT_SUITE) -> Cost:
     (21, 1217, 2.96, 2.96)
     """
     check_type("plan", plan, Plan)
-    if suite not in ENCAPSULATED_KEY_SIZES:
-        reject("suite", "be 1 or 2", suite)
+    check_whole("suite", suite, min(ENCAPSULATED_KEY_SIZES), max(ENCAPSULATED_KEY_SIZES))
     try:
         slots = min_slots(plan)
     except (Infeasible, InvalidInput) as error:

@@ -21,6 +21,7 @@ from hubbub.schema import Schema
 
 MAX_EPSILON = 30.0
 """Largest ε of the search; a larger budget buys no smaller error."""
+MAX_ROUNDS = 10**6
 MESSAGES = Interval(1.0, math.inf)
 BYTES = Interval(float(bundle_size(1, 1)), math.inf)
 """Limits on the upload: no sealed bundle is smaller than one slot with a payload of one byte."""
@@ -72,7 +73,7 @@ class Request:
             ("max_messages", check_real("max_messages", self.max_messages, MESSAGES)),
             ("max_bytes", check_real("max_bytes", self.max_bytes, BYTES)),
             ("min_q", check_real("min_q", self.min_q, CLEAR_OR_FLIPPED)),
-            ("rounds", check_whole("rounds", self.rounds, 1)),
+            ("rounds", check_whole("rounds", self.rounds, 1, MAX_ROUNDS)),
             ("budget", Budget(min(self.budget.epsilon, MAX_EPSILON), self.budget.delta)),
         ):
             object.__setattr__(self, name, value)

@@ -1,0 +1,1408 @@
+"""Bad input to the public functions and types: the error names the argument, what it must be, and never people's data.
+
+``CASES`` lists every argument of every public callable with at least one wrong value and the exact message, or its
+beginning if " …" follows; a new argument without a case fails :func:`test_every_argument_has_a_case`. Beyond the list,
+every argument is given every value of ``POISON``.
+"""
+
+import dataclasses
+import inspect
+import math
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from enum import EnumType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import hubbub as hb
+from hubbub.errors import (
+    BatchTooSmall,
+    EntropyFailure,
+    FalseClaim,
+    HubbubError,
+    Infeasible,
+    InvalidInput,
+    InvalidRecord,
+    PlanMismatch,
+    TooLarge,
+    WireError,
+)
+from hubbub.planner import Constraints
+from hubbub.records import Packed, SetBits
+
+NAN, INF = math.nan, math.inf
+HUGE = 10**400
+
+SCHEMA = hb.Schema.one_hot(["red", "green", "blue"])
+BITS = hb.Schema.bits(["a", "b"])
+FEW = hb.Schema.at_most(1, ["a", "b", "c"])
+BUDGET = hb.Budget(1.0, 1e-6)
+FLIP = hb.Protocol(0.1)
+PLAN = hb.plan_from(SCHEMA, 3, FLIP, epsilon=9.0)
+OTHER = hb.plan_from(SCHEMA, 4, FLIP, epsilon=9.0)
+SPLIT = hb.plan_from(BITS, 3, hb.Protocol(0.1, release="bits"), epsilon=9.0)
+FAKES = hb.plan_from(SCHEMA, 3, hb.Protocol(0.1, m=2), epsilon=9.0)
+CROWDED = hb.plan_from(SCHEMA, 3, hb.Protocol(0.1, m=10**11), epsilon=9.0)
+POISSON = hb.plan_from(SCHEMA, 3, hb.Protocol(0.1, m=hb.Fakes.poisson(0.5)), epsilon=9.0)
+LAPLACE = hb.plan_from(SCHEMA, 3, hb.Protocol(0.0, m=hb.Fakes.laplace(2.0, 40)), delta=1e-6)
+COLLECTION = hb.Collection.from_values(["red", "blue", "red"], SCHEMA)
+REPORTS = hb.randomize(COLLECTION, PLAN)
+SHUFFLED = hb.shuffle(REPORTS)
+TALLY = hb.tally(SHUFFLED)
+ESTIMATE = hb.estimate(TALLY, PLAN)
+JOINT = hb.joint(SHUFFLED, PLAN, ["red", "blue"])
+LEDGER = hb.Ledger().charge(FLIP, SCHEMA, 100)
+TWO_PLANS, SWAPPED = f"{OTHER.id[:8]}… and {PLAN.id[:8]}…", f"{PLAN.id[:8]}… and {OTHER.id[:8]}…"
+ROWS = np.array([[1], [4]], np.uint8)
+
+
+def fields(value: Any) -> dict[str, Any]:
+    """Return the arguments of the constructor of a dataclass."""
+    return {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init}
+
+
+def claiming(**claims: object) -> str:
+    """Return the JSON of a plan that claims another guarantee or error than it has, under the right id."""
+    guarantee = dataclasses.replace(PLAN.guarantee, **{k: v for k, v in claims.items() if k != "stderr"})  # type: ignore[arg-type]
+    return hb.Plan(**{**fields(PLAN), "guarantee": guarantee, "stderr": claims.get("stderr", PLAN.stderr)}).to_json()
+
+
+class Subject(NamedTuple):
+    """A public callable with legal arguments, each of which a case may replace."""
+
+    call: Callable[..., Any]
+    arguments: dict[str, Any]
+
+
+REQUEST = {
+    "schema": SCHEMA,
+    "n": 1000,
+    "budget": BUDGET,
+    "honest_fraction": 1.0,
+    "shuffler_fakes": True,
+    "joint": False,
+    "max_messages": 100.0,
+    "max_bytes": 1e5,
+    "min_q": 0.0,
+    "rounds": 1,
+}
+LAPLACE_FAKES = {"distribution": "laplace", "scale": 2.0, "shift": 3}
+
+SUBJECTS = {
+    "Assumptions": Subject(hb.Assumptions, fields(PLAN.guarantee.assumptions)),
+    "Assumptions.from_document": Subject(
+        hb.Assumptions.from_document, {"value": PLAN.guarantee.assumptions.to_document()}
+    ),
+    "Basis": Subject(hb.Basis, {"value": "exact"}),
+    "Batch": Subject(hb.Batch, {"header": SHUFFLED.header, "blocks": [SHUFFLED.messages]}),
+    "BatchHeader": Subject(hb.BatchHeader, fields(SHUFFLED.header)),
+    "BatchHeader.check": Subject(SHUFFLED.header.check, {"plan": PLAN}),
+    "BatchHeader.of": Subject(hb.BatchHeader.of, {"plan": PLAN, "messages": 3, "n": 3, "fakes": 0, "shuffled": False}),
+    "Budget": Subject(hb.Budget, {"epsilon": 1.0, "delta": 1e-6}),
+    "Calibrated": Subject(hb.Calibrated, {"protocol": FLIP, "n": 3, "guarantee": PLAN.guarantee}),
+    "Collection": Subject(hb.Collection, fields(COLLECTION)),
+    "Collection.blocks": Subject(lambda size: list(COLLECTION.blocks(size)), {"size": 1}),
+    "Collection.concatenate": Subject(hb.Collection.concatenate, {"parts": [COLLECTION, COLLECTION]}),
+    "Collection.from_packed": Subject(hb.Collection.from_packed, {"rows": ROWS, "schema": SCHEMA}),
+    "Collection.from_values": Subject(hb.Collection.from_values, {"values": ["red"], "schema": SCHEMA}),
+    "Collection.ones": Subject(COLLECTION.ones, {"start": 0, "stop": 1}),
+    "Collection.rows": Subject(COLLECTION.rows, {"start": 0, "stop": 1}),
+    "Cost": Subject(hb.Cost, fields(hb.cost(PLAN))),
+    "Estimate": Subject(hb.Estimate, fields(ESTIMATE)),
+    "Estimate.interval": Subject(ESTIMATE.interval, {"level": 0.9, "simultaneous": False}),
+    "Estimate.plot": Subject(ESTIMATE.plot, {"level": 0.9, "top": 3, "simultaneous": False}),
+    "Fakes": Subject(hb.Fakes, dict(LAPLACE_FAKES)),
+    "Fakes.binomial": Subject(hb.Fakes.binomial, {"trials": 2, "probability": 0.5}),
+    "Fakes.from_document": Subject(hb.Fakes.from_document, {"value": LAPLACE_FAKES, "what": "the fakes"}),
+    "Fakes.gaussian": Subject(hb.Fakes.gaussian, {"scale": 2.0, "shift": 3}),
+    "Fakes.laplace": Subject(hb.Fakes.laplace, {"scale": 2.0, "shift": 3}),
+    "Fakes.poisson": Subject(hb.Fakes.poisson, {"rate": 0.5}),
+    "Guarantee": Subject(hb.Guarantee, fields(PLAN.guarantee)),
+    "Guarantee.from_document": Subject(hb.Guarantee.from_document, {"value": PLAN.guarantee.to_document()}),
+    "Guarantee.meets": Subject(PLAN.guarantee.meets, {"budget": BUDGET}),
+    "Joint": Subject(hb.Joint, fields(JOINT)),
+    "Joint.conditional": Subject(JOINT.conditional, {"given": {"red": True}}),
+    "Joint.interval": Subject(JOINT.interval, {"level": 0.9, "simultaneous": False}),
+    "Joint.marginal": Subject(JOINT.marginal, {"labels": ["red"]}),
+    "Ledger": Subject(hb.Ledger, fields(LEDGER)),
+    "Ledger.basic": Subject(LEDGER.basic, {"delta": 1e-6}),
+    "Ledger.charge": Subject(
+        hb.Ledger().charge,
+        {"protocol": FLIP, "schema": SCHEMA, "n": 100, "rounds": 1, "honest_fraction": 1.0, "shuffler": True},
+    ),
+    "Ledger.delta": Subject(LEDGER.delta, {"epsilon": 1.0}),
+    "Ledger.epsilon": Subject(LEDGER.epsilon, {"delta": 1e-6}),
+    "Plan": Subject(hb.Plan, fields(PLAN)),
+    "Plan.from_json": Subject(hb.Plan.from_json, {"text": PLAN.to_json()}),
+    "Protocol": Subject(hb.Protocol, fields(FLIP)),
+    "Protocol.from_document": Subject(hb.Protocol.from_document, {"value": FLIP.to_document()}),
+    "Reports": Subject(hb.Reports, fields(REPORTS)),
+    "Reports.__add__": Subject(REPORTS.__add__, {"other": REPORTS}),
+    "Schema": Subject(hb.Schema, fields(SCHEMA)),
+    "Schema.at_most": Subject(hb.Schema.at_most, {"max_set": 1, "labels": 3}),
+    "Schema.bits": Subject(hb.Schema.bits, {"labels": 3}),
+    "Schema.from_document": Subject(hb.Schema.from_document, {"value": SCHEMA.to_document()}),
+    "Schema.one_hot": Subject(hb.Schema.one_hot, {"labels": 3}),
+    "Tally": Subject(hb.Tally, fields(TALLY)),
+    "Tally.__add__": Subject(TALLY.__add__, {"other": TALLY}),
+    "account": Subject(
+        hb.account,
+        {
+            "protocol": FLIP,
+            "schema": SCHEMA,
+            "n": 100,
+            "epsilon": None,
+            "delta": 1e-6,
+            "honest_fraction": 1.0,
+            "shuffler": True,
+            "rigorous": False,
+        },
+    ),
+    "achieved_guarantee": Subject(hb.achieved_guarantee, {"tally": TALLY, "plan": PLAN}),
+    "calibrate": Subject(
+        hb.calibrate,
+        {
+            "schema": SCHEMA,
+            "n": 1000,
+            "budget": BUDGET,
+            "q": None,
+            "m": 0,
+            "k": 1,
+            "release": "records",
+            "honest_fraction": 1.0,
+            "shuffler": True,
+            "max_q": 0.5,
+        },
+    ),
+    "cost": Subject(hb.cost, {"plan": PLAN, "suite": 1}),
+    "estimate": Subject(hb.estimate, {"tally": TALLY, "plan": PLAN}),
+    "frontier": Subject(hb.frontier, REQUEST),
+    "joint": Subject(hb.joint, {"reports": SHUFFLED, "plan": PLAN, "labels": ["red"]}),
+    "load_plan": Subject(hb.load_plan, {"text": PLAN.to_json()}),
+    "plan": Subject(hb.plan, REQUEST),
+    "plan_from": Subject(
+        hb.plan_from,
+        {
+            "schema": SCHEMA,
+            "n": 100,
+            "protocol": FLIP,
+            "epsilon": None,
+            "delta": 1e-6,
+            "honest_fraction": 1.0,
+            "shuffler": True,
+        },
+    ),
+    "randomize": Subject(hb.randomize, {"collection": COLLECTION, "plan": PLAN, "fakes": None, "entropy": os.urandom}),
+    "shuffle": Subject(hb.shuffle, {"reports": REPORTS, "plan": PLAN, "entropy": os.urandom, "fast": False}),
+    "tally": Subject(hb.tally, {"reports": SHUFFLED}),
+}
+
+CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
+    # Schemas
+    ("Schema", {"kind": "many"}, InvalidInput, "kind must be 'bits', 'one_hot' or 'at_most', got 'many'"),
+    ("Schema", {"labels": ["red", "green"]}, InvalidInput, "labels must be a tuple of strings, not list"),
+    ("Schema", {"labels": ("red", 7)}, InvalidInput, "labels must be strings, but label 2 is of type int"),
+    ("Schema", {"max_set": 4}, InvalidInput, "max_set must be a whole number in [1, 3], got 4"),
+    (
+        "Schema.bits",
+        {"labels": None},
+        InvalidInput,
+        "labels must be a list of strings or the number of labels, not None",
+    ),
+    (
+        "Schema.bits",
+        {"labels": True},
+        InvalidInput,
+        "labels must be a list of strings or the number of labels, not bool",
+    ),
+    (
+        "Schema.bits",
+        {"labels": 0},
+        InvalidInput,
+        "the number of labels must be a whole number in [1, 10,000,000], got 0",
+    ),
+    (
+        "Schema.bits",
+        {"labels": HUGE},
+        InvalidInput,
+        "the number of labels must be a whole number in [1, 10,000,000], got a number of more than 128 bits",
+    ),
+    ("Schema.bits", {"labels": []}, InvalidInput, "the number of labels must be a whole number of at least 1, got 0"),
+    (
+        "Schema.bits",
+        {"labels": "red"},
+        InvalidInput,
+        "labels must be a list of strings or the number of labels, not str",
+    ),
+    (
+        "Schema.bits",
+        {"labels": {"red", "green"}},
+        InvalidInput,
+        "labels must be a list of strings or the number of labels, not set",
+    ),
+    ("Schema.bits", {"labels": ["red", "red"]}, InvalidInput, "labels must be distinct"),
+    (
+        "Schema.bits",
+        {"labels": ["red", "\ud800"]},
+        InvalidInput,
+        "labels must be valid Unicode text, without lone surrogates",
+    ),
+    ("Schema.one_hot", {"labels": 1}, InvalidInput, "the number of labels must be a whole number of at least 2, got 1"),
+    (
+        "Schema.one_hot",
+        {"labels": np.array([[0.5, 2.0]])},
+        InvalidInput,
+        "labels must be strings, but label 1 is of type ndarray",
+    ),
+    ("Schema.at_most", {"max_set": 0}, InvalidInput, "max_set must be a whole number in [1, 3], got 0"),
+    ("Schema.at_most", {"max_set": 1.0}, InvalidInput, "max_set must be a whole number in [1, 3], got 1.0"),
+    (
+        "Schema.at_most",
+        {"labels": 1.5},
+        InvalidInput,
+        "labels must be a list of strings or the number of labels, not float",
+    ),
+    (
+        "Schema.from_document",
+        {"value": []},
+        WireError,
+        "the schema must be an object with exactly the keys kind, labels, max_set",
+    ),
+    (
+        "Schema.from_document",
+        {"value": {"kind": 3, "labels": ["a"], "max_set": 1}},
+        WireError,
+        "'kind' of the schema must be a string",
+    ),
+    (
+        "Schema.from_document",
+        {"value": {"kind": "bits", "labels": ["a", 1], "max_set": 1}},
+        WireError,
+        "'labels' of the schema must be a list of strings",
+    ),
+    (
+        "Schema.from_document",
+        {"value": {"kind": "bits", "labels": ["a", "b"], "max_set": 1}},
+        WireError,
+        "in the schema: max_set must be 2 for this kind of schema, got 1",
+    ),
+    (
+        "Schema.from_document",
+        {"value": {"kind": "bits", "labels": ["a", "b"], "max_set": True}},
+        WireError,
+        "'max_set' of the schema must be a whole number",
+    ),
+    # Protocols
+    (
+        "Fakes",
+        {"distribution": "cauchy"},
+        InvalidInput,
+        "distribution must be 'binomial', 'poisson', 'laplace' or 'gaussian', got 'cauchy'",
+    ),
+    ("Fakes", {"scale": NAN}, InvalidInput, "scale must be in [2^-10, 2^30], got nan"),
+    ("Fakes", {"shift": 1.5}, InvalidInput, "shift must be a whole number in [0, 1,099,511,627,776], got 1.5"),
+    ("Fakes.binomial", {"trials": 0}, InvalidInput, "trials must be a whole number in [1, 1,099,511,627,776], got 0"),
+    ("Fakes.binomial", {"probability": 1.5}, InvalidInput, "probability must be in (0, 1], got 1.5"),
+    ("Fakes.poisson", {"rate": "0.5"}, InvalidInput, "rate must be a number in (0, 2^30], got '0.5'"),
+    ("Fakes.poisson", {"rate": HUGE}, InvalidInput, "rate must be in (0, 2^30], got a number of more than 128 bits"),
+    ("Fakes.laplace", {"scale": 0}, InvalidInput, "scale must be in [2^-10, 2^30], got 0.0"),
+    ("Fakes.laplace", {"shift": -1}, InvalidInput, "shift must be a whole number in [0, 1,099,511,627,776], got -1"),
+    ("Fakes.gaussian", {"scale": INF}, InvalidInput, "scale must be in [2^-10, 2^30], got inf"),
+    (
+        "Fakes.gaussian",
+        {"shift": None},
+        InvalidInput,
+        "shift must be a whole number in [0, 1,099,511,627,776], got None",
+    ),
+    (
+        "Fakes.from_document",
+        {"value": {"distribution": "laplace"}},
+        WireError,
+        "the fakes must be an object with exactly the keys distribution, scale, shift",
+    ),
+    (
+        "Fakes.from_document",
+        {"value": {**LAPLACE_FAKES, "scale": "2"}},
+        WireError,
+        "'scale' of the fakes must be a number",
+    ),
+    (
+        "Fakes.from_document",
+        {"value": {**LAPLACE_FAKES, "shift": -3}},
+        WireError,
+        "in the fakes: shift must be a whole number in [0, 1,099,511,627,776], got -3",
+    ),
+    ("Protocol", {"q": 0.7}, InvalidInput, "q must be in [0, 1/2), got 0.7"),
+    ("Protocol", {"q": "0.1"}, InvalidInput, "q must be a number in [0, 1/2), got '0.1'"),
+    ("Protocol", {"q": True}, InvalidInput, "q must be a number in [0, 1/2), got True"),
+    ("Protocol", {"q": 0}, InvalidInput, "q must be in (0, 1/2) if no fakes are added, got 0.0"),
+    ("Protocol", {"q": np.array([0.1, 0.2])}, InvalidInput, "q must be a number in [0, 1/2), not ndarray"),
+    ("Protocol", {"k": 0}, InvalidInput, "k must be a whole number in [1, 1,000,000], got 0"),
+    (
+        "Protocol",
+        {"k": HUGE},
+        InvalidInput,
+        "k must be a whole number in [1, 1,000,000], got a number of more than 128 bits",
+    ),
+    (
+        "Protocol",
+        {"k": 2, "m": hb.Fakes.laplace(2.0, 9)},
+        InvalidInput,
+        "k must be 1 if the shuffler draws the fakes, got 2",
+    ),
+    ("Protocol", {"q": 0, "k": 2, "m": 5}, InvalidInput, "k must be 1 if records are sent in the clear, got 2"),
+    ("Protocol", {"m": -1}, InvalidInput, "m must be a whole number in [0, 1,000,000,000,000], got -1"),
+    (
+        "Protocol",
+        {"m": 0.5},
+        InvalidInput,
+        "m must be a number of fakes, or a distribution such as Fakes.poisson(0.5), got 0.5",
+    ),
+    (
+        "Protocol",
+        {"m": 3, "release": "category"},
+        InvalidInput,
+        "k and m must be 1 and 0 for a category, which is sent once and without fakes, got (1, 3)",
+    ),
+    (
+        "Protocol",
+        {"release": "everything"},
+        InvalidInput,
+        "release must be 'records', 'bits' or 'category', got 'everything'",
+    ),
+    (
+        "Protocol.from_document",
+        {"value": None},
+        WireError,
+        "the protocol must be an object with exactly the keys flip, k, m, release",
+    ),
+    (
+        "Protocol.from_document",
+        {"value": {**FLIP.to_document(), "flip": -1}},
+        WireError,
+        "in the protocol: flip must be a whole number in [0, 140,737,488,355,327], got -1",
+    ),
+    (
+        "Protocol.from_document",
+        {"value": {**FLIP.to_document(), "m": "many"}},
+        WireError,
+        "the fakes of the protocol must be an object with exactly the keys distribution, scale, shift",
+    ),
+    # Budgets and guarantees
+    ("Budget", {"epsilon": -1}, InvalidInput, "epsilon must be finite and at least 0, got -1.0"),
+    ("Budget", {"epsilon": NAN}, InvalidInput, "epsilon must be finite and at least 0, got nan"),
+    ("Budget", {"epsilon": INF}, InvalidInput, "epsilon must be finite and at least 0, got inf"),
+    (
+        "Budget",
+        {"epsilon": HUGE},
+        InvalidInput,
+        "epsilon must be finite and at least 0, got a number of more than 128 bits",
+    ),
+    ("Budget", {"epsilon": None}, InvalidInput, "epsilon must be a finite number of at least 0, got None"),
+    ("Budget", {"delta": 1}, InvalidInput, "delta must be in [0, 1), got 1.0"),
+    ("Budget", {"delta": np.float64(NAN)}, InvalidInput, "delta must be in [0, 1), got nan"),
+    ("Budget", {"delta": [1e-6]}, InvalidInput, "delta must be a number in [0, 1), not list"),
+    ("Basis", {"value": "guessed"}, InvalidInput, "value must be 'exact' or 'proven', got 'guessed'"),
+    ("Assumptions", {"honest": 0}, InvalidInput, "honest must be a whole number of at least 1, got 0"),
+    ("Assumptions", {"shuffler": "yes"}, InvalidInput, "shuffler must be True or False, got 'yes'"),
+    ("Assumptions", {"view": None}, InvalidInput, "view must be of type str, not None"),
+    ("Assumptions", {"collusion_epsilon": -1.0}, InvalidInput, "collusion_epsilon must be at least 0, got -1.0"),
+    ("Assumptions", {"count_epsilon": NAN}, InvalidInput, "count_epsilon must be at least 0, got nan"),
+    (
+        "Assumptions.from_document",
+        {"value": {}},
+        WireError,
+        "the assumptions must be an object with exactly the keys honest, shuffler, …",
+    ),
+    ("Guarantee", {"epsilon": "1"}, InvalidInput, "epsilon must be a number of at least 0, got '1'"),
+    ("Guarantee", {"delta": 2}, InvalidInput, "delta must be in [0, 1], got 2.0"),
+    ("Guarantee", {"lower_bound": NAN}, InvalidInput, "lower_bound must be at least 0, got nan"),
+    ("Guarantee", {"solved": "n"}, InvalidInput, "solved must be 'epsilon' or 'delta', got 'n'"),
+    ("Guarantee", {"basis": "exact"}, InvalidInput, "basis must be of type Basis, not str"),
+    ("Guarantee", {"method": None}, InvalidInput, "method must be of type str, not None"),
+    ("Guarantee", {"n": 0}, InvalidInput, "n must be a whole number of at least 1, got 0"),
+    ("Guarantee", {"assumptions": None}, InvalidInput, "assumptions must be of type Assumptions, not None"),
+    (
+        "Guarantee.from_document",
+        {"value": []},
+        WireError,
+        "the guarantee must be an object with exactly the keys epsilon, delta, …",
+    ),
+    (
+        "Guarantee.from_document",
+        {"value": {**PLAN.guarantee.to_document(), "delta": 2}},
+        WireError,
+        "in the guarantee: delta must be in [0, 1], got 2.0",
+    ),
+    (
+        "Guarantee.meets",
+        {"budget": (1.0, 1e-6)},
+        InvalidInput,
+        "budget must be of type Budget, not tuple; for example Budget(1.0, 1e-6)",
+    ),
+    # Plans
+    (
+        "Plan",
+        {"schema": ["red"]},
+        InvalidInput,
+        "schema must be of type Schema, not list; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+    ),
+    (
+        "Plan",
+        {"schema": BITS, "protocol": hb.Protocol(0.1, release="category")},
+        InvalidInput,
+        "schema must be one-hot if a category is released, got Schema.bits(2 labels)",
+    ),
+    ("Plan", {"n": 4}, InvalidInput, "the guarantee must be for n = 4, got 3"),
+    ("Plan", {"n": 1e3}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 1000.0"),
+    (
+        "Plan",
+        {"protocol": 0.1},
+        InvalidInput,
+        "protocol must be of type Protocol, not float; for example Protocol(0.1)",
+    ),
+    (
+        "Plan",
+        {"protocol": hb.Protocol(0.375, release="category")},
+        InvalidInput,
+        "q must be below 1/3 for 3 categories, got 0.375",
+    ),
+    (
+        "Plan",
+        {"guarantee": BUDGET},
+        InvalidInput,
+        "guarantee must be of type Guarantee, not Budget; hubbub.account returns one",
+    ),
+    ("Plan", {"stderr": 0}, InvalidInput, "stderr must be in (0, 1e+300], got 0.0"),
+    ("Plan", {"honest_fraction": 0}, InvalidInput, "honest_fraction must be in (0, 1], got 0.0"),
+    ("Plan.from_json", {"text": None}, InvalidInput, "text must be the JSON of a plan as str or bytes, not None"),
+    ("Plan.from_json", {"text": ""}, WireError, "the plan must be JSON in UTF-8"),
+    ("Plan.from_json", {"text": b"\xff\xfe"}, WireError, "the plan must be JSON in UTF-8"),
+    (
+        "Plan.from_json",
+        {"text": "[]"},
+        WireError,
+        "the plan must be an object with exactly the keys format, id, …",
+    ),
+    ("Plan.from_json", {"text": PLAN.to_json()[:-20]}, WireError, "the plan must be JSON in UTF-8"),
+    (
+        "Plan.from_json",
+        {"text": PLAN.to_json().replace('"n":3,"protocol"', '"n":9,"protocol"')},
+        WireError,
+        "in the plan: the guarantee must be for n = 9, got 3",
+    ),
+    (
+        "Plan.from_json",
+        {"text": PLAN.to_json().replace("plan 2", "plan 1")},
+        WireError,
+        "the format of the plan must be 'hubbub plan 2'",
+    ),
+    (
+        "Plan.from_json",
+        {"text": PLAN.to_json().replace('"k":1', '"k":2')},
+        WireError,
+        "the id of the plan must be the digest of its content",
+    ),
+    (
+        "Plan.from_json",
+        {"text": PLAN.to_json().replace('"k":1', '"k":1e999')},
+        WireError,
+        "the plan must not have a number that is infinite, NaN or out of range",
+    ),
+    (
+        "Plan.from_json",
+        {"text": PLAN.to_json().replace('"k":1', '"k":1,"k":1')},
+        WireError,
+        "the plan must not have a duplicate key",
+    ),
+    ("load_plan", {"text": PLAN}, InvalidInput, "text must be the JSON of a plan as str or bytes, not Plan"),
+    (
+        "load_plan",
+        {"text": claiming(epsilon=0.01)},
+        FalseClaim,
+        "the plan claims (0.01, 0)-DP, but its parameters give …",
+    ),
+    (
+        "load_plan",
+        {"text": claiming(stderr=0.5)},
+        FalseClaim,
+        "the plan claims a standard error of 0.5, but it is 0.649519",
+    ),
+    (
+        "plan_from",
+        {"schema": 5},
+        InvalidInput,
+        "schema must be of type Schema, not int; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+    ),
+    ("plan_from", {"n": -1}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got -1"),
+    (
+        "plan_from",
+        {"protocol": 0.1},
+        InvalidInput,
+        "protocol must be of type Protocol, not float; for example Protocol(0.1)",
+    ),
+    (
+        "plan_from",
+        {"epsilon": 1.0},
+        InvalidInput,
+        "exactly one of epsilon and delta must be given, to solve for the other, got both",
+    ),
+    ("plan_from", {"delta": 1.5}, InvalidInput, "delta must be in [0, 1), got 1.5"),
+    ("plan_from", {"honest_fraction": 2}, InvalidInput, "honest_fraction must be in (0, 1], got 2.0"),
+    ("plan_from", {"shuffler": "no"}, InvalidInput, "shuffler must be True or False, got 'no'"),
+    *[
+        (verb, case, error, message)
+        for verb in ("plan", "frontier")
+        for case, error, message in (
+            (
+                {"schema": 5},
+                InvalidInput,
+                "schema must be of type Schema, not int; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+            ),
+            ({"n": 0}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 0"),
+            ({"n": (10, 5)}, InvalidInput, "n must be a range with low ≤ high, got (10, 5)"),
+            ({"n": (1, 2, 3)}, InvalidInput, "n must be a number of people or a range (low, high), got (1, 2, 3)"),
+            ({"budget": 1.0}, InvalidInput, "budget must be of type Budget, not float; for example Budget(1.0, 1e-6)"),
+            ({"honest_fraction": NAN}, InvalidInput, "honest_fraction must be in (0, 1], got nan"),
+            ({"shuffler_fakes": 1}, InvalidInput, "shuffler_fakes must be True or False, got 1"),
+            ({"joint": "yes"}, InvalidInput, "joint must be True or False, got 'yes'"),
+            ({"max_messages": 0.5}, InvalidInput, "max_messages must be at least 1, got 0.5"),
+            ({"max_bytes": "1 KB"}, InvalidInput, "max_bytes must be a number of at least 157, got '1 KB'"),
+            ({"min_q": 0.5}, InvalidInput, "min_q must be in [0, 1/2), got 0.5"),
+            ({"rounds": 0}, InvalidInput, "rounds must be a whole number in [1, 1,000,000], got 0"),
+            (
+                {"rounds": HUGE},
+                InvalidInput,
+                "rounds must be a whole number in [1, 1,000,000], got a number of more than 128 bits",
+            ),
+        )
+    ],
+    (
+        "plan",
+        {"budget": hb.Budget(0.0, 0.0)},
+        Infeasible,
+        "no protocol meets Budget(epsilon=0.0, delta=0.0) for Schema.one_hot(3 labels) at n = 1,000; …",
+    ),
+    (
+        "cost",
+        {"plan": "plan.json"},
+        InvalidInput,
+        "plan must be of type Plan, not str; hubbub.plan and hubbub.load_plan return one",
+    ),
+    ("cost", {"suite": 3}, InvalidInput, "suite must be a whole number in [1, 2], got 3"),
+    ("Cost", {"messages": 0}, InvalidInput, "messages must be a whole number of at least 1, got 0"),
+    ("Cost", {"bytes": 1.5}, InvalidInput, "bytes must be a whole number of at least 1, got 1.5"),
+    ("Cost", {"payload_messages": -1.0}, InvalidInput, "payload_messages must be finite and at least 0, got -1.0"),
+    ("Cost", {"payload_bytes": None}, InvalidInput, "payload_bytes must be a finite number of at least 0, got None"),
+    ("Cost", {"not_offered": None}, InvalidInput, "not_offered must be of type str, not None"),
+    # The accountant
+    (
+        "account",
+        {"protocol": None},
+        InvalidInput,
+        "protocol must be of type Protocol, not None; for example Protocol(0.1)",
+    ),
+    (
+        "account",
+        {"schema": "bits"},
+        InvalidInput,
+        "schema must be of type Schema, not str; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+    ),
+    ("account", {"n": True}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got True"),
+    ("account", {"n": 10**11}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 100000000000"),
+    (
+        "account",
+        {"epsilon": 1.0},
+        InvalidInput,
+        "exactly one of epsilon and delta must be given, to solve for the other, got both",
+    ),
+    ("account", {"epsilon": -1.0, "delta": None}, InvalidInput, "epsilon must be finite and at least 0, got -1.0"),
+    (
+        "account",
+        {"delta": None},
+        InvalidInput,
+        "exactly one of epsilon and delta must be given, to solve for the other, got neither",
+    ),
+    ("account", {"delta": "1e-6"}, InvalidInput, "delta must be a number in [0, 1), got '1e-6'"),
+    ("account", {"honest_fraction": 0}, InvalidInput, "honest_fraction must be in (0, 1], got 0.0"),
+    ("account", {"shuffler": None}, InvalidInput, "shuffler must be True or False, got None"),
+    ("account", {"rigorous": 1}, InvalidInput, "rigorous must be True or False, got 1"),
+    (
+        "account",
+        {"rigorous": True},
+        InvalidInput,
+        "rigorous must be False except for shuffled single bits in one copy without fakes, got True",
+    ),
+    (
+        "account",
+        {"schema": BITS, "protocol": hb.Protocol(0.1, release="category")},
+        InvalidInput,
+        "schema must be one-hot if a category is released, got Schema.bits(2 labels)",
+    ),
+    (
+        "calibrate",
+        {"schema": None},
+        InvalidInput,
+        "schema must be of type Schema, not None; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+    ),
+    (
+        "calibrate",
+        {"n": None},
+        InvalidInput,
+        "exactly one of q, m and n must be None: the parameter to find, got (None, 0, None)",
+    ),
+    ("calibrate", {"n": 2.5}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 2.5"),
+    (
+        "calibrate",
+        {"budget": (1.0, 1e-6)},
+        InvalidInput,
+        "budget must be of type Budget, not tuple; for example Budget(1.0, 1e-6)",
+    ),
+    ("calibrate", {"q": 0.6}, InvalidInput, "q must be in [0, 1/2), got 0.6"),
+    (
+        "calibrate",
+        {"q": 0.1},
+        InvalidInput,
+        "exactly one of q, m and n must be None: the parameter to find, got (0.1, 0, 1000)",
+    ),
+    (
+        "calibrate",
+        {"m": "many"},
+        InvalidInput,
+        "m must be a number of fakes, or a distribution such as Fakes.poisson(0.5), got 'many'",
+    ),
+    ("calibrate", {"k": 0}, InvalidInput, "k must be a whole number in [1, 1,000,000], got 0"),
+    ("calibrate", {"release": "all"}, InvalidInput, "release must be 'records', 'bits' or 'category', got 'all'"),
+    ("calibrate", {"honest_fraction": -1}, InvalidInput, "honest_fraction must be in (0, 1], got -1.0"),
+    ("calibrate", {"shuffler": 0}, InvalidInput, "shuffler must be True or False, got 0"),
+    ("calibrate", {"max_q": 0}, InvalidInput, "max_q must be in (0, 1/2], got 0.0"),
+    (
+        "calibrate",
+        {"max_q": 0.1, "schema": hb.Schema.bits(1), "n": 10},
+        Infeasible,
+        "Budget(epsilon=1.0, delta=1e-06) needs a flip probability above 0.1 at n = 10; with …",
+    ),
+    (
+        "Calibrated",
+        {"protocol": None},
+        InvalidInput,
+        "protocol must be of type Protocol, not None; for example Protocol(0.1)",
+    ),
+    ("Calibrated", {"n": 0}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 0"),
+    (
+        "Calibrated",
+        {"guarantee": None},
+        InvalidInput,
+        "guarantee must be of type Guarantee, not None; hubbub.account returns one",
+    ),
+    (
+        "Ledger",
+        {"losses": None},
+        InvalidInput,
+        "losses must be the entries of another ledger; start with Ledger() and call charge()",
+    ),
+    (
+        "Ledger",
+        {"analyses": [1]},
+        InvalidInput,
+        "analyses must be the entries of another ledger; start with Ledger() and call charge()",
+    ),
+    (
+        "Ledger.charge",
+        {"protocol": 0.1},
+        InvalidInput,
+        "protocol must be of type Protocol, not float; for example Protocol(0.1)",
+    ),
+    (
+        "Ledger.charge",
+        {"schema": 3},
+        InvalidInput,
+        "schema must be of type Schema, not int; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+    ),
+    ("Ledger.charge", {"n": 0}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 0"),
+    ("Ledger.charge", {"rounds": 0}, InvalidInput, "rounds must be a whole number in [1, 1,000,000], got 0"),
+    (
+        "Ledger.charge",
+        {"rounds": HUGE},
+        InvalidInput,
+        "rounds must be a whole number in [1, 1,000,000], got a number of more than 128 bits",
+    ),
+    ("Ledger.charge", {"honest_fraction": 1.5}, InvalidInput, "honest_fraction must be in (0, 1], got 1.5"),
+    ("Ledger.charge", {"shuffler": "no"}, InvalidInput, "shuffler must be True or False, got 'no'"),
+    ("Ledger.delta", {"epsilon": -0.1}, InvalidInput, "epsilon must be finite and at least 0, got -0.1"),
+    ("Ledger.epsilon", {"delta": 0}, InvalidInput, "delta must be in (0, 1), got 0.0"),
+    ("Ledger.basic", {"delta": None}, InvalidInput, "delta must be a number in (0, 1), got None"),
+    # Records
+    (
+        "Collection",
+        {"schema": None},
+        InvalidInput,
+        "schema must be of type Schema, not None; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+    ),
+    (
+        "Collection",
+        {"records": ["red"]},
+        InvalidInput,
+        "records must be Packed or SetBits, not list; use Collection.from_values",
+    ),
+    (
+        "Collection",
+        {"records": Packed(ROWS)},
+        InvalidInput,
+        "records must be stored as SetBits for Schema.one_hot(3 labels)",
+    ),
+    ("Collection", {"records": SetBits(np.array([7], np.uint32))}, InvalidInput, "indices must be below 3"),
+    ("Collection", {"records": SetBits(np.array([0.5]))}, InvalidInput, "indices must be a vector of type uint32"),
+    ("Collection", {"schema": BITS}, InvalidInput, "records must be stored as Packed for Schema.bits(2 labels)"),
+    ("Collection.from_values", {"values": None}, InvalidInput, "values must be a list or an array, not None"),
+    ("Collection.from_values", {"values": "red"}, InvalidInput, "values must be a list or an array, not str"),
+    (
+        "Collection.from_values",
+        {"values": ["red", "secret"]},
+        InvalidRecord,
+        "record 2 has a label that is not in the schema (3 labels: red, green, …)",
+    ),
+    ("Collection.from_values", {"values": ["red", None]}, InvalidRecord, "record 2 must be a label, not None"),
+    ("Collection.from_values", {"values": np.array([0, 3])}, InvalidRecord, "record 2 has an index outside [0, 2]"),
+    (
+        "Collection.from_values",
+        {"values": np.array([0.5])},
+        InvalidInput,
+        "values must be an integer array of label indices, not of type float64",
+    ),
+    (
+        "Collection.from_values",
+        {"values": np.zeros((2, 2), bool)},
+        InvalidInput,
+        "values must be an array of shape (n, 3), got (2, 2)",
+    ),
+    (
+        "Collection.from_values",
+        {"values": np.full((2, 3), 2)},
+        InvalidRecord,
+        "record 1 has a value other than 0 and 1",
+    ),
+    (
+        "Collection.from_values",
+        {"values": np.zeros((2, 3))},
+        InvalidInput,
+        "values must be an array of 0 and 1 or of booleans, not of type float64",
+    ),
+    (
+        "Collection.from_values",
+        {"values": np.zeros((2, 3), bool)},
+        InvalidRecord,
+        "record 1 must have exactly one label",
+    ),
+    (
+        "Collection.from_values",
+        {"values": ["a"], "schema": BITS},
+        InvalidRecord,
+        "record 1 must be a list of labels, not str",
+    ),
+    (
+        "Collection.from_values",
+        {"values": [["a"], ["a", "a"]], "schema": BITS},
+        InvalidRecord,
+        "record 2 has a label twice",
+    ),
+    (
+        "Collection.from_values",
+        {"values": [["a"], ["secret"]], "schema": BITS},
+        InvalidRecord,
+        "record 2 has a label that is not in the schema (2 labels: a, b)",
+    ),
+    (
+        "Collection.from_values",
+        {"values": [[], ["a", "b"]], "schema": FEW},
+        InvalidRecord,
+        "record 2 has more labels than max_set = 1 allows",
+    ),
+    (
+        "Collection.from_values",
+        {"schema": ["red"]},
+        InvalidInput,
+        "schema must be of type Schema, not list; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+    ),
+    (
+        "Collection.from_packed",
+        {"rows": [[1]]},
+        InvalidInput,
+        "rows must be a C-contiguous uint8 array of shape (n, 1), not list",
+    ),
+    (
+        "Collection.from_packed",
+        {"rows": np.zeros((2, 2), np.uint8)},
+        InvalidInput,
+        "rows must be a C-contiguous uint8 array of shape (n, 1), not uint8 of shape (2, 2)",
+    ),
+    ("Collection.from_packed", {"rows": np.array([[8]], np.uint8)}, InvalidInput, "rows must have zero padding bits"),
+    (
+        "Collection.from_packed",
+        {"rows": np.array([[1], [3]], np.uint8)},
+        InvalidRecord,
+        "record 2 must have exactly one label",
+    ),
+    (
+        "Collection.from_packed",
+        {"schema": 3},
+        InvalidInput,
+        "schema must be of type Schema, not int; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+    ),
+    (
+        "Collection.concatenate",
+        {"parts": []},
+        InvalidInput,
+        "parts must be at least one collection, all of the same schema",
+    ),
+    ("Collection.concatenate", {"parts": COLLECTION}, InvalidInput, "parts must be a list of collections"),
+    (
+        "Collection.concatenate",
+        {"parts": [COLLECTION, hb.Collection.from_values([["a"]], BITS)]},
+        InvalidInput,
+        "parts must be at least one collection, all of the same schema",
+    ),
+    ("Collection.rows", {"start": -1}, InvalidInput, "start must be a whole number of at least 0, got -1"),
+    ("Collection.rows", {"stop": 1.0}, InvalidInput, "stop must be a whole number of at least 0, got 1.0"),
+    ("Collection.ones", {"start": None}, InvalidInput, "start must be a whole number of at least 0, got None"),
+    ("Collection.ones", {"stop": "end"}, InvalidInput, "stop must be a whole number of at least 0, got 'end'"),
+    ("Collection.blocks", {"size": 0}, InvalidInput, "size must be a whole number of at least 1, got 0"),
+    # Reports
+    (
+        "randomize",
+        {"collection": ["red"]},
+        InvalidInput,
+        "collection must be of type Collection, not list; create one with Collection.from_values",
+    ),
+    (
+        "randomize",
+        {"plan": "plan.json"},
+        InvalidInput,
+        "plan must be of type Plan, not str; hubbub.plan and hubbub.load_plan return one",
+    ),
+    (
+        "randomize",
+        {"plan": SPLIT},
+        PlanMismatch,
+        "the collection must have the schema of the plan, Schema.bits(2 labels), got Schema.one_hot(3 labels)",
+    ),
+    (
+        "randomize",
+        {"fakes": 5},
+        InvalidInput,
+        "fakes must be omitted, because this plan does not fix the total number of fakes, got 5",
+    ),
+    ("randomize", {"plan": FAKES, "fakes": 5}, InvalidInput, "fakes must be a whole number in [0, 2], got 5"),
+    (
+        "randomize",
+        {"plan": FAKES, "fakes": "all"},
+        InvalidInput,
+        "fakes must be a whole number of at least 0, got 'all'",
+    ),
+    (
+        "randomize",
+        {"plan": POISSON, "fakes": 5},
+        InvalidInput,
+        "fakes must be omitted, because this plan does not fix the total number of fakes, got 5",
+    ),
+    (
+        "randomize",
+        {"entropy": 7},
+        InvalidInput,
+        "entropy must be a function that returns the requested number of random bytes, such as os.urandom, not int",
+    ),
+    ("randomize", {"entropy": lambda size: b""}, EntropyFailure, "the entropy source returned 0 of 8 bytes"),
+    (
+        "randomize",
+        {"entropy": lambda size: "0" * size},
+        EntropyFailure,
+        "the entropy source must return bytes, not str",
+    ),
+    (
+        "shuffle",
+        {"reports": SHUFFLED.messages},
+        InvalidInput,
+        "reports must be of type Reports, not ndarray; hubbub.randomize returns them",
+    ),
+    (
+        "shuffle",
+        {"reports": hb.randomize(hb.Collection.from_values(["red"], SCHEMA), PLAN)},
+        BatchTooSmall,
+        "a batch must have at least 3 people, got 1",
+    ),
+    (
+        "shuffle",
+        {"reports": hb.randomize(COLLECTION, FAKES, fakes=1), "plan": FAKES},
+        BatchTooSmall,
+        "a batch must have at least 2 fakes, got 1",
+    ),
+    (
+        "shuffle",
+        {"reports": hb.Reports(PLAN, ROWS, 3)},
+        BatchTooSmall,
+        "3 people with 0 fakes must send 3 messages, got 2",
+    ),
+    (
+        "shuffle",
+        {"plan": OTHER},
+        PlanMismatch,
+        f"reports and plan must belong to the same plan, got {TWO_PLANS}",
+    ),
+    (
+        "shuffle",
+        {"plan": "plan.json"},
+        InvalidInput,
+        "plan must be of type Plan, not str; hubbub.plan and hubbub.load_plan return one",
+    ),
+    (
+        "shuffle",
+        {"entropy": None},
+        InvalidInput,
+        "entropy must be a function that returns the requested number of random bytes, such as os.urandom, not None",
+    ),
+    ("shuffle", {"fast": "yes"}, InvalidInput, "fast must be True or False, got 'yes'"),
+    (
+        "Reports",
+        {"plan": PLAN.id},
+        InvalidInput,
+        "plan must be of type Plan, not str; hubbub.plan and hubbub.load_plan return one",
+    ),
+    ("Reports", {"messages": [[1]]}, InvalidInput, "messages must be an array of type uint8, not list"),
+    (
+        "Reports",
+        {"messages": np.zeros((2, 2), np.uint8)},
+        InvalidInput,
+        "messages must be a C-contiguous array of type uint8 and shape (2, 1), not of type uint8 and shape (2, 2)",
+    ),
+    (
+        "Reports",
+        {"messages": np.zeros((2, 1))},
+        InvalidInput,
+        "messages must be a C-contiguous array of type uint8 and shape (2, 1), not of type float64 and shape (2, 1)",
+    ),
+    ("Reports", {"messages": np.array([[8]], np.uint8)}, InvalidInput, "messages must each have zero padding bits"),
+    (
+        "Reports",
+        {"plan": SPLIT, "messages": np.array([2], np.uint8)},
+        InvalidInput,
+        "messages must each be an index below 2",
+    ),
+    ("Reports", {"n": -1}, InvalidInput, "n must be a whole number in [0, 1,000,000,000,000], got -1"),
+    ("Reports", {"n": 0, "shuffled": True}, InvalidInput, "n must be a whole number in [1, 1,000,000,000,000], got 0"),
+    ("Reports", {"fakes": 0.5}, InvalidInput, "fakes must be a whole number in [0, 1,000,000,000,000], got 0.5"),
+    ("Reports", {"shuffled": None}, InvalidInput, "shuffled must be True or False, got None"),
+    (
+        "Reports.__add__",
+        {"other": hb.randomize(COLLECTION, OTHER)},
+        PlanMismatch,
+        f"added reports must belong to the same plan, got {SWAPPED}",
+    ),
+    (
+        "Reports.__add__",
+        {"other": SHUFFLED},
+        InvalidInput,
+        "reports must be added before they are shuffled; add the tallies of shuffled reports instead",
+    ),
+    ("BatchHeader", {"plan": "plan.json"}, InvalidInput, "plan must be the id of a plan, 64 hexadecimal digits"),
+    ("BatchHeader", {"release": "all"}, InvalidInput, "release must be 'records', 'bits' or 'category', got 'all'"),
+    ("BatchHeader", {"width": 0}, InvalidInput, "width must be a whole number in [1, 10,000,000], got 0"),
+    ("BatchHeader", {"payload": None}, InvalidInput, "payload must be a whole number in [1, 10,000,000], got None"),
+    (
+        "BatchHeader",
+        {"messages": HUGE},
+        InvalidInput,
+        "messages must be a whole number in [0, 1,000,000,000,000,000,000], got a number of more than 128 bits",
+    ),
+    ("BatchHeader", {"n": 0}, InvalidInput, "n must be a whole number in [1, 1,000,000,000,000], got 0"),
+    ("BatchHeader", {"fakes": -1}, InvalidInput, "fakes must be a whole number in [0, 1,000,000,000,000], got -1"),
+    ("BatchHeader", {"shuffled": 1}, InvalidInput, "shuffled must be True or False, got 1"),
+    (
+        "BatchHeader.of",
+        {"plan": PLAN.id},
+        InvalidInput,
+        "plan must be of type Plan, not str; hubbub.plan and hubbub.load_plan return one",
+    ),
+    (
+        "BatchHeader.of",
+        {"messages": -1},
+        InvalidInput,
+        "messages must be a whole number in [0, 1,000,000,000,000,000,000], got -1",
+    ),
+    ("BatchHeader.of", {"n": "3"}, InvalidInput, "n must be a whole number in [0, 1,000,000,000,000], got '3'"),
+    (
+        "BatchHeader.of",
+        {"fakes": None},
+        InvalidInput,
+        "fakes must be a whole number in [0, 1,000,000,000,000], got None",
+    ),
+    ("BatchHeader.of", {"shuffled": 0}, InvalidInput, "shuffled must be True or False, got 0"),
+    (
+        "BatchHeader.check",
+        {"plan": None},
+        InvalidInput,
+        "plan must be of type Plan, not None; hubbub.plan and hubbub.load_plan return one",
+    ),
+    (
+        "BatchHeader.check",
+        {"plan": OTHER},
+        PlanMismatch,
+        f"batch and plan must belong to the same plan, got {TWO_PLANS}",
+    ),
+    ("Batch", {"header": None}, InvalidInput, "header must be of type BatchHeader, not None"),
+    ("Batch", {"blocks": None}, InvalidInput, "blocks must be a list or an iterator of arrays of messages, not None"),
+    # Estimates
+    ("tally", {"reports": [SHUFFLED]}, InvalidInput, "reports must be Reports or a Batch, not list"),
+    (
+        "tally",
+        {"reports": hb.Batch(SHUFFLED.header, [])},
+        InvalidInput,
+        "the batch must have the 3 messages of its header, got 0",
+    ),
+    ("Tally", {"plan": None}, InvalidInput, "plan must be the id of a plan, 64 hexadecimal digits"),
+    ("Tally", {"n": -1}, InvalidInput, "n must be a whole number in [0, 1,000,000,000,000,000,000], got -1"),
+    ("Tally", {"fakes": 1.5}, InvalidInput, "fakes must be a whole number in [0, 1,000,000,000,000,000,000], got 1.5"),
+    (
+        "Tally",
+        {"messages": None},
+        InvalidInput,
+        "messages must be a whole number in [0, 1,000,000,000,000,000,000], got None",
+    ),
+    (
+        "Tally",
+        {"batches": "1"},
+        InvalidInput,
+        "batches must be a whole number in [0, 1,000,000,000,000,000,000], got '1'",
+    ),
+    (
+        "Tally",
+        {"smallest_batch": HUGE},
+        InvalidInput,
+        "smallest_batch must be a whole number in [0, 1,000,000,000,000,000,000], got a number of more than 128 bits",
+    ),
+    ("Tally", {"counts": [1, 2, 3]}, InvalidInput, "counts must be a vector of int64 values, not list"),
+    (
+        "Tally",
+        {"counts": np.ones(3)},
+        InvalidInput,
+        "counts must be a vector of int64 values, not float64 of shape (3,)",
+    ),
+    (
+        "Tally.__add__",
+        {"other": hb.tally(hb.randomize(COLLECTION, OTHER))},
+        PlanMismatch,
+        f"added tallies must belong to the same plan, got {SWAPPED}",
+    ),
+    (
+        "estimate",
+        {"tally": SHUFFLED},
+        InvalidInput,
+        "tally must be of type Tally, not Reports; hubbub.tally returns one",
+    ),
+    (
+        "estimate",
+        {"tally": dataclasses.replace(TALLY, messages=9)},
+        InvalidInput,
+        "the tally must have 3 messages of 3 people and 0 fakes, got 9",
+    ),
+    (
+        "estimate",
+        {"tally": hb.tally(hb.randomize(COLLECTION, LAPLACE)), "plan": LAPLACE},
+        InvalidInput,
+        "the reports must be shuffled, because the shuffler adds the fakes of this plan",
+    ),
+    (
+        "estimate",
+        {"plan": None},
+        InvalidInput,
+        "plan must be of type Plan, not None; hubbub.plan and hubbub.load_plan return one",
+    ),
+    (
+        "estimate",
+        {"plan": OTHER},
+        PlanMismatch,
+        f"tally and plan must belong to the same plan, got {TWO_PLANS}",
+    ),
+    (
+        "achieved_guarantee",
+        {"tally": None},
+        InvalidInput,
+        "tally must be of type Tally, not None; hubbub.tally returns one",
+    ),
+    (
+        "achieved_guarantee",
+        {"plan": PLAN.to_json()},
+        InvalidInput,
+        "plan must be of type Plan, not str; hubbub.plan and hubbub.load_plan return one",
+    ),
+    (
+        "achieved_guarantee",
+        {"plan": OTHER},
+        PlanMismatch,
+        f"tally and plan must belong to the same plan, got {TWO_PLANS}",
+    ),
+    ("joint", {"reports": None}, InvalidInput, "reports must be Reports, a Batch or several of them, not None"),
+    ("joint", {"reports": []}, InvalidInput, "reports must contain at least one batch"),
+    ("joint", {"reports": [SHUFFLED, 1]}, InvalidInput, "reports must be Reports, a Batch or several of them, not int"),
+    (
+        "joint",
+        {"plan": PLAN.id},
+        InvalidInput,
+        "plan must be of type Plan, not str; hubbub.plan and hubbub.load_plan return one",
+    ),
+    ("joint", {"plan": SPLIT}, InvalidInput, "the plan must release whole records for a joint table, got 'bits'"),
+    (
+        "joint",
+        {"plan": OTHER},
+        PlanMismatch,
+        f"reports and plan must belong to the same plan, got {TWO_PLANS}",
+    ),
+    ("joint", {"labels": 3}, InvalidInput, "labels must be a list of labels of the schema, not int"),
+    ("joint", {"labels": []}, InvalidInput, "the number of labels must be a whole number in [1, 20], got 0"),
+    (
+        "joint",
+        {"labels": ["red", "mauve"]},
+        InvalidInput,
+        "labels must be distinct labels of the schema (3 labels: red, green, …)",
+    ),
+    (
+        "joint",
+        {"labels": ["red", "red"]},
+        InvalidInput,
+        "labels must be distinct labels of the schema (3 labels: red, green, …)",
+    ),
+    ("Estimate", {"labels": ["red"]}, InvalidInput, "labels must be a tuple of strings, not list"),
+    ("Estimate", {"values": None}, InvalidInput, "values must be a vector of 3 float64 values, not None"),
+    (
+        "Estimate",
+        {"stderr": np.ones(2)},
+        InvalidInput,
+        "stderr must be a vector of 3 float64 values, not float64 of shape (2,)",
+    ),
+    ("Estimate", {"n": -1}, InvalidInput, "n must be a whole number of at least 0, got -1"),
+    ("Estimate", {"one_choice": 1}, InvalidInput, "one_choice must be True or False, got 1"),
+    (
+        "Estimate",
+        {"unbiased": np.ones((3, 1))},
+        InvalidInput,
+        "unbiased must be a vector of 3 float64 values, not float64 of shape (3, 1)",
+    ),
+    ("Estimate", {"distribution": "normal"}, InvalidInput, "distribution must be of type Distribution, not str"),
+    ("Estimate", {"centre": NAN}, InvalidInput, "centre must be finite and at least 0, got nan"),
+    ("Estimate", {"gain": 0}, InvalidInput, "gain must be finite and above 0, got 0.0"),
+    ("Estimate", {"remark": None}, InvalidInput, "remark must be of type str, not None"),
+    ("Estimate.interval", {"level": 95}, InvalidInput, "level must be in (0, 1), got 95.0"),
+    ("Estimate.interval", {"level": "95 %"}, InvalidInput, "level must be a number in (0, 1), got '95 %'"),
+    ("Estimate.interval", {"simultaneous": "yes"}, InvalidInput, "simultaneous must be True or False, got 'yes'"),
+    ("Estimate.plot", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
+    ("Estimate.plot", {"top": 0}, InvalidInput, "top must be a whole number of at least 1, got 0"),
+    ("Estimate.plot", {"top": None}, InvalidInput, "top must be a whole number of at least 1, got None"),
+    ("Estimate.plot", {"simultaneous": 1}, InvalidInput, "simultaneous must be True or False, got 1"),
+    ("Joint", {"labels": "red"}, InvalidInput, "labels must be a tuple of strings, not str"),
+    (
+        "Joint",
+        {"counts": np.ones(4)},
+        InvalidInput,
+        "counts must be a vector of 4 int64 values, not float64 of shape (4,)",
+    ),
+    ("Joint", {"n": None}, InvalidInput, "n must be a whole number of at least 0, got None"),
+    ("Joint", {"q": 0.5}, InvalidInput, "q must be in [0, 1/2), got 0.5"),
+    ("Joint", {"k": 0}, InvalidInput, "k must be a whole number of at least 1, got 0"),
+    (
+        "Joint",
+        {"fakes": np.zeros(3)},
+        InvalidInput,
+        "fakes must be a vector of 4 float64 values, not float64 of shape (3,)",
+    ),
+    ("Joint", {"spread": -1}, InvalidInput, "spread must be finite and at least 0, got -1.0"),
+    ("Joint.interval", {"level": INF}, InvalidInput, "level must be in (0, 1), got inf"),
+    ("Joint.interval", {"simultaneous": None}, InvalidInput, "simultaneous must be True or False, got None"),
+    (
+        "Joint.marginal",
+        {"labels": []},
+        InvalidInput,
+        "the number of labels must be a whole number of at least 1, got 0",
+    ),
+    (
+        "Joint.marginal",
+        {"labels": ["green"]},
+        InvalidInput,
+        "labels must be distinct labels of the table (2 labels: red, blue)",
+    ),
+    ("Joint.marginal", {"labels": None}, InvalidInput, "labels must be a list of labels of the table, not None"),
+    (
+        "Joint.conditional",
+        {"given": {}},
+        InvalidInput,
+        "given must map some but not all labels of the table to True or False (2 labels: red, blue)",
+    ),
+    (
+        "Joint.conditional",
+        {"given": ["red"]},
+        InvalidInput,
+        "given must map some but not all labels of the table to True or False (2 labels: red, blue)",
+    ),
+    (
+        "Joint.conditional",
+        {"given": {"red": "no"}},
+        InvalidInput,
+        "every value of given must be True or False, got 'no'",
+    ),
+    (
+        "Joint.conditional",
+        {"given": {"red": True, "blue": True}},
+        InvalidInput,
+        "given must map some but not all labels of the table to True or False (2 labels: red, blue)",
+    ),
+    # More than memory holds
+    ("randomize", {"plan": CROWDED}, TooLarge, "100,000,000,000 fakes needs 2235.2 GiB; the limit is 4.0 GiB"),
+]
+
+ALIASES = {
+    "value": r"the \w+|value",
+    "text": r"text|the plan",
+    "values": r"values|record \d",
+    "rows": r"rows|record \d",
+    "records": r"records|indices",
+    "entropy": r"entropy",
+    "reports": r"reports|batch|people",
+    "tally": r"tally|the reports",
+    "other": r"added reports|added tallies|reports",
+    "budget": r"budget|Budget",
+    "plan": r"plan|fakes|q must|collection",
+    "protocol": r"protocol|schema|q must",
+    "schema": r"schema|labels|records",
+    "max_q": r"max_q|flip probability",
+    "collection": r"collection",
+}
+"""Arguments that messages may call by another name, such as documents and single records."""
+EXPECTATIONS = r"\b(must|needs|meets|claims .* but|returned \d+ of|not in the schema|outside|other than|twice|allows)\b"
+INTERNALS = r"<class|object at 0x|<function|Traceback|NoneType|np\.|array\(|unhashable|has no attribute|\bself\b"
+PLACEHOLDERS = r"got '(others?|another|something else|nothing|none|more)'|TODO|\?\?"
+
+
+def check_message(error: HubbubError, arguments: Iterator[str] | list[str]) -> None:
+    """Assert that a message is one readable line that names one of the arguments and says what is expected."""
+    text = str(error)
+    names = "|".join(f"{re.escape(name)}|{ALIASES.get(name, re.escape(name))}" for name in arguments)
+    assert re.search(rf"\b({names})", text), text
+    assert re.search(EXPECTATIONS, text), text
+    assert not re.search(f"{INTERNALS}|{PLACEHOLDERS}|secret", text), text
+    assert "\n" not in text
+    assert len(text) < 300
+
+
+@pytest.mark.parametrize(("subject", "bad", "kind", "message"), CASES)
+def test_listed(subject: str, bad: dict[str, Any], kind: type[HubbubError], message: str) -> None:
+    call, arguments = SUBJECTS[subject]
+    with pytest.raises(kind) as caught:
+        call(**{**arguments, **bad})
+    assert type(caught.value) is kind
+    text = str(caught.value)
+    assert text.startswith(message[:-1]) if message.endswith(" …") else text == message
+    check_message(caught.value, list(bad))
+
+
+class Odd:
+    """An object of no use."""
+
+
+POISON: dict[str, Any] = {
+    "None": None,
+    "text": "text",
+    "empty text": "",
+    "lone surrogate": "\ud800",
+    "bytes": b"x",
+    "empty list": [],
+    "list": [None],
+    "nested list": [[[]]],
+    "tuple": (1, 2, 3),
+    "dict": {"x": 1},
+    "set": {1},
+    "True": True,
+    "fraction": 1.5,
+    "nan": NAN,
+    "inf": INF,
+    "-1": -1,
+    "huge": HUGE,
+    "too many digits": 10**5000,
+    "complex": 1j,
+    "numpy nan": np.float64(NAN),
+    "numpy integer": np.int64(-5),
+    "array": np.array([[0.5, 2.0]]),
+    "array of text": np.array(["a", "b"]),
+    "array of objects": np.array([None, Odd()], object),
+    "array without dimensions": np.array(3),
+    "class": int,
+    "function": lambda _: "no",
+    "object": Odd(),
+}
+LEGAL = {("shuffle", "fast"), ("frontier", "joint"), ("frontier", "shuffler_fakes"), ("Ledger.charge", "shuffler")}
+"""Arguments for which True is legal, and slow."""
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_poison(subject: str) -> None:
+    """Every argument accepts a value, or raises an error of hubbub with a readable message."""
+    call, arguments = SUBJECTS[subject]
+    for argument in arguments:
+        for bad in POISON.values():
+            if (bad is True and (subject, argument) in LEGAL) or argument in UNCHECKED:
+                continue
+            if subject == "Basis" and isinstance(bad, int | np.ndarray):
+                continue  # the enum module compares and prints the value before it asks hubbub
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    call(**{**arguments, argument: bad})
+                except HubbubError as error:
+                    check_message(error, [argument])
+
+
+UNCHECKED = {"what"}
+"""Arguments that only appear in messages."""
+EXCEPTIONS = {
+    name for name in hb.__all__ if isinstance(getattr(hb, name), type) and issubclass(getattr(hb, name), Exception)
+}
+
+
+def surface() -> Iterator[tuple[str, set[str]]]:
+    """Yield every public callable with the names of its arguments."""
+    for name in sorted(set(hb.__all__) - EXCEPTIONS):
+        value = getattr(hb, name)
+        if isinstance(value, EnumType):
+            yield name, {"value"}
+            continue
+        yield name, _arguments(value)
+        if isinstance(value, type):
+            for method in ("__add__", *(key for key in vars(value) if not key.startswith("_"))):
+                if callable(bound := getattr(value, method, None)):
+                    yield f"{name}.{method}", _arguments(bound) - {"self"}
+
+
+def _arguments(value: Callable[..., Any]) -> set[str]:
+    found: set[str] = set()
+    for parameter in inspect.signature(value).parameters.values():
+        keywords = parameter.kind is inspect.Parameter.VAR_KEYWORD
+        found |= set(Constraints.__annotations__) if keywords else {parameter.name}
+    return found
+
+
+def test_every_argument_has_a_case() -> None:
+    listed: dict[str, set[str]] = {}
+    for subject, bad, _, _ in CASES:
+        listed.setdefault(subject, set()).update(bad)
+    missing = {name: expected - UNCHECKED - listed.get(name, set()) for name, expected in surface()}
+    assert not {name: arguments for name, arguments in missing.items() if arguments}
+    assert set(listed) == set(SUBJECTS)
+    for name, (_, arguments) in SUBJECTS.items():
+        assert set(arguments) - UNCHECKED == listed[name], name
+
+
+def test_legal_arguments_are_legal() -> None:
+    """The control: without a wrong value nothing is raised."""
+    for call, arguments in SUBJECTS.values():
+        call(**arguments)
