@@ -54,7 +54,7 @@ nitpicky = True
 
 # Types of other projects are not linked: the build needs no network.
 nitpick_ignore_regex = [
-    (r"py:.*", r"(np|numpy|collections|typing|pathlib|fractions|io|click|numba|pyarrow|matplotlib)\..*"),
+    (r"py:.*", r"(np|numpy|collections|typing|pathlib|fractions|io|subprocess|click|numba|pyarrow|matplotlib)\..*"),
     (r"py:.*", r"NDArray|ArrayLike|npt\..*|T|P|R|Result|\.\.\."),
 ]
 
