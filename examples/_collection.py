@@ -33,7 +33,7 @@ class Simulation:
     messages: int
     """The number of messages that the analyzer received."""
     how: str
-    """How the collection was simulated, in words."""
+    """A description of the simulation method."""
 
     @property
     def covered(self) -> float:

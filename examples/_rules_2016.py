@@ -145,7 +145,7 @@ def ratio_flip(n: int, effective: int, epsilon: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Standout:
-    """How often an attacker distinguishes two answers of one person, simulated, with a confidence interval."""
+    """The rate at which an attacker distinguishes two answers of one person, simulated, with a confidence interval."""
 
     right: float
     low: float

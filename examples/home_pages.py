@@ -89,7 +89,8 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
             f"{seen.right:.1%} of the trials (at least {seen.low:.1%}), where ε = 2 allows {allowed:.1%}.",
             f"At δ = {delta:.2g}, those records have ε between {given.lower_bound:.3g} and {given.epsilon:.3g}.",
             f"Split bits do not show such combinations. They meet the target for everyone, with counts good to "
-            f"± {1.96 * plan.stderr:.3g} people and {plan.payload_messages:.3g} messages per person, and measure {reached}.",
+            f"± {1.96 * plan.stderr:.3g} people and {plan.payload_messages:.3g} messages per person, and measure "
+            f"{reached}.",
         ],
         people_of_2016=PEOPLE,
     )

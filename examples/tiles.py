@@ -76,8 +76,8 @@ def run(n: int, entropy: Entropy, tell: Callable[[int], None] = lambda _: None) 
         remarks=[
             f"Split bits, which meet the target for everyone, measure {reached}.",
             f"They send each of a person's up to {TILES} tiles, and random other sites, as separate messages: at most "
-            f"{plan.payload_messages:.4g} on average. The number of messages depends on the record, so uploads must be padded "
-            "to a fixed number.",
+            f"{plan.payload_messages:.4g} on average. The number of messages depends on the record, so uploads must be "
+            "padded to a fixed number.",
         ],
         people_of_2016=PEOPLE,
     )

@@ -18,7 +18,7 @@ from hubbub.bits.exact import poisson_edges
 from hubbub.bits.records import flip, uniform_categories, uniform_records
 from hubbub.errors import PlanMismatch, check_memory, check_type
 from hubbub.plans import Plan
-from hubbub.protocol import GRID, Fakes
+from hubbub.protocol import GRID, Fakes, check_fakes
 from hubbub.records import Collection, Packed, SetBits
 from hubbub.reports import Reports, message_type
 from hubbub.schema import Schema
@@ -67,7 +67,7 @@ def _number_of_fakes(plan: Plan, n: int, requested: int | None, entropy: Entropy
     protocol = plan.protocol
     drawn = protocol.user_fakes
     if requested is not None:
-        return protocol.check_fakes(requested)
+        return check_fakes(protocol, requested)
     if drawn is None:
         return protocol.fixed_fakes
     if drawn.distribution == "binomial":

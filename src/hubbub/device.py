@@ -13,7 +13,7 @@ from hubbub.bits import device
 from hubbub.bits.exact import poisson
 from hubbub.errors import check_type, reject
 from hubbub.plans import Plan
-from hubbub.protocol import GRID
+from hubbub.protocol import GRID, check_fakes
 from hubbub.schema import Schema
 
 Source = Callable[[int], bytes]
@@ -84,7 +84,7 @@ def _number_of_fakes(plan: Plan, requested: int | None, entropy: Source) -> int:
     protocol = plan.protocol
     drawn = protocol.user_fakes
     if requested is not None:
-        return protocol.check_fakes(requested)
+        return check_fakes(protocol, requested)
     if drawn is None:
         if protocol.fixed_fakes % plan.n:
             reject("fakes", f"be given if n = {plan.n:,} does not divide their total {protocol.fixed_fakes:,}")

@@ -234,7 +234,7 @@ _ORIGINS = {
     "Schema": "create one with Schema.bits, Schema.one_hot or Schema.at_most",
     "Tally": "hubbub.tally returns one",
 }
-"""Where objects of the public types come from, by type."""
+"""The functions that create objects of the public types."""
 
 
 def reject(name: str, must: str, got: object = _OMITTED) -> NoReturn:

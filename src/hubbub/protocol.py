@@ -263,12 +263,6 @@ class Protocol:
         """Distribution of the fakes that the shuffler draws, if any."""
         return self.m if isinstance(self.m, Fakes) and self.m.by == "shuffler" else None
 
-    def check_fakes(self, number: object) -> int:
-        """Return a number of fakes that the caller of a client asks for: a part of the fixed total."""
-        if self.user_fakes or self.shuffler_fakes:
-            reject("fakes", "be given only if the plan fixes their total number", number)
-        return check_whole("fakes", number, 0, self.fixed_fakes)
-
     @property
     def payload_format(self) -> PayloadFormat:
         """The encoding of one message."""
@@ -296,3 +290,11 @@ class Protocol:
 
 _RELEASES: dict[str, Release] = {name: name for name in PAYLOAD_FORMATS}
 _DISTRIBUTIONS: dict[str, DistributionName] = {name: name for name in _SCALES}
+
+
+def check_fakes(protocol: Protocol, number: object) -> int:
+    """Return the number of fakes that a caller adds: a part of the total that the protocol fixes."""
+    count = check_whole("fakes", number)
+    if not protocol.fixed_fakes and (count or isinstance(protocol.m, Fakes)):
+        reject("fakes", "be omitted, because this plan does not fix the total number of fakes", count)
+    return check_whole("fakes", count, 0, protocol.fixed_fakes)

@@ -65,7 +65,7 @@ def imported(body: list[ast.stmt], modules: set[str]) -> Iterator[str]:
 
 
 def import_graph(package: Path) -> dict[str, set[str]]:
-    """What each module of a package imports of the others when it is loaded."""
+    """Return the modules of a package that each of its modules imports when it is loaded."""
     names = {}
     for path in sources(package):
         parts = path.relative_to(package.parent).with_suffix("").parts

@@ -5,8 +5,8 @@ collections, and S is drawn from the first. η ≥ δ; but it is stated for *one
 the size of the crowd, and is not closed under post-processing, so that it guarantees nothing by itself.
 
 With all others holding one record, R(S) > e^ε if and only if G_1 + … + G_n > 0 for the atoms G of
-:func:`hubbub.accountant.theorems.attacks.background`, one message drawn from the law of x and n − 1 from the others'. So the
-engine brackets η rigorously for every such background, as it does δ.
+:func:`hubbub.accountant.theorems.attacks.background`, one message drawn from the law of x and n − 1 from the others'.
+So the engine brackets η rigorously for every such background, as it does δ.
 """
 
 import math

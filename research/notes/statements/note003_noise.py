@@ -314,8 +314,8 @@ def _few_set_bits() -> Evidence:
         and _near(deltas[2], 1.21e-2, 1e-4)
         and proven >= deltas[2]
         and max(_backgrounds(n, mended, LN2)) <= deltas[0] < deltas[2],
-        f"N = 1000, q = {flip_probability:.4f}: δ {deltas[0]:.1e} (notes), {deltas[1]:.1e} (reversed), {deltas[2]:.1e} (third), "
-        f"≤ {proven:.1e} proven; {deltas[0]:.1e} needs q = {mended:.3f}",
+        f"N = 1000, q = {flip_probability:.4f}: δ {deltas[0]:.1e} (notes), {deltas[1]:.1e} (reversed), {deltas[2]:.1e} "
+        f"(third), ≤ {proven:.1e} proven; {deltas[0]:.1e} needs q = {mended:.3f}",
     )
 
 

@@ -174,7 +174,8 @@ def _conjecture_2() -> Evidence:
     different = _ratio_distribution(2, 3, 0)
     return Evidence(
         all(distribution == distributions[0] for distribution in distributions) and different != distributions[0],
-        f"4 vectors, one law of {len(distributions[0])} values, E R = {sum(v * c for v, c in distributions[0].items())}",
+        f"4 vectors, one law of {len(distributions[0])} values, "
+        f"E R = {sum(v * c for v, c in distributions[0].items())}",
     )
 
 

@@ -25,14 +25,17 @@ SECTIONS = {
         "inspect": ("inspect", "Describe and check a plan or a file of reports."),
     },
     "Run as services": {
-        "serve": ("serve", "Set up and run a shuffler and an analyzer as services."),
-        "send": ("send", "Randomize people's values, seal them, and upload them to a shuffler."),
+        "serve": ("serve", "Set up, run and administer a shuffler and an analyzer."),
+        "send": ("send", "Randomize values, seal them, and upload them to a shuffler."),
     },
     "Verify and explain": {
         "demo": ("demo", "Run a whole collection on synthetic people and write a report."),
-        "study": ("study", "Simulate protocols: predicted against observed error, coverage and cost."),
-        "audit": ("audit", "Attack a client or a shuffler as a black box and compare it with its plan."),
-        "attacks": ("attacks", "Demonstrate attacks: small batches, repetition, malicious and compromised clients."),
+        "study": ("study", "Simulate protocols on populations: predicted and observed error, coverage and cost."),
+        "audit": ("audit", "Test a client or a shuffler against its plan as a black box."),
+        "attacks": (
+            "attacks",
+            "Demonstrate attacks: small batches, repeated collections, malicious clients, compromised users.",
+        ),
         "vectors": ("inspect", "Print the test vectors of the wire format, or check a file of them."),
     },
 }
