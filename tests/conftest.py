@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import settings
@@ -25,6 +26,13 @@ AREAS = (
     "service",
 )
 """Folders of ``tests``, and packages of ``hubbub`` for doctests, that give their tests a marker of the same name."""
+
+
+def missing(what: str) -> NoReturn:
+    """Skip a test visibly for want of a program, or fail it in CI, which must install everything."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{what} is not installed")
+    pytest.skip(f"{what} is not installed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

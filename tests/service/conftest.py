@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.conftest import missing
 
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin")) if Path("/usr/lib/postgresql").is_dir() else []
 _numbers = itertools.count()
@@ -24,7 +25,7 @@ def _run(*words: str) -> None:
 def postgres() -> Iterator[str]:
     """Start a private server and return the URL of its database."""
     if not BINARIES:
-        pytest.skip("no PostgreSQL server is installed")
+        missing("a PostgreSQL server")
     pytest.importorskip("psycopg")
     folder = Path(tempfile.mkdtemp(prefix="hubbub-postgres-"))
     binaries = BINARIES[-1]
