@@ -84,9 +84,9 @@ def test_numeric_is_pure(sources: Path, module: str) -> None:
 
 
 @pytest.mark.parametrize("module", ["research.notes", "examples.clicks", "tests.conftest", "docs.generate"])
-def test_the_package_stands_alone(house: Path, module: str) -> None:
-    plant(house, "hubbub.lab.study", f"import {module}")
-    result = lint(house)
+def test_the_package_stands_alone(sources: Path, module: str) -> None:
+    plant(sources, "hubbub.lab.study", f"import {module}")
+    result = lint(sources)
     assert result.returncode == 1
     assert f"hubbub.lab.study -> {module.split('.', maxsplit=1)[0]}" in result.stdout
 

@@ -45,7 +45,7 @@ def test_type_ignores_are_rare() -> None:
 
 
 def imported(body: list[ast.stmt], modules: set[str]) -> Iterator[str]:
-    """The modules that are imported when the statements run: not inside functions, not for type checkers alone."""
+    """Return the modules that the statements import at run time: not inside functions, not for type checkers."""
     for node in body:
         match node:
             case ast.Import():
@@ -65,7 +65,7 @@ def imported(body: list[ast.stmt], modules: set[str]) -> Iterator[str]:
 
 
 def import_graph(package: Path) -> dict[str, set[str]]:
-    """What each module of a package imports of the others when it is loaded."""
+    """Return the modules of a package that each module imports when it is loaded."""
     names = {}
     for path in sources(package):
         parts = path.relative_to(package.parent).with_suffix("").parts
@@ -78,7 +78,7 @@ def import_graph(package: Path) -> dict[str, set[str]]:
 
 
 def cycle(graph: Mapping[str, set[str]]) -> list[str]:
-    """One cycle of the graph, or an empty list."""
+    """Return a cycle of the graph, or an empty list."""
     done: set[str] = set()
 
     def visit(name: str, path: list[str]) -> list[str]:
