@@ -254,7 +254,7 @@ def test_a_block_covers_its_collections(low: int, width: int, rest: int, q: floa
 
 
 @pytest.mark.parametrize(("n", "q", "k"), [(30, 0.1, 1), (45, 0.25, 1), (12, 0.2, 3), (1, 0.3, 1)])
-def test_a_partition_lies_above_every_collection(n: int, q: float, k: int) -> None:
+def test_a_partition_is_above_every_collection(n: int, q: float, k: int) -> None:
     """At the ε for which it was made, and at all others."""
     pure = k * math.log((1 - q) / q)
     ones, zeros = partition(n, q, [0.1 * pure, 0.4 * pure], k)

@@ -198,7 +198,7 @@ def test_queries_add_up_and_hashes_fit() -> None:
     assert search_queries.lengths(10**8) == [18, 23, 28]
 
 
-def test_counts_by_their_law_are_those_of_records() -> None:
+def test_counts_by_their_distribution_are_those_of_records() -> None:
     truth = np.array([700, 200, 90, 10, 0], np.int64)
     plan = hb.plan_from(hb.Schema.one_hot(5), 1000, hb.Protocol(0.05, release="bits"), delta=1e-6)
     source = stream()
@@ -211,7 +211,7 @@ def test_counts_by_their_law_are_those_of_records() -> None:
         assert np.abs(sample.var(axis=0) / sigma**2 - 1).max() < 4.5 * math.sqrt(2 / len(sample))
 
 
-def test_law_of_counts_is_for_split_bits_only() -> None:
+def test_distribution_of_counts_is_for_split_bits_only() -> None:
     plan = hb.plan_from(hb.Schema.one_hot(5), 1000, hb.Protocol(0.05), delta=1e-6)
     with pytest.raises(hb.errors.InvalidInput, match="split bits"):
         simulate_counts(np.full(5, 200), 1000, plan, entropy=stream())
