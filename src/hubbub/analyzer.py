@@ -33,8 +33,8 @@ def tally(reports: Reports | Batch) -> Tally:
     >>> from hubbub.schema import Schema
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = plan_from(Schema.one_hot(["red", "blue"]), 2, Protocol(2**-40), delta=1e-6)
-    >>> tally(randomize(Collection.from_values(["red", "red"], own.schema), own)).counts.tolist()
+    >>> plan = plan_from(Schema.one_hot(["red", "blue"]), 2, Protocol(2**-40), delta=1e-6)
+    >>> tally(randomize(Collection.from_values(["red", "red"], plan.schema), plan)).counts.tolist()
     [2, 0]
     """
     if not isinstance(reports, Reports | Batch):

@@ -39,8 +39,8 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
     >>> schema = Schema.one_hot(["red", "green", "blue"])
-    >>> own = plan_from(schema, 3, Protocol(0.1), delta=1e-6)
-    >>> randomize(Collection.from_values(["red", "blue", "red"], schema), own)
+    >>> plan = plan_from(schema, 3, Protocol(0.1), delta=1e-6)
+    >>> randomize(Collection.from_values(["red", "blue", "red"], schema), plan)
     Reports(3 messages of 3 people, not shuffled, plan ...)
     """
     check_type("collection", collection, Collection)

@@ -53,8 +53,8 @@ def payloads(value: object, plan: Plan, *, fakes: int | None = None, entropy: So
 
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = plan_from(Schema.one_hot(["red", "green", "blue"]), 1000, Protocol(0.1), delta=1e-6)
-    >>> [len(payload) for payload in payloads("red", own)]
+    >>> plan = plan_from(Schema.one_hot(["red", "green", "blue"]), 1000, Protocol(0.1), delta=1e-6)
+    >>> [len(payload) for payload in payloads("red", plan)]
     [1]
     """
     check_type("plan", plan, Plan)

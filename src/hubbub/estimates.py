@@ -123,7 +123,7 @@ class Estimate:
     stderr: Array
     n: int
     one_choice: bool
-    """True if everybody has exactly one label, so that the counts add up to n."""
+    """True if every person has exactly one label, so that the counts add up to n."""
     unbiased: Array
     """Values before :meth:`consistent`, around which intervals are built."""
     distribution: Distribution | None = None
@@ -174,7 +174,7 @@ class Estimate:
         return np.asarray(self._critical() + float(ndtri(LEVEL)) * self.stderr)
 
     def consistent(self) -> Self:
-        """Return the nearest possible counts: in [0, n] and, if everybody has exactly one label, adding up to n.
+        """Return the nearest possible counts: in [0, n] and, if every person has exactly one label, adding up to n.
 
         Projecting onto a convex set that contains the truth never increases the total squared error, and decreases it
         most if many labels are rare. In return, single values are biased, small ones upwards. Standard errors and

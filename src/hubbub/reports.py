@@ -40,8 +40,8 @@ def legal_payloads(rows: NDArray[np.uint8], plan: Plan) -> NDArray[np.bool_]:
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
     >>> from hubbub.schema import Schema
-    >>> own = plan_from(Schema.one_hot(3), 1000, Protocol(0.1), delta=1e-6)
-    >>> legal_payloads(np.array([[5], [8]], np.uint8), own).tolist()
+    >>> plan = plan_from(Schema.one_hot(3), 1000, Protocol(0.1), delta=1e-6)
+    >>> legal_payloads(np.array([[5], [8]], np.uint8), plan).tolist()
     [True, False]
     """
     if rows.dtype != np.uint8 or rows.shape[1:] != (plan.payload,):
@@ -55,8 +55,8 @@ def decode_payloads(payloads: bytes | memoryview | NDArray[np.uint8], plan: Plan
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
     >>> from hubbub.schema import Schema
-    >>> own = plan_from(Schema.one_hot(3), 1000, Protocol(0.1, release="bits"), delta=1e-6)
-    >>> decode_payloads(bytes([2, 0, 3]), own)
+    >>> plan = plan_from(Schema.one_hot(3), 1000, Protocol(0.1, release="bits"), delta=1e-6)
+    >>> decode_payloads(bytes([2, 0, 3]), plan)
     Traceback (most recent call last):
     hubbub.errors.WireError: payload 3 must be an index below 3
     """

@@ -35,8 +35,8 @@ def shuffle(reports: Reports, plan: Plan | None = None, *, entropy: Entropy = sy
     >>> from hubbub.client import randomize
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = plan_from(Schema.one_hot(["red", "blue"]), 3, Protocol(0.1), delta=1e-6)
-    >>> shuffle(randomize(Collection.from_values(["red", "blue"], own.schema), own))
+    >>> plan = plan_from(Schema.one_hot(["red", "blue"]), 3, Protocol(0.1), delta=1e-6)
+    >>> shuffle(randomize(Collection.from_values(["red", "blue"], plan.schema), plan))
     Traceback (most recent call last):
     hubbub.errors.BatchTooSmall: a batch must have at least 3 people, got 2
     """

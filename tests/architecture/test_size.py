@@ -45,7 +45,7 @@ def test_type_ignores_are_rare() -> None:
 
 
 def imported(body: list[ast.stmt], modules: set[str]) -> Iterator[str]:
-    """The modules that are imported when the statements run: not inside functions, not for type checkers alone."""
+    """Return the modules that the statements import at run time: not inside functions, not for type checkers."""
     for node in body:
         match node:
             case ast.Import():
@@ -78,7 +78,7 @@ def import_graph(package: Path) -> dict[str, set[str]]:
 
 
 def cycle(graph: Mapping[str, set[str]]) -> list[str]:
-    """One cycle of the graph, or an empty list."""
+    """Return a cycle of the graph, or an empty list."""
     done: set[str] = set()
 
     def visit(name: str, path: list[str]) -> list[str]:

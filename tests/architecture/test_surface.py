@@ -35,7 +35,7 @@ def test_import_loads_no_heavy_module(module: str) -> None:
 
 
 def test_no_machine_paths() -> None:
-    """No absolute paths of a developer's machine and no lock file that names package hosts."""
+    """Files contain no absolute paths of a developer's machine, and lock files no package hosts."""
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
     for name in filter(None, tracked.split("\0")):
         path = ROOT / name

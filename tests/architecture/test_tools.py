@@ -1,4 +1,4 @@
-"""The tools of a release refuse what they are there to refuse."""
+"""The release tools reject wrong wheels and licences."""
 
 import zipfile
 from pathlib import Path

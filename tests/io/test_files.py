@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hubbub as hb
+from hubbub.errors import MissingExtra
 from hubbub.io.documents import read_labels, read_schema
 from hubbub.io.files import write_atomic, writing
 from hubbub.io.reports import inspect_reports, read_reports, write_reports
@@ -52,7 +53,7 @@ def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("point", ["before write", "write", "sync", "rename"])
 def test_atomic_writes_survive_every_interruption(point: str, tmp_path: Path) -> None:
-    """Until the new file is renamed, the old one is there, and no other."""
+    """Before the rename, only the old file exists; afterwards, only the new one."""
     place = tmp_path / "key"
     place.write_bytes(b"old")
     seen = ["before write"]
@@ -188,20 +189,20 @@ def test_invalid_parquet_files(plan: hb.Plan, tmp_path: Path) -> None:
 
 
 def test_missing_extras_are_named(plan: hb.Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = importlib.import_module
+    import_module = importlib.import_module
 
     def without(name: str, package: str | None = None) -> ModuleType:
         if name.startswith(("pyarrow", "matplotlib")):
             raise ImportError
-        return usual(name, package)
+        return import_module(name, package)
 
-    found = hb.estimate(hb.tally(reports(plan, 5)), plan)
+    estimate = hb.estimate(hb.tally(reports(plan, 5)), plan)
     monkeypatch.setattr(importlib, "import_module", without)
-    with pytest.raises(hb.InvalidInput, match="extra 'arrow'"):
+    with pytest.raises(MissingExtra, match=r"^Parquet needs the extra 'frames'"):
         write_reports(str(tmp_path / "out.parquet"), plan, [reports(plan, 5)])
-    with pytest.raises(hb.InvalidInput, match=r"^Plotting needs the extra 'plot': pip install 'hubbub\[plot\]'$"):
-        found.plot().save(str(tmp_path / "out.svg"))
-    assert "red" in found._repr_html_()  # the table needs no extra
+    with pytest.raises(MissingExtra, match=r"^Plotting needs the extra 'plot': pip install 'hubbub\[plot\]'$"):
+        estimate.plot().save(str(tmp_path / "out.svg"))
+    assert "red" in estimate._repr_html_()  # the table needs no extra
     assert list(tmp_path.iterdir()) == []
 
 
@@ -269,7 +270,7 @@ def test_invalid_values(name: str, content: str, column: str | None, tmp_path: P
     ],
 )
 def test_records_are_numbered_within_the_file(name: str, good: str, bad: str, wording: str, tmp_path: Path) -> None:
-    """Not within the block."""
+    """Errors number records within the file, not within a block."""
     header = "x\n" if name.endswith("csv") else ""
     (tmp_path / name).write_text(header + f"{good}\n" * 7 + bad + "\n")
     with pytest.raises(hb.InvalidRecord) as caught:

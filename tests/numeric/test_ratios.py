@@ -29,5 +29,5 @@ def test_inverse(q: float) -> None:
 def test_bad_input() -> None:
     with pytest.raises(InvalidInput, match=r"^q must be in"):
         phi(0.0)
-    with pytest.raises(InvalidInput, match=r"^phi must be finite and greater than 1"):
+    with pytest.raises(InvalidInput, match=r"^phi must be finite and above 1"):
         flip_from_phi(1.0)

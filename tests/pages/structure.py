@@ -1,4 +1,4 @@
-"""The structure of a page: balanced tags, unique ids, references that lead somewhere, and nothing to load."""
+"""The structure of a page: balanced tags, unique ids, resolvable references, and no external resource."""
 
 import re
 from html.parser import HTMLParser
@@ -32,7 +32,7 @@ class Structure(HTMLParser):
 
 
 def check_page(text: str, charts: int) -> Structure:
-    """Fail unless a page is well formed, loads nothing, and has so many charts, each in two widths."""
+    """Assert that a page is well formed, loads nothing, and has this number of charts, each in two widths."""
     page = Structure(text)
     assert page.open == []
     assert len(page.ids) == len(set(page.ids))

@@ -1,4 +1,4 @@
-"""Reports in headless Chromium: wide and light, on a phone in the dark, and on paper."""
+"""Reports in headless Chromium: on a wide light screen, on a phone in dark mode, and in print."""
 
 import os
 import shutil

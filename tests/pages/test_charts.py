@@ -1,4 +1,4 @@
-"""Charts: what they show, in both widths and in every format, and the palette behind them."""
+"""Charts show their data in both widths and in every format, with a colour-blind-safe palette."""
 
 import itertools
 import math
@@ -17,6 +17,7 @@ from tests.cli.conftest import call
 from tests.pages.structure import Structure
 
 import hubbub as hb
+from hubbub.errors import MissingExtra
 from hubbub.pages import (
     Axis,
     Bar,
@@ -56,7 +57,7 @@ def words(one: Chart, *, wide: bool = True) -> list[str]:
 
 
 def curves(one: Chart) -> list[list[tuple[float, float]]]:
-    """The lines in the first colour between the axes, as points; the sample of the legend is elsewhere."""
+    """Return the points of the lines in the first colour, without the legend."""
     found = []
     for path in tree(one).iter(f"{SVG}path"):
         if path.get("stroke") == style.LIGHT["one"] and path.get("clip-path"):
@@ -91,7 +92,7 @@ def test_a_curve_is_interrupted_where_it_has_no_value() -> None:
         (Axis("", -0.31, 0.97), "−0.2 0 0.2 0.4 0.6 0.8"),
         (Axis("", 0.0, 4e6), "0 5·10⁵ 10⁶ 1.5·10⁶ 2·10⁶ 2.5·10⁶ 3·10⁶ 3.5·10⁶ 4·10⁶"),
         (Axis("", 0.0, 0.003), "0 0.0005 0.001 0.0015 0.002 0.0025 0.003"),
-        (Axis("", 0.9, 1.0, percent=True), "90 % 92 % 94 % 96 % 98 % 100 %"),
+        (Axis("", 0.9, 1.0, percent=True), "90% 92% 94% 96% 98% 100%"),
         (Axis("", 1.0, 16.0, log=True, at=(1, 4, 16)), "1 4 16"),
     ],
 )
@@ -118,7 +119,7 @@ def test_extreme_points_are_drawn(points: list[tuple[float, ...]], log: bool) ->
 
 
 @pytest.mark.parametrize("label", ["<b>&\"'", "日本語", "$x^2$", "a" * 200])
-def test_labels_are_shown_as_they_are(label: str) -> None:
+def test_labels_are_not_interpreted(label: str) -> None:
     bars = [Bar(label, 1, 1, 0, 2)]
     charts = [
         chart(
@@ -169,13 +170,13 @@ def test_the_frontier_ranks_protocols_and_shows_trust() -> None:
     assert heights["fakes"] < heights["split"] < heights["local"]
     shapes = {use.get("fill"): use.get("href") for use in root.iter(f"{SVG}use") if use.get("fill")}
     used = [style.LIGHT[name] for name in ("one", "two", "three")]
-    assert len({shapes[colour] for colour in used}) == 3  # a marker of its own for every colour
+    assert len({shapes[colour] for colour in used}) == 3  # every colour has a different marker
 
 
 def test_plans_and_estimates_are_drawn() -> None:
     schema = hb.Schema.one_hot(["red", "green", "blue"])
     plans = hb.frontier(schema, 1000, hb.Budget(1.0, 1e-6))
-    assert "flip" in words(plans_chart(plans))
+    assert "flipped records" in words(plans_chart(plans))
     reports = hb.randomize(hb.Collection.from_values(["red"] * 1000, schema), plans[0])
     found = hb.estimate(hb.tally(hb.shuffle(reports)), plans[0])
     assert [word for word in words(estimate_chart(found, top=1)) if word in schema.labels] == ["red"]
@@ -185,7 +186,7 @@ def test_plans_and_estimates_are_drawn() -> None:
 
 
 def test_inline_charts_follow_the_page() -> None:
-    """Colours are variables with a fallback, ids are unique, and nothing styles or names the rest of the page."""
+    """Colours are variables with a fallback, ids are unique, and the rest of the page is not affected."""
     one = frontier_chart(RANKS, "ranked")
     text = one.html("x")
     page = Structure(f"{text}{one.html()}{drawn([(1, 2), (10, 3)], kind='both').html()}")
@@ -246,7 +247,7 @@ def test_drawing_leaves_the_settings_of_the_process_alone() -> None:
     assert results == [expected] * 4
 
 
-def test_matplotlib_and_the_laboratory_are_loaded_only_where_they_are_needed() -> None:
+def test_matplotlib_and_the_lab_are_loaded_on_demand() -> None:
     script = (
         "import sys, hubbub.pages; from hubbub.cli import collect, inspect, plan;"
         "assert not {'matplotlib', 'hubbub.lab'} & set(sys.modules)"
@@ -262,7 +263,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         result = call(*command)
         assert result.exit_code == 2
         assert result.stderr.startswith("error: Plotting needs the extra 'plot': pip install 'hubbub[plot]'")
-    with pytest.raises(hb.InvalidInput, match=r"^Plotting needs the extra 'plot': pip install 'hubbub\[plot\]'$"):
+    with pytest.raises(MissingExtra, match=r"^Plotting needs the extra 'plot': pip install 'hubbub\[plot\]'$"):
         drawn([(1, 2)]).save(str(tmp_path / "a.svg"))
     assert list(tmp_path.iterdir()) == []
 

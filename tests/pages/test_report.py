@@ -1,4 +1,4 @@
-"""Reports: every block of the model, on one page that loads nothing."""
+"""Reports: every kind of block, on one self-contained page."""
 
 import pytest
 from tests.pages.structure import check_page
@@ -40,7 +40,7 @@ def test_every_block_is_rendered_and_escaped(text: str) -> None:
     assert "plan <code>abc</code>" in page
 
 
-def test_the_head_forbids_to_load_anything() -> None:
+def test_the_content_security_policy_forbids_loading() -> None:
     page = document("t", [])
     assert "default-src 'none'" in page
     assert 'name="viewport"' in page

@@ -39,12 +39,12 @@ POINTS = [(kind, name) for kind in SCHEMAS for name in PROTOCOLS if kind == "one
 
 @functools.cache
 def plan_of(kind: str, name: str, n: int = N) -> hb.Plan:
-    """The plan of a point; its guarantee does not matter here."""
+    """Return the plan of a point; its guarantee does not matter here."""
     return hb.plan_from(SCHEMAS[kind], n, PROTOCOLS[name], epsilon=3.0)
 
 
 def population(schema: hb.Schema, n: int) -> NDArray[np.uint8]:
-    """People as rows of bits, the same in every call: the first labels are frequent, the last one is absent."""
+    """Return fixed records as rows of bits: the first labels are frequent, the last one is absent."""
     bits = np.zeros((n, schema.width), np.uint8)
     people = np.arange(n)
     if schema.exclusive:

@@ -26,16 +26,15 @@ def unpack(reports: hb.Reports) -> NDArray[np.uint8]:
     return np.unpackbits(reports.messages, axis=1, bitorder="little", count=width)
 
 
-def chi_square(seen: Rows, distribution: NDArray[np.float64]) -> float:
-    distribution = distribution / distribution.sum()
-    keep = distribution * seen.sum() > 5
-    if not keep.all():
-        seen, distribution = np.r_[seen[keep], seen[~keep].sum()], np.r_[distribution[keep], distribution[~keep].sum()]
-    return (
-        float(stats.chisquare(seen[distribution > 0], distribution[distribution > 0] * seen.sum()).pvalue)
-        if (seen[distribution == 0] == 0).all()
-        else 0.0
-    )
+def chi_square(counts: Rows, weights: NDArray[np.float64]) -> float:
+    """Return the p-value of counts, with rare outcomes merged; 0 if an impossible one occurs."""
+    expected = weights / weights.sum() * counts.sum()
+    frequent = expected > 5
+    if not frequent.all():
+        counts = np.r_[counts[frequent], counts[~frequent].sum()]
+        expected = np.r_[expected[frequent], expected[~frequent].sum()]
+    possible = expected > 0
+    return float(stats.chisquare(counts[possible], expected[possible]).pvalue) if not counts[~possible].any() else 0.0
 
 
 def sent_by_batch(kind: str, name: str, record: int, seed: int) -> tuple[NDArray[np.uint8], float]:

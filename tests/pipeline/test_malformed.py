@@ -71,7 +71,7 @@ PLANS: list[str | bytes] = [
 
 
 def assert_worded(error: errors.InvalidInput) -> None:
-    """The message has no placeholder for a value, and never the secret."""
+    """Assert that the message contains neither a placeholder nor the secret."""
     text = str(error)
     assert SECRET not in text
     assert not re.search(r"got '?(others?|another|something else|more|none|nothing|one twice)\b", text), text

@@ -1,4 +1,4 @@
-"""The whole pipeline at every point of the protocol family, and the mistakes that it must reject."""
+"""The whole pipeline at every point of the protocol family, and misuse that it must reject."""
 
 import copy
 import math
@@ -112,7 +112,7 @@ def test_small_batches_are_not_released() -> None:
         hb.shuffle(hb.Reports(drawn, np.zeros((N - 1, 1), np.uint8), N))
 
 
-def test_nothing_crosses_plans() -> None:
+def test_objects_of_different_plans_are_rejected() -> None:
     one, two = plan_of("one_hot", "flip"), plan_of("one_hot", "split")
     people = collection(one.schema, N)
     with pytest.raises(hb.PlanMismatch):
@@ -136,7 +136,7 @@ def test_a_failing_source_emits_nothing() -> None:
         hb.randomize(collection(plan.schema, N), plan, entropy=lambda size: bytes(max(size - 1, 0)))
 
 
-def test_raw_data_do_not_leave() -> None:
+def test_collections_cannot_be_serialized() -> None:
     people = hb.Collection.from_values(["red", "blue"], hb.Schema.one_hot(["red", "green", "blue"]))
     assert repr(people) == "Collection(2 records of Schema.one_hot(3 labels))"
     for leave in (pickle.dumps, copy.copy, copy.deepcopy):
@@ -196,7 +196,7 @@ def test_joint_tables_fit_together() -> None:
         hb.joint(mixed, plan_of("bits", "split"), ["a"])
 
 
-def test_wide_schemas_cost_what_is_sent() -> None:
+def test_the_cost_of_wide_schemas_is_that_of_the_messages() -> None:
     schema = hb.Schema.one_hot(50_000)
     plan = hb.plan_from(schema, 20_000, hb.Protocol(2e-5, release="bits"), epsilon=9.0)
     people = hb.Collection.from_values(np.arange(20_000) % 7, schema)

@@ -23,7 +23,7 @@ class Outcome:
 
 
 def repeat(kind: str, name: str, times: int, seed: int, *, noise: hb.Plan | None = None) -> Outcome:
-    """Estimate by the plan; as a control, randomize by another one."""
+    """Repeat a collection; as a control, randomize with another plan than the one used to estimate."""
     plan = plan_of(kind, name)
     entropy = SeededStreamNotForPeople(seed)
     people, truth = collection(plan.schema, N), population(plan.schema, N).sum(axis=0)

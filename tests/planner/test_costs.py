@@ -1,4 +1,4 @@
-"""Planned costs are what clients send: the bytes of sealed bundles, for every schema and protocol that is offered."""
+"""Planned costs equal the sealed bundles that clients send, for every schema and protocol that is offered."""
 
 import math
 from pathlib import Path

@@ -92,6 +92,7 @@ def test_bad_input(wrong: tuple[object, ...]) -> None:
     [
         (Schema.one_hot(5), 0.0),
         (Schema.one_hot(12), 0.02),
+        (Schema.one_hot(3), 0.0),
         (Schema.bits(1), 0.0),
         (Schema.bits(5), 0.0),
         (Schema.bits(5), 0.02),
@@ -99,12 +100,13 @@ def test_bad_input(wrong: tuple[object, ...]) -> None:
     ],
     ids=str,
 )
-def test_plans_are_classified_as_the_family_that_proposed_them(schema: Schema, min_q: float) -> None:
-    found = compare(Request.of(schema, 5000, BUDGET, min_q=min_q))
-    assert found.plans
-    assert [family_key(plan) for plan in found.plans.values()] == list(found.plans)
-    assert not set(found.plans) & set(found.failures)
-    names = [family_name(plan) for plan in found.plans.values()]
+@pytest.mark.parametrize("n", [1000, 5000])
+def test_plans_are_classified_as_the_family_that_proposed_them(schema: Schema, min_q: float, n: int) -> None:
+    comparison = compare(Request.of(schema, n, BUDGET, min_q=min_q))
+    assert comparison.plans
+    assert [family_key(plan) for plan in comparison.plans.values()] == list(comparison.plans)
+    assert not set(comparison.plans) & set(comparison.failures)
+    names = [family_name(plan) for plan in comparison.plans.values()]
     assert len(names) == len(set(names))
 
 

@@ -1,4 +1,4 @@
-"""The errors that the frontier predicts are observed in simulated collections, and a wrong prediction is noticed."""
+"""Simulated collections have the errors that the frontier predicts; a wrong prediction is detected."""
 
 import zlib
 
@@ -22,7 +22,7 @@ CLOSE = 0.13
 
 
 def population(schema: Schema) -> np.ndarray:
-    """A population in which one label has 10 % and one has nobody."""
+    """Return a population in which one label has 10 % of the people and one has none."""
     generator = np.random.default_rng(6)
     if schema.exclusive:
         chance = np.full(schema.width, 0.9 / (schema.width - 2))
@@ -34,7 +34,7 @@ def population(schema: Schema) -> np.ndarray:
 
 
 def errors(plan: Plan, table: np.ndarray, runs: int = RUNS) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of simulated collections, and the standard errors that the estimates state."""
+    """Return the errors of simulated collections and the standard errors that the estimates state."""
     people, truth = Collection.from_values(table, plan.schema), table.sum(axis=0)
     entropy = SeededStreamNotForPeople(zlib.crc32(f"{plan.schema} {family_key(plan)}".encode()))
     found = [

@@ -1,4 +1,4 @@
-"""Writes the test vectors: ``python -m tests.vectors.write``. Run it only when the version of a format changes."""
+"""Write the test vectors: ``python -m tests.vectors.write``. Run it only when the version of a format changes."""
 
 import hashlib
 import json

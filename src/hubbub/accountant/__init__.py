@@ -19,25 +19,12 @@ if _typing.TYPE_CHECKING:
     from hubbub.accountant.calibration import Calibrated, calibrate
     from hubbub.accountant.ledger import Ledger
 
-_MODULES = {
-    "accounting": ("account", "curve"),
-    "calibration": ("Calibrated", "calibrate"),
-    "ledger": ("Ledger",),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-__all__ = [
-    "Calibrated",
-    "Ledger",
-    "account",
-    "calibrate",
-    "curve",
-]
+_MODULES = {"accounting": ("account", "curve"), "calibration": ("Calibrated", "calibrate"), "ledger": ("Ledger",)}
+__all__ = ["Calibrated", "Ledger", "account", "calibrate", "curve"]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'hubbub.accountant' has no attribute {name!r}")
-    value = getattr(_importlib.import_module(f"hubbub.accountant.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(_importlib.import_module(f"hubbub.accountant.{module}"), name)
+    raise AttributeError(f"module 'hubbub.accountant' has no attribute {name!r}")

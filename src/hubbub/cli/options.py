@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -12,7 +12,6 @@ from hubbub.privacy import Budget
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 
-P = ParamSpec("P")
 R = TypeVar("R")
 Command = Callable[..., R]
 
@@ -35,11 +34,10 @@ honest_option = click.option(
 
 
 def output_option(what: str, *, required: bool = False) -> Callable[[Command[R]], Command[R]]:
-    """Return the option ``-o FILE``; ``what`` describes the file."""
+    """Return the option ``-o FILE``; ``what`` describes it. Required output goes to standard output by default."""
+    default = "-" if required else None
     text = f"{what}; - for standard output."
-    return click.option(
-        "-o", "--output", metavar="FILE", required=required, default="-" if required else None, help=text
-    )
+    return click.option("-o", "--output", metavar="FILE", default=default, show_default=required, help=text)
 
 
 def schema_options(command: Command[R]) -> Command[R]:

@@ -63,28 +63,16 @@ def account(
     Example: hubbub account --bits 5 -n 20000 --q 0.1 --delta 1e-6
     """
     protocol = Protocol(q or 0.0, k, m or 0, release)
+    options: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "honest_fraction": honest_fraction,
+        "shuffler": not local,
+    }
     with screen.waiting("accounting"):
-        guarantee = accountant.account(
-            protocol,
-            schema,
-            n,
-            epsilon=epsilon,
-            delta=delta,
-            honest_fraction=honest_fraction,
-            shuffler=not local,
-            rigorous=rigorous,
-        )
+        guarantee = accountant.account(protocol, schema, n, rigorous=rigorous, **options)
         if output:
-            result = planner.plan_from(
-                schema,
-                n,
-                protocol,
-                epsilon=epsilon,
-                delta=delta,
-                honest_fraction=honest_fraction,
-                shuffler=not local,
-            )
-            write_plan(result, output)
+            write_plan(planner.plan_from(schema, n, protocol, **options), output)
     if as_json:
         screen.print_json(guarantee.to_document())
     elif output != "-":
@@ -124,27 +112,10 @@ def calibrate(
     Example: hubbub calibrate --bits 5 -n 20000 --epsilon 1 --delta 1e-6
     """
     m = m if m is not None or (q is not None and n is not None) else 0
+    trust: dict[str, Any] = {"honest_fraction": honest_fraction, "shuffler": not local}
     with screen.waiting("calibrating"):
-        calibrated = accountant.calibrate(
-            schema,
-            n,
-            budget,
-            q=q,
-            k=k,
-            m=m,
-            release=release,
-            honest_fraction=honest_fraction,
-            shuffler=not local,
-            max_q=max_q,
-        )
-        result = planner.plan_from(
-            schema,
-            calibrated.n,
-            calibrated.protocol,
-            epsilon=budget.epsilon,
-            honest_fraction=honest_fraction,
-            shuffler=not local,
-        )
+        calibrated = accountant.calibrate(schema, n, budget, q=q, k=k, m=m, release=release, max_q=max_q, **trust)
+        result = planner.plan_from(schema, calibrated.n, calibrated.protocol, epsilon=budget.epsilon, **trust)
     _deliver(result, output, as_json)
 
 

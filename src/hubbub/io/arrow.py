@@ -1,4 +1,4 @@
-"""Parquet files of values and of reports; needs the extra ``arrow``.
+"""Parquet files of values and of reports; needs the extra ``frames``.
 
 Reports are written without compression, dictionary and statistics: the minimum and maximum of a row group are messages
 of single people, and the sizes of compressed pages depend on the messages in them.

@@ -39,8 +39,8 @@ def measurable_share(plan: Plan, error: float = 0.05, level: float = 0.95) -> fl
 
     >>> from hubbub.planner.recompute import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = plan_from(Schema.bits(1), 10_000, Protocol(0.1), delta=1e-6)
-    >>> round(own.stderr, 2), round(measurable_share(own, error=0.1), 4)
+    >>> plan = plan_from(Schema.bits(1), 10_000, Protocol(0.1), delta=1e-6)
+    >>> round(plan.stderr, 2), round(measurable_share(plan, error=0.1), 4)
     (37.5, 0.0735)
     """
     error = check_real("error", error, POSITIVE)
@@ -56,8 +56,8 @@ def under_attack(plan: Plan, honest_fraction: float, *, collusion: bool = False)
 
     >>> from hubbub.planner.recompute import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = plan_from(Schema.bits(1), 1000, Protocol(0.1), delta=1e-6)
-    >>> own.guarantee.epsilon < under_attack(own, 0.5).epsilon < under_attack(own, 0.5, collusion=True).epsilon
+    >>> plan = plan_from(Schema.bits(1), 1000, Protocol(0.1), delta=1e-6)
+    >>> plan.guarantee.epsilon < under_attack(plan, 0.5).epsilon < under_attack(plan, 0.5, collusion=True).epsilon
     True
     """
     return account(

@@ -160,14 +160,21 @@ def _fewest_fakes(request: Request) -> Candidate:
 
 def _smallest_flip(request: Request, share: float) -> Attempt:
     guess = _hidden_flip(request, share)
-    return lambda budget: smallest(
-        request,
-        lambda q: Protocol(max(q, request.min_q), m=_binomial(share, 2 * share)),
-        budget,
-        guess=guess,
-        top=0.4999,
-        relative=1e-3,
-    )
+
+    def flip(budget: Budget) -> Calibrated:
+        result = smallest(
+            request,
+            lambda q: Protocol(max(q, request.min_q), m=_binomial(share, 2 * share)),
+            budget,
+            guess=guess,
+            top=0.4999,
+            relative=1e-3,
+        )
+        if result.protocol.clear:
+            raise Infeasible("the fakes alone meet the budget, without flips")
+        return result
+
+    return flip
 
 
 def _among_shuffler_fakes(request: Request, changes: int, hidden: float, release: Release) -> Candidate:

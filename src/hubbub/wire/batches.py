@@ -44,9 +44,9 @@ def encode(reports: Reports | Batch) -> bytes:
     >>> from hubbub.schema import Schema
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
-    >>> own = plan_from(Schema.one_hot(3), 2, Protocol(0.1), delta=1e-6)
-    >>> data = encode(Reports(own, np.array([[1], [4]], np.uint8), 2))
-    >>> len(data), decode(data, own)
+    >>> plan = plan_from(Schema.one_hot(3), 2, Protocol(0.1), delta=1e-6)
+    >>> data = encode(Reports(plan, np.array([[1], [4]], np.uint8), 2))
+    >>> len(data), decode(data, plan)
     (106, Reports(2 messages of 2 people, not shuffled, plan ...))
     """
     return b"".join(encode_blocks(reports))

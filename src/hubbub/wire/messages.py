@@ -26,8 +26,8 @@ def encode(payload: bytes, plan: Plan) -> bytes:
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
     >>> from hubbub.schema import Schema
-    >>> own = plan_from(Schema.one_hot(3), 1000, Protocol(0.1), delta=1e-6)
-    >>> encode(bytes([4]), own)[:4], decode(encode(bytes([4]), own), own)
+    >>> plan = plan_from(Schema.one_hot(3), 1000, Protocol(0.1), delta=1e-6)
+    >>> encode(bytes([4]), plan)[:4], decode(encode(bytes([4]), plan), plan)
     (b'HBM\\x02', b'\\x04')
     """
     check_type("the payload", payload, bytes)
