@@ -8,7 +8,7 @@ from hubbub.cli import screen
 from hubbub.cli.errors import VIOLATION
 from hubbub.cli.options import json_option, output_option, plan_option
 from hubbub.io.documents import read_plan
-from hubbub.io.files import write_text
+from hubbub.io.files import check_destination, write_text
 from hubbub.lab.audit import page
 from hubbub.lab.audit.commands import Client, Command, CommandShuffler, ShufflerProgram, own_client
 from hubbub.lab.audit.trial import LIMITS, Audit
@@ -23,7 +23,13 @@ from hubbub.shuffler import shuffle
 @click.option("--shuffler", metavar="COMMAND", help="A mix to audit: reads a .hub batch, writes a shuffled one.")
 @click.option("--runs", type=click.IntRange(100), metavar="N", help="How often each test value is sent; else enough.")
 @click.option("--confidence", type=float, default=0.99, show_default=True, help="That an honest program passes.")
-@click.option("--seconds", type=float, default=60.0, show_default=True, help="That one run of a command may take.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="That one run of a command may take.",
+)
 @output_option("Also write a report there, as HTML")
 @json_option
 @click.pass_context
@@ -47,6 +53,7 @@ def audit(
     Example: hubbub audit --plan plan.json --runs 1000 -o audit.html
     """
     if output:
+        check_destination(output)
         load_matplotlib()  # fails before the work rather than after it
     plan = read_plan(plan_path)
     client: Client | None = Command(command, seconds) if command else None if shuffler else own_client
