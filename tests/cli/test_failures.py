@@ -1,14 +1,17 @@
 """Bad invocations: one line, a hint, the documented exit code, and nothing half-written."""
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from tests.cli.conftest import Call
 
-from hubbub.cli import collect
+from hubbub.cli import COMMANDS, collect, main
 from hubbub.plans import Plan
 
 USAGE, INFEASIBLE, CORRUPT, IO = 2, 3, 4, 5
@@ -131,7 +134,171 @@ BAD = [
     ("vectors --check vectors.json", CORRUPT),
     ("vectors --check plan.json", CORRUPT),
     ("demo --people 3 -o out", USAGE),
+    (f"plan --one-hot twice.txt -n 1000 {BUDGET} -o out", USAGE),
+    (f"plan --one-hot noise.hub -n 1000 {BUDGET} -o out", USAGE),
+    (f"plan --bits 0 -n 1000 {BUDGET} -o out", USAGE),
+    (f"plan --bits . -n 1000 {BUDGET} -o out", IO),
+    (f"plan --at-most 9 3 -n 1000 {BUDGET} -o out", USAGE),
+    ("plan --one-hot 3 -n 1000 --stderr 0 --delta 1e-6 -o out", USAGE),
+    ("plan --one-hot 3 --epsilon 1 --precision 7 --delta 1e-6 -o out", USAGE),
+    (f"plan --one-hot 3 -n 1000 {BUDGET} --honest 2 -o out", USAGE),
+    (f"plan --one-hot 3 -n 1000 {BUDGET} --max-messages 0 -o out", USAGE),
+    (f"plan --one-hot 3 -n 1000 {BUDGET} --min-q 0.5 -o out", USAGE),
+    (f"plan --one-hot 3 -n 1000 {BUDGET} --rounds 0 -o out", USAGE),
+    (f"frontier --at-most 0 3 -n 100 {BUDGET} -o out", USAGE),
+    (f"frontier --schema plan.json -n 100 {BUDGET} -o out", CORRUPT),
+    ("frontier --bits 2 -n 100 --epsilon nan --delta 1e-6 -o out", USAGE),
+    (f"frontier --bits 2 -n 100 {BUDGET} --honest 0 -o out", USAGE),
+    (f"frontier --bits 2 -n 100 {BUDGET} --error 0 -o out", USAGE),
+    (f"frontier --bits 2 -n 100 {BUDGET} --dishonest 1 -o out", USAGE),
+    ("account --one-hot 1 -n 100 --q 0.1 --delta 1e-6 -o out", USAGE),
+    ("account --at-most 2 missing.txt -n 100 --q 0.1 --delta 1e-6 -o out", IO),
+    ("account --schema noise.hub -n 100 --q 0.1 --delta 1e-6 -o out", CORRUPT),
+    ("account --bits 3 -n 100 --q 0.1 --epsilon -1 -o out", USAGE),
+    ("account --bits 3 -n 100 --q 0.1 --k 0 --delta 1e-6 -o out", USAGE),
+    ("account --bits 3 -n 100 --q 0.1 --release category --delta 1e-6 -o out", USAGE),
+    ("account --bits 3 -n 100 --q 0.1 --honest nan --delta 1e-6 -o out", USAGE),
+    ("account --bits 3 -n 100 --q 0.1 --delta 1e-6 --rigorous -o out", USAGE),
+    ("account --bits 3 -n 100 --q 0.1 --m poisson:-1 --delta 1e-6 -o out", USAGE),
+    ("account --bits 3 -n 0 --q 0.1 --delta 1e-6 -o out", USAGE),
+    (f"calibrate --bits 1 -n 10 {BUDGET} --q 0.6 -o out", USAGE),
+    (f"calibrate --bits 1 -n 10 {BUDGET} --k 0 -o out", USAGE),
+    (f"calibrate --bits 1 {BUDGET} -o out", USAGE),
+    (f"calibrate --bits 1 -n 10 {BUDGET} --max-q 0.7 -o out", USAGE),
+    (f"calibrate --one-hot red,red -n 10 {BUDGET} -o out", USAGE),
+    (f"randomize answers.csv {PLAN} --format parquet -o out", CORRUPT),
+    (f"randomize answers.csv {PLAN} --format jsonl -o out", USAGE),
+    (f"randomize answers.csv {PLAN} --fakes 3 -o out", USAGE),
+    (f"randomize . {PLAN} --format csv -o out", IO),
+    (f"randomize noise.hub {PLAN} --format csv -o out", USAGE),
+    ("randomize answers.csv --plan . -o out", IO),
+    ("randomize answers.csv --plan empty.hub -o out", CORRUPT),
+    (f"shuffle . {PLAN} -o out", IO),
+    ("shuffle reports.hub --plan missing.json -o out", IO),
+    ("shuffle reports.hub --plan noise.hub -o out", CORRUPT),
+    (f"estimate mixed.hub {PLAN} --top 0", USAGE),
+    ("estimate mixed.hub --plan other.json", CORRUPT),
+    (f"estimate noise.hub {PLAN}", CORRUPT),
+    (f"estimate . {PLAN}", IO),
+    ("joint mixed.hub --plan other.json --labels red", CORRUPT),
+    (f"joint empty.hub {PLAN} --labels red", CORRUPT),
+    (f"joint mixed.hub {PLAN} --labels red,blue --given green=1", USAGE),
+    ("inspect reports.hub --plan other.json", CORRUPT),
+    ("inspect reports.hub --plan answers.csv", CORRUPT),
+    ("inspect .", IO),
+    ("inspect empty.hub", CORRUPT),
+    (f"inspect cut.hub {PLAN}", CORRUPT),
+    ("vectors -o missing/out", IO),
+    ("vectors --check .", IO),
+    ("vectors --check noise.hub", CORRUPT),
+    ("demo --epsilon -1 -o out", USAGE),
+    ("demo --delta 2 -o out", USAGE),
+    ("demo --seed -1 -o out", USAGE),
+    ("demo --people 100 -o missing/out", IO),
+    ("study --one-hot 1 -o out", USAGE),
+    ("study --bits 0 -o out", USAGE),
+    ("study --at-most 9 3 -o out", USAGE),
+    ("study --schema missing.json -o out", IO),
+    ("study --one-hot 3 -n 0 -o out", USAGE),
+    ("study --one-hot 3 -n 100 --epsilon -1 -o out", USAGE),
+    ("study --one-hot 3 -n 100 --delta 2 -o out", USAGE),
+    ("study --plan cut.json -o out", CORRUPT),
+    ("study --one-hot 3 -n 100 --population mars -o out", USAGE),
+    ("study --one-hot 3 -n 100 --population zipf:x -o out", USAGE),
+    ("study --one-hot red,green,blue --values wrong.csv -o out", USAGE),
+    ("study --one-hot red,green,blue --values answers.csv --format parquet -o out", CORRUPT),
+    ("study --one-hot red,green,blue --values answers.csv --column age -o out", USAGE),
+    ("study --one-hot 3 -n 100 --repetitions 0 -o out", USAGE),
+    ("study --one-hot 3 -n 100 --level high -o out", USAGE),
+    ("study --one-hot 3 -n 100 --seed -1 -o out", USAGE),
+    ("study --one-hot 3 -n 100 --jobs 0 -o out", USAGE),
+    ("study --one-hot 3 -n 100 --results - -o out", USAGE),
+    ("study --one-hot 3 -n 100 -o .", IO),
+    ("audit --plan missing.json", IO),
+    ("audit --plan cut.json", CORRUPT),
+    (f"audit {PLAN} --shuffler nonesuch --runs 100", IO),
+    (f"audit {PLAN} --runs 5", USAGE),
+    (f"audit {PLAN} --confidence 2", USAGE),
+    (f"audit {PLAN} --runs 100 --seconds -1 -- false", USAGE),
+    (f"audit {PLAN} --runs 100 -- nonesuch", IO),
+    (f"audit {PLAN} --runs 100 -o missing/out", IO),
+    ("attacks --only nothing", USAGE),
+    ("attacks --trials 3", USAGE),
+    ("attacks --seed -1", USAGE),
+    ("attacks --only batches --trials 100 -o missing/out", IO),
+    ("frontier --one-hot 3 -n 100 --epsilon 1 --delta 1 -o out", USAGE),
+    (f"frontier --bits 2 -n 100 {BUDGET} --max-messages nan -o out", USAGE),
+    (f"frontier --bits 2 -n 100 {BUDGET} --max-bytes 0 -o out", USAGE),
+    (f"frontier --bits 2 -n 100 {BUDGET} --min-q 1 -o out", USAGE),
+    (f"frontier --bits 2 -n 100 {BUDGET} --rounds -1 -o out", USAGE),
+    (f"calibrate --at-most 4 3 -n 10 {BUDGET} -o out", USAGE),
+    (f"calibrate --schema cut.json -n 10 {BUDGET} -o out", CORRUPT),
+    (f"calibrate --bits 1 -n 10 {BUDGET} --m gaussian:0:1 -o out", USAGE),
+    (f"calibrate --bits 1 -n 10 {BUDGET} --release everything -o out", USAGE),
+    (f"calibrate --bits 1 -n 10 {BUDGET} --honest 0 -o out", USAGE),
 ]
+LATER = {"send", "serve"}
+"""Commands whose options have no cases yet; remove a name, and its options are required to occur in ``BAD``."""
+
+
+def commands() -> dict[str, click.Command]:
+    """All commands, with the subcommands of groups, except those of ``LATER``."""
+    found: dict[str, click.Command] = {}
+    for name in sorted(set(COMMANDS) - LATER):
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            found |= {f"{name} {sub}": one for sub, one in command.commands.items()}
+        else:
+            found[name] = command
+    return found
+
+
+def nonsense() -> Iterator[str]:
+    """Every option with a value that its type does not allow, and every flag with a value."""
+    for name, command in commands().items():
+        yield f"{name} --nonesuch"
+        for option in command.params:
+            if isinstance(option, click.Option) and option.is_flag:
+                yield f"{name} {option.opts[0]}=yes"
+            elif isinstance(option, click.Option) and option.type is not click.STRING and option.nargs == 1:
+                yield f"{name} {option.opts[0]} nonsense"
+
+
+def test_every_option_has_a_case() -> None:
+    given = {
+        name: {word for line, _ in BAD if line.startswith(f"{name} ") for word in line.split()} for name in commands()
+    }
+    for name, command in commands().items():
+        values = [one for one in command.params if isinstance(one, click.Option) and not one.is_flag]
+        assert not [option.opts for option in values if not given[name] & set(option.opts)], name
+        for argument in [one for one in command.params if isinstance(one, click.Argument)]:
+            files = [line for line, _ in BAD if line.startswith(f"{name} ") and not line.split()[1].startswith("-")]
+            assert files or name == "audit", argument.name
+
+
+@pytest.mark.parametrize("line", list(nonsense()))
+def test_nonsense(line: str, run: Call) -> None:
+    result = run(*line.split())
+    error, hint = result.stderr.splitlines()
+    assert result.exit_code == USAGE
+    assert re.findall(r" (-[-\w]+)", line)[0] in error
+    assert re.search("no such option|does not take a value|is not a valid|is not one of", error)
+    assert hint.startswith("hint: see `hubbub ")
+    assert not result.stdout
+
+
+EXPECTATIONS = (
+    r"\bmust\b|\bneeds\b|give |missing option|no such|is a directory|not in the schema|is not one of|is not a valid|"
+    r"not in the range|no protocol|claims|damaged|no space left|would overwrite|could not be started"
+)
+INTERNALS = r"Traceback|<class|object at 0x|NoneType|np\.|internal error"
+
+
+def names_a_file(error: str, line: str) -> bool:
+    """True if the error names a file of the command line, or says what of the batch or of the program is wrong."""
+    words = [word for word in line.split() if "." in word or "/" in word]
+    return any(word in error for word in words) or bool(re.search("the (client|shuffler|reports)", error))
 
 
 @pytest.mark.parametrize(("line", "code"), BAD)
@@ -142,6 +309,9 @@ def test_bad_invocation(line: str, code: int, folder: Path, run: Call) -> None:
     error, *hints = result.stderr.splitlines()
     assert result.exit_code == code, result.stderr
     assert error.startswith("error: ")
+    assert code == INFEASIBLE or re.search(r"--\w|-[no]\b|'nothing'", error) or names_a_file(error, line), error
+    assert re.search(EXPECTATIONS, error), error
+    assert not re.search(INTERNALS, result.stderr)
     assert [hint[:6] for hint in hints] == ["hint: "]
     assert not result.stdout
     assert {path: path.read_bytes() for path in folder.iterdir()} == before

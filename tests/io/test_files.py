@@ -265,7 +265,7 @@ def test_invalid_values(name: str, content: str, column: str | None, tmp_path: P
         ("a.csv", "red", "mauve", "has a label that is not in the schema (3 labels: red, green, …)"),
         ("a.csv", "red", "red,red", "must have as many columns as the header, 1, got 2"),
         ("a.jsonl", '"red"', '"mauve"', "has a label that is not in the schema (3 labels: red, green, …)"),
-        ("a.jsonl", '"red"', "7", "must be a label, not a value of type int"),
+        ("a.jsonl", '"red"', "7", "must be a label, not int"),
         ("a.jsonl", '"red"', "{", "must be a line of JSON in UTF-8"),
     ],
 )
@@ -281,7 +281,7 @@ def test_records_are_numbered_within_the_file(name: str, good: str, bad: str, wo
 
 def test_cells_of_labels_are_numbered_within_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("red,green,blue\n" + "1,0,0\n" * 7 + "1,0,x\n")
-    with pytest.raises(hb.InvalidRecord, match=r"^record 8 must have 0 or 1 in the column of every label$"):
+    with pytest.raises(hb.InvalidRecord, match=r"^record 8 must have 0 or 1 in the column of every label"):
         list(read_values(str(tmp_path / "a.csv"), COLOURS, block=3))
 
 

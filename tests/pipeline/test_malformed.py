@@ -111,10 +111,10 @@ def test_values(values: object, schema: hb.Schema) -> None:
     ("values", "schema", "wording"),
     [
         (["red", SECRET], ONE, "record 2 has a label that is not in the schema (4 labels: red, green, …)"),
-        (["red", None], ONE, "record 2 must be a label, not a value of type NoneType"),
+        (["red", None], ONE, "record 2 must be a label, not None"),
         ([["a"], ["a", SECRET]], MANY, "record 2 has a label that is not in the schema (3 labels: a, b, …)"),
-        ([["a"], SECRET], MANY, "record 2 must be a list of labels, not a value of type str"),
-        ([["a"], [], 7], MANY, "record 3 must be a list of labels, not a value of type int"),
+        ([["a"], SECRET], MANY, "record 2 must be a list of labels, not str"),
+        ([["a"], [], 7], MANY, "record 3 must be a list of labels, not int"),
         ([["a", "a"]], MANY, "record 1 has a label twice"),
         ([[], ["v", "w", "x"]], FEW, "record 2 has more labels than max_set = 2 allows"),
         (np.array([0, 1, 4]), ONE, "record 3 has an index outside [0, 3]"),

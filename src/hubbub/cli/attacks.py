@@ -8,7 +8,7 @@ import click
 from hubbub.bits.entropy import SeededStreamNotForPeople, system
 from hubbub.cli import screen
 from hubbub.cli.options import json_option
-from hubbub.io.files import write_text
+from hubbub.io.files import check_destination, write_text
 from hubbub.lab.attacks import ATTACKS, demonstrate
 from hubbub.lab.attacks.evidence import Attack
 from hubbub.lab.attacks.page import page
@@ -32,6 +32,7 @@ def attacks(only: tuple[str, ...], trials: int, seed: int | None, output: str | 
     Example: hubbub attacks --only batches --trials 500 --seed 7 -o attacks.html
     """
     if output is not None:
+        check_destination(output)
         load_matplotlib()  # fails before the work rather than after it
     entropy = system if seed is None else SeededStreamNotForPeople(seed)
     shown = []

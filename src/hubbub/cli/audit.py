@@ -8,7 +8,7 @@ from hubbub.cli import screen
 from hubbub.cli.errors import VIOLATION
 from hubbub.cli.options import json_option, output_option, plan_option
 from hubbub.io.documents import read_plan
-from hubbub.io.files import write_text
+from hubbub.io.files import check_destination, write_text
 from hubbub.lab.audit import page
 from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand, library_client
 from hubbub.lab.audit.trial import LIMITS, Audit
@@ -32,7 +32,13 @@ from hubbub.shuffler import shuffle
 @click.option(
     "--confidence", type=float, default=0.99, show_default=True, help="Probability that an honest program passes."
 )
-@click.option("--seconds", type=float, default=60.0, show_default=True, help="Timeout per run, in seconds.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Timeout per run, in seconds.",
+)
 @output_option("Also write an HTML report to this file")
 @json_option
 @click.pass_context
@@ -56,6 +62,7 @@ def audit(
     Example: hubbub audit --plan plan.json --runs 1000 -o audit.html
     """
     if output:
+        check_destination(output)
         load_matplotlib()  # fails before the work rather than after it
     plan = read_plan(plan_path)
     client: Client | None = ClientCommand(command, seconds) if command else None

@@ -11,7 +11,7 @@ from hubbub import planner
 from hubbub.bits.entropy import SeededStreamNotForPeople, system
 from hubbub.cli import screen
 from hubbub.cli.options import json_option
-from hubbub.io.files import write_text
+from hubbub.io.files import check_destination, write_text
 from hubbub.lab import demonstration_page
 from hubbub.lab.demonstration import Demonstration, demonstrate
 from hubbub.pages import load_matplotlib
@@ -36,6 +36,7 @@ def demo(people: int, epsilon: float, delta: float, seed: int | None, output: st
     \b
     Example: hubbub demo --people 20000 --seed 7 -o demo.html
     """
+    check_destination(output)
     load_matplotlib()  # fails before the work rather than after it
     entropy = system if seed is None else SeededStreamNotForPeople(seed)
     with Console(stderr=True).status("starting …") as status:

@@ -1,6 +1,7 @@
 """Error reporting of the command line: one line, one hint and a documented exit code, never a traceback."""
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from hubbub.errors import (
     HubbubError,
     Infeasible,
     InvalidInput,
+    InvalidRecord,
     MissingExtra,
     PlanMismatch,
     ProgramFailure,
@@ -48,15 +50,18 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (BatchTooSmall, INFEASIBLE, "wait for more people, or plan for a smaller batch with `hubbub plan -n`"),
     (Infeasible, INFEASIBLE, "allow a larger epsilon or delta, more people, or fewer constraints"),
     (TooLarge, USAGE, "process less data at once"),
-    (InvalidInput, USAGE, "run the command with --help to see what it accepts"),
+    (InvalidRecord, USAGE, "correct or remove this record; records are counted from 1, after any header"),
+    (InvalidInput, USAGE, "see `{command} --help`"),
     (ProgramFailure, IO, "run the program by hand; docs/audit.md describes its input and output"),
     (HubbubError, INTERNAL, "nothing was written; try again"),
     (BrokenPipeError, IO, "the reader of the output stopped early"),
     (FileNotFoundError, IO, "check the file name"),
+    (IsADirectoryError, IO, "give the name of a file, not of a folder"),
     (PermissionError, IO, "check the permissions of the file and its folder"),
     (OSError, IO, "check the disk and the file name; no partial file was left behind"),
     (MemoryError, INTERNAL, "process less data at once"),
 )
+_FILE_HINT = "correct the file; `{command} --help` describes what it must contain"
 _SERVE = {"httptools", "httpx", "prometheus_client", "starlette", "uvicorn", "uvloop"}
 
 
@@ -83,14 +88,17 @@ class ReportingGroup(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; a broken pipe is reported here because click itself would exit silently."""
+        """Run a command and report errors about its options; click itself would exit silently on a broken pipe."""
         try:
             return super().invoke(ctx)
-        except BrokenPipeError as error:
-            ctx.exit(_handle(error))
+        except (BrokenPipeError, InvalidInput) as error:
+            name = ctx.invoked_subcommand or ""
+            command = self.get_command(ctx, name)
+            path = f"{ctx.command_path} {name}".strip()
+            ctx.exit(_handle(error, path, command.params if command else ()))
 
 
-def _handle(error: Exception) -> int:
+def _handle(error: Exception, path: str = "hubbub", parameters: Sequence[click.Parameter] = ()) -> int:
     if os.environ.get("HUBBUB_TRACEBACK"):
         traceback.print_exception(error)
     if isinstance(error, ModuleNotFoundError) and error.name in _SERVE:
@@ -99,8 +107,12 @@ def _handle(error: Exception) -> int:
         if isinstance(error, kind):
             if isinstance(error, OSError):
                 _abandon_output()
-            text = _system(error) if isinstance(error, OSError) else str(error) or kind.__name__
-            return _report(text, hint, code)
+            text = _system(error) if isinstance(error, OSError) else _with_options(str(error), parameters)
+            advice = hint
+            if files := getattr(error, "__notes__", ()):
+                advice = _FILE_HINT if kind is InvalidInput and "--" not in text else hint
+                text = f"{files[0]}: {text}"
+            return _report(text or kind.__name__, advice.format(command=path), code)
     # The message of an unforeseen error may contain data; its type does not.
     return _report(
         f"internal error: {type(error).__name__}", "set HUBBUB_TRACEBACK=1 to locate it, and please report it", INTERNAL
@@ -112,6 +124,19 @@ def _report(text: str, hint: str, code: int) -> int:
     if hint:
         click.echo(f"hint: {hint}", err=True)
     return code
+
+
+def _with_options(text: str, parameters: Sequence[click.Parameter]) -> str:
+    """Return the message with arguments of functions replaced by the options that they come from."""
+    if " must " not in text:
+        return text
+    options: dict[str, str] = {}
+    for one in parameters:
+        if isinstance(one, click.Option):
+            spelling = max(one.opts, key=len)
+            options |= {one.name or "": spelling, spelling.lstrip("-").replace("-", "_"): spelling}
+    subject, must, rest = text.partition(" must ")
+    return re.sub(r"(?<!-)\b\w+", lambda found: options.get(found[0], found[0]), subject) + must + rest
 
 
 def _sentence(text: str) -> str:

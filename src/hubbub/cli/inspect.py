@@ -9,7 +9,7 @@ from hubbub.cli import screen
 from hubbub.cli.options import json_option, output_option
 from hubbub.errors import WireError
 from hubbub.io.documents import read_plan
-from hubbub.io.files import first_bytes, read_text, write_text
+from hubbub.io.files import first_bytes, naming, read_text, write_text
 from hubbub.io.reports import inspect_reports
 from hubbub.planner import load_plan
 from hubbub.reports import BatchHeader
@@ -94,7 +94,8 @@ def vectors(output: str | None, check: str | None, as_json: bool) -> None:
     if check is None:
         write_text(output or "-", json.dumps(wire_vectors(), ensure_ascii=False, indent=1) + "\n")
         return
-    count = check_vectors(read_text(check))
+    with naming(check):
+        count = check_vectors(read_text(check))
     if as_json:
         screen.print_json({"agree": count})
     else:

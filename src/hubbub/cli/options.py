@@ -1,7 +1,8 @@
 """Options shared by several commands."""
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import click
@@ -70,11 +71,14 @@ def _schema_options(command: Command[R], *, required: bool) -> Command[R]:
             raise click.UsageError(f"give {limit} one of --bits, --one-hot, --at-most and --schema")
         schema: Schema | None = None
         if bits is not None:
-            schema = Schema.bits(read_labels(bits))
+            with _option("--bits"):
+                schema = Schema.bits(read_labels(bits))
         elif one_hot is not None:
-            schema = Schema.one_hot(read_labels(one_hot))
+            with _option("--one-hot"):
+                schema = Schema.one_hot(read_labels(one_hot))
         elif at_most is not None:
-            schema = Schema.at_most(_whole("--at-most", at_most[0]), read_labels(at_most[1]))
+            with _option("--at-most"):
+                schema = Schema.at_most(_whole("--at-most", at_most[0]), read_labels(at_most[1]))
         elif schema_path is not None:
             schema = read_schema(schema_path)
         return command(*args, schema=schema, **rest)
@@ -109,7 +113,9 @@ def protocol_options(command: Command[R]) -> Command[R]:
     )
     @functools.wraps(command)
     def wrapped(*args: Any, fakes: str | None, **rest: Any) -> R:
-        return command(*args, m=None if fakes is None else _fakes(fakes), **rest)
+        with _option("--m"):
+            m = None if fakes is None else _fakes(fakes)
+        return command(*args, m=m, **rest)
 
     return wrapped
 
@@ -130,11 +136,20 @@ def _fakes(text: str) -> int | Fakes:
                 return Fakes(distribution=distribution, scale=float(scale), shift=int(shift))
             case number, []:
                 return Protocol(0.25, m=int(number)).m
-    except InvalidInput as error:
-        raise click.UsageError(f"--m: {error}") from None
+    except InvalidInput:
+        raise
     except ValueError:
         pass
     raise click.UsageError("--m must be a number or a distribution with its parameters, such as laplace:2:25")
+
+
+@contextlib.contextmanager
+def _option(name: str) -> Iterator[None]:
+    """Name the option in errors about its value."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise click.UsageError(f"{name}: {error}") from None
 
 
 def _whole(name: str, text: str) -> int:

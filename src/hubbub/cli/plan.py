@@ -18,7 +18,7 @@ from hubbub.cli.options import (
     protocol_options,
     schema_options,
 )
-from hubbub.errors import Infeasible
+from hubbub.errors import POSITIVE, Infeasible, Interval, check_real
 from hubbub.io.documents import write_plan
 from hubbub.pages import plans_chart
 from hubbub.plans import Plan
@@ -26,6 +26,7 @@ from hubbub.privacy import Assumptions, Budget
 from hubbub.protocol import Fakes, Protocol, Release
 from hubbub.schema import Schema
 
+DISHONEST = Interval(0.0, 1.0, open_high=True)
 local_option = click.option(
     "--local", is_flag=True, help="Without a shuffler: the guarantee if everyone else colludes with the analyzer."
 )
@@ -111,6 +112,8 @@ def calibrate(
     \b
     Example: hubbub calibrate --bits 5 -n 20000 --epsilon 1 --delta 1e-6
     """
+    if q is None and n is None:
+        raise click.UsageError("give -n or --q: only one of them can be found")
     m = m if m is not None or (q is not None and n is not None) else 0
     trust: dict[str, Any] = {"honest_fraction": honest_fraction, "shuffler": not local}
     with screen.waiting("calibrating"):
@@ -245,6 +248,8 @@ def frontier(
     \b
     Example: hubbub frontier --one-hot 12 -n 10000 --epsilon 1 --delta 1e-6
     """
+    check_real("error", error, POSITIVE)
+    check_real("dishonest", dishonest or 0.0, DISHONEST)
     with screen.waiting("comparing protocols"):
         comparison = planner.compare(planner.Request.of(schema, n, budget, **constraints))
         plans = list(comparison.plans.values())

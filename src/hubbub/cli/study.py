@@ -8,7 +8,7 @@ import click
 from hubbub.cli import screen
 from hubbub.cli.options import json_option, optional_schema_options
 from hubbub.io.documents import read_plan
-from hubbub.io.files import same_file, write_text
+from hubbub.io.files import check_destination, same_file, write_text
 from hubbub.io.values import Form, read_values
 from hubbub.lab.cells import Level, Row, contradictions
 from hubbub.lab.populations import GivenPopulation, Population, parse_population
@@ -90,6 +90,7 @@ def study(jobs: int | None, output: str, results: str | None, resume: bool, as_j
     """
     if output == "-" and as_json:
         raise click.UsageError("-o - and --json cannot both write to standard output: give -o FILE")
+    check_destination(output)
     load_matplotlib()  # fails before the work rather than after it
     place = _place(output, results, [asked["values_path"] or "-", *asked["plan_paths"]])
     grid = _grid(**asked)

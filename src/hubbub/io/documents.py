@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hubbub.canonical import parse
 from hubbub.errors import reject
-from hubbub.io.files import PIPE, read_text, write_text
+from hubbub.io.files import PIPE, naming, read_text, write_text
 from hubbub.planner import load_plan
 from hubbub.plans import Plan
 from hubbub.schema import Schema
@@ -12,7 +12,8 @@ from hubbub.schema import Schema
 
 def read_plan(path: str) -> Plan:
     """Read a plan from a JSON file, and recompute its guarantee and standard error."""
-    return load_plan(read_text(path))
+    with naming(path):
+        return load_plan(read_text(path))
 
 
 def write_plan(plan: Plan, path: str) -> None:
@@ -22,7 +23,8 @@ def write_plan(plan: Plan, path: str) -> None:
 
 def read_schema(path: str) -> Schema:
     """Read a schema from a JSON file, in the form it has in plans."""
-    return Schema.from_document(parse(read_text(path), "the schema"))
+    with naming(path):
+        return Schema.from_document(parse(read_text(path), "the schema"))
 
 
 def read_labels(text: str) -> list[str] | int:
@@ -40,7 +42,7 @@ def read_labels(text: str) -> list[str] | int:
     try:
         lines = read_text(text).decode().splitlines()
     except UnicodeDecodeError:
-        reject("the file of labels", "be UTF-8 text")
+        reject(f"the file of labels {text}", "be UTF-8 text")
     if not all(lines):
-        reject("the file of labels", f"have a label on every line; line {lines.index('') + 1:,} is empty")
+        reject(f"the file of labels {text}", f"have a label on every line; line {lines.index('') + 1:,} is empty")
     return lines

@@ -1,6 +1,7 @@
 """Atomic writes, and ``-`` for standard input and output."""
 
 import contextlib
+import errno
 import io
 import os
 import secrets
@@ -9,10 +10,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from hubbub.errors import HubbubError
+
 PIPE = "-"
 """The name that stands for standard input or output."""
 PARTIAL = ".new"
 """Suffix of the name of a file that is being written."""
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Add the name of a file to the errors that its content raises, as a note, which the command line shows."""
+    try:
+        yield
+    except HubbubError as error:
+        if not getattr(error, "__notes__", None):
+            error.add_note("standard input" if path == PIPE else path)
+        raise
 
 
 @contextlib.contextmanager
@@ -36,12 +50,18 @@ def writing(path: str) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     place = Path(path)
-    if place.exists() and not place.is_file():
-        with place.open("wb") as file:
+    try:
+        if place.exists() and not place.is_file():
+            with place.open("wb") as file:
+                yield file
+            return
+        with replacing(place) as file:
             yield file
-        return
-    with replacing(place) as file:
-        yield file
+    except OSError as error:
+        # Errors of writing, such as a full disk, do not name the file.
+        if error.filename is None and error.errno is not None:
+            raise type(error)(error.errno, error.strerror, path) from None
+        raise
 
 
 @contextlib.contextmanager
@@ -108,6 +128,19 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def check_destination(path: str) -> None:
+    """Raise the error that writing the file would raise, before hours of work rather than after them.
+
+    >>> check_destination("/nonesuch/report.html")
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: '/nonesuch/report.html'
+    """
+    if path != PIPE and Path(path).is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if path != PIPE and not Path(path).parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
 def same_file(one: str, two: str) -> bool:

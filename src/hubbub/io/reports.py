@@ -4,11 +4,13 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+from numpy.typing import NDArray
 
 from hubbub.errors import WireError, reject
 from hubbub.io import arrow
-from hubbub.io.files import PIPE, reading, same_file, writing
+from hubbub.io.files import PIPE, naming, reading, same_file, writing
 from hubbub.plans import Plan
 from hubbub.reports import Batch, BatchHeader, Reports, Source, check_plan, decode_payloads, parts
 from hubbub.wire import batches
@@ -23,10 +25,17 @@ SAMPLE = 256
 
 def read_reports(path: str, plan: Plan) -> Batch:
     """Open a file of reports and check its header; its blocks, each checked, are read on iteration."""
-    chunks = _chunks(path)
-    header = batches.decode_header(next(chunks))
-    header.check(plan)
-    return Batch(header, (decode_payloads(chunk, plan) for chunk in chunks))
+    with naming(path):
+        chunks = _chunks(path)
+        header = batches.decode_header(next(chunks))
+        header.check(plan)
+    return Batch(header, _messages(path, chunks, plan))
+
+
+def _messages(path: str, chunks: Iterator[bytes], plan: Plan) -> Iterator[NDArray[Any]]:
+    with naming(path):
+        for chunk in chunks:
+            yield decode_payloads(chunk, plan)
 
 
 def write_reports(path: str, plan: Plan, source: Source) -> BatchHeader:
@@ -53,10 +62,11 @@ def inspect_reports(path: str, plan: Plan | None = None) -> BatchHeader:
         for _ in batch.blocks:
             pass
         return batch.header
-    chunks = _chunks(path)
-    header = batches.decode_header(next(chunks))
-    for _ in chunks:
-        pass
+    with naming(path):
+        chunks = _chunks(path)
+        header = batches.decode_header(next(chunks))
+        for _ in chunks:
+            pass
     return header
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from hubbub.errors import InvalidRecord, reject
 from hubbub.io import arrow
-from hubbub.io.files import PIPE, reading
+from hubbub.io.files import PIPE, naming, reading
 from hubbub.records import Collection
 from hubbub.schema import Schema
 
@@ -49,7 +49,11 @@ def read_values(
 
     ``column`` is required if the file has several columns that are not named after the labels.
     """
-    kind = form or form_of(path)
+    with naming(path):
+        yield from _collections(path, schema, form or form_of(path), column, block)
+
+
+def _collections(path: str, schema: Schema, kind: Form, column: str | None, block: int) -> Iterator[Collection]:
     blocks = {"csv": _csv, "jsonl": _json_lines, "parquet": _parquet}[kind](path, schema, column, block)
     start = 0
     for values in blocks:

@@ -22,7 +22,7 @@ from hubbub.errors import HubbubError, Infeasible, WireError, check_whole, rejec
 from hubbub.lab.cells import Cell, Level, Row, digest, level_of, measure
 from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.planner import central_stderr, frontier
-from hubbub.plans import Plan
+from hubbub.plans import MAX_PEOPLE, Plan
 from hubbub.privacy import Budget
 from hubbub.schema import Schema
 
@@ -56,6 +56,9 @@ class Grid:
         if bool(self.plans) == bool(self.schemas and self.sizes and self.budgets):
             reject("a grid", "have either plans, or schemas, sizes and budgets")
         check_whole("seed", self.seed)
+        check_whole("repetitions", self.repetitions, 10)
+        for n in self.sizes:
+            check_whole("n", n, 1, MAX_PEOPLE)
 
     def questions(self) -> list[tuple[Schema, int, Budget]]:
         """Return the inputs of the planner."""
