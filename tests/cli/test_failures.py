@@ -309,7 +309,7 @@ def test_bad_invocation(line: str, code: int, folder: Path, run: Call) -> None:
     error, *hints = result.stderr.splitlines()
     assert result.exit_code == code, result.stderr
     assert error.startswith("error: ")
-    assert code == INFEASIBLE or re.search(r"--\w|-[no]\b|'nothing'", error) or names_a_file(error, line), error
+    assert code == INFEASIBLE or re.search(r"--\w|-[no]\b|'nonesuch'", error) or names_a_file(error, line), error
     assert re.search(EXPECTATIONS, error), error
     assert not re.search(INTERNALS, result.stderr)
     assert [hint[:6] for hint in hints] == ["hint: "]
@@ -326,8 +326,8 @@ def test_errors_do_not_quote_the_data(folder: Path, run: Call) -> None:
 
 def test_inspect_names_the_format_of_other_documents(folder: Path, run: Call) -> None:
     prepare(folder)
-    assert "a document of the format 'hubbub contract 2'" in run("inspect", "contract.json").stderr
-    assert "a document of the format 'hubbub key list 2'" in run("inspect", "keys.json").stderr
+    assert "its format is 'hubbub contract 2'" in run("inspect", "contract.json").stderr
+    assert "its format is 'hubbub key list 2'" in run("inspect", "keys.json").stderr
 
 
 def test_too_few_people(folder: Path, run: Call) -> None:

@@ -37,7 +37,7 @@ def inspect(file: str, plan_path: str | None, as_json: bool) -> None:
     text = read_text(file)
     declared = _format(text)
     if declared and not declared.startswith("hubbub plan "):
-        raise WireError(f"{file} is a document of the format {declared!r}; inspect reads plans and files of reports")
+        raise WireError(f"{file} must be a plan or a file of reports, but its format is {declared!r}")
     with screen.waiting("recomputing the claims of the plan"):
         plan = load_plan(text)
     if as_json:
