@@ -76,13 +76,7 @@ def account(
         )
         if output:
             result = planner.plan_from(
-                schema,
-                n,
-                protocol,
-                epsilon=epsilon,
-                delta=delta,
-                honest_fraction=honest_fraction,
-                shuffler=not local,
+                schema, n, protocol, epsilon=epsilon, delta=delta, honest_fraction=honest_fraction, shuffler=not local
             )
             write_plan(result, output)
     if as_json:

@@ -73,11 +73,7 @@ def contract_options(function: Any) -> Any:
 @serve.command()
 @folder_argument
 @click.option(
-    "--role",
-    type=click.Choice(["both", *ROLES]),
-    default="both",
-    show_default=True,
-    help="Role of the service.",
+    "--role", type=click.Choice(["both", *ROLES]), default="both", show_default=True, help="Role of the service."
 )
 @click.option("--plan", "plan_path", metavar="FILE", help="With both roles: the plan of their contract.")
 @click.option("--host", default="localhost", show_default=True, help="Host name of the analyzer's link.")

@@ -115,12 +115,7 @@ COMMANDS = {
             Parameter("scope", "text", "read:* for all tasks, or read:TASK"),
             roles=("analyzer",),
         ),
-        Command(
-            "revoke",
-            "Revoke a bearer token.",
-            Parameter("token", "text", "the token"),
-            roles=("analyzer",),
-        ),
+        Command("revoke", "Revoke a bearer token.", Parameter("token", "text", "the token"), roles=("analyzer",)),
     )
 }
 """All commands, by name."""
