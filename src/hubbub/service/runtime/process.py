@@ -24,9 +24,9 @@ from typing import Protocol
 import uvloop
 
 from hubbub.errors import InvalidInput
+from hubbub.io.files import write_atomic
 from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.http import log
-from hubbub.service.runtime.secretfiles import write_atomically
 from hubbub.service.runtime.server import Listener, Server, address_of, bind
 from hubbub.service.runtime.settings import Common
 from hubbub.service.task.contract import SignedContract
@@ -217,7 +217,7 @@ def _announced(folder: Path, listeners: Sequence[Listener], sockets: Sequence[so
     for name, address in addresses.items():
         log.info("%s: %s", name, address)
     path = folder / ADDRESSES
-    write_atomically(path, json.dumps(addresses).encode())
+    write_atomic(path, json.dumps(addresses).encode(), mode=0o600)
     _notify("READY=1")
     try:
         yield

@@ -18,9 +18,10 @@ from typing import Literal, Self
 
 from hubbub.canonical import Fields, Json, canonical, legal, parse
 from hubbub.errors import Infeasible, Interval, WireError, check_choice, check_real, check_whole, reject
+from hubbub.io.files import PARTIAL
 from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.secretfiles import TEMPORARY, erase, read_secret, write_file
+from hubbub.service.runtime.secretfiles import erase, read_secret, write_file
 from hubbub.service.task.identity import Identity, SignedDocument, document_format, hex_bytes
 from hubbub.service.task.sealing import MAX_KEY_ID, SUITES, Private, generate, load_private
 
@@ -199,7 +200,7 @@ class Keyring:
 
     def _load(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in self.folder.glob(f"{self.role}-*{TEMPORARY}"):
+        for path in self.folder.glob(f"{self.role}-*{PARTIAL}"):
             erase(path)
         for path in self.folder.glob(f"{self.role}-*.json"):
             record = _Record.from_json(path.read_bytes(), self.suite)
