@@ -8,18 +8,7 @@ from typing import Any, NoReturn
 
 import click
 
-from hubbub.errors import (
-    BatchTooSmall,
-    FalseClaim,
-    HubbubError,
-    Infeasible,
-    InvalidInput,
-    MissingExtra,
-    PlanMismatch,
-    ProgramFailure,
-    TooLarge,
-    WireError,
-)
+from hubbub import errors
 
 EPILOG = """\b
 Exit codes:
@@ -41,16 +30,16 @@ INTERNAL, USAGE, INFEASIBLE, CORRUPT, IO, VIOLATION, INTERRUPTED = 1, 2, 3, 4, 5
 
 # The first class that matches decides; the hint says what to do next.
 _CODES: tuple[tuple[type[Exception], int, str], ...] = (
-    (MissingExtra, USAGE, ""),
-    (PlanMismatch, CORRUPT, "use the plan that the reports were made with; `hubbub inspect` shows its id"),
-    (WireError, CORRUPT, "the file is damaged, truncated or of another type; create or fetch it again"),
-    (FalseClaim, CORRUPT, "do not use this plan; `hubbub account` shows the guarantee of its parameters"),
-    (BatchTooSmall, INFEASIBLE, "wait for more people, or plan for a smaller batch with `hubbub plan -n`"),
-    (Infeasible, INFEASIBLE, "allow a larger epsilon or delta, more people, or fewer constraints"),
-    (TooLarge, USAGE, "process less data at once"),
-    (InvalidInput, USAGE, "run the command with --help to see what it accepts"),
-    (ProgramFailure, IO, "run the program by hand; docs/audit.md describes its input and output"),
-    (HubbubError, INTERNAL, "nothing was written; try again"),
+    (errors.MissingExtra, USAGE, ""),
+    (errors.PlanMismatch, CORRUPT, "use the plan that the reports were made with; `hubbub inspect` shows its id"),
+    (errors.WireError, CORRUPT, "the file is damaged, truncated or of another type; create or fetch it again"),
+    (errors.FalseClaim, CORRUPT, "do not use this plan; `hubbub account` shows the guarantee of its parameters"),
+    (errors.BatchTooSmall, INFEASIBLE, "wait for more people, or plan for a smaller batch with `hubbub plan -n`"),
+    (errors.Infeasible, INFEASIBLE, "allow a larger epsilon or delta, more people, or fewer constraints"),
+    (errors.TooLarge, USAGE, "process less data at once"),
+    (errors.InvalidInput, USAGE, "run the command with --help to see what it accepts"),
+    (errors.ProgramFailure, IO, "run the program by hand; docs/audit.md describes its input and output"),
+    (errors.HubbubError, INTERNAL, "nothing was written; try again"),
     (BrokenPipeError, IO, "the reader of the output stopped early"),
     (FileNotFoundError, IO, "check the file name"),
     (PermissionError, IO, "check the permissions of the file and its folder"),
@@ -94,7 +83,7 @@ def _handle(error: Exception) -> int:
     if os.environ.get("HUBBUB_TRACEBACK"):
         traceback.print_exception(error)
     if isinstance(error, ModuleNotFoundError) and error.name in _SERVE:
-        error = MissingExtra("serve", "This command")
+        error = errors.MissingExtra("serve", "This command")
     for kind, code, hint in _CODES:
         if isinstance(error, kind):
             if isinstance(error, OSError):
