@@ -237,7 +237,7 @@ def measure_commit(folder: Path, workers: Workers, slots: int) -> dict[str, obje
         analyzer.put_chunk("00" * 16, place, part)
     assert analyzer.work()
     spent = time.perf_counter() - begun
-    result = json.loads(analyzer.result("00" * 16) or b"{}")
+    result = json.loads(analyzer.store.result("00" * 16) or b"{}")
     store.shut()
     return {"slots": slots, "commit_s": spent, "opened_per_s": slots / spent, "people": result["people"]}
 

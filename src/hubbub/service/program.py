@@ -55,15 +55,12 @@ def operator_listeners(
 ) -> list[Listener]:
     """Return the listeners for operators: health and metrics, and the admin socket."""
     return [
-        Listener(name="operations", app=operations_app(metrics, ready), address=common.operations),
-        Listener(name="admin", app=admin_app(role, commands), address=common.admin),
+        Listener("operations", operations_app(metrics, ready), common.operations),
+        Listener("admin", admin_app(role, commands), common.admin),
     ]
 
 
 def task_metrics(tasks: Iterable[PeriodicTask]) -> dict[str, float]:
     """Return how often each periodic task succeeded and failed."""
-    return {
-        f"{task.name.replace(' ', '_')}_{result}": float(count)
-        for task in tasks
-        for result, count in task.results.items()
-    }
+    counts = [(task.name.replace(" ", "_"), *entry) for task in tasks for entry in task.results.items()]
+    return {f"{name}_{result}": float(count) for name, result, count in counts}

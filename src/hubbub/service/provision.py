@@ -30,10 +30,8 @@ ROLES: tuple[Role, Role] = ("analyzer", "shuffler")
 
 CONTRACT = "contract.json"
 """Name of the contract in the folder of a whole system."""
-
 TOKEN = "token"
 """Name of the reader's bearer token in the folder of a whole system."""
-
 STOP_SECONDS = 6.0
 """Time after which a service that was told to stop is killed."""
 

@@ -7,7 +7,6 @@ shuffler, and the program's loop calls ``work``.
 import hashlib
 import threading
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 
@@ -56,10 +55,6 @@ class Analyzer:
     def keys_document(self) -> bytes:
         """Return the signed list of the keys that slots are sealed to."""
         return self.keyring.public_list(self._context.identity)
-
-    def rotate(self) -> None:
-        """Activate a new key of the analyzer."""
-        self.keyring.rotate()
 
     def advance(self) -> None:
         """Expire and destroy keys that are due, and forget the ids of slots sealed to destroyed keys."""
@@ -146,10 +141,6 @@ class Analyzer:
             raise Problem("unknown-task")
         return [{"batch": row.id, "state": row.state} for row in self.store.batches(task) if row.state != "arriving"]
 
-    def result(self, batch: str) -> bytes | None:
-        """Return the stored result of a batch, which never changes."""
-        return self.store.result(batch)
-
     def totals(self) -> dict[str, dict[str, int]]:
         """Return the number of batches in each state by task, and the bundles of the committed ones."""
         totals = {}
@@ -163,7 +154,3 @@ class Analyzer:
     def ready(self) -> bool:
         """Return True if batches can be accepted now."""
         return any(key.state == "active" for key in self.keyring.public_keys()) and self.store.writable()
-
-    def backup(self, path: Path) -> None:
-        """Write a consistent copy of the store."""
-        self.store.backup(path)

@@ -20,7 +20,6 @@ from hubbub.service.runtime.http import App, Endpoint, body_of, hex_id, routed
 
 LARGEST_CONTRACT = 16 << 20
 """Largest signed contract, in bytes."""
-
 _LARGEST_BODY = 2 * LARGEST_CONTRACT + (1 << 16)  # a contract in a JSON string, its quotes escaped
 
 ROLES = ("shuffler", "analyzer")

@@ -23,7 +23,6 @@ from hubbub.service.runtime.secretfiles import read_secret, write_file
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 """Names of the local machine, included in every server certificate."""
-
 _USES = {"server": ExtendedKeyUsageOID.SERVER_AUTH, "client": ExtendedKeyUsageOID.CLIENT_AUTH}
 
 

@@ -15,13 +15,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 LARGEST_HEAD = 1 << 16
 """Largest request line and headers together, in bytes."""
-
 HEAD_SECONDS = 20.0
 """Time in which they must arrive."""
-
 LINGER_SECONDS = 2.0
 """Time for which further data is discarded, so that the sender can read the error."""
-
 OVERRIDES = {
     HttpToolsProtocol: {
         "connection_made": ["self", "transport"],

@@ -33,7 +33,7 @@ def rounding_step(min_batch_size: int) -> int:
     return max(100, min_batch_size // 20)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TaskMetrics:
     """The counts of one task at the end of an epoch."""
 

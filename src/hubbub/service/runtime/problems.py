@@ -10,7 +10,6 @@ from hubbub.errors import Problem
 
 MEDIA_TYPE = "application/problem+json"
 """The media type of a problem document."""
-
 PREFIX = "urn:hubbub:problem:"
 
 

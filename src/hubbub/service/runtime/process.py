@@ -34,10 +34,8 @@ from hubbub.service.task.keys import Keyring
 
 ADDRESSES = "addresses.json"
 """The file in a service's folder that lists its addresses while it is running."""
-
 CLOSE_SECONDS = 1.0
 """Time to commit accepted bundles after the listeners are closed."""
-
 THREADS = 16
 """Threads for work that waits for the disk, the analyzer or the workers."""
 

@@ -30,10 +30,8 @@ from hubbub.service.task.sealing import SUITES, load_private, load_public
 
 FRAME_ITEMS = 1 << 9
 """Items per frame: about 30 ms of work. A call has only a few frames in flight, so others need not wait."""
-
 ATTEMPTS = 3
 """Attempts per frame."""
-
 _FRAME = struct.Struct(">I")
 _HEAD = struct.Struct(">BBHIHH")
 _OPEN, _SEAL = 0, 1

@@ -4,8 +4,6 @@ It learns who sends but never what is sent: everything it stores is sealed to th
 ``uploads``, the program's loops call ``tick``, ``draw_ahead``, ``fetch_keys`` and ``deliver``.
 """
 
-from pathlib import Path
-
 from hubbub.bits.entropy import Entropy, system
 from hubbub.service.context import ServiceContext
 from hubbub.service.shuffler.delivery import AnalyzerClient, deliver_all
@@ -29,10 +27,6 @@ class Shuffler:
         self.keyring.advance()
         return self.releases.tick()
 
-    def draw_ahead(self) -> None:
-        """Draw the fakes of the next releases; see :meth:`Releases.draw_ahead`."""
-        self.releases.draw_ahead()
-
     def fetch_keys(self, client: AnalyzerClient) -> None:
         """Fetch and adopt the analyzer's key list."""
         self.tasks.update_keys(client.keys())
@@ -40,10 +34,6 @@ class Shuffler:
     def deliver(self, client: AnalyzerClient) -> bool:
         """Try once to deliver every waiting batch, and return True if any is left."""
         return deliver_all(self.store, self.tasks, client)
-
-    def rotate(self) -> None:
-        """Activate a new key of the shuffler."""
-        self.keyring.rotate()
 
     def close(self, task: bytes, *, destroy: bool = False) -> None:
         """End a task early: its pools expire, and ``destroy`` also forgets which bundles it accepted."""
@@ -60,7 +50,3 @@ class Shuffler:
     def ready(self) -> bool:
         """Return True if uploads can be accepted now."""
         return any(key.state == "active" for key in self.keyring.public_keys()) and self.store.writable()
-
-    def backup(self, path: Path) -> None:
-        """Write a consistent copy of the store."""
-        self.store.backup(path)

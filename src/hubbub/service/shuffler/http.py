@@ -44,10 +44,8 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = b"application/hubbub-bundle"
 """The media type of an upload."""
-
 KEYS_MAX_AGE = 1.0
 """Seconds after which the key lists are signed again."""
-
 _START = {"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"0")]}
 _BODY = {"type": "http.response.body", "body": b""}
 _PREFIX, _SUFFIX = "/v1/tasks/", "/bundles"

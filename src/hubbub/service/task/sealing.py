@@ -27,7 +27,6 @@ Data = bytes | memoryview
 
 REASONS = ("malformed", "wrong-length", "cannot-open", "bad-version", "bad-kind", "bad-padding")
 """The reasons for which bytes are rejected."""
-
 VERSION = 2
 FILLER, REPORT = 0, 1
 ID_SIZE = 16
