@@ -27,9 +27,8 @@ def read_manifest(batch: str, document: bytes, contracts: Mapping[bytes, Contrac
     _check_sizes(manifest, contract)
     if not 0 <= manifest.key_id <= MAX_KEY_ID:
         raise Problem("forbidden", f"a key id must be in [0, {MAX_KEY_ID}]")
-    return BatchRow(
-        batch, manifest.task, manifest.key_id, manifest.bundles, manifest.slots, len(manifest.chunks), document
-    )
+    sizes = (manifest.bundles, manifest.slots, len(manifest.chunks))
+    return BatchRow(batch, manifest.task, manifest.key_id, *sizes, document)
 
 
 def _check_sizes(manifest: Manifest, contract: Contract) -> None:

@@ -77,11 +77,7 @@ class Database(ABC):
             return list(self._execute(statement, values))
 
     def insert(self, table: str, rows: Sequence[Sequence[object]]) -> None:
-        """Insert all rows, hundreds per statement.
-
-        Each statement releases Python's lock once: inserted row by row, a hundred rows would wait a hundred times for a
-        busy event loop.
-        """
+        """Insert all rows, hundreds per statement: each statement has to wait for Python's lock."""
         for start in range(0, len(rows), _ROWS):
             some = rows[start : start + _ROWS]
             row = "(" + ", ".join("?" * len(some[0])) + ")"

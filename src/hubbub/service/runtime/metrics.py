@@ -47,10 +47,7 @@ class TaskMetrics:
 
 
 class Metrics(Collector):
-    """Counts for Prometheus, updated only when an epoch has ended.
-
-    ``live`` returns values that do not depend on arrivals and are shown as they are.
-    """
+    """Counts for Prometheus, updated only when an epoch has ended; ``live`` values do not depend on arrivals."""
 
     def __init__(self, live: Callable[[], Mapping[str, float]] = dict) -> None:
         self._live = live

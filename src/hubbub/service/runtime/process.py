@@ -25,12 +25,10 @@ import uvloop
 
 from hubbub.errors import InvalidInput
 from hubbub.io.files import write_atomic
-from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.http import log
 from hubbub.service.runtime.server import Listener, Server, address_of, bind
 from hubbub.service.runtime.settings import Common
 from hubbub.service.task.contract import SignedContract
-from hubbub.service.task.keys import Keyring
 
 ADDRESSES = "addresses.json"
 """The file in a service's folder that lists its addresses while it is running."""
@@ -123,20 +121,6 @@ class ServiceFolder:
     def close(self) -> None:
         """Release the lock."""
         self._lock.close()
-
-
-def store_url(common: Common, role: str) -> str:
-    """Return the URL of a role's store: as configured, or an SQLite file in its folder."""
-    return common.store or f"sqlite:{common.folder / role}.db"
-
-
-def open_keyring(common: Common, role: str, clock: Clock) -> Keyring:
-    """Return the keys of a role, with one key active."""
-    ring = Keyring(
-        common.folder / "keys", role, common.suite, clock, lifetime=common.key_lifetime, grace=common.key_grace
-    )
-    ring.advance()
-    return ring
 
 
 def add_contracts(paths: Sequence[Path], known: Container[str], add: Callable[[bytes], bytes]) -> None:

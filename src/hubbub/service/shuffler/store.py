@@ -168,10 +168,7 @@ class ShufflerStore(Store):
     def release(
         self, task: TaskRow, key_id: int, min_batch_size: int, build: Callable[[list[bytes], int], NewBatch]
     ) -> str | None:
-        """Turn a pool into a batch in one transaction, and return its id; None if the pool is below the minimum.
-
-        ``build`` makes the batch from the sealed slots and the number of bundles.
-        """
+        """Build a batch from the slots and the size of a pool, and return its id; None if it is below the minimum."""
         with self._writer.transaction():
             row = self._writer.rows("SELECT bundles FROM pools WHERE task = ? AND key_id = ?", task.number, key_id)
             bundles = row[0][0] if row else 0

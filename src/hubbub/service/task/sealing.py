@@ -43,10 +43,7 @@ BUNDLE_INFO, SLOT_INFO = b"hubbub/2 bundle", b"hubbub/2 slot"
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The algorithms and sizes of an encryption suite; 2 adds ML-KEM-768 (X-Wing) to the X25519 of suite 1.
-
-    Suite 2 protects recorded traffic against a future quantum computer.
-    """
+    """An encryption suite; 2 adds ML-KEM-768 (X-Wing), against quantum computers, to the X25519 of suite 1."""
 
     number: int
     kem: hpke.KEM
