@@ -18,14 +18,9 @@ class HttpsAnalyzerClient:
     def __init__(self, address: str, context: ssl.SSLContext | None = None, *, seconds: float = 60.0) -> None:
         timeout = httpx.Timeout(seconds, connect=min(seconds, 10.0))
         limits = httpx.Limits(max_connections=2, keepalive_expiry=60.0)
+        url, verify = address.rstrip("/"), True if context is None else context
         # The machine's proxy settings and netrc are for browsers, not for this connection.
-        self._client = httpx.Client(
-            base_url=address.rstrip("/"),
-            verify=True if context is None else context,
-            timeout=timeout,
-            limits=limits,
-            trust_env=False,
-        )
+        self._client = httpx.Client(base_url=url, verify=verify, timeout=timeout, limits=limits, trust_env=False)
 
     def close(self) -> None:
         """Close the connection."""

@@ -42,10 +42,9 @@ class Shuffler:
 
     def totals(self, *, check: bool = False) -> dict[str, Counts]:
         """Return the number of bundles in each state by task; ``check`` recounts the pools."""
-        return {
-            task.contract.id: self.store.counts(task.row, slots=task.contract.slots if check else None)
-            for task in self.tasks.all()
-        }
+        counts = self.store.counts
+        tasks = [(task.row, task.contract) for task in self.tasks.all()]
+        return {contract.id: counts(row, slots=contract.slots if check else None) for row, contract in tasks}
 
     def ready(self) -> bool:
         """Return True if uploads can be accepted now."""
