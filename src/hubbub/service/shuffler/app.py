@@ -17,8 +17,8 @@ from hubbub.service.runtime.process import PeriodicTask, add_contracts
 from hubbub.service.runtime.ratelimit import RateLimiter
 from hubbub.service.runtime.server import Listener, client_context
 from hubbub.service.runtime.settings import ShufflerConfig, is_local
-from hubbub.service.shuffler.analyzer_client import HttpsAnalyzerClient
 from hubbub.service.shuffler.core import Shuffler
+from hubbub.service.shuffler.delivery import HttpsAnalyzerClient
 from hubbub.service.shuffler.http import Limits, UploadApp, documents_app
 from hubbub.service.shuffler.store import ShufflerStore
 from hubbub.service.shuffler.writer import Writer
