@@ -40,7 +40,7 @@ from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.store import AnalyzerStore
 from hubbub.service.context import ServiceContext
-from hubbub.service.provision import RunningService, draft_contract, provision_all, serve_all
+from hubbub.service.provision import RunningService, draft_contract, provision_all, serve_role
 from hubbub.service.runtime.admin_client import command
 from hubbub.service.runtime.clock import SystemClock
 from hubbub.service.runtime.database import open_database
@@ -146,7 +146,7 @@ def running(folder: Path, plan: Plan, workers: Workers) -> Iterator[tuple[Runnin
     import uvloop
 
     contract = provision_all(folder, plan, {"epoch": 3600})
-    with serve_all(folder) as (_, shuffler):
+    with serve_role(folder, "analyzer"), serve_role(folder, "shuffler") as shuffler:
         place = f"{shuffler.addresses['uploads']}/v1/tasks/{contract.id}"
         said = _keys(f"{place}/keys")
         inner = active_key(read_key_list(json.dumps(said["analyzer"]), contract.analyzer, "analyzer"))
@@ -237,7 +237,7 @@ def measure_commit(folder: Path, workers: Workers, slots: int) -> dict[str, obje
         analyzer.put_chunk("00" * 16, place, part)
     assert analyzer.work()
     spent = time.perf_counter() - begun
-    result = json.loads(analyzer.result("00" * 16) or b"{}")
+    result = json.loads(analyzer.store.result("00" * 16) or b"{}")
     store.shut()
     return {"slots": slots, "commit_s": spent, "opened_per_s": slots / spent, "people": result["people"]}
 

@@ -6,7 +6,7 @@ infinity: callers write an infinite ε as the string ``"inf"`` (:func:`spell`).
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from json.encoder import encode_basestring
@@ -187,47 +187,6 @@ class Fields:
         raise WireError(f"{key!r} of {self._what} must be {expected}")
 
 
-def fields(value: Json, what: str, kinds: dict[str, Callable[[Json], object]]) -> dict[str, object]:
-    """Return the entries of an object with exactly these keys, each converted by its function.
-
-    >>> fields({"n": 1}, "a plan", {"n": int, "q": float})
-    Traceback (most recent call last):
-    hubbub.errors.WireError: a plan must be an object with exactly the keys n, q
-    """
-    if not isinstance(value, dict) or value.keys() != kinds.keys():
-        raise WireError(f"{what} must be an object with exactly the keys {', '.join(kinds)}")
-    try:
-        return {key: kind(value[key]) for key, kind in kinds.items()}
-    except (TypeError, OverflowError):
-        raise WireError(f"an entry of {what} has the wrong type") from None
-
-
 def spell(value: Json) -> Json:
     """Return the value, with infinity replaced by the string that :meth:`Fields.limit` reads."""
     return "inf" if value == math.inf else value
-
-
-def as_text(value: Json) -> str:
-    """Return a string, or raise TypeError, for :func:`fields`."""
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def as_whole(value: Json) -> int:
-    """Return a whole number."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError
-    return value
-
-
-def as_real(value: Json) -> float:
-    """Return a number as a float."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError
-    return float(value)
-
-
-def as_limit(value: Json) -> float:
-    """Return a number or infinity."""
-    return math.inf if value == "inf" else as_real(value)

@@ -25,7 +25,6 @@ from hubbub.schema import Schema
 
 _CELLS = 1 << 23
 """Bits that are unpacked at a time, one byte each."""
-
 Numbers = NDArray[np.int64]
 
 

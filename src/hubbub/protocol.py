@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 GRID = 2**48
 """Flip probabilities are integer multiples of 1/GRID, so that sampler, wire and accountant share one exact number."""
-
 MAX_COPIES = 10**6
 MAX_FAKES = 10**12
 MAX_SHIFT = 2**40

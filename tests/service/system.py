@@ -164,7 +164,7 @@ class System:
         for batch in self.analyzer.batches(self.contract.task):
             name = str(batch["batch"])
             if name not in self.read:
-                result = self.analyzer.result(name)
+                result = self.analyzer.store.result(name)
                 assert result is not None
                 self.read[name] = json.loads(result)
         return list(self.read.values())

@@ -118,17 +118,21 @@ def test_every_stage_survives_a_restart(system: System) -> None:
     assert system.analyzer.work()
     system.restart()
     system.deliver()
-    stored = [system.analyzer.result(str(batch["batch"])) for batch in system.analyzer.batches(system.contract.task)]
+    stored = [
+        system.analyzer.store.result(str(batch["batch"])) for batch in system.analyzer.batches(system.contract.task)
+    ]
     system.restart()
     assert counts(system) == Counts(130, 0, 0, 130, 0)
-    again = [system.analyzer.result(str(batch["batch"])) for batch in system.analyzer.batches(system.contract.task)]
+    again = [
+        system.analyzer.store.result(str(batch["batch"])) for batch in system.analyzer.batches(system.contract.task)
+    ]
     assert stored == again
 
 
 def test_rotated_keys(system: System) -> None:
     early = system.client
     system.upload(*(early.seal("0") for _ in range(60)))
-    system.analyzer.rotate()
+    system.analyzer.keyring.rotate()
     system.shuffler.fetch_keys(system.link)
     # A batch has one key: while bundles are waiting, the previous key stays in use.
     system.upload(*(early.seal("0") for _ in range(60)))
@@ -146,7 +150,7 @@ def test_rotated_keys(system: System) -> None:
 
 def test_bundles_of_a_destroyed_key_expire(system: System) -> None:
     system.upload(*(system.client.seal("0") for _ in range(60)))
-    system.analyzer.rotate()
+    system.analyzer.keyring.rotate()
     system.clock.advance(2 * 10**5)
     system.analyzer.advance()
     system.shuffler.fetch_keys(system.link)
@@ -186,7 +190,7 @@ def test_a_new_task_of_a_known_analyzer_has_keys_immediately(system: System) -> 
 def test_a_repeat_is_recognised_after_its_key_is_destroyed(system: System) -> None:
     bundle = system.client.seal("0")
     system.upload(bundle)
-    system.shuffler.rotate()
+    system.shuffler.keyring.rotate()
     system.clock.advance(2 * 10**5)
     system.shuffler.keyring.advance()
     assert system.shuffler.keyring.private(1) is None
@@ -204,7 +208,7 @@ def test_fakes_drawn_ahead_are_used_once(tmp_path: Path) -> None:
         client = system.client
         system.upload(*(client.seal("0") for _ in range(110)))
         system.clock.advance(EPOCH)
-        system.shuffler.draw_ahead()
+        system.shuffler.releases.draw_ahead()
         drawn = set(system.shuffler.releases._drawn.values())
         assert len(drawn) == 1
         assert system.shuffler.tick()

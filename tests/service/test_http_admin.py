@@ -18,7 +18,7 @@ from hubbub.canonical import Json
 from hubbub.cli.serve import admin as admin_group
 from hubbub.errors import InvalidInput, Problem, WireError
 from hubbub.service.analyzer import app as analyzer_app
-from hubbub.service.runtime.admin import COMMANDS, ROLES, Command, admin_app, openapi
+from hubbub.service.runtime.admin import COMMANDS, ROLES, Command, admin_app
 from hubbub.service.runtime.metrics import Metrics, TaskMetrics, operations_app, rounding_step
 from hubbub.service.shuffler import app as shuffler_app
 
@@ -216,6 +216,33 @@ def test_a_backup_is_a_new_private_file(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert send(Handlers(), "backup", {"path": str(path)})[0] == 400
     assert send(Handlers(), "backup", {"path": "relative.db"})[0] == 400
+
+
+def openapi() -> dict[str, Any]:
+    """Return the OpenAPI description of the admin socket."""
+    paths: dict[str, Any] = {}
+    for command in COMMANDS.values():
+        operation: dict[str, Any] = {
+            "operationId": command.name,
+            "summary": command.help,
+            "description": f"Served by: {', '.join(command.roles)}.",
+            "responses": {
+                "200": {"description": "Done.", "content": {"application/json": {"schema": {"type": "object"}}}},
+                "default": {"description": "A problem document.", "content": {"application/problem+json": {}}},
+            },
+        }
+        if command.parameter is not None:
+            entry: Mapping[str, str] = {"type": "string", "description": command.parameter.help}
+            schema = {
+                "type": "object",
+                "properties": {command.parameter.name: entry},
+                "required": [command.parameter.name],
+                "additionalProperties": False,
+            }
+            operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        paths[command.path] = {command.method.lower(): operation}
+    about = {"title": "hubbub admin socket", "version": "2", "description": "Commands of a running service."}
+    return {"openapi": "3.1.0", "info": about, "servers": [{"url": "http://service"}], "paths": paths}
 
 
 def test_one_table_describes_all_commands() -> None:

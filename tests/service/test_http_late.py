@@ -30,7 +30,7 @@ def test_a_key_that_is_replaced_between_opening_and_commit(tmp_path: Path) -> No
     opened = system.shuffler.uploads.open(
         system.shuffler.uploads.prepare(system.contract.task, system.client.seal("1"))
     )
-    system.analyzer.rotate()
+    system.analyzer.keyring.rotate()
     system.shuffler.fetch_keys(system.link)
     with pytest.raises(Problem) as caught:
         system.shuffler.uploads.accept(opened)
@@ -45,7 +45,7 @@ def test_an_envelope_key_that_is_destroyed_between_opening_and_commit(tmp_path: 
     system = System(tmp_path)
     bundle = system.client.seal("1")
     opened = system.shuffler.uploads.open(system.shuffler.uploads.prepare(system.contract.task, bundle))
-    system.shuffler.rotate()
+    system.shuffler.keyring.rotate()
     system.clock.advance(2 * 10**5)
     system.shuffler.keyring.advance()
     with pytest.raises(Problem) as caught:

@@ -33,6 +33,7 @@ class Core:
         self.store = SimpleNamespace(
             scope={"all": "read:*", "one": f"read:{TASK.hex()}"}.get,
             find=lambda batch: self._row() if batch == BATCH else None,
+            result=lambda _: b'{"result":1}' if self.counted else None,
         )
 
     def _row(self) -> BatchRow:
@@ -46,9 +47,6 @@ class Core:
         if task.hex() not in self.contracts():
             raise Problem("unknown-task")
         return [{"batch": BATCH, "state": "committed"}] if self.counted and task == TASK else []
-
-    def result(self, batch: str) -> bytes | None:
-        return b'{"result":1}' if self.counted else None
 
     def authorize(self, token: str, task: str | None = None) -> bool:
         return self.store.scope(token) in ("read:*", f"read:{task}")

@@ -1,5 +1,6 @@
 """The life cycle of keys: a crash at any point leaves a usable keyring, and no key id is used twice."""
 
+import io
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ from tests.service.samples import ANALYZER, SHUFFLER
 
 from hubbub.bundles import BundleLayout
 from hubbub.errors import FalseClaim, Infeasible, InvalidInput, WireError
-from hubbub.service.runtime import secretfiles
+from hubbub.io.files import PARTIAL
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.task import keys as module
 from hubbub.service.task.identity import SignedDocument, document_format
@@ -189,6 +190,27 @@ def test_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case("runTest").runTest()
 
 
+class Handle(io.RawIOBase):
+    """An open file that writes through :func:`os.write`."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return os.write(self._handle, data)
+
+    def fileno(self) -> int:
+        return self._handle
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            os.close(self._handle)
+
+
 class Crashes:
     """Copies the folder after every file operation, as a process that dies there would leave it.
 
@@ -201,10 +223,11 @@ class Crashes:
         self.unsynced: set[Path] = set()
         for name in ("open", "write", "fsync"):
             monkeypatch.setattr(os, name, getattr(self, name)(getattr(os, name)))
-        for name in ("rename", "unlink"):
+        monkeypatch.setattr(os, "fdopen", lambda handle, _: io.BufferedWriter(Handle(handle)))
+        for name in ("replace", "unlink"):
             monkeypatch.setattr(Path, name, getattr(self, name)(getattr(Path, name)))
 
-    def rename(self, real: Callable[[Path, Path], Path]) -> Callable[[Path, Path], Path]:
+    def replace(self, real: Callable[[Path, Path], Path]) -> Callable[[Path, Path], Path]:
         def run(source: Path, target: Path) -> Path:
             result = real(source, target)
             self.unsynced = {target if path == source else path for path in self.unsynced}
@@ -288,7 +311,7 @@ def test_a_crash_at_any_point_leaves_a_usable_keyring(tmp_path: Path, monkeypatc
         found = {key.id: key.public for key in left.public_keys()}
         assert all(public == (before | after)[number] for number, public in found.items())
         was = left.active.id
-        assert not list(copy.glob(f"*{secretfiles.TEMPORARY}"))
+        assert not list(copy.glob(f"*{PARTIAL}"))
         living = {f"analyzer-{number:05d}.secret" for number in found}
         assert {path.name for path in copy.glob("*.secret")} == living
         fresh = left.rotate()

@@ -177,7 +177,7 @@ class Collection(RuleBasedStateMachine):
         """Back up the shuffler's store."""
         self.backup = self.folder / f"backup-{self.used}.db"
         self.backup.unlink(missing_ok=True)
-        self.system.shuffler.backup(self.backup)
+        self.system.shuffler.store.backup(self.backup)
         self.since = set()
 
     @precondition(lambda self: self.backup is not None)

@@ -140,5 +140,5 @@ def test_an_unreachable_server_is_an_error(tmp_path: Path) -> None:
 def test_backups_are_left_to_pg_dump(system: System) -> None:
     folder = Path(tempfile.mkdtemp(dir=FAST))
     with pytest.raises(InvalidInput, match="pg_dump"):
-        system.shuffler.backup(folder / "copy")
+        system.shuffler.store.backup(folder / "copy")
     shutil.rmtree(folder)

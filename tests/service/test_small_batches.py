@@ -95,7 +95,7 @@ class Attempts:
             assert self.system.next_epoch() == []
 
     def try_rotation(self) -> None:
-        self.random.choice([self.system.analyzer.rotate, self.system.shuffler.rotate])()
+        self.random.choice([self.system.analyzer.keyring.rotate, self.system.shuffler.keyring.rotate])()
         self.system.shuffler.fetch_keys(self.system.link)
         assert self.system.next_epoch() == []
 

@@ -209,7 +209,7 @@ def check_order(n: int) -> None:
         where = {row.tobytes(): i for i, row in enumerate(slots)}
         assert abs(spearman(arrival, np.array([where[one] for one in lying]))) < allowed
         copy = Path(folder) / "copy.db"
-        system.shuffler.backup(copy)
+        system.shuffler.store.backup(copy)
         file = copy.read_bytes()
         if n <= 5000:
             offsets = np.array([file.index(row.tobytes()) for row in slots])

@@ -96,7 +96,7 @@ def test_rotation_after_a_lost_response_counts_nobody_twice(system: System, tmp_
 
     def fault(moment: str) -> None:
         if moment == "after" and wire.uploads == 1:
-            system.shuffler.rotate()
+            system.shuffler.keyring.rotate()
             system.clock.advance(2 * 10**5)
             system.shuffler.keyring.advance()
             raise NoResponse("cut")

@@ -42,6 +42,8 @@ SECTIONS = {
 """The commands by section: the module that defines each, and its summary."""
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
+
 
 class LazyGroup(ReportingGroup):
     """A group that imports a command when it is called."""
@@ -68,9 +70,7 @@ class LazyGroup(ReportingGroup):
                 formatter.write_dl([(name, summary) for name, (_, summary) in commands.items()])
 
 
-@click.group(
-    cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
-)
+@click.group(cls=LazyGroup, epilog=EPILOG, context_settings=SETTINGS)
 @click.version_option(__version__, prog_name="hubbub")
 def main() -> None:
     """Collect sensitive answers so that each person hides in the crowd.

@@ -17,9 +17,7 @@ from hubbub.pages import load_matplotlib
 
 @click.command()
 @click.option("--only", type=click.Choice(list(ATTACKS)), multiple=True, help="Run only this attack; may be repeated.")
-@click.option(
-    "--trials", type=click.IntRange(100, 10**6), default=4000, show_default=True, help="Simulations per point."
-)
+@click.option("--trials", type=click.IntRange(100, 10**6), default=4000, help="Simulations per point.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of a repeatable run; all people are synthetic.")
 @click.option("-o", "--output", metavar="FILE", help="Write an HTML report to this file; - for a pipe.")
 @json_option

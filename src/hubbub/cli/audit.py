@@ -16,6 +16,8 @@ from hubbub.lab.audit.trial import audit as run_audit
 from hubbub.pages import load_matplotlib
 from hubbub.shuffler import shuffle
 
+RUNS_HELP = "Copies of each test value.  [default: enough to find a q that is 5 % too small]"
+
 
 @click.command()
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -23,22 +25,9 @@ from hubbub.shuffler import shuffle
 @click.option(
     "--shuffler", metavar="COMMAND", help="Audit this shuffler, which reads a .hub batch and writes it shuffled."
 )
-@click.option(
-    "--runs",
-    type=click.IntRange(100),
-    metavar="N",
-    help="Copies of each test value.  [default: enough to find a q that is 5 % too small]",
-)
-@click.option(
-    "--confidence", type=float, default=0.99, show_default=True, help="Probability that an honest program passes."
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(0, min_open=True),
-    default=60.0,
-    show_default=True,
-    help="Timeout per run, in seconds.",
-)
+@click.option("--runs", type=click.IntRange(100), metavar="N", help=RUNS_HELP)
+@click.option("--confidence", type=float, default=0.99, help="Probability that an honest program passes.")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), default=60.0, help="Timeout per run, in seconds.")
 @output_option("Also write an HTML report to this file")
 @json_option
 @click.pass_context

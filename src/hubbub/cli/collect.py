@@ -13,7 +13,7 @@ from hubbub.analyzer import achieved_guarantee, tally
 from hubbub.analyzer import estimate as estimate_counts
 from hubbub.analyzer import joint as joint_table
 from hubbub.cli import screen
-from hubbub.cli.options import json_option, output_option, plan_option
+from hubbub.cli.options import FORMS, json_option, output_option, plan_option
 from hubbub.client import randomize as randomize_block
 from hubbub.errors import reject
 from hubbub.estimates import Estimate
@@ -34,12 +34,7 @@ reports_argument = click.argument("reports", nargs=-1, required=True)
 @click.argument("values")
 @plan_option
 @output_option("Write the reports to this .hub or .parquet file", required=True)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["csv", "jsonl", "parquet"]),
-    help="Format of VALUES; by default from the file name.",
-)
+@click.option("--format", "form", type=FORMS, help="Format of VALUES; by default from the file name.")
 @click.option("--column", help="Column, or JSON key, that holds the labels.")
 @click.option("--fakes", type=int, help="Number of fakes to add here, if the plan fixes their total.")
 @json_option
@@ -69,9 +64,7 @@ def randomize(
 @reports_argument
 @plan_option
 @output_option("Write the shuffled batch to this .hub or .parquet file", required=True)
-@click.option(
-    "--memory", type=click.IntRange(1, 1 << 20), default=256, show_default=True, help="Memory to use, in MiB."
-)
+@click.option("--memory", type=click.IntRange(1, 1 << 20), default=256, help="Memory to use, in MiB.")
 @json_option
 def shuffle(reports: tuple[str, ...], plan_path: str, output: str, memory: int, as_json: bool) -> None:
     """Permute the reports of a batch and add the shuffler's fakes.
@@ -92,10 +85,10 @@ def shuffle(reports: tuple[str, ...], plan_path: str, output: str, memory: int, 
 @reports_argument
 @plan_option
 @output_option("Also write the estimate to this file, as JSON")
-@click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level of the intervals.")
+@click.option("--level", type=float, default=0.95, help="Confidence level of the intervals.")
 @click.option("--simultaneous", is_flag=True, help="Make the intervals hold for all labels at once.")
 @click.option("--consistent", is_flag=True, help="Project onto possible counts: non-negative, with the right total.")
-@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Number of labels to print.")
+@click.option("--top", type=click.IntRange(1), default=20, help="Number of labels to print.")
 @click.option("--plot", metavar="FILE", help="Draw bars with intervals, as SVG, PNG or PDF (needs the extra 'plot').")
 @json_option
 def estimate(
@@ -163,7 +156,7 @@ def joint(reports: tuple[str, ...], plan_path: str, labels: str, given: tuple[st
         return
     digits = ".4f" if given else ",.0f"
     cells = [
-        (" + ".join(row["with"]) or "none", f"{row['value']:{digits}}", f"{row['stderr']:{digits}}") for row in rows
+        (" + ".join(row["with"]) or "none", *(f"{row[key]:{digits}}" for key in ("value", "stderr"))) for row in rows
     ]
     screen.console().print(screen.grid("", ["combination", "share" if given else "people", "± σ"], cells))
 

@@ -19,13 +19,11 @@ from hubbub.privacy import Budget
 
 
 @click.command()
-@click.option("--people", type=click.IntRange(100, 10**7), default=100_000, show_default=True, help="Number of people.")
-@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Privacy budget ε.")
-@click.option("--delta", type=float, default=1e-6, show_default=True, help="Failure probability δ.")
+@click.option("--people", type=click.IntRange(100, 10**7), default=100_000, help="Number of people.")
+@click.option("--epsilon", type=float, default=1.0, help="Privacy budget ε.")
+@click.option("--delta", type=float, default=1e-6, help="Failure probability δ.")
 @click.option("--seed", type=click.IntRange(0), help="Make the run reproducible; only for synthetic data.")
-@click.option(
-    "-o", "--output", default="hubbub-demo.html", show_default=True, metavar="FILE", help="HTML report to write."
-)
+@click.option("-o", "--output", default="hubbub-demo.html", metavar="FILE", help="HTML report to write.")
 @json_option
 def demo(people: int, epsilon: float, delta: float, seed: int | None, output: str, as_json: bool) -> None:
     """Run a whole collection on synthetic people and write a report.

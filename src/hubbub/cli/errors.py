@@ -9,19 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
-from hubbub.errors import (
-    BatchTooSmall,
-    FalseClaim,
-    HubbubError,
-    Infeasible,
-    InvalidInput,
-    InvalidRecord,
-    MissingExtra,
-    PlanMismatch,
-    ProgramFailure,
-    TooLarge,
-    WireError,
-)
+from hubbub import errors
 
 EPILOG = """\b
 Exit codes:
@@ -43,17 +31,17 @@ INTERNAL, USAGE, INFEASIBLE, CORRUPT, IO, VIOLATION, INTERRUPTED = 1, 2, 3, 4, 5
 
 # The first class that matches decides; the hint says what to do next.
 _CODES: tuple[tuple[type[Exception], int, str], ...] = (
-    (MissingExtra, USAGE, ""),
-    (PlanMismatch, CORRUPT, "use the plan that the reports were made with; `hubbub inspect` shows its id"),
-    (WireError, CORRUPT, "the file is damaged, truncated or of another type; create or fetch it again"),
-    (FalseClaim, CORRUPT, "do not use this plan; `hubbub account` shows the guarantee of its parameters"),
-    (BatchTooSmall, INFEASIBLE, "wait for more people, or plan for a smaller batch with `hubbub plan -n`"),
-    (Infeasible, INFEASIBLE, "allow a larger epsilon or delta, more people, or fewer constraints"),
-    (TooLarge, USAGE, "process less data at once"),
-    (InvalidRecord, USAGE, "correct or remove this record; records are counted from 1, after any header"),
-    (InvalidInput, USAGE, "see `{command} --help`"),
-    (ProgramFailure, IO, "run the program by hand; docs/audit.md describes its input and output"),
-    (HubbubError, INTERNAL, "nothing was written; try again"),
+    (errors.MissingExtra, USAGE, ""),
+    (errors.PlanMismatch, CORRUPT, "use the plan that the reports were made with; `hubbub inspect` shows its id"),
+    (errors.WireError, CORRUPT, "the file is damaged, truncated or of another type; create or fetch it again"),
+    (errors.FalseClaim, CORRUPT, "do not use this plan; `hubbub account` shows the guarantee of its parameters"),
+    (errors.BatchTooSmall, INFEASIBLE, "wait for more people, or plan for a smaller batch with `hubbub plan -n`"),
+    (errors.Infeasible, INFEASIBLE, "allow a larger epsilon or delta, more people, or fewer constraints"),
+    (errors.TooLarge, USAGE, "process less data at once"),
+    (errors.InvalidRecord, USAGE, "correct or remove this record; records are counted from 1, after any header"),
+    (errors.InvalidInput, USAGE, "see `{command} --help`"),
+    (errors.ProgramFailure, IO, "run the program by hand; docs/audit.md describes its input and output"),
+    (errors.HubbubError, INTERNAL, "nothing was written; try again"),
     (BrokenPipeError, IO, "the reader of the output stopped early"),
     (FileNotFoundError, IO, "check the file name"),
     (IsADirectoryError, IO, "give the name of a file, not of a folder"),
@@ -91,7 +79,7 @@ class ReportingGroup(click.Group):
         """Run a command and report errors about its options; click itself would exit silently on a broken pipe."""
         try:
             return super().invoke(ctx)
-        except (BrokenPipeError, InvalidInput) as error:
+        except (BrokenPipeError, errors.InvalidInput) as error:
             name = ctx.invoked_subcommand or ""
             command = self.get_command(ctx, name)
             path = f"{ctx.command_path} {name}".strip()
@@ -102,7 +90,7 @@ def _handle(error: Exception, path: str = "hubbub", parameters: Sequence[click.P
     if os.environ.get("HUBBUB_TRACEBACK"):
         traceback.print_exception(error)
     if isinstance(error, ModuleNotFoundError) and error.name in _SERVE:
-        error = MissingExtra("serve", "This command")
+        error = errors.MissingExtra("serve", "This command")
     for kind, code, hint in _CODES:
         if isinstance(error, kind):
             if isinstance(error, OSError):
@@ -110,7 +98,7 @@ def _handle(error: Exception, path: str = "hubbub", parameters: Sequence[click.P
             text = _system(error) if isinstance(error, OSError) else _with_options(str(error), parameters)
             advice = hint
             if files := getattr(error, "__notes__", ()):
-                advice = _FILE_HINT if kind is InvalidInput and "--" not in text else hint
+                advice = _FILE_HINT if kind is errors.InvalidInput and "--" not in text else hint
                 text = f"{files[0]}: {text}"
             return _report(text or kind.__name__, advice.format(command=path), code)
     # The message of an unforeseen error may contain data; its type does not.

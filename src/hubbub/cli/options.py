@@ -16,6 +16,8 @@ from hubbub.schema import Schema
 R = TypeVar("R")
 Command = Callable[..., R]
 
+FORMS = click.Choice(["csv", "jsonl", "parquet"])
+RELEASES = click.Choice(["records", "bits", "category"])
 LABELS = "a number, a file with one label per line, or labels separated by commas"
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
@@ -23,15 +25,13 @@ people_option = click.option("-n", "n", type=int, required=True, metavar="PEOPLE
 plan_option = click.option(
     "--plan", "plan_path", required=True, metavar="FILE", help="Plan to use; - for standard input."
 )
-honest_option = click.option(
-    "--honest",
-    "honest_fraction",
-    type=float,
-    default=1.0,
-    show_default=True,
-    metavar="SHARE",
-    help="Fraction of users that follow the protocol.",
-)
+HONEST_HELP = "Fraction of users that follow the protocol."
+honest_option = click.option("--honest", "honest_fraction", type=float, default=1.0, metavar="SHARE", help=HONEST_HELP)
+
+
+def combined(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return one decorator that adds all options, in this order."""
+    return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
 def output_option(what: str, *, required: bool = False) -> Callable[[Command[R]], Command[R]]:
@@ -41,17 +41,9 @@ def output_option(what: str, *, required: bool = False) -> Callable[[Command[R]]
     return click.option("-o", "--output", metavar="FILE", default=default, show_default=required, help=text)
 
 
-def schema_options(command: Command[R]) -> Command[R]:
-    """Add the four ways to give a schema, of which one is required; the command gets a ``schema``."""
-    return _schema_options(command, required=True)
+def schema_options(command: Command[R], *, required: bool = True) -> Command[R]:
+    """Add the four ways to give a schema; the command gets a ``schema``, or None if none is given or required."""
 
-
-def optional_schema_options(command: Command[R]) -> Command[R]:
-    """Add the four ways to give a schema, at most one of them; the command gets a ``schema``, or None."""
-    return _schema_options(command, required=False)
-
-
-def _schema_options(command: Command[R], *, required: bool) -> Command[R]:
     @click.option("--bits", metavar="LABELS", help=f"Any bits may be set. LABELS: {LABELS}.")
     @click.option("--one-hot", metavar="LABELS", help="Exactly one bit is set: one choice out of several.")
     @click.option("--at-most", nargs=2, metavar="K LABELS", help="At most K bits are set.")
@@ -102,15 +94,9 @@ def protocol_options(command: Command[R]) -> Command[R]:
     """Add the parameters of a protocol; the command gets ``q`` (or None), ``k``, ``m`` (or None) and ``release``."""
 
     @click.option("--q", type=float, help="Flip probability of every bit.")
-    @click.option("--k", type=int, default=1, show_default=True, help="Copies of each record.")
+    @click.option("--k", type=int, default=1, help="Copies of each record.")
     @click.option("--m", "fakes", metavar="FAKES", help=FAKES_HELP)
-    @click.option(
-        "--release",
-        type=click.Choice(["records", "bits", "category"]),
-        default="records",
-        show_default=True,
-        help="What a message contains.",
-    )
+    @click.option("--release", type=RELEASES, default="records", help="What a message contains.")
     @functools.wraps(command)
     def wrapped(*args: Any, fakes: str | None, **rest: Any) -> R:
         with _option("--m"):

@@ -11,6 +11,7 @@ from hubbub.canonical import spell
 from hubbub.cli import screen
 from hubbub.cli.options import (
     budget_options,
+    combined,
     honest_option,
     json_option,
     output_option,
@@ -27,9 +28,14 @@ from hubbub.protocol import Fakes, Protocol, Release
 from hubbub.schema import Schema
 
 DISHONEST = Interval(0.0, 1.0, open_high=True)
-local_option = click.option(
-    "--local", is_flag=True, help="Without a shuffler: the guarantee if everyone else colludes with the analyzer."
-)
+LOCAL_HELP = "Without a shuffler: the guarantee if everyone else colludes with the analyzer."
+PRECISION_HELP = "Instead of -n: find the smallest batch whose standard error is at most this share of it."
+STDERR_HELP = "Instead of --epsilon: find the smallest ε with at most this standard error."
+DISHONEST_HELP = "Also show ε if this fraction of users colludes with the analyzer."
+PLOT_HELP = "Rank the protocols by error, as SVG, PNG or PDF (needs the extra 'plot')."
+CHOOSE_HELP = f"Write the best plan of this family to --output: {', '.join(planner.FAMILIES)}."
+
+local_option = click.option("--local", is_flag=True, help=LOCAL_HELP)
 
 
 @click.command()
@@ -87,7 +93,7 @@ def account(
 @protocol_options
 @honest_option
 @local_option
-@click.option("--max-q", type=float, default=0.5, show_default=True, help="Largest flip probability to consider.")
+@click.option("--max-q", type=float, default=0.5, help="Largest flip probability to consider.")
 @output_option("Also write the plan with the parameters found")
 @json_option
 def calibrate(
@@ -132,28 +138,23 @@ def _deliver(result: Plan, output: str | None, as_json: bool) -> None:
         screen.console().print(screen.facts(screen.described_plan(result)))
 
 
+_BY_USERS: dict[str, Any] = {"flag_value": False, "default": True, "show_default": False}
+
+
 def _limit(name: str, default: float, text: str) -> Any:
-    return click.option(name, type=float, default=default, metavar="NUMBER", help=text)
+    return click.option(name, type=float, default=default, show_default=False, metavar="NUMBER", help=text)
 
 
-def constraint_options(command: Any) -> Any:
-    """Add the constraints of ``plan`` and ``frontier``; the command gets them as ``**constraints``."""
-    options = (
-        honest_option,
-        click.option(
-            "--no-shuffler-fakes", "shuffler_fakes", flag_value=False, default=True, help="Only users add noise."
-        ),
-        click.option("--joint", is_flag=True, help="Require whole records, which joint tables need."),
-        _limit("--max-messages", math.inf, "Largest number of messages per user, as sealed by the services."),
-        _limit("--max-bytes", math.inf, "Largest upload per user in bytes, as sealed by the services."),
-        _limit("--min-q", 0.0, "Smallest flip probability that a policy allows."),
-        click.option(
-            "--rounds", type=int, default=1, show_default=True, help="Number of collections that share the budget."
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+constraint_options = combined(
+    honest_option,
+    click.option("--no-shuffler-fakes", "shuffler_fakes", **_BY_USERS, help="Only users add noise."),
+    click.option("--joint", is_flag=True, help="Require whole records, which joint tables need."),
+    _limit("--max-messages", math.inf, "Largest number of messages per user, as sealed by the services."),
+    _limit("--max-bytes", math.inf, "Largest upload per user in bytes, as sealed by the services."),
+    _limit("--min-q", 0.0, "Smallest flip probability that a policy allows."),
+    click.option("--rounds", type=int, default=1, help="Number of collections that share the budget."),
+)
+"""The constraints of ``plan`` and ``frontier``, which get them as ``**constraints``."""
 
 
 @click.command()
@@ -161,18 +162,8 @@ def constraint_options(command: Any) -> Any:
 @click.option("-n", "n", type=int, metavar="PEOPLE", help="Minimum batch size.")
 @click.option("--epsilon", type=float, help="Privacy budget ε.")
 @click.option("--delta", type=float, required=True, help="Failure probability δ.")
-@click.option(
-    "--precision",
-    type=float,
-    metavar="SHARE",
-    help="Instead of -n: find the smallest batch whose standard error is at most this share of it.",
-)
-@click.option(
-    "--stderr",
-    type=float,
-    metavar="PEOPLE",
-    help="Instead of --epsilon: find the smallest ε with at most this standard error.",
-)
+@click.option("--precision", type=float, metavar="SHARE", help=PRECISION_HELP)
+@click.option("--stderr", type=float, metavar="PEOPLE", help=STDERR_HELP)
 @constraint_options
 @output_option("Write the plan to this file")
 @json_option
@@ -214,21 +205,10 @@ def plan(
 @people_option
 @budget_options
 @constraint_options
-@click.option(
-    "--error", type=float, default=0.05, show_default=True, help="Relative error at which a share is measurable."
-)
-@click.option(
-    "--dishonest", type=float, metavar="SHARE", help="Also show ε if this fraction of users colludes with the analyzer."
-)
-@click.option(
-    "--plot", metavar="FILE", help="Rank the protocols by error, as SVG, PNG or PDF (needs the extra 'plot')."
-)
-@click.option(
-    "--choose",
-    type=click.Choice(list(planner.FAMILIES)),
-    metavar="FAMILY",
-    help=f"Write the best plan of this family to --output: {', '.join(planner.FAMILIES)}.",
-)
+@click.option("--error", type=float, default=0.05, help="Relative error at which a share is measurable.")
+@click.option("--dishonest", type=float, metavar="SHARE", help=DISHONEST_HELP)
+@click.option("--plot", metavar="FILE", help=PLOT_HELP)
+@click.option("--choose", type=click.Choice(list(planner.FAMILIES)), metavar="FAMILY", help=CHOOSE_HELP)
 @output_option("Write the best plan, or that of --choose, to this file")
 @json_option
 def frontier(
@@ -310,14 +290,12 @@ def frontier_table(plans: list[Plan], rows: list[dict[str, Any]], central: float
     reference = ("central mechanism, for reference", f"{central:,.4g}", "", "", "", "", "", "server")
     if "under_attack" in rows[0]:
         head.append(f"ε, {rows[0]['under_attack']['dishonest']:.0%} dishonest")
-        cells = [
-            (*cell, _epsilon(float(row["under_attack"]["epsilon"]))) for cell, row in zip(cells, rows, strict=True)
-        ]
+        attacked = [_epsilon(float(row["under_attack"]["epsilon"])) for row in rows]
+        cells = [(*cell, text) for cell, text in zip(cells, attacked, strict=True)]
     table = screen.grid("", head, [*cells, reference])
     for column in table.columns[1:]:
         column.no_wrap = True
-    table.caption = LEGEND
-    table.caption_justify = "left"
+    table.caption, table.caption_justify = LEGEND, "left"
     return table
 
 

@@ -34,9 +34,9 @@ BAR = 28
 def console(*, to_stderr: bool = False) -> Console:
     """Return a console; without a terminal, lines are wide enough not to wrap."""
     terminal = Console(stderr=to_stderr, highlight=False, soft_wrap=False)
-    return (
-        terminal if terminal.is_terminal else Console(stderr=to_stderr, highlight=False, width=160, color_system=None)
-    )
+    if terminal.is_terminal:
+        return terminal
+    return Console(stderr=to_stderr, highlight=False, width=160, color_system=None)
 
 
 def print_json(value: Any, *, to_stderr: bool = False) -> None:

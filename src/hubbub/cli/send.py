@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from hubbub.cli import screen
-from hubbub.cli.options import json_option
+from hubbub.cli.options import FORMS, json_option
 from hubbub.errors import InvalidInput, NoResponse
 from hubbub.io.files import read_text
 from hubbub.io.values import Form, read_values
@@ -24,11 +24,9 @@ from hubbub.service.uploader import HttpTransport, Journal, Uploader
 @click.option(
     "--journal", "journal_path", required=True, metavar="FILE", help="Journal of this upload; needed to resume it."
 )
-@click.option(
-    "--format", "form", type=click.Choice(["csv", "jsonl", "parquet"]), help="Format of VALUES; default: by file name."
-)
+@click.option("--format", "form", type=FORMS, help="Format of VALUES; default: by file name.")
 @click.option("--column", help="Column, or JSON key, that holds the labels.")
-@click.option("--per-request", type=click.IntRange(1, 256), default=100, show_default=True, help="Bundles per request.")
+@click.option("--per-request", type=click.IntRange(1, 256), default=100, help="Bundles per request.")
 @click.option("--unsafe-test", is_flag=True, help="Accept contracts whose batches are too small to protect anyone.")
 @json_option
 def send(
@@ -74,9 +72,8 @@ def send(
     if as_json:
         screen.print_json(dataclasses.asdict(result))
         return
-    screen.console().print(
-        f"{result.stored - before:,} answers sent, {result.stored:,} stored by the shuffler in total."
-    )
+    sent = result.stored - before
+    screen.console().print(f"{sent:,} answers sent, {result.stored:,} stored by the shuffler in total.")
     for problem, count in result.refused.items():
         screen.console().print(f"[red]{count:,} refused: {problem}[/]")
 

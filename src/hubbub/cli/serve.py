@@ -10,29 +10,21 @@ from typing import Any
 import click
 
 from hubbub.cli import screen
-from hubbub.cli.options import json_option, output_option, plan_option
+from hubbub.cli.options import combined, json_option, output_option, plan_option
 from hubbub.io.documents import read_plan
 from hubbub.io.files import read_text, write_text
-from hubbub.service.provision import (
-    CONTRACT,
-    ROLES,
-    draft_contract,
-    provision_all,
-    provision_role,
-    reader_token,
-    run_role,
-    serve_role,
-)
+from hubbub.planner.recompute import verify
+from hubbub.service import provision
 from hubbub.service.runtime.admin import COMMANDS, Command
 from hubbub.service.runtime.admin_client import command
-from hubbub.service.task.contract import Contract, SignedContract
+from hubbub.service.task.contract import SignedContract
 from hubbub.service.task.identity import Identity
 
 settings_argument = click.argument("settings", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 folder_argument = click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-unsafe_option = click.option(
-    "--unsafe-test", is_flag=True, help="Allow batches too small to protect anyone. Never with people's data."
-)
+UNSAFE_HELP = "Allow batches too small to protect anyone. Never with people's data."
+MIN_BATCH_SIZE_HELP = "Minimum number of people in a batch; default: the plan's plus 5 %."
+unsafe_option = click.option("--unsafe-test", is_flag=True, help=UNSAFE_HELP)
 
 
 @click.group()
@@ -47,40 +39,21 @@ def serve() -> None:
     """
 
 
-def contract_options(function: Any) -> Any:
-    """Add the options of a contract."""
-    for option in (
-        click.option(
-            "--suite",
-            type=click.IntRange(1, 2),
-            default=1,
-            show_default=True,
-            help="Cryptographic suite; 2 adds ML-KEM-768.",
-        ),
-        click.option("--slots", type=int, help="Sealed messages per bundle; default: as few as the plan allows."),
-        click.option(
-            "--min-batch-size", type=int, help="Minimum number of people in a batch; default: the plan's plus 5 %."
-        ),
-        click.option(
-            "--days", type=float, default=30.0, show_default=True, help="Days for which uploads are accepted."
-        ),
-        click.option("--epoch", type=int, default=3600, show_default=True, help="Seconds between two releases."),
-    ):
-        function = option(function)
-    return function
+contract_options = combined(
+    click.option("--epoch", type=int, default=3600, help="Seconds between two releases."),
+    click.option("--days", type=float, default=30.0, help="Days for which uploads are accepted."),
+    click.option("--min-batch-size", type=int, help=MIN_BATCH_SIZE_HELP),
+    click.option("--slots", type=int, help="Sealed messages per bundle; default: as few as the plan allows."),
+    click.option("--suite", type=click.IntRange(1, 2), default=1, help="Cryptographic suite; 2 adds ML-KEM-768."),
+)
+"""The options of a contract."""
 
 
 @serve.command()
 @folder_argument
-@click.option(
-    "--role",
-    type=click.Choice(["both", *ROLES]),
-    default="both",
-    show_default=True,
-    help="Role of the service.",
-)
+@click.option("--role", type=click.Choice(["both", *provision.ROLES]), default="both", help="Role of the service.")
 @click.option("--plan", "plan_path", metavar="FILE", help="With both roles: the plan of their contract.")
-@click.option("--host", default="localhost", show_default=True, help="Host name of the analyzer's link.")
+@click.option("--host", default="localhost", help="Host name of the analyzer's link.")
 @unsafe_option
 @contract_options
 @json_option
@@ -98,11 +71,11 @@ def init(
     if (role == "both") != (plan_path is not None):
         raise click.UsageError("--plan is required with --role both, and not allowed with a single role")
     if role != "both":
-        public = provision_role(folder, "analyzer" if role == "analyzer" else "shuffler", host=host)
+        public = provision.provision_role(folder, "analyzer" if role == "analyzer" else "shuffler", host=host)
         created = {"folder": str(folder), "role": role, "identity": public.hex()}
     else:
-        contract = provision_all(folder, read_plan(str(plan_path)), terms, test=unsafe_test)
-        created = {"folder": str(folder), "contract": str(folder / CONTRACT), "task": contract.id}
+        contract = provision.provision_all(folder, read_plan(str(plan_path)), terms, test=unsafe_test)
+        created = {"folder": str(folder), "contract": str(folder / provision.CONTRACT), "task": contract.id}
     _show(created, as_json)
 
 
@@ -114,7 +87,9 @@ def init(
 @contract_options
 def contract(plan_path: str, analyzer: str, shuffler: str, output: str, **terms: Any) -> None:
     """Draft a contract between two operators."""
-    draft = draft_contract(read_plan(plan_path), analyzer=_identity(analyzer), shuffler=_identity(shuffler), **terms)
+    draft = provision.draft_contract(
+        read_plan(plan_path), analyzer=_identity(analyzer), shuffler=_identity(shuffler), **terms
+    )
     write_text(output, SignedContract(draft, {}).to_json().decode() + "\n")
     screen.note(
         f"task {draft.id}: bundles of {draft.bundle_size} bytes, batches of at least {draft.min_batch_size:,} people"
@@ -129,7 +104,7 @@ def sign(contract_path: str, identity_path: str, output: str) -> None:
     """Sign a contract after recomputing its claims."""
     signed = SignedContract.from_json(read_text(contract_path))
     with screen.waiting("recomputing the plan's claims"):
-        _verify(signed.contract)
+        verify(signed.contract.plan)
     signed = signed.countersign(Identity.load(identity_path))
     write_text(output, signed.to_json().decode() + "\n")
     screen.note(f"signed by {' and '.join(sorted(signed.signatures))}")
@@ -140,7 +115,7 @@ def sign(contract_path: str, identity_path: str, output: str) -> None:
 @unsafe_option
 def shuffler(settings: Path, unsafe_test: bool) -> None:
     """Run the shuffler of a settings file until SIGTERM or Ctrl-C."""
-    run_role("shuffler", settings, {"unsafe_test": True} if unsafe_test else None)
+    provision.run_role("shuffler", settings, {"unsafe_test": True} if unsafe_test else None)
 
 
 @serve.command()
@@ -148,7 +123,7 @@ def shuffler(settings: Path, unsafe_test: bool) -> None:
 @unsafe_option
 def analyzer(settings: Path, unsafe_test: bool) -> None:
     """Run the analyzer of a settings file until SIGTERM or Ctrl-C."""
-    run_role("analyzer", settings, {"unsafe_test": True} if unsafe_test else None)
+    provision.run_role("analyzer", settings, {"unsafe_test": True} if unsafe_test else None)
 
 
 @serve.command("all")
@@ -163,21 +138,21 @@ def all_(folder: Path, plan_path: str | None, unsafe_test: bool, as_json: bool, 
     Starts both services, with a contract between them, and restarts a service that exits. Not for people's data: the
     owner of this machine controls both services.
     """
-    if not (folder / CONTRACT).exists():
+    if not (folder / provision.CONTRACT).exists():
         if plan_path is None:
             raise click.UsageError("a new folder requires --plan")
-        provision_all(folder, read_plan(plan_path), terms, test=unsafe_test)
-    agreed = SignedContract.from_json((folder / CONTRACT).read_text()).contract
+        provision.provision_all(folder, read_plan(plan_path), terms, test=unsafe_test)
+    agreed = SignedContract.from_json((folder / provision.CONTRACT).read_text()).contract
     # SIGTERM unwinds the stack as Ctrl-C does, which stops both services.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with contextlib.ExitStack() as stack:
-        running = {role: stack.enter_context(serve_role(folder, role)) for role in ROLES}
+        running = {role: stack.enter_context(provision.serve_role(folder, role)) for role in provision.ROLES}
         system = {
             "task": agreed.id,
-            "contract": str(folder / CONTRACT),
+            "contract": str(folder / provision.CONTRACT),
             "uploads": running["shuffler"].addresses["uploads"],
             "results": running["analyzer"].addresses["results"],
-            "token": reader_token(folder, running["analyzer"]),
+            "token": provision.reader_token(folder, running["analyzer"]),
         }
         _show(system, as_json)
         screen.note(
@@ -187,7 +162,7 @@ def all_(folder: Path, plan_path: str | None, unsafe_test: bool, as_json: bool, 
             for role, service in running.items():
                 if service.process.poll() is not None:
                     screen.note(f"the {role} exited with status {service.process.returncode}; restarting it")
-                    running[role] = stack.enter_context(serve_role(folder, role))
+                    running[role] = stack.enter_context(provision.serve_role(folder, role))
             threading.Event().wait(0.2)
 
 
@@ -238,9 +213,3 @@ def _identity(text: str) -> bytes:
         return bytes.fromhex(text)
     except ValueError:
         raise click.UsageError("a public identity must be 64 hexadecimal digits") from None
-
-
-def _verify(draft: Contract) -> None:
-    from hubbub.planner.recompute import verify  # noqa: PLC0415
-
-    verify(draft.plan)

@@ -1,12 +1,13 @@
 """``hubbub study``: simulate plans on populations and compare predicted with observed errors."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import click
 
 from hubbub.cli import screen
-from hubbub.cli.options import json_option, optional_schema_options
+from hubbub.cli.options import FORMS, combined, json_option, schema_options
 from hubbub.io.documents import read_plan
 from hubbub.io.files import check_destination, same_file, write_text
 from hubbub.io.values import Form, read_values
@@ -15,7 +16,6 @@ from hubbub.lab.populations import GivenPopulation, Population, parse_population
 from hubbub.lab.study import Grid, Results, processors, run
 from hubbub.lab.study_page import names, study_page, verdict
 from hubbub.pages import load_matplotlib
-from hubbub.plans import Plan
 from hubbub.privacy import Budget
 from hubbub.records import Collection
 from hubbub.schema import Schema
@@ -24,57 +24,36 @@ SCHEMAS = (Schema.one_hot(12), Schema.bits(8), Schema.at_most(2, 12))
 SIZES = (10_000, 1_000_000)
 POPULATIONS = ("zipf", "segments")
 
+SIZES_HELP = "Number of people; may be repeated."
+EPSILONS_HELP = "Privacy budget ε; may be repeated.  [default: 1]"
+POPULATIONS_HELP = "uniform, zipf:EXPONENT or segments:NUMBER:LIFT; may be repeated.  [default: zipf, segments]"
+VALUES_HELP = "Simulate the people of this file: CSV, JSON lines or Parquet."
+LEVELS = click.Choice(["auto", "records", "counts"])
+LEVEL_HELP = "Simulate every record, or only the counts; auto: records if they take about a second."
 
-def grid_options(command: Any) -> Any:
-    """Add the options that define a grid."""
-    options = (
-        optional_schema_options,
-        click.option(
-            "-n", "sizes", type=int, multiple=True, metavar="PEOPLE", help="Number of people; may be repeated."
-        ),
-        click.option(
-            "--epsilon", "epsilons", type=float, multiple=True, help="Privacy budget ε; may be repeated.  [default: 1]"
-        ),
-        click.option("--delta", type=float, default=1e-6, show_default=True, help="Failure probability δ."),
-        click.option("--plan", "plan_paths", multiple=True, metavar="FILE", help="Use this plan; may be repeated."),
-        click.option(
-            "--population",
-            "populations",
-            multiple=True,
-            metavar="NAME",
-            help="uniform, zipf:EXPONENT or segments:NUMBER:LIFT; may be repeated.  [default: zipf, segments]",
-        ),
-        click.option(
-            "--values",
-            "values_path",
-            metavar="FILE",
-            help="Simulate the people of this file: CSV, JSON lines or Parquet.",
-        ),
-        click.option("--format", "form", type=click.Choice(["csv", "jsonl", "parquet"]), help="Format of --values."),
-        click.option("--column", help="Column, or entry, of --values with the labels."),
-        click.option("--repetitions", type=int, default=50, show_default=True, help="Collections per cell."),
-        click.option(
-            "--level",
-            type=click.Choice(["auto", "records", "counts"]),
-            default="auto",
-            show_default=True,
-            help="Simulate every record, or only the counts; auto: records if they take about a second.",
-        ),
-        click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the simulation."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+grid_options = combined(
+    functools.partial(schema_options, required=False),
+    click.option("-n", "sizes", type=int, multiple=True, metavar="PEOPLE", help=SIZES_HELP),
+    click.option("--epsilon", "epsilons", type=float, multiple=True, help=EPSILONS_HELP),
+    click.option("--delta", type=float, default=1e-6, help="Failure probability δ."),
+    click.option("--plan", "plan_paths", multiple=True, metavar="FILE", help="Use this plan; may be repeated."),
+    click.option("--population", "populations", multiple=True, metavar="NAME", help=POPULATIONS_HELP),
+    click.option("--values", "values_path", metavar="FILE", help=VALUES_HELP),
+    click.option("--format", "form", type=FORMS, help="Format of --values."),
+    click.option("--column", help="Column, or entry, of --values with the labels."),
+    click.option("--repetitions", type=int, default=50, help="Collections per cell."),
+    click.option("--level", type=LEVELS, default="auto", help=LEVEL_HELP),
+    click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the simulation."),
+)
+"""The options that define a grid."""
 
 
 @click.command()
 @grid_options
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Number of processes.  [default: one per processor]")
-@click.option(
-    "-o", "--output", default="hubbub-study.html", show_default=True, metavar="FILE", help="HTML report; - for a pipe."
-)
+@click.option("-o", "--output", default="hubbub-study.html", metavar="FILE", help="HTML report; - for a pipe.")
 @click.option("--results", metavar="FILE", help="Results as JSON lines.  [default: next to the report, .results.jsonl]")
-@click.option("--resume/--no-resume", default=True, show_default=True, help="Reuse finished cells of --results.")
+@click.option("--resume/--no-resume", default=True, help="Reuse finished cells of --results.")
 @json_option
 def study(jobs: int | None, output: str, results: str | None, resume: bool, as_json: bool, **asked: Any) -> None:
     """Simulate protocols on populations: predicted and observed error, coverage and cost.
@@ -144,7 +123,8 @@ def _grid(
     if values_path is not None:
         if sizes or populations:
             raise click.UsageError("--values already defines the people: give no -n and no --population")
-        given = _given(values_path, schema, plans, form, column)
+        known = {plan.schema for plan in plans} or ({schema} if schema else set())
+        given = _given(values_path, known, form, column)
         people, schemas, sizes = (given,), (given.schema,), (given.n,)
     budgets = tuple(Budget(epsilon, delta) for epsilon in epsilons or (1.0,))
     return Grid(
@@ -159,15 +139,12 @@ def _grid(
     )
 
 
-def _given(
-    path: str, schema: Schema | None, plans: tuple[Plan, ...], form: Form | None, column: str | None
-) -> GivenPopulation:
-    known = {plan.schema for plan in plans} or ({schema} if schema else set())
-    if len(known) != 1:
+def _given(path: str, schemas: set[Schema], form: Form | None, column: str | None) -> GivenPopulation:
+    if len(schemas) != 1:
         raise click.UsageError("--values needs exactly one schema: give a schema option, or plans with the same schema")
-    asked = known.pop()
     with screen.waiting("reading"):
-        return GivenPopulation.of(Collection.concatenate(list(read_values(path, asked, form=form, column=column))))
+        (schema,) = schemas
+        return GivenPopulation.of(Collection.concatenate(list(read_values(path, schema, form=form, column=column))))
 
 
 LEGEND = (

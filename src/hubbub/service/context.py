@@ -9,7 +9,7 @@ from hubbub.service.task.identity import Identity
 from hubbub.service.task.keys import Keyring
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ServiceContext:
     """The keys, identity, clock and workers of a service, and the smallest batch size that it accepts."""
 

@@ -9,30 +9,28 @@ from hubbub.service.runtime.admin import admin_app
 from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.database import Database, open_database
 from hubbub.service.runtime.metrics import Metrics, operations_app
-from hubbub.service.runtime.process import PeriodicTask, ServiceFolder, open_keyring, store_url
+from hubbub.service.runtime.process import PeriodicTask, ServiceFolder
 from hubbub.service.runtime.server import Listener, server_context
 from hubbub.service.runtime.settings import Common
 from hubbub.service.runtime.store import Store
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.task.identity import Identity
+from hubbub.service.task.keys import Keyring
 
 
 class Resources:
     """The context, folder and store connections of one service."""
 
     def __init__(self, common: Common, role: str, clock: Clock | None) -> None:
-        clock = clock or SystemClock()
+        clock, folder, workers = clock or SystemClock(), common.folder, Workers(common.workers)
         identity = Identity.load(common.identity)
-        self._folder = ServiceFolder(common.folder, role)
-        self.context = ServiceContext(
-            keyring=open_keyring(common, role, clock),
-            identity=identity,
-            clock=clock,
-            workers=Workers(common.workers),
-            min_batch_size=common.min_batch_size,
-        )
-        self.context.workers.start()
-        self._url = store_url(common, role)
+        self._folder = ServiceFolder(folder, role)
+        lifetime, grace = common.key_lifetime, common.key_grace
+        ring = Keyring(folder / "keys", role, common.suite, clock, lifetime=lifetime, grace=grace)
+        ring.advance()
+        self.context = ServiceContext(ring, identity, clock, workers, common.min_batch_size)
+        workers.start()
+        self._url = common.store or f"sqlite:{folder / role}.db"
 
     def connect(self) -> Database:
         """Open a connection to the service's store."""
@@ -55,15 +53,12 @@ def operator_listeners(
 ) -> list[Listener]:
     """Return the listeners for operators: health and metrics, and the admin socket."""
     return [
-        Listener(name="operations", app=operations_app(metrics, ready), address=common.operations),
-        Listener(name="admin", app=admin_app(role, commands), address=common.admin),
+        Listener("operations", operations_app(metrics, ready), common.operations),
+        Listener("admin", admin_app(role, commands), common.admin),
     ]
 
 
 def task_metrics(tasks: Iterable[PeriodicTask]) -> dict[str, float]:
     """Return how often each periodic task succeeded and failed."""
-    return {
-        f"{task.name.replace(' ', '_')}_{result}": float(count)
-        for task in tasks
-        for result, count in task.results.items()
-    }
+    counts = [(task.name.replace(" ", "_"), *entry) for task in tasks for entry in task.results.items()]
+    return {f"{name}_{result}": float(count) for name, result, count in counts}

@@ -30,10 +30,8 @@ ROLES: tuple[Role, Role] = ("analyzer", "shuffler")
 
 CONTRACT = "contract.json"
 """Name of the contract in the folder of a whole system."""
-
 TOKEN = "token"
 """Name of the reader's bearer token in the folder of a whole system."""
-
 STOP_SECONDS = 6.0
 """Time after which a service that was told to stop is killed."""
 
@@ -50,10 +48,7 @@ def draft_contract(
     suite: int = 1,
     clock: Clock | None = None,
 ) -> Contract:
-    """Return a contract that starts now.
-
-    By default a batch needs 5 % more clients than the plan, and a bundle has as few slots as the plan allows.
-    """
+    """Return a contract that starts now, by default with 5 % more clients than the plan and the fewest slots."""
     check_whole("epoch", epoch, 1)
     now = int((clock or SystemClock()).now() // epoch)
     return Contract(
@@ -95,13 +90,9 @@ def provision_role(
 
 
 def provision_all(folder: Path, plan: Plan, terms: Mapping[str, Any] | None = None, *, test: bool = False) -> Contract:
-    """Create both services on one machine and a contract signed by both: to try the system, not for people's data.
-
-    ``terms`` are keyword arguments of :func:`draft_contract`.
-    """
+    """Create both services on one machine and a contract of these terms signed by both: not for people's data."""
     link, common = free_port(), {"contracts": [f"../{CONTRACT}"], "unsafe_test": test}
-    analyzer = folder / "analyzer"
-    shuffler = folder / "shuffler"
+    analyzer, shuffler = folder / "analyzer", folder / "shuffler"
     provision_role(analyzer, "analyzer", {"link": f"127.0.0.1:{link}", "read": f"127.0.0.1:{free_port()}", **common})
     address = f"https://127.0.0.1:{link}"
     provision_role(shuffler, "shuffler", {"listen": f"127.0.0.1:{free_port()}", "analyzer": address, **common})
@@ -150,10 +141,7 @@ class RunningService:
 
 
 def start_process(folder: Path, role: Role, **options: Any) -> "subprocess.Popen[bytes]":
-    """Start a service of a folder of :func:`provision_all`; it stops when this process ends, however it ends.
-
-    ``options`` are passed to :class:`subprocess.Popen`.
-    """
+    """Start a service of a folder of :func:`provision_all`; it stops when this process ends, however it ends."""
     (folder / role / ADDRESSES).unlink(missing_ok=True)
     arguments = [sys.executable, "-m", "hubbub.service", role, str(folder / role / SETTINGS), "--stop-with-parent"]
     return subprocess.Popen(arguments, stdin=subprocess.PIPE, **options)
@@ -186,13 +174,6 @@ def serve_role(folder: Path, role: Role) -> Iterator[RunningService]:
                 process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
-
-
-@contextlib.contextmanager
-def serve_all(folder: Path) -> Iterator[tuple[RunningService, RunningService]]:
-    """Start the analyzer and the shuffler."""
-    with serve_role(folder, "analyzer") as analyzer, serve_role(folder, "shuffler") as shuffler:
-        yield analyzer, shuffler
 
 
 def reader_token(folder: Path, analyzer: RunningService) -> str:

@@ -86,9 +86,8 @@ class HttpTransport:
     def post(self, task: str, body: bytes) -> Response:
         """Upload bundles."""
         with _responses():
-            response = self._client.post(
-                f"{self._url}/v1/tasks/{task}/bundles", content=body, headers={"content-type": MEDIA_TYPE}
-            )
+            url, headers = f"{self._url}/v1/tasks/{task}/bundles", {"content-type": MEDIA_TYPE}
+            response = self._client.post(url, content=body, headers=headers)
             problem, wait = "", response.headers.get("retry-after", "")
             if response.status_code != 201:
                 with contextlib.suppress(ValueError, AttributeError):
@@ -154,10 +153,8 @@ class Journal:
 
     def waiting(self, limit: int) -> list[tuple[int, bytes]]:
         """Return the numbers and bundles of the first answers that are not known to be stored."""
-        rows = self._store.execute(
-            "SELECT no, bundle FROM answers WHERE state = 'waiting' ORDER BY no LIMIT ?", (limit,)
-        )
-        return [(number, bytes(bundle)) for number, bundle in rows]
+        query = "SELECT no, bundle FROM answers WHERE state = 'waiting' ORDER BY no LIMIT ?"
+        return [(number, bytes(bundle)) for number, bundle in self._store.execute(query, (limit,))]
 
     def messages(self, number: int) -> list[bytes]:
         """Return the randomized messages of an answer."""
@@ -172,10 +169,8 @@ class Journal:
         """Set the state of answers, ``stored`` or the name of a problem, and delete their messages and bundles."""
         self._store.execute("BEGIN IMMEDIATE")
         with self._store:
-            self._store.executemany(
-                "UPDATE answers SET state = ?, messages = NULL, bundle = NULL WHERE no = ?",
-                [(state, number) for number in numbers],
-            )
+            statement = "UPDATE answers SET state = ?, messages = NULL, bundle = NULL WHERE no = ?"
+            self._store.executemany(statement, [(state, number) for number in numbers])
 
     def states(self) -> dict[str, int]:
         """Return the number of answers in each state."""
@@ -263,11 +258,7 @@ class Uploader:
     def _send(self, bundles: list[tuple[int, bytes]]) -> str | None:
         """Return None if the bundles are stored, or the name of the problem if they are refused."""
         body = b"".join(bundle for _, bundle in bundles)
-
-        def post() -> Response:
-            return self.transport.post(self.contract.id, body)
-
-        response = self._retry(post)
+        response = self._retry(lambda: self.transport.post(self.contract.id, body))
         return None if response.status == 201 else response.problem or f"status {response.status}"
 
     def _retry(self, call: Callable[[], T]) -> T:
@@ -300,11 +291,7 @@ class Uploader:
     def _seal(self, messages: list[bytes], keys: tuple[PublicKey, PublicKey]) -> bytes:
         layout = self.contract.layout
         analyzer, shuffler = keys
-        inner = _load(analyzer)
+        inner, outer = (sealing.load_public(key.suite, key.public) for key in keys)
         filled: list[bytes | None] = [*messages, *[None] * (layout.slots - len(messages))]
         slots = [sealing.seal_slot(message, layout, analyzer.id, inner) for message in filled]
-        return sealing.seal_bundle(slots, layout, shuffler.id, _load(shuffler))
-
-
-def _load(key: PublicKey) -> sealing.Public:
-    return sealing.load_public(key.suite, key.public)
+        return sealing.seal_bundle(slots, layout, shuffler.id, outer)

@@ -84,19 +84,8 @@ def payload_blocks(reports: Reports | Batch, size: int = _BLOCK) -> Iterator[byt
 
 def encode_header(header: BatchHeader) -> bytes:
     """Return the first bytes of a ``.hub`` file."""
-    return _HEADER.pack(
-        MAGIC,
-        VERSION,
-        PAYLOAD_FORMATS[header.release].code,
-        header.shuffled,
-        0,
-        header.width,
-        header.payload,
-        bytes.fromhex(header.plan),
-        header.messages,
-        header.n,
-        header.fakes,
-    )
+    kind = (MAGIC, VERSION, PAYLOAD_FORMATS[header.release].code, header.shuffled, 0, header.width, header.payload)
+    return _HEADER.pack(*kind, bytes.fromhex(header.plan), header.messages, header.n, header.fakes)
 
 
 def decode_header(data: bytes) -> BatchHeader:

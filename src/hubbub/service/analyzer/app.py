@@ -40,21 +40,12 @@ class AnalyzerProgram:
     def listeners(self) -> list[Listener]:
         """Return the listeners for the shuffler, for readers and for operators."""
         config, common = self.config, self.common
+        link = server_context(config.link_certificate, config.link_key, config.link_authority)
+        public = public_context(config.certificate, config.certificate_key)
+        delivery, results = delivery_app(self.core, self._counting_loop.wake), results_app(self.core)
         return [
-            Listener(
-                name="link",
-                app=delivery_app(self.core, self._counting_loop.wake),
-                address=config.link,
-                context=server_context(config.link_certificate, config.link_key, config.link_authority),
-                connections=_SHUFFLER_CONNECTIONS,
-            ),
-            Listener(
-                name="results",
-                app=results_app(self.core),
-                address=config.read,
-                context=public_context(config.certificate, config.certificate_key),
-                connections=common.connections,
-            ),
+            Listener("link", delivery, config.link, context=link, connections=_SHUFFLER_CONNECTIONS),
+            Listener("results", results, config.read, context=public, connections=common.connections),
             *operator_listeners(common, "analyzer", self.metrics, self.ready, _AnalyzerCommands(self)),
         ]
 
@@ -105,13 +96,13 @@ class _AnalyzerCommands:
         return {"task": self._core.add_contract(contract).hex()}
 
     def rotate(self) -> None:
-        self._core.rotate()
+        self._core.keyring.rotate()
 
     def drain(self) -> None:
         self._program.drain()
 
     def backup(self, path: Path) -> None:
-        self._core.backup(path)
+        self._core.store.backup(path)
 
     def check(self) -> dict[str, Json]:
         return self.status()

@@ -7,13 +7,12 @@ shuffler, and the program's loop calls ``work``.
 import hashlib
 import threading
 from collections import Counter
-from pathlib import Path
+from collections.abc import Mapping
 
 import numpy as np
 
 from hubbub.canonical import Json, canonical
-from hubbub.errors import Problem
-from hubbub.service.analyzer.manifests import read_manifest
+from hubbub.errors import FalseClaim, InvalidInput, Problem
 from hubbub.service.analyzer.results import OpenedBatch, batch_result
 from hubbub.service.analyzer.store import AnalyzerStore, BatchRow
 from hubbub.service.analyzer.verdicts import SLOT_ID, Verdict, open_slots, repeated, slot_ids
@@ -21,7 +20,8 @@ from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.task.contract import Contract, SignedContract, load_served_contract
 from hubbub.service.task.identity import SignedDocument
-from hubbub.service.task.manifest import Manifest, sign_receipt
+from hubbub.service.task.manifest import CHUNK_SIZE, MAX_CHUNKS, Manifest, claimed_task, sign_receipt
+from hubbub.service.task.sealing import MAX_KEY_ID
 
 _STATES = ("arriving", "committed", "withheld")
 
@@ -56,10 +56,6 @@ class Analyzer:
     def keys_document(self) -> bytes:
         """Return the signed list of the keys that slots are sealed to."""
         return self.keyring.public_list(self._context.identity)
-
-    def rotate(self) -> None:
-        """Activate a new key of the analyzer."""
-        self.keyring.rotate()
 
     def advance(self) -> None:
         """Expire and destroy keys that are due, and forget the ids of slots sealed to destroyed keys."""
@@ -146,10 +142,6 @@ class Analyzer:
             raise Problem("unknown-task")
         return [{"batch": row.id, "state": row.state} for row in self.store.batches(task) if row.state != "arriving"]
 
-    def result(self, batch: str) -> bytes | None:
-        """Return the stored result of a batch, which never changes."""
-        return self.store.result(batch)
-
     def totals(self) -> dict[str, dict[str, int]]:
         """Return the number of batches in each state by task, and the bundles of the committed ones."""
         totals = {}
@@ -164,6 +156,36 @@ class Analyzer:
         """Return True if batches can be accepted now."""
         return any(key.state == "active" for key in self.keyring.public_keys()) and self.store.writable()
 
-    def backup(self, path: Path) -> None:
-        """Write a consistent copy of the store."""
-        self.store.backup(path)
+
+def read_manifest(batch: str, document: bytes, contracts: Mapping[bytes, Contract]) -> BatchRow:
+    """Return the batch that a manifest announces; raise a problem if its contract does not allow it."""
+    try:
+        signed = SignedDocument.from_json(document)
+        contract = contracts.get(claimed_task(signed))
+        if contract is None:
+            raise Problem("unknown-task")
+        manifest = Manifest.read(signed, contract.shuffler)
+    except InvalidInput:
+        raise Problem("malformed", "the document is not a valid manifest") from None
+    except FalseClaim:
+        raise Problem("forbidden", "the manifest is not signed by the contract's shuffler") from None
+    if manifest.batch != batch:
+        raise Problem("malformed", "the manifest is for another batch")
+    _check_sizes(manifest, contract)
+    if not 0 <= manifest.key_id <= MAX_KEY_ID:
+        raise Problem("forbidden", f"a key id must be in [0, {MAX_KEY_ID}]")
+    sizes = (manifest.bundles, manifest.slots, len(manifest.chunks))
+    return BatchRow(batch, manifest.task, manifest.key_id, *sizes, document)
+
+
+def _check_sizes(manifest: Manifest, contract: Contract) -> None:
+    if manifest.bundles < contract.min_batch_size:
+        raise Problem("forbidden", f"a batch of this task must have at least {contract.min_batch_size} bundles")
+    sent, chunks = contract.slots * manifest.bundles, len(manifest.chunks)
+    with_fakes = contract.plan.protocol.shuffler_fakes is not None
+    if manifest.slots < sent or (manifest.slots > sent and not with_fakes):
+        raise Problem("forbidden", "the number of slots does not match the number of bundles")
+    if not 1 <= chunks <= MAX_CHUNKS:
+        raise Problem("forbidden", f"a batch must have 1 to {MAX_CHUNKS} chunks")
+    if manifest.slots > chunks * (CHUNK_SIZE // contract.slot_size):
+        raise Problem("forbidden", "the slots do not fit into the chunks")

@@ -57,13 +57,8 @@ def delivery_app(core: "Analyzer", on_complete: Callable[[], None], *, seconds: 
     async def keys(request: Request) -> Response:
         return stored(request, await asyncio.to_thread(core.keys_document))
 
-    return routed(
-        [
-            ("PUT", "/v1/batches/{batch}", manifest),
-            ("PUT", "/v1/batches/{batch}/chunks/{index}", chunk),
-            ("GET", "/v1/keys", keys),
-        ]
-    )
+    puts = [("PUT", "/v1/batches/{batch}", manifest), ("PUT", "/v1/batches/{batch}/chunks/{index}", chunk)]
+    return routed([*puts, ("GET", "/v1/keys", keys)])
 
 
 def results_app(core: "Analyzer") -> App:
@@ -99,15 +94,10 @@ def results_app(core: "Analyzer") -> App:
             raise Problem("not-found")
         if not await asyncio.to_thread(core.authorize, token, row.task.hex()):
             raise Problem("forbidden")
-        result = await asyncio.to_thread(core.result, batch_id)
+        result = await asyncio.to_thread(core.store.result, batch_id)
         if result is None:
             raise Problem("not-found", "the batch is not counted yet", retry_after=1)
         return stored(request, result)
 
-    return routed(
-        [
-            ("GET", "/v1/tasks", tasks),
-            ("GET", "/v1/tasks/{task}/batches", batches),
-            ("GET", "/v1/batches/{batch}", batch),
-        ]
-    )
+    of_tasks = [("GET", "/v1/tasks", tasks), ("GET", "/v1/tasks/{task}/batches", batches)]
+    return routed([*of_tasks, ("GET", "/v1/batches/{batch}", batch)])

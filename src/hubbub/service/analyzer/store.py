@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.store import Store
@@ -51,17 +51,9 @@ class AnalyzerStore(Store):
 
     def announce(self, batch: BatchRow) -> BatchRow:
         """Add a batch unless its id is known, and return the stored batch."""
-        self._writer.run(
-            "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, 'arriving', NULL, NULL, NULL) "
-            "ON CONFLICT (id) DO NOTHING",
-            batch.id,
-            batch.task,
-            batch.key_id,
-            batch.bundles,
-            batch.slots,
-            batch.chunk_count,
-            batch.manifest,
-        )
+        values = ", ".join("?" * len(astuple(batch)))
+        statement = f"INSERT INTO batches VALUES ({values}, NULL, NULL, NULL) ON CONFLICT (id) DO NOTHING"
+        self._writer.run(statement, *astuple(batch))
         reach("manifest-stored")
         stored = self.find(batch.id)
         assert stored is not None
@@ -91,13 +83,9 @@ class AnalyzerStore(Store):
     def put_chunk(self, batch: str, index: int, data: bytes) -> None:
         """Store a chunk of an arriving batch; idempotent."""
         with self._writer.transaction():
-            self._writer.run(
-                "INSERT INTO chunks SELECT id, ?, ? FROM batches WHERE id = ? AND state = 'arriving' "
-                "ON CONFLICT (batch, chunk) DO NOTHING",
-                index,
-                data,
-                batch,
-            )
+            arriving = "SELECT id, ?, ? FROM batches WHERE id = ? AND state = 'arriving'"
+            statement = f"INSERT INTO chunks {arriving} ON CONFLICT (batch, chunk) DO NOTHING"
+            self._writer.run(statement, index, data, batch)
             reach("chunk-stored")
         reach("chunk-committed")
 
@@ -113,10 +101,8 @@ class AnalyzerStore(Store):
 
     def counted(self, batch: BatchRow) -> list[str]:
         """Return the counted batches whose slots were sealed to the same key: none of these may be counted again."""
-        rows = self._reader.rows(
-            "SELECT id FROM batches WHERE task = ? AND key_id = ? AND slot_ids IS NOT NULL", batch.task, batch.key_id
-        )
-        return [counted for (counted,) in rows]
+        query = "SELECT id FROM batches WHERE task = ? AND key_id = ? AND slot_ids IS NOT NULL"
+        return [counted for (counted,) in self._reader.rows(query, batch.task, batch.key_id)]
 
     def slot_ids(self, batch: str) -> bytes:
         """Return the sorted, concatenated ids of the slots of a counted batch."""
@@ -125,15 +111,9 @@ class AnalyzerStore(Store):
     def commit(self, batch: BatchRow, state: str, result: bytes, receipt: bytes, slot_ids: bytes) -> None:
         """Store the result of a batch and delete its chunks, in one transaction and only once."""
         with self._writer.transaction():
-            self._writer.run(
-                "UPDATE batches SET state = ?, result = ?, receipt = ?, slot_ids = ? "
-                "WHERE id = ? AND state = 'arriving'",
-                state,
-                result,
-                receipt,
-                slot_ids,
-                batch.id,
-            )
+            columns = "state = ?, result = ?, receipt = ?, slot_ids = ?"
+            statement = f"UPDATE batches SET {columns} WHERE id = ? AND state = 'arriving'"
+            self._writer.run(statement, state, result, receipt, slot_ids, batch.id)
             self._writer.run("DELETE FROM chunks WHERE batch = ?", batch.id)
             reach("batch-counted")
         reach("batch-committed")
@@ -146,7 +126,7 @@ class AnalyzerStore(Store):
             self._writer.run("UPDATE batches SET slot_ids = NULL WHERE key_id = ?", key_id)
 
     def result(self, batch: str) -> bytes | None:
-        """Return the stored result of a batch."""
+        """Return the stored result of a batch, which never changes."""
         return self._blob("result", batch)
 
     def receipt(self, batch: str) -> bytes | None:

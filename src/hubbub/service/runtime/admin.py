@@ -6,10 +6,10 @@ permissions (mode 0600). The handler of a command is the method of the same name
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,7 +20,6 @@ from hubbub.service.runtime.http import App, Endpoint, body_of, hex_id, routed
 
 LARGEST_CONTRACT = 16 << 20
 """Largest signed contract, in bytes."""
-
 _LARGEST_BODY = 2 * LARGEST_CONTRACT + (1 << 16)  # a contract in a JSON string, its quotes escaped
 
 ROLES = ("shuffler", "analyzer")
@@ -88,41 +87,25 @@ class Command:
         return canonical({self.parameter.name: self.parameter.encode(value)})
 
 
-COMMANDS = {
-    command.name: command
-    for command in (
-        Command("status", "Show the exact counts of every task.", reads=True),
-        Command("check", "Recount the store and verify that every bundle is accounted for.", reads=True),
-        Command("add", "Serve a signed contract.", Parameter("contract", "input file", "a signed contract")),
-        Command(
-            "close",
-            "Stop accepting uploads for a task; bundles still waiting expire.",
-            Parameter("task", "task", "the task id, 32 hexadecimal digits"),
-            roles=("shuffler",),
-        ),
-        Command(
-            "destroy",
-            "Close a task and delete its replay ids.",
-            Parameter("task", "task", "the task id, 32 hexadecimal digits"),
-            roles=("shuffler",),
-        ),
-        Command("rotate", "Replace the service's encryption key by a new one."),
-        Command("drain", "Refuse new uploads and batches until the service restarts."),
-        Command("backup", "Copy the store to a new file.", Parameter("path", "new file", "a file that does not exist")),
-        Command(
-            "token",
-            "Create a bearer token for reading results.",
-            Parameter("scope", "text", "read:* for all tasks, or read:TASK"),
-            roles=("analyzer",),
-        ),
-        Command(
-            "revoke",
-            "Revoke a bearer token.",
-            Parameter("token", "text", "the token"),
-            roles=("analyzer",),
-        ),
-    )
-}
+_TASK = Parameter("task", "task", "the task id, 32 hexadecimal digits")
+_CONTRACT = Parameter("contract", "input file", "a signed contract")
+_PATH = Parameter("path", "new file", "a file that does not exist")
+_SCOPE = Parameter("scope", "text", "read:* for all tasks, or read:TASK")
+_TOKEN = Parameter("token", "text", "the token")
+_CLOSE = "Stop accepting uploads for a task; bundles still waiting expire."
+_COMMANDS = (
+    Command("status", "Show the exact counts of every task.", reads=True),
+    Command("check", "Recount the store and verify that every bundle is accounted for.", reads=True),
+    Command("add", "Serve a signed contract.", _CONTRACT),
+    Command("close", _CLOSE, _TASK, roles=("shuffler",)),
+    Command("destroy", "Close a task and delete its replay ids.", _TASK, roles=("shuffler",)),
+    Command("rotate", "Replace the service's encryption key by a new one."),
+    Command("drain", "Refuse new uploads and batches until the service restarts."),
+    Command("backup", "Copy the store to a new file.", _PATH),
+    Command("token", "Create a bearer token for reading results.", _SCOPE, roles=("analyzer",)),
+    Command("revoke", "Revoke a bearer token.", _TOKEN, roles=("analyzer",)),
+)
+COMMANDS = {command.name: command for command in _COMMANDS}
 """All commands, by name."""
 
 
@@ -146,33 +129,6 @@ def _endpoint(command: Command, role: str, handlers: object) -> Endpoint:
         return Response(canonical(answer or {}), media_type="application/json")
 
     return endpoint
-
-
-def openapi() -> dict[str, Any]:
-    """Return the OpenAPI description of the admin socket."""
-    paths: dict[str, Any] = {}
-    for command in COMMANDS.values():
-        operation: dict[str, Any] = {
-            "operationId": command.name,
-            "summary": command.help,
-            "description": f"Served by: {', '.join(command.roles)}.",
-            "responses": {
-                "200": {"description": "Done.", "content": {"application/json": {"schema": {"type": "object"}}}},
-                "default": {"description": "A problem document.", "content": {"application/problem+json": {}}},
-            },
-        }
-        if command.parameter is not None:
-            entry: Mapping[str, str] = {"type": "string", "description": command.parameter.help}
-            schema = {
-                "type": "object",
-                "properties": {command.parameter.name: entry},
-                "required": [command.parameter.name],
-                "additionalProperties": False,
-            }
-            operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-        paths[command.path] = {command.method.lower(): operation}
-    about = {"title": "hubbub admin socket", "version": "2", "description": "Commands of a running service."}
-    return {"openapi": "3.1.0", "info": about, "servers": [{"url": "http://service"}], "paths": paths}
 
 
 def _new_file(text: str) -> Path:

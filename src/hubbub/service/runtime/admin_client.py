@@ -16,10 +16,7 @@ SETTINGS = "settings.toml"
 
 
 def command(target: Path, name: str, value: str = "", *, seconds: float = 600.0) -> dict[str, Any]:
-    """Send a command to the service at ``target``: its socket, its settings file or its folder.
-
-    ``value`` is the command's parameter; for ``add`` it is the path of the contract.
-    """
+    """Send a command and its parameter to the service at ``target``: its socket, its settings file or its folder."""
     check_choice("the command", name, tuple(COMMANDS))
     one = COMMANDS[name]
     body = one.body(value)

@@ -14,12 +14,7 @@ from typing import Literal, Self
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hubbub.errors import WireError, check_whole, reject
@@ -28,7 +23,6 @@ from hubbub.service.runtime.secretfiles import read_secret, write_file
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 """Names of the local machine, included in every server certificate."""
-
 _USES = {"server": ExtendedKeyUsageOID.SERVER_AUTH, "client": ExtendedKeyUsageOID.CLIENT_AUTH}
 
 
@@ -97,12 +91,7 @@ class Authority:
         Issued(self.certificate, _pem(self._key)).save(folder, "authority")
 
     def issue(
-        self,
-        use: Literal["server", "client"],
-        names: Sequence[str],
-        *,
-        days: int = 825,
-        clock: Clock | None = None,
+        self, use: Literal["server", "client"], names: Sequence[str], *, days: int = 825, clock: Clock | None = None
     ) -> Issued:
         """Issue a certificate for host names or addresses; a server's also names the local machine."""
         if use not in _USES:

@@ -10,7 +10,6 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """Return the seconds since 1970."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

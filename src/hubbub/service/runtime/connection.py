@@ -2,7 +2,7 @@
 
 uvicorn's httptools parser accepts request heads of any size and duration. :class:`Connection` limits both. The names
 overridden here are not uvicorn's public interface: the dependency is therefore bounded above in ``pyproject.toml``, and
-a test compares :data:`OVERRIDES` with the installed version.
+a test compares them with the installed version.
 """
 
 import asyncio
@@ -15,28 +15,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 LARGEST_HEAD = 1 << 16
 """Largest request line and headers together, in bytes."""
-
 HEAD_SECONDS = 20.0
 """Time in which they must arrive."""
-
 LINGER_SECONDS = 2.0
 """Time for which further data is discarded, so that the sender can read the error."""
-
-OVERRIDES = {
-    HttpToolsProtocol: {
-        "connection_made": ["self", "transport"],
-        "connection_lost": ["self", "exc"],
-        "data_received": ["self", "data"],
-        "on_message_begin": ["self"],
-        "on_url": ["self", "url"],
-        "on_header": ["self", "name", "value"],
-        "on_headers_complete": ["self"],
-        "send_400_response": ["self", "msg"],
-    },
-    uvicorn.Server: {"capture_signals": ["self"]},
-}
-"""The overridden methods of uvicorn and their parameters."""
-
 _TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
     b"content-length: 28\r\nconnection: close\r\n\r\nThe headers are too large.\r\n"

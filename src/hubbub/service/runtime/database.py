@@ -7,63 +7,23 @@ full, read-only, connection lost) rolls it back and raises :class:`StoreFailure`
 import contextlib
 import sqlite3
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from hubbub.errors import StoreFailure, reject
 
 _ROWS = 500
 """Rows per statement."""
+_PRAGMAS = (
+    *("journal_mode = wal", "synchronous = full", "secure_delete = on"),
+    *("temp_store = memory", "cache_size = -65536", "journal_size_limit = 0"),
+)
 
 
-class Database(Protocol):
-    """A connection; calls from several threads take turns."""
-
-    def transaction(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context of one transaction, durable once left."""
-
-    def run(self, statement: str, *values: object) -> int:
-        """Execute a statement and return the number of rows it changed."""
-
-    def insert(self, table: str, rows: Sequence[Sequence[object]]) -> None:
-        """Insert all rows."""
-
-    def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return all rows of a query."""
-
-    def create(self, tables: Iterable[str]) -> None:
-        """Create tables that do not exist; ``{blob}`` and ``{clustered}`` stand for the dialect's words."""
-
-    def has_table(self, name: str) -> bool:
-        """Return True if a table exists."""
-
-    def tidy(self) -> None:
-        """Make deleted data unreadable now rather than later, as far as the database can."""
-
-    def backup(self, path: Path) -> None:
-        """Write a consistent copy."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
-def open_database(url: str) -> Database:
-    """Connect to ``sqlite:FILE`` or ``postgresql://…``.
-
-    >>> with open_database("sqlite::memory:").transaction():
-    ...     pass
-    """
-    kind, _, place = url.partition(":")
-    if kind == "sqlite" and place:
-        return Sqlite(place)
-    if kind not in ("postgresql", "postgres"):
-        reject("the store", "be sqlite:FILE or postgresql://…", kind)
-    return Postgres(url)
-
-
-class _Shared:
-    """A lock, and a connection that is opened on first use and dropped after a failure."""
+class Database(ABC):
+    """A connection, opened on first use and dropped after a failure; calls from several threads take turns."""
 
     failures: tuple[type[Exception], ...] = ()
     blob, clustered = "", ""
@@ -74,8 +34,9 @@ class _Shared:
         self._lock = threading.RLock()
         self._open: Any = None
 
+    @abstractmethod
     def _connect(self) -> Any:
-        raise AssertionError
+        """Open the connection."""
 
     @property
     def _connection(self) -> Any:
@@ -92,12 +53,31 @@ class _Shared:
                 self._drop()
                 raise StoreFailure(f"the store failed: {type(error).__name__}") from error
 
-    def insert(self, table: str, rows: Sequence[Sequence[object]]) -> None:
-        """Insert all rows, hundreds per statement.
+    def _drop(self) -> None:
+        connection, self._open = self._open, None
+        if connection is not None:
+            with contextlib.suppress(Exception):
+                connection.close()
 
-        Each statement releases Python's lock once: inserted row by row, a hundred rows would wait a hundred times for a
-        busy event loop.
-        """
+    @abstractmethod
+    def transaction(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context of one transaction, durable once left."""
+
+    def _execute(self, statement: str, values: Sequence[object]) -> Any:
+        return self._connection.execute(statement, values)
+
+    def run(self, statement: str, *values: object) -> int:
+        """Execute a statement and return the number of rows it changed."""
+        with self._guarded():
+            return int(self._execute(statement, values).rowcount)
+
+    def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        with self._guarded():
+            return list(self._execute(statement, values))
+
+    def insert(self, table: str, rows: Sequence[Sequence[object]]) -> None:
+        """Insert all rows, hundreds per statement: each statement has to wait for Python's lock."""
         for start in range(0, len(rows), _ROWS):
             some = rows[start : start + _ROWS]
             row = "(" + ", ".join("?" * len(some[0])) + ")"
@@ -105,19 +85,21 @@ class _Shared:
             self.run(f"INSERT INTO {table} VALUES {', '.join([row] * len(some))}", *values)
 
     def create(self, tables: Iterable[str]) -> None:
-        """Create tables that do not exist."""
+        """Create tables that do not exist; ``{blob}`` and ``{clustered}`` stand for the dialect's words."""
         for table in tables:
             self.run("CREATE TABLE IF NOT EXISTS " + table.format(blob=self.blob, clustered=self.clustered))
 
-    def run(self, statement: str, *values: object) -> int:
-        """Execute a statement and return the number of rows it changed."""
-        raise AssertionError
+    @abstractmethod
+    def has_table(self, name: str) -> bool:
+        """Return True if a table exists."""
 
-    def _drop(self) -> None:
-        connection, self._open = self._open, None
-        if connection is not None:
-            with contextlib.suppress(Exception):
-                connection.close()
+    @abstractmethod
+    def tidy(self) -> None:
+        """Make deleted data unreadable now rather than later, as far as the database can."""
+
+    @abstractmethod
+    def backup(self, path: Path) -> None:
+        """Write a consistent copy while the service runs."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -125,7 +107,7 @@ class _Shared:
             self._drop()
 
 
-class Sqlite(_Shared):
+class Sqlite(Database):
     """SQLite with a write-ahead log that is synced at every commit; deleted data is overwritten.
 
     Tables are clustered by primary key, so the order of rows keyed by a hash on disk is unrelated to their arrival.
@@ -136,14 +118,7 @@ class Sqlite(_Shared):
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._place, isolation_level=None, check_same_thread=False, timeout=30)
-        for pragma in (
-            "journal_mode = wal",
-            "synchronous = full",
-            "secure_delete = on",
-            "temp_store = memory",
-            "cache_size = -65536",
-            "journal_size_limit = 0",
-        ):
+        for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
         return connection
 
@@ -160,16 +135,6 @@ class Sqlite(_Shared):
                     self._open.execute("ROLLBACK")
                 raise
 
-    def run(self, statement: str, *values: object) -> int:
-        """Execute a statement and return the number of rows it changed."""
-        with self._guarded():
-            return int(self._connection.execute(statement, values).rowcount)
-
-    def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return all rows of a query."""
-        with self._guarded():
-            return list(self._connection.execute(statement, values))
-
     def has_table(self, name: str) -> bool:
         """Return True if a table exists."""
         return bool(self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name))
@@ -184,7 +149,7 @@ class Sqlite(_Shared):
             self._connection.backup(copy)
 
 
-class Postgres(_Shared):
+class Postgres(Database):
     """PostgreSQL through psycopg 3 (the extra ``postgres``); commits are synchronous whatever the server's default.
 
     Its tables are heaps: rows stay in the order of arrival until a release deletes them and a vacuum has run.
@@ -210,15 +175,8 @@ class Postgres(_Shared):
         with self._guarded(), self._connection.transaction():
             yield
 
-    def run(self, statement: str, *values: object) -> int:
-        """Execute a statement and return the number of rows it changed."""
-        with self._guarded():
-            return int(self._connection.execute(_percent(statement), values).rowcount)
-
-    def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return all rows of a query."""
-        with self._guarded():
-            return list(self._connection.execute(_percent(statement), values))
+    def _execute(self, statement: str, values: Sequence[object]) -> Any:
+        return self._connection.execute(statement.replace("?", "%s"), values)
 
     def has_table(self, name: str) -> bool:
         """Return True if a table exists in the search path."""
@@ -234,10 +192,15 @@ class Postgres(_Shared):
         reject("a backup of a PostgreSQL store", "be made with pg_dump")
 
 
-def _percent(statement: str) -> str:
-    """Return the statement with psycopg's placeholders.
+def open_database(url: str) -> Database:
+    """Connect to ``sqlite:FILE`` or ``postgresql://…``.
 
-    >>> _percent("SELECT a FROM t WHERE b = ?")
-    'SELECT a FROM t WHERE b = %s'
+    >>> with open_database("sqlite::memory:").transaction():
+    ...     pass
     """
-    return statement.replace("?", "%s")
+    kind, _, place = url.partition(":")
+    if kind == "sqlite" and place:
+        return Sqlite(place)
+    if kind not in ("postgresql", "postgres"):
+        reject("the store", "be sqlite:FILE or postgresql://…", kind)
+    return Postgres(url)

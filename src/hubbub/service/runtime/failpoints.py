@@ -11,7 +11,6 @@ from hubbub.errors import reject
 
 VARIABLE = "HUBBUB_FAILPOINT"
 """The environment variable that arms one point."""
-
 POINTS = {
     # the shuffler's HTTP interface
     "upload-read": "an upload was read; nothing was opened",

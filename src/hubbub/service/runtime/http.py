@@ -89,9 +89,7 @@ async def refuse(send: Send, problem: Problem, extra: Headers = ()) -> None:
 
 
 @functools.lru_cache(maxsize=512)
-def _problem(
-    name: str, detail: str, retry_after: int | None, index: int | None
-) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+def _problem(name: str, detail: str, retry_after: int | None, index: int | None) -> tuple[int, Headers, bytes]:
     """Return status, headers and body; cached, because an overload produces thousands of equal responses."""
     problem = Problem(name, detail, retry_after=retry_after, index=index)
     body = problem_document(problem)
@@ -134,10 +132,9 @@ def hex_id(text: str, missing: str) -> bytes:
 
 async def body_of(request: Request, limit: int, seconds: float = 30.0) -> bytes:
     """Return the body of a request, of at most ``limit`` bytes."""
-    length = request.headers.get("content-length")
-    return await read_body(
-        request.receive, declared_length(None if length is None else length.encode(), limit), seconds
-    )
+    value = request.headers.get("content-length")
+    length = declared_length(None if value is None else value.encode(), limit)
+    return await read_body(request.receive, length, seconds)
 
 
 def stored(request: Request, content: bytes, kind: str = "application/json") -> Response:
@@ -150,10 +147,8 @@ def stored(request: Request, content: bytes, kind: str = "application/json") -> 
 
 def routed(routes: Iterable[tuple[str, str, Endpoint]]) -> App:
     """Return an application of several routes, all of whose errors are problem documents."""
-    app = Starlette(
-        routes=[Route(path, _guarded(endpoint), methods=[method]) for method, path, endpoint in routes],
-        exception_handlers={HTTPException: _no_route},
-    )
+    handled = [Route(path, _guarded(endpoint), methods=[method]) for method, path, endpoint in routes]
+    app = Starlette(routes=handled, exception_handlers={HTTPException: _no_route})
     app.router.redirect_slashes = False
     return app
 

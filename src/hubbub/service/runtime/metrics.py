@@ -33,7 +33,7 @@ def rounding_step(min_batch_size: int) -> int:
     return max(100, min_batch_size // 20)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TaskMetrics:
     """The counts of one task at the end of an epoch."""
 
@@ -47,10 +47,7 @@ class TaskMetrics:
 
 
 class Metrics(Collector):
-    """Counts for Prometheus, updated only when an epoch has ended.
-
-    ``live`` returns values that do not depend on arrivals and are shown as they are.
-    """
+    """Counts for Prometheus, updated only when an epoch has ended; ``live`` values do not depend on arrivals."""
 
     def __init__(self, live: Callable[[], Mapping[str, float]] = dict) -> None:
         self._live = live

@@ -10,7 +10,6 @@ from hubbub.errors import Problem
 
 MEDIA_TYPE = "application/problem+json"
 """The media type of a problem document."""
-
 PREFIX = "urn:hubbub:problem:"
 
 
@@ -58,11 +57,8 @@ def problem_document(problem: Problem) -> bytes:
     >>> problem_document(Problem("timeout", index=3)).decode()
     '{"index":3,"status":408,"title":"The body did not arrive in time.","type":"urn:hubbub:problem:timeout"}'
     """
-    content: dict[str, Json] = {
-        "type": PREFIX + problem.name,
-        "title": KINDS[problem.name].title,
-        "status": status_of(problem),
-    }
+    kind = KINDS[problem.name]
+    content: dict[str, Json] = {"type": PREFIX + problem.name, "title": kind.title, "status": kind.status}
     if problem.detail:
         content["detail"] = problem.detail
     if problem.index is not None:

@@ -24,20 +24,16 @@ from typing import Protocol
 import uvloop
 
 from hubbub.errors import InvalidInput
-from hubbub.service.runtime.clock import Clock
+from hubbub.io.files import write_atomic
 from hubbub.service.runtime.http import log
-from hubbub.service.runtime.secretfiles import write_atomically
 from hubbub.service.runtime.server import Listener, Server, address_of, bind
 from hubbub.service.runtime.settings import Common
 from hubbub.service.task.contract import SignedContract
-from hubbub.service.task.keys import Keyring
 
 ADDRESSES = "addresses.json"
 """The file in a service's folder that lists its addresses while it is running."""
-
 CLOSE_SECONDS = 1.0
 """Time to commit accepted bundles after the listeners are closed."""
-
 THREADS = 16
 """Threads for work that waits for the disk, the analyzer or the workers."""
 
@@ -127,20 +123,6 @@ class ServiceFolder:
         self._lock.close()
 
 
-def store_url(common: Common, role: str) -> str:
-    """Return the URL of a role's store: as configured, or an SQLite file in its folder."""
-    return common.store or f"sqlite:{common.folder / role}.db"
-
-
-def open_keyring(common: Common, role: str, clock: Clock) -> Keyring:
-    """Return the keys of a role, with one key active."""
-    ring = Keyring(
-        common.folder / "keys", role, common.suite, clock, lifetime=common.key_lifetime, grace=common.key_grace
-    )
-    ring.advance()
-    return ring
-
-
 def add_contracts(paths: Sequence[Path], known: Container[str], add: Callable[[bytes], bytes]) -> None:
     """Serve the contracts named in the settings; contracts already stored are not verified again."""
     for path in paths:
@@ -217,7 +199,7 @@ def _announced(folder: Path, listeners: Sequence[Listener], sockets: Sequence[so
     for name, address in addresses.items():
         log.info("%s: %s", name, address)
     path = folder / ADDRESSES
-    write_atomically(path, json.dumps(addresses).encode())
+    write_atomic(path, json.dumps(addresses).encode(), mode=0o600)
     _notify("READY=1")
     try:
         yield

@@ -4,40 +4,13 @@ Overwriting is the best a program can do: a copy-on-write file system, a drive t
 the old content.
 """
 
+import contextlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from hubbub.errors import InvalidInput, reject
+from hubbub.io.files import sync_folder, write_atomic
 from hubbub.service.runtime.failpoints import reach
-
-TEMPORARY = ".new"
-"""Suffix of a partially written file."""
-
-
-def write_atomically(
-    path: Path, data: bytes, *, mode: int = 0o600, reach: Callable[[str], None] = lambda _: None
-) -> None:
-    """Replace a file durably: after a crash, the file has the complete old or the complete new content.
-
-    The data is written to a temporary file beside ``path``, synced and renamed; then the folder is synced. ``reach`` is
-    called with the name of each step, for tests that kill the process there.
-    """
-    temporary = path.with_name(path.name + TEMPORARY)
-    temporary.unlink(missing_ok=True)
-    reach("file-before-write")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
-        os.fchmod(handle, mode)
-        _write_all(handle, data)
-        reach("file-before-sync")
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    reach("file-before-rename")
-    temporary.rename(path)
-    reach("file-before-folder-sync")
-    _sync_folder(path.parent)
 
 
 def write_file(path: Path, data: bytes, *, replace: bool = False) -> None:
@@ -51,7 +24,7 @@ def write_file(path: Path, data: bytes, *, replace: bool = False) -> None:
     """
     if not replace and path.exists():
         reject("the file", "not exist yet: it would be overwritten", path.name)
-    write_atomically(path, data, reach=reach)
+    write_atomic(path, data, mode=0o600, step=lambda name: reach(f"file-before-{name}"))
 
 
 def read_secret(path: Path) -> bytes:
@@ -75,30 +48,11 @@ def check_mode(path: Path, mode: int) -> None:
 
 def erase(path: Path) -> None:
     """Overwrite a file with zeros, sync and remove it; do nothing if it does not exist."""
-    try:
-        handle = os.open(path, os.O_WRONLY)
-    except FileNotFoundError:
-        return
-    try:
-        _write_all(handle, bytes(os.fstat(handle).st_size))
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    reach("file-before-unlink")
-    path.unlink()
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
+    with contextlib.suppress(FileNotFoundError):
+        with os.fdopen(os.open(path, os.O_WRONLY), "wb") as file:
+            file.write(bytes(os.fstat(file.fileno()).st_size))
+            file.flush()
+            os.fsync(file.fileno())
+        reach("file-before-unlink")
+        path.unlink()
+        sync_folder(path.parent)

@@ -21,7 +21,7 @@ SHUTDOWN_SECONDS = 3
 """Time for requests in progress to finish after a service was told to stop."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Listener:
     """An application, its address and its TLS configuration."""
 

@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from cryptography.exceptions import InvalidTag
@@ -30,10 +29,8 @@ from hubbub.service.task.sealing import SUITES, load_private, load_public
 
 FRAME_ITEMS = 1 << 9
 """Items per frame: about 30 ms of work. A call has only a few frames in flight, so others need not wait."""
-
 ATTEMPTS = 3
 """Attempts per frame."""
-
 _FRAME = struct.Struct(">I")
 _HEAD = struct.Struct(">BBHIHH")
 _OPEN, _SEAL = 0, 1
@@ -204,9 +201,7 @@ class Workers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -220,11 +215,8 @@ class Workers:
             return open_items(job, data)
         job.count(data)
         answers = list(self._spread(_OPEN, job, data))
-        split = [len(answer) // (job.opened + 1) for answer in answers]
-        return (
-            b"".join(answer[count:] for answer, count in zip(answers, split, strict=True)),
-            b"".join(answer[:count] for answer, count in zip(answers, split, strict=True)),
-        )
+        split = [(answer, len(answer) // (job.opened + 1)) for answer in answers]
+        return b"".join(one[count:] for one, count in split), b"".join(one[:count] for one, count in split)
 
     def seal(self, job: Job, data: bytes | memoryview) -> bytes:
         """Run :func:`seal_items` on all workers."""

@@ -17,8 +17,8 @@ from hubbub.service.runtime.process import PeriodicTask, add_contracts
 from hubbub.service.runtime.ratelimit import RateLimiter
 from hubbub.service.runtime.server import Listener, client_context
 from hubbub.service.runtime.settings import ShufflerConfig, is_local
-from hubbub.service.shuffler.analyzer_client import HttpsAnalyzerClient
 from hubbub.service.shuffler.core import Shuffler
+from hubbub.service.shuffler.delivery import HttpsAnalyzerClient
 from hubbub.service.shuffler.http import Limits, UploadApp, documents_app
 from hubbub.service.shuffler.store import ShufflerStore
 from hubbub.service.shuffler.writer import Writer
@@ -39,15 +39,14 @@ class ShufflerProgram:
         self.core = Shuffler(self._store, self._resources.context)
         add_contracts(common.contracts, self.core.tasks.contracts(), self.core.tasks.add_contract)
         self.writer = Writer(self.core.uploads.accept)
+        limiter = RateLimiter(rate=config.rate, burst=config.burst, header=config.address_header)
         self.uploads = UploadApp(
             self.core,
             self.writer,
             self.workers,
             documents_app(self.core.tasks),
             limits=Limits(max_queue=config.queue, min_free_disk=config.free_disk),
-            rate_limiter=RateLimiter(rate=config.rate, burst=config.burst, header=config.address_header)
-            if config.rate
-            else None,
+            rate_limiter=limiter if config.rate else None,
             folder=common.folder,
         )
         self.metrics = Metrics(self._live)
@@ -68,14 +67,9 @@ class ShufflerProgram:
     def listeners(self) -> list[Listener]:
         """Return the listeners for uploads and for operators."""
         config, common = self.config, self.common
+        public = public_context(config.certificate, config.certificate_key)
         return [
-            Listener(
-                name="uploads",
-                app=self.uploads,
-                address=config.listen,
-                context=public_context(config.certificate, config.certificate_key),
-                connections=common.connections,
-            ),
+            Listener("uploads", self.uploads, config.listen, context=public, connections=common.connections),
             *operator_listeners(common, "shuffler", self.metrics, self.ready, _ShufflerCommands(self)),
         ]
 
@@ -84,7 +78,7 @@ class ShufflerProgram:
         return [self._tick_loop, self._keys_loop, self._delivery_loop]
 
     async def _tick(self) -> float:
-        await asyncio.to_thread(self.core.draw_ahead)
+        await asyncio.to_thread(self.core.releases.draw_ahead)
         if await asyncio.wrap_future(self.writer.call(self.core.tick)):
             self._delivery_loop.wake()
         now = self._clock.now()
@@ -93,12 +87,7 @@ class ShufflerProgram:
         if self.metrics.outdated(epochs):
             totals = await asyncio.wrap_future(self.writer.call(self.core.totals))
             figures = {
-                task: TaskMetrics(
-                    epoch=epochs[task],
-                    min_batch_size=contracts[task].min_batch_size,
-                    bundles=asdict(counts),
-                    error=counts.error,
-                )
+                task: TaskMetrics(epochs[task], contracts[task].min_batch_size, asdict(counts), counts.error)
                 for task, counts in totals.items()
             }
             uploads = {("uploads", name): count for name, count in self.uploads.results.items()}
@@ -151,13 +140,13 @@ class _ShufflerCommands:
         self._writer.call(lambda: self._core.close(task, destroy=True)).result()
 
     def rotate(self) -> None:
-        self._writer.call(self._core.rotate).result()
+        self._writer.call(self._core.keyring.rotate).result()
 
     def drain(self) -> None:
         self._program.drain()
 
     def backup(self, path: Path) -> None:
-        self._core.backup(path)
+        self._core.store.backup(path)
 
     def check(self) -> dict[str, Json]:
         return self._totals(check=True)

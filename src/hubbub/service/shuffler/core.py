@@ -4,8 +4,6 @@ It learns who sends but never what is sent: everything it stores is sealed to th
 ``uploads``, the program's loops call ``tick``, ``draw_ahead``, ``fetch_keys`` and ``deliver``.
 """
 
-from pathlib import Path
-
 from hubbub.bits.entropy import Entropy, system
 from hubbub.service.context import ServiceContext
 from hubbub.service.shuffler.delivery import AnalyzerClient, deliver_all
@@ -29,10 +27,6 @@ class Shuffler:
         self.keyring.advance()
         return self.releases.tick()
 
-    def draw_ahead(self) -> None:
-        """Draw the fakes of the next releases; see :meth:`Releases.draw_ahead`."""
-        self.releases.draw_ahead()
-
     def fetch_keys(self, client: AnalyzerClient) -> None:
         """Fetch and adopt the analyzer's key list."""
         self.tasks.update_keys(client.keys())
@@ -41,10 +35,6 @@ class Shuffler:
         """Try once to deliver every waiting batch, and return True if any is left."""
         return deliver_all(self.store, self.tasks, client)
 
-    def rotate(self) -> None:
-        """Activate a new key of the shuffler."""
-        self.keyring.rotate()
-
     def close(self, task: bytes, *, destroy: bool = False) -> None:
         """End a task early: its pools expire, and ``destroy`` also forgets which bundles it accepted."""
         self.store.close(self.tasks.find(task).row, "destroyed" if destroy else "closed")
@@ -52,15 +42,10 @@ class Shuffler:
 
     def totals(self, *, check: bool = False) -> dict[str, Counts]:
         """Return the number of bundles in each state by task; ``check`` recounts the pools."""
-        return {
-            task.contract.id: self.store.counts(task.row, slots=task.contract.slots if check else None)
-            for task in self.tasks.all()
-        }
+        counts = self.store.counts
+        tasks = [(task.row, task.contract) for task in self.tasks.all()]
+        return {contract.id: counts(row, slots=contract.slots if check else None) for row, contract in tasks}
 
     def ready(self) -> bool:
         """Return True if uploads can be accepted now."""
         return any(key.state == "active" for key in self.keyring.public_keys()) and self.store.writable()
-
-    def backup(self, path: Path) -> None:
-        """Write a consistent copy of the store."""
-        self.store.backup(path)

@@ -17,21 +17,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hubbub.errors import Problem
+from hubbub.service.runtime import http
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.http import (
-    App,
-    Gone,
-    Receive,
-    Scope,
-    Send,
-    declared_length,
-    hex_id,
-    problem_of,
-    read_body,
-    refuse,
-    routed,
-    stored,
-)
 from hubbub.service.runtime.ratelimit import RateLimiter
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler.opener import BundleOpener
@@ -44,10 +31,8 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = b"application/hubbub-bundle"
 """The media type of an upload."""
-
 KEYS_MAX_AGE = 1.0
 """Seconds after which the key lists are signed again."""
-
 _START = {"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"0")]}
 _BODY = {"type": "http.response.body", "body": b""}
 _PREFIX, _SUFFIX = "/v1/tasks/", "/bundles"
@@ -81,7 +66,7 @@ class UploadApp:
         core: "Shuffler",
         writer: Writer,
         workers: Workers,
-        fallback: App,
+        fallback: http.App,
         *,
         limits: Limits | None = None,
         rate_limiter: RateLimiter | None = None,
@@ -102,33 +87,33 @@ class UploadApp:
         """Bundles that were admitted and are not answered yet."""
         return self._bundles
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         path = scope.get("path", "")
         if not (path.startswith(_PREFIX) and path.endswith(_SUFFIX) and scope["type"] == "http"):
             await self._fallback(scope, receive, send)
             return
         try:
             await self._upload(scope, path[len(_PREFIX) : -len(_SUFFIX)], receive)
-        except Gone:
+        except http.Gone:
             self.results["gone"] += 1
             return
         except Exception as error:
-            problem = problem_of(error)
+            problem = http.problem_of(error)
             self.results[problem.name] += 1
             extra = [(b"allow", b"POST")] if problem.name == "method-not-allowed" else []
             if self.draining:
                 extra.append((b"connection", b"close"))
-            await refuse(send, problem, extra)
+            await http.refuse(send, problem, extra)
             return
         self.results["taken"] += 1
         await send(_START)
         await send(_BODY)
         reach("upload-answered")
 
-    async def _upload(self, scope: Scope, task_id: str, receive: Receive) -> None:
+    async def _upload(self, scope: http.Scope, task_id: str, receive: http.Receive) -> None:
         if scope["method"] != "POST":
             raise Problem("method-not-allowed")
-        task = hex_id(task_id, "unknown-task")
+        task = http.hex_id(task_id, "unknown-task")
         size = self._bundle_sizes.get(task) or self._bundle_size(task)
         length = self._length(scope["headers"], size)
         count = length // size
@@ -136,7 +121,7 @@ class UploadApp:
         self._bundles += count
         self._bytes += length
         try:
-            body = await read_body(receive, length, self._limits.body_seconds)
+            body = await http.read_body(receive, length, self._limits.body_seconds)
             reach("upload-read")
             opened = await self._opener.open(self._uploads.prepare(task, body))
             reach("upload-opened")
@@ -167,14 +152,14 @@ class UploadApp:
                 raise Problem("wrong-media-type", "the body must not be compressed")
         if media_type != MEDIA_TYPE:
             raise Problem("wrong-media-type", f"the media type must be {MEDIA_TYPE.decode()}")
-        length = declared_length(content_length, self._limits.max_body)
+        length = http.declared_length(content_length, self._limits.max_body)
         if not length or length % size:
             raise Problem("wrong-length", f"a bundle of this task has {size} bytes")
         if length > self._limits.max_bundles * size:
             raise Problem("too-large", f"an upload must have at most {self._limits.max_bundles} bundles")
         return length
 
-    def _admit(self, scope: Scope, count: int, length: int) -> None:
+    def _admit(self, scope: http.Scope, count: int, length: int) -> None:
         """Raise a problem if the service is stopping, overloaded or short of disk, or the sender over its rate."""
         if self.draining:
             raise Problem("unavailable", "the service is shutting down", retry_after=5)
@@ -193,19 +178,19 @@ class UploadApp:
             raise Problem("unavailable", "the disk is almost full", retry_after=30)
 
 
-def documents_app(tasks: "TaskRegistry") -> App:
+def documents_app(tasks: "TaskRegistry") -> http.App:
     """Serve ``GET /v1/tasks/{task}``, the signed contract, and ``…/keys``, the keys that clients seal to."""
     signed: dict[bytes, tuple[float, bytes]] = {}
 
     async def contract(request: Request) -> Response:
-        return stored(request, tasks.contract_document(hex_id(request.path_params["task"], "unknown-task")))
+        return http.stored(request, tasks.contract_document(http.hex_id(request.path_params["task"], "unknown-task")))
 
     async def keys(request: Request) -> Response:
-        task = hex_id(request.path_params["task"], "unknown-task")
+        task = http.hex_id(request.path_params["task"], "unknown-task")
         signed_at, text = signed.get(task, (-KEYS_MAX_AGE, b""))
         if time.monotonic() - signed_at >= KEYS_MAX_AGE:
             text = await asyncio.to_thread(tasks.keys_document, task)
             signed[task] = time.monotonic(), text
-        return stored(request, text)
+        return http.stored(request, text)
 
-    return routed([("GET", "/v1/tasks/{task}", contract), ("GET", "/v1/tasks/{task}/keys", keys)])
+    return http.routed([("GET", "/v1/tasks/{task}", contract), ("GET", "/v1/tasks/{task}/keys", keys)])

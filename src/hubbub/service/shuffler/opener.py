@@ -14,13 +14,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _Pending = tuple["Upload", "asyncio.Future[list[OpenedBundle]]"]
+_Result = asyncio.Future[tuple[bytes, bytes]]
 
 
 class BundleOpener:
-    """Opens uploads; those that arrive while the workers are busy are opened together.
-
-    From ``worker_threshold`` bundles on, of one upload or of several, the workers open them.
-    """
+    """Opens uploads, together if they arrive at once; from ``worker_threshold`` bundles on, the workers open them."""
 
     def __init__(self, uploads: "Uploads", workers: Workers, worker_threshold: int) -> None:
         self._uploads, self._workers, self._threshold = uploads, workers, worker_threshold
@@ -73,19 +71,15 @@ class BundleOpener:
                 own.append((job, slice(sizes[job], sizes[job] + count)))
                 sizes[job] += count
             parts.append(((upload, future), own))
-        results = {
-            job: asyncio.wrap_future(self._workers.submit_open(job, b"".join(data))) for job, data in frames.items()
-        }
+        submit = self._workers.submit_open
+        results = {job: asyncio.wrap_future(submit(job, b"".join(data))) for job, data in frames.items()}
         if results:
             await asyncio.wait(results.values())
         for (upload, future), own in parts:
             _settle(future, functools.partial(self._collect, upload, own, results))
 
     def _collect(
-        self,
-        upload: "Upload",
-        own: "list[tuple[Job, slice]]",
-        results: "Mapping[Job, asyncio.Future[tuple[bytes, bytes]]]",
+        self, upload: "Upload", own: "list[tuple[Job, slice]]", results: "Mapping[Job, _Result]"
     ) -> "list[OpenedBundle]":
         done = []
         for job, part in own:

@@ -65,11 +65,8 @@ class Releases:
 
     def _releasable(self, task: ServedTask) -> list[int]:
         """Return the key ids of the pools that have reached the minimum batch size."""
-        return [
-            key_id
-            for key_id, bundles in self._store.pools(task.row)
-            if bundles >= task.contract.min_batch_size and key_id in task.analyzer_keys
-        ]
+        least, keys = task.contract.min_batch_size, task.analyzer_keys
+        return [key_id for key_id, bundles in self._store.pools(task.row) if bundles >= least and key_id in keys]
 
     def _release(self, task: ServedTask, key_id: int) -> str | None:
         contract = task.contract

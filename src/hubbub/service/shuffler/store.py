@@ -111,12 +111,8 @@ class ShufflerStore(Store):
         """Add a task; idempotent."""
         with self._writer.transaction():
             number = self._writer.rows("SELECT COALESCE(MAX(number), 0) + 1 FROM tasks")[0][0]
-            self._writer.run(
-                "INSERT INTO tasks VALUES (?, ?, ?, 'open', -1, 0, 0, 0, 0) ON CONFLICT (id) DO NOTHING",
-                number,
-                task,
-                contract,
-            )
+            statement = "INSERT INTO tasks VALUES (?, ?, ?, 'open', -1, 0, 0, 0, 0) ON CONFLICT (id) DO NOTHING"
+            self._writer.run(statement, number, task, contract)
 
     def tasks(self) -> list[TaskRow]:
         """Return all tasks."""
@@ -142,11 +138,8 @@ class ShufflerStore(Store):
             rows, count = self._new_slots(task, key_id, [one for one in fresh.values() if one.key_id == key_id])
             database.insert("slots", rows)
             reach("accept-inserted")
-            database.run(
-                "INSERT INTO pools VALUES (?, ?, ?) "
-                "ON CONFLICT (task, key_id) DO UPDATE SET bundles = pools.bundles + ?",
-                *(task.number, key_id, count, count),
-            )
+            conflict = "ON CONFLICT (task, key_id) DO UPDATE SET bundles = pools.bundles + ?"
+            database.run(f"INSERT INTO pools VALUES (?, ?, ?) {conflict}", task.number, key_id, count, count)
             database.run("UPDATE tasks SET accepted = accepted + ? WHERE number = ?", count, task.number)
 
     def _new_slots(self, task: TaskRow, key_id: int, bundles: list[OpenedBundle]) -> tuple[list[_SlotRow], int]:
@@ -169,31 +162,20 @@ class ShufflerStore(Store):
 
     def pools(self, task: TaskRow) -> list[tuple[int, int]]:
         """Return the ids of the analyzer's keys with waiting bundles, and the numbers of these bundles."""
-        rows = self._writer.rows(
-            "SELECT key_id, bundles FROM pools WHERE task = ? AND bundles > 0 ORDER BY key_id", task.number
-        )
-        return [(key_id, bundles) for key_id, bundles in rows]
+        query = "SELECT key_id, bundles FROM pools WHERE task = ? AND bundles > 0 ORDER BY key_id"
+        return [(key_id, bundles) for key_id, bundles in self._writer.rows(query, task.number)]
 
     def release(
         self, task: TaskRow, key_id: int, min_batch_size: int, build: Callable[[list[bytes], int], NewBatch]
     ) -> str | None:
-        """Turn a pool into a batch in one transaction, and return its id; None if the pool is below the minimum.
-
-        ``build`` makes the batch from the sealed slots and the number of bundles.
-        """
+        """Build a batch from the slots and the size of a pool, and return its id; None if it is below the minimum."""
         with self._writer.transaction():
             row = self._writer.rows("SELECT bundles FROM pools WHERE task = ? AND key_id = ?", task.number, key_id)
             bundles = row[0][0] if row else 0
             if bundles < min_batch_size:
                 return None
-            slots = [
-                bytes(sealed)
-                for (sealed,) in self._writer.rows(
-                    "SELECT sealed FROM slots WHERE task = ? AND key_id = ? ORDER BY slot_id", task.number, key_id
-                )
-            ]
-            batch = build(slots, bundles)
-            del slots
+            query = "SELECT sealed FROM slots WHERE task = ? AND key_id = ? ORDER BY slot_id"
+            batch = build([bytes(sealed) for (sealed,) in self._writer.rows(query, task.number, key_id)], bundles)
             for index, data in enumerate(batch.chunks):
                 self._writer.run("INSERT INTO outbox VALUES (?, ?, ?)", batch.id, index, data)
             values = (batch.id, task.number, key_id, bundles, batch.manifest)
@@ -216,9 +198,8 @@ class ShufflerStore(Store):
         """
         with self._writer.transaction():
             expired = sum(bundles for _, bundles in self.pools(task))
-            self._writer.run(
-                "UPDATE tasks SET state = ?, expired = expired + ? WHERE number = ?", state, expired, task.number
-            )
+            statement = "UPDATE tasks SET state = ?, expired = expired + ? WHERE number = ?"
+            self._writer.run(statement, state, expired, task.number)
             self._writer.run("DELETE FROM slots WHERE task = ?", task.number)
             self._writer.run("DELETE FROM pools WHERE task = ?", task.number)
             if state == "destroyed":
@@ -242,10 +223,8 @@ class ShufflerStore(Store):
     def erase(self, batch: Batch, receipt: bytes) -> None:
         """Store the receipt of a batch, and delete its chunks."""
         with self._writer.transaction():
-            changed = self._writer.run(
-                "UPDATE batches SET receipt = ? WHERE id = ? AND receipt IS NULL", receipt, batch.id
-            )
-            if changed:
+            statement = "UPDATE batches SET receipt = ? WHERE id = ? AND receipt IS NULL"
+            if self._writer.run(statement, receipt, batch.id):
                 self._writer.run("DELETE FROM outbox WHERE batch = ?", batch.id)
                 self._writer.run("UPDATE tasks SET committed = committed + ? WHERE id = ?", batch.bundles, batch.task)
             reach("deliver-erased")
@@ -282,9 +261,8 @@ class ShufflerStore(Store):
             if slots is not None:
                 (rows,) = self._writer.rows("SELECT COUNT(*) FROM slots WHERE task = ?", task.number)
                 waiting = -1 if rows[0] % slots else rows[0] // slots
-            (sent,) = self._writer.rows(
-                "SELECT COALESCE(SUM(bundles), 0) FROM batches WHERE task = ? AND receipt IS NULL", task.number
-            )
+            query = "SELECT COALESCE(SUM(bundles), 0) FROM batches WHERE task = ? AND receipt IS NULL"
+            (sent,) = self._writer.rows(query, task.number)
         return Counts(accepted=sums[0], pool=waiting, outbox=int(sent[0]), committed=sums[1], expired=sums[2])
 
 

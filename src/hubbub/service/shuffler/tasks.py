@@ -89,10 +89,7 @@ class TaskRegistry:
         return canonical({"shuffler": own, "analyzer": theirs, "analyzer_key_id": served.row.key_id})
 
     def update_keys(self, text: bytes) -> None:
-        """Adopt the analyzer's key list; reject one that the analyzer of a contract did not sign.
-
-        Call it in the writer's thread, so that no upload is committed while the key in use changes.
-        """
+        """Adopt the analyzer's key list; in the writer's thread, so that no upload is committed meanwhile."""
         stored = [self._store_keys(task, text) for task in self.all()]
         self.refresh()
         if not all(stored):

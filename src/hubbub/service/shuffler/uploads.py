@@ -15,15 +15,13 @@ from hubbub.service.task.sealing_batch import bundle_job
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Bundles that passed all checks that need no key, without known repeats, and the ids of the keys that open them.
-
-    ``positions`` are the bundles' places in the request body, for problem documents.
-    """
+    """Bundles that passed all checks that need no key, without known repeats, and the ids of the keys to open them."""
 
     task: ServedTask
     bundles: tuple[bytes, ...]
     key_ids: tuple[int, ...]
     positions: tuple[int, ...]
+    """The bundles' places in the request body, for problem documents."""
 
 
 class Uploads:
@@ -57,12 +55,8 @@ class Uploads:
             for position in positions:
                 if self._keyring.private(key_ids[position]) is None:
                     raise Problem("outdated-keys", index=position)
-        return Upload(
-            served,
-            tuple(bundles[position] for position in positions),
-            tuple(key_ids[position] for position in positions),
-            tuple(positions),
-        )
+        kept, ids = tuple(bundles[one] for one in positions), tuple(key_ids[one] for one in positions)
+        return Upload(served, kept, ids, tuple(positions))
 
     def open(self, upload: Upload) -> list[OpenedBundle]:
         """Open the bundles in this thread; :meth:`jobs` and :meth:`opened` let workers open many."""

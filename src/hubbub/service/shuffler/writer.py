@@ -5,8 +5,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hubbub.errors import Problem
 from hubbub.service.runtime.failpoints import reach
@@ -18,18 +17,6 @@ T = TypeVar("T")
 _Upload = tuple[list["OpenedBundle"], "asyncio.Future[None]"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    function: Callable[[], Any]
-    future: Future[Any]
-
-    def run(self) -> None:
-        try:
-            self.future.set_result(self.function())
-        except BaseException as error:
-            self.future.set_exception(error)
-
-
 class Writer:
     """Commits uploads, and runs other functions between two transactions.
 
@@ -39,7 +26,7 @@ class Writer:
 
     def __init__(self, accept: Callable[[Sequence["OpenedBundle"]], None]) -> None:
         self._accept = accept
-        self._queue: queue.SimpleQueue[_Upload | _Call | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Upload | Callable[[], None] | None] = queue.SimpleQueue()
         self.commits = 0
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
@@ -53,7 +40,14 @@ class Writer:
     def call(self, function: Callable[[], T]) -> "Future[T]":
         """Run a function in the writer's thread."""
         future: Future[T] = Future()
-        self._queue.put(_Call(function, future))
+
+        def call() -> None:
+            try:
+                future.set_result(function())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._queue.put(call)
         return future
 
     def close(self) -> None:
@@ -68,8 +62,8 @@ class Writer:
             if uploads:
                 self._commit(uploads)
             for item in items:
-                if isinstance(item, _Call):
-                    item.run()
+                if callable(item):
+                    item()
             if None in items:
                 return
 

@@ -137,17 +137,10 @@ class Contract:
             raise WireError(f"the format of the contract must be {document_format('contract')!r}")
         try:
             with legal("the contract"):
-                return cls(
-                    plan=Plan.from_json(canonical(fields["plan"])),
-                    min_batch_size=fields.whole("min_batch_size"),
-                    slots=fields.whole("slots"),
-                    epoch=fields.whole("epoch"),
-                    task_start=fields.whole("task_start"),
-                    task_end=fields.whole("task_end"),
-                    suite=fields.whole("suite"),
-                    analyzer=hex_bytes(fields.text("analyzer"), PUBLIC_SIZE, "the analyzer's identity"),
-                    shuffler=hex_bytes(fields.text("shuffler"), PUBLIC_SIZE, "the shuffler's identity"),
-                )
+                plan = Plan.from_json(canonical(fields["plan"]))
+                terms = {name: fields.whole(name) for name in _TERMS}
+                keys = {role: hex_bytes(fields.text(role), PUBLIC_SIZE, f"the {role}'s identity") for role in ROLES}
+                return cls(plan=plan, analyzer=keys["analyzer"], shuffler=keys["shuffler"], **terms)
         except Infeasible as error:
             raise WireError(f"the contract is invalid: {error}") from None
 

@@ -18,9 +18,10 @@ from typing import Literal, Self
 
 from hubbub.canonical import Fields, Json, canonical, legal, parse
 from hubbub.errors import Infeasible, Interval, WireError, check_choice, check_real, check_whole, reject
+from hubbub.io.files import PARTIAL
 from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.secretfiles import TEMPORARY, erase, read_secret, write_file
+from hubbub.service.runtime.secretfiles import erase, read_secret, write_file
 from hubbub.service.task.identity import Identity, SignedDocument, document_format, hex_bytes
 from hubbub.service.task.sealing import MAX_KEY_ID, SUITES, Private, generate, load_private
 
@@ -62,13 +63,9 @@ class _Record:
         if fields.whole("suite") != suite:
             raise WireError(f"the key record must be of suite {suite}, got {fields.whole('suite')}")
         with legal("the key record"):
-            return cls(
-                id=fields.whole("id"),
-                suite=suite,
-                public=hex_bytes(fields.text("public"), SUITES[suite].public, "the public key"),
-                phase=_PHASES[check_choice("phase", fields.text("phase"), tuple(_PHASES))],
-                time=fields.real("time"),
-            )
+            public = hex_bytes(fields.text("public"), SUITES[suite].public, "the public key")
+            phase = _PHASES[check_choice("phase", fields.text("phase"), tuple(_PHASES))]
+            return cls(id=fields.whole("id"), suite=suite, public=public, phase=phase, time=fields.real("time"))
 
 
 class Keyring:
@@ -134,9 +131,8 @@ class Keyring:
             {"id": key.id, "suite": key.suite, "public": key.public.hex(), "state": key.state}
             for key in self.public_keys()
         ]
-        return SignedDocument.sign(
-            identity, "key list", {"format": document_format("key list"), "role": self.role, "keys": keys}
-        ).to_json()
+        body: Json = {"format": document_format("key list"), "role": self.role, "keys": keys}
+        return SignedDocument.sign(identity, "key list", body).to_json()
 
     def rotate(self, at: float | None = None) -> int:
         """Schedule the activation of the pending key, or of a new one, by default for now, and return its id."""
@@ -199,7 +195,7 @@ class Keyring:
 
     def _load(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in self.folder.glob(f"{self.role}-*{TEMPORARY}"):
+        for path in self.folder.glob(f"{self.role}-*{PARTIAL}"):
             erase(path)
         for path in self.folder.glob(f"{self.role}-*.json"):
             record = _Record.from_json(path.read_bytes(), self.suite)
@@ -266,12 +262,9 @@ def _read_key(value: Json) -> PublicKey:
         suite = fields.whole("suite")
         if suite not in SUITES:
             reject("suite", "be 1 or 2", suite)
-        return PublicKey(
-            check_whole("id", fields.whole("id"), 0, MAX_KEY_ID),
-            suite,
-            hex_bytes(fields.text("public"), SUITES[suite].public, "the public key"),
-            _STATES[check_choice("state", fields.text("state"), tuple(_STATES))],
-        )
+        key_id = check_whole("id", fields.whole("id"), 0, MAX_KEY_ID)
+        public = hex_bytes(fields.text("public"), SUITES[suite].public, "the public key")
+        return PublicKey(key_id, suite, public, _STATES[check_choice("state", fields.text("state"), tuple(_STATES))])
 
 
 def _public(record: _Record, state: State) -> PublicKey:

@@ -1,7 +1,7 @@
 """Manifests and receipts: the signed documents with which shuffler and analyzer hand over a batch."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Self
 
 from hubbub.bundles import TASK_SIZE
@@ -28,32 +28,23 @@ class Manifest:
 
     def sign(self, identity: Identity) -> bytes:
         """Return the signed manifest."""
-        body: dict[str, Json] = {
-            "format": document_format("manifest"),
-            "batch": self.batch,
-            "task": self.task.hex(),
-            "key_id": self.key_id,
-            "bundles": self.bundles,
-            "slots": self.slots,
-            "chunks": list(self.chunks),
-        }
+        body: dict[str, Json] = {"format": document_format("manifest"), **asdict(self)}
+        body |= {"task": self.task.hex(), "chunks": list(self.chunks)}
         return SignedDocument.sign(identity, "manifest", body).to_json()
 
     @classmethod
     def read(cls, document: SignedDocument, shuffler: bytes) -> Self:
         """Verify the shuffler's signature, and read the manifest."""
         fields = document.read(shuffler, "manifest", "batch", "task", "key_id", "bundles", "slots", "chunks")
-        digests = [
+        for digest in fields.texts("chunks"):
             hex_bytes(digest, hashlib.sha256().digest_size, "the digest of a chunk")
-            for digest in fields.texts("chunks")
-        ]
         return cls(
             batch=fields.text("batch"),
             task=hex_bytes(fields.text("task"), TASK_SIZE, "the task of the manifest"),
             key_id=fields.whole("key_id"),
             bundles=fields.whole("bundles"),
             slots=fields.whole("slots"),
-            chunks=tuple(digest.hex() for digest in digests),
+            chunks=tuple(fields.texts("chunks")),
         )
 
 

@@ -27,7 +27,6 @@ Data = bytes | memoryview
 
 REASONS = ("malformed", "wrong-length", "cannot-open", "bad-version", "bad-kind", "bad-padding")
 """The reasons for which bytes are rejected."""
-
 VERSION = 2
 FILLER, REPORT = 0, 1
 ID_SIZE = 16
@@ -44,10 +43,7 @@ BUNDLE_INFO, SLOT_INFO = b"hubbub/2 bundle", b"hubbub/2 slot"
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The algorithms and sizes of an encryption suite; 2 adds ML-KEM-768 (X-Wing) to the X25519 of suite 1.
-
-    Suite 2 protects recorded traffic against a future quantum computer.
-    """
+    """An encryption suite; 2 adds ML-KEM-768 (X-Wing), against quantum computers, to the X25519 of suite 1."""
 
     number: int
     kem: hpke.KEM
