@@ -88,4 +88,4 @@ def test_a_missing_extra_is_named() -> None:
     script = "import sys; sys.modules['httpx'] = None; from hubbub.cli import main; main(['serve', 'init', 'here'])"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert result.returncode == 2
-    assert result.stderr == "error: this command needs the extra 'serve'\nhint: pip install 'hubbub[serve]'\n"
+    assert result.stderr == "error: This command needs the extra 'serve': pip install 'hubbub[serve]'\n"

@@ -83,7 +83,7 @@ def _show(found: Audit) -> None:
         for one in found.findings
     ]
     view = screen.console()
-    view.print(screen.grid("", ["part", "test", "worst at", "observed", "allowed", "p", ""], rows, left=3))
+    view.print(screen.grid("", ["part", "test", "worst at", "observed", "expected", "p", ""], rows, left=3))
     view.print(screen.plain(found.sentence()) + ".")
     view.print(f"\nAn honest program passes with probability {found.confidence:g}. What an audit cannot show:")
     for line in (*LIMITS, *found.notes):

@@ -235,4 +235,6 @@ def _show_estimate(
     view.print(table)
     if len(counts.labels) > top:
         view.print(f"… and {len(counts.labels) - top:,} more labels (--top, --json)")
-    view.print(f"{counts.n:,} people; guarantee: ({guarantee.epsilon:.4g}, {guarantee.delta:.3g})-differential privacy")
+    view.print(
+        f"{counts.n:,} people; this batch is ({guarantee.epsilon:.4g}, {guarantee.delta:.3g})-differentially private."
+    )

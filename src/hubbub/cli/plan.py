@@ -279,7 +279,7 @@ def frontier_table(plans: list[Plan], rows: list[dict[str, Any]], central: float
         (
             row["name"],
             f"{one.stderr:,.4g}",
-            f"{row['measurable_share']:.3g}",
+            f"{row['measurable_share']:.3g}" if row["measurable_share"] <= 1 else "none",
             *planner.cost(one).cells,
             "yes" if row["joint"] else "no",
             _epsilon(one.guarantee.assumptions.collusion_epsilon),

@@ -43,7 +43,8 @@ class Rank:
     name: str
     error: float
     trust: str
-    messages: float
+    messages: float | None
+    """None if the services do not offer the protocol."""
 
 
 def trust(plan: Plan) -> str:
@@ -116,7 +117,7 @@ def error_chart(bars: Sequence[Bar], title: str, *, centre: str = "truth", name:
 
 def plans_chart(plans: Sequence[Plan], *, central: float | None = None) -> Chart:
     """Rank plans for one request, such as those of :func:`hubbub.frontier`, by error."""
-    ranks = [Rank(planner.family_name(one), one.stderr, trust(one), one.payload_messages) for one in plans]
+    ranks = [Rank(planner.family_name(one), one.stderr, trust(one), planner.cost(one).messages) for one in plans]
     guarantee = plans[0].guarantee
     delta = number(float(f"{guarantee.delta:.2g}"), powers=True)
     title = f"Protocols for {plans[0].n:,} people at ε = {guarantee.epsilon:.3g}, δ = {delta}"
@@ -147,7 +148,9 @@ def frontier_chart(
             _beside(axes, one.error, place, number(float(f"{one.error:.3g}")), weight="bold")
             if canvas.wide:
                 at: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-                cost = f"{one.messages:.3g} message{'s' * (one.messages != 1)}"
+                cost = (
+                    "not offered" if one.messages is None else f"{one.messages:,.3g} message{'s' * (one.messages != 1)}"
+                )
                 axes.annotate(cost, (1, place), (10, 0), va="center_baseline", color=LIGHT["muted"], **at)
         for key, (colour, words) in TRUST.items():
             if any(one.trust == key for one in ranks):

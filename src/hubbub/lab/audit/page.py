@@ -103,7 +103,7 @@ def _table(found: Audit) -> Table:
         figures = (f"{at_least}{one.observed:.4g}", f"{at_most}{one.allowed:.4g}", chance)
         rows.append((f"{one.part}: {one.name}", one.where, *figures, "violated" if bad else "ok"))
         marks.append("alarm" if bad else "")
-    return Table(("test", "worst at", "observed", "allowed", "p", "result"), rows, marks)
+    return Table(("test", "worst at", "observed", "expected", "p", "result"), rows, marks)
 
 
 def _rates(found: Audit) -> list[Section]:
