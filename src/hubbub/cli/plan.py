@@ -8,17 +8,7 @@ from rich.table import Table
 
 from hubbub import accountant, planner
 from hubbub.canonical import spell
-from hubbub.cli import screen
-from hubbub.cli.options import (
-    budget_options,
-    combined,
-    honest_option,
-    json_option,
-    output_option,
-    people_option,
-    protocol_options,
-    schema_options,
-)
+from hubbub.cli import options, screen
 from hubbub.errors import Infeasible
 from hubbub.io.documents import write_plan
 from hubbub.pages import plans_chart
@@ -38,16 +28,16 @@ local_option = click.option("--local", is_flag=True, help=LOCAL_HELP)
 
 
 @click.command()
-@schema_options
-@people_option
+@options.schema_options
+@options.people_option
 @click.option("--epsilon", type=float, help="Solve for δ at this ε.")
 @click.option("--delta", type=float, help="Solve for ε at this δ.")
-@protocol_options
-@honest_option
+@options.protocol_options
+@options.honest_option
 @local_option
 @click.option("--rigorous", is_flag=True, help="Confirm in ball arithmetic (single bits; needs the extra 'rigorous').")
-@output_option("Also write the plan with these parameters")
-@json_option
+@options.output_option("Also write the plan with these parameters")
+@options.json_option
 def account(
     schema: Schema,
     n: int,
@@ -81,15 +71,15 @@ def account(
 
 
 @click.command()
-@schema_options
+@options.schema_options
 @click.option("-n", "n", type=int, metavar="PEOPLE", help="Minimum batch size; if omitted, the smallest is found.")
-@budget_options
-@protocol_options
-@honest_option
+@options.budget_options
+@options.protocol_options
+@options.honest_option
 @local_option
 @click.option("--max-q", type=float, default=0.5, help="Largest flip probability to consider.")
-@output_option("Also write the plan with the parameters found")
-@json_option
+@options.output_option("Also write the plan with the parameters found")
+@options.json_option
 def calibrate(
     schema: Schema,
     n: int | None,
@@ -141,8 +131,8 @@ def _limit(name: str, default: float, text: str) -> Any:
     return click.option(name, type=float, default=default, show_default=False, metavar="NUMBER", help=text)
 
 
-constraint_options = combined(
-    honest_option,
+constraint_options = options.combined(
+    options.honest_option,
     click.option("--no-shuffler-fakes", "shuffler_fakes", **_BY_USERS, help="Only users add noise."),
     click.option("--joint", is_flag=True, help="Require whole records, which joint tables need."),
     _limit("--max-messages", math.inf, "Largest number of messages per user, as sealed by the services."),
@@ -154,15 +144,15 @@ constraint_options = combined(
 
 
 @click.command()
-@schema_options
+@options.schema_options
 @click.option("-n", "n", type=int, metavar="PEOPLE", help="Minimum batch size.")
 @click.option("--epsilon", type=float, help="Privacy budget ε.")
 @click.option("--delta", type=float, required=True, help="Failure probability δ.")
 @click.option("--precision", type=float, metavar="SHARE", help=PRECISION_HELP)
 @click.option("--stderr", type=float, metavar="PEOPLE", help=STDERR_HELP)
 @constraint_options
-@output_option("Write the plan to this file")
-@json_option
+@options.output_option("Write the plan to this file")
+@options.json_option
 def plan(
     schema: Schema,
     n: int | None,
@@ -197,16 +187,16 @@ def plan(
 
 
 @click.command()
-@schema_options
-@people_option
-@budget_options
+@options.schema_options
+@options.people_option
+@options.budget_options
 @constraint_options
 @click.option("--error", type=float, default=0.05, help="Relative error at which a share is measurable.")
 @click.option("--dishonest", type=float, metavar="SHARE", help=DISHONEST_HELP)
 @click.option("--plot", metavar="FILE", help=PLOT_HELP)
 @click.option("--choose", type=click.Choice(list(planner.FAMILIES)), metavar="FAMILY", help=CHOOSE_HELP)
-@output_option("Write the best plan, or that of --choose, to this file")
-@json_option
+@options.output_option("Write the best plan, or that of --choose, to this file")
+@options.json_option
 def frontier(
     schema: Schema,
     n: int,
