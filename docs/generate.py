@@ -138,7 +138,7 @@ def _has_home(value: object) -> bool:
 
 def commands() -> str:
     """Return the reference of all commands and subcommands: usage, help text and options."""
-    context = click.Context(main, info_name="hubbub")
+    context = click.Context(main, info_name="hubbub", **main.context_settings)
     return "\n".join(_command(name, main, context, "##") for name in COMMANDS)
 
 

@@ -163,7 +163,7 @@ class Collection(RuleBasedStateMachine):
     @rule(which=st.sampled_from(["shuffler", "analyzer"]), fetch=st.booleans())
     def rotate(self, which: str, fetch: bool) -> None:
         """Rotate a key; the shuffler may learn of it later."""
-        getattr(self.system, which).rotate()
+        getattr(self.system, which).keyring.rotate()
         if fetch:
             self.system.shuffler.fetch_keys(self.system.link)
 

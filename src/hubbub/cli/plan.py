@@ -8,17 +8,7 @@ from rich.table import Table
 
 from hubbub import accountant, planner
 from hubbub.canonical import spell
-from hubbub.cli import screen
-from hubbub.cli.options import (
-    budget_options,
-    combined,
-    honest_option,
-    json_option,
-    output_option,
-    people_option,
-    protocol_options,
-    schema_options,
-)
+from hubbub.cli import options, screen
 from hubbub.errors import POSITIVE, Infeasible, Interval, check_real
 from hubbub.io.documents import write_plan
 from hubbub.pages import plans_chart
@@ -39,16 +29,16 @@ local_option = click.option("--local", is_flag=True, help=LOCAL_HELP)
 
 
 @click.command()
-@schema_options
-@people_option
+@options.schema_options
+@options.people_option
 @click.option("--epsilon", type=float, help="Solve for δ at this ε.")
 @click.option("--delta", type=float, help="Solve for ε at this δ.")
-@protocol_options
-@honest_option
+@options.protocol_options
+@options.honest_option
 @local_option
 @click.option("--rigorous", is_flag=True, help="Confirm in ball arithmetic (single bits; needs the extra 'rigorous').")
-@output_option("Also write the plan with these parameters")
-@json_option
+@options.output_option("Also write the plan with these parameters")
+@options.json_option
 def account(
     schema: Schema,
     n: int,
@@ -70,16 +60,16 @@ def account(
     Example: hubbub account --bits 5 -n 20000 --q 0.1 --delta 1e-6
     """
     protocol = Protocol(q or 0.0, k, m or 0, release)
-    options: dict[str, Any] = {
+    request: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
         "honest_fraction": honest_fraction,
         "shuffler": not local,
     }
     with screen.waiting("accounting"):
-        guarantee = accountant.account(protocol, schema, n, rigorous=rigorous, **options)
+        guarantee = accountant.account(protocol, schema, n, rigorous=rigorous, **request)
         if output:
-            write_plan(planner.plan_from(schema, n, protocol, **options), output)
+            write_plan(planner.plan_from(schema, n, protocol, **request), output)
     if as_json:
         screen.print_json(guarantee.to_document())
     elif output != "-":
@@ -87,15 +77,15 @@ def account(
 
 
 @click.command()
-@schema_options
+@options.schema_options
 @click.option("-n", "n", type=int, metavar="PEOPLE", help="Minimum batch size; if omitted, the smallest is found.")
-@budget_options
-@protocol_options
-@honest_option
+@options.budget_options
+@options.protocol_options
+@options.honest_option
 @local_option
 @click.option("--max-q", type=float, default=0.5, help="Largest flip probability to consider.")
-@output_option("Also write the plan with the parameters found")
-@json_option
+@options.output_option("Also write the plan with the parameters found")
+@options.json_option
 def calibrate(
     schema: Schema,
     n: int | None,
@@ -145,8 +135,8 @@ def _limit(name: str, default: float, text: str) -> Any:
     return click.option(name, type=float, default=default, show_default=False, metavar="NUMBER", help=text)
 
 
-constraint_options = combined(
-    honest_option,
+constraint_options = options.combined(
+    options.honest_option,
     click.option("--no-shuffler-fakes", "shuffler_fakes", **_BY_USERS, help="Only users add noise."),
     click.option("--joint", is_flag=True, help="Require whole records, which joint tables need."),
     _limit("--max-messages", math.inf, "Largest number of messages per user, as sealed by the services."),
@@ -158,15 +148,15 @@ constraint_options = combined(
 
 
 @click.command()
-@schema_options
+@options.schema_options
 @click.option("-n", "n", type=int, metavar="PEOPLE", help="Minimum batch size.")
 @click.option("--epsilon", type=float, help="Privacy budget ε.")
 @click.option("--delta", type=float, required=True, help="Failure probability δ.")
 @click.option("--precision", type=float, metavar="SHARE", help=PRECISION_HELP)
 @click.option("--stderr", type=float, metavar="PEOPLE", help=STDERR_HELP)
 @constraint_options
-@output_option("Write the plan to this file")
-@json_option
+@options.output_option("Write the plan to this file")
+@options.json_option
 def plan(
     schema: Schema,
     n: int | None,
@@ -201,16 +191,16 @@ def plan(
 
 
 @click.command()
-@schema_options
-@people_option
-@budget_options
+@options.schema_options
+@options.people_option
+@options.budget_options
 @constraint_options
 @click.option("--error", type=float, default=0.05, help="Relative error at which a share is measurable.")
 @click.option("--dishonest", type=float, metavar="SHARE", help=DISHONEST_HELP)
 @click.option("--plot", metavar="FILE", help=PLOT_HELP)
 @click.option("--choose", type=click.Choice(list(planner.FAMILIES)), metavar="FAMILY", help=CHOOSE_HELP)
-@output_option("Write the best plan, or that of --choose, to this file")
-@json_option
+@options.output_option("Write the best plan, or that of --choose, to this file")
+@options.json_option
 def frontier(
     schema: Schema,
     n: int,
