@@ -19,20 +19,10 @@ if _typing.TYPE_CHECKING:
     from hubbub.accountant.calibration import Calibrated, calibrate
     from hubbub.accountant.ledger import Ledger
 
-_MODULES = {
-    "accounting": ("account", "curve"),
-    "calibration": ("Calibrated", "calibrate"),
-    "ledger": ("Ledger",),
-}
+_MODULES = {"accounting": ("account", "curve"), "calibration": ("Calibrated", "calibrate"), "ledger": ("Ledger",)}
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = [
-    "Calibrated",
-    "Ledger",
-    "account",
-    "calibrate",
-    "curve",
-]
+__all__ = ["Calibrated", "Ledger", "account", "calibrate", "curve"]
 
 
 def __getattr__(name: str) -> object:

@@ -70,14 +70,7 @@ def _merge(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
 class Integral:
     """The tilted integrand of one sum: atoms, number of terms, and the weights of one extra term."""
 
-    def __init__(
-        self,
-        values: Floats,
-        weights: Floats,
-        n: int,
-        lost: float,
-        extra: Floats | None = None,
-    ) -> None:
+    def __init__(self, values: Floats, weights: Floats, n: int, lost: float, extra: Floats | None = None) -> None:
         self.values, self.weights, self.n, self.lost, self.extra = values, weights, n, lost, extra
         self.scale = math.sqrt(n * float(weights @ values**2)) or 1.0
         self.most = min(2**21, max(2**12, WORK // len(values)))

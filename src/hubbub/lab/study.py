@@ -140,11 +140,7 @@ def processors() -> int:
 
 
 def run(
-    grid: Grid,
-    results: Results | None = None,
-    *,
-    jobs: int = 1,
-    progress: Progress = lambda what, done, total: None,
+    grid: Grid, results: Results | None = None, *, jobs: int = 1, progress: Progress = lambda what, done, total: None
 ) -> list[Row]:
     """Run a grid and return its rows in order; ``progress`` gets the activity, the finished steps and their total.
 
