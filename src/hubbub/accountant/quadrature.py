@@ -35,16 +35,13 @@ Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 
 UNIT = 2.0**-53
-CUT = 4.0
-"""Ω·η."""
+CUT = 4.0  # Ω·η
 WORK = 2**26
 """Largest number of nodes × atoms of one quadrature; with less than it needs, the bracket is valid but wider."""
 BLOCK = 256
 PIECE = 2**14
-SMALL = 2**18
-"""Multiplications of one matrix product."""
-FLOOR = -80.0
-"""Below e^−80 the Chernoff bound is good enough."""
+SMALL = 2**18  # multiplications of one matrix product
+FLOOR = -80.0  # below e^−80 the Chernoff bound is good enough
 
 
 @dataclass(frozen=True, slots=True)

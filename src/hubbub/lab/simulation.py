@@ -30,17 +30,14 @@ from hubbub.reports import Tally
 from hubbub.shuffler import legal_records, shuffle
 
 Numbers = NDArray[np.int64]
-_CELLS = 1 << 22
-"""Largest number of counts drawn at a time."""
+_CELLS = 1 << 22  # largest number of counts drawn at a time
 
 
 def tallies_by_records(people: Collection, plan: Plan, repetitions: int, *, entropy: Entropy) -> Iterator[Tally]:
     """Randomize, shuffle and tally the same people repeatedly.
 
     >>> from hubbub.bits.entropy import SeededStreamNotForPeople
-    >>> from hubbub.schema import Schema
-    >>> from hubbub.planner import plan_from
-    >>> from hubbub.protocol import Protocol
+    >>> from hubbub import Protocol, Schema, plan_from
     >>> plan = plan_from(Schema.one_hot(["red", "blue"]), 3, Protocol(2**-40), epsilon=3.0)
     >>> people = Collection.from_values(["red", "blue", "red"], plan.schema)
     >>> [one.counts.tolist() for one in tallies_by_records(people, plan, 2, entropy=SeededStreamNotForPeople(1))]
@@ -54,9 +51,7 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
     """Draw the tallies of n people with these true counts from their exact joint distribution.
 
     >>> from hubbub.bits.entropy import SeededStreamNotForPeople
-    >>> from hubbub.schema import Schema
-    >>> from hubbub.planner import plan_from
-    >>> from hubbub.protocol import Protocol
+    >>> from hubbub import Protocol, Schema, plan_from
     >>> plan = plan_from(Schema.one_hot(["red", "blue"]), 10**9, Protocol(2**-40), epsilon=3.0)
     >>> truth = np.array([600_000_000, 400_000_000])
     >>> one = next(tallies_by_counts(truth, 10**9, plan, 1, entropy=SeededStreamNotForPeople(1)))

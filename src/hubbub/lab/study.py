@@ -40,14 +40,12 @@ class Grid:
     """
 
     schemas: tuple[Schema, ...] = ()
-    sizes: tuple[int, ...] = ()
-    """Numbers of people; for given plans the default is the number that each plan needs."""
+    sizes: tuple[int, ...] = ()  # numbers of people; for given plans the default is the number that each plan needs
     budgets: tuple[Budget, ...] = ()
     plans: tuple[Plan, ...] = ()
     populations: tuple[Population | GivenPopulation, ...] = (Population(exponent=1.0),)
     repetitions: int = 50
-    level: Level | None = None
-    """None chooses records if they are cheap, otherwise counts."""
+    level: Level | None = None  # None chooses records if they are cheap, otherwise counts
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -8,10 +8,8 @@ from typing import Any
 
 from hubbub.errors import MissingExtra
 
-WIDE, NARROW = 680.0, 340.0
-"""Widths of the two variants of a chart in CSS pixels; a page shows the one that fits."""
-TEXT = 13.0
-"""Size of all text in a chart, in CSS pixels."""
+WIDE, NARROW = 680.0, 340.0  # widths of the two variants of a chart in CSS pixels; a page shows the one that fits
+TEXT = 13.0  # size of all text in a chart, in CSS pixels
 
 _PALETTE = {
     "paper": ("#f6f7f9", "#13161b"),

@@ -106,14 +106,8 @@ def certified_curve(request: Request, protocol: Protocol, *, attack: bool = Fals
 
 def settled(request: Request, protocol: Protocol, budget: Budget, *, shuffler: bool = True) -> Calibrated:
     """Return the protocol with its guarantee, or raise Infeasible if it does not meet the budget."""
-    guarantee = account(
-        protocol,
-        request.schema,
-        request.n,
-        epsilon=budget.epsilon,
-        honest_fraction=request.honest_fraction,
-        shuffler=shuffler,
-    )
+    schema, n, share = request.schema, request.n, request.honest_fraction
+    guarantee = account(protocol, schema, n, epsilon=budget.epsilon, honest_fraction=share, shuffler=shuffler)
     if not guarantee.meets(budget):
         raise Infeasible(f"{protocol} gives {guarantee}, which does not meet {budget}; raise epsilon, delta or n")
     return Calibrated(protocol, request.n, guarantee)
@@ -125,7 +119,13 @@ def composed(request: Request, attempt: Attempt, *, shuffler: bool) -> Calibrate
     Starts where Gaussian mechanisms would compose, with half of δ kept for the composition itself, and scales the ε of
     one round by what the ledger leaves or lacks.
     """
-    budget, rounds = request.budget, request.rounds
+    budget, rounds, schema, n, share = (
+        request.budget,
+        request.rounds,
+        request.schema,
+        request.n,
+        request.honest_fraction,
+    )
     if rounds == 1:
         return attempt(budget)
     if budget.delta == 0:
@@ -136,14 +136,7 @@ def composed(request: Request, attempt: Attempt, *, shuffler: bool) -> Calibrate
     best, spent = None, math.inf
     for _ in range(COMPOSITION_STEPS):
         trial = attempt(Budget(epsilon, delta))
-        ledger = Ledger().charge(
-            trial.protocol,
-            request.schema,
-            request.n,
-            rounds=rounds,
-            honest_fraction=request.honest_fraction,
-            shuffler=shuffler,
-        )
+        ledger = Ledger().charge(trial.protocol, schema, n, rounds=rounds, honest_fraction=share, shuffler=shuffler)
         spent = ledger.epsilon(budget.delta)
         if spent <= budget.epsilon:
             best = trial

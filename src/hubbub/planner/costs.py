@@ -53,9 +53,7 @@ class Cost:
 def cost(plan: Plan, *, suite: int = DEFAULT_SUITE) -> Cost:
     """Return what one user sends under a plan, sealed with an HPKE suite: 1 is X25519, 2 is X-Wing.
 
-    >>> from hubbub.planner import plan_from
-    >>> from hubbub.protocol import Protocol
-    >>> from hubbub.schema import Schema
+    >>> from hubbub import Protocol, Schema, plan_from
     >>> split = plan_from(Schema.one_hot(100), 10_000, Protocol(0.02, release="bits"), delta=1e-6)
     >>> upload = cost(split)
     >>> upload.messages, upload.bytes, round(upload.payload_messages, 2), round(upload.payload_bytes, 2)

@@ -36,11 +36,9 @@ from hubbub.plans import MAX_PEOPLE
 
 Floats = NDArray[np.float64]
 
-ULPS = 32 * 2.0**-53
-"""Relative error allowed for in every exponent: 32 half-units in the last place."""
+ULPS = 32 * 2.0**-53  # relative error allowed for in every exponent: 32 half-units in the last place
 
-MAX_CROWD = 100 * MAX_PEOPLE
-"""Largest crowd, users and fakes together."""
+MAX_CROWD = 100 * MAX_PEOPLE  # largest crowd, users and fakes together
 SPAN = 12.0  # standard deviations between a threshold and its nearest alias
 NOTHING = 600.0  # below e^−600, δ is bounded by the exponent alone
 DECAY = 42.0  # dropped nodes weigh less than e^−42 of the largest

@@ -21,14 +21,10 @@ from hubbub.accountant.theorems import bit
 from hubbub.numeric.binomial import binomial, binomial_pmf
 from hubbub.numeric.inversion import falling_root
 
-TAIL = math.log(1e-17)
-"""Logarithm of the mass of one position's curve that counts as an infinite loss."""
-CYCLE = 2**21
-"""Steps that all values of a sum may span."""
-POSITIONS = 512
-"""Positions that an attack uses at most; with fewer it is weaker, but still an attack."""
-GRAIN = 16
-"""Grid points per standard deviation of one position's loss."""
+TAIL = math.log(1e-17)  # logarithm of the mass of one position's curve that counts as an infinite loss
+CYCLE = 2**21  # steps that all values of a sum may span
+POSITIONS = 512  # positions that an attack uses at most; with fewer it is weaker, but still an attack
+GRAIN = 16  # grid points per standard deviation of one position's loss
 
 
 def _spread(n: int, q: float, k: int) -> float:

@@ -21,8 +21,7 @@ from hubbub.privacy import Budget
 from hubbub.schema import Schema
 
 BUDGET, PEOPLE = Budget(1.0, 1e-6), 200
-ALLOWED = 2.0
-"""Total ε per person, at the same δ."""
+ALLOWED = 2.0  # total ε per person, at the same δ
 ROUNDS = (1, 2, 4, 8, 16, 32, 64)
 SHUFFLED, LINKED = "simulated, shuffled", "simulated, linked to the person"
 
