@@ -33,7 +33,7 @@ NEGLECTED = 1e-15  # probability that is added to δ for the event that users dr
 VIEWS: dict[Release, str] = {
     "records": "whole records", "bits": "the number of messages for each bit", "category": "categories"
 }  # fmt: skip
-"""What the analyzer sees of each release."""
+"""The messages that the analyzer sees, by release."""
 Curve = Callable[[float], float]
 """ε ↦ ln δ."""
 

@@ -67,22 +67,14 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
     if n < plan.n:
         raise BatchTooSmall(f"a batch must have at least {plan.n:,} people, got {n:,}")
     left, rng = check_whole("repetitions", repetitions, 1), generator(entropy)
-    step = max(1, _CELLS // width)
+    step, fakes = max(1, _CELLS // width), plan.protocol.fixed_fakes
     while left:
         now = min(step, left)
         left -= now
         counts, messages = _draw(true.astype(np.int64), n, plan, now, rng)
         counts.setflags(write=False)
         for row, total in zip(counts, messages.tolist(), strict=True):
-            yield Tally(
-                plan=plan.id,
-                n=n,
-                fakes=plan.protocol.fixed_fakes,
-                messages=total,
-                batches=1,
-                smallest_batch=n,
-                counts=row,
-            )
+            yield Tally(plan=plan.id, n=n, fakes=fakes, messages=total, batches=1, smallest_batch=n, counts=row)
 
 
 def _draw(true: Numbers, n: int, plan: Plan, times: int, rng: Rng) -> tuple[Numbers, Numbers]:

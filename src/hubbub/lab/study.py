@@ -217,7 +217,8 @@ def _workers(jobs: int) -> Iterator[Each]:
         if pool is None:
             # Forked children would inherit threads and locks of this process; spawned ones do not.
             fresh = multiprocessing.get_context("spawn")
-            pool = ProcessPoolExecutor(jobs, mp_context=fresh, initializer=_ignore_interrupts)
+            ignored = signal.SIGINT, signal.SIG_IGN  # interrupts are left to the parent process
+            pool = ProcessPoolExecutor(jobs, mp_context=fresh, initializer=signal.signal, initargs=ignored)
         futures: list[Future[Any]] = [pool.submit(function, item) for item in items]
         try:
             for future in as_completed(futures):
@@ -235,8 +236,3 @@ def _workers(jobs: int) -> Iterator[Each]:
         raise
     if pool is not None:
         pool.shutdown()
-
-
-def _ignore_interrupts() -> None:
-    """Leave interrupts to the parent process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -78,24 +78,18 @@ def flipped(
 
 
 def smallest(
-    request: Request,
-    protocol: Callable[[float], Protocol],
-    budget: Budget,
-    *,
-    guess: float,
-    top: float,
-    relative: float,
+    request: Request, make: Callable[[float], Protocol], budget: Budget, *, guess: float, top: float, relative: float
 ) -> Calibrated:
-    """Return the protocol with the smallest parameter, within ``relative``, that meets the budget."""
+    """Return the protocol of the smallest parameter of ``make``, within ``relative``, that meets the budget."""
     goal = math.log(budget.delta)
 
     def excess(x: float) -> float:
-        return certified_curve(request, protocol(x))(budget.epsilon) - goal
+        return certified_curve(request, make(x))(budget.epsilon) - goal
 
     parameter = falling_root(excess, guess, top, relative=relative)[1]
     if math.isinf(parameter):
-        raise Infeasible(f"{protocol(top)} does not meet {budget} at n = {request.n:,}; raise epsilon, delta or n")
-    return settled(request, protocol(parameter), budget)
+        raise Infeasible(f"{make(top)} does not meet {budget} at n = {request.n:,}; raise epsilon, delta or n")
+    return settled(request, make(parameter), budget)
 
 
 def certified_curve(request: Request, protocol: Protocol, *, attack: bool = False) -> Callable[[float], float]:
@@ -152,15 +146,9 @@ def composed(request: Request, attempt: Attempt, *, shuffler: bool) -> Calibrate
 
 def constrained(request: Request, calibrated: Calibrated) -> Plan:
     """Return the plan, or raise Infeasible naming the constraint that it violates and the value it would need."""
-    protocol, schema = calibrated.protocol, request.schema
-    plan = Plan(
-        schema=schema,
-        n=request.n,
-        protocol=protocol,
-        guarantee=calibrated.guarantee,
-        stderr=predicted_stderr(schema, protocol, request.n),
-        honest_fraction=request.honest_fraction,
-    )
+    protocol, guarantee, schema, n = calibrated.protocol, calibrated.guarantee, request.schema, request.n
+    stderr, share = predicted_stderr(schema, protocol, n), request.honest_fraction
+    plan = Plan(schema=schema, n=n, protocol=protocol, guarantee=guarantee, stderr=stderr, honest_fraction=share)
     flip = protocol.q * (schema.width - 1) if protocol.sends_category else protocol.q
     if flip < request.min_q * (1 - 1e-12):
         raise Infeasible(f"its flip probability is {flip:.4g}; set min_q to at most that to allow it")

@@ -33,14 +33,8 @@ def plan_from(
     guarantee = account(
         protocol, schema, n, epsilon=epsilon, delta=delta, honest_fraction=honest_fraction, shuffler=shuffler
     )
-    return Plan(
-        schema=schema,
-        n=n,
-        protocol=protocol,
-        guarantee=guarantee,
-        stderr=predicted_stderr(schema, protocol, n),
-        honest_fraction=honest_fraction,
-    )
+    stderr, share = predicted_stderr(schema, protocol, n), honest_fraction
+    return Plan(schema=schema, n=n, protocol=protocol, guarantee=guarantee, stderr=stderr, honest_fraction=share)
 
 
 def verify(plan: Plan) -> Plan:

@@ -1,13 +1,9 @@
 """Split bits: the analyzer sees how many messages name each position, but not which of them one user sent.
 
-Two records differ in at most h positions, and given all original bits the counts of different positions are
-independent, each a single-bit collection (:mod:`hubbub.accountant.theorems.bit`). The guarantee is the h-fold
-composition of one curve that lies above those of all single-bit collections: a *fixed* finite set of crowds is chosen
-whose curves cover all others, their maximum is convex, and :class:`~hubbub.accountant.composition.Loss` connects the
-dots from above.
-
-It is nearly tight: if all others hold the record x, and x' shares no bit with x, then every one of the h positions is a
-homogeneous single-bit crowd in its worse order; :func:`attack` composes those exact distributions, rounded down.
+Two records differ in at most h positions, whose counts are independent single-bit collections
+(:mod:`hubbub.accountant.theorems.bit`). The guarantee is the h-fold composition of one convex curve above those of all
+single-bit collections: the maximum over a *fixed* finite set of crowds. It is nearly tight: if all others hold x, and
+x' shares no bit with x, every position is a homogeneous crowd in its worse order; :func:`attack` composes those.
 """
 
 import math

@@ -31,11 +31,6 @@ Shuffler = Callable[[Reports], Reports]  # permutes a batch
 SEPARATOR = ";"  # separates the labels of one cell, as in the files of `hubbub randomize`
 
 
-def library_client(collection: Collection, plan: Plan) -> Reports:
-    """Randomize with the client of this library, the operating system's randomness and the users' share of fakes."""
-    return seeded_client(system)(collection, plan)
-
-
 def seeded_client(entropy: Entropy) -> Client:
     """Return the client of this library with the given entropy, for tests and simulations."""
 
@@ -45,6 +40,10 @@ def seeded_client(entropy: Entropy) -> Client:
         return randomize(collection, plan, fakes=share, entropy=entropy)
 
     return send
+
+
+library_client = seeded_client(system)
+"""The client of this library with the operating system's randomness and the users' share of fakes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 from hubbub.lab.audit.independence import columns
 from hubbub.lab.audit.model import Floats, MessageModel, unpack
 from hubbub.lab.audit.probes import Sample
-from hubbub.lab.audit.statistics import Finding, Part, epsilon_bound
+from hubbub.lab.audit.statistics import Finding, Part, epsilon_bound, finding
 from hubbub.numeric.binomial import binomial_pmf, clopper_pearson
 from hubbub.numeric.rounding import up
 from hubbub.plans import Plan
@@ -45,15 +45,8 @@ class Attack:
 
     def finding(self, part: Part) -> Finding:
         """Return the attack as a test, which fails if even the lower bound on ε exceeds the claim."""
-        return Finding(
-            part=part,
-            name=f"ε from {self.event}",
-            where=self.name,
-            observed=max(self.epsilon, 0.0),
-            allowed=self.claimed,
-            p=0.0 if self.epsilon > self.claimed + SLACK else 1.0,
-            bound=True,
-        )
+        shown, p = max(self.epsilon, 0.0), 0.0 if self.epsilon > self.claimed + SLACK else 1.0
+        return replace(finding(part, f"ε from {self.event}", self.name, shown, self.claimed, p), bound=True)
 
 
 def best_threshold(first: Floats, second: Floats, delta: float, level: float) -> float:

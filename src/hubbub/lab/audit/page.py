@@ -57,6 +57,8 @@ def _number(value: Any) -> Any:
 
 def page(found: Audit) -> str:
     """Return the whole page."""
+    text = f"An honest program passes all of them with probability {found.confidence:.4g}: each is made at level "
+    text += f"{found.level:.2g}."
     return render(
         Report(
             title=f"hubbub: an audit of {found.plan.id[:8]}",
@@ -66,14 +68,7 @@ def page(found: Audit) -> str:
             sections=[
                 *_rates(found),
                 *map(_trade, _chosen(found)),
-                Section(
-                    "All tests",
-                    [
-                        f"An honest program passes all of them with probability {found.confidence:.4g}: each is made "
-                        f"at level {found.level:.2g}.",
-                        _table(found),
-                    ],
-                ),
+                Section("All tests", [text, _table(found)]),
                 Section("What an audit cannot show", [Facts((*LIMITS, *found.notes))]),
             ],
             note="this page loads and sends nothing.",
@@ -111,14 +106,10 @@ def _rates(found: Audit) -> list[Section]:
     if not found.rates or not q:
         return []
     model = MessageModel(found.plan)
-    bars = [
-        Bar(
-            _label(one),
-            0.0,
-            *(100 * (x / model.flip(was_set=one.set) - 1) for x in (one.flips / one.trials, one.low, one.high)),
-        )
-        for one in found.rates[:ROWS]
-    ]
+    bars = []
+    for one in found.rates[:ROWS]:
+        planned, ends = model.flip(was_set=one.set), (one.flips / one.trials, one.low, one.high)
+        bars.append(Bar(_label(one), 0.0, *(100 * (x / planned - 1) for x in ends)))
     rest = f" The first of {len(found.plan.schema.labels):,} labels." if len(found.rates) > ROWS else ""
     caption = (
         f"Difference of each bit's observed flip probability from q = {q:.4g}, in per cent, with intervals that hold "

@@ -99,14 +99,8 @@ def sample(client: Client, plan: Plan, probe: Probe, n: int, runs: int, progress
         repeats, last = repeats + (data == last), data
         kept.append(reports.messages if model.linked else reports.messages[:0])
         progress()
-    return Sample(
-        probe=probe,
-        n=n,
-        counts=np.array(counts),
-        messages=np.concatenate(kept),
-        fakes=np.array(fakes, np.int64),
-        repeats=repeats,
-    )
+    seen, drawn = np.array(counts), np.array(fakes, np.int64)
+    return Sample(probe=probe, n=n, counts=seen, messages=np.concatenate(kept), fakes=drawn, repeats=repeats)
 
 
 def _check(reports: Reports, plan: Plan, n: int) -> None:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hubbub.errors import Interval, WireError, check_real, check_whole
@@ -164,7 +164,7 @@ def audit(
     attacks += [attack_bits(samples, plan, level)] if single else []
     findings += [one.finding("client") for one in attacks]
     if crowds and client is not None and shuffler is not None:
-        reached = _attack_pipeline(crowds, client, shuffler, tried, level, progress)
+        reached = _attack_pipeline(crowds, client, shuffler, tried.pipeline, level, progress)
         attacks += reached
         findings += [one.finding("pipeline") for one in reached]
     power, power_bit = flips.power(samples, plan, level)
@@ -223,18 +223,13 @@ def _shuffle(shuffler: Shuffler, plan: Plan, tried: Effort, progress: Progress, 
 
 
 def _attack_pipeline(
-    crowds: Sequence[pipeline.Neighbours],
-    client: Client,
-    shuffler: Shuffler,
-    tried: Effort,
-    level: float,
-    progress: Progress,
+    pairs: list[pipeline.Neighbours], client: Client, shuffler: Shuffler, runs: int, level: float, progress: Progress
 ) -> list[Attack]:
-    sizes = [int(min(tried.pipeline, max(100, 400_000 // pipeline.cost(pair.plan)))) for pair in crowds]
+    sizes = [int(min(runs, max(100, 400_000 // pipeline.cost(pair.plan)))) for pair in pairs]
     count = _counter("attacking the pipeline", 2 * sum(sizes), progress)
     return [
         attack
-        for pair, size in zip(crowds, sizes, strict=True)
+        for pair, size in zip(pairs, sizes, strict=True)
         for attack in pipeline.attack_pipeline(pair, client, shuffler, size, level, count)
     ]
 
