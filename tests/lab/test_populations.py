@@ -11,7 +11,7 @@ from scipy import stats
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import InvalidInput
-from hubbub.lab.populations import GRID, GivenPopulation, Population, column_counts, parse_population, true_counts
+from hubbub.lab.populations import GRID, GivenPopulation, Population, column_counts, parse_population
 from hubbub.lab.sampling import draw_from, generator
 
 FALSE_POSITIVE_RATE = 1e-5
@@ -108,7 +108,7 @@ def test_many_labels_with_many_set() -> None:
     counts = column_counts(np.array([10**6]), schema, generator(SeededStreamNotForPeople(15)))[0]
     assert abs(counts.mean() / 10**6 - schema.density) < 1e-3
     people = Population().people(hb.Schema.at_most(60, 2000), 50, entropy=SeededStreamNotForPeople(16))
-    assert abs(true_counts(people).sum() / 50 - 60) < 1
+    assert abs(people.counts().sum() / 50 - 60) < 1
 
 
 def test_numbers_follow_their_probabilities() -> None:

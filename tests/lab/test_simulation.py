@@ -12,7 +12,6 @@ from tests.pipeline.points import POINTS, PROTOCOLS, SCHEMAS, N, collection, pla
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import BatchTooSmall, InvalidInput
-from hubbub.lab.populations import true_counts
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
 
 FEW, MANY = 200, 8_000
@@ -56,7 +55,7 @@ def worst(few: NDArray[np.float64], many: NDArray[np.float64]) -> dict[str, floa
 
 @pytest.mark.parametrize(("kind", "name"), POINTS)
 def test_both_simulators_agree(kind: str, name: str) -> None:
-    truth = true_counts(collection(SCHEMAS[kind], N))
+    truth = collection(SCHEMAS[kind], N).counts()
     found = worst(by_records(kind, name), by_counts(plan_of(kind, name), truth))
     assert min(found.values()) > FALSE_POSITIVE_RATE, found
 
@@ -64,7 +63,7 @@ def test_both_simulators_agree(kind: str, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), POINTS)
 def test_both_simulators_agree_in_long_runs(kind: str, name: str) -> None:
-    truth = true_counts(collection(SCHEMAS[kind], N))
+    truth = collection(SCHEMAS[kind], N).counts()
     found = worst(by_records(kind, name, 4000), by_counts(plan_of(kind, name), truth))
     assert min(found.values()) > FALSE_POSITIVE_RATE, found
 
@@ -73,14 +72,14 @@ def test_both_simulators_agree_in_long_runs(kind: str, name: str) -> None:
 def test_other_flip_probability_is_detected(name: str, q: float) -> None:
     plan = plan_of("one_hot", name)
     other = hb.plan_from(plan.schema, N, replace(PROTOCOLS[name], q=q), epsilon=3.0)
-    found = worst(by_records("one_hot", name), by_counts(other, true_counts(collection(plan.schema, N))))
+    found = worst(by_records("one_hot", name), by_counts(other, collection(plan.schema, N).counts()))
     assert found["mean"] < FALSE_POSITIVE_RATE
 
 
 @pytest.mark.parametrize("kind", ["one_hot", "at_most"])
 def test_independent_columns_of_fakes_are_detected(kind: str) -> None:
     """Correct marginals are not enough: the bits of one fake exclude each other."""
-    counts = by_counts(plan_of(kind, "clear among fakes"), true_counts(collection(SCHEMAS[kind], N)))
+    counts = by_counts(plan_of(kind, "clear among fakes"), collection(SCHEMAS[kind], N).counts())
     generator = np.random.default_rng(1)
     for column in counts.T:
         generator.shuffle(column)
@@ -89,7 +88,7 @@ def test_independent_columns_of_fakes_are_detected(kind: str) -> None:
 
 
 def test_small_variance_is_detected() -> None:
-    counts = by_counts(plan_of("bits", "flip"), true_counts(collection(SCHEMAS["bits"], N)))
+    counts = by_counts(plan_of("bits", "flip"), collection(SCHEMAS["bits"], N).counts())
     counts[:, :3] += 0.25 * (counts[:, :3].mean(axis=0) - counts[:, :3])
     assert worst(by_records("bits", "flip"), counts)["variance"] < FALSE_POSITIVE_RATE
 

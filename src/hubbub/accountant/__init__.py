@@ -1,7 +1,7 @@
 """Protocol × Schema × n → Guarantee: the only package that judges privacy.
 
 - ``accounting``, ``calibration``, ``ledger``: the functions and the class that other packages use;
-- ``analysis``: which theorem certifies which protocol (``flip_analyses``, ``fake_analyses``, ``curves``);
+- ``analysis``: which theorem certifies which protocol;
 - ``theorems``: the theorems, one module per protocol family, and attacks;
 - ``quadrature``, ``composition``: rigorous brackets for sums of independent terms, and for compositions;
 - ``gaussian_limit``: first guesses for searches;

@@ -3,8 +3,7 @@
 import math
 from typing import Literal
 
-from hubbub.accountant.analysis import analyze, analyze_local, collusion, count_leak, view
-from hubbub.accountant.curves import Analysis
+from hubbub.accountant.analysis import VIEWS, Analysis, analyze, collusion, count_leak, local_analysis
 from hubbub.accountant.rigorous import certify
 from hubbub.errors import SHARE, check_epsilon, check_real, check_type, check_whole, reject
 from hubbub.numeric.inversion import falling_root
@@ -14,8 +13,7 @@ from hubbub.privacy import BUDGET_DELTA, Assumptions, Guarantee
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
-STEEP = 60.0
-"""Largest ε that is searched where no pure guarantee bounds it; a larger one is reported as infinite."""
+STEEP = 60.0  # largest ε that is searched where no pure guarantee bounds it; a larger one is reported as infinite
 
 
 def honest_users(n: int, honest_fraction: float) -> int:
@@ -41,7 +39,9 @@ def curve(
     check_type("schema", schema, Schema)
     check_type("shuffler", shuffler, bool)
     honest = honest_users(n, honest_fraction)
-    return analyze(protocol, schema, honest, honest_fraction) if shuffler else analyze_local(protocol, schema)
+    if not shuffler:
+        return local_analysis(protocol, schema, collusion(protocol, schema))
+    return analyze(protocol, schema, honest, honest_fraction)
 
 
 def account(
@@ -97,7 +97,7 @@ def account(
         assumptions=Assumptions(
             honest=1 if protocol.shuffler_fakes or not shuffler else honest,
             shuffler=shuffler,
-            view=view(protocol),
+            view=VIEWS[protocol.release],
             collusion_epsilon=pure,
             count_epsilon=count_leak(protocol, schema),
         ),

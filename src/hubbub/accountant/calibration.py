@@ -13,11 +13,9 @@ from hubbub.privacy import Budget, Guarantee
 from hubbub.protocol import GRID, Fakes, Protocol, Release
 from hubbub.schema import Schema
 
-CLOSE = 5e-4
-"""Largest relative distance of the returned q from the smallest one."""
+CLOSE = 5e-4  # largest relative distance of the returned q from the smallest one
 SMALLEST_FLIP = 1e-12
-SMALL = 1000
-"""Number of people up to which the smallest n is found exactly."""
+SMALL = 1000  # number of people up to which the smallest n is found exactly
 MAX_FAKES = 10**10
 
 
@@ -99,14 +97,8 @@ class _Search:
 
     def result(self, protocol: Protocol, n: int) -> Calibrated:
         """Return the value found after a final account, which must meet the budget."""
-        guarantee = account(
-            protocol,
-            self.schema,
-            n,
-            epsilon=self.budget.epsilon,
-            honest_fraction=self.honest_fraction,
-            shuffler=self.shuffler,
-        )
+        epsilon, share = self.budget.epsilon, self.honest_fraction
+        guarantee = account(protocol, self.schema, n, epsilon=epsilon, honest_fraction=share, shuffler=self.shuffler)
         if not guarantee.meets(self.budget):
             raise Infeasible(f"the final account gives {guarantee}, which does not meet {self.budget}")
         return Calibrated(protocol, n, guarantee)

@@ -50,18 +50,12 @@ Floats = NDArray[np.float64]
 # Sums of products are written out below: a long `@` uses BLAS threads, which stall for seconds on a busy machine.
 
 UNIT = 2.0**-53
-WIDEN = 1e-12
-"""Largest relative error of given probabilities, and of exponentials of up to 700."""
-TAIL = 1e-20
-"""Mass that a composition may move to +∞ to keep the grid short."""
-HEAD = 1e-13
-"""Mass at the lowest losses that may be moved up to one node; it is far from every ε ≥ 0."""
-REACH = 600.0
-"""Losses beyond this count as infinite, so that exponentials stay finite."""
-POINTS = 2**15
-"""Points beyond which a composition doubles its step: a thousand per standard deviation of a Gaussian."""
-DIRECT = 2**24
-"""Products up to which a convolution is summed term by term, which keeps every entry's relative accuracy."""
+WIDEN = 1e-12  # largest relative error of given probabilities, and of exponentials of up to 700
+TAIL = 1e-20  # mass that a composition may move to +∞ to keep the grid short
+HEAD = 1e-13  # mass at the lowest losses that may be moved up to one node; it is far from every ε ≥ 0
+REACH = 600.0  # losses beyond this count as infinite, so that exponentials stay finite
+POINTS = 2**15  # points beyond which a composition doubles its step: a thousand per standard deviation of a Gaussian
+DIRECT = 2**24  # products up to which a convolution is summed term by term, which keeps every entry's relative accuracy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -12,8 +12,7 @@ from hubbub.privacy import Budget
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
-COVERED = 400
-"""Messages that a uniform blanket should cover: below, it proves little and is slow to evaluate."""
+COVERED = 400  # messages that a uniform blanket should cover: below, it proves little and is slow to evaluate
 
 
 def information(protocol: Protocol, schema: Schema) -> float:
@@ -32,15 +31,6 @@ def information(protocol: Protocol, schema: Schema) -> float:
         return k * schema.distance * (ratio - 1)
     power = math.exp(min(300.0, math.log(ratio) * (schema.width if schema.dense else schema.max_set)))
     return k * ((power if schema.dense else 2 * power * (power - 1) + 1) - 1)
-
-
-def likely_epsilon(information: float, crowd: int) -> float:
-    """Return about the ε at δ = 10⁻⁶: five standard deviations of the privacy loss.
-
-    >>> likely_epsilon(4.0, 100)
-    1.0
-    """
-    return 5 * math.sqrt(information / crowd)
 
 
 def likely_flip(protocol: Protocol, schema: Schema, n: int, budget: Budget) -> float:

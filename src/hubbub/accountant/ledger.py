@@ -8,20 +8,17 @@ from typing import Self
 import numpy as np
 
 from hubbub.accountant.accounting import STEEP, curve, solve_epsilon
-from hubbub.accountant.analysis import collusion
+from hubbub.accountant.analysis import Analysis, collusion
 from hubbub.accountant.composition import Loss
-from hubbub.accountant.curves import Analysis
 from hubbub.errors import check_delta, check_epsilon, check_whole, reject
 from hubbub.numeric.inversion import falling_root
 from hubbub.privacy import Basis
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
-POINTS = 120
-"""Points of a curve at which a collection enters the ledger."""
+POINTS = 120  # points of a curve at which a collection enters the ledger
 MAX_ROUNDS = 10**6
-TAIL = 1e-15
-"""δ beyond which a curve is not sampled."""
+TAIL = 1e-15  # δ beyond which a curve is not sampled
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,9 @@ from hubbub.errors import Infeasible, reject
 from hubbub.plans import Plan
 from hubbub.protocol import GRID, Fakes, Protocol
 
-MAX_DELTA_SHARE = 1e-3
-"""Largest part of δ that overflow may cost."""
-ROUNDING = 1e-9
-"""Relative amount by which an exponent is rounded outwards."""
-MAX_EXPONENT = 700.0
-"""Largest t of the search; e^t is still a float64."""
+MAX_DELTA_SHARE = 1e-3  # largest part of δ that overflow may cost
+ROUNDING = 1e-9  # relative amount by which an exponent is rounded outwards
+MAX_EXPONENT = 700.0  # largest t of the search; e^t is still a float64
 
 Cumulant = Callable[[float], float]
 
@@ -59,9 +56,7 @@ def check_servable(plan: Plan) -> tuple[int, int | None]:
 def min_slots(plan: Plan) -> int:
     """Return the smallest number of slots that :func:`check_slots` accepts.
 
-    >>> from hubbub.planner import plan_from
-    >>> from hubbub.protocol import Protocol
-    >>> from hubbub.schema import Schema
+    >>> from hubbub import Protocol, Schema, plan_from
     >>> min_slots(plan_from(Schema.bits(8), 1000, Protocol(0.1, k=2), delta=1e-6))
     2
     >>> split = plan_from(Schema.one_hot(100), 10_000, Protocol(0.02, release="bits"), delta=1e-6)
@@ -92,9 +87,7 @@ def min_slots(plan: Plan) -> int:
 def overflow(plan: Plan, slots: int) -> float:
     """Return the price (1 + e^ε)·n·τ that bundles with this number of slots add to δ.
 
-    >>> from hubbub.planner import plan_from
-    >>> from hubbub.protocol import Protocol
-    >>> from hubbub.schema import Schema
+    >>> from hubbub import Protocol, Schema, plan_from
     >>> split = plan_from(Schema.one_hot(100), 10_000, Protocol(0.02, release="bits"), delta=1e-6)
     >>> overflow(split, 21) < 1e-9 < overflow(split, 20)
     True

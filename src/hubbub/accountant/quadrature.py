@@ -1,21 +1,16 @@
 """Rigorous brackets for (1/n)·E[(G_1 + … + G_n)⁺] with independent G of finitely many values.
 
-Nearly every protocol's δ(ε) has this form. If the message distributions of all other users are at least w pointwise (a
-sub-density: the "privacy blanket"), then for messages s drawn with density w, G = (μ_x(s) − e^ε μ_x'(s))/w(s), and
-G = 0 with the mass that w lacks,
+If the message distributions of all others are at least the sub-density w (the "privacy blanket"), then for messages s
+drawn with density w, G = (μ_x(s) − e^ε μ_x'(s))/w(s), and G = 0 with the mass that w lacks,
 
     δ(ε) ≤ (1/n)·E[(G_1 + … + G_n)⁺]         [Balle, Bell, Gascón, Nissim 2019, Lemma 5.3]
 
-whatever the others hold, with equality if w is the exact distribution of all their messages.
+whatever the others hold, with equality if w is the exact distribution of all their messages. The bracket comes from a
+tilted Bromwich integral, E[S⁺] ≤ E[(S + ηZ)⁺] = (1/2π)·∫ M(z)ⁿ e^{η²z²/2} z⁻² dw, z = t + iw, Z standard normal:
 
-The bracket comes from a tilted Bromwich integral whose cost does not depend on n:
-
-    E[S⁺] ≤ E[(S + ηZ)⁺] = (1/2π)·∫ M(z)ⁿ e^{η²z²/2} z⁻² dw,   z = t + iw,  Z standard normal.
-
-1. *Smoothing* can only raise the value (Jensen), by at most η²·p_η(0), where p_η is the density of S + ηZ: its
-   derivative in η is η·p_η(0), and s·p_s(0) ≤ η·p_η(0) for s ≤ η. The same nodes give p_η(0).
-2. *The trapezoid rule* with period Y adds the images e^{tlY}·E[(S + ηZ − lY)⁺] ≥ 0 (Poisson summation); Chernoff
-   bounds them.
+1. *Smoothing* raises the value (Jensen), by at most η²·p_η(0), where p_η is the density of S + ηZ: its derivative in η
+   is η·p_η(0), and s·p_s(0) ≤ η·p_η(0) for s ≤ η. The same nodes give p_η(0).
+2. *The trapezoid rule* with period Y adds e^{tlY}·E[(S + ηZ − lY)⁺] ≥ 0 (Poisson summation), bounded by Chernoff.
 3. *Cutting off* the frequencies above Ω costs at most a Gaussian tail.
 
 All three only raise the upper end, and all three are subtracted from the lower end. Atoms so large that a single one
@@ -35,16 +30,13 @@ Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 
 UNIT = 2.0**-53
-CUT = 4.0
-"""Ω·η."""
+CUT = 4.0  # Ω·η
 WORK = 2**26
 """Largest number of nodes × atoms of one quadrature; with less than it needs, the bracket is valid but wider."""
 BLOCK = 256
 PIECE = 2**14
-SMALL = 2**18
-"""Multiplications of one matrix product."""
-FLOOR = -80.0
-"""Below e^−80 the Chernoff bound is good enough."""
+SMALL = 2**18  # multiplications of one matrix product
+FLOOR = -80.0  # below e^−80 the Chernoff bound is good enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +62,7 @@ def _merge(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
 class Integral:
     """The tilted integrand of one sum: atoms, number of terms, and the weights of one extra term."""
 
-    def __init__(
-        self,
-        values: Floats,
-        weights: Floats,
-        n: int,
-        lost: float,
-        extra: Floats | None = None,
-    ) -> None:
+    def __init__(self, values: Floats, weights: Floats, n: int, lost: float, extra: Floats | None = None) -> None:
         self.values, self.weights, self.n, self.lost, self.extra = values, weights, n, lost, extra
         self.scale = math.sqrt(n * float(weights @ values**2)) or 1.0
         self.most = min(2**21, max(2**12, WORK // len(values)))

@@ -17,8 +17,7 @@ from hubbub.plans import MAX_PEOPLE
 if TYPE_CHECKING:
     from flint import arb
 
-PRECISION = 192
-"""Bits; about 60 are lost to exponents of up to 10⁹."""
+PRECISION = 192  # bits; about 60 are lost to exponents of up to 10⁹
 
 
 def _flint() -> Any:

@@ -39,16 +39,8 @@ class Buffered:
         return self._data[start : self._used]
 
 
-def bernoulli_exp(gamma: Fraction, *, entropy: Source = os.urandom) -> bool:
-    """Return True with probability exactly e^−γ, γ ≥ 0 (Algorithm 1).
-
-    >>> bernoulli_exp(Fraction(0))
-    True
-    """
-    return _exp(gamma.numerator, gamma.denominator, entropy)
-
-
 def _exp(numerator: int, denominator: int, entropy: Source) -> bool:
+    """Return True with probability exactly e^−γ, γ = numerator/denominator ≥ 0 (Algorithm 1)."""
     while numerator > denominator:
         if not _exp(1, 1, entropy):
             return False
@@ -89,7 +81,8 @@ def gaussian(scale: Fraction, *, entropy: Source = os.urandom) -> int:
     t = math.floor(scale) + 1
     while True:
         x = laplace(Fraction(t), entropy=entropy)
-        if bernoulli_exp((abs(x) - variance / t) ** 2 / (2 * variance), entropy=entropy):
+        gamma = (abs(x) - variance / t) ** 2 / (2 * variance)
+        if _exp(gamma.numerator, gamma.denominator, entropy):
             return x
 
 

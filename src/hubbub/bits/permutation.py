@@ -95,11 +95,8 @@ def shuffle_external(
                 sample = block[:0].copy()
                 step = _rows(sample, memory)
             if block.dtype != sample.dtype or block.shape[1:] != sample.shape[1:]:
-                reject(
-                    "blocks",
-                    f"all have rows of {sample.dtype} and shape {sample.shape[1:]}, "
-                    f"not {block.dtype} and {block.shape[1:]}",
-                )
+                must = f"all have rows of {sample.dtype} and shape {sample.shape[1:]}"
+                reject("blocks", f"{must}, not {block.dtype} and {block.shape[1:]}")
             for start in range(0, len(block), step):
                 sizes += _spread(block[start : start + step], files, entropy)
         for file, size in zip(files, sizes.tolist(), strict=True):

@@ -23,7 +23,7 @@ from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.canonical import Fields, Json, canonical, spell
 from hubbub.errors import check_choice, check_whole
 from hubbub.estimates import predicted_stderr
-from hubbub.lab.populations import GivenPopulation, Population, true_counts
+from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.numeric.estimation import category_variance
@@ -35,12 +35,9 @@ from hubbub.schema import Schema
 
 Array = NDArray[np.float64]
 Level = Literal["records", "counts"]
-LEVEL = 0.95
-"""Confidence level of the tested intervals and of the intervals of the results."""
-MIN_REPETITIONS = 10
-"""Smallest number of repetitions that gives a usable variance."""
-AFFORDABLE = 2 * 10**8
-"""Largest number of message bits in a cell that is simulated by records by default."""
+LEVEL = 0.95  # confidence level of the tested intervals and of the intervals of the results
+MIN_REPETITIONS = 10  # smallest number of repetitions that gives a usable variance
+AFFORDABLE = 2 * 10**8  # largest number of message bits in a cell that is simulated by records by default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,40 +81,28 @@ class Row:
     population: str
     level: str
     repetitions: int
-    promised: float
-    """The standard error of the plan's formula at this n, the largest over all data."""
-    predicted: float
-    """Root mean square, over all labels, of the standard errors predicted for this population."""
-    observed: float
-    """Root mean square of all errors."""
-    ratio: float
-    """Root mean square of the errors in units of their predictions: 1 if the predictions hold."""
+    promised: float  # the standard error of the plan's formula at this n, the largest over all data
+    predicted: float  # root mean square, over all labels, of the standard errors predicted for this population
+    observed: float  # root mean square of all errors
+    ratio: float  # root mean square of the errors in units of their predictions: 1 if the predictions hold
     ratio_low: float
     ratio_high: float
     p_error: float
-    bias: float
-    """Mean of all errors."""
-    worst_bias: float
-    """Largest mean error of a label, in standard errors of that mean."""
+    bias: float  # mean of all errors
+    worst_bias: float  # largest mean error of a label, in standard errors of that mean
     p_bias: float
-    coverage: float
-    """Fraction of all 95 % intervals that contain the truth."""
+    coverage: float  # fraction of all 95 % intervals that contain the truth
     coverage_low: float
     coverage_high: float
     p_coverage: float
-    simultaneous: float
-    """Fraction of the collections in which all simultaneous 95 % intervals contain the truth."""
+    simultaneous: float  # fraction of the collections in which all simultaneous 95 % intervals contain the truth
     simultaneous_low: float
     simultaneous_high: float
     p_simultaneous: float
-    messages: float
-    """Expected messages per user, without fillers."""
-    bytes: float
-    """Size of a sealed bundle; infinite if the services do not offer the plan."""
-    released: float
-    """Observed messages per person at the analyzer, including fakes."""
-    seconds: float
-    """Wall-clock time of the cell, the only value that differs between runs."""
+    messages: float  # expected messages per user, without fillers
+    bytes: float  # size of a sealed bundle; infinite if the services do not offer the plan
+    released: float  # observed messages per person at the analyzer, including fakes
+    seconds: float  # wall-clock time of the cell, the only value that differs between runs
 
     def record(self) -> dict[str, Json]:
         """Return the row as a JSON object."""
@@ -144,8 +129,7 @@ def digest(*parts: str | int) -> str:
 def level_of(plan: Plan, n: int, repetitions: int) -> Level:
     """Return ``"records"`` if the whole pipeline takes about a second, otherwise ``"counts"``.
 
-    >>> from hubbub.planner import plan_from
-    >>> from hubbub.protocol import Protocol
+    >>> from hubbub import Protocol, plan_from
     >>> plan = plan_from(Schema.bits(8), 1000, Protocol(0.1), delta=1e-6)
     >>> level_of(plan, 1000, 50), level_of(plan, 10**9, 50)
     ('records', 'counts')
@@ -187,43 +171,20 @@ def measure(cell: Cell) -> Row:
     trials = min(max(freedom, times), times * width)
     single = _share(covered / (times * width) * trials, trials)
     joint = _share(together, times)
-    guarantee = plan.guarantee
     return Row(
-        key=cell.key,
-        plan=plan.id,
-        schema=repr(plan.schema).removeprefix("Schema."),
-        width=width,
-        n=n,
-        epsilon=guarantee.epsilon,
-        delta=guarantee.delta,
-        family=family_name(plan),
-        release=plan.protocol.release,
-        population=cell.population.name,
-        level=cell.level,
-        repetitions=times,
+        key=cell.key, plan=plan.id, schema=repr(plan.schema).removeprefix("Schema."), width=width, n=n,
+        epsilon=plan.guarantee.epsilon, delta=plan.guarantee.delta, family=family_name(plan),
+        release=plan.protocol.release, population=cell.population.name, level=cell.level, repetitions=times,
         promised=predicted_stderr(plan.schema, plan.protocol, n),
         predicted=float(np.sqrt(np.mean(sigma**2))),
         observed=math.sqrt(raw / (times * width)),
-        ratio=ratio[0],
-        ratio_low=ratio[1],
-        ratio_high=ratio[2],
-        p_error=p_error,
-        bias=float(sums.mean()) / times,
-        worst_bias=float(z.max()),
-        p_bias=min(1.0, 2 * width * float(ndtr(-z.max()))),
-        coverage=single[0],
-        coverage_low=single[1],
-        coverage_high=single[2],
-        p_coverage=single[3],
-        simultaneous=joint[0],
-        simultaneous_low=joint[1],
-        simultaneous_high=joint[2],
-        p_simultaneous=joint[3],
-        messages=plan.payload_messages,
-        bytes=cost(plan).bytes or math.inf,
-        released=released / times / n,
-        seconds=time.perf_counter() - start,
-    )
+        ratio=ratio[0], ratio_low=ratio[1], ratio_high=ratio[2], p_error=p_error,
+        bias=float(sums.mean()) / times, worst_bias=float(z.max()), p_bias=min(1.0, 2 * width * float(ndtr(-z.max()))),
+        coverage=single[0], coverage_low=single[1], coverage_high=single[2], p_coverage=single[3],
+        simultaneous=joint[0], simultaneous_low=joint[1], simultaneous_high=joint[2], p_simultaneous=joint[3],
+        messages=plan.payload_messages, bytes=cost(plan).bytes or math.inf,
+        released=released / times / n, seconds=time.perf_counter() - start,
+    )  # fmt: skip
 
 
 def contradictions(rows: list[Row], level: float = 0.01) -> list[tuple[Row, str]]:
@@ -259,7 +220,7 @@ def _people(
     population: Population | GivenPopulation, schema: Schema, n: int, seed: int
 ) -> tuple[Collection, NDArray[np.int64]]:
     people = population.people(schema, n, entropy=_source(population, schema, n, seed))
-    return people, true_counts(people)
+    return people, people.counts()
 
 
 def _predicted(plan: Plan, n: int, truth: NDArray[np.int64]) -> Array:

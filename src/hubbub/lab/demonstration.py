@@ -12,26 +12,16 @@ from hubbub.analyzer import estimate, tally
 from hubbub.bits.entropy import Entropy, system
 from hubbub.client import randomize
 from hubbub.estimates import Estimate
-from hubbub.lab.populations import Population, true_counts
+from hubbub.lab.populations import Population
 from hubbub.plans import Plan
 from hubbub.privacy import Budget, Guarantee
 from hubbub.schema import Schema
 from hubbub.shuffler import shuffle
 
 PAGES = (
-    "a search engine",
-    "news",
-    "mail",
-    "videos",
-    "an encyclopedia",
-    "a social network",
-    "a shop",
-    "the weather",
-    "maps",
-    "a bank",
-    "games",
-    "a self-help group",
-)
+    "a search engine", "news", "mail", "videos", "an encyclopedia", "a social network", "a shop", "the weather",
+    "maps", "a bank", "games", "a self-help group",
+)  # fmt: skip
 """Home pages of browsers, most frequent first; the last one is sensitive."""
 
 
@@ -40,20 +30,15 @@ class Demonstration:
     """The plans, the estimate and the attacks of one collection."""
 
     budget: Budget
-    plans: list[Plan]
-    """All protocols that meet the budget, most precise first."""
+    plans: list[Plan]  # all protocols that meet the budget, most precise first
     names: list[str]
     plan: Plan
-    central: float
-    """Standard error of a trusted server."""
+    central: float  # standard error of a trusted server
     truth: NDArray[np.int64]
     estimate: Estimate
-    messages: int
-    """Received by the shuffler."""
-    released: int
-    """Released by the shuffler, including its fakes."""
-    half: Guarantee
-    """The guarantee that remains if half of the users are compromised."""
+    messages: int  # received by the shuffler
+    released: int  # released by the shuffler, including its fakes
+    half: Guarantee  # the guarantee that remains if half of the users are compromised
 
     @property
     def covered(self) -> int:
@@ -116,7 +101,7 @@ def demonstrate(
         names=[planner.family_name(one) for one in plans],
         plan=plan,
         central=planner.central_stderr(schema, budget),
-        truth=true_counts(people),
+        truth=people.counts(),
         estimate=found,
         messages=len(reports),
         released=len(shuffled),

@@ -15,7 +15,10 @@ def page(shown: Demonstration) -> str:
     """Return the whole page."""
     plan, bars = shown.plan, bars_of(shown.estimate, shown.truth)
     held, (messages, size) = plan.guarantee, cost(plan).cells
-    frontier = plans_chart(shown.plans, central=shown.central)
+    ranked = plans_chart(shown.plans, central=shown.central)
+    frontier = Figure(ranked, "Every protocol that meets the budget, the most precise one first.")
+    counts = bar_chart(bars, "True and estimated counts")
+    errors = error_chart(bars, "Errors of the estimates", name="estimate − truth, people")
     return render(
         Report(
             title=f"hubbub: a collection of {plan.n:,}",
@@ -28,26 +31,13 @@ def page(shown: Demonstration) -> str:
                 (f"{shown.covered} of {len(shown.truth)}", "true counts in their 95 % intervals"),
             ],
             sections=[
-                Section(
-                    "The plan, and why",
-                    [
-                        why(shown),
-                        Figure(frontier, "Every protocol that meets the budget, the most precise one first."),
-                        _table(shown),
-                    ],
-                ),
+                Section("The plan, and why", [why(shown), frontier, _table(shown)]),
                 Section("What happened", [_steps(shown)]),
                 Section(
                     "Truth against estimate",
                     [
-                        Figure(
-                            bar_chart(bars, "True and estimated counts"),
-                            "Estimates, and the truth, which only this demonstration knows.",
-                        ),
-                        Figure(
-                            error_chart(bars, "Errors of the estimates", name="estimate − truth, people"),
-                            "The same, magnified: estimate minus truth, with 95 % intervals.",
-                        ),
+                        Figure(counts, "Estimates, and the truth, which only this demonstration knows."),
+                        Figure(errors, "The same, magnified: estimate minus truth, with 95 % intervals."),
                     ],
                 ),
                 Section("What an attacker could learn", [Facts(attack(shown))]),

@@ -153,8 +153,7 @@ class GivenPopulation:
     schema: Schema
     truth: Numbers
     n: int
-    name: str
-    """A digest of all records in order, which tells the results of different data sets apart."""
+    name: str  # a digest of all records in order, which tells the results of different data sets apart
     records: Collection | None
 
     @classmethod
@@ -164,7 +163,7 @@ class GivenPopulation:
         for part in people.blocks(1 << 16):
             for array in part.ones(0, len(part)):
                 digest.update(array.tobytes())
-        return cls(people.schema, true_counts(people), len(people), f"given:{digest.hexdigest()[:16]}", people)
+        return cls(people.schema, people.counts(), len(people), f"given:{digest.hexdigest()[:16]}", people)
 
     def without_records(self) -> "GivenPopulation":
         """Return the population with true counts only, which may be sent to another process."""
@@ -211,15 +210,6 @@ def parse_population(text: str) -> Population:
         number = check_whole("the number of segments", int(given[0]) if given[0].is_integer() else given[0], 2)
         return Population(exponent=given[2], segments=number, lift=given[1])
     return Population(exponent=given[0] if given else 0.0)
-
-
-def true_counts(people: Collection) -> Numbers:
-    """Return how many people of a collection have each label.
-
-    >>> true_counts(Collection.from_values([["a"], [], ["a", "b"]], Schema.bits(["a", "b"]))).tolist()
-    [2, 1]
-    """
-    return people.counts()
 
 
 def column_counts(totals: Numbers, schema: Schema, rng: Rng, odds: Array | None = None) -> Numbers:

@@ -30,17 +30,14 @@ from hubbub.reports import Tally
 from hubbub.shuffler import legal_records, shuffle
 
 Numbers = NDArray[np.int64]
-_CELLS = 1 << 22
-"""Largest number of counts drawn at a time."""
+_CELLS = 1 << 22  # largest number of counts drawn at a time
 
 
 def tallies_by_records(people: Collection, plan: Plan, repetitions: int, *, entropy: Entropy) -> Iterator[Tally]:
     """Randomize, shuffle and tally the same people repeatedly.
 
     >>> from hubbub.bits.entropy import SeededStreamNotForPeople
-    >>> from hubbub.schema import Schema
-    >>> from hubbub.planner import plan_from
-    >>> from hubbub.protocol import Protocol
+    >>> from hubbub import Protocol, Schema, plan_from
     >>> plan = plan_from(Schema.one_hot(["red", "blue"]), 3, Protocol(2**-40), epsilon=3.0)
     >>> people = Collection.from_values(["red", "blue", "red"], plan.schema)
     >>> [one.counts.tolist() for one in tallies_by_records(people, plan, 2, entropy=SeededStreamNotForPeople(1))]
@@ -54,9 +51,7 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
     """Draw the tallies of n people with these true counts from their exact joint distribution.
 
     >>> from hubbub.bits.entropy import SeededStreamNotForPeople
-    >>> from hubbub.schema import Schema
-    >>> from hubbub.planner import plan_from
-    >>> from hubbub.protocol import Protocol
+    >>> from hubbub import Protocol, Schema, plan_from
     >>> plan = plan_from(Schema.one_hot(["red", "blue"]), 10**9, Protocol(2**-40), epsilon=3.0)
     >>> truth = np.array([600_000_000, 400_000_000])
     >>> one = next(tallies_by_counts(truth, 10**9, plan, 1, entropy=SeededStreamNotForPeople(1)))
@@ -72,22 +67,14 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
     if n < plan.n:
         raise BatchTooSmall(f"a batch must have at least {plan.n:,} people, got {n:,}")
     left, rng = check_whole("repetitions", repetitions, 1), generator(entropy)
-    step = max(1, _CELLS // width)
+    step, fakes = max(1, _CELLS // width), plan.protocol.fixed_fakes
     while left:
         now = min(step, left)
         left -= now
         counts, messages = _draw(true.astype(np.int64), n, plan, now, rng)
         counts.setflags(write=False)
         for row, total in zip(counts, messages.tolist(), strict=True):
-            yield Tally(
-                plan=plan.id,
-                n=n,
-                fakes=plan.protocol.fixed_fakes,
-                messages=total,
-                batches=1,
-                smallest_batch=n,
-                counts=row,
-            )
+            yield Tally(plan=plan.id, n=n, fakes=fakes, messages=total, batches=1, smallest_batch=n, counts=row)
 
 
 def _draw(true: Numbers, n: int, plan: Plan, times: int, rng: Rng) -> tuple[Numbers, Numbers]:

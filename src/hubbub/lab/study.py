@@ -40,14 +40,12 @@ class Grid:
     """
 
     schemas: tuple[Schema, ...] = ()
-    sizes: tuple[int, ...] = ()
-    """Numbers of people; for given plans the default is the number that each plan needs."""
+    sizes: tuple[int, ...] = ()  # numbers of people; for given plans the default is the number that each plan needs
     budgets: tuple[Budget, ...] = ()
     plans: tuple[Plan, ...] = ()
     populations: tuple[Population | GivenPopulation, ...] = (Population(exponent=1.0),)
     repetitions: int = 50
-    level: Level | None = None
-    """None chooses records if they are cheap, otherwise counts."""
+    level: Level | None = None  # None chooses records if they are cheap, otherwise counts
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -143,11 +141,7 @@ def processors() -> int:
 
 
 def run(
-    grid: Grid,
-    results: Results | None = None,
-    *,
-    jobs: int = 1,
-    progress: Progress = lambda what, done, total: None,
+    grid: Grid, results: Results | None = None, *, jobs: int = 1, progress: Progress = lambda what, done, total: None
 ) -> list[Row]:
     """Run a grid and return its rows in order; ``progress`` gets the activity, the finished steps and their total.
 
@@ -226,7 +220,8 @@ def _workers(jobs: int) -> Iterator[Each]:
         if pool is None:
             # Forked children would inherit threads and locks of this process; spawned ones do not.
             fresh = multiprocessing.get_context("spawn")
-            pool = ProcessPoolExecutor(jobs, mp_context=fresh, initializer=_ignore_interrupts)
+            ignored = signal.SIGINT, signal.SIG_IGN  # interrupts are left to the parent process
+            pool = ProcessPoolExecutor(jobs, mp_context=fresh, initializer=signal.signal, initargs=ignored)
         futures: list[Future[Any]] = [pool.submit(function, item) for item in items]
         try:
             for future in as_completed(futures):
@@ -244,8 +239,3 @@ def _workers(jobs: int) -> Iterator[Each]:
         raise
     if pool is not None:
         pool.shutdown()
-
-
-def _ignore_interrupts() -> None:
-    """Leave interrupts to the parent process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

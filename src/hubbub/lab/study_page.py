@@ -11,23 +11,11 @@ from hubbub.pages.html import render
 from hubbub.pages.report import Figure, Report, Section, Table
 from hubbub.pages.rows import Rank, frontier_chart
 
-FIGURES = 6
-"""The most rankings of protocols on a page; a larger grid shows those of its first questions."""
+FIGURES = 6  # the most rankings of protocols on a page; a larger grid shows those of its first questions
 HEAD = (
-    "protocol",
-    "people",
-    "predicted",
-    "observed",
-    "ratio",
-    "coverage",
-    "all at once",
-    "bias",
-    "messages",
-    "bytes",
-    "shows",
-    "by",
-    "s",
-)
+    "protocol", "people", "predicted", "observed", "ratio", "coverage", "all at once", "bias", "messages", "bytes",
+    "shows", "by", "s",
+)  # fmt: skip
 
 
 def verdict(rows: Sequence[Row]) -> list[str]:
@@ -56,6 +44,7 @@ def names(rows: Sequence[Row]) -> list[str]:
 def study_page(rows: Sequence[Row], *, central: dict[tuple[str, int, float], float] | None = None) -> str:
     """Return the whole page; ``central`` is σ of a trusted server for each (schema, n, ε), as a reference."""
     wrong = {row.key for row, _ in contradictions(list(rows))}
+    covered = sum(row.coverage for row in rows) / len(rows)
     first, *others = verdict(rows)
     together = sum(row.simultaneous for row in rows) / len(rows)
     return render(
@@ -67,10 +56,7 @@ def study_page(rows: Sequence[Row], *, central: dict[tuple[str, int, float], flo
             tiles=[
                 (f"{len(rows)}", "cells: a protocol on a population"),
                 (f"{sum(row.ratio for row in rows) / len(rows):.3f}", "observed error over predicted, on average"),
-                (
-                    f"{sum(row.coverage for row in rows) / len(rows):.1%}",
-                    f"of the {LEVEL:.0%} intervals held the truth",
-                ),
+                (f"{covered:.1%}", f"of the {LEVEL:.0%} intervals held the truth"),
                 (f"{together:.1%}", "of the collections had all counts in theirs at once"),
             ],
             sections=[
@@ -142,10 +128,8 @@ def _coverage(rows: Sequence[Row], wrong: set[str]) -> list[Figure]:
         return chart(_dots(rows, wrong, point), title, across=ACROSS, up=up, marks=[promised])
 
     single = drawn("Coverage of single counts", lambda r: (r.predicted, r.coverage, r.coverage_low, r.coverage_high))
-    joint = drawn(
-        "Coverage of all counts at once",
-        lambda r: (r.predicted, r.simultaneous, r.simultaneous_low, r.simultaneous_high),
-    )
+    title = "Coverage of all counts at once"
+    joint = drawn(title, lambda r: (r.predicted, r.simultaneous, r.simultaneous_low, r.simultaneous_high))
     text = "with the binomial interval of what was observed."
     return [
         Figure(single, f"How often the interval of one count held the truth, {text}"),
@@ -199,17 +183,8 @@ def _tables(rows: Sequence[Row], wrong: set[str]) -> list[Section]:
 
 def _line(row: Row) -> tuple[str, ...]:
     return (
-        row.family,
-        row.population,
-        f"{row.predicted:,.4g}",
-        f"{row.observed:,.4g}",
-        f"{row.ratio:.3f} ({row.ratio_low:.2f}–{row.ratio_high:.2f})",
-        f"{row.coverage:.1%}",
-        f"{row.simultaneous:.0%}",
-        f"{row.worst_bias:.1f}",
-        f"{row.messages:.3g}",
-        f"{row.bytes:,.4g}",
-        row.release,
-        row.level,
-        f"{row.seconds:.2g}",
-    )
+        row.family, row.population, f"{row.predicted:,.4g}", f"{row.observed:,.4g}",
+        f"{row.ratio:.3f} ({row.ratio_low:.2f}–{row.ratio_high:.2f})", f"{row.coverage:.1%}",
+        f"{row.simultaneous:.0%}", f"{row.worst_bias:.1f}", f"{row.messages:.3g}", f"{row.bytes:,.4g}",
+        row.release, row.level, f"{row.seconds:.2g}",
+    )  # fmt: skip

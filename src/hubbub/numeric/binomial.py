@@ -15,8 +15,7 @@ from hubbub.numeric.distributions import Distribution, support
 
 Array = npt.NDArray[np.float64]
 
-MAX_EXACT = 2**53
-"""Largest integer up to which all integers are exact in float64."""
+MAX_EXACT = 2**53  # largest integer up to which all integers are exact in float64
 
 
 def binomial(n: int, prob: float) -> Distribution:
@@ -28,7 +27,7 @@ def binomial(n: int, prob: float) -> Distribution:
     300000000
     """
     n = check_whole("n", n, 0, MAX_EXACT)
-    prob = _check_prob(prob)
+    prob = check_real("prob", prob, PROBABILITY)
     low, high = support(n * prob, n * prob * (1.0 - prob), n)
     check_memory(f"a binomial distribution of {n:,} trials", 16 * 8 * (high - low + 1))
     return Distribution(low, np.exp(_log_pmf(np.arange(low, high + 1, dtype=np.float64), n, prob, 1.0 - prob)))
@@ -69,7 +68,7 @@ def log_binomial_pmf(s: npt.ArrayLike, n: int, prob: float) -> Array:
     0.375
     """
     n = check_whole("n", n, 0, MAX_EXACT)
-    prob = _check_prob(prob)
+    prob = check_real("prob", prob, PROBABILITY)
     values = np.asarray(s)
     if not np.issubdtype(values.dtype, np.integer):
         reject("s", "consist of whole numbers")
@@ -90,10 +89,6 @@ def _log_pmf(s: Array, n: int, a: float, b: float) -> Array:
     shape = 0.5 * np.log(n / (2 * math.pi * x * y)) + (whole - _stirling_remainder(x) - _stirling_remainder(y))
     result[inner] = shape - _deviance(x, n * a) - _deviance(y, n * b)
     return result
-
-
-def _check_prob(prob: object) -> float:
-    return check_real("prob", prob, PROBABILITY)
 
 
 SMALL_REMAINDERS = np.array(

@@ -36,7 +36,9 @@ def crowd(n: int, ones: int, q: float, k: int = 1) -> Distribution:
     """
     n, ones, q, k = _check(n, ones, q, k, low=0)
     n, ones = k * n, k * ones
-    if _narrower(n, ones, q) <= DIRECT:
+    fewer = min(ones, n - ones)
+    low, high = support(fewer * q, fewer * q * (1 - q), fewer)
+    if high - low < DIRECT:
         return binomial(ones, q).flipped(ones).plus(binomial(n - ones, q))
     mean = n * q + ones * (1 - 2 * q)
     low, high = support(mean, n * q * (1 - q), n)
@@ -79,12 +81,6 @@ def probability_ratios(n: int, ones: int, q: float) -> Array:
     n, ones, q, _ = _check(n, ones, q, 1, low=1)
     check_memory(f"the {n:,} probability ratios of a crowd", 16 * 8 * n)
     return np.concatenate([[np.inf], _ratios(n, ones, q, 0, n)])
-
-
-def _narrower(n: int, ones: int, q: float) -> int:
-    fewer = min(ones, n - ones)
-    low, high = support(fewer * q, fewer * q * (1 - q), fewer)
-    return high - low + 1
 
 
 def _check(n: object, ones: object, q: object, k: object, low: int) -> tuple[int, int, float, int]:

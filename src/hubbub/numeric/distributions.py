@@ -10,8 +10,7 @@ from hubbub.errors import OPEN_UNIT, check_real, check_whole, reject
 
 Array = npt.NDArray[np.float64]
 
-UNDERFLOW = 745.2
-"""exp(−745.2) rounds to zero."""
+UNDERFLOW = 745.2  # exp(−745.2) rounds to zero
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,8 +13,6 @@ from scipy.special import log_ndtr
 from hubbub.errors import POSITIVE, Interval, check_delta, check_epsilon, check_real, reject
 from hubbub.numeric.inversion import least_real
 
-Array = npt.NDArray[np.float64]
-
 
 def hockey_stick(first: npt.ArrayLike, second: npt.ArrayLike, epsilon: float) -> float:
     """Return δ(ε) = Σ_s (P(s) − e^ε Q(s))⁺, the exact (ε, δ)-curve of ``first`` = P against ``second`` = Q.
@@ -25,7 +23,13 @@ def hockey_stick(first: npt.ArrayLike, second: npt.ArrayLike, epsilon: float) ->
     >>> hockey_stick([0.5625, 0.375, 0.0625], [0.1875, 0.625, 0.1875], math.log(2))
     0.1875
     """
-    p, q, epsilon = _check_pair(first, second, epsilon)
+    p, q = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if p.shape != q.shape:
+        reject("first and second", "have the same shape", (p.shape, q.shape))
+    for name, pmf in (("first", p), ("second", q)):
+        if not ((pmf >= 0) & (pmf <= 1 + 1e-9)).all():
+            reject(name, "consist of probabilities")
+    epsilon = check_real("epsilon", epsilon, Interval(0.0, 709.0))
     excess = p - math.exp(epsilon) * q
     return float(excess[excess > 0].sum())
 
@@ -56,13 +60,3 @@ def gaussian_signal(epsilon: float, delta: float) -> float:
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     return 1 / least_real(lambda sigma: gaussian_delta(1 / sigma, epsilon) <= delta, 1e-3, 1e18, relative=1e-12)
-
-
-def _check_pair(first: npt.ArrayLike, second: npt.ArrayLike, epsilon: object) -> tuple[Array, Array, float]:
-    p, q = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if p.shape != q.shape:
-        reject("first and second", "have the same shape", (p.shape, q.shape))
-    for name, pmf in (("first", p), ("second", q)):
-        if not ((pmf >= 0) & (pmf <= 1 + 1e-9)).all():
-            reject(name, "consist of probabilities")
-    return p, q, check_real("epsilon", epsilon, Interval(0.0, 709.0))

@@ -15,11 +15,9 @@ from hubbub.errors import check_flip, kind_of, reject
 
 Array = npt.NDArray[np.float64]
 
-RADIX = 4
-"""Bits that one matrix product of a histogram transform handles."""
+RADIX = 4  # bits that one matrix product of a histogram transform handles
 COLUMNS = 2**9
-BLOCK = 2**13
-"""Entries of one such product: 64 KiB, which fits into the cache."""
+BLOCK = 2**13  # entries of one such product: 64 KiB, which fits into the cache
 
 
 def check_vector(name: str, value: object, kind: type[np.generic], size: int | None = None) -> None:

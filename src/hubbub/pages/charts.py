@@ -22,8 +22,7 @@ class Axis:
     low: float | None = None
     high: float | None = None
     log: bool = False
-    at: tuple[float, ...] = ()
-    """Positions of the ticks; by default round values."""
+    at: tuple[float, ...] = ()  # positions of the ticks; by default round values
     percent: bool = False
 
     def shows(self, value: float) -> bool:
@@ -40,18 +39,13 @@ class Axis:
 class Series:
     """Named points: (x, y); (x, y, low, high) for dots with intervals; (x, low, high) for a band."""
 
-    label: str = ""
-    """Name in the legend, if any."""
+    label: str = ""  # name in the legend, if any
     points: Sequence[tuple[float, ...]]
     kind: Literal["line", "dots", "both", "band"] = "line"
-    colour: str = ""
-    """One of :data:`~hubbub.pages.style.COLOURS`; by default the next in order."""
-    stroke: str = ""
-    """``thin``, ``dashed``, ``dotted``, or two of them separated by a space."""
-    names: Sequence[str] = ()
-    """Tooltips of the points."""
-    size: float = 6.5
-    """Diameter of dots in pixels."""
+    colour: str = ""  # one of COLOURS; by default the next in order
+    stroke: str = ""  # thin, dashed, dotted, or two of them separated by a space
+    names: Sequence[str] = ()  # tooltips of the points
+    size: float = 6.5  # diameter of dots in pixels
 
     def line(self) -> dict[str, Any]:
         """Return the line properties for matplotlib."""

@@ -15,16 +15,12 @@ from hubbub.errors import reject
 from hubbub.io.files import write_text
 from hubbub.pages import style
 
-LETTER = 7.4
-"""Average width of a letter in pixels, rounded up."""
-HEADING = 34.0
-"""Height of the title of a saved chart, in pixels."""
+LETTER = 7.4  # average width of a letter in pixels, rounded up
+HEADING = 34.0  # height of the title of a saved chart, in pixels
 NAMESPACE = "http://www.w3.org/2000/svg"
 _ROLES = {value: name for name, value in style.LIGHT.items()}
-_TIP = "tip-"
-"""Prefix of the ids of groups that have a tooltip."""
-_ID = "hubbub-chart-id-"
-"""Placeholder for the prefix of all ids."""
+_TIP = "tip-"  # prefix of the ids of groups that have a tooltip
+_ID = "hubbub-chart-id-"  # placeholder for the prefix of all ids
 
 
 @dataclass(slots=True, eq=False)
@@ -35,8 +31,7 @@ class Canvas:
     figure: Any
     width: float
     tips: list[str] = field(default_factory=list)
-    height: float = 0.0
-    """In pixels; set by :meth:`axes` and increased by :meth:`legend`."""
+    height: float = 0.0  # in pixels; set by axes() and increased by legend()
 
     @property
     def wide(self) -> bool:

@@ -11,10 +11,8 @@ from hubbub.pages.figures import SCREEN, Chart
 from hubbub.pages.report import Block, Facts, Figure, Report, Steps, Table
 from hubbub.pages.style import variables
 
-MANY = 8
-"""Number of columns above which a table may be wider than the text."""
-NARROW = 15
-"""Letters of a name and its value that fit into half a card."""
+MANY = 8  # number of columns above which a table may be wider than the text
+NARROW = 15  # letters of a name and its value that fit into half a card
 
 _CSS, _CARDS = (
     (resources.files(__name__.rpartition(".")[0]) / name).read_text(encoding="utf-8")

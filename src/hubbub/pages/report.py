@@ -13,8 +13,7 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     marks: Sequence[str] = ()
-    folded: str = ""
-    """If given, the table is folded under this summary."""
+    folded: str = ""  # if given, the table is folded under this summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,7 @@ class Steps:
     steps: Sequence[tuple[str, str]]
 
 
-Block = str | Table | Figure | Facts | Steps
-"""A part of a section; a string is a paragraph."""
+Block = str | Table | Figure | Facts | Steps  # a part of a section; a string is a paragraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +55,11 @@ class Section:
 class Report:
     """A report that :func:`hubbub.pages.html.render` turns into a page."""
 
-    title: str
-    """Title of the HTML document."""
+    title: str  # title of the HTML document
     heading: str
     lede: str
     alerts: Sequence[str] = ()
-    tiles: Sequence[tuple[str, str]] = ()
-    """Key figures and their descriptions."""
+    tiles: Sequence[tuple[str, str]] = ()  # key figures and their descriptions
     sections: Sequence[Section] = ()
-    note: str = ""
-    """Text of the footer."""
-    plan: str = ""
-    """Id of the plan that the report describes."""
+    note: str = ""  # text of the footer
+    plan: str = ""  # id of the plan that the report describes

@@ -14,8 +14,7 @@ from hubbub.pages.figures import Canvas, Chart
 from hubbub.pages.style import LIGHT, MARKERS
 from hubbub.plans import Plan
 
-LONGEST = {True: 36, False: 44}
-"""Longest label that fits, in letters, on wide and on narrow charts."""
+LONGEST = {True: 36, False: 44}  # longest label that fits, in letters, on wide and on narrow charts
 
 TRUST = {
     "nobody": ("three", "nobody"),

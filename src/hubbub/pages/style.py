@@ -8,10 +8,8 @@ from typing import Any
 
 from hubbub.errors import MissingExtra
 
-WIDE, NARROW = 680.0, 340.0
-"""Widths of the two variants of a chart in CSS pixels; a page shows the one that fits."""
-TEXT = 13.0
-"""Size of all text in a chart, in CSS pixels."""
+WIDE, NARROW = 680.0, 340.0  # widths of the two variants of a chart in CSS pixels; a page shows the one that fits
+TEXT = 13.0  # size of all text in a chart, in CSS pixels
 
 _PALETTE = {
     "paper": ("#f6f7f9", "#13161b"),
@@ -38,26 +36,19 @@ _SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",  # text remains searchable, accessible, and in the font of the page
     "svg.hashsalt": "hubbub",
     "text.parse_math": False,  # labels may contain dollar signs
-    "font.size": TEXT,
+    **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize"), TEXT),
     "figure.facecolor": LIGHT["card"],
     "text.color": LIGHT["ink"],
     "axes.facecolor": "none",
-    "axes.edgecolor": LIGHT["muted"],
-    "axes.labelcolor": LIGHT["muted"],
-    "axes.titlecolor": LIGHT["muted"],
+    **{f"{part}color": LIGHT["muted"] for part in ("axes.edge", "axes.label", "axes.title", "xtick.", "ytick.")},
     "axes.titlelocation": "left",
-    "axes.titlesize": TEXT,
     "axes.titlepad": 9.0,
-    "axes.labelsize": TEXT,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right"), False),
+    **dict.fromkeys(("axes.grid", "axes.axisbelow"), True),
     "axes.xmargin": 0.03,
     "axes.ymargin": 0.05,
     "grid.color": LIGHT["line"],
     "grid.linewidth": 0.8,
-    **{f"{axis}tick.color": LIGHT["muted"] for axis in "xy"},
     **{f"{axis}tick.major.{part}": size for axis in "xy" for part, size in (("size", 0.0), ("pad", 6.0))},
     "legend.frameon": False,
     "legend.handlelength": 1.7,

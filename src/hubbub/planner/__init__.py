@@ -16,23 +16,7 @@ from hubbub.planner.request import Constraints, Request
 from hubbub.planner.search import Comparison, best_epsilon, compare, frontier, plan, smallest_n
 
 __all__ = [
-    "FAMILIES",
-    "Comparison",
-    "Constraints",
-    "Cost",
-    "Request",
-    "best_epsilon",
-    "central_stderr",
-    "compare",
-    "cost",
-    "family_key",
-    "family_name",
-    "frontier",
-    "load_plan",
-    "measurable_share",
-    "plan",
-    "plan_from",
-    "smallest_n",
-    "under_attack",
-    "verify",
-]
+    "FAMILIES", "Comparison", "Constraints", "Cost", "Request", "best_epsilon", "central_stderr", "compare", "cost",
+    "family_key", "family_name", "frontier", "load_plan", "measurable_share", "plan", "plan_from", "smallest_n",
+    "under_attack", "verify",
+]  # fmt: skip

@@ -37,10 +37,9 @@ def measurable_share(plan: Plan, error: float = 0.05, level: float = 0.95) -> fl
 
     z·σ/(error·n), z the two-sided normal quantile: 1.96 for 95 % [003 §4]. Above 1, nothing can be measured that well.
 
-    >>> from hubbub.planner.recompute import plan_from
-    >>> from hubbub.protocol import Protocol
-    >>> plan = plan_from(Schema.bits(1), 10_000, Protocol(0.1), delta=1e-6)
-    >>> round(plan.stderr, 2), round(measurable_share(plan, error=0.1), 4)
+    >>> from hubbub import Protocol, plan_from
+    >>> own = plan_from(Schema.bits(1), 10_000, Protocol(0.1), delta=1e-6)
+    >>> round(own.stderr, 2), round(measurable_share(own, error=0.1), 4)
     (37.5, 0.0735)
     """
     error = check_real("error", error, POSITIVE)
@@ -54,17 +53,10 @@ def under_attack(plan: Plan, honest_fraction: float, *, collusion: bool = False)
     With ``collusion`` the shuffler works for the analyzer too, and only the protected user's own randomization counts:
     ε is infinite for clear records. ``plan.guarantee.assumptions.collusion_epsilon`` is the pure ε of that case.
 
-    >>> from hubbub.planner.recompute import plan_from
-    >>> from hubbub.protocol import Protocol
-    >>> plan = plan_from(Schema.bits(1), 1000, Protocol(0.1), delta=1e-6)
-    >>> plan.guarantee.epsilon < under_attack(plan, 0.5).epsilon < under_attack(plan, 0.5, collusion=True).epsilon
+    >>> from hubbub import Protocol, plan_from
+    >>> own = plan_from(Schema.bits(1), 1000, Protocol(0.1), delta=1e-6)
+    >>> own.guarantee.epsilon < under_attack(own, 0.5).epsilon < under_attack(own, 0.5, collusion=True).epsilon
     True
     """
-    return account(
-        plan.protocol,
-        plan.schema,
-        plan.n,
-        delta=plan.guarantee.delta,
-        honest_fraction=honest_fraction,
-        shuffler=plan.guarantee.assumptions.shuffler and not collusion,
-    )
+    delta, shuffler = plan.guarantee.delta, plan.guarantee.assumptions.shuffler and not collusion
+    return account(plan.protocol, plan.schema, plan.n, delta=delta, honest_fraction=honest_fraction, shuffler=shuffler)

@@ -78,24 +78,18 @@ def flipped(
 
 
 def smallest(
-    request: Request,
-    protocol: Callable[[float], Protocol],
-    budget: Budget,
-    *,
-    guess: float,
-    top: float,
-    relative: float,
+    request: Request, make: Callable[[float], Protocol], budget: Budget, *, guess: float, top: float, relative: float
 ) -> Calibrated:
-    """Return the protocol with the smallest parameter, within ``relative``, that meets the budget."""
+    """Return the protocol of the smallest parameter of ``make``, within ``relative``, that meets the budget."""
     goal = math.log(budget.delta)
 
     def excess(x: float) -> float:
-        return certified_curve(request, protocol(x))(budget.epsilon) - goal
+        return certified_curve(request, make(x))(budget.epsilon) - goal
 
     parameter = falling_root(excess, guess, top, relative=relative)[1]
     if math.isinf(parameter):
-        raise Infeasible(f"{protocol(top)} does not meet {budget} at n = {request.n:,}; raise epsilon, delta or n")
-    return settled(request, protocol(parameter), budget)
+        raise Infeasible(f"{make(top)} does not meet {budget} at n = {request.n:,}; raise epsilon, delta or n")
+    return settled(request, make(parameter), budget)
 
 
 def certified_curve(request: Request, protocol: Protocol, *, attack: bool = False) -> Callable[[float], float]:
@@ -106,14 +100,8 @@ def certified_curve(request: Request, protocol: Protocol, *, attack: bool = Fals
 
 def settled(request: Request, protocol: Protocol, budget: Budget, *, shuffler: bool = True) -> Calibrated:
     """Return the protocol with its guarantee, or raise Infeasible if it does not meet the budget."""
-    guarantee = account(
-        protocol,
-        request.schema,
-        request.n,
-        epsilon=budget.epsilon,
-        honest_fraction=request.honest_fraction,
-        shuffler=shuffler,
-    )
+    schema, n, share = request.schema, request.n, request.honest_fraction
+    guarantee = account(protocol, schema, n, epsilon=budget.epsilon, honest_fraction=share, shuffler=shuffler)
     if not guarantee.meets(budget):
         raise Infeasible(f"{protocol} gives {guarantee}, which does not meet {budget}; raise epsilon, delta or n")
     return Calibrated(protocol, request.n, guarantee)
@@ -125,7 +113,13 @@ def composed(request: Request, attempt: Attempt, *, shuffler: bool) -> Calibrate
     Starts where Gaussian mechanisms would compose, with half of δ kept for the composition itself, and scales the ε of
     one round by what the ledger leaves or lacks.
     """
-    budget, rounds = request.budget, request.rounds
+    budget, rounds, schema, n, share = (
+        request.budget,
+        request.rounds,
+        request.schema,
+        request.n,
+        request.honest_fraction,
+    )
     if rounds == 1:
         return attempt(budget)
     if budget.delta == 0:
@@ -136,14 +130,7 @@ def composed(request: Request, attempt: Attempt, *, shuffler: bool) -> Calibrate
     best, spent = None, math.inf
     for _ in range(COMPOSITION_STEPS):
         trial = attempt(Budget(epsilon, delta))
-        ledger = Ledger().charge(
-            trial.protocol,
-            request.schema,
-            request.n,
-            rounds=rounds,
-            honest_fraction=request.honest_fraction,
-            shuffler=shuffler,
-        )
+        ledger = Ledger().charge(trial.protocol, schema, n, rounds=rounds, honest_fraction=share, shuffler=shuffler)
         spent = ledger.epsilon(budget.delta)
         if spent <= budget.epsilon:
             best = trial
@@ -159,15 +146,9 @@ def composed(request: Request, attempt: Attempt, *, shuffler: bool) -> Calibrate
 
 def constrained(request: Request, calibrated: Calibrated) -> Plan:
     """Return the plan, or raise Infeasible naming the constraint that it violates and the value it would need."""
-    protocol, schema = calibrated.protocol, request.schema
-    plan = Plan(
-        schema=schema,
-        n=request.n,
-        protocol=protocol,
-        guarantee=calibrated.guarantee,
-        stderr=predicted_stderr(schema, protocol, request.n),
-        honest_fraction=request.honest_fraction,
-    )
+    protocol, guarantee, schema, n = calibrated.protocol, calibrated.guarantee, request.schema, request.n
+    stderr, share = predicted_stderr(schema, protocol, n), request.honest_fraction
+    plan = Plan(schema=schema, n=n, protocol=protocol, guarantee=guarantee, stderr=stderr, honest_fraction=share)
     flip = protocol.q * (schema.width - 1) if protocol.sends_category else protocol.q
     if flip < request.min_q * (1 - 1e-12):
         raise Infeasible(f"its flip probability is {flip:.4g}; set min_q to at most that to allow it")

@@ -1,6 +1,6 @@
 """The cost of a plan for one user: the sealed bundle that the services send, and the bare payloads inside it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hubbub.accountant.overflow import min_slots
 from hubbub.bundles import DEFAULT_SUITE, ENCAPSULATED_KEY_SIZES, MAX_BUNDLE_SIZE, MAX_SLOTS, bundle_size
@@ -53,9 +53,7 @@ class Cost:
 def cost(plan: Plan, *, suite: int = DEFAULT_SUITE) -> Cost:
     """Return what one user sends under a plan, sealed with an HPKE suite: 1 is X25519, 2 is X-Wing.
 
-    >>> from hubbub.planner import plan_from
-    >>> from hubbub.protocol import Protocol
-    >>> from hubbub.schema import Schema
+    >>> from hubbub import Protocol, Schema, plan_from
     >>> split = plan_from(Schema.one_hot(100), 10_000, Protocol(0.02, release="bits"), delta=1e-6)
     >>> upload = cost(split)
     >>> upload.messages, upload.bytes, round(upload.payload_messages, 2), round(upload.payload_bytes, 2)
@@ -63,22 +61,13 @@ def cost(plan: Plan, *, suite: int = DEFAULT_SUITE) -> Cost:
     """
     check_type("plan", plan, Plan)
     check_whole("suite", suite, min(ENCAPSULATED_KEY_SIZES), max(ENCAPSULATED_KEY_SIZES))
+    bare = Cost(messages=None, bytes=None, payload_messages=plan.payload_messages, payload_bytes=plan.payload_bytes)
     try:
         slots = min_slots(plan)
     except (Infeasible, InvalidInput) as error:
-        return _cost(plan, None, None, str(error))
+        return replace(bare, not_offered=str(error))
     size = bundle_size(slots, plan.payload, suite)
     if slots > MAX_SLOTS or size > MAX_BUNDLE_SIZE:
-        limit = f"a bundle would have {slots:,} slots and {size:,} bytes; the limits are {MAX_SLOTS:,} and "
-        return _cost(plan, None, None, f"{limit}{MAX_BUNDLE_SIZE:,}")
-    return _cost(plan, slots, size)
-
-
-def _cost(plan: Plan, messages: int | None, size: int | None, not_offered: str = "") -> Cost:
-    return Cost(
-        messages=messages,
-        bytes=size,
-        payload_messages=plan.payload_messages,
-        payload_bytes=plan.payload_bytes,
-        not_offered=not_offered,
-    )
+        limits = f"the limits are {MAX_SLOTS:,} and {MAX_BUNDLE_SIZE:,}"
+        return replace(bare, not_offered=f"a bundle would have {slots:,} slots and {size:,} bytes; {limits}")
+    return replace(bare, messages=slots, bytes=size)

@@ -20,22 +20,15 @@ from hubbub.planner.request import Request
 from hubbub.privacy import Budget
 from hubbub.protocol import Fakes, Protocol, Release
 
-MAX_COVERED = 2**20
-"""Number of legal records up to which uniform fakes can cover all of them."""
-MAX_DRAWN = 2**16
-"""Number of legal records up to which a shuffler draws fakes for each of them."""
-MAX_FAKES_PER_USER = 1000
-"""Fakes per user beyond which the family is not searched."""
-NARROW = 8
-"""Width up to which a packed one-hot record is as short as the index of its bit."""
+MAX_COVERED = 2**20  # number of legal records up to which uniform fakes can cover all of them
+MAX_DRAWN = 2**16  # number of legal records up to which a shuffler draws fakes for each of them
+MAX_FAKES_PER_USER = 1000  # fakes per user beyond which the family is not searched
+NARROW = 8  # width up to which a packed one-hot record is as short as the index of its bit
 WIDE = 64
 """Width from which an index is short enough to send one-hot records as bits, which hides the number of users' fakes."""
-MAX_MESSAGES_WITH_FAKES = 5.0
-"""Expected messages per user up to which fakes are added to flipped records."""
-SHARES = (1 / 64, 1 / 16, 1 / 4, 1.0)
-"""Fakes per user that are tried if there are too few to hide clear records."""
-MIN_TOTAL_FAKES = 500
-"""Expected number of fakes below which their random number is too uncertain to count on."""
+MAX_MESSAGES_WITH_FAKES = 5.0  # expected messages per user up to which fakes are added to flipped records
+SHARES = (1 / 64, 1 / 16, 1 / 4, 1.0)  # fakes per user that are tried if there are too few to hide clear records
+MIN_TOTAL_FAKES = 500  # expected number of fakes below which their random number is too uncertain to count on
 
 
 def clear_user_fakes(request: Request) -> Candidate | None:
@@ -159,16 +152,11 @@ def _fewest_fakes(request: Request) -> Candidate:
 
 
 def _smallest_flip(request: Request, share: float) -> Attempt:
-    guess = _hidden_flip(request, share)
+    guess, fakes = _hidden_flip(request, share), _binomial(share, 2 * share)
 
     def flip(budget: Budget) -> Calibrated:
         result = smallest(
-            request,
-            lambda q: Protocol(max(q, request.min_q), m=_binomial(share, 2 * share)),
-            budget,
-            guess=guess,
-            top=0.4999,
-            relative=1e-3,
+            request, lambda q: Protocol(max(q, request.min_q), m=fakes), budget, guess=guess, top=0.4999, relative=1e-3
         )
         if result.protocol.clear:
             raise Infeasible("the fakes alone meet the budget, without flips")

@@ -14,6 +14,8 @@ from hubbub.plans import Plan
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
+Propose = Callable[[Request], Candidate | None]
+
 
 @dataclass(frozen=True, slots=True)
 class Family:
@@ -21,14 +23,14 @@ class Family:
 
     key: str
     name: str
-    propose: Callable[[Request], Candidate | None]
+    propose: Propose
 
 
-def _clear(propose: Callable[[Request], Candidate | None]) -> Callable[[Request], Candidate | None]:
+def _clear(propose: Propose) -> Propose:
     return lambda request: propose(request) if request.min_q == 0 else None
 
 
-def _with_flips(propose: Callable[[Request], Candidate | None]) -> Callable[[Request], Candidate | None]:
+def _flipped(propose: Propose) -> Propose:
     return lambda request: propose(request) if request.min_q > 0 else None
 
 
@@ -45,11 +47,9 @@ FAMILIES: dict[str, Family] = {
         Family("clear-user-fakes", "clear records, users' fakes", fakes.clear_user_fakes),
         Family("clear-shuffler-fakes", "clear bits, shuffler's fakes", _clear(fakes.shuffler_fakes)),
         Family("clear-shuffler-fakes-records", "clear records, shuffler's fakes", _clear(fakes.shuffler_fakes_records)),
-        Family("flip-shuffler-fakes", "flipped bits, shuffler's fakes", _with_flips(fakes.shuffler_fakes)),
+        Family("flip-shuffler-fakes", "flipped bits, shuffler's fakes", _flipped(fakes.shuffler_fakes)),
         Family(
-            "flip-shuffler-fakes-records",
-            "flipped records, shuffler's fakes",
-            _with_flips(fakes.shuffler_fakes_records),
+            "flip-shuffler-fakes-records", "flipped records, shuffler's fakes", _flipped(fakes.shuffler_fakes_records)
         ),
     )
 }

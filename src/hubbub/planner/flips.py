@@ -5,6 +5,7 @@ does not apply.
 """
 
 import math
+from functools import partial
 
 from hubbub.accountant import Calibrated
 from hubbub.bundles import bundle_size
@@ -14,7 +15,7 @@ from hubbub.numeric.divergences import gaussian_signal
 from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.ratios import flip_from_phi
 from hubbub.planner.asymptotics import local_flips, local_response, whole_records
-from hubbub.planner.certify import Attempt, Candidate, certified_curve, flipped, settled
+from hubbub.planner.certify import Candidate, certified_curve, flipped, settled
 from hubbub.planner.request import Request
 from hubbub.privacy import Budget
 from hubbub.protocol import PAYLOAD_FORMATS, Protocol
@@ -53,7 +54,7 @@ def copies(request: Request) -> Candidate | None:
     if not _whole_records(request) or request.schema.width == 1 or not allowed:
         return None
     expected = min(_local_stderr(request), flip_stderr(request, allowed[0]))
-    return Candidate(expected, [_copied(request, k) for k in allowed])
+    return Candidate(expected, [partial(flipped, request, k=k) for k in allowed])
 
 
 def split(request: Request) -> Candidate | None:
@@ -110,10 +111,6 @@ def _local_response(request: Request, budget: Budget) -> Calibrated:
     if protocol.q * d >= 1:
         raise Infeasible(f"{budget} leaves no information about {d} categories without a shuffler; raise epsilon")
     return settled(request, protocol, budget, shuffler=False)
-
-
-def _copied(request: Request, k: int) -> Attempt:
-    return lambda budget: flipped(request, budget, k)
 
 
 def _split(request: Request, budget: Budget) -> Calibrated:

@@ -33,14 +33,8 @@ def plan_from(
     guarantee = account(
         protocol, schema, n, epsilon=epsilon, delta=delta, honest_fraction=honest_fraction, shuffler=shuffler
     )
-    return Plan(
-        schema=schema,
-        n=n,
-        protocol=protocol,
-        guarantee=guarantee,
-        stderr=predicted_stderr(schema, protocol, n),
-        honest_fraction=honest_fraction,
-    )
+    stderr, share = predicted_stderr(schema, protocol, n), honest_fraction
+    return Plan(schema=schema, n=n, protocol=protocol, guarantee=guarantee, stderr=stderr, honest_fraction=share)
 
 
 def verify(plan: Plan) -> Plan:
@@ -50,14 +44,10 @@ def verify(plan: Plan) -> Plan:
     privacy than holds is legal. ``method`` and ``lower_bound`` are not part of the claim and are not compared.
     """
     claim = check_type("plan", plan, Plan).guarantee
+    epsilon, delta = (None, claim.delta) if claim.solved == "epsilon" else (claim.epsilon, None)
+    share, shuffler = plan.honest_fraction, claim.assumptions.shuffler
     mine = account(
-        plan.protocol,
-        plan.schema,
-        plan.n,
-        epsilon=None if claim.solved == "epsilon" else claim.epsilon,
-        delta=claim.delta if claim.solved == "epsilon" else None,
-        honest_fraction=plan.honest_fraction,
-        shuffler=claim.assumptions.shuffler,
+        plan.protocol, plan.schema, plan.n, epsilon=epsilon, delta=delta, honest_fraction=share, shuffler=shuffler
     )
     if mine.epsilon > claim.epsilon * (1 + ROUNDING) or mine.delta > claim.delta * (1 + ROUNDING):
         raise FalseClaim(f"the plan claims ({claim.epsilon:.6g}, {claim.delta:.3g})-DP, but its parameters give {mine}")

@@ -5,15 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Self, TypedDict, Unpack
 
 from hubbub.bundles import bundle_size
-from hubbub.errors import (
-    CLEAR_OR_FLIPPED,
-    SHARE,
-    Interval,
-    check_real,
-    check_type,
-    check_whole,
-    reject,
-)
+from hubbub.errors import CLEAR_OR_FLIPPED, SHARE, Interval, check_real, check_type, check_whole, reject
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.plans import MAX_PEOPLE
 from hubbub.privacy import Budget

@@ -62,7 +62,8 @@ def compare(request: Request, *, prune: bool = False) -> Comparison:
             plans[family.key] = candidate.best(request)
         except (Infeasible, TooLarge) as reason:
             failures[family.key] = str(reason)
-    return Comparison(request, dict(sorted(plans.items(), key=lambda item: _rank(item[1]))), failures)
+    ranked = sorted(plans.items(), key=lambda item: (item[1].stderr, item[1].payload_messages))
+    return Comparison(request, dict(ranked), failures)
 
 
 def frontier(
@@ -167,7 +168,3 @@ class _Search:
             return math.inf
         self.plans[value] = next(iter(plans.values()))
         return math.log(self._ratio(self.plans[value]))
-
-
-def _rank(plan: Plan) -> tuple[float, float]:
-    return plan.stderr, plan.payload_messages

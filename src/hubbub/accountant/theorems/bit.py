@@ -1,26 +1,20 @@
 """One bit per person, sent in k flipped copies: certified over all collections, at a cost that does not grow with n.
 
-The analyzer sees how many of the n·k shuffled bits are set. One person's bit is 1 in one collection and 0 in the
-other; of the n − 1 others, ``ones`` hold a 1 and ``zeros`` a 0. With A ~ Bin(k·ones, p) + Bin(k·zeros, q),
+The analyzer sees how many of the n·k shuffled bits are set. Of the n − 1 others, ``ones`` hold a 1 and ``zeros`` a 0.
+With A ~ Bin(k·ones, p) + Bin(k·zeros, q),
 
-    δ(ε) = max_t Σ_{s≥t} [ P(A + Bin(k,p) = s) − e^ε P(A + Bin(k,q) = s) ],
+    δ(ε) = max_t Σ_{s≥t} [ P(A + Bin(k,p) = s) − e^ε P(A + Bin(k,q) = s) ]     [002 Thm 4.1].
 
-a maximum over thresholds because the likelihood ratio grows with s [002 Thm 4.1]. The opposite order of the pair is
-the same with ``ones`` and ``zeros`` exchanged, so a supremum over ``ones`` = 0 … n − 1 covers both orders.
+The opposite order exchanges ``ones`` and ``zeros``, so a supremum over ``ones`` = 0 … n − 1 covers both orders.
 
-*One pair.* Tilt all distributions by e^{θs} with e^θ = (e^{ε/k} p − q)/(p − e^{ε/k} q), which gives the person's two
-distributions the same mass; the sum becomes M·e^{−θt}·h(t) with a Fourier integral h of a smooth function, for which
-about twenty nodes suffice for any n. The M-point trapezoid rule adds up h at t + lM over all integers l. Above t those
-images are non-negative; below t they are at least −(e^ε − 1)e^{θ(t − lM)}/M, the value they have below the support;
-adding that back makes the result an *upper bound by construction*, with a gap of the order of the mass 12 standard
-deviations out. Dropped nodes are bounded by ``|φ(w)| ≤ exp(−v(1 − cos w))``, v the variance of the tilted A.
+*One pair.* Tilted by e^{θs}, e^θ = (e^{ε/k} p − q)/(p − e^{ε/k} q), the sum becomes M·e^{−θt}·h(t) with a Fourier
+integral h for which about twenty nodes suffice. The M-point trapezoid rule adds up h at t + lM over all integers l:
+images above t are non-negative, those below at least −(e^ε − 1)e^{θ(t − lM)}/M, which is added back: an *upper bound by
+construction*. Dropped nodes are bounded by ``|φ(w)| ≤ exp(−v(1 − cos w))``, v the variance of the tilted A. The mode is
+that of Darroch 1964.
 
-*All collections.* Telling the analyzer the bits of some of the others cannot make the pair harder to tell apart, so
-every ``ones`` in [i, j] has δ at most that of a crowd of only i ones and n − 1 − j zeros. Branch and bound over such
-blocks certifies the supremum.
-
-The mode of a sum of Bernoulli variables is that of Darroch 1964; the block argument is the data-processing inequality.
-Rounding errors are bounded by ``ULPS`` units in the last place of the exponents and added to every bound.
+*All collections.* By the data-processing inequality, every ``ones`` in [i, j] has δ at most that of a crowd of only i
+ones and n − 1 − j zeros: branch and bound over such blocks. Rounding errors, ``ULPS`` of the exponents, are added.
 """
 
 import math
@@ -36,11 +30,9 @@ from hubbub.plans import MAX_PEOPLE
 
 Floats = NDArray[np.float64]
 
-ULPS = 32 * 2.0**-53
-"""Relative error allowed for in every exponent: 32 half-units in the last place."""
+ULPS = 32 * 2.0**-53  # relative error allowed for in every exponent: 32 half-units in the last place
 
-MAX_CROWD = 100 * MAX_PEOPLE
-"""Largest crowd, users and fakes together."""
+MAX_CROWD = 100 * MAX_PEOPLE  # largest crowd, users and fakes together
 SPAN = 12.0  # standard deviations between a threshold and its nearest alias
 NOTHING = 600.0  # below e^−600, δ is bounded by the exponent alone
 DECAY = 42.0  # dropped nodes weigh less than e^−42 of the largest

@@ -39,12 +39,9 @@ from hubbub.protocol import Fakes
 Floats = NDArray[np.float64]
 
 UNIT = 2.0**-53
-RELATIVE = 1e-10
-"""Above the relative error of Stirling's series and of a few hundred factors."""
-NOTHING = 1e-300
-"""Above everything that underflows."""
-CUT = 1e-29
-"""Above the mass of a shuffler's distribution beyond the last count kept."""
+RELATIVE = 1e-10  # above the relative error of Stirling's series and of a few hundred factors
+NOTHING = 1e-300  # above everything that underflows
+CUT = 1e-29  # above the mass of a shuffler's distribution beyond the last count kept
 
 
 def uniform_delta(epsilon: float, m: int, categories: int, *, share: float = 1.0) -> float:

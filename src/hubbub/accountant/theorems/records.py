@@ -36,16 +36,13 @@ from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
 
-Atoms = tuple[Floats, Floats]
-"""Values and their probabilities."""
+Atoms = tuple[Floats, Floats]  # values and their probabilities
 
 bracket = partial(positive_mean, tolerance=2e-3)
 """The quadrature at a width that costs a tenth of its default and moves a calibrated q by less than 10⁻⁴."""
 
-OVERFLOW = 600.0
-"""Logarithm of the largest likelihood ratio that atoms may hold."""
-ENUMERATED = 8
-"""Largest number of bits for which the largest blanket is computed by listing all messages."""
+OVERFLOW = 600.0  # logarithm of the largest likelihood ratio that atoms may hold
+ENUMERATED = 8  # largest number of bits for which the largest blanket is computed by listing all messages
 
 
 def local(schema: Schema, q: float, epsilon: float, k: int = 1) -> float:

@@ -1,13 +1,9 @@
 """Split bits: the analyzer sees how many messages name each position, but not which of them one user sent.
 
-Two records differ in at most h positions, and given all original bits the counts of different positions are
-independent, each a single-bit collection (:mod:`hubbub.accountant.theorems.bit`). The guarantee is the h-fold
-composition of one curve that lies above those of all single-bit collections: a *fixed* finite set of crowds is chosen
-whose curves cover all others, their maximum is convex, and :class:`~hubbub.accountant.composition.Loss` connects the
-dots from above.
-
-It is nearly tight: if all others hold the record x, and x' shares no bit with x, then every one of the h positions is a
-homogeneous single-bit crowd in its worse order; :func:`attack` composes those exact distributions, rounded down.
+Two records differ in at most h positions, whose counts are independent single-bit collections
+(:mod:`hubbub.accountant.theorems.bit`). The guarantee is the h-fold composition of one convex curve above those of all
+single-bit collections: the maximum over a *fixed* finite set of crowds. It is nearly tight: if all others hold x, and
+x' shares no bit with x, every position is a homogeneous crowd in its worse order; :func:`attack` composes those.
 """
 
 import math
@@ -21,14 +17,10 @@ from hubbub.accountant.theorems import bit
 from hubbub.numeric.binomial import binomial, binomial_pmf
 from hubbub.numeric.inversion import falling_root
 
-TAIL = math.log(1e-17)
-"""Logarithm of the mass of one position's curve that counts as an infinite loss."""
-CYCLE = 2**21
-"""Steps that all values of a sum may span."""
-POSITIONS = 512
-"""Positions that an attack uses at most; with fewer it is weaker, but still an attack."""
-GRAIN = 16
-"""Grid points per standard deviation of one position's loss."""
+TAIL = math.log(1e-17)  # logarithm of the mass of one position's curve that counts as an infinite loss
+CYCLE = 2**21  # steps that all values of a sum may span
+POSITIONS = 512  # positions that an attack uses at most; with fewer it is weaker, but still an attack
+GRAIN = 16  # grid points per standard deviation of one position's loss
 
 
 def _spread(n: int, q: float, k: int) -> float:

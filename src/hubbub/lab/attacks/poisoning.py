@@ -24,10 +24,8 @@ from hubbub.schema import Schema
 from hubbub.shuffler import shuffle
 
 LABELS, HONEST, MALICIOUS = 4, 900, 100
-MANY = 25
-"""Messages of a malicious client if nothing limits their number."""
-CROWD, ONES, FLIP = 1000, 300, 0.1
-"""Of the interval experiment: honest people, those with the label, flip probability."""
+MANY = 25  # messages of a malicious client if nothing limits their number
+CROWD, ONES, FLIP = 1000, 300, 0.1  # of the interval experiment: honest people, those with the label, flip probability
 
 
 @dataclass(frozen=True, slots=True)

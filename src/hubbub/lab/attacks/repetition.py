@@ -21,8 +21,7 @@ from hubbub.privacy import Budget
 from hubbub.schema import Schema
 
 BUDGET, PEOPLE = Budget(1.0, 1e-6), 200
-ALLOWED = 2.0
-"""Total ε per person, at the same δ."""
+ALLOWED = 2.0  # total ε per person, at the same δ
 ROUNDS = (1, 2, 4, 8, 16, 32, 64)
 SHUFFLED, LINKED = "simulated, shuffled", "simulated, linked to the person"
 
@@ -63,11 +62,8 @@ def _once(plan: Plan) -> Ledger:
 
 def _times(once: Ledger, rounds: int) -> Ledger:
     """Return the ledger of a repeated collection; the expensive cover is computed once."""
-    return replace(
-        once,
-        losses=tuple((loss, rounds) for loss, _ in once.losses),
-        analyses=tuple((analysis, pure, rounds) for analysis, pure, _ in once.analyses),
-    )
+    analyses = tuple((analysis, pure, rounds) for analysis, pure, _ in once.analyses)
+    return replace(once, losses=tuple((loss, rounds) for loss, _ in once.losses), analyses=analyses)
 
 
 def attack(plan: Plan, rounds: Iterable[int], *, trials: int, entropy: Entropy) -> list[Reading]:

@@ -70,10 +70,7 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
     budget = chart(
         [
             Series(label=f"ε proven at δ = {BUDGET.delta:g}", points=list(epsilons.items())),
-            Series(
-                label=f"one message alone, ln(p/q) = {local:.2f}",
-                points=[(1, local), (PLANNED, local)],
-            ),
+            Series(label=f"one message alone, ln(p/q) = {local:.2f}", points=[(1, local), (PLANNED, local)]),
             Series(label="planned", points=[(1, BUDGET.epsilon), (PLANNED, BUDGET.epsilon)]),
         ],
         "Remaining guarantee, by batch size",

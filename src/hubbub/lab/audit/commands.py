@@ -25,18 +25,10 @@ from hubbub.records import Collection
 from hubbub.reports import Reports, decode_payloads
 from hubbub.wire import batches, messages
 
-Client = Callable[[Collection, Plan], Reports]
-"""Randomizes a collection; repeated calls must give independent reports."""
-Shuffler = Callable[[Reports], Reports]
-"""Permutes a batch."""
+Client = Callable[[Collection, Plan], Reports]  # randomizes a collection; repeated calls must give independent reports
+Shuffler = Callable[[Reports], Reports]  # permutes a batch
 
-SEPARATOR = ";"
-"""Separates the labels of one cell, as in the files of ``hubbub randomize``."""
-
-
-def library_client(collection: Collection, plan: Plan) -> Reports:
-    """Randomize with the client of this library, the operating system's randomness and the users' share of fakes."""
-    return seeded_client(system)(collection, plan)
+SEPARATOR = ";"  # separates the labels of one cell, as in the files of `hubbub randomize`
 
 
 def seeded_client(entropy: Entropy) -> Client:
@@ -50,14 +42,16 @@ def seeded_client(entropy: Entropy) -> Client:
     return send
 
 
+library_client = seeded_client(system)
+"""The client of this library with the operating system's randomness and the users' share of fakes."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClientCommand:
     """A client that is an external program: it reads values and writes reports.
 
     >>> import sys
-    >>> from hubbub.schema import Schema
-    >>> from hubbub.planner import plan_from
-    >>> from hubbub.protocol import Protocol
+    >>> from hubbub import Protocol, Schema, plan_from
     >>> plan = plan_from(Schema.one_hot(["red", "blue"]), 2, Protocol(0.1), delta=1e-6)
     >>> failing = ClientCommand((sys.executable, "-c", "raise SystemExit(3)"))
     >>> failing(Collection.from_values(["red", "blue"], plan.schema), plan)
@@ -66,8 +60,7 @@ class ClientCommand:
     """
 
     words: tuple[str, ...]
-    seconds: float = 60.0
-    """Timeout of one run."""
+    seconds: float = 60.0  # timeout of one run
 
     def __call__(self, collection: Collection, plan: Plan) -> Reports:
         """Run the program once on all values of the collection."""

@@ -10,17 +10,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hubbub.lab.audit.findings import Finding, Part
 from hubbub.lab.audit.independence import columns
 from hubbub.lab.audit.model import Floats, MessageModel, unpack
 from hubbub.lab.audit.probes import Sample
-from hubbub.lab.audit.statistics import epsilon_bound
+from hubbub.lab.audit.statistics import Finding, Part, epsilon_bound, finding
 from hubbub.numeric.binomial import binomial_pmf, clopper_pearson
 from hubbub.numeric.rounding import up
 from hubbub.plans import Plan
 
-SLACK = 1e-9
-"""Tolerance for the rounding of a claimed ε."""
+SLACK = 1e-9  # tolerance for the rounding of a claimed ε
 CANDIDATES = 400
 Curve = tuple[tuple[float, float], ...]
 
@@ -33,13 +31,10 @@ class Attack:
     event: str
     claimed: float
     delta: float = 0.0
-    hits: tuple[int, int] = (0, 0)
-    """Occurrences of the event under the first and under the second input."""
+    hits: tuple[int, int] = (0, 0)  # occurrences of the event under the first and under the second input
     trials: tuple[int, int] = (0, 0)
-    epsilon: float = -math.inf
-    """Lower bound on ε, at the confidence of the audit."""
-    curve: Curve = ()
-    """False and true positive rates as the threshold falls."""
+    epsilon: float = -math.inf  # lower bound on ε, at the confidence of the audit
+    curve: Curve = ()  # false and true positive rates as the threshold falls
 
     def judged(self, first: Floats, second: Floats, threshold: float, level: float) -> "Attack":
         """Return the attack with the result of the event {statistic ≥ threshold} under both inputs."""
@@ -50,15 +45,8 @@ class Attack:
 
     def finding(self, part: Part) -> Finding:
         """Return the attack as a test, which fails if even the lower bound on ε exceeds the claim."""
-        return Finding(
-            part=part,
-            name=f"ε from {self.event}",
-            where=self.name,
-            observed=max(self.epsilon, 0.0),
-            allowed=self.claimed,
-            p=0.0 if self.epsilon > self.claimed + SLACK else 1.0,
-            bound=True,
-        )
+        shown, p = max(self.epsilon, 0.0), 0.0 if self.epsilon > self.claimed + SLACK else 1.0
+        return replace(finding(part, f"ε from {self.event}", self.name, shown, self.claimed, p), bound=True)
 
 
 def best_threshold(first: Floats, second: Floats, delta: float, level: float) -> float:

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from hubbub.lab.audit.findings import Finding, finding, worst
 from hubbub.lab.audit.model import Floats, MessageModel
 from hubbub.lab.audit.probes import Sample
-from hubbub.lab.audit.statistics import binomial_p, normal_p, poisson_p, shortfall
+from hubbub.lab.audit.statistics import Finding, binomial_p, finding, normal_p, poisson_p, shortfall, worst
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.plans import Plan
 from hubbub.protocol import GRID
@@ -29,8 +28,7 @@ class Rate:
     """The observed flip rate of a bit, with a confidence interval."""
 
     label: str
-    set: bool
-    """True if the bit was set in the record."""
+    set: bool  # True if the bit was set in the record
     flips: int
     trials: int
     low: float

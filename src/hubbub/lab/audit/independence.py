@@ -10,18 +10,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.lab.audit.findings import Finding, finding, worst
 from hubbub.lab.audit.model import Floats, MessageModel, fake_pair, unpack
 from hubbub.lab.audit.probes import Sample
-from hubbub.lab.audit.statistics import binomial_p, chi_square_p, gamma_p, normal_p
+from hubbub.lab.audit.statistics import Finding, binomial_p, chi_square_p, finding, gamma_p, normal_p, worst
 from hubbub.plans import Plan
 
-MIN_VARIANCE = 10.0
-"""Smallest variance of a count that is treated as normal."""
+MIN_VARIANCE = 10.0  # smallest variance of a count that is treated as normal
 LAGS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024)
 """Numbers of messages after which a client might reuse its noise."""
-COLUMNS = 24
-"""Largest number of bits of which all pairs are tested."""
+COLUMNS = 24  # largest number of bits of which all pairs are tested
 
 
 def columns(width: int) -> list[int]:

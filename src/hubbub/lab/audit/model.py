@@ -19,12 +19,10 @@ from hubbub.schema import Schema
 from hubbub.tables import fake_patterns
 
 Floats = NDArray[np.float64]
-LogLikelihood = Callable[[NDArray[Any]], Floats]
-"""Maps messages to the logarithms of their probabilities."""
+LogLikelihood = Callable[[NDArray[Any]], Floats]  # maps messages to the logarithms of their probabilities
 
 LOG_ZERO = -700.0
-MAX_PATTERN = 12
-"""Largest number of bits of which every pattern is counted."""
+MAX_PATTERN = 12  # largest number of bits of which every pattern is counted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,8 +30,7 @@ class Probe:
     """A legal record that an audit sends many times."""
 
     name: str
-    ones: tuple[int, ...]
-    """The set bits."""
+    ones: tuple[int, ...]  # the set bits
 
     def bits(self, width: int) -> NDArray[np.uint8]:
         """Return the record as a row of 0 and 1."""
@@ -80,8 +77,7 @@ class MessageModel:
     def shown(self, ones: Sequence[int]) -> Floats:
         """Return the probability that a message of a record with these set bits shows each bit.
 
-        >>> from hubbub.planner import plan_from
-        >>> from hubbub.protocol import Protocol
+        >>> from hubbub import Protocol, plan_from
         >>> MessageModel(plan_from(Schema.one_hot(3), 5, Protocol(0.25), delta=1e-6)).shown([1]).tolist()
         [0.25, 0.75, 0.25]
         """
@@ -135,8 +131,7 @@ class MessageModel:
     def pair_epsilon(self, one: Probe, two: Probe) -> float:
         """Return ε of one message for two records, rounded up: h·ln(p/q) with h, p and q from :meth:`contrast`.
 
-        >>> from hubbub.planner import plan_from
-        >>> from hubbub.protocol import Protocol
+        >>> from hubbub import Protocol, plan_from
         >>> model = MessageModel(plan_from(Schema.one_hot(3), 5, Protocol(0.25), delta=1e-6))
         >>> round(model.pair_epsilon(Probe("a", (0,)), Probe("b", (1,))) / math.log(3), 9)
         2.0

@@ -6,12 +6,12 @@ from typing import Any
 from hubbub.canonical import spell
 from hubbub.lab.audit.distinguishers import Attack
 from hubbub.lab.audit.flips import Rate
+from hubbub.lab.audit.model import MessageModel
 from hubbub.lab.audit.statistics import max_true_positive_rate
 from hubbub.lab.audit.trial import LIMITS, Audit
 from hubbub.pages import Axis, Bar, Facts, Figure, Report, Section, Series, Table, chart, error_chart, render
 
-ROWS = 24
-"""The most bits in the chart."""
+ROWS = 24  # the most bits in the chart
 
 
 def record(found: Audit) -> dict[str, Any]:
@@ -57,6 +57,8 @@ def _number(value: Any) -> Any:
 
 def page(found: Audit) -> str:
     """Return the whole page."""
+    text = f"An honest program passes all of them with probability {found.confidence:.4g}: each is made at level "
+    text += f"{found.level:.2g}."
     return render(
         Report(
             title=f"hubbub: an audit of {found.plan.id[:8]}",
@@ -66,14 +68,7 @@ def page(found: Audit) -> str:
             sections=[
                 *_rates(found),
                 *map(_trade, _chosen(found)),
-                Section(
-                    "All tests",
-                    [
-                        f"An honest program passes all of them with probability {found.confidence:.4g}: each is made "
-                        f"at level {found.level:.2g}.",
-                        _table(found),
-                    ],
-                ),
+                Section("All tests", [text, _table(found)]),
                 Section("What an audit cannot show", [Facts((*LIMITS, *found.notes))]),
             ],
             note="this page loads and sends nothing.",
@@ -110,8 +105,11 @@ def _rates(found: Audit) -> list[Section]:
     q = found.plan.protocol.q
     if not found.rates or not q:
         return []
-    shown = found.rates[:ROWS]
-    bars = [Bar(_label(one), 0.0, *(100 * (x / _allowed(one, found) - 1) for x in _around(one))) for one in shown]
+    model = MessageModel(found.plan)
+    bars = []
+    for one in found.rates[:ROWS]:
+        planned, ends = model.flip(was_set=one.set), (one.flips / one.trials, one.low, one.high)
+        bars.append(Bar(_label(one), 0.0, *(100 * (x / planned - 1) for x in ends)))
     rest = f" The first of {len(found.plan.schema.labels):,} labels." if len(found.rates) > ROWS else ""
     caption = (
         f"Difference of each bit's observed flip probability from q = {q:.4g}, in per cent, with intervals that hold "
@@ -121,15 +119,6 @@ def _rates(found: Audit) -> list[Section]:
         bars, "Flip probability of each bit", centre="as planned", name="difference from plan, per cent"
     )
     return [Section("Flip probabilities", [Figure(drawn, caption)])]
-
-
-def _allowed(one: Rate, found: Audit) -> float:
-    q, width = found.plan.protocol.q, found.plan.schema.width
-    return q * (width - 1) if found.plan.protocol.sends_category and one.set else q
-
-
-def _around(one: Rate) -> tuple[float, float, float]:
-    return one.flips / one.trials, one.low, one.high
 
 
 def _label(one: Rate) -> str:

@@ -20,8 +20,7 @@ MISSING = frozenset(
     ["", "-", "?", "0", "n/a", "na", "nan", "nil", "none", "null", "missing", "other", "undefined", "unknown"]
 )
 """Labels that programs tend to treat as a missing answer."""
-MAX_PROBES = 12
-"""Largest number of probes of a one-hot schema."""
+MAX_PROBES = 12  # largest number of probes of a one-hot schema
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -29,16 +28,12 @@ class Sample:
     """The messages of a client for one record, in several runs of equal size."""
 
     probe: Probe
-    n: int
-    """Values per run."""
-    counts: NDArray[np.int64]
-    """Number of messages that show each bit or category: a row per run."""
+    n: int  # values per run
+    counts: NDArray[np.int64]  # number of messages that show each bit or category: a row per run
     messages: NDArray[Any]
     """The messages of all runs in order; empty for split bits, which cannot be attributed to records."""
-    fakes: NDArray[np.int64]
-    """Users' fakes in each run: as declared, or the messages beyond those of the records."""
-    repeats: int
-    """Number of runs whose output equals that of the run before, byte for byte."""
+    fakes: NDArray[np.int64]  # users' fakes in each run: as declared, or the messages beyond those of the records
+    repeats: int  # number of runs whose output equals that of the run before, byte for byte
 
     @property
     def runs(self) -> int:
@@ -104,14 +99,8 @@ def sample(client: Client, plan: Plan, probe: Probe, n: int, runs: int, progress
         repeats, last = repeats + (data == last), data
         kept.append(reports.messages if model.linked else reports.messages[:0])
         progress()
-    return Sample(
-        probe=probe,
-        n=n,
-        counts=np.array(counts),
-        messages=np.concatenate(kept),
-        fakes=np.array(fakes, np.int64),
-        repeats=repeats,
-    )
+    seen, drawn = np.array(counts), np.array(fakes, np.int64)
+    return Sample(probe=probe, n=n, counts=seen, messages=np.concatenate(kept), fakes=drawn, repeats=repeats)
 
 
 def _check(reports: Reports, plan: Plan, n: int) -> None:

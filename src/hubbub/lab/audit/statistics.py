@@ -1,10 +1,12 @@
-"""Exact p-values of counts, and lower confidence bounds on ε.
+"""Exact p-values of counts, lower confidence bounds on ε, and the findings that hold them.
 
 All of them favour the audited program: an interval holds with at least its confidence, and the true ε exceeds a bound
 with at least that confidence, for every distribution of the program's output.
 """
 
 import math
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +15,7 @@ from scipy.special import betainc, betaincinv, chdtr, chdtrc, gammainc, gammainc
 from hubbub.numeric.binomial import clopper_pearson
 
 Array = NDArray[np.float64]
+Part = Literal["client", "shuffler", "pipeline", "wire"]
 
 
 def epsilon_bound(first: ArrayLike, second: ArrayLike, trials: tuple[int, int], delta: float, level: float) -> Array:
@@ -129,3 +132,42 @@ def shortfall(trials: int, chance: float, level: float, power: float = 0.95) -> 
     # P[Bin(n, p′) ≤ c] = I(1 − p′; n − c, c + 1)
     smaller = 1 - float(betaincinv(trials - count, count + 1, power))
     return max(0.0, 1 - smaller / chance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The result of one test; a small p-value contradicts the plan."""
+
+    part: Part
+    name: str
+    where: str  # the bit, value, run or position with the largest deviation
+    observed: float
+    allowed: float  # the value that the plan predicts, or the largest ε that it claims
+    p: float  # under the plan, an upper bound on the probability of an equally extreme result
+    bound: bool = False  # True if observed is a lower confidence bound on ε and allowed the claimed ε
+
+    def violates(self, level: float) -> bool:
+        """Return True if the test rejects the plan at this significance level.
+
+        >>> finding("client", "flips", "bit 2", 0.0, 0.1, 1e-9).violates(1e-4)
+        True
+        """
+        return self.p <= level
+
+
+def finding(part: Part, name: str, where: str, observed: float, allowed: float, p: float) -> Finding:
+    """Return the result of a test with a p-value."""
+    return Finding(
+        part=part, name=name, where=where, observed=float(observed), allowed=float(allowed), p=min(1.0, float(p))
+    )
+
+
+def worst(p: ArrayLike) -> tuple[tuple[int, ...], float]:
+    """Return the index of the smallest p-value and the p-value of the family by Bonferroni: count · smallest.
+
+    >>> worst([[0.5, 0.01], [0.3, 0.2]])
+    ((0, 1), 0.04)
+    """
+    values = np.asarray(p, np.float64)
+    place = np.unravel_index(int(np.argmin(values)), values.shape)
+    return tuple(int(i) for i in place), min(1.0, values.size * float(values[place]))

@@ -2,19 +2,18 @@
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hubbub.errors import Interval, WireError, check_real, check_whole
 from hubbub.lab.audit import flips, independence, pipeline
 from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand
 from hubbub.lab.audit.distinguishers import Attack, attack_bits, attack_pairs
-from hubbub.lab.audit.findings import Finding, finding
 from hubbub.lab.audit.flips import Rate
 from hubbub.lab.audit.model import MessageModel
 from hubbub.lab.audit.probes import Sample, neighbours, probes, sample
-from hubbub.lab.audit.shuffler import examine_shuffler, observe
-from hubbub.lab.audit.tags import batch_size, distinct, numbered_plan
+from hubbub.lab.audit.shuffler import batch_size, distinct, examine_shuffler, numbered_plan, observe
+from hubbub.lab.audit.statistics import Finding, finding
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
 
@@ -31,21 +30,17 @@ LIMITS = (
 )
 """The limits of an audit, for its reports."""
 
-WANTED_FLIPS = 14_000
-"""Flips of unset bits that reveal, with probability 95 %, a q that is 5 % too small."""
+WANTED_FLIPS = 14_000  # flips of unset bits that reveal, with probability 95 %, a q that is 5 % too small
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
     """The number of repetitions of each part of an audit."""
 
-    values: int
-    """Copies of each probe in one run."""
-    runs: int
-    """Runs of each probe."""
+    values: int  # copies of each probe in one run
+    runs: int  # runs of each probe
     shuffles: int
-    pipeline: int
-    """Runs of the pipeline on each of two neighbouring collections; 0 skips it."""
+    pipeline: int  # runs of the pipeline on each of two neighbouring collections; 0 skips it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +49,7 @@ class Audit:
 
     plan: Plan
     confidence: float
-    level: float
-    """Significance level of each test: (1 − confidence) divided by the number of tests."""
+    level: float  # significance level of each test: (1 − confidence) divided by the number of tests
     effort: Effort
     probes: int
     findings: list[Finding]
@@ -63,10 +57,8 @@ class Audit:
     rates: list[Rate]
     power: float | None
     """Relative shortfall of q on all bits that is found with probability 95 %; None if nothing is flipped."""
-    power_bit: float | None
-    """The same for a shortfall on one bit only."""
-    notes: list[str]
-    """The parts that were skipped, with reasons."""
+    power_bit: float | None  # the same for a shortfall on one bit only
+    notes: list[str]  # the parts that were skipped, with reasons
 
     @property
     def violations(self) -> list[Finding]:
@@ -108,9 +100,8 @@ def effort(plan: Plan, client: Client | None, shuffler: Shuffler | None, *, runs
 
     ``runs`` sets the number of copies of each probe instead.
 
-    >>> from hubbub.schema import Schema
     >>> from hubbub.lab.audit.commands import library_client
-    >>> from hubbub.protocol import Protocol
+    >>> from hubbub import Protocol, Schema
     >>> effort(plan_from(Schema.bits(8), 100, Protocol(0.01), delta=1e-6, shuffler=False), library_client, None)
     Effort(values=6731, runs=8, shuffles=0, pipeline=0)
     """
@@ -173,7 +164,7 @@ def audit(
     attacks += [attack_bits(samples, plan, level)] if single else []
     findings += [one.finding("client") for one in attacks]
     if crowds and client is not None and shuffler is not None:
-        reached = _attack_pipeline(crowds, client, shuffler, tried, level, progress)
+        reached = _attack_pipeline(crowds, client, shuffler, tried.pipeline, level, progress)
         attacks += reached
         findings += [one.finding("pipeline") for one in reached]
     power, power_bit = flips.power(samples, plan, level)
@@ -232,18 +223,13 @@ def _shuffle(shuffler: Shuffler, plan: Plan, tried: Effort, progress: Progress, 
 
 
 def _attack_pipeline(
-    crowds: Sequence[pipeline.Neighbours],
-    client: Client,
-    shuffler: Shuffler,
-    tried: Effort,
-    level: float,
-    progress: Progress,
+    pairs: list[pipeline.Neighbours], client: Client, shuffler: Shuffler, runs: int, level: float, progress: Progress
 ) -> list[Attack]:
-    sizes = [int(min(tried.pipeline, max(100, 400_000 // pipeline.cost(pair.plan)))) for pair in crowds]
+    sizes = [int(min(runs, max(100, 400_000 // pipeline.cost(pair.plan)))) for pair in pairs]
     count = _counter("attacking the pipeline", 2 * sum(sizes), progress)
     return [
         attack
-        for pair, size in zip(crowds, sizes, strict=True)
+        for pair, size in zip(pairs, sizes, strict=True)
         for attack in pipeline.attack_pipeline(pair, client, shuffler, size, level, count)
     ]
 
