@@ -38,9 +38,12 @@ PEOPLE = Population(exponent=1.0)
 
 def plans(n: int) -> tuple[hb.Plan, ...]:
     """Return protocols of all schemas in turn."""
-    found = [hb.frontier(schema, n, BUDGET, max_messages=8.0, max_bytes=200.0) for schema in SCHEMAS]
+    found = [hb.frontier(schema, n, BUDGET) for schema in SCHEMAS]
     chosen = [
-        plan for row in itertools.zip_longest(*found) for plan in row if plan is not None and plan.protocol.k <= 4
+        plan
+        for row in itertools.zip_longest(*found)
+        for plan in row
+        if plan is not None and plan.protocol.k <= 4 and plan.payload_messages <= 8
     ]
     assert len(chosen) >= PROTOCOLS, len(chosen)
     return tuple(chosen[:PROTOCOLS])

@@ -19,7 +19,11 @@ from hubbub.planner import plan_from
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
-SCRIPT = "from hubbub.cli import main; main(prog_name='hubbub')"
+# A shell without job control starts background jobs with SIGINT ignored, and children inherit that.
+SCRIPT = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from hubbub.cli import main; main(prog_name='hubbub')"
+)
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def test_report_to_a_pipe(folder: Path, run: Call) -> None:
         (("--values", "answers.csv"), "needs exactly one schema"),
         (("--values", "answers.csv", "--plan", "plan.json", "--plan", "split.json"), "needs exactly one schema"),
         (("--values", "answers.csv", "--plan", "plan.json", "-n", "5"), "give no -n"),
-        (("--population", "normal"), "a population must be"),
+        (("--population", "normal"), "--population must be"),
         (("--bits", "2", "-n", "0"), "n must be"),
         (("--bits", "2", "--epsilon", "-1"), "epsilon must be"),
         (("--plan", "plan.json", "--repetitions", "3"), "repetitions must be"),
@@ -118,7 +118,11 @@ def test_interruption_keeps_finished_cells(folder: Path, run: Call) -> None:
     """SIGINT to the parent alone ends all processes with one message, exit code 130 and a file to resume from."""
     words = ("study", "--plan", "plan.json", "--level", "records", "--repetitions", "200", "--jobs", "2")
     sizes = [word for n in range(1000, 1400, 10) for word in ("-n", str(n))]
-    script = "from hubbub.cli import main; main(prog_name='hubbub')"
+    # A shell without job control starts background jobs with SIGINT ignored, and children inherit that.
+    script = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from hubbub.cli import main; main(prog_name='hubbub')"
+    )
     place = folder / "hubbub-study.results.jsonl"
     with subprocess.Popen(
         [sys.executable, "-c", script, *words, *sizes], stderr=subprocess.PIPE, text=True, start_new_session=True

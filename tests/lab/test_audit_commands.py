@@ -152,9 +152,9 @@ def test_shuffler_program(tmp_path: Path) -> None:
     text = (
         "import sys, hashlib, secrets\n"
         "data = sys.stdin.buffer.read()\n"
-        "rows = [data[i:i + 2] for i in range(88, len(data) - 32, 2)]\n"
+        "rows = [data[i:i + 2] for i in range(72, len(data) - 32, 2)]\n"
         "SHUFFLE\n"
-        "body = data[:72] + (600).to_bytes(8, 'little') + data[80:88] + b''.join(rows)\n"
+        "body = data[:6] + b'\\1' + data[7:72] + b''.join(rows)\n"
         "sys.stdout.buffer.write(body + hashlib.sha256(body).digest())\n"
     )
     path = tmp_path / "shuffler.py"

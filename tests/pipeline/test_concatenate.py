@@ -23,5 +23,5 @@ def test_concatenate_is_the_inverse_of_blocks(schema: hb.Schema) -> None:
 def test_concatenate_needs_one_schema() -> None:
     one, two = (hb.Collection.from_values(np.zeros((1, n), np.uint8), hb.Schema.bits(n)) for n in (2, 3))
     for parts in ([], [one, two]):
-        with pytest.raises(InvalidInput, match="collections of one schema"):
+        with pytest.raises(InvalidInput, match="all of the same schema"):
             hb.Collection.concatenate(parts)
