@@ -8,6 +8,8 @@ BIN    := $(VENV)/bin
 BENCH  := .venv-bench
 SBOM   := .venv-sbom
 export UV_PYTHON_DOWNLOADS = never
+# Two test processes share two cores: threads of the linear algebra would only wait for each other.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 export PYTHONDONTWRITEBYTECODE =
 
 # $(call install,environment,requirements): the hashed requirements, then hubbub itself, in place.
@@ -57,16 +59,16 @@ notes: $(VENV)/.run ## every statement of the five research notes, recomputed, a
 	$(BIN)/python -m research.notes -o hubbub-notes.html
 
 test: $(VENV)/.dev ## all tests but the slow ones and those in a browser, with branch coverage
-	$(BIN)/python -m pytest -n 2 -m "not slow and not browser" --cov --cov-report=term
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not browser" --cov --cov-report=term
 
 test-browser: $(VENV)/.dev ## the pages in headless Chromium: widths, colour schemes, print, accessibility
 	$(BIN)/python -m pytest -m browser tests/pages
 
 test-slow: $(VENV)/.dev ## the slow ones
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 test-all: $(VENV)/.dev ## every test: the slow ones, those in a browser and those on PostgreSQL included
-	$(BIN)/python -m pytest -n 2
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 soak: $(VENV)/.dev ## both services, killed again and again under load: nothing lost, nothing twice
 	$(BIN)/python -m benchmarks.soak --json
