@@ -208,7 +208,7 @@ def _plan(question: tuple[str, tuple[Schema, int, Budget]]) -> tuple[str, list[s
 
 @contextlib.contextmanager
 def _workers(jobs: int) -> Iterator[Each]:
-    """Apply functions here or in worker processes, which start on first use and are terminated on any exception."""
+    """Apply functions here or in worker processes, which start on first use and are killed on any exception."""
     pool: ProcessPoolExecutor | None = None
     others = set(multiprocessing.active_children())
 
@@ -234,8 +234,11 @@ def _workers(jobs: int) -> Iterator[Each]:
     except BaseException:
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
-            for child in set(multiprocessing.active_children()) - others:
-                child.terminate()
+            # The pool may still be starting a worker, and one that dies with the queue's lock leaves the others waiting.
+            while children := set(multiprocessing.active_children()) - others:
+                for child in children:
+                    child.kill()
+                    child.join()
         raise
     if pool is not None:
         pool.shutdown()
