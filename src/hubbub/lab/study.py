@@ -234,7 +234,7 @@ def _workers(jobs: int) -> Iterator[Each]:
     except BaseException:
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
-            # The pool may still be starting a worker, and one that dies with the queue's lock leaves the others waiting.
+            # The pool may still be starting a worker; one that dies with the queue's lock leaves the others waiting.
             while children := set(multiprocessing.active_children()) - others:
                 for child in children:
                     child.kill()
