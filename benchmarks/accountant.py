@@ -110,7 +110,7 @@ def calibrations() -> dict[str, float]:
             jobs.append(lambda s=schema, n=n, k=k: calibrate(s, n, BUDGET, k=k))  # type: ignore[misc]
             jobs.append(lambda s=schema, n=n, k=k: calibrate(s, n, BUDGET, k=k, release="bits"))  # type: ignore[misc]
         jobs.append(lambda s=schema, n=n: calibrate(s, n, BUDGET, m=1000))  # type: ignore[misc]
-        jobs.append(lambda s=schema, n=n: calibrate(s, n, BUDGET, shuffler=False))  # type: ignore[misc]
+        jobs.append(lambda s=schema, n=n: calibrate(s, n, BUDGET, trust="nobody"))  # type: ignore[misc]
     jobs += [
         lambda: calibrate(one_hot, 10**5, BUDGET, release="category"),
         lambda: calibrate(one_hot, 10**5, BUDGET, q=0, m=None),

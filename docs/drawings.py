@@ -76,7 +76,7 @@ def error_by_crowd() -> Chart:
 
     central = central_stderr(schema, budget)
     rows = [
-        ("nobody trusted", errors(shuffler=False)),
+        ("nobody trusted", errors(trust="nobody")),
         ("whole records", errors()),
         ("16 copies", errors(k=16)),
         ("split bits", errors(release="bits")),

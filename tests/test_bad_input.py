@@ -132,7 +132,7 @@ SUBJECTS = {
     "Ledger.basic": Subject(LEDGER.basic, {"delta": 1e-6}),
     "Ledger.charge": Subject(
         hb.Ledger().charge,
-        {"protocol": FLIP, "schema": SCHEMA, "n": 100, "rounds": 1, "honest_fraction": 1.0, "shuffler": True},
+        {"protocol": FLIP, "schema": SCHEMA, "n": 100, "rounds": 1, "honest_fraction": 1.0, "trust": "shuffling"},
     ),
     "Ledger.delta": Subject(LEDGER.delta, {"epsilon": 1.0}),
     "Ledger.epsilon": Subject(LEDGER.epsilon, {"delta": 1e-6}),
@@ -158,7 +158,7 @@ SUBJECTS = {
             "epsilon": None,
             "delta": 1e-6,
             "honest_fraction": 1.0,
-            "shuffler": True,
+            "trust": "shuffling",
             "rigorous": False,
         },
     ),
@@ -174,7 +174,7 @@ SUBJECTS = {
             "k": 1,
             "release": "records",
             "honest_fraction": 1.0,
-            "shuffler": True,
+            "trust": "shuffling",
             "max_q": 0.5,
         },
     ),
@@ -193,7 +193,7 @@ SUBJECTS = {
             "epsilon": None,
             "delta": 1e-6,
             "honest_fraction": 1.0,
-            "shuffler": True,
+            "trust": "shuffling",
         },
     ),
     "randomize": Subject(hb.randomize, {"collection": COLLECTION, "plan": PLAN, "fakes": None, "entropy": os.urandom}),
@@ -409,6 +409,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Basis", {"value": "guessed"}, InvalidInput, "value must be 'exact' or 'proven', got 'guessed'"),
     ("Assumptions", {"honest": 0}, InvalidInput, "honest must be a whole number of at least 1, got 0"),
     ("Assumptions", {"shuffler": "yes"}, InvalidInput, "shuffler must be True or False, got 'yes'"),
+    ("Assumptions", {"fakes": 1}, InvalidInput, "fakes must be True or False, got 1"),
     ("Assumptions", {"view": None}, InvalidInput, "view must be of type str, not None"),
     ("Assumptions", {"collusion_epsilon": -1.0}, InvalidInput, "collusion_epsilon must be at least 0, got -1.0"),
     ("Assumptions", {"count_epsilon": NAN}, InvalidInput, "count_epsilon must be at least 0, got nan"),
@@ -553,7 +554,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ),
     ("plan_from", {"delta": 1.5}, InvalidInput, "delta must be in [0, 1), got 1.5"),
     ("plan_from", {"honest_fraction": 2}, InvalidInput, "honest_fraction must be in (0, 1], got 2.0"),
-    ("plan_from", {"shuffler": "no"}, InvalidInput, "shuffler must be True or False, got 'no'"),
+    ("plan_from", {"trust": "no"}, InvalidInput, "trust must be …"),
     *[
         (verb, case, error, message)
         for verb in ("plan", "frontier")
@@ -629,7 +630,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ),
     ("account", {"delta": "1e-6"}, InvalidInput, "delta must be a number in [0, 1), got '1e-6'"),
     ("account", {"honest_fraction": 0}, InvalidInput, "honest_fraction must be in (0, 1], got 0.0"),
-    ("account", {"shuffler": None}, InvalidInput, "shuffler must be True or False, got None"),
+    ("account", {"trust": None}, InvalidInput, "trust must be …"),
     ("account", {"rigorous": 1}, InvalidInput, "rigorous must be True or False, got 1"),
     (
         "account",
@@ -678,7 +679,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("calibrate", {"k": 0}, InvalidInput, "k must be a whole number in [1, 1,000,000], got 0"),
     ("calibrate", {"release": "all"}, InvalidInput, "release must be 'records', 'bits' or 'category', got 'all'"),
     ("calibrate", {"honest_fraction": -1}, InvalidInput, "honest_fraction must be in (0, 1], got -1.0"),
-    ("calibrate", {"shuffler": 0}, InvalidInput, "shuffler must be True or False, got 0"),
+    ("calibrate", {"trust": 0}, InvalidInput, "trust must be …"),
     ("calibrate", {"max_q": 0}, InvalidInput, "max_q must be in (0, 1/2], got 0.0"),
     (
         "calibrate",
@@ -732,7 +733,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "rounds must be a whole number in [1, 1,000,000], got a number of more than 128 bits",
     ),
     ("Ledger.charge", {"honest_fraction": 1.5}, InvalidInput, "honest_fraction must be in (0, 1], got 1.5"),
-    ("Ledger.charge", {"shuffler": "no"}, InvalidInput, "shuffler must be True or False, got 'no'"),
+    ("Ledger.charge", {"trust": "no"}, InvalidInput, "trust must be …"),
     ("Ledger.delta", {"epsilon": -0.1}, InvalidInput, "epsilon must be finite and at least 0, got -0.1"),
     ("Ledger.epsilon", {"delta": 0}, InvalidInput, "delta must be in (0, 1), got 0.0"),
     ("Ledger.basic", {"delta": None}, InvalidInput, "delta must be a number in (0, 1), got None"),
@@ -1340,7 +1341,7 @@ POISON: dict[str, Any] = {
     "function": lambda _: "no",
     "object": Odd(),
 }
-LEGAL = {("shuffle", "fast"), ("frontier", "joint"), ("frontier", "shuffler_fakes"), ("Ledger.charge", "shuffler")}
+LEGAL = {("shuffle", "fast"), ("frontier", "joint"), ("frontier", "shuffler_fakes")}
 """Arguments for which True is legal, and slow."""
 
 

@@ -126,7 +126,7 @@ def achieved_guarantee(tally: Tally, plan: Plan) -> Guarantee:
         epsilon=None if claim.solved == "epsilon" else claim.epsilon,
         delta=claim.delta if claim.solved == "epsilon" else None,
         honest_fraction=plan.honest_fraction,
-        shuffler=claim.assumptions.shuffler,
+        trust=claim.assumptions.trust,
     )
 
 

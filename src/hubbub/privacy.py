@@ -22,6 +22,12 @@ LIMIT = Interval(0.0, math.inf)
 BUDGET_DELTA = Interval(0.0, 1.0, open_high=True)
 
 
+Trust = Literal["nobody", "shuffling", "shuffler-noise"]
+"""Who must be honest besides the protected user: nobody; a shuffler that shuffles, with users who add noise; or a
+shuffler that also draws its fakes as planned and keeps their number secret."""
+TRUSTS: tuple[Trust, ...] = ("nobody", "shuffling", "shuffler-noise")
+
+
 class Basis(StrEnum):
     """The kind of evidence behind a guarantee."""
 
@@ -58,7 +64,9 @@ class Assumptions:
     honest: int
     """Users who follow the protocol, including the protected one; the others may collude with the analyzer."""
     shuffler: bool
-    """True if the shuffler must be honest: permute, keep the order secret, and draw its fakes as planned."""
+    """True if the shuffler must be honest: permute the messages and keep the order secret."""
+    fakes: bool
+    """True if the shuffler must also draw its fakes as planned and keep their number secret."""
     view: str
     """Description of the analyzer's view."""
     collusion_epsilon: float
@@ -69,22 +77,30 @@ class Assumptions:
     def __post_init__(self) -> None:
         check_whole("honest", self.honest, 1)
         check_type("shuffler", self.shuffler, bool)
+        check_type("fakes", self.fakes, bool)
         check_type("view", self.view, str)
         check_real("collusion_epsilon", self.collusion_epsilon, LIMIT)
         check_real("count_epsilon", self.count_epsilon, LIMIT)
+
+    @property
+    def trust(self) -> Trust:
+        """The trust that the guarantee needs."""
+        if not self.shuffler:
+            return "nobody"
+        return "shuffler-noise" if self.fakes else "shuffling"
 
     def sentences(self) -> list[str]:
         """Return the assumptions as English sentences.
 
         >>> held = Assumptions(
-        ...     honest=900, shuffler=True, view="whole records", collusion_epsilon=4.4, count_epsilon=0.0
+        ...     honest=900, shuffler=True, fakes=False, view="whole records", collusion_epsilon=4.4, count_epsilon=0.0
         ... )
         >>> print(*held.sentences(), sep="\\n")
         The analyzer sees whole records, unlinked from their senders by an honest shuffler.
         At least 900 users, including the protected one, follow the protocol.
         If shuffler and analyzer collude, what one user sent is 4.4-differentially private.
         >>> clear = Assumptions(
-        ...     honest=1, shuffler=True, view="messages", collusion_epsilon=math.inf, count_epsilon=math.inf
+        ...     honest=1, shuffler=True, fakes=True, view="messages", collusion_epsilon=math.inf, count_epsilon=math.inf
         ... )
         >>> clear.sentences()[-1].endswith("or the shuffler learns it.")
         True
@@ -96,6 +112,8 @@ class Assumptions:
                 "user, the protected one, follows" if self.honest == 1 else "users, including the protected one, follow"
             )
             lines.append(f"At least {self.honest:,} {users} the protocol.")
+            if self.fakes:
+                lines.append("The shuffler draws its fakes as planned and keeps their number secret.")
             pure = f"what one user sent is {self.collusion_epsilon:.4g}-differentially private"
             left = "nothing protects the record" if math.isinf(self.collusion_epsilon) else pure
             lines.append(f"If shuffler and analyzer collude, {left}.")
@@ -114,11 +132,12 @@ class Assumptions:
     @classmethod
     def from_document(cls, value: Json, what: str = "the assumptions") -> Self:
         """Read assumptions from a JSON object."""
-        read = Fields(value, what, "honest", "shuffler", "view", "collusion_epsilon", "count_epsilon")
+        read = Fields(value, what, "honest", "shuffler", "fakes", "view", "collusion_epsilon", "count_epsilon")
         with legal(what):
             return cls(
                 honest=read.whole("honest"),
                 shuffler=read.truth("shuffler"),
+                fakes=read.truth("fakes"),
                 view=read.text("view"),
                 collusion_epsilon=read.limit("collusion_epsilon"),
                 count_epsilon=read.limit("count_epsilon"),

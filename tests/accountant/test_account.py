@@ -156,15 +156,17 @@ class TestAssumptions:
         assert half.assumptions.honest == 5_000
 
     def test_without_a_shuffler(self) -> None:
-        local = account(Protocol(0.25), Schema.bits(2), 10**6, delta=0, shuffler=False)
+        local = account(Protocol(0.25), Schema.bits(2), 10**6, delta=0, trust="nobody")
         assert local.epsilon == pytest.approx(2 * math.log(3))
         assert "senders" in local.assumptions.sentences()[0]
-        tail = account(Protocol(0.25), Schema.bits(1), 10**6, epsilon=1.0, shuffler=False)
+        tail = account(Protocol(0.25), Schema.bits(1), 10**6, epsilon=1.0, trust="nobody")
         assert tail.delta == pytest.approx(0.75 - math.e * 0.25, rel=1e-9)
 
 
 def test_a_guarantee_meets_the_budgets_above_it() -> None:
-    assumptions = Assumptions(honest=9, shuffler=True, view="whole records", collusion_epsilon=1.0, count_epsilon=0.0)
+    assumptions = Assumptions(
+        honest=9, shuffler=True, fakes=False, view="whole records", collusion_epsilon=1.0, count_epsilon=0.0
+    )
     budget = Budget(1.0, 1e-6)
     for basis in Basis:
         claim = Guarantee(

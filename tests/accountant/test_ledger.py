@@ -65,8 +65,8 @@ def test_outcomes_that_reveal_a_record_do_not_inflate_the_rest() -> None:
 
 
 def test_without_a_shuffler_rounds_of_a_bit_are_copies() -> None:
-    ledger = Ledger().charge(Protocol(0.45), Schema.bits(1), 1000, rounds=8, shuffler=False)
-    single = account(Protocol(0.45, k=8), Schema.bits(1), 1000, delta=1e-3, shuffler=False).epsilon
+    ledger = Ledger().charge(Protocol(0.45), Schema.bits(1), 1000, rounds=8, trust="nobody")
+    single = account(Protocol(0.45, k=8), Schema.bits(1), 1000, delta=1e-3, trust="nobody").epsilon
     assert 0.999 * single <= ledger.epsilon(1e-3) <= 1.02 * single
 
 

@@ -56,7 +56,7 @@ def test_exact_guess_by_enumeration(n: int) -> None:
 
 def test_guess_in_a_batch_of_one_is_the_local_guarantee() -> None:
     q = 0.1
-    local = account(hb.Protocol(q), BIT, 1000, epsilon=0.0, shuffler=False).delta
+    local = account(hb.Protocol(q), BIT, 1000, epsilon=0.0, trust="nobody").delta
     assert small_batches.exact(1, q) == pytest.approx((1 + local) / 2, rel=1e-6)
 
 

@@ -25,7 +25,7 @@ TABLE = hb.Schema.bits(["a", "b", "c", "d", "e"])
 
 
 def local(schema: hb.Schema, q: float = 0.1, k: int = 1, release: str = "records") -> hb.Plan:
-    return hb.plan_from(schema, 100, hb.Protocol(q, k, 0, release), delta=1e-6, shuffler=False)  # type: ignore[arg-type]
+    return hb.plan_from(schema, 100, hb.Protocol(q, k, 0, release), delta=1e-6, trust="nobody")  # type: ignore[arg-type]
 
 
 def reasons(found: Audit) -> str:

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def plan() -> hb.Plan:
-    return hb.plan_from(hb.Schema.one_hot(["red", "green", "blue"]), 50, hb.Protocol(0.1), delta=1e-6, shuffler=False)
+    return hb.plan_from(hb.Schema.one_hot(["red", "green", "blue"]), 50, hb.Protocol(0.1), delta=1e-6, trust="nobody")
 
 
 def people(plan: hb.Plan, n: int = 20) -> hb.Collection:
@@ -64,7 +64,7 @@ def test_both_forms_are_read(plan: hb.Plan) -> None:
 
 def test_illegal_output(plan: hb.Plan) -> None:
     good = messages.encode(bytes([1]), plan)
-    other = hb.plan_from(plan.schema, 51, plan.protocol, delta=1e-6, shuffler=False)
+    other = hb.plan_from(plan.schema, 51, plan.protocol, delta=1e-6, trust="nobody")
     bad = {
         b"hello": hb.ProgramFailure,
         good[:-1]: hb.WireError,
@@ -129,7 +129,7 @@ def example() -> str:
 
 @pytest.mark.parametrize("schema", [hb.Schema.one_hot(["red", "green", "blue"]), hb.Schema.at_most(2, ["a", "b", "c"])])
 def test_documented_client_passes(schema: hb.Schema, tmp_path: Path) -> None:
-    plan = hb.plan_from(schema, 50, hb.Protocol(0.1), delta=1e-6, shuffler=False)
+    plan = hb.plan_from(schema, 50, hb.Protocol(0.1), delta=1e-6, trust="nobody")
     (tmp_path / "plan.json").write_text(plan.to_json())
     client = script(tmp_path, example())
     good = ClientCommand((*client.words, str(tmp_path / "plan.json")))
@@ -148,7 +148,7 @@ def test_documented_client_with_a_fault(plan: hb.Plan, tmp_path: Path) -> None:
 
 
 def test_shuffler_program(tmp_path: Path) -> None:
-    plan = hb.plan_from(hb.Schema.bits(12), 600, hb.Protocol(0.25), delta=1e-6, shuffler=False)
+    plan = hb.plan_from(hb.Schema.bits(12), 600, hb.Protocol(0.25), delta=1e-6, trust="nobody")
     text = (
         "import sys, hashlib, secrets\n"
         "data = sys.stdin.buffer.read()\n"

@@ -70,9 +70,9 @@ def test_bits_and_whole_records_among_fakes_differ() -> None:
 
 def test_local_families_are_known_by_the_guarantee() -> None:
     schema = Schema.one_hot(9)
-    assert family_key(plan_from(schema, 100, Protocol(0.3), delta=1e-6, shuffler=False)) == "local-flip"
+    assert family_key(plan_from(schema, 100, Protocol(0.3), delta=1e-6, trust="nobody")) == "local-flip"
     assert family_key(plan_from(schema, 100, Protocol(0.3), delta=1e-6)) == "flip"
-    own = plan_from(schema, 100, Protocol(0.1, release="category"), delta=0.0, shuffler=False)
+    own = plan_from(schema, 100, Protocol(0.1, release="category"), delta=0.0, trust="nobody")
     assert family_key(own) == "local-response"
     assert family_name(own) == "local randomized response"
 

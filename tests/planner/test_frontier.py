@@ -119,8 +119,8 @@ def test_rounds_share_the_budget(schema: Schema) -> None:
     plans = frontier(schema, n, BUDGET, rounds=rounds)
     assert len(plans) >= 6
     for one in plans:
-        shuffler = one.guarantee.assumptions.shuffler
-        ledger = Ledger().charge(one.protocol, schema, n, rounds=rounds, shuffler=shuffler)
+        trust = one.guarantee.assumptions.trust
+        ledger = Ledger().charge(one.protocol, schema, n, rounds=rounds, trust=trust)
         assert 0.9 < ledger.epsilon(1e-6) <= 1.0
         assert ledger.delta(1.0) <= 1e-6
     # √6 times the error of one round rather than six times, except for Laplace noise.

@@ -20,7 +20,9 @@ def claimed(
     schema: hb.Schema, protocol: hb.Protocol, n: int = 100, epsilon: float = 1.0, delta: float = 1e-6
 ) -> hb.Plan:
     """Return a plan with a claimed guarantee, which is fast to make and which :func:`load_contract` rejects."""
-    assumptions = hb.Assumptions(honest=n, shuffler=True, view="nothing", collusion_epsilon=0.0, count_epsilon=0.0)
+    assumptions = hb.Assumptions(
+        honest=n, shuffler=True, fakes=False, view="nothing", collusion_epsilon=0.0, count_epsilon=0.0
+    )
     guarantee = hb.Guarantee(
         epsilon=epsilon,
         delta=delta,

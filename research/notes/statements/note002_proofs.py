@@ -148,7 +148,7 @@ def _unshuffled() -> Evidence:
         for x, w, o in itertools.product(range(4), repeat=3)
         for output, chance in distributions[x, o].items()
     )
-    given = account(Protocol(0.25), Schema.bits(2), 10, delta=0.0, shuffler=False).epsilon
+    given = account(Protocol(0.25), Schema.bits(2), 10, delta=0.0, trust="nobody").epsilon
     return Evidence(held.full and near(given, 2 * math.log(3)), f"{held} ratios; accountant: ε = {given:.6f} = 2 ln 3")
 
 

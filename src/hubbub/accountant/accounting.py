@@ -1,33 +1,39 @@
 """``account``: the guarantee that a protocol gives to one member of a collection of n."""
 
 import math
+from fractions import Fraction
 from typing import Literal
 
-from hubbub.accountant.analysis import VIEWS, Analysis, analyze, collusion, count_leak, local_analysis
+from hubbub.accountant.analysis import Analysis, unknown
+from hubbub.accountant.cases import analyze
+from hubbub.accountant.cases.local import collusion, count_leak
 from hubbub.accountant.rigorous import certify
-from hubbub.errors import SHARE, check_epsilon, check_real, check_type, check_whole, reject
-from hubbub.numeric.inversion import falling_root
-from hubbub.numeric.rounding import up
+from hubbub.errors import SHARE, check_choice, check_epsilon, check_real, check_type, check_whole, reject
 from hubbub.plans import MAX_PEOPLE
-from hubbub.privacy import BUDGET_DELTA, Assumptions, Guarantee
-from hubbub.protocol import Protocol
+from hubbub.privacy import BUDGET_DELTA, TRUSTS, Assumptions, Guarantee, Trust
+from hubbub.protocol import Protocol, Release
 from hubbub.schema import Schema
 
-STEEP = 60.0  # largest ε that is searched where no pure guarantee bounds it; a larger one is reported as infinite
+VIEWS: dict[Release, str] = {
+    "records": "whole records", "bits": "the number of messages for each bit", "category": "categories"
+}  # fmt: skip
+"""The messages that the analyzer sees, by release."""
 
 
 def honest_users(n: int, honest_fraction: float) -> int:
     """Return the number of honest users among n, rounded down, but at least the protected one.
 
-    >>> honest_users(1000, 0.5), honest_users(10, 0.01)
-    (500, 1)
+    The fraction is the decimal that its shortest spelling names: 0.3 of 10 people are 3.
+
+    >>> honest_users(1000, 0.5), honest_users(10, 0.01), honest_users(10, 0.3)
+    (500, 1, 3)
     """
-    share = check_real("honest_fraction", honest_fraction, SHARE)
-    return max(1, math.floor(check_whole("n", n, 1, MAX_PEOPLE) * share + 1e-9))
+    share = Fraction(str(check_real("honest_fraction", honest_fraction, SHARE)))
+    return max(1, math.floor(check_whole("n", n, 1, MAX_PEOPLE) * share))
 
 
 def curve(
-    protocol: Protocol, schema: Schema, n: int, *, honest_fraction: float = 1.0, shuffler: bool = True
+    protocol: Protocol, schema: Schema, n: int, *, honest_fraction: float = 1.0, trust: Trust = "shuffler-noise"
 ) -> Analysis:
     """Return the certified curve δ(ε) behind :func:`account`, for compositions and plots.
 
@@ -37,11 +43,8 @@ def curve(
     """
     check_type("protocol", protocol, Protocol)
     check_type("schema", schema, Schema)
-    check_type("shuffler", shuffler, bool)
-    honest = honest_users(n, honest_fraction)
-    if not shuffler:
-        return local_analysis(protocol, schema, collusion(protocol, schema))
-    return analyze(protocol, schema, honest, honest_fraction)
+    check_choice("trust", trust, TRUSTS)
+    return analyze(protocol, schema, n, honest_users(n, honest_fraction), trust)
 
 
 def account(
@@ -52,14 +55,16 @@ def account(
     epsilon: float | None = None,
     delta: float | None = None,
     honest_fraction: float = 1.0,
-    shuffler: bool = True,
+    trust: Trust = "shuffler-noise",
     rigorous: bool = False,
 ) -> Guarantee:
     """Return the guarantee of a collection of n, over all neighbouring collections and both orders of every pair.
 
-    Give ``delta`` to solve for the smallest proven ε, or ``epsilon`` to solve for δ; the result errs upwards. Only
-    ``honest_fraction`` of the users need to follow the protocol; without a ``shuffler`` the guarantee is local. With
-    ``rigorous`` the last step is repeated in ball arithmetic (single bits; needs the extra ``rigorous``).
+    Give ``delta`` to solve for the smallest proven ε, or ``epsilon`` to solve for δ; the result errs upwards. Where
+    several theorems apply, the smallest figure is returned, and its assumptions are those of the theorem that gives it.
+    To ask for weaker assumptions, lower ``honest_fraction``, the fraction of users who follow the protocol, or
+    ``trust``: "shuffling" does not rely on the shuffler's fakes, "nobody" gives the local guarantee. With ``rigorous``
+    the last step is repeated in ball arithmetic (single bits; needs the extra ``rigorous``).
 
     >>> print(account(Protocol(0.1), Schema.bits(1), 1000, delta=1e-6))
     (0.377..., 1e-06)-DP, exact by branch and bound over all collections, n = 1,000; best known attack: ...
@@ -68,70 +73,65 @@ def account(
         both = "neither" if delta is None else "both"
         reject("exactly one of epsilon and delta", f"be given, to solve for the other, got {both}")
     check_type("rigorous", rigorous, bool)
-    analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, shuffler=shuffler)
-    honest = honest_users(n, honest_fraction)
-    pure = collusion(protocol, schema)
+    analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, trust=trust)
     solved: Literal["epsilon", "delta"] = "delta" if delta is None else "epsilon"
     if delta is None:
         epsilon = check_epsilon(epsilon)
-        lower, upper = solve_delta(analysis, epsilon, pure)
+        lower, upper, used = least_delta(analysis, epsilon)
         result = epsilon, upper
     else:
         delta = check_real("delta", delta, BUDGET_DELTA)
-        lower, upper = solve_epsilon(analysis, delta, pure)
+        lower, upper, used = least_epsilon(analysis, delta)
         result = upper, delta
-    method = analysis.method
+    method = used.method
     if rigorous:
-        if schema.distance > 1 or protocol.k > 1 or protocol.m != 0 or not shuffler:
+        if schema.distance > 1 or protocol.k > 1 or protocol.m != 0 or trust == "nobody":
             reject("rigorous", "be False except for shuffled single bits in one copy without fakes", rigorous)
-        certify(honest, protocol.q, *result)
+        certify(honest_users(n, honest_fraction), protocol.q, *result)
         method += ", confirmed in ball arithmetic"
     return Guarantee(
         epsilon=result[0],
         delta=result[1],
         lower_bound=lower,
         solved=solved,
-        basis=analysis.basis,
+        basis=used.basis,
         method=method,
         n=n,
         assumptions=Assumptions(
-            honest=1 if protocol.shuffler_fakes or not shuffler else honest,
-            shuffler=shuffler,
+            honest=used.honest,
+            shuffler=used.shuffler,
+            fakes=used.fakes,
             view=VIEWS[protocol.release],
-            collusion_epsilon=pure,
+            collusion_epsilon=collusion(protocol, schema),
             count_epsilon=count_leak(protocol, schema),
         ),
     )
 
 
-def solve_delta(analysis: Analysis, epsilon: float, pure: float) -> tuple[float, float]:
-    """Return (attack, certificate) for δ at ε; the certificate errs upwards.
+def least_delta(analysis: Analysis, epsilon: float) -> tuple[float, float, Analysis]:
+    """Return the δ of the known attack at ε, the smallest certified δ, and the theorem that certifies it.
 
-    >>> solve_delta(curve(Protocol(0.25), Schema.bits(1), 10), 1.2, 1.0986)  # beyond the pure ε
+    >>> least_delta(curve(Protocol(0.25), Schema.bits(1), 10), 1.2)[:2]  # beyond the pure ε
     (0.0, 0.0)
     """
-    log_delta = analysis.upper(epsilon) if epsilon < pure else -math.inf
-    if log_delta == -math.inf:
-        return 0.0, 0.0
-    upper = min(1.0, up(math.exp(min(log_delta, 0.0)), 1e-12))
-    return min(math.exp(min(analysis.lower(epsilon), 0.0)), upper), upper
+    found = [(option.delta(epsilon), option) for option in analysis.options or (analysis,)]
+    upper, used = min(found, key=lambda pair: (pair[0], *_needs(pair[1])))
+    return min(analysis.attacked_delta(epsilon), upper), upper, used
 
 
-def solve_epsilon(analysis: Analysis, delta: float, pure: float) -> tuple[float, float]:
-    """Return (attack, certificate) for ε at δ; the certificate was evaluated and holds. For δ = 0 it is the pure ε.
+def least_epsilon(analysis: Analysis, delta: float) -> tuple[float, float, Analysis]:
+    """Return the ε of the known attack at δ, the smallest certified ε, and the theorem that certifies it.
 
-    >>> low, high = solve_epsilon(curve(Protocol(0.1), Schema.bits(3), 1000), 1e-6, 6.6)
-    >>> 0 < low < high < 6.6
-    True
+    >>> low, high, used = least_epsilon(curve(Protocol(0.1), Schema.bits(3), 1000), 1e-6)
+    >>> 0 < low < high < 6.6, used.honest
+    (True, 1000)
     """
-    if delta == 0.0:
-        return pure, pure
-    if analysis.solve is not None:
-        lower, upper = analysis.solve(delta)
-        return min(lower, pure), min(upper, pure)
-    goal = math.log(delta)
-    top = min(pure, STEEP)
-    upper = falling_root(lambda x: analysis.upper(x) - goal, min(analysis.guess, top / 2), top, relative=1e-5)[1]
-    upper = min(upper, pure)
-    lower = falling_root(lambda x: analysis.lower(x) - goal, min(upper, top) / 1.3 or 1e-6, top, relative=1e-5)[0]
-    return min(lower, upper), upper
+    found = [(*option.epsilon(delta), option) for option in analysis.options or (analysis,)]
+    _, upper, used = min(found, key=lambda triple: (triple[1], *_needs(triple[2])))
+    attacked = 0.0 if analysis.lower is unknown else found[0][0]
+    return min(attacked, upper), upper, used
+
+
+def _needs(analysis: Analysis) -> tuple[bool, bool, int]:
+    """Return what an analysis rests on, in an order that prefers to trust less."""
+    return analysis.fakes, analysis.shuffler, analysis.honest

@@ -4,12 +4,12 @@ import math
 from dataclasses import dataclass, replace
 
 from hubbub.accountant.accounting import account, curve, honest_users
-from hubbub.accountant.analysis import collusion
+from hubbub.accountant.cases.local import collusion
 from hubbub.accountant.gaussian_limit import likely_flip, likely_people
-from hubbub.errors import Infeasible, Interval, check_real, check_type, check_whole, reject
+from hubbub.errors import Infeasible, Interval, check_choice, check_real, check_type, check_whole, reject
 from hubbub.numeric.inversion import falling_root, least_whole
 from hubbub.plans import MAX_PEOPLE
-from hubbub.privacy import Budget, Guarantee
+from hubbub.privacy import TRUSTS, Budget, Guarantee, Trust
 from hubbub.protocol import GRID, Fakes, Protocol, Release
 from hubbub.schema import Schema
 
@@ -43,7 +43,7 @@ def calibrate(
     k: int = 1,
     release: Release = "records",
     honest_fraction: float = 1.0,
-    shuffler: bool = True,
+    trust: Trust = "shuffler-noise",
     max_q: float = 0.5,
 ) -> Calibrated:
     """Return the smallest value that meets the budget of the one parameter among q, m and n that is None.
@@ -61,13 +61,14 @@ def calibrate(
     """
     check_type("schema", schema, Schema)
     check_type("budget", budget, Budget)
+    check_choice("trust", trust, TRUSTS)
     limit = check_real("max_q", max_q, Interval(0.0, 0.5, open_low=True))
     # The parameter to find starts at a value that makes the protocol legal: clear records need at least one fake.
     protocol = Protocol(1 / GRID if q is None else q, k, (0 if q else 1) if m is None else m, release)
     finds_shift = protocol.clear and protocol.shuffler_fakes is not None
     if (q is None) + (m is None) + (n is None) + finds_shift != 1:
         reject("exactly one of q, m and n", "be None: the parameter to find", (q, m, n))
-    search = _Search(schema, budget, honest_fraction, shuffler)
+    search = _Search(schema, budget, honest_fraction, trust)
     if n is None:
         return search.result(protocol, search.smallest_n(protocol))
     honest_users(n, honest_fraction)
@@ -83,7 +84,7 @@ class _Search:
     schema: Schema
     budget: Budget
     honest_fraction: float
-    shuffler: bool
+    trust: Trust
 
     def excess(self, protocol: Protocol, n: int) -> float:
         """Return ln δ(ε) minus that of the budget, which is met where the result is not positive."""
@@ -92,13 +93,13 @@ class _Search:
             return -math.inf
         if self.budget.delta == 0.0:
             return pure - self.budget.epsilon
-        analysis = curve(protocol, self.schema, n, honest_fraction=self.honest_fraction, shuffler=self.shuffler)
+        analysis = curve(protocol, self.schema, n, honest_fraction=self.honest_fraction, trust=self.trust)
         return analysis.upper(self.budget.epsilon) - math.log(self.budget.delta)
 
     def result(self, protocol: Protocol, n: int) -> Calibrated:
         """Return the value found after a final account, which must meet the budget."""
         epsilon, share = self.budget.epsilon, self.honest_fraction
-        guarantee = account(protocol, self.schema, n, epsilon=epsilon, honest_fraction=share, shuffler=self.shuffler)
+        guarantee = account(protocol, self.schema, n, epsilon=epsilon, honest_fraction=share, trust=self.trust)
         if not guarantee.meets(self.budget):
             raise Infeasible(f"the final account gives {guarantee}, which does not meet {self.budget}")
         return Calibrated(protocol, n, guarantee)

@@ -7,12 +7,12 @@ from typing import Self
 
 import numpy as np
 
-from hubbub.accountant.accounting import STEEP, curve, solve_epsilon
-from hubbub.accountant.analysis import Analysis, collusion
+from hubbub.accountant.accounting import curve
+from hubbub.accountant.analysis import STEEP, Analysis
 from hubbub.accountant.composition import Loss
 from hubbub.errors import check_delta, check_epsilon, check_whole, reject
 from hubbub.numeric.inversion import falling_root
-from hubbub.privacy import Basis
+from hubbub.privacy import Basis, Trust
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
@@ -34,10 +34,10 @@ class Ledger:
     """
 
     losses: tuple[tuple[Loss, int], ...] = ()
-    analyses: tuple[tuple[Analysis, float, int], ...] = ()
+    analyses: tuple[tuple[Analysis, int], ...] = ()
 
     def __post_init__(self) -> None:
-        for name, size in (("losses", 2), ("analyses", 3)):
+        for name, size in (("losses", 2), ("analyses", 2)):
             entries: object = getattr(self, name)
             if not isinstance(entries, tuple) or not all(isinstance(e, tuple) and len(e) == size for e in entries):
                 reject(name, "be the entries of another ledger; start with Ledger() and call charge()")
@@ -50,15 +50,14 @@ class Ledger:
         *,
         rounds: int = 1,
         honest_fraction: float = 1.0,
-        shuffler: bool = True,
+        trust: Trust = "shuffler-noise",
     ) -> Self:
-        """Return the ledger after ``rounds`` more collections of this kind, with or without a ``shuffler``."""
+        """Return the ledger after ``rounds`` more collections of this kind, under the stated trust."""
         rounds = check_whole("rounds", rounds, 1, MAX_ROUNDS)
-        analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, shuffler=shuffler)
+        analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, trust=trust)
         if analysis.basis not in (Basis.EXACT, Basis.PROVEN):
             reject("the collection", "have a proven guarantee", analysis.basis.value)
-        pure = collusion(protocol, schema)
-        return type(self)((*self.losses, (_cover(analysis, pure), rounds)), (*self.analyses, (analysis, pure, rounds)))
+        return type(self)((*self.losses, (_cover(analysis), rounds)), (*self.analyses, (analysis, rounds)))
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε) of all collections together; errs upwards."""
@@ -71,11 +70,11 @@ class Ledger:
     def basic(self, delta: float) -> tuple[float, float]:
         """Return (ε, δ) by basic composition: δ is split equally among all rounds, and the ε add up."""
         delta = check_delta(delta)
-        rounds = sum(count for _, _, count in self.analyses)
+        rounds = sum(count for _, count in self.analyses)
         if rounds == 0:
             return 0.0, 0.0
         share = delta / rounds
-        spent = sum(count * solve_epsilon(analysis, share, pure)[1] for analysis, pure, count in self.analyses)
+        spent = sum(count * analysis.epsilon(share)[1] for analysis, count in self.analyses)
         return spent, delta
 
     def _total(self) -> Loss:
@@ -84,15 +83,12 @@ class Ledger:
         return reduce(Loss.compose, (loss.power(rounds) for loss, rounds in self.losses))
 
 
-def _cover(analysis: Analysis, pure: float) -> Loss:
+def _cover(analysis: Analysis) -> Loss:
     """Return a loss above the certified curve in both orders, sampled up to where nothing of the curve is left."""
-    top = solve_epsilon(analysis, TAIL, pure)[1]
+    top = analysis.epsilon(TAIL)[1]
     if math.isinf(top):
         # Outcomes that reveal a record give the curve a positive limit: sample up to where it is reached.
         limit = max(analysis.upper(STEEP), math.log(TAIL)) + 1e-3
         top = min(falling_root(lambda x: analysis.upper(x) - limit, analysis.guess, STEEP, relative=1e-2)[1], STEEP)
     step = max(top, 1e-9) / POINTS
-    deltas = [
-        min(1.0, math.exp(min(analysis.upper(step * i), 0.0))) if step * i < pure else 0.0 for i in range(POINTS + 1)
-    ]
-    return Loss.from_envelope(deltas, step)
+    return Loss.from_envelope([analysis.delta(step * i) for i in range(POINTS + 1)], step)

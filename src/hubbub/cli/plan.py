@@ -13,19 +13,21 @@ from hubbub.errors import POSITIVE, Infeasible, Interval, check_real
 from hubbub.io.documents import write_plan
 from hubbub.pages import plans_chart
 from hubbub.plans import Plan
-from hubbub.privacy import Assumptions, Budget
+from hubbub.privacy import TRUSTS, Assumptions, Budget, Trust
 from hubbub.protocol import Fakes, Protocol, Release
 from hubbub.schema import Schema
 
 DISHONEST = Interval(0.0, 1.0, open_high=True)
-LOCAL_HELP = "Without a shuffler: the guarantee if everyone else colludes with the analyzer."
+TRUST_HELP = "Rely on nobody, on a shuffler that shuffles, or on one that also draws its fakes as planned."
 PRECISION_HELP = "Instead of -n: find the smallest batch whose standard error is at most this share of it."
 STDERR_HELP = "Instead of --epsilon: find the smallest ε with at most this standard error."
 DISHONEST_HELP = "Also show ε if this fraction of users colludes with the analyzer."
 PLOT_HELP = "Rank the protocols by error, as SVG, PNG or PDF (needs the extra 'plot')."
 CHOOSE_HELP = f"Write the best plan of this family to --output: {', '.join(planner.FAMILIES)}."
 
-local_option = click.option("--local", is_flag=True, help=LOCAL_HELP)
+trust_option = click.option(
+    "--trust", type=click.Choice(TRUSTS), default="shuffler-noise", show_default=True, help=TRUST_HELP
+)
 
 
 @click.command()
@@ -35,7 +37,7 @@ local_option = click.option("--local", is_flag=True, help=LOCAL_HELP)
 @click.option("--delta", type=float, help="Solve for ε at this δ.")
 @options.protocol_options
 @options.honest_option
-@local_option
+@trust_option
 @click.option("--rigorous", is_flag=True, help="Confirm in ball arithmetic (single bits; needs the extra 'rigorous').")
 @options.output_option("Also write the plan with these parameters")
 @options.json_option
@@ -49,7 +51,7 @@ def account(
     m: int | Fakes | None,
     release: Release,
     honest_fraction: float,
-    local: bool,
+    trust: Trust,
     rigorous: bool,
     output: str | None,
     as_json: bool,
@@ -64,7 +66,7 @@ def account(
         "epsilon": epsilon,
         "delta": delta,
         "honest_fraction": honest_fraction,
-        "shuffler": not local,
+        "trust": trust,
     }
     with screen.waiting("accounting"):
         guarantee = accountant.account(protocol, schema, n, rigorous=rigorous, **request)
@@ -82,7 +84,7 @@ def account(
 @options.budget_options
 @options.protocol_options
 @options.honest_option
-@local_option
+@trust_option
 @click.option("--max-q", type=float, default=0.5, help="Largest flip probability to consider.")
 @options.output_option("Also write the plan with the parameters found")
 @options.json_option
@@ -95,7 +97,7 @@ def calibrate(
     m: int | Fakes | None,
     release: Release,
     honest_fraction: float,
-    local: bool,
+    trust: Trust,
     max_q: float,
     output: str | None,
     as_json: bool,
@@ -111,10 +113,10 @@ def calibrate(
     if q is None and n is None:
         raise click.UsageError("give -n or --q: only one of them can be found")
     m = m if m is not None or (q is not None and n is not None) else 0
-    trust: dict[str, Any] = {"honest_fraction": honest_fraction, "shuffler": not local}
+    terms: dict[str, Any] = {"honest_fraction": honest_fraction, "trust": trust}
     with screen.waiting("calibrating"):
-        calibrated = accountant.calibrate(schema, n, budget, q=q, k=k, m=m, release=release, max_q=max_q, **trust)
-        result = planner.plan_from(schema, calibrated.n, calibrated.protocol, epsilon=budget.epsilon, **trust)
+        calibrated = accountant.calibrate(schema, n, budget, q=q, k=k, m=m, release=release, max_q=max_q, **terms)
+        result = planner.plan_from(schema, calibrated.n, calibrated.protocol, epsilon=budget.epsilon, **terms)
     _deliver(result, output, as_json)
 
 

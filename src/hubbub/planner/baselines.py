@@ -58,5 +58,5 @@ def under_attack(plan: Plan, honest_fraction: float, *, collusion: bool = False)
     >>> own.guarantee.epsilon < under_attack(own, 0.5).epsilon < under_attack(own, 0.5, collusion=True).epsilon
     True
     """
-    delta, shuffler = plan.guarantee.delta, plan.guarantee.assumptions.shuffler and not collusion
-    return account(plan.protocol, plan.schema, plan.n, delta=delta, honest_fraction=honest_fraction, shuffler=shuffler)
+    delta, trust = plan.guarantee.delta, "nobody" if collusion else plan.guarantee.assumptions.trust
+    return account(plan.protocol, plan.schema, plan.n, delta=delta, honest_fraction=honest_fraction, trust=trust)

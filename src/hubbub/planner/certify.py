@@ -16,7 +16,7 @@ from hubbub.numeric.inversion import falling_root, least_real
 from hubbub.planner.costs import cost
 from hubbub.planner.request import Request
 from hubbub.plans import Plan
-from hubbub.privacy import Budget
+from hubbub.privacy import Budget, Trust
 from hubbub.protocol import Protocol, Release
 
 MIN_BUDGET_USE = 0.97
@@ -37,7 +37,7 @@ class Candidate:
 
     expected: float
     attempts: Sequence[Attempt]
-    shuffler: bool = True
+    trust: Trust = "shuffler-noise"
 
     def best(self, request: Request) -> Plan:
         """Return the plan with the smallest error within the constraints, or raise Infeasible with the first reason."""
@@ -45,7 +45,7 @@ class Candidate:
         reason: Exception | None = None
         for attempt in self.attempts:
             try:
-                plan = constrained(request, composed(request, attempt, shuffler=self.shuffler))
+                plan = constrained(request, composed(request, attempt, trust=self.trust))
             except (Infeasible, TooLarge) as error:
                 reason = reason or error
                 continue
@@ -59,12 +59,12 @@ class Candidate:
 
 
 def flipped(
-    request: Request, budget: Budget, k: int = 1, release: Release = "records", *, shuffler: bool = True
+    request: Request, budget: Budget, k: int = 1, release: Release = "records", *, trust: Trust = "shuffler-noise"
 ) -> Calibrated:
     """Return flips with the smallest q that meets the budget, or with the q that the policy requires."""
     schema, n = request.schema, request.n
     calibrated = calibrate(
-        schema, n, budget, k=k, release=release, honest_fraction=request.honest_fraction, shuffler=shuffler
+        schema, n, budget, k=k, release=release, honest_fraction=request.honest_fraction, trust=trust
     )
     category = calibrated.protocol.sends_category
     least = request.min_q / (schema.width - 1) if category else request.min_q
@@ -74,7 +74,7 @@ def flipped(
         )
     if calibrated.protocol.q >= least:
         return calibrated
-    return settled(request, Protocol(least, k, 0, release), budget, shuffler=shuffler)
+    return settled(request, Protocol(least, k, 0, release), budget, trust=trust)
 
 
 def smallest(
@@ -98,16 +98,16 @@ def certified_curve(request: Request, protocol: Protocol, *, attack: bool = Fals
     return analysis.lower if attack else analysis.upper
 
 
-def settled(request: Request, protocol: Protocol, budget: Budget, *, shuffler: bool = True) -> Calibrated:
+def settled(request: Request, protocol: Protocol, budget: Budget, *, trust: Trust = "shuffler-noise") -> Calibrated:
     """Return the protocol with its guarantee, or raise Infeasible if it does not meet the budget."""
     schema, n, share = request.schema, request.n, request.honest_fraction
-    guarantee = account(protocol, schema, n, epsilon=budget.epsilon, honest_fraction=share, shuffler=shuffler)
+    guarantee = account(protocol, schema, n, epsilon=budget.epsilon, honest_fraction=share, trust=trust)
     if not guarantee.meets(budget):
         raise Infeasible(f"{protocol} gives {guarantee}, which does not meet {budget}; raise epsilon, delta or n")
     return Calibrated(protocol, request.n, guarantee)
 
 
-def composed(request: Request, attempt: Attempt, *, shuffler: bool) -> Calibrated:
+def composed(request: Request, attempt: Attempt, *, trust: Trust) -> Calibrated:
     """Return the protocol of one round such that the ledger of all rounds meets the budget.
 
     Starts where Gaussian mechanisms would compose, with half of δ kept for the composition itself, and scales the ε of
@@ -130,7 +130,7 @@ def composed(request: Request, attempt: Attempt, *, shuffler: bool) -> Calibrate
     best, spent = None, math.inf
     for _ in range(COMPOSITION_STEPS):
         trial = attempt(Budget(epsilon, delta))
-        ledger = Ledger().charge(trial.protocol, schema, n, rounds=rounds, honest_fraction=share, shuffler=shuffler)
+        ledger = Ledger().charge(trial.protocol, schema, n, rounds=rounds, honest_fraction=share, trust=trust)
         spent = ledger.epsilon(budget.delta)
         if spent <= budget.epsilon:
             best = trial

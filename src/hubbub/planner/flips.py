@@ -30,14 +30,14 @@ SMALLEST_FLIP = 1e-14
 
 def local_flip(request: Request) -> Candidate:
     """Flips that need no shuffler."""
-    return Candidate(_local_flip_stderr(request), [lambda budget: flipped(request, budget, shuffler=False)], False)
+    return Candidate(_local_flip_stderr(request), [lambda budget: flipped(request, budget, trust="nobody")], "nobody")
 
 
 def local_category(request: Request) -> Candidate | None:
     """d-ary randomized response that needs no shuffler."""
     if not request.schema.exclusive or request.joint:
         return None
-    return Candidate(_local_response_stderr(request), [lambda budget: _local_response(request, budget)], False)
+    return Candidate(_local_response_stderr(request), [lambda budget: _local_response(request, budget)], "nobody")
 
 
 def flip(request: Request) -> Candidate | None:
@@ -110,7 +110,7 @@ def _local_response(request: Request, budget: Budget) -> Calibrated:
     protocol = Protocol(q, release="category")
     if protocol.q * d >= 1:
         raise Infeasible(f"{budget} leaves no information about {d} categories without a shuffler; raise epsilon")
-    return settled(request, protocol, budget, shuffler=False)
+    return settled(request, protocol, budget, trust="nobody")
 
 
 def _split(request: Request, budget: Budget) -> Calibrated:

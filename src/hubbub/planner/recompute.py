@@ -6,7 +6,7 @@ from hubbub.accountant import account
 from hubbub.errors import FalseClaim, check_type
 from hubbub.estimates import predicted_stderr
 from hubbub.plans import Plan
-from hubbub.privacy import Basis
+from hubbub.privacy import Basis, Trust
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
@@ -22,7 +22,7 @@ def plan_from(
     epsilon: float | None = None,
     delta: float | None = None,
     honest_fraction: float = 1.0,
-    shuffler: bool = True,
+    trust: Trust = "shuffler-noise",
 ) -> Plan:
     """Return the plan with the given parameters and the guarantee that follows: give δ to solve for ε, or ε for δ.
 
@@ -30,9 +30,7 @@ def plan_from(
     >>> plan_from(Schema.bits(1), 1000, Protocol(0.1), delta=1e-6).guarantee.meets(Budget(0.38, 1e-6))
     True
     """
-    guarantee = account(
-        protocol, schema, n, epsilon=epsilon, delta=delta, honest_fraction=honest_fraction, shuffler=shuffler
-    )
+    guarantee = account(protocol, schema, n, epsilon=epsilon, delta=delta, honest_fraction=honest_fraction, trust=trust)
     stderr, share = predicted_stderr(schema, protocol, n), honest_fraction
     return Plan(schema=schema, n=n, protocol=protocol, guarantee=guarantee, stderr=stderr, honest_fraction=share)
 
@@ -45,10 +43,8 @@ def verify(plan: Plan) -> Plan:
     """
     claim = check_type("plan", plan, Plan).guarantee
     epsilon, delta = (None, claim.delta) if claim.solved == "epsilon" else (claim.epsilon, None)
-    share, shuffler = plan.honest_fraction, claim.assumptions.shuffler
-    mine = account(
-        plan.protocol, plan.schema, plan.n, epsilon=epsilon, delta=delta, honest_fraction=share, shuffler=shuffler
-    )
+    share, trust = plan.honest_fraction, claim.assumptions.trust
+    mine = account(plan.protocol, plan.schema, plan.n, epsilon=epsilon, delta=delta, honest_fraction=share, trust=trust)
     if mine.epsilon > claim.epsilon * (1 + ROUNDING) or mine.delta > claim.delta * (1 + ROUNDING):
         raise FalseClaim(f"the plan claims ({claim.epsilon:.6g}, {claim.delta:.3g})-DP, but its parameters give {mine}")
     if mine.assumptions != claim.assumptions:

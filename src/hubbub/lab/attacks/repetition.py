@@ -62,7 +62,7 @@ def _once(plan: Plan) -> Ledger:
 
 def _times(once: Ledger, rounds: int) -> Ledger:
     """Return the ledger of a repeated collection; the expensive cover is computed once."""
-    analyses = tuple((analysis, pure, rounds) for analysis, pure, _ in once.analyses)
+    analyses = tuple((analysis, rounds) for analysis, _ in once.analyses)
     return replace(once, losses=tuple((loss, rounds) for loss, _ in once.losses), analyses=analyses)
 
 

@@ -201,7 +201,7 @@ def numbered_plan(n: int = 4000) -> Plan:
     >>> numbered_plan(100).schema.width
     16
     """
-    return plan_from(Schema.bits(16), n, Protocol(0.25), delta=1e-6, shuffler=False)
+    return plan_from(Schema.bits(16), n, Protocol(0.25), delta=1e-6, trust="nobody")
 
 
 def batch_size(plan: Plan) -> int:

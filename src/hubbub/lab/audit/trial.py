@@ -102,7 +102,7 @@ def effort(plan: Plan, client: Client | None, shuffler: Shuffler | None, *, runs
 
     >>> from hubbub.lab.audit.commands import library_client
     >>> from hubbub import Protocol, Schema
-    >>> effort(plan_from(Schema.bits(8), 100, Protocol(0.01), delta=1e-6, shuffler=False), library_client, None)
+    >>> effort(plan_from(Schema.bits(8), 100, Protocol(0.01), delta=1e-6, trust="nobody"), library_client, None)
     Effort(values=6731, runs=8, shuffles=0, pipeline=0)
     """
     protocol, width, model = plan.protocol, plan.schema.width, MessageModel(plan)

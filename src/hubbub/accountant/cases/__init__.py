@@ -1,0 +1,59 @@
+"""The theorem that certifies each kind of protocol: Protocol × Schema × honest users → an analysis.
+
+- a category by randomized response: the uniform blanket; for two categories, single bits (:mod:`.category`);
+- flipped single bits: branch and bound over all collections; split bits compose its curve (:mod:`.positions`);
+- flipped whole records: slot exchange and privacy blankets, and group privacy over copies (:mod:`.records`);
+- clear records among users' fakes: the exact distribution of the fakes (:mod:`.clear`);
+- the shuffler's fakes: the exact distribution, or a composition over counts (:mod:`.shuffler`);
+- one user's messages alone, which bound every protocol that flips (:mod:`.local`).
+
+A further theorem is one more option here.
+"""
+
+from hubbub.accountant.analysis import Analysis, best
+from hubbub.accountant.cases.category import category_analysis
+from hubbub.accountant.cases.clear import clear_analysis
+from hubbub.accountant.cases.flips import flip_analysis, user_fakes_analysis
+from hubbub.accountant.cases.local import local_analysis
+from hubbub.accountant.cases.shuffler import shuffler_fakes_analysis
+from hubbub.privacy import Trust
+from hubbub.protocol import Protocol
+from hubbub.schema import Schema
+
+
+def analyze(protocol: Protocol, schema: Schema, n: int, honest: int, trust: Trust = "shuffler-noise") -> Analysis:
+    """Return the analysis of a collection of n, ``honest`` of whom follow the protocol, under the stated trust.
+
+    >>> analyze(Protocol(0.1), Schema.bits(1), 1000, 1000).options[0].basis
+    <Basis.EXACT: 'exact'>
+    """
+    local = local_analysis(protocol, schema)
+    if trust == "nobody":
+        return local
+    if protocol.clear:
+        if protocol.shuffler_fakes is None:
+            return clear_analysis(protocol, schema, honest, honest_fakes(protocol, n, honest))
+        return local if trust == "shuffling" else shuffler_fakes_analysis(protocol, schema, protocol.shuffler_fakes)
+    flips = _flips(protocol, schema, n, honest)
+    if protocol.shuffler_fakes is None or trust == "shuffling":
+        return best(flips, local)
+    drawn = shuffler_fakes_analysis(protocol, schema, protocol.shuffler_fakes)
+    return best(flips, drawn, local, attack=False)  # an attack on the flips alone breaks what the fakes add
+
+
+def _flips(protocol: Protocol, schema: Schema, n: int, honest: int) -> Analysis:
+    if protocol.sends_category:
+        return category_analysis(protocol.q, schema, honest)
+    if protocol.user_fakes:
+        return user_fakes_analysis(protocol, schema, honest, protocol.user_fakes)
+    return flip_analysis(protocol, schema, honest, honest_fakes(protocol, n, honest))
+
+
+def honest_fakes(protocol: Protocol, n: int, honest: int) -> int:
+    """Return how many of a fixed number m of fakes honest users surely send: all if all are honest, else ⌊m/n⌋ each.
+
+    >>> honest_fakes(Protocol(0.1, m=300), 3, 1), honest_fakes(Protocol(0.1, m=301), 3, 3)
+    (100, 301)
+    """
+    fixed = protocol.fixed_fakes
+    return fixed if honest >= n else honest * (fixed // n)
