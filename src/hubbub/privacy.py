@@ -22,10 +22,10 @@ LIMIT = Interval(0.0, math.inf)
 BUDGET_DELTA = Interval(0.0, 1.0, open_high=True)
 
 
-Trust = Literal["nobody", "shuffling", "shuffler-noise"]
-"""Who must be honest besides the protected user: nobody; a shuffler that shuffles, with users who add noise; or a
-shuffler that also draws its fakes as planned and keeps their number secret."""
-TRUSTS: tuple[Trust, ...] = ("nobody", "shuffling", "shuffler-noise")
+TrustModel = Literal["nobody", "shuffling", "shuffler-noise"]
+"""Parties that must be honest besides the protected user: nobody; a shuffler that shuffles, with users who add noise;
+or a shuffler that also draws its fakes as planned and keeps their number secret."""
+TRUST_MODELS: tuple[TrustModel, ...] = ("nobody", "shuffling", "shuffler-noise")
 
 
 class Basis(StrEnum):
@@ -83,7 +83,7 @@ class Assumptions:
         check_real("count_epsilon", self.count_epsilon, LIMIT)
 
     @property
-    def trust(self) -> Trust:
+    def trust(self) -> TrustModel:
         """The trust that the guarantee needs."""
         if not self.shuffler:
             return "nobody"

@@ -10,7 +10,7 @@ from hubbub.accountant.cases.local import collusion, count_leak
 from hubbub.accountant.rigorous import certify
 from hubbub.errors import SHARE, check_choice, check_epsilon, check_real, check_type, check_whole, reject
 from hubbub.plans import MAX_PEOPLE
-from hubbub.privacy import BUDGET_DELTA, TRUSTS, Assumptions, Guarantee, Trust
+from hubbub.privacy import BUDGET_DELTA, TRUST_MODELS, Assumptions, Guarantee, TrustModel
 from hubbub.protocol import Protocol, Release
 from hubbub.schema import Schema
 
@@ -33,7 +33,7 @@ def honest_users(n: int, honest_fraction: float) -> int:
 
 
 def curve(
-    protocol: Protocol, schema: Schema, n: int, *, honest_fraction: float = 1.0, trust: Trust = "shuffler-noise"
+    protocol: Protocol, schema: Schema, n: int, *, honest_fraction: float = 1.0, trust: TrustModel = "shuffler-noise"
 ) -> Analysis:
     """Return the certified curve δ(ε) behind :func:`account`, for compositions and plots.
 
@@ -43,7 +43,7 @@ def curve(
     """
     check_type("protocol", protocol, Protocol)
     check_type("schema", schema, Schema)
-    check_choice("trust", trust, TRUSTS)
+    check_choice("trust", trust, TRUST_MODELS)
     return analyze(protocol, schema, n, honest_users(n, honest_fraction), trust)
 
 
@@ -55,7 +55,7 @@ def account(
     epsilon: float | None = None,
     delta: float | None = None,
     honest_fraction: float = 1.0,
-    trust: Trust = "shuffler-noise",
+    trust: TrustModel = "shuffler-noise",
     rigorous: bool = False,
 ) -> Guarantee:
     """Return the guarantee of a collection of n, over all neighbouring collections and both orders of every pair.

@@ -9,7 +9,7 @@ from hubbub.accountant.gaussian_limit import likely_flip, likely_people
 from hubbub.errors import Infeasible, Interval, check_choice, check_real, check_type, check_whole, reject
 from hubbub.numeric.inversion import falling_root, least_whole
 from hubbub.plans import MAX_PEOPLE
-from hubbub.privacy import TRUSTS, Budget, Guarantee, Trust
+from hubbub.privacy import TRUST_MODELS, Budget, Guarantee, TrustModel
 from hubbub.protocol import GRID, Fakes, Protocol, Release
 from hubbub.schema import Schema
 
@@ -43,7 +43,7 @@ def calibrate(
     k: int = 1,
     release: Release = "records",
     honest_fraction: float = 1.0,
-    trust: Trust = "shuffler-noise",
+    trust: TrustModel = "shuffler-noise",
     max_q: float = 0.5,
 ) -> Calibrated:
     """Return the smallest value that meets the budget of the one parameter among q, m and n that is None.
@@ -61,7 +61,7 @@ def calibrate(
     """
     check_type("schema", schema, Schema)
     check_type("budget", budget, Budget)
-    check_choice("trust", trust, TRUSTS)
+    check_choice("trust", trust, TRUST_MODELS)
     limit = check_real("max_q", max_q, Interval(0.0, 0.5, open_low=True))
     # The parameter to find starts at a value that makes the protocol legal: clear records need at least one fake.
     protocol = Protocol(1 / GRID if q is None else q, k, (0 if q else 1) if m is None else m, release)
@@ -84,7 +84,7 @@ class _Search:
     schema: Schema
     budget: Budget
     honest_fraction: float
-    trust: Trust
+    trust: TrustModel
 
     def excess(self, protocol: Protocol, n: int) -> float:
         """Return ln δ(ε) minus that of the budget, which is met where the result is not positive."""

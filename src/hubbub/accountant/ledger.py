@@ -12,7 +12,7 @@ from hubbub.accountant.analysis import STEEP, Analysis
 from hubbub.accountant.composition import Loss
 from hubbub.errors import check_delta, check_epsilon, check_whole, reject
 from hubbub.numeric.inversion import falling_root
-from hubbub.privacy import Basis, Trust
+from hubbub.privacy import Basis, TrustModel
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
@@ -50,7 +50,7 @@ class Ledger:
         *,
         rounds: int = 1,
         honest_fraction: float = 1.0,
-        trust: Trust = "shuffler-noise",
+        trust: TrustModel = "shuffler-noise",
     ) -> Self:
         """Return the ledger after ``rounds`` more collections of this kind, under the stated trust."""
         rounds = check_whole("rounds", rounds, 1, MAX_ROUNDS)

@@ -13,7 +13,7 @@ from hubbub.errors import POSITIVE, Infeasible, Interval, check_real
 from hubbub.io.documents import write_plan
 from hubbub.pages import plans_chart
 from hubbub.plans import Plan
-from hubbub.privacy import TRUSTS, Assumptions, Budget, Trust
+from hubbub.privacy import TRUST_MODELS, Assumptions, Budget, TrustModel
 from hubbub.protocol import Fakes, Protocol, Release
 from hubbub.schema import Schema
 
@@ -26,7 +26,7 @@ PLOT_HELP = "Rank the protocols by error, as SVG, PNG or PDF (needs the extra 'p
 CHOOSE_HELP = f"Write the best plan of this family to --output: {', '.join(planner.FAMILIES)}."
 
 trust_option = click.option(
-    "--trust", type=click.Choice(TRUSTS), default="shuffler-noise", show_default=True, help=TRUST_HELP
+    "--trust", type=click.Choice(TRUST_MODELS), default="shuffler-noise", show_default=True, help=TRUST_HELP
 )
 
 
@@ -51,7 +51,7 @@ def account(
     m: int | Fakes | None,
     release: Release,
     honest_fraction: float,
-    trust: Trust,
+    trust: TrustModel,
     rigorous: bool,
     output: str | None,
     as_json: bool,
@@ -97,7 +97,7 @@ def calibrate(
     m: int | Fakes | None,
     release: Release,
     honest_fraction: float,
-    trust: Trust,
+    trust: TrustModel,
     max_q: float,
     output: str | None,
     as_json: bool,

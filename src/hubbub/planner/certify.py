@@ -16,7 +16,7 @@ from hubbub.numeric.inversion import falling_root, least_real
 from hubbub.planner.costs import cost
 from hubbub.planner.request import Request
 from hubbub.plans import Plan
-from hubbub.privacy import Budget, Trust
+from hubbub.privacy import Budget, TrustModel
 from hubbub.protocol import Protocol, Release
 
 MIN_BUDGET_USE = 0.97
@@ -37,7 +37,7 @@ class Candidate:
 
     expected: float
     attempts: Sequence[Attempt]
-    trust: Trust = "shuffler-noise"
+    trust: TrustModel = "shuffler-noise"
 
     def best(self, request: Request) -> Plan:
         """Return the plan with the smallest error within the constraints, or raise Infeasible with the first reason."""
@@ -59,7 +59,7 @@ class Candidate:
 
 
 def flipped(
-    request: Request, budget: Budget, k: int = 1, release: Release = "records", *, trust: Trust = "shuffler-noise"
+    request: Request, budget: Budget, k: int = 1, release: Release = "records", *, trust: TrustModel = "shuffler-noise"
 ) -> Calibrated:
     """Return flips with the smallest q that meets the budget, or with the q that the policy requires."""
     schema, n = request.schema, request.n
@@ -98,7 +98,9 @@ def certified_curve(request: Request, protocol: Protocol, *, attack: bool = Fals
     return analysis.lower if attack else analysis.upper
 
 
-def settled(request: Request, protocol: Protocol, budget: Budget, *, trust: Trust = "shuffler-noise") -> Calibrated:
+def settled(
+    request: Request, protocol: Protocol, budget: Budget, *, trust: TrustModel = "shuffler-noise"
+) -> Calibrated:
     """Return the protocol with its guarantee, or raise Infeasible if it does not meet the budget."""
     schema, n, share = request.schema, request.n, request.honest_fraction
     guarantee = account(protocol, schema, n, epsilon=budget.epsilon, honest_fraction=share, trust=trust)
@@ -107,7 +109,7 @@ def settled(request: Request, protocol: Protocol, budget: Budget, *, trust: Trus
     return Calibrated(protocol, request.n, guarantee)
 
 
-def composed(request: Request, attempt: Attempt, *, trust: Trust) -> Calibrated:
+def composed(request: Request, attempt: Attempt, *, trust: TrustModel) -> Calibrated:
     """Return the protocol of one round such that the ledger of all rounds meets the budget.
 
     Starts where Gaussian mechanisms would compose, with half of δ kept for the composition itself, and scales the ε of

@@ -6,7 +6,7 @@ from hubbub.accountant import account
 from hubbub.errors import FalseClaim, check_type
 from hubbub.estimates import predicted_stderr
 from hubbub.plans import Plan
-from hubbub.privacy import Basis, Trust
+from hubbub.privacy import Basis, TrustModel
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
@@ -22,7 +22,7 @@ def plan_from(
     epsilon: float | None = None,
     delta: float | None = None,
     honest_fraction: float = 1.0,
-    trust: Trust = "shuffler-noise",
+    trust: TrustModel = "shuffler-noise",
 ) -> Plan:
     """Return the plan with the given parameters and the guarantee that follows: give δ to solve for ε, or ε for δ.
 

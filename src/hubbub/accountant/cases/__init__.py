@@ -16,12 +16,12 @@ from hubbub.accountant.cases.clear import clear_analysis
 from hubbub.accountant.cases.flips import flip_analysis, user_fakes_analysis
 from hubbub.accountant.cases.local import local_analysis
 from hubbub.accountant.cases.shuffler import shuffler_fakes_analysis
-from hubbub.privacy import Trust
+from hubbub.privacy import TrustModel
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
 
-def analyze(protocol: Protocol, schema: Schema, n: int, honest: int, trust: Trust = "shuffler-noise") -> Analysis:
+def analyze(protocol: Protocol, schema: Schema, n: int, honest: int, trust: TrustModel = "shuffler-noise") -> Analysis:
     """Return the analysis of a collection of n, ``honest`` of whom follow the protocol, under the stated trust.
 
     >>> analyze(Protocol(0.1), Schema.bits(1), 1000, 1000).options[0].basis
