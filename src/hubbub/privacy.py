@@ -209,10 +209,15 @@ class Guarantee:
                 assumptions=Assumptions.from_document(read["assumptions"], f"the assumptions of {what}"),
             )
 
+    @property
+    def attack(self) -> str:
+        """The best known attack in words; none exists where the guarantee is perfect."""
+        if self.lower_bound > 0:
+            return f"{self.solved} {self.lower_bound:.4g}"
+        return "none exists" if (self.delta if self.solved == "delta" else self.epsilon) == 0 else "none known"
+
     def __str__(self) -> str:
-        attack = (
-            f"best known attack: {self.solved} {self.lower_bound:.6g}" if self.lower_bound > 0 else "no attack known"
-        )
         return (
-            f"({self.epsilon:.6g}, {self.delta:.3g})-DP, {self.basis.value} by {self.method}, n = {self.n:,}; {attack}"
+            f"({self.epsilon:.6g}, {self.delta:.3g})-DP, {self.basis.value} by {self.method}, n = {self.n:,}; "
+            f"best known attack: {self.attack}"
         )

@@ -153,11 +153,11 @@ def described_protocol(protocol: Protocol) -> str:
 
 def described_guarantee(guarantee: Guarantee) -> list[tuple[str, str]]:
     """Describe a guarantee: the figures, the theorem, the best attack and the assumptions."""
-    attack = f"{guarantee.solved} {guarantee.lower_bound:.4g}: no smaller value can be guaranteed"
+    attacked = ": no smaller value can be guaranteed" if guarantee.lower_bound > 0 else ""
     rows = [
         ("guarantee", f"({guarantee.epsilon:.4g}, {guarantee.delta:.3g})-differential privacy, n = {guarantee.n:,}"),
         ("", f"{guarantee.basis.value}, by {guarantee.method}"),
-        ("best attack", attack if guarantee.lower_bound > 0 else "none known"),
+        ("best attack", guarantee.attack + attacked),
     ]
     return rows + [("assumptions" if not i else "", line) for i, line in enumerate(guarantee.assumptions.sentences())]
 
