@@ -8,7 +8,7 @@ import pytest
 from hubbub import Budget, Fakes, FalseClaim, Protocol, Schema, account, calibrate, frontier, load_plan, plan_from
 from hubbub.accountant.accounting import honest_users
 from hubbub.accountant.cases import honest_fakes
-from hubbub.canonical import canonical, parse
+from hubbub.canonical import Json, canonical, parse
 from hubbub.planner.families import family_key
 from hubbub.privacy import TRUST_MODELS, TrustModel
 
@@ -93,9 +93,9 @@ def test_a_plan_that_claims_fewer_honest_users_than_its_figure_needs_is_refused(
         load_plan(_rehashed(document))
 
 
-def _rehashed(document: dict[str, object]) -> bytes:
+def _rehashed(document: dict[str, Json]) -> bytes:
     body = {key: value for key, value in document.items() if key != "id"}
-    return canonical({**body, "id": hashlib.sha256(canonical(body)).hexdigest()})  # type: ignore[arg-type]
+    return canonical({**body, "id": hashlib.sha256(canonical(body)).hexdigest()})
 
 
 def test_calibration_under_less_trust_needs_more_noise() -> None:
