@@ -18,7 +18,6 @@ from hubbub.pages.rows import (
     estimate_chart,
     frontier_chart,
     plans_chart,
-    trust,
 )
 from hubbub.pages.style import COLOURS, load_matplotlib
 
@@ -26,5 +25,5 @@ __all__ = [
     "COLOURS", "Axis", "Bar", "Chart", "Facts", "Figure", "Mark", "Rank", "Report", "Section", "Series", "Steps",
     "Table", "bar_chart", "bars_of", "bullets", "chart", "document", "error_chart", "estimate_chart",
     "estimate_table", "figure", "footer", "frontier_chart", "load_matplotlib", "plans_chart",
-    "render", "table", "tiles", "trust",
+    "render", "table", "tiles",
 ]  # fmt: skip

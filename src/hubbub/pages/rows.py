@@ -46,13 +46,6 @@ class Rank:
     """None if the services do not offer the protocol."""
 
 
-def trust(plan: Plan) -> str:
-    """Return the trust that a plan needs, as a key of :data:`TRUST`."""
-    if not plan.guarantee.assumptions.shuffler:
-        return "nobody"
-    return "shuffler-noise" if plan.protocol.shuffler_fakes else "shuffling"
-
-
 def bars_of(
     estimate: Estimate, truth: Sequence[int] | NDArray[np.int64] | None = None, chosen: Sequence[int] | None = None,
     *, level: float = 0.95, simultaneous: bool = False,
@@ -116,7 +109,10 @@ def error_chart(bars: Sequence[Bar], title: str, *, centre: str = "truth", name:
 
 def plans_chart(plans: Sequence[Plan], *, central: float | None = None) -> Chart:
     """Rank plans for one request, such as those of :func:`hubbub.frontier`, by error."""
-    ranks = [Rank(planner.family_name(one), one.stderr, trust(one), planner.cost(one).messages) for one in plans]
+    ranks = [
+        Rank(planner.family_name(one), one.stderr, one.guarantee.assumptions.trust, planner.cost(one).messages)
+        for one in plans
+    ]
     guarantee = plans[0].guarantee
     delta = number(float(f"{guarantee.delta:.2g}"), powers=True)
     title = f"Protocols for {plans[0].n:,} people at ε = {guarantee.epsilon:.3g}, δ = {delta}"
