@@ -111,7 +111,7 @@ def copies_attack(schema: Schema, q: float, n: int, epsilon: float, k: int) -> f
     >>> copies_attack(schema, q, n, 0.3, k) < copies(schema, q, n, 0.3, k)
     True
     """
-    best = float(bit.log_delta([n - 1, 0], [0, n - 1], q, epsilon, k).max()) - bit.allowance(n)
+    best = max(bit.attained_log_delta(*crowd, q, epsilon, k) for crowd in ((n - 1, 0), (0, n - 1)))
     if _overflows(schema, q):
         return best
     for kind in backgrounds(schema):

@@ -6,6 +6,7 @@ The blanket (:mod:`hubbub.accountant.quadrature`) is uniform, w = q for each cat
 import math
 
 from hubbub.accountant.theorems import bit
+from hubbub.accountant.theorems.pair import ULPS
 from hubbub.accountant.theorems.records import bracket
 from hubbub.numeric.rounding import up
 
@@ -16,7 +17,7 @@ def pure_epsilon(d: int, q: float) -> float:
     >>> round(pure_epsilon(3, 0.2), 9) == round(math.log(3), 9)
     True
     """
-    return up(math.log(_truth(d, q) / q), bit.ULPS)
+    return up(math.log(_truth(d, q) / q), ULPS)
 
 
 def local(d: int, q: float, epsilon: float) -> float:
