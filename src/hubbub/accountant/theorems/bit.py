@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hubbub.accountant.theorems.pair import ULPS, Window, log_exponent, tilted
+from hubbub.accountant.theorems.pair import ENUMERATED, ULPS, Window, enumerated, log_exponent, tilted
 from hubbub.errors import check_delta, check_epsilon, check_flip, check_whole, reject
 from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.rounding import up
@@ -75,7 +75,10 @@ def attained_log_delta(ones: int, zeros: int, q: float, epsilon: float, k: int =
     >>> round(math.exp(attained_log_delta(99, 0, 0.1, math.log(2))), 9)
     0.00338156
     """
-    return float(_log_delta(np.array([float(ones)]), np.array([float(zeros)]), q, epsilon, k, -1)[0])
+    best = float(_log_delta(np.array([float(ones)]), np.array([float(zeros)]), q, epsilon, k, -1)[0])
+    if k * (ones + zeros + 1) <= ENUMERATED and epsilon < pure_epsilon(q, k):
+        best = max(best, enumerated(ones, zeros, q, epsilon, k))
+    return best
 
 
 def _log_delta(ones: Floats, zeros: Floats, q: float, epsilon: float, k: int, side: int = 1) -> Floats:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.numeric.binomial import binomial_pmf
+
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 Flags = NDArray[np.bool_]
@@ -22,6 +24,9 @@ UNIT = 2.0**-53
 ULPS = 32 * UNIT  # relative error allowed for in every exponent: 32 half-units in the last place
 SPAN = 12.0  # standard deviations between a threshold and its nearest alias
 DECAY = 42.0  # dropped nodes weigh less than e^−42 of the largest
+ENUMERATED = 400  # largest number of bits of a crowd that is enumerated
+RELATIVE = 1e-11  # above the relative error of the probabilities of a convolution of that size
+SMALLEST = 1e-300  # above all that underflows
 STEEPEST = 600.0  # ε/k is lowered to this, so that likelihood ratios stay finite
 
 
@@ -88,6 +93,21 @@ def _tail(variance: Floats, distance: Floats) -> Floats:
     return np.asarray(np.exp(-(y**2) / (2 * (variance + y / 3) + 1e-300)))
 
 
+def enumerated(ones: int, zeros: int, q: float, epsilon: float, k: int) -> float:
+    """Return a lower bound on ln δ of one small crowd, by its definition.
+
+    >>> round(math.exp(enumerated(1, 0, 0.25, 0.0, 1)), 9)
+    0.375
+    """
+    flips = {size: binomial_pmf(size, q) for size in (k * ones, k * zeros, k)}
+    crowd = np.convolve(flips[k * ones][::-1], flips[k * zeros])
+    first, second = np.convolve(crowd, flips[k][::-1]), np.convolve(crowd, flips[k])
+    with np.errstate(over="ignore"):
+        gain = first * (1.0 - RELATIVE) - np.exp(epsilon + RELATIVE + np.log(second + SMALLEST))
+    delta = float(gain[gain > 0].sum()) * (1.0 - RELATIVE)
+    return math.log(delta) if delta > 0.0 else -math.inf
+
+
 class Window:
     """The nodes w = 2πj/M of the trapezoid rule for pairs whose tilted variances are of similar size."""
 
@@ -124,9 +144,10 @@ class Window:
 
     def _factor(self, chance: float, variance: float) -> Complexes:
         """Return k·ln E e^{iw(bit − chance)}, with relative errors that are small also for small w."""
-        square = self.half**2
-        size = 0.5 * np.log1p(-np.minimum(4.0 * variance * square, 1.0 - UNIT))
-        angle = np.arctan2(chance * np.sin(self.w), 1.0 - 2 * chance * square) - self.w * chance
+        square, sine = self.half**2, chance * np.sin(self.w)
+        real, fall = 1.0 - 2 * chance * square, 4.0 * variance * square
+        size = np.where(fall < 0.5, 0.5 * np.log1p(-np.minimum(fall, 0.5)), np.log(np.hypot(real, sine) + 1e-300))
+        angle = np.arctan2(sine, real) - self.w * chance
         return np.asarray(self.tilt.k * (size + 1j * angle), dtype=np.complex128)
 
     def sums(self, start: Floats, count: int) -> tuple[Floats, Floats]:
