@@ -14,12 +14,18 @@ tilted Bromwich integral, E[S⁺] ≤ E[(S + ηZ)⁺] = (1/2π)·∫ M(z)ⁿ e^{
 3. *Cutting off* the frequencies above Ω costs at most a Gaussian tail.
 
 All three only raise the upper end, and all three are subtracted from the lower end. Atoms so large that a single one
-forces S ≥ 0 are split off in closed form: they are what makes long bit vectors heavy-tailed.
+forces S ≥ 0 are split off in closed form, and atoms so low that one forces S ≤ 0 are left out: they are what makes long
+bit vectors heavy-tailed. Sums of few terms are enumerated.
+
+The atoms are taken as exact. Where they come from a cancelling subtraction, round them towards the end that is used:
+:func:`raised` atoms for an upper bound, :func:`lowered` ones for a lower bound.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +43,8 @@ BLOCK = 256
 PIECE = 2**14
 SMALL = 2**18  # multiplications of one matrix product
 FLOOR = -80.0  # below e^−80 the Chernoff bound is good enough
+ENUMERATED = 2**12  # largest number of outcomes that are enumerated
+TERM = 16 * UNIT  # above the relative error of one likelihood: a power, an exponential and a product
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +55,51 @@ class Bracket:
     upper: float
 
 
+def raised(first: ArrayLike, second: ArrayLike, relative: float = TERM) -> Floats:
+    """Return first − second for non-negative terms with relative errors of at most ``relative``; errs upwards.
+
+    >>> float(raised(1.0, 1.0)) > 0
+    True
+    """
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    return np.asarray((a - b) + 2 * (relative + 2 * UNIT) * (a + b))
+
+
+def lowered(first: ArrayLike, second: ArrayLike, relative: float = TERM) -> Floats:
+    """Return first − second for non-negative terms with relative errors of at most ``relative``; errs downwards.
+
+    >>> float(lowered(1.0, 1.0)) < 0
+    True
+    """
+    return -raised(second, first, relative)
+
+
 def _merge(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return sorted atoms with positive weight, none at zero, equal ones merged into the larger."""
+    """Return sorted atoms with positive weight, none at zero, equal ones merged."""
     keep = (weights > 0) & (values != 0)
-    order = np.argsort(values[keep])
-    values, weights = values[keep][order], weights[keep][order]
-    if len(values) == 0:
-        return values, weights
-    last = np.append(np.diff(values) > 1e-13 * np.abs(values[1:]), True)
-    group = np.concatenate([[0], np.cumsum(last[:-1])])
-    return values[last], np.bincount(group, weights).astype(np.float64)
+    merged, group = np.unique(values[keep], return_inverse=True)
+    return merged, np.bincount(group, weights[keep], len(merged)).astype(np.float64)
 
 
 class Integral:
-    """The tilted integrand of one sum: atoms, number of terms, and the weights of one extra term."""
+    """The tilted integrand of one sum: atoms, the mass at 0, number of terms, and the weights of one extra term."""
 
-    def __init__(self, values: Floats, weights: Floats, n: int, lost: float, extra: Floats | None = None) -> None:
-        self.values, self.weights, self.n, self.lost, self.extra = values, weights, n, lost, extra
+    def __init__(self, values: Floats, weights: Floats, n: int, zero: float, extra: Floats | None = None) -> None:
+        self.values, self.weights, self.n, self.zero, self.extra = values, weights, n, zero, extra
+        self.lost = 1.0 - zero - float(weights.sum())
         self.scale = math.sqrt(n * float(weights @ values**2)) or 1.0
         self.most = min(2**21, max(2**12, WORK // len(values)))
 
     def log_mgf(self, t: Floats) -> Floats:
         """Return ln E e^{tS} at real points."""
-        power = np.expm1(np.outer(t, self.values))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            result = self.n * np.log1p((power * self.weights).sum(axis=1) - self.lost)
+        powers = np.outer(t, self.values)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            change = np.expm1(powers)
+            near = change @ self.weights - self.lost
+            direct = self.zero + np.exp(powers) @ self.weights
+            result = self.n * np.where(np.abs(near) < 0.5, np.log1p(np.maximum(near, -0.5)), np.log(direct))
             if self.extra is not None:
-                result += np.log1p((power * self.extra).sum(axis=1))
+                result += np.log1p(change @ self.extra)
         return np.asarray(result)
 
     def tilt(self, order: int) -> float:
@@ -99,11 +125,14 @@ class Integral:
         """Return a bound on the rounding error of nodes up to the frequency ``reach``, relative to their sizes.
 
         Each of the n·ln M has errors of a few units in the powers e^{zg}, whose phases are off by a unit of reach·g,
-        and of a unit for each atom added up.
+        of a unit for each atom added up, all relative to M(t), and of a few units in the logarithm.
         """
         tilted = self.weights * np.exp(t * self.values)
-        terms = float((tilted * (len(tilted) + 2.0 + reach * np.abs(self.values))).sum())
-        return 8 * UNIT * (self.n * terms + 200.0)
+        count = len(tilted) + 2.0
+        terms = float((tilted * (count + (t + reach) * np.abs(self.values))).sum())
+        mass = self.zero + float(tilted.sum())
+        missing = count * (1.0 + float(self.weights.sum()))  # the mass at 0 is a difference
+        return 8 * UNIT * (self.n * ((terms + missing) / mass + 4.0) + 200.0)
 
     def images(self, t: float, period: float, smoothing: float, order: int, reference: float) -> float:
         """Return a bound on the images of the trapezoid rule, relative to e^reference."""
@@ -141,7 +170,9 @@ class _Line:
         own = self.integral
         rates = self.step * own.values
         fine = np.exp(1j * np.outer(rates, np.arange(BLOCK)))
-        factors = [(own.weights, own.lost, own.n)] + ([] if own.extra is None else [(own.extra, 0.0, 1)])
+        factors = [(own.weights, own.zero, own.n)]
+        if own.extra is not None:
+            factors.append((own.extra, 1.0 - float(own.extra.sum()), 1))
         # Products of few rows stay on one thread of the linear algebra library; several would stall on a busy machine.
         chunk = max(1, SMALL // (BLOCK * len(rates)))
         for start in range(0, self.count, PIECE):
@@ -149,31 +180,30 @@ class _Line:
             coarse = np.exp(1j * np.outer(np.arange(start, stop, BLOCK), rates))
             z = np.asarray(self.t + 1j * self.step * np.arange(start, stop), dtype=np.complex128)
             exponent = self.smoothing**2 * z**2 / 2
-            for weights, lost, terms in factors:
+            for weights, zero, terms in factors:
                 tilted = weights * np.exp(self.t * own.values)
                 mass = float(tilted.sum())
                 scaled = coarse * tilted
                 table = np.concatenate([scaled[i : i + chunk] @ fine for i in range(0, len(scaled), chunk)])
-                centre = 1.0 + mass - float(weights.sum()) - lost
-                exponent += terms * np.log1p((table.ravel()[: stop - start] - mass) / centre)
+                exponent += terms * np.log1p((table.ravel()[: stop - start] - mass) / (zero + mass))
             values = np.asarray(np.exp(exponent) * (self.step / math.pi), dtype=np.complex128)
             if start == 0:
                 values[0] /= 2
             yield z, values
 
-    def total(self, *factors: Callable[[Complexes], Complexes]) -> list[float]:
-        """Return the real parts of the integrals of the smoothed integrand times each factor, and their rounding error.
+    def total(self, *factors: Callable[[Complexes], Complexes]) -> list[tuple[float, float]]:
+        """Return the real part and its rounding error of the integral of the smoothed integrand times each factor.
 
-        The error is relative to the *sizes* of the nodes, which do not cancel.
+        The errors are relative to the *sizes* of the nodes, which do not cancel.
         """
-        sums, sizes = [0.0] * len(factors), 0.0
+        sums, sizes = [0.0] * len(factors), [0.0] * len(factors)
         for z, values in self.pieces():
             for index, factor in enumerate(factors):
                 terms = values * factor(z)
                 sums[index] += float(terms.real.sum())
-                if index == 0:
-                    sizes += float(np.abs(terms).sum())
-        return [*sums, sizes * self.integral.rounding(self.t, self.reach)]
+                sizes[index] += float(np.abs(terms).sum())
+        rounding = self.integral.rounding(self.t, self.reach)
+        return [(value, size * rounding) for value, size in zip(sums, sizes, strict=True)]
 
 
 def validated(values: ArrayLike, weights: ArrayLike, n: int) -> tuple[Floats, Floats, int]:
@@ -199,32 +229,94 @@ def positive_mean(values: ArrayLike, weights: ArrayLike, n: int, *, tolerance: f
     g, w = _merge(g, w)
     if len(g) == 0 or g[-1] <= 0:
         return Bracket(-math.inf, -math.inf)
-    bottom = min(float(g[0]), 0.0)
-    big = g >= -(n - 1) * bottom
-    settled = error = 0.0  # (1/n)·E[S; some atom is big], where S⁺ = S, and the rounding error of that difference
-    lost = float(w[big].sum())
-    if big.any():
-        rest = float(w[~big] @ g[~big])
-        some = -math.expm1((n - 1) * math.log1p(-min(lost, 1.0))) if lost < 1 else 1.0
-        gain = float(w[big] @ g[big])
-        settled = max(gain + rest * some, 0.0)
-        error = (32 + len(g)) * UNIT * (gain + float(w[~big] @ np.abs(g[~big])) * some)
-        g, w = g[~big], w[~big]
-    low = math.log(settled - error) if settled > error else -math.inf
-    high = math.log(settled + error) if settled + error > 0 else -math.inf
-    if len(g) == 0 or g[-1] <= 0 or lost >= 1:
-        return Bracket(low, high)
-    unit = float(np.abs(g).max())  # so that squares of large likelihood ratios stay finite
-    part = _bromwich(Integral(g / unit, w, n, lost), tolerance)
-    size = math.log(n) - math.log(unit)
-    return Bracket(float(np.logaddexp(low, part.lower - size)), float(np.logaddexp(high, part.upper - size)))
+    unit = 2.0 ** math.frexp(float(np.abs(g).max()))[1]  # so that squares of large likelihood ratios stay finite
+    g = g / unit
+    total = float(w.sum())
+    zero = max(1.0 - total, 0.0)
+    few = n * len(g) <= ENUMERATED and math.comb(n + len(g), len(g)) <= ENUMERATED
+    found = _enumerated(g, w, zero, n) if few else _split(g, w, zero, n, tolerance)
+    simple = math.log(float(w @ np.maximum(g, 0.0)) + 1e-300)  # S⁺ is at most the sum of the positive terms
+    excess = n * max(total - 1.0, 0.0)
+    lower, upper = found.lower + math.log(unit) - excess, min(found.upper, simple) + math.log(unit)
+    rounding = 64 * UNIT
+    return Bracket(
+        lower - rounding * (1.0 + abs(lower)) if lower > -math.inf else lower, upper + rounding * (1.0 + abs(upper))
+    )
+
+
+@lru_cache(maxsize=64)
+def _compositions(n: int, parts: int) -> tuple[Floats, Floats]:
+    """Return all ways to write n as a sum of ``parts`` numbers, with the logarithms of the multinomial coefficients."""
+    bars = np.array(list(itertools.combinations(range(n + parts - 1), parts - 1)), dtype=np.float64)
+    bars = bars.reshape(-1, parts - 1)
+    edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=((0, 0), (-1, n + parts - 1)))
+    counts = np.diff(edges, axis=1) - 1
+    logs = np.array([math.lgamma(i + 1.0) for i in range(n + 1)])
+    return counts, logs[n] - logs[counts.astype(np.intp)].sum(axis=1)
+
+
+def _enumerated(values: Floats, weights: Floats, zero: float, n: int) -> Bracket:
+    """Bracket ln((1/n)·E[S⁺]) by adding up all outcomes."""
+    g = np.append(values, 0.0)
+    counts, ways = _compositions(n, len(g))
+    sums, error = counts @ g, (len(g) + 4) * UNIT * (counts @ np.abs(g))
+    doubt = (len(g) + 4) * UNIT  # the mass at 0 is a difference
+
+    def total(zero: float, side: int) -> float:
+        parts = counts * np.log(np.maximum(np.append(weights, zero), 1e-300))
+        relative = 8 * UNIT * (64.0 + 4 * n * math.log(n + 1) + np.abs(parts).sum(axis=1))
+        chances = np.exp(ways + parts.sum(axis=1)) * (1.0 + side * relative)
+        return float((chances * np.maximum(sums + side * error, 0.0)).sum())
+
+    upper, lower = total(zero + doubt, 1), total(max(zero - doubt, 0.0), -1)
+    size = math.log(n)
+    log_lower = math.log(lower) - size - 1e-13 if lower > 0 else -math.inf
+    return Bracket(log_lower, math.log(upper + 1e-300) - size + 1e-13)
+
+
+def _split(g: Floats, w: Floats, zero: float, n: int, tolerance: float) -> Bracket:
+    """Bracket ln((1/n)·E[S⁺]) after splitting off all atoms that alone decide the sign of S.
+
+    If an atom is so large that S ≥ 0 whatever the others are, then S⁺ = S. If it is so low that S ≤ 0, then S⁺ = 0.
+    Without the atoms of one kind, further ones of the other kind may decide.
+    """
+    settled = error = lost = 0.0
+    while len(g) and g[-1] > 0:
+        low = g <= -(n - 1) * g[-1] * (1.0 + 4 * UNIT)
+        if low.any():
+            lost += float(w[low].sum())
+            g, w = g[~low], w[~low]
+        big = g >= (n - 1) * -min(float(g[0]), 0.0)
+        if big.any():
+            if lost >= 1.0:
+                break
+            kept = math.exp((n - 1) * math.log1p(-lost))  # no other term is one that was split off before
+            mass = float(w[big].sum())
+            share = min(mass / (1.0 - lost), 1.0)
+            some = -math.expm1((n - 1) * math.log1p(-share)) if share < 1 else 1.0
+            gain, rest = float(w[big] @ g[big]), float(w[~big] @ g[~big])
+            settled += max(gain + rest * some, 0.0) * kept
+            relative = (32 + len(g) + 4 * n * lost / (1.0 - lost)) * UNIT
+            error += relative * (gain + float(w[~big] @ np.abs(g[~big])) * some) * kept
+            lost += mass
+            g, w = g[~big], w[~big]
+        if not (low.any() or big.any()):
+            break
+    low_end = math.log(settled - error) if settled > error else -math.inf
+    high_end = math.log(settled + error) if settled + error > 0 else -math.inf
+    if len(g) == 0 or g[-1] <= 0:
+        return Bracket(low_end, high_end)
+    part = _bromwich(Integral(g, w, n, zero), tolerance)
+    size = math.log(n)
+    return Bracket(float(np.logaddexp(low_end, part.lower - size)), float(np.logaddexp(high_end, part.upper - size)))
 
 
 def _bromwich(integral: Integral, tolerance: float) -> Bracket:
     """Bracket ln E[S⁺]."""
     t = integral.tilt(2)
     log_mass = float(integral.log_mgf(np.array([t]))[0])
-    chernoff = log_mass - 1.0 - math.log(t)
+    slack = integral.rounding(t, 0.0)  # of the mass factored out of the integrand
+    chernoff = log_mass - 1.0 - math.log(t) + slack
     if chernoff - math.log(integral.n) < FLOOR:
         return Bracket(-math.inf, chernoff)
     smoothing = math.sqrt(tolerance / 2) / t
@@ -233,21 +325,20 @@ def _bromwich(integral: Integral, tolerance: float) -> Bracket:
     for _ in range(40):
         line = integral.line(t, smoothing, period)
         cut = line.cut / line.reach**2
-        value, at_zero, noise = line.total(lambda z: z**-2, np.ones_like)
+        (value, noise), (at_zero, noise_at_zero) = line.total(lambda z: z**-2, np.ones_like)
         upper = value + cut + noise
         if upper <= 0.0:  # only rounding noise left
             break
-        raised = smoothing**2 * (max(at_zero, 0.0) + line.cut)
+        raised_by = smoothing**2 * (max(at_zero, 0.0) + noise_at_zero + line.cut)
         images = integral.images(t, period, smoothing, 2, math.log(upper) + log_mass)
-        lower = upper * (1.0 - min(images, 1.0)) - 2 * (cut + noise) - raised
-        slack = integral.rounding(t, 0.0)  # of the mass factored out of the integrand
+        lower = upper * (1.0 - min(images, 1.0)) - 2 * (cut + noise) - raised_by
         log_lower = math.log(lower) - slack if lower > 0 else -math.inf
         best = Bracket(max(best.lower, log_mass + log_lower), min(best.upper, log_mass + math.log(upper) + slack))
-        wide_smoothing, wide_images = raised > 0.7 * tolerance * upper, images > 0.2 * tolerance
+        wide_smoothing, wide_images = raised_by > 0.7 * tolerance * upper, images > 0.2 * tolerance
         if line.count == integral.most or not (wide_smoothing or wide_images):
             break
         if wide_smoothing:
-            smoothing /= min(max(math.sqrt(raised / (0.5 * tolerance * upper)), 1.2), 8.0)
+            smoothing /= min(max(math.sqrt(raised_by / (0.5 * tolerance * upper)), 1.2), 8.0)
         if wide_images:
             period *= 1.5
     return best
