@@ -17,8 +17,9 @@ All three only raise the upper end, and all three are subtracted from the lower 
 forces S ≥ 0 are split off in closed form, and atoms so low that one forces S ≤ 0 are left out: they are what makes long
 bit vectors heavy-tailed. Sums of few terms are enumerated.
 
-The atoms are taken as exact. Where they come from a cancelling subtraction, round them towards the end that is used:
-:func:`raised` atoms for an upper bound, :func:`lowered` ones for a lower bound.
+The atoms are taken as exact. Each is a cancelling :func:`difference` of likelihoods, rounded towards the end that is
+used: upwards in a certificate, where the weights are rounded down to remain below every distribution, and downwards in
+an attack, where :func:`attained_mean` allows for the errors of the weights.
 """
 
 import itertools
@@ -55,23 +56,20 @@ class Bracket:
     upper: float
 
 
-def raised(first: ArrayLike, second: ArrayLike, relative: float = TERM) -> Floats:
-    """Return first − second for non-negative terms with relative errors of at most ``relative``; errs upwards.
+def difference(first: ArrayLike, second: ArrayLike, size: float, *, side: int = 1, relative: float = TERM) -> Floats:
+    """Return e^first − e^second; errs upwards, or downwards for ``side`` = −1.
 
-    >>> float(raised(1.0, 1.0)) > 0
-    True
+    ``size`` bounds the terms of which the exponents were added up, and ``relative`` the further relative error of the
+    result. Next to 0 the difference is as precise as the exponents.
+
+    >>> float(difference(0.5, 0.5, 0.5)) > 0, float(difference(0.5, 0.5, 0.5, side=-1)) < 0
+    (True, True)
     """
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    return np.asarray((a - b) + 2 * (relative + 2 * UNIT) * (a + b))
-
-
-def lowered(first: ArrayLike, second: ArrayLike, relative: float = TERM) -> Floats:
-    """Return first − second for non-negative terms with relative errors of at most ``relative``; errs downwards.
-
-    >>> float(lowered(1.0, 1.0)) < 0
-    True
-    """
-    return -raised(second, first, relative)
+    error = 8 * UNIT * size
+    gap = (a - b) + side * error
+    value = np.exp(np.maximum(a, b)) * np.where(gap > 0, -np.expm1(-np.abs(gap)), np.expm1(-np.abs(gap)))
+    return np.asarray(value + side * (relative + 2 * error) * np.abs(value))
 
 
 def _merge(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -242,6 +240,24 @@ def positive_mean(values: ArrayLike, weights: ArrayLike, n: int, *, tolerance: f
     return Bracket(
         lower - rounding * (1.0 + abs(lower)) if lower > -math.inf else lower, upper + rounding * (1.0 + abs(upper))
     )
+
+
+def attained_mean(
+    values: ArrayLike, weights: ArrayLike, n: int, *, relative: float = TERM, tolerance: float = 5e-4
+) -> float:
+    """Return a lower bound on ln((1/n)·E[S⁺]) for atoms whose true weights sum to 1.
+
+    The weights have relative errors of at most ``relative``, so every outcome has one of at most n times that. Mass
+    that is missing by rounding is moved to the mean of the atoms, which only lowers E[S⁺] (Jensen).
+
+    >>> round(math.exp(attained_mean([1.0, -1.0], [0.5, 0.5], 4)), 6)
+    0.1875
+    """
+    g, w, n = validated(values, weights, n)
+    missing = max(1.0 - float(w.sum()), 0.0)
+    mean = float(w @ g) - (len(g) * UNIT + relative + missing) * 4 * float(w @ np.abs(g))
+    bracket = positive_mean(np.append(g, mean), np.append(w, missing), n, tolerance=tolerance)
+    return bracket.lower - 2.01 * n * (relative + missing + len(g) * UNIT)
 
 
 @lru_cache(maxsize=64)

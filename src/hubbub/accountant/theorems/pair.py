@@ -94,7 +94,7 @@ def _tail(variance: Floats, distance: Floats) -> Floats:
 
 
 def enumerated(ones: int, zeros: int, q: float, epsilon: float, k: int) -> float:
-    """Return a lower bound on ln δ of one small crowd, by its definition.
+    """Return a lower bound on ln δ of one crowd by its definition; for small crowds, or a single user.
 
     >>> round(math.exp(enumerated(1, 0, 0.25, 0.0, 1)), 9)
     0.375
@@ -102,9 +102,10 @@ def enumerated(ones: int, zeros: int, q: float, epsilon: float, k: int) -> float
     flips = {size: binomial_pmf(size, q) for size in (k * ones, k * zeros, k)}
     crowd = np.convolve(flips[k * ones][::-1], flips[k * zeros])
     first, second = np.convolve(crowd, flips[k][::-1]), np.convolve(crowd, flips[k])
+    relative = RELATIVE * (1.0 + k * (ones + zeros + 1) / ENUMERATED)
     with np.errstate(over="ignore"):
-        gain = first * (1.0 - RELATIVE) - np.exp(epsilon + RELATIVE + np.log(second + SMALLEST))
-    delta = float(gain[gain > 0].sum()) * (1.0 - RELATIVE)
+        gain = first * (1.0 - relative) - np.exp(epsilon + relative + np.log(second + SMALLEST))
+    delta = float(gain[gain > 0].sum()) * (1.0 - relative)
     return math.log(delta) if delta > 0.0 else -math.inf
 
 
