@@ -220,6 +220,8 @@ def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: f
         return float(_log_delta(known.astype(float), (others - known).astype(float), q, epsilon, k).max()) - goal
 
     def attained(epsilon: float) -> float:
+        if k * n <= ENUMERATED:
+            return max(attained_log_delta(ones, others - ones, q, epsilon, k) for ones in known.tolist()) - goal
         return float(_log_delta(known.astype(float), (others - known).astype(float), q, epsilon, k, -1).max()) - goal
 
     def attack(epsilon: float) -> float:

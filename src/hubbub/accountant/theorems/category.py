@@ -44,7 +44,7 @@ def local(d: int, q: float, epsilon: float) -> float:
         return -math.inf
     first = _advantage(d, q)
     second = q * math.expm1(min(epsilon, OVERFLOW))  # p − e^ε q = (p − q) − (e^ε − 1)·q
-    return math.log(max(first - second + 16 * UNIT * (first + second), 5e-324))
+    return up(math.log(max(first - second + 16 * UNIT * (first + second), 5e-324)), 8 * UNIT)
 
 
 def blanket(d: int, q: float, n: int, epsilon: float) -> float:
