@@ -44,7 +44,7 @@ BLOCK = 256
 PIECE = 2**14
 SMALL = 2**18  # multiplications of one matrix product
 FLOOR = -80.0  # below e^−80 the Chernoff bound is good enough
-ENUMERATED = 2**12  # largest number of outcomes that are enumerated
+ENUMERATED = 2**13  # largest number of outcomes that are enumerated
 TERM = 16 * UNIT  # above the relative error of one likelihood: a power, an exponential and a product
 
 
@@ -231,8 +231,11 @@ def positive_mean(values: ArrayLike, weights: ArrayLike, n: int, *, tolerance: f
     g = g / unit
     total = float(w.sum())
     zero = max(1.0 - total, 0.0)
-    few = n * len(g) <= ENUMERATED and math.comb(n + len(g), len(g)) <= ENUMERATED
-    found = _enumerated(g, w, zero, n) if few else _split(g, w, zero, n, tolerance)
+    few = _enumerated(g, w, zero, n, tolerance)
+    found = few or _split(g, w, zero, n, tolerance)
+    if few and few.upper - few.lower > tolerance and n > 1:
+        found = _split(g, w, zero, n, tolerance)
+        found = Bracket(max(few.lower, found.lower), min(few.upper, found.upper))
     simple = math.log(float(w @ np.maximum(g, 0.0)) + 1e-300)  # S⁺ is at most the sum of the positive terms
     excess = n * max(total - 1.0, 0.0)
     lower, upper = found.lower + math.log(unit) - excess, min(found.upper, simple) + math.log(unit)
@@ -261,33 +264,57 @@ def attained_mean(
 
 
 @lru_cache(maxsize=64)
-def _compositions(n: int, parts: int) -> tuple[Floats, Floats]:
-    """Return all ways to write n as a sum of ``parts`` numbers, with the logarithms of the multinomial coefficients."""
-    bars = np.array(list(itertools.combinations(range(n + parts - 1), parts - 1)), dtype=np.float64)
-    bars = bars.reshape(-1, parts - 1)
-    edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=((0, 0), (-1, n + parts - 1)))
-    counts = np.diff(edges, axis=1) - 1
-    logs = np.array([math.lgamma(i + 1.0) for i in range(n + 1)])
-    return counts, logs[n] - logs[counts.astype(np.intp)].sum(axis=1)
+def _counts(most: int, kinds: int) -> tuple[Floats, Floats]:
+    """Return all lists of ``kinds`` counts that sum to at most ``most``, and Σ ln count! of each."""
+    bars = np.array(list(itertools.combinations(range(most + kinds), kinds)), dtype=np.float64)
+    counts = np.diff(np.pad(bars, ((0, 0), (1, 0)), constant_values=-1.0), axis=1) - 1
+    logs = np.array([math.lgamma(i + 1.0) for i in range(most + 1)])
+    return counts, logs[counts.astype(np.intp)].sum(axis=1)
 
 
-def _enumerated(values: Floats, weights: Floats, zero: float, n: int) -> Bracket:
-    """Bracket ln((1/n)·E[S⁺]) by adding up all outcomes."""
-    g = np.append(values, 0.0)
-    counts, ways = _compositions(n, len(g))
-    sums, error = counts @ g, (len(g) + 4) * UNIT * (counts @ np.abs(g))
-    doubt = (len(g) + 4) * UNIT  # the mass at 0 is a difference
+def _enumerated(values: Floats, weights: Floats, zero: float, n: int, tolerance: float) -> Bracket | None:
+    """Bracket ln((1/n)·E[S⁺]) by adding up all outcomes in which few terms differ from the most likely one.
 
-    def total(zero: float, side: int) -> float:
-        parts = counts * np.log(np.maximum(np.append(weights, zero), 1e-300))
-        relative = 8 * UNIT * (64.0 + 4 * n * math.log(n + 1) + np.abs(parts).sum(axis=1))
-        chances = np.exp(ways + parts.sum(axis=1)) * (1.0 + side * relative)
-        return float((chances * np.maximum(sums + side * error, 0.0)).sum())
+    More than J terms differ with probability at most λ^(J+1)/(J+1)!, λ the mean number, and of those J other terms with
+    probability at most λ^J/J!. None if that takes more than ``ENUMERATED`` outcomes.
+    """
+    doubt = (len(values) + 4) * UNIT  # the mass at 0 is a difference
+    g, w = np.append(values, 0.0), np.append(weights, zero)
+    base = int(w.argmax())
+    own, rest = float(g[base]), np.arange(len(g)) != base
+    at_zero = base == len(g) - 1
+    rare = float(w[rest].sum()) if at_zero else max(1.0 - float(w[base]), 0.0)
+    mean = n * (rare + doubt * (not at_zero))
+    most, tail = n, 0.0
+    if mean < 32.0:
+        tails = mean - np.array([math.lgamma(j + 1.0) for j in range(128)]) + np.arange(128) * math.log(mean)
+        enough = np.flatnonzero(tails < math.log(tolerance / 16))
+        if len(enough) and int(enough[0]) < n:
+            most = max(int(enough[0]), 1)
+            tail = math.exp(float(tails[most]) - mean)
+    kinds = len(g) - 1
+    if kinds * most > ENUMERATED or math.comb(most + kinds, kinds) > ENUMERATED:
+        return None
+    counts, factorials = _counts(most, kinds)
+    differing = counts.sum(axis=1)
+    falling = np.append(0.0, np.cumsum(np.log(n - np.arange(most))))[differing.astype(np.intp)]
+    others = (n - differing) * math.log1p(-rare)
+    sums = counts @ g[rest] + (n - differing) * own
+    error = (len(g) + 4) * UNIT * (counts @ np.abs(g[rest]) + (n - differing) * abs(own))
+    drift = 4 * n * rare / (1.0 - rare) * doubt
 
-    upper, lower = total(zero + doubt, 1), total(max(zero - doubt, 0.0), -1)
-    size = math.log(n)
-    log_lower = math.log(lower) - size - 1e-13 if lower > 0 else -math.inf
-    return Bracket(log_lower, math.log(upper + 1e-300) - size + 1e-13)
+    def total(side: int) -> float:
+        shares = w[rest]
+        if not at_zero:
+            shares[-1] = max(zero + side * doubt, 0.0)
+        parts = counts * np.log(np.maximum(shares, 1e-300))
+        relative = 8 * UNIT * (64.0 + falling + factorials + np.abs(parts).sum(axis=1) - others) + drift
+        chances = np.exp(falling - factorials + parts.sum(axis=1) + others + side * relative)
+        return float((chances * np.maximum(sums + side * error, 0.0)).sum()) / n
+
+    beyond = tail * (float(w[rest] @ np.maximum(g[rest], 0.0)) + max(own, 0.0)) * (1.0 + 1e-9)
+    lower, upper = total(-1), total(1) + beyond
+    return Bracket(math.log(lower) - 1e-13 if lower > 0 else -math.inf, math.log(upper + 1e-300) + 1e-13)
 
 
 def _split(g: Floats, w: Floats, zero: float, n: int, tolerance: float) -> Bracket:
