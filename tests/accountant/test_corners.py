@@ -235,7 +235,7 @@ def test_attacks_on_counts_are_attained(q: float, share: float, k: int) -> None:
 def test_attacks_on_counts_reach_far_below_a_trillionth() -> None:
     truth = math.log(max(float(crowd_delta(*crowd, 0.2, 1.1, fakes=10).mid()) for crowd in ((199, 0), (0, 199))))
     assert truth < math.log(1e-14)
-    assert truth - 1e-3 < attacks.column_attack(Schema.bits(1), 0.2, 200, 1.1, 1, 10) <= truth
+    assert truth - 1e-2 < attacks.column_attack(Schema.bits(1), 0.2, 200, 1.1, 1, 10) <= truth
 
 
 @pytest.mark.parametrize("digits", [6, 10, 13, 14, 15])
