@@ -226,9 +226,10 @@ def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: f
 
     def attack(epsilon: float) -> float:
         """Return an ε of at most the given one at which a known collection has δ above ``delta``."""
-        if epsilon == 0.0 or attained(epsilon) > 0:
-            return epsilon
-        return falling_root(attained, epsilon * (1.0 - relative / 50), epsilon, relative=relative / 50)[0]
+        for step in (0.0, relative / 100, relative / 10):
+            if epsilon == 0.0 or attained(epsilon * (1.0 - step)) > 0:
+                return epsilon * (1.0 - step)
+        return falling_root(attained, epsilon * (1.0 - relative), epsilon, relative=relative / 50)[0]
 
     width = math.sqrt(k * (1.0 - 2 * q) ** 2 / (max(others, 1) * q * (1.0 - q)))
     lower = falling_root(worst_known, min(5 * width, pure / 2), pure, relative=relative / 50)[0]

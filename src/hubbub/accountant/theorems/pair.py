@@ -147,7 +147,9 @@ class Window:
         """Return k·ln E e^{iw(bit − chance)}, with relative errors that are small also for small w."""
         square, sine = self.half**2, chance * np.sin(self.w)
         real, fall = 1.0 - 2 * chance * square, 4.0 * variance * square
-        size = np.where(fall < 0.5, 0.5 * np.log1p(-np.minimum(fall, 0.5)), np.log(np.hypot(real, sine) + 1e-300))
+        size = 0.5 * np.log1p(-np.minimum(fall, 0.5))
+        if fall[-1] >= 0.5:
+            size = np.where(fall < 0.5, size, np.log(np.hypot(real, sine) + 1e-300))
         angle = np.arctan2(sine, real) - self.w * chance
         return np.asarray(self.tilt.k * (size + 1j * angle), dtype=np.complex128)
 
@@ -164,7 +166,7 @@ class Window:
                 total = total * a + power
             own = own * total
         shift = start - self.mean
-        crowd = np.exp(np.stack([self.ones, self.zeros, shift], axis=1) @ np.stack([one, zero, -1j * self.w]))
+        crowd = np.exp(np.array([self.ones, self.zeros, shift]).T @ np.array([one, zero, -1j * self.w]))
         steps = np.exp(-1j * np.outer(self.w, np.arange(count)))
         kernel = own / -np.expm1(-tilt.theta - 1j * self.w)
         h = (crowd @ (kernel[:, None] * steps)).real
