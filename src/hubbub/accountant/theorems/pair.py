@@ -143,20 +143,20 @@ class Window:
         if 2 * count < self.size - 1:  # nodes were dropped
             self.error += np.exp(-self.variance * fall[-1])
 
-    def _factor(self, chance: float, variance: float) -> Complexes:
-        """Return k·ln E e^{iw(bit − chance)}, with relative errors that are small also for small w."""
+    def _factors(self) -> Complexes:
+        """Return k·ln E e^{iw(bit − chance)} of a one and of a zero, with small relative errors also for small w."""
+        chance = np.array([[self.tilt.high], [self.tilt.low]])
         square, sine = self.half**2, chance * np.sin(self.w)
-        real, fall = 1.0 - 2 * chance * square, 4.0 * variance * square
+        real, fall = 1.0 - 2 * chance * square, np.array([[self.tilt.var_one], [self.tilt.var_zero]]) * (4.0 * square)
         size = 0.5 * np.log1p(-np.minimum(fall, 0.5))
-        if fall[-1] >= 0.5:
+        if fall[:, -1].max() >= 0.5:
             size = np.where(fall < 0.5, size, np.log(np.hypot(real, sine) + 1e-300))
-        angle = np.arctan2(sine, real) - self.w * chance
-        return np.asarray(self.tilt.k * (size + 1j * angle), dtype=np.complex128)
+        return np.asarray(self.tilt.k * (size + 1j * (np.arctan2(sine, real) - self.w * chance)), dtype=np.complex128)
 
     def sums(self, start: Floats, count: int) -> tuple[Floats, Floats]:
         """Return the sums of nodes for h(t), and for the tilted P(t) − Q(t), at ``count`` thresholds from ``start``."""
         tilt, turn = self.tilt, np.expm1(1j * self.w)
-        one, zero = self._factor(tilt.high, tilt.var_one), self._factor(tilt.low, tilt.var_zero)
+        one, zero = self._factors()
         own = turn * (self.weight * tilt.gap)
         if tilt.k > 1:  # a^k − b^k = (a − b)·Σ a^i b^(k−1−i)
             a, b = 1.0 + tilt.high * turn, 1.0 + tilt.low * turn
