@@ -30,7 +30,7 @@ def tail_probability(
     if g.max(initial=0.0) <= 0:
         return Bracket(-math.inf, -math.inf)
     order = np.argsort(g)
-    integral = Integral(g[order], w[order], n, 0.0, None if own is None else own[order])
+    integral = Integral(g[order], w[order], n, max(1.0 - float(w.sum()), 0.0), None if own is None else own[order])
     t = integral.tilt(1)
     log_mass = float(integral.log_mgf(np.array([t]))[0])
     if log_mass < FLOOR:
@@ -42,9 +42,9 @@ def tail_probability(
     for _ in range(40):
         line = integral.line(t, smoothing, period)
         margin = MARGIN * smoothing
-        above, below, noise = line.total(partial(_shifted, margin), partial(_shifted, -margin))
-        above += line.cut / line.reach * math.exp(margin * t) + noise
-        below -= 2 * line.cut / line.reach + noise
+        (above, noise_above), (below, noise_below) = line.total(partial(_shifted, margin), partial(_shifted, -margin))
+        above += line.cut / line.reach * math.exp(margin * t) + noise_above
+        below -= 2 * line.cut / line.reach + noise_below
         images = integral.images(t, period, smoothing, 1, math.log(max(above, 1e-300)) + log_mass)
         if above > 0:
             upper = min(upper, log_mass + math.log(above / (1.0 - outside)) + slack)
@@ -82,7 +82,7 @@ def density(
     if x.ndim != 1 or len(x) < 2 or not (np.diff(x) > 0).all():
         reject("points", "be an increasing list of at least two numbers")
     own = None if extra is None else validated(values, extra, 1)[1]
-    integral = Integral(g, w, n, 0.0, own)
+    integral = Integral(g, w, n, max(1.0 - float(w.sum()), 0.0), own)
     spread = integral.scale + float(x[-1] - x[0])
     line = integral.line(0.0, float(np.diff(x).min()), 4 * spread)
     total = sum((np.exp(-np.outer(x, z)) @ values).real for z, values in line.pieces())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubbub.accountant.theorems import bit
+from hubbub.accountant.theorems import bit, pair
 from hubbub.errors import HubbubError, check_delta, check_epsilon, check_flip, check_whole
 from hubbub.plans import MAX_PEOPLE
 
@@ -39,17 +39,20 @@ def ball_delta(ones: int, zeros: int, q: float, epsilon: float) -> "arb":
     arb, acb = flint.arb, flint.acb
     flip, grow = arb(q), arb(epsilon).exp()
     keep = 1 - flip
-    if not keep - grow * flip > 0:
+    left = keep - grow * flip
+    if left <= 0:
         return arb(0)
-    lam = (grow * keep - flip) / (keep - grow * flip)
+    if not left > 0:  # not even these balls decide on which side of the pure ε it lies
+        return arb(1)
+    lam = (grow * keep - flip) / left
     theta = lam.log()
     high, low = keep * lam / (flip + keep * lam), flip * lam / (keep + flip * lam)
     mean = ones * high + zeros * low
     variance = ones * high * (1 - high) + zeros * low * (1 - low)
     spread = math.sqrt(float(variance.upper()))
-    size = min(ones + zeros + 3, math.ceil(bit.SPAN * spread) + 28)
+    size = min(ones + zeros + 3, math.ceil(pair.SPAN * spread) + 28)
     narrow = float(variance.lower())
-    cosine = 1 - bit.DECAY / narrow if narrow > 0 else -1.0
+    cosine = 1 - pair.DECAY / narrow if narrow > 0 else -1.0
     reach = math.acos(cosine) if cosine > -1 else math.pi
     count = min(size // 2, math.ceil(reach * size / (2 * math.pi)))
     log_mass = (ones + 1) * (flip + keep * lam).log() + zeros * (keep + flip * lam).log()

@@ -10,13 +10,15 @@
 A further theorem is one more option here.
 """
 
+from dataclasses import replace
+
 from hubbub.accountant.analysis import Analysis, best
 from hubbub.accountant.cases.category import category_analysis
 from hubbub.accountant.cases.clear import clear_analysis
 from hubbub.accountant.cases.flips import flip_analysis, user_fakes_analysis
 from hubbub.accountant.cases.local import local_analysis
 from hubbub.accountant.cases.shuffler import shuffler_fakes_analysis
-from hubbub.privacy import TrustModel
+from hubbub.privacy import Basis, TrustModel
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
@@ -35,6 +37,7 @@ def analyze(protocol: Protocol, schema: Schema, n: int, honest: int, trust: Trus
             return clear_analysis(protocol, schema, honest, honest_fakes(protocol, n, honest))
         return local if trust == "shuffling" else shuffler_fakes_analysis(protocol, schema, protocol.shuffler_fakes)
     flips = _flips(protocol, schema, n, honest)
+    local = replace(local, basis=Basis.PROVEN)  # exact for one user's messages, a bound for shuffled ones
     if protocol.shuffler_fakes is None or trust == "shuffling":
         return best(flips, local)
     drawn = shuffler_fakes_analysis(protocol, schema, protocol.shuffler_fakes)

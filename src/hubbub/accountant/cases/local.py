@@ -4,6 +4,7 @@ import math
 
 from hubbub.accountant.analysis import Analysis
 from hubbub.accountant.theorems import bit, category, records
+from hubbub.accountant.theorems.pair import enumerated
 from hubbub.privacy import Basis
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
@@ -24,9 +25,16 @@ def local_analysis(protocol: Protocol, schema: Schema) -> Analysis:
             return category.local(schema.width, protocol.q, epsilon)
         return records.local(schema, protocol.q, epsilon, protocol.k)
 
+    def attack(epsilon: float) -> float:
+        if math.isinf(pure):
+            return 0.0
+        if protocol.sends_category:
+            return category.attack(schema.width, protocol.q, 1, epsilon)
+        return enumerated(0, 0, protocol.q, epsilon, protocol.k * schema.distance)
+
     return Analysis(
         upper=curve,
-        lower=curve if math.isinf(pure) else lambda epsilon: curve(epsilon) - 1e-9,
+        lower=attack,
         basis=Basis.EXACT,
         method="the likelihood ratio of one user's messages",
         honest=1,

@@ -14,18 +14,23 @@ also for several copies and among fakes.
 
 import itertools
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.accountant.quadrature import UNIT, attained_mean, difference
 from hubbub.accountant.theorems import bit
-from hubbub.accountant.theorems.records import OVERFLOW, Atoms, bracket
+from hubbub.accountant.theorems.records import OVERFLOW, Atoms, bracket, weight_error
 from hubbub.numeric.binomial import binomial, binomial_pmf
-from hubbub.numeric.divergences import hockey_stick
 from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
+
+FAR = 1e-22  # probabilities below this are left out
+SMALLEST = 1e-300  # above all that underflows
+COMMON = 1e-6  # above the relative error that neighbouring counts of a large crowd share
+
 Background = tuple[int, int, int]
 """(A, B, C): the numbers of positions in which only x, only x', or both differ from the others' record."""
 
@@ -48,31 +53,44 @@ def backgrounds(schema: Schema) -> list[Background]:
     return [(2 * ones, 0, 0), (0, 2 * ones, 0), (ones, ones, third), (ones, ones, 0)]
 
 
+def exponents(kind: Background, q: float) -> tuple[Floats, Floats, Floats]:
+    """Return ln(μ_x/μ_y), ln(μ_x'/μ_y) and the probability under μ_y of every message in a crowd that holds y.
+
+    >>> x, other, weights = exponents((1, 1, 1), 0.1)
+    >>> [round(float(np.exp(row) @ weights), 12) for row in (x, other)]  # both are densities
+    [1.0, 1.0]
+    """
+    a_weights, b_weights, c_weights = (binomial_pmf(size, q) for size in kind)
+    a, b, c = (2 * np.arange(size + 1) - size for size in kind)
+    shape = tuple(size + 1 for size in kind)
+    weights = a_weights[:, None, None] * b_weights[None, :, None] * c_weights
+    # Sums of whole numbers, so that equal likelihoods are equal floats.
+    x, other = (np.broadcast_to(row, shape).ravel() for row in (a[:, None, None] + c, b[None, :, None] + c))
+    ratio = bit.log_odds(q)
+    return ratio * x, ratio * other, weights.ravel()
+
+
 def likelihoods(kind: Background, q: float) -> tuple[Floats, Floats, Floats]:
     """Return μ_x/μ_y, μ_x'/μ_y and the probability under μ_y of every kind of message in a crowd that holds y.
 
-    >>> x, other, weights = likelihoods((1, 1, 1), 0.1)
-    >>> [round(float(row @ weights), 12) for row in (x, other)]  # both are densities
-    [1.0, 1.0]
+    >>> [round(float(row.max()), 9) for row in likelihoods((1, 0, 0), 0.25)]
+    [3.0, 1.0, 0.75]
     """
-    ratio = bit.log_odds(q)
-    a_weights, b_weights, c_weights = (binomial_pmf(size, q) for size in kind)
-    a, b, c = (np.exp(ratio * (2 * np.arange(size + 1) - size)) for size in kind)
-    shape = tuple(size + 1 for size in kind)
-    weights = a_weights[:, None, None] * b_weights[None, :, None] * c_weights
-    x, other = (np.broadcast_to(row, shape).ravel() for row in (a[:, None, None] * c, b[None, :, None] * c))
-    return x, other, weights.ravel()
+    x, other, weights = exponents(kind, q)
+    return np.exp(x), np.exp(other), weights
 
 
 def background(kind: Background, q: float, epsilon: float) -> Atoms:
     """Return the atoms G of a pair of records among others who all hold y, with their probabilities under μ_y.
 
+    The atoms err downwards.
+
     >>> values, weights = background((1, 1, 1), 0.1, 1.0)
     >>> abs(float(values @ weights) + math.expm1(1.0)) < 1e-12  # E G = 1 − e^ε
     True
     """
-    x, other, weights = likelihoods(kind, q)
-    return x - math.exp(epsilon) * other, weights
+    x, other, weights = exponents(kind, q)
+    return difference(x, epsilon + other, epsilon + 2 * sum(kind) * bit.log_odds(q), side=-1), weights
 
 
 def attack(schema: Schema, q: float, n: int, epsilon: float, *, near: float | None = None) -> float:
@@ -85,13 +103,16 @@ def attack(schema: Schema, q: float, n: int, epsilon: float, *, near: float | No
     True
     """
     kind = _worst_background(schema, q, n, epsilon if near is None else near)
-    best = bracket(*background(kind, q, epsilon), n).lower if kind else -math.inf
+    best = -math.inf
+    if kind and epsilon < OVERFLOW:
+        relative = 3 * weight_error(sum(kind), q)
+        best = attained_mean(*background(kind, q, epsilon), n, relative=relative, tolerance=2e-3)
     return max(best, copies_attack(schema, q, n, epsilon, 1))
 
 
 @lru_cache(maxsize=256)
 def _worst_background(schema: Schema, q: float, n: int, epsilon: float) -> Background | None:
-    if _overflows(schema, q):
+    if _overflows(schema, q) or epsilon > OVERFLOW:
         return None
     return max(backgrounds(schema), key=lambda kind: bracket(*background(kind, q, epsilon), n).lower)
 
@@ -111,21 +132,31 @@ def copies_attack(schema: Schema, q: float, n: int, epsilon: float, k: int) -> f
     >>> copies_attack(schema, q, n, 0.3, k) < copies(schema, q, n, 0.3, k)
     True
     """
-    best = float(bit.log_delta([n - 1, 0], [0, n - 1], q, epsilon, k).max()) - bit.allowance(n)
+    best = max(bit.attained_log_delta(*crowd, q, epsilon, k) for crowd in ((n - 1, 0), (0, n - 1)))
     if _overflows(schema, q):
         return best
     for kind in backgrounds(schema):
-        x, other, weights = likelihoods(kind, q)
-        order = np.argsort(other - x)
-        crowd, own, twin = (np.cumsum(row[order])[:-1] for row in (weights, weights * x, weights * other))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            signal = np.nan_to_num((own - twin) ** 2 / (crowd * (1 - crowd)), posinf=0.0)
+        x, other, weights = exponents(kind, q)
+        order = np.argsort(other - x, kind="stable")
+        rows = weights[order], (weights * np.exp(x))[order], (weights * np.exp(other))[order]
+        inside = [np.cumsum(row)[:-1] for row in rows]
+        outside = [np.cumsum(row[::-1])[::-1][1:] for row in rows]  # not 1 − inside, which cancels
+        signal = (inside[1] - inside[2]) ** 2 / (inside[0] * outside[0] + SMALLEST)
         cut = int(signal.argmax())
-        chances = [float(np.clip(row[cut], 0.0, 1.0)) for row in (crowd, own, twin)]
-        base = _central(binomial(k * (n - 1), chances[0]).pmf)
-        one, two = (np.convolve(base, binomial_pmf(k, chance)) for chance in chances[1:])
-        best = max(best, _log_attacked(_either_order(one, two, epsilon)))
+        crowd, own, twin = (
+            partial(_counted, chance=float(a[cut]), rest=float(b[cut])) for a, b in zip(inside, outside, strict=True)
+        )
+        base = _central(crowd(k * (n - 1)))
+        one, two = (np.convolve(base, each(k)) for each in (own, twin))
+        best = max(best, _either_order(one, two, epsilon, k, 2 * FAR))
     return best
+
+
+def _counted(trials: int, chance: float, rest: float) -> Floats:
+    """Return the distribution of a count of messages of a kind with this chance, ``rest`` = 1 − chance."""
+    if chance < rest:
+        return binomial(trials, min(chance, 1.0)).pmf
+    return binomial(trials, min(rest, 1.0)).pmf[::-1]
 
 
 def column_attack(schema: Schema, q: float, n: int, epsilon: float, k: int, m: int) -> float:
@@ -136,33 +167,45 @@ def column_attack(schema: Schema, q: float, n: int, epsilon: float, k: int, m: i
     >>> abs(column_attack(Schema.bits(1), 0.1, 100, 0.5, 1, 0) - copies_attack(Schema.bits(1), 0.1, 100, 0.5, 1)) < 1e-3
     True
     """
-    shown = binomial(m, q + (1 - 2 * q) * schema.density)
-    best = 0.0
-    for common in (1 - q, q):
-        crowd = _central_convolution(binomial(k * (n - 1), common).pmf, shown.pmf)
-        one, zero = (np.convolve(crowd, binomial_pmf(k, own)) for own in (1 - q, q))
-        best = max(best, _either_order(one, zero, epsilon))
-    return _log_attacked(best)
+    shown = binomial(m, q + (1 - 2 * q) * schema.density).pmf
+    best = -math.inf
+    for flipped in (slice(None, None, -1), slice(None)):
+        crowd, error = _central_convolution(binomial(k * (n - 1), q).pmf[flipped], shown)
+        flips = binomial_pmf(k, q)
+        one, zero = np.convolve(crowd, flips[::-1]), np.convolve(crowd, flips)
+        best = max(best, _either_order(one, zero, epsilon, k, error))
+    return best
 
 
-def _either_order(one: Floats, two: Floats, epsilon: float) -> float:
-    return max(hockey_stick(one, two, epsilon), hockey_stick(two, one, epsilon))
+def _either_order(one: Floats, two: Floats, epsilon: float, k: int, error: float) -> float:
+    """Return ln δ(ε) in the better of the two orders; errs downwards.
+
+    Every probability has an absolute error of at most ``error``, for the tails left out and for Fourier transforms, and
+    a relative error that varies little between neighbouring counts.
+    """
+    relative = 1e-11 * k + 64 * UNIT * len(one)
+    return max(_attained(*pair, epsilon, relative, error) for pair in ((one, two), (two, one)))
 
 
-def _log_attacked(delta: float) -> float:
-    """Return ln δ lowered by more than the tails left out and the rounding errors."""
-    return math.log(delta - 1e-13) if delta > 2e-13 else -math.inf
+def _attained(first: Floats, second: Floats, epsilon: float, relative: float, error: float) -> float:
+    with np.errstate(over="ignore"):
+        lost = np.exp(epsilon + relative + np.log(second + error + SMALLEST))
+    gain = first * (1 - relative) - error - lost
+    delta = float(gain[gain > 0].sum())
+    return math.log(delta) - COMMON if delta > 0 else -math.inf
 
 
 def _central(pmf: Floats) -> Floats:
     """Return probabilities without those of the far tails."""
-    return pmf[pmf > 1e-20]
+    return pmf[pmf > FAR]
 
 
-def _central_convolution(one: Floats, two: Floats) -> Floats:
-    """Return the convolution of two distributions without their far tails."""
+def _central_convolution(one: Floats, two: Floats) -> tuple[Floats, float]:
+    """Return the convolution of two distributions without their far tails, and a bound on its absolute error."""
     one, two = _central(one), _central(two)
     if len(one) * len(two) < 2**22:
-        return np.convolve(one, two)
+        return np.convolve(one, two), 4 * FAR
     size = 1 << (len(one) + len(two) - 1).bit_length()
-    return np.maximum(np.fft.irfft(np.fft.rfft(one, size) * np.fft.rfft(two, size), size), 0.0)
+    product = np.fft.irfft(np.fft.rfft(one, size) * np.fft.rfft(two, size), size)[: len(one) + len(two) - 1]
+    error = 16 * UNIT * math.log2(size) * float(np.linalg.norm(one) * np.linalg.norm(two))
+    return np.maximum(product, 0.0), error + 4 * FAR

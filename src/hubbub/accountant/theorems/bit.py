@@ -7,14 +7,10 @@ With A ~ Bin(k·ones, p) + Bin(k·zeros, q),
 
 The opposite order exchanges ``ones`` and ``zeros``, so a supremum over ``ones`` = 0 … n − 1 covers both orders.
 
-*One pair.* Tilted by e^{θs}, e^θ = (e^{ε/k} p − q)/(p − e^{ε/k} q), the sum becomes M·e^{−θt}·h(t) with a Fourier
-integral h for which about twenty nodes suffice. The M-point trapezoid rule adds up h at t + lM over all integers l:
-images above t are non-negative, those below at least −(e^ε − 1)e^{θ(t − lM)}/M, which is added back: an *upper bound by
-construction*. Dropped nodes are bounded by ``|φ(w)| ≤ exp(−v(1 − cos w))``, v the variance of the tilted A. The mode is
-that of Darroch 1964.
+*One pair* of neighbouring crowds is bounded from both sides in :mod:`hubbub.accountant.theorems.pair`.
 
 *All collections.* By the data-processing inequality, every ``ones`` in [i, j] has δ at most that of a crowd of only i
-ones and n − 1 − j zeros: branch and bound over such blocks. Rounding errors, ``ULPS`` of the exponents, are added.
+ones and n − 1 − j zeros: branch and bound over such blocks.
 """
 
 import math
@@ -23,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hubbub.accountant.theorems.pair import ENUMERATED, ULPS, Window, enumerated, log_exponent, tilted
 from hubbub.errors import check_delta, check_epsilon, check_flip, check_whole, reject
 from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.rounding import up
@@ -30,45 +27,18 @@ from hubbub.plans import MAX_PEOPLE
 
 Floats = NDArray[np.float64]
 
-ULPS = 32 * 2.0**-53  # relative error allowed for in every exponent: 32 half-units in the last place
 
 MAX_CROWD = 100 * MAX_PEOPLE  # largest crowd, users and fakes together
-SPAN = 12.0  # standard deviations between a threshold and its nearest alias
 NOTHING = 600.0  # below e^−600, δ is bounded by the exponent alone
-DECAY = 42.0  # dropped nodes weigh less than e^−42 of the largest
-
-
-@dataclass(frozen=True, slots=True)
-class _Tilt:
-    """The tilted distributions of one (q, k, ε), and the logarithms of their masses."""
-
-    k: int
-    epsilon: float
-    theta: float
-    high: float  # P(bit = 1) of a one, tilted
-    low: float  # P(bit = 1) of a zero, tilted
-    mass_one: float  # log E e^{θ·bit} of a one
-    mass_zero: float
-    var_one: float
-    var_zero: float
-
-
-def allowance(n: int) -> float:
-    """Return a bound on the excess of ln δ of one pair in a crowd of n, except next to the pure ε.
-
-    >>> allowance(10**6)
-    2e-08
-    """
-    return 1e-8 + 1e-14 * n
 
 
 def log_odds(q: float) -> float:
-    """Return ln(p/q).
+    """Return ln(p/q), to a few units in the last place also next to q = 1/2.
 
     >>> round(log_odds(0.25), 9) == round(math.log(3), 9)
     True
     """
-    return math.log1p(-q) - math.log(q)
+    return math.log1p(-q) - math.log(q) if q < 0.25 else math.log1p((1.0 - 2 * q) / q)
 
 
 def pure_epsilon(q: float, k: int) -> float:
@@ -78,95 +48,6 @@ def pure_epsilon(q: float, k: int) -> float:
     True
     """
     return up(k * log_odds(q), ULPS)
-
-
-def _tilt(q: float, k: int, epsilon: float) -> _Tilt | None:
-    """Return the tilt for (q, k, ε), or None if ε ≥ k·ln(p/q), where δ = 0.
-
-    p − e^{ε/k} q cancels next to the pure ε, where δ is proportional to it. Therefore ε is first lowered by more than
-    the rounding errors of that difference: δ falls with ε, and the result errs upwards.
-    """
-    if epsilon >= pure_epsilon(q, k):
-        return None
-    p = 1.0 - q
-    exponent = max(epsilon / k - 2 * ULPS * (1.0 + epsilon / k), 0.0)
-    left = p - math.exp(exponent) * q
-    grow = math.expm1(exponent) / left  # λ − 1, without cancellation
-    lam = 1.0 + grow
-    one, zero = q + p * lam, p + q * lam
-    high, low = p * lam / one, q * lam / zero
-    return _Tilt(
-        k=k,
-        epsilon=k * exponent,
-        theta=math.log1p(grow),
-        high=high,
-        low=low,
-        mass_one=math.log1p(p * grow),
-        mass_zero=math.log1p(q * grow),
-        var_one=high * (q / one),
-        var_zero=low * (p / zero),
-    )
-
-
-def _exponent(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
-    """Return ln(M·e^{−θ·mean}), summed without cancellation between large terms."""
-    one, zero = tilt.mass_one - tilt.theta * tilt.high, tilt.mass_zero - tilt.theta * tilt.low
-    return tilt.k * (ones * one + zeros * zero + tilt.mass_one)
-
-
-def _window(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
-    """Return upper bounds on ln δ of pairs whose tilted variances are of similar size."""
-    k = tilt.k
-    mean = k * (ones * tilt.high + zeros * tilt.low)
-    variance = k * (ones * tilt.var_one + zeros * tilt.var_zero)
-    narrow, wide = float(variance.min()), float(variance.max())
-    support = int(k * (ones + zeros).max()) + k + 2
-    base = _exponent(tilt, ones, zeros)
-    size = math.ceil(SPAN * math.sqrt(wide)) + 24 + 4 * k
-    # Far in the tail the images below lie within the untilted distribution, and must still be small beside δ.
-    if tilt.theta**2 * wide > 4.0:
-        size = max(size, math.ceil((DECAY - float(base.min())) / tilt.theta))
-    size = min(support, size)
-    cosine = 1.0 - DECAY / narrow if narrow > 0.0 else -1.0
-    reach = math.acos(cosine) if cosine > -1.0 else math.pi
-    count = min(size // 2, math.ceil(reach * size / (2 * math.pi)))
-    nodes = np.arange(1, count + 1)
-    w = 2 * np.pi / size * nodes
-    turn = np.expm1(1j * w)
-    centred_one = k * (np.log1p(tilt.high * turn) - 1j * w * tilt.high)
-    centred_zero = k * (np.log1p(tilt.low * turn) - 1j * w * tilt.low)
-    own = np.exp(k * np.log1p(tilt.high * turn)) - np.exp(k * np.log1p(tilt.low * turn))
-    weight = np.where(2 * nodes == size, 1.0, 2.0) / size
-    kernel = weight * own / -np.expm1(-tilt.theta - 1j * w)
-    crowd = np.exp(np.outer(ones, centred_one) + np.outer(zeros, centred_zero)) * kernel
-
-    peak = k * (tilt.high - tilt.low) * math.exp(tilt.theta / 2)
-    dropped = peak * np.exp(-variance * (1.0 - math.cos(w[-1]))) if 2 * count < size - 1 else 0.0
-    period = tilt.theta * size
-    alias = math.log(math.expm1(tilt.epsilon)) - period - math.log(-math.expm1(-period)) if period > 0 else -math.inf
-    flat = k * (tilt.high - tilt.low) / size if tilt.theta == 0.0 else 0.0
-    rounding = ULPS * k * (ones + zeros + 1.0) * (tilt.theta + w[-1]) + 64 * ULPS
-
-    def at(threshold: Floats) -> Floats:
-        offset = threshold - mean
-        scale = base - tilt.theta * offset
-        h = (crowd * np.exp(-1j * np.outer(offset, w))).real.sum(axis=1)
-        h += flat + dropped + np.exp(alias - scale)
-        noise = 8 * ULPS * peak  # absolute error of the sum of nodes
-        return np.asarray(scale + np.log(np.maximum(h + noise, 5e-324)) + rounding)
-
-    middle = mean + 1.0 if k == 1 else mean + k * (tilt.high + tilt.low) / 2 + 0.5
-    first = np.clip(np.floor(middle), 0, k * (ones + zeros) + k)
-    best = np.maximum(at(first), at(first + 1.0))
-    if k > 1:  # with one copy the tilted mode is the floor or the ceiling of the mean (Darroch)
-        for direction, start in ((-1.0, first), (1.0, first + 1.0)):
-            here, climbing = start, np.ones(len(mean), bool)
-            while climbing.any():
-                here = here + direction
-                value = at(here)
-                climbing &= value > best
-                best = np.where(climbing, value, best)
-    return best
 
 
 def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: int = 1) -> Floats:
@@ -188,18 +69,32 @@ def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: in
     return _log_delta(one, zero, q, epsilon, k)
 
 
-def _log_delta(ones: Floats, zeros: Floats, q: float, epsilon: float, k: int) -> Floats:
-    tilt = _tilt(q, k, epsilon)
+def attained_log_delta(ones: int, zeros: int, q: float, epsilon: float, k: int = 1) -> float:
+    """Return a lower bound on ln δ(ε) of "own bit 1 against 0" in one crowd; −∞ below e^−600.
+
+    >>> round(math.exp(attained_log_delta(99, 0, 0.1, math.log(2))), 9)
+    0.00338156
+    """
+    best = float(_log_delta(np.array([float(ones)]), np.array([float(zeros)]), q, epsilon, k, -1)[0])
+    if k * (ones + zeros + 1) <= ENUMERATED and epsilon < pure_epsilon(q, k):
+        best = max(best, enumerated(ones, zeros, q, epsilon, k))
+    return best
+
+
+def _log_delta(ones: Floats, zeros: Floats, q: float, epsilon: float, k: int, side: int = 1) -> Floats:
+    tilt = tilted(q, k, epsilon, side) if epsilon < pure_epsilon(q, k) else None
     if tilt is None:
         return np.full(ones.shape, -np.inf)
-    # |h| ≤ 2, and the best threshold lies at the tilted mean or above, so the exponent alone bounds δ.
-    result = _exponent(tilt, ones, zeros) + 2 * tilt.theta + math.log(2)
+    # |h| ≤ 1, and the best threshold lies at the tilted mean or above, so the exponent alone bounds δ.
+    result = log_exponent(tilt, ones, zeros) + 2 * tilt.theta + math.log(2)
     scale = np.floor(np.log2(np.maximum(ones * tilt.var_one + zeros * tilt.var_zero, 1e-3)))
     seen = result > -NOTHING
+    if side < 0:
+        result[~seen] = -np.inf
     for size in np.unique(scale[seen]):  # pairs of similar width share one set of nodes
         group = seen & (scale == size)
-        result[group] = _window(tilt, ones[group], zeros[group])
-    return np.maximum(result, -NOTHING)
+        result[group] = Window(tilt, ones[group], zeros[group]).bound(side)
+    return np.maximum(result, -NOTHING) if side > 0 else result
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +128,7 @@ def supremum(
     """Return bounds on sup δ(ε) over all collections of n people and both orders, within ``tolerance`` in δ.
 
     With a ``limit`` on ln δ the search only decides whether the supremum stays below it: it stops at the first
-    collection above the limit, or when every block is below.
+    collection above the limit, or when every block is below, and the lower bound is −∞.
 
     >>> found = supremum(100, 0.1, np.log(2), tolerance=1e-6)
     >>> round(float(np.exp(found.upper)), 9), found.ones
@@ -269,11 +164,10 @@ def supremum(
                 best, where = value, int(middle[0])
         low, high = cut_blocks(low, high, 4)
     upper = max(best, closed)
-    # Evaluated values exceed the exact ones by the rounding allowance, and say nothing in the deepest tail.
-    best = best - allowance(n) if best > -NOTHING else -math.inf
-    if len(low):  # stopped early: the limit is exceeded, so the supremum is known only from below
-        return Supremum(best, math.inf, where)
-    return Supremum(best, upper, where)
+    if len(low):  # stopped early: the limit is exceeded
+        return Supremum(-math.inf, math.inf, where)
+    lower = attained_log_delta(where, others - where, q, epsilon, k) if limit is None else -math.inf
+    return Supremum(lower, upper, where)
 
 
 def partition(
@@ -325,6 +219,18 @@ def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: f
     def worst_known(epsilon: float) -> float:
         return float(_log_delta(known.astype(float), (others - known).astype(float), q, epsilon, k).max()) - goal
 
+    def attained(epsilon: float) -> float:
+        if k * n <= ENUMERATED:
+            return max(attained_log_delta(ones, others - ones, q, epsilon, k) for ones in known.tolist()) - goal
+        return float(_log_delta(known.astype(float), (others - known).astype(float), q, epsilon, k, -1).max()) - goal
+
+    def attack(epsilon: float) -> float:
+        """Return an ε of at most the given one at which a known collection has δ above ``delta``."""
+        for step in (0.0, relative / 100, relative / 10):
+            if epsilon == 0.0 or attained(epsilon * (1.0 - step)) > 0:
+                return epsilon * (1.0 - step)
+        return falling_root(attained, epsilon * (1.0 - relative), epsilon, relative=relative / 50)[0]
+
     width = math.sqrt(k * (1.0 - 2 * q) ** 2 / (max(others, 1) * q * (1.0 - q)))
     lower = falling_root(worst_known, min(5 * width, pure / 2), pure, relative=relative / 50)[0]
     gap = relative
@@ -334,7 +240,7 @@ def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: f
             break
         found = supremum(n, q, upper, k, limit=goal)
         if found.upper <= goal:
-            return lower, upper
+            return attack(lower), upper
         if found.ones in known:
             gap *= 2.0
             continue
@@ -342,4 +248,4 @@ def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: f
         lower = falling_root(worst_known, lower, pure, relative=relative / 50)[0]
     if lower == 0.0 and supremum(n, q, 0.0, k, limit=goal).upper <= goal:
         return 0.0, 0.0
-    return min(lower, pure), pure
+    return attack(min(lower, pure)), pure

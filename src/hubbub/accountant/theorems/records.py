@@ -28,10 +28,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.accountant.quadrature import positive_mean
+from hubbub.accountant.quadrature import UNIT, difference, positive_mean
 from hubbub.accountant.theorems import bit
 from hubbub.numeric.binomial import binomial_pmf
-from hubbub.numeric.divergences import hockey_stick
 from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
@@ -42,6 +41,7 @@ bracket = partial(positive_mean, tolerance=2e-3)
 """The quadrature at a width that costs a tenth of its default and moves a calibrated q by less than 10⁻⁴."""
 
 OVERFLOW = 600.0  # logarithm of the largest likelihood ratio that atoms may hold
+FAKES = 1e-10  # above four times the relative error of the probabilities of flipped fakes
 ENUMERATED = 8  # largest number of bits for which the largest blanket is computed by listing all messages
 
 
@@ -54,39 +54,66 @@ def local(schema: Schema, q: float, epsilon: float, k: int = 1) -> float:
     -inf
     """
     bits = k * schema.distance
-    if epsilon >= bits * bit.log_odds(q):
+    if epsilon >= bit.pure_epsilon(q, bits):
         return -math.inf
-    kept, flipped = (binomial_pmf(bits, chance) for chance in (1 - q, q))
-    # Next to the pure ε the difference of the two distributions cancels; each is known to better than 10⁻¹².
-    wide = kept > flipped * math.exp(min(epsilon, 700.0)) * (1 - 1e-12)
-    return math.log(max(hockey_stick(kept, flipped, epsilon) + 2e-12 * float(kept[wide].sum()), 5e-324)) + 1e-10
+    kept, ratio = binomial_pmf(bits, q)[::-1], bit.log_odds(q)
+    excess = epsilon - ratio * (2 * np.arange(bits + 1) - bits)  # of ε over the log-likelihood ratio
+    gain = difference(0.0, np.minimum(excess, 1.0), epsilon + bits * ratio)
+    delta = float((kept * np.clip(gain, 0.0, 1.0)).sum()) + (bits + 1) * 5e-324
+    return min(math.log(max(delta, 5e-324)) + 8 * weight_error(bits, q), 0.0)
+
+
+def weight_error(bits: int, q: float) -> float:
+    """Return a bound on the relative error of binomial probabilities and powers for this number of flipped bits.
+
+    >>> weight_error(10, 0.25) < 1e-12
+    True
+    """
+    return UNIT * (1024 + 32 * bits * (1 + bit.log_odds(q)))
+
+
+def _below(weights: Floats, bits: int, q: float) -> Floats:
+    """Return weights lowered by their error: a blanket must lie below the distribution of every message."""
+    return weights * (1 - weight_error(bits, q))
 
 
 def uniform_blanket(width: int, q: float, epsilon: float) -> Atoms:
-    """Return the atoms of opposite records under the uniform blanket of all bit vectors.
+    """Return the atoms of opposite records under the uniform blanket of all bit vectors; they err upwards.
 
     >>> values, weights = uniform_blanket(2, 0.25, 0.0)
     >>> values.round(9).tolist(), weights.round(9).tolist()  # ρ^a − ρ^(L−a), and q^L for each of the C(L, a) messages
     ([-8.0, 0.0, 8.0], [0.0625, 0.125, 0.0625])
     """
-    ratio = bit.log_odds(q)
-    a = np.arange(width + 1)
-    return np.exp(ratio * a) - np.exp(epsilon + ratio * (width - a)), binomial_pmf(width, 0.5) * (2 * q) ** width
+    weights = _below(binomial_pmf(width, 0.5) * (2 * q) ** width, width, q)
+    return _opposite(width, q, epsilon, 0.0), weights
+
+
+def _opposite(width: int, q: float, epsilon: float, base: float) -> Floats:
+    """Return e^base·(ρ^a − e^ε ρ^(L−a)) for a = 0 … L; errs upwards, also with the lowered weights."""
+    ratio, a = bit.log_odds(q), np.arange(width + 1)
+    size = epsilon + width * ratio + 2 * abs(base)
+    return difference(
+        base + ratio * a, base + (epsilon + ratio * (width - a)), size, relative=3 * weight_error(width, q)
+    )
 
 
 def _product_blanket(ones: int, q: float, epsilon: float) -> Atoms:
     weights = binomial_pmf(ones, q)
-    power = np.exp(2 * bit.log_odds(q) * np.arange(ones + 1))
-    values = power[:, None] - math.exp(epsilon) * power[None, :]
-    return values.ravel(), (np.outer(weights, weights) * (q / (1 - q)) ** ones).ravel()
+    powers = 2 * bit.log_odds(q) * np.arange(ones + 1)
+    size, relative = epsilon + 2 * float(powers[-1]), 6 * weight_error(ones, q)
+    values = difference(powers[:, None], epsilon + powers[None, :], size, relative=relative)
+    return values.ravel(), _below(np.outer(weights, weights) * (q / (1 - q)) ** ones, 2 * ones, q).ravel()
 
 
 def _largest_blanket(width: int, q: float, epsilon: float) -> Atoms:
     messages = np.array(list(itertools.product((0, 1), repeat=width)))
     distance = 1 + messages.sum(axis=1)[:, None] - 2 * messages  # of every message from every one-hot record
-    chances = q**distance * (1 - q) ** (width - distance)
-    blanket = chances.min(axis=1)
-    return (chances[:, 0] - math.exp(epsilon) * chances[:, 1]) / blanket, blanket
+    most = distance.max(axis=1)
+    first, second = (bit.log_odds(q) * (most - distance[:, own]) for own in (0, 1))
+    size, relative = epsilon + 2 * float(first.max()), 3 * weight_error(width, q)
+    counts = np.arange(width + 1)
+    chances = _below(q**counts * (1 - q) ** (width - counts), width, q)
+    return difference(first, epsilon + second, size, relative=relative), chances[most]
 
 
 def blanket(schema: Schema, q: float, n: int, epsilon: float) -> float:
@@ -100,6 +127,8 @@ def blanket(schema: Schema, q: float, n: int, epsilon: float) -> float:
     """
     size = math.log(n)
     bounds = [local(schema, q, epsilon), 0.0]
+    if epsilon + schema.distance * bit.log_odds(q) > OVERFLOW or bounds[0] == -math.inf:
+        return min(bounds)
     if schema.exclusive and schema.width <= ENUMERATED:
         bounds.append(bracket(*_largest_blanket(schema.width, q, epsilon), n).upper)
     elif not schema.dense and size > schema.max_set * bit.log_odds(q):
@@ -119,7 +148,9 @@ def copies(schema: Schema, q: float, n: int, epsilon: float, k: int, m: int = 0)
     >>> copies(Schema.bits(13), 0.3063, 10**6, math.log(2), 4) < math.log(1e-6)
     True
     """
-    steps = math.log(math.expm1(epsilon) / math.expm1(epsilon / k)) if epsilon > 0 else math.log(k)
+    # Σ_{i<k} e^{iε/k} = e^{ε(1−1/k)}·(1 − e^{−ε})/(1 − e^{−ε/k})
+    share = math.expm1(-epsilon) / math.expm1(-epsilon / k) if epsilon > 0 else float(k)
+    steps = epsilon * (1 - 1 / k) * (1 + 4 * UNIT) + math.log(share) + 8 * UNIT
     return min(steps + blanket(schema, q, k * n + m, epsilon / k), local(schema, q, epsilon, k))
 
 
@@ -132,9 +163,12 @@ def fake_blanket(schema: Schema, q: float, m: int, epsilon: float) -> float:
     >>> round(math.exp(fake_blanket(Schema.one_hot(100), 0.01, 10**4, 0.452)) * 1e6, 2)
     1.0
     """
+    if epsilon > OVERFLOW:
+        return math.inf
     if schema.dense and schema.width * bit.log_odds(q) < OVERFLOW:
-        likelihood = uniform_blanket(schema.width, q, epsilon)[0] * (2 * q) ** schema.width
-        return bracket(likelihood, binomial_pmf(schema.width, 0.5), m + 1).upper
+        base = -schema.width * math.log1p((1 - 2 * q) / (2 * q))  # ln (2q)^L
+        weights = _below(binomial_pmf(schema.width, 0.5), schema.width, q)
+        return bracket(_opposite(schema.width, q, epsilon, base), weights, m + 1).upper
     return _one_hot_fake_blanket(schema.width, q, m, epsilon) if schema.exclusive else math.inf
 
 
@@ -155,8 +189,9 @@ def _one_hot_fake_blanket(d: int, q: float, m: int, epsilon: float) -> float:
         weights.append(((first + second) * near + (d - 2) * chance[0][one] * chance[0][two] * far) / d)
         total = rest + one + two
         mean = (total * math.exp(ratio) + (d - total) * math.exp(-ratio)) / d
-        values.append((math.exp(ratio * (2 * one - 1)) - math.exp(epsilon + ratio * (2 * two - 1))) / mean)
-    value, weight = np.concatenate(values), np.concatenate(weights)
+        gain = difference(ratio * (2 * one - 1), epsilon + ratio * (2 * two - 1), epsilon + 2 * ratio, relative=FAKES)
+        values.append(gain / mean)
+    value, weight = np.concatenate(values), np.concatenate(weights) * (1 - FAKES / 4)
     rare = weight < 1e-22
     omitted = float(weight[rare] @ np.maximum(value[rare], 0.0))  # omitting an atom lowers E S⁺/n by no more than this
     bound = bracket(value[~rare], weight[~rare], m + 1).upper

@@ -1,0 +1,228 @@
+"""One pair of neighbouring crowds of single bits in k copies: two-sided bounds on δ(ε) by a tilted Fourier sum.
+
+Tilted by e^{θs}, e^θ = (e^{ε/k} p − q)/(p − e^{ε/k} q), the tail of :mod:`hubbub.accountant.theorems.bit` becomes
+M·e^{−θt}·h(t) with a Fourier integral h for which about twenty nodes suffice. The M-point trapezoid rule adds up h at
+t + lM over all integers l: images above t are non-negative, those below at least −(e^ε − 1)e^{θ(t − lM)}/M, which is
+added back: an *upper bound by construction*. Bernstein's inequality bounds the images for the lower bound. Dropped
+nodes are bounded by ``|φ(w)| ≤ exp(−v(1 − cos w))``, v the variance of the tilted crowd. Rounding errors, ``ULPS`` of
+every exponent and of every term that cancels, are added to the upper and subtracted from the lower bound.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.numeric.binomial import binomial_pmf
+
+Floats = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
+Flags = NDArray[np.bool_]
+
+UNIT = 2.0**-53
+ULPS = 32 * UNIT  # relative error allowed for in every exponent: 32 half-units in the last place
+SPAN = 12.0  # standard deviations between a threshold and its nearest alias
+DECAY = 42.0  # dropped nodes weigh less than e^−42 of the largest
+ENUMERATED = 400  # largest number of bits of a crowd that is enumerated
+RELATIVE = 1e-11  # above the relative error of the probabilities of a convolution of that size
+SMALLEST = 1e-300  # above all that underflows
+STEEPEST = 600.0  # ε/k is lowered to this, so that likelihood ratios stay finite
+
+
+@dataclass(frozen=True, slots=True)
+class Tilt:
+    """The tilted distributions of one (q, k, ε), and the logarithms of their masses."""
+
+    q: float
+    k: int
+    epsilon: float
+    theta: float
+    high: float  # P(bit = 1) of a one, tilted
+    low: float  # P(bit = 1) of a zero, tilted
+    gap: float  # high − low, without cancellation
+    mass_one: float  # log E e^{θ·bit} of a one
+    mass_zero: float
+    var_one: float
+    var_zero: float
+
+
+def tilted(q: float, k: int, epsilon: float, side: int) -> Tilt | None:
+    """Return the tilt for (q, k, ε), or None where δ = 0, or where nothing positive is known for ``side`` = −1.
+
+    p − e^{ε/k} q = (1 − 2q) − q·(e^{ε/k} − 1) cancels next to the pure ε, where δ is proportional to it. Therefore ε is
+    first lowered by more than the rounding errors of that difference, or raised for ``side`` = −1: δ falls with ε, and
+    the result errs upwards or downwards. Elsewhere the difference is as precise as its terms.
+    """
+    exponent = epsilon / k * (1.0 - side * 2 * ULPS)
+    if exponent > STEEPEST and side < 0:
+        return None
+    exponent = min(exponent, STEEPEST)
+    p, change = 1.0 - q, math.expm1(exponent)
+    left = (1.0 - 2 * q) - q * change
+    if left <= 0.0:
+        return None
+    grow = change / left  # λ − 1, without cancellation
+    lam = 1.0 + grow
+    one, zero = q + p * lam, p + q * lam
+    high, low = p * lam / one, q * lam / zero
+    return Tilt(
+        q=q,
+        k=k,
+        epsilon=k * exponent,
+        theta=math.log1p(grow),
+        high=high,
+        low=low,
+        gap=lam / one * ((1.0 - 2 * q) / zero),
+        mass_one=math.log1p(p * grow),
+        mass_zero=math.log1p(q * grow),
+        var_one=high * (q / one),
+        var_zero=low * (p / zero),
+    )
+
+
+def log_exponent(tilt: Tilt, ones: Floats, zeros: Floats) -> Floats:
+    """Return ln(M·e^{−θ·mean}), the largest exponent of δ, summed without cancellation between large terms."""
+    one, zero = tilt.mass_one - tilt.theta * tilt.high, tilt.mass_zero - tilt.theta * tilt.low
+    return tilt.k * (ones * one + zeros * zero + tilt.mass_one)
+
+
+def _tail(variance: Floats, distance: Floats) -> Floats:
+    """Return Bernstein's bound on P[X ≥ E X + distance] and P[X ≤ E X − distance] of a sum of independent bits."""
+    y = np.maximum(distance, 0.0)
+    return np.asarray(np.exp(-(y**2) / (2 * (variance + y / 3) + 1e-300)))
+
+
+def enumerated(ones: int, zeros: int, q: float, epsilon: float, k: int) -> float:
+    """Return a lower bound on ln δ of one crowd by its definition; for small crowds, or a single user.
+
+    >>> round(math.exp(enumerated(1, 0, 0.25, 0.0, 1)), 9)
+    0.375
+    """
+    flips = {size: binomial_pmf(size, q) for size in (k * ones, k * zeros, k)}
+    crowd = np.convolve(flips[k * ones][::-1], flips[k * zeros])
+    first, second = np.convolve(crowd, flips[k][::-1]), np.convolve(crowd, flips[k])
+    relative = RELATIVE * (1.0 + k * (ones + zeros + 1) / ENUMERATED)
+    with np.errstate(over="ignore"):
+        gain = first * (1.0 - relative) - np.exp(epsilon + relative + np.log(second + SMALLEST))
+    delta = float(gain[gain > 0].sum()) * (1.0 - relative)
+    return math.log(delta) if delta > 0.0 else -math.inf
+
+
+class Window:
+    """The nodes w = 2πj/M of the trapezoid rule for pairs whose tilted variances are of similar size."""
+
+    def __init__(self, tilt: Tilt, ones: Floats, zeros: Floats) -> None:
+        self.tilt, self.ones, self.zeros = tilt, ones, zeros
+        k = tilt.k
+        self.mean = k * (ones * tilt.high + zeros * tilt.low)
+        self.variance = k * (ones * tilt.var_one + zeros * tilt.var_zero)
+        self.base = log_exponent(tilt, ones, zeros)
+        narrow, wide = float(self.variance.min()), float(self.variance.max())
+        size = math.ceil(SPAN * math.sqrt(wide)) + 24 + 4 * k
+        # Far in the tail the images below lie within the untilted distribution, and must still be small beside δ.
+        if tilt.theta**2 * wide > 4.0:
+            size = max(size, math.ceil((DECAY - float(self.base.min())) / tilt.theta))
+        support = int(k * (ones + zeros).max()) + k + 2
+        self.whole = size >= support  # then all images lie outside of the support
+        self.size = min(support, size)
+        cosine = 1.0 - DECAY / narrow if narrow > 0.0 else -1.0
+        reach = math.acos(cosine) if cosine > -1.0 else math.pi
+        count = min(self.size // 2, math.ceil(reach * self.size / (2 * math.pi)))
+        nodes = np.arange(1, count + 1)
+        self.w = 2 * np.pi / self.size * nodes
+        self.half = np.sin(self.w / 2)
+        self.weight = np.full(count, 2.0 / self.size)
+        if 2 * count == self.size:
+            self.weight[-1] /= 2
+        # A node weighs at most exp(−v(1 − cos w)); phases are off by units of mean·w, powers by units of variance·w².
+        fall = 2 * self.half**2
+        sizes = self.weight * np.exp(-narrow * fall)
+        noise = float(sizes.sum()) * (8.0 + (k + count) / 8) + float(sizes @ self.w**2) * wide
+        self.error = ULPS * (self.mean * float(sizes @ self.w) + noise)
+        if 2 * count < self.size - 1:  # nodes were dropped
+            self.error += np.exp(-self.variance * fall[-1])
+
+    def _factors(self) -> Complexes:
+        """Return k·ln E e^{iw(bit − chance)} of a one and of a zero, with small relative errors also for small w."""
+        chance = np.array([[self.tilt.high], [self.tilt.low]])
+        square, sine = self.half**2, chance * np.sin(self.w)
+        real, fall = 1.0 - 2 * chance * square, np.array([[self.tilt.var_one], [self.tilt.var_zero]]) * (4.0 * square)
+        size = 0.5 * np.log1p(-np.minimum(fall, 0.5))
+        if fall[:, -1].max() >= 0.5:
+            size = np.where(fall < 0.5, size, np.log(np.hypot(real, sine) + 1e-300))
+        return np.asarray(self.tilt.k * (size + 1j * (np.arctan2(sine, real) - self.w * chance)), dtype=np.complex128)
+
+    def sums(self, start: Floats, count: int) -> tuple[Floats, Floats]:
+        """Return the sums of nodes for h(t), and for the tilted P(t) − Q(t), at ``count`` thresholds from ``start``."""
+        tilt, turn = self.tilt, np.expm1(1j * self.w)
+        one, zero = self._factors()
+        own = turn * (self.weight * tilt.gap)
+        if tilt.k > 1:  # a^k − b^k = (a − b)·Σ a^i b^(k−1−i)
+            a, b = 1.0 + tilt.high * turn, 1.0 + tilt.low * turn
+            total, power = np.ones_like(turn), np.ones_like(turn)
+            for _ in range(tilt.k - 1):
+                power = power * b
+                total = total * a + power
+            own = own * total
+        shift = start - self.mean
+        crowd = np.exp(np.array([self.ones, self.zeros, shift]).T @ np.array([one, zero, -1j * self.w]))
+        steps = np.exp(-1j * np.outer(self.w, np.arange(count)))
+        kernel = own / -np.expm1(-tilt.theta - 1j * self.w)
+        h = (crowd @ (kernel[:, None] * steps)).real
+        return h, (crowd @ (own[:, None] * steps)).real if tilt.k > 1 else h
+
+    def bound(self, side: int) -> Floats:
+        """Return upper bounds on ln δ of every pair, or lower bounds for ``side`` = −1."""
+        tilt, k, theta, epsilon = self.tilt, self.tilt.k, self.tilt.theta, self.tilt.epsilon
+        # The mode of the tilted crowd is ⌊mean⌋ or ⌈mean⌉ (Darroch). P − Q is negative up to the mode, because the
+        # crowd's distribution rises there, and positive from mode + k on: the best threshold lies in between.
+        doubt = ULPS * self.mean
+        start = np.floor(self.mean - doubt) + 1.0
+        count = k + 1 + int((np.floor(self.mean + doubt) + 1.0 - start).max())
+        h, difference = self.sums(start, count)
+        h += (side * k * tilt.gap * math.exp(theta / 2)) * self.error[:, None]
+        if k > 1 and side > 0:
+            h[self._excluded(start, difference)] = -math.inf
+        steps = np.arange(count)
+        scale = self.base - theta * (start - self.mean)
+        period = theta * self.size
+        # ln of the images below that are added back, or of the node at w = 0 for θ = 0
+        flat = math.log(k * tilt.gap / self.size)
+        below = epsilon + math.log(math.expm1(-epsilon) / math.expm1(-period)) - period if period > 0.0 else flat
+        slack = ULPS * (64.0 + period + epsilon + np.abs(scale))
+        images = below + side * slack - (scale if period > 0.0 else 0.0)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if theta * count < STEEPEST:
+                gain = (h * np.exp(-theta * steps)).max(axis=1) + np.exp(images)
+                log_gain = np.log(np.maximum(gain - (0.0 if side > 0 else self._images(start, scale)), 0.0))
+            else:  # the thresholds are too far apart for one scale
+                log_gain = np.log(np.maximum(h, 0.0)) - theta * steps
+                log_gain = np.logaddexp(log_gain.max(axis=1), images) if side > 0 else np.full(len(h), -np.inf)
+        rounding = ULPS * (2 * theta * (self.mean + 4.0 * k) + 64.0)
+        value = scale + side * rounding + np.maximum(log_gain, math.log(5e-324) if side > 0 else -math.inf)
+        return np.minimum(np.where(np.isnan(value), 0.0 if side > 0 else -math.inf, value), 0.0)
+
+    def _excluded(self, start: Floats, difference: Floats) -> Flags:
+        """Return which thresholds cannot be the best: up to one with P < Q, or above one with P > Q."""
+        k = self.tilt.k
+        sure = 2 * k * self.tilt.gap * self.error
+        if not self.whole:
+            sure = sure + 8 * _tail(self.variance + k, self.size - np.abs(start - self.mean) - 2 * k)
+        negative, positive = difference < -sure[:, None], difference > sure[:, None]
+        excluded = np.logical_or.accumulate(negative[:, ::-1], axis=1)[:, ::-1]
+        excluded[:, 1:] |= np.logical_or.accumulate(positive, axis=1)[:, :-1]
+        return np.asarray(excluded & ~excluded.all(axis=1, keepdims=True))
+
+    def _images(self, start: Floats, scale: Floats) -> Floats | float:
+        """Return a bound on the images that are added to h: above t, and below t beyond what is added back."""
+        if self.whole:
+            return 0.0
+        tilt, k, q, size = self.tilt, self.tilt.k, self.tilt.q, self.size
+        above = _tail(self.variance + k * tilt.var_one, start + size - self.mean - k * tilt.high)
+        mean = k * (self.ones * (1.0 - q) + (self.zeros + 1.0) * q)
+        below = 2 * _tail(k * (self.ones + self.zeros + 1.0) * q, mean - start - 2.0 * k + size)
+        period = tilt.theta * size
+        if period > 0.0:
+            below = np.minimum(below, 1.0 / -math.expm1(-period))
+        return np.asarray(2 * above + below * np.exp(tilt.epsilon - period - scale))
