@@ -2,7 +2,7 @@
 
 import math
 
-from hubbub.accountant.analysis import Analysis
+from hubbub.accountant.analysis import Analysis, unknown
 from hubbub.accountant.theorems import bit, category, records
 from hubbub.accountant.theorems.pair import enumerated
 from hubbub.privacy import Basis
@@ -11,7 +11,7 @@ from hubbub.schema import Schema
 
 
 def local_analysis(protocol: Protocol, schema: Schema) -> Analysis:
-    """Return the exact δ(ε) of one user's messages alone.
+    """Return the exact δ(ε) of one user's messages alone; a bound if the user mixes fakes into them.
 
     >>> local_analysis(Protocol(0.25), Schema.bits(1)).upper(math.log(3) + 1e-9)
     -inf
@@ -32,10 +32,11 @@ def local_analysis(protocol: Protocol, schema: Schema) -> Analysis:
             return category.attack(schema.width, protocol.q, 1, epsilon)
         return enumerated(0, 0, protocol.q, epsilon, protocol.k * schema.distance)
 
+    alone = not (protocol.fixed_fakes or protocol.user_fakes)
     return Analysis(
         upper=curve,
-        lower=attack,
-        basis=Basis.EXACT,
+        lower=attack if alone else unknown,
+        basis=Basis.EXACT if alone else Basis.PROVEN,
         method="the likelihood ratio of one user's messages",
         honest=1,
         shuffler=False,
