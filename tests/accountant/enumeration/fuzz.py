@@ -1,7 +1,7 @@
 """Random settings of any size: no foreign exception, no NaN, no δ of 0 below the pure ε, and monotone results.
 
-Each case is a chain of accounts that may only get better from left to right: a larger ε, n, m or q. Theory says so for
-the truth: δ falls with ε; further users and fakes, and further flips, are randomness that the analyzer could add. The
+Each case is a chain of accounts that may only get better from left to right: a larger ε or δ, n, m or q. Theory says so
+for the truth: δ falls with ε; further users and fakes, and further flips, are randomness that the analyzer could add. The
 last does not hold for bits among a random number of fakes, where the analyzer does not know how many bits were 0.
 Certified values may wobble by ``WOBBLE``: branch and bound stops at 0.3 % in δ, quadratures at less than 1 %.
 """
@@ -11,17 +11,18 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hubbub.protocol import Fakes, Protocol, Release
-from hubbub.schema import Schema
 from tests.accountant.enumeration.checks import Findings, Violation
 from tests.accountant.enumeration.settings import Setting
 
+from hubbub.protocol import Fakes, Protocol, Release
+from hubbub.schema import Schema
+
 WOBBLE = 0.011
-"""Relative amount by which a certified δ may rise along a chain."""
+"""Relative amount by which a certified value may rise along a chain."""
 RESIDUE = 5e-15
 """Absolute amount by which it may rise: compositions and distributions of counts add their rounding errors to δ."""
-Call = tuple[Setting, float]
-"""A setting and its ε."""
+Call = tuple[Setting, dict[str, float]]
+"""A setting, and its ε or δ."""
 
 
 def _log_uniform(rng: random.Random, low: float, high: float) -> float:
@@ -61,10 +62,10 @@ def _setting(rng: random.Random) -> Setting:
     schema = _schema(rng, release)
     most = 1 / schema.width if release == "category" else 0.5
     q = rng.choice(
-        [rng.uniform(0.01, 0.9) * most, _log_uniform(rng, 1e-9, 0.9) * most, most * (1 - 10 ** -rng.uniform(1, 8))]
+        [rng.uniform(0.01, 0.9) * most, _log_uniform(rng, 1e-14, 0.9) * most, most * (1 - 10 ** -rng.uniform(1, 8))]
     )
     m = 0 if release == "category" else _fakes(rng)
-    k = rng.choice([1, 1, 1, 2, 3, 8]) if release != "category" else 1
+    k = rng.choice([1, 1, 1, 1, 2, 3, 8, 32]) if release != "category" else 1
     if m != 0 and rng.random() < 0.3:
         q = 0.0
     if q == 0 or (isinstance(m, Fakes) and m.by == "shuffler"):
@@ -88,23 +89,25 @@ def chains(seed: int) -> Iterator[tuple[str, list[Call]]]:
         here = _setting(rng)
         protocol, schema = here.protocol, here.schema
         pure = min(here.pure, 8.0)
-        epsilon = rng.choice(
-            [0.0, _log_uniform(rng, 1e-3, 8.0), pure * rng.uniform(0.0, 1.0), pure * (1 - 10 ** -rng.uniform(1, 9))]
-        )
-        start: Call = (here, epsilon)
-        grows = rng.choice(["ε", "n", "m", "q"])
+        share = rng.choice([rng.uniform(0.0, 1.0), 1 - 10 ** -rng.uniform(1, 9)])
+        epsilon = rng.choice([0.0, _log_uniform(rng, 1e-3, 8.0), pure * share, min(here.pure, 2000.0) * share])
+        at = {"epsilon": epsilon}
+        grows = rng.choice(["ε", "n", "m", "q", "ε", "n", "m", "q", "δ"])
         if grows == "n" and (here.fraction == 1 or not protocol.fixed_fakes):
-            yield "n", [start, (replace(here, n=2 * here.n), epsilon)]
+            yield "n", [(here, at), (replace(here, n=2 * here.n), at)]
         elif grows == "m" and (more := _more_fakes(protocol.m)) is not None:
             whole = replace(here, fraction=1.0)
-            yield "m", [(whole, epsilon), (replace(whole, protocol=replace(protocol, m=more)), epsilon)]
+            yield "m", [(whole, at), (replace(whole, protocol=replace(protocol, m=more)), at)]
         elif grows == "q" and protocol.q and not (protocol.sends_bits and isinstance(protocol.m, Fakes)):
             most = 1 / schema.width if protocol.sends_category else 0.5
             higher = min(protocol.q + (most - protocol.q) * rng.uniform(0.05, 0.5), most * (1 - 1e-9))
             if higher > protocol.q:
-                yield "q", [start, (replace(here, protocol=replace(protocol, q=higher)), epsilon)]
+                yield "q", [(here, at), (replace(here, protocol=replace(protocol, q=higher)), at)]
+        elif grows == "δ":
+            delta = 10 ** -rng.choice([rng.uniform(2, 12), rng.uniform(2, 300)])
+            yield "δ", [(here, {"delta": delta}), (here, {"delta": 10 * delta})]
         else:
-            yield "ε", [start, (here, epsilon * 1.2 + 1e-3)]
+            yield "ε", [(here, at), (here, {"epsilon": epsilon * 1.2 + 1e-3})]
 
 
 def positive(setting: Setting, epsilon: float) -> bool:
@@ -125,15 +128,16 @@ def run(found: Findings, seed: int, calls: int) -> None:
         if found.settings >= stop:
             return
         before = math.inf
-        for setting, epsilon in chain:
-            where = f"{setting} ε={epsilon!r}"
-            if (given := found.call(setting, epsilon=epsilon)) is None:
+        for setting, at in chain:
+            where = f"{setting} {at}"
+            if (given := found.call(setting, **at)) is None:
                 break
             found.comparisons += 1
-            if not 0.0 <= given.lower_bound <= given.delta <= 1.0:
-                found.violations.append(Violation("not 0 ≤ lower ≤ δ ≤ 1", where, given.delta, given.lower_bound))
-            if given.delta == 0.0 and positive(setting, epsilon):
+            claimed = given.epsilon if grows == "δ" else given.delta
+            if not 0.0 <= given.lower_bound <= claimed <= (math.inf if grows == "δ" else 1.0):
+                found.violations.append(Violation("not 0 ≤ lower ≤ upper", where, claimed, given.lower_bound))
+            if given.delta == 0.0 and positive(setting, given.epsilon):
                 found.violations.append(Violation("δ = 0 below the pure ε", where, 0.0, "positive"))
-            if given.delta > before * (1 + WOBBLE) + RESIDUE:
-                found.violations.append(Violation(f"δ rises with {grows}", where, given.delta, f"at most {before!r}"))
-            before = given.delta
+            if claimed > before * (1 + WOBBLE) + RESIDUE:
+                found.violations.append(Violation(f"rises with {grows}", where, claimed, f"at most {before!r}"))
+            before = claimed

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flint import arb, ctx, fmpq
-from tests.accountant.enumeration.laws import fewest_fakes, number_of_fakes
+from tests.accountant.enumeration.laws import PRECISION, exact, fewest_fakes, number_of_fakes
 
 from hubbub.protocol import GRID, Fakes, Protocol, Release
 from hubbub.schema import Schema
@@ -48,7 +48,7 @@ SHUFFLER_FAKES = [
     *(Fakes.gaussian(*one) for one in ((0.0625, 0), (0.125, 1), (0.25, 1), (0.5, 2), (1.0, 2), (1.0, 5), (2.0, 9))),
 ]
 FRACTIONS = [1.0, 1.0, 1.0, 0.5, 0.75, 0.25]
-DELTAS = [0.3, 1e-2, 1e-4, 1e-6, 1e-9, 1e-15]
+DELTAS = [0.0, 0.3, 1e-2, 1e-4, 1e-6, 1e-9, 1e-15]
 
 
 @dataclass(frozen=True)
@@ -69,17 +69,23 @@ class Setting:
             f"{self.schema.kind}({most}{self.schema.width}) n={self.n} f={self.fraction:g}"
         )
 
+    def _pure(self) -> arb:
+        protocol, d = self.protocol, self.schema.width
+        q = arb(fmpq(protocol.flip_numerator, GRID))
+        if protocol.sends_category:
+            return ((1 - (d - 1) * q) / q).log()
+        return protocol.k * self.schema.distance * ((1 - q) / q).log()
+
     @property
     def pure(self) -> float:
         """The smallest ε from which on one user's messages alone have δ = 0, to the nearest float; ∞ if clear."""
-        protocol, d = self.protocol, self.schema.width
-        if protocol.clear:
-            return math.inf
-        with ctx.workprec(200):
-            q = arb(fmpq(protocol.flip_numerator, GRID))
-            if protocol.sends_category:
-                return float(((1 - (d - 1) * q) / q).log())
-            return float(protocol.k * self.schema.distance * ((1 - q) / q).log())
+        with ctx.workprec(PRECISION):
+            return math.inf if self.protocol.clear else float(self._pure())
+
+    def bounded_by(self, epsilon: float) -> bool:
+        """Return True if the pure ε is at most ``epsilon``."""
+        with ctx.workprec(PRECISION):
+            return math.isinf(epsilon) or (not self.protocol.clear and bool(self._pure() <= exact(epsilon)))
 
     @property
     def epsilons(self) -> list[float]:
