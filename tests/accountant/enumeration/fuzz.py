@@ -1,8 +1,8 @@
 """Random settings of any size: no foreign exception, no NaN, no δ of 0 below the pure ε, and monotone results.
 
 Each case is a chain of accounts that may only get better from left to right: a larger ε or δ, n, m or q. Theory says so
-for the truth: δ falls with ε; further users and fakes, and further flips, are randomness that the analyzer could add. The
-last does not hold for bits among a random number of fakes, where the analyzer does not know how many bits were 0.
+for the truth: δ falls with ε, and further users, fakes and flips are randomness that the analyzer could add. The last
+does not hold for bits among a random number of fakes, where the analyzer does not know how many bits were 0.
 Certified values may wobble by ``WOBBLE``: branch and bound stops at 0.3 % in δ, quadratures at less than 1 %.
 """
 

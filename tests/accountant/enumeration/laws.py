@@ -288,15 +288,16 @@ class Pair:
 
     def ball(self, epsilon: float, crowd: int) -> tuple[arb, arb]:
         """Return bounds on δ(ε) of one crowd, in ball arithmetic."""
-        law = self.model.base(self)
-        for kind in self.crowds[1][crowd]:
-            law = convolve(law, self.types[kind])
-        low = high = arb(0)
-        for value in convolve(law, self.factor(epsilon)).values():
-            high += arb(0) if value < 0 else value.upper()
-            low += value.lower() if value > 0 else arb(0)
-        cut = self.model.neglected(epsilon)
-        return low - cut, high + cut
+        with ctx.workprec(PRECISION):
+            law = self.model.base(self)
+            for kind in self.crowds[1][crowd]:
+                law = convolve(law, self.types[kind])
+            low = high = arb(0)
+            for value in convolve(law, self.factor(epsilon)).values():
+                high += arb(0) if value < 0 else value.upper()
+                low += value.lower() if value > 0 else arb(0)
+            cut = self.model.neglected(epsilon)
+            return low - cut, high + cut
 
     @property
     def cost(self) -> int:
@@ -370,7 +371,8 @@ class Model:
     def evaluate(self, epsilon: float) -> list[tuple[Pair, Floats, Floats]]:
         """Return all pairs with δ(ε) of all crowds and bounds on its error; the latest result is kept."""
         if epsilon not in self._known:
-            found = [(pair, *pair.evaluate(epsilon)) for pair in self.pairs]
+            with ctx.workprec(PRECISION):
+                found = [(pair, *pair.evaluate(epsilon)) for pair in self.pairs]
             self._known.clear()
             self._known[epsilon] = found
         return self._known[epsilon]
