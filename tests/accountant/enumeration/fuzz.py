@@ -21,6 +21,8 @@ WOBBLE = 0.011
 """Relative amount by which a certified value may rise along a chain."""
 RESIDUE = 5e-15
 """Absolute amount by which it may rise: compositions and distributions of counts add their rounding errors to δ."""
+RELEASES: list[Release] = ["records"] * 5 + ["bits"] * 3 + ["category"]
+"""The releases, in the proportion in which they are drawn."""
 Call = tuple[Setting, dict[str, float]]
 """A setting, and its ε or δ."""
 
@@ -58,7 +60,7 @@ def _fakes(rng: random.Random) -> int | Fakes:
 
 
 def _setting(rng: random.Random) -> Setting:
-    release: Release = rng.choice(["records"] * 5 + ["bits"] * 3 + ["category"])  # type: ignore[assignment]
+    release = rng.choice(RELEASES)
     schema = _schema(rng, release)
     most = 1 / schema.width if release == "category" else 0.5
     q = rng.choice(

@@ -13,13 +13,12 @@ decide is repeated in ball arithmetic.
 
 import itertools
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 from flint import arb, ctx, fmpq
-from numpy.typing import NDArray
+from tests.accountant.enumeration.sums import Floats, Law, Spread, convolve, mix, multiples, random_code
 
 from hubbub.protocol import GRID, Fakes, Protocol
 from hubbub.schema import Schema
@@ -28,12 +27,7 @@ PRECISION = 320
 """Bits of the balls."""
 NEGLECTED = 1e-34
 """Mass of the random numbers of fakes that is cut off, and added to the error."""
-MASK = 2**64 - 1
 ULP = 2.0**-53
-Codes = NDArray[np.uint64]
-Floats = NDArray[np.float64]
-Law = dict[int, arb]
-"""Code of a part of the view ↦ probability."""
 
 
 def legal_records(schema: Schema) -> list[int]:
@@ -80,84 +74,6 @@ def number_of_fakes(fakes: Fakes, users: int) -> tuple[list[arb], float]:
     return masses, 2 * NEGLECTED
 
 
-@cache
-def _random_code(message: int) -> int:
-    """Return a fixed pseudorandom code; sums of few of them are distinct. (SplitMix64, Steele et al. 2014)"""
-    value = (message + 1) * 0x9E3779B97F4A7C15 & MASK
-    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & MASK
-    value = (value ^ value >> 27) * 0x94D049BB133111EB & MASK
-    return value ^ value >> 31
-
-
-def convolve(one: Law, two: Law) -> Law:
-    """Return the distribution of a sum."""
-    result: Law = {}
-    for (a, p), (b, q) in itertools.product(one.items(), two.items()):
-        code = (a + b) & MASK
-        result[code] = result[code] + p * q if code in result else p * q
-    return result
-
-
-def multiples(weights: list[arb], part: Law) -> Law:
-    """Return the distribution of a random number of parts that are always the same."""
-    (code,) = part
-    return {i * code & MASK: weight for i, weight in enumerate(weights)}
-
-
-def _mix(laws: Iterable[tuple[arb, Law]]) -> Law:
-    result: Law = {}
-    for weight, law in laws:
-        for code, p in law.items():
-            result[code] = result[code] + weight * p if code in result else weight * p
-    return result
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Distributions over one common support: a row for each crowd."""
-
-    codes: Codes
-    rows: Floats
-
-    def shifted(self, offsets: list[int]) -> tuple[Codes, list[Floats]]:
-        """Return the support after one more part, and the rows moved by each offset."""
-        steps = np.array(offsets, np.uint64)
-        codes = np.sort((self.codes[:, None] + steps).ravel())
-        codes = codes[np.append(True, codes[1:] != codes[:-1])]
-        padded = np.concatenate([self.rows, np.zeros((len(self.rows), 1))], axis=1)
-        moved = []
-        for step in steps:
-            source = np.searchsorted(self.codes, codes - step)
-            source[source == len(self.codes)] = 0
-            source[self.codes[source] != codes - step] = -1
-            moved.append(padded[:, source])
-        return codes, moved
-
-    def plus(self, part: Law) -> "Spread":
-        """Return the distributions with one more independent part."""
-        codes, moved = self.shifted(list(part))
-        return Spread(codes, sum(float(p) * rows for p, rows in zip(part.values(), moved, strict=True)))  # type: ignore[arg-type]
-
-    def randomly_often(self, weights: list[arb], part: Law) -> "Spread":
-        """Return the distributions with a random number of further parts, by Horner's rule unless a part is certain."""
-        if len(part) == 1:
-            return self.plus(multiples(weights, part))
-        if not any(weights[:-1]):  # a fixed number
-            result = self
-            for _ in weights[1:]:
-                result = result.plus(part)
-            return result
-        result = Spread(self.codes, float(weights[-1]) * self.rows)
-        for weight in reversed(weights[:-1]):
-            longer = result.plus(part)
-            codes = np.union1d(longer.codes, self.codes)
-            rows = np.zeros((len(self.rows), len(codes)))
-            rows[:, np.searchsorted(codes, longer.codes)] = longer.rows
-            rows[:, np.searchsorted(codes, self.codes)] += float(weight) * self.rows
-            result = Spread(codes, rows)
-        return result
-
-
 @dataclass(frozen=True)
 class Pair:
     """The protected user's two records, the part of the view that depends on them, and what the others can send."""
@@ -185,7 +101,7 @@ class Pair:
             return sum((message >> i & 1) << 12 * place for place, i in enumerate(self.kept))
         if protocol.clear and message not in (self.first, self.second):
             return 0  # the likelihood ratio depends only on the counts of the two records
-        return _random_code(message)
+        return random_code(message)
 
     def sent(self, record: int) -> Law:
         """Return the distribution of one flipped copy of a record."""
@@ -193,11 +109,11 @@ class Pair:
         q = fmpq(protocol.flip_numerator, GRID)
         if protocol.sends_category:
             cells = [1 << i for i in range(width)]
-            return _mix((1 - (width - 1) * q if y == record else q, {self.code(y): fmpq(1)}) for y in cells)
+            return mix((1 - (width - 1) * q if y == record else q, {self.code(y): fmpq(1)}) for y in cells)
         if protocol.clear:
             return {self.code(record): fmpq(1)}
         changes = [(one, one.bit_count()) for one in range(1 << width)]
-        return _mix((q**h * (1 - q) ** (width - h), {self.code(record ^ one): fmpq(1)}) for one, h in changes)
+        return mix((q**h * (1 - q) ** (width - h), {self.code(record ^ one): fmpq(1)}) for one, h in changes)
 
     def own(self, record: int) -> Law:
         """Return the distribution of the k copies of a record."""
@@ -207,7 +123,7 @@ class Pair:
     def fake(self) -> Law:
         """The distribution of one flipped fake of a user: uniform over the legal records."""
         legal = self.model.legal
-        return _mix((fmpq(1, len(legal)), self.sent(record)) for record in legal)
+        return mix((fmpq(1, len(legal)), self.sent(record)) for record in legal)
 
     @cached_property
     def types(self) -> list[Law]:
@@ -250,7 +166,7 @@ class Pair:
                 parents = [i for i, crowd in enumerate(members) if not crowd or crowd[-1] <= kind]
                 rows.append(sum(float(law[y]) * one[parents] for y, one in zip(offsets, moved, strict=True)))
                 longer += [(*members[i], kind) for i in parents]
-            spread, members = Spread(codes, np.concatenate(rows)), longer  # type: ignore[arg-type]
+            spread, members = Spread(codes, np.concatenate(rows)), longer
         return spread, members
 
     @cached_property
@@ -364,7 +280,7 @@ class Model:
                     continue
                 start, law = law, {code: weights[-1] * p for code, p in law.items()}
                 for weight in reversed(weights[:-1]):
-                    law = _mix([(arb(1), convolve(law, part)), (weight, start)])
+                    law = mix([(arb(1), convolve(law, part)), (weight, start)])
             self._bases[key] = law
         return self._bases[key]
 
