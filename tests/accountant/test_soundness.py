@@ -4,7 +4,15 @@ import math
 
 import pytest
 from flint import arb, ctx, fmpq
-from tests.accountant.enumeration.laws import PRECISION, Model, Verdict, compare, exact, fewest_fakes, number_of_fakes
+from tests.accountant.enumeration.reference import (
+    PRECISION,
+    Model,
+    Verdict,
+    compare,
+    exact,
+    fewest_fakes,
+    number_of_fakes,
+)
 from tests.accountant.enumeration.settings import Setting
 
 from hubbub.accountant import account

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.accountant.enumeration.laws import Model, compare, fewest_fakes
+from tests.accountant.enumeration.reference import Model, compare, fewest_fakes
 from tests.accountant.enumeration.settings import Setting
 
 from hubbub.accountant import account
@@ -91,14 +91,16 @@ def check(
     found: Findings, setting: Setting, epsilons: Sequence[float], deltas: Sequence[float], local: int = 1
 ) -> None:
     """Check both ends of the accounts of a setting: at some ε, at some δ, and, for ``local`` of each, unshuffled."""
-    models: dict[tuple[int, bool, bool], Model] = {}
+    models: dict[tuple[int, int, bool], Model] = {}
+    m, n = setting.protocol.fixed_fakes, setting.n
 
-    def model(given: Guarantee, shuffler: bool) -> Model:
+    def model(given: Guarantee, shuffler: bool, *, even: bool) -> Model:
+        """Return the truth under the assumptions; unless shares are ``even``, every honest user sends ⌊m/n⌋ fakes."""
         honest, drawn = given.assumptions.honest, shuffler and getattr(given.assumptions, "fakes", True)
-        if (honest, shuffler, drawn) not in models:
-            fixed = fewest_fakes(setting.protocol.fixed_fakes, setting.n, honest)
-            models[honest, shuffler, drawn] = Model(setting.protocol, setting.schema, honest, fixed, drawn)
-        return models[honest, shuffler, drawn]
+        fixed = fewest_fakes(m, n, honest) if even or honest == n else honest * (m // n)
+        if (honest, fixed, drawn) not in models:
+            models[honest, fixed, drawn] = Model(setting.protocol, setting.schema, honest, fixed, drawn)
+        return models[honest, fixed, drawn]
 
     most = max(1, math.floor(setting.n * setting.fraction))
     for shuffler in (True, False):
@@ -114,16 +116,15 @@ def check(
                 found.violations.append(
                     Violation("pure ε below the truth", where, given.assumptions.collusion_epsilon, setting.pure)
                 )
-            truth = model(given, shuffler)
-            found.hold(truth, where, epsilon, given.delta, above=True)
-            found.hold(truth, where, epsilon, given.lower_bound, above=False)
+            found.hold(model(given, shuffler, even=True), where, epsilon, given.delta, above=True)
+            found.hold(model(given, shuffler, even=False), where, epsilon, given.lower_bound, above=False)
         for delta in deltas if shuffler else deltas[:local]:
             where = f"{setting} δ={delta!r}" + ("" if shuffler else " without a shuffler")
             if (given := found.call(setting, delta=delta, shuffler=shuffler)) is None:
                 continue
-            truth = model(given, shuffler)
             if math.isfinite(given.epsilon):
+                truth = model(given, shuffler, even=True)
                 found.hold(truth, f"{where} certified ε={given.epsilon!r}", given.epsilon, delta, above=True)
             if given.lower_bound > 0:
                 at = f"{where} lower ε={given.lower_bound!r}"
-                found.hold(truth, at, given.lower_bound, delta, above=False)
+                found.hold(model(given, shuffler, even=False), at, given.lower_bound, delta, above=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flint import arb, ctx, fmpq
-from tests.accountant.enumeration.laws import PRECISION, exact, fewest_fakes, number_of_fakes
+from tests.accountant.enumeration.reference import PRECISION, exact, fewest_fakes, number_of_fakes
 
 from hubbub.protocol import GRID, Fakes, Protocol, Release
 from hubbub.schema import Schema

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 MASK = 2**64 - 1
 Codes = NDArray[np.uint64]
 Floats = NDArray[np.float64]
-Law = dict[int, arb]
+Masses = dict[int, arb]
 """Code of a part of the view ↦ probability."""
 
 
@@ -25,25 +25,25 @@ def random_code(message: int) -> int:
     return value ^ value >> 31
 
 
-def convolve(one: Law, two: Law) -> Law:
+def convolve(one: Masses, two: Masses) -> Masses:
     """Return the distribution of a sum."""
-    result: Law = {}
+    result: Masses = {}
     for (a, p), (b, q) in itertools.product(one.items(), two.items()):
         code = (a + b) & MASK
         result[code] = result[code] + p * q if code in result else p * q
     return result
 
 
-def multiples(weights: list[arb], part: Law) -> Law:
+def multiples(weights: list[arb], part: Masses) -> Masses:
     """Return the distribution of a random number of parts that are always the same."""
     (code,) = part
     return {i * code & MASK: weight for i, weight in enumerate(weights)}
 
 
-def mix(laws: Iterable[tuple[arb, Law]]) -> Law:
-    result: Law = {}
-    for weight, law in laws:
-        for code, p in law.items():
+def mix(summands: Iterable[tuple[arb, Masses]]) -> Masses:
+    result: Masses = {}
+    for weight, masses in summands:
+        for code, p in masses.items():
             result[code] = result[code] + weight * p if code in result else weight * p
     return result
 
@@ -69,12 +69,12 @@ class Spread:
             moved.append(padded[:, source])
         return codes, moved
 
-    def plus(self, part: Law) -> "Spread":
+    def plus(self, part: Masses) -> "Spread":
         """Return the distributions with one more independent part."""
         codes, moved = self.shifted(list(part))
         return Spread(codes, sum(float(p) * rows for p, rows in zip(part.values(), moved, strict=True)))  # type: ignore[arg-type]
 
-    def randomly_often(self, weights: list[arb], part: Law) -> "Spread":
+    def randomly_often(self, weights: list[arb], part: Masses) -> "Spread":
         """Return the distributions with a random number of further parts, by Horner's rule unless a part is certain."""
         if len(part) == 1:
             return self.plus(multiples(weights, part))

@@ -6,7 +6,7 @@ import random
 import pytest
 from tests.accountant.enumeration import fuzz
 from tests.accountant.enumeration.checks import Findings, Violation, check
-from tests.accountant.enumeration.laws import Model, compare, fewest_fakes, legal_records, number_of_fakes
+from tests.accountant.enumeration.reference import Model, compare, fewest_fakes, legal_records, number_of_fakes
 from tests.accountant.enumeration.settings import DELTAS, Setting, settings
 
 from hubbub.protocol import Fakes, Protocol

@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 from flint import arb, ctx, fmpq
-from tests.accountant.enumeration.sums import Floats, Law, Spread, convolve, mix, multiples, random_code
+from tests.accountant.enumeration.sums import Floats, Masses, Spread, convolve, mix, multiples, random_code
 
 from hubbub.protocol import GRID, Fakes, Protocol
 from hubbub.schema import Schema
@@ -103,7 +103,7 @@ class Pair:
             return 0  # the likelihood ratio depends only on the counts of the two records
         return random_code(message)
 
-    def sent(self, record: int) -> Law:
+    def sent(self, record: int) -> Masses:
         """Return the distribution of one flipped copy of a record."""
         protocol, width = self.model.protocol, self.model.schema.width
         q = fmpq(protocol.flip_numerator, GRID)
@@ -115,18 +115,18 @@ class Pair:
         changes = [(one, one.bit_count()) for one in range(1 << width)]
         return mix((q**h * (1 - q) ** (width - h), {self.code(record ^ one): fmpq(1)}) for one, h in changes)
 
-    def own(self, record: int) -> Law:
+    def own(self, record: int) -> Masses:
         """Return the distribution of the k copies of a record."""
         return self.model.repeated(self.sent(record), self.model.protocol.k)
 
     @cached_property
-    def fake(self) -> Law:
+    def fake(self) -> Masses:
         """The distribution of one flipped fake of a user: uniform over the legal records."""
         legal = self.model.legal
         return mix((fmpq(1, len(legal)), self.sent(record)) for record in legal)
 
     @cached_property
-    def types(self) -> list[Law]:
+    def types(self) -> list[Masses]:
         """The distinct distributions of the messages of one other user; none where they are known and cancel."""
         if self.model.protocol.clear:
             return []
@@ -134,7 +134,7 @@ class Pair:
         return list(distinct.values())
 
     @cached_property
-    def additions(self) -> list[tuple[list[arb], Law]]:
+    def additions(self) -> list[tuple[list[arb], Masses]]:
         """The fakes: a list of weights of 0, 1, … parts, and the distribution of one part."""
         protocol = self.model.protocol
         if self.model.fixed:
@@ -162,9 +162,9 @@ class Pair:
         for _ in range(self.model.honest - 1):
             codes, moved = spread.shifted(offsets)
             rows, longer = [], []
-            for kind, law in enumerate(self.types):
+            for kind, masses in enumerate(self.types):
                 parents = [i for i, crowd in enumerate(members) if not crowd or crowd[-1] <= kind]
-                rows.append(sum(float(law[y]) * one[parents] for y, one in zip(offsets, moved, strict=True)))
+                rows.append(sum(float(masses[y]) * one[parents] for y, one in zip(offsets, moved, strict=True)))
                 longer += [(*members[i], kind) for i in parents]
             spread, members = Spread(codes, np.concatenate(rows)), longer
         return spread, members
@@ -195,7 +195,7 @@ class Pair:
         cut = self.model.neglected(epsilon)
         return delta, np.where(up - down > -error, error, 0.0).sum(axis=1) + ULP * 64 * delta + cut
 
-    def factor(self, epsilon: float) -> Law:
+    def factor(self, epsilon: float) -> Masses:
         """Return μ − e^ε μ', with the zeros left out."""
         growth = arb(exact(epsilon)).exp()
         one, two = self.own(self.first), self.own(self.second)
@@ -205,11 +205,11 @@ class Pair:
     def ball(self, epsilon: float, crowd: int) -> tuple[arb, arb]:
         """Return bounds on δ(ε) of one crowd, in ball arithmetic."""
         with ctx.workprec(PRECISION):
-            law = self.model.base(self)
+            masses = self.model.base(self)
             for kind in self.crowds[1][crowd]:
-                law = convolve(law, self.types[kind])
+                masses = convolve(masses, self.types[kind])
             low = high = arb(0)
-            for value in convolve(law, self.factor(epsilon)).values():
+            for value in convolve(masses, self.factor(epsilon)).values():
                 high += arb(0) if value < 0 else value.upper()
                 low += value.lower() if value > 0 else arb(0)
             cut = self.model.neglected(epsilon)
@@ -233,7 +233,7 @@ class Model:
     fixed: int
     shuffler_draws: bool = True
     """True if the shuffler draws its fakes honestly."""
-    _bases: dict[tuple[int, int], Law] = field(default_factory=dict, compare=False)
+    _bases: dict[tuple[int, int], Masses] = field(default_factory=dict, compare=False)
     _known: dict[float, list[tuple[Pair, Floats, Floats]]] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -262,26 +262,26 @@ class Model:
         return list(seen.values())
 
     @staticmethod
-    def repeated(law: Law, times: int) -> Law:
+    def repeated(masses: Masses, times: int) -> Masses:
         """Return the distribution of a sum of independent copies."""
-        result: Law = {0: fmpq(1)}
+        result: Masses = {0: fmpq(1)}
         for _ in range(times):
-            result = convolve(result, law)
+            result = convolve(result, masses)
         return result
 
-    def base(self, pair: Pair) -> Law:
+    def base(self, pair: Pair) -> Masses:
         """Return the distribution of the fakes, in ball arithmetic."""
         key = (pair.first, pair.second)
         if key not in self._bases:
-            law: Law = {0: arb(1)}
+            masses: Masses = {0: arb(1)}
             for weights, part in pair.additions:
                 if len(part) == 1:
-                    law = convolve(law, multiples(weights, part))
+                    masses = convolve(masses, multiples(weights, part))
                     continue
-                start, law = law, {code: weights[-1] * p for code, p in law.items()}
+                start, masses = masses, {code: weights[-1] * p for code, p in masses.items()}
                 for weight in reversed(weights[:-1]):
-                    law = mix([(arb(1), convolve(law, part)), (weight, start)])
-            self._bases[key] = law
+                    masses = mix([(arb(1), convolve(masses, part)), (weight, start)])
+            self._bases[key] = masses
         return self._bases[key]
 
     def evaluate(self, epsilon: float) -> list[tuple[Pair, Floats, Floats]]:
