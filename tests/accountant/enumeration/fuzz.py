@@ -21,7 +21,7 @@ WOBBLE = 0.011
 """Relative amount by which a certified value may rise along a chain."""
 RESIDUE = 5e-15
 """Absolute amount by which it may rise: compositions and distributions of counts add their rounding errors to δ."""
-RELEASES: list[Release] = ["records"] * 5 + ["bits"] * 3 + ["category"]
+RELEASES: list[Release] = ["records", "records", "records", "records", "bits", "bits", "bits", "category"]
 """The releases, in the proportion in which they are drawn."""
 Call = tuple[Setting, dict[str, float]]
 """A setting, and its ε or δ."""
@@ -72,7 +72,7 @@ def _setting(rng: random.Random) -> Setting:
         q = 0.0
     if q == 0 or (isinstance(m, Fakes) and m.by == "shuffler"):
         k = 1
-    n = _whole(rng, 1, 10 ** rng.choice([1, 2, 3, 4, 5, 9]))
+    n = _whole(rng, 1, 10 ** rng.choice([1, 2, 3, 4, 5, 9 if k == 1 else 4]))
     return Setting(Protocol(q, k, m, release), schema, n, rng.choice([1.0, 1.0, 0.5, 0.1]))
 
 
@@ -94,7 +94,7 @@ def chains(seed: int) -> Iterator[tuple[str, list[Call]]]:
         share = rng.choice([rng.uniform(0.0, 1.0), 1 - 10 ** -rng.uniform(1, 9)])
         epsilon = rng.choice([0.0, _log_uniform(rng, 1e-3, 8.0), pure * share, min(here.pure, 2000.0) * share])
         at = {"epsilon": epsilon}
-        grows = rng.choice(["ε", "n", "m", "q", "ε", "n", "m", "q", "δ"])
+        grows = rng.choice(["ε", "n", "m", "q"] * 4 + ["δ"])
         if grows == "n" and (here.fraction == 1 or not protocol.fixed_fakes):
             yield "n", [(here, at), (replace(here, n=2 * here.n), at)]
         elif grows == "m" and (more := _more_fakes(protocol.m)) is not None:
@@ -105,7 +105,7 @@ def chains(seed: int) -> Iterator[tuple[str, list[Call]]]:
             higher = min(protocol.q + (most - protocol.q) * rng.uniform(0.05, 0.5), most * (1 - 1e-9))
             if higher > protocol.q:
                 yield "q", [(here, at), (replace(here, protocol=replace(protocol, q=higher)), at)]
-        elif grows == "δ":
+        elif grows == "δ" and (protocol.clear or schema.width == 1 or not protocol.sends_records):
             delta = 10 ** -rng.choice([rng.uniform(2, 12), rng.uniform(2, 300)])
             yield "δ", [(here, {"delta": delta}), (here, {"delta": 10 * delta})]
         else:
