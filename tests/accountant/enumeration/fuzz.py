@@ -38,9 +38,9 @@ def _whole(rng: random.Random, low: int, high: int) -> int:
 def _schema(rng: random.Random, release: Release) -> Schema:
     kind = "one_hot" if release == "category" else rng.choice(["bits", "one_hot", "at_most"])
     if kind == "one_hot":
-        return Schema.one_hot(_whole(rng, 2, 2000))
+        return Schema.one_hot(_whole(rng, 2, 300))
     if kind == "bits":
-        return Schema.bits(_whole(rng, 1, 8 if release == "records" else 40))
+        return Schema.bits(_whole(rng, 1, 5 if release == "records" else 12))
     width = _whole(rng, 1, 40)
     return Schema.at_most(rng.randint(1, min(4, width)), width)
 
@@ -63,9 +63,8 @@ def _setting(rng: random.Random) -> Setting:
     release = rng.choice(RELEASES)
     schema = _schema(rng, release)
     most = 1 / schema.width if release == "category" else 0.5
-    q = rng.choice(
-        [rng.uniform(0.01, 0.9) * most, _log_uniform(rng, 1e-14, 0.9) * most, most * (1 - 10 ** -rng.uniform(1, 8))]
-    )
+    middle, near, tiny = rng.uniform(0.01, 0.9), 1 - 10 ** -rng.uniform(1, 8), _log_uniform(rng, 1e-14, 0.9)
+    q = most * rng.choice([middle, middle, middle, middle, near, near, tiny])
     m = 0 if release == "category" else _fakes(rng)
     k = rng.choice([1, 1, 1, 1, 2, 3, 8, 32]) if release != "category" else 1
     if m != 0 and rng.random() < 0.3:
