@@ -139,7 +139,7 @@ def test_s3_local_curves_near_the_pure_epsilon(release: Release) -> None:
         setting = Setting(Protocol(q, k, 0, release), schema, 1)
         for share in SHARES:
             epsilon = setting.pure * share
-            given = account(setting.protocol, schema, 1, epsilon=epsilon, shuffler=False)
+            given = account(setting.protocol, schema, 1, epsilon=epsilon, trust="nobody")
             if not compare(Model(setting.protocol, schema, 1, 0), epsilon, given.delta, above=True).holds:
                 false.append((str(setting), share, given.delta))
     assert not false

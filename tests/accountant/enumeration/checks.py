@@ -10,7 +10,7 @@ from tests.accountant.enumeration.settings import Setting
 
 from hubbub.accountant import account
 from hubbub.errors import HubbubError
-from hubbub.privacy import Guarantee
+from hubbub.privacy import TRUST_MODELS, Guarantee
 
 LARGEST = 700.0
 """Stands for an infinite ε in e^ε."""
@@ -54,7 +54,7 @@ class Findings:
             ]
         )
 
-    def call(self, setting: Setting, **arguments: float | bool) -> Guarantee | None:
+    def call(self, setting: Setting, **arguments: float | str) -> Guarantee | None:
         """Return what ``account`` says, or None if it raises; only errors of hubbub may be raised."""
         start = time.process_time()
         where = f"{setting} {arguments}"
@@ -94,37 +94,38 @@ def check(
     models: dict[tuple[int, int, bool], Model] = {}
     m, n = setting.protocol.fixed_fakes, setting.n
 
-    def model(given: Guarantee, shuffler: bool, *, even: bool) -> Model:
-        """Return the truth under the assumptions; unless shares are ``even``, every honest user sends ⌊m/n⌋ fakes."""
-        honest, drawn = given.assumptions.honest, shuffler and getattr(given.assumptions, "fakes", True)
+    def model(honest: int, drawn: bool, *, even: bool) -> Model:
+        """Return the truth for some honest users; unless shares are ``even``, each of them sends ⌊m/n⌋ fakes."""
         fixed = fewest_fakes(m, n, honest) if even or honest == n else honest * (m // n)
         if (honest, fixed, drawn) not in models:
             models[honest, fixed, drawn] = Model(setting.protocol, setting.schema, honest, fixed, drawn)
         return models[honest, fixed, drawn]
 
     most = max(1, math.floor(setting.n * setting.fraction))
-    for shuffler in (True, False):
-        for epsilon in epsilons if shuffler else epsilons[:local]:
-            where = f"{setting} ε={epsilon!r}" + ("" if shuffler else " without a shuffler")
-            if (given := found.call(setting, epsilon=epsilon, shuffler=shuffler)) is None:
+    for trust in TRUST_MODELS if setting.protocol.shuffler_fakes else ("shuffling", "nobody"):
+        nobody = trust == "nobody"
+        # An attack may only use what the stated trust allows; a certificate must hold under its own assumptions.
+        attacked = model(1 if nobody else most, trust == "shuffler-noise", even=False)
+        for epsilon in epsilons[:local] if nobody else epsilons:
+            where = f"{setting} ε={epsilon!r} trust {trust}"
+            if (given := found.call(setting, epsilon=epsilon, trust=trust)) is None:
                 continue
-            if given.assumptions.honest > most:
+            held = given.assumptions
+            if held.honest > most or TRUST_MODELS.index(held.trust) > TRUST_MODELS.index(trust):
+                found.violations.append(Violation("assumes more than it may", where, held.honest, most))
+            if not setting.bounded_by(held.collusion_epsilon):
                 found.violations.append(
-                    Violation("more honest users than there are", where, given.assumptions.honest, most)
+                    Violation("pure ε below the truth", where, held.collusion_epsilon, setting.pure)
                 )
-            if not setting.bounded_by(given.assumptions.collusion_epsilon):
-                found.violations.append(
-                    Violation("pure ε below the truth", where, given.assumptions.collusion_epsilon, setting.pure)
-                )
-            found.hold(model(given, shuffler, even=True), where, epsilon, given.delta, above=True)
-            found.hold(model(given, shuffler, even=False), where, epsilon, given.lower_bound, above=False)
-        for delta in deltas if shuffler else deltas[:local]:
-            where = f"{setting} δ={delta!r}" + ("" if shuffler else " without a shuffler")
-            if (given := found.call(setting, delta=delta, shuffler=shuffler)) is None:
+            found.hold(model(held.honest, held.fakes, even=True), where, epsilon, given.delta, above=True)
+            found.hold(attacked, where, epsilon, given.lower_bound, above=False)
+        for delta in deltas[:local] if nobody else deltas:
+            where = f"{setting} δ={delta!r} trust {trust}"
+            if (given := found.call(setting, delta=delta, trust=trust)) is None:
                 continue
+            held = given.assumptions
             if math.isfinite(given.epsilon):
-                truth = model(given, shuffler, even=True)
+                truth = model(held.honest, held.fakes, even=True)
                 found.hold(truth, f"{where} certified ε={given.epsilon!r}", given.epsilon, delta, above=True)
             if given.lower_bound > 0:
-                at = f"{where} lower ε={given.lower_bound!r}"
-                found.hold(model(given, shuffler, even=False), at, given.lower_bound, delta, above=False)
+                found.hold(attacked, f"{where} lower ε={given.lower_bound!r}", given.lower_bound, delta, above=False)
