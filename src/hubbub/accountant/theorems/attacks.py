@@ -26,6 +26,7 @@ from hubbub.numeric.divergences import hockey_stick
 from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
+TAIL = 50.0  # outcomes beyond e^−50 are not part of an attack
 Background = tuple[int, int, int]
 """(A, B, C): the numbers of positions in which only x, only x', or both differ from the others' record."""
 
@@ -122,7 +123,7 @@ def copies_attack(schema: Schema, q: float, n: int, epsilon: float, k: int) -> f
             signal = np.nan_to_num((own - twin) ** 2 / (crowd * (1 - crowd)), posinf=0.0)
         cut = int(signal.argmax())
         chances = [float(np.clip(row[cut], 0.0, 1.0)) for row in (crowd, own, twin)]
-        base = _central(binomial(k * (n - 1), chances[0]).pmf)
+        base = _central(binomial(k * (n - 1), chances[0], tail=TAIL).pmf)
         one, two = (np.convolve(base, binomial_pmf(k, chance)) for chance in chances[1:])
         best = max(best, _log_attacked(_either_order(one, two, epsilon)))
     return best
@@ -136,10 +137,10 @@ def column_attack(schema: Schema, q: float, n: int, epsilon: float, k: int, m: i
     >>> abs(column_attack(Schema.bits(1), 0.1, 100, 0.5, 1, 0) - copies_attack(Schema.bits(1), 0.1, 100, 0.5, 1)) < 1e-3
     True
     """
-    shown = binomial(m, q + (1 - 2 * q) * schema.density)
+    shown = binomial(m, q + (1 - 2 * q) * schema.density, tail=TAIL)
     best = 0.0
     for common in (1 - q, q):
-        crowd = _central_convolution(binomial(k * (n - 1), common).pmf, shown.pmf)
+        crowd = _central_convolution(binomial(k * (n - 1), common, tail=TAIL).pmf, shown.pmf)
         one, zero = (np.convolve(crowd, binomial_pmf(k, own)) for own in (1 - q, q))
         best = max(best, _either_order(one, zero, epsilon))
     return _log_attacked(best)
