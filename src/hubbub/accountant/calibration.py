@@ -4,10 +4,11 @@ import math
 from dataclasses import dataclass, replace
 
 from hubbub.accountant.accounting import account, curve, honest_users
+from hubbub.accountant.analysis import MARGIN, Analysis, least_epsilon, unknown
 from hubbub.accountant.cases.local import collusion
 from hubbub.accountant.gaussian_limit import likely_flip, likely_people
 from hubbub.errors import Infeasible, Interval, check_choice, check_real, check_type, check_whole, reject
-from hubbub.numeric.inversion import falling_root, least_whole
+from hubbub.numeric.inversion import Bend, compressed, falling_root, gaussian_tail, least_whole
 from hubbub.plans import MAX_PEOPLE
 from hubbub.privacy import TRUSTS, Budget, Guarantee, Trust
 from hubbub.protocol import GRID, Fakes, Protocol, Release
@@ -86,6 +87,20 @@ class _Search:
     honest_fraction: float
     trust: Trust
 
+    @property
+    def goal(self) -> float:
+        """The logarithm of δ, less the margin by which the final account raises its figure."""
+        return math.log(self.budget.delta) - 2 * MARGIN if self.budget.delta > 0 else -math.inf
+
+    @property
+    def bend(self) -> Bend:
+        """The transformation that makes ln δ nearly linear in the parameter to find."""
+        return gaussian_tail(self.goal) if self.budget.delta > 0 else compressed
+
+    def curve(self, protocol: Protocol, n: int) -> Analysis:
+        """Return the certified curve of a protocol."""
+        return curve(protocol, self.schema, n, honest_fraction=self.honest_fraction, trust=self.trust)
+
     def excess(self, protocol: Protocol, n: int) -> float:
         """Return ln δ(ε) minus that of the budget, which is met where the result is not positive."""
         pure = collusion(protocol, self.schema)
@@ -93,8 +108,7 @@ class _Search:
             return -math.inf
         if self.budget.delta == 0.0:
             return pure - self.budget.epsilon
-        analysis = curve(protocol, self.schema, n, honest_fraction=self.honest_fraction, trust=self.trust)
-        return analysis.upper(self.budget.epsilon) - math.log(self.budget.delta)
+        return self.curve(protocol, n).upper(self.budget.epsilon) - self.goal
 
     def result(self, protocol: Protocol, n: int) -> Calibrated:
         """Return the value found after a final account, which must meet the budget."""
@@ -105,7 +119,9 @@ class _Search:
         return Calibrated(protocol, n, guarantee)
 
     def best_epsilon(self, protocol: Protocol, n: int) -> float:
-        return account(protocol, self.schema, n, delta=self.budget.delta or 1e-12).epsilon
+        """Return the ε that a protocol proves at the δ of the budget, without the search for an attack."""
+        analysis = self.curve(protocol, n)
+        return least_epsilon(replace(analysis, lower=unknown), self.budget.delta)[1]
 
     def smallest_q(self, protocol: Protocol, n: int, limit: float) -> Protocol:
         top = min(limit, 1 / self.schema.width if protocol.sends_category else 0.5) * (1 - 2**-40)
@@ -120,7 +136,7 @@ class _Search:
                 f"with q = {top:.4g} the best ε is {best:.4g}"
             )
         guess = min(likely_flip(protocol, self.schema, n, self.budget), 0.99 * top)
-        q = falling_root(excess, guess, top, relative=CLOSE)[1]
+        q = falling_root(excess, guess, top, relative=CLOSE, bend=self.bend)[1]
         # Rounding up to the grid only adds noise.
         return replace(protocol, q=max(q, SMALLEST_FLIP, 1 / GRID))
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hubbub.accountant import Calibrated, Ledger, account, calibrate, curve
+from hubbub.accountant.analysis import MARGIN
 from hubbub.errors import Infeasible, TooLarge
 from hubbub.estimates import predicted_stderr
 from hubbub.numeric.divergences import gaussian_delta
-from hubbub.numeric.inversion import falling_root, least_real
+from hubbub.numeric.inversion import falling_root, gaussian_tail, least_real
 from hubbub.planner.costs import cost
 from hubbub.planner.request import Request
 from hubbub.plans import Plan
@@ -81,12 +82,12 @@ def smallest(
     request: Request, make: Callable[[float], Protocol], budget: Budget, *, guess: float, top: float, relative: float
 ) -> Calibrated:
     """Return the protocol of the smallest parameter of ``make``, within ``relative``, that meets the budget."""
-    goal = math.log(budget.delta)
+    goal = math.log(budget.delta) - 2 * MARGIN  # the margin by which the final account raises its figure
 
     def excess(x: float) -> float:
         return certified_curve(request, make(x))(budget.epsilon) - goal
 
-    parameter = falling_root(excess, guess, top, relative=relative)[1]
+    parameter = falling_root(excess, guess, top, relative=relative, bend=gaussian_tail(goal))[1]
     if math.isinf(parameter):
         raise Infeasible(f"{make(top)} does not meet {budget} at n = {request.n:,}; raise epsilon, delta or n")
     return settled(request, make(parameter), budget)
