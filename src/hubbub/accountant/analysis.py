@@ -13,7 +13,7 @@ from hubbub.numeric.rounding import up
 from hubbub.privacy import Basis
 
 STEEP = 60.0  # largest ε that is searched where no pure guarantee bounds it; a larger one is reported as infinite
-MARGIN = 1e-9
+MARGIN = 5e-10
 """Relative amount by which figures are raised after their certificate, so that a machine that rounds differently in the
 last digits confirms them without any tolerance of its own."""
 ATTACKED = 1e-4  # relative distance within which the ε of an attack is found
@@ -116,6 +116,8 @@ def least_epsilon(analysis: Analysis, delta: float) -> tuple[float, float, Analy
     options = analysis.options or (analysis,)
     certified, used, attacked = math.inf, options[0], 0.0
     for option in sorted(options, key=needs):
+        if certified == 0.0:
+            break
         if delta == 0.0:
             found = option.pure
         elif option.solve is not None:

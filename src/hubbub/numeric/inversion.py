@@ -133,12 +133,12 @@ def falling_root(
             break
         x = _secant(sorted(known.items(), key=lambda point: abs(point[1]))[:2])
         margin = 0.45 * relative * b
-        if step % 6 == 5 or not a < x < b:  # no function can stall the search
+        if step % 6 == 5 or not a - margin <= x <= b + margin:  # no function can stall the search
             x = math.sqrt(a) * math.sqrt(b) if 0 < 4 * a < b else (a + b) / 2
         elif x - a <= margin:  # one end is close to the root: step just beyond it
-            x += margin
+            x = max(a, x) + margin
         elif b - x <= margin:
-            x -= margin
+            x = min(b, x) - margin
         x = min(max(x, a + margin / 2), b - margin / 2)
         if bent(x) > 0:
             a = x

@@ -137,7 +137,10 @@ def composed(request: Request, attempt: Attempt, *, trust: Trust) -> Calibrated:
             best = trial
             if spent >= MIN_BUDGET_USE * budget.epsilon:
                 break
-        epsilon *= min(2.0, 0.995 * budget.epsilon / spent) if math.isfinite(spent) else 0.5
+        if spent < 0.4975 * budget.epsilon:  # also if δ covers everything, and ε = 0 remains
+            epsilon *= 2.0
+        else:
+            epsilon *= 0.995 * budget.epsilon / spent if math.isfinite(spent) else 0.5
     if best is None:
         raise Infeasible(
             f"{rounds} rounds spend ε = {spent:.4g}, more than {budget} allows; raise epsilon or plan fewer rounds"

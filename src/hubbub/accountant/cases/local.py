@@ -1,11 +1,12 @@
 """One user's messages alone: what holds if nobody else can be trusted."""
 
 import math
+from decimal import Context, Decimal, localcontext
 
 from hubbub.accountant.analysis import Analysis
 from hubbub.accountant.theorems import bit, category, records
 from hubbub.privacy import Basis
-from hubbub.protocol import Protocol
+from hubbub.protocol import GRID, Protocol
 from hubbub.schema import Schema
 
 
@@ -49,6 +50,45 @@ def collusion(protocol: Protocol, schema: Schema) -> float:
     if protocol.sends_category:
         return category.pure_epsilon(schema.width, protocol.q)
     return bit.pure_epsilon(protocol.q, protocol.k * schema.distance)
+
+
+def confirms_pure(protocol: Protocol, schema: Schema, epsilon: float) -> bool:
+    """Return True if all messages of one user are ε-differentially private, decided without any rounding error.
+
+    q is a whole number of units of 2⁻⁴⁸, so that p/q is a fraction, and its logarithm is computed to 60 digits: every
+    machine reaches the same answer. Values of :func:`collusion` are confirmed, smaller ones than the exact are not.
+
+    >>> pure = collusion(Protocol(0.25), Schema.bits(1))
+    >>> confirms_pure(Protocol(0.25), Schema.bits(1), pure), confirms_pure(Protocol(0.25), Schema.bits(1), math.log(3))
+    (True, False)
+    """
+    if protocol.clear:
+        return epsilon == math.inf
+    wrong = protocol.flip_numerator
+    if protocol.sends_category:
+        return _at_most(GRID - (schema.width - 1) * wrong, wrong, 1, epsilon)
+    return _at_most(GRID - wrong, wrong, protocol.k * schema.distance, epsilon)
+
+
+def confirms_count(protocol: Protocol, schema: Schema, epsilon: float) -> bool:
+    """Return True if the number of messages of one user is ε-differentially private, by the bound of ``count_leak``.
+
+    >>> confirms_count(Protocol(0.1, release="bits"), Schema.one_hot(9), 0.0)
+    True
+    """
+    if not protocol.sends_bits or schema.exclusive:
+        return True
+    wrong = protocol.flip_numerator
+    return epsilon == math.inf or (wrong > 0 and _at_most(GRID - wrong, wrong, protocol.k * schema.max_set, epsilon))
+
+
+def _at_most(above: int, below: int, power: int, epsilon: float) -> bool:
+    """Return True if (above/below)^power ≤ e^ε; ln is irrational there, so that 40 digits decide every float."""
+    if epsilon == math.inf:
+        return True
+    with localcontext(Context(prec=60)):
+        exact = power * (Decimal(above) / Decimal(below)).ln()
+        return exact * (1 + Decimal(10) ** -40) <= Decimal(epsilon)
 
 
 def count_leak(protocol: Protocol, schema: Schema) -> float:
