@@ -123,20 +123,33 @@ class _Search:
         analysis = self.curve(protocol, n)
         return least_epsilon(replace(analysis, lower=unknown), self.budget.delta)[1]
 
+    def likely_flip(self, protocol: Protocol, n: int) -> float:
+        """Return about the smallest q; without a shuffler, one user's record is a crowd of one, bit by bit."""
+        if self.trust == "nobody" and not protocol.sends_category:
+            protocol, n = replace(protocol, release="bits"), 1
+        return likely_flip(protocol, self.schema, n, self.budget)
+
     def smallest_q(self, protocol: Protocol, n: int, limit: float) -> Protocol:
-        top = min(limit, 1 / self.schema.width if protocol.sends_category else 0.5) * (1 - 2**-40)
+        choices = self.schema.width if protocol.sends_category else 2
+        top = min(limit, 1 / choices) * (1 - 2**-40)
 
-        def excess(q: float) -> float:
-            return self.excess(replace(protocol, q=max(q, 1 / GRID)), n)
+        def flip(odds: float) -> float:
+            """Return q at odds = q/(1 − 2q), which resolve also the flips next to 1/2, where the error is 1/(1 − 2q)."""
+            return min(max(odds / (1 + choices * odds), 1 / GRID), top)
 
-        if excess(top) > 0:
+        def excess(odds: float) -> float:
+            return self.excess(replace(protocol, q=flip(odds)), n)
+
+        most = top / (1 - choices * top)
+        if self.excess(replace(protocol, q=top), n) > 0:
             best = self.best_epsilon(replace(protocol, q=top), n)
             raise Infeasible(
                 f"{self.budget} needs a flip probability above {limit:.4g} at n = {n:,}; "
                 f"with q = {top:.4g} the best ε is {best:.4g}"
             )
-        guess = min(likely_flip(protocol, self.schema, n, self.budget), 0.99 * top)
-        q = falling_root(excess, guess, top, relative=CLOSE, bend=self.bend)[1]
+        likely = min(self.likely_flip(protocol, n), top)
+        odds = falling_root(excess, likely / (1 - choices * likely), most, relative=CLOSE, bend=self.bend)[1]
+        q = top if math.isinf(odds) else flip(odds)
         # Rounding up to the grid only adds noise.
         return replace(protocol, q=max(q, SMALLEST_FLIP, 1 / GRID))
 

@@ -68,7 +68,9 @@ def _verify_assumptions(plan: Plan) -> None:
     if claimed.honest > most:
         raise FalseClaim(f"the plan claims {claimed.honest:,} honest users, but its honest_fraction gives {most:,}")
     if claimed.view != VIEWS[protocol.release]:
-        raise FalseClaim(f"the plan claims that the analyzer sees {claimed.view}, but it sees {VIEWS[protocol.release]}")
+        raise FalseClaim(
+            f"the plan claims that the analyzer sees {claimed.view}, but it sees {VIEWS[protocol.release]}"
+        )
     if not confirms_pure(protocol, schema, claimed.collusion_epsilon):
         raise FalseClaim("the plan claims more privacy against a colluding shuffler than one user's flips give")
     if not confirms_count(protocol, schema, claimed.count_epsilon):
