@@ -1,8 +1,8 @@
 """300 settings over the whole domain of the accountant and the planner: ``python -m benchmarks.grid [--slow SECONDS]``.
 
 Prints the settings that take longer than the given CPU time. The settings are the corners in which the accountant was
-once slow, and draws from the whole domain; the draws use ``random.Random.random`` alone, whose sequence is stable across
-versions of Python, so that the grid is the same everywhere.
+once slow, and draws from the whole domain; the draws use ``random.Random.random`` alone, whose sequence is stable
+across versions of Python, so that the grid is the same everywhere.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -42,10 +43,8 @@ class Setting:
         clear_caches()
         gc.collect()
         start = time.process_time()
-        try:
+        with suppress(HubbubError):
             self.call()
-        except HubbubError:
-            pass
         return time.process_time() - start
 
 
@@ -155,23 +154,22 @@ class _Draw:
 
     def calibration(self) -> Setting:
         schema, n, budget = self.schema(), self.people(), self.budget()
-        kind = self.one_of("q", "q", "copies", "bits", "category", "m", "shift", "n", "q among fakes")
-        if kind == "copies":
-            return _calibration(schema, n, budget, k=self.one_of(2, 32))
-        if kind == "bits":
-            return _calibration(schema, n, budget, release="bits", k=self.one_of(1, 8))
-        if kind == "category" and schema.exclusive:
-            return _calibration(schema, n, budget, release="category")
-        if kind == "m":
-            return _calibration(schema, n, budget, q=self.one_of(0.0, 0.0, 0.01), m=None)
-        if kind == "shift":
-            fakes = self.one_of(Fakes.laplace, Fakes.gaussian)(self.spread(0.5, 1e3), 0)
-            return _calibration(schema, n, budget, q=0.0, m=fakes, release=self.one_of("records", "bits"))
-        if kind == "n":
-            return _calibration(schema, None, budget, q=self.flip())
-        if kind == "q among fakes":
-            return _calibration(schema, n, budget, m=self.one_of(1000, Fakes.poisson(0.1), Fakes.laplace(2.0, 10)))
-        return _calibration(schema, n, budget, max_q=self.one_of(0.5, 0.5, 0.01))
+        ways: tuple[dict[str, object], ...] = (
+            {"max_q": self.one_of(0.5, 0.5, 0.01)},
+            {"k": self.one_of(2, 32)},
+            {"release": "bits", "k": self.one_of(1, 8)},
+            {"release": "category" if schema.exclusive else "records"},
+            {"q": self.one_of(0.0, 0.0, 0.01), "m": None},
+            {
+                "q": 0.0,
+                "m": self.one_of(Fakes.laplace, Fakes.gaussian)(self.spread(0.5, 1e3), 0),
+                "release": self.one_of("records", "bits"),
+            },
+            {"q": self.flip()},
+            {"m": self.one_of(1000, Fakes.poisson(0.1), Fakes.laplace(2.0, 10))},
+        )
+        given = self.one_of(*ways)
+        return _calibration(schema, None if list(given) == ["q"] else n, budget, **given)
 
     def family(self) -> Setting | None:
         schema, n, budget = self.schema(), self.people(), self.budget()

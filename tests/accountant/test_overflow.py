@@ -184,7 +184,7 @@ def test_large_numbers(schema: hb.Schema, protocol: hb.Protocol, epsilon: float)
     assert math.isinf(overflow(claimed(schema, protocol, n=10**6, epsilon=math.inf), 1)) or max_messages(plan) == 1
 
 
-def truncated_message(record: tuple[int, int], q: float, slots: int) -> NDArray[np.float64]:
+def truncated_message(record: tuple[int, ...], q: float, slots: int) -> NDArray[np.float64]:
     """P[counts of the two positions] of one client with two bits who sends at most ``slots`` of its messages."""
     table = np.zeros((2, 2))
     for flipped in itertools.product((0, 1), repeat=2):
@@ -197,7 +197,7 @@ def truncated_message(record: tuple[int, int], q: float, slots: int) -> NDArray[
     return table
 
 
-def released(records: list[tuple[int, int]], q: float, slots: int) -> NDArray[np.float64]:
+def released(records: list[tuple[int, ...]], q: float, slots: int) -> NDArray[np.float64]:
     """The distribution of the counts that a batch of these clients releases, by enumeration."""
     total = np.ones((1, 1))
     for record in records:

@@ -124,7 +124,7 @@ def test_s6_rounds_that_leave_the_budget_unused() -> None:
 
 def test_s7_an_impossible_flip_probability_is_reported_soon() -> None:
     start = time.process_time()
-    with pytest.raises(hb.Infeasible, match="above 0.001"):
+    with pytest.raises(hb.Infeasible, match=r"above 0\.001"):
         hb.calibrate(hb.Schema.bits(4), 1000, hb.Budget(1.0, 1e-9), max_q=1e-3)
     assert time.process_time() - start < 2.0
 

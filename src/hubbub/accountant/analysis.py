@@ -6,7 +6,7 @@ own, and :func:`hubbub.account` reports those of the option whose figure it retu
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hubbub.numeric.inversion import falling_root, gaussian_tail
 from hubbub.numeric.rounding import up
@@ -135,6 +135,16 @@ def least_epsilon(analysis: Analysis, delta: float) -> tuple[float, float, Analy
     if options[0].solve is None:
         attacked = options[0].attacked_epsilon(delta, certified)
     return min(attacked, certified), certified, used
+
+
+def proven_epsilon(analysis: Analysis, delta: float) -> float:
+    """Return the smallest certified ε at δ alone: the search for an attack may cost more than the certificate.
+
+    >>> coin = Analysis(upper=lambda x: -x, lower=unknown, basis=Basis.EXACT, method="one coin", guess=1.0, honest=1)
+    >>> round(proven_epsilon(coin, math.exp(-5.0)), 3)
+    5.0
+    """
+    return least_epsilon(replace(analysis, lower=unknown), delta)[1]
 
 
 def needs(analysis: Analysis) -> tuple[bool, bool, int]:

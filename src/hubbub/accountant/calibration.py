@@ -1,11 +1,12 @@
 """``calibrate``: the smallest noise, or the smallest collection, that meets a budget, verified by a final account."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hubbub.accountant.accounting import account, curve, honest_users
-from hubbub.accountant.analysis import MARGIN, Analysis, least_epsilon, unknown
-from hubbub.accountant.cases.local import collusion
+from hubbub.accountant.analysis import MARGIN, Analysis, proven_epsilon
+from hubbub.accountant.cases.local import collusion, local_analysis
 from hubbub.accountant.gaussian_limit import likely_flip, likely_people
 from hubbub.errors import Infeasible, Interval, check_choice, check_real, check_type, check_whole, reject
 from hubbub.numeric.inversion import Bend, compressed, falling_root, gaussian_tail, least_whole
@@ -18,6 +19,7 @@ CLOSE = 5e-4  # largest relative distance of the returned q from the smallest on
 SMALLEST_FLIP = 1e-12
 SMALL = 1000  # number of people up to which the smallest n is found exactly
 MAX_FAKES = 10**10
+MAX_ATTACK_DISTANCE = 8  # Hamming distance up to which an attack guides the search for split bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,15 @@ class _Search:
             return pure - self.budget.epsilon
         return self.curve(protocol, n).upper(self.budget.epsilon) - self.goal
 
+    def local_excess(self, protocol: Protocol) -> float:
+        """Return the excess of one user's messages alone, which is the pure ε minus that of the budget if δ = 0."""
+        analysis = local_analysis(protocol, self.schema)
+        if self.budget.epsilon >= analysis.pure:
+            return -math.inf
+        if self.budget.delta == 0.0:
+            return analysis.pure - self.budget.epsilon
+        return analysis.upper(self.budget.epsilon) - self.goal
+
     def result(self, protocol: Protocol, n: int) -> Calibrated:
         """Return the value found after a final account, which must meet the budget."""
         epsilon, share = self.budget.epsilon, self.honest_fraction
@@ -120,38 +131,51 @@ class _Search:
 
     def best_epsilon(self, protocol: Protocol, n: int) -> float:
         """Return the ε that a protocol proves at the δ of the budget, without the search for an attack."""
-        analysis = self.curve(protocol, n)
-        return least_epsilon(replace(analysis, lower=unknown), self.budget.delta)[1]
-
-    def likely_flip(self, protocol: Protocol, n: int) -> float:
-        """Return about the smallest q; without a shuffler, one user's record is a crowd of one, bit by bit."""
-        if self.trust == "nobody" and not protocol.sends_category:
-            protocol, n = replace(protocol, release="bits"), 1
-        return likely_flip(protocol, self.schema, n, self.budget)
+        return proven_epsilon(self.curve(protocol, n), self.budget.delta)
 
     def smallest_q(self, protocol: Protocol, n: int, limit: float) -> Protocol:
+        """Return the protocol with the smallest q; the flips that need no crowd come first, because they cost little.
+
+        The search is in the odds q/(1 − 2q), or q/(1 − dq) for d categories: they resolve small q, and also the last q
+        before the uniform point, where the error grows without bound.
+        """
         choices = self.schema.width if protocol.sends_category else 2
         top = min(limit, 1 / choices) * (1 - 2**-40)
 
-        def flip(odds: float) -> float:
-            """Return q at odds = q/(1 − 2q), which resolve also the flips next to 1/2, where the error is 1/(1 − 2q)."""
-            return min(max(odds / (1 + choices * odds), 1 / GRID), top)
+        def flipped(odds: float) -> Protocol:
+            return replace(protocol, q=min(max(odds / (1 + choices * odds), SMALLEST_FLIP), top))
 
-        def excess(odds: float) -> float:
-            return self.excess(replace(protocol, q=flip(odds)), n)
+        def odds_of(q: float) -> float:
+            q = min(q, top)
+            return q / (1 - choices * q)
 
-        most = top / (1 - choices * top)
-        if self.excess(replace(protocol, q=top), n) > 0:
-            best = self.best_epsilon(replace(protocol, q=top), n)
+        def root(excess: Callable[[Protocol], float], guess: float, most: float, stride: float = 1.25) -> float:
+            start = min(odds_of(guess), most)
+            return falling_root(
+                lambda odds: excess(flipped(odds)), start, most, relative=CLOSE, bend=self.bend, stride=stride
+            )[1]
+
+        alone = replace(protocol, release="bits") if protocol.sends_records else protocol
+        most = root(self.local_excess, likely_flip(alone, self.schema, 1, self.budget), odds_of(top))
+        if self.trust == "nobody" and math.isfinite(most):
+            return flipped(most)
+        # A crowd is searched below the flips that need none, if it gains anything there.
+        ceiling = min(most * (1 - CLOSE), odds_of(top))
+        if self.trust == "nobody" or self.excess(flipped(ceiling), n) > 0:
+            if math.isfinite(most):
+                return flipped(most)
+            best = self.best_epsilon(flipped(ceiling), n)
             raise Infeasible(
                 f"{self.budget} needs a flip probability above {limit:.4g} at n = {n:,}; "
                 f"with q = {top:.4g} the best ε is {best:.4g}"
             )
-        likely = min(self.likely_flip(protocol, n), top)
-        odds = falling_root(excess, likely / (1 - choices * likely), most, relative=CLOSE, bend=self.bend)[1]
-        q = top if math.isinf(odds) else flip(odds)
-        # Rounding up to the grid only adds noise.
-        return replace(protocol, q=max(q, SMALLEST_FLIP, 1 / GRID))
+        guess, stride = likely_flip(protocol, self.schema, n, self.budget), 1.25
+        if protocol.sends_bits and 1 < self.schema.distance <= MAX_ATTACK_DISTANCE:
+            # The attack costs a fraction of the certificate, which lies a few thousandths above it.
+            attacked = root(lambda one: self.curve(one, n).lower(self.budget.epsilon) - self.goal, guess, ceiling)
+            guess, stride = 1.004 * flipped(min(attacked, ceiling)).q, 1.01
+        found = root(lambda one: self.excess(one, n), guess, ceiling, stride)
+        return flipped(min(found, ceiling))
 
     def smallest_m(self, protocol: Protocol, n: int) -> Protocol:
         def holds(m: int) -> bool:

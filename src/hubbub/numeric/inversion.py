@@ -73,7 +73,7 @@ def least_whole(holds: Callable[[int], bool], low: int, high: int) -> int:
 
 
 Bend = Callable[[float], float]
-"""An increasing function with the sign of its argument that makes an excess nearly linear, so that chords hit its root."""
+"""An increasing function with the sign of its argument, which makes an excess nearly linear."""
 
 
 def compressed(excess: float) -> float:
@@ -104,14 +104,20 @@ def gaussian_tail(log_delta: float) -> Bend:
 
 
 def falling_root(
-    excess: Callable[[float], float], guess: float, top: float, *, relative: float = 1e-6, bend: Bend = compressed
+    excess: Callable[[float], float],
+    guess: float,
+    top: float,
+    *,
+    relative: float = 1e-6,
+    bend: Bend = compressed,
+    stride: float = 1.25,
 ) -> tuple[float, float]:
     """Return (a, b) with excess(a) > 0 ≥ excess(b) and b − a ≤ relative·b, for a decreasing function on [0, top].
 
     Both ends were evaluated: b is safe where "≤ 0" is required, and a shows that nothing much smaller suffices. The
     result is (0, 0) if the function is not positive even at 0, (top, ∞) if it is positive up to ``top``. Functions that
     ``bend`` makes smooth take about seven evaluations (secants, then one step to either side of the root), any function
-    a few hundred at most.
+    a few hundred at most. ``stride`` is the factor of the first step away from the guess: small for a good guess.
 
     >>> a, b = falling_root(lambda x: 2.0 - x * x, 1.0, 10.0)
     >>> a < 2**0.5 <= b, b - a <= 1e-6 * b
@@ -125,7 +131,7 @@ def falling_root(
             known[x] = value
         return value
 
-    a, b = _bracket(bent, min(guess, top), top)
+    a, b = _bracket(bent, min(guess, top), top, stride)
     if b == 0.0 or math.isinf(b):
         return a, b
     for step in range(200):
@@ -155,9 +161,9 @@ def _secant(points: list[tuple[float, float]]) -> float:
     return x - f * (y - x) / (g - f) if f != g else math.nan
 
 
-def _bracket(excess: Callable[[float], float], guess: float, top: float) -> tuple[float, float]:
-    """Return points on both sides of the root, in strides that grow from a quarter of the guess."""
-    x, value, factor = guess, excess(guess), 1.25
+def _bracket(excess: Callable[[float], float], guess: float, top: float, factor: float) -> tuple[float, float]:
+    """Return points on both sides of the root, in strides that grow from the given factor."""
+    x, value = guess, excess(guess)
     if value > 0:
         while value > 0:
             if x == top:

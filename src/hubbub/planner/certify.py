@@ -85,18 +85,13 @@ def smallest(
     goal = math.log(budget.delta) - 2 * MARGIN  # the margin by which the final account raises its figure
 
     def excess(x: float) -> float:
-        return certified_curve(request, make(x))(budget.epsilon) - goal
+        analysis = curve(make(x), request.schema, request.n, honest_fraction=request.honest_fraction)
+        return analysis.upper(budget.epsilon) - goal
 
     parameter = falling_root(excess, guess, top, relative=relative, bend=gaussian_tail(goal))[1]
     if math.isinf(parameter):
         raise Infeasible(f"{make(top)} does not meet {budget} at n = {request.n:,}; raise epsilon, delta or n")
     return settled(request, make(parameter), budget)
-
-
-def certified_curve(request: Request, protocol: Protocol, *, attack: bool = False) -> Callable[[float], float]:
-    """Return ln δ(ε) of a protocol: the certified upper bound or, much cheaper, the lower bound by an attack."""
-    analysis = curve(protocol, request.schema, request.n, honest_fraction=request.honest_fraction)
-    return analysis.lower if attack else analysis.upper
 
 
 def settled(request: Request, protocol: Protocol, budget: Budget, *, trust: Trust = "shuffler-noise") -> Calibrated:

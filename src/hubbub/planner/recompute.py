@@ -44,16 +44,16 @@ def verify(plan: Plan) -> Plan:
     The claimed (ε,δ) must be proven here by a theorem that assumes no more than claimed, at the claimed fraction of
     honest users. Claiming less privacy than holds, or more assumptions than needed, is legal. The certificate is
     evaluated once, at the claimed ε, and compared without tolerance: what passes is proven on this machine. Figures of
-    :func:`hubbub.account` carry a margin of 5·10⁻¹⁰, so that machines whose elementary functions differ in the last digits
-    agree about them. Pure claims are decided exactly. ``method`` and ``lower_bound`` are not part of the claim.
+    :func:`hubbub.account` carry a margin of 5·10⁻¹⁰, so that machines whose elementary functions differ in the last
+    digits agree about them. Pure claims are decided exactly. ``method`` and ``lower_bound`` are not part of the claim.
     """
     claim = check_type("plan", plan, Plan).guarantee
     protocol, schema, claimed = plan.protocol, plan.schema, claim.assumptions
     _verify_assumptions(plan)
     if not (confirms_pure(protocol, schema, claim.epsilon) or _proven(plan)):
         raise FalseClaim(
-            f"the plan claims ({claim.epsilon:.6g}, {claim.delta:.3g})-DP as {claim.basis.value}, which its parameters do "
-            f"not give if {claimed.honest:,} users are honest and {_trusted(claimed.trust)}"
+            f"the plan claims ({claim.epsilon:.6g}, {claim.delta:.3g})-DP as {claim.basis.value}, which its parameters "
+            f"do not give if {claimed.honest:,} users are honest and {_trusted(claimed.trust)}"
         )
     expected = predicted_stderr(schema, protocol, plan.n)
     if not math.isclose(expected, plan.stderr, rel_tol=ROUNDING):

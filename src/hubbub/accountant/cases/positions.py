@@ -61,11 +61,6 @@ def _bit_analysis(q: float, k: int, crowd: int, guess: float) -> Analysis:
 
 
 def _split_analysis(q: float, k: int, crowd: int, positions: int, guess: float) -> Analysis:
-    def solve(delta: float) -> tuple[float, float]:
-        pure = bit.pure_epsilon(q, k * positions)
-        cover = split.positions(crowd, q, k, positions).epsilon(delta)
-        return split.attack(crowd, q, k, positions).epsilon(delta), min(cover, pure)
-
     return Analysis(
         upper=lambda epsilon: log(split.positions(crowd, q, k, positions).delta(epsilon)),
         lower=lambda epsilon: log(split.attack(crowd, q, k, positions).delta(epsilon)),
@@ -73,5 +68,4 @@ def _split_analysis(q: float, k: int, crowd: int, positions: int, guess: float) 
         basis=Basis.PROVEN,
         method=f"composition of the certified single-bit curve over {positions} positions",
         guess=guess,
-        solve=solve,
     )
