@@ -128,7 +128,7 @@ def least_epsilon(analysis: Analysis, delta: float) -> tuple[float, float, Analy
             found = min(_raised(option.certified_epsilon(delta, certified * (1 - GAIN))), option.pure)
         if found < certified:
             certified, used = found, option
-    if analysis.lower is unknown:
+    if analysis.lower is unknown or certified == 0.0:
         return 0.0, certified, used
     if delta == 0.0:
         return certified, certified, used

@@ -5,7 +5,7 @@ import math
 from hubbub.accountant import account, curve
 from hubbub.accountant.accounting import VIEWS, honest_users
 from hubbub.accountant.analysis import needs
-from hubbub.accountant.cases.local import confirms_count, confirms_pure
+from hubbub.accountant.cases.local import collusion, count_leak
 from hubbub.errors import FalseClaim, check_type
 from hubbub.estimates import predicted_stderr
 from hubbub.plans import Plan
@@ -50,7 +50,7 @@ def verify(plan: Plan) -> Plan:
     claim = check_type("plan", plan, Plan).guarantee
     protocol, schema, claimed = plan.protocol, plan.schema, claim.assumptions
     _verify_assumptions(plan)
-    if not (confirms_pure(protocol, schema, claim.epsilon) or _proven(plan)):
+    if claim.epsilon < collusion(protocol, schema) and not _proven(plan):
         raise FalseClaim(
             f"the plan claims ({claim.epsilon:.6g}, {claim.delta:.3g})-DP as {claim.basis.value}, which its parameters "
             f"do not give if {claimed.honest:,} users are honest and {_trusted(claimed.trust)}"
@@ -71,9 +71,9 @@ def _verify_assumptions(plan: Plan) -> None:
         raise FalseClaim(
             f"the plan claims that the analyzer sees {claimed.view}, but it sees {VIEWS[protocol.release]}"
         )
-    if not confirms_pure(protocol, schema, claimed.collusion_epsilon):
+    if claimed.collusion_epsilon < collusion(protocol, schema):
         raise FalseClaim("the plan claims more privacy against a colluding shuffler than one user's flips give")
-    if not confirms_count(protocol, schema, claimed.count_epsilon):
+    if claimed.count_epsilon < count_leak(protocol, schema):
         raise FalseClaim("the plan claims more privacy for the number of one user's messages than its flips give")
 
 
