@@ -161,7 +161,14 @@ class _Search:
             return flipped(most)
         # A crowd is searched below the flips that need none, if it gains anything there.
         ceiling = min(most * (1 - CLOSE), odds_of(top))
-        if self.trust == "nobody" or self.excess(flipped(ceiling), n) > 0:
+        guess, stride = likely_flip(protocol, self.schema, n, self.budget), 1.25
+        guided = protocol.sends_bits and 1 < self.schema.distance <= MAX_ATTACK_DISTANCE and self.budget.delta > 1e-15
+        if guided and self.trust != "nobody":
+            # The attack costs a fraction of the certificate, which lies a few thousandths above it.
+            attacked = root(lambda one: self.curve(one, n).lower(self.budget.epsilon) - self.goal, guess, ceiling)
+            guess, stride = 1.004 * flipped(min(attacked, ceiling)).q, 1.01
+            guided = attacked < 0.9 * ceiling
+        if self.trust == "nobody" or (not guided and self.excess(flipped(ceiling), n) > 0):
             if math.isfinite(most):
                 return flipped(most)
             best = self.best_epsilon(flipped(ceiling), n)
@@ -169,13 +176,8 @@ class _Search:
                 f"{self.budget} needs a flip probability above {limit:.4g} at n = {n:,}; "
                 f"with q = {top:.4g} the best ε is {best:.4g}"
             )
-        guess, stride = likely_flip(protocol, self.schema, n, self.budget), 1.25
-        if protocol.sends_bits and 1 < self.schema.distance <= MAX_ATTACK_DISTANCE:
-            # The attack costs a fraction of the certificate, which lies a few thousandths above it.
-            attacked = root(lambda one: self.curve(one, n).lower(self.budget.epsilon) - self.goal, guess, ceiling)
-            guess, stride = 1.004 * flipped(min(attacked, ceiling)).q, 1.01
         found = root(lambda one: self.excess(one, n), guess, ceiling, stride)
-        return flipped(min(found, ceiling))
+        return flipped(min(found, most, odds_of(top)))
 
     def smallest_m(self, protocol: Protocol, n: int) -> Protocol:
         def holds(m: int) -> bool:
