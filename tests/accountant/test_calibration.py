@@ -36,7 +36,7 @@ def test_smallest_flip_probability(schema: Schema, n: int, options: dict[str, ob
     assert found.guarantee.meets(BUDGET)
     protocol = found.protocol
     less = Protocol(0.99 * protocol.q, protocol.k, protocol.m, protocol.release)
-    context = {name: options[name] for name in ("shuffler", "honest_fraction") if name in options}
+    context = {name: options[name] for name in ("trust", "honest_fraction") if name in options}
     assert not account(less, schema, n, epsilon=1.0, **context).meets(BUDGET)  # type: ignore[arg-type]
 
 
