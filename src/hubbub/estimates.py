@@ -45,7 +45,14 @@ class Noise:
 
 
 def fake_noise(
-    schema: Schema, protocol: Protocol, n: int, fakes: int, *, batches: int = 1, user_fakes: int | None = None
+    schema: Schema,
+    protocol: Protocol,
+    n: int,
+    fakes: int,
+    *,
+    batches: int = 1,
+    user_fakes: int | None = None,
+    moments: bool = False,
 ) -> Noise:
     """Return the noise that fakes add to one count of n users.
 
@@ -54,7 +61,8 @@ def fake_noise(
     A uniform legal fake has a given bit set with probability v = q + (p − q)·density after it is flipped. Whole records
     reveal the number M of fakes that users drew, ``user_fakes``: all messages but k·n. In predictions, M is replaced by
     its mean, which gives the mean of the variance. Single bits hide M, so its variance is added. Fakes of the shuffler:
-    :func:`hubbub.numeric.estimation.shown_by_drawn`.
+    :func:`hubbub.numeric.estimation.shown_by_drawn`. With ``moments``, the distribution of the sum, which may take
+    seconds, is left out.
 
     >>> fake_noise(Schema.one_hot(4), Protocol(0.0, m=400), 1000, 400)
     Noise(mean=100.0, variance=75.0, distribution=None, rest=0.0)
@@ -73,8 +81,8 @@ def fake_noise(
         with_bit = schema.records_with_bit
         total = shown_by_drawn(mean, variance, q, with_bit, schema.size - with_bit)
         rest = shown_by_drawn(mean, variance, q, 0, schema.size - with_bit)[1]
-        return Noise(*total, _sum(drawn, q, with_bit * batches), rest)
-    return Noise(mean, variance, _sum(drawn, 0.0, batches))
+        return Noise(*total, None if moments else _sum(drawn, q, with_bit * batches), rest)
+    return Noise(mean, variance, None if moments else _sum(drawn, 0.0, batches))
 
 
 @functools.lru_cache(64)
@@ -110,7 +118,7 @@ def predicted_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
                 f"be released with a one-hot schema of d labels and q < 1/d, got {schema} and q = {protocol.q:g}",
             )
         return math.sqrt(float(category_variance([0, n], n, protocol.q, schema.width).max()))
-    noise = fake_noise(schema, protocol, n, protocol.fixed_fakes)
+    noise = fake_noise(schema, protocol, n, protocol.fixed_fakes, moments=True)
     return count_among_fakes(0, n, protocol.q, k=protocol.k, mean=noise.mean, variance=noise.variance)[1]
 
 

@@ -2,12 +2,14 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubbub.accountant import account, curve
+from hubbub.accountant.analysis import least_epsilon, unknown
 from hubbub.bits.device import GRID_BITS
 from hubbub.errors import InvalidInput
 from hubbub.privacy import Assumptions, Basis, Budget, Guarantee
@@ -239,3 +241,43 @@ def test_bad_input(call: object) -> None:
     assert callable(call)
     with pytest.raises(InvalidInput, match=r"\w+ must \w+"):
         call()
+
+
+class TestSearches:
+    """The number of evaluations behind an account, which is what makes it slow."""
+
+    def test_s7_an_account_that_ends_at_the_pure_epsilon_asks_the_crowd_once(self) -> None:
+        """In a crowd of four that flip one bit in a million, nothing is better than the flips alone."""
+        seen: list[float] = []
+        found = curve(Protocol(1e-6), Schema.one_hot(4), 4)
+        crowd, alone = found.options
+
+        def counted(epsilon: float) -> float:
+            seen.append(epsilon)
+            return crowd.upper(epsilon)
+
+        counting = replace(found, options=(replace(crowd, upper=counted, lower=unknown), alone), lower=unknown)
+        certified = least_epsilon(counting, 1e-4)[1]
+        assert certified == pytest.approx(2 * math.log(1e6), rel=1e-4)
+        assert len(seen) == 1
+
+    def test_searches_take_few_evaluations(self) -> None:
+        found = curve(Protocol(0.2446), Schema.bits(5), 1000)
+        crowd, alone = found.options
+        seen: list[float] = []
+
+        def counted(epsilon: float) -> float:
+            seen.append(epsilon)
+            return crowd.upper(epsilon)
+
+        for delta in (1e-3, 1e-6, 1e-12):
+            seen.clear()
+            counting = replace(found, options=(replace(crowd, upper=counted), alone), lower=unknown)
+            assert least_epsilon(counting, delta)[2].method == crowd.method
+            assert len(seen) <= 13
+
+    def test_nothing_is_searched_above_epsilon_zero(self) -> None:
+        """Flips next to 1/2 need no crowd and no attack."""
+        found = curve(Protocol(0.5 - 1e-12, release="bits"), Schema.one_hot(4), 10**10)
+        nothing = replace(found.options[0], upper=lambda epsilon: math.nan, lower=lambda epsilon: math.nan)
+        assert least_epsilon(replace(found, options=(nothing, found.options[1])), 1e-6)[:2] == (0.0, 0.0)

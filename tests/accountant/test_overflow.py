@@ -182,3 +182,55 @@ def test_large_numbers(schema: hb.Schema, protocol: hb.Protocol, epsilon: float)
     assert mean <= slots <= mean + 45 * math.sqrt(mean + 1) + 60 + 12 * math.sqrt(epsilon * mean) + epsilon
     assert overflow(plan, slots) <= MAX_DELTA_SHARE * 1e-6
     assert math.isinf(overflow(claimed(schema, protocol, n=10**6, epsilon=math.inf), 1)) or max_messages(plan) == 1
+
+
+def truncated_message(record: tuple[int, ...], q: float, slots: int) -> NDArray[np.float64]:
+    """P[counts of the two positions] of one client with two bits who sends at most ``slots`` of its messages."""
+    table = np.zeros((2, 2))
+    for flipped in itertools.product((0, 1), repeat=2):
+        chance = math.prod(1 - q if a == b else q for a, b in zip(record, flipped, strict=True))
+        if sum(flipped) <= slots:
+            table[flipped] += chance
+        else:  # two messages and one slot: either is kept
+            table[1, 0] += chance / 2
+            table[0, 1] += chance / 2
+    return table
+
+
+def released(records: list[tuple[int, ...]], q: float, slots: int) -> NDArray[np.float64]:
+    """The distribution of the counts that a batch of these clients releases, by enumeration."""
+    total = np.ones((1, 1))
+    for record in records:
+        one, grown = truncated_message(record, q, slots), np.zeros((total.shape[0] + 1, total.shape[1] + 1))
+        for i, j in itertools.product(range(2), repeat=2):
+            grown[i : i + total.shape[0], j : j + total.shape[1]] += one[i, j] * total
+        total = grown
+    return total
+
+
+@pytest.mark.parametrize("q", [0.05, 0.2, 0.4])
+@pytest.mark.parametrize("clients", [2, 3, 5])
+def test_s9_truncated_batches_meet_the_price_at_their_own_size(q: float, clients: int) -> None:
+    """Every pair of neighbours among all collections of a batch larger than planned, released with too few slots."""
+    schema, protocol = hb.Schema.bits(2), hb.Protocol(q, release="bits")
+    plan = hb.plan_from(schema, 2, protocol, epsilon=1.0)
+    kinds = list(itertools.product((0, 1), repeat=2))
+    for epsilon in (0.0, 0.3, 1.0, 2.0):
+        achieved = hb.account(protocol, schema, clients, epsilon=epsilon)
+        price = overflow(plan, 1, n=achieved.assumptions.honest, epsilon=achieved.epsilon)
+        worst = 0.0
+        for others in itertools.combinations_with_replacement(kinds, clients - 1):
+            for x, y in itertools.permutations(kinds, 2):
+                first, second = (released([own, *others], q, 1) for own in (x, y))
+                worst = max(worst, float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum()))
+        assert worst <= achieved.delta + price
+    assert released([(1, 1)] * clients, q, 1).sum() == pytest.approx(1.0)
+
+
+def test_s9_the_price_grows_with_the_clients_it_counts_on() -> None:
+    """A certificate that rests on N clients pays for the truncation of N, at its own ε."""
+    plan = plan_at("bits", "split")
+    slots = max(1, min_slots(plan) - 1)
+    assert overflow(plan, slots, n=plan.n, epsilon=plan.guarantee.epsilon) == overflow(plan, slots)
+    ratio = overflow(plan, slots, n=1000 * plan.n, epsilon=0.5) / overflow(plan, slots)
+    assert ratio == pytest.approx(1000 * (1 + math.exp(0.5)) / (1 + math.e), rel=1e-6)

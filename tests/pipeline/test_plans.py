@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from tests.pipeline.points import POINTS, N, collection, plan_of
 
 import hubbub as hb
+from hubbub.accountant.accounting import curve
+from hubbub.accountant.theorems import attacks, records
 from hubbub.canonical import Json, canonical, parse
 from hubbub.planner import load_plan, verify
 
@@ -70,6 +73,93 @@ def test_false_claims_are_found(change: dict[str, Any]) -> None:
     assert hb.Plan.from_json(false.to_json()) == false  # a device cannot detect it
     with pytest.raises(hb.FalseClaim):
         load_plan(false.to_json())
+
+
+PURE = [
+    (hb.Schema.bits(1), hb.Protocol(0.25)),
+    (hb.Schema.bits(5), hb.Protocol(0.1, 3)),
+    (hb.Schema.at_most(2, 9), hb.Protocol(0.4999999999, release="bits")),
+    (hb.Schema.one_hot(3), hb.Protocol(0.2, release="category")),
+    (hb.Schema.one_hot(3), hb.Protocol(1 / 3 - 1e-10, release="category")),
+]
+
+
+@pytest.mark.parametrize(("schema", "protocol"), PURE)
+def test_s8_pure_claims_are_verified_exactly(schema: hb.Schema, protocol: hb.Protocol) -> None:
+    """A pure plan holds at the exact ε = ln (p/q)^(kh), and nothing below it passes, by however little."""
+    plan = hb.plan_from(schema, 100, protocol, delta=0.0)
+    claim = plan.guarantee
+    power = 1 if protocol.sends_category else protocol.k * schema.distance
+    with mp.workdps(60):
+        q = mp.mpf(protocol.q)
+        truth = 1 - (schema.width - 1) * q if protocol.sends_category else 1 - q
+        exact = power * mp.log(truth / q)
+        above = float(exact)
+        while mp.mpf(above) < exact:
+            above = math.nextafter(above, math.inf)
+        below = math.nextafter(above, 0.0)
+        assert mp.mpf(below) < exact <= mp.mpf(above) <= mp.mpf(claim.epsilon)
+    verify(plan)
+    verify(replace(plan, guarantee=replace(claim, epsilon=above)))
+    for epsilon in (below, above * (1 - 9e-10), 0.999 * above):
+        with pytest.raises(hb.FalseClaim):
+            verify(replace(plan, guarantee=replace(claim, epsilon=epsilon)))
+    for name in ("collusion_epsilon", "count_epsilon"):
+        value = getattr(claim.assumptions, name)
+        if value > 0:
+            forged = replace(claim.assumptions, **{name: value * (1 - 9e-10)})
+            with pytest.raises(hb.FalseClaim):
+                verify(replace(plan, guarantee=replace(claim, assumptions=forged)))
+
+
+@pytest.mark.parametrize(("kind", "name"), POINTS)
+@pytest.mark.parametrize("solved", ["epsilon", "delta"])
+def test_s8_claims_are_verified_without_tolerance(kind: str, name: str, solved: str) -> None:
+    """The verifier accepts exactly what its own certificate proves; the margin of an account lies above that."""
+    made = plan_of(kind, name)
+    delta, epsilon = (1e-6, None) if solved == "epsilon" else (None, 1.0)
+    plan = hb.plan_from(made.schema, made.n, made.protocol, epsilon=epsilon, delta=delta)
+    claim = plan.guarantee
+    if math.isinf(claim.epsilon) or claim.delta in (0.0, 1.0):
+        return
+    verify(plan)
+    verify(replace(plan, guarantee=replace(claim, epsilon=claim.epsilon * 1.5, delta=min(1.0, claim.delta * 2))))
+    if solved == "delta":
+        analysis = curve(made.protocol, made.schema, made.n)
+        if any(one.decide for one in analysis.options):
+            return  # branch and bound decides more sharply than its curve, and may prove a little more
+        for forged in (claim.delta * (1 - 1e-7), claim.delta * 0.999):
+            with pytest.raises(hb.FalseClaim):
+                verify(replace(plan, guarantee=replace(claim, delta=forged)))
+
+
+def test_more_assumptions_than_needed_are_legal_and_fewer_are_not() -> None:
+    """A local guarantee may ask for a shuffler; one by shuffling may not do without it, or with fewer users."""
+    schema, protocol = hb.Schema.bits(1), hb.Protocol(0.1)
+    pure = hb.plan_from(schema, 1000, protocol, delta=0.0)
+    more = replace(pure.guarantee.assumptions, honest=700, shuffler=True, fakes=True)
+    verify(replace(pure, guarantee=replace(pure.guarantee, assumptions=more)))
+    shuffled = hb.plan_from(schema, 1000, protocol, delta=1e-6)
+    for change in ({"honest": 999}, {"honest": 1}, {"honest": 1001}, {"shuffler": False}, {"view": "nothing"}):
+        fewer = replace(shuffled.guarantee.assumptions, **change)
+        with pytest.raises(hb.FalseClaim):
+            verify(replace(shuffled, guarantee=replace(shuffled.guarantee, assumptions=fewer)))
+
+
+def test_s7_a_contract_is_verified_by_one_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verification evaluates the certificate at the claimed ε once, and searches for no ε and no attack."""
+    plan = hb.plan_from(hb.Schema.bits(3), 1000, hb.Protocol(0.2), delta=1e-6)
+    calls: list[float] = []
+    blanket = records.blanket
+
+    def counted(schema: hb.Schema, q: float, n: int, epsilon: float) -> float:
+        calls.append(epsilon)
+        return blanket(schema, q, n, epsilon)
+
+    monkeypatch.setattr(records, "blanket", counted)
+    monkeypatch.setattr(attacks, "attack", None)
+    verify(plan)
+    assert calls == [plan.guarantee.epsilon]
 
 
 def test_false_precision_is_found() -> None:

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 from typing import Literal
 
-from hubbub.accountant.analysis import Analysis, unknown
+from hubbub.accountant.analysis import Analysis, least_epsilon, needs
 from hubbub.accountant.cases import analyze
 from hubbub.accountant.cases.local import collusion, count_leak
 from hubbub.accountant.rigorous import certify
@@ -115,23 +115,5 @@ def least_delta(analysis: Analysis, epsilon: float) -> tuple[float, float, Analy
     (0.0, 0.0)
     """
     found = [(option.delta(epsilon), option) for option in analysis.options or (analysis,)]
-    upper, used = min(found, key=lambda pair: (pair[0], *_needs(pair[1])))
+    upper, used = min(found, key=lambda pair: (pair[0], *needs(pair[1])))
     return min(analysis.attacked_delta(epsilon), upper), upper, used
-
-
-def least_epsilon(analysis: Analysis, delta: float) -> tuple[float, float, Analysis]:
-    """Return the ε of the known attack at δ, the smallest certified ε, and the theorem that certifies it.
-
-    >>> low, high, used = least_epsilon(curve(Protocol(0.1), Schema.bits(3), 1000), 1e-6)
-    >>> 0 < low < high < 6.6, used.honest
-    (True, 1000)
-    """
-    found = [(*option.epsilon(delta), option) for option in analysis.options or (analysis,)]
-    _, upper, used = min(found, key=lambda triple: (triple[1], *_needs(triple[2])))
-    attacked = 0.0 if analysis.lower is unknown else found[0][0]
-    return min(attacked, upper), upper, used
-
-
-def _needs(analysis: Analysis) -> tuple[bool, bool, int]:
-    """Return what an analysis rests on, in an order that prefers to trust less."""
-    return analysis.fakes, analysis.shuffler, analysis.honest

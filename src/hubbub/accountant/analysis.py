@@ -6,13 +6,19 @@ own, and :func:`hubbub.account` reports those of the option whose figure it retu
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hubbub.numeric.inversion import falling_root
+from hubbub.numeric.inversion import falling_root, gaussian_tail
 from hubbub.numeric.rounding import up
 from hubbub.privacy import Basis
 
 STEEP = 60.0  # largest ε that is searched where no pure guarantee bounds it; a larger one is reported as infinite
+MARGIN = 5e-10
+"""Relative amount by which figures are raised after their certificate, so that a machine that rounds differently in the
+last digits confirms them without any tolerance of its own."""
+ATTACKED = 1e-4  # relative distance within which the ε of an attack is found
+GAIN = 1e-4  # relative gain below which a further theorem is not worth its assumptions
+LARGE = 700.0  # ε at which larger ones are evaluated: e^ε is still a float64, and δ falls with ε
 SMALLEST = 5e-324  # the smallest positive float: a δ below it is reported as this, never as 0
 
 Curve = Callable[[float], float]
@@ -43,36 +49,112 @@ class Analysis:
     """ε from which on δ = 0."""
     solve: Callable[[float], tuple[float, float]] | None = None
     """δ ↦ (lower, upper) bounds on ε, if something is faster or sharper than a search on the curves."""
+    decide: Callable[[float, float], bool] | None = None
+    """(ε, δ) ↦ True if proven, if something is faster or sharper than an evaluation of ``upper``."""
     options: tuple["Analysis", ...] = ()
     """The theorems of which this curve is the minimum; empty for a single theorem."""
 
     def delta(self, epsilon: float) -> float:
         """Return the certified δ at ε; errs upwards, and is 0 only from the pure ε on."""
         log_delta = self.upper(epsilon) if epsilon < self.pure else -math.inf
-        return 0.0 if log_delta == -math.inf else min(1.0, max(up(math.exp(min(log_delta, 0.0)), 1e-12), SMALLEST))
+        return 0.0 if log_delta == -math.inf else min(1.0, max(up(math.exp(min(log_delta, 0.0)), MARGIN), SMALLEST))
 
     def attacked_delta(self, epsilon: float) -> float:
         """Return the δ that the known attack attains at ε; 0 where none is known."""
         return math.exp(min(self.lower(epsilon), 0.0)) if epsilon < self.pure else 0.0
+
+    def certifies(self, epsilon: float, delta: float) -> bool:
+        """Return True if (ε, δ) is proven here, by one evaluation and without any tolerance.
+
+        Figures of :meth:`delta` and :meth:`epsilon` are proven with a margin of ``MARGIN``, far above the differences
+        between the elementary functions of two machines.
+        """
+        if delta >= 1.0 or epsilon >= self.pure:
+            return True
+        if delta <= 0.0:
+            return False
+        epsilon = min(epsilon, LARGE)
+        if self.decide is not None:
+            return self.decide(epsilon, delta)
+        return self.upper(epsilon) <= math.log(delta)
 
     def epsilon(self, delta: float) -> tuple[float, float]:
         """Return (attack, certificate) for ε at δ; the certificate was evaluated and holds.
 
         For δ = 0 both are the pure ε.
         """
-        if delta == 0.0:
-            return self.pure, self.pure
-        if self.solve is not None:
-            lower, upper = self.solve(delta)
-            return min(lower, self.pure), min(upper, self.pure)
+        return least_epsilon(self, delta)[:2]
+
+    def certified_epsilon(self, delta: float, below: float = math.inf) -> float:
+        """Return the smallest ε that this theorem proves at δ > 0; the pure ε if that is not less than ``below``."""
         goal = math.log(delta)
-        top = min(self.pure, STEEP)
-        upper = falling_root(lambda x: self.upper(x) - goal, min(self.guess, top / 2), top, relative=1e-5)[1]
-        upper = min(upper, self.pure)
-        if self.lower is unknown:
-            return 0.0, upper
-        lower = falling_root(lambda x: self.lower(x) - goal, min(upper, top) / 1.3 or 1e-6, top, relative=1e-5)[0]
-        return min(lower, upper), upper
+        top = min(self.pure, STEEP, below)
+        if below <= top < self.pure and self.upper(top) > goal:
+            return self.pure
+        guess = min(self.guess * math.sqrt(max(-goal, 1.0) / 14.0), top / 2)
+        found = falling_root(lambda x: self.upper(x) - goal, guess, top, relative=1e-5, bend=gaussian_tail(goal))[1]
+        return min(found, self.pure)
+
+    def attacked_epsilon(self, delta: float, certified: float) -> float:
+        """Return the largest ε, up to the certified one, at which the known attack attains δ > 0."""
+        goal, top = math.log(delta), min(certified, STEEP)
+        found = falling_root(
+            lambda x: self.lower(x) - goal, 0.98 * top, top, relative=ATTACKED, bend=gaussian_tail(goal)
+        )
+        return found[0]
+
+
+def least_epsilon(analysis: Analysis, delta: float) -> tuple[float, float, Analysis]:
+    """Return the ε of the known attack at δ, the smallest certified ε, and the theorem that certifies it.
+
+    Theorems that trust less come first: they are cheap, and one that trusts more is searched only below their ε.
+
+    >>> coin = Analysis(upper=lambda x: -x, lower=unknown, basis=Basis.EXACT, method="one coin", guess=1.0, honest=1)
+    >>> round(least_epsilon(coin, math.exp(-5.0))[1], 3)
+    5.0
+    """
+    options = analysis.options or (analysis,)
+    certified, used, attacked = math.inf, options[0], 0.0
+    for option in sorted(options, key=needs):
+        if certified == 0.0:
+            break
+        if delta == 0.0:
+            found = option.pure
+        elif option.solve is not None:
+            low, high = option.solve(delta)
+            found = min(_raised(high), option.pure)
+            attacked = low if option is options[0] else attacked
+        else:
+            found = min(_raised(option.certified_epsilon(delta, certified * (1 - GAIN))), option.pure)
+        if found < certified:
+            certified, used = found, option
+    if analysis.lower is unknown or certified == 0.0:
+        return 0.0, certified, used
+    if delta == 0.0:
+        return certified, certified, used
+    if options[0].solve is None:
+        attacked = options[0].attacked_epsilon(delta, certified)
+    return min(attacked, certified), certified, used
+
+
+def proven_epsilon(analysis: Analysis, delta: float) -> float:
+    """Return the smallest certified ε at δ alone: the search for an attack may cost more than the certificate.
+
+    >>> coin = Analysis(upper=lambda x: -x, lower=unknown, basis=Basis.EXACT, method="one coin", guess=1.0, honest=1)
+    >>> round(proven_epsilon(coin, math.exp(-5.0)), 3)
+    5.0
+    """
+    return least_epsilon(replace(analysis, lower=unknown), delta)[1]
+
+
+def needs(analysis: Analysis) -> tuple[bool, bool, int]:
+    """Return what an analysis rests on, in an order that prefers to trust less."""
+    return analysis.fakes, analysis.shuffler, analysis.honest
+
+
+def _raised(epsilon: float) -> float:
+    """Return an ε raised by the margin; a certificate at ε = 0 stays there."""
+    return up(epsilon, MARGIN) if epsilon > 0.0 else epsilon
 
 
 def unknown(epsilon: float) -> float:
@@ -98,11 +180,6 @@ def best(main: Analysis, *others: Analysis, attack: bool = True) -> Analysis:
         return main
     options = (main, *others)
 
-    def solve(delta: float) -> tuple[float, float]:
-        found = [option.epsilon(delta) for option in options]
-        upper = min(upper for _, upper in found)
-        return (min(found[0][0], upper) if attack else 0.0), upper
-
     return Analysis(
         upper=lambda epsilon: min(option.upper(epsilon) for option in options),
         lower=main.lower if attack else unknown,
@@ -112,6 +189,5 @@ def best(main: Analysis, *others: Analysis, attack: bool = True) -> Analysis:
         honest=max(option.honest for option in options),
         fakes=any(option.fakes for option in options),
         pure=min(option.pure for option in options),
-        solve=solve,
         options=options,
     )

@@ -1,13 +1,15 @@
 """``calibrate``: the smallest noise, or the smallest collection, that meets a budget, verified by a final account."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hubbub.accountant.accounting import account, curve, honest_users
-from hubbub.accountant.cases.local import collusion
+from hubbub.accountant.analysis import MARGIN, Analysis, proven_epsilon
+from hubbub.accountant.cases.local import collusion, local_analysis
 from hubbub.accountant.gaussian_limit import likely_flip, likely_people
 from hubbub.errors import Infeasible, Interval, check_choice, check_real, check_type, check_whole, reject
-from hubbub.numeric.inversion import falling_root, least_whole
+from hubbub.numeric.inversion import Bend, compressed, falling_root, gaussian_tail, least_whole
 from hubbub.plans import MAX_PEOPLE
 from hubbub.privacy import TRUST_MODELS, Budget, Guarantee, TrustModel
 from hubbub.protocol import GRID, Fakes, Protocol, Release
@@ -17,6 +19,7 @@ CLOSE = 5e-4  # largest relative distance of the returned q from the smallest on
 SMALLEST_FLIP = 1e-12
 SMALL = 1000  # number of people up to which the smallest n is found exactly
 MAX_FAKES = 10**10
+MAX_ATTACK_DISTANCE = 8  # Hamming distance up to which an attack guides the search for split bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,20 @@ class _Search:
     honest_fraction: float
     trust: TrustModel
 
+    @property
+    def goal(self) -> float:
+        """The logarithm of δ, less the margin by which the final account raises its figure."""
+        return math.log(self.budget.delta) - 2 * MARGIN if self.budget.delta > 0 else -math.inf
+
+    @property
+    def bend(self) -> Bend:
+        """The transformation that makes ln δ nearly linear in the parameter to find."""
+        return gaussian_tail(self.goal) if self.budget.delta > 0 else compressed
+
+    def curve(self, protocol: Protocol, n: int) -> Analysis:
+        """Return the certified curve of a protocol."""
+        return curve(protocol, self.schema, n, honest_fraction=self.honest_fraction, trust=self.trust)
+
     def excess(self, protocol: Protocol, n: int) -> float:
         """Return ln δ(ε) minus that of the budget, which is met where the result is not positive."""
         pure = collusion(protocol, self.schema)
@@ -93,8 +110,16 @@ class _Search:
             return -math.inf
         if self.budget.delta == 0.0:
             return pure - self.budget.epsilon
-        analysis = curve(protocol, self.schema, n, honest_fraction=self.honest_fraction, trust=self.trust)
-        return analysis.upper(self.budget.epsilon) - math.log(self.budget.delta)
+        return self.curve(protocol, n).upper(self.budget.epsilon) - self.goal
+
+    def local_excess(self, protocol: Protocol) -> float:
+        """Return the excess of one user's messages alone, which is the pure ε minus that of the budget if δ = 0."""
+        analysis = local_analysis(protocol, self.schema)
+        if self.budget.epsilon >= analysis.pure:
+            return -math.inf
+        if self.budget.delta == 0.0:
+            return analysis.pure - self.budget.epsilon
+        return analysis.upper(self.budget.epsilon) - self.goal
 
     def result(self, protocol: Protocol, n: int) -> Calibrated:
         """Return the value found after a final account, which must meet the budget."""
@@ -105,24 +130,54 @@ class _Search:
         return Calibrated(protocol, n, guarantee)
 
     def best_epsilon(self, protocol: Protocol, n: int) -> float:
-        return account(protocol, self.schema, n, delta=self.budget.delta or 1e-12).epsilon
+        """Return the ε that a protocol proves at the δ of the budget, without the search for an attack."""
+        return proven_epsilon(self.curve(protocol, n), self.budget.delta)
 
     def smallest_q(self, protocol: Protocol, n: int, limit: float) -> Protocol:
-        top = min(limit, 1 / self.schema.width if protocol.sends_category else 0.5) * (1 - 2**-40)
+        """Return the protocol with the smallest q; the flips that need no crowd come first, because they cost little.
 
-        def excess(q: float) -> float:
-            return self.excess(replace(protocol, q=max(q, 1 / GRID)), n)
+        The search is in the odds q/(1 − 2q), or q/(1 − dq) for d categories: they resolve small q, and also the last q
+        before the uniform point, where the error grows without bound.
+        """
+        choices = self.schema.width if protocol.sends_category else 2
+        top = min(limit, 1 / choices) * (1 - 2**-40)
 
-        if excess(top) > 0:
-            best = self.best_epsilon(replace(protocol, q=top), n)
+        def flipped(odds: float) -> Protocol:
+            return replace(protocol, q=min(max(odds / (1 + choices * odds), SMALLEST_FLIP), top))
+
+        def odds_of(q: float) -> float:
+            q = min(q, top)
+            return q / (1 - choices * q)
+
+        def root(excess: Callable[[Protocol], float], guess: float, most: float, stride: float = 1.25) -> float:
+            start = min(odds_of(guess), most)
+            return falling_root(
+                lambda odds: excess(flipped(odds)), start, most, relative=CLOSE, bend=self.bend, stride=stride
+            )[1]
+
+        alone = replace(protocol, release="bits") if protocol.sends_records else protocol
+        most = root(self.local_excess, likely_flip(alone, self.schema, 1, self.budget), odds_of(top))
+        if self.trust == "nobody" and math.isfinite(most):
+            return flipped(most)
+        # A crowd is searched below the flips that need none, if it gains anything there.
+        ceiling = min(most * (1 - CLOSE), odds_of(top))
+        guess, stride = likely_flip(protocol, self.schema, n, self.budget), 1.25
+        guided = protocol.sends_bits and 1 < self.schema.distance <= MAX_ATTACK_DISTANCE and self.budget.delta > 1e-15
+        if guided and self.trust != "nobody":
+            # The attack costs a fraction of the certificate, which lies a few thousandths above it.
+            attacked = root(lambda one: self.curve(one, n).lower(self.budget.epsilon) - self.goal, guess, ceiling)
+            guess, stride = 1.004 * flipped(min(attacked, ceiling)).q, 1.01
+            guided = attacked < 0.9 * ceiling
+        if self.trust == "nobody" or (not guided and self.excess(flipped(ceiling), n) > 0):
+            if math.isfinite(most):
+                return flipped(most)
+            best = self.best_epsilon(flipped(ceiling), n)
             raise Infeasible(
                 f"{self.budget} needs a flip probability above {limit:.4g} at n = {n:,}; "
                 f"with q = {top:.4g} the best ε is {best:.4g}"
             )
-        guess = min(likely_flip(protocol, self.schema, n, self.budget), 0.99 * top)
-        q = falling_root(excess, guess, top, relative=CLOSE)[1]
-        # Rounding up to the grid only adds noise.
-        return replace(protocol, q=max(q, SMALLEST_FLIP, 1 / GRID))
+        found = root(lambda one: self.excess(one, n), guess, ceiling, stride)
+        return flipped(min(found, most, odds_of(top)))
 
     def smallest_m(self, protocol: Protocol, n: int) -> Protocol:
         def holds(m: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from hubbub.accountant.accounting import curve
-from hubbub.accountant.analysis import STEEP, Analysis
+from hubbub.accountant.analysis import STEEP, Analysis, proven_epsilon
 from hubbub.accountant.composition import Loss
 from hubbub.errors import check_delta, check_epsilon, check_whole, reject
 from hubbub.numeric.inversion import falling_root
@@ -74,7 +74,7 @@ class Ledger:
         if rounds == 0:
             return 0.0, 0.0
         share = delta / rounds
-        spent = sum(count * analysis.epsilon(share)[1] for analysis, count in self.analyses)
+        spent = sum(count * proven_epsilon(analysis, share) for analysis, count in self.analyses)
         return spent, delta
 
     def _total(self) -> Loss:
@@ -85,7 +85,7 @@ class Ledger:
 
 def _cover(analysis: Analysis) -> Loss:
     """Return a loss above the certified curve in both orders, sampled up to where nothing of the curve is left."""
-    top = analysis.epsilon(TAIL)[1]
+    top = proven_epsilon(analysis, TAIL)
     if math.isinf(top):
         # Outcomes that reveal a record give the curve a positive limit: sample up to where it is reached.
         limit = max(analysis.upper(STEEP), math.log(TAIL)) + 1e-3

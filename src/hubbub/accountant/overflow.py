@@ -1,9 +1,21 @@
 """The privacy cost of a fixed number of slots: how many a bundle needs if a client may have more messages than fit.
 
-If the number of a client's messages is random, a bundle holds the first M of them, in random order. The release then
-differs from the plan's with probability at most n·τ, where τ is the maximum over legal records of P[messages > M], so
-the guarantee becomes (ε, δ + (1 + e^ε)·n·τ). Clients beyond the n of the plan change nothing: whatever they send,
-truncated or not, is post-processing of what the n send.
+If the number of a client's messages is random, a bundle holds the first M of them, in random order. Let τ be the
+maximum over legal records of P[messages > M].
+
+*Statement.* If a certificate proves (ε, δ) from the randomization of a set H of h honest clients, the protected one
+among them, and whatever the other clients send, then a release of truncated bundles is (ε, δ + (1 + e^ε)·h·τ)-private.
+
+*Proof.* Let R be the release if the clients of H send everything, R̃ if they truncate, with the same random numbers and
+the same other clients. Other clients may truncate as they like: the certificate allows them to send anything that does
+not depend on the randomness of H. R̃ = R unless a client of H has more than M messages, so for every collection D and
+every event S, |P[R̃(D) ∈ S] − P[R(D) ∈ S]| ≤ h·τ. For neighbours D, D', in either order,
+
+    P[R̃(D) ∈ S] ≤ P[R(D) ∈ S] + hτ ≤ e^ε·P[R(D') ∈ S] + δ + hτ ≤ e^ε·P[R̃(D') ∈ S] + δ + (1 + e^ε)·hτ.   ∎
+
+ε and h must belong to the *same* certificate. A plan for n clients has its own ε and at most n honest ones, and its
+price covers every larger batch, since H may be any n of its clients. The guarantee achieved by a batch of N > n clients
+rests on more of them: its price takes the achieved ε and the number of clients *that* certificate counts on.
 
 τ is bounded by Chernoff, P[X > M] ≤ exp(K(t) − t(M + 1)) for every t > 0, with K the cumulant generating function of X
 for the record with the most bits set: since p > q, it has stochastically the most messages. Errs upwards, by one or two
@@ -75,7 +87,7 @@ def min_slots(plan: Plan) -> int:
             )
         return high
     cumulant = _cumulant(plan)
-    need = _log_price(plan) - math.log(allowed)
+    need = _log_price(plan.n, plan.guarantee.epsilon) - math.log(allowed)
     slots = max(low, math.ceil(_minimum(lambda t: (cumulant(t) + need) / t)[1]) - 1)
     while overflow(plan, slots) > allowed:
         slots += 1
@@ -84,8 +96,10 @@ def min_slots(plan: Plan) -> int:
     return slots if high is None else min(slots, high)
 
 
-def overflow(plan: Plan, slots: int) -> float:
+def overflow(plan: Plan, slots: int, *, n: int | None = None, epsilon: float | None = None) -> float:
     """Return the price (1 + e^ε)·n·τ that bundles with this number of slots add to δ.
+
+    ``n`` is the number of honest clients on whom a certificate for ε rests; by default the plan's n and ε.
 
     >>> from hubbub import Protocol, Schema, plan_from
     >>> split = plan_from(Schema.one_hot(100), 10_000, Protocol(0.02, release="bits"), delta=1e-6)
@@ -95,7 +109,8 @@ def overflow(plan: Plan, slots: int) -> float:
     tail = log_tail(plan, slots)
     if tail == -math.inf:
         return 0.0
-    exponent = _log_price(plan) + tail
+    exponent = _log_price(plan.n if n is None else n, plan.guarantee.epsilon if epsilon is None else epsilon) + tail
+    exponent += ROUNDING * abs(exponent)
     # A possible event has a positive price even below the smallest float: a pure guarantee depends on the difference.
     return math.inf if exponent > MAX_EXPONENT else math.exp(exponent) or math.ulp(0.0)
 
@@ -194,10 +209,9 @@ def _fake(width: int, max_set: int, q: float) -> Cumulant:
     return lambda t: width * (t + math.log1p(0.5 * math.expm1(-t)))
 
 
-def _log_price(plan: Plan) -> float:
+def _log_price(n: int, epsilon: float) -> float:
     """Return ln((1 + e^ε)·n)."""
-    epsilon = plan.guarantee.epsilon
-    return math.log(plan.n) + epsilon + math.log1p(math.exp(-epsilon))
+    return math.log(n) + epsilon + math.log1p(math.exp(-epsilon))
 
 
 def _minimum(f: Cumulant) -> tuple[float, float]:

@@ -11,15 +11,17 @@ import numpy.typing as npt
 from scipy.special import betaincinv
 
 from hubbub.errors import PROBABILITY, check_memory, check_real, check_whole, reject
-from hubbub.numeric.distributions import Distribution, support
+from hubbub.numeric.distributions import UNDERFLOW, Distribution, support
 
 Array = npt.NDArray[np.float64]
 
 MAX_EXACT = 2**53  # largest integer up to which all integers are exact in float64
 
 
-def binomial(n: int, prob: float) -> Distribution:
+def binomial(n: int, prob: float, *, tail: float = UNDERFLOW) -> Distribution:
     """Return the distribution Bin(n, prob): P[X = s] = C(n, s) prob^s (1 − prob)^(n − s).
+
+    Outcomes beyond those kept have a probability of at most e^−tail on either side; by default they underflow.
 
     >>> binomial(2, 0.25).pmf.round(12).tolist()
     [0.5625, 0.375, 0.0625]
@@ -28,7 +30,7 @@ def binomial(n: int, prob: float) -> Distribution:
     """
     n = check_whole("n", n, 0, MAX_EXACT)
     prob = check_real("prob", prob, PROBABILITY)
-    low, high = support(n * prob, n * prob * (1.0 - prob), n)
+    low, high = support(n * prob, n * prob * (1.0 - prob), n, tail=tail)
     check_memory(f"a binomial distribution of {n:,} trials", 16 * 8 * (high - low + 1))
     return Distribution(low, np.exp(_log_pmf(np.arange(low, high + 1, dtype=np.float64), n, prob, 1.0 - prob)))
 
@@ -76,19 +78,27 @@ def log_binomial_pmf(s: npt.ArrayLike, n: int, prob: float) -> Array:
 
 
 def _log_pmf(s: Array, n: int, a: float, b: float) -> Array:
-    result = np.full(s.shape, -np.inf)
     if n == 0 or a == 0.0 or b == 0.0:
+        result = np.full(s.shape, -np.inf)
         result[s == (0 if a == 0.0 else n)] = 0.0
         return result
+    inner = (s > 0) & (s < n)
+    if inner.all():
+        return _inner_log_pmf(s, n, a, b)
+    result = np.full(s.shape, -np.inf)
     result[s == 0] = n * (math.log1p(-a) if a < 0.5 else math.log(b))
     result[s == n] = n * (math.log1p(-b) if b < 0.5 else math.log(a))
-    inner = (s > 0) & (s < n)
-    x = s[inner]
+    result[inner] = _inner_log_pmf(s[inner], n, a, b)
+    return result
+
+
+def _inner_log_pmf(x: Array, n: int, a: float, b: float) -> Array:
+    if x.size == 0:
+        return x
     y = n - x
     whole = float(_stirling_remainder(np.array([float(n)]))[0])
     shape = 0.5 * np.log(n / (2 * math.pi * x * y)) + (whole - _stirling_remainder(x) - _stirling_remainder(y))
-    result[inner] = shape - _deviance(x, n * a) - _deviance(y, n * b)
-    return result
+    return np.asarray(shape - _deviance(x, n * a) - _deviance(y, n * b))
 
 
 SMALL_REMAINDERS = np.array(
@@ -99,6 +109,8 @@ SMALL_REMAINDERS = np.array(
 
 def _stirling_remainder(x: Array) -> Array:
     """Return ln x! − ln(√(2πx) (x/e)^x) for whole x ≥ 1: a table, then the asymptotic series."""
+    if x.min() > 1e6:  # further terms are below the last digit of the first
+        return np.asarray((1 / 12 - 1 / 360 / (x * x)) / x)
     large = np.maximum(x, 16.0)
     square = large * large
     series = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / 1188 / square) / square) / square) / square) / large
@@ -109,9 +121,14 @@ def _deviance(x: Array, mean: float) -> Array:
     """Return D(x, μ) = x ln(x/μ) + μ − x; near x = μ by the series of 2x artanh(v), v = (x − μ)/(x + μ)."""
     v = (x - mean) / (x + mean)
     square = v * v
-    series = np.zeros_like(x)
-    for j in range(8, 0, -1):
+    farthest = float(square.max())
+    # Terms below the last digit of the sum are left out.
+    terms = 8 if farthest > 1e-3 else max(1, math.ceil(-40 / math.log(max(farthest, 1e-300))))
+    series = square / (2 * terms + 1)
+    for j in range(terms - 1, 0, -1):
         series = square * (1 / (2 * j + 1) + series)
     near = (x - mean) * v + 2 * x * v * series
+    if farthest < 0.01:
+        return np.asarray(near)
     log_ratio = np.log(x / mean) if mean > 1e-290 else np.log(x) - math.log(mean)
     return np.where(np.abs(v) < 0.1, near, x * log_ratio + mean - x)

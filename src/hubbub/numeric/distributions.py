@@ -68,15 +68,15 @@ class Distribution:
         return float(self.pmf[:cut].sum()), float(self.pmf[cut:].sum())
 
 
-def support(mean: float, variance: float, n: int) -> tuple[int, int]:
-    """Return an interval outside of which a sum of n independent coins has probabilities below the smallest float64.
+def support(mean: float, variance: float, n: int, *, tail: float = UNDERFLOW) -> tuple[int, int]:
+    """Return an interval beyond which a sum of n independent coins has probability at most e^−tail on either side.
 
-    mean ± (c/3 + √(c²/9 + 2cσ²)), c = 745.2, by Bernstein's inequality P[abs(X − μ) ≥ t] ≤ 2 exp(−t²/(2σ² + 2t/3)).
-    Errs outwards.
+    By default that is below the smallest float64. mean ± (c/3 + √(c²/9 + 2cσ²)), c = tail, by Bernstein's inequality
+    P[X − μ ≥ t] ≤ exp(−t²/(2σ² + 2t/3)). Errs outwards.
 
     >>> support(500_000.0, 250_000.0, 10**6)
     (480447, 519553)
     """
-    third = UNDERFLOW / 3
-    reach = third + math.sqrt(third * third + 2 * UNDERFLOW * variance)
+    third = tail / 3
+    reach = third + math.sqrt(third * third + 2 * tail * variance)
     return max(0, math.floor(mean - reach)), min(n, math.ceil(mean + reach))

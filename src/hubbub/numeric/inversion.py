@@ -72,66 +72,110 @@ def least_whole(holds: Callable[[int], bool], low: int, high: int) -> int:
     return top
 
 
+Bend = Callable[[float], float]
+"""An increasing function with the sign of its argument, which makes an excess nearly linear."""
+
+
+def compressed(excess: float) -> float:
+    """Return the excess on a logarithmic scale, so that a distant end does not pull every chord to the other.
+
+    >>> compressed(0.0), compressed(math.expm1(2.0)), compressed(-math.inf)
+    (0.0, 2.0, -inf)
+    """
+    return math.copysign(math.log1p(abs(excess)), excess) if excess else 0.0
+
+
+def gaussian_tail(log_delta: float) -> Bend:
+    """Return the transformation that makes ln δ(ε) − ``log_delta`` nearly linear in ε, since δ(ε) is like e^(−ε²/2μ²).
+
+    √−ln δ is then linear; the difference of two roots is written without cancellation, so the sign stays exact.
+
+    >>> gaussian_tail(-16.0)(7.0), gaussian_tail(-16.0)(-9.0)
+    (1.0, -1.0)
+    """
+    goal = math.sqrt(max(-log_delta, 1e-12))
+
+    def bend(excess: float) -> float:
+        if math.isinf(excess):
+            return excess
+        return excess / (goal + math.sqrt(max(-log_delta - excess, 0.0)))
+
+    return bend
+
+
 def falling_root(
-    excess: Callable[[float], float], guess: float, top: float, *, relative: float = 1e-6
+    excess: Callable[[float], float],
+    guess: float,
+    top: float,
+    *,
+    relative: float = 1e-6,
+    bend: Bend = compressed,
+    stride: float = 1.25,
 ) -> tuple[float, float]:
     """Return (a, b) with excess(a) > 0 ≥ excess(b) and b − a ≤ relative·b, for a decreasing function on [0, top].
 
     Both ends were evaluated: b is safe where "≤ 0" is required, and a shows that nothing much smaller suffices. The
-    result is (0, 0) if the function is not positive even at 0, (top, ∞) if it is positive up to ``top``. Smooth
-    functions take about ten evaluations (regula falsi with the Illinois halving, ended by a step of ``relative``), any
-    function a few hundred at most.
+    result is (0, 0) if the function is not positive even at 0, (top, ∞) if it is positive up to ``top``. Functions that
+    ``bend`` makes smooth take about seven evaluations (secants, then one step to either side of the root), any function
+    a few hundred at most. ``stride`` is the factor of the first step away from the guess: small for a good guess.
 
     >>> a, b = falling_root(lambda x: 2.0 - x * x, 1.0, 10.0)
     >>> a < 2**0.5 <= b, b - a <= 1e-6 * b
     (True, True)
     """
+    known: dict[float, float] = {}
 
     def bent(x: float) -> float:
-        """Return the excess, compressed so that a distant end does not pull every chord to the other."""
-        value = excess(x)
-        return math.copysign(math.log1p(abs(value)), value) if value else 0.0
+        value = bend(excess(x))
+        if math.isfinite(value):
+            known[x] = value
+        return value
 
-    a, above, b, below = _bracket(bent, min(guess, top), top)
+    a, b = _bracket(bent, min(guess, top), top, stride)
     if b == 0.0 or math.isinf(b):
         return a, b
-    side = 0
     for step in range(200):
         if b - a <= relative * b:
             break
-        # An infinite value has no slope, and every eighth step bisects, so that no function can stall the search.
-        if step % 8 == 7 or not (math.isfinite(above) and math.isfinite(below)):
-            x = (a + b) / 2
+        x = _secant(sorted(known.items(), key=lambda point: abs(point[1]))[:2])
+        margin = 0.45 * relative * b
+        if step % 6 == 5 or not a - margin <= x <= b + margin:  # no function can stall the search
+            x = math.sqrt(a) * math.sqrt(b) if 0 < 4 * a < b else (a + b) / 2
+        elif x - a <= margin:  # one end is close to the root: step just beyond it
+            x = max(a, x) + margin
+        elif b - x <= margin:
+            x = min(b, x) - margin
+        x = min(max(x, a + margin / 2), b - margin / 2)
+        if bent(x) > 0:
+            a = x
         else:
-            x = b - (b - a) * below / (below - above)
-            x = min(max(x, a + relative * b / 2), b - relative * b / 2)
-        value = bent(x)
-        if value > 0:
-            a, above = x, value
-            below = below / 2 if side == 1 else below
-            side = 1
-        else:
-            b, below = x, value
-            above = above / 2 if side == -1 else above
-            side = -1
+            b = x
     return a, b
 
 
-def _bracket(excess: Callable[[float], float], guess: float, top: float) -> tuple[float, float, float, float]:
-    """Return (a, excess(a), b, excess(b)) around the root, in strides that grow from a quarter of the guess."""
-    x, value, factor = guess, excess(guess), 1.25
+def _secant(points: list[tuple[float, float]]) -> float:
+    """Return the root of the line through two points, nan if there is none."""
+    if len(points) < 2:
+        return math.nan
+    (x, f), (y, g) = points
+    return x - f * (y - x) / (g - f) if f != g else math.nan
+
+
+def _bracket(excess: Callable[[float], float], guess: float, top: float, factor: float) -> tuple[float, float]:
+    """Return points on both sides of the root, in strides that grow from the given factor."""
+    x, value = guess, excess(guess)
     if value > 0:
         while value > 0:
             if x == top:
-                return top, value, math.inf, 0.0
-            a, above = x, value
+                return top, math.inf
+            a = x
             x, factor = min(factor * x, top), factor * factor
             value = excess(x)
-        return a, above, x, value
+        return a, x
     while value <= 0:
-        b, below = x, value
+        b = x
         if x == 0.0:
-            return 0.0, value, 0.0, value
+            return 0.0, 0.0
         x, factor = x / factor if x > guess * 2.0**-100 else 0.0, factor * factor
         value = excess(x)
-    return x, value, b, below
+    return x, b

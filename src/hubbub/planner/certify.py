@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hubbub.accountant import Calibrated, Ledger, account, calibrate, curve
+from hubbub.accountant.analysis import MARGIN
 from hubbub.errors import Infeasible, TooLarge
 from hubbub.estimates import predicted_stderr
 from hubbub.numeric.divergences import gaussian_delta
-from hubbub.numeric.inversion import falling_root, least_real
+from hubbub.numeric.inversion import falling_root, gaussian_tail, least_real
 from hubbub.planner.costs import cost
 from hubbub.planner.request import Request
 from hubbub.plans import Plan
@@ -81,21 +82,16 @@ def smallest(
     request: Request, make: Callable[[float], Protocol], budget: Budget, *, guess: float, top: float, relative: float
 ) -> Calibrated:
     """Return the protocol of the smallest parameter of ``make``, within ``relative``, that meets the budget."""
-    goal = math.log(budget.delta)
+    goal = math.log(budget.delta) - 2 * MARGIN  # the margin by which the final account raises its figure
 
     def excess(x: float) -> float:
-        return certified_curve(request, make(x))(budget.epsilon) - goal
+        analysis = curve(make(x), request.schema, request.n, honest_fraction=request.honest_fraction)
+        return analysis.upper(budget.epsilon) - goal
 
-    parameter = falling_root(excess, guess, top, relative=relative)[1]
+    parameter = falling_root(excess, guess, top, relative=relative, bend=gaussian_tail(goal))[1]
     if math.isinf(parameter):
         raise Infeasible(f"{make(top)} does not meet {budget} at n = {request.n:,}; raise epsilon, delta or n")
     return settled(request, make(parameter), budget)
-
-
-def certified_curve(request: Request, protocol: Protocol, *, attack: bool = False) -> Callable[[float], float]:
-    """Return ln δ(ε) of a protocol: the certified upper bound or, much cheaper, the lower bound by an attack."""
-    analysis = curve(protocol, request.schema, request.n, honest_fraction=request.honest_fraction)
-    return analysis.lower if attack else analysis.upper
 
 
 def settled(
@@ -138,7 +134,10 @@ def composed(request: Request, attempt: Attempt, *, trust: TrustModel) -> Calibr
             best = trial
             if spent >= MIN_BUDGET_USE * budget.epsilon:
                 break
-        epsilon *= min(2.0, 0.995 * budget.epsilon / spent) if math.isfinite(spent) else 0.5
+        if spent < 0.4975 * budget.epsilon:  # also if δ covers everything, and ε = 0 remains
+            epsilon *= 2.0
+        else:
+            epsilon *= 0.995 * budget.epsilon / spent if math.isfinite(spent) else 0.5
     if best is None:
         raise Infeasible(
             f"{rounds} rounds spend ε = {spent:.4g}, more than {budget} allows; raise epsilon or plan fewer rounds"

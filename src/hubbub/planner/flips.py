@@ -11,11 +11,8 @@ from hubbub.accountant import Calibrated
 from hubbub.bundles import bundle_size
 from hubbub.errors import Infeasible
 from hubbub.estimates import predicted_stderr
-from hubbub.numeric.divergences import gaussian_signal
-from hubbub.numeric.inversion import falling_root
-from hubbub.numeric.ratios import flip_from_phi
 from hubbub.planner.asymptotics import local_flips, local_response, whole_records
-from hubbub.planner.certify import Candidate, certified_curve, flipped, settled
+from hubbub.planner.certify import Candidate, flipped, settled
 from hubbub.planner.request import Request
 from hubbub.privacy import Budget
 from hubbub.protocol import PAYLOAD_FORMATS, Protocol
@@ -23,9 +20,6 @@ from hubbub.protocol import PAYLOAD_FORMATS, Protocol
 COPIES = (32, 16, 8, 4, 2)
 MAX_WHOLE_WIDTH = 256
 """Width up to which whole records of any bits are certified; wider ones gain next to nothing from shuffling."""
-MAX_ATTACK_DISTANCE = 8
-"""Hamming distance up to which an attack guides the search for split bits, within 1 % of the certificate."""
-SMALLEST_FLIP = 1e-14
 
 
 def local_flip(request: Request) -> Candidate:
@@ -58,11 +52,14 @@ def copies(request: Request) -> Candidate | None:
 
 
 def split(request: Request) -> Candidate | None:
-    """Flipped records whose set bits are sent as separate messages."""
+    """Flipped records whose set bits are sent as separate messages.
+
+    Several copies would gain at most a fifth, by a finer lattice, for several times the messages.
+    """
     if not _shuffled(request) or request.joint or request.schema.width == 1:
         return None
     expected = math.sqrt(request.schema.distance / request.signal)
-    return Candidate(min(_local_stderr(request), expected), [lambda budget: _split(request, budget)])
+    return Candidate(min(_local_stderr(request), expected), [lambda budget: flipped(request, budget, release="bits")])
 
 
 def response(request: Request) -> Candidate | None:
@@ -111,30 +108,3 @@ def _local_response(request: Request, budget: Budget) -> Calibrated:
     if protocol.q * d >= 1:
         raise Infeasible(f"{budget} leaves no information about {d} categories without a shuffler; raise epsilon")
     return settled(request, protocol, budget, trust="nobody")
-
-
-def _split(request: Request, budget: Budget) -> Calibrated:
-    """Find q by the attack, which costs a hundredth of the certificate and lies within 1 % of it.
-
-    Several copies would gain at most a fifth, by a finer lattice, for several times the messages.
-    """
-    schema = request.schema
-    if schema.distance > MAX_ATTACK_DISTANCE:
-        return flipped(request, budget, release="bits")
-    goal = math.log(budget.delta)
-
-    def excess(q: float) -> float:
-        protocol = Protocol(max(q, SMALLEST_FLIP), release="bits")
-        return certified_curve(request, protocol, attack=True)(budget.epsilon) - goal
-
-    signal = gaussian_signal(budget.epsilon, budget.delta) ** 2
-    guess = flip_from_phi(1 + request.honest_users * signal / schema.distance)
-    q = falling_root(excess, guess, 0.499, relative=1e-3)[1]
-    for slack in (1.004, 1.012, 1.05):
-        if q * slack < 0.5:
-            try:
-                protocol = Protocol(max(q * slack, request.min_q, SMALLEST_FLIP), release="bits")
-                return settled(request, protocol, budget)
-            except Infeasible:
-                continue
-    return flipped(request, budget, release="bits")

@@ -1,12 +1,13 @@
 """One user's messages alone: what holds if nobody else can be trusted."""
 
 import math
+from decimal import Context, Decimal, localcontext
 
 from hubbub.accountant.analysis import Analysis, unknown
-from hubbub.accountant.theorems import bit, category, records
+from hubbub.accountant.theorems import category, records
 from hubbub.accountant.theorems.pair import enumerated
 from hubbub.privacy import Basis
-from hubbub.protocol import Protocol
+from hubbub.protocol import GRID, Protocol
 from hubbub.schema import Schema
 
 
@@ -48,16 +49,17 @@ def local_analysis(protocol: Protocol, schema: Schema) -> Analysis:
 def collusion(protocol: Protocol, schema: Schema) -> float:
     """Return the pure ε of all messages of one user, seen with their sender: k·h·ln(p/q) at distance h. [000 Prop 5.1]
 
-    Errs upwards.
+    The smallest float above the exact value, also where p and q are so close that ln(p/q) cancels.
 
     >>> round(collusion(Protocol(0.25, k=2), Schema.one_hot(9)), 6) == round(4 * math.log(3), 6)
     True
     """
     if protocol.clear:
         return math.inf
+    wrong = protocol.flip_numerator
     if protocol.sends_category:
-        return category.pure_epsilon(schema.width, protocol.q)
-    return bit.pure_epsilon(protocol.q, protocol.k * schema.distance)
+        return _rounded_up(_scaled_logarithm(max(GRID - (schema.width - 1) * wrong, wrong), wrong, 1))
+    return _rounded_up(_scaled_logarithm(GRID - wrong, wrong, protocol.k * schema.distance))
 
 
 def count_leak(protocol: Protocol, schema: Schema) -> float:
@@ -65,11 +67,27 @@ def count_leak(protocol: Protocol, schema: Schema) -> float:
 
     A user always sends k whole records. The number of split bits is the number of set bits in the flipped copies: for
     one-hot records it is Bin(k, p) + Bin(k(d−1), q) whatever the category, and leaks nothing. Other records have
-    0 … max_set set bits, and the likelihood ratio reaches (p/q)^(k·max_set). Errs upwards.
+    0 … max_set set bits, and the likelihood ratio reaches (p/q)^(k·max_set). Rounded like :func:`collusion`.
 
     >>> count_leak(Protocol(0.1, release="bits"), Schema.one_hot(9)), count_leak(Protocol(0.1), Schema.bits(9))
     (0.0, 0.0)
     """
     if not protocol.sends_bits or schema.exclusive:
         return 0.0
-    return math.inf if protocol.clear else bit.pure_epsilon(protocol.q, protocol.k * schema.max_set)
+    wrong = protocol.flip_numerator
+    return _rounded_up(_scaled_logarithm(GRID - wrong, wrong, protocol.k * schema.max_set)) if wrong else math.inf
+
+
+def _scaled_logarithm(above: int, below: int, power: int) -> Decimal:
+    """Return power·ln(above/below), which no float equals, to 40 digits and above the exact value.
+
+    q is a whole number of units of 2⁻⁴⁸, so that p/q is a fraction, and 60 digits of its logarithm leave 40 after all
+    cancellation: every machine computes the same float from it, and reaches the same answer about a claimed ε.
+    """
+    with localcontext(Context(prec=60)):
+        return power * (Decimal(above) / Decimal(below)).ln() * (1 + Decimal(10) ** -40)
+
+
+def _rounded_up(value: Decimal) -> float:
+    nearest = float(value)
+    return nearest if Decimal(nearest) >= value else math.nextafter(nearest, math.inf)

@@ -1,6 +1,7 @@
 """Flipped single bits, and flipped records split into bits: every position is a collection of single bits."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from hubbub.accountant.analysis import Analysis, log
@@ -32,6 +33,20 @@ def position_analysis(protocol: Protocol, schema: Schema, honest: int, fakes: in
     )
 
 
+def bit_decision(crowd: int, q: float, k: int = 1) -> Callable[[float, float], bool]:
+    """Return the test of (ε, δ) for single bits: a branch and bound that ends once all collections are below δ.
+
+    >>> bit_decision(1000, 0.1)(0.378, 1e-6), bit_decision(1000, 0.1)(0.377, 1e-6)
+    (True, False)
+    """
+
+    def decide(epsilon: float, delta: float) -> bool:
+        goal = math.log(delta)
+        return bit.supremum(crowd, q, epsilon, k, limit=goal).upper <= goal
+
+    return decide
+
+
 def _bit_analysis(q: float, k: int, crowd: int, guess: float) -> Analysis:
     return Analysis(
         upper=lambda epsilon: bit.supremum(crowd, q, epsilon, k, tolerance=3e-3).upper,
@@ -41,15 +56,11 @@ def _bit_analysis(q: float, k: int, crowd: int, guess: float) -> Analysis:
         method="branch and bound over all collections",
         guess=guess,
         solve=lambda delta: bit.certified_epsilon(crowd, q, delta, k),
+        decide=bit_decision(crowd, q, k),
     )
 
 
 def _split_analysis(q: float, k: int, crowd: int, positions: int, guess: float) -> Analysis:
-    def solve(delta: float) -> tuple[float, float]:
-        pure = bit.pure_epsilon(q, k * positions)
-        cover = split.positions(crowd, q, k, positions).epsilon(delta)
-        return split.attack(crowd, q, k, positions).epsilon(delta), min(cover, pure)
-
     return Analysis(
         upper=lambda epsilon: log(split.positions(crowd, q, k, positions).delta(epsilon)),
         lower=lambda epsilon: log(split.attack(crowd, q, k, positions).delta(epsilon)),
@@ -57,5 +68,4 @@ def _split_analysis(q: float, k: int, crowd: int, positions: int, guess: float) 
         basis=Basis.PROVEN,
         method=f"composition of the certified single-bit curve over {positions} positions",
         guess=guess,
-        solve=solve,
     )

@@ -29,6 +29,7 @@ Floats = NDArray[np.float64]
 
 FAR = 1e-22  # probabilities below this are left out
 SMALLEST = 1e-300  # above all that underflows
+TAIL = 52.0  # probabilities beyond e^−52 are below FAR, and are not computed
 COMMON = 1e-6  # above the relative error that neighbouring counts of a large crowd share
 
 Background = tuple[int, int, int]
@@ -155,8 +156,8 @@ def copies_attack(schema: Schema, q: float, n: int, epsilon: float, k: int) -> f
 def _counted(trials: int, chance: float, rest: float) -> Floats:
     """Return the distribution of a count of messages of a kind with this chance, ``rest`` = 1 − chance."""
     if chance < rest:
-        return binomial(trials, min(chance, 1.0)).pmf
-    return binomial(trials, min(rest, 1.0)).pmf[::-1]
+        return binomial(trials, min(chance, 1.0), tail=TAIL).pmf
+    return binomial(trials, min(rest, 1.0), tail=TAIL).pmf[::-1]
 
 
 def column_attack(schema: Schema, q: float, n: int, epsilon: float, k: int, m: int) -> float:
@@ -167,10 +168,10 @@ def column_attack(schema: Schema, q: float, n: int, epsilon: float, k: int, m: i
     >>> abs(column_attack(Schema.bits(1), 0.1, 100, 0.5, 1, 0) - copies_attack(Schema.bits(1), 0.1, 100, 0.5, 1)) < 1e-3
     True
     """
-    shown = binomial(m, q + (1 - 2 * q) * schema.density).pmf
+    shown = binomial(m, q + (1 - 2 * q) * schema.density, tail=TAIL).pmf
     best = -math.inf
     for flipped in (slice(None, None, -1), slice(None)):
-        crowd, error = _central_convolution(binomial(k * (n - 1), q).pmf[flipped], shown)
+        crowd, error = _central_convolution(binomial(k * (n - 1), q, tail=TAIL).pmf[flipped], shown)
         flips = binomial_pmf(k, q)
         one, zero = np.convolve(crowd, flips[::-1]), np.convolve(crowd, flips)
         best = max(best, _either_order(one, zero, epsilon, k, error))

@@ -71,7 +71,7 @@ def attack(n: int, q: float, k: int, count: int) -> Loss:
     >>> attack(5000, 0.1964, 1, 2).epsilon(1e-6) <= positions(5000, 0.1964, 1, 2).epsilon(1e-6)
     True
     """
-    crowd = binomial(k * (n - 1), 1 - q)
+    crowd = binomial(k * (n - 1), 1 - q, tail=55.0)
     count = min(count, POSITIONS)
     first, second = (np.convolve(crowd.pmf, binomial_pmf(k, probability)) for probability in (1 - q, q))
     return repeated(first, second, count)

@@ -1,6 +1,6 @@
 """The result of a batch: an estimate with its achieved guarantee, or the reason why it is withheld."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,8 +77,8 @@ def _statement(counts: Tally, contract: Contract) -> dict[str, Json]:
     plan = contract.plan
     found, achieved = estimate(counts, plan), achieved_guarantee(counts, plan)
     low, high = found.interval(LEVEL)
-    # Clients whose messages exceed their slots leave some out, which costs the overflow.
-    guarantee = replace(achieved, delta=min(1.0, achieved.delta + contract.overflow))
+    # Clients whose messages exceed their slots leave some out, at the price of this batch's certificate.
+    guarantee = contract.with_overflow(achieved)
     return {
         "people": counts.n,
         "messages": counts.messages,

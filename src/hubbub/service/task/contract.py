@@ -6,8 +6,9 @@ contract has another task.
 """
 
 import hashlib
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Self
 
@@ -16,6 +17,7 @@ from hubbub.bundles import MAX_BUNDLE_SIZE, MAX_SLOTS, TASK_SIZE, BundleLayout
 from hubbub.canonical import Fields, Json, canonical, legal, parse
 from hubbub.errors import FalseClaim, Infeasible, InvalidInput, TooLarge, WireError, check_type, check_whole, reject
 from hubbub.plans import MAX_PEOPLE, Plan
+from hubbub.privacy import Guarantee
 from hubbub.service.task.identity import PUBLIC_SIZE, SIGNATURE_SIZE, Identity, document_format, hex_bytes, verify
 from hubbub.service.task.sealing import SUITES
 
@@ -96,8 +98,15 @@ class Contract:
 
     @property
     def overflow(self) -> float:
-        """The addition to δ for clients that have more messages than a bundle has slots."""
+        """The addition to the plan's δ for clients that have more messages than a bundle has slots."""
         return overflow(self.plan, self.slots)
+
+    def with_overflow(self, achieved: Guarantee) -> Guarantee:
+        """Return the guarantee of a batch with the price of overflow, at its own ε and number of honest clients."""
+        price = overflow(self.plan, self.slots, n=achieved.assumptions.honest, epsilon=achieved.epsilon)
+        if price == 0.0:
+            return achieved
+        return replace(achieved, delta=min(1.0, math.nextafter(achieved.delta + price, math.inf)))
 
     def epoch_at(self, time: float) -> int:
         """Return the number of the epoch that contains a time."""
