@@ -1,18 +1,19 @@
 """Privacy loss distributions that err downwards: the δ that an attack attains.
 
-An :class:`Attained` is a measure ν on the losses {base + step·i} and on +∞ with
+An :class:`Attained` is a measure ν on finitely many losses and on +∞ with
 
     ν[x] = Σ_l ν(l)·(1 − x·e^(−l))⁺ + ν(∞) ≤ H_x(P‖Q)        for every x ≥ 0.
 
-Dropping mass, or moving it to a lower loss, lowers ν[x], and so does every step here: it is the counterpart of
-:class:`hubbub.accountant.composition.Loss`, whose argument for compositions holds with ≤ instead of ≥.
+Dropping mass, moving it to a lower loss, or *merging* losses at −ln of the mean of e^(−l) (Jensen) lowers ν[x], and so
+does every step here: it is the counterpart of :class:`hubbub.accountant.composition.Loss`, whose argument for
+compositions holds with ≤ instead of ≥.
 
-**Many copies** take one Fourier transform of the tilted row a_i·e^(ti)/c for each of a few tilts t. With ‖X̂ − X‖₂ ≤
-η‖X‖₂, η = 8·2⁻⁵³·log₂ N [Higham 2002, Theorem 24.2], and \\|X\\| ≤ 1, the product of m such rows is off by at most
-3·m·η·‖a‖₂ in *every* entry, ‖a‖₂ that of the longest of them. The cycle spans 20 standard deviations of the tilted sum
-on both sides of its mean if hardly any mass lies beyond (Chernoff), and all values otherwise; what lies beyond may
-reappear in the cycle, so its bound is subtracted as well. Each tilt gives a lower bound on each entry; the largest
-counts.
+**Many copies.** Losses are rounded down on a grid; the rows of masses are multiplied by one Fourier transform for each
+of a few tilts t, of a_i·e^(ti)/c. With ‖X̂ − X‖₂ ≤ η‖X‖₂, η = 8·2⁻⁵³·log₂ N [Higham 2002, Theorem 24.2], and moduli of at
+most 1, the product of m rows is off by at most 3·m·η·‖a‖₂ in *every* entry, ‖a‖₂ the largest of them. The cycle spans
+some standard deviations of the tilted sum on both sides of its mean if hardly any mass lies beyond (Chernoff), and all
+values otherwise; mass beyond may reappear in the cycle, so its bound is subtracted as well. Each tilt gives a lower
+bound on each entry; the largest counts.
 """
 
 import math
@@ -31,22 +32,26 @@ Pair = tuple[Floats, Floats, int]
 
 UNIT = 2.0**-53
 ERROR = 1e-11  # above the relative error of given probabilities, and of their logarithms' differences
-SMALLEST = 1e-300  # probabilities below it are dropped
-GRAIN = 200  # steps by which all roundings together lower a loss, per standard deviation of the sum: at most one half
-RATES = (0.0, 20.0, 60.0, 180.0, 500.0)  # −ln of the probability of the losses around which a tilt is precise
+SMALLEST = 1e-100  # probabilities below it are dropped
+GRAIN = (25.0, 200.0)  # the roundings of all copies lower a loss by half a standard deviation of the sum, divided by it
+FINE = 12800.0  # copies times grain, within these limits
+KEPT = 2**13  # losses that are kept; more are merged
+CYCLE = 2**21  # entries of one Fourier transform
+WINDOWS = (10.0, 20.0, 40.0)  # standard deviations on both sides of the mean
+BEYOND = math.log(1e-18)
+RATES = (20.0, 60.0, 180.0)  # −ln of the probability of the losses around which a tilt is precise
 BUCKETS = 2**12  # groups of nodes in a Chernoff bound
 DIRECT = 2**12  # entries of a sum up to which it is summed term by term, which keeps every entry's relative accuracy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Attained:
-    """A measure on {base, base + step, …} and +∞ below a pair of distributions (see the module's text).
+    """A measure on losses, in increasing order, and +∞ below a pair of distributions (see the module's text).
 
     ``delta`` and ``epsilon`` err downwards: they are never above those of the pair.
     """
 
-    base: float
-    step: float
+    losses: Floats
     masses: Floats
     infinite: float
 
@@ -56,9 +61,8 @@ class Attained:
         >>> repeated(np.array([0.75, 0.25]), np.array([0.25, 0.75]), 1).delta(0.0) <= 0.5
         True
         """
-        losses = self.base + self.step * np.arange(self.masses.size)
-        start = int(np.searchsorted(losses, check_epsilon(epsilon), side="right"))
-        shares = -np.expm1(epsilon - losses[start:])
+        start = int(np.searchsorted(self.losses, check_epsilon(epsilon), side="right"))
+        shares = -np.expm1(epsilon - self.losses[start:])
         return (float((self.masses[start:] * shares).sum()) + self.infinite) * (1 - ERROR)
 
     def epsilon(self, delta: float) -> float:
@@ -70,8 +74,8 @@ class Attained:
         delta = check_delta(delta)
         if self.infinite * (1 - ERROR) > delta:
             return math.inf
-        top = max(0.0, self.base + self.step * self.masses.size)
-        return min(falling_root(lambda x: self.delta(x) - delta, top / 2, top, relative=1e-9)) if top else 0.0
+        top = max(0.0, float(self.losses[-1]))
+        return falling_root(lambda x: self.delta(x) - delta, top / 2, top, relative=1e-9)[0] if top else 0.0
 
 
 def repeated(first: Floats, second: Floats, count: int) -> Attained:
@@ -86,8 +90,7 @@ def repeated(first: Floats, second: Floats, count: int) -> Attained:
 def together(pairs: Sequence[Pair]) -> Attained:
     """Return the loss of several pairs at once, each in its number of copies; errs downwards, so it is an attack.
 
-    Losses are rounded down on a grid on which the largest loss of each pair lies, so that what only the largest losses
-    attain is not lost.
+    The largest loss of each pair lies on the grid, so that nothing is lost that only the largest losses attain.
 
     >>> coin = np.array([0.75, 0.25])
     >>> both = together([(coin, coin[::-1], 2), (coin[::-1], coin, 1)])
@@ -95,7 +98,7 @@ def together(pairs: Sequence[Pair]) -> Attained:
     True
     """
     hidden = 0.0  # ln of the probability that no outcome of infinite loss occurs
-    rows: list[tuple[Floats, Floats, int]] = []
+    rows: list[Pair] = []
     for first, second, copies in pairs:
         count = check_whole("count", copies)
         if count == 0:
@@ -106,14 +109,40 @@ def together(pairs: Sequence[Pair]) -> Attained:
         rows.append((first[finite], np.log(first[finite]) - np.log(second[finite]), count))
     infinite = -math.expm1(hidden)
     if not rows or any(mass.size == 0 for mass, _, _ in rows):
-        return Attained(base=0.0, step=1.0, masses=np.zeros(1), infinite=infinite)
+        return Attained(losses=np.zeros(1), masses=np.zeros(1), infinite=infinite)
     step = _step(rows)
     grids = [_Row.of(mass, losses, step, count) for mass, losses, count in rows]
+    window = _cycle(grids, [row.tilted(0.0)[0] for row in grids])[0]
+    span = min(_length(grids), 2 * window + 2)
+    if span > CYCLE:  # too fine for one cycle
+        step *= 2 * span / CYCLE
+        grids = [_Row.of(mass, losses, step, count) for mass, losses, count in rows]
     low, masses = _product(grids)
     # The logarithms carry the relative errors of the probabilities.
-    base = math.fsum(row.count * (row.top - ERROR * (1 + abs(row.top))) for row in grids) + step * low
+    top = math.fsum(row.count * (row.top - ERROR * (1 + abs(row.top))) for row in grids)
+    used = np.flatnonzero(masses[max(0, math.floor(-top / step) - low) :])  # only positive losses count at ε ≥ 0
+    if used.size == 0:
+        return Attained(losses=np.zeros(1), masses=np.zeros(1), infinite=infinite)
+    first, last = used[[0, -1]] + max(0, math.floor(-top / step) - low)
     total = sum(row.count for row in grids)
-    return Attained(base=base, step=step, masses=masses * (1 - ERROR) ** total, infinite=infinite)
+    losses = top + step * np.arange(low + first, low + last + 1)
+    return _merged(losses, masses[first : last + 1] * (1 - ERROR) ** total, infinite)
+
+
+def _merged(losses: Floats, masses: Floats, infinite: float) -> Attained:
+    """Return the measure with neighbouring losses merged, from the largest downwards, so that no more than KEPT remain."""
+    width = -(-losses.size // KEPT)
+    if width > 1:
+        lacking = -losses.size % width
+        losses, masses = np.pad(losses, (lacking, 0), mode="edge"), np.pad(masses, (lacking, 0))
+        groups, weights = losses.reshape(-1, width), masses.reshape(-1, width)
+        below = groups[:, -1:] - groups
+        mass = weights.sum(axis=1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            moved = np.log((weights * np.exp(below)).sum(axis=1) / mass) * (1 + 1e-12) + 4 * UNIT * abs(losses[-1])
+        losses = np.where(mass > 0, groups[:, -1] - moved, groups[:, 0])
+        masses = mass
+    return Attained(losses=losses, masses=masses, infinite=infinite)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,26 +169,29 @@ class _Row:
         return weights / total, peak + math.log(total)
 
 
-def _step(rows: Sequence[tuple[Floats, Floats, int]]) -> float:
+def _step(rows: Sequence[Pair]) -> float:
     variance, widest, total = 0.0, 0.0, 0
     for mass, losses, count in rows:
         share = float(mass.sum())
         mean = float((mass * losses).sum()) / share
         variance += count * float((mass * (losses - mean) ** 2).sum()) / share
         widest, total = max(widest, float(np.ptp(losses))), total + count
-    return max(math.sqrt(variance) / (GRAIN * total), widest / 2**20, 1e-12)
+    grain = min(max(FINE / total, GRAIN[0]), GRAIN[1])
+    return max(math.sqrt(variance) / (grain * total), widest / 2**20, 1e-12)
 
 
 def _product(rows: Sequence[_Row]) -> tuple[int, Floats]:
     """Return lower bounds on the entries of the product of all rows, from the node low ≤ 0 on; tops are at node 0."""
-    length = 1 + sum(row.count * (row.masses.size - 1) for row in rows)
+    length = _length(rows)
     if length <= DIRECT:
         product = np.ones(1)
         for row in rows:
             for _ in range(row.count):
                 product = np.convolve(product, row.masses) * (1 - 2 * (row.masses.size + 1) * UNIT)
         return 1 - length, product
-    found = [_tilted_product(rows, length, tilt) for tilt in _tilts(rows)]
+    found = [part for tilt in _tilts(rows) if (part := _tilted_product(rows, length, tilt)) is not None]
+    if not found:
+        return 0, np.zeros(1)
     low = min(start for start, _ in found)
     best = np.zeros(1 - low)
     for start, entries in found:
@@ -179,38 +211,57 @@ def _tilts(rows: Sequence[_Row]) -> list[float]:
         return total
 
     found, top = [0.0], 700.0 / max(row.masses.size for row in rows)
-    for goal in RATES[1:]:
+    for goal in RATES:
         if rate(top) <= goal:
             break
         found.append(falling_root(lambda tilt, goal=goal: goal - rate(tilt), top / 8, top, relative=0.1)[1])  # type: ignore[misc]
     return found
 
 
-def _tilted_product(rows: Sequence[_Row], length: int, tilt: float) -> tuple[int, Floats]:
-    """Return the first node and lower bounds on the entries of the product, precise around the tilted mean."""
-    weights, scale, mean, variance, longest, total = [], 0.0, 0.0, 0.0, 0.0, 0
-    for row in rows:
-        each, log = row.tilted(tilt)
-        nodes = np.arange(1 - each.size, 1)
-        centre = float((each * nodes).sum())
-        mean, variance = mean + row.count * centre, variance + row.count * float((each * (nodes - centre) ** 2).sum())
-        longest, total = max(longest, math.sqrt(float((each * each).sum()))), total + row.count
-        scale += row.count * log
-        weights.append(each)
-    window = 20 * math.sqrt(variance) + 2 * max(row.masses.size for row in rows)
-    beyond = _beyond(rows, weights, window)
-    if beyond > math.log(1e-17) or 2 * window >= length:
-        window, beyond = float(length), -math.inf
-    size = 1 << math.ceil(math.log2(min(length, 2 * window + 2)))
+def _length(rows: Sequence[_Row]) -> int:
+    return 1 + sum(row.count * (row.masses.size - 1) for row in rows)
+
+
+def _cycle(rows: Sequence[_Row], weights: Sequence[Floats]) -> tuple[float, float]:
+    """Return how far the cycle reaches from the mean, and a bound on ln of the mass beyond; (∞, −∞) for all values."""
+    variance = 0.0
+    for row, each in zip(rows, weights, strict=True):
+        nodes = np.arange(each.size)
+        variance += row.count * float((each * (nodes - float((each * nodes).sum())) ** 2).sum())
+    for deviations in WINDOWS:
+        window = deviations * math.sqrt(variance) + 10
+        beyond = _beyond(rows, weights, window)
+        if beyond <= BEYOND:
+            return window, beyond
+    return math.inf, -math.inf
+
+
+def _tilted_product(rows: Sequence[_Row], length: int, tilt: float) -> tuple[int, Floats] | None:
+    """Return the first node and lower bounds on the entries of the product, precise around the tilted mean.
+
+    None if the cycle would be too long.
+    """
+    tilted = [row.tilted(tilt) for row in rows]
+    weights = [each for each, _ in tilted]
+    scale = math.fsum(row.count * log for row, (_, log) in zip(rows, tilted, strict=True))
+    window, beyond = _cycle(rows, weights)
+    span = min(length, 2 * window + 2)
+    if span > CYCLE:
+        return None
+    if span == length:
+        beyond = -math.inf
+    size = 1 << math.ceil(math.log2(span))
     product = np.ones(size // 2 + 1, np.complex128)
+    longest, mean, total = 0.0, 0.0, 0
     for row, each in zip(rows, weights, strict=True):
         # Entries beyond the cycle wrap around, as the sums do.
         product *= np.fft.rfft(np.bincount(np.arange(each.size) % size, each, size)) ** row.count
+        longest, total = max(longest, math.sqrt(float((each * each).sum()))), total + row.count
+        mean += row.count * float((each * np.arange(1 - each.size, 1)).sum())
     error = 3 * total * 8 * UNIT * math.log2(size) * longest + math.exp(beyond)
     entries = np.fft.irfft(product, size) - error  # entry i is the sum of all nodes ≡ i + 1 − length modulo size
-    first = 1 - length if math.isinf(beyond) else max(1 - length, math.floor(mean) - size // 2)
-    last = min(0, first + size - 1)
-    nodes = np.arange(first, last + 1)
+    first = 1 - length if span == length else max(1 - length, math.floor(mean) - size // 2)
+    nodes = np.arange(first, min(0, first + size - 1) + 1)
     entries = entries[(nodes - (1 - length)) % size]
     known = entries > 0.0
     bound = np.zeros(nodes.size)

@@ -15,7 +15,7 @@ from hubbub.privacy import Basis
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
-POSITIONS = 512  # positions that an attack uses at most; with fewer it is weaker, but still an attack
+POSITIONS = 2048  # positions that an attack uses at most; with fewer it is weaker, but still an attack
 
 
 def clear_analysis(protocol: Protocol, schema: Schema, honest: int, total: int) -> Analysis:

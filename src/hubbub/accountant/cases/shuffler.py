@@ -14,7 +14,7 @@ from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 
 CHANGES = 4  # kinds of changes up to which each is composed, instead of one cover for all
-POSITIONS = 512  # positions that an attack uses at most; with fewer it is weaker, but still an attack
+POSITIONS = 2048  # positions that an attack uses at most; with fewer it is weaker, but still an attack
 
 
 def shuffler_fakes_analysis(protocol: Protocol, schema: Schema, drawn: Fakes) -> Analysis:

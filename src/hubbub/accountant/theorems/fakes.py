@@ -29,7 +29,7 @@ count of each kind, so that
 
 Laplace fakes, ρ = e^(−1/scale): the loss is 2/scale for x > shift ≥ y, 0 or −2/scale elsewhere, so that the sum is
 (1 − e^(ε−2/scale))⁺·(1 − ρ^shift)/Z², P(0) = (1 − ρ)·ρ^shift/Z, Z = 1 + ρ − ρ^(shift+1).
-Gaussian fakes: the loss is (D + 1)/scale² with D = x − 1 − y. With b = y − shift, 1/C = Σ_{b≥−shift} e^(−b²/(2·scale²)),
+Gaussian fakes: the loss is (D + 1)/scale², D = x − 1 − y. With b = y − shift, 1/C = Σ_{b≥−shift} e^(−b²/(2·scale²)),
 
     M(D) = Σ_y P(y+D)P(y) = C²·e^(−D²/(4·scale²))·Σ_{b>−shift} e^(−(b+D/2)²/scale²).
 

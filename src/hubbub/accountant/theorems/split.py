@@ -18,9 +18,9 @@ from hubbub.numeric.binomial import binomial, binomial_pmf
 from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.rounding import up
 
-TAIL = math.log(1e-17)  # logarithm of the mass of one position's curve that counts as an infinite loss
-POSITIONS = 512  # positions that an attack uses at most; with fewer it is weaker, but still an attack
-POINTS = 40  # grid points of one position's loss at least
+TAIL = math.log(1e-28)  # logarithm of the mass of one position's curve that counts as an infinite loss
+POSITIONS = 2048  # positions that an attack uses at most; with fewer it is weaker, but still an attack
+POINTS = 120  # grid points of one position's loss at least
 GRAIN = 16  # grid points per standard deviation of one position's loss
 
 
