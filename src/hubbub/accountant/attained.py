@@ -130,7 +130,7 @@ def together(pairs: Sequence[Pair]) -> Attained:
 
 
 def _merged(losses: Floats, masses: Floats, infinite: float) -> Attained:
-    """Return the measure with neighbouring losses merged, from the largest downwards, so that no more than KEPT remain."""
+    """Return the measure with neighbouring losses merged, from the largest downwards, until ``KEPT`` remain."""
     width = -(-losses.size // KEPT)
     if width > 1:
         lacking = -losses.size % width
@@ -195,8 +195,8 @@ def _product(rows: Sequence[_Row]) -> tuple[int, Floats]:
     low = min(start for start, _ in found)
     best = np.zeros(1 - low)
     for start, entries in found:
-        part = best[start - low : start - low + entries.size]
-        np.maximum(part, entries[: part.size], out=part)
+        window = slice(start - low, start - low + entries.size)
+        best[window] = np.maximum(best[window], entries)
     return low, best
 
 

@@ -8,6 +8,7 @@ from hubbub.accountant.analysis import Analysis, unknown
 from hubbub.accountant.attained import Attained, together
 from hubbub.accountant.cases.counts import composed
 from hubbub.accountant.composition import Loss
+from hubbub.accountant.theorems import drawn as combined
 from hubbub.accountant.theorems import fakes
 from hubbub.privacy import Basis
 from hubbub.protocol import Fakes, Protocol
@@ -60,6 +61,34 @@ def shuffler_fakes_analysis(protocol: Protocol, schema: Schema, drawn: Fakes) ->
         basis=Basis.PROVEN,
         method=(
             f"composition of the {drawn.distribution} distribution of the shuffler's fakes "
+            f"over {schema.distance} counts"
+        ),
+        fakes=True,
+    )
+
+
+def combined_analysis(protocol: Protocol, schema: Schema, drawn: Fakes, honest: int) -> Analysis | None:
+    """Return the analysis of flipped bits among the shuffler's fakes that counts both kinds of noise.
+
+    None where only one of them matters, and for whole records, whose fakes are flipped as well.
+
+    >>> protocol = Protocol(0.1, m=Fakes.laplace(2.0, 25), release="bits")
+    >>> combined_analysis(protocol, Schema.one_hot(9), Fakes.laplace(2.0, 25), 1000).honest
+    1000
+    """
+    if not protocol.sends_bits or not combined.applies(honest, protocol.q, drawn):
+        return None
+    changes = legal_changes(schema)
+    return composed(
+        lambda: [combined.positions(honest, protocol.q, drawn, schema.distance)],
+        lambda: [
+            combined.attack(honest, protocol.q, drawn, min(falls, POSITIONS), min(rises, POSITIONS))
+            for falls, rises in {changes[0], changes[-1]}
+        ],
+        honest=honest,
+        basis=Basis.PROVEN,
+        method=(
+            f"composition of the flips and the {drawn.distribution} distribution of the shuffler's fakes "
             f"over {schema.distance} counts"
         ),
         fakes=True,

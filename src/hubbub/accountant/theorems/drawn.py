@@ -25,9 +25,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.accountant.attained import Attained, together
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import bit
-from hubbub.numeric.crowd import crowd
+from hubbub.numeric.binomial import binomial
 from hubbub.numeric.distributions import Distribution
 from hubbub.protocol import Fakes
 
@@ -35,11 +36,14 @@ Floats = NDArray[np.float64]
 
 ERROR = 1e-9  # above the relative error of the distribution of a crowd and of a sum of products
 CUT = 1e-25  # mass on either side of a distribution that counts as an infinite loss
+LACKING = 8 * CUT  # mass that a sum of three cut distributions lacks at most
 WORK = 2 * 10**7  # products of one convolution up to which the bound is computed
-SHARE = 64.0  # the bound is computed if the crowd's variance is at most this multiple of the fakes' variance
-BLOCKS = 96  # crowds that cover all collections, at most
-TOLERANCE = 0.01  # excess of a block's δ over that of a collection that is not refined
-NODES = 160  # grid points of one position's loss
+SHARE = 16.0  # the bound is computed if the crowd's variance is at most this multiple of the fakes' variance,
+WIDE = 4e4  # and at most this
+BLOCKS = 48  # crowds that cover all collections, at most
+TOLERANCE = 0.02  # excess of a block's δ over that of a collection that is not refined
+NODES = (160, 4000)  # grid points of one position's loss, at least and at most
+GRAIN = 16  # grid points per standard deviation of one position's loss
 TAIL = 1e-17  # δ of one position beyond which the rest counts as an infinite loss
 
 
@@ -51,7 +55,7 @@ def applies(n: int, q: float, fakes: Fakes) -> bool:
     """
     variance = (n - 1) * q * (1 - q)
     counts = fakes.shift + 20 * fakes.scale
-    return variance <= SHARE * fakes.variance and counts * (20 * math.sqrt(variance) + 60) <= WORK
+    return variance <= min(SHARE * fakes.variance, WIDE) and counts * (20 * math.sqrt(variance) + 60) <= WORK
 
 
 @lru_cache(maxsize=64)
@@ -103,12 +107,15 @@ def cover(n: int, q: float, fakes: Fakes) -> Loss:
                 middle = (low + high) // 2
                 blocks += [(low, middle), (middle + 1, high)]
                 target = max(target, curve(middle, others - middle).at(probe))
-    nodes = top / NODES * np.arange(NODES + 1)
+    deviation = (1 - 2 * q) / math.sqrt(fakes.variance + others * q * (1 - q) + 1)
+    size = min(max(math.ceil(GRAIN * top / deviation), NODES[0]), NODES[1])
+    step = top / size
+    nodes = step * np.arange(size + 1, dtype=np.float64)
     worst = np.max([curve(low, others - high).deltas(nodes) for low, high in blocks], axis=0)
     if top == pure:
         # The messages of one user alone give δ = 0 at the pure ε, which is rounded up by more than the last node down.
         worst[-1] = 0.0
-    return Loss.from_envelope(worst, top / NODES)
+    return Loss.from_envelope(worst, step)
 
 
 def _window(whole: Distribution) -> Distribution:
@@ -116,6 +123,29 @@ def _window(whole: Distribution) -> Distribution:
     below, above = np.cumsum(whole.pmf), np.cumsum(whole.pmf[::-1])[::-1]
     kept = np.flatnonzero((below > CUT) & (above > CUT))
     return Distribution(whole.low + int(kept[0]), whole.pmf[kept[0] : kept[-1] + 1])
+
+
+def _neighbours(ones: int, zeros: int, q: float, noise: Distribution) -> tuple[Floats, Floats]:
+    """Return the distributions of the count if the user's bit is 1 and if it is 0, without their far tails."""
+    crowd = np.convolve(_window(binomial(ones, 1 - q)).pmf, _window(binomial(zeros, q)).pmf)
+    hidden = np.convolve(crowd, noise.pmf)
+    after, before = np.append(0.0, hidden), np.append(hidden, 0.0)
+    return (1 - q) * after + q * before, q * after + (1 - q) * before
+
+
+@lru_cache(maxsize=64)
+def attack(n: int, q: float, fakes: Fakes, falls: int, rises: int) -> Attained:
+    """Return the loss if all others hold the same record, and ``falls`` of its bits fall and ``rises`` others rise.
+
+    Errs downwards, so it is an attack.
+
+    >>> fakes = Fakes.laplace(2.0, 25)
+    >>> 0.9 < attack(100, 0.1, fakes, 1, 1).delta(0.5) / positions(100, 0.1, fakes, 2).delta(0.5) <= 1
+    True
+    """
+    noise = _window(Distribution(0, fakes.pmf))
+    high, low = _neighbours(n - 1, 0, q, noise), _neighbours(0, n - 1, q, noise)
+    return together([(high[0], high[1] + LACKING, falls), (low[1], low[0] + LACKING, rises)])
 
 
 class _Curve:
@@ -129,9 +159,7 @@ class _Curve:
     @classmethod
     def of(cls, ones: int, zeros: int, q: float, noise: Distribution) -> "_Curve":
         """Return the curve of a crowd of ones and zeros among noise."""
-        hidden = np.convolve(_window(crowd(ones + zeros, ones, q)).pmf, noise.pmf)
-        after, before = np.append(0.0, hidden), np.append(hidden, 0.0)
-        one, zero = (1 - q) * after + q * before, q * after + (1 - q) * before
+        one, zero = _neighbours(ones, zeros, q, noise)
         return cls([_table(one, zero), _table(zero, one)])
 
     def deltas(self, epsilons: Floats) -> Floats:
@@ -162,9 +190,8 @@ class _Curve:
 
 
 def _table(one: Floats, two: Floats) -> tuple[Floats, Floats, Floats, float]:
-    """Return the losses in increasing order, the masses of each and all larger ones under both, and the mass cut off."""
+    """Return the increasing losses, the masses of each and all larger ones under both, and the mass cut off."""
     losses = np.log(one) - np.log(two)
     order = np.argsort(losses)
     first, second = (np.append(np.cumsum(each[order][::-1])[::-1], 0.0) for each in (one, two))
-    # Each of two windows lacks at most CUT on either side.
-    return losses[order], first, second, 8 * CUT
+    return losses[order], first, second, LACKING

@@ -270,7 +270,7 @@ def _gaussian_swap(fakes: Fakes, epsilon: float) -> list[tuple[float, float]]:
     scale, shift, square = fakes.scale, fakes.shift, fakes.scale * fakes.scale
     reach = math.ceil(40 * scale) + 2  # terms beyond it are below e⁻⁷⁰⁰ of the largest
     check_memory("the distribution of the fakes", 64 * reach)
-    offsets = np.arange(-min(shift, reach), reach + 1)
+    offsets = np.arange(-min(shift, reach), reach + 1, dtype=np.float64)
     norm = _log_sums(-0.5 * (offsets / scale) ** 2)[0]
     exponent = 0.5 * (shift / scale) ** 2
     revealed = -exponent - norm
@@ -289,7 +289,8 @@ def _gaussian_swap(fakes: Fakes, epsilon: float) -> list[tuple[float, float]]:
         start = 1 - shift + (first + parity) / 2  # b + D/2 at b = 1 − shift, for the first D of this parity
         skipped = max(0, math.ceil(-reach - start))
         end = max(start + which.size, 0.0) + reach / 4
-        sums = _log_sums(-(((start + np.arange(skipped, math.ceil(end - start))) / scale) ** 2))
+        offsets = start + np.arange(skipped, math.ceil(end - start), dtype=np.float64)
+        sums = _log_sums(-((offsets / scale) ** 2))
         logs[parity::2] = sums[np.maximum(np.arange(which.size) - skipped, 0)]
     gap = float((first + 1) / exact - threshold)
     logs += np.log(-np.expm1(-(gap + step / square))) - step * (2.0 * first + step) / (4 * square)
@@ -332,8 +333,9 @@ def _shift(fakes: Fakes, *, rising: bool, step: float | None) -> Loss:
     """Return the loss of one count that rises (P shifted by one, P) or falls (P, P shifted by one); errs upwards."""
     unit = 1.0 / fakes.scale if fakes.distribution == "laplace" else 0.5 / fakes.scale / fakes.scale
     if step is not None or unit > STEEP or (fakes.distribution == "gaussian" and fakes.scale > FINE):
-        pair = [np.append(fakes.pmf, 0.0), np.append(0.0, fakes.pmf)]
-        one = Loss.from_distributions(*(pair[::-1] if rising else pair), step=step or 0.01 / fakes.scale)
+        stay, shifted = np.append(fakes.pmf, 0.0), np.append(0.0, fakes.pmf)
+        first, second = (shifted, stay) if rising else (stay, shifted)
+        one = Loss.from_distributions(first, second, step or 0.01 / fakes.scale)
         return replace(one, infinite=one.infinite + CUT)
     scale, shift = fakes.scale, fakes.shift
     if fakes.distribution == "laplace":
