@@ -9,11 +9,11 @@ does every step here: it is the counterpart of :class:`hubbub.accountant.composi
 compositions holds with ≤ instead of ≥.
 
 **Many copies.** Losses are rounded down on a grid; the rows of masses are multiplied by one Fourier transform for each
-of a few tilts t, of a_i·e^(ti)/c. With ‖X̂ − X‖₂ ≤ η‖X‖₂, η = 8·2⁻⁵³·log₂ N [Higham 2002, Theorem 24.2], and moduli of at
-most 1, the product of m rows is off by at most 3·m·η·‖a‖₂ in *every* entry, ‖a‖₂ the largest of them. The cycle spans
-some standard deviations of the tilted sum on both sides of its mean if hardly any mass lies beyond (Chernoff), and all
-values otherwise; mass beyond may reappear in the cycle, so its bound is subtracted as well. Each tilt gives a lower
-bound on each entry; the largest counts.
+of a few tilts t, of a_i·e^(ti)/c. With ‖X̂ − X‖₂ ≤ η‖X‖₂, η = 8·2⁻⁵³·log₂ N [Higham 2002, Theorem 24.2], and moduli of
+at most 1, the product of m rows is off by at most 3·m·η·‖a‖₂ in *every* entry, ‖a‖₂ the largest of them. The cycle
+spans some standard deviations of the tilted sum on both sides of its mean if hardly any mass lies beyond (Chernoff),
+and all values otherwise; mass beyond may reappear in the cycle, so its bound is subtracted as well. Each tilt gives a
+lower bound on each entry; the largest counts.
 """
 
 import math
