@@ -33,6 +33,7 @@ Pair = tuple[Floats, Floats, int]
 UNIT = 2.0**-53
 ERROR = 1e-11  # above the relative error of given probabilities, and of their logarithms' differences
 SMALLEST = 1e-100  # probabilities below it are dropped
+LOWEST = 1e-13  # mass of the lowest losses that is dropped from each copy: it would make the grid long
 GRAIN = (25.0, 200.0)  # the roundings of all copies lower a loss by half a standard deviation of the sum, divided by it
 FINE = 12800.0  # copies times grain, within these limits
 KEPT = 2**13  # losses that are kept; more are merged
@@ -106,7 +107,10 @@ def together(pairs: Sequence[Pair]) -> Attained:
         certain = float(first[(first > SMALLEST) & (second == 0)].sum())
         hidden += count * math.log1p(-min(certain, 1 - UNIT))
         finite = (first > SMALLEST) & (second > 0)
-        rows.append((first[finite], np.log(first[finite]) - np.log(second[finite]), count))
+        mass, losses = first[finite], np.log(first[finite]) - np.log(second[finite])
+        order = np.argsort(losses)
+        used = order[np.cumsum(mass[order]) > LOWEST]
+        rows.append((mass[used], losses[used], count))
     infinite = -math.expm1(hidden)
     if not rows or any(mass.size == 0 for mass, _, _ in rows):
         return Attained(losses=np.zeros(1), masses=np.zeros(1), infinite=infinite)

@@ -2,19 +2,24 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
-from hubbub.accountant.analysis import Analysis, log, unknown
+from hubbub.accountant.analysis import STEEP, Analysis, log, unknown
 from hubbub.accountant.attained import Attained, repeated
 from hubbub.accountant.cases.counts import composed
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import fakes
-from hubbub.numeric.binomial import MAX_EXACT, binomial
+from hubbub.errors import check_memory
+from hubbub.numeric.binomial import MAX_EXACT, log_binomial_pmf
+from hubbub.numeric.inversion import falling_root
 from hubbub.privacy import Basis
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
+CUT = 1e-40  # mass of the noise of split clear bits that counts as an infinite loss
 POSITIONS = 2048  # positions that an attack uses at most; with fewer it is weaker, but still an attack
 
 
@@ -31,6 +36,7 @@ def clear_analysis(protocol: Protocol, schema: Schema, honest: int, total: int) 
         return _clear_bits_analysis(schema, honest, total)
     size = schema.size
 
+    @lru_cache(8)
     def bounds(epsilon: float) -> tuple[float, float]:
         if size > MAX_EXACT:  # a fake falls on one of two records with probability 2·mean/size at most
             mean = total if drawn is None else honest * drawn.mean
@@ -40,6 +46,17 @@ def clear_analysis(protocol: Protocol, schema: Schema, honest: int, total: int) 
         return fakes.user_bounds(epsilon, drawn, honest, size)
 
     tight = protocol.sends_records or schema.exclusive
+
+    def solve(delta: float) -> tuple[float, float]:
+        goal = math.log(delta)
+        upper = falling_root(lambda x: log(bounds(x)[1]) - goal, 1.0, STEEP, relative=1e-5)[1]
+        if not tight:
+            return 0.0, upper
+        near = min(upper, STEEP) * (1 - 1e-5)  # usually the other end of the last step
+        if log(bounds(near)[0]) > goal:
+            return near, upper
+        return falling_root(lambda x: log(bounds(x)[0]) - goal, near, STEEP, relative=1e-5)[0], upper
+
     return Analysis(
         upper=lambda epsilon: log(bounds(epsilon)[1]),
         lower=(lambda epsilon: log(bounds(epsilon)[0])) if tight else unknown,
@@ -47,6 +64,7 @@ def clear_analysis(protocol: Protocol, schema: Schema, honest: int, total: int) 
         method="the exact distribution of the uniform fakes",
         honest=honest,
         guess=1.0,
+        solve=solve,
     )
 
 
@@ -55,15 +73,23 @@ def _clear_bits_analysis(schema: Schema, honest: int, m: int) -> Analysis:
 
     Exchanging 0 and 1 maps a count that rises to one that falls, so all changes of all positions have the same curve.
     """
-    noise = binomial(m, 0.5).pmf
+    # Beyond the window lies a mass of at most CUT (Hoeffding), which counts as an infinite loss.
+    reach = min(math.ceil(math.sqrt(0.5 * m * -math.log(CUT / 2))), -(-m // 2))
+    low, high = m // 2 - min(reach, m // 2), min(-(-m // 2) + reach, m)
+    check_memory("the distribution of the fakes", 128 * (high - low))
+    noise = np.exp(log_binomial_pmf(np.arange(low, high + 1), m, 0.5))
+    cut = 0.0 if high - low == m else CUT
+    after, before = np.append(0.0, noise), np.append(noise, 0.0)
     count = schema.width
 
     def covers() -> Sequence[Loss]:
-        step = 0.05 / math.sqrt(m / 4 + 1)
-        return [Loss.from_distributions(np.append(0.0, noise), np.append(noise, 0.0), step=step).power(count)]
+        one = Loss.from_distributions(after, before, step=0.05 / math.sqrt(m / 4 + 1))
+        return [replace(one, infinite=one.infinite + cut).power(count)]
 
     def attacks() -> Sequence[Attained]:
-        return [repeated(np.append(0.0, noise), np.append(noise, 0.0), min(count, POSITIONS))]
+        # Outside of the window both are possible; only the first outcome of all may reveal the record.
+        inside = slice(None) if cut == 0.0 else slice(1, -1)
+        return [repeated(after[inside], before[inside], min(count, POSITIONS))]
 
     return composed(
         covers,

@@ -145,7 +145,9 @@ def attack(n: int, q: float, fakes: Fakes, falls: int, rises: int) -> Attained:
     """
     noise = _window(Distribution(0, fakes.pmf))
     high, low = _neighbours(n - 1, 0, q, noise), _neighbours(0, n - 1, q, noise)
-    return together([(high[0], high[1] + LACKING, falls), (low[1], low[0] + LACKING, rises)])
+    pairs = ((high[0], high[1], falls), (low[1], low[0], rises))
+    # The second distribution may have what the windows lack; outcomes of less mass than that show nothing.
+    return together([(np.where(one > LACKING, one, 0.0), two + LACKING, count) for one, two, count in pairs])
 
 
 class _Curve:

@@ -63,8 +63,8 @@ Floats = NDArray[np.float64]
 
 UNIT = 2.0**-53
 RELATIVE = 1e-10  # above the relative error of Stirling's series and of a few hundred factors
-NOTHING = 1e-300  # above everything that underflows
-DEPTHS = (64.0, 690.0)  # −ln of the mass on either side of a window; the wider one is used where δ is as small
+NOTHING = 1e-303  # above everything that underflows
+DEPTHS = (64.0, 705.0)  # −ln of the mass on either side of a window; the wider one is used where δ is as small
 CUT = 1e-29  # above the mass of a shuffler's distribution beyond the last count kept
 DEEP = 2000.0  # −ln δ beyond which a sum is only bounded
 MOST = 1e9  # above every loss that a search or a sum distinguishes
