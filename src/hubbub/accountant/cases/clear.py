@@ -34,22 +34,23 @@ def clear_analysis(protocol: Protocol, schema: Schema, honest: int, total: int) 
     drawn = protocol.user_fakes
     if protocol.sends_bits and schema.dense and drawn is None:
         return _clear_bits_analysis(schema, honest, total)
-    size = schema.size
+    size = min(schema.size, 2**900)  # within the range of floats; beyond 2⁵³ only the lower bound uses it
+    mean = total if drawn is None else honest * drawn.mean
 
     @lru_cache(8)
     def bounds(epsilon: float) -> tuple[float, float]:
         if size > MAX_EXACT:  # a fake falls on one of two records with probability 2·mean/size at most
-            mean = total if drawn is None else honest * drawn.mean
             return max(0.0, 1.0 - 2.001 * mean / size), 1.0
         if drawn is None:
             return fakes.uniform_bounds(epsilon, total, size)
         return fakes.user_bounds(epsilon, drawn, honest, size)
 
     tight = protocol.sends_records or schema.exclusive
+    guess = min(1.0, 5 * math.sqrt(min(2 * size, MAX_EXACT) / max(mean, 1)))  # five standard deviations of the loss
 
     def solve(delta: float) -> tuple[float, float]:
         goal = math.log(delta)
-        upper = falling_root(lambda x: log(bounds(x)[1]) - goal, 1.0, STEEP, relative=1e-5)[1]
+        upper = falling_root(lambda x: log(bounds(x)[1]) - goal, guess, STEEP, relative=1e-5)[1]
         if not tight:
             return 0.0, upper
         near = min(upper, STEEP) * (1 - 1e-5)  # usually the other end of the last step
@@ -63,7 +64,7 @@ def clear_analysis(protocol: Protocol, schema: Schema, honest: int, total: int) 
         basis=Basis.EXACT if tight else Basis.PROVEN,
         method="the exact distribution of the uniform fakes",
         honest=honest,
-        guess=1.0,
+        guess=guess,
         solve=solve,
     )
 

@@ -78,13 +78,10 @@ def combined_analysis(protocol: Protocol, schema: Schema, drawn: Fakes, honest: 
     """
     if not protocol.sends_bits or not combined.applies(honest, protocol.q, drawn):
         return None
-    changes = legal_changes(schema)
+    falls, rises = (min(number, POSITIONS) for number in legal_changes(schema)[0])
     return composed(
         lambda: [combined.positions(honest, protocol.q, drawn, schema.distance)],
-        lambda: [
-            combined.attack(honest, protocol.q, drawn, min(falls, POSITIONS), min(rises, POSITIONS))
-            for falls, rises in {changes[0], changes[-1]}
-        ],
+        lambda: [combined.attack(honest, protocol.q, drawn, falls, rises)],
         honest=honest,
         basis=Basis.PROVEN,
         method=(
