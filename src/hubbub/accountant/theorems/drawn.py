@@ -107,6 +107,7 @@ def cover(n: int, q: float, fakes: Fakes) -> Loss:
                 middle = (low + high) // 2
                 blocks += [(low, middle), (middle + 1, high)]
                 target = max(target, curve(middle, others - middle).at(probe))
+    top = min(max(curve(low, others - high).reach(TAIL) for low, high in blocks), pure)
     deviation = (1 - 2 * q) / math.sqrt(fakes.variance + others * q * (1 - q) + 1)
     size = min(max(math.ceil(GRAIN * top / deviation), NODES[0]), NODES[1])
     step = top / size
