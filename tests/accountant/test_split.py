@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubbub.accountant.theorems.split import attack, cover, positions, repeated
+from hubbub.accountant.attained import repeated
+from hubbub.accountant.theorems.split import attack, cover, positions
 from hubbub.numeric.binomial import binomial
 from hubbub.schema import Schema
 

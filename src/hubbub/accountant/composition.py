@@ -19,7 +19,8 @@ A :class:`Loss` is a non-negative measure μ on the grid {step·i} and on +∞. 
   of exactly one measure: its kinks. Bounds that are not quite convex therefore need no repair: their hull is sound.
   One atom of loss l between the nodes a ≤ l ≤ b becomes the share (1 − e^(a−l)) / (1 − e^(a−b)) at b, the rest at a.
 
-Composing k copies moves at most k·``TAIL`` = k·10⁻²⁰ to +∞, so δ is meaningful down to 10⁻¹⁶ for k = 1000.
+Composing k copies on a long grid moves at most k·``TAIL`` = k·10⁻²⁰ to +∞, so δ is meaningful down to 10⁻¹⁶ for
+k = 1000. Up to ``SHORT`` points nothing is cut off, and every tail keeps its relative accuracy.
 Against the exact Gaussian curve, δ = 10⁻¹² is met to 0.1 % with 100 points per standard deviation.
 """
 
@@ -51,7 +52,8 @@ Floats = NDArray[np.float64]
 
 UNIT = 2.0**-53
 WIDEN = 1e-12  # largest relative error of given probabilities, and of exponentials of up to 700
-TAIL = 1e-20  # mass that a composition may move to +∞ to keep the grid short
+SHORT = 2**12  # points up to which a composition is kept whole
+TAIL = 1e-20  # mass that a longer composition may move to +∞ to keep the grid short
 HEAD = 1e-13  # mass at the lowest losses that may be moved up to one node; it is far from every ε ≥ 0
 REACH = 600.0  # losses beyond this count as infinite, so that exponentials stay finite
 POINTS = 2**15  # points beyond which a composition doubles its step: a thousand per standard deviation of a Gaussian
@@ -262,6 +264,8 @@ def _split(losses: Floats, masses: Floats, step: float) -> tuple[int, Floats]:
 
 def _trim(step: float, first: int, masses: Floats, infinite: float) -> Loss:
     """Return the loss with its far tails moved upwards: the upper to +∞, the lower to the lowest node kept."""
+    if masses.size <= SHORT and step * max(abs(first), abs(first + masses.size)) <= REACH:
+        return Loss(step=step, first=first, masses=masses, infinite=infinite)
     above = np.cumsum(masses[::-1])[::-1]
     reach = math.floor(REACH / step)
     stop = int(np.searchsorted(-above, -TAIL)) if above[-1] < TAIL else masses.size

@@ -4,7 +4,7 @@
 - flipped single bits: branch and bound over all collections; split bits compose its curve (:mod:`.positions`);
 - flipped whole records: slot exchange and privacy blankets, and group privacy over copies (:mod:`.records`);
 - clear records among users' fakes: the exact distribution of the fakes (:mod:`.clear`);
-- the shuffler's fakes: the exact distribution, or a composition over counts (:mod:`.shuffler`);
+- the shuffler's fakes: the exact distribution, or a composition over counts, also with flips (:mod:`.shuffler`);
 - one user's messages alone, which bound every protocol that flips (:mod:`.local`).
 
 A further theorem is one more option here.
@@ -17,7 +17,7 @@ from hubbub.accountant.cases.category import category_analysis
 from hubbub.accountant.cases.clear import clear_analysis
 from hubbub.accountant.cases.flips import flip_analysis, user_fakes_analysis
 from hubbub.accountant.cases.local import local_analysis
-from hubbub.accountant.cases.shuffler import shuffler_fakes_analysis
+from hubbub.accountant.cases.shuffler import combined_analysis, shuffler_fakes_analysis
 from hubbub.privacy import Basis, TrustModel
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
@@ -41,6 +41,9 @@ def analyze(protocol: Protocol, schema: Schema, n: int, honest: int, trust: Trus
     if protocol.shuffler_fakes is None or trust == "shuffling":
         return best(flips, local)
     drawn = shuffler_fakes_analysis(protocol, schema, protocol.shuffler_fakes)
+    both = combined_analysis(protocol, schema, protocol.shuffler_fakes, honest)
+    if both is not None:
+        return best(both, flips, drawn, local)
     return best(flips, drawn, local, attack=False)  # an attack on the flips alone breaks what the fakes add
 
 

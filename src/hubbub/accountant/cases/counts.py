@@ -1,43 +1,38 @@
 """Independent counts, each hidden by noise of a known distribution."""
 
+from collections.abc import Callable, Sequence
 from functools import cache
 
-import numpy as np
-
-from hubbub.accountant.analysis import Analysis, log
+from hubbub.accountant.analysis import Analysis, log, unknown
+from hubbub.accountant.attained import Attained
 from hubbub.accountant.composition import Loss
-from hubbub.accountant.theorems import split
-from hubbub.numeric.distributions import Distribution
 from hubbub.privacy import Basis
 
 
 def composed(
+    covers: Callable[[], Sequence[Loss]],
+    attacks: Callable[[], Sequence[Attained]] | None,
+    *,
     honest: int,
-    first: Distribution,
-    second: Distribution,
-    cover: Loss,
-    count: int,
     basis: Basis,
     method: str,
-    *,
     fakes: bool = False,
 ) -> Analysis:
-    """Return the analysis of ``count`` independent counts, each distributed as one of a pair."""
-    loss = cover.power(count)
-    low, high = min(first.low, second.low), max(first.high, second.high)
-    one, two = (np.pad(each.pmf, (each.low - low, high - each.high)) for each in (first, second))
+    """Return the analysis of counts that change together: the worst of all covers, and the best of some attacks.
 
-    @cache
-    def attack() -> Loss:  # computed on demand: a search for parameters needs only the certified curve
-        return split.repeated(one, two, count)
-
+    Covers and attacks are computed when they are first needed: a search for parameters needs only the covers.
+    """
+    upper, lower = cache(lambda: tuple(covers())), cache(lambda: tuple(attacks()) if attacks else ())
     return Analysis(
-        upper=lambda epsilon: log(loss.delta(epsilon)),
-        lower=lambda epsilon: log(attack().delta(epsilon)),
+        upper=lambda epsilon: log(max(loss.delta(epsilon) for loss in upper())),
+        lower=(lambda epsilon: log(max(loss.delta(epsilon) for loss in lower()))) if attacks else unknown,
         basis=basis,
-        method=f"composition of {method} over {count} counts",
+        method=method,
         guess=1.0,
         honest=honest,
         fakes=fakes,
-        solve=lambda delta: (attack().epsilon(delta), loss.epsilon(delta)),
+        solve=lambda delta: (
+            max((loss.epsilon(delta) for loss in lower()), default=0.0),
+            max(loss.epsilon(delta) for loss in upper()),
+        ),
     )

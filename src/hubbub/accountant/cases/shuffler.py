@@ -1,12 +1,21 @@
 """The shuffler's fakes: their exact distribution, or a composition over counts."""
 
-from hubbub.accountant.analysis import Analysis, log, unknown
+from collections.abc import Sequence
+
+import numpy as np
+
+from hubbub.accountant.analysis import Analysis, unknown
+from hubbub.accountant.attained import Attained, together
 from hubbub.accountant.cases.counts import composed
+from hubbub.accountant.composition import Loss
+from hubbub.accountant.theorems import drawn as combined
 from hubbub.accountant.theorems import fakes
-from hubbub.numeric.distributions import Distribution
 from hubbub.privacy import Basis
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
+
+CHANGES = 4  # kinds of changes up to which each is composed, instead of one cover for all
+POSITIONS = 2048  # positions that an attack uses at most; with fewer it is weaker, but still an attack
 
 
 def shuffler_fakes_analysis(protocol: Protocol, schema: Schema, drawn: Fakes) -> Analysis:
@@ -21,17 +30,83 @@ def shuffler_fakes_analysis(protocol: Protocol, schema: Schema, drawn: Fakes) ->
     """
     if protocol.sends_records or (schema.exclusive and protocol.clear):
         return Analysis(
-            upper=lambda epsilon: log(fakes.swap_delta(drawn, epsilon)),
-            lower=(lambda epsilon: log(fakes.swap_delta(drawn, epsilon)) - 1e-6) if protocol.clear else unknown,
+            upper=lambda epsilon: fakes.swap_bounds(drawn, epsilon)[1],
+            lower=(lambda epsilon: fakes.swap_bounds(drawn, epsilon)[0]) if protocol.clear else unknown,
             basis=Basis.EXACT if protocol.clear else Basis.PROVEN,
             method=f"the exact {drawn.distribution} distribution of the shuffler's fakes",
             honest=1,
             fakes=True,
             guess=1.0,
+            solve=lambda delta: (
+                fakes.swap_epsilon(drawn, delta)[0] if protocol.clear else 0.0,
+                fakes.swap_epsilon(drawn, delta)[1],
+            ),
         )
-    before, after = Distribution(0, drawn.pmf), Distribution(1, drawn.pmf)
-    method = f"the {drawn.distribution} distribution of the shuffler's fakes"
-    if not schema.dense and protocol.clear and 2 * schema.max_set <= schema.width:
-        both = fakes.change_loss(drawn, 1, 1)  # a legal change lowers and raises at most max_set counts each
-        return composed(1, before, after, both, schema.max_set, Basis.PROVEN, method, fakes=True)
-    return composed(1, before, after, fakes.either_loss(drawn), schema.distance, Basis.PROVEN, method, fakes=True)
+    changes = legal_changes(schema)
+    each = protocol.clear and len(changes) <= CHANGES
+
+    def covers() -> Sequence[Loss]:
+        if each:
+            return [fakes.change_loss(drawn, falls, rises) for falls, rises in changes]
+        return [fakes.either_loss(drawn).power(schema.distance)]
+
+    def attacks() -> Sequence[Attained]:
+        tried = changes if each else [changes[0], changes[-1]]
+        return [_attack(drawn, min(falls, POSITIONS), min(rises, POSITIONS)) for falls, rises in tried]
+
+    return composed(
+        covers,
+        attacks if protocol.clear else None,
+        honest=1,
+        basis=Basis.PROVEN,
+        method=(
+            f"composition of the {drawn.distribution} distribution of the shuffler's fakes "
+            f"over {schema.distance} counts"
+        ),
+        fakes=True,
+    )
+
+
+def combined_analysis(protocol: Protocol, schema: Schema, drawn: Fakes, honest: int) -> Analysis | None:
+    """Return the analysis of flipped bits among the shuffler's fakes that counts both kinds of noise.
+
+    None where only one of them matters, and for whole records, whose fakes are flipped as well.
+
+    >>> protocol = Protocol(0.1, m=Fakes.laplace(2.0, 25), release="bits")
+    >>> combined_analysis(protocol, Schema.one_hot(9), Fakes.laplace(2.0, 25), 1000).honest
+    1000
+    """
+    if not protocol.sends_bits or not combined.applies(honest, protocol.q, drawn):
+        return None
+    falls, rises = (min(number, POSITIONS) for number in legal_changes(schema)[0])
+    return composed(
+        lambda: [combined.positions(honest, protocol.q, drawn, schema.distance)],
+        lambda: [combined.attack(honest, protocol.q, drawn, falls, rises)],
+        honest=honest,
+        basis=Basis.PROVEN,
+        method=(
+            f"composition of the flips and the {drawn.distribution} distribution of the shuffler's fakes "
+            f"over {schema.distance} counts"
+        ),
+        fakes=True,
+    )
+
+
+def _attack(drawn: Fakes, falls: int, rises: int) -> Attained:
+    """Return the loss of ``falls`` counts that fall by one and ``rises`` others that rise; errs downwards."""
+    pmf = drawn.pmf
+    likely = np.maximum(pmf, fakes.NOTHING)  # a probability that underflows is not 0
+    fall = pmf, np.append(0.0, likely[:-1]), falls
+    return together([fall, (pmf[:-1], likely[1:], rises)])
+
+
+def legal_changes(schema: Schema) -> list[tuple[int, int]]:
+    """Return the numbers of counts that (fall, rise) if one legal record replaces another, the largest only.
+
+    At most ``max_set`` of each, and together at most all positions. One-hot records exchange one label for another.
+
+    >>> legal_changes(Schema.at_most(2, 3)), legal_changes(Schema.at_most(2, 9)), legal_changes(Schema.bits(2))
+    ([(2, 1), (1, 2)], [(2, 2)], [(2, 0), (1, 1), (0, 2)])
+    """
+    total, most = schema.distance, schema.max_set
+    return [(falls, total - falls) for falls in range(most, total - most - 1, -1)]

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from hubbub.accountant import Ledger, calibrate
-from hubbub.accountant.theorems.split import repeated
+from hubbub.accountant.attained import repeated
 from hubbub.bits.entropy import Entropy
 from hubbub.lab.attacks import evidence
 from hubbub.lab.attacks.evidence import Attack, Reading, simulated

@@ -1,0 +1,97 @@
+"""Flips and the shuffler's fakes together: above every small collection, and better than either alone."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hubbub.accountant import account
+from hubbub.accountant.theorems import drawn, fakes, split
+from hubbub.numeric.binomial import binomial_pmf
+from hubbub.protocol import Fakes, Protocol
+from hubbub.schema import Schema
+
+Floats = NDArray[np.float64]
+
+
+def pairs(n: int, q: float, noise: Fakes) -> list[tuple[Floats, Floats]]:
+    """Return all pairs of one position: any number of ones among the others, both orders."""
+    found = []
+    for ones in range(n):
+        crowd = np.convolve(binomial_pmf(ones, 1 - q), binomial_pmf(n - 1 - ones, q))
+        hidden = np.convolve(crowd, noise.pmf)
+        one, zero = (np.convolve(hidden, [1 - p, p]) for p in (1 - q, q))
+        found += [(one, zero), (zero, one)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("n", "q", "noise", "count"),
+    [
+        (1, 0.25, Fakes.laplace(2.0, 6), 1),
+        (5, 0.1, Fakes.laplace(1.0, 5), 1),
+        (4, 0.1, Fakes.laplace(0.7, 3), 2),
+        (4, 0.3, Fakes.gaussian(1.0, 3), 2),
+        (3, 0.02, Fakes.gaussian(0.8, 1), 2),
+        (8, 0.4, Fakes.laplace(0.5, 0), 1),
+        (30, 0.05, Fakes.gaussian(3.0, 9), 1),
+    ],
+)
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.6, 0.9, 0.99])
+def test_all_collections_and_orders(n: int, q: float, noise: Fakes, count: int, share: float) -> None:
+    epsilon = share * count * math.log((1 - q) / q)
+    truth = 0.0
+    for combination in itertools.combinations_with_replacement(pairs(n, q, noise), count):
+        one, two = np.ones(1), np.ones(1)
+        for p, r in combination:
+            one, two = np.multiply.outer(one, p).ravel(), np.multiply.outer(two, r).ravel()
+        truth = max(truth, float(np.maximum(one - math.exp(epsilon) * two, 0.0).sum()))
+    certified = drawn.positions(n, q, noise, count).delta(epsilon)
+    assert truth * (1 - 1e-12) <= certified <= 1.15 * truth
+    changes = [(falls, count - falls) for falls in range(count + 1)]
+    assert max(drawn.attack(n, q, noise, *change).delta(epsilon) for change in changes) <= truth * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n", "q", "noise", "count"),
+    [
+        (100, 0.1, Fakes.laplace(2.0, 25), 2),
+        (1000, 0.05, Fakes.laplace(4.0, 50), 2),
+        (1000, 0.1, Fakes.gaussian(10.0, 60), 5),
+        (10_000, 0.1, Fakes.gaussian(40.0, 250), 40),
+        (1000, 0.01, Fakes.gaussian(100.0, 600), 1000),
+    ],
+)
+def test_the_combination_beats_both_of_its_parts(n: int, q: float, noise: Fakes, count: int) -> None:
+    both = drawn.positions(n, q, noise, count).epsilon(1e-6)
+    assert both < 0.99 * split.positions(n, q, 1, count).epsilon(1e-6)
+    assert both < 0.99 * fakes.either_loss(noise).power(count).epsilon(1e-6)
+
+
+def test_an_account_states_that_it_rests_on_flips_and_fakes() -> None:
+    protocol, schema = Protocol(0.05, m=Fakes.laplace(4.0, 50), release="bits"), Schema.one_hot(20)
+    found = account(protocol, schema, 1000, delta=1e-6)
+    assert found.assumptions.honest == 1000
+    assert found.assumptions.fakes
+    assert 0.98 * found.epsilon < found.lower_bound <= found.epsilon < 0.45
+    flips = account(protocol, schema, 1000, delta=1e-6, trust="shuffling")
+    alone = account(protocol, schema, 1000, delta=1e-6, honest_fraction=0.001)
+    assert found.epsilon < min(flips.epsilon, alone.epsilon)
+    assert not flips.assumptions.fakes
+    assert alone.assumptions.honest == 1
+
+
+def test_fewer_honest_users_and_less_noise_raise_delta() -> None:
+    noise = Fakes.gaussian(3.0, 20)
+    deltas = [drawn.positions(n, 0.1, noise, 2).delta(0.3) for n in (200, 50, 10, 1)]
+    assert deltas == sorted(deltas)
+    wider = [drawn.positions(50, 0.1, Fakes.gaussian(scale, 30), 2).delta(0.3) for scale in (5.0, 3.0, 1.0)]
+    assert wider == sorted(wider)
+
+
+def test_the_combination_is_skipped_where_the_flips_dominate() -> None:
+    protocol = Protocol(0.1, m=Fakes.laplace(2.0, 25), release="bits")
+    found = account(protocol, Schema.bits(3), 10**6, delta=1e-6)
+    assert not found.assumptions.fakes
