@@ -25,14 +25,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.accountant.theorems.records.kinds import Kind
+from hubbub.accountant.theorems.records.kinds import Family, Kind
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 
-STEP = 0.3  # of the first block of nodes, in standard deviations of the integrand
+STEP = 0.2  # of the first block of nodes, in standard deviations of the integrand
 BLOCK = 32  # nodes of one step, after which it doubles
-SMOOTH = 0.13  # η t
+SMOOTH = 0.1  # η t
 REACH = 4.2  # the last node, in units of 1/η
 BLOCKS = 20  # at most
 FLOOR = 60.0  # products of n factors are not resolved below e^−60 of the largest
@@ -52,8 +52,12 @@ class Crowd:
 
     def further(self, exponents: Floats) -> Floats:
         """Return the companions' part of the exponent, from the exponents of one of them."""
-        assert self.log_pgf is not None
-        return self.log_pgf(exponents)
+        return np.zeros_like(exponents) if self.log_pgf is None else self.log_pgf(exponents)
+
+    @property
+    def mean(self) -> float:
+        """The expected number of companions, about."""
+        return float(self.further(np.array([1e-9]))[0]) * 1e9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,9 +94,9 @@ def contour(t: float, deviation: float) -> Contour:
     steps = np.diff(w)
     kernel = np.exp(eta**2 * (t**2 - w**2) / 2) / (t**2 + w**2) / math.pi
     bump = steps**2 / 8 * (eta**2 + 2 / t**2) * kernel[:-1]
-    # At large steps the kernel at the left end is the smaller bound.
-    first = np.minimum(kernel[:-1] + bump, kernel[:-1] * 1.5)
-    last = np.where(bump < 0.5 * kernel[:-1], kernel[1:] + bump, kernel[:-1])
+    # At large steps the kernel at the left end is the smaller bound of the right end.
+    first = kernel[:-1] + np.minimum(bump, kernel[:-1] / 2)
+    last = np.where(bump < kernel[:-1] / 2, kernel[1:] + bump, kernel[:-1])
     left, right = steps * (2 * first + last) / 6, steps * (first + 2 * last) / 6
     reach = float(w[-1])
     tail = math.exp(eta**2 * (t**2 - reach**2) / 2) / math.pi * min(1 / reach, math.pi / (2 * t))
@@ -109,7 +113,7 @@ class Labels:
 
 def labels(scale: float) -> Labels:
     """Return nodes for an integrand that decays like e^{−s/scale}; the factor s is integrated exactly."""
-    s, step = [0.0], 0.3 * scale
+    s, step = [0.0], 0.25 * scale
     while s[-1] < 1.0:
         s.append(min(1.0, s[-1] + step))
         at = s[-1] / scale
@@ -154,6 +158,14 @@ def along(score: Floats, chances: Floats, line: Contour) -> Line:
 def size(x: Complexes, one: float = 1.0) -> Floats:
     """Return |one + x| − one without cancellation."""
     return (2 * one * x.real + x.real**2 + x.imag**2) / (np.abs(one + x) + one)
+
+
+def floor(top: Floats, n: int) -> Floats:
+    """Return the least m − 1 that is resolved, from the largest m − 1 of all kinds at every node in s.
+
+    Raising a factor is always allowed, and keeps c = (factor of the special message)/m from becoming large.
+    """
+    return np.asarray(top + (1.0 + top) * math.expm1(-min(FLOOR / n, 2.0)), np.float64)
 
 
 def falling(values: Floats, bend: Floats, most: Floats) -> tuple[Floats, Floats]:
@@ -222,16 +234,40 @@ def integral_without_phases(
     return np.where(np.isnan(result), np.inf, result)
 
 
-def best_scale(n: int, log: Floats, weight: Floats, further: Callable[[Floats], Floats] | None = None) -> Floats:
-    """Return C₀ for every node in s: about the least max_y of ln C₀ + n (c_y/C₀ + ln m_y) at w = 0.
+def best_scale(crowd: Crowd, log: Floats, weight: Floats, companion: tuple[Floats, Floats] | None) -> Floats:
+    """Return C₀ for every node in s: about the least max_y of ln C₀ + n (c_y/C₀ + ln m_y) + further at w = 0.
 
-    A choice: every positive value gives a bound.
+    ``log`` and ``weight`` are arrays over (kinds, nodes in s), ``companion`` holds the same for one companion. A
+    choice: every positive value gives a bound.
     """
-    low, high = np.maximum(weight.min(axis=0), 1e-9 * weight.max(axis=0)), weight.max(axis=0)
-    share = np.linspace(0.0, 1.0, 33)
-    trial = n * np.exp(np.log(low)[None] * (1 - share[:, None]) + np.log(high)[None] * share[:, None])
-    value = (n * (weight[None] / trial[:, None] + log[None])).max(axis=1) + np.log(trial)
-    if further is not None:
-        value = value + further(trial)
+    low, high = crowd.n * np.maximum(weight.min(axis=0), 1e-9 * weight.max(axis=0)), crowd.n * weight.max(axis=0)
+    if companion is not None:
+        low, high = low + crowd.mean * companion[1], high + crowd.mean * companion[1]
+    share = np.linspace(0.0, 1.0, 33)[:, None]
+    trial = np.exp(np.log(low) * (1 - share) + np.log(high) * share)
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = (crowd.n * (weight[None] / trial[:, None] + log[None])).max(axis=1) + np.log(trial)
+        if companion is not None:
+            value = value + crowd.further(companion[1] / trial + companion[0])
     picked = trial[np.nan_to_num(value, nan=np.inf).argmin(axis=0), np.arange(trial.shape[1])]
     return np.asarray(picked, np.float64)
+
+
+def least_tilt(
+    worst: Callable[[Floats], Floats], n: int, family: Family, epsilon: float, cut: float
+) -> tuple[float, float]:
+    """Return about the t that minimizes the exponent ``worst(t)`` − 2 ln t, and the exponent there.
+
+    A choice: every positive t gives a bound, as long as t times the largest score is at most 690.
+    """
+    limit = 680.0 / max(min(family.largest(epsilon), cut), 1e-290)
+    deviation = math.sqrt(n * min(family.second_moment(epsilon), cut * cut))
+    high = math.log(min(200.0 / deviation, limit))
+    low = min(math.log(0.05 / deviation), high - 3.0)
+    for points in (13, 9, 9):
+        grid = np.linspace(low, high, points)
+        with np.errstate(all="ignore"):
+            values = np.nan_to_num(worst(np.exp(grid)) - 2 * grid, nan=np.inf)
+        at = int(values.argmin())
+        low, high = float(grid[max(at - 1, 0)]), float(grid[min(at + 1, points - 1)])
+    return math.exp(float(grid[at])), float(values[at])

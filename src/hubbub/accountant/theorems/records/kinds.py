@@ -82,7 +82,7 @@ class Masses:
     u: Floats
     """E_ω e^{tG} − 1."""
     noise: float
-    """A bound on the rounding error of m and of every e^{zG} − 1 averaged over μ, per unit of |z|."""
+    """A bound on the rounding error of E_μ e^{zG} and of γ E_ω e^{zG}, per unit of |z|, for all these kinds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,6 +138,16 @@ class Family:
         """The largest number of atoms of a kind."""
         return int((self.triples + 1).prod(axis=1).max())
 
+    @property
+    def units(self) -> tuple[float, float]:
+        """The rounding errors, relative to e^{tG}(X + e^ε X')|z| and to e^{tG}|G z|, of an averaged e^{zG} − 1.
+
+        With D = A + B + C positions, X = e^{kr} has a relative error of (3D |ln q| + 3) units of 2⁻⁵³, and G cancels; a
+        probability has one of some 2D + 20, and a sum of as many terms as there are atoms adds that number. All doubled.
+        """
+        reach = int(self.triples.sum(axis=1).max())
+        return UNIT * (8 * reach * abs(math.log(self.q)) + 16), UNIT * (6 * self.atoms + 4 * reach + 100)
+
     def _chances(self, zeros: int, ones: int) -> Floats:
         """Return the probabilities of the number of differences under ω in positions where y holds a 0 or a 1."""
         q, p = self.q, 1.0 - self.q
@@ -186,8 +196,7 @@ class Family:
         noise = 0.0
         wanted = None if groups is None else set(groups)
         ratio, grow = bit.log_odds(self.q), math.exp(epsilon)
-        reach = int(self.triples.sum(axis=1).max())
-        relative, length = 8 * reach * abs(math.log(self.q)) + 16, 6 * self.atoms + 4 * reach + 100
+        relative, length = self.units
         for group in self.groups:
             if wanted is not None and group.A + group.B not in wanted:
                 continue
@@ -201,7 +210,7 @@ class Family:
             spread = (group.mu * (first + grow * second)) @ tilted * power @ group.mix_mu
             size = group.mu @ (tilted * np.abs(score)) @ group.mix_mu
             noise = max(noise, float((relative * spread + length * size).max()))
-        return Masses(m, u, UNIT * noise)
+        return Masses(m, u, noise)
 
     def excess(self, epsilon: float, cut: float) -> float:
         """Return an upper bound on max_y E_μ (G_y − cut)⁺, the cost of limiting every score to ``cut`` (Corollary 3).
