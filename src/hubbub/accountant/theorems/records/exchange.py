@@ -11,6 +11,7 @@ The bound is the sum of that event's share, of what limiting large scores costs,
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +56,7 @@ def choose(found: Family, crowd: Crowd, epsilon: float) -> tuple[float, float] |
         if cut <= 0.0 or (largest <= cut < math.inf):
             continue
         t, exponent = tilt(found, crowd, epsilon, cut, rows)
-        cost = found.excess(epsilon, cut)
+        cost = max(found.kind(int(i)).excess(epsilon, cut) for i in rows)
         value = float(np.logaddexp(exponent + math.log(t) - 1 - math.log(n), math.log(cost + 1e-300)))
         if math.isfinite(value):
             choices.append((value, cut, t))
@@ -87,9 +88,7 @@ def exchange(schema: Schema, q: float, n: int, epsilon: float, target: float | N
     return result if result < 0.0 else math.inf
 
 
-def _exchange(
-    found: Family, crowd: Crowd, epsilon: float, lost: float, target: float | None, *, dense: bool
-) -> float:
+def _exchange(found: Family, crowd: Crowd, epsilon: float, lost: float, target: float | None, *, dense: bool) -> float:
     chosen = choose(found, crowd, epsilon)
     if chosen is None:
         return math.inf
@@ -108,17 +107,26 @@ def _exchange(
     return min(whole, _by_distance(found, crowd.n, epsilon, cut, values, total, target))
 
 
-def _by_distance(found, n, epsilon, cut, values, total, target) -> float:
-    """Return the larger, over all distances of x and x', of the smaller bound of the two theorems."""
+def _by_distance(
+    found: Family,
+    n: int,
+    epsilon: float,
+    cut: float,
+    values: Floats,
+    total: Callable[[float], float],
+    target: float | None,
+) -> float:
+    """Return the largest, over all distances of x and x', of the smaller bound of the two theorems."""
     distance = found.triples[:, :2].sum(axis=1)
-    by_class = {int(h): float(values[distance == h].max()) for h in np.unique(distance)}
-    best = -math.inf
-    for h, value in sorted(by_class.items(), key=lambda item: -item[1]):
+    by_distance = {int(h): float(values[distance == h].max()) for h in np.unique(distance)}
+    best, choice = -math.inf, None
+    for h, value in sorted(by_distance.items(), key=lambda item: (-item[1], -item[0])):
         if value <= best:
             break
-        best = max(best, min(value, cells.evaluate(found, n, epsilon, cut, h, best)))
+        paired, choice = cells.evaluate(cells.Problem(found, n, epsilon, cut, h), best, choice)
+        best = max(best, min(value, paired))
         if target is not None and total(best) > target:
-            return total(float(values.max()))
+            return math.inf
     return total(best)
 
 

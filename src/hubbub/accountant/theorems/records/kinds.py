@@ -57,6 +57,12 @@ class Kind:
         """Return G = X − e^ε X', at most ``cut``."""
         return np.minimum(self.first - math.exp(epsilon) * self.second, cut)
 
+    def excess(self, epsilon: float, cut: float) -> float:
+        """Return an upper bound on E_μ (G − cut)⁺; see :meth:`Family.excess`."""
+        share = 1.0 - (math.exp(epsilon) * self.second + cut) / self.first
+        kept = np.where(share > -1e-12, np.minimum(share + 2e-12, 1.0), 0.0)
+        return float((self.mu * self.first) @ kept) * (1 + 1e-11)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matched:
@@ -100,7 +106,9 @@ class _Group:
     mix_mu: Floats  # (2D + 1, columns): probabilities of k under μ
     mix_omega: Floats
     mix_x: Floats  # and under μ_x
-    first_mass: Floats  # probabilities of (a, b) under μ_x
+    mu_x: Floats  # probabilities of (a, b) under μ_x
+    first: Floats  # ρ^(2a−A) for every (a, b)
+    second: Floats  # ρ^(2b−B)
 
 
 def pmf(size: int, prob: float, rest: float) -> Floats:
@@ -200,7 +208,7 @@ class Family:
         for group in self.groups:
             if wanted is not None and group.A + group.B not in wanted:
                 continue
-            first, second = _likelihoods(group, ratio)
+            first, second = group.first, group.second
             power = np.exp(ratio * np.arange(-group.D, group.D + 1))
             score = np.minimum(np.outer(first - grow * second, power), cut)
             rise = np.expm1(np.minimum(t * score, 700.0))
@@ -222,53 +230,46 @@ class Family:
         ratio = bit.log_odds(self.q)
         worst = 0.0
         for group in self.groups:
-            first, second = _likelihoods(group, ratio)
+            first, second = group.first, group.second
             power = np.exp(-ratio * np.arange(-group.D, group.D + 1))
             share = 1.0 - (math.exp(epsilon) * second / first)[:, None] - np.outer(cut / first, power)
             kept = np.where(share > -1e-12, np.minimum(share + 2e-12, 1.0), 0.0)
-            worst = max(worst, float((group.first_mass @ kept @ group.mix_x).max()))
+            worst = max(worst, float((group.mu_x @ kept @ group.mix_x).max()))
         return worst * (1 + 1e-11)
 
     def largest(self, epsilon: float) -> float:
-        """Return the largest score of any kind."""
+        """Return the largest score of any kind: ρ^C (ρ^A − e^ε ρ^(−B))."""
         ratio = bit.log_odds(self.q)
-        top = 0.0
-        for group in self.groups:
-            first, second = _likelihoods(group, ratio)
-            score = float((first - math.exp(epsilon) * second).max())
-            top = max(top, score * math.exp(ratio * group.D))
-        return top
-
-    def prominent(self, epsilon: float, each: int) -> Integers:
-        """Return kinds with the largest second moments of G, and with the largest third moments of X."""
-        ratio, q = bit.log_odds(self.q), self.q
-        two, three = (q * math.exp(k * ratio) + (1 - q) * math.exp(-k * ratio) for k in (2, 3))
         a, b, c = self.triples.T.astype(np.float64)
-        grow = math.exp(epsilon)
-        second = two**c * (two**a + grow**2 * two**b - 2 * grow)
-        third = three**c * (three**a - 3 * grow * two**a)
+        return max(0.0, float((np.exp(ratio * (a + c)) - np.exp(epsilon + ratio * (c - b))).max())) * (1 + 1e-12)
+
+    def prominent(self, epsilon: float, each: int, rows: Integers | None = None) -> Integers:
+        """Return the kinds (of those in ``rows``) with the largest second moments of G, and the largest third of X."""
+        kept = np.arange(len(self.keys)) if rows is None else rows
+        a, b, c = self.triples[kept].T.astype(np.float64)
+        second = self._second_moments(epsilon, a, b, c)
+        two, three = (self._moment(power) for power in (2, 3))
+        third = three**c * (three**a - 3 * math.exp(epsilon) * two**a)
         top = np.concatenate([np.argsort(-second, kind="stable")[:each], np.argsort(-third, kind="stable")[:each]])
-        return np.unique(top)
+        return kept[np.unique(top)]
 
     def second_moment(self, epsilon: float) -> float:
         """Return max_y E_μ G², about."""
-        ratio, q = bit.log_odds(self.q), self.q
-        two = q * math.exp(2 * ratio) + (1 - q) * math.exp(-2 * ratio)
-        a, b, c = self.triples.T.astype(np.float64)
-        grow = math.exp(epsilon)
-        # two^a + grow² two^b − 2 grow, without cancellation
-        return float((two**c * (two**a - 1 + grow**2 * (two**b - 1) + (grow - 1) ** 2)).max())
+        return float(self._second_moments(epsilon, *self.triples.T.astype(np.float64)).max())
+
+    def _second_moments(self, epsilon: float, a: Floats, b: Floats, c: Floats) -> Floats:
+        two, grow = self._moment(2), math.exp(epsilon)
+        # φ^a + e^2ε φ^b − 2e^ε without cancellation
+        return np.asarray(two**c * (two**a - 1 + grow**2 * (two**b - 1) + (grow - 1) ** 2))
+
+    def _moment(self, power: int) -> float:
+        """Return E ℓ^power of the likelihood ratio ℓ of one position, ρ with probability q and 1/ρ otherwise."""
+        ratio = bit.log_odds(self.q)
+        return self.q * math.exp(power * ratio) + (1 - self.q) * math.exp(-power * ratio)
 
 
 def _outer(a: Floats, b: Floats, c: Floats) -> Floats:
     return (a[:, None, None] * b[None, :, None] * c).ravel()
-
-
-def _likelihoods(group: _Group, ratio: float) -> tuple[Floats, Floats]:
-    """Return ρ^(2a−A) and ρ^(2b−B) for all (a, b)."""
-    a, b = (np.exp(ratio * (2.0 * np.arange(size + 1) - size)) for size in (group.A, group.B))
-    shape = (group.A + 1, group.B + 1)
-    return np.broadcast_to(a[:, None], shape).ravel(), np.broadcast_to(b, shape).ravel()
 
 
 def _uniform_keys(width: int, ones: int) -> Integers:
@@ -321,6 +322,7 @@ def _groups(base: Family) -> list[_Group]:
     keys, triples = base.keys, base.triples
     order = np.lexsort((triples[:, 1], triples[:, 0]))
     starts = np.flatnonzero(np.any(np.diff(triples[order, :2], axis=0), axis=1)) + 1
+    ratio = bit.log_odds(q)
     made = []
     mixtures: dict[tuple[int, int, int], tuple[Floats, Floats, Floats]] = {}
     for rows in np.split(order, starts):
@@ -341,6 +343,7 @@ def _groups(base: Family) -> list[_Group]:
         omega = [
             np.outer(base._chances(int(s[0]), int(s[1])), base._chances(int(s[2]), int(s[3]))).ravel() for s in splits
         ]
+        first, second = (np.exp(ratio * (2.0 * np.arange(size + 1) - size)) for size in (A, B))
         made.append(
             _Group(
                 A,
@@ -353,6 +356,8 @@ def _groups(base: Family) -> list[_Group]:
                 np.array(omega),
                 *(np.stack([item[i] for item in found], axis=1) for i in range(3)),
                 np.outer(pmf(A, p, q), pmf(B, q, p)).ravel(),
+                np.repeat(first, B + 1),
+                np.tile(second, A + 1),
             )
         )
     return made

@@ -156,16 +156,16 @@ def tilted_variance(kind: Kind, epsilon: float, cut: float, t: float) -> float:
     return float(tilted @ (score - float(tilted @ score)) ** 2)
 
 
-def tilt(
-    family: Family, crowd: Crowd, epsilon: float, cut: float, rows: NDArray[np.int64]
-) -> tuple[float, float]:
+def tilt(family: Family, crowd: Crowd, epsilon: float, cut: float, rows: NDArray[np.int64]) -> tuple[float, float]:
     """Return about the t that minimizes max_y M_y(1, t)ⁿ/t² over the kinds in ``rows``, and that exponent."""
     kinds = [family.kind(int(i)) for i in rows]
     everything = kinds if crowd.companion is None else [*kinds, crowd.companion]
     scores = [kind.scores(epsilon, cut) for kind in everything]
 
     def worst(t: Floats) -> Floats:
-        logs = [np.log1p(np.expm1(np.outer(t, score)) @ kind.mu) for score, kind in zip(scores, everything, strict=True)]
+        logs = [
+            np.log1p(np.expm1(np.outer(t, score)) @ kind.mu) for score, kind in zip(scores, everything, strict=True)
+        ]
         most = np.max(logs[: len(kinds)], axis=0)
         return np.asarray(crowd.n * most + (0.0 if crowd.companion is None else crowd.further(logs[-1])))
 
