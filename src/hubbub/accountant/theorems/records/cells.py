@@ -53,8 +53,10 @@ class Envelope:
     constant: bool
 
 
-ENVELOPES = (Envelope(0.0, True), Envelope(0.7, True), Envelope(2.0, True), Envelope(1.5, False), Envelope(5.0, False))
-FACTORS = (1.0, 1.1)  # multiples of the t that minimizes the exponent
+TRIED = (  # for each cell, multiples of the t that minimizes the exponent, and envelopes
+    ((0.86, 0.95, 1.02), (Envelope(0.7, True), Envelope(1.5, False))),
+    ((1.0, 1.06, 1.15), (Envelope(0.7, True), Envelope(1.5, False), Envelope(3.0, False), Envelope(5.0, False))),
+)
 CLOSE = 0.01  # a pair class this close to the largest is not optimized
 
 
@@ -260,8 +262,9 @@ def evaluate(problem: Problem, enough: float = -math.inf, hint: Choice | None = 
     sides: list[list[Half]] = []
     for swap in (False, True):
         t = cell_tilt(problem, swap)
-        tilted = [Cell(problem, swap, min(t * factor, limit)) for factor in FACTORS]
-        sides.append([Half(cell, envelope) for cell, envelope in product(tilted, ENVELOPES)])
+        factors, envelopes = TRIED[swap]
+        tilted = [Cell(problem, swap, min(t * factor, limit)) for factor in factors]
+        sides.append([Half(cell, envelope) for cell, envelope in product(tilted, envelopes)])
     first, second = ([half.values(core) for half in halves] for halves in sides)
     worst = [[float(np.logaddexp(a, b).max()) for b in second] for a in first]
     i, j = np.unravel_index(int(np.argmin(worst)), (len(first), len(second)))

@@ -22,7 +22,7 @@ least γω, such as fakes, are described by a :class:`Kind` of their own.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -131,15 +131,12 @@ class Family:
     gamma: float
     keys: Integers
     """(A0, A1, B0, B1, C0, C1) of every kind."""
+    triples: Integers
+    """(A, B, C) of every kind."""
     uniform: bool
     width: int
     groups: tuple[_Group, ...] = field(repr=False)
     known: dict[object, object] = field(default_factory=dict, repr=False)
-
-    @property
-    def triples(self) -> Integers:
-        """(A, B, C) of every kind."""
-        return self.keys[:, 0::2] + self.keys[:, 1::2]
 
     @property
     def atoms(self) -> int:
@@ -313,8 +310,8 @@ def _family(name: str, width: int, ones: int, q: float) -> Family | None:
         keys = _product_keys(width, ones, exactly=name == "one_hot")
     else:
         keys = _uniform_keys(width, ones)
-    empty = Family(q, gamma, keys, gamma != product, width, ())
-    return Family(q, gamma, keys, gamma != product, width, tuple(_groups(empty)))
+    empty = Family(q, gamma, keys, keys[:, 0::2] + keys[:, 1::2], gamma != product, width, ())
+    return replace(empty, groups=tuple(_groups(empty)), known={})
 
 
 def _groups(base: Family) -> list[_Group]:
