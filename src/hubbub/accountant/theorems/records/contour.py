@@ -77,15 +77,15 @@ class Contour:
         return float(self.left.sum() + self.right.sum()) + self.beyond
 
 
-def contour(t: float, deviation: float) -> Contour:
-    """Return nodes for an integrand that decays like a normal density with the standard deviation 1/``deviation``.
+def contour(t: float, variance: float) -> Contour:
+    """Return nodes for an integrand that decays like e^{−w²·variance/2}.
 
     The kernel k falls in w. With φ = ln k, −k'' ≤ −φ'' k ≤ (η² + 2/t²) k, so k lies below its chord plus step²/8 times
     that at the left end; the integral of a product of two chords is exact.
     """
     eta = SMOOTH / t
     starts = [np.zeros(1)]
-    width = STEP / deviation
+    width = STEP / max(math.sqrt(variance), 1 / t)
     while starts[-1][-1] < REACH / eta and len(starts) <= BLOCKS:
         starts.append(starts[-1][-1] + width * np.arange(1, BLOCK + 1))
         width *= 2
@@ -111,8 +111,9 @@ class Labels:
     weight: Floats
 
 
-def labels(scale: float) -> Labels:
-    """Return nodes for an integrand that decays like e^{−s/scale}; the factor s is integrated exactly."""
+def labels(decay: float) -> Labels:
+    """Return nodes for an integrand that decays like e^{−s·decay}; the factor s is integrated exactly."""
+    scale = 1 / min(max(decay, 1.0), 1e18)
     s, step = [0.0], 0.25 * scale
     while s[-1] < 1.0:
         s.append(min(1.0, s[-1] + step))
@@ -233,7 +234,7 @@ def integral(
                 exponent = exponent + further[0][end]
             values = values + np.exp(exponent - reference) @ weights
         area = values @ (grid.weight * scale / math.e)
-        result = reference + np.log(area)
+        result = reference + np.log(np.maximum(area, 1e-300)) + 1e-15 * abs(reference)
     return np.where(np.isnan(result), np.inf, result)
 
 
@@ -247,7 +248,8 @@ def integral_without_phases(
             exponent = exponent + further
         top = exponent.max(axis=1)
         area = np.exp(exponent - top[:, None]) @ (grid.weight * scale / math.e)
-        result = top + np.log(area * min(line.whole, math.exp(SMOOTH**2 / 2) / (2 * line.t)))
+        kernel = min(line.whole, math.exp(SMOOTH**2 / 2) / (2 * line.t) * (1 + 1e-12))
+        result = top + np.log(np.maximum(area * kernel, 1e-300)) + 1e-15 * np.abs(top)
     return np.where(np.isnan(result), np.inf, result)
 
 
@@ -278,7 +280,7 @@ def least_tilt(
     A choice: every positive t gives a bound, as long as t times the largest score is at most 690.
     """
     limit = 680.0 / max(min(family.largest(epsilon), cut), 1e-290)
-    deviation = math.sqrt(n * min(family.second_moment(epsilon), cut * cut))
+    deviation = max(math.sqrt(n * min(family.second_moment(epsilon), cut * cut)), 1e-290)
     high = math.log(min(200.0 / deviation, limit))
     low = min(math.log(0.05 / deviation), high - 3.0)
     for points in (9, 7, 7, 7, 7):

@@ -36,7 +36,9 @@ from hubbub.accountant.theorems.records.kinds import Family, Integers, Kind, Mas
 Floats = NDArray[np.float64]
 
 BATCH = 6  # kinds whose phases are computed together
-MOST = 300  # kinds whose phases are computed at all
+WORK = 120_000  # atoms whose phases are computed at all, in no more than a second
+OWN = 600  # what a kind costs besides its atoms
+MAX_ERROR = 0.1  # rounding errors of the exponent above which nothing is proven
 ROUNDING = 1e-10  # of the final sums and logarithms
 
 
@@ -96,7 +98,7 @@ def noise_of(kind: Kind, epsilon: float, cut: float, t: float, units: tuple[floa
     score = kind.scores(epsilon, cut)
     grow = np.exp(np.minimum(t * score, 700.0))
     likelihood = kind.first + math.exp(epsilon) * kind.second
-    return float(kind.mu @ (grow * (units[0] * likelihood + units[1] * np.abs(score))))
+    return float(kind.mu @ (units[0] * grow * likelihood + units[1] * np.maximum(grow, 1.0) * np.abs(score)))
 
 
 def evaluate(
@@ -112,7 +114,7 @@ def evaluate(
     """Return the logarithm of the bound of Theorem 4 for every kind of ``family``; the maximum holds for every crowd.
 
     Kinds are bounded without phases first. Phases are computed in the order of these bounds, until all other kinds are
-    below the largest value found or below ``enough``. With ``rows`` only these kinds are evaluated, for crowds that consist of them.
+    below the largest value found or below ``enough``. With ``rows`` only these kinds are evaluated, for crowds of them.
     """
     n, gamma = crowd.n, family.gamma
     masses = family.masses(t, epsilon, cut) if rows is None else masses_of(family, rows, epsilon, cut, t)
@@ -129,7 +131,9 @@ def evaluate(
         noise = max(noise, noise_of(guest, epsilon, cut, t, family.units))
         variance += crowd.mean * tilted_variance(guest, epsilon, cut, t)
         decay += crowd.mean * gamma * (1 + guest_u) / (1 + guest_m)
-    line, grid = contour(t, math.sqrt(variance)), labels(1 / decay)
+    if not (n + crowd.mean) * noise * t < MAX_ERROR:
+        return np.full(len(kept), np.inf)
+    line, grid = contour(t, variance), labels(decay)
     least = floor((m[:, None] - grid.s * gamma * (1 + u[:, None])).max(axis=0), n)
     nodes = _Nodes(line, grid, gamma, least, noise, epsilon, cut)
     log, weight = nodes.real(m, u)
@@ -146,7 +150,8 @@ def evaluate(
             flat = crowd.further(own.weight_top[0] / scale + own.log_top[0])
         ends = ((one, two), flat)
     values = integral_without_phases(line, grid, scale, n, log, weight, flat)
-    order = np.argsort(-values, kind="stable")[:MOST]
+    order = np.argsort(-values, kind="stable")
+    order = order[: int(np.searchsorted(np.cumsum(OWN + (family.triples[kept[order]] + 1).prod(axis=1)), WORK)) + 1]
     shift = 2 * math.log(gamma) + ROUNDING
     done, best = 0, enough - shift
     while done < len(order) and values[order[done]] > best:
