@@ -283,7 +283,7 @@ def least_tilt(
     deviation = max(math.sqrt(n * min(family.second_moment(epsilon), cut * cut)), 1e-290)
     high = math.log(min(200.0 / deviation, limit))
     low = min(math.log(0.05 / deviation), high - 3.0)
-    for points in (9, 7, 7, 7, 7):
+    for points in (9, 7, 7, 7, 7, 7, 7):
         grid = np.linspace(low, high, points)
         with np.errstate(all="ignore"):
             values = np.nan_to_num(worst(np.exp(grid)) - 2 * grid, nan=np.inf)
