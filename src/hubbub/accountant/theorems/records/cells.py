@@ -58,7 +58,7 @@ TRIED = (  # for each cell, multiples of the t that minimizes the exponent, and 
     ((1.0, 1.06, 1.15), (Envelope(0.7, True), Envelope(1.5, False), Envelope(3.0, False), Envelope(5.0, False))),
 )
 COARSE = 2  # steps of the quadrature while choices are compared
-CLOSE = 0.01  # a pair class this close to the largest is not optimized
+CLOSE = 0.02  # a pair class this close to the largest is not optimized
 
 
 @dataclass(frozen=True, slots=True)
