@@ -16,6 +16,7 @@ from hubbub.accountant.cases import analyze
 from hubbub.accountant.quadrature import positive_mean
 from hubbub.accountant.rigorous import ball_delta
 from hubbub.accountant.theorems import attacks, bit, category, records
+from hubbub.accountant.theorems.records import blankets
 from hubbub.privacy import Basis
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
@@ -138,8 +139,8 @@ def certified_blankets(q: float, share: float) -> list[tuple[str, float, arb]]:
     two, four = share * pure(odds, 2), share * pure(odds, 4)
     upper = records.bracket
     return [
-        ("largest", upper(*records._largest_blanket(3, q, two), 2).upper, mean_gain(largest_atoms(3, q, two), 2)),
-        ("product", upper(*records._product_blanket(2, q, four), 2).upper, mean_gain(product_atoms(2, q, four), 2)),
+        ("largest", upper(*blankets._largest_blanket(3, q, two), 2).upper, mean_gain(largest_atoms(3, q, two), 2)),
+        ("product", upper(*blankets._product_blanket(2, q, four), 2).upper, mean_gain(product_atoms(2, q, four), 2)),
         ("uniform", upper(*records.uniform_blanket(2, q, two), 3).upper, mean_gain(uniform_atoms(2, q, two), 3)),
         ("fakes", records.fake_blanket(Schema.bits(2), q, 1, two), mean_gain(fake_atoms(2, q, two), 2)),
         (

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from hubbub.accountant.quadrature import UNIT, difference, positive_mean
 from hubbub.accountant.theorems import bit
+from hubbub.accountant.theorems.records.local import local, weight_error
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.schema import Schema
 
@@ -43,33 +44,6 @@ bracket = partial(positive_mean, tolerance=2e-3)
 OVERFLOW = 600.0  # logarithm of the largest likelihood ratio that atoms may hold
 FAKES = 1e-10  # above four times the relative error of the probabilities of flipped fakes
 ENUMERATED = 8  # largest number of bits for which the largest blanket is computed by listing all messages
-
-
-def local(schema: Schema, q: float, epsilon: float, k: int = 1) -> float:
-    """Return ln δ(ε) of what one user sends in k copies, without any crowd: a bound for every collection.
-
-    Two records at distance h are told apart by Bin(kh, p) against Bin(kh, q). Errs upwards.
-
-    >>> local(Schema.bits(1), 0.25, 1.2)  # nothing is left beyond ln 3
-    -inf
-    """
-    bits = k * schema.distance
-    if epsilon >= bit.pure_epsilon(q, bits):
-        return -math.inf
-    kept, ratio = binomial_pmf(bits, q)[::-1], bit.log_odds(q)
-    excess = epsilon - ratio * (2 * np.arange(bits + 1) - bits)  # of ε over the log-likelihood ratio
-    gain = difference(0.0, np.minimum(excess, 1.0), epsilon + bits * ratio)
-    delta = float((kept * np.clip(gain, 0.0, 1.0)).sum()) + (bits + 1) * 5e-324
-    return min(math.log(max(delta, 5e-324)) + 8 * weight_error(bits, q), 0.0)
-
-
-def weight_error(bits: int, q: float) -> float:
-    """Return a bound on the relative error of binomial probabilities and powers for this number of flipped bits.
-
-    >>> weight_error(10, 0.25) < 1e-12
-    True
-    """
-    return UNIT * (1024 + 32 * bits * (1 + bit.log_odds(q)))
 
 
 def _below(weights: Floats, bits: int, q: float) -> Floats:

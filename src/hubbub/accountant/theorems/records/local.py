@@ -1,0 +1,37 @@
+"""The local bound: δ(ε) of what one user sends, without any crowd."""
+
+import math
+
+import numpy as np
+
+from hubbub.accountant.quadrature import UNIT, difference
+from hubbub.accountant.theorems import bit
+from hubbub.numeric.binomial import binomial_pmf
+from hubbub.schema import Schema
+
+
+def local(schema: Schema, q: float, epsilon: float, k: int = 1) -> float:
+    """Return ln δ(ε) of what one user sends in k copies, without any crowd: a bound for every collection.
+
+    Two records at distance h are told apart by Bin(kh, p) against Bin(kh, q). Errs upwards.
+
+    >>> local(Schema.bits(1), 0.25, 1.2)  # nothing is left beyond ln 3
+    -inf
+    """
+    bits = k * schema.distance
+    if epsilon >= bit.pure_epsilon(q, bits):
+        return -math.inf
+    kept, ratio = binomial_pmf(bits, q)[::-1], bit.log_odds(q)
+    excess = epsilon - ratio * (2 * np.arange(bits + 1) - bits)  # of ε over the log-likelihood ratio
+    gain = difference(0.0, np.minimum(excess, 1.0), epsilon + bits * ratio)
+    delta = float((kept * np.clip(gain, 0.0, 1.0)).sum()) + (bits + 1) * 5e-324
+    return min(math.log(max(delta, 5e-324)) + 8 * weight_error(bits, q), 0.0)
+
+
+def weight_error(bits: int, q: float) -> float:
+    """Return a bound on the relative error of binomial probabilities and powers for this number of flipped bits.
+
+    >>> weight_error(10, 0.25) < 1e-12
+    True
+    """
+    return UNIT * (1024 + 32 * bits * (1 + bit.log_odds(q)))
