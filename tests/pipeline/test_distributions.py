@@ -248,7 +248,7 @@ def test_no_device_adds_fewer_fakes_than_a_plan_for_partly_honest_users_counts_o
     with pytest.raises(hb.InvalidInput, match="fakes must be at least 3 for 1 user, because the plan counts on"):
         device.payloads(["a"], plan, fakes=2)
     part = hb.Collection.from_values([["a"]] * 10, schema)
-    assert len(hb.randomize(part, plan, fakes=30).blocks[0]) == 40
+    assert hb.randomize(part, plan, fakes=30).header.messages == 40
     with pytest.raises(hb.InvalidInput, match="fakes must be at least 30 for 10 users"):
         hb.randomize(part, plan, fakes=29)
     everybody = hb.plan_from(schema, 100, protocol, epsilon=3.0)

@@ -1,21 +1,22 @@
-"""Flipped records, also among users' fakes: fakes are flipped like records, so they count as further users."""
+"""Flipped records, also among users' fakes, which are flipped like records."""
 
 import math
 
-import numpy as np
-
-from hubbub.accountant.analysis import Analysis, unknown
+from hubbub.accountant.analysis import STEEP, Analysis
 from hubbub.accountant.cases.positions import position_analysis
 from hubbub.accountant.cases.records import record_analysis
+from hubbub.accountant.theorems import attacks, bit, numbers
+from hubbub.numeric.inversion import falling_root
 from hubbub.privacy import Basis
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 
-NEGLECTED = 1e-15  # probability that is added to δ for the event that users draw fewer fakes than counted
+STEP, COARSE = 0.02, 0.05  # relative steps in the number of fakes: for one position, and where each step is slow
+CLOSE = 5e-4  # relative width of a search for ε
 
 
 def flip_analysis(protocol: Protocol, schema: Schema, honest: int, fakes: int) -> Analysis:
-    """Return the analysis of flipped records among ``fakes`` flipped fakes, whatever these hold.
+    """Return the analysis of flipped records among ``fakes`` flipped fakes, which are uniform legal records.
 
     >>> flip_analysis(Protocol(0.1, release="bits"), Schema.one_hot(9), 1000, 0).method
     'composition of the certified single-bit curve over 2 positions'
@@ -26,22 +27,50 @@ def flip_analysis(protocol: Protocol, schema: Schema, honest: int, fakes: int) -
 
 
 def user_fakes_analysis(protocol: Protocol, schema: Schema, honest: int, fakes: Fakes) -> Analysis:
-    """Return the analysis of flipped records among a random number of users' fakes.
+    """Return the analysis of flipped records among a random number of users' fakes: the mean over that number.
 
-    Counts the fakes that are present except with probability ``NEGLECTED``, by Chernoff's bound for binomial and
-    Poisson distributions: P[M ≤ mean − x] ≤ exp(−x²/(2·mean)).
+    An analyzer who learns the number of fakes learns no less than one who does not, so that the mean of δ given that
+    number is a bound; where messages are whole records, their number tells it (:mod:`..theorems.numbers`).
 
     >>> user_fakes_analysis(Protocol(0.1), Schema.bits(1), 1000, Fakes.poisson(1.0)).basis
     <Basis.PROVEN: 'proven'>
     """
-    mean = honest * fakes.mean
-    certain = max(0, math.floor(mean - math.sqrt(2 * mean * -math.log(NEGLECTED))))
-    flips = flip_analysis(protocol, schema, honest, certain)
+    drawn = numbers.number(fakes, honest)
+    usual = flip_analysis(protocol, schema, honest, math.floor(drawn.mean))
+    q, k = protocol.q, protocol.k
+    single = schema.distance == 1
+    steps = {"step": STEP if single else COARSE, "base": k * honest * (4 * q * (1 - q) if schema.dense else 1.0)}
+
+    def upper(epsilon: float) -> float:
+        return numbers.average(
+            drawn, lambda fixed: flip_analysis(protocol, schema, honest, fixed).upper(epsilon), **steps
+        )
+
+    def lower(epsilon: float) -> float:
+        hidden = attacks.drawn_column_attack(schema, q, honest, epsilon, k, fakes)
+        if not single or protocol.sends_bits:  # the number of messages does not tell the number of fakes
+            return hidden
+        seen = numbers.attained(
+            drawn, lambda fixed: flip_analysis(protocol, schema, honest, fixed).lower(epsilon), **steps
+        )
+        return max(seen, hidden)
+
+    def solve(delta: float) -> tuple[float, float]:
+        goal = math.log(delta)
+        top = min(bit.pure_epsilon(q, k * schema.distance), STEEP)
+        near = min(1.01 * usual.epsilon(delta)[1], 0.999 * top)  # that of as many fakes as expected
+        certified = falling_root(lambda epsilon: upper(epsilon) - goal, near, top, relative=CLOSE)[1]
+        attacked = falling_root(lambda epsilon: lower(epsilon) - goal, min(certified, top) / 1.02, top, relative=CLOSE)[
+            0
+        ]
+        return min(attacked, certified), certified
+
     return Analysis(
-        upper=lambda epsilon: float(np.logaddexp(flips.upper(epsilon), math.log(NEGLECTED))),
-        lower=unknown,
+        upper=upper,
+        lower=lower,
         basis=Basis.PROVEN,
-        method=f"{flips.method}, with at least {certain:,} fakes except with probability {NEGLECTED:g}",
+        method=f"{usual.method}, averaged over the number of fakes",
         honest=honest,
-        guess=flips.guess,
+        guess=usual.guess,
+        solve=solve,
     )

@@ -1,9 +1,10 @@
 """Flipped single bits, and flipped records split into bits: every position is a collection of single bits."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hubbub.accountant.analysis import Analysis, log
+from hubbub.accountant.composition import Loss
 from hubbub.accountant.gaussian_limit import information
 from hubbub.accountant.theorems import attacks, bit, split
 from hubbub.privacy import Basis
@@ -11,51 +12,86 @@ from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
 
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """The columns of a collection in which two records differ, each a collection of single bits among fakes."""
+
+    n: int
+    q: float
+    k: int
+    count: int
+    fair: int = 0
+    """Fakes whose bits are uniform and independent: those of schemas of which every bit vector is a legal record."""
+    singles: int = 0
+    """Fakes whose bits may be anything."""
+
+    @property
+    def crowd(self) -> float:
+        """About the number of users whose flips hide as much as those of all users and fakes."""
+        return self.n + (self.fair / (4 * self.q * (1 - self.q)) + self.singles) / self.k
+
+    def log_delta(self, epsilon: float) -> float:
+        """Return ln δ(ε); errs upwards."""
+        if self.count == 1:
+            return self._supremum(epsilon).upper
+        return log(self.loss().delta(epsilon))
+
+    def attacked(self, epsilon: float) -> float:
+        """Return ln δ(ε) of the worst collection known without fakes of unknown bits; errs downwards."""
+        if self.count == 1:
+            return self._supremum(epsilon).lower
+        return log(split.attack(self.n, self.q, self.k, self.count).delta(epsilon))
+
+    def epsilon(self, delta: float) -> tuple[float, float]:
+        """Return the ε of the worst collection known, and the certified one."""
+        if self.count == 1:
+            return bit.certified_epsilon(self.n, self.q, delta, self.k, singles=self.singles, fair=self.fair)
+        upper = min(self.loss().epsilon(delta), bit.pure_epsilon(self.q, self.k * self.count))
+        return split.attack(self.n, self.q, self.k, self.count).epsilon(delta), upper
+
+    def loss(self) -> Loss:
+        """Return the composition over all positions."""
+        return split.positions(self.n, self.q, self.k, self.count, singles=self.singles, fair=self.fair)
+
+    def _supremum(self, epsilon: float) -> bit.Supremum:
+        return bit.supremum(self.n, self.q, epsilon, self.k, singles=self.singles, fair=self.fair, tolerance=3e-3)
+
+
+def columns(protocol: Protocol, schema: Schema, honest: int, fakes: int) -> Positions:
+    """Return the columns in which two records of the schema may differ.
+
+    >>> columns(Protocol(0.1), Schema.bits(1), 1000, 50).fair
+    50
+    """
+    few = min(fakes, bit.MAX_CROWD - honest)  # counting fewer fakes than there are only raises the bound
+    fair, singles = (few, 0) if schema.dense else (0, few)
+    return Positions(honest, protocol.q, protocol.k, schema.distance, fair, singles)
+
+
 def position_analysis(protocol: Protocol, schema: Schema, honest: int, fakes: int) -> Analysis:
-    """Return the analysis of single or split bits: every position is a collection of single bits."""
-    q, k = protocol.q, protocol.k
-    # A fake is one message; leaving out up to k − 1 of each value makes whole users of k copies. Counting fewer fakes
-    # than there are only raises the bound.
-    crowd = min(honest + max(0, (fakes - 2 * (k - 1)) // k), bit.MAX_CROWD)
-    positions = schema.distance
-    guess = 5 * math.sqrt(information(protocol, schema) / crowd)  # five standard deviations of the privacy loss
-    base = _bit_analysis(q, k, crowd, guess) if positions == 1 else _split_analysis(q, k, crowd, positions, guess)
-    if fakes == 0:
-        return base
-    return replace(
-        base,
+    """Return the analysis of single or split bits: every position is a collection of single bits.
+
+    >>> position_analysis(Protocol(0.1), Schema.bits(1), 1000, 50).basis
+    <Basis.EXACT: 'exact'>
+    """
+    found = columns(protocol, schema, honest, fakes)
+    single = found.count == 1
+    base = Analysis(
+        upper=found.log_delta,
+        lower=found.attacked,
         honest=honest,
-        lower=lambda epsilon: attacks.column_attack(schema, q, honest, epsilon, k, fakes),
-        basis=Basis.PROVEN,
-        method=f"{base.method}, with fakes counted as users",
-        solve=None,
+        basis=Basis.EXACT if single else Basis.PROVEN,
+        method="branch and bound over all collections"
+        if single
+        else f"composition of the certified single-bit curve over {found.count} positions",
+        guess=5 * math.sqrt(information(protocol, schema) / found.crowd),  # five standard deviations of the loss
+        solve=found.epsilon,
     )
+    if fakes == 0 or (single and not found.singles):
+        return base
 
+    def column(epsilon: float) -> float:
+        return attacks.column_attack(schema, protocol.q, honest, epsilon, protocol.k, fakes)
 
-def _bit_analysis(q: float, k: int, crowd: int, guess: float) -> Analysis:
-    return Analysis(
-        upper=lambda epsilon: bit.supremum(crowd, q, epsilon, k, tolerance=3e-3).upper,
-        lower=lambda epsilon: bit.supremum(crowd, q, epsilon, k, tolerance=3e-3).lower,
-        honest=crowd,
-        basis=Basis.EXACT,
-        method="branch and bound over all collections",
-        guess=guess,
-        solve=lambda delta: bit.certified_epsilon(crowd, q, delta, k),
-    )
-
-
-def _split_analysis(q: float, k: int, crowd: int, positions: int, guess: float) -> Analysis:
-    def solve(delta: float) -> tuple[float, float]:
-        pure = bit.pure_epsilon(q, k * positions)
-        cover = split.positions(crowd, q, k, positions).epsilon(delta)
-        return split.attack(crowd, q, k, positions).epsilon(delta), min(cover, pure)
-
-    return Analysis(
-        upper=lambda epsilon: log(split.positions(crowd, q, k, positions).delta(epsilon)),
-        lower=lambda epsilon: log(split.attack(crowd, q, k, positions).delta(epsilon)),
-        honest=crowd,
-        basis=Basis.PROVEN,
-        method=f"composition of the certified single-bit curve over {positions} positions",
-        guess=guess,
-        solve=solve,
-    )
+    among = "uniform fakes" if found.fair else "fakes counted as users"
+    return replace(base, lower=column, basis=Basis.PROVEN, method=f"{base.method}, with {among}", solve=None)

@@ -7,6 +7,10 @@ With A ~ Bin(k·ones, p) + Bin(k·zeros, q),
 
 The opposite order exchanges ``ones`` and ``zeros``, so a supremum over ``ones`` = 0 … n − 1 covers both orders.
 
+*Fakes* are single messages. ``fair`` of them are uniform bits: flipping leaves them uniform, so they add Bin(fair, 1/2)
+to A. ``singles`` of them are flipped bits of unknown value, which count as further messages of the crowd: its
+``ones`` + ``zeros`` = k(n − 1) + ``singles`` *messages* are then distributed in every possible way.
+
 *One pair.* Tilted by e^{θs}, e^θ = (e^{ε/k} p − q)/(p − e^{ε/k} q), the sum becomes M·e^{−θt}·h(t) with a Fourier
 integral h for which about twenty nodes suffice. The M-point trapezoid rule adds up h at t + lM over all integers l:
 images above t are non-negative, those below at least −(e^ε − 1)e^{θ(t − lM)}/M, which is added back: an *upper bound by
@@ -51,6 +55,9 @@ class _Tilt:
     mass_zero: float
     var_one: float
     var_zero: float
+    even: float  # P(bit = 1) of a uniform bit, tilted
+    mass_even: float
+    var_even: float
 
 
 def allowance(n: int) -> float:
@@ -105,23 +112,27 @@ def _tilt(q: float, k: int, epsilon: float) -> _Tilt | None:
         mass_zero=math.log1p(q * grow),
         var_one=high * (q / one),
         var_zero=low * (p / zero),
+        even=lam / (1.0 + lam),
+        mass_even=math.log1p(grow / 2),
+        var_even=lam / (1.0 + lam) ** 2,
     )
 
 
-def _exponent(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
+def _exponent(tilt: _Tilt, ones: Floats, zeros: Floats, fair: int) -> Floats:
     """Return ln(M·e^{−θ·mean}), summed without cancellation between large terms."""
     one, zero = tilt.mass_one - tilt.theta * tilt.high, tilt.mass_zero - tilt.theta * tilt.low
-    return tilt.k * (ones * one + zeros * zero + tilt.mass_one)
+    return tilt.k * (ones * one + zeros * zero + tilt.mass_one) + fair * (tilt.mass_even - tilt.theta * tilt.even)
 
 
-def _window(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
+def _window(tilt: _Tilt, ones: Floats, zeros: Floats, fair: int) -> Floats:
     """Return upper bounds on ln δ of pairs whose tilted variances are of similar size."""
     k = tilt.k
-    mean = k * (ones * tilt.high + zeros * tilt.low)
-    variance = k * (ones * tilt.var_one + zeros * tilt.var_zero)
+    mean = k * (ones * tilt.high + zeros * tilt.low) + fair * tilt.even
+    variance = k * (ones * tilt.var_one + zeros * tilt.var_zero) + fair * tilt.var_even
     narrow, wide = float(variance.min()), float(variance.max())
-    support = int(k * (ones + zeros).max()) + k + 2
-    base = _exponent(tilt, ones, zeros)
+    messages = k * (ones + zeros) + fair
+    support = math.ceil(messages.max()) + k + 2
+    base = _exponent(tilt, ones, zeros, fair)
     size = math.ceil(SPAN * math.sqrt(wide)) + 24 + 4 * k
     # Far in the tail the images below lie within the untilted distribution, and must still be small beside δ.
     if tilt.theta**2 * wide > 4.0:
@@ -138,14 +149,15 @@ def _window(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
     own = np.exp(k * np.log1p(tilt.high * turn)) - np.exp(k * np.log1p(tilt.low * turn))
     weight = np.where(2 * nodes == size, 1.0, 2.0) / size
     kernel = weight * own / -np.expm1(-tilt.theta - 1j * w)
-    crowd = np.exp(np.outer(ones, centred_one) + np.outer(zeros, centred_zero)) * kernel
+    centred_even = fair * (np.log1p(tilt.even * turn) - 1j * w * tilt.even)
+    crowd = np.exp(np.outer(ones, centred_one) + np.outer(zeros, centred_zero) + centred_even) * kernel
 
     peak = k * (tilt.high - tilt.low) * math.exp(tilt.theta / 2)
     dropped = peak * np.exp(-variance * (1.0 - math.cos(w[-1]))) if 2 * count < size - 1 else 0.0
     period = tilt.theta * size
     alias = math.log(math.expm1(tilt.epsilon)) - period - math.log(-math.expm1(-period)) if period > 0 else -math.inf
     flat = k * (tilt.high - tilt.low) / size if tilt.theta == 0.0 else 0.0
-    rounding = ULPS * k * (ones + zeros + 1.0) * (tilt.theta + w[-1]) + 64 * ULPS
+    rounding = ULPS * (messages + k) * (tilt.theta + w[-1]) + 64 * ULPS
 
     def at(threshold: Floats) -> Floats:
         offset = threshold - mean
@@ -156,7 +168,7 @@ def _window(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
         return np.asarray(scale + np.log(np.maximum(h + noise, 5e-324)) + rounding)
 
     middle = mean + 1.0 if k == 1 else mean + k * (tilt.high + tilt.low) / 2 + 0.5
-    first = np.clip(np.floor(middle), 0, k * (ones + zeros) + k)
+    first = np.clip(np.floor(middle), 0, np.round(messages) + k)
     best = np.maximum(at(first), at(first + 1.0))
     if k > 1:  # with one copy the tilted mode is the floor or the ceiling of the mean (Darroch)
         for direction, start in ((-1.0, first), (1.0, first + 1.0)):
@@ -169,8 +181,11 @@ def _window(tilt: _Tilt, ones: Floats, zeros: Floats) -> Floats:
     return best
 
 
-def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: int = 1) -> Floats:
+def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: int = 1, *, fair: int = 0) -> Floats:
     """Return upper bounds on ln δ(ε) of "own bit 1 against 0" in crowds of ``ones`` and ``zeros`` others.
+
+    ``fair`` uniform bits are added to every crowd. ``ones`` and ``zeros`` count users of k messages each, and may be
+    multiples of 1/k.
 
     Errs upwards, by less than 10⁻⁹ relative to δ for crowds up to 10⁷ and 10⁻⁵ up to 10⁹; by more only where δ itself
     is a cancelling difference, next to the pure ε. −∞ where ε ≥ k·ln(p/q).
@@ -185,20 +200,21 @@ def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: in
     zero = np.atleast_1d(np.asarray(zeros, dtype=np.float64))
     if one.shape != zero.shape or one.ndim != 1 or (one < 0).any() or (zero < 0).any():
         reject("ones and zeros", "be non-negative lists of the same length")
-    return _log_delta(one, zero, q, epsilon, k)
+    return _log_delta(one, zero, q, epsilon, k, check_whole("fair", fair))
 
 
-def _log_delta(ones: Floats, zeros: Floats, q: float, epsilon: float, k: int) -> Floats:
+def _log_delta(ones: Floats, zeros: Floats, q: float, epsilon: float, k: int, fair: int = 0) -> Floats:
     tilt = _tilt(q, k, epsilon)
     if tilt is None:
         return np.full(ones.shape, -np.inf)
     # |h| ≤ 2, and the best threshold lies at the tilted mean or above, so the exponent alone bounds δ.
-    result = _exponent(tilt, ones, zeros) + 2 * tilt.theta + math.log(2)
-    scale = np.floor(np.log2(np.maximum(ones * tilt.var_one + zeros * tilt.var_zero, 1e-3)))
+    result = _exponent(tilt, ones, zeros, fair) + 2 * tilt.theta + math.log(2)
+    variance = ones * tilt.var_one + zeros * tilt.var_zero + fair * tilt.var_even / k
+    scale = np.floor(np.log2(np.maximum(variance, 1e-3)))
     seen = result > -NOTHING
     for size in np.unique(scale[seen]):  # pairs of similar width share one set of nodes
         group = seen & (scale == size)
-        result[group] = _window(tilt, ones[group], zeros[group])
+        result[group] = _window(tilt, ones[group], zeros[group], fair)
     return np.maximum(result, -NOTHING)
 
 
@@ -227,10 +243,33 @@ def _probes(others: int) -> NDArray[np.int64]:
     return np.unique(np.clip(np.array(candidates, dtype=np.int64), 0, others))
 
 
+def _users(messages: NDArray[np.int64], each: int, k: int) -> Floats:
+    """Return others who send ``each`` messages as multiples of users, who send k."""
+    return np.asarray(messages * (each / k), dtype=np.float64)
+
+
+def _others(n: int, k: int, singles: int, fair: int) -> tuple[int, int]:
+    """Return the number of others, and their messages each: users, or single messages if there are ``singles``."""
+    check_whole("singles", singles), check_whole("fair", fair)
+    check_whole("the crowd", n + singles + fair, 1, MAX_CROWD)
+    return (k * (n - 1) + singles, 1) if singles else (n - 1, k)
+
+
 def supremum(
-    n: int, q: float, epsilon: float, k: int = 1, *, tolerance: float = 0.01, limit: float | None = None
+    n: int,
+    q: float,
+    epsilon: float,
+    k: int = 1,
+    *,
+    singles: int = 0,
+    fair: int = 0,
+    tolerance: float = 0.01,
+    limit: float | None = None,
 ) -> Supremum:
     """Return bounds on sup δ(ε) over all collections of n people and both orders, within ``tolerance`` in δ.
+
+    The fakes are ``fair`` uniform bits and ``singles`` flipped bits of unknown value; with the latter, ``ones`` counts
+    messages, and the lower end is an attack only if k = 1.
 
     With a ``limit`` on ln δ the search only decides whether the supremum stays below it: it stops at the first
     collection above the limit, or when every block is below.
@@ -241,10 +280,10 @@ def supremum(
     """
     n = check_whole("n", n, 1, MAX_CROWD)
     q, k, epsilon = check_flip(q), check_whole("k", k, 1), check_epsilon(epsilon)
-    others = n - 1
+    others, each = _others(n, k, singles, fair)
 
     def exact(ones: NDArray[np.int64]) -> Floats:
-        return _log_delta(ones.astype(np.float64), (others - ones).astype(np.float64), q, epsilon, k)
+        return _log_delta(_users(ones, each, k), _users(others - ones, each, k), q, epsilon, k, fair)
 
     points = _probes(others)
     values = exact(points)
@@ -252,7 +291,7 @@ def supremum(
     closed = -math.inf
     low, high = cut_blocks(np.array([0], dtype=np.int64), np.array([others], dtype=np.int64), 64)
     while len(low) and not (limit is not None and best > limit):
-        bound = _log_delta(low.astype(np.float64), (others - high).astype(np.float64), q, epsilon, k)
+        bound = _log_delta(_users(low, each, k), _users(others - high, each, k), q, epsilon, k, fair)
         single = low == high
         if single.any() and float(bound[single].max()) > best:
             best, where = float(bound[single].max()), int(low[single][bound[single].argmax()])
@@ -270,14 +309,22 @@ def supremum(
         low, high = cut_blocks(low, high, 4)
     upper = max(best, closed)
     # Evaluated values exceed the exact ones by the rounding allowance, and say nothing in the deepest tail.
-    best = best - allowance(n) if best > -NOTHING else -math.inf
+    best = best - allowance(n + singles + fair) if best > -NOTHING else -math.inf
     if len(low):  # stopped early: the limit is exceeded, so the supremum is known only from below
         return Supremum(best, math.inf, where)
     return Supremum(best, upper, where)
 
 
 def partition(
-    n: int, q: float, epsilons: ArrayLike, k: int = 1, *, tolerance: float = 0.02, most: int = 512
+    n: int,
+    q: float,
+    epsilons: ArrayLike,
+    k: int = 1,
+    *,
+    singles: int = 0,
+    fair: int = 0,
+    tolerance: float = 0.02,
+    most: int = 512,
 ) -> tuple[Floats, Floats]:
     """Return crowds (ones, zeros) whose δ curves together lie above that of every collection, tightly at ``epsilons``.
 
@@ -290,22 +337,24 @@ def partition(
     """
     n = check_whole("n", n, 1, MAX_CROWD)
     q, k = check_flip(q), check_whole("k", k, 1)
-    others = n - 1
+    others, each = _others(n, k, singles, fair)
     low, high = cut_blocks(np.array([0], dtype=np.int64), np.array([others], dtype=np.int64), 16)
     for epsilon in np.atleast_1d(np.asarray(epsilons, dtype=np.float64)):
         while len(low) < most:
-            bound = _log_delta(low.astype(np.float64), (others - high).astype(np.float64), q, float(epsilon), k)
+            bound = _log_delta(_users(low, each, k), _users(others - high, each, k), q, float(epsilon), k, fair)
             ends = np.unique(np.concatenate([low, high]))
-            values = _log_delta(ends.astype(np.float64), (others - ends).astype(np.float64), q, float(epsilon), k)
+            values = _log_delta(_users(ends, each, k), _users(others - ends, each, k), q, float(epsilon), k, fair)
             coarse = (bound > values.max() + math.log1p(tolerance)) & (low < high)
             if not coarse.any():
                 break
             start, end = cut_blocks(low[coarse], high[coarse], 2)
             low, high = np.concatenate([low[~coarse], start]), np.concatenate([high[~coarse], end])
-    return low.astype(np.float64), (others - high).astype(np.float64)
+    return _users(low, each, k), _users(others - high, each, k)
 
 
-def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: float = 8e-4) -> tuple[float, float]:
+def certified_epsilon(
+    n: int, q: float, delta: float, k: int = 1, *, singles: int = 0, fair: int = 0, relative: float = 8e-4
+) -> tuple[float, float]:
     """Return (lower, upper): the ε of the worst known collection, and one proven for all collections.
 
     They are at most ``relative`` apart if possible. ``upper`` errs upwards: every collection has δ(upper) ≤ ``delta``
@@ -319,20 +368,21 @@ def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: f
     q, delta, k = check_flip(q), check_delta(delta), check_whole("k", k, 1)
     goal = math.log(delta)
     pure = pure_epsilon(q, k)
-    others = n - 1
+    others, each = _others(n, k, singles, fair)
     known = _probes(others)
 
     def worst_known(epsilon: float) -> float:
-        return float(_log_delta(known.astype(float), (others - known).astype(float), q, epsilon, k).max()) - goal
+        crowds = _users(known, each, k), _users(others - known, each, k)
+        return float(_log_delta(*crowds, q, epsilon, k, fair).max()) - goal
 
-    width = math.sqrt(k * (1.0 - 2 * q) ** 2 / (max(others, 1) * q * (1.0 - q)))
+    width = math.sqrt(k) * (1.0 - 2 * q) / math.sqrt(max(others, 1) * each / k * q * (1.0 - q) + fair / (4 * k))
     lower = falling_root(worst_known, min(5 * width, pure / 2), pure, relative=relative / 50)[0]
     gap = relative
     while lower > 0.0:
         upper = lower * (1.0 + gap)
         if upper >= pure:
             break
-        found = supremum(n, q, upper, k, limit=goal)
+        found = supremum(n, q, upper, k, singles=singles, fair=fair, limit=goal)
         if found.upper <= goal:
             return lower, upper
         if found.ones in known:
@@ -340,6 +390,6 @@ def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: f
             continue
         known = np.unique(np.append(known, found.ones))
         lower = falling_root(worst_known, lower, pure, relative=relative / 50)[0]
-    if lower == 0.0 and supremum(n, q, 0.0, k, limit=goal).upper <= goal:
+    if lower == 0.0 and supremum(n, q, 0.0, k, singles=singles, fair=fair, limit=goal).upper <= goal:
         return 0.0, 0.0
     return min(lower, pure), pure
