@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hubbub.accountant.quadrature import positive_mean
 from hubbub.accountant.theorems import category
 from hubbub.accountant.theorems.attacks import attack, background, copies_attack
-from hubbub.accountant.theorems.records import _product_blanket, blanket, copies, fake_blanket, local
+from hubbub.accountant.theorems.records import blanket, copies, fake_blanket, local
+from hubbub.accountant.theorems.records.blankets import _product_blanket
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.schema import Schema
 

@@ -1,0 +1,142 @@
+"""Slot exchange: an upper bound on δ(ε) of one flipped record among n users that holds for every crowd.
+
+A blanket proof lets the analyzer see who is not covered by the blanket. Here the victim's message may also take the slot
+of a covered user, whose own message, a draw from ω, goes to the pool of covered messages. The likelihood ratio is then
+a mean over *all* messages, each against the distribution of its own sender, and the weight of the blanket matters only
+through P[Bin(n − 1, γ) ≤ 1] (``docs/theory/slot-exchange.md``).
+
+The bound is the sum of that event's share, of what limiting large scores costs, and of the larger of Theorem 4
+(:mod:`~hubbub.accountant.theorems.records.labels`) and, for bits, Theorem 5
+(:mod:`~hubbub.accountant.theorems.records.cells`), whichever is smaller for each distance of x and x'.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.accountant.theorems.records import cells
+from hubbub.accountant.theorems.records.blankets import blanket
+from hubbub.accountant.theorems.records.contour import Crowd
+from hubbub.accountant.theorems.records.kinds import Family, family
+from hubbub.accountant.theorems.records.labels import evaluate, tilt
+from hubbub.accountant.theorems.records.local import local
+from hubbub.schema import Schema
+
+Floats = NDArray[np.float64]
+
+FEW = 8.0  # with fewer covered users expected, the lost event is too likely
+CUTS = (4.0, 2.0, 1.0, 0.5)  # limits on scores, in multiples of N(e^ε − 1)
+LEADING = 8  # kinds by which t and the limit are chosen
+
+
+def log_lost(n: int, gamma: float) -> float:
+    """Return ln P[Bin(n, γ) ≤ 1]; errs upwards.
+
+    >>> round(math.exp(log_lost(10, 0.5)) * 1024, 6)
+    11.0
+    """
+    if n < 1 or gamma >= 1.0:
+        return 0.0
+    exponent = n * math.log1p(-gamma)
+    return min(0.0, exponent + math.log1p(n * gamma / (1 - gamma)) + 1e-15 * abs(exponent) + 1e-10)
+
+
+def choose(found: Family, crowd: Crowd, epsilon: float) -> tuple[float, float] | None:
+    """Return a limit on the scores (Corollary 3) and a t, by Chernoff's bound; None if nothing is finite.
+
+    A choice: every pair gives a bound, as long as t times the largest limited score is at most 690.
+    """
+    rows = found.prominent(epsilon, LEADING)
+    largest = found.largest(epsilon)
+    n = crowd.n + crowd.mean
+    choices = []
+    for cut in (math.inf, *(n * math.expm1(epsilon) * share for share in CUTS)):
+        if cut <= 0.0 or (largest <= cut < math.inf):
+            continue
+        t, exponent = tilt(found, crowd, epsilon, cut, rows)
+        cost = max(found.kind(int(i)).excess(epsilon, cut) for i in rows)
+        value = float(np.logaddexp(exponent + math.log(t) - 1 - math.log(n), math.log(cost + 1e-300)))
+        if math.isfinite(value):
+            choices.append((value, cut, t))
+    if not choices:
+        return None
+    _, cut, t = min(choices)
+    return cut, t
+
+
+def exchange(schema: Schema, q: float, n: int, epsilon: float, target: float | None = None) -> float:
+    """Return ln δ(ε) proven by slot exchange for every collection of n honest users; ∞ if it proves nothing.
+
+    With a ``target`` for ln δ the evaluation stops as soon as the result is known to be on one side of it; what is
+    returned is a bound in every case, but not always the smallest. Errs upwards.
+
+    >>> round(math.exp(exchange(Schema.bits(5), 0.2446, 1000, 1.07)) * 1e6, 1)
+    0.9
+    """
+    found = family(schema, q)
+    crowd = Crowd(n - 1)
+    if found is None or crowd.n * found.gamma < FEW:
+        return math.inf
+    alone = local(schema, q, epsilon)
+    lost = log_lost(crowd.n, found.gamma) + alone
+    if not math.isfinite(alone) or (target is not None and lost > target):
+        return math.inf
+    with np.errstate(all="ignore"):
+        result = _exchange(found, crowd, epsilon, lost, target, dense=schema.dense)
+    return result if result < 0.0 else math.inf
+
+
+def _exchange(found: Family, crowd: Crowd, epsilon: float, lost: float, target: float | None, *, dense: bool) -> float:
+    chosen = choose(found, crowd, epsilon)
+    if chosen is None:
+        return math.inf
+    cut, t = chosen
+    rest = float(np.logaddexp(lost, math.log(found.excess(epsilon, cut) + 1e-300)))
+
+    def total(main: float) -> float:
+        return float(np.logaddexp(main, rest)) + 1e-12
+
+    values = evaluate(found, crowd, epsilon, cut, t)
+    whole = total(float(values.max()))
+    if math.isnan(whole):
+        return math.inf
+    if not dense or (target is not None and (whole <= target or rest > target)):
+        return whole
+    return min(whole, _by_distance(found, crowd.n, epsilon, cut, values, total, target))
+
+
+def _by_distance(
+    found: Family,
+    n: int,
+    epsilon: float,
+    cut: float,
+    values: Floats,
+    total: Callable[[float], float],
+    target: float | None,
+) -> float:
+    """Return the largest, over all distances of x and x', of the smaller bound of the two theorems."""
+    distance = found.triples[:, :2].sum(axis=1)
+    by_distance = {int(h): float(values[distance == h].max()) for h in np.unique(distance)}
+    best, choice = -math.inf, None
+    for h, value in sorted(by_distance.items(), key=lambda item: (-item[1], -item[0])):
+        if value <= best:
+            break
+        paired, choice = cells.evaluate(cells.Problem(found, n, epsilon, cut, h), best, choice)
+        best = max(best, min(value, paired))
+        if target is not None and total(best) > target:
+            return math.inf
+    return total(best)
+
+
+def bound(schema: Schema, q: float, n: int, epsilon: float, target: float | None = None) -> float:
+    """Return ln δ(ε) proven for every collection of n honest users' flipped whole records: the least known bound.
+
+    >>> bound(Schema.bits(5), 0.2446, 1000, 1.07) < math.log(1e-6) < blanket(Schema.bits(5), 0.2446, 1000, 1.07)
+    True
+    """
+    best = min(local(schema, q, epsilon), blanket(schema, q, n, epsilon))
+    if best == -math.inf or (target is not None and best <= target):
+        return best
+    return min(best, exchange(schema, q, n, epsilon, target))

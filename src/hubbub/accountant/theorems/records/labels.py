@@ -1,0 +1,172 @@
+"""Theorem 4 of slot exchange: all crowds at once, with the phases of the labels kept.
+
+With z = t + iw, U_y(z) = E_ω e^{zG_y} and M_y(ζ, z) = E_{μ_y} e^{zG_y} − (1 − ζ) γ U_y(z), the part of δ(ε) in which at
+least one other user is covered is at most
+
+    γ² ∫₀¹ (1−ζ) (1/π) ∫₀^∞ e^{η²(t²−w²)/2}/(t²+w²) Σ_a |U_a|² Π_{i≠a} |M_i(ζ, z)| dw dζ
+
+(``docs/theory/slot-exchange.md``). |M_y| is convex in ζ, and −d²|M_y|/dw² ≤ E_μ (G − c)² e^{tG} for every c.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.accountant.theorems.records.contour import (
+    Contour,
+    Crowd,
+    Ends,
+    Factors,
+    Labels,
+    along,
+    best_scale,
+    contour,
+    falling,
+    floor,
+    integral,
+    integral_without_phases,
+    labels,
+    least_tilt,
+    size,
+)
+from hubbub.accountant.theorems.records.kinds import Family, Kind
+
+Floats = NDArray[np.float64]
+
+BATCH = 6  # kinds whose phases are computed together
+MOST = 300  # kinds whose phases are computed at all
+ROUNDING = 1e-10  # of the final sums and logarithms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Nodes:
+    """One evaluation: everything that does not depend on the kind."""
+
+    line: Contour
+    grid: Labels
+    gamma: float
+    least: Floats  # smallest m − 1 that is resolved, at every node in s
+    noise: float
+    epsilon: float
+    cut: float
+
+    def real(self, m: Floats, u: Floats) -> tuple[Floats, Floats]:
+        """Return ln m and c at w = 0, over (kinds, nodes in s), from the transforms of kinds at t."""
+        error = self.noise * self.line.t
+        mass = m[:, None] - self.grid.s * self.gamma * (1.0 + u[:, None]) + 2 * error
+        mass = np.maximum(mass, self.least)
+        return np.log1p(mass), (1.0 + u[:, None] + error / self.gamma) ** 2 / (1.0 + mass)
+
+    def factors(self, kinds: list[Kind], m: Floats, u: Floats) -> Factors:
+        """Return the factors of kinds along the contour."""
+        steps = np.diff(self.line.w) ** 2 / 8
+        error = self.noise * (self.line.t + self.line.w[1:])
+        s = self.grid.s[:, None]
+        logs: tuple[list[Floats], list[Floats]] = ([], [])
+        weights: tuple[list[Floats], list[Floats]] = ([], [])
+        for kind, m_top, u_top in zip(kinds, m, u, strict=True):
+            found = along(kind.scores(self.epsilon, self.cut), np.stack([kind.mu, kind.omega]), self.line)
+            values = size(found.transform[0] - s * self.gamma * (1.0 + found.transform[1]))
+            top = m_top - s * self.gamma * (1.0 + u_top)
+            masses = falling(values, found.curve[0] * steps, top)
+            covered = falling(size(found.transform[1]), found.curve[1] * steps, np.asarray(u_top))
+            for end in (0, 1):
+                # Between nodes in s a factor must not fall in ζ, that is, not rise in s.
+                mass = np.maximum.accumulate(np.maximum(masses[end] + 2 * error, self.least[:, None])[::-1])[::-1]
+                logs[end].append(np.log1p(mass))
+                weights[end].append((1.0 + covered[end] + error / self.gamma) ** 2 / (1.0 + mass))
+        log_top, weight_top = self.real(m, u)
+        return Factors(_stack(logs), _stack(weights), log_top, weight_top)
+
+
+def _stack(ends: tuple[list[Floats], list[Floats]]) -> Ends:
+    return np.stack(ends[0]), np.stack(ends[1])
+
+
+def transforms(kind: Kind, epsilon: float, cut: float, t: float) -> tuple[float, float]:
+    """Return E_μ e^{tG} − 1 and E_ω e^{tG} − 1 of one kind."""
+    rise = np.expm1(np.minimum(t * kind.scores(epsilon, cut), 700.0))
+    return float(kind.mu @ rise), float(kind.omega @ rise)
+
+
+def noise_of(kind: Kind, epsilon: float, cut: float, t: float, units: tuple[float, float]) -> float:
+    """Return a bound on the rounding errors of the transforms of one kind, per unit of |z|."""
+    score = kind.scores(epsilon, cut)
+    grow = np.exp(np.minimum(t * score, 700.0))
+    likelihood = kind.first + math.exp(epsilon) * kind.second
+    return float(kind.mu @ (grow * (units[0] * likelihood + units[1] * np.abs(score))))
+
+
+def evaluate(family: Family, crowd: Crowd, epsilon: float, cut: float, t: float, *, phases: int = MOST) -> Floats:
+    """Return the logarithm of the bound of Theorem 4 for every kind of ``family``; the maximum holds for every crowd.
+
+    Kinds are bounded without phases first. Phases are computed in the order of these bounds, until all other kinds are
+    below the largest value found, or for ``phases`` kinds.
+    """
+    n, gamma = crowd.n, family.gamma
+    masses = family.masses(t, epsilon, cut)
+    m, u, noise = masses.m, masses.u, masses.noise
+    exponents = n * np.log1p(m)
+    top = int(exponents.argmax())
+    kind = family.kind(top)
+    variance = n * tilted_variance(kind, epsilon, cut, t)
+    decay = n * gamma * (1 + u[top]) / (1 + m[top])
+    guest = crowd.companion
+    largest = m - 0.0
+    if guest is not None:
+        guest_m, guest_u = transforms(guest, epsilon, cut, t)
+        noise = max(noise, noise_of(guest, epsilon, cut, t, family.units))
+        variance += crowd.mean * tilted_variance(guest, epsilon, cut, t)
+        decay += crowd.mean * gamma * (1 + guest_u) / (1 + guest_m)
+    line, grid = contour(t, math.sqrt(variance)), labels(1 / decay)
+    least = floor((largest[:, None] - grid.s * gamma * (1 + u[:, None])).max(axis=0), n)
+    nodes = _Nodes(line, grid, gamma, least, noise, epsilon, cut)
+    log, weight = nodes.real(m, u)
+    near = np.argsort(-exponents, kind="stable")[:64]
+    near = near[exponents[near] > exponents[top] - 40.0]
+    ends, flat = None, None
+    if guest is None:
+        scale = best_scale(crowd, log[near], weight[near], None)
+    else:
+        own = nodes.factors([guest], np.array([guest_m]), np.array([guest_u]))
+        scale = best_scale(crowd, log[near], weight[near], (own.log_top[0], own.weight_top[0]))
+        with np.errstate(over="ignore"):
+            one, two = (crowd.further(own.weight[i][0] / scale[:, None] + own.log[i][0]) for i in (0, 1))
+            flat = crowd.further(own.weight_top[0] / scale + own.log_top[0])
+        ends = ((one, two), flat)
+    values = integral_without_phases(line, grid, scale, n, log, weight, flat)
+    order = np.argsort(-values, kind="stable")[:phases]
+    done, best = 0, -math.inf
+    while done < len(order) and values[order[done]] > best:
+        batch = order[done : done + BATCH]
+        factors = nodes.factors([family.kind(int(i)) for i in batch], m[batch], u[batch])
+        values[batch] = np.minimum(values[batch], integral(line, grid, scale, n, factors, ends))
+        best = max(best, float(values[batch].max()))
+        done += BATCH
+    return values + (2 * math.log(gamma) + ROUNDING)
+
+
+def tilted_variance(kind: Kind, epsilon: float, cut: float, t: float) -> float:
+    """Return the variance of G under μ e^{tG}."""
+    score = kind.scores(epsilon, cut)
+    tilted = kind.mu * np.exp(np.minimum(t * score, 700.0))
+    tilted = tilted / tilted.sum()
+    return float(tilted @ (score - float(tilted @ score)) ** 2)
+
+
+def tilt(family: Family, crowd: Crowd, epsilon: float, cut: float, rows: NDArray[np.int64]) -> tuple[float, float]:
+    """Return about the t that minimizes max_y M_y(1, t)ⁿ/t² over the kinds in ``rows``, and that exponent."""
+    kinds = [family.kind(int(i)) for i in rows]
+    everything = kinds if crowd.companion is None else [*kinds, crowd.companion]
+    scores = [kind.scores(epsilon, cut) for kind in everything]
+
+    def worst(t: Floats) -> Floats:
+        logs = [
+            np.log1p(np.expm1(np.outer(t, score)) @ kind.mu) for score, kind in zip(scores, everything, strict=True)
+        ]
+        most = np.max(logs[: len(kinds)], axis=0)
+        return np.asarray(crowd.n * most + (0.0 if crowd.companion is None else crowd.further(logs[-1])))
+
+    return least_tilt(worst, crowd.n, family, epsilon, cut)
