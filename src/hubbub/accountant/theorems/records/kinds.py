@@ -22,7 +22,7 @@ least γω, such as fakes, are described by a :class:`Kind` of their own.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -194,6 +194,17 @@ class Family:
         plain, up, down = ((np.exp(ratio * (c + sign * j))).ravel() for sign in (0, 1, -1))
         omega = np.outer(pmf(h, 0.5, 0.5), pmf(rest, 0.5, 0.5)).ravel()
         return own, other, Matched((plain, up), (down, plain), omega)
+
+    def at_distance(self, h: int) -> "Family":
+        """Return the kinds of the pairs x, x' at distance h."""
+        found = self.known.get(("distance", h))
+        if isinstance(found, Family):
+            return found
+        keys = self.keys[self.triples[:, :2].sum(axis=1) == h]
+        empty = Family(self.q, self.gamma, keys, self.uniform, self.width, ())
+        made = replace(empty, groups=tuple(_groups(empty)), known={})
+        self.known["distance", h] = made
+        return made
 
     def masses(self, t: float, epsilon: float, cut: float = math.inf, groups: Iterable[int] | None = None) -> Masses:
         """Return the transforms of all kinds at t, or of those with A + B in ``groups`` (0 for the others).

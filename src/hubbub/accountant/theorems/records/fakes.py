@@ -1,0 +1,230 @@
+"""Whole records among fakes: slot exchange with companions of one known distribution.
+
+A fake is a uniform legal record, flipped: its message has the distribution f = mean of all μ_y, which is at least γω
+like every μ_y. Slot exchange applies to the users' and the fakes' messages together (Theorem 4 of
+``docs/theory/slot-exchange.md``), with one difference: of the fakes it is known what they send. So the maximum over
+crowds concerns the users only, and the fakes enter as *companions* of the kind f, M of them, fixed or random. Lost is the
+event that at most one of all messages is covered, P[Bin(n + M, γ) ≤ 1].
+
+The score of a fake, G_f = (μ_x − e^ε μ_x')/f, depends on the pair:
+
+- *bits*: f is uniform; with j agreements of the message with x among the h positions in which x and x' differ and c
+  agreements elsewhere, μ_x/f = (2q)^L ρ^(j+c) and μ_x'/f = (2q)^L ρ^(h−j+c). Every h has kinds and a companion.
+- *one-hot*: μ_r/μ_0 = ρ if the message sets bit r, 1/ρ if not, so that f/μ_0 = (Tρ + (d − T)/ρ)/d for T set bits [004
+  §6]. All pairs are alike.
+- *at most K ones*: the fakes count as users.
+
+**Random numbers.** M is independent of all records, and the analyzer may as well see it: δ = E δ_M
+(:mod:`hubbub.accountant.theorems.numbers`). The bound for M fakes at a given t and C₀ is a sum of exponentials in M, so
+that its mean is a value of the generating function of M: one evaluation, and no number of fakes is discarded.
+
+**Copies.** Replacing the k copies one at a time, each step replaces one message among kn + M, the others being of legal
+kinds: δ(ε) ≤ Σ_{i<k} e^{iε/k} δ₁(ε/k).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.accountant.theorems import bit
+from hubbub.accountant.theorems.records.contour import Crowd
+from hubbub.accountant.theorems.records.exchange import FEW, choose
+from hubbub.accountant.theorems.records.kinds import Family, Kind, family, pmf
+from hubbub.accountant.theorems.records.labels import evaluate
+from hubbub.accountant.theorems.records.local import local
+from hubbub.numeric.binomial import log_binomial_pmf
+from hubbub.protocol import Fakes
+from hubbub.schema import Schema
+
+Floats = NDArray[np.float64]
+
+CLASSES = 200  # classes of the number of set bits, beyond which one-hot messages with similar numbers are merged
+WINDOW = 40.0  # standard deviations of that number beyond which all messages are merged
+
+
+@dataclass(frozen=True, slots=True)
+class Companions:
+    """The fakes among a collection: ``fixed`` many, or as many as ``honest`` users draw from ``drawn``."""
+
+    fixed: int = 0
+    drawn: Fakes | None = None
+    honest: int = 0
+
+    @property
+    def mean(self) -> float:
+        """The expected number."""
+        return float(self.fixed) if self.drawn is None else self.honest * self.drawn.mean
+
+    def log_pgf(self, x: Floats) -> Floats:
+        """Return ln E e^{Mx}."""
+        if self.drawn is None:
+            return np.asarray(self.fixed * x)
+        if self.drawn.distribution == "poisson":
+            return np.asarray(self.mean * np.expm1(x))
+        return np.asarray(self.honest * self.drawn.shift * np.log1p(self.drawn.scale * np.expm1(x)))
+
+    def log_lost(self, n: int, gamma: float) -> float:
+        """Return ln P[Bin(n + M, γ) ≤ 1]; errs upwards.
+
+        With z = 1 − γ and P(z) = E z^M it is zⁿ P(z) (1 + (γ/z)(n + zP'(z)/P(z))).
+
+        >>> round(math.exp(Companions(fixed=4).log_lost(6, 0.5)) * 1024, 6)
+        11.0
+        """
+        if gamma >= 1.0:
+            return 0.0
+        stay = math.log1p(-gamma)
+        if self.drawn is None:
+            none, one = self.fixed * stay, float(self.fixed)
+        elif self.drawn.distribution == "poisson":
+            none, one = -self.mean * gamma, self.mean * (1.0 - gamma)
+        else:
+            chance = self.drawn.scale
+            none = self.honest * self.drawn.shift * math.log1p(-chance * gamma)
+            one = self.mean * (1.0 - gamma) / (1.0 - chance * gamma)
+        exponent = n * stay + none
+        return min(0.0, exponent + math.log1p((n + one) * gamma / (1.0 - gamma)) + 1e-15 * abs(exponent) + 1e-10)
+
+
+@lru_cache(maxsize=256)
+def companion(schema: Schema, q: float, h: int, *, uniform: bool) -> Kind | None:
+    """Return the kind of a flipped uniform fake for the pairs at distance h, or None if the schema has no such kind.
+
+    ``uniform`` says which ω the probabilities are for. Where one-hot messages are merged, μ_x/f is their largest and
+    μ_x'/f their smallest value, which raises the score.
+
+    >>> kind = companion(Schema.bits(2), 0.25, 1, uniform=True)
+    >>> [round(float(row @ kind.mu), 12) for row in (kind.first, kind.second)]  # both are densities
+    [1.0, 1.0]
+    """
+    if schema.dense:
+        return _dense(schema.width, q, h)
+    return _one_hot(schema.width, q, uniform=uniform) if schema.exclusive and schema.width > 1 else None
+
+
+def _dense(width: int, q: float, h: int) -> Kind:
+    ratio, rest = bit.log_odds(q), width - h
+    j, c = np.arange(h + 1)[:, None], np.arange(rest + 1)[None, :]
+    first, second = (np.exp(ratio * power + width * math.log(2 * q)).ravel() for power in (j + c, h - j + c))
+    chances = np.outer(pmf(h, 0.5, 0.5), pmf(rest, 0.5, 0.5)).ravel()
+    return Kind(first, second, chances, chances)
+
+
+def _one_hot(d: int, q: float, *, uniform: bool) -> Kind:
+    p, ratio = 1.0 - q, bit.log_odds(q)
+    share = 0.5 if uniform else q
+    chance = ((p, q), (q, p))  # of a clear or set bit, for a record that does not or does have it
+    rest = np.arange(d - 1)
+    near, blank = (np.exp(log_binomial_pmf(rest, d - 2, prob)) for prob in (q, share))
+    far = np.zeros(d - 1)  # set bits elsewhere, for a fake of another category
+    if d > 2:
+        other = np.exp(log_binomial_pmf(rest[:-1], d - 3, q))
+        far[:-1] += q * other
+        far[1:] += p * other
+    classes = _classes(d, q, share)
+    parts: list[tuple[Floats, Floats, Floats, Floats]] = []
+    for one in (0, 1):
+        for two in (0, 1):
+            held = chance[1][one] * chance[0][two] + chance[0][one] * chance[1][two]
+            mu = (held * near + (d - 2) * chance[0][one] * chance[0][two] * far) / d
+            omega = (share if one else 1.0 - share) * (share if two else 1.0 - share) * blank
+            total = rest + one + two
+            mean = (total * math.exp(ratio) + (d - total) * math.exp(-ratio)) / d  # f/μ_0 rises in the number
+            first, second = math.exp(ratio * (2 * one - 1)) / mean, math.exp(ratio * (2 * two - 1)) / mean
+            ends = np.append(classes[1:], d - 1) - 1
+            parts.append((first[classes], second[ends], np.add.reduceat(mu, classes), np.add.reduceat(omega, classes)))
+    first, second, mu, omega = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Kind(first, second, np.maximum(mu, 1e-300), omega)
+
+
+def _classes(d: int, q: float, share: float) -> NDArray[np.int64]:
+    """Return the first number of set bits of every class: single ones, or at most ``CLASSES`` around the means."""
+    if d - 1 <= 2 * CLASSES:
+        return np.arange(d - 1)
+    starts = [np.zeros(1, np.int64)]
+    for prob in {q, share}:
+        centre, spread = d * prob, math.sqrt(d * prob * (1 - prob)) + 1.0
+        grid = centre + spread * np.concatenate(
+            [np.linspace(-WINDOW, -8, 9), np.linspace(-8, 8, CLASSES // 2), [12.0, 20.0, WINDOW]]
+        )
+        starts.append(np.unique(np.clip(np.round(grid), 0, d - 2)).astype(np.int64))
+    return np.unique(np.concatenate(starts))
+
+
+def exchange_with_fakes(
+    schema: Schema,
+    q: float,
+    n: int,
+    epsilon: float,
+    *,
+    fixed: int = 0,
+    drawn: Fakes | None = None,
+    honest: int | None = None,
+    k: int = 1,
+) -> float:
+    """Return ln δ(ε) proven by slot exchange for n honest users' records in k copies among fakes; ∞ if nothing is.
+
+    The fakes are ``fixed`` many, or as many as the ``honest`` users (n by default) draw from ``drawn``. Errs upwards.
+
+    >>> few, many = (exchange_with_fakes(Schema.bits(3), 0.2, 1000, 0.5, fixed=m) for m in (10, 1000))
+    >>> many < few < 0
+    True
+    """
+    companions = Companions(fixed, drawn, n if honest is None else honest)
+    if k == 1:
+        return _exchange(schema, q, n - 1, epsilon, companions)
+    return group_steps(epsilon, k) + _exchange(schema, q, k * n - 1, epsilon / k, companions)
+
+
+def group_steps(epsilon: float, k: int) -> float:
+    """Return ln Σ_{i<k} e^{iε/k}: the number of steps of group privacy, each weighted.
+
+    >>> round(math.exp(group_steps(0.0, 3)), 9)
+    3.0
+    """
+    if epsilon == 0.0:
+        return math.log(k)
+    return (
+        k * math.log1p(0.0) + epsilon * (1 - 1 / k) + math.log(math.expm1(-epsilon) / math.expm1(-epsilon / k)) + 1e-14
+    )
+
+
+def _exchange(schema: Schema, q: float, others: int, epsilon: float, companions: Companions) -> float:
+    found = family(schema, q)
+    if found is None or others < 1 or (others + companions.mean) * found.gamma < FEW:
+        return math.inf
+    alone = local(schema, q, epsilon)
+    if not math.isfinite(alone):
+        return math.inf
+    lost = companions.log_lost(others, found.gamma) + alone
+    worst = -math.inf
+    with np.errstate(all="ignore"):
+        for h in sorted(set(found.triples[:, :2].sum(axis=1).tolist()), reverse=True):
+            guest = companion(schema, q, h, uniform=found.uniform)
+            if guest is None:
+                return math.inf
+            crowd = Crowd(others, guest, companions.log_pgf)
+            worst = max(worst, _at_distance(found.at_distance(h), crowd, epsilon, lost, worst))
+    return worst if worst < 0.0 else math.inf
+
+
+def _at_distance(found: Family, crowd: Crowd, epsilon: float, lost: float, worst: float) -> float:
+    """Return the bound for one class of pairs, or one that does not exceed ``worst``."""
+    guest = crowd.companion
+    chosen = choose(found, crowd, epsilon)
+    if chosen is None or guest is None:
+        return math.inf
+    cut, t = chosen
+    cost = max(found.excess(epsilon, cut), guest.excess(epsilon, cut) if cut < math.inf else 0.0)
+    rest = float(np.logaddexp(lost, math.log(cost + 1e-300)))
+
+    def total(values: Floats) -> float:
+        whole = float(np.logaddexp(values.max(), rest)) + 1e-12
+        return math.inf if math.isnan(whole) else whole
+
+    rough = total(evaluate(found, crowd, epsilon, cut, t, phases=0))
+    return rough if rough <= worst else min(rough, total(evaluate(found, crowd, epsilon, cut, t)))
