@@ -3,16 +3,15 @@
 import math
 
 from hubbub.accountant.analysis import STEEP, Analysis
-from hubbub.accountant.cases.positions import position_analysis
+from hubbub.accountant.cases.positions import columns, position_analysis
 from hubbub.accountant.cases.records import record_analysis
+from hubbub.accountant.cases.search import steep_root
 from hubbub.accountant.theorems import attacks, bit, numbers
-from hubbub.numeric.inversion import falling_root
 from hubbub.privacy import Basis
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 
-STEP, COARSE = 0.02, 0.05  # relative steps in the number of fakes: for one position, and where each step is slow
-CLOSE = 5e-4  # relative width of a search for ε
+STEP, SEVERAL = 0.02, 0.06  # relative steps in the number of fakes: for one position, and for several
 
 
 def flip_analysis(protocol: Protocol, schema: Schema, honest: int, fakes: int) -> Analysis:
@@ -30,39 +29,42 @@ def user_fakes_analysis(protocol: Protocol, schema: Schema, honest: int, fakes: 
     """Return the analysis of flipped records among a random number of users' fakes: the mean over that number.
 
     An analyzer who learns the number of fakes learns no less than one who does not, so that the mean of δ given that
-    number is a bound; where messages are whole records, their number tells it (:mod:`..theorems.numbers`).
+    number is a bound; where messages are whole records, their number tells it
+    (:mod:`hubbub.accountant.theorems.numbers`).
 
     >>> user_fakes_analysis(Protocol(0.1), Schema.bits(1), 1000, Fakes.poisson(1.0)).basis
     <Basis.PROVEN: 'proven'>
     """
-    drawn = numbers.number(fakes, honest)
-    usual = flip_analysis(protocol, schema, honest, math.floor(drawn.mean))
+    if protocol.sends_bits or schema.width == 1:
+        return _drawn_positions(protocol, schema, honest, fakes)
+    return record_analysis(protocol, schema, honest, 0, fakes)
+
+
+def _drawn_positions(protocol: Protocol, schema: Schema, honest: int, fakes: Fakes) -> Analysis:
+    number = numbers.number(fakes, honest)
+    usual = position_analysis(protocol, schema, honest, math.floor(number.mean))
     q, k = protocol.q, protocol.k
     single = schema.distance == 1
-    steps = {"step": STEP if single else COARSE, "base": k * honest * (4 * q * (1 - q) if schema.dense else 1.0)}
+    step, base = STEP if single else SEVERAL, k * honest * (4 * q * (1 - q) if schema.dense else 1.0)
+    drawn = numbers.blocks(number, step=step, base=base)
 
     def upper(epsilon: float) -> float:
-        return numbers.average(
-            drawn, lambda fixed: flip_analysis(protocol, schema, honest, fixed).upper(epsilon), **steps
-        )
+        return numbers.average(drawn, lambda m: columns(protocol, schema, honest, m).log_delta(epsilon))
 
     def lower(epsilon: float) -> float:
         hidden = attacks.drawn_column_attack(schema, q, honest, epsilon, k, fakes)
         if not single or protocol.sends_bits:  # the number of messages does not tell the number of fakes
             return hidden
         seen = numbers.attained(
-            drawn, lambda fixed: flip_analysis(protocol, schema, honest, fixed).lower(epsilon), **steps
+            number, lambda m: columns(protocol, schema, honest, m).attacked(epsilon), step=step, base=base
         )
         return max(seen, hidden)
 
     def solve(delta: float) -> tuple[float, float]:
-        goal = math.log(delta)
-        top = min(bit.pure_epsilon(q, k * schema.distance), STEEP)
+        goal, top = math.log(delta), min(bit.pure_epsilon(q, k * schema.distance), STEEP)
         near = min(1.01 * usual.epsilon(delta)[1], 0.999 * top)  # that of as many fakes as expected
-        certified = falling_root(lambda epsilon: upper(epsilon) - goal, near, top, relative=CLOSE)[1]
-        attacked = falling_root(lambda epsilon: lower(epsilon) - goal, min(certified, top) / 1.02, top, relative=CLOSE)[
-            0
-        ]
+        certified = steep_root(lambda epsilon: upper(epsilon) - goal, near, top)
+        attacked = steep_root(lambda epsilon: lower(epsilon) - goal, min(certified, top) / 1.01, top, above=True)
         return min(attacked, certified), certified
 
     return Analysis(

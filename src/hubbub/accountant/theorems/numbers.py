@@ -32,12 +32,15 @@ from hubbub.numeric.rounding import up
 from hubbub.protocol import Fakes
 
 Floats = NDArray[np.float64]
+Blocks = list[tuple[int, float]]
+"""Falling numbers and their weights, which add up to 1."""
 
 REACH = 690.0  # masses below e^−690 are not resolved
 NOTHING = 1e-299  # above that mass, and above everything that underflows
 RELATIVE = 1e-9  # above the relative error of products of up to a million ratios
 WIDE = 1e8  # variance above which Chernoff's bound replaces the table
-NEGLIGIBLE = 1e-4  # share of the average below which smaller numbers are not looked at one by one
+COARSE = 0.05  # relative step from which on few blocks matter more than tight ones
+NEGLIGIBLE = 1e-3  # share of the average below which smaller numbers are not looked at one by one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,14 +71,15 @@ class Number:
     def starts(self, step: float, base: float = 0.0) -> list[int]:
         """Return numbers from three standard deviations above the mean down to 0.
 
-        They are a relative ``step`` of a + ``base`` apart, but at most one standard deviation, or four of them where
-        hardly any mass lies.
+        They are a relative ``step`` of a + ``base`` apart, but at most one standard deviation (two, if the step is
+        coarse), or four of them where hardly any mass lies.
         """
         spread = math.sqrt(self.variance)
+        most = spread if step < COARSE else 2 * spread
         found = [math.floor(self.mean + (3 * spread if self.below is not None else 0.0))]
         while found[-1] > 0:
             a = found[-1]
-            width = min(step * (a + base), spread) if abs(a - self.mean) < 6 * spread else 4 * spread
+            width = min(step * (a + base), most) if abs(a - self.mean) < 6 * spread else 4 * spread
             found.append(max(0, a - max(1, math.floor(width))))
         return found
 
@@ -127,28 +131,59 @@ def total(fakes: Fakes, honest: int, share: float = 1.0) -> Distribution:
     return Distribution(low, weights / weights.sum())
 
 
-def average(drawn: Number, curve: Callable[[int], float], *, step: float = 0.02, base: float = 0.0) -> float:
-    """Return ln E[δ_M] for m ↦ ln δ_m = ``curve(m)``, which does not rise; errs upwards, by half a step on average.
+def blocks(drawn: Number, *, step: float = 0.02, base: float = 0.0) -> Blocks:
+    """Return falling numbers a_i and weights C_{i+1} − C_i of a variable that is stochastically at most M.
 
     ``base`` is about the number of fakes that hide as much as the users, so that δ depends on m + ``base``.
 
-    >>> few = number(Fakes.poisson(2.0), 1)
+    >>> weights = [weight for _, weight in blocks(number(Fakes.poisson(2.0), 1))]
+    >>> round(sum(weights), 12)
+    1.0
+    """
+    found, high = [], 1.0
+    for a in drawn.starts(step, base):
+        low = min(drawn.fewer(a), high)
+        if high > low:
+            found.append((a, high - low))
+        high = low
+        if high == 0.0:
+            break
+    return found
+
+
+def plus(one: Blocks, two: Blocks, step: float = 0.02) -> Blocks:
+    """Return blocks of the sum of two independent numbers; sums are rounded down to steps of a relative ``step``.
+
+    >>> plus([(3, 0.5), (0, 0.5)], [(1, 1.0)])
+    [(4, 0.5), (1, 0.5)]
+    """
+    sums = sorted(((a + b, v * w) for a, v in one for b, w in two), reverse=True)
+    found: list[tuple[int, float]] = []
+    group: list[tuple[int, float]] = []
+    for value, weight in sums:
+        if group and value < group[0][0] * (1 - step):
+            found.append((group[-1][0], math.fsum(w for _, w in group)))
+            group = []
+        group.append((value, weight))
+    found.append((group[-1][0], math.fsum(w for _, w in group)))
+    return found
+
+
+def average(drawn: Blocks, curve: Callable[[int], float]) -> float:
+    """Return ln E[δ_M] for m ↦ ln δ_m = ``curve(m)``, which does not rise; errs upwards, by half a step on average.
+
+    >>> few = blocks(number(Fakes.poisson(2.0), 1))
     >>> exact = -2.0 * (1 - math.exp(-1.0))  # E e^{−M} of a Poisson variable
     >>> 0.0 <= average(few, lambda m: -float(m)) - exact < 0.01
     True
     """
     logs: list[float] = []
-    high = 1.0
-    for a in drawn.starts(step, base):
-        low = min(drawn.fewer(a), high)
-        if logs and math.log(high) < float(np.logaddexp.reduce(logs)) + math.log(NEGLIGIBLE):
-            logs.append(math.log(high))  # all smaller numbers together: δ is at most 1
+    below = np.cumsum([weight for _, weight in reversed(drawn)])[::-1]
+    for (a, weight), rest in zip(drawn, below.tolist(), strict=True):
+        if logs and math.log(rest) < float(np.logaddexp.reduce(logs)) + math.log(NEGLIGIBLE):
+            logs.append(math.log(rest))  # this and all smaller numbers together: δ is at most 1
             break
-        if high > low:
-            logs.append(math.log(high - low) + min(curve(a), 0.0))
-        high = low
-        if high == 0.0:
-            break
+        logs.append(math.log(weight) + min(curve(a), 0.0))
     return min(0.0, float(np.logaddexp.reduce(logs)) + 1e-9)
 
 

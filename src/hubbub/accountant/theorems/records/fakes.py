@@ -3,8 +3,8 @@
 A fake is a uniform legal record, flipped: its message has the distribution f = mean of all μ_y, which is at least γω
 like every μ_y. Slot exchange applies to the users' and the fakes' messages together (Theorem 4 of
 ``docs/theory/slot-exchange.md``), with one difference: of the fakes it is known what they send. So the maximum over
-crowds concerns the users only, and the fakes enter as *companions* of the kind f, M of them, fixed or random. Lost is the
-event that at most one of all messages is covered, P[Bin(n + M, γ) ≤ 1].
+crowds concerns the users only, and the fakes enter as *companions* of the kind f, M of them, fixed or random. Lost is
+the event that at most one of all messages is covered, P[Bin(n + M, γ) ≤ 1].
 
 The score of a fake, G_f = (μ_x − e^ε μ_x')/f, depends on the pair:
 
@@ -23,26 +23,29 @@ kinds: δ(ε) ≤ Σ_{i<k} e^{iε/k} δ₁(ε/k).
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.accountant.theorems import bit
+from hubbub.accountant.gaussian_limit import information
+from hubbub.accountant.theorems import bit, numbers
+from hubbub.accountant.theorems.records.blankets import fake_blanket
 from hubbub.accountant.theorems.records.contour import Crowd
-from hubbub.accountant.theorems.records.exchange import FEW, choose
+from hubbub.accountant.theorems.records.exchange import FEW, bound, choose
 from hubbub.accountant.theorems.records.kinds import Family, Kind, family, pmf
 from hubbub.accountant.theorems.records.labels import evaluate
 from hubbub.accountant.theorems.records.local import local
 from hubbub.numeric.binomial import log_binomial_pmf
-from hubbub.protocol import Fakes
+from hubbub.numeric.divergences import gaussian_delta
+from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
 
 CLASSES = 200  # classes of the number of set bits, beyond which one-hot messages with similar numbers are merged
+SLACK = 1.0  # by which the Gaussian limit of ln δ may be too large
 WINDOW = 40.0  # standard deviations of that number beyond which all messages are merged
 
 
@@ -180,6 +183,52 @@ def exchange_with_fakes(
     return group_steps(epsilon, k) + _exchange(schema, q, k * n - 1, epsilon / k, companions)
 
 
+def weight_of_fakes(schema: Schema, q: float) -> float:
+    """Return the largest γ with μ_y ≥ γf for every record y, rounded down; 0 if f is not known.
+
+    (2q)^L for bits; for one-hot records μ_y/f is least where y's bit is clear and all others are set.
+
+    >>> round(weight_of_fakes(Schema.bits(2), 0.25), 9), round(weight_of_fakes(Schema.one_hot(2), 0.25), 9)
+    (0.25, 0.2)
+    """
+    if schema.dense:
+        gamma = math.exp(schema.width * math.log(2 * q))
+    elif schema.exclusive:
+        gamma = schema.width / ((schema.width - 1) * math.exp(2 * bit.log_odds(q)) + 1.0)
+    else:
+        return 0.0
+    return min(1.0, gamma) * (1 - (schema.width + 64) * 2.0**-50) if schema.width < 2**40 else 0.0
+
+
+def pool(schema: Schema, q: float, n: int, epsilon: float, companions: "Companions") -> float:
+    """Return ln δ(ε) of one message among n others and fakes, proven by the fakes and the users' share of f.
+
+    Every μ_y is at least γf, so a user's message is a further fake with probability γ. Show the analyzer which ones are
+    not, and their messages: one message remains among J = Bin(n, γ) + M fakes, J independent of all records, and δ is
+    at most the mean of :func:`fake_blanket` over J. It is (8) of ``docs/theory/slot-exchange.md`` with a = 0, and
+    loses no event. Errs upwards; ∞ if f is not known.
+
+    >>> alone = fake_blanket(Schema.bits(5), 0.25, 100, 0.7)
+    >>> pool(Schema.bits(5), 0.25, 1000, 0.7, Companions(fixed=100)) < alone - 1
+    True
+    """
+    if not (schema.dense or schema.exclusive):
+        return math.inf
+    return numbers.average(_pool_size(schema, q, n, companions), lambda j: fake_blanket(schema, q, j, epsilon))
+
+
+@lru_cache(maxsize=64)
+def _pool_size(schema: Schema, q: float, n: int, companions: "Companions") -> numbers.Blocks:
+    gamma = weight_of_fakes(schema, q)
+    covered = numbers.number(Fakes.binomial(1, gamma), n) if gamma > 0 and n > 0 else None
+    if companions.drawn is None:
+        made = [(companions.fixed, 1.0)]
+    else:
+        base = 0.0 if covered is None else covered.mean
+        made = numbers.blocks(numbers.number(companions.drawn, companions.honest), base=base)
+    return made if covered is None else numbers.plus(made, numbers.blocks(covered, base=companions.mean))
+
+
 def group_steps(epsilon: float, k: int) -> float:
     """Return ln Σ_{i<k} e^{iε/k}: the number of steps of group privacy, each weighted.
 
@@ -188,9 +237,7 @@ def group_steps(epsilon: float, k: int) -> float:
     """
     if epsilon == 0.0:
         return math.log(k)
-    return (
-        k * math.log1p(0.0) + epsilon * (1 - 1 / k) + math.log(math.expm1(-epsilon) / math.expm1(-epsilon / k)) + 1e-14
-    )
+    return epsilon * (1 - 1 / k) + math.log(math.expm1(-epsilon) / math.expm1(-epsilon / k)) + 1e-14
 
 
 def _exchange(schema: Schema, q: float, others: int, epsilon: float, companions: Companions) -> float:
@@ -228,3 +275,53 @@ def _at_distance(found: Family, crowd: Crowd, epsilon: float, lost: float, worst
 
     rough = total(evaluate(found, crowd, epsilon, cut, t, phases=0))
     return rough if rough <= worst else min(rough, total(evaluate(found, crowd, epsilon, cut, t)))
+
+
+def bound_with_fakes(schema: Schema, q: float, n: int, epsilon: float, companions: Companions, k: int = 1) -> float:
+    """Return ln δ(ε) proven for n honest users' whole records in k copies among fakes: the least known bound.
+
+    Bounds that take long are skipped where the Gaussian limit shows that they prove less than is known already; that
+    can only raise the result. Errs upwards.
+
+    >>> few = Companions(fixed=3)
+    >>> bound_with_fakes(Schema.bits(2), 0.25, 4, 0.5, few) < bound(Schema.bits(2), 0.25, 7, 0.5)
+    True
+    """
+    whole = local(schema, q, epsilon, k)
+    if whole == -math.inf:
+        return whole
+    messages, each = k * n, epsilon / k
+    steps = group_steps(epsilon, k) if k > 1 else 0.0
+    best = min(pool(schema, q, messages - 1, each, companions), local(schema, q, each))
+    signals = _signals(schema, q, messages, companions.mean)
+    if _limit(signals[0], each) < best:
+        best = min(best, _exchange(schema, q, messages - 1, each, companions))
+    if _limit(signals[1], each) < best:
+        best = min(best, _as_users(schema, q, messages, each, companions))
+    return min(whole, steps + best, 0.0)
+
+
+def _as_users(schema: Schema, q: float, messages: int, epsilon: float, companions: Companions) -> float:
+    """Return the bound that counts every fake as a user of an unknown record."""
+    if companions.drawn is None:
+        return bound(schema, q, messages + companions.fixed, epsilon)
+    drawn = numbers.blocks(numbers.number(companions.drawn, companions.honest), step=numbers.COARSE, base=messages)
+    return numbers.average(drawn, lambda fixed: bound(schema, q, messages + fixed, epsilon))
+
+
+def _signals(schema: Schema, q: float, n: int, m: float) -> tuple[float, float]:
+    """Return about the signals of n users and m fakes in equal weights, and of n + m users."""
+    user = max(information(Protocol(q), schema), 1e-300)
+    p = 1.0 - q
+    fake = user
+    if schema.dense:
+        fake = 2 * ((2 * (p * p + q * q)) ** schema.width - (4 * p * q) ** schema.width)
+    elif schema.exclusive:
+        shown = q + (p - q) / schema.width
+        fake = 2 * (p - q) ** 2 / (shown * (1 - shown))
+    return math.sqrt(n * user + m * fake) / (n + m), math.sqrt(user / (n + m))
+
+
+def _limit(signal: float, epsilon: float) -> float:
+    """Return about ln δ(ε) in the Gaussian limit."""
+    return math.log(max(gaussian_delta(min(max(signal, 1e-9), 100.0), epsilon), 1e-300)) - SLACK
