@@ -12,7 +12,7 @@ The score of a fake, G_f = (μ_x − e^ε μ_x')/f, depends on the pair:
   agreements elsewhere, μ_x/f = (2q)^L ρ^(j+c) and μ_x'/f = (2q)^L ρ^(h−j+c). Every h has kinds and a companion.
 - *one-hot*: μ_r/μ_0 = ρ if the message sets bit r, 1/ρ if not, so that f/μ_0 = (Tρ + (d − T)/ρ)/d for T set bits [004
   §6]. All pairs are alike.
-- *at most K ones*: the fakes count as users.
+- *at most K ones*: no companions; fakes count as users, or alone (:mod:`~hubbub.accountant.theorems.records.sparse`).
 
 **Random numbers.** M is independent of all records, and the analyzer may as well see it: δ = E δ_M
 (:mod:`hubbub.accountant.theorems.numbers`). The bound for M fakes at a given t and C₀ is a sum of exponentials in M, so
@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from hubbub.accountant.gaussian_limit import information
 from hubbub.accountant.theorems import bit, numbers
+from hubbub.accountant.theorems.records import sparse
 from hubbub.accountant.theorems.records.blankets import fake_blanket
 from hubbub.accountant.theorems.records.contour import Crowd
 from hubbub.accountant.theorems.records.exchange import FEW, bound, choose
@@ -196,7 +197,7 @@ def weight_of_fakes(schema: Schema, q: float) -> float:
     elif schema.exclusive:
         gamma = schema.width / ((schema.width - 1) * math.exp(2 * bit.log_odds(q)) + 1.0)
     else:
-        return 0.0
+        return sparse.weight(schema, q) if sparse.known(schema, q) else 0.0
     return min(1.0, gamma) * (1 - (schema.width + 64) * 2.0**-50) if schema.width < 2**40 else 0.0
 
 
@@ -212,21 +213,27 @@ def pool(schema: Schema, q: float, n: int, epsilon: float, companions: "Companio
     >>> pool(Schema.bits(5), 0.25, 1000, 0.7, Companions(fixed=100)) < alone - 1
     True
     """
-    if not (schema.dense or schema.exclusive):
+    if schema.dense or schema.exclusive:
+        return numbers.average(_pool_size(schema, q, n, companions), lambda j: fake_blanket(schema, q, j, epsilon))
+    if not sparse.known(schema, q):
         return math.inf
-    return numbers.average(_pool_size(schema, q, n, companions), lambda j: fake_blanket(schema, q, j, epsilon))
+    size = _pool_size(schema, q, n, companions)
+    return numbers.average(size, lambda j: sparse.sparse_fake_blanket(schema, q, j, epsilon))
 
 
 @lru_cache(maxsize=64)
 def _pool_size(schema: Schema, q: float, n: int, companions: "Companions") -> numbers.Blocks:
     gamma = weight_of_fakes(schema, q)
     covered = numbers.number(Fakes.binomial(1, gamma), n) if gamma > 0 and n > 0 else None
+    step = 0.02 if schema.dense or schema.exclusive else numbers.COARSE
     if companions.drawn is None:
         made = [(companions.fixed, 1.0)]
     else:
         base = 0.0 if covered is None else covered.mean
-        made = numbers.blocks(numbers.number(companions.drawn, companions.honest), base=base)
-    return made if covered is None else numbers.plus(made, numbers.blocks(covered, base=companions.mean))
+        made = numbers.blocks(numbers.number(companions.drawn, companions.honest), step=step, base=base)
+    if covered is None:
+        return made
+    return numbers.plus(made, numbers.blocks(covered, step=step, base=companions.mean), step)
 
 
 def group_steps(epsilon: float, k: int) -> float:
@@ -305,7 +312,7 @@ def _as_users(schema: Schema, q: float, messages: int, epsilon: float, companion
     """Return the bound that counts every fake as a user of an unknown record."""
     if companions.drawn is None:
         return bound(schema, q, messages + companions.fixed, epsilon)
-    drawn = numbers.blocks(numbers.number(companions.drawn, companions.honest), step=numbers.COARSE, base=messages)
+    drawn = numbers.few_blocks(numbers.number(companions.drawn, companions.honest))
     return numbers.average(drawn, lambda fixed: bound(schema, q, messages + fixed, epsilon))
 
 
