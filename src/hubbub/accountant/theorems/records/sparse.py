@@ -1,7 +1,7 @@
 """Records with at most K ones among flipped uniform fakes: the distribution of one fake, and what fakes alone prove.
 
-The message of a fake depends on s only through the number T of its set bits: of the records with j ones, C(T,i)·C(d−T,j−i)
-share i ones with s, so
+The probability f(s) depends on the message s only through the number T of its set bits: of the records with j ones,
+C(T,i)·C(d−T,j−i) share i ones with s, so
 
     f(s) = (1/size)·Σ_{j≤K} Σ_i C(T,i)·C(d−T,j−i)·p^(d−T−j+2i)·q^(T+j−2i).
 
@@ -115,12 +115,14 @@ def _pair_blanket(schema: Schema, q: float, m: int, epsilon: float, pair: tuple[
     first, second, weights = _likelihoods(schema, q, pair)
     grown = math.exp(epsilon) * second
     values = first - grown + 1e-12 * (first + grown)  # above the rounding errors of both terms
+    if float(values.max()) <= 0.0:
+        return -math.inf
     # Every probability is known up to a factor of 1 + 10⁻¹², and that of m + 1 messages up to its power.
     allowance = (m + 1) * 2e-12 + 1e-12
     # E S⁺ ≤ E e^{tS}/(et) for every t (Chernoff)
-    t = np.geomspace(1e-4, 30.0, 40) / max(float(values.max()), 1e-300)
-    masses = np.expm1(np.outer(t, values)) @ weights
-    rough = float(((m + 1) * np.log1p(masses) - 1 - np.log(t)).min()) - math.log(m + 1) + allowance
+    t = np.geomspace(1e-4, 30.0, 40) / float(values.max())
+    logs = np.log(np.exp(np.outer(t, values)) @ weights)  # a sum of positive terms, to a relative 10⁻¹²
+    rough = float(((m + 1) * logs - 1 - np.log(t)).min()) - math.log(m + 1) + allowance
     if rough <= worst:
         return rough
     rare = weights < 1e-22
