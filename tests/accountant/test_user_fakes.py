@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -85,6 +86,10 @@ def true_deltas(schema: Schema, q: float, n: int, epsilons: list[float], m: int,
     return worst
 
 
+def true_delta(schema: Schema, q: float, n: int, epsilon: float, m: int) -> float:
+    return true_deltas(schema, q, n, [epsilon], m)[0]
+
+
 def grid(schema: Schema, q: float, k: int = 1) -> list[float]:
     return [share * k * schema.distance * math.log((1 - q) / q) for share in EPSILONS]
 
@@ -152,7 +157,7 @@ def mean_delta(fakes: Fakes, n: int, most: int, given: Callable[[int], float]) -
 def test_random_fakes_are_averaged(schema: Schema, n: int, fakes: Fakes, most: int, q: float) -> None:
     analysis = analyze(Protocol(q, m=fakes), schema, n, n)
     for epsilon in grid(schema, q):
-        truth, rest = mean_delta(fakes, n, most, lambda m, e=epsilon: true_deltas(schema, q, n, [e], m)[0])
+        truth, rest = mean_delta(fakes, n, most, partial(true_delta, schema, q, n, epsilon))
         assert truth * (1 - 1e-9) <= analysis.delta(epsilon)
         assert math.exp(analysis.lower(epsilon)) <= (truth + rest) * (1 + 1e-9) + 1e-15
         if schema.width == 1:  # exact but for the blocks and the tolerance of the search
@@ -348,11 +353,11 @@ def test_huge_numbers_of_fakes_need_no_table() -> None:
 
 def test_a_steep_root_lands_on_the_needed_side() -> None:
     for root, power, guess in itertools.product((1e-5, 0.3, 7.0), (1.0, 2.0, 3.0), (0.1, 0.9, 1.0, 8.0)):
-        calls = []
+        calls: list[float] = []
 
         def excess(x: float, root: float = root, power: float = power, calls: list[float] = calls) -> float:
             calls.append(x)
-            return 14.0 - 14.0 * (x / root) ** power
+            return float(14.0 - 14.0 * (x / root) ** power)
 
         safe = steep_root(excess, guess * root, 100 * root)
         assert root <= safe <= root * 1.0005

@@ -19,6 +19,18 @@ from hubbub.accountant.theorems.records.blankets import (
     fake_blanket,
     uniform_blanket,
 )
+from hubbub.accountant.theorems.records.exchange import bound, exchange
 from hubbub.accountant.theorems.records.local import local
 
-__all__ = ["OVERFLOW", "Atoms", "blanket", "bracket", "copies", "fake_blanket", "local", "uniform_blanket"]
+__all__ = [
+    "OVERFLOW",
+    "Atoms",
+    "blanket",
+    "bound",
+    "bracket",
+    "copies",
+    "exchange",
+    "fake_blanket",
+    "local",
+    "uniform_blanket",
+]

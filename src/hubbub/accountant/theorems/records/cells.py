@@ -40,7 +40,7 @@ from hubbub.accountant.theorems.records.contour import (
     size,
 )
 from hubbub.accountant.theorems.records.kinds import Family, Matched
-from hubbub.accountant.theorems.records.labels import BATCH, ROUNDING, tilted_variance
+from hubbub.accountant.theorems.records.labels import BATCH, MAX_ERROR, OWN, ROUNDING, WORK, tilted_variance
 
 Floats = NDArray[np.float64]
 
@@ -53,8 +53,10 @@ class Envelope:
     constant: bool
 
 
-ENVELOPES = (Envelope(0.0, True), Envelope(0.7, True), Envelope(2.0, True), Envelope(1.5, False), Envelope(5.0, False))
-FACTORS = (1.0, 1.1)  # multiples of the t that minimizes the exponent
+TRIED = (  # for each cell, multiples of the t that minimizes the exponent, and envelopes
+    ((0.86, 0.95, 1.02), (Envelope(0.7, True), Envelope(1.5, False))),
+    ((1.0, 1.06, 1.15), (Envelope(0.7, True), Envelope(1.5, False), Envelope(3.0, False), Envelope(5.0, False))),
+)
 CLOSE = 0.01  # a pair class this close to the largest is not optimized
 
 
@@ -74,6 +76,7 @@ class Problem:
         self.rows = np.flatnonzero(family.triples[:, :2].sum(axis=1) == h)
         self.one, self.two, pair = family.matched(h)
         self.pairs = pair, Matched(pair.other, pair.own, pair.omega)
+        self.work = 0  # done, in atoms
 
     def place(self, index: int) -> int:
         """Return the place of a kind in ``rows``."""
@@ -86,7 +89,7 @@ def pair_noise(pair: Matched, epsilon: float, cut: float, t: float, units: tuple
     grow = pair.omega * np.exp(np.minimum(t * score, 700.0))
     ratio = math.exp(epsilon)
     likelihood = sum(first + ratio * second for first, second in (pair.own, pair.other))
-    return float(grow @ (units[0] * likelihood + units[1] * np.abs(score)))
+    return float(grow @ (units[0] * likelihood) + np.maximum(grow, pair.omega) @ (units[1] * np.abs(score)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,8 +119,8 @@ class Cell:
         mass[self.other] += gamma * (self.matched - 1.0 - self.u[self.other])
         top = int(mass.argmax())
         variance = n * tilted_variance(family.kind(int(problem.rows[top])), epsilon, cut, t)
-        self.line: Contour = contour(t, math.sqrt(variance))
-        self.grid: Labels = labels((1 + self.m[top]) / (n * gamma * (1 + self.u[top])))
+        self.line: Contour = contour(t, variance)
+        self.grid: Labels = labels(n * gamma * (1 + self.u[top]) / (1 + self.m[top]))
         self.bend = np.diff(self.line.w) ** 2 / 8
         found = along(score, pair.omega[None], self.line)
         ends = falling(size(found.transform[0]), found.curve[0] * self.bend, np.asarray(both - 1.0))
@@ -134,6 +137,7 @@ class Cell:
             if place in self.known:
                 continue
             kind = problem.family.kind(int(problem.rows[place]))
+            problem.work += OWN + len(kind.mu)
             chances = np.stack([kind.mu, kind.omega, np.maximum(kind.mu - gamma * kind.omega, 0.0)])
             found = along(kind.scores(problem.epsilon, problem.cut), chances, self.line)
             m, u = self.m[place], self.u[place]
@@ -228,17 +232,18 @@ def cell_tilt(problem: Problem, swap: bool) -> float:
 
 
 def _resolve(problem: Problem, one: Half, two: Half, enough: float) -> float:
-    """Return the maximum over all kinds of the sum of both cells, resolved where it exceeds ``enough``."""
+    """Return the maximum over all kinds of the sum of both cells, resolved where it exceeds ``enough``, within WORK."""
     shift = 2 * math.log(problem.family.gamma) + ROUNDING
     values = np.logaddexp(one.plain, two.plain)
     order = [int(place) for place in np.argsort(-values, kind="stable")]
     best = enough - shift
-    while order and values[order[0]] > best:
+    while order and values[order[0]] > best and problem.work < WORK:
         batch, order = order[:BATCH], order[BATCH:]
         values[batch] = np.minimum(values[batch], np.logaddexp(one.values(batch), two.values(batch)))
         best = max(best, float(values[batch].max()))
     result = float(values.max()) + shift
-    return result if math.isfinite(result) else math.inf
+    precise = all(problem.n * half.cell.noise * half.cell.t < MAX_ERROR for half in (one, two))
+    return result if precise and math.isfinite(result) else math.inf
 
 
 def evaluate(problem: Problem, enough: float = -math.inf, hint: Choice | None = None) -> tuple[float, Choice]:
@@ -260,8 +265,9 @@ def evaluate(problem: Problem, enough: float = -math.inf, hint: Choice | None = 
     sides: list[list[Half]] = []
     for swap in (False, True):
         t = cell_tilt(problem, swap)
-        tilted = [Cell(problem, swap, min(t * factor, limit)) for factor in FACTORS]
-        sides.append([Half(cell, envelope) for cell, envelope in product(tilted, ENVELOPES)])
+        factors, envelopes = TRIED[swap]
+        tilted = [Cell(problem, swap, min(t * factor, limit)) for factor in factors]
+        sides.append([Half(cell, envelope) for cell, envelope in product(tilted, envelopes)])
     first, second = ([half.values(core) for half in halves] for halves in sides)
     worst = [[float(np.logaddexp(a, b).max()) for b in second] for a in first]
     i, j = np.unravel_index(int(np.argmin(worst)), (len(first), len(second)))

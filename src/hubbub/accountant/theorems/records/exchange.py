@@ -1,9 +1,9 @@
 """Slot exchange: an upper bound on δ(ε) of one flipped record among n users that holds for every crowd.
 
-A blanket proof lets the analyzer see who is not covered by the blanket. Here the victim's message may also take the slot
-of a covered user, whose own message, a draw from ω, goes to the pool of covered messages. The likelihood ratio is then
-a mean over *all* messages, each against the distribution of its own sender, and the weight of the blanket matters only
-through P[Bin(n − 1, γ) ≤ 1] (``docs/theory/slot-exchange.md``).
+A blanket proof lets the analyzer see who is not covered by the blanket. Here the victim's message may also take the
+slot of a covered user, whose own message, a draw from ω, goes to the pool of covered messages. The likelihood ratio is
+then a mean over *all* messages, each against the distribution of its own sender, and the weight of the blanket matters
+only through P[Bin(n − 1, γ) ≤ 1] (``docs/theory/slot-exchange.md``).
 
 The bound is the sum of that event's share, of what limiting large scores costs, and of the larger of Theorem 4
 (:mod:`~hubbub.accountant.theorems.records.labels`) and, for bits, Theorem 5
@@ -20,14 +20,15 @@ from hubbub.accountant.theorems.records import cells
 from hubbub.accountant.theorems.records.blankets import blanket
 from hubbub.accountant.theorems.records.contour import Crowd
 from hubbub.accountant.theorems.records.kinds import Family, family
-from hubbub.accountant.theorems.records.labels import evaluate, tilt
+from hubbub.accountant.theorems.records.labels import WORK, evaluate, masses_of, tilt
 from hubbub.accountant.theorems.records.local import local
 from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
 
 FEW = 8.0  # with fewer covered users expected, the lost event is too likely
-CUTS = (4.0, 2.0, 1.0, 0.5)  # limits on scores, in multiples of N(e^ε − 1)
+CUTS = (4.0, 2.0, 1.4, 1.2, 1.1, 1.0, 0.92, 0.85, 0.7, 0.5)  # limits on scores, in multiples of N(e^ε − 1)
+NEGLIGIBLE = 4.0  # parts below e^−4 of the others are not resolved further
 LEADING = 8  # kinds by which t and the limit are chosen
 
 
@@ -43,21 +44,28 @@ def log_lost(n: int, gamma: float) -> float:
     return min(0.0, exponent + math.log1p(n * gamma / (1 - gamma)) + 1e-15 * abs(exponent) + 1e-10)
 
 
+def _log(value: float) -> float:
+    return math.log(value) if value > 0.0 else -math.inf
+
+
 def choose(found: Family, crowd: Crowd, epsilon: float) -> tuple[float, float] | None:
-    """Return a limit on the scores (Corollary 3) and a t, by Chernoff's bound; None if nothing is finite.
+    """Return a limit on the scores (Corollary 3) and a t, by the bounds of leading kinds; None if nothing is finite.
 
     A choice: every pair gives a bound, as long as t times the largest limited score is at most 690.
     """
     rows = found.prominent(epsilon, LEADING)
     largest = found.largest(epsilon)
-    n = crowd.n + crowd.mean
+    scale = (crowd.n + crowd.mean) * math.expm1(epsilon)
+    smallest = 3 * math.sqrt(found.second_moment(epsilon))
+    cuts = [math.inf, *(scale * share for share in CUTS if smallest < scale * share < largest)]
     choices = []
-    for cut in (math.inf, *(n * math.expm1(epsilon) * share for share in CUTS)):
-        if cut <= 0.0 or (largest <= cut < math.inf):
-            continue
-        t, exponent = tilt(found, crowd, epsilon, cut, rows)
-        cost = max(found.kind(int(i)).excess(epsilon, cut) for i in rows)
-        value = float(np.logaddexp(exponent + math.log(t) - 1 - math.log(n), math.log(cost + 1e-300)))
+    for cut in cuts:
+        t, value = tilt(found, crowd, epsilon, cut, rows)
+        if len(cuts) > 1:
+            leading = rows[np.argsort(masses_of(found, rows, epsilon, cut, t).m)[-3:]]
+            cost = max(found.kind(int(i)).excess(epsilon, cut) for i in rows) if cut < math.inf else 0.0
+            main = float(evaluate(found, crowd, epsilon, cut, t, rows=leading).max())
+            value = float(np.logaddexp(main, _log(cost)))
         if math.isfinite(value):
             choices.append((value, cut, t))
     if not choices:
@@ -93,18 +101,19 @@ def _exchange(found: Family, crowd: Crowd, epsilon: float, lost: float, target: 
     if chosen is None:
         return math.inf
     cut, t = chosen
-    rest = float(np.logaddexp(lost, math.log(found.excess(epsilon, cut) + 1e-300)))
+    rest = float(np.logaddexp(lost, _log(found.excess(epsilon, cut))))
 
     def total(main: float) -> float:
         return float(np.logaddexp(main, rest)) + 1e-12
 
-    values = evaluate(found, crowd, epsilon, cut, t)
+    enough = rest - NEGLIGIBLE
+    values = evaluate(found, crowd, epsilon, cut, t, enough=enough)
     whole = total(float(values.max()))
     if math.isnan(whole):
         return math.inf
     if not dense or (target is not None and (whole <= target or rest > target)):
         return whole
-    return min(whole, _by_distance(found, crowd.n, epsilon, cut, values, total, target))
+    return min(whole, _by_distance(found, crowd.n, epsilon, cut, values, total, enough, target))
 
 
 def _by_distance(
@@ -114,16 +123,21 @@ def _by_distance(
     cut: float,
     values: Floats,
     total: Callable[[float], float],
+    enough: float,
     target: float | None,
 ) -> float:
     """Return the largest, over all distances of x and x', of the smaller bound of the two theorems."""
     distance = found.triples[:, :2].sum(axis=1)
     by_distance = {int(h): float(values[distance == h].max()) for h in np.unique(distance)}
-    best, choice = -math.inf, None
+    best, choice, work = enough, None, 0
     for h, value in sorted(by_distance.items(), key=lambda item: (-item[1], -item[0])):
         if value <= best:
             break
-        paired, choice = cells.evaluate(cells.Problem(found, n, epsilon, cut, h), best, choice)
+        if work > WORK:  # the other distances keep the bound of Theorem 4
+            return total(value)
+        problem = cells.Problem(found, n, epsilon, cut, h)
+        paired, choice = cells.evaluate(problem, best, choice)
+        work += problem.work
         best = max(best, min(value, paired))
         if target is not None and total(best) > target:
             return math.inf

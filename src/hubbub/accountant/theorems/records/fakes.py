@@ -35,7 +35,7 @@ from hubbub.accountant.theorems.records import sparse
 from hubbub.accountant.theorems.records.blankets import fake_blanket
 from hubbub.accountant.theorems.records.contour import Crowd
 from hubbub.accountant.theorems.records.exchange import FEW, bound, choose
-from hubbub.accountant.theorems.records.kinds import Family, Kind, family, pmf
+from hubbub.accountant.theorems.records.kinds import Kind, family, pmf
 from hubbub.accountant.theorems.records.labels import evaluate
 from hubbub.accountant.theorems.records.local import local
 from hubbub.numeric.binomial import log_binomial_pmf
@@ -254,34 +254,23 @@ def _exchange(schema: Schema, q: float, others: int, epsilon: float, companions:
     alone = local(schema, q, epsilon)
     if not math.isfinite(alone):
         return math.inf
-    lost = companions.log_lost(others, found.gamma) + alone
-    worst = -math.inf
+    main, rest = -math.inf, companions.log_lost(others, found.gamma) + alone
     with np.errstate(all="ignore"):
         for h in sorted(set(found.triples[:, :2].sum(axis=1).tolist()), reverse=True):
-            guest = companion(schema, q, h, uniform=found.uniform)
+            guest, pairs = companion(schema, q, h, uniform=found.uniform), found.at_distance(h)
             if guest is None:
                 return math.inf
             crowd = Crowd(others, guest, companions.log_pgf)
-            worst = max(worst, _at_distance(found.at_distance(h), crowd, epsilon, lost, worst))
-    return worst if worst < 0.0 else math.inf
-
-
-def _at_distance(found: Family, crowd: Crowd, epsilon: float, lost: float, worst: float) -> float:
-    """Return the bound for one class of pairs, or one that does not exceed ``worst``."""
-    guest = crowd.companion
-    chosen = choose(found, crowd, epsilon)
-    if chosen is None or guest is None:
-        return math.inf
-    cut, t = chosen
-    cost = max(found.excess(epsilon, cut), guest.excess(epsilon, cut) if cut < math.inf else 0.0)
-    rest = float(np.logaddexp(lost, math.log(cost + 1e-300)))
-
-    def total(values: Floats) -> float:
-        whole = float(np.logaddexp(values.max(), rest)) + 1e-12
-        return math.inf if math.isnan(whole) else whole
-
-    rough = total(evaluate(found, crowd, epsilon, cut, t, phases=0))
-    return rough if rough <= worst else min(rough, total(evaluate(found, crowd, epsilon, cut, t)))
+            chosen = choose(pairs, crowd, epsilon)
+            if chosen is None:
+                return math.inf
+            cut, t = chosen
+            if cut < math.inf:
+                cost = max(pairs.excess(epsilon, cut), guest.excess(epsilon, cut))
+                rest = float(np.logaddexp(rest, math.log(cost + 1e-300)))
+            main = max(main, float(evaluate(pairs, crowd, epsilon, cut, t, enough=main).max()))
+    total = float(np.logaddexp(main, rest)) + 1e-12
+    return total if total < 0.0 else math.inf  # also for NaN
 
 
 def bound_with_fakes(schema: Schema, q: float, n: int, epsilon: float, companions: Companions, k: int = 1) -> float:

@@ -131,15 +131,12 @@ class Family:
     gamma: float
     keys: Integers
     """(A0, A1, B0, B1, C0, C1) of every kind."""
+    triples: Integers
+    """(A, B, C) of every kind."""
     uniform: bool
     width: int
     groups: tuple[_Group, ...] = field(repr=False)
     known: dict[object, object] = field(default_factory=dict, repr=False)
-
-    @property
-    def triples(self) -> Integers:
-        """(A, B, C) of every kind."""
-        return self.keys[:, 0::2] + self.keys[:, 1::2]
 
     @property
     def atoms(self) -> int:
@@ -148,10 +145,10 @@ class Family:
 
     @property
     def units(self) -> tuple[float, float]:
-        """The rounding errors, relative to e^{tG}(X + e^ε X')|z| and to e^{tG}|G z|, of an averaged e^{zG} − 1.
+        """The rounding errors of an averaged e^{zG} − 1, relative to e^{tG}(X + e^ε X')|z| and to max(1, e^{tG})|Gz|.
 
         With D = A + B + C positions, X = e^{kr} has a relative error of (3D |ln q| + 3) units of 2⁻⁵³, and G cancels; a
-        probability has one of some 2D + 20, and a sum of as many terms as there are atoms adds that number. All doubled.
+        probability has one of some 2D + 20, and a sum over all atoms adds their number. All doubled.
         """
         reach = int(self.triples.sum(axis=1).max())
         return UNIT * (8 * reach * abs(math.log(self.q)) + 16), UNIT * (6 * self.atoms + 4 * reach + 100)
@@ -200,8 +197,8 @@ class Family:
         found = self.known.get(("distance", h))
         if isinstance(found, Family):
             return found
-        keys = self.keys[self.triples[:, :2].sum(axis=1) == h]
-        empty = Family(self.q, self.gamma, keys, self.uniform, self.width, ())
+        rows = self.triples[:, :2].sum(axis=1) == h
+        empty = replace(self, keys=self.keys[rows], triples=self.triples[rows], groups=(), known={})
         made = replace(empty, groups=tuple(_groups(empty)), known={})
         self.known["distance", h] = made
         return made
@@ -227,7 +224,7 @@ class Family:
             u[group.rows] = ((group.omega @ rise) @ group.mix_omega)[group.split, group.column]
             tilted = rise + 1.0
             spread = (group.mu * (first + grow * second)) @ tilted * power @ group.mix_mu
-            size = group.mu @ (tilted * np.abs(score)) @ group.mix_mu
+            size = group.mu @ (np.maximum(tilted, 1.0) * np.abs(score)) @ group.mix_mu
             noise = max(noise, float((relative * spread + length * size).max()))
         return Masses(m, u, noise)
 
@@ -262,7 +259,7 @@ class Family:
         two, three = (self._moment(power) for power in (2, 3))
         third = three**c * (three**a - 3 * math.exp(epsilon) * two**a)
         top = np.concatenate([np.argsort(-second, kind="stable")[:each], np.argsort(-third, kind="stable")[:each]])
-        return kept[np.unique(top)]
+        return np.asarray(kept[np.unique(top)], np.int64)
 
     def second_moment(self, epsilon: float) -> float:
         """Return max_y E_μ G², about."""
@@ -271,7 +268,7 @@ class Family:
     def _second_moments(self, epsilon: float, a: Floats, b: Floats, c: Floats) -> Floats:
         two, grow = self._moment(2), math.exp(epsilon)
         # φ^a + e^2ε φ^b − 2e^ε without cancellation
-        return np.asarray(two**c * (two**a - 1 + grow**2 * (two**b - 1) + (grow - 1) ** 2))
+        return np.asarray(two**c * (np.maximum(two**a - 1 + grow**2 * (two**b - 1), 0.0) + (grow - 1) ** 2))
 
     def _moment(self, power: int) -> float:
         """Return E ℓ^power of the likelihood ratio ℓ of one position, ρ with probability q and 1/ρ otherwise."""
@@ -286,7 +283,9 @@ def _outer(a: Floats, b: Floats, c: Floats) -> Floats:
 def _uniform_keys(width: int, ones: int) -> Integers:
     far = min(2 * ones, width)
     A, B, C = (v.ravel() for v in np.indices((far + 1,) * 3))
-    legal = (A + B >= 1) & (A + B <= far) & (A + C <= far) & (B + C <= far) & (A + B + C <= min(3 * ones, width))
+    most = min(3 * ones, width)
+    total = A + B + C
+    legal = (A + B >= 1) & (total - np.minimum(np.minimum(A, B), C) <= far) & (total <= most)
     zero = np.zeros(int(legal.sum()), np.int64)
     return np.stack([A[legal], zero, B[legal], zero, C[legal], zero], axis=1)
 
@@ -294,7 +293,8 @@ def _uniform_keys(width: int, ones: int) -> Integers:
 def _product_keys(width: int, ones: int, *, exactly: bool) -> Integers:
     A0, A1, B0, B1, C0, C1 = (v.ravel() for v in np.indices((ones + 1,) * 6))
     x, other, y = A0 + B1 + C0, B0 + A1 + C0, A1 + B1 + C1
-    legal = (A0 + A1 + B0 + B1 >= 1) & (A0 + A1 + B0 + B1 + C0 + C1 <= width)
+    apart = A0 + A1 + B0 + B1
+    legal = (apart >= 1) & (apart + C0 + C1 <= width)
     legal &= (x <= ones) & (other <= ones) & (y <= ones)
     if exactly:
         legal &= (x == ones) & (other == ones) & (y == ones)
@@ -320,12 +320,9 @@ def _family(name: str, width: int, ones: int, q: float) -> Family | None:
     gamma = max(uniform, product)
     if gamma < 1e-30:
         return None
-    if gamma == product:
-        keys = _product_keys(width, ones, exactly=name == "one_hot")
-    else:
-        keys = _uniform_keys(width, ones)
-    empty = Family(q, gamma, keys, gamma != product, width, ())
-    return Family(q, gamma, keys, gamma != product, width, tuple(_groups(empty)))
+    keys = _product_keys(width, ones, exactly=name == "one_hot") if gamma == product else _uniform_keys(width, ones)
+    empty = Family(q, gamma, keys, keys[:, 0::2] + keys[:, 1::2], gamma != product, width, ())
+    return replace(empty, groups=tuple(_groups(empty)), known={})
 
 
 def _groups(base: Family) -> list[_Group]:
@@ -365,7 +362,9 @@ def _groups(base: Family) -> list[_Group]:
                 column.ravel(),
                 np.outer(pmf(A, q, p), pmf(B, q, p)).ravel(),
                 np.array(omega),
-                *(np.stack([item[i] for item in found], axis=1) for i in range(3)),
+                np.stack([item[0] for item in found], axis=1),
+                np.stack([item[1] for item in found], axis=1),
+                np.stack([item[2] for item in found], axis=1),
                 np.outer(pmf(A, p, q), pmf(B, q, p)).ravel(),
                 np.repeat(first, B + 1),
                 np.tile(second, A + 1),

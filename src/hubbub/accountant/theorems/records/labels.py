@@ -31,12 +31,14 @@ from hubbub.accountant.theorems.records.contour import (
     least_tilt,
     size,
 )
-from hubbub.accountant.theorems.records.kinds import UNIT, Family, Kind
+from hubbub.accountant.theorems.records.kinds import UNIT, Family, Integers, Kind, Masses
 
 Floats = NDArray[np.float64]
 
 BATCH = 6  # kinds whose phases are computed together
-MOST = 300  # kinds whose phases are computed at all
+WORK = 120_000  # atoms whose phases are computed at all, in no more than a second
+OWN = 600  # what a kind costs besides its atoms
+MAX_ERROR = 0.1  # rounding errors of the exponent above which nothing is proven
 ROUNDING = 1e-10  # of the final sums and logarithms
 
 
@@ -96,25 +98,34 @@ def noise_of(kind: Kind, epsilon: float, cut: float, t: float, units: tuple[floa
     score = kind.scores(epsilon, cut)
     grow = np.exp(np.minimum(t * score, 700.0))
     likelihood = kind.first + math.exp(epsilon) * kind.second
-    return float(kind.mu @ (grow * (units[0] * likelihood + units[1] * np.abs(score))))
+    return float(kind.mu @ (units[0] * grow * likelihood + units[1] * np.maximum(grow, 1.0) * np.abs(score)))
 
 
-def evaluate(family: Family, crowd: Crowd, epsilon: float, cut: float, t: float, *, phases: int = MOST) -> Floats:
+def evaluate(
+    family: Family,
+    crowd: Crowd,
+    epsilon: float,
+    cut: float,
+    t: float,
+    *,
+    enough: float = -math.inf,
+    rows: Integers | None = None,
+) -> Floats:
     """Return the logarithm of the bound of Theorem 4 for every kind of ``family``; the maximum holds for every crowd.
 
     Kinds are bounded without phases first. Phases are computed in the order of these bounds, until all other kinds are
-    below the largest value found, or for ``phases`` kinds.
+    below the largest value found or below ``enough``. With ``rows`` only these kinds are evaluated, for crowds of them.
     """
     n, gamma = crowd.n, family.gamma
-    masses = family.masses(t, epsilon, cut)
+    masses = family.masses(t, epsilon, cut) if rows is None else masses_of(family, rows, epsilon, cut, t)
+    kept = np.arange(len(family.keys)) if rows is None else rows
     m, u, noise = masses.m, masses.u, masses.noise
     exponents = n * np.log1p(m)
     top = int(exponents.argmax())
-    kind = family.kind(top)
+    kind = family.kind(int(kept[top]))
     variance = n * tilted_variance(kind, epsilon, cut, t)
     decay = n * gamma * (1 + u[top]) / (1 + m[top])
     guest = crowd.companion
-    largest = m - 0.0
     if guest is not None:
         guest_m, guest_u = transforms(guest, epsilon, cut, t)
         noise = max(
@@ -122,8 +133,10 @@ def evaluate(family: Family, crowd: Crowd, epsilon: float, cut: float, t: float,
         )
         variance += crowd.mean * tilted_variance(guest, epsilon, cut, t)
         decay += crowd.mean * gamma * (1 + guest_u) / (1 + guest_m)
-    line, grid = contour(t, math.sqrt(variance)), labels(1 / decay)
-    least = floor((largest[:, None] - grid.s * gamma * (1 + u[:, None])).max(axis=0), n)
+    if not (n + crowd.mean) * noise * t < MAX_ERROR:
+        return np.full(len(kept), np.inf)
+    line, grid = contour(t, variance), labels(decay)
+    least = floor((m[:, None] - grid.s * gamma * (1 + u[:, None])).max(axis=0), n)
     nodes = _Nodes(line, grid, gamma, least, noise, epsilon, cut)
     log, weight = nodes.real(m, u)
     near = np.argsort(-exponents, kind="stable")[:64]
@@ -139,15 +152,24 @@ def evaluate(family: Family, crowd: Crowd, epsilon: float, cut: float, t: float,
             flat = crowd.further(own.weight_top[0] / scale + own.log_top[0])
         ends = ((one, two), flat)
     values = integral_without_phases(line, grid, scale, n, log, weight, flat)
-    order = np.argsort(-values, kind="stable")[:phases]
-    done, best = 0, -math.inf
+    order = np.argsort(-values, kind="stable")
+    order = order[: int(np.searchsorted(np.cumsum(OWN + (family.triples[kept[order]] + 1).prod(axis=1)), WORK)) + 1]
+    shift = 2 * math.log(gamma) + ROUNDING
+    done, best = 0, enough - shift
     while done < len(order) and values[order[done]] > best:
         batch = order[done : done + BATCH]
-        factors = nodes.factors([family.kind(int(i)) for i in batch], m[batch], u[batch])
+        factors = nodes.factors([family.kind(int(kept[i])) for i in batch], m[batch], u[batch])
         values[batch] = np.minimum(values[batch], integral(line, grid, scale, n, factors, ends))
         best = max(best, float(values[batch].max()))
         done += BATCH
-    return values + (2 * math.log(gamma) + ROUNDING)
+    return values + shift
+
+
+def masses_of(family: Family, rows: Integers, epsilon: float, cut: float, t: float) -> Masses:
+    """Return the transforms of a few kinds at t."""
+    kinds = [family.kind(int(i)) for i in rows]
+    m, u = np.array([transforms(kind, epsilon, cut, t) for kind in kinds]).T
+    return Masses(m, u, max(noise_of(kind, epsilon, cut, t, family.units) for kind in kinds))
 
 
 def tilted_variance(kind: Kind, epsilon: float, cut: float, t: float) -> float:
@@ -158,7 +180,7 @@ def tilted_variance(kind: Kind, epsilon: float, cut: float, t: float) -> float:
     return float(tilted @ (score - float(tilted @ score)) ** 2)
 
 
-def tilt(family: Family, crowd: Crowd, epsilon: float, cut: float, rows: NDArray[np.int64]) -> tuple[float, float]:
+def tilt(family: Family, crowd: Crowd, epsilon: float, cut: float, rows: Integers) -> tuple[float, float]:
     """Return about the t that minimizes max_y M_y(1, t)ⁿ/t² over the kinds in ``rows``, and that exponent."""
     kinds = [family.kind(int(i)) for i in rows]
     everything = kinds if crowd.companion is None else [*kinds, crowd.companion]
