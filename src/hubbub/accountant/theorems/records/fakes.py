@@ -14,6 +14,9 @@ The score of a fake, G_f = (μ_x − e^ε μ_x')/f, depends on the pair:
   §6]. All pairs are alike.
 - *at most K ones*: no companions; fakes count as users, or alone (:mod:`~hubbub.accountant.theorems.records.sparse`).
 
+Where fakes hide more than users, messages should not count alike: :func:`pool` counts users only as far as they send
+fakes, and :mod:`~hubbub.accountant.theorems.records.weighted` gives users a smaller weight.
+
 **Random numbers.** M is independent of all records, and the analyzer may as well see it: δ = E δ_M
 (:mod:`hubbub.accountant.theorems.numbers`). The bound for M fakes at a given t and C₀ is a sum of exponentials in M, so
 that its mean is a value of the generating function of M: one evaluation, and no number of fakes is discarded.
@@ -38,6 +41,7 @@ from hubbub.accountant.theorems.records.exchange import FEW, bound, choose
 from hubbub.accountant.theorems.records.kinds import Kind, family, pmf
 from hubbub.accountant.theorems.records.labels import evaluate
 from hubbub.accountant.theorems.records.local import local
+from hubbub.accountant.theorems.records.weighted import weighted
 from hubbub.numeric.binomial import log_binomial_pmf
 from hubbub.numeric.divergences import gaussian_delta
 from hubbub.protocol import Fakes, Protocol
@@ -46,6 +50,7 @@ from hubbub.schema import Schema
 Floats = NDArray[np.float64]
 
 CLASSES = 200  # classes of the number of set bits, beyond which one-hot messages with similar numbers are merged
+QUICK = 3  # most bits for which the weighted bound is averaged over a random number of fakes
 SLACK = 1.0  # by which the Gaussian limit of ln δ may be too large
 WINDOW = 40.0  # standard deviations of that number beyond which all messages are merged
 
@@ -291,10 +296,29 @@ def bound_with_fakes(schema: Schema, q: float, n: int, epsilon: float, companion
     best = min(pool(schema, q, messages - 1, each, companions), local(schema, q, each))
     signals = _signals(schema, q, messages, companions.mean)
     if _limit(signals[0], each) < best:
-        best = min(best, _exchange(schema, q, messages - 1, each, companions))
+        best = min(best, _weighted(schema, q, messages - 1, each, companions))
     if _limit(signals[1], each) < best:
+        best = min(best, _exchange(schema, q, messages - 1, each, companions))
+    if _limit(signals[2], each) < best:
         best = min(best, _as_users(schema, q, messages, each, companions))
     return min(whole, steps + best, 0.0)
+
+
+def _weighted(schema: Schema, q: float, n: int, epsilon: float, companions: Companions) -> float:
+    """Return the bound with a weight for users, and another for fakes; ∞ if it is not known."""
+    if not schema.dense:
+        return math.inf
+    gamma = weight_of_fakes(schema, q)
+
+    def given(fixed: int) -> float:
+        return weighted(schema.width, q, n, fixed, epsilon, gamma)
+
+    if companions.drawn is None:
+        return given(companions.fixed)
+    if schema.width > QUICK:
+        return math.inf
+    drawn = numbers.number(companions.drawn, companions.honest)
+    return numbers.average(numbers.blocks(drawn, step=numbers.COARSE, base=n * gamma), given)
 
 
 def _as_users(schema: Schema, q: float, messages: int, epsilon: float, companions: Companions) -> float:
@@ -305,8 +329,8 @@ def _as_users(schema: Schema, q: float, messages: int, epsilon: float, companion
     return numbers.average(drawn, lambda fixed: bound(schema, q, messages + fixed, epsilon))
 
 
-def _signals(schema: Schema, q: float, n: int, m: float) -> tuple[float, float]:
-    """Return about the signals of n users and m fakes in equal weights, and of n + m users."""
+def _signals(schema: Schema, q: float, n: int, m: float) -> tuple[float, float, float]:
+    """Return about the signals of n users and m fakes in the best weights and in equal ones, and of n + m users."""
     user = max(information(Protocol(q), schema), 1e-300)
     p = 1.0 - q
     fake = user
@@ -315,7 +339,8 @@ def _signals(schema: Schema, q: float, n: int, m: float) -> tuple[float, float]:
     elif schema.exclusive:
         shown = q + (p - q) / schema.width
         fake = 2 * (p - q) ** 2 / (shown * (1 - shown))
-    return math.sqrt(n * user + m * fake) / (n + m), math.sqrt(user / (n + m))
+    fake = max(fake, 1e-300)
+    return math.sqrt(1 / (n / user + m / fake)), math.sqrt(n * user + m * fake) / (n + m), math.sqrt(user / (n + m))
 
 
 def _limit(signal: float, epsilon: float) -> float:
