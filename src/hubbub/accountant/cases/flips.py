@@ -3,7 +3,7 @@
 import math
 
 from hubbub.accountant.analysis import STEEP, Analysis
-from hubbub.accountant.cases.positions import columns, position_analysis
+from hubbub.accountant.cases.positions import columns, fakes_alone, position_analysis
 from hubbub.accountant.cases.records import record_analysis
 from hubbub.accountant.cases.search import steep_root
 from hubbub.accountant.theorems import attacks, bit, numbers
@@ -11,6 +11,7 @@ from hubbub.privacy import Basis
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 
+NARROW = 0.03
 STEP, SEVERAL = 0.02, 0.06  # relative steps in the number of fakes: for one position, and for several
 
 
@@ -46,10 +47,15 @@ def _drawn_positions(protocol: Protocol, schema: Schema, honest: int, fakes: Fak
     q, k = protocol.q, protocol.k
     single = schema.distance == 1
     step, base = STEP if single else SEVERAL, k * honest * (4 * q * (1 - q) if schema.dense else 1.0)
-    drawn = numbers.blocks(number, step=step, base=base)
+    narrow = math.sqrt(number.variance) < NARROW * (number.mean + base)  # few steps lose less than 1 % in ε
+    quick = not single and narrow
+    drawn = numbers.few_blocks(number) if quick else numbers.blocks(number, step=step, base=base)
 
     def upper(epsilon: float) -> float:
-        return numbers.average(drawn, lambda m: columns(protocol, schema, honest, m).log_delta(epsilon))
+        alone = math.inf if single else fakes_alone(schema, k, epsilon, fakes, honest)
+        if alone <= columns(protocol, schema, honest, math.floor(number.mean)).log_delta(epsilon):
+            return alone  # the mean over all numbers is hardly smaller than at their mean
+        return min(alone, numbers.average(drawn, lambda m: columns(protocol, schema, honest, m).log_delta(epsilon)))
 
     def lower(epsilon: float) -> float:
         hidden = attacks.drawn_column_attack(schema, q, honest, epsilon, k, fakes)

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from hubbub.accountant.analysis import Analysis, log
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.gaussian_limit import information
-from hubbub.accountant.theorems import attacks, bit, split
+from hubbub.accountant.theorems import attacks, bit, fakes, split
+from hubbub.numeric.binomial import MAX_EXACT
 from hubbub.privacy import Basis
-from hubbub.protocol import Protocol
+from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 
 
@@ -57,24 +58,45 @@ class Positions:
         return bit.supremum(self.n, self.q, epsilon, self.k, singles=self.singles, fair=self.fair, tolerance=3e-3)
 
 
-def columns(protocol: Protocol, schema: Schema, honest: int, fakes: int) -> Positions:
+def columns(protocol: Protocol, schema: Schema, honest: int, total: int) -> Positions:
     """Return the columns in which two records of the schema may differ.
 
     >>> columns(Protocol(0.1), Schema.bits(1), 1000, 50).fair
     50
     """
-    few = min(fakes, bit.MAX_CROWD - honest)  # counting fewer fakes than there are only raises the bound
+    few = min(total, bit.MAX_CROWD - honest)  # counting fewer fakes than there are only raises the bound
     fair, singles = (few, 0) if schema.dense else (0, few)
     return Positions(honest, protocol.q, protocol.k, schema.distance, fair, singles)
 
 
-def position_analysis(protocol: Protocol, schema: Schema, honest: int, fakes: int) -> Analysis:
-    """Return the analysis of single or split bits: every position is a collection of single bits.
+def fakes_alone(schema: Schema, k: int, epsilon: float, number: int | Fakes, honest: int) -> float:
+    """Return ln δ(ε) proven by the fakes alone, as if no record were flipped; ∞ if they cannot cover all records.
+
+    Records and fakes are flipped and split alike, so the released messages are a function of clear records among clear
+    fakes, for which δ is known exactly [004 §5]. The k copies are replaced one at a time. Errs upwards.
+
+    >>> fakes_alone(Schema.one_hot(2), 1, 0.5, 600, 100) < -10
+    True
+    """
+    if schema.size > MAX_EXACT or number == 0:
+        return math.inf
+    if isinstance(number, int):
+        delta = fakes.uniform_delta(epsilon / k, number, schema.size)
+    else:
+        delta = fakes.user_delta(epsilon / k, number, honest, schema.size)
+    steps = (
+        epsilon * (1 - 1 / k) + math.log(math.expm1(-epsilon) / math.expm1(-epsilon / k)) if epsilon else math.log(k)
+    )
+    return min(0.0, log(delta) + steps + 1e-12)
+
+
+def position_analysis(protocol: Protocol, schema: Schema, honest: int, total: int) -> Analysis:
+    """Return the analysis of single or split bits among ``total`` fakes: every position is a collection of single bits.
 
     >>> position_analysis(Protocol(0.1), Schema.bits(1), 1000, 50).basis
     <Basis.EXACT: 'exact'>
     """
-    found = columns(protocol, schema, honest, fakes)
+    found = columns(protocol, schema, honest, total)
     single = found.count == 1
     base = Analysis(
         upper=found.log_delta,
@@ -87,11 +109,15 @@ def position_analysis(protocol: Protocol, schema: Schema, honest: int, fakes: in
         guess=5 * math.sqrt(information(protocol, schema) / found.crowd),  # five standard deviations of the loss
         solve=found.epsilon,
     )
-    if fakes == 0 or (single and not found.singles):
+    if total == 0 or (single and not found.singles):
         return base
 
-    def column(epsilon: float) -> float:
-        return attacks.column_attack(schema, protocol.q, honest, epsilon, protocol.k, fakes)
+    def upper(epsilon: float) -> float:
+        return min(found.log_delta(epsilon), fakes_alone(schema, protocol.k, epsilon, total, honest))
 
-    among = "uniform fakes" if found.fair else "fakes counted as users"
-    return replace(base, lower=column, basis=Basis.PROVEN, method=f"{base.method}, with {among}", solve=None)
+    def column(epsilon: float) -> float:
+        return attacks.column_attack(schema, protocol.q, honest, epsilon, protocol.k, total)
+
+    among = "uniform fakes" if found.fair else "fakes counted as users or alone"
+    method = f"{base.method}, with {among}"
+    return replace(base, upper=upper, lower=column, basis=Basis.PROVEN, method=method, solve=None)

@@ -318,7 +318,7 @@ def _weighted(schema: Schema, q: float, n: int, epsilon: float, companions: Comp
     if schema.width > QUICK:
         return math.inf
     drawn = numbers.number(companions.drawn, companions.honest)
-    return numbers.average(numbers.blocks(drawn, step=numbers.COARSE, base=n * gamma), given)
+    return numbers.average(numbers.few_blocks(drawn), given)
 
 
 def _as_users(schema: Schema, q: float, messages: int, epsilon: float, companions: Companions) -> float:
