@@ -46,7 +46,7 @@ def test_the_weights_in_s_integrate_exponentials_from_above(decay: float) -> Non
         assert exact <= float(grid.weight @ np.exp(-rate * grid.s)) <= exact * 1.05
 
 
-def test_chords_fall_and_lie_above() -> None:
+def test_chords_fall_and_bound_from_above() -> None:
     rng = np.random.default_rng(3)
     w = np.linspace(0, 5, 21)
     for _ in range(50):
@@ -217,7 +217,7 @@ def fine_cell(cell: Cell, envelope: Envelope, crowd: dict[int, float]) -> float:
     ("width", "n", "q", "epsilon", "h"),
     [(5, 1000, 0.2753, math.log(2), 5), (5, 1000, 0.2446, 1.05, 4), (3, 20000, 0.15, 0.3166, 2), (2, 200, 0.3, 0.4, 2)],
 )
-def test_a_cell_lies_above_a_fine_quadrature(width: int, n: int, q: float, epsilon: float, h: int) -> None:
+def test_a_cell_exceeds_a_fine_quadrature(width: int, n: int, q: float, epsilon: float, h: int) -> None:
     """Theorem 5 at the same t: homogeneous crowds of the matched kinds, and mixtures of both."""
     problem = Problem(found(Schema.bits(width), q), n - 1, epsilon, math.inf, h)
     for swap in (False, True):

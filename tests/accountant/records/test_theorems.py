@@ -50,7 +50,7 @@ def test_golden_values_of_theorem_1_theorem_5_and_corollary_2(
 
 
 @pytest.mark.parametrize(("width", "q", "n"), [(1, 0.3, 6), (1, 0.1, 8), (2, 0.35, 4)])
-def test_theorem_5_lies_between_theorem_1_and_corollary_2_for_all_crowds(width: int, q: float, n: int) -> None:
+def test_theorem_5_is_between_theorem_1_and_corollary_2_for_all_crowds(width: int, q: float, n: int) -> None:
     records = [0, 2**width - 1] + ([1] if width == 2 else [])
     for epsilon in (0.1, 0.5, 1.0):
         setting, kinds, every = bits_setting(width, q, records, epsilon)

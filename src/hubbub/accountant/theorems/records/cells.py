@@ -57,7 +57,8 @@ TRIED = (  # for each cell, multiples of the t that minimizes the exponent, and 
     ((0.86, 0.95, 1.02), (Envelope(0.7, True), Envelope(1.5, False))),
     ((1.0, 1.06, 1.15), (Envelope(0.7, True), Envelope(1.5, False), Envelope(3.0, False), Envelope(5.0, False))),
 )
-CLOSE = 0.01  # a pair class this close to the largest is not optimized
+COARSE = 2  # steps of the quadrature while choices are compared
+CLOSE = 0.02  # a pair class this close to the largest is not optimized
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class _Tables:
 class Cell:
     """One of the two cells at one t; its kind ``own`` carries itself, ``other`` is matched with it."""
 
-    def __init__(self, problem: Problem, swap: bool, t: float) -> None:
+    def __init__(self, problem: Problem, swap: bool, t: float, coarse: int = 1) -> None:
         family, n, epsilon, cut = problem.family, problem.n, problem.epsilon, problem.cut
         masses = family.masses(t, epsilon, cut, [problem.h])
         self.problem, self.t = problem, t
@@ -119,8 +120,8 @@ class Cell:
         mass[self.other] += gamma * (self.matched - 1.0 - self.u[self.other])
         top = int(mass.argmax())
         variance = n * tilted_variance(family.kind(int(problem.rows[top])), epsilon, cut, t)
-        self.line: Contour = contour(t, variance)
-        self.grid: Labels = labels(n * gamma * (1 + self.u[top]) / (1 + self.m[top]))
+        self.line: Contour = contour(t, variance, coarse)
+        self.grid: Labels = labels(n * gamma * (1 + self.u[top]) / (1 + self.m[top]), coarse)
         self.bend = np.diff(self.line.w) ** 2 / 8
         found = along(score, pair.omega[None], self.line)
         ends = falling(size(found.transform[0]), found.curve[0] * self.bend, np.asarray(both - 1.0))
@@ -231,8 +232,11 @@ def cell_tilt(problem: Problem, swap: bool) -> float:
     return least_tilt(worst, n, family, epsilon, cut)[0]
 
 
-def _resolve(problem: Problem, one: Half, two: Half, enough: float) -> float:
+def _resolve(problem: Problem, choice: Choice, enough: float) -> float:
     """Return the maximum over all kinds of the sum of both cells, resolved where it exceeds ``enough``, within WORK."""
+    one, two = (
+        Half(Cell(problem, i > 0, t), envelope) for i, (t, envelope) in enumerate((choice.first, choice.second))
+    )
     shift = 2 * math.log(problem.family.gamma) + ROUNDING
     values = np.logaddexp(one.plain, two.plain)
     order = [int(place) for place in np.argsort(-values, kind="stable")]
@@ -253,11 +257,7 @@ def evaluate(problem: Problem, enough: float = -math.inf, hint: Choice | None = 
     phases is below ``enough`` are not resolved further.
     """
     if hint is not None:
-        one, two = (
-            Half(Cell(problem, swap, t), envelope)
-            for swap, (t, envelope) in zip((False, True), (hint.first, hint.second), strict=True)
-        )
-        value = _resolve(problem, one, two, enough)
+        value = _resolve(problem, hint, enough)
         if value <= enough + CLOSE:
             return value, hint
     limit = 690.0 / max(min(problem.family.largest(problem.epsilon), problem.cut), 1e-290)
@@ -266,11 +266,11 @@ def evaluate(problem: Problem, enough: float = -math.inf, hint: Choice | None = 
     for swap in (False, True):
         t = cell_tilt(problem, swap)
         factors, envelopes = TRIED[swap]
-        tilted = [Cell(problem, swap, min(t * factor, limit)) for factor in factors]
+        tilted = [Cell(problem, swap, min(t * factor, limit), COARSE) for factor in factors]
         sides.append([Half(cell, envelope) for cell, envelope in product(tilted, envelopes)])
     first, second = ([half.values(core) for half in halves] for halves in sides)
     worst = [[float(np.logaddexp(a, b).max()) for b in second] for a in first]
     i, j = np.unravel_index(int(np.argmin(worst)), (len(first), len(second)))
     one, two = sides[0][int(i)], sides[1][int(j)]
     choice = Choice((one.cell.t, one.envelope), (two.cell.t, two.envelope))
-    return _resolve(problem, one, two, enough), choice
+    return _resolve(problem, choice, enough), choice

@@ -70,6 +70,8 @@ class Contour:
     right: Floats
     beyond: float
     """The integral of the kernel beyond the last node."""
+    block: int
+    """Number of nodes of one step, after which it doubles."""
 
     @property
     def whole(self) -> float:
@@ -77,17 +79,17 @@ class Contour:
         return float(self.left.sum() + self.right.sum()) + self.beyond
 
 
-def contour(t: float, variance: float) -> Contour:
-    """Return nodes for an integrand that decays like e^{−w²·variance/2}.
+def contour(t: float, variance: float, coarse: int = 1) -> Contour:
+    """Return nodes for an integrand that decays like e^{−w²·variance/2}, with steps that are ``coarse`` times as long.
 
     The kernel k falls in w. With φ = ln k, −k'' ≤ −φ'' k ≤ (η² + 2/t²) k, so k lies below its chord plus step²/8 times
     that at the left end; the integral of a product of two chords is exact.
     """
     eta = SMOOTH / t
     starts = [np.zeros(1)]
-    width = STEP / max(math.sqrt(variance), 1 / t)
+    width, block = coarse * STEP / max(math.sqrt(variance), 1 / t), BLOCK // coarse
     while starts[-1][-1] < REACH / eta and len(starts) <= BLOCKS:
-        starts.append(starts[-1][-1] + width * np.arange(1, BLOCK + 1))
+        starts.append(starts[-1][-1] + width * np.arange(1, block + 1))
         width *= 2
     w = np.concatenate(starts)
     w = w[: int(np.searchsorted(w, REACH / eta)) + 1]
@@ -100,7 +102,7 @@ def contour(t: float, variance: float) -> Contour:
     left, right = steps * (2 * first + last) / 6, steps * (first + 2 * last) / 6
     reach = float(w[-1])
     tail = math.exp(eta**2 * (t**2 - reach**2) / 2) / math.pi * min(1 / reach, math.pi / (2 * t))
-    return Contour(t, w, left * (1 + 1e-12), right * (1 + 1e-12), tail * (1 + 1e-12))
+    return Contour(t, w, left * (1 + 1e-12), right * (1 + 1e-12), tail * (1 + 1e-12), block)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,10 +113,10 @@ class Labels:
     weight: Floats
 
 
-def labels(decay: float) -> Labels:
+def labels(decay: float, coarse: int = 1) -> Labels:
     """Return nodes for an integrand that decays like e^{−s·decay}; the factor s is integrated exactly."""
     scale = 1 / min(max(decay, 1.0), 1e18)
-    s, step = [0.0], 0.25 * scale
+    s, step = [0.0], 0.25 * coarse * scale
     while s[-1] < 1.0:
         s.append(min(1.0, s[-1] + step))
         at = s[-1] / scale
@@ -143,16 +145,16 @@ def _turns(score: Floats, line: Contour) -> Complexes:
     Sines are taken for the first block only. In the next one all steps are doubled, e^{2ix} − 1 = y(2 + y) with y =
     e^{ix} − 1, and added to the last node: every product adds some units relative to |wG|.
     """
-    half = np.outer(line.w[1 : BLOCK + 1] / 2, score)
+    half = np.outer(line.w[1 : line.block + 1] / 2, score)
     sine = np.sin(half)
     step = 2j * sine * np.cos(half) - 2 * sine * sine
     turns = np.empty((len(line.w), len(score)), np.complex128)
     turns[0] = 0.0
-    for low in range(1, len(line.w), BLOCK):
+    for low in range(1, len(line.w), line.block):
         start = turns[low - 1]
         if low > 1:
             step = step * (2.0 + step)
-        count = min(BLOCK, len(line.w) - low)
+        count = min(line.block, len(line.w) - low)
         turns[low : low + count] = start + step[:count] * (1.0 + start)
     return turns
 
@@ -283,7 +285,7 @@ def least_tilt(
     deviation = max(math.sqrt(n * min(family.second_moment(epsilon), cut * cut)), 1e-290)
     high = math.log(min(200.0 / deviation, limit))
     low = min(math.log(0.05 / deviation), high - 3.0)
-    for points in (9, 7, 7, 7, 7):
+    for points in (9, 7, 7, 7, 7, 7, 7):
         grid = np.linspace(low, high, points)
         with np.errstate(all="ignore"):
             values = np.nan_to_num(worst(np.exp(grid)) - 2 * grid, nan=np.inf)

@@ -111,6 +111,7 @@ class _Group:
     second: Floats  # ρ^(2b−B)
 
 
+@lru_cache(maxsize=2048)
 def pmf(size: int, prob: float, rest: float) -> Floats:
     """Return the binomial probabilities of ``size`` trials, each with a relative error below (size + 4) units.
 
@@ -120,7 +121,9 @@ def pmf(size: int, prob: float, rest: float) -> Floats:
     >>> pmf(2, 0.25, 0.75).tolist()
     [0.5625, 0.375, 0.0625]
     """
-    return np.array([math.comb(size, s) * (prob**s * rest ** (size - s)) for s in range(size + 1)])
+    chances = np.array([math.comb(size, s) * (prob**s * rest ** (size - s)) for s in range(size + 1)])
+    chances.flags.writeable = False
+    return chances
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,23 +138,10 @@ class Family:
     """(A, B, C) of every kind."""
     uniform: bool
     width: int
+    units: tuple[float, float]
+    """The rounding errors of an averaged e^{zG} − 1, relative to e^{tG}(X + e^ε X')|z| and to max(1, e^{tG})|Gz|."""
     groups: tuple[_Group, ...] = field(repr=False)
     known: dict[object, object] = field(default_factory=dict, repr=False)
-
-    @property
-    def atoms(self) -> int:
-        """The largest number of atoms of a kind."""
-        return int((self.triples + 1).prod(axis=1).max())
-
-    @property
-    def units(self) -> tuple[float, float]:
-        """The rounding errors of an averaged e^{zG} − 1, relative to e^{tG}(X + e^ε X')|z| and to max(1, e^{tG})|Gz|.
-
-        With D = A + B + C positions, X = e^{kr} has a relative error of (3D |ln q| + 3) units of 2⁻⁵³, and G cancels; a
-        probability has one of some 2D + 20, and a sum over all atoms adds their number. All doubled.
-        """
-        reach = int(self.triples.sum(axis=1).max())
-        return UNIT * (8 * reach * abs(math.log(self.q)) + 16), UNIT * (6 * self.atoms + 4 * reach + 100)
 
     def _chances(self, zeros: int, ones: int) -> Floats:
         """Return the probabilities of the number of differences under ω in positions where y holds a 0 or a 1."""
@@ -321,8 +311,19 @@ def _family(name: str, width: int, ones: int, q: float) -> Family | None:
     if gamma < 1e-30:
         return None
     keys = _product_keys(width, ones, exactly=name == "one_hot") if gamma == product else _uniform_keys(width, ones)
-    empty = Family(q, gamma, keys, keys[:, 0::2] + keys[:, 1::2], gamma != product, width, ())
+    triples = keys[:, 0::2] + keys[:, 1::2]
+    empty = Family(q, gamma, keys, triples, gamma != product, width, _units(triples, q), ())
     return replace(empty, groups=tuple(_groups(empty)), known={})
+
+
+def _units(triples: Integers, q: float) -> tuple[float, float]:
+    """Return :attr:`Family.units`.
+
+    With D = A + B + C positions, X = e^{kr} has a relative error of (3D |ln q| + 3) units of 2⁻⁵³, and G cancels; a
+    probability has one of some 2D + 20, and a sum over all atoms adds their number. All doubled.
+    """
+    reach, atoms = int(triples.sum(axis=1).max()), int((triples + 1).prod(axis=1).max())
+    return UNIT * (8 * reach * abs(math.log(q)) + 16), UNIT * (6 * atoms + 4 * reach + 100)
 
 
 def _groups(base: Family) -> list[_Group]:
@@ -330,26 +331,21 @@ def _groups(base: Family) -> list[_Group]:
     keys, triples = base.keys, base.triples
     order = np.lexsort((triples[:, 1], triples[:, 0]))
     starts = np.flatnonzero(np.any(np.diff(triples[order, :2], axis=0), axis=1)) + 1
-    ratio = bit.log_odds(q)
+    ratio, radix = bit.log_odds(q), int(keys.max()) + 1
+    split_code, column_code = keys[:, :4] @ radix ** np.arange(4), keys[:, 4:] @ radix ** np.arange(2)
     made = []
-    mixtures: dict[tuple[int, int, int], tuple[Floats, Floats, Floats]] = {}
+    mixtures: dict[tuple[int, bytes], tuple[Floats, Floats, Floats]] = {}
     for rows in np.split(order, starts):
         A, B = (int(v) for v in triples[rows[0], :2])
         D = int(triples[rows, 2].max())
-        splits, split = np.unique(keys[rows, :4], axis=0, return_inverse=True)
-        columns, column = np.unique(keys[rows, 4:], axis=0, return_inverse=True)
-        for C0, C1 in columns:
-            if (int(C0), int(C1), D) not in mixtures:
-                C = int(C0 + C1)
-                place = np.arange(-C, C + 1, 2) + D
-                each = (pmf(C, q, p), base._chances(int(C0), int(C1)), pmf(C, p, q))
-                spread = [np.zeros(2 * D + 1) for _ in each]
-                for target, chances in zip(spread, each, strict=True):
-                    target[place] = chances
-                mixtures[int(C0), int(C1), D] = (spread[0], spread[1], spread[2])
-        found = [mixtures[int(C0), int(C1), D] for C0, C1 in columns]
+        _, first_split, split = np.unique(split_code[rows], return_index=True, return_inverse=True)
+        columns, first_column, column = np.unique(column_code[rows], return_index=True, return_inverse=True)
+        name = (D, columns.tobytes())
+        if name not in mixtures:
+            mixtures[name] = _mixtures(base, D, keys[rows[first_column], 4:].tolist())
         omega = [
-            np.outer(base._chances(int(s[0]), int(s[1])), base._chances(int(s[2]), int(s[3]))).ravel() for s in splits
+            np.outer(base._chances(A0, A1), base._chances(B0, B1)).ravel()
+            for A0, A1, B0, B1 in keys[rows[first_split], :4].tolist()
         ]
         first, second = (np.exp(ratio * (2.0 * np.arange(size + 1) - size)) for size in (A, B))
         made.append(
@@ -362,12 +358,22 @@ def _groups(base: Family) -> list[_Group]:
                 column.ravel(),
                 np.outer(pmf(A, q, p), pmf(B, q, p)).ravel(),
                 np.array(omega),
-                np.stack([item[0] for item in found], axis=1),
-                np.stack([item[1] for item in found], axis=1),
-                np.stack([item[2] for item in found], axis=1),
+                *mixtures[name],
                 np.outer(pmf(A, p, q), pmf(B, q, p)).ravel(),
                 np.repeat(first, B + 1),
                 np.tile(second, A + 1),
             )
         )
     return made
+
+
+def _mixtures(base: Family, D: int, columns: list[list[int]]) -> tuple[Floats, Floats, Floats]:
+    """Return the probabilities of k = 2c − C from −D to D under μ, ω and μ_x, with one column for every (C0, C1)."""
+    q, p = base.q, 1.0 - base.q
+    made = tuple(np.zeros((2 * D + 1, len(columns))) for _ in range(3))
+    for i, (C0, C1) in enumerate(columns):
+        C = C0 + C1
+        place = np.arange(-C, C + 1, 2) + D
+        for target, chances in zip(made, (pmf(C, q, p), base._chances(C0, C1), pmf(C, p, q)), strict=True):
+            target[place, i] = chances
+    return made[0], made[1], made[2]
