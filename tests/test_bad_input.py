@@ -46,6 +46,7 @@ PLAN = hb.plan_from(SCHEMA, 3, FLIP, epsilon=9.0)
 OTHER = hb.plan_from(SCHEMA, 4, FLIP, epsilon=9.0)
 SPLIT = hb.plan_from(BITS, 3, hb.Protocol(0.1, release="bits"), epsilon=9.0)
 FAKES = hb.plan_from(SCHEMA, 3, hb.Protocol(0.1, m=2), epsilon=9.0)
+SHARED = hb.plan_from(SCHEMA, 3, hb.Protocol(0.1, m=7), epsilon=9.0, honest_fraction=0.5)
 CROWDED = hb.plan_from(SCHEMA, 3, hb.Protocol(0.1, m=10**11), epsilon=9.0)
 POISSON = hb.plan_from(SCHEMA, 3, hb.Protocol(0.1, m=hb.Fakes.poisson(0.5)), epsilon=9.0)
 LAPLACE = hb.plan_from(SCHEMA, 3, hb.Protocol(0.0, m=hb.Fakes.laplace(2.0, 40)), delta=1e-6)
@@ -898,6 +899,13 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "fakes must be omitted, because this plan does not fix the total number of fakes, got 5",
     ),
     ("randomize", {"plan": FAKES, "fakes": 5}, InvalidInput, "fakes must be a whole number in [0, 2], got 5"),
+    (
+        "randomize",
+        {"plan": SHARED, "fakes": 5},
+        InvalidInput,
+        "fakes must be at least 6 for 3 users, because the plan counts on an equal share of the 7 fakes from every "
+        "honest user, got 5",
+    ),
     (
         "randomize",
         {"plan": FAKES, "fakes": "all"},

@@ -111,12 +111,18 @@ def achieved_guarantee(tally: Tally, plan: Plan) -> Guarantee:
 
     It holds for the smallest shuffled batch, or for all people if nothing was shuffled, with the fakes that arrived,
     and is solved for the parameter that the plan solved for. A batch of the planned size has the planned guarantee.
+    With ``honest_fraction`` < 1 at most ⌊m/n⌋ fakes of each person count, because compromised users may declare more.
     """
     _check_tally(tally, plan)
-    claim, protocol = plan.guarantee, plan.protocol
+    claim, protocol, trust = plan.guarantee, plan.protocol, plan.guarantee.assumptions.trust
     people = tally.smallest_batch or tally.n
-    if protocol.fixed_fakes and tally.batches <= 1:
-        protocol = replace(protocol, m=tally.fakes)
+    if protocol.fixed_fakes:
+        fakes = tally.fakes if tally.batches <= 1 else protocol.fixed_fakes
+        if plan.honest_fraction < 1 and (people != plan.n or fakes != protocol.fixed_fakes):
+            fakes = min(fakes, people * (protocol.fixed_fakes // plan.n))
+        if protocol.clear and fakes == 0:  # nothing hides a record, and no protocol says so
+            fakes, trust = protocol.fixed_fakes, "nobody"
+        protocol = replace(protocol, m=fakes)
     if people == plan.n and protocol == plan.protocol:
         return claim
     return account(
@@ -126,7 +132,7 @@ def achieved_guarantee(tally: Tally, plan: Plan) -> Guarantee:
         epsilon=None if claim.solved == "epsilon" else claim.epsilon,
         delta=claim.delta if claim.solved == "epsilon" else None,
         honest_fraction=plan.honest_fraction,
-        trust=claim.assumptions.trust,
+        trust=trust,
     )
 
 

@@ -17,8 +17,8 @@ from hubbub.bits.entropy import Entropy, check_entropy, draw, system
 from hubbub.bits.exact import poisson_edges
 from hubbub.bits.records import flip, uniform_categories, uniform_records
 from hubbub.errors import PlanMismatch, check_memory, check_type
-from hubbub.plans import Plan
-from hubbub.protocol import GRID, Fakes, check_fakes
+from hubbub.plans import Plan, check_share
+from hubbub.protocol import GRID, Fakes
 from hubbub.records import Collection, Packed, SetBits
 from hubbub.reports import Reports, message_type
 from hubbub.schema import Schema
@@ -31,9 +31,10 @@ Numbers = NDArray[np.int64]
 def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, entropy: Entropy = system) -> Reports:
     """Return the randomized messages of all records: flipped, copied, split into bits, with the users' fakes.
 
-    If the plan fixes the total number of fakes, this call adds all of them, or ``fakes`` if a collection is randomized
-    in parts. Random numbers of fakes are drawn for each user. Coins are exact; whole records cost n·k·width coins,
-    single bits of one-hot and sparse records cost coins only for the bits sent. The result is not shuffled.
+    If the plan fixes the total number m of fakes, this call adds all of them, or ``fakes`` if a collection is
+    randomized in parts; a plan for ``honest_fraction`` < 1 needs at least ⌊m/n⌋ for each user. Random numbers of fakes
+    are drawn for each user. Coins are exact; whole records cost n·k·width coins, single bits of one-hot and sparse
+    records cost coins only for the bits sent. The result is not shuffled.
 
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
@@ -66,7 +67,7 @@ def _number_of_fakes(plan: Plan, n: int, requested: int | None, entropy: Entropy
     protocol = plan.protocol
     drawn = protocol.user_fakes
     if requested is not None:
-        return check_fakes(protocol, requested)
+        return check_share(plan, n, requested)
     if drawn is None:
         return protocol.fixed_fakes
     if drawn.distribution == "binomial":

@@ -12,8 +12,8 @@ from fractions import Fraction
 from hubbub.bits import device
 from hubbub.bits.exact import poisson
 from hubbub.errors import check_type, reject
-from hubbub.plans import Plan
-from hubbub.protocol import GRID, check_fakes
+from hubbub.plans import Plan, check_share
+from hubbub.protocol import GRID
 from hubbub.schema import Schema
 
 Source = Callable[[int], bytes]
@@ -50,6 +50,7 @@ def payloads(value: object, plan: Plan, *, fakes: int | None = None, entropy: So
     """Return the payloads of all messages of one user, in random order, each of ``plan.payload`` bytes.
 
     If the plan fixes the total number m of fakes, a device adds m/n, or ``fakes``; n must divide m unless it is given.
+    A plan for ``honest_fraction`` < 1 needs at least ⌊m/n⌋ of every device.
 
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
@@ -84,7 +85,7 @@ def _number_of_fakes(plan: Plan, requested: int | None, entropy: Source) -> int:
     protocol = plan.protocol
     drawn = protocol.user_fakes
     if requested is not None:
-        return check_fakes(protocol, requested)
+        return check_share(plan, 1, requested)
     if drawn is None:
         if protocol.fixed_fakes % plan.n:
             reject("fakes", f"be given if n = {plan.n:,} does not divide their total {protocol.fixed_fakes:,}")

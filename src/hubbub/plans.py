@@ -10,7 +10,7 @@ from typing import Self
 from hubbub.canonical import Fields, Json, canonical, legal, parse
 from hubbub.errors import SHARE, Interval, WireError, check_real, check_type, check_whole, kind_of, reject
 from hubbub.privacy import Basis, Guarantee
-from hubbub.protocol import Protocol
+from hubbub.protocol import Protocol, check_fakes
 from hubbub.schema import Schema
 
 HEADER = 20
@@ -123,3 +123,22 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan({self.id[:8]}…: {self.schema}, n={self.n:,}, {self.protocol}, stderr={self.stderr:.4g})"
+
+
+def check_share(plan: Plan, people: int, number: object) -> int:
+    """Return the number of fakes that ``people`` users of a plan add: a part of the fixed total, and no small one.
+
+    A plan for ``honest_fraction`` < 1 counts on ⌊m/n⌋ fakes of every honest user, so that no user may add fewer.
+
+    >>> from hubbub.planner import plan_from
+    >>> plan = plan_from(Schema.bits(1), 3, Protocol(0.1, m=9), delta=1e-6, honest_fraction=0.5)
+    >>> check_share(plan, 1, 3)
+    3
+    """
+    count, total = check_fakes(plan.protocol, number), plan.protocol.fixed_fakes
+    least = min(total, people * (total // plan.n))
+    if plan.honest_fraction < 1 and count < least:
+        users = f"{people:,} user{'' if people == 1 else 's'}"
+        why = f"because the plan counts on an equal share of the {total:,} fakes from every honest user"
+        reject("fakes", f"be at least {least:,} for {users}, {why}", count)
+    return count

@@ -24,7 +24,7 @@ FLIPS = [
     (Schema.bits(8), 10**3, {"release": "bits", "k": 2}),
     (Schema.one_hot(100), 10**5, {"release": "category"}),
     (Schema.one_hot(100), 10**4, {"m": 2000}),
-    (Schema.one_hot(20), 10**4, {"m": Fakes.poisson(0.1)}),
+    (Schema.one_hot(20), 10**4, {"m": Fakes.poisson(0.05)}),
     (Schema.bits(5), 1000, {"trust": "nobody"}),
     (Schema.one_hot(20), 10**4, {"honest_fraction": 0.5}),
 ]

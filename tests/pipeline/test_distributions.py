@@ -241,6 +241,20 @@ def test_fixed_fakes_of_a_device() -> None:
         device.payloads(["a"], plan_of("bits", "flip among Poisson fakes"), fakes=1)
 
 
+def test_no_device_adds_fewer_fakes_than_a_plan_for_partly_honest_users_counts_on() -> None:
+    schema, protocol = SCHEMAS["bits"], hb.Protocol(0.1, m=310)
+    plan = hb.plan_from(schema, 100, protocol, epsilon=3.0, honest_fraction=0.5)
+    assert len(device.payloads(["a"], plan, fakes=3)) == 4
+    with pytest.raises(hb.InvalidInput, match="fakes must be at least 3 for 1 user, because the plan counts on"):
+        device.payloads(["a"], plan, fakes=2)
+    part = hb.Collection.from_values([["a"]] * 10, schema)
+    assert hb.randomize(part, plan, fakes=30).header.messages == 40
+    with pytest.raises(hb.InvalidInput, match="fakes must be at least 30 for 10 users"):
+        hb.randomize(part, plan, fakes=29)
+    everybody = hb.plan_from(schema, 100, protocol, epsilon=3.0)
+    assert len(device.payloads(["a"], everybody, fakes=0)) == 1
+
+
 def test_a_device_hides_which_message_is_the_record() -> None:
     schema = hb.Schema.bits(10)
     plan = hb.plan_from(schema, 100, hb.Protocol(2**-40, m=200), epsilon=3.0)

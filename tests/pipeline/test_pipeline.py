@@ -169,6 +169,27 @@ def test_achieved_guarantees_depend_on_the_batch() -> None:
     assert achieved_guarantee(both, plan) == plan.guarantee
 
 
+def test_compromised_users_who_declare_more_fakes_add_nothing_to_the_achieved_guarantee() -> None:
+    schema, protocol = hb.Schema.bits(1), hb.Protocol(0.1, m=100)
+    plan = hb.plan_from(schema, 50, protocol, delta=1e-6, honest_fraction=0.5)
+    people = hb.Collection.from_values([True] * 60, schema)
+    usual, declared = (
+        replace(hb.tally(hb.randomize(people, plan, fakes=100)), fakes=fakes, messages=60 + fakes)
+        for fakes in (120, 10_000)
+    )
+    assert achieved_guarantee(declared, plan) == achieved_guarantee(usual, plan)
+    alone = hb.account(replace(protocol, m=120), schema, 60, delta=1e-6, honest_fraction=0.5)
+    assert achieved_guarantee(declared, plan).epsilon == alone.epsilon
+
+
+def test_clear_records_of_users_without_a_whole_fake_each_have_no_guarantee() -> None:
+    schema = hb.Schema.bits(1)
+    plan = hb.plan_from(schema, 50, hb.Protocol(0.0, m=60), epsilon=3.0, honest_fraction=0.5)
+    people = hb.Collection.from_values([True] * 40, schema)
+    tally = replace(hb.tally(hb.randomize(people, plan)), fakes=0, messages=40)
+    assert achieved_guarantee(tally, plan).delta == 1.0
+
+
 def test_joint_tables_fit_together() -> None:
     schema = hb.Schema.bits(["a", "b", "c", "d"])
     plan = hb.plan_from(schema, 20_000, hb.Protocol(0.1, m=3000), epsilon=3.0)

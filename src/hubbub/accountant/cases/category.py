@@ -3,7 +3,7 @@
 import math
 
 from hubbub.accountant.analysis import Analysis
-from hubbub.accountant.cases.positions import bit_decision
+from hubbub.accountant.cases.positions import Positions
 from hubbub.accountant.theorems import bit, category
 from hubbub.errors import reject
 from hubbub.privacy import Basis
@@ -30,5 +30,5 @@ def category_analysis(q: float, schema: Schema, honest: int) -> Analysis:
         honest=honest,
         guess=5 * math.sqrt(2 / (honest * max(q, 1e-12))) * (1 - d * q),
         solve=(lambda delta: bit.certified_epsilon(honest, q, delta)) if binary else None,
-        decide=bit_decision(honest, q) if binary else None,
+        decide=Positions(honest, q, 1, 1).decide if binary else None,
     )

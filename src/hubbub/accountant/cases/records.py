@@ -1,57 +1,57 @@
-"""Flipped whole records of several bits: privacy blankets, and group privacy over copies."""
+"""Flipped whole records of several bits: slot exchange and privacy blankets, and group privacy over copies."""
 
 import math
 
-from hubbub.accountant.analysis import Analysis
+from hubbub.accountant.analysis import Analysis, Curve
 from hubbub.accountant.gaussian_limit import information
-from hubbub.accountant.theorems import attacks, records
-from hubbub.numeric.divergences import gaussian_delta
+from hubbub.accountant.theorems import attacks
+from hubbub.accountant.theorems.records.exchange import bound
+from hubbub.accountant.theorems.records.fakes import Companions, bound_with_fakes, group_steps
+from hubbub.accountant.theorems.records.local import local
 from hubbub.privacy import Basis
-from hubbub.protocol import Protocol
+from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 
 
-def record_analysis(protocol: Protocol, schema: Schema, honest: int, fakes: int) -> Analysis:
-    """Return the analysis of whole records of several bits."""
+def record_analysis(
+    protocol: Protocol, schema: Schema, honest: int, fakes: int, drawn: Fakes | None = None
+) -> Analysis:
+    """Return the analysis of whole records of several bits among fakes, fixed or drawn by each user.
+
+    >>> record_analysis(Protocol(0.1, 2), Schema.bits(3), 1000, 0).method
+    'slot exchange and privacy blankets of one copy, and group privacy over 2 copies'
+    """
     q, k = protocol.q, protocol.k
-    known = information(protocol, schema)
-    guess = 5 * math.sqrt(min(known / (k * honest + fakes), 1.0))
-
-    def column(epsilon: float) -> float:
-        return attacks.column_attack(schema, q, honest, epsilon, k, fakes)
-
+    companions = Companions(fakes, drawn, honest)
+    guess = 5 * math.sqrt(min(information(protocol, schema) / (k * honest + companions.mean), 1.0))
+    method = "slot exchange and privacy blankets"
+    if companions.mean:
+        method += " of users and fakes" + (", averaged over the number of fakes" if drawn else "")
     if k > 1:
-        return Analysis(
-            upper=lambda epsilon: records.copies(schema, q, honest, epsilon, k, fakes),
-            lower=column if fakes else lambda epsilon: attacks.copies_attack(schema, q, honest, epsilon, k),
-            honest=honest,
-            basis=Basis.PROVEN,
-            method=f"the privacy blanket of one copy and group privacy over {k} copies",
-            guess=guess,
-        )
-    if not fakes:
-        return Analysis(
-            upper=lambda epsilon: records.blanket(schema, q, honest, epsilon),
-            lower=lambda epsilon: attacks.attack(schema, q, honest, epsilon, near=guess),
-            honest=honest,
-            basis=Basis.PROVEN,
-            method="the privacy blanket",
-            guess=guess,
-        )
+        method += f" of one copy, and group privacy over {k} copies"
+    upper = _certified(schema, q, k, honest, companions)
 
-    def upper(epsilon: float) -> float:
-        bound = records.fake_blanket(schema, q, fakes, epsilon)
-        # The blanket of users and fakes may take seconds. It is skipped where the Gaussian limit already shows that
-        # it proves less than the fakes alone: leaving it out can only raise the bound.
-        signal = math.sqrt(known / (honest + fakes))
-        crowd = gaussian_delta(min(max(signal, 1e-9), 100.0), epsilon)
-        return min(bound, records.blanket(schema, q, honest + fakes, epsilon)) if crowd < math.exp(bound) else bound
+    def lower(epsilon: float) -> float:
+        if drawn:
+            return attacks.drawn_column_attack(schema, q, honest, epsilon, k, drawn)
+        if fakes:
+            return attacks.column_attack(schema, q, honest, epsilon, k, fakes)
+        if k > 1:
+            return attacks.copies_attack(schema, q, honest, epsilon, k)
+        return attacks.attack(schema, q, honest, epsilon, near=guess)
 
-    return Analysis(
-        upper=upper,
-        lower=column,
-        honest=honest,
-        basis=Basis.PROVEN,
-        method="the better of the fakes' distribution and the privacy blanket of users and fakes",
-        guess=guess,
-    )
+    return Analysis(upper=upper, lower=lower, honest=honest, basis=Basis.PROVEN, method=method, guess=guess)
+
+
+def _certified(schema: Schema, q: float, k: int, n: int, companions: Companions) -> Curve:
+    if companions.mean:
+        return lambda epsilon: bound_with_fakes(schema, q, n, epsilon, companions, k)
+    if k == 1:
+        return lambda epsilon: bound(schema, q, n, epsilon)
+
+    def copies(epsilon: float) -> float:
+        """Replace the copies one at a time: each step replaces one message among kn, whatever the others hold."""
+        step = bound(schema, q, k * n, epsilon / k)
+        return min(group_steps(epsilon, k) + step, local(schema, q, epsilon, k), 0.0)
+
+    return copies

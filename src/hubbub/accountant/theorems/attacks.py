@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.quadrature import UNIT, attained_mean, difference
-from hubbub.accountant.theorems import bit
+from hubbub.accountant.theorems import bit, numbers
 from hubbub.accountant.theorems.records import OVERFLOW, Atoms, bracket, weight_error
 from hubbub.numeric.binomial import binomial, binomial_pmf
+from hubbub.protocol import Fakes
 from hubbub.schema import Schema
 
 Floats = NDArray[np.float64]
@@ -168,7 +169,26 @@ def column_attack(schema: Schema, q: float, n: int, epsilon: float, k: int, m: i
     >>> abs(column_attack(Schema.bits(1), 0.1, 100, 0.5, 1, 0) - copies_attack(Schema.bits(1), 0.1, 100, 0.5, 1)) < 1e-3
     True
     """
-    shown = binomial(m, q + (1 - 2 * q) * schema.density, tail=TAIL).pmf
+    return _column(q, n, epsilon, k, binomial(m, q + (1 - 2 * q) * schema.density, tail=TAIL).pmf)
+
+
+def drawn_column_attack(schema: Schema, q: float, n: int, epsilon: float, k: int, fakes: Fakes) -> float:
+    """Return ln δ(ε) for an analyzer who counts one bit of k copies of n records and of the users' fakes.
+
+    The number of fakes that show the bit is a thinned binomial or Poisson variable. The analyzer does not look at the
+    number of all fakes. Errs downwards; −∞ if that distribution is too wide for a table.
+
+    >>> setting = Schema.bits(1), 0.1, 9, 0.5, 1
+    >>> abs(drawn_column_attack(*setting, Fakes.binomial(2, 1.0)) - column_attack(*setting, 18)) < 1e-9
+    True
+    """
+    share = q + (1 - 2 * q) * schema.density
+    if n * fakes.mean * share > numbers.WIDE:
+        return -math.inf
+    return _column(q, n, epsilon, k, numbers.total(fakes, n, share).pmf)
+
+
+def _column(q: float, n: int, epsilon: float, k: int, shown: Floats) -> float:
     best = -math.inf
     for flipped in (slice(None, None, -1), slice(None)):
         crowd, error = _central_convolution(binomial(k * (n - 1), q, tail=TAIL).pmf[flipped], shown)

@@ -7,6 +7,10 @@ With A ~ Bin(k·ones, p) + Bin(k·zeros, q),
 
 The opposite order exchanges ``ones`` and ``zeros``, so a supremum over ``ones`` = 0 … n − 1 covers both orders.
 
+*Fakes* are single messages. ``fair`` of them are uniform bits: flipping leaves them uniform, so they add Bin(fair, 1/2)
+to A. ``singles`` of them are flipped bits of unknown value, which count as further messages of the crowd: its
+``ones`` + ``zeros`` = k(n − 1) + ``singles`` *messages* are then distributed in every possible way.
+
 *One pair* of neighbouring crowds is bounded from both sides in :mod:`hubbub.accountant.theorems.pair`.
 
 *All collections.* By the data-processing inequality, every ``ones`` in [i, j] has δ at most that of a crowd of only i
@@ -50,8 +54,11 @@ def pure_epsilon(q: float, k: int) -> float:
     return up(k * log_odds(q), ULPS)
 
 
-def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: int = 1) -> Floats:
+def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: int = 1, *, fair: int = 0) -> Floats:
     """Return upper bounds on ln δ(ε) of "own bit 1 against 0" in crowds of ``ones`` and ``zeros`` others.
+
+    ``fair`` uniform bits are added to every crowd. ``ones`` and ``zeros`` count users of k messages each, and may be
+    multiples of 1/k.
 
     Errs upwards, by less than 10⁻⁹ relative to δ for crowds up to 10⁷ and 10⁻⁵ up to 10⁹; by more only where δ itself
     is a cancelling difference, next to the pure ε. −∞ where ε ≥ k·ln(p/q).
@@ -66,34 +73,35 @@ def log_delta(ones: ArrayLike, zeros: ArrayLike, q: float, epsilon: float, k: in
     zero = np.atleast_1d(np.asarray(zeros, dtype=np.float64))
     if one.shape != zero.shape or one.ndim != 1 or (one < 0).any() or (zero < 0).any():
         reject("ones and zeros", "be non-negative lists of the same length")
-    return _log_delta(one, zero, q, epsilon, k)
+    return _log_delta(one, zero, q, epsilon, k, check_whole("fair", fair))
 
 
-def attained_log_delta(ones: int, zeros: int, q: float, epsilon: float, k: int = 1) -> float:
+def attained_log_delta(ones: int, zeros: int, q: float, epsilon: float, k: int = 1, fair: int = 0) -> float:
     """Return a lower bound on ln δ(ε) of "own bit 1 against 0" in one crowd; −∞ below e^−600.
 
     >>> round(math.exp(attained_log_delta(99, 0, 0.1, math.log(2))), 9)
     0.00338156
     """
-    best = float(_log_delta(np.array([float(ones)]), np.array([float(zeros)]), q, epsilon, k, -1)[0])
-    if k * (ones + zeros + 1) <= ENUMERATED and epsilon < pure_epsilon(q, k):
-        best = max(best, enumerated(ones, zeros, q, epsilon, k))
+    best = float(_log_delta(np.array([float(ones)]), np.array([float(zeros)]), q, epsilon, k, fair, -1)[0])
+    if k * (ones + zeros + 1) + fair <= ENUMERATED and epsilon < pure_epsilon(q, k):
+        best = max(best, enumerated(ones, zeros, q, epsilon, k, fair))
     return best
 
 
-def _log_delta(ones: Floats, zeros: Floats, q: float, epsilon: float, k: int, side: int = 1) -> Floats:
+def _log_delta(ones: Floats, zeros: Floats, q: float, epsilon: float, k: int, fair: int = 0, side: int = 1) -> Floats:
     tilt = tilted(q, k, epsilon, side) if epsilon < pure_epsilon(q, k) else None
     if tilt is None:
         return np.full(ones.shape, -np.inf)
     # |h| ≤ 1, and the best threshold lies at the tilted mean or above, so the exponent alone bounds δ.
-    result = log_exponent(tilt, ones, zeros) + 2 * tilt.theta + math.log(2)
-    scale = np.floor(np.log2(np.maximum(ones * tilt.var_one + zeros * tilt.var_zero, 1e-3)))
+    result = log_exponent(tilt, ones, zeros, fair) + 2 * tilt.theta + math.log(2)
+    variance = ones * tilt.var_one + zeros * tilt.var_zero + fair * tilt.var_even / k
+    scale = np.floor(np.log2(np.maximum(variance, 1e-3)))
     seen = result > -NOTHING
     if side < 0:
         result[~seen] = -np.inf
     for size in np.unique(scale[seen]):  # pairs of similar width share one set of nodes
         group = seen & (scale == size)
-        result[group] = Window(tilt, ones[group], zeros[group]).bound(side)
+        result[group] = Window(tilt, ones[group], zeros[group], fair).bound(side)
     return np.maximum(result, -NOTHING) if side > 0 else result
 
 
@@ -122,10 +130,32 @@ def _probes(others: int) -> NDArray[np.int64]:
     return np.unique(np.clip(np.array(candidates, dtype=np.int64), 0, others))
 
 
+def _users(messages: NDArray[np.int64], each: int, k: int) -> Floats:
+    """Return others who send ``each`` messages as multiples of users, who send k."""
+    return np.asarray(messages * (each / k), dtype=np.float64)
+
+
+def _others(n: int, k: int, singles: int, fair: int) -> tuple[int, int]:
+    """Return the number of others, and their messages each: users, or single messages if there are ``singles``."""
+    check_whole("the crowd", n + check_whole("singles", singles) + check_whole("fair", fair), 1, MAX_CROWD)
+    return (k * (n - 1) + singles, 1) if singles else (n - 1, k)
+
+
 def supremum(
-    n: int, q: float, epsilon: float, k: int = 1, *, tolerance: float = 0.01, limit: float | None = None
+    n: int,
+    q: float,
+    epsilon: float,
+    k: int = 1,
+    *,
+    singles: int = 0,
+    fair: int = 0,
+    tolerance: float = 0.01,
+    limit: float | None = None,
 ) -> Supremum:
     """Return bounds on sup δ(ε) over all collections of n people and both orders, within ``tolerance`` in δ.
+
+    The fakes are ``fair`` uniform bits and ``singles`` flipped bits of unknown value; with the latter, ``ones`` counts
+    messages, and for k > 1 no attack is known.
 
     With a ``limit`` on ln δ the search only decides whether the supremum stays below it: it stops at the first
     collection above the limit, or when every block is below, and the lower bound is −∞.
@@ -136,10 +166,10 @@ def supremum(
     """
     n = check_whole("n", n, 1, MAX_CROWD)
     q, k, epsilon = check_flip(q), check_whole("k", k, 1), check_epsilon(epsilon)
-    others = n - 1
+    others, each = _others(n, k, singles, fair)
 
     def exact(ones: NDArray[np.int64]) -> Floats:
-        return _log_delta(ones.astype(np.float64), (others - ones).astype(np.float64), q, epsilon, k)
+        return _log_delta(_users(ones, each, k), _users(others - ones, each, k), q, epsilon, k, fair)
 
     points = _probes(others)
     values = exact(points)
@@ -147,7 +177,7 @@ def supremum(
     closed = -math.inf
     low, high = cut_blocks(np.array([0], dtype=np.int64), np.array([others], dtype=np.int64), 64)
     while len(low) and not (limit is not None and best > limit):
-        bound = _log_delta(low.astype(np.float64), (others - high).astype(np.float64), q, epsilon, k)
+        bound = _log_delta(_users(low, each, k), _users(others - high, each, k), q, epsilon, k, fair)
         single = low == high
         if single.any() and float(bound[single].max()) > best:
             best, where = float(bound[single].max()), int(low[single][bound[single].argmax()])
@@ -166,12 +196,21 @@ def supremum(
     upper = max(best, closed)
     if len(low):  # stopped early: the limit is exceeded
         return Supremum(-math.inf, math.inf, where)
-    lower = attained_log_delta(where, others - where, q, epsilon, k) if limit is None else -math.inf
+    known = limit is None and each == k
+    lower = attained_log_delta(where, others - where, q, epsilon, k, fair) if known else -math.inf
     return Supremum(lower, upper, where)
 
 
 def partition(
-    n: int, q: float, epsilons: ArrayLike, k: int = 1, *, tolerance: float = 0.02, most: int = 512
+    n: int,
+    q: float,
+    epsilons: ArrayLike,
+    k: int = 1,
+    *,
+    singles: int = 0,
+    fair: int = 0,
+    tolerance: float = 0.02,
+    most: int = 512,
 ) -> tuple[Floats, Floats]:
     """Return crowds (ones, zeros) whose δ curves together lie above that of every collection, tightly at ``epsilons``.
 
@@ -184,22 +223,24 @@ def partition(
     """
     n = check_whole("n", n, 1, MAX_CROWD)
     q, k = check_flip(q), check_whole("k", k, 1)
-    others = n - 1
+    others, each = _others(n, k, singles, fair)
     low, high = cut_blocks(np.array([0], dtype=np.int64), np.array([others], dtype=np.int64), 16)
     for epsilon in np.atleast_1d(np.asarray(epsilons, dtype=np.float64)):
         while len(low) < most:
-            bound = _log_delta(low.astype(np.float64), (others - high).astype(np.float64), q, float(epsilon), k)
+            bound = _log_delta(_users(low, each, k), _users(others - high, each, k), q, float(epsilon), k, fair)
             ends = np.unique(np.concatenate([low, high]))
-            values = _log_delta(ends.astype(np.float64), (others - ends).astype(np.float64), q, float(epsilon), k)
+            values = _log_delta(_users(ends, each, k), _users(others - ends, each, k), q, float(epsilon), k, fair)
             coarse = (bound > values.max() + math.log1p(tolerance)) & (low < high)
             if not coarse.any():
                 break
             start, end = cut_blocks(low[coarse], high[coarse], 2)
             low, high = np.concatenate([low[~coarse], start]), np.concatenate([high[~coarse], end])
-    return low.astype(np.float64), (others - high).astype(np.float64)
+    return _users(low, each, k), _users(others - high, each, k)
 
 
-def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: float = 8e-4) -> tuple[float, float]:
+def certified_epsilon(
+    n: int, q: float, delta: float, k: int = 1, *, singles: int = 0, fair: int = 0, relative: float = 8e-4
+) -> tuple[float, float]:
     """Return (lower, upper): the ε of the worst known collection, and one proven for all collections.
 
     They are at most ``relative`` apart if possible. ``upper`` errs upwards: every collection has δ(upper) ≤ ``delta``
@@ -213,32 +254,36 @@ def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: f
     q, delta, k = check_flip(q), check_delta(delta), check_whole("k", k, 1)
     goal = math.log(delta)
     pure = pure_epsilon(q, k)
-    others = n - 1
+    others, each = _others(n, k, singles, fair)
     known = _probes(others)
 
-    def worst_known(epsilon: float) -> float:
-        return float(_log_delta(known.astype(float), (others - known).astype(float), q, epsilon, k).max()) - goal
+    def worst_known(epsilon: float, side: int = 1) -> float:
+        crowds = _users(known, each, k), _users(others - known, each, k)
+        return float(_log_delta(*crowds, q, epsilon, k, fair, side).max()) - goal
 
     def attained(epsilon: float) -> float:
-        if k * n <= ENUMERATED:
-            return max(attained_log_delta(ones, others - ones, q, epsilon, k) for ones in known.tolist()) - goal
-        return float(_log_delta(known.astype(float), (others - known).astype(float), q, epsilon, k, -1).max()) - goal
+        if k * n + fair <= ENUMERATED:
+            return max(attained_log_delta(ones, others - ones, q, epsilon, k, fair) for ones in known.tolist()) - goal
+        return worst_known(epsilon, -1)
 
     def attack(epsilon: float) -> float:
-        """Return an ε of at most the given one at which a known collection has δ above ``delta``."""
+        """Return an ε of at most the given one at which a known collection has δ above ``delta``; 0 if none has."""
+        if each != k:
+            return 0.0
         for step in (0.0, relative / 100, relative / 10):
             if epsilon == 0.0 or attained(epsilon * (1.0 - step)) > 0:
                 return epsilon * (1.0 - step)
         return falling_root(attained, epsilon * (1.0 - relative), epsilon, relative=relative / 50)[0]
 
-    width = math.sqrt(k * (1.0 - 2 * q) ** 2 / (max(others, 1) * q * (1.0 - q)))
+    variance = max(others, 1) * each / k * q * (1.0 - q) + fair / (4 * k)  # of the bits, per copy
+    width = math.sqrt(k / variance) * (1.0 - 2 * q)
     lower = falling_root(worst_known, min(5 * width, pure / 2), pure, relative=relative / 50)[0]
     gap = relative
     while lower > 0.0:
         upper = lower * (1.0 + gap)
         if upper >= pure:
             break
-        found = supremum(n, q, upper, k, limit=goal)
+        found = supremum(n, q, upper, k, singles=singles, fair=fair, limit=goal)
         if found.upper <= goal:
             return attack(lower), upper
         if found.ones in known:
@@ -246,6 +291,6 @@ def certified_epsilon(n: int, q: float, delta: float, k: int = 1, *, relative: f
             continue
         known = np.unique(np.append(known, found.ones))
         lower = falling_root(worst_known, lower, pure, relative=relative / 50)[0]
-    if lower == 0.0 and supremum(n, q, 0.0, k, limit=goal).upper <= goal:
+    if lower == 0.0 and supremum(n, q, 0.0, k, singles=singles, fair=fair, limit=goal).upper <= goal:
         return 0.0, 0.0
     return attack(min(lower, pure)), pure

@@ -45,6 +45,9 @@ class Tilt:
     mass_zero: float
     var_one: float
     var_zero: float
+    even: float  # P(bit = 1) of a uniform bit, tilted
+    mass_even: float
+    var_even: float
 
 
 def tilted(q: float, k: int, epsilon: float, side: int) -> Tilt | None:
@@ -78,13 +81,16 @@ def tilted(q: float, k: int, epsilon: float, side: int) -> Tilt | None:
         mass_zero=math.log1p(q * grow),
         var_one=high * (q / one),
         var_zero=low * (p / zero),
+        even=lam / (1.0 + lam),
+        mass_even=math.log1p(grow / 2),
+        var_even=lam / (1.0 + lam) / (1.0 + lam),
     )
 
 
-def log_exponent(tilt: Tilt, ones: Floats, zeros: Floats) -> Floats:
+def log_exponent(tilt: Tilt, ones: Floats, zeros: Floats, fair: int = 0) -> Floats:
     """Return ln(M·e^{−θ·mean}), the largest exponent of δ, summed without cancellation between large terms."""
     one, zero = tilt.mass_one - tilt.theta * tilt.high, tilt.mass_zero - tilt.theta * tilt.low
-    return tilt.k * (ones * one + zeros * zero + tilt.mass_one)
+    return tilt.k * (ones * one + zeros * zero + tilt.mass_one) + fair * (tilt.mass_even - tilt.theta * tilt.even)
 
 
 def _tail(variance: Floats, distance: Floats) -> Floats:
@@ -93,16 +99,16 @@ def _tail(variance: Floats, distance: Floats) -> Floats:
     return np.asarray(np.exp(-(y**2) / (2 * (variance + y / 3) + 1e-300)))
 
 
-def enumerated(ones: int, zeros: int, q: float, epsilon: float, k: int) -> float:
+def enumerated(ones: int, zeros: int, q: float, epsilon: float, k: int, fair: int = 0) -> float:
     """Return a lower bound on ln δ of one crowd by its definition; for small crowds, or a single user.
 
     >>> round(math.exp(enumerated(1, 0, 0.25, 0.0, 1)), 9)
     0.375
     """
     flips = {size: binomial_pmf(size, q) for size in (k * ones, k * zeros, k)}
-    crowd = np.convolve(flips[k * ones][::-1], flips[k * zeros])
+    crowd = np.convolve(np.convolve(flips[k * ones][::-1], flips[k * zeros]), binomial_pmf(fair, 0.5))
     first, second = np.convolve(crowd, flips[k][::-1]), np.convolve(crowd, flips[k])
-    relative = RELATIVE * (1.0 + k * (ones + zeros + 1) / ENUMERATED)
+    relative = RELATIVE * (1.0 + (k * (ones + zeros + 1) + fair) / ENUMERATED)
     with np.errstate(over="ignore"):
         gain = first * (1.0 - relative) - np.exp(epsilon + relative + np.log(second + SMALLEST))
     delta = float(gain[gain > 0].sum()) * (1.0 - relative)
@@ -110,20 +116,23 @@ def enumerated(ones: int, zeros: int, q: float, epsilon: float, k: int) -> float
 
 
 class Window:
-    """The nodes w = 2πj/M of the trapezoid rule for pairs whose tilted variances are of similar size."""
+    """The nodes w = 2πj/M of the trapezoid rule for pairs whose tilted variances are of similar size.
 
-    def __init__(self, tilt: Tilt, ones: Floats, zeros: Floats) -> None:
-        self.tilt, self.ones, self.zeros = tilt, ones, zeros
+    Every crowd has ``fair`` uniform bits besides those of ``ones`` and ``zeros``, which are multiples of 1/k.
+    """
+
+    def __init__(self, tilt: Tilt, ones: Floats, zeros: Floats, fair: int = 0) -> None:
+        self.tilt, self.ones, self.zeros, self.fair = tilt, ones, zeros, fair
         k = tilt.k
-        self.mean = k * (ones * tilt.high + zeros * tilt.low)
-        self.variance = k * (ones * tilt.var_one + zeros * tilt.var_zero)
-        self.base = log_exponent(tilt, ones, zeros)
+        self.mean = k * (ones * tilt.high + zeros * tilt.low) + fair * tilt.even
+        self.variance = k * (ones * tilt.var_one + zeros * tilt.var_zero) + fair * tilt.var_even
+        self.base = log_exponent(tilt, ones, zeros, fair)
         narrow, wide = float(self.variance.min()), float(self.variance.max())
         size = math.ceil(SPAN * math.sqrt(wide)) + 24 + 4 * k
         # Far in the tail the images below lie within the untilted distribution, and must still be small beside δ.
         if tilt.theta**2 * wide > 4.0:
             size = max(size, math.ceil((DECAY - float(self.base.min())) / tilt.theta))
-        support = int(k * (ones + zeros).max()) + k + 2
+        support = round(k * float((ones + zeros).max())) + fair + k + 2
         self.whole = size >= support  # then all images lie outside of the support
         self.size = min(support, size)
         cosine = 1.0 - DECAY / narrow if narrow > 0.0 else -1.0
@@ -144,19 +153,25 @@ class Window:
             self.error += np.exp(-self.variance * fall[-1])
 
     def _factors(self) -> Complexes:
-        """Return k·ln E e^{iw(bit − chance)} of a one and of a zero, with small relative errors also for small w."""
-        chance = np.array([[self.tilt.high], [self.tilt.low]])
+        """Return ln E e^{iw(bit − chance)} of a one, a zero and a uniform bit, each times its number of copies.
+
+        The relative errors are small also for small w.
+        """
+        tilt = self.tilt
+        chance = np.array([[tilt.high], [tilt.low], [tilt.even]])
+        times = np.array([[float(tilt.k)], [float(tilt.k)], [float(self.fair)]])
         square, sine = self.half**2, chance * np.sin(self.w)
-        real, fall = 1.0 - 2 * chance * square, np.array([[self.tilt.var_one], [self.tilt.var_zero]]) * (4.0 * square)
+        real = 1.0 - 2 * chance * square
+        fall = np.array([[tilt.var_one], [tilt.var_zero], [tilt.var_even]]) * (4.0 * square)
         size = 0.5 * np.log1p(-np.minimum(fall, 0.5))
         if fall[:, -1].max() >= 0.5:
             size = np.where(fall < 0.5, size, np.log(np.hypot(real, sine) + 1e-300))
-        return np.asarray(self.tilt.k * (size + 1j * (np.arctan2(sine, real) - self.w * chance)), dtype=np.complex128)
+        return np.asarray(times * (size + 1j * (np.arctan2(sine, real) - self.w * chance)), dtype=np.complex128)
 
     def sums(self, start: Floats, count: int) -> tuple[Floats, Floats]:
         """Return the sums of nodes for h(t), and for the tilted P(t) − Q(t), at ``count`` thresholds from ``start``."""
         tilt, turn = self.tilt, np.expm1(1j * self.w)
-        one, zero = self._factors()
+        one, zero, even = self._factors()
         own = turn * (self.weight * tilt.gap)
         if tilt.k > 1:  # a^k − b^k = (a − b)·Σ a^i b^(k−1−i)
             a, b = 1.0 + tilt.high * turn, 1.0 + tilt.low * turn
@@ -166,7 +181,8 @@ class Window:
                 total = total * a + power
             own = own * total
         shift = start - self.mean
-        crowd = np.exp(np.array([self.ones, self.zeros, shift]).T @ np.array([one, zero, -1j * self.w]))
+        counts = np.array([self.ones, self.zeros, np.ones_like(shift), shift]).T
+        crowd = np.exp(counts @ np.array([one, zero, even, -1j * self.w]))
         steps = np.exp(-1j * np.outer(self.w, np.arange(count)))
         kernel = own / -np.expm1(-tilt.theta - 1j * self.w)
         h = (crowd @ (kernel[:, None] * steps)).real
@@ -220,8 +236,9 @@ class Window:
             return 0.0
         tilt, k, q, size = self.tilt, self.tilt.k, self.tilt.q, self.size
         above = _tail(self.variance + k * tilt.var_one, start + size - self.mean - k * tilt.high)
-        mean = k * (self.ones * (1.0 - q) + (self.zeros + 1.0) * q)
-        below = 2 * _tail(k * (self.ones + self.zeros + 1.0) * q, mean - start - 2.0 * k + size)
+        mean = k * (self.ones * (1.0 - q) + (self.zeros + 1.0) * q) + self.fair / 2
+        spread = k * (self.ones + self.zeros + 1.0) * q + self.fair / 4
+        below = 2 * _tail(spread, mean - start - 2.0 * k + size)
         period = tilt.theta * size
         if period > 0.0:
             below = np.minimum(below, 1.0 / -math.expm1(-period))

@@ -24,28 +24,30 @@ POINTS = 120  # grid points of one position's loss at least
 GRAIN = 16  # grid points per standard deviation of one position's loss
 
 
-def _spread(n: int, q: float, k: int) -> float:
+def _spread(n: int, q: float, k: int, singles: int, fair: int) -> float:
     """Return about the standard deviation of one position's loss."""
-    return math.sqrt(k / (max(n - 1, 1) * q * (1 - q))) * (1 - 2 * q)
+    noise = (max(n - 1, 1) + singles / k) * q * (1 - q) + fair / (4 * k)
+    return math.sqrt(k / noise) * (1 - 2 * q)
 
 
 @lru_cache(maxsize=64)
-def cover(n: int, q: float, k: int = 1, grain: int = GRAIN) -> Loss:
+def cover(n: int, q: float, k: int = 1, grain: int = GRAIN, *, singles: int = 0, fair: int = 0) -> Loss:
     """Return a loss that covers one position in every collection of n people who send k copies, in both orders.
 
+    ``fair`` fakes are uniform bits in each position, independent of all others; ``singles`` are fakes of unknown bits.
     Errs upwards.
 
     >>> round(cover(5000, 0.1964).epsilon(1e-6), 3)  # exactly .0793
     0.079
     """
     pure = bit.pure_epsilon(q, k)
-    others = np.array([float(n - 1)])
+    others = np.array([n - 1 + singles / k])
     none = np.zeros(1)
 
     def homogeneous(epsilon: float) -> float:
-        return float(bit.log_delta(others, none, q, epsilon, k)[0]) - TAIL
+        return float(bit.log_delta(others, none, q, epsilon, k, fair=fair)[0]) - TAIL
 
-    spread = _spread(n, q, k)
+    spread = _spread(n, q, k, singles, fair)
     top = min(falling_root(homogeneous, min(8 * spread, pure / 2), pure, relative=0.02)[1], pure)
     step = min(spread / grain, top / POINTS)
     size = math.ceil(top / step)
@@ -53,8 +55,8 @@ def cover(n: int, q: float, k: int = 1, grain: int = GRAIN) -> Loss:
     if bounded:  # the last node is the pure ε, so that no composition has a larger loss than all positions together
         step = pure / size
     probes = top * np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.8])
-    ones, zeros = bit.partition(n, q, probes, k, tolerance=0.005)
-    logs = [float(bit.log_delta(ones, zeros, q, step * i, k).max()) for i in range(size + 1)]
+    ones, zeros = bit.partition(n, q, probes, k, singles=singles, fair=fair, tolerance=0.005)
+    logs = [float(bit.log_delta(ones, zeros, q, step * i, k, fair=fair).max()) for i in range(size + 1)]
     curve = [up(math.exp(min(0.0, log)), 1e-12) for log in logs]
     if bounded:
         curve[-1] = 0.0  # the pure ε is rounded up by more than the product of step and size is rounded down
@@ -62,13 +64,16 @@ def cover(n: int, q: float, k: int = 1, grain: int = GRAIN) -> Loss:
 
 
 @lru_cache(maxsize=64)
-def positions(n: int, q: float, k: int, count: int) -> Loss:
-    """Return a loss that covers any change of ``count`` positions of one record among n; errs upwards.
+def positions(n: int, q: float, k: int, count: int, *, singles: int = 0, fair: int = 0) -> Loss:
+    """Return a loss that covers any change of ``count`` positions of one record among n and fakes; errs upwards.
+
+    Fakes that are uniform over all bit vectors are ``fair`` and independent in every position. The bits of other fakes
+    depend on each other, but given the fake records all flips are independent: ``singles`` covers every fake record.
 
     >>> round(positions(5000, 0.1964, 1, 2).epsilon(1e-6), 3)
     0.114
     """
-    return cover(n, q, k).power(count)
+    return cover(n, q, k, singles=singles, fair=fair).power(count)
 
 
 @lru_cache(maxsize=64)

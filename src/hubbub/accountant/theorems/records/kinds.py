@@ -182,6 +182,17 @@ class Family:
         omega = np.outer(pmf(h, 0.5, 0.5), pmf(rest, 0.5, 0.5)).ravel()
         return own, other, Matched((plain, up), (down, plain), omega)
 
+    def at_distance(self, h: int) -> "Family":
+        """Return the kinds of the pairs x, x' at distance h."""
+        found = self.known.get(("distance", h))
+        if isinstance(found, Family):
+            return found
+        rows = self.triples[:, :2].sum(axis=1) == h
+        empty = replace(self, keys=self.keys[rows], triples=self.triples[rows], groups=(), known={})
+        made = replace(empty, groups=tuple(_groups(empty)), known={})
+        self.known["distance", h] = made
+        return made
+
     def masses(self, t: float, epsilon: float, cut: float = math.inf, groups: Iterable[int] | None = None) -> Masses:
         """Return the transforms of all kinds at t, or of those with A + B in ``groups`` (0 for the others).
 

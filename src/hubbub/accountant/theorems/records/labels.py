@@ -31,7 +31,7 @@ from hubbub.accountant.theorems.records.contour import (
     least_tilt,
     size,
 )
-from hubbub.accountant.theorems.records.kinds import Family, Integers, Kind, Masses
+from hubbub.accountant.theorems.records.kinds import UNIT, Family, Integers, Kind, Masses
 
 Floats = NDArray[np.float64]
 
@@ -128,7 +128,9 @@ def evaluate(
     guest = crowd.companion
     if guest is not None:
         guest_m, guest_u = transforms(guest, epsilon, cut, t)
-        noise = max(noise, noise_of(guest, epsilon, cut, t, family.units))
+        noise = max(
+            noise, noise_of(guest, epsilon, cut, t, (family.units[0], family.units[1] + 12 * UNIT * len(guest.mu)))
+        )
         variance += crowd.mean * tilted_variance(guest, epsilon, cut, t)
         decay += crowd.mean * gamma * (1 + guest_u) / (1 + guest_m)
     if not (n + crowd.mean) * noise * t < MAX_ERROR:
