@@ -10,11 +10,11 @@ messages. What remains is one message among covered ones, and (Balle, Bell, Gasc
 - *Uniform*: w = q^L for records of L bits; opposite records are the worst pair (docs/theory/vectors.md).
 - *Product*: w = (q/p)^K·μ_0 for at most K set bits; disjoint records are the worst pair (docs/theory/onehot.md).
 
-**Evaluation.** A value of G between two grid points is split between them so that its mean is kept. This enlarges G in the
-convex order (Jensen), which sums of independent terms keep; as (·)⁺ is convex, E S⁺ grows. So does merging to a grid of
-twice the step. Sums of m terms are convolved by doubling. Tails are cut at a stated price, because (·)⁺ has slope at most
-1: moving mass down by y from a sum of m terms lowers E S⁺ by at most (n/m)·mass·y, which is added to the result; moving
-mass up only raises it.
+**Evaluation.** A value of G between two grid points is split between them so that its mean is kept. This enlarges G in
+the convex order (Jensen), which sums of independent terms keep; as (·)⁺ is convex, E S⁺ grows. So does merging to a
+grid of twice the step. Sums of m terms are convolved by doubling. Tails are cut at a stated price, because (·)⁺ has
+slope at most 1: moving mass down by y in a sum of m terms lowers E S⁺ by at most (n/m)·mass·y, which is added to the
+result; moving mass up only raises it.
 """
 
 from collections.abc import Sequence
@@ -52,9 +52,9 @@ class _Evaluation:
 
     def __init__(self, atoms: Sequence[Atom], n: int, goal: Fraction, bits: int, grain: int) -> None:
         self.n, self.bits, self.grain = n, bits, grain
-        square = sum(weight * value * value for value, weight in atoms)
+        square = sum((weight * value * value for value, weight in atoms), Fraction(0))
         root = Fraction(isqrt(int(square * 4**64)), 2**64)
-        self.step = _step(atoms)
+        self.step = _step(atoms, grain)
         self.deviation = root / self.step  # of one term, in steps
         # Each cut may cost a 2^−21 of the goal per doubling, in units of masses times steps.
         self.price = int(goal * n / self.step * 2**bits) >> 21
@@ -88,7 +88,8 @@ class _Evaluation:
                 total = self._add(total, self.one)
         step = self.step * 2**total.doublings
         mean = sum(mass * (total.first + i) for i, mass in enumerate(total.masses) if total.first + i > 0)
-        return (mean * step + self.cost * self.step) / (self.n << self.bits)
+        bound: Fraction = (mean * step + self.cost * self.step) / (self.n << self.bits)
+        return bound
 
     def _add(self, one: _Sum, two: _Sum) -> _Sum:
         while two.doublings < one.doublings:
@@ -127,16 +128,16 @@ class _Evaluation:
         return _Sum(row.terms, row.first + start, masses[start:], row.doublings)
 
 
-def _step(atoms: Sequence[Atom]) -> Fraction:
-    """Return a step of about a hundredth of a typical value, for which splitting the values adds little variance."""
-    mass = sum(weight for _, weight in atoms)
+def _step(atoms: Sequence[Atom], grain: int) -> Fraction:
+    """Return a step of about 3/grain of a typical value, for which splitting the values adds little variance."""
+    mass = sum((weight for _, weight in atoms), Fraction(0))
     typical = isqrt(int(sum(weight * value * value for value, weight in atoms) / mass * 4**64))
     values = [(int(value * 2**64), int(weight / mass * 2**32)) for value, weight in atoms]
 
     def added(step: int) -> int:
         return sum(weight * (value % step) * (step - value % step) for value, weight in values)
 
-    return Fraction(min((typical * 1000 // (100_000 + 23 * i) for i in range(1000)), key=added), 2**64)
+    return Fraction(min((typical * 3000 // (grain * (1000 + i)) for i in range(500)), key=added), 2**64)
 
 
 def positive_mean(atoms: Sequence[Atom], n: int, goal: Fraction, bits: int) -> Fraction:

@@ -85,8 +85,8 @@ def fake_curve(fakes: int, bits: int) -> Curve:
 def grid(problem: Bits, grain: int) -> tuple[int, int]:
     """Return the ratio r of the grid in units of 2^−bits, and the number of steps from 1 to the largest useful point.
 
-    ln r is about a ``grain``-th of the spread of one position's loss. If the largest ratio of probabilities, (p/q)^k, is
-    within reach, it becomes a point of the grid, because H vanishes from there on.
+    ln r is about a ``grain``-th of the spread of one position's loss. If the largest ratio of probabilities, (p/q)^k,
+    is within reach, it becomes a point of the grid, because H vanishes from there on.
     """
     q, k, bits = problem.flip, problem.copies, problem.bits
     p, n, one = 1 - q, max(problem.others, 1), 1 << problem.bits

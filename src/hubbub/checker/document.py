@@ -1,7 +1,7 @@
 """Strict reading of a plan: its JSON, its id, and the claim that it makes.
 
-Reads the text without the library's own classes, so that an error there cannot hide one here. Numbers are IEEE doubles,
-as RFC 8785 demands, and are taken at their exact values; only the honest fraction is taken as it is written, in decimal.
+Reads the text without the library's own classes, so that an error there cannot hide one here. Numbers are IEEE
+doubles, as RFC 8785 demands, and are taken at their exact values; only the honest fraction is taken in decimal.
 """
 
 import hashlib

@@ -10,18 +10,19 @@ The total number of fakes is the same in both collections, so that averaging ove
 of the two records with probability 2/d: N ~ Bin(m, 2/d), Bin(m, 2s/d) after thinning by s, or Poisson(2λ/d).
 
 **The shuffler's fakes.** A count hidden by K fakes falls or rises by one: K against K + 1, or K + 1 against K. With
-P(K) ∝ e^(−u|K − c|), u = 1/scale (Laplace), or e^(−u(K − c)²), u = 1/(2·scale²) (Gaussian), on K ≥ 0, the losses are whole
-multiples of u. On that grid, composing counts is exact. A fall at K = 0 has an infinite loss, of mass P(0).
+P(K) ∝ e^(−u|K − c|), u = 1/scale (Laplace), or e^(−u(K − c)²), u = 1/(2·scale²) (Gaussian), on K ≥ 0, the losses are
+whole multiples of u. On that grid, composing counts is exact. A fall at K = 0 has an infinite loss, of mass P(0).
 
-*Any direction* (envelope). For x ≥ 1, H_x(fall) ≥ H_x(rise): with w_t = P(c ± t), a fall is P(0) + Σ_{1≤t≤c} (w_{t−1} − x·w_t)⁺
-and a rise is that sum over all t without P(0), whose terms of t > c are at most Σ (w_{t−1} − w_t) = w_c = P(0) in total. For
-x ≤ 1 the reverse holds, because the reversed pair of a rise is a fall. So the fall's losses above 0, the rise's below
-0, and the rest of the mass at 0 cover both; at x = 1 the two curves meet.
+*Any direction* (envelope). For x ≥ 1, H_x(fall) ≥ H_x(rise): with w_t = P(c ± t), a fall is P(0) plus the sum of
+(w_{t−1} − x·w_t)⁺ over 1 ≤ t ≤ c, and a rise is that sum over all t without P(0); its terms of t > c are at most
+Σ (w_{t−1} − w_t) = w_c = P(0) in total. For x ≤ 1 the reverse holds, because the reversed pair of a rise is a fall. So
+the fall's losses above 0, the rise's below 0, and the rest of the mass at 0 cover both; at x = 1 the curves meet.
 """
 
 from fractions import Fraction
 from math import isqrt
 
+from hubbub.checker.crowds import TooMuchWork
 from hubbub.checker.fixed import Masses, binomial, ceil_div, ceil_shift, exp_bounds
 from hubbub.checker.losses import Loss
 
@@ -98,7 +99,7 @@ def _gaussian(scale: Fraction, shift: int, bits: int) -> tuple[Loss, Loss, Fract
         highs.append(ceil_shift(highs[-1] * ratio_high, work))
         ratio_low, ratio_high = ratio_low * square_low >> work, ceil_shift(ratio_high * square_high, work)
         if len(lows) > MAX_WINDOW:
-            raise OverflowError
+            raise TooMuchWork
     reach = len(lows) - 1
     left = min(shift, reach)
     whole = lows[0] + sum(lows[1:]) + sum(lows[1 : left + 1])
@@ -147,5 +148,5 @@ def thin(loss: Loss, factor: int, u: Fraction, bits: int) -> Loss:
 
 
 def coarseness(name: str, scale: Fraction, count: int) -> int:
-    """Return the factor by which the grid of a Gaussian may be thinned: a 32nd of the spread of one count's loss."""
-    return max(1, int(scale) // 16) if name == "gaussian" and scale * isqrt(count) > 100 else 1
+    """Return the factor by which the grid of a Gaussian is thinned, so that a composition has some 50,000 points."""
+    return int(scale * isqrt(count)) // 2000 + 1 if name == "gaussian" else 1

@@ -7,9 +7,9 @@ Write H_x(P‖Q) = Σ (P − xQ)⁺, so that δ(ε) = H_x at x = e^ε. A measure
 - *Composition* (Koskela, Jälkö and Honkela 2020). (p₁p₂ − x·q₁q₂)⁺ = p₂·(p₁ − (x·q₂/p₂)·q₁)⁺, so H_x of the product is
   the mean of H_y(P₁‖Q₁) at y = x·q₂/p₂ over P₂. Replace it by μ¹[y], exchange the sums, and do the same with μ². On a
   geometric grid the covers' masses are convolved. This also holds if the second pair is chosen after the first outcome.
-- *Curves* (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). H is convex, falls, and is 1 at x = 0. With u_i ≥ H at
-  x_i the broken line through (0, 1), (x₀, u₀), …, level after the last point, lies above H. It is μ[·] of the masses
-  x_i·(fall of slope at x_i), and of u_last at ∞. Negative masses (u not quite convex) are raised to 0.
+- *Curves* (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). H is convex, falls, and is 1 at x = 0. With u_i ≥ H
+  at x_i, the broken line through (0, 1), (x₀, u₀), …, level after the last point, lies above H. It is μ[·] of the
+  masses x_i·(change of slope at x_i), and of u_last at ∞. Negative masses (u not quite convex) are raised to 0.
 """
 
 from collections.abc import Callable, Sequence

@@ -4,7 +4,7 @@ Where several theorems apply, each is tried: one that meets the claim suffices. 
 other users' or fakes, never raises δ (data processing), so that every theorem may leave some of them out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
@@ -30,6 +30,8 @@ class Bound:
     method: str
     honest: int
     """Honest users needed, including the protected one."""
+    shuffler: bool = True
+    """True if the shuffler must be honest."""
     fakes: bool = False
     """True if the shuffler must draw its fakes as planned."""
     lower: Fraction = Fraction(0)
@@ -64,26 +66,28 @@ def odds(claim: Claim) -> tuple[Fraction, int]:
     return (1 - q) / q, claim.copies * claim.distance
 
 
-def bounds(claim: Claim) -> Iterator[Bound]:
-    """Yield the bounds on δ at the claimed ε, for claims with 0 < δ < 1 and a finite ε."""
+def theorems(claim: Claim) -> list[Callable[[], Iterator[Bound]]]:
+    """Return the theorems that bound δ at the claimed ε, for claims with 0 < δ < 1 and a finite ε.
+
+    Each yields bounds, or raises :class:`TooMuchWork`.
+    """
     assert claim.epsilon is not None
     task = _Task(claim, min(claim.epsilon, Fraction(LARGEST_EPSILON)))
+    found: list[Callable[[], Iterator[Bound]]] = []
     if claim.flip > 0:
-        yield task.local()
+        found.append(task.local)
     if not claim.shuffler:
-        return
-    drawn = claim.fakes if isinstance(claim.fakes, Fakes) else None
-    if drawn and drawn.by_shuffler and claim.may_use_shufflers_fakes:
-        yield from task.shufflers_fakes(drawn)
+        return found
+    by_shuffler = isinstance(claim.fakes, Fakes) and claim.fakes.by_shuffler
+    if by_shuffler and claim.may_use_shufflers_fakes:
+        found.append(task.shufflers_fakes)
     if claim.release == "category":
-        yield task.category()
+        found.append(task.category)
     elif claim.flip == 0:
-        if not (drawn and drawn.by_shuffler):
-            yield from task.users_fakes(drawn)
-    elif claim.release == "bits" or claim.width == 1:
-        yield from task.positions(drawn)
+        found += [] if by_shuffler else [task.users_fakes]
     else:
-        yield from task.records()
+        found.append(task.positions if claim.release == "bits" or claim.width == 1 else task.records)
+    return found
 
 
 class _Task:
@@ -97,7 +101,7 @@ class _Task:
         """Return bounds of e^ε·2^bits."""
         return exp_bounds(self.epsilon, bits)
 
-    def local(self) -> Bound:
+    def local(self) -> Iterator[Bound]:
         """One user's messages alone: Bin(kh, p) against Bin(kh, q), or p − e^ε·q for a category."""
         claim, bits = self.claim, 96 + 2 * self.digits
         q, (low, high) = claim.flip, self.exp(bits)
@@ -111,28 +115,28 @@ class _Task:
                 raise TooMuchWork
             p_row, q_row = binomial(size, 1 - q, bits), binomial(size, q, bits)
             first = min(p_row.first, q_row.first)
-            rows = [
-                _padded(row, first, max(p_row.first + len(p_row.low), q_row.first + len(q_row.low)))
-                for row in (p_row, q_row)
-            ]
-            curve = columns.Curve(*rows, max(p_row.slack, q_row.slack), size // 2 - first, bits)
+            end = max(p_row.first + len(p_row.low), q_row.first + len(q_row.low))
+            one, two = _padded(p_row, first, end), _padded(q_row, first, end)
+            curve = columns.Curve(one, two, max(p_row.slack, q_row.slack), size // 2 - first, bits)
             upper = Fraction(curve.values([(low, high)])[0], scale)
             lower = Fraction(curve.attained(high), scale)
-        return Bound(upper, method, 1, lower=Fraction(0) if claim.shuffler else lower)
+        yield Bound(upper, method, 1, shuffler=False, lower=Fraction(0) if claim.shuffler else lower)
 
-    def category(self) -> Bound:
+    def category(self) -> Iterator[Bound]:
         """Randomized response: a single bit for two categories, the uniform blanket for more."""
         claim = self.claim
         if claim.width == 2:
-            return self._single(Bits(claim.flip, 1, claim.users - 1, self._bits()), Fraction(0))
+            yield self._single(Bits(claim.flip, 1, claim.users - 1, self._bits()), Fraction(0))
+            return
         bits = 80 + self.digits
         x = Fraction(self.exp(bits)[0], 1 << bits)
         upper = blanket.positive_mean(blanket.category(claim.width, claim.flip, x), claim.users, claim.delta, bits)
-        return Bound(upper, "the uniform privacy blanket", claim.users)
+        yield Bound(upper, "the uniform privacy blanket", claim.users)
 
-    def shufflers_fakes(self, drawn: Fakes) -> Iterator[Bound]:
+    def shufflers_fakes(self) -> Iterator[Bound]:
         """The exact composition of the counts that one user changes, or the envelope of both directions."""
-        claim, h = self.claim, self.claim.distance
+        claim, h, drawn = self.claim, self.claim.distance, self.claim.fakes
+        assert isinstance(drawn, Fakes)
         clear_bits = claim.release == "bits" and claim.flip == 0
         if claim.release == "records" or (clear_bits and claim.kind == "one_hot"):
             changes = [(1, 1)]
@@ -142,8 +146,8 @@ class _Task:
         else:
             changes = [(f, h - f) for f in range(h + 1)]
         count = max(map(sum, changes))
-        bits = 96 + self.digits + count.bit_length()
-        negligible = max(1, (int(claim.delta * 2**bits) >> 26) // count)
+        bits = 112 + self.digits + count.bit_length()
+        negligible = max(1, (int(claim.delta * 2**bits) >> 48) // count)
         fall, rise, u = fakes.steps(drawn.name, drawn.scale, drawn.shift, bits)
         factor = fakes.coarseness(drawn.name, drawn.scale, count)
 
@@ -166,15 +170,15 @@ class _Task:
                 parts = [part.power(times, negligible) for part, times in ((one, falls), (two, rises)) if times]
                 loss = parts[0] if len(parts) == 1 else parts[0].compose(parts[1], negligible)
                 worst = max(worst, evaluate(loss))
-                slack = max(slack, sum(loss.masses) + loss.infinite - (1 << bits) + 4 * count * negligible)
+                slack = max(slack, sum(loss.masses) + loss.infinite - (1 << bits) + 4 * count * negligible + 2**20)
             tight = claim.flip == 0 and factor == 1
             lower = Fraction(worst - slack, 1 << bits) if tight else Fraction(0)
             yield Bound(Fraction(worst, 1 << bits), f"{name}, {count} counts", 1, fakes=True, lower=lower)
 
-    def users_fakes(self, drawn: Fakes | None) -> Iterator[Bound]:
+    def users_fakes(self) -> Iterator[Bound]:
         """Clear records among the fakes that honest users send."""
         claim = self.claim
-        bits = 96 + self.digits
+        bits, drawn = 96 + self.digits, self._drawn()
         low, high = self.exp(bits)
         if claim.release == "bits" and claim.kind == "bits" and drawn is None:
             wide = bits + claim.width.bit_length()
@@ -197,6 +201,11 @@ class _Task:
             lower=Fraction(lower, 1 << bits),
         )
 
+    def _drawn(self) -> Fakes | None:
+        """Return the distribution of the fakes that users draw, if any."""
+        drawn = self.claim.fakes
+        return drawn if isinstance(drawn, Fakes) and not drawn.by_shuffler else None
+
     def _numbers(self, drawn: Fakes | None, share: Fraction, bits: int) -> Masses:
         """Return the distribution of the honest users' fakes, each counted with probability ``share``."""
         claim = self.claim
@@ -213,11 +222,11 @@ class _Task:
             raise TooMuchWork
         return binomial(total, chance, bits)
 
-    def positions(self, drawn: Fakes | None) -> Iterator[Bound]:
+    def positions(self) -> Iterator[Bound]:
         """Single or split bits: a fake's bits are flipped like a user's, and count as further messages."""
-        claim = self.claim
+        claim, drawn = self.claim, self._drawn()
         fakes_sent, missed = claim.fixed_fakes, Fraction(0)
-        if drawn and not drawn.by_shuffler:
+        if drawn:
             fakes_sent, missed = self._likely_fakes(drawn)
         if claim.copies > 64:
             raise TooMuchWork

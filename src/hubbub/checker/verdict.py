@@ -7,10 +7,7 @@ from fractions import Fraction
 
 from hubbub.checker.crowds import TooMuchWork
 from hubbub.checker.document import Claim, read
-from hubbub.checker.theorems import Bound, bounds, exceeds_pure, odds
-
-UNCHECKED = ("stderr", "lower_bound", "basis", "method")
-"""Entries of a plan that are no part of its privacy claim, and that the checker does not examine."""
+from hubbub.checker.theorems import Bound, exceeds_pure, odds, theorems
 
 
 class State(StrEnum):
@@ -68,8 +65,8 @@ def verify(text: str | bytes) -> Verdict:
         bound=_above(best.upper) if best else None,
         method=best.method if best else "",
         honest=best.honest if best else 1,
-        shuffler=bool(best) and best.method != PURE and claim.shuffler,
-        fakes=bool(best) and best.fakes,
+        shuffler=best.shuffler if best else False,
+        fakes=best.fakes if best else False,
     )
 
 
@@ -81,25 +78,24 @@ def _guarantee(claim: Claim) -> tuple[Part, Bound | None]:
     if claim.epsilon is None or claim.delta == 1:
         return Part("guarantee", State.CONFIRMED, "the claim is empty: every protocol meets it"), None
     if claim.flip > 0 and exceeds_pure(claim.epsilon, *odds(claim)):
-        best = Bound(Fraction(0), PURE, 1)
-        return Part("guarantee", State.CONFIRMED, _sentence(claim, best)), best
+        pure = Bound(Fraction(0), PURE, 1, shuffler=False)
+        return Part("guarantee", State.CONFIRMED, _sentence(claim, pure)), pure
     if claim.delta == 0:
         return Part("guarantee", State.FALSE, "no protocol of this family is private with δ = 0 at this ε"), None
-    best, reasons = None, []
-    found = bounds(claim)
-    while True:
+    best: Bound | None = None
+    reasons: list[str] = []
+    for theorem in theorems(claim):
         try:
-            bound = next(found)
-        except StopIteration:
-            break
-        except (TooMuchWork, OverflowError):
-            reasons.append("the evaluation would take longer than a minute")
-            break
-        if bound.lower > claim.delta:
-            return Part("guarantee", State.FALSE, f"an attack attains δ = {_text(bound.lower)} at this ε"), bound
-        best = bound if best is None or bound.upper < best.upper else best
-        if bound.upper <= claim.delta:
-            return Part("guarantee", State.CONFIRMED, _sentence(claim, bound)), bound
+            for bound in theorem():
+                if bound.upper <= claim.delta:
+                    return Part("guarantee", State.CONFIRMED, _sentence(claim, bound)), bound
+                if bound.lower > claim.delta and claim.honest == claim.users:
+                    return Part(
+                        "guarantee", State.FALSE, f"an attack attains δ ≥ {_below(bound.lower)} at this ε"
+                    ), bound
+                best = bound if best is None or bound.upper < best.upper else best
+        except TooMuchWork:
+            reasons = ["the evaluation would take longer than a minute"]
     if best and best.upper < 1:
         reasons.insert(0, f"the best bound found is δ ≤ {_text(best.upper)}, by {best.method}")
     return Part("guarantee", State.NOT_CONFIRMED, "; ".join(reasons) or "no theorem of this checker applies"), best
@@ -108,7 +104,7 @@ def _guarantee(claim: Claim) -> tuple[Part, Bound | None]:
 def _sentence(claim: Claim, bound: Bound) -> str:
     assert claim.epsilon is not None
     users = "the protected user" if bound.honest == 1 else f"{bound.honest:,} honest users"
-    shuffler = " and an honest shuffler" if claim.shuffler and bound.method != PURE else ""
+    shuffler = " and an honest shuffler" if bound.shuffler else ""
     drawn = " that draws its fakes as planned" if bound.fakes else ""
     return (
         f"δ ≤ {_text(bound.upper)} at ε = {float(claim.epsilon):.6g} for n = {claim.n:,}, "
@@ -139,7 +135,11 @@ def _pure_part(name: str, what: str, true: bool) -> Part:
 
 def _above(value: Fraction) -> float:
     """Return a double of at least the value."""
-    return math.nextafter(float(value), math.inf) if value else 0.0
+    return min(1.0, math.nextafter(float(value), math.inf)) if value else 0.0
+
+
+def _below(value: Fraction) -> str:
+    return f"{math.nextafter(float(value), 0.0):.6g}"
 
 
 def _text(value: Fraction) -> str:
