@@ -171,8 +171,8 @@ def crowd_delta(problem: Bits, x: Fraction, ones: int, zeros: int) -> tuple[int,
 def supremum(problem: Bits, x_low: Fraction, x_high: Fraction, goal: int) -> tuple[int, int]:
     """Return (a lower bound of one crowd's H, an upper bound for all crowds), in units of 2^−bits.
 
-    x lies in [x_low, x_high]. The search ends when all blocks are at most ``goal``, or when a crowd is found that
-    exceeds it, or for which the bound does.
+    x lies in [x_low, x_high]. The search ends when all blocks are at most ``goal``, or at the first crowd whose bound
+    exceeds it; then the upper bound is 1, because other crowds may be worse.
     """
     n = problem.others
     first, _ = crowd_delta(problem, x_high, n, 0)
@@ -189,7 +189,9 @@ def supremum(problem: Bits, x_low: Fraction, x_high: Fraction, goal: int) -> tup
         if upper <= goal:
             worst = max(worst, upper)
         elif i == j:
-            return crowd_delta(problem, x_high, i, n - j)[0], upper
+            # A crowd of users who send k copies each is real only if k divides its ones.
+            real = i % problem.copies == 0
+            return max(first, crowd_delta(problem, x_high, i, n - j)[0] if real else 0), 1 << problem.bits
         else:
             middle = (i + j) // 2
             blocks += [(i, middle), (middle + 1, j)]

@@ -30,8 +30,8 @@ class Loss:
     def compose(self, other: "Loss", negligible: int) -> "Loss":
         """Return the cover of both pairs; at most ``negligible`` mass is moved upwards at either end."""
         masses = [ceil_shift(mass, self.bits) for mass in convolve(self.masses, other.masses)]
-        ours, theirs = sum(self.masses) + self.infinite, sum(other.masses) + other.infinite
-        infinite = ceil_shift(self.infinite * theirs + other.infinite * ours, self.bits)
+        finite, theirs = sum(self.masses), sum(other.masses) + other.infinite
+        infinite = ceil_shift(self.infinite * theirs + other.infinite * finite, self.bits)
         return _trim(Loss(self.first + other.first, masses, infinite, self.bits), negligible)
 
     def power(self, times: int, negligible: int) -> "Loss":

@@ -6,7 +6,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from hubbub.checker.crowds import TooMuchWork
-from hubbub.checker.document import Claim, read
+from hubbub.checker.document import Claim, Fakes, read
 from hubbub.checker.theorems import Bound, exceeds_pure, odds, theorems
 
 
@@ -81,7 +81,7 @@ def _guarantee(claim: Claim) -> tuple[Part, Bound | None]:
         pure = Bound(Fraction(0), PURE, 1, shuffler=False)
         return Part("guarantee", State.CONFIRMED, _sentence(claim, pure)), pure
     if claim.delta == 0:
-        return Part("guarantee", State.FALSE, "no protocol of this family is private with δ = 0 at this ε"), None
+        return _impure(claim), None
     best: Bound | None = None
     reasons: list[str] = []
     for theorem in theorems(claim):
@@ -99,6 +99,17 @@ def _guarantee(claim: Claim) -> tuple[Part, Bound | None]:
     if best and best.upper < 1:
         reasons.insert(0, f"the best bound found is δ ≤ {_text(best.upper)}, by {best.method}")
     return Part("guarantee", State.NOT_CONFIRMED, "; ".join(reasons) or "no theorem of this checker applies"), best
+
+
+def _impure(claim: Claim) -> Part:
+    """Decide a claim of δ = 0 below the pure ε of one user's messages.
+
+    If all messages, fakes included, happen to show one record, the ratio of probabilities is that pure ε; clear records
+    are revealed if no fake falls on one of them. Only flips among the shuffler's unbounded fakes may do better.
+    """
+    if claim.flip > 0 and isinstance(claim.fakes, Fakes) and claim.fakes.by_shuffler:
+        return Part("guarantee", State.NOT_CONFIRMED, "no theorem of this checker applies to δ = 0")
+    return Part("guarantee", State.FALSE, "an outcome of positive probability has a larger ratio than e^ε")
 
 
 def _sentence(claim: Claim, bound: Bound) -> str:
