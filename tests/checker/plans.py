@@ -22,7 +22,7 @@ SHORT: list[Setting] = [
     ("bit, three users", Schema.bits(1), 3, Protocol(0.2), {"delta": 1e-2}),
     ("split one-hot", Schema.one_hot(9), 200, Protocol(0.1, release="bits"), {"delta": 1e-6}),
     ("split, copies", Schema.bits(5), 40, Protocol(0.2, 2, release="bits"), {"delta": 1e-6}),
-    ("split, half honest", Schema.bits(3), 120, Protocol(0.1, release="bits"), {"delta": 1e-6, "honest_fraction": 0.5}),
+    ("split, half honest", Schema.bits(3), 400, Protocol(0.1, release="bits"), {"delta": 1e-6, "honest_fraction": 0.5}),
     ("split, fakes", Schema.bits(3), 60, Protocol(0.1, 1, 60, "bits"), {"delta": 1e-6}),
     ("two categories", Schema.one_hot(2), 500, Protocol(0.1, release="category"), {"delta": 1e-6}),
     ("five categories", Schema.one_hot(5), 150, Protocol(0.05, release="category"), {"delta": 1e-6}),

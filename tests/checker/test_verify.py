@@ -39,7 +39,7 @@ def test_both_implementations_agree_on_large_plans(setting: Setting) -> None:
     check(setting)
 
 
-SPLIT = hb.plan_from(hb.Schema.bits(3), 50, hb.Protocol(0.1, release="bits"), delta=1e-6)
+SPLIT = hb.plan_from(hb.Schema.bits(3), 60, hb.Protocol(0.1, release="bits"), delta=1e-6)
 BIT = hb.plan_from(hb.Schema.bits(1), 1000, hb.Protocol(0.1), delta=1e-6)
 FIXED = hb.plan_from(hb.Schema.one_hot(10), 100, hb.Protocol(0, 1, 422), delta=1e-6)
 LAPLACE = hb.plan_from(hb.Schema.one_hot(3), 1000, hb.Protocol(0, 1, hb.Fakes.laplace(2.0, 25)), epsilon=1.0)

@@ -17,9 +17,11 @@ from hubbub.checker.fixed import binomial, ceil_div, convolve
 from hubbub.checker.losses import from_curve, powers
 
 MAX_POINTS = 4096
-MAX_BLOCKS = 700
-SHARP = 256
-"""A block is halved while it exceeds the worst known crowd by more than one part in this many."""
+EFFORTS = ((32, 256, 700), (64, 2048, 1400))
+"""Grid points per spread of the loss; a block is halved while it exceeds the worst known crowd by more than one part in
+the second number; most blocks. The second row serves where the first bound is close to the goal."""
+CLOSE = 400
+"""A bound is close to the goal if it exceeds it by less than one part in this many."""
 
 
 class Curve:
@@ -72,7 +74,7 @@ def bit_curve(problem: Bits, ones: int, zeros: int) -> Curve:
         own = [(mass.numerator << bits) // mass.denominator for mass in problem.own(chance)]
         rows.append([mass >> bits for mass in convolve(crowd, own)])
     k = problem.copies
-    mean = int(ones * (1 - problem.flip) + zeros * problem.flip) + k // 2 - x.first - y.first
+    mean = int(problem.unit * (ones * (1 - problem.flip) + zeros * problem.flip)) + k // 2 - x.first - y.first
     return Curve(rows[0], rows[1], slack + len(x.low) + 2 * k + 4, mean, bits)
 
 
@@ -89,7 +91,7 @@ def grid(problem: Bits, grain: int) -> tuple[int, int]:
     is within reach, it becomes a point of the grid, because H vanishes from there on.
     """
     q, k, bits = problem.flip, problem.copies, problem.bits
-    p, n, one = 1 - q, max(problem.others, 1), 1 << problem.bits
+    p, n, one = 1 - q, max(problem.others * problem.unit, 1), 1 << problem.bits
     spread = isqrt(int(k * k * (p - q) ** 2 / (n * p * q) * 4**bits))
     ratio = one + max(min(spread, int((p / q - 1) * one)) // grain, 1)
     largest = ceil_div(p.numerator**k << bits, q.numerator**k) if k <= 64 else None
@@ -103,15 +105,21 @@ def grid(problem: Bits, grain: int) -> tuple[int, int]:
     return over, steps
 
 
-def positions_delta(problem: Bits, count: int, e: int, goal: int, grain: int = 32) -> int:
+def positions_delta(problem: Bits, count: int, e: int, goal: int) -> int:
     """Return an upper bound of δ for ``count`` changed positions at e^ε ≥ e/2^bits, in units of 2^−bits."""
     bits, n = problem.bits, problem.others
     negligible = max(1, (goal >> 24) // count)
-    ratio, steps = grid(problem, grain)
-    points = powers(ratio, steps, bits)
-    worst = bit_curve(problem, n, 0).values(points)
-    size = next((i for i, value in enumerate(worst) if value <= negligible), steps) + 1
-    return composed_delta(_envelope(problem, points[:size]), points[:size], ratio, bits, count, e, negligible)
+    bound = 1 << bits
+    for grain, sharp, most in EFFORTS:
+        ratio, steps = grid(problem, grain)
+        points = powers(ratio, steps, bits)
+        worst = bit_curve(problem, n, 0).values(points)
+        points = points[: next((i for i, value in enumerate(worst) if value <= negligible), steps) + 1]
+        curve = _envelope(problem, points, sharp, most)
+        bound = min(bound, composed_delta(curve, points, ratio, bits, count, e, negligible))
+        if not goal < bound < goal + goal // CLOSE:
+            break
+    return bound
 
 
 def fakes_delta(fakes: int, count: int, bits: int, e: int, goal: int, grain: int = 32) -> int:
@@ -133,7 +141,7 @@ def composed_delta(
     return loss.delta(e, lambda i: wide[i][1] if i >= 0 else 1 << bits)
 
 
-def _envelope(problem: Bits, points: list[tuple[int, int]]) -> list[int]:
+def _envelope(problem: Bits, points: list[tuple[int, int]], sharp: int, most: int) -> list[int]:
     """Return upper bounds of H at the points over all crowds, by blocks that are halved where they are not sharp."""
     n = problem.others
     last = len(points) - 1
@@ -141,7 +149,7 @@ def _envelope(problem: Bits, points: list[tuple[int, int]]) -> list[int]:
     for ones in {0, n, max(n - 1, 0), 3 * n // 4, n // 2}:
         values = bit_curve(problem, ones, n - ones).values(points)
         attained = [max(pair) for pair in zip(attained, values, strict=True)]
-    width = ceil_div(n + 1, 16)
+    width = ceil_div(n + 1, 64)
     blocks: dict[tuple[int, int], list[int]] = {}
 
     def add(i: int, j: int) -> None:
@@ -153,8 +161,8 @@ def _envelope(problem: Bits, points: list[tuple[int, int]]) -> list[int]:
     for i in range(0, n + 1, width):
         add(i, min(i + width - 1, n))
     for probe in (0, last // 6, last // 3, last // 2, 2 * last // 3):
-        while len(blocks) < MAX_BLOCKS:
-            limit = attained[probe] + attained[probe] // SHARP
+        while len(blocks) < most:
+            limit = attained[probe] + attained[probe] // sharp
             loose = [(i, j) for (i, j), values in blocks.items() if i < j and values[probe] > limit]
             if not loose:
                 break

@@ -34,11 +34,16 @@ class TooMuchWork(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """One user's k copies of a bit among ``others`` messages of others, all flipped with probability ``flip``."""
+    """One user's k copies of a bit among others, all flipped with probability ``flip``.
+
+    There are ``others`` further bits, each sent ``unit`` times: users if unit = k, single messages if unit = 1. The
+    latter include the former, and fakes, whatever these hold.
+    """
 
     flip: Fraction
     copies: int
     others: int
+    unit: int
     bits: int
 
     def own(self, chance: Fraction) -> list[Fraction]:
@@ -48,7 +53,8 @@ class Bits:
 
     def crowd(self, ones: int, zeros: int) -> tuple[Masses, Masses]:
         """Return the distributions of the set messages that stem from ones, and from zeros."""
-        return binomial(ones, 1 - self.flip, self.bits), binomial(zeros, self.flip, self.bits)
+        unit, q = self.unit, self.flip
+        return binomial(ones * unit, 1 - q, self.bits), binomial(zeros * unit, q, self.bits)
 
 
 class Pair:
@@ -130,11 +136,11 @@ def _threshold(problem: Bits, x: Fraction, ones: int, zeros: int) -> tuple[int, 
             low, high = (middle, high) if _rough_power(middle, k) < x else (low, middle)
         y = high
     if y * q >= p:
-        return ones + zeros + k, ones + zeros
+        return problem.unit * (ones + zeros) + k, problem.unit * (ones + zeros)
     tilt = (y * p - q) / (p - y * q)
     up, down = p * tilt / (q + p * tilt), q * tilt / (p + q * tilt)
-    mean = ones * up + zeros * down + (k * (up + down) - 1) / 2
-    return int(mean) + 1, int(ones * p + zeros * q)
+    mean = problem.unit * (ones * up + zeros * down) + (k * (up + down) - 1) / 2
+    return int(mean) + 1, int(problem.unit * (ones * p + zeros * q))
 
 
 def _rough_power(base: Fraction, exponent: int) -> Fraction:
@@ -159,7 +165,7 @@ def crowd_delta(problem: Bits, x: Fraction, ones: int, zeros: int) -> tuple[int,
             if pair.sign_high(t - 1) <= 0:
                 return 0, pair.tail(t - problem.copies) + pair.tail_slack
         return 0, 1 << problem.bits
-    while pair.sign_high(t) <= 0 and t <= ones + zeros + problem.copies:
+    while pair.sign_high(t) <= 0 and t <= problem.unit * (ones + zeros) + problem.copies:
         t += 1
     candidates = next((range(t, t + j + 1) for j in range(3) if pair.sign_low(t + j) >= 0), None)
     if candidates is None:
@@ -189,9 +195,7 @@ def supremum(problem: Bits, x_low: Fraction, x_high: Fraction, goal: int) -> tup
         if upper <= goal:
             worst = max(worst, upper)
         elif i == j:
-            # A crowd of users who send k copies each is real only if k divides its ones.
-            real = i % problem.copies == 0
-            return max(first, crowd_delta(problem, x_high, i, n - j)[0] if real else 0), 1 << problem.bits
+            return max(first, crowd_delta(problem, x_high, i, n - j)[0]), 1 << problem.bits
         else:
             middle = (i + j) // 2
             blocks += [(i, middle), (middle + 1, j)]
@@ -199,5 +203,5 @@ def supremum(problem: Bits, x_low: Fraction, x_high: Fraction, goal: int) -> tup
 
 
 def _work(problem: Bits, ones: int, zeros: int) -> int:
-    spread = isqrt(int((ones + zeros) * problem.flip * (1 - problem.flip))) + 1
+    spread = isqrt(int(problem.unit * (ones + zeros) * problem.flip * (1 - problem.flip))) + 1
     return spread * isqrt(problem.bits) * (12 + 2 * problem.copies)

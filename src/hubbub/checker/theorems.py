@@ -126,7 +126,7 @@ class _Task:
         """Randomized response: a single bit for two categories, the uniform blanket for more."""
         claim = self.claim
         if claim.width == 2:
-            yield self._single(Bits(claim.flip, 1, claim.users - 1, self._bits()), Fraction(0))
+            yield self._single(Bits(claim.flip, 1, claim.users - 1, 1, self._bits()), Fraction(0))
             return
         bits = 80 + self.digits
         x = Fraction(self.exp(bits)[0], 1 << bits)
@@ -230,13 +230,14 @@ class _Task:
             fakes_sent, missed = self._likely_fakes(drawn)
         if claim.copies > 64:
             raise TooMuchWork
-        others = claim.copies * (claim.users - 1) + fakes_sent
+        unit = 1 if fakes_sent else claim.copies
+        others = (claim.users - 1) * claim.copies // unit + fakes_sent
         if claim.distance == 1:
-            yield self._single(Bits(claim.flip, claim.copies, others, self._bits()), missed)
+            yield self._single(Bits(claim.flip, claim.copies, others, unit, self._bits()), missed)
             return
         bits = 80 + self.digits + claim.distance.bit_length()
-        problem = Bits(claim.flip, claim.copies, others, bits)
-        if others * claim.flip * (1 - claim.flip) > MAX_SPREAD**2:
+        problem = Bits(claim.flip, claim.copies, others, unit, bits)
+        if others * unit * claim.flip * (1 - claim.flip) > MAX_SPREAD**2:
             raise TooMuchWork
         goal = int((claim.delta - missed) * 2**bits)
         upper = columns.positions_delta(problem, claim.distance, self.exp(bits)[0], goal)
