@@ -1,7 +1,6 @@
 """Exact δ of tiny collections: every neighbouring pair, by listing all outcomes with their rational probabilities."""
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import comb
@@ -9,7 +8,7 @@ from math import comb
 from hubbub.checker.document import Claim, Fakes
 
 Record = tuple[int, ...]
-Law = dict[tuple[int, ...], Fraction]
+Histogram = dict[tuple[int, ...], Fraction]
 """Probabilities of histograms of messages."""
 
 
@@ -19,29 +18,30 @@ def records(claim: Claim) -> list[Record]:
     return [r for r in itertools.product((0, 1), repeat=claim.width) if low <= sum(r) <= claim.max_set]
 
 
-def convolve(laws: Iterable[Law]) -> Law:
+def convolve(parts: Iterable[Histogram]) -> Histogram:
     """The histogram of independent messages together."""
-    total: Law | None = None
-    for law in laws:
+    total: Histogram | None = None
+    for chances in parts:
         if total is None:
-            total = law
+            total = chances
             continue
-        sums: Counter[tuple[int, ...]] = Counter()
-        for (a, p), (b, q) in itertools.product(total.items(), law.items()):
-            sums[tuple(map(sum, zip(a, b, strict=True)))] += p * q  # type: ignore[assignment]
-        total = dict(sums)  # type: ignore[arg-type]
+        sums: Histogram = {}
+        for (a, p), (b, q) in itertools.product(total.items(), chances.items()):
+            both = tuple(map(sum, zip(a, b, strict=True)))
+            sums[both] = sums.get(both, Fraction(0)) + p * q
+        total = sums
     assert total is not None
     return total
 
 
-def message(claim: Claim, record: Record) -> Law:
+def message(claim: Claim, record: Record) -> Histogram:
     """The histogram of one message."""
     q = claim.flip
     if claim.release == "category":
         size, own = claim.width, record.index(1)
         cells = {one: 1 - (size - 1) * q if one == own else q for one in range(size)}
         return {tuple(int(i == one) for i in range(size)): p for one, p in cells.items() if p}
-    law: Law = {}
+    chances: Histogram = {}
     for flips in itertools.product((0, 1), repeat=claim.width):
         sent = tuple(a ^ b for a, b in zip(record, flips, strict=True))
         chance = q ** sum(flips) * (1 - q) ** (claim.width - sum(flips))
@@ -49,20 +49,20 @@ def message(claim: Claim, record: Record) -> Law:
             place = int("".join(map(str, sent)), 2)
             sent = tuple(int(i == place) for i in range(2**claim.width))
         if chance:
-            law[sent] = law.get(sent, Fraction(0)) + chance
-    return law
+            chances[sent] = chances.get(sent, Fraction(0)) + chance
+    return chances
 
 
-def mixture(parts: Iterable[tuple[Fraction, Law]]) -> Law:
-    """A random choice of laws."""
-    total: Law = {}
-    for weight, law in parts:
-        for outcome, p in law.items():
+def mixture(parts: Iterable[tuple[Fraction, Histogram]]) -> Histogram:
+    """A random choice of distributions."""
+    total: Histogram = {}
+    for weight, chances in parts:
+        for outcome, p in chances.items():
             total[outcome] = total.get(outcome, Fraction(0)) + weight * p
     return total
 
 
-def fakes(claim: Claim) -> Law | None:
+def fakes(claim: Claim) -> Histogram | None:
     """The histogram of all fakes of the honest users; a Poisson number is cut off, which lowers δ."""
     legal = records(claim)
     one = mixture((Fraction(1, len(legal)), message(claim, r)) for r in legal)
@@ -70,13 +70,13 @@ def fakes(claim: Claim) -> Law | None:
         return convolve([one] * claim.fixed_fakes) if claim.fixed_fakes else None
     assert claim.fakes.name == "binomial"
     trials, p = claim.users * claim.fakes.shift, claim.fakes.scale
-    nothing: Law = {tuple(0 for _ in next(iter(one))): Fraction(1)}
+    nothing: Histogram = {tuple(0 for _ in next(iter(one))): Fraction(1)}
     return mixture(
         (comb(trials, m) * p**m * (1 - p) ** (trials - m), convolve([nothing] + [one] * m)) for m in range(trials + 1)
     )
 
 
-def hockey_stick(p: Law, q: Law, x: Fraction) -> Fraction:
+def hockey_stick(p: Histogram, q: Histogram, x: Fraction) -> Fraction:
     return sum(
         (max(Fraction(0), chance - x * q.get(outcome, Fraction(0))) for outcome, chance in p.items()), Fraction(0)
     )
@@ -90,9 +90,9 @@ def truth(claim: Claim, x: Fraction) -> Fraction:
     worst = Fraction(0)
     for others in _crowds(legal, claim.users - 1):
         background = [*(own[r] for r in others), *([added] if added else [])]
-        laws = {r: convolve([own[r], *background]) for r in legal}
+        parts = {r: convolve([own[r], *background]) for r in legal}
         for one, two in itertools.permutations(legal, 2):
-            worst = max(worst, hockey_stick(laws[one], laws[two], x))
+            worst = max(worst, hockey_stick(parts[one], parts[two], x))
     return worst
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from fractions import Fraction
 
@@ -91,7 +92,7 @@ def _guarantee(claim: Claim) -> tuple[Part, Bound | None]:
                     return Part("guarantee", State.CONFIRMED, _sentence(claim, bound)), bound
                 if bound.lower > claim.delta and claim.honest == claim.users:
                     return Part(
-                        "guarantee", State.FALSE, f"an attack attains δ ≥ {_below(bound.lower)} at this ε"
+                        "guarantee", State.FALSE, f"an attack attains δ ≥ {_text(bound.lower, ROUND_FLOOR)} at this ε"
                     ), bound
                 best = bound if best is None or bound.upper < best.upper else best
         except TooMuchWork:
@@ -149,9 +150,7 @@ def _above(value: Fraction) -> float:
     return min(1.0, math.nextafter(float(value), math.inf)) if value else 0.0
 
 
-def _below(value: Fraction) -> str:
-    return f"{math.nextafter(float(value), 0.0):.6g}"
-
-
-def _text(value: Fraction) -> str:
-    return f"{_above(value):.6g}"
+def _text(value: Fraction, rounding: str = ROUND_CEILING) -> str:
+    """Return six digits of a bound, rounded up, or down if it is a lower one."""
+    digits = Context(prec=6, rounding=rounding).divide(Decimal(value.numerator), Decimal(value.denominator))
+    return f"{digits:g}" if digits >= Decimal("1e-4") else f"{float(digits):.6g}"
