@@ -50,7 +50,7 @@ LONG: list[Setting] = [
     ("split, forty bits", Schema.bits(40), 10**7, Protocol(1.4e-4, release="bits"), {"delta": 1e-6}),
     ("split, 200 bits", Schema.bits(200), 10**6, Protocol(1e-3, release="bits"), {"delta": 1e-8}),
     ("split, few", Schema.at_most(3, 20), 5000, Protocol(0.05, 2, release="bits"), {"delta": 1e-6}),
-    ("split, small epsilon", Schema.one_hot(100), 10**6, Protocol(0.01, release="bits"), {"delta": 1e-6}),
+    ("split, small epsilon", Schema.one_hot(100), 10**6, Protocol(0.003, release="bits"), {"delta": 1e-6}),
     ("hundred categories", Schema.one_hot(100), 10**5, Protocol(1e-3, release="category"), {"delta": 1e-6}),
     ("ten categories", Schema.one_hot(10), 10**7, Protocol(1e-4, release="category"), {"delta": 1e-8}),
     ("clear, many fakes", Schema.one_hot(1000), 10**6, Protocol(0, 1, 10**7), {"delta": 1e-9}),

@@ -24,7 +24,7 @@ from operator import mul
 
 from hubbub.checker.fixed import Masses, binomial, ceil_div, ceil_shift
 
-MAX_WORK = 4 * 10**7
+MAX_WORK = 12 * 10**7
 """Largest number of products that a search over crowds may take, about half a minute."""
 
 

@@ -18,7 +18,7 @@ from hubbub.checker.losses import Loss
 LARGEST_EPSILON = 2000
 """A larger ε is checked as if it were this one, which only raises δ."""
 MAX_LIST = 10**6
-MAX_SPREAD = 200
+MAX_SPREAD = 150
 """Largest standard deviation of one position's count whose crowds are composed within a minute."""
 
 
