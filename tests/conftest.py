@@ -14,6 +14,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 AREAS = (
     "accountant",
     "bits",
+    "checker",
     "cli",
     "docs",
     "io",

@@ -58,7 +58,7 @@ LAYERS = [
     ("protocol",),
     ("schema", "privacy"),
     ("bits",),
-    ("numeric",),
+    ("numeric", "checker"),
     ("errors",),
 ]
 UPWARDS = [(lower[0], upper[0]) for upper, lower in itertools.pairwise(LAYERS)]
@@ -81,6 +81,15 @@ def test_numeric_is_pure(sources: Path, module: str) -> None:
     result = lint(sources)
     assert result.returncode == 1
     assert f"hubbub.numeric.rounding -> {module}" in result.stdout
+
+
+@pytest.mark.parametrize("module", ["numpy", "hubbub.accountant", "hubbub.numeric.binomial", "hubbub.plans"])
+def test_the_checker_is_separate(sources: Path, module: str) -> None:
+    plant(sources, "hubbub.checker.fixed", f"import {module}")
+    result = lint(sources)
+    assert result.returncode == 1
+    assert "shares no code with what it checks" in result.stdout
+    assert f"hubbub.checker.fixed -> {module}" in result.stdout
 
 
 @pytest.mark.parametrize("module", ["research.notes", "examples.clicks", "tests.conftest", "docs.generate"])

@@ -29,6 +29,7 @@ SECTIONS = {
         "send": ("send", "Randomize values, seal them, and upload them to a shuffler."),
     },
     "Verify and explain": {
+        "verify": ("verify", "Check the privacy claim of a plan with a second, independent implementation."),
         "demo": ("demo", "Run a whole collection on synthetic people and write a report."),
         "study": ("study", "Simulate protocols on populations: predicted and observed error, coverage and cost."),
         "audit": ("audit", "Test a client or a shuffler against its plan as a black box."),

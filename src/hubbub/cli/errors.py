@@ -20,6 +20,7 @@ Exit codes:
   4    a plan or batch that is damaged, makes a false claim, or belongs to another plan
   5    a file, pipe or service that cannot be read or written, or a program that fails
   6    an audit found a violation
+  7    the independent check does not confirm a plan
   130  interrupted
 
 \b
@@ -27,7 +28,7 @@ Shell completion (bash; zsh and fish likewise):
   eval "$(_HUBBUB_COMPLETE=bash_source hubbub)"
 """
 
-INTERNAL, USAGE, INFEASIBLE, CORRUPT, IO, VIOLATION, INTERRUPTED = 1, 2, 3, 4, 5, 6, 130
+INTERNAL, USAGE, INFEASIBLE, CORRUPT, IO, VIOLATION, UNCONFIRMED, INTERRUPTED = 1, 2, 3, 4, 5, 6, 7, 130
 
 # The first class that matches decides; the hint says what to do next.
 _CODES: tuple[tuple[type[Exception], int, str], ...] = (

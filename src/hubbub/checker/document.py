@@ -1,0 +1,274 @@
+"""Strict reading of a plan: its JSON, its id, and the claim that it makes.
+
+Reads the text without the library's own classes, so that an error there cannot hide one here. Numbers are IEEE
+doubles, as RFC 8785 demands, and are taken at their exact values; only the honest fraction is taken in decimal.
+"""
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NoReturn
+
+from hubbub.errors import WireError
+
+FORMAT = "hubbub plan 2"
+GRID = 2**48
+MAX_USERS, MAX_LABELS, MAX_COPIES, MAX_FAKES = 10**10, 10**7, 10**6, 10**12
+KINDS, RELEASES = ("bits", "one_hot", "at_most"), ("records", "bits", "category")
+USERS_FAKES, SHUFFLERS_FAKES = ("binomial", "poisson"), ("laplace", "gaussian")
+PLAN = {"format", "id", "schema", "n", "honest_fraction", "protocol", "guarantee", "stderr"}
+GUARANTEE = {"epsilon", "delta", "lower_bound", "solved", "basis", "method", "n", "assumptions"}
+ASSUMPTIONS = {"honest", "shuffler", "view", "collusion_epsilon", "count_epsilon"}
+VIEWS = {"records": "whole records", "bits": "the number of messages for each bit", "category": "categories"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fakes:
+    """The distribution of a random number of fakes."""
+
+    name: str
+    scale: Fraction
+    shift: int
+
+    @property
+    def by_shuffler(self) -> bool:
+        """True if the shuffler draws these fakes."""
+        return self.name in SHUFFLERS_FAKES
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Everything in a plan that its privacy guarantee depends on; ``None`` stands for an infinite ε."""
+
+    id: str
+    kind: str
+    width: int
+    max_set: int
+    n: int
+    honest_fraction: Fraction
+    flip: Fraction
+    copies: int
+    fakes: int | Fakes
+    release: str
+    epsilon: Fraction | None
+    delta: Fraction
+    honest: int
+    shuffler: bool
+    may_use_shufflers_fakes: bool
+    collusion_epsilon: Fraction | None
+    count_epsilon: Fraction | None
+
+    @property
+    def distance(self) -> int:
+        """Largest Hamming distance of two legal records."""
+        return min(2 * self.max_set, self.width)
+
+    @property
+    def records(self) -> int:
+        """Number of legal records."""
+        if self.kind == "one_hot":
+            return self.width
+        if self.max_set == self.width:
+            return 1 << self.width
+        return sum(math.comb(self.width, i) for i in range(self.max_set + 1))
+
+    @property
+    def users(self) -> int:
+        """Honest users that a proof may count on: those claimed, if the honest fraction provides them."""
+        return min(self.honest, max(1, math.floor(self.n * self.honest_fraction)))
+
+    @property
+    def fixed_fakes(self) -> int:
+        """Fakes of a fixed total that honest users certainly send.
+
+        Shares differ by at most one between users, and in the worst case the dishonest ones have the larger shares.
+        """
+        if not isinstance(self.fakes, int):
+            return 0
+        each, rest = divmod(self.fakes, self.n)
+        return self.users * each + max(0, rest - (self.n - self.users))
+
+
+def read(text: str | bytes) -> Claim:
+    """Return the claim of a plan; raise :class:`~hubbub.errors.WireError` with the reason if the text is no plan."""
+    value = _parse(text)
+    _keys(value, PLAN, "the plan")
+    if value["format"] != FORMAT:
+        raise WireError(f"the format of the plan must be {FORMAT!r}")
+    body = {key: part for key, part in value.items() if key != "id"}
+    try:
+        digest = hashlib.sha256(canonical(body).encode()).hexdigest()
+    except UnicodeEncodeError:
+        raise WireError("text in the plan must not contain lone surrogates") from None
+    if value["id"] != digest:
+        raise WireError("the id of the plan must be the digest of its content")
+    schema, protocol, guarantee = value["schema"], value["protocol"], value["guarantee"]
+    kind, width, max_set = _schema(schema)
+    n = _whole(value, "n", 1, MAX_USERS)
+    flip, copies, fakes, release = _protocol(protocol)
+    _keys(guarantee, GUARANTEE, "the guarantee")
+    held = guarantee["assumptions"]
+    _keys(held, ASSUMPTIONS | ({"fakes"} & set(held) if isinstance(held, dict) else set()), "the assumptions")
+    if guarantee["n"] != n:
+        raise WireError(f"the guarantee must be for n = {n:,}")
+    if release == "category" and (kind != "one_hot" or flip * width >= 1):
+        raise WireError("a category must be released with one-hot records and a flip probability below 1/width")
+    if held["view"] != VIEWS[release]:
+        raise WireError(f"the view must be {VIEWS[release]!r} for this release")
+    return Claim(
+        id=digest,
+        kind=kind,
+        width=width,
+        max_set=max_set,
+        n=n,
+        honest_fraction=_share(value),
+        flip=flip,
+        copies=copies,
+        fakes=fakes,
+        release=release,
+        epsilon=_epsilon(guarantee, "epsilon"),
+        delta=_real(guarantee, "delta", 0, 1),
+        honest=_whole(held, "honest", 1, n),
+        shuffler=_truth(held, "shuffler"),
+        may_use_shufflers_fakes=_truth(held, "fakes") if "fakes" in held else True,
+        collusion_epsilon=_epsilon(held, "collusion_epsilon"),
+        count_epsilon=_epsilon(held, "count_epsilon"),
+    )
+
+
+def _schema(value: Any) -> tuple[str, int, int]:
+    _keys(value, {"kind", "labels", "max_set"}, "the schema")
+    kind, labels = value["kind"], value["labels"]
+    if kind not in KINDS:
+        raise WireError(f"the kind of the schema must be one of {', '.join(KINDS)}")
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise WireError("the labels must be a list of strings")
+    width = len(labels)
+    if len(set(labels)) != width or not 1 + (kind == "one_hot") <= width <= MAX_LABELS:
+        raise WireError("the labels must be distinct, and at least two for one-hot records")
+    max_set = _whole(value, "max_set", 1, width)
+    if max_set != {"bits": width, "one_hot": 1, "at_most": max_set}[kind]:
+        raise WireError("max_set must fit the kind of the schema")
+    return kind, width, max_set
+
+
+def _protocol(value: Any) -> tuple[Fraction, int, int | Fakes, str]:
+    _keys(value, {"flip", "k", "m", "release"}, "the protocol")
+    flip, copies = _whole(value, "flip", 0, GRID // 2 - 1), _whole(value, "k", 1, MAX_COPIES)
+    release, fakes = value["release"], value["m"]
+    if release not in RELEASES:
+        raise WireError(f"the release must be one of {', '.join(RELEASES)}")
+    if isinstance(fakes, dict):
+        _keys(fakes, {"distribution", "scale", "shift"}, "the fakes")
+        name, shift = fakes["distribution"], _whole(fakes, "shift", 0, 2**40)
+        if name not in USERS_FAKES + SHUFFLERS_FAKES:
+            raise WireError("the distribution of the fakes must be binomial, poisson, laplace or gaussian")
+        scale = _real(fakes, "scale", 0, 1 if name == "binomial" else 2**30)
+        if scale == 0 or (name in SHUFFLERS_FAKES and scale < Fraction(1, 1024)) or (name == "binomial" and shift < 1):
+            raise WireError("the scale and the shift of the fakes must be in range")
+        fakes = Fakes(name, scale, shift)
+    else:
+        fakes = _whole(value, "m", 0, MAX_FAKES)
+    by_shuffler = isinstance(fakes, Fakes) and fakes.by_shuffler
+    if flip == 0 and (fakes == 0 or copies > 1):
+        raise WireError("clear records must be sent once, among fakes")
+    if (by_shuffler and copies > 1) or (release == "category" and (copies > 1 or fakes != 0)):
+        raise WireError("copies must not be combined with the shuffler's fakes, nor copies or fakes with a category")
+    return Fraction(flip, GRID), copies, fakes, release
+
+
+def canonical(value: Any) -> str:
+    """Return the canonical JSON of a parsed value: RFC 8785, with ASCII keys.
+
+    >>> canonical({"b": [1e-6, 2.0, 1e21, True], "a": "é"})
+    '{"a":"é","b":[0.000001,2,1e+21,true]}'
+    """
+    match value:
+        case dict():
+            return "{" + ",".join(f"{json.dumps(key)}:{canonical(value[key])}" for key in sorted(value)) + "}"
+        case list():
+            return "[" + ",".join(map(canonical, value)) + "]"
+        case float():
+            return _number(value)
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+def _number(value: float) -> str:
+    """Format a double as ECMAScript's Number::toString does: shortest digits, exponents from 1e21 and below 1e-6."""
+    if value == 0:
+        return "0"
+    sign, figures, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    digits, point = "".join(map(str, figures)), len(figures) + exponent
+    if len(digits) <= point <= 21:
+        text = digits + "0" * (point - len(digits))
+    elif 0 < point <= 21:
+        text = f"{digits[:point]}.{digits[point:]}"
+    elif -6 < point <= 0:
+        text = "0." + "0" * -point + digits
+    else:
+        text = digits[0] + ("." + digits[1:] if digits[1:] else "") + f"e{point - 1:+d}"
+    return "-" * sign + text
+
+
+def _parse(text: str | bytes) -> Any:
+    def refuse(_: str) -> NoReturn:
+        raise WireError("the plan must not have a number that is infinite, NaN or out of range")
+
+    def number(digits: str) -> float:
+        return float(digits) if math.isfinite(float(digits)) else refuse(digits)
+
+    def whole(digits: str) -> int:
+        return int(digits) if len(digits) < 20 else refuse(digits)
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) != len(pairs):
+            raise WireError("the plan must not have a duplicate key")
+        return dict(pairs)
+
+    try:
+        source = text.decode() if isinstance(text, bytes) else text
+        return json.loads(source, object_pairs_hook=unique, parse_constant=refuse, parse_float=number, parse_int=whole)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise WireError("the plan must be JSON in UTF-8") from None
+
+
+def _keys(value: Any, keys: set[str], what: str) -> None:
+    if not isinstance(value, dict) or value.keys() != keys:
+        raise WireError(f"{what} must be an object with exactly the keys {', '.join(sorted(keys))}")
+
+
+def _whole(value: dict[str, Any], key: str, low: int, high: int) -> int:
+    number = value[key]
+    if type(number) is not int or not low <= number <= high:
+        raise WireError(f"{key!r} must be a whole number in [{low:,}, {high:,}]")
+    return number
+
+
+def _real(value: dict[str, Any], key: str, low: int, high: int | None) -> Fraction:
+    number = value[key]
+    if type(number) not in (int, float) or number < low or (high is not None and number > high):
+        raise WireError(f"{key!r} must be a number of at least {low}" + (f" and at most {high}" if high else ""))
+    return Fraction(float(number))
+
+
+def _epsilon(value: dict[str, Any], key: str) -> Fraction | None:
+    return None if value[key] == "inf" else _real(value, key, 0, None)
+
+
+def _share(value: dict[str, Any]) -> Fraction:
+    share = _real(value, "honest_fraction", 0, 1)
+    if share == 0:
+        raise WireError("'honest_fraction' must be above 0")
+    return Fraction(repr(float(share)))
+
+
+def _truth(value: dict[str, Any], key: str) -> bool:
+    flag = value[key]
+    if not isinstance(flag, bool):
+        raise WireError(f"{key!r} must be true or false")
+    return flag

@@ -1,0 +1,156 @@
+"""``verify``: re-derive the privacy claim of a plan, in integer arithmetic, and say which part of it is confirmed."""
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from enum import StrEnum
+from fractions import Fraction
+
+from hubbub.checker.crowds import TooMuchWork
+from hubbub.checker.document import Claim, Fakes, read
+from hubbub.checker.theorems import Bound, exceeds_pure, odds, theorems
+
+
+class State(StrEnum):
+    """The outcome for a plan, or for one part of its claim."""
+
+    CONFIRMED = "confirmed"
+    NOT_CONFIRMED = "not confirmed here"
+    FALSE = "false"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a claim, the outcome, and the reason in words."""
+
+    name: str
+    state: State
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome for a plan: that of the weakest part of its claim."""
+
+    plan: str
+    state: State
+    parts: tuple[Part, ...]
+    epsilon: float
+    delta: float
+    n: int
+    bound: float | None
+    """The smallest upper bound found on δ at the claimed ε, rounded up; None if none was evaluated."""
+    method: str
+    honest: int
+    """Honest users that the bound needs, including the protected one."""
+    shuffler: bool
+    """True if the bound needs an honest shuffler."""
+    fakes: bool
+    """True if the bound needs the shuffler to draw its fakes as planned."""
+
+
+def verify(text: str | bytes) -> Verdict:
+    """Return the verdict on a plan's JSON; raise :class:`~hubbub.errors.WireError` if it is damaged or forged."""
+    claim = read(text)
+    guarantee, best = _guarantee(claim)
+    parts = (guarantee, _collusion(claim), _count(claim))
+    states = [part.state for part in parts]
+    state = next((one for one in (State.FALSE, State.NOT_CONFIRMED) if one in states), State.CONFIRMED)
+    return Verdict(
+        plan=claim.id,
+        state=state,
+        parts=parts,
+        epsilon=math.inf if claim.epsilon is None else float(claim.epsilon),
+        delta=float(claim.delta),
+        n=claim.n,
+        bound=_above(best.upper) if best else None,
+        method=best.method if best else "",
+        honest=best.honest if best else 1,
+        shuffler=best.shuffler if best else False,
+        fakes=best.fakes if best else False,
+    )
+
+
+PURE = "the largest likelihood ratio of one user's messages"
+
+
+def _guarantee(claim: Claim) -> tuple[Part, Bound | None]:
+    """Decide the claimed (ε, δ)."""
+    if claim.epsilon is None or claim.delta == 1:
+        return Part("guarantee", State.CONFIRMED, "the claim is empty: every protocol meets it"), None
+    if claim.flip > 0 and exceeds_pure(claim.epsilon, *odds(claim)):
+        pure = Bound(Fraction(0), PURE, 1, shuffler=False)
+        return Part("guarantee", State.CONFIRMED, _sentence(claim, pure)), pure
+    if claim.delta == 0:
+        return _impure(claim), None
+    best: Bound | None = None
+    reasons: list[str] = []
+    for theorem in theorems(claim):
+        try:
+            for bound in theorem():
+                if bound.upper <= claim.delta:
+                    return Part("guarantee", State.CONFIRMED, _sentence(claim, bound)), bound
+                if bound.lower > claim.delta and claim.honest == claim.users:
+                    return Part(
+                        "guarantee", State.FALSE, f"an attack attains δ ≥ {_text(bound.lower, ROUND_FLOOR)} at this ε"
+                    ), bound
+                best = bound if best is None or bound.upper < best.upper else best
+        except TooMuchWork:
+            reasons = ["the evaluation would take longer than a minute"]
+    if best and best.upper < 1:
+        reasons.insert(0, f"the best bound found is δ ≤ {_text(best.upper)}, by {best.method}")
+    return Part("guarantee", State.NOT_CONFIRMED, "; ".join(reasons) or "no theorem of this checker applies"), best
+
+
+def _impure(claim: Claim) -> Part:
+    """Decide a claim of δ = 0 below the pure ε of one user's messages.
+
+    If all messages, fakes included, happen to show one record, the ratio of probabilities is that pure ε; clear records
+    are revealed if no fake falls on one of them. Only flips among the shuffler's unbounded fakes may do better.
+    """
+    if claim.flip > 0 and isinstance(claim.fakes, Fakes) and claim.fakes.by_shuffler:
+        return Part("guarantee", State.NOT_CONFIRMED, "no theorem of this checker applies to δ = 0")
+    return Part("guarantee", State.FALSE, "an outcome of positive probability has a larger ratio than e^ε")
+
+
+def _sentence(claim: Claim, bound: Bound) -> str:
+    assert claim.epsilon is not None
+    users = "the protected user" if bound.honest == 1 else f"{bound.honest:,} honest users"
+    shuffler = " and an honest shuffler" if bound.shuffler else ""
+    drawn = " that draws its fakes as planned" if bound.fakes else ""
+    return (
+        f"δ ≤ {_text(bound.upper)} at ε = {float(claim.epsilon):.6g} for n = {claim.n:,}, "
+        f"with {users}{shuffler}{drawn}, by {bound.method}"
+    )
+
+
+def _collusion(claim: Claim) -> Part:
+    """Decide the claim for a colluding shuffler: the pure ε of all messages of one user."""
+    true = claim.collusion_epsilon is None or (claim.flip > 0 and exceeds_pure(claim.collusion_epsilon, *odds(claim)))
+    return _pure_part("collusion_epsilon", "one user's messages", true)
+
+
+def _count(claim: Claim) -> Part:
+    """Decide the claim for the number of messages: it depends on the record if set bits are sent, but not for one-hot
+    records, whose number of set bits has one distribution for all categories."""
+    if claim.release != "bits" or claim.kind == "one_hot" or claim.count_epsilon is None:
+        return _pure_part("count_epsilon", "the number of one user's messages", True)
+    ratio = (1 - claim.flip) / claim.flip if claim.flip else Fraction(0)
+    true = claim.flip > 0 and exceeds_pure(claim.count_epsilon, ratio, claim.copies * claim.max_set)
+    return _pure_part("count_epsilon", "the number of one user's messages", true)
+
+
+def _pure_part(name: str, what: str, true: bool) -> Part:
+    reason = f"the pure ε of {what} is {'at most' if true else 'above'} the claimed one"
+    return Part(name, State.CONFIRMED if true else State.FALSE, reason)
+
+
+def _above(value: Fraction) -> float:
+    """Return a double of at least the value."""
+    return min(1.0, math.nextafter(float(value), math.inf)) if value else 0.0
+
+
+def _text(value: Fraction, rounding: str = ROUND_CEILING) -> str:
+    """Return six digits of a bound, rounded up, or down if it is a lower one."""
+    digits = Context(prec=6, rounding=rounding).divide(Decimal(value.numerator), Decimal(value.denominator))
+    return f"{digits:g}" if digits >= Decimal("1e-4") else f"{float(digits):.6g}"

@@ -1,0 +1,194 @@
+"""The checker confirms the accountant's plans, and none that claims more than the protocol gives."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.checker.plans import LONG, SHORT, Setting, forged, make, rehashed, scaled
+
+import hubbub as hb
+from hubbub.canonical import canonical as reference
+from hubbub.checker import State, verify
+from hubbub.checker.document import canonical
+from hubbub.errors import WireError
+
+CONFIRMED, NOT_CONFIRMED, FALSE = State.CONFIRMED, State.NOT_CONFIRMED, State.FALSE
+
+
+def check(setting: Setting) -> None:
+    plan = make(setting)
+    verdict = verify(hb.load_plan(plan.to_json()).to_json())
+    assert verdict.state is CONFIRMED, verdict.parts
+    assert verdict.bound is not None
+    assert verdict.bound <= plan.guarantee.delta
+    assert verdict.honest <= plan.guarantee.assumptions.honest
+    assert verify(scaled(plan, 0.999)).state is not CONFIRMED
+
+
+@pytest.mark.parametrize("setting", SHORT, ids=lambda setting: setting[0])
+def test_both_implementations_agree(setting: Setting) -> None:
+    check(setting)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", LONG, ids=lambda setting: setting[0])
+def test_both_implementations_agree_on_large_plans(setting: Setting) -> None:
+    check(setting)
+
+
+SPLIT = hb.plan_from(hb.Schema.bits(3), 60, hb.Protocol(0.1, release="bits"), delta=1e-6)
+BIT = hb.plan_from(hb.Schema.bits(1), 1000, hb.Protocol(0.1), delta=1e-6)
+FIXED = hb.plan_from(hb.Schema.one_hot(10), 100, hb.Protocol(0, 1, 422), delta=1e-6)
+LAPLACE = hb.plan_from(hb.Schema.one_hot(3), 1000, hb.Protocol(0, 1, hb.Fakes.laplace(2.0, 25)), epsilon=1.0)
+PURE = hb.plan_from(hb.Schema.bits(3), 100, hb.Protocol(0.3), delta=0.0)
+
+
+def _set(*path: str, to: Any) -> Callable[[dict[str, Any]], None]:
+    def change(document: dict[str, Any]) -> None:
+        for key in path[:-1]:
+            document = document[key]
+        document[path[-1]] = to(document[path[-1]]) if callable(to) else to
+
+    return change
+
+
+ASSUMED = ("guarantee", "assumptions")
+FAULTS: list[tuple[str, hb.Plan, Callable[[dict[str, Any]], None], State]] = [
+    ("smaller delta", BIT, _set("guarantee", "delta", to=9e-7), FALSE),
+    ("fewer flips", BIT, _set("protocol", "flip", to=lambda flip: flip - flip // 1000), FALSE),
+    ("more copies", BIT, _set("protocol", "k", to=2), FALSE),
+    ("one honest user", BIT, _set(*ASSUMED, "honest", to=1), FALSE),
+    ("fewer honest users", BIT, _set(*ASSUMED, "honest", to=990), FALSE),
+    ("smaller honest fraction", BIT, _set("honest_fraction", to=0.99), NOT_CONFIRMED),
+    ("no shuffler", BIT, _set(*ASSUMED, "shuffler", to=False), FALSE),
+    ("no collusion", BIT, _set(*ASSUMED, "collusion_epsilon", to=2.197), FALSE),
+    ("no information in the number", SPLIT, _set(*ASSUMED, "count_epsilon", to=6.59), FALSE),
+    ("smaller epsilon", SPLIT, _set("guarantee", "epsilon", to=lambda epsilon: epsilon * 0.999), NOT_CONFIRMED),
+    ("fewer fakes", FIXED, _set("protocol", "m", to=400), FALSE),
+    ("uneven fakes", FIXED, _set("honest_fraction", to=0.99), NOT_CONFIRMED),
+    ("honest part of the fakes", FIXED, _set(*ASSUMED, "honest", to=99), FALSE),
+    ("clear records under collusion", FIXED, _set(*ASSUMED, "collusion_epsilon", to=700.0), FALSE),
+    ("lower centre", LAPLACE, _set("protocol", "m", "shift", to=24), FALSE),
+    ("smaller scale", LAPLACE, _set("protocol", "m", "scale", to=1.99), FALSE),
+    ("unassumed fakes", LAPLACE, _set(*ASSUMED, to=lambda held: {**held, "fakes": False}), NOT_CONFIRMED),
+    ("pure by a billionth", PURE, _set("guarantee", "epsilon", to=lambda epsilon: epsilon * (1 - 9e-10)), FALSE),
+]
+
+
+@pytest.mark.parametrize(("plan", "change", "state"), [f[1:] for f in FAULTS], ids=[f[0] for f in FAULTS])
+def test_planted_faults_are_found(plan: hb.Plan, change: Callable[[dict[str, Any]], None], state: State) -> None:
+    assert verify(plan.to_json()).state is CONFIRMED
+    assert verify(forged(plan, change)).state is state
+
+
+def test_fakes_that_are_assumed_suffice() -> None:
+    assert verify(forged(LAPLACE, _set(*ASSUMED, to=lambda held: {**held, "fakes": True}))).state is CONFIRMED
+
+
+def test_flips_of_others_do_not_count_for_one_honest_user() -> None:
+    """Review S1: the claim rests on a thousand users' flips, but names one honest user."""
+    plan = hb.plan_from(
+        hb.Schema.bits(1), 1000, hb.Protocol(0.3, 1, hb.Fakes.laplace(0.01, 0), "bits"), delta=1e-6, honest_fraction=1.0
+    )
+    alone = forged(plan, _set(*ASSUMED, "honest", to=1))
+    document = json.loads(alone)
+    document["guarantee"]["epsilon"] = 0.10390099819574575
+    assert verify(rehashed(document)).state is NOT_CONFIRMED
+
+
+def test_fakes_of_dishonest_users_do_not_count() -> None:
+    """Review S2: of three users one is honest, and sends a third of the fakes."""
+    plan = hb.plan_from(hb.Schema.one_hot(2), 3, hb.Protocol(0, 1, 300), epsilon=0.5)
+    document = json.loads(forged(plan, _set(*ASSUMED, "honest", to=1)))
+    document["honest_fraction"] = 0.5
+    document["guarantee"]["delta"] = 7.363637583904619e-05
+    assert verify(rehashed(document)).state is FALSE
+
+
+def test_weaker_claims_are_confirmed() -> None:
+    for plan in (BIT, SPLIT, FIXED, LAPLACE, PURE):
+        assert verify(scaled(plan, 1.001)).state is CONFIRMED
+
+
+def test_empty_claims_are_confirmed() -> None:
+    assert verify(forged(BIT, _set("guarantee", "epsilon", to="inf"))).state is CONFIRMED
+    assert verify(forged(BIT, _set("guarantee", "delta", to=1))).state is CONFIRMED
+
+
+def test_unfeasible_evaluations_are_named() -> None:
+    plan = hb.plan_from(hb.Schema.one_hot(3), 10**9, hb.Protocol(0.1, release="bits"), delta=1e-6)
+    verdict = verify(plan.to_json())
+    assert verdict.state is NOT_CONFIRMED
+    assert "longer than a minute" in verdict.parts[0].reason
+
+
+TEXT = BIT.to_json()
+DOCUMENT = json.loads(TEXT)
+DAMAGED = [
+    ("empty", "", "JSON"),
+    ("truncated", TEXT[:-20], "JSON"),
+    ("not UTF-8", b"\xff" + TEXT.encode(), "JSON"),
+    ("a list", "[]", "exactly the keys"),
+    ("edited", TEXT.replace('"n":1000', '"n":9000'), "digest of its content"),
+    ("other id", TEXT.replace(DOCUMENT["id"][:8], "00000000"), "digest of its content"),
+    ("duplicate key", TEXT[:-1] + ',"n":1000}', "duplicate key"),
+    ("NaN", TEXT.replace('"delta":0.000001', '"delta":NaN'), "NaN"),
+    ("infinite", TEXT.replace('"delta":0.000001', '"delta":1e999'), "infinite"),
+    ("long integer", TEXT.replace('"n":1000', '"n":' + "9" * 30), "out of range"),
+    ("deeply nested", "[" * 100_000, "JSON"),
+    ("further key", rehashed({**DOCUMENT, "note": 1}), "exactly the keys"),
+    ("other format", rehashed({**DOCUMENT, "format": "hubbub plan 1"}), "format"),
+    ("lone surrogate", TEXT.replace('"view":"', '"view":"\\ud800'), "surrogates"),
+]
+ILLEGAL: list[tuple[Callable[[dict[str, Any]], None], str]] = [
+    (_set("n", to=0), "'n' must be"),
+    (_set("n", to=True), "'n' must be"),
+    (_set("n", to=999), "be for n = 999"),
+    (_set("honest_fraction", to=0), "honest_fraction"),
+    (_set("honest_fraction", to=1.5), "honest_fraction"),
+    (_set("schema", "kind", to="trits"), "kind"),
+    (_set("schema", "labels", to=[1]), "list of strings"),
+    (_set("schema", "labels", to=["a", "a"]), "distinct"),
+    (_set("schema", "max_set", to=2), "max_set"),
+    (_set("protocol", "flip", to=2**47), "flip"),
+    (_set("protocol", "flip", to=0), "clear records"),
+    (_set("protocol", "k", to=0), "'k'"),
+    (_set("protocol", "release", to="words"), "release"),
+    (_set("protocol", "release", to="category"), "category"),
+    (_set("protocol", "m", to=-1), "'m'"),
+    (_set("protocol", "m", to={"distribution": "cauchy", "scale": 1, "shift": 0}), "distribution"),
+    (_set("protocol", "m", to={"distribution": "laplace", "scale": 0, "shift": 0}), "scale"),
+    (_set("guarantee", "epsilon", to=-1), "epsilon"),
+    (_set("guarantee", "delta", to=1.5), "delta"),
+    (_set("guarantee", "delta", to="0"), "delta"),
+    (_set(*ASSUMED, "honest", to=1001), "honest"),
+    (_set(*ASSUMED, "shuffler", to=1), "shuffler"),
+    (_set(*ASSUMED, "view", to="nothing"), "view"),
+    (_set(*ASSUMED, to=[]), "assumptions"),
+]
+
+
+@pytest.mark.parametrize(("text", "reason"), [one[1:] for one in DAMAGED], ids=[one[0] for one in DAMAGED])
+def test_damaged_plans_are_refused(text: str | bytes, reason: str) -> None:
+    with pytest.raises(WireError, match=reason):
+        verify(text)
+
+
+@pytest.mark.parametrize(("change", "reason"), ILLEGAL)
+def test_illegal_values_are_refused(change: Callable[[dict[str, Any]], None], reason: str) -> None:
+    with pytest.raises(WireError, match=reason):
+        verify(forged(BIT, change))
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(st.characters(exclude_categories=["Cs"])),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abcz_"), inner, max_size=3),
+    )
+)  # fmt: skip
+def test_canonical_json_is_that_of_the_library(value: Any) -> None:
+    assert canonical(value).encode() == reference(value)
