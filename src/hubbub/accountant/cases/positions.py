@@ -7,6 +7,7 @@ from hubbub.accountant.analysis import Analysis, log
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.gaussian_limit import information
 from hubbub.accountant.theorems import attacks, bit, fakes, split
+from hubbub.accountant.theorems.records.fakes import group_steps
 from hubbub.numeric.binomial import MAX_EXACT
 from hubbub.privacy import Basis
 from hubbub.protocol import Fakes, Protocol
@@ -91,10 +92,7 @@ def fakes_alone(schema: Schema, k: int, epsilon: float, number: int | Fakes, hon
         delta = fakes.uniform_delta(epsilon / k, number, schema.size)
     else:
         delta = fakes.user_bounds(epsilon / k, number, honest, schema.size)[1]
-    steps = (
-        epsilon * (1 - 1 / k) + math.log(math.expm1(-epsilon) / math.expm1(-epsilon / k)) if epsilon else math.log(k)
-    )
-    return min(0.0, log(delta) + steps + 1e-12)
+    return min(0.0, log(delta) + group_steps(epsilon, k) + 1e-12)
 
 
 def position_analysis(protocol: Protocol, schema: Schema, honest: int, total: int) -> Analysis:

@@ -79,6 +79,9 @@ class Number:
         found = [math.floor(self.mean + (3 * spread if self.below is not None else 0.0))]
         while found[-1] > 0:
             a = found[-1]
+            if self.mean - a > 40 * math.sqrt(self.mean):  # all that is left has a mass below e^−800 (Chernoff)
+                found.append(0)
+                break
             width = min(step * (a + base), most) if abs(a - self.mean) < 6 * spread else 4 * spread
             found.append(max(0, a - max(1, math.floor(width))))
         return found

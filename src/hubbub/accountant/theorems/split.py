@@ -21,6 +21,7 @@ from hubbub.numeric.rounding import up
 TAIL = math.log(1e-28)  # logarithm of the mass of one position's curve that counts as an infinite loss
 POSITIONS = 2048  # positions that an attack uses at most; with fewer it is weaker, but still an attack
 POINTS = 120  # grid points of one position's loss at least
+CUT = 55.0  # outcomes of a crowd beyond e^−55 are not part of an attack
 GRAIN = 16  # grid points per standard deviation of one position's loss
 
 
@@ -83,7 +84,9 @@ def attack(n: int, q: float, k: int, count: int) -> Attained:
     >>> attack(5000, 0.1964, 1, 2).epsilon(1e-6) <= positions(5000, 0.1964, 1, 2).epsilon(1e-6)
     True
     """
-    crowd = binomial(k * (n - 1), 1 - q, tail=55.0)
+    crowd = binomial(k * (n - 1), 1 - q, tail=CUT)
     count = min(count, POSITIONS)
     first, second = (np.convolve(crowd.pmf, binomial_pmf(k, probability)) for probability in (1 - q, q))
-    return repeated(first, second, count)
+    # The second distribution may have what the window lacks; outcomes of less mass than that show nothing.
+    lacking = 0.0 if crowd.pmf.size == k * (n - 1) + 1 else 4 * math.exp(-CUT)
+    return repeated(np.where(first > lacking, first, 0.0), second + lacking, count)

@@ -247,8 +247,8 @@ def group_steps(epsilon: float, k: int) -> float:
     >>> round(math.exp(group_steps(0.0, 3)), 9)
     3.0
     """
-    if epsilon == 0.0:
-        return math.log(k)
+    if epsilon < 1e-300:  # e^ε/k rounds to 1
+        return math.log(k) + epsilon
     return epsilon * (1 - 1 / k) + math.log(math.expm1(-epsilon) / math.expm1(-epsilon / k)) + 1e-14
 
 
