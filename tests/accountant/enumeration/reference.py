@@ -246,12 +246,12 @@ class Model:
         """One ordered pair of records from every class under the symmetries of the protocol.
 
         Permutations of the positions are symmetries of every protocol; inversions of positions are one if all records
-        are legal, except for bits among the shuffler's fakes, which are not flipped. Clear records are mere categories,
-        and all pairs are alike.
+        are legal, except for bits among a random number of fakes, whose zeros are not seen. Clear records are mere
+        categories, and all pairs are alike.
         """
         if self.protocol.clear and self.protocol.sends_records:
             return [Pair(self, *self.legal[:2])]
-        invertible = self.schema.dense and not (self.protocol.sends_bits and self.protocol.shuffler_fakes)
+        invertible = self.schema.dense and not (self.protocol.sends_bits and isinstance(self.protocol.m, Fakes))
         seen: dict[tuple[int, int, int], Pair] = {}
         for first, second in itertools.permutations(self.legal, 2):
             common, gained, lost = first & second, second & ~first, first & ~second

@@ -5,7 +5,7 @@ import math
 from hubbub.accountant.analysis import Analysis
 from hubbub.accountant.cases.positions import columns, fakes_alone, position_analysis
 from hubbub.accountant.cases.records import record_analysis
-from hubbub.accountant.theorems import attacks, numbers
+from hubbub.accountant.theorems import attacks, bit, numbers
 from hubbub.privacy import Basis
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
@@ -58,10 +58,15 @@ def _drawn_positions(protocol: Protocol, schema: Schema, honest: int, fakes: Fak
 
     def lower(epsilon: float) -> float:
         hidden = attacks.drawn_column_attack(schema, q, honest, epsilon, k, fakes)
-        if not single or protocol.sends_bits:  # the number of messages does not tell the number of fakes
+        if not single or protocol.sends_bits or not schema.dense:  # the number of messages does not tell that of fakes
             return hidden
+        # One collection for all numbers of fakes: the worst for their mean.
+        ones = bit.supremum(honest, q, epsilon, k, fair=math.floor(number.mean), tolerance=STEP).ones
         seen = numbers.attained(
-            number, lambda m: columns(protocol, schema, honest, m).attacked(epsilon), step=step, base=base
+            number,
+            lambda m: bit.attained_log_delta(ones, honest - 1 - ones, q, epsilon, k, m),
+            step=step,
+            base=base,
         )
         return max(seen, hidden)
 
