@@ -56,7 +56,7 @@ def cover(n: int, q: float, k: int = 1, grain: int = GRAIN, *, singles: int = 0,
         step = pure / size
     probes = top * np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.8])
     ones, zeros = bit.partition(n, q, probes, k, singles=singles, fair=fair, tolerance=0.005)
-    logs = [float(bit.log_delta(ones, zeros, q, step * i, k, fair=fair).max()) for i in range(size + 1)]
+    logs = [bit.largest_log_delta(ones, zeros, q, step * i, k, fair=fair) for i in range(size + 1)]
     curve = [up(math.exp(min(0.0, log)), 1e-12) for log in logs]
     if bounded:
         curve[-1] = 0.0  # the pure ε is rounded up by more than the product of step and size is rounded down
