@@ -36,8 +36,8 @@ SHORT: list[Setting] = [
     ("Gaussian", Schema.one_hot(30), 1000, Protocol(0, 1, Fakes.gaussian(6.0, 60), "bits"), {"delta": 1e-6}),
     ("Gaussian bits", Schema.bits(20), 1000, Protocol(0, 1, Fakes.gaussian(20.0, 200), "bits"), {"delta": 1e-6}),
     ("Gaussian few", Schema.at_most(3, 20), 1000, Protocol(0, 1, Fakes.gaussian(20.0, 200), "bits"), {"delta": 1e-6}),
-    ("local", Schema.bits(3), 100, Protocol(0.3), {"delta": 1e-3, "shuffler": False}),
-    ("local, copies", Schema.one_hot(3), 100, Protocol(0.3, 5), {"epsilon": 1.0, "shuffler": False}),
+    ("local", Schema.bits(3), 100, Protocol(0.3), {"delta": 1e-3, "trust": "nobody"}),
+    ("local, copies", Schema.one_hot(3), 100, Protocol(0.3, 5), {"epsilon": 1.0, "trust": "nobody"}),
     ("pure", Schema.bits(3), 100, Protocol(0.3, 2), {"delta": 0.0}),
     ("pure category", Schema.one_hot(7), 100, Protocol(0.1, release="category"), {"delta": 0.0}),
 ]
@@ -56,7 +56,7 @@ LONG: list[Setting] = [
     ("clear, many fakes", Schema.one_hot(1000), 10**6, Protocol(0, 1, 10**7), {"delta": 1e-9}),
     ("Laplace, wide", Schema.one_hot(10**4), 10**6, Protocol(0, 1, Fakes.laplace(200.0, 4000)), {"delta": 1e-6}),
     ("Gaussian, 200 bits", Schema.bits(200), 1000, Protocol(0, 1, Fakes.gaussian(80.0, 900), "bits"), {"delta": 1e-8}),
-    ("local, wide", Schema.bits(1000), 10, Protocol(0.45), {"delta": 1e-6, "shuffler": False}),
+    ("local, wide", Schema.bits(1000), 10, Protocol(0.45), {"delta": 1e-6, "trust": "nobody"}),
 ]
 
 
