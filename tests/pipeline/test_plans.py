@@ -151,7 +151,9 @@ def test_s7_a_contract_is_verified_by_one_evaluation(monkeypatch: pytest.MonkeyP
     """Verification evaluates the certificate at the claimed ε once, and searches for no ε and no attack."""
     plan = hb.plan_from(hb.Schema.bits(3), 1000, hb.Protocol(0.2), delta=1e-6)
     calls: list[float] = []
-    module = importlib.import_module("hubbub.accountant.theorems.records.exchange")  # the package has a function so named
+    module = importlib.import_module(
+        "hubbub.accountant.theorems.records.exchange"
+    )  # the package has a function so named
     blanket = module.blanket
 
     def counted(schema: hb.Schema, q: float, n: int, epsilon: float) -> float:
