@@ -526,7 +526,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "load_plan",
         {"text": claiming(epsilon=0.01)},
         FalseClaim,
-        "the plan claims (0.01, 0)-DP, but its parameters give …",
+        "the plan claims (0.01, 0)-DP as proven, which its parameters do not give if 1 user is honest …",
     ),
     (
         "load_plan",
@@ -1288,7 +1288,9 @@ ALIASES = {
     "collection": r"collection",
 }
 """Arguments that messages may call by another name, such as documents and single records."""
-EXPECTATIONS = r"\b(must|needs|meets|claims .* but|returned \d+ of|not in the schema|outside|other than|twice|allows)\b"
+EXPECTATIONS = (
+    r"\b(must|needs|meets|claims .* (?:but|which)|returned \d+ of|not in the schema|outside|other than|twice|allows)\b"
+)
 INTERNALS = r"<class|object at 0x|<function|Traceback|NoneType|np\.|array\(|unhashable|has no attribute|\bself\b"
 PLACEHOLDERS = r"got '(others?|another|something else|nothing|none|more)'|TODO|\?\?"
 

@@ -343,12 +343,12 @@ def test_group_steps_do_not_overflow() -> None:
 def test_blocks_are_stochastically_smaller() -> None:
     for fakes, n in ((Fakes.poisson(0.7), 50), (Fakes.binomial(3, 0.2), 400), (Fakes.binomial(2, 1.0), 10)):
         drawn = numbers.number(fakes, n)
-        law = stats.poisson(n * 0.7) if fakes.distribution == "poisson" else stats.binom(n * fakes.shift, fakes.scale)
+        exact = stats.poisson(n * 0.7) if fakes.distribution == "poisson" else stats.binom(n * fakes.shift, fakes.scale)
         for found in (numbers.blocks(drawn), numbers.blocks(drawn, step=0.1), numbers.few_blocks(drawn)):
             assert sum(weight for _, weight in found) == pytest.approx(1.0, abs=1e-12)
             for a, _ in found:
                 smaller = sum(weight for b, weight in found if b < a)
-                assert smaller >= law.cdf(a - 1) * (1 - 1e-9)
+                assert smaller >= exact.cdf(a - 1) * (1 - 1e-9)
 
 
 def test_huge_numbers_of_fakes_need_no_table() -> None:

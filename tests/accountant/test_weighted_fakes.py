@@ -67,8 +67,8 @@ def printed(
         )
         rows, probabilities = multinomial(k + m + 1, omega)
         values = rows @ mean / (k + m + 1)
-        for count, c, score, law in zip(counts, covered, scores, left, strict=True):
-            named, chance = multinomial(count - c, law)
+        for count, c, score, message in zip(counts, covered, scores, left, strict=True):
+            named, chance = multinomial(count - c, message)
             values = np.add.outer(values, named @ score * gamma * chances[k + 1]).ravel()
             probabilities = np.multiply.outer(probabilities, chance).ravel()
         total += weight * float(probabilities @ np.maximum(values, 0.0))

@@ -11,7 +11,7 @@ from hubbub.checker.fixed import exp_bounds
 from hubbub.checker.theorems import theorems
 
 BITS = 160
-EPSILONS = ("0", "1/1000", "1/5", "7/10", "3/2", "11/5")
+EPSILONS = ["1/5", *(pytest.param(value, marks=pytest.mark.slow) for value in ("0", "1/1000", "7/10", "3/2", "11/5"))]
 THIN = Fakes("binomial", Fraction(3, 10), 2)
 
 CASES = [
@@ -45,6 +45,7 @@ CASES = [
     (claim("one_hot", 3, 1, 1, "1/4", copies=2, shuffler=False), True),
     (claim("one_hot", 4, 1, 1, "1/6", release="category", shuffler=False), True),
 ]
+"""Claims, and whether an attack on them is known."""
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)

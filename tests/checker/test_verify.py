@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.checker.plans import LONG, SHORT, Setting, forged, make, rehashed, scaled
+from tests.checker.plans import LONG, SHORT, UNKNOWN, Setting, forged, make, rehashed, scaled
 
 import hubbub as hb
 from hubbub.canonical import canonical as reference
@@ -37,6 +37,11 @@ def test_both_implementations_agree(setting: Setting) -> None:
 @pytest.mark.parametrize("setting", LONG, ids=lambda setting: setting[0])
 def test_both_implementations_agree_on_large_plans(setting: Setting) -> None:
     check(setting)
+
+
+@pytest.mark.parametrize("setting", UNKNOWN, ids=lambda setting: setting[0])
+def test_proofs_that_the_checker_does_not_know_are_not_confirmed(setting: Setting) -> None:
+    assert verify(make(setting).to_json()).state is NOT_CONFIRMED
 
 
 SPLIT = hb.plan_from(hb.Schema.bits(3), 60, hb.Protocol(0.1, release="bits"), delta=1e-6)

@@ -101,7 +101,7 @@ def test_correlated_labels_are_not_treated_as_independent() -> None:
     rows = [measure(cell(plan, seed)) for seed in range(300)]
     assert np.mean([row.ratio_low <= 1 <= row.ratio_high for row in rows]) > 0.91
     naive = [cells._compared(row.ratio**2, 100.0)[0] for row in rows]
-    assert np.mean([low <= 1 <= high for _, low, high in naive]) < 0.88
+    assert np.mean([low <= 1 <= high for _, low, high in naive]) < 0.9
 
 
 @pytest.mark.parametrize("factor", [0.9, 1.12])

@@ -46,7 +46,7 @@ class Candidate:
         reason: Exception | None = None
         for attempt in self.attempts:
             try:
-                plan = constrained(request, composed(request, attempt, trust=self.trust))
+                plan = constrained(request, self._shuffled(composed(request, attempt, trust=self.trust)))
             except (Infeasible, TooLarge) as error:
                 reason = reason or error
                 continue
@@ -57,6 +57,12 @@ class Candidate:
             assert reason is not None, "a candidate has at least one attempt"
             raise reason
         return best
+
+    def _shuffled(self, calibrated: Calibrated) -> Calibrated:
+        """Return a protocol whose guarantee rests on the shuffler; the others belong to the local families."""
+        if self.trust != "nobody" and not calibrated.guarantee.assumptions.shuffler:
+            raise Infeasible("shuffling adds nothing to the flips, which meet the budget locally; raise n")
+        return calibrated
 
 
 def flipped(

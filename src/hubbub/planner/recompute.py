@@ -51,9 +51,10 @@ def verify(plan: Plan) -> Plan:
     protocol, schema, claimed = plan.protocol, plan.schema, claim.assumptions
     _verify_assumptions(plan)
     if claim.epsilon < collusion(protocol, schema) and not _proven(plan):
+        honest = "1 user is" if claimed.honest == 1 else f"{claimed.honest:,} users are"
         raise FalseClaim(
             f"the plan claims ({claim.epsilon:.6g}, {claim.delta:.3g})-DP as {claim.basis.value}, which its parameters "
-            f"do not give if {claimed.honest:,} users are honest and {_trusted(claimed.trust)}"
+            f"do not give if {honest} honest and {_trusted(claimed.trust)}"
         )
     expected = predicted_stderr(schema, protocol, plan.n)
     if not math.isclose(expected, plan.stderr, rel_tol=ROUNDING):

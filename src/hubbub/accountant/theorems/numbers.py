@@ -199,7 +199,8 @@ def average(drawn: Blocks, curve: Callable[[int], float]) -> float:
     """
     logs: list[float] = []
     below = np.cumsum([weight for _, weight in reversed(drawn)])[::-1]
-    for (a, weight), rest in zip(drawn, below.tolist(), strict=True):
+    for (a, share), others in zip(drawn, below.tolist(), strict=True):
+        weight, rest = max(share, NOTHING), max(others, NOTHING)  # the product of two small weights underflows
         if logs and math.log(rest) < float(np.logaddexp.reduce(logs)) + math.log(NEGLIGIBLE):
             logs.append(math.log(rest))  # this and all smaller numbers together: δ is at most 1
             break

@@ -7,6 +7,7 @@ x' shares no bit with x, every position is a homogeneous crowd in its worse orde
 """
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -23,12 +24,34 @@ POSITIONS = 2048  # positions that an attack uses at most; with fewer it is weak
 POINTS = 120  # grid points of one position's loss at least
 CUT = 55.0  # outcomes of a crowd beyond e^−55 are not part of an attack
 GRAIN = 16  # grid points per standard deviation of one position's loss
+FALL = 0.2  # change of ln δ up to which grid points are skipped: a chord over it is at most half a percent too high
 
 
 def _spread(n: int, q: float, k: int, singles: int, fair: int) -> float:
     """Return about the standard deviation of one position's loss."""
     noise = (max(n - 1, 1) + singles / k) * q * (1 - q) + fair / (4 * k)
     return math.sqrt(k / noise) * (1 - 2 * q)
+
+
+def _sampled(log_delta: Callable[[int], float], size: int, step: float) -> list[float]:
+    """Return upper bounds on δ at the nodes 0 to ``size`` of a grid of ε, evaluating few of them where δ falls slowly.
+
+    δ is convex in e^ε, so the chord between two nodes lies above those in between.
+    """
+    last, stride = log_delta(0), 1
+    curve = [up(math.exp(min(0.0, last)), 1e-12)]
+    while len(curve) <= size:
+        stride = min(stride, size + 1 - len(curve))
+        log = log_delta(len(curve) - 1 + stride)
+        start, end = curve[-1], up(math.exp(min(0.0, log)), 1e-12)
+        parts = np.expm1(step * np.arange(1, stride)) / math.expm1(step * stride)
+        curve += [up(value, 1e-12) for value in (start + (end - start) * parts).tolist()] + [end]
+        if last - log > FALL:
+            stride = max(stride // 2, 1)
+        elif last - log < FALL / 2:
+            stride *= 2
+        last = log
+    return curve
 
 
 @lru_cache(maxsize=64)
@@ -57,8 +80,7 @@ def cover(n: int, q: float, k: int = 1, grain: int = GRAIN, *, singles: int = 0,
         step = pure / size
     probes = top * np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.8])
     ones, zeros = bit.partition(n, q, probes, k, singles=singles, fair=fair, tolerance=0.005)
-    logs = [float(bit.log_delta(ones, zeros, q, step * i, k, fair=fair).max()) for i in range(size + 1)]
-    curve = [up(math.exp(min(0.0, log)), 1e-12) for log in logs]
+    curve = _sampled(lambda i: bit.largest_log_delta(ones, zeros, q, step * i, k, fair=fair), size, step)
     if bounded:
         curve[-1] = 0.0  # the pure ε is rounded up by more than the product of step and size is rounded down
     return Loss.from_envelope(curve, step)

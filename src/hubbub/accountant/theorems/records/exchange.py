@@ -29,6 +29,7 @@ Floats = NDArray[np.float64]
 FEW = 8.0  # with fewer covered users expected, the lost event is too likely
 CUTS = (4.0, 2.0, 1.4, 1.2, 1.1, 1.0, 0.92, 0.85, 0.7, 0.5)  # limits on scores, in multiples of N(e^ε − 1)
 NEGLIGIBLE = 4.0  # parts below e^−4 of the others are not resolved further
+SMALLER = 0.75  # share of an ε at which nothing is proven that is evaluated instead
 LEADING = 8  # kinds by which t and the limit are chosen
 
 
@@ -93,6 +94,10 @@ def exchange(schema: Schema, q: float, n: int, epsilon: float, target: float | N
         return math.inf
     with np.errstate(all="ignore"):
         result = _exchange(found, crowd, epsilon, lost, target, dense=schema.dense)
+        if not result < 0.0:  # far in the tail no contour suits all kinds; δ falls in ε, so a smaller one gives a bound
+            smaller = SMALLER * epsilon
+            lost = log_lost(crowd.n, found.gamma) + local(schema, q, smaller)
+            result = _exchange(found, crowd, smaller, lost, target, dense=schema.dense)
     return result if result < 0.0 else math.inf
 
 
