@@ -169,13 +169,14 @@ def _bracket(excess: Callable[[float], float], guess: float, top: float, factor:
             if x == top:
                 return top, math.inf
             a = x
-            x, factor = min(factor * x, top), factor * factor
+            # A guess of 0 must move too, and the factor must stay finite.
+            x, factor = min(max(factor * x, 1e-12 * top), top), min(factor * factor, 1e100)
             value = excess(x)
         return a, x
     while value <= 0:
         b = x
         if x == 0.0:
             return 0.0, 0.0
-        x, factor = x / factor if x > guess * 2.0**-100 else 0.0, factor * factor
+        x, factor = x / factor if x > guess * 2.0**-100 else 0.0, min(factor * factor, 1e100)
         value = excess(x)
     return x, b
