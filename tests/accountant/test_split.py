@@ -179,7 +179,7 @@ def test_one_position_is_the_single_bit() -> None:
 
 
 def test_skipped_grid_points_lie_above_the_curve() -> None:
-    """Rare bits: most points of the grid are chords, at or above the curve and less than one percent above it."""
+    """Rare bits: most points of the grid are chords, at or above the curve and less than two percent above it."""
     n, q, step, size = 1000, 0.01, 0.02, 200
     calls: list[int] = []
 
@@ -191,7 +191,7 @@ def test_skipped_grid_points_lie_above_the_curve() -> None:
     assert len(curve) == size + 1
     assert len(calls) < size
     exact = [math.exp(log_delta(i)) for i in range(size + 1)]
-    assert all(a <= b <= 1.01 * a for a, b in zip(exact, curve, strict=True))
+    assert all(a * (1 - 1e-9) <= b <= 1.02 * a for a, b in zip(exact, curve, strict=True))
 
 
 def test_the_largest_delta_of_crowds_is_that_of_all() -> None:

@@ -23,7 +23,7 @@ TAIL = math.log(1e-28)  # logarithm of the mass of one position's curve that cou
 POSITIONS = 2048  # positions that an attack uses at most; with fewer it is weaker, but still an attack
 POINTS = 120  # grid points of one position's loss at least
 GRAIN = 16  # grid points per standard deviation of one position's loss
-FALL = 0.2  # change of ln δ up to which grid points are skipped: a chord over it is at most half a percent too high
+FALL = 0.2  # change of ln δ up to which grid points are skipped: a chord over it is about a percent too high
 
 
 def _spread(n: int, q: float, k: int, singles: int, fair: int) -> float:
