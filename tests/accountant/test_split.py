@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubbub.accountant.attained import repeated
+from hubbub.accountant.theorems import bit, split
 from hubbub.accountant.theorems.split import attack, cover, positions
 from hubbub.numeric.binomial import binomial
 from hubbub.schema import Schema
@@ -175,3 +176,30 @@ def test_disjoint_distributions_are_distinguished() -> None:
 
 def test_one_position_is_the_single_bit() -> None:
     assert positions(50, 0.2, 1, 1).delta(0.3) == cover(50, 0.2).delta(0.3)
+
+
+def test_skipped_grid_points_lie_above_the_curve() -> None:
+    """Rare bits: most points of the grid are chords, at or above the curve and less than two percent above it."""
+    n, q, step, size = 1000, 0.01, 0.02, 200
+    calls: list[int] = []
+
+    def log_delta(i: int) -> float:
+        calls.append(i)
+        return float(bit.log_delta([n - 1.0], [0.0], q, step * i)[0])
+
+    curve = split._sampled(log_delta, size, step)
+    assert len(curve) == size + 1
+    assert len(calls) < size
+    exact = [math.exp(log_delta(i)) for i in range(size + 1)]
+    assert all(a * (1 - 1e-9) <= b <= 1.02 * a for a, b in zip(exact, curve, strict=True))
+
+
+def test_the_largest_delta_of_crowds_is_that_of_all() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        n, q, k = int(10 ** rng.uniform(1, 5)), float(10 ** rng.uniform(-4, -0.4)), int(rng.integers(1, 4))
+        ones = np.unique(np.floor((n - 1) * np.linspace(0, 1, 20)))
+        epsilon = float(bit.pure_epsilon(q, k) * rng.uniform() ** 3)
+        every = float(bit.log_delta(ones, n - 1 - ones, q, epsilon, k).max())
+        if every > -600.0:
+            assert bit.largest_log_delta(ones, n - 1 - ones, q, epsilon, k) == pytest.approx(every, abs=1e-4)

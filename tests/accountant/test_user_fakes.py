@@ -378,3 +378,11 @@ def test_random_column_attacks_are_legal() -> None:
             best = max(best, hockey(one, two, epsilon), hockey(two, one, epsilon))
         found = math.exp(attacks.drawn_column_attack(schema, q, n, epsilon, 1, fakes))
         assert best * (1 - 1e-6) <= found <= best * (1 + 1e-9)
+
+
+def test_weights_that_underflow_count_as_a_little() -> None:
+    """Sums of two small weights underflow to 0, for instance for 40 bits and ten million users."""
+    few = numbers.plus([(10, 1.0), (5, 1e-200)], [(10, 1.0), (0, 1e-200)])
+    assert min(weight for _, weight in few) == 0.0
+    assert numbers.average(few, lambda m: -1000.0 if m > 5 else 0.0) > math.log(1e-299) - 1.0
+    assert numbers.average(few, lambda m: -20.0) == pytest.approx(-20.0, abs=1e-8)

@@ -203,9 +203,9 @@ def test_page_is_self_contained(rows: list[Row]) -> None:
 
 def test_family_names_are_unique(rows: list[Row]) -> None:
     flip, split = rows[0], rows[2]
-    assert names([flip, split]) == ["flipped records", "split bits"]
-    assert names([flip, replace(flip, population="other")]) == ["flipped records"] * 2
-    assert names([flip, replace(flip, release="bits")]) == ["flipped records, records", "flipped records, bits"]
+    assert names([flip, split]) == ["local flips", "split bits"]
+    assert names([flip, replace(flip, population="other")]) == ["local flips"] * 2
+    assert names([flip, replace(flip, release="bits")]) == ["local flips, records", "local flips, bits"]
 
 
 def test_page_shows_contradictions(rows: list[Row]) -> None:

@@ -158,7 +158,7 @@ def test_s7_a_contract_is_verified_by_one_evaluation(monkeypatch: pytest.MonkeyP
 
     def counted(schema: hb.Schema, q: float, n: int, epsilon: float) -> float:
         calls.append(epsilon)
-        return blanket(schema, q, n, epsilon)
+        return float(blanket(schema, q, n, epsilon))
 
     monkeypatch.setattr(module, "blanket", counted)
     monkeypatch.setattr(attacks, "attack", None)

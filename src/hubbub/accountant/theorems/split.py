@@ -24,7 +24,7 @@ POSITIONS = 2048  # positions that an attack uses at most; with fewer it is weak
 POINTS = 120  # grid points of one position's loss at least
 CUT = 55.0  # outcomes of a crowd beyond e^−55 are not part of an attack
 GRAIN = 16  # grid points per standard deviation of one position's loss
-FALL = 0.2  # change of ln δ up to which grid points are skipped: a chord over it is at most half a percent too high
+FALL = 0.2  # change of ln δ up to which grid points are skipped: a chord over it is about a percent too high
 
 
 def _spread(n: int, q: float, k: int, singles: int, fair: int) -> float:
