@@ -241,7 +241,8 @@ def positive_mean(values: ArrayLike, weights: ArrayLike, n: int, *, tolerance: f
     lower, upper = found.lower + math.log(unit) - excess, min(found.upper, simple) + math.log(unit)
     rounding = 64 * UNIT
     return Bracket(
-        lower - rounding * (1.0 + abs(lower)) if lower > -math.inf else lower, upper + rounding * (1.0 + abs(upper))
+        lower - rounding * (1.0 + abs(lower)) if lower > -math.inf else lower,
+        upper + rounding * (1.0 + abs(upper)) if upper > -math.inf else upper,
     )
 
 

@@ -189,6 +189,12 @@ def plus(one: Blocks, two: Blocks, step: float = 0.02) -> Blocks:
     return found
 
 
+def _log_sum(logs: list[float]) -> float:
+    """Return the logarithm of a sum, −∞ if all terms are 0."""
+    top = max(logs)
+    return top if math.isinf(top) else top + math.log(math.fsum(math.exp(each - top) for each in logs))
+
+
 def average(drawn: Blocks, curve: Callable[[int], float]) -> float:
     """Return ln E[δ_M] for m ↦ ln δ_m = ``curve(m)``, which does not rise; errs upwards, by half a step on average.
 
@@ -201,11 +207,11 @@ def average(drawn: Blocks, curve: Callable[[int], float]) -> float:
     below = np.cumsum([weight for _, weight in reversed(drawn)])[::-1]
     for (a, share), others in zip(drawn, below.tolist(), strict=True):
         weight, rest = max(share, NOTHING), max(others, NOTHING)  # the product of two small weights underflows
-        if logs and math.log(rest) < float(np.logaddexp.reduce(logs)) + math.log(NEGLIGIBLE):
+        if logs and math.log(rest) < _log_sum(logs) + math.log(NEGLIGIBLE):
             logs.append(math.log(rest))  # this and all smaller numbers together: δ is at most 1
             break
         logs.append(math.log(weight) + min(curve(a), 0.0))
-    return min(0.0, float(np.logaddexp.reduce(logs)) + 1e-9)
+    return min(0.0, _log_sum(logs) + 1e-9)
 
 
 def attained(drawn: Number, curve: Callable[[int], float], *, step: float = 0.02, base: float = 0.0) -> float:
@@ -228,4 +234,4 @@ def attained(drawn: Number, curve: Callable[[int], float], *, step: float = 0.02
             logs.append(math.log(mass) + curve(high - 1))
         if float(drawn.below[first]) < 1e-30:
             break
-    return float(np.logaddexp.reduce(logs))
+    return _log_sum(logs)

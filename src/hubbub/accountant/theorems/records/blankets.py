@@ -43,7 +43,6 @@ bracket = partial(positive_mean, tolerance=2e-3)
 
 OVERFLOW = 600.0  # logarithm of the largest likelihood ratio that atoms may hold
 FAKES = 1e-10  # above four times the relative error of the probabilities of flipped fakes
-SMALLER = 0.9  # share of an ε at which the quadrature fails that is evaluated instead
 ENUMERATED = 8  # largest number of bits for which the largest blanket is computed by listing all messages
 
 
@@ -140,13 +139,6 @@ def fake_blanket(schema: Schema, q: float, m: int, epsilon: float) -> float:
     """
     if epsilon > OVERFLOW:
         return math.inf
-    found = _fake_blanket(schema, q, m, epsilon)
-    if math.isnan(found):  # next to the pure ε all atoms underflow; δ falls in ε, so a smaller one gives a bound
-        found = _fake_blanket(schema, q, m, SMALLER * epsilon)
-    return math.inf if math.isnan(found) else found
-
-
-def _fake_blanket(schema: Schema, q: float, m: int, epsilon: float) -> float:
     if schema.dense and schema.width * bit.log_odds(q) < OVERFLOW:
         base = -schema.width * math.log1p((1 - 2 * q) / (2 * q))  # ln (2q)^L
         weights = _below(binomial_pmf(schema.width, 0.5), schema.width, q)
