@@ -113,7 +113,7 @@ def test_a_range_is_planned_for_its_smallest_batch() -> None:
     assert plan(schema, (5000, 5000), BUDGET).n == 5000
 
 
-@pytest.mark.parametrize("schema", [Schema.one_hot(20), Schema.bits(3)], ids=str)
+@pytest.mark.parametrize("schema", [Schema.one_hot(20), pytest.param(Schema.bits(3), marks=pytest.mark.slow)], ids=str)
 def test_rounds_share_the_budget(schema: Schema) -> None:
     n, rounds = 50_000, 6
     plans = frontier(schema, n, BUDGET, rounds=rounds)
