@@ -45,7 +45,7 @@ def record_analysis(
             return attacks.column_attack(schema, q, honest, epsilon, k, fakes)
         if k > 1:
             return attacks.copies_attack(schema, q, honest, epsilon, k)
-        return attacks.attack(schema, q, honest, epsilon, near=guess)
+        return attacks.attack(schema, q, honest, epsilon)
 
     return Analysis(
         upper=lambda epsilon: min(certified(epsilon) + UNEVEN, 0.0),

@@ -95,16 +95,17 @@ def background(kind: Background, q: float, epsilon: float) -> Atoms:
     return difference(x, epsilon + other, epsilon + 2 * sum(kind) * bit.log_odds(q), side=-1), weights
 
 
-def attack(schema: Schema, q: float, n: int, epsilon: float, *, near: float | None = None) -> float:
+def attack(schema: Schema, q: float, n: int, epsilon: float) -> float:
     """Return ln δ(ε) of the worst collection known in which all others hold one record; errs downwards.
 
-    The search for that record is done once, at ε = ``near`` if it is given.
+    The search for that record is done once for every quarter of an octave of ε.
 
     >>> one_hot, eps = Schema.one_hot(3), 0.35071
     >>> 5 < math.exp(attack(one_hot, 0.1, 10**4, eps)) / 1e-6 < 40  # the notes' background has 10⁻⁶ here
     True
     """
-    kind = _worst_background(schema, q, n, epsilon if near is None else near)
+    near = 2.0 ** (round(4 * math.log2(epsilon)) / 4) if 1e-12 < epsilon < OVERFLOW else 0.0
+    kind = _worst_background(schema, q, n, near)
     best = -math.inf
     if kind and epsilon < OVERFLOW:
         relative = 3 * weight_error(sum(kind), q)
