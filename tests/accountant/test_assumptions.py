@@ -89,7 +89,7 @@ def test_a_plan_that_claims_fewer_honest_users_than_its_figure_needs_is_refused(
     guarantee = document["guarantee"]
     assert isinstance(guarantee, dict) and isinstance(guarantee["assumptions"], dict)
     guarantee["assumptions"]["honest"] = 1
-    with pytest.raises(FalseClaim, match="assumptions"):
+    with pytest.raises(FalseClaim, match="if 1 user is honest"):
         load_plan(_rehashed(document))
 
 

@@ -9,7 +9,7 @@ among them, and whatever the other clients send, then a release of truncated bun
 *Proof.* Let R be the release if the clients of H send everything, R̃ if they truncate, with the same random numbers and
 the same other clients. Other clients may truncate as they like: the certificate allows them to send anything that does
 not depend on the randomness of H. R̃ = R unless a client of H has more than M messages, so for every collection D and
-every event S, |P[R̃(D) ∈ S] − P[R(D) ∈ S]| ≤ h·τ. For neighbours D, D', in either order,
+every event S, ``|P[R̃(D) ∈ S] − P[R(D) ∈ S]| ≤ h·τ``. For neighbours D, D', in either order,
 
     P[R̃(D) ∈ S] ≤ P[R(D) ∈ S] + hτ ≤ e^ε·P[R(D') ∈ S] + δ + hτ ≤ e^ε·P[R̃(D') ∈ S] + δ + (1 + e^ε)·hτ.   ∎
 

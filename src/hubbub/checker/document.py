@@ -82,14 +82,16 @@ class Claim:
 
     @property
     def fixed_fakes(self) -> int:
-        """Fakes of a fixed total that honest users certainly send.
+        """Fakes of a fixed total that honest users certainly send: all of them if all users are honest.
 
-        Shares differ by at most one between users, and in the worst case the dishonest ones have the larger shares.
+        If the plan expects dishonest users, every device sends at least the total over n, rounded down; otherwise the
+        shares of single users are not fixed.
         """
         if not isinstance(self.fakes, int):
             return 0
-        each, rest = divmod(self.fakes, self.n)
-        return self.users * each + max(0, rest - (self.n - self.users))
+        if self.users == self.n:
+            return self.fakes
+        return self.users * (self.fakes // self.n) if self.honest_fraction < 1 else 0
 
 
 def read(text: str | bytes) -> Claim:
@@ -118,6 +120,8 @@ def read(text: str | bytes) -> Claim:
         raise WireError("a category must be released with one-hot records and a flip probability below 1/width")
     if held["view"] != VIEWS[release]:
         raise WireError(f"the view must be {VIEWS[release]!r} for this release")
+    if _whole(held, "honest", 1, n) > max(1, math.floor(n * _share(value))):
+        raise WireError("the assumptions must not count on more honest users than the honest fraction provides")
     return Claim(
         id=digest,
         kind=kind,

@@ -32,7 +32,7 @@ def ceil_shift(a: int, bits: int) -> int:
 def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     """Return integers with low ≤ e^x·2^bits ≤ high, which differ by a relative 2^−bits or by one unit.
 
-    Taylor's series of e^y for y = |x|/2^r ≤ 2^−8, every term rounded down or up, then r squarings; each squaring
+    Taylor's series of e^y for ``y = |x|/2^r ≤ 2^−8``, every term rounded down or up, then r squarings; each squaring
     doubles the relative error, which the r + 64 guard bits absorb. The remainder after a term t is below 2t.
 
     >>> low, high = exp_bounds(Fraction(1), 100)

@@ -94,9 +94,9 @@ def check(
     models: dict[tuple[int, int, bool], Model] = {}
     m, n = setting.protocol.fixed_fakes, setting.n
 
-    def model(honest: int, drawn: bool, *, even: bool) -> Model:
-        """Return the truth for some honest users; unless shares are ``even``, each of them sends ⌊m/n⌋ fakes."""
-        fixed = fewest_fakes(m, n, honest) if even or honest == n else honest * (m // n)
+    def model(honest: int, drawn: bool) -> Model:
+        """Return the truth for some honest users."""
+        fixed = fewest_fakes(m, n, honest)
         if (honest, fixed, drawn) not in models:
             models[honest, fixed, drawn] = Model(setting.protocol, setting.schema, honest, fixed, drawn)
         return models[honest, fixed, drawn]
@@ -105,7 +105,7 @@ def check(
     for trust in TRUST_MODELS if setting.protocol.shuffler_fakes else ("shuffling", "nobody"):
         nobody = trust == "nobody"
         # An attack may only use what the stated trust allows; a certificate must hold under its own assumptions.
-        attacked = model(1 if nobody else most, trust == "shuffler-noise", even=False)
+        attacked = model(1 if nobody else most, trust == "shuffler-noise")
         for epsilon in epsilons[:local] if nobody else epsilons:
             where = f"{setting} ε={epsilon!r} trust {trust}"
             if (given := found.call(setting, epsilon=epsilon, trust=trust)) is None:
@@ -117,7 +117,7 @@ def check(
                 found.violations.append(
                     Violation("pure ε below the truth", where, held.collusion_epsilon, setting.pure)
                 )
-            found.hold(model(held.honest, held.fakes, even=True), where, epsilon, given.delta, above=True)
+            found.hold(model(held.honest, held.fakes), where, epsilon, given.delta, above=True)
             found.hold(attacked, where, epsilon, given.lower_bound, above=False)
         for delta in deltas[:local] if nobody else deltas:
             where = f"{setting} δ={delta!r} trust {trust}"
@@ -125,7 +125,7 @@ def check(
                 continue
             held = given.assumptions
             if math.isfinite(given.epsilon):
-                truth = model(held.honest, held.fakes, even=True)
+                truth = model(held.honest, held.fakes)
                 found.hold(truth, f"{where} certified ε={given.epsilon!r}", given.epsilon, delta, above=True)
             if given.lower_bound > 0:
                 found.hold(attacked, f"{where} lower ε={given.lower_bound!r}", given.lower_bound, delta, above=False)

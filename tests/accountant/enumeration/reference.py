@@ -44,9 +44,8 @@ def exact(value: float) -> fmpq:
 
 
 def fewest_fakes(m: int, n: int, honest: int) -> int:
-    """Return the fewest of m fakes that ``honest`` of n users can send if each user sends ⌊m/n⌋ or ⌈m/n⌉."""
-    each, more = divmod(m, n)
-    return honest * each + max(0, more - (n - honest))
+    """Return the fewest of m fakes that ``honest`` of n users can send: each of them sends ⌊m/n⌋ or more."""
+    return m if honest == n else honest * (m // n)
 
 
 def number_of_fakes(fakes: Fakes, users: int) -> tuple[list[arb], float]:

@@ -13,7 +13,7 @@ A further theorem is one more option here.
 from dataclasses import replace
 
 from hubbub.accountant.analysis import Analysis, best
-from hubbub.accountant.cases.category import category_analysis
+from hubbub.accountant.cases.category import category_analysis, check_category
 from hubbub.accountant.cases.clear import clear_analysis
 from hubbub.accountant.cases.flips import flip_analysis, user_fakes_analysis
 from hubbub.accountant.cases.local import local_analysis
@@ -29,6 +29,8 @@ def analyze(protocol: Protocol, schema: Schema, n: int, honest: int, trust: Trus
     >>> analyze(Protocol(0.1), Schema.bits(1), 1000, 1000).options[0].basis
     <Basis.EXACT: 'exact'>
     """
+    if protocol.sends_category:
+        check_category(protocol.q, schema)
     local = local_analysis(protocol, schema)
     if trust == "nobody":
         return local

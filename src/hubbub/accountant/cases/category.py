@@ -10,17 +10,22 @@ from hubbub.privacy import Basis
 from hubbub.schema import Schema
 
 
+def check_category(q: float, schema: Schema) -> None:
+    """Raise unless categories of the schema can be released with this q."""
+    if not schema.exclusive:
+        reject("schema", f"be one-hot if a category is released, got {schema}")
+    if q * schema.width >= 1:
+        reject("q", f"be below 1/{schema.width} for {schema.width} categories", q)
+
+
 def category_analysis(q: float, schema: Schema, honest: int) -> Analysis:
     """Return the analysis of d-ary randomized response: a uniform blanket, exact for two categories.
 
     >>> category_analysis(0.1, Schema.one_hot(4), 1000).method
     'the uniform privacy blanket'
     """
+    check_category(q, schema)
     d = schema.width
-    if not schema.exclusive:
-        reject("schema", f"be one-hot if a category is released, got {schema}")
-    if q * d >= 1:
-        reject("q", f"be below 1/{d} for {d} categories", q)
     binary = d == 2
     return Analysis(
         upper=lambda epsilon: category.blanket(d, q, honest, epsilon),

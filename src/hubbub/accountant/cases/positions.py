@@ -89,7 +89,9 @@ def fakes_alone(schema: Schema, k: int, epsilon: float, number: int | Fakes, hon
     if schema.size > MAX_EXACT or number == 0:
         return math.inf
     if isinstance(number, int):
-        delta = fakes.uniform_delta(epsilon / k, number, schema.size)
+        delta = fakes.uniform_delta(epsilon / k, min(number, MAX_EXACT), schema.size)
+    elif honest * max(number.mean, number.shift) > MAX_EXACT:
+        return math.inf  # more than the table of their number can hold
     else:
         delta = fakes.user_bounds(epsilon / k, number, honest, schema.size)[1]
     return min(0.0, log(delta) + group_steps(epsilon, k) + 1e-12)

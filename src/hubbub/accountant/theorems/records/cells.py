@@ -3,11 +3,11 @@
 Fix a pair x, x' at distance h. I is the record that equals x where the two differ and the opposite of both elsewhere, J
 the same with x'. K₁ and K₂ count the covered users who hold I and J. Where K₁ ≥ K₂, every covered J is matched with a
 covered I and their scores are averaged, H = (G_I + G_J)/2; where K₁ < K₂, the other way round. With U_IJ = E_ω e^{zH},
-any functions V_y > 0 of w with
+any functions V_y > 0 of w with::
 
     V_y ≥ |U_y| for y ≠ J,    V_I V_J ≥ |U_IJ|²,                                                                  (6)
 
-and m_y(ζ, z) = γζ V_y + |E_{μ_y} e^{zG_y} − γU_y|, the first part is at most
+and ``m_y(ζ, z) = γζ V_y + |E_{μ_y} e^{zG_y} − γU_y|``, the first part is at most::
 
     γ² ∫₀¹ (1−ζ) (1/π) ∫₀^∞ e^{η²(t²−w²)/2}/(t²+w²) Σ_a |U_a| V_a Π_{i≠a} m_i(ζ, z) dw dζ                            (7)
 
@@ -85,7 +85,7 @@ class Problem:
 
 
 def pair_noise(pair: Matched, epsilon: float, cut: float, t: float, units: tuple[float, float]) -> float:
-    """Return a bound on the rounding errors of U_IJ, per unit of |z|."""
+    """Return a bound on the rounding errors of U_IJ, per unit of ``|z|``."""
     score = pair.scores(epsilon, cut)
     grow = pair.omega * np.exp(np.minimum(t * score, 700.0))
     ratio = math.exp(epsilon)

@@ -176,7 +176,7 @@ def along(score: Floats, chances: Floats, line: Contour) -> Line:
 
 
 def size(x: Complexes, one: float = 1.0) -> Floats:
-    """Return |one + x| − one without cancellation."""
+    """Return ``|one + x| − one`` without cancellation."""
     return (2 * one * x.real + x.real**2 + x.imag**2) / (np.abs(one + x) + one)
 
 

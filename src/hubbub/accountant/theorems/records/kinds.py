@@ -88,7 +88,7 @@ class Masses:
     u: Floats
     """E_ω e^{tG} − 1."""
     noise: float
-    """A bound on the rounding error of E_μ e^{zG} and of γ E_ω e^{zG}, per unit of |z|, for all these kinds."""
+    """A bound on the rounding error of E_μ e^{zG} and of γ E_ω e^{zG}, per unit of ``|z|``, for all these kinds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

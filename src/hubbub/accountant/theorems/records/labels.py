@@ -1,11 +1,11 @@
 """Theorem 4 of slot exchange: all crowds at once, with the phases of the labels kept.
 
 With z = t + iw, U_y(z) = E_ω e^{zG_y} and M_y(ζ, z) = E_{μ_y} e^{zG_y} − (1 − ζ) γ U_y(z), the part of δ(ε) in which at
-least one other user is covered is at most
+least one other user is covered is at most::
 
     γ² ∫₀¹ (1−ζ) (1/π) ∫₀^∞ e^{η²(t²−w²)/2}/(t²+w²) Σ_a |U_a|² Π_{i≠a} |M_i(ζ, z)| dw dζ
 
-(``docs/theory/slot-exchange.md``). |M_y| is convex in ζ, and −d²|M_y|/dw² ≤ E_μ (G − c)² e^{tG} for every c.
+(``docs/theory/slot-exchange.md``). ``|M_y|`` is convex in ζ, and ``−d²|M_y|/dw² ≤ E_μ (G − c)² e^{tG}`` for every c.
 """
 
 import math
@@ -94,7 +94,7 @@ def transforms(kind: Kind, epsilon: float, cut: float, t: float) -> tuple[float,
 
 
 def noise_of(kind: Kind, epsilon: float, cut: float, t: float, units: tuple[float, float]) -> float:
-    """Return a bound on the rounding errors of the transforms of one kind, per unit of |z|."""
+    """Return a bound on the rounding errors of the transforms of one kind, per unit of ``|z|``."""
     score = kind.scores(epsilon, cut)
     grow = np.exp(np.minimum(t * score, 700.0))
     likelihood = kind.first + math.exp(epsilon) * kind.second

@@ -15,7 +15,8 @@ with probability e_K/θ, else G_f: every message has the right mean score, and J
 
     R_i = E_{μ_i} e^{θzG_i} − γ E_ω e^{θzG_i},    V_i = E_ω e^{zH_i},    U = E_ω e^{zG_f},
 
-W_K ≤ A/(K + c) = A ∫₀^∞ e^{−r(K+c)} dr, and |U + (e_K/θ) mean_a(V_a − U)| ≤ |U| + max_y |V_y − U| for the last place,
+W_K ≤ A/(K + c) = A ∫₀^∞ e^{−r(K+c)} dr, and for the last place
+``|U + (e_K/θ) mean_a(V_a − U)| ≤ |U| + max_y |V_y − U|``::
 
     δ ≤ P[K outside a window] + A ∫₀^∞ e^{−cr} (1/π)∫₀^∞ e^{η²(t²−w²)/2}/(t²+w²)
         |U|^m { |U| Π_i |R_i + e^{−r}γV_i| + max_y |V_y − U| Π_i (|R_i| + e^{−r}γ|V_i|) } dw dr.
