@@ -178,7 +178,7 @@ def test_one_position_is_the_single_bit() -> None:
     assert positions(50, 0.2, 1, 1).delta(0.3) == cover(50, 0.2).delta(0.3)
 
 
-def test_skipped_grid_points_lie_above_the_curve() -> None:
+def test_skipped_grid_points_stay_above_the_curve() -> None:
     """Rare bits: most points of the grid are chords, at or above the curve and less than two percent above it."""
     n, q, step, size = 1000, 0.01, 0.02, 200
     calls: list[int] = []

@@ -56,8 +56,9 @@ class Analysis:
 
     def delta(self, epsilon: float) -> float:
         """Return the certified δ at ε; errs upwards, and is 0 only from the pure ε on."""
-        log_delta = self.upper(epsilon) if epsilon < self.pure else -math.inf
-        return 0.0 if log_delta == -math.inf else min(1.0, max(up(math.exp(min(log_delta, 0.0)), MARGIN), SMALLEST))
+        if epsilon >= self.pure:
+            return 0.0
+        return min(1.0, max(up(math.exp(min(self.upper(epsilon), 0.0)), MARGIN), SMALLEST))
 
     def attacked_delta(self, epsilon: float) -> float:
         """Return the δ that the known attack attains at ε; 0 where none is known."""
