@@ -49,7 +49,10 @@ def services(pid: int) -> dict[str, int]:
     """Return the services among the children of a process, by role."""
     found = {}
     for name in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        words = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+        try:
+            words = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError):  # it has just ended
+            continue
         found.update({role: int(name) for role in ("shuffler", "analyzer") if role.encode() in words})
     return found
 

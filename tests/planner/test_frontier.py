@@ -25,7 +25,7 @@ FIVE = [
     (Schema.one_hot(100), 10**5, 9),
     (Schema.one_hot(50_000), 10**7, 9),
     (Schema.bits(13), 10**7, 8),
-    (Schema.bits(40), 10**7, 6),
+    pytest.param(Schema.bits(40), 10**7, 6, marks=pytest.mark.slow),
     (Schema.bits(1), 10**3, 4),
 ]
 

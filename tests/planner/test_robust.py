@@ -43,7 +43,7 @@ REQUESTS = st.builds(
     honest_fraction=st.sampled_from([1.0, 0.5, 1e-9]),
 )
 KINDS = st.sampled_from(["q", "copies", "bits", "category", "m", "shift", "max_q", "local"])
-FEW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 MANY = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 

@@ -110,6 +110,6 @@ def test_worst_corners() -> None:
 def test_fuzz() -> None:
     """Slow calls are reported, and do not fail."""
     found = Findings()
-    fuzz.run(found, 1, 300)
+    fuzz.run(found, 1, 150)
     print(found.report())
     assert not found.violations, found.report()
