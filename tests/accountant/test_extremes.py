@@ -20,6 +20,7 @@ BITS = Schema.bits(2)
         (Protocol(0.25, 2, m=Fakes.poisson(1000.0)), BITS, 1000, 4.3),
         (Protocol(0.2, 30), Schema.bits(3), 1, 5e-324),
         (Protocol(0.25, 3, m=300_000, release="bits"), BITS, 100_000, 5e-324),
+        (Protocol(0.49999763056975155, 1, Fakes.poisson(2.04909)), Schema.bits(4), 3, 3.746964164277208e-05),
         (Protocol(0.24127550026644684, 8, Fakes.poisson(0.0678699)), Schema.one_hot(44), 835, 18.331186791561258),
     ],
     ids=str,

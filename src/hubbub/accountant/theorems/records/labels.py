@@ -132,6 +132,8 @@ def evaluate(
             noise, noise_of(guest, epsilon, cut, t, (family.units[0], family.units[1] + 12 * UNIT * len(guest.mu)))
         )
         variance += crowd.mean * tilted_variance(guest, epsilon, cut, t)
+        if not 1 + guest_m > 1e-200:  # nothing of the transform is left
+            return np.full(len(kept), np.inf)
         decay += crowd.mean * gamma * (1 + guest_u) / (1 + guest_m)
     if not (n + crowd.mean) * noise * t < MAX_ERROR:
         return np.full(len(kept), np.inf)
