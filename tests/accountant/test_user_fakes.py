@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from flint import arb, ctx
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -19,10 +20,10 @@ from hubbub.accountant.theorems.records.fakes import (
     bound_with_fakes,
     companion,
     exchange_with_fakes,
-    group_steps,
     pool,
     weight_of_fakes,
 )
+from hubbub.accountant.theorems.records.local import group_steps
 from hubbub.accountant.theorems.records.sparse import density, sparse_fake_blanket
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.protocol import Fakes, Protocol
@@ -335,8 +336,16 @@ def test_lost_events_are_averaged() -> None:
         assert companions.log_pgf(x) == pytest.approx(logs, abs=1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 5e-324, 1e-12, 0.3, 37.1, 350.7, 699.9])
+def test_group_steps_are_bounds_on_their_sum(epsilon: float) -> None:
+    for k in (1, 2, 3, 7, 12, 31, 32):
+        with ctx.workprec(300):
+            exact = sum(((arb(epsilon) * i / k).exp() for i in range(k)), arb(0)).log()
+            assert exact <= group_steps(epsilon, k)
+            assert group_steps(epsilon, k) - exact < 1e-14 * (1 + epsilon)
+
+
 def test_group_steps_do_not_overflow() -> None:
-    assert group_steps(1.2, 4) == pytest.approx(math.log(sum(math.exp(0.3 * i) for i in range(4))), abs=1e-12)
     assert group_steps(2000.0, 4) == pytest.approx(1500.0, rel=1e-3)
 
 

@@ -7,7 +7,7 @@ from hubbub.accountant.analysis import Analysis, log
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.gaussian_limit import information
 from hubbub.accountant.theorems import attacks, bit, fakes, split
-from hubbub.accountant.theorems.records.fakes import group_steps
+from hubbub.accountant.theorems.records.local import group_steps
 from hubbub.numeric.binomial import MAX_EXACT
 from hubbub.privacy import Basis
 from hubbub.protocol import Fakes, Protocol

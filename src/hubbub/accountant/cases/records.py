@@ -6,8 +6,8 @@ from hubbub.accountant.analysis import Analysis, Curve
 from hubbub.accountant.gaussian_limit import information
 from hubbub.accountant.theorems import attacks
 from hubbub.accountant.theorems.records.exchange import bound
-from hubbub.accountant.theorems.records.fakes import Companions, bound_with_fakes, group_steps
-from hubbub.accountant.theorems.records.local import local
+from hubbub.accountant.theorems.records.fakes import Companions, bound_with_fakes
+from hubbub.accountant.theorems.records.local import group_steps, local
 from hubbub.privacy import Basis
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema

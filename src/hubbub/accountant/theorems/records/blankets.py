@@ -28,9 +28,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.accountant.quadrature import UNIT, difference, positive_mean
+from hubbub.accountant.quadrature import difference, positive_mean
 from hubbub.accountant.theorems import bit
-from hubbub.accountant.theorems.records.local import local, weight_error
+from hubbub.accountant.theorems.records.local import group_steps, local, weight_error
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.schema import Schema
 
@@ -122,10 +122,7 @@ def copies(schema: Schema, q: float, n: int, epsilon: float, k: int, m: int = 0)
     >>> copies(Schema.bits(13), 0.3063, 10**6, math.log(2), 4) < math.log(1e-6)
     True
     """
-    # Σ_{i<k} e^{iε/k} = e^{ε(1−1/k)}·(1 − e^{−ε})/(1 − e^{−ε/k})
-    share = math.expm1(-epsilon) / math.expm1(-epsilon / k) if epsilon > 0 else float(k)
-    steps = epsilon * (1 - 1 / k) * (1 + 4 * UNIT) + math.log(share) + 8 * UNIT
-    return min(steps + blanket(schema, q, k * n + m, epsilon / k), local(schema, q, epsilon, k))
+    return min(group_steps(epsilon, k) + blanket(schema, q, k * n + m, epsilon / k), local(schema, q, epsilon, k))
 
 
 def fake_blanket(schema: Schema, q: float, m: int, epsilon: float) -> float:

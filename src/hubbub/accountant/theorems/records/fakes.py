@@ -40,7 +40,7 @@ from hubbub.accountant.theorems.records.contour import Crowd
 from hubbub.accountant.theorems.records.exchange import FEW, bound, choose
 from hubbub.accountant.theorems.records.kinds import Kind, family, pmf
 from hubbub.accountant.theorems.records.labels import evaluate
-from hubbub.accountant.theorems.records.local import local
+from hubbub.accountant.theorems.records.local import group_steps, local
 from hubbub.accountant.theorems.records.weighted import weighted
 from hubbub.numeric.binomial import log_binomial_pmf
 from hubbub.numeric.divergences import gaussian_delta
@@ -239,17 +239,6 @@ def _pool_size(schema: Schema, q: float, n: int, companions: "Companions") -> nu
     if covered is None:
         return made
     return numbers.plus(made, numbers.blocks(covered, step=step, base=companions.mean), step)
-
-
-def group_steps(epsilon: float, k: int) -> float:
-    """Return ln Σ_{i<k} e^{iε/k}: the number of steps of group privacy, each weighted.
-
-    >>> round(math.exp(group_steps(0.0, 3)), 9)
-    3.0
-    """
-    if epsilon < 1e-300:  # e^ε/k rounds to 1
-        return math.log(k) + epsilon
-    return epsilon * (1 - 1 / k) + math.log(math.expm1(-epsilon) / math.expm1(-epsilon / k)) + 1e-14
 
 
 def _exchange(schema: Schema, q: float, others: int, epsilon: float, companions: Companions) -> float:

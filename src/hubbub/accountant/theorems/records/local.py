@@ -35,3 +35,15 @@ def weight_error(bits: int, q: float) -> float:
     True
     """
     return UNIT * (1024 + 32 * bits * (1 + bit.log_odds(q)))
+
+
+def group_steps(epsilon: float, k: int) -> float:
+    """Return ln Σ_{i<k} e^{iε/k}, the weight of the k steps of group privacy; errs upwards.
+
+    The sum is e^{ε(1−1/k)}·(1 − e^{−ε})/(1 − e^{−ε/k}), whose quotient lies between 1 and k.
+
+    >>> round(math.exp(group_steps(0.0, 3)), 9)
+    3.0
+    """
+    share = math.expm1(-epsilon) / math.expm1(-epsilon / k) if epsilon > 1e-300 else float(k)
+    return (epsilon * (1 - 1 / k) + math.log(share)) * (1 + 8 * UNIT) + 8 * UNIT
