@@ -76,6 +76,32 @@ class SystemStream:
         return _bytes(self, size)
 
 
+class KeyedStream:
+    """The keystream of AES-256-CTR under a secret key: a random draw that can be repeated until the key is erased.
+
+    The bytes do not depend on how they are divided into fills. For one thread.
+
+    >>> one, two = KeyedStream(bytes(32)), KeyedStream(bytes(32))
+    >>> one(3) + one(4) == two(7)
+    True
+    """
+
+    __slots__ = ("_cipher",)
+
+    def __init__(self, key: bytes) -> None:
+        if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
+            reject("the key of a stream", f"have {_KEY_BYTES} bytes")
+        self._cipher = _encryptor(key)
+
+    def fill(self, buffer: memoryview) -> None:
+        """Overwrite a contiguous buffer of bytes with the next bytes of the stream."""
+        _keystream(self._cipher, buffer)
+
+    def __call__(self, size: int) -> bytes:
+        """Return the next ``size`` bytes."""
+        return _bytes(self, size)
+
+
 class SeededStreamNotForPeople:
     """A reproducible keystream for tests and simulations; anyone who knows the seed can remove all noise.
 
@@ -108,7 +134,7 @@ class SeededStreamNotForPeople:
         return _bytes(self, size)
 
 
-def _bytes(stream: SystemStream | SeededStreamNotForPeople, size: int) -> bytes:
+def _bytes(stream: SystemStream | KeyedStream | SeededStreamNotForPeople, size: int) -> bytes:
     buffer = bytearray(check_whole("size", size))
     stream.fill(memoryview(buffer))
     return bytes(buffer)
@@ -146,7 +172,7 @@ def fill(entropy: Entropy, array: NDArray[Any]) -> None:
     if not array.flags.c_contiguous:
         raise EntropyFailure("the array to fill must be contiguous")
     target = array.reshape(-1).view(np.uint8)
-    if isinstance(entropy, SystemStream | SeededStreamNotForPeople):
+    if isinstance(entropy, SystemStream | KeyedStream | SeededStreamNotForPeople):
         entropy.fill(target.data)
     else:
         target[:] = np.frombuffer(take(entropy, target.size), np.uint8)

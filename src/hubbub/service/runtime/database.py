@@ -16,6 +16,8 @@ from hubbub.errors import StoreFailure, reject
 
 _ROWS = 500
 """Rows per statement."""
+PARTITIONS = 8
+"""Parts of a partitioned table."""
 _PRAGMAS = (
     *("journal_mode = wal", "synchronous = full", "secure_delete = on"),
     *("temp_store = memory", "cache_size = -65536", "journal_size_limit = 0"),
@@ -28,6 +30,8 @@ class Database(ABC):
     failures: tuple[type[Exception], ...] = ()
     blob, clustered = "", ""
     """The dialect's type of bytes, and its clause for tables clustered by primary key."""
+    for_share, for_update, skip_locked = "", "", ""
+    """Clauses that lock the rows of a query for the rest of the transaction; empty where a writer is alone anyway."""
 
     def __init__(self, place: str) -> None:
         self._place = place
@@ -78,16 +82,29 @@ class Database(ABC):
 
     def insert(self, table: str, rows: Sequence[Sequence[object]]) -> None:
         """Insert all rows, hundreds per statement: each statement has to wait for Python's lock."""
-        for start in range(0, len(rows), _ROWS):
-            some = rows[start : start + _ROWS]
-            row = "(" + ", ".join("?" * len(some[0])) + ")"
-            values = [value for one in some for value in one]
-            self.run(f"INSERT INTO {table} VALUES {', '.join([row] * len(some))}", *values)
+        for statement, values in _inserts(table, rows):
+            self.run(statement, *values)
+
+    def insert_new(self, table: str, rows: Sequence[Sequence[object]], returning: str) -> list[Any]:
+        """Insert the rows whose primary key is not taken yet, and return their values of one column."""
+        found: list[Any] = []
+        for statement, values in _inserts(table, rows):
+            found += (row[0] for row in self.rows(f"{statement} ON CONFLICT DO NOTHING RETURNING {returning}", *values))
+        return found
 
     def create(self, tables: Iterable[str]) -> None:
         """Create tables that do not exist; ``{blob}`` and ``{clustered}`` stand for the dialect's words."""
         for table in tables:
             self.run("CREATE TABLE IF NOT EXISTS " + table.format(blob=self.blob, clustered=self.clustered))
+
+    def exclude(self, table: str) -> None:
+        """Keep other transactions from changing a table until this one has ended."""
+        del table
+
+    def create_partitioned(self, table: str, column: str) -> None:
+        """Create a table that does not exist, partitioned by the hash of a column where the database can do that."""
+        del column
+        self.create([table])
 
     @abstractmethod
     def has_table(self, name: str) -> bool:
@@ -156,6 +173,7 @@ class Postgres(Database):
     """
 
     blob = "BYTEA"
+    for_share, for_update, skip_locked = " FOR SHARE", " FOR UPDATE", " FOR UPDATE SKIP LOCKED"
 
     def __init__(self, place: str) -> None:
         import psycopg  # noqa: PLC0415 (an extra)
@@ -177,6 +195,18 @@ class Postgres(Database):
 
     def _execute(self, statement: str, values: Sequence[object]) -> Any:
         return self._connection.execute(statement.replace("?", "%s"), values)
+
+    def exclude(self, table: str) -> None:
+        """Lock a table against changes, not against reads."""
+        self.run(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")
+
+    def create_partitioned(self, table: str, column: str) -> None:
+        """Create a table that does not exist in :data:`PARTITIONS` parts, by the hash of a column."""
+        name = table.split()[0]
+        self.create([f"{table} PARTITION BY HASH ({column})"])
+        for part in range(PARTITIONS):
+            of = f"PARTITION OF {name} FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {part})"
+            self.run(f"CREATE TABLE IF NOT EXISTS {name}_{part} {of}")
 
     def has_table(self, name: str) -> bool:
         """Return True if a table exists in the search path."""
@@ -204,3 +234,12 @@ def open_database(url: str) -> Database:
     if kind not in ("postgresql", "postgres"):
         reject("the store", "be sqlite:FILE or postgresql://…", kind)
     return Postgres(url)
+
+
+def _inserts(table: str, rows: Sequence[Sequence[object]]) -> Iterator[tuple[str, list[object]]]:
+    """Yield statements that insert hundreds of rows each, with their values."""
+    for start in range(0, len(rows), _ROWS):
+        some = rows[start : start + _ROWS]
+        row = "(" + ", ".join("?" * len(some[0])) + ")"
+        values = [value for one in some for value in one]
+        yield f"INSERT INTO {table} VALUES {', '.join([row] * len(some))}", values

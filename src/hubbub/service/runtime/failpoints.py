@@ -42,11 +42,15 @@ POINTS = {
     "batch-committed": "the result of a batch is durable; no response was sent",
     "receipt-answered": "the receipt is about to be sent",
     # keys
-    "rotate-after-secret": "the secret of a new key is written, its record is not",
+    "rotate-after-secret": "the secret of a new key exists, its record does not",
     "rotate-after-record": "a new key is pending",
     "rotate-after-activation": "a new key is active",
     "destroy-after-record": "an old key is recorded as destroyed; its secret still exists",
     "destroy-after-erasure": "the secret of an old key is erased durably",
+    # the credential folder
+    "secret-created": "a new secret is durable",
+    "secret-erased": "a secret is erased durably",
+    "fence-raised": "the fence is durable",
     # secret files
     "file-before-write": "a file is about to be written",
     "file-before-sync": "the temporary file is written, not synced",

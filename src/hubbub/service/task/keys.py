@@ -2,83 +2,72 @@
 
     pending --advance, at its time--> active --the next is active--> expired --grace--> destroyed
 
-Each key has a record, ``<role>-<id>.json``, and until it is destroyed a secret, ``<role>-<id>.secret``. Every change is
-one atomic write of one record: activated keys are *live*, and the newest live key is the active one, so there is never
-a moment with no active key or with two. The next start completes what a crash interrupted. Records outlive their
-secrets, so no id is used twice. States never go back, even if the clock does.
+The store records which keys exist and their phases, so that all replicas agree; the secret of a key is a file in the
+credential folder, from which its private bytes are derived. A key is destroyed by recording so and erasing the file:
+no copy of the store can revive it. Ids are never used twice, because the fence of the folder remembers the last one.
+Activated keys are *live*, and the newest live key of a suite is the active one, so there is never a moment with no
+active key or with two. States never go back, even if the clock does.
 
 Python cannot wipe memory: a destroyed key is erased from the disk, and from memory when the process ends.
 """
 
+import contextlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
-from hubbub.canonical import Fields, Json, canonical, legal, parse
-from hubbub.errors import Infeasible, Interval, WireError, check_choice, check_real, check_whole, reject
-from hubbub.io.files import PARTIAL
+from hubbub.errors import Infeasible, Interval, StoreFailure, check_real, reject
 from hubbub.service.runtime.clock import Clock
+from hubbub.service.runtime.credentials import Credentials, derive
+from hubbub.service.runtime.database import Database
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.secretfiles import erase, read_secret, write_file
-from hubbub.service.task.identity import Identity, SignedDocument, document_format, hex_bytes
+from hubbub.service.task.identity import Identity
+from hubbub.service.task.keylist import KeyList, PublicKey, State
 from hubbub.service.task.sealing import MAX_KEY_ID, SUITES, Private, generate, load_private
 
+KEY_TABLE = """keys (id BIGINT PRIMARY KEY, suite BIGINT NOT NULL, public {blob} NOT NULL, phase TEXT NOT NULL,
+               time DOUBLE PRECISION NOT NULL)"""
+"""The table of both stores that records the keys."""
+LIST_LIFETIME = 86_400.0
+"""Default seconds for which a signed key list is valid."""
 _MAX_SECONDS = 1e12
-State = Literal["pending", "active", "expired"]
-Phase = Literal["pending", "live", "destroyed"]
-_STATES: dict[str, State] = {"pending": "pending", "active": "active", "expired": "expired"}
-_PHASES: dict[str, Phase] = {"pending": "pending", "live": "live", "destroyed": "destroyed"}
-
-
-@dataclass(frozen=True, slots=True)
-class PublicKey:
-    """One entry of a key list."""
-
-    id: int
-    suite: int
-    public: bytes
-    state: State
+Phase = Literal["pending", "live", "destroyed", "restored"]
+_PHASES: dict[str, Phase] = {"pending": "pending", "live": "live", "destroyed": "destroyed", "restored": "restored"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """A key as stored on disk, without its secret."""
+    """A key as recorded in the store."""
 
     id: int
     suite: int
     public: bytes
     phase: Phase
+    """``restored``: the store was restored from a backup, and bundles under this key may have been counted before."""
     time: float
     """The time of activation: planned while pending, actual afterwards."""
 
-    def to_json(self) -> bytes:
-        public = self.public.hex()
-        return canonical({"id": self.id, "suite": self.suite, "public": public, "phase": self.phase, "time": self.time})
-
-    @classmethod
-    def from_json(cls, text: bytes, suite: int) -> Self:
-        fields = Fields(parse(text, "the key record"), "the key record", "id", "suite", "public", "phase", "time")
-        if fields.whole("suite") != suite:
-            raise WireError(f"the key record must be of suite {suite}, got {fields.whole('suite')}")
-        with legal("the key record"):
-            public = hex_bytes(fields.text("public"), SUITES[suite].public, "the public key")
-            phase = _PHASES[check_choice("phase", fields.text("phase"), tuple(_PHASES))]
-            return cls(id=fields.whole("id"), suite=suite, public=public, phase=phase, time=fields.real("time"))
+    @property
+    def exists(self) -> bool:
+        return self.phase in ("pending", "live")
 
 
 class Keyring:
-    """The keys of one role in one folder, written by a single process.
+    """The keys of one role; all replicas read them from the store, and any of them may advance them.
 
-    ``lifetime``: seconds after which :meth:`advance` replaces the active key; its successor is published as pending
-    one ``grace`` before. ``grace``: seconds from expiry to destruction.
+    ``lifetime``: seconds after which :meth:`advance` replaces an active key; its successor is published as pending
+    one ``grace`` before. ``grace``: seconds from expiry to destruction. ``suites``: one active key is kept for each.
 
     >>> import tempfile
     >>> from hubbub.service.runtime.clock import MockClock
+    >>> from hubbub.service.runtime.database import open_database
     >>> clock = MockClock(0.0)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ring = Keyring(folder, "shuffler", 1, clock, lifetime=100, grace=10)
+    ...     store = open_database("sqlite::memory:")
+    ...     store.create([KEY_TABLE])
+    ...     credentials = Credentials(folder, "shuffler")
+    ...     ring = Keyring(store, credentials, clock, lifetime=100, grace=10, suites={1})
     ...     ring.advance()
     ...     clock.advance(105)
     ...     ring.advance()
@@ -87,184 +76,246 @@ class Keyring:
     """
 
     def __init__(
-        self, folder: Path | str, role: str, suite: int, clock: Clock, *, lifetime: float, grace: float
+        self,
+        database: Database,
+        credentials: Credentials,
+        clock: Clock,
+        *,
+        lifetime: float,
+        grace: float,
+        suites: Iterable[int] = (1,),
+        list_lifetime: float = LIST_LIFETIME,
     ) -> None:
-        check_choice("role", role, ("analyzer", "shuffler"))
-        if suite not in SUITES:
-            reject("suite", "be 1 or 2", suite)
-        self.folder, self.role, self.suite, self.clock = Path(folder), role, suite, clock
+        self._database, self._credentials, self.clock = database, credentials, clock
+        self.role = credentials.role
         self.lifetime = check_real("lifetime", lifetime, Interval(0.0, _MAX_SECONDS, open_low=True))
         self.grace = check_real("grace", grace, Interval(0.0, _MAX_SECONDS))
+        self.list_lifetime = check_real("list_lifetime", list_lifetime, Interval(1.0, _MAX_SECONDS))
+        self.suites: set[int] = set()
+        for suite in suites:
+            self.support(suite)
         self._records: dict[int, _Record] = {}
         self._secrets: dict[int, tuple[bytes, Private]] = {}
-        self._load()
+        self._recover()
 
-    @property
-    def active(self) -> PublicKey:
-        """The key to seal to; raises before the first :meth:`advance` in an empty folder."""
-        live = self._live()
+    def support(self, suite: int) -> None:
+        """Keep an active key of this suite from the next :meth:`advance` on."""
+        if suite not in SUITES:
+            reject("suite", "be 1 or 2", suite)
+        self.suites.add(suite)
+
+    def active(self, suite: int) -> PublicKey:
+        """Return the key of a suite to seal to; raise before the first :meth:`advance`."""
+        live = self._live(suite)
         if not live:
-            raise Infeasible(f"the {self.role} has no active key; advance the keyring first")
+            raise Infeasible(f"the {self.role} has no active key of suite {suite}; advance the keyring first")
         return _public(live[-1], "active")
 
     def private(self, key_id: int) -> bytes | None:
-        """Return the private bytes for a worker process; None if the key is destroyed or never existed."""
-        entry = self._secrets.get(key_id)
+        """Return the private bytes for a worker process; None if the key does not exist, as far as is known here.
+
+        Another replica may have made or destroyed the key: :meth:`refresh` before telling anyone so.
+        """
+        entry = self._secret(key_id)
         return entry and entry[0]
 
     def opener(self, key_id: int) -> Private | None:
-        """Return the private key as an object; None if the key is destroyed or never existed."""
-        entry = self._secrets.get(key_id)
+        """Return the private key as an object; None as in :meth:`private`."""
+        entry = self._secret(key_id)
         return entry and entry[1]
 
+    def restored(self, key_id: int) -> bool:
+        """Return True if bundles under this key may have been counted before the store was restored."""
+        record = self._records.get(key_id)
+        return record is not None and record.phase == "restored"
+
     def public_keys(self) -> list[PublicKey]:
-        """Return all keys that are not destroyed, ordered by id."""
-        live = self._live()
-        states: dict[int, State] = {record.id: "expired" for record in live[:-1]}
-        states |= {record.id: "active" for record in live[-1:]}
-        alive = (record for record in self._sorted() if record.phase != "destroyed")
-        return [_public(record, states.get(record.id, "pending")) for record in alive]
+        """Return all keys that exist, ordered by id."""
+        states: dict[int, State] = {}
+        for suite in SUITES:
+            live = self._live(suite)
+            states |= {record.id: "expired" for record in live[:-1]} | {record.id: "active" for record in live[-1:]}
+        return [_public(record, states.get(record.id, "pending")) for record in self._sorted() if record.exists]
 
     def public_list(self, identity: Identity) -> bytes:
-        """Return the signed key list for clients."""
-        keys: list[Json] = [
-            {"id": key.id, "suite": key.suite, "public": key.public.hex(), "state": key.state}
-            for key in self.public_keys()
-        ]
-        body: Json = {"format": document_format("key list"), "role": self.role, "keys": keys}
-        return SignedDocument.sign(identity, "key list", body).to_json()
+        """Return the signed, dated key list for clients."""
+        issued = int(self.clock.now())
+        listed = KeyList(self.role, issued, issued + int(self.list_lifetime), tuple(self.public_keys()))
+        return listed.sign(identity)
 
-    def rotate(self, at: float | None = None) -> int:
-        """Schedule the activation of the pending key, or of a new one, by default for now, and return its id."""
-        time = self.clock.now() if at is None else at
-        pending = self._pending()
-        if pending:
-            key_id = pending[0].id
-            self._write(replace(pending[0], time=time))
-        else:
-            key_id = self._create(time)
-        self.advance()
-        return key_id
+    def refresh(self) -> None:
+        """Reread the records, which other replicas may have changed."""
+        rows = self._database.rows("SELECT id, suite, public, phase, time FROM keys ORDER BY id")
+        self._records = {
+            key_id: _Record(id=key_id, suite=suite, public=bytes(public), phase=_PHASES[phase], time=time)
+            for key_id, suite, public, phase, time in rows
+        }
+        for key_id in [key_id for key_id in self._secrets if not self._exists(key_id)]:
+            del self._secrets[key_id]
 
-    def advance(self) -> None:
-        """Announce, activate and destroy the keys that are due; idempotent, and safe to interrupt at any point."""
+    def rotate(self) -> None:
+        """Replace the active key of every suite now."""
         now = self.clock.now()
-        self._announce(now)
-        for record in self._pending():
-            live = self._live()
-            if record.time <= now or not live or live[-1].time + self.lifetime <= now:
-                self._write(replace(record, phase="live", time=now))
-                reach("rotate-after-activation")
-        live = self._live()
-        for record, successor in itertools.pairwise(live):
-            if successor.time + self.grace <= now:
-                self._destroy(record)
+        with self._changing():
+            for suite in sorted(self.suites):
+                pending = self._pending(suite)
+                if pending:
+                    self._write(replace(pending[0], time=now))
+                else:
+                    self._create(suite, now)
+        self.advance()
 
-    def _announce(self, now: float) -> None:
-        live = self._live()
-        if self._pending():
+    def advance(self, held: Collection[int] = ()) -> None:
+        """Announce, activate and destroy the keys that are due, except that ``held`` keys are not destroyed.
+
+        Idempotent, and safe to interrupt at any point.
+        """
+        due: list[_Record] = []
+        with self._changing():
+            now = self.clock.now()
+            for record in self._sorted():
+                if record.exists and record.time > now + self.lifetime + self.grace:
+                    # Written by a clock that was ahead: without this, the key would stay for as long as it was.
+                    self._write(replace(record, time=now))
+            for suite in sorted(self.suites | {record.suite for record in self._sorted() if record.exists}):
+                self._announce(suite, now)
+                for record in self._pending(suite):
+                    live = self._live(suite)
+                    if record.time <= now or not live or live[-1].time + self.lifetime <= now:
+                        self._write(replace(record, phase="live", time=now))
+                        reach("rotate-after-activation")
+                pairs = itertools.pairwise(self._live(suite))
+                due += (old for old, new in pairs if new.time + self.grace <= now and old.id not in held)
+            for record in due:
+                self._write(replace(record, phase="destroyed"))
+        for record in due:
+            reach("destroy-after-record")
+            self._forget(record)
+            reach("destroy-after-erasure")
+
+    def abandon(self) -> None:
+        """Give up every key after the store was restored: what was sealed to them may have been counted before."""
+        last = self._credentials.fence().last_key
+        with self._changing():
+            for key_id in range(1, last + 1):
+                record = self._records.get(key_id)
+                if record is None:
+                    record = _Record(id=key_id, suite=min(SUITES), public=b"", phase="restored", time=0.0)
+                    self._write(record)
+                elif record.exists:
+                    self._write(replace(record, phase="restored"))
+        for record in self._sorted():
+            if record.phase == "restored":
+                self._forget(record)
+
+    def _announce(self, suite: int, now: float) -> None:
+        live = self._live(suite)
+        if self._pending(suite) or suite not in self.suites:
             return
         if not live:
-            self._create(now)
+            self._create(suite, now)
         elif now >= (due := live[-1].time + self.lifetime) - self.grace:
-            self._create(due)
+            self._create(suite, due)
 
-    def _create(self, at: float) -> int:
-        key_id = self._next
+    def _create(self, suite: int, at: float) -> None:
+        key_id = max([*self._records, self._credentials.fence().last_key]) + 1
         if key_id > MAX_KEY_ID:
             raise Infeasible(f"all {MAX_KEY_ID} key ids of the {self.role} are used; start a new contract")
-        private, public = generate(self.suite)
-        write_file(self._path(key_id, "secret"), private)
+        # The fence first: an id that was ever published must not get other bytes, even if this store is restored.
+        self._credentials.raise_fence(last_key=key_id)
+        self._credentials.create(_name(key_id, suite))
         reach("rotate-after-secret")
-        self._keep(key_id, private)
-        self._write(_Record(id=key_id, suite=self.suite, public=public, phase="pending", time=at))
+        self._write(_Record(id=key_id, suite=suite, public=self._derive(key_id, suite)[1], phase="pending", time=at))
         reach("rotate-after-record")
-        return key_id
 
-    def _destroy(self, record: _Record) -> None:
-        # The record first: the next start erases the secret of a destroyed key if this process dies before it does.
-        self._write(replace(record, phase="destroyed"))
-        reach("destroy-after-record")
-        self._secrets.pop(record.id, None)
-        erase(self._path(record.id, "secret"))
-        reach("destroy-after-erasure")
+    def _recover(self) -> None:
+        """Bring store and credential folder together after a crash, or after the store was restored.
+
+        A key whose secret is gone was destroyed in the meantime; a secret without a record was made in the meantime.
+        """
+        self.refresh()
+        if self._records and not self._credentials.exists:
+            raise StoreFailure(
+                f"the credential folder of the {self.role} is empty, but its store has keys: mount the folder that "
+                "belongs to this store (setting 'credentials')"
+            )
+        if self._records.keys() - range(1, self._credentials.fence().last_key + 1):
+            raise StoreFailure(f"the credential folder of the {self.role} belongs to another or older store")
+        names = {_key_of(name): name for name in self._credentials.names("key-")}
+        erased: list[_Record] = []
+        with self._changing():
+            for record in self._sorted():
+                if record.exists and record.id not in names:
+                    self._write(replace(record, phase="destroyed"))
+                elif not record.exists and record.id in names:
+                    erased.append(record)
+            for key_id in sorted(names.keys() - self._records.keys()):
+                suite = int(names[key_id].rpartition("-")[2])
+                self._credentials.raise_fence(last_key=key_id)
+                public = self._derive(key_id, suite)[1]
+                now = self.clock.now()
+                self._write(_Record(id=key_id, suite=suite, public=public, phase="live", time=now))
+        for record in erased:
+            self._forget(record)
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Return one transaction that changes the records, alone among all replicas; they are read at its start."""
+        before = self._records
+        try:
+            with self._database.transaction():
+                self._database.exclude("keys")
+                self.refresh()
+                yield
+        except BaseException:
+            self._records = before
+            raise
 
     def _write(self, record: _Record) -> None:
-        write_file(self._path(record.id, "json"), record.to_json(), replace=True)
+        values = (record.id, record.suite, record.public, record.phase, record.time)
+        conflict = "ON CONFLICT (id) DO UPDATE SET phase = excluded.phase, time = excluded.time"
+        self._database.run(f"INSERT INTO keys VALUES (?, ?, ?, ?, ?) {conflict}", *values)
         self._records[record.id] = record
 
-    def _load(self) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in self.folder.glob(f"{self.role}-*{PARTIAL}"):
-            erase(path)
-        for path in self.folder.glob(f"{self.role}-*.json"):
-            record = _Record.from_json(path.read_bytes(), self.suite)
-            if path != self._path(record.id, "json"):
-                raise WireError(f"the file name of key record {record.id} must contain its id")
-            self._records[record.id] = record
-        # A crash during key generation leaves a secret without a record; it was never published.
-        erase(self._path(self._next, "secret"))
-        for record in self._records.values():
-            path = self._path(record.id, "secret")
-            if record.phase == "destroyed":
-                erase(path)
-            elif path.exists():
-                self._keep(record.id, read_secret(path))
-            else:
-                raise WireError(f"the secret of key {record.id} of the {self.role} is missing")
+    def _forget(self, record: _Record) -> None:
+        self._secrets.pop(record.id, None)
+        self._credentials.erase(_name(record.id, record.suite))
 
-    def _keep(self, key_id: int, private: bytes) -> None:
-        self._secrets[key_id] = private, load_private(self.suite, private)
+    def _secret(self, key_id: int) -> tuple[bytes, Private] | None:
+        if not self._exists(key_id):
+            return None
+        if key_id not in self._secrets:
+            suite = self._records[key_id].suite
+            private = self._derive(key_id, suite)[0]
+            self._secrets[key_id] = private, load_private(suite, private)
+        return self._secrets[key_id]
 
-    @property
-    def _next(self) -> int:
-        return max(self._records, default=0) + 1
+    def _derive(self, key_id: int, suite: int) -> tuple[bytes, bytes]:
+        secret = self._credentials.read(_name(key_id, suite))
+        if secret is None:
+            raise StoreFailure(f"the secret of key {key_id} of the {self.role} is missing from the credential folder")
+        return generate(suite, entropy=lambda size: derive(secret, f"{self.role} key {key_id} suite {suite}", size))
 
-    def _path(self, key_id: int, kind: str) -> Path:
-        return self.folder / f"{self.role}-{key_id:05d}.{kind}"
+    def _exists(self, key_id: int) -> bool:
+        record = self._records.get(key_id)
+        return record is not None and record.exists
 
-    def _sorted(self) -> Iterable[_Record]:
-        return (self._records[key_id] for key_id in sorted(self._records))
+    def _sorted(self) -> list[_Record]:
+        return [self._records[key_id] for key_id in sorted(self._records)]
 
-    def _live(self) -> list[_Record]:
-        return [record for record in self._sorted() if record.phase == "live"]
+    def _live(self, suite: int) -> list[_Record]:
+        return [record for record in self._sorted() if record.phase == "live" and record.suite == suite]
 
-    def _pending(self) -> list[_Record]:
-        return [record for record in self._sorted() if record.phase == "pending"]
+    def _pending(self, suite: int) -> list[_Record]:
+        return [record for record in self._sorted() if record.phase == "pending" and record.suite == suite]
 
 
-def read_key_list(text: str | bytes, identity: bytes, role: str | None = None) -> list[PublicKey]:
-    """Return the keys of a signed list; raise unless the operator with this identity signed it, for ``role`` if given.
-
-    A replay of an old list is not detected here: the shuffler rejects bundles sealed to a destroyed key, and the client
-    fetches the keys again.
-    """
-    fields = SignedDocument.from_json(text).read(identity, "key list", "role", "keys")
-    keys = [_read_key(entry) for entry in fields.items("keys")]
-    if role not in (None, fields.text("role")):
-        raise WireError(f"the key list must be that of the {role}")
-    if len({key.id for key in keys}) != len(keys) or sum(key.state == "active" for key in keys) > 1:
-        raise WireError("a key list must have distinct ids and at most one active key")
-    return keys
+def _name(key_id: int, suite: int) -> str:
+    return f"key-{key_id:05d}-{suite}"
 
 
-def active_key(keys: Iterable[PublicKey]) -> PublicKey:
-    """Return the key to seal to."""
-    for key in keys:
-        if key.state == "active":
-            return key
-    raise WireError("the key list has no active key")
-
-
-def _read_key(value: Json) -> PublicKey:
-    fields = Fields(value, "a key", "id", "suite", "public", "state")
-    with legal("a key"):
-        suite = fields.whole("suite")
-        if suite not in SUITES:
-            reject("suite", "be 1 or 2", suite)
-        key_id = check_whole("id", fields.whole("id"), 0, MAX_KEY_ID)
-        public = hex_bytes(fields.text("public"), SUITES[suite].public, "the public key")
-        return PublicKey(key_id, suite, public, _STATES[check_choice("state", fields.text("state"), tuple(_STATES))])
+def _key_of(name: str) -> int:
+    return int(name.split("-")[1])
 
 
 def _public(record: _Record, state: State) -> PublicKey:

@@ -1,0 +1,178 @@
+"""The credential folder of a role: its secrets, and a fence that no restored store can rewind.
+
+The store holds nothing that opens anything. Every secret is a file of 32 random bytes outside the store and outside its
+backups: one per encryption key, one per bucket and one per draw of fakes. Erasing the file is final, whatever copy of
+the store is restored later. All replicas of a role share the folder.
+
+The *fence* records the highest number ever given to a key and to a sealed bucket. Its numbers only grow, so a store
+whose numbers are lower was restored from a backup.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Self
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from hubbub.canonical import Fields, Json, canonical, parse
+from hubbub.errors import StoreFailure, WireError, check_choice, reject
+from hubbub.io.files import PARTIAL
+from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.secretfiles import erase, read_secret, write_file
+
+SECRET_SIZE = 32
+_FENCE, _LOCK, _FORMAT = "fence", "lock", "hubbub fence 2"
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,120}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence:
+    """Numbers that only grow: the last key id, the last sealed bucket of each task, and the restores so far."""
+
+    role: str
+    last_key: int = 0
+    sealed: Mapping[str, int] = field(default_factory=dict)
+    """The highest sealed bucket by task, in hexadecimal digits."""
+    restores: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sealed", MappingProxyType(dict(self.sealed)))
+
+    def raised(self, last_key: int, sealed: Mapping[str, int], restores: int) -> "Fence":
+        """Return the fence with every number at least as high as given."""
+        tasks = {*self.sealed, *sealed}
+        highest = {task: max(self.sealed.get(task, 0), sealed.get(task, 0)) for task in tasks}
+        return Fence(
+            role=self.role,
+            last_key=max(self.last_key, last_key),
+            sealed=highest,
+            restores=max(self.restores, restores),
+        )
+
+    def to_json(self) -> bytes:
+        """Return the canonical JSON."""
+        sealed: dict[str, Json] = dict(self.sealed)
+        last_key, restores = self.last_key, self.restores
+        return canonical(
+            {"format": _FORMAT, "role": self.role, "last_key": last_key, "sealed": sealed, "restores": restores}
+        )
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Self:
+        """Parse a fence."""
+        fields = Fields(parse(text, "the fence"), "the fence", "format", "role", "last_key", "sealed", "restores")
+        if fields.text("format") != _FORMAT:
+            raise WireError(f"the format of the fence must be {_FORMAT!r}")
+        sealed = fields["sealed"]
+        if not isinstance(sealed, dict):
+            raise WireError("'sealed' of the fence must be an object")
+        tasks = Fields(sealed, "the buckets of the fence", *sealed)
+        return cls(
+            role=fields.text("role"),
+            last_key=fields.whole("last_key"),
+            sealed={task: tasks.whole(task) for task in sealed},
+            restores=fields.whole("restores"),
+        )
+
+
+class Credentials:
+    """The credential folder of a role.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     credentials = Credentials(folder, "shuffler")
+    ...     secret = credentials.create("bucket-00-1")
+    ...     credentials.read("bucket-00-1") == secret, len(secret)
+    ...     credentials.erase("bucket-00-1")
+    ...     credentials.read("bucket-00-1")
+    (True, 32)
+    """
+
+    def __init__(self, folder: Path | str, role: str) -> None:
+        check_choice("role", role, ("analyzer", "shuffler", "issuer"))
+        self.folder, self.role = Path(folder), role
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._locked():
+            # Every write holds the lock, so whatever is found now was left behind by a crash.
+            for path in self.folder.glob(f"*{PARTIAL}"):
+                erase(path)
+        if self.exists and self.fence().role != role:
+            raise StoreFailure(f"the credential folder belongs to the {self.fence().role}, not to the {role}")
+
+    @property
+    def exists(self) -> bool:
+        """True once the folder has a fence; a store with keys and a folder without one do not belong together."""
+        return (self.folder / _FENCE).exists()
+
+    def create(self, name: str) -> bytes:
+        """Return the secret of this name, drawn and durable if it did not exist."""
+        path = self._path(name)
+        with self._locked():
+            if not path.exists():
+                write_file(path, os.urandom(SECRET_SIZE))
+                reach("secret-created")
+            return read_secret(path)
+
+    def read(self, name: str) -> bytes | None:
+        """Return the secret of this name; None if it was erased or never existed."""
+        try:
+            return read_secret(self._path(name))
+        except FileNotFoundError:
+            return None
+
+    def erase(self, name: str) -> None:
+        """Erase a secret for good; do nothing if it does not exist."""
+        with self._locked():
+            erase(self._path(name))
+        reach("secret-erased")
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the names of all secrets that begin with a prefix."""
+        paths = self.folder.glob(f"{prefix}*")
+        return sorted(path.name for path in paths if _NAME.fullmatch(path.name))
+
+    def fence(self) -> Fence:
+        """Return the fence; all its numbers are 0 in a new folder."""
+        try:
+            return Fence.from_json(read_secret(self.folder / _FENCE))
+        except FileNotFoundError:
+            return Fence(role=self.role)
+
+    def raise_fence(
+        self, *, last_key: int = 0, sealed: Mapping[str, int] = MappingProxyType({}), restores: int = 0
+    ) -> Fence:
+        """Raise the numbers of the fence durably to at least the given ones, and return it."""
+        with self._locked():
+            old = self.fence()
+            new = old.raised(last_key, sealed, restores)
+            if new != old or not self.exists:
+                write_file(self.folder / _FENCE, new.to_json(), replace=True)
+                reach("fence-raised")
+            return new
+
+    def _path(self, name: str) -> Path:
+        if not _NAME.fullmatch(name) or name in (_FENCE, _LOCK):
+            reject("the name of a secret", "consist of lower-case letters, digits and hyphens", name)
+        return self.folder / name
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        with (self.folder / _LOCK).open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def derive(secret: bytes, purpose: str, size: int = SECRET_SIZE) -> bytes:
+    """Return the bytes that a secret yields for one purpose: HKDF-SHA256 (RFC 5869) without salt.
+
+    >>> derive(bytes(32), "blocks") == derive(bytes(32), "fakes")
+    False
+    """
+    return HKDF(hashes.SHA256(), size, salt=None, info=b"hubbub/2 " + purpose.encode()).derive(secret)

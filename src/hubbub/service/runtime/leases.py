@@ -1,0 +1,65 @@
+"""Leases: at most one replica works on a job at a time, and a replica that lost its lease cannot write.
+
+A lease ends at a time, but nothing relies on clocks: each acquisition draws a higher token, and every transaction of a
+job confirms the token (:meth:`Leases.confirm`), which also keeps other replicas from acquiring the lease until the
+transaction has ended. A replica that was paused, or whose clock jumped, therefore fails instead of writing.
+"""
+
+import secrets
+from dataclasses import dataclass
+
+from hubbub.errors import HubbubError
+from hubbub.service.runtime.clock import Clock
+from hubbub.service.runtime.database import Database
+
+LEASE_TABLE = (
+    "leases (name TEXT PRIMARY KEY, holder TEXT NOT NULL, token BIGINT NOT NULL, until DOUBLE PRECISION NOT NULL)"
+)
+LEASE_SECONDS = 30.0
+"""Default duration of a lease."""
+
+
+class LostLease(HubbubError):
+    """Another replica has taken over the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to work on a job until another replica acquires a higher token."""
+
+    name: str
+    token: int
+
+
+class Leases:
+    """The leases of one replica."""
+
+    def __init__(self, database: Database, clock: Clock, *, seconds: float = LEASE_SECONDS) -> None:
+        self._database, self._clock, self._seconds = database, clock, seconds
+        self.holder = secrets.token_hex(8)
+
+    def acquire(self, name: str) -> Lease | None:
+        """Return a lease for a job, or None if another replica holds it."""
+        database, now = self._database, self._clock.now()
+        with database.transaction():
+            database.run("INSERT INTO leases VALUES (?, '', 0, 0) ON CONFLICT (name) DO NOTHING", name)
+            query = f"SELECT holder, token, until FROM leases WHERE name = ?{database.for_update}"
+            ((holder, token, until),) = database.rows(query, name)
+            # An end further away than any lease lasts was set by a clock that was ahead.
+            if holder not in ("", self.holder) and now < until <= now + 2 * self._seconds:
+                return None
+            statement = "UPDATE leases SET holder = ?, token = ?, until = ? WHERE name = ?"
+            database.run(statement, self.holder, token + 1, now + self._seconds, name)
+        return Lease(name, token + 1)
+
+    def confirm(self, lease: Lease) -> None:
+        """Extend a lease, inside the transaction that relies on it; raise :class:`LostLease` if it was lost."""
+        until = self._clock.now() + self._seconds
+        statement = "UPDATE leases SET until = ? WHERE name = ? AND token = ?"
+        if self._database.run(statement, until, lease.name, lease.token) != 1:
+            raise LostLease(f"another replica has taken over the job {lease.name!r}")
+
+    def release(self, lease: Lease) -> None:
+        """Give a lease back, so that other replicas need not wait for its end."""
+        statement = "UPDATE leases SET holder = '', until = 0 WHERE name = ? AND token = ?"
+        self._database.run(statement, lease.name, lease.token)
