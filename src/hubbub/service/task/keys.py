@@ -134,7 +134,8 @@ class Keyring:
         states: dict[int, State] = {}
         for suite in SUITES:
             live = self._live(suite)
-            states |= {record.id: "expired" for record in live[:-1]} | {record.id: "active" for record in live[-1:]}
+            states.update((record.id, "expired") for record in live[:-1])
+            states.update((record.id, "active") for record in live[-1:])
         return [_public(record, states.get(record.id, "pending")) for record in self._sorted() if record.exists]
 
     def public_list(self, identity: Identity) -> bytes:
