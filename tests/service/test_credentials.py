@@ -1,0 +1,90 @@
+"""The credential folder: secrets that are erased for good, and a fence that only grows."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from hubbub.errors import InvalidInput, StoreFailure, WireError
+from hubbub.io.files import PARTIAL
+from hubbub.service.runtime.credentials import Credentials, Fence, derive
+
+
+def test_secrets_are_private_durable_and_distinct(tmp_path: Path) -> None:
+    credentials = Credentials(tmp_path / "c", "shuffler")
+    first, second = credentials.create("seed-ab-1"), credentials.create("seed-ab-2")
+    assert (len(first), first != second) == (32, True)
+    assert Credentials(tmp_path / "c", "shuffler").read("seed-ab-1") == first == credentials.create("seed-ab-1")
+    assert credentials.names("seed-") == ["seed-ab-1", "seed-ab-2"]
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "c").glob("seed-*")} == {0o600}
+    credentials.erase("seed-ab-1")
+    credentials.erase("seed-ab-1")
+    assert credentials.read("seed-ab-1") is None
+    assert credentials.create("seed-ab-1") != first
+
+
+@pytest.mark.parametrize("name", ["", "../x", "A", "a b", "fence", "lock", "a" * 200, "a.b", "-a"])
+def test_names_of_secrets_are_checked(tmp_path: Path, name: str) -> None:
+    credentials = Credentials(tmp_path, "shuffler")
+    for use in (credentials.create, credentials.read, credentials.erase):
+        with pytest.raises(InvalidInput):
+            use(name)
+
+
+def test_the_fence_only_grows(tmp_path: Path) -> None:
+    credentials = Credentials(tmp_path, "shuffler")
+    assert (credentials.exists, credentials.fence()) == (False, Fence(role="shuffler"))
+    credentials.raise_fence(last_key=3, sealed={"ab": 7}, restores=1)
+    credentials.raise_fence(last_key=2, sealed={"ab": 5, "cd": 1})
+    expected = Fence(role="shuffler", last_key=3, sealed={"ab": 7, "cd": 1}, restores=1)
+    assert credentials.fence() == Credentials(tmp_path, "shuffler").fence() == expected
+    assert credentials.exists
+
+
+def test_concurrent_raises_lose_nothing(tmp_path: Path) -> None:
+    def raise_all(task: str) -> None:
+        credentials = Credentials(tmp_path, "shuffler")
+        for number in range(1, 21):
+            credentials.raise_fence(sealed={task: number})
+
+    threads = [threading.Thread(target=raise_all, args=(task,)) for task in ("aa", "bb", "cc")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert dict(Credentials(tmp_path, "shuffler").fence().sealed) == {"aa": 20, "bb": 20, "cc": 20}
+
+
+def test_leftovers_of_a_crash_are_erased(tmp_path: Path) -> None:
+    left = tmp_path / f"seed-ab-1.0011{PARTIAL}"
+    left.write_bytes(b"secret")
+    Credentials(tmp_path, "shuffler")
+    assert not left.exists()
+
+
+def test_a_folder_belongs_to_one_role(tmp_path: Path) -> None:
+    Credentials(tmp_path, "shuffler").raise_fence()
+    with pytest.raises(StoreFailure, match="belongs to the shuffler"):
+        Credentials(tmp_path, "analyzer")
+    with pytest.raises(InvalidInput):
+        Credentials(tmp_path, "reader")
+
+
+EMPTY = b'{"format":"hubbub fence 2","last_key":0,"restores":0,"role":"shuffler","sealed":{}}'
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{}", EMPTY.replace(b"2", b"1"), EMPTY.replace(b"{}", b"[]"), EMPTY.replace(b"{}", b'{"a":"1"}')]
+)
+def test_a_damaged_fence_is_refused(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "fence"
+    path.write_bytes(text)
+    path.chmod(0o600)
+    with pytest.raises(WireError):
+        Credentials(tmp_path, "shuffler")
+
+
+def test_derived_keys_depend_on_secret_purpose_and_size() -> None:
+    derived = {derive(bytes([n]) * 32, purpose) for n in (0, 1) for purpose in ("blocks", "fakes", "order")}
+    assert len(derived) == 6
+    assert derive(bytes(32), "blocks", 16) == derive(bytes(32), "blocks")[:16]
