@@ -195,9 +195,10 @@ class Shuffler:
         return not self.uploads.blocked and self.keyring.suites <= active and self.store.writable()
 
     def shut(self) -> None:
-        """Give back the leases, so that another process can take over at once, and close the store."""
+        """Give back the leases, so that another process can take over at once, and close all connections."""
         self._give_back()
         self.store.shut()
+        self.keyring.close()
 
     def _give_back(self) -> None:
         lease, self._lease = self._lease, None
