@@ -49,7 +49,13 @@ class Client:
     keys: bytes
     now: float | None = None
 
+    def __post_init__(self) -> None:
+        self._keys = {role: self._read(role) for role in ("analyzer", "shuffler")}
+
     def _public(self, role: str) -> PublicKey:
+        return self._keys[role]
+
+    def _read(self, role: str) -> PublicKey:
         document = json.loads(self.keys)
         found = KeyList.read(json.dumps(document[role]), getattr(self.contract, role), role, now=self.now)
         if role == "analyzer":

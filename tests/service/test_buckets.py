@@ -265,6 +265,7 @@ def test_defect_9_a_release_takes_the_same_work_for_any_number_of_bundles(
         system.clock.advance(EPOCH)
         seen = statements[count] = []
         with monkeypatch.context() as patch:
+
             def watched(database: Database, statement: str, values: Any, seen: list[str] = seen) -> Any:
                 seen.append(statement)
                 return execute(database, statement, values)

@@ -61,6 +61,8 @@ class TaskRegistry:
         listed = None if keys is None else KeyList.read(keys, contract.analyzer, "analyzer")
         self._buckets.add_task(contract, text, listed)
         self.refresh()
+        # The contract may be the first one of its suite.
+        self._context.keyring.advance()
         return contract.task
 
     def all(self) -> list[ServedTask]:
