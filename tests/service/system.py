@@ -146,6 +146,7 @@ class System:
 
     def shut(self) -> None:
         self.shuffler.shut()
+        self.analyzer.keyring.close()
 
     def kill(self) -> None:
         """Drop the connections as a killed process would; its leases stay."""

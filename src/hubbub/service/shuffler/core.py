@@ -75,9 +75,13 @@ class Shuffler:
         if self._restores.rewound():
             self.uploads.blocked = True
             lease = self._lead()
-            if lease is None:
+            try:
+                if lease is None:
+                    return
+                self._restores.repair(lease)
+            except LostLease:
+                self._lease = None
                 return
-            self._restores.repair(lease)
             self.keyring.advance()
             self._restores.tidy()
             if not self._worker:
@@ -91,9 +95,13 @@ class Shuffler:
         """
         self.refresh()
         lease = self._lead()
-        if lease is None:
+        try:
+            if lease is None:
+                return []
+            self._restores.beat(lease)
+        except LostLease:
+            self._lease = None
             return []
-        self._restores.beat(lease)
         self.keyring.advance()
         released: list[str] = []
         failure: Exception | None = None

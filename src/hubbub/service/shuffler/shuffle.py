@@ -215,6 +215,9 @@ class Shuffles:
         if texts:
             yield _slots(texts, slot_size)
         if bundles != bucket.bundles:
+            with self._database.transaction():
+                # If another process has taken over and finished, the blocks are gone for a good reason.
+                self._confirm(bucket, lease)
             raise StoreFailure(f"a bucket of {bucket.bundles} bundles has blocks of {bundles}")
 
     def _store_chunk(self, bucket: Bucket, index: int, data: bytes, lease: Lease) -> None:
