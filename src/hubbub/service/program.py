@@ -1,12 +1,17 @@
 """Parts that both programs share: resources, listeners for operators, and metrics of periodic tasks."""
 
+import logging
 import ssl
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Generic, TypeVar
 
+from hubbub.errors import StoreFailure
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.admin import admin_app
 from hubbub.service.runtime.clock import Clock, SystemClock
+from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.database import Database, open_database
 from hubbub.service.runtime.metrics import Metrics, operations_app
 from hubbub.service.runtime.process import PeriodicTask, ServiceFolder
@@ -17,29 +22,63 @@ from hubbub.service.runtime.workers import Workers
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.keys import Keyring
 
+log = logging.getLogger("hubbub")
 
-class Resources:
-    """The context, folder and store connections of one service."""
+S = TypeVar("S", bound=Store)
+START_SECONDS = 2.0
+"""Pause between two attempts to reach the database when a service starts."""
 
-    def __init__(self, common: Common, role: str, clock: Clock | None) -> None:
-        clock, folder, workers = clock or SystemClock(), common.folder, Workers(common.workers)
+
+class Resources(Generic[S]):
+    """The context, folder, credentials and store of one service."""
+
+    def __init__(
+        self, common: Common, role: str, clock: Clock | None, open_store: Callable[[Callable[[], Database]], S]
+    ) -> None:
+        clock, folder = clock or SystemClock(), common.folder
         identity = Identity.load(common.identity)
         self._folder = ServiceFolder(folder, role)
+        self._url = common.store or f"sqlite:{folder / role}.db"
+        try:
+            self._await_database()
+            self.store = open_store(self.connect)
+        except BaseException:
+            self._folder.close()
+            raise
+        self.credentials = Credentials(common.credentials, role)
         lifetime, grace = common.key_lifetime, common.key_grace
-        ring = Keyring(folder / "keys", role, common.suite, clock, lifetime=lifetime, grace=grace)
-        ring.advance()
+        suites = {common.suite}
+        ring = Keyring(self.connect(), self.credentials, clock, lifetime=lifetime, grace=grace, suites=suites)
+        workers = Workers(common.workers)
         self.context = ServiceContext(ring, identity, clock, workers, common.min_batch_size)
         workers.start()
-        self._url = common.store or f"sqlite:{folder / role}.db"
 
     def connect(self) -> Database:
-        """Open a connection to the service's store."""
+        """Return a connection to the service's store."""
         return open_database(self._url)
 
-    def close(self, store: Store) -> None:
-        """End the workers, close the store, and unlock the folder."""
+    def _await_database(self) -> None:
+        """Wait until the database answers; a service may be started before its database, or while that restarts."""
+        database = self.connect()
+        failed = False
+        while True:
+            try:
+                database.rows("SELECT 1")
+            except StoreFailure as error:
+                if database.for_share == "":
+                    raise  # a file: waiting would not help
+                if not failed:
+                    log.warning("waiting for the database: %s", error)
+                failed = True
+                time.sleep(START_SECONDS)
+                continue
+            finally:
+                database.close()
+            return
+
+    def close(self) -> None:
+        """End the workers, and unlock the folder."""
         self.context.workers.close()
-        store.shut()
         self._folder.close()
 
 

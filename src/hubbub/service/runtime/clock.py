@@ -11,6 +11,9 @@ class Clock(Protocol):
     def now(self) -> float:
         """Return the seconds since 1970."""
 
+    def monotonic(self) -> float:
+        """Return seconds that grow with real time whatever happens to the clock."""
+
 
 @dataclass(frozen=True, slots=True)
 class SystemClock:
@@ -24,6 +27,10 @@ class SystemClock:
         """Return the seconds since 1970."""
         return time.time()
 
+    def monotonic(self) -> float:
+        """Return seconds that grow with real time whatever happens to the clock."""
+        return time.monotonic()
+
 
 @dataclass(slots=True)
 class MockClock:
@@ -36,11 +43,22 @@ class MockClock:
     """
 
     time: float = 0.0
+    elapsed: float = 0.0
+    """Seconds that have really passed."""
 
     def now(self) -> float:
         """Return the time that was set."""
         return self.time
 
     def advance(self, seconds: float) -> None:
-        """Move the clock forward, or back if ``seconds`` is negative."""
+        """Let time pass, or set the clock back if ``seconds`` is negative."""
         self.time += seconds
+        self.elapsed += max(seconds, 0.0)
+
+    def jump(self, seconds: float) -> None:
+        """Change the clock without letting time pass."""
+        self.time += seconds
+
+    def monotonic(self) -> float:
+        """Return the seconds that have passed."""
+        return self.elapsed

@@ -4,8 +4,8 @@ The store holds nothing that opens anything. Every secret is a file of 32 random
 backups: one per encryption key, one per bucket and one per draw of fakes. Erasing the file is final, whatever copy of
 the store is restored later. All replicas of a role share the folder.
 
-The *fence* records the highest number ever given to a key and to a sealed bucket. Its numbers only grow, so a store
-whose numbers are lower was restored from a backup.
+The *fence* records the highest number ever given to a key and to a sealed bucket, and a beat that the service raises
+every second in both places. Its numbers only grow, so a store whose numbers are lower was restored from a backup.
 """
 
 import contextlib
@@ -29,6 +29,7 @@ from hubbub.service.runtime.secretfiles import erase, read_secret, write_file
 
 SECRET_SIZE = 32
 _FENCE, _LOCK, _FORMAT = "fence", "lock", "hubbub fence 2"
+_NUMBERS = ("last_key", "restores", "beat")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,120}")
 
 
@@ -41,11 +42,13 @@ class Fence:
     sealed: Mapping[str, int] = field(default_factory=dict)
     """The highest sealed bucket by task, in hexadecimal digits."""
     restores: int = 0
+    beat: int = 0
+    """The last beat of the store."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sealed", MappingProxyType(dict(self.sealed)))
 
-    def raised(self, last_key: int, sealed: Mapping[str, int], restores: int) -> "Fence":
+    def raised(self, last_key: int, sealed: Mapping[str, int], restores: int, beat: int = 0) -> "Fence":
         """Return the fence with every number at least as high as given."""
         tasks = {*self.sealed, *sealed}
         highest = {task: max(self.sealed.get(task, 0), sealed.get(task, 0)) for task in tasks}
@@ -54,20 +57,19 @@ class Fence:
             last_key=max(self.last_key, last_key),
             sealed=highest,
             restores=max(self.restores, restores),
+            beat=max(self.beat, beat),
         )
 
     def to_json(self) -> bytes:
         """Return the canonical JSON."""
         sealed: dict[str, Json] = dict(self.sealed)
-        last_key, restores = self.last_key, self.restores
-        return canonical(
-            {"format": _FORMAT, "role": self.role, "last_key": last_key, "sealed": sealed, "restores": restores}
-        )
+        numbers: dict[str, Json] = {name: getattr(self, name) for name in _NUMBERS}
+        return canonical({"format": _FORMAT, "role": self.role, "sealed": sealed, **numbers})
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
         """Parse a fence."""
-        fields = Fields(parse(text, "the fence"), "the fence", "format", "role", "last_key", "sealed", "restores")
+        fields = Fields(parse(text, "the fence"), "the fence", "format", "role", "sealed", *_NUMBERS)
         if fields.text("format") != _FORMAT:
             raise WireError(f"the format of the fence must be {_FORMAT!r}")
         sealed = fields["sealed"]
@@ -76,9 +78,8 @@ class Fence:
         tasks = Fields(sealed, "the buckets of the fence", *sealed)
         return cls(
             role=fields.text("role"),
-            last_key=fields.whole("last_key"),
             sealed={task: tasks.whole(task) for task in sealed},
-            restores=fields.whole("restores"),
+            **{name: fields.whole(name) for name in _NUMBERS},
         )
 
 
@@ -146,12 +147,17 @@ class Credentials:
             return Fence(role=self.role)
 
     def raise_fence(
-        self, *, last_key: int = 0, sealed: Mapping[str, int] = MappingProxyType({}), restores: int = 0
+        self,
+        *,
+        last_key: int = 0,
+        sealed: Mapping[str, int] = MappingProxyType({}),
+        restores: int = 0,
+        beat: int = 0,
     ) -> Fence:
         """Raise the numbers of the fence durably to at least the given ones, and return it."""
         with self._locked():
             old = self.fence()
-            new = old.raised(last_key, sealed, restores)
+            new = old.raised(last_key, sealed, restores, beat)
             if new != old or not self.exists:
                 write_file(self.folder / _FENCE, new.to_json(), replace=True)
                 reach("fence-raised")

@@ -33,6 +33,8 @@ class Database(ABC):
     for_share, for_update, skip_locked = "", "", ""
     """Clauses that lock the rows of a query for the rest of the transaction; empty where a writer is alone anyway."""
 
+    _snapshot = "BEGIN"
+
     def __init__(self, place: str) -> None:
         self._place = place
         self._lock = threading.RLock()
@@ -66,6 +68,17 @@ class Database(ABC):
     @abstractmethod
     def transaction(self) -> contextlib.AbstractContextManager[None]:
         """Return a context of one transaction, durable once left."""
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Return a context in which all queries see the same state; it keeps nobody from writing."""
+        with self._guarded():
+            self._connection.execute(self._snapshot)
+            try:
+                yield
+            finally:
+                if self._open is not None:
+                    self._open.execute("ROLLBACK")
 
     def _execute(self, statement: str, values: Sequence[object]) -> Any:
         return self._connection.execute(statement, values)
@@ -173,6 +186,7 @@ class Postgres(Database):
     """
 
     blob = "BYTEA"
+    _snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     for_share, for_update, skip_locked = " FOR SHARE", " FOR UPDATE", " FOR UPDATE SKIP LOCKED"
 
     def __init__(self, place: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from hubbub.errors import Interval, InvalidInput, WireError, check_real, check_whole, reject
+from hubbub.errors import Interval, InvalidInput, WireError, check_choice, check_real, check_whole, reject
 from hubbub.service.task.contract import MIN_BATCH_SIZE
 
 DAY = 86_400.0
@@ -28,6 +28,8 @@ class Common:
     """``sqlite:FILE`` or ``postgresql://…``; by default an SQLite file in the folder."""
     identity: Path = Path("identity")
     """The operator's signing key."""
+    credentials: Path = Path("credentials")
+    """Folder of the secrets, outside the store and its backups; shared by all processes of a role."""
     contracts: tuple[Path, ...] = ()
     """Signed contracts that are served from the start."""
     operations: str = "127.0.0.1:0"
@@ -94,12 +96,20 @@ class ShufflerConfig:
     """Header in which a proxy names the sender's address."""
     free_disk: float = 0.05
     """Share of the disk that must be free."""
+    role: str = "all"
+    """``intake`` accepts uploads, ``worker`` releases and delivers batches, ``all`` does both and is for SQLite."""
+    max_batch_size: int = 2_000_000
+    """Bundles from which on a batch is released before its epoch ends."""
 
     def __post_init__(self) -> None:
         check_whole("queue", self.queue, 256)
         check_real("rate", self.rate, Interval(0, 1e9))
         check_real("burst", self.burst, Interval(256, 1e9))
         check_real("free_disk", self.free_disk, Interval(0, 0.9))
+        check_choice("role", self.role, ("all", "intake", "worker"))
+        check_whole("max_batch_size", self.max_batch_size, 1)
+        if self.role != "all" and not self.common.store.startswith("postgres"):
+            reject("role", "be all unless the store is PostgreSQL", self.role)
         _check_listener("listen", self.listen, self.certificate, self.certificate_key, self.common.insecure_http)
         if not self.analyzer.startswith(("https://", "http://")):
             reject("analyzer", "be the URL of the analyzer's link, https://host:port", self.analyzer)

@@ -1,7 +1,7 @@
-"""The shuffler as a program: its listeners, and the periodic tasks that release batches, fetch keys and deliver.
+"""The shuffler as a program: its listeners, and the periodic tasks that release, shuffle and deliver batches.
 
-One event loop serves uploads. Work that waits for the disk, the analyzer or the workers runs in threads, and a single
-thread writes to the store.
+One event loop serves uploads, and a single thread stores them. Everything else runs in threads with a connection to the
+store of its own. The role decides which part of the work a process does: ``intake``, ``worker`` or ``all``.
 """
 
 import asyncio
@@ -18,12 +18,13 @@ from hubbub.service.runtime.ratelimit import RateLimiter
 from hubbub.service.runtime.server import Listener, client_context
 from hubbub.service.runtime.settings import ShufflerConfig, is_local
 from hubbub.service.shuffler.core import Shuffler
-from hubbub.service.shuffler.delivery import HttpsAnalyzerClient
 from hubbub.service.shuffler.http import Limits, UploadApp, documents_app
+from hubbub.service.shuffler.link import HttpsAnalyzerClient
+from hubbub.service.shuffler.shuffle import free_disk
 from hubbub.service.shuffler.store import ShufflerStore
 from hubbub.service.shuffler.writer import Writer
 
-TICK_SECONDS, KEYS_SECONDS, DELIVERY_SECONDS = 1.0, 60.0, 30.0
+TICK_SECONDS, SHUFFLE_SECONDS, KEYS_SECONDS, DELIVERY_SECONDS = 1.0, 10.0, 60.0, 30.0
 """Pauses between two runs of the periodic tasks."""
 
 
@@ -33,11 +34,22 @@ class ShufflerProgram:
     def __init__(self, config: ShufflerConfig, clock: Clock | None = None) -> None:
         self.config, self.common = config, config.common
         common = self.common
-        self._resources = Resources(common, "shuffler", clock)
-        self._clock, self.workers = self._resources.context.clock, self._resources.context.workers
-        self._store = ShufflerStore(self._resources.connect)
-        self.core = Shuffler(self._store, self._resources.context)
+        self._accepts, self._works = config.role in ("all", "intake"), config.role in ("all", "worker")
+        self._resources = Resources(common, "shuffler", clock, ShufflerStore)
+        context = self._resources.context
+        self._clock, self.workers = context.clock, context.workers
+        self.core = Shuffler(
+            self._resources.store,
+            context,
+            self._resources.credentials,
+            max_batch_size=config.max_batch_size,
+            scratch=common.folder,
+            room=free_disk(common.folder, config.free_disk),
+            worker=self._works,
+        )
         add_contracts(common.contracts, self.core.tasks.contracts(), self.core.tasks.add_contract)
+        if self._works:
+            self.core.keyring.advance()
         self.writer = Writer(self.core.uploads.accept)
         limiter = RateLimiter(rate=config.rate, burst=config.burst, header=config.address_header)
         self.uploads = UploadApp(
@@ -52,6 +64,7 @@ class ShufflerProgram:
         self.metrics = Metrics(self._live)
         self._clients = [self._client(), self._client()]
         self._tick_loop = PeriodicTask("tick", self._tick)
+        self._shuffle_loop = PeriodicTask("shuffling", self._shuffle)
         self._keys_loop = PeriodicTask("fetching keys", self._fetch_keys)
         self._delivery_loop = PeriodicTask("delivery", self._deliver)
 
@@ -68,24 +81,28 @@ class ShufflerProgram:
         """Return the listeners for uploads and for operators."""
         config, common = self.config, self.common
         public = public_context(config.certificate, config.certificate_key)
+        uploads = Listener("uploads", self.uploads, config.listen, context=public, connections=common.connections)
         return [
-            Listener("uploads", self.uploads, config.listen, context=public, connections=common.connections),
+            *([uploads] if self._accepts else []),
             *operator_listeners(common, "shuffler", self.metrics, self.ready, _ShufflerCommands(self)),
         ]
 
     def loops(self) -> list[PeriodicTask]:
-        """Return the periodic tasks that release batches, fetch keys and deliver."""
-        return [self._tick_loop, self._keys_loop, self._delivery_loop]
+        """Return the periodic tasks of this process's role."""
+        if not self._works:
+            return [self._tick_loop]
+        return [self._tick_loop, self._shuffle_loop, self._keys_loop, self._delivery_loop]
 
     async def _tick(self) -> float:
-        await asyncio.to_thread(self.core.releases.draw_ahead)
-        if await asyncio.wrap_future(self.writer.call(self.core.tick)):
-            self._delivery_loop.wake()
+        if not self._works:
+            await asyncio.to_thread(self.core.refresh)
+        elif await asyncio.to_thread(self.core.tick):
+            self._shuffle_loop.wake()
         now = self._clock.now()
         contracts = self.core.tasks.contracts()
         epochs = {task: contract.epoch_at(now) for task, contract in contracts.items()}
         if self.metrics.outdated(epochs):
-            totals = await asyncio.wrap_future(self.writer.call(self.core.totals))
+            totals = await asyncio.to_thread(self.core.totals)
             figures = {
                 task: TaskMetrics(epochs[task], contracts[task].min_batch_size, asdict(counts), counts.error)
                 for task, counts in totals.items()
@@ -94,10 +111,13 @@ class ShufflerProgram:
             self.metrics.update(figures, uploads | {("commits", "done"): self.writer.commits})
         return TICK_SECONDS
 
+    async def _shuffle(self) -> float:
+        if await asyncio.to_thread(self.core.shuffle):
+            self._delivery_loop.wake()
+        return SHUFFLE_SECONDS
+
     async def _fetch_keys(self) -> float:
-        # Fetched in a thread, adopted by the writer: no upload is committed while the key in use changes.
-        text = await asyncio.to_thread(self._clients[0].keys)
-        await asyncio.wrap_future(self.writer.call(lambda: self.core.tasks.update_keys(text)))
+        await asyncio.to_thread(self.core.fetch_keys, self._clients[0])
         return KEYS_SECONDS
 
     async def _deliver(self) -> float:
@@ -105,7 +125,8 @@ class ShufflerProgram:
 
     def _live(self) -> dict[str, float]:
         free, draining = disk_free(self.common.folder), float(self.uploads.draining)
-        return {**task_metrics(self.loops()), "disk_free": free, "draining": draining}
+        alarms = {f"alarms_{name.replace('-', '_')}": float(n) for name, n in self.core.alarms.counts.items()}
+        return {**task_metrics(self.loops()), **alarms, "disk_free": free, "draining": draining}
 
     def ready(self) -> bool:
         """Return True if uploads are accepted."""
@@ -121,26 +142,27 @@ class ShufflerProgram:
         self.writer.close()
         for client in self._clients:
             client.close()
-        self._resources.close(self._store)
+        self.core.shut()
+        self._resources.close()
 
 
 class _ShufflerCommands:
-    """The admin commands of the shuffler; those that write run in the writer's thread."""
+    """The admin commands of the shuffler."""
 
     def __init__(self, program: ShufflerProgram) -> None:
-        self._program, self._core, self._writer = program, program.core, program.writer
+        self._program, self._core = program, program.core
 
     def add(self, contract: bytes) -> dict[str, Json]:
         return {"task": self._core.tasks.add_contract(contract).hex()}
 
-    def close(self, task: bytes) -> None:
-        self._writer.call(lambda: self._core.close(task)).result()
+    def close(self, task: bytes) -> dict[str, Json]:
+        return asdict(self._core.close(task))
 
-    def destroy(self, task: bytes) -> None:
-        self._writer.call(lambda: self._core.close(task, destroy=True)).result()
+    def destroy(self, task: bytes) -> dict[str, Json]:
+        return asdict(self._core.close(task, destroy=True))
 
     def rotate(self) -> None:
-        self._writer.call(self._core.keyring.rotate).result()
+        self._core.keyring.rotate()
 
     def drain(self) -> None:
         self._program.drain()
@@ -155,6 +177,6 @@ class _ShufflerCommands:
         return {**self._totals(check=False), "waiting": self._program.uploads.waiting}
 
     def _totals(self, *, check: bool) -> dict[str, Json]:
-        totals = self._writer.call(lambda: self._core.totals(check=check)).result()
+        totals = self._core.totals(check=check)
         tasks: dict[str, Json] = {task: {**asdict(counts), "error": counts.error} for task, counts in totals.items()}
         return {"good": not any(counts.error for counts in totals.values()), "tasks": tasks}

@@ -1,51 +1,239 @@
 """The shuffler without sockets: it accepts bundles, releases batches of at least the minimum size, and delivers them.
 
 It learns who sends but never what is sent: everything it stores is sealed to the analyzer. The HTTP layer calls
-``uploads``, the program's loops call ``tick``, ``draw_ahead``, ``fetch_keys`` and ``deliver``.
+``uploads``; the program's loops call ``tick``, ``shuffle``, ``fetch_keys`` and ``deliver`` where it works on batches,
+and ``refresh`` where it only accepts uploads. All of them may run in any number of processes over one PostgreSQL store.
 """
 
-from hubbub.bits.entropy import Entropy, system
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from hubbub.errors import HubbubError
 from hubbub.service.context import ServiceContext
-from hubbub.service.shuffler.delivery import AnalyzerClient, deliver_all
-from hubbub.service.shuffler.release import Releases
+from hubbub.service.runtime.credentials import Credentials
+from hubbub.service.runtime.leases import LEASE_SECONDS, Lease, Leases, LostLease
+from hubbub.service.shuffler.alarms import Alarms
+from hubbub.service.shuffler.buckets import Buckets, Closing
+from hubbub.service.shuffler.delivery import AnalyzerClient, Deliveries
+from hubbub.service.shuffler.restore import Restores
+from hubbub.service.shuffler.shuffle import MEMORY, Room, Shuffles
+from hubbub.service.shuffler.statements import Statements
 from hubbub.service.shuffler.store import Counts, ShufflerStore
-from hubbub.service.shuffler.tasks import TaskRegistry
+from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.shuffler.uploads import Uploads
+from hubbub.service.task.manifest import Counter
+
+MAX_BATCH_SIZE = 2_000_000
+"""Default number of bundles from which on a bucket is released before its epoch ends."""
 
 
 class Shuffler:
-    """The core of the service; ``uploads.accept``, ``tick`` and ``close`` are for one thread, the writer's."""
+    """The core of the service; ``uploads.accept`` is for one thread, everything else for any."""
 
-    def __init__(self, store: ShufflerStore, context: ServiceContext, *, entropy: Entropy = system) -> None:
-        self.store, self.keyring = store, context.keyring
-        self.tasks = TaskRegistry(store, context)
-        self.uploads = Uploads(store, self.tasks, context)
-        self.releases = Releases(store, self.tasks, context, entropy)
+    def __init__(
+        self,
+        store: ShufflerStore,
+        context: ServiceContext,
+        credentials: Credentials,
+        *,
+        max_batch_size: int = MAX_BATCH_SIZE,
+        memory: int = MEMORY,
+        scratch: Path | None = None,
+        room: Room | None = None,
+        lease_seconds: float = LEASE_SECONDS,
+        worker: bool = True,
+    ) -> None:
+        self.store, self.keyring, self._context = store, context.keyring, context
+        self._worker = worker
+        self._max_batch_size = max_batch_size
+        self.alarms = Alarms()
+        if store.alone:
+            # The previous process held these; the lock of its folder proves that it has ended.
+            store.jobs.run("DELETE FROM leases")
+        leases = self._leases = Leases(store.jobs, context.clock, seconds=lease_seconds)
+        self._lease: Lease | None = None
+        self._ended: dict[bytes, float] = {}
+        buckets = self._buckets = Buckets(store, context, credentials, leases, self.alarms)
+        self.tasks = TaskRegistry(store, context, buckets, self.alarms)
+        self.uploads = Uploads(store, self.tasks, context, credentials)
+        self._restores = Restores(store, self.tasks, context, credentials, buckets, leases, self.alarms)
+        self._shuffles = Shuffles(
+            store, self.tasks, context, credentials, leases, self.alarms, memory=memory, scratch=scratch, room=room
+        )
+        self._deliveries = Deliveries(store, self.tasks, buckets, self._shuffles, leases)
+        self._statements = Statements(store, context)
+        self.refresh()
+        if worker and self._lead() is not None:
+            self.keyring.advance()
+            self._restores.tidy()
+
+    def refresh(self) -> None:
+        """Read what other processes have changed, and accept uploads only while the store is known to be complete."""
+        self.tasks.refresh()
+        self.keyring.refresh()
+        if self._restores.rewound():
+            self.uploads.blocked = True
+            lease = self._lead()
+            try:
+                if lease is None:
+                    return
+                self._restores.repair(lease)
+            except LostLease:
+                self._lease = None
+                return
+            self.keyring.advance()
+            self._restores.tidy()
+            if not self._worker:
+                self._give_back()
+        self.uploads.blocked = False
 
     def tick(self) -> list[str]:
-        """Advance the keys, release the batches that are due, and return their ids."""
+        """Advance the keys, release the buckets that are due, and return the ids of their batches.
+
+        A task that fails does not hold up the others; the first failure is raised after all were tried.
+        """
+        self.refresh()
+        lease = self._lead()
+        try:
+            if lease is None:
+                return []
+            self._restores.beat(lease)
+        except LostLease:
+            self._lease = None
+            return []
         self.keyring.advance()
-        return self.releases.tick()
+        released: list[str] = []
+        failure: Exception | None = None
+        for task in self.tasks.all():
+            try:
+                released += self._release(task, lease)
+            except LostLease:
+                self._lease = None
+                break
+            except Exception as error:
+                self.alarms.sound("task-failed", f"a task could not be released: {_safe(error)}")
+                failure = failure or error
+        self.tasks.refresh()
+        if failure is not None:
+            raise failure
+        return released
+
+    def _release(self, task: ServedTask, lease: Lease) -> list[str]:
+        """Release the open bucket of a task if that is due, and end the task if its time is over.
+
+        A clock that jumps, forward or back, can hasten or delay a release, but never makes a batch smaller than the
+        contract allows. Bundles below the minimum expire only when the clock has been past the end of the task for a
+        whole epoch of real time.
+        """
+        contract, row, clock = task.contract, task.row, self._context.clock
+        if row.state != "open":
+            return []
+        epoch = contract.epoch_at(clock.now())
+        batch = None
+        if epoch != row.last_epoch or self.store.waiting(row)[1] >= self._max_batch_size:
+            batch = self._buckets.release(row, contract, task.keys, epoch, lease)
+        if epoch < contract.task_end:
+            self._ended.pop(row.id, None)
+        elif clock.monotonic() - self._ended.setdefault(row.id, clock.monotonic()) >= contract.epoch:
+            self._buckets.close(row, contract, task.keys, epoch, "closed")
+        return [batch] if batch else []
+
+    def shuffle(self) -> list[str]:
+        """Shuffle the sealed buckets, delete the data of those that have ended, and return the ids of new batches."""
+        try:
+            return self._shuffles.run()
+        finally:
+            self._buckets.sweep(self.tasks.rows())
 
     def fetch_keys(self, client: AnalyzerClient) -> None:
-        """Fetch and adopt the analyzer's key list."""
-        self.tasks.update_keys(client.keys())
+        """Fetch the analyzer's key list and counters, and state the keys in use.
+
+        A task that fails does not hold up the others; the first failure is raised after all were tried.
+        """
+        failures: list[Exception] = []
+        with _collect(failures):
+            self.tasks.update_keys(client.keys())
+        for task in self.tasks.reachable():
+            with _collect(failures):
+                counter = Counter.read(client.counter(task.contract.id), task.contract.analyzer, task.row.id)
+                self._restores.hear(task.row.id, counter.bucket)
+        self.refresh()
+        for task in self.tasks.reachable():
+            with _collect(failures):
+                self._statements.send(task.row, client)
+        if failures:
+            raise failures[0]
 
     def deliver(self, client: AnalyzerClient) -> bool:
-        """Try once to deliver every waiting batch, and return True if any is left."""
-        return deliver_all(self.store, self.tasks, client)
+        """Try once to deliver every waiting bucket, and return True if any is left."""
+        try:
+            left = self._deliveries.run(client)
+        finally:
+            self._buckets.sweep(self.tasks.rows())
+        for task in self.tasks.reachable():
+            self._statements.send(task.row, client)
+        return left
 
-    def close(self, task: bytes, *, destroy: bool = False) -> None:
-        """End a task early: its pools expire, and ``destroy`` also forgets which bundles it accepted."""
-        self.store.close(self.tasks.find(task).row, "destroyed" if destroy else "closed")
+    def close(self, task: bytes, *, destroy: bool = False) -> Closing:
+        """End a task early: release its bucket if it is large enough, else let its bundles expire; return which.
+
+        ``destroy`` also forgets which bundles it accepted.
+        """
         self.tasks.refresh()
+        found = self.tasks.find(task)
+        epoch = found.contract.epoch_at(self._context.clock.now())
+        state = "destroyed" if destroy else "closed"
+        closing = self._buckets.close(found.row, found.contract, found.keys, epoch, state)
+        self.tasks.refresh()
+        self._buckets.sweep(self.tasks.rows())
+        return closing
 
     def totals(self, *, check: bool = False) -> dict[str, Counts]:
-        """Return the number of bundles in each state by task; ``check`` recounts the pools."""
-        counts = self.store.counts
-        tasks = [(task.row, task.contract) for task in self.tasks.all()]
-        return {contract.id: counts(row, slots=contract.slots if check else None) for row, contract in tasks}
+        """Return the number of bundles in each state by task; ``check`` recounts the stored bundles."""
+        found = {}
+        for task in self.tasks.all():
+            bundle = task.contract.slots * task.contract.slot_size if check else 0
+            found[task.contract.id] = self.store.counts(task.row, bundle=bundle)
+        return found
 
     def ready(self) -> bool:
         """Return True if uploads can be accepted now."""
-        return any(key.state == "active" for key in self.keyring.public_keys()) and self.store.writable()
+        active = {key.suite for key in self.keyring.public_keys() if key.state == "active"}
+        return not self.uploads.blocked and self.keyring.suites <= active and self.store.writable()
+
+    def shut(self) -> None:
+        """Give back the leases, so that another process can take over at once, and close all connections."""
+        self._give_back()
+        self.store.shut()
+        self.keyring.close()
+
+    def _give_back(self) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            self._leases.release(lease)
+
+    def _lead(self) -> Lease | None:
+        """Return the lease under which one process at a time releases buckets; None if another process holds it."""
+        if self._lease is not None:
+            try:
+                with self.store.jobs.transaction():
+                    self._leases.confirm(self._lease)
+            except LostLease:
+                self._lease = None
+        if self._lease is None:
+            self._lease = self._leases.acquire("release")
+        return self._lease
+
+
+@contextlib.contextmanager
+def _collect(failures: list[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        failures.append(error)
+
+
+def _safe(error: Exception) -> str:
+    """Return the message of an error if it is one of hubbub's, which contain no data of people; else its class."""
+    return str(error) if isinstance(error, HubbubError) else type(error).__name__

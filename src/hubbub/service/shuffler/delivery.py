@@ -1,123 +1,161 @@
-"""The delivery of batches to the analyzer; a batch is erased only when a valid receipt proves its result durable."""
+"""The delivery of batches to the analyzer; a batch is erased only when a valid receipt proves its result durable.
 
-import re
-import ssl
+The number of a bucket is signed by both sides. If the analyzer has another manifest under the same number, this
+shuffler was restored or runs twice. It adopts the other manifest if that is its own, of the same bundles, and complete;
+otherwise its bucket is *fenced*: discarded, counted and named in a gap. It is never sent under another number, because
+two batches with the same people in them strip the fakes.
+"""
+
 from typing import Protocol
 
-import httpx
-
-from hubbub.canonical import Fields, parse
-from hubbub.errors import AnalyzerUnreachable, WireError
+from hubbub.errors import AnalyzerUnreachable, FalseClaim, InvalidInput, Problem
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.shuffler.store import Batch, ShufflerStore
+from hubbub.service.runtime.leases import Lease, Leases, LostLease
+from hubbub.service.shuffler.buckets import Buckets
+from hubbub.service.shuffler.shuffle import Shuffles
+from hubbub.service.shuffler.store import Bucket, ShufflerStore
 from hubbub.service.shuffler.tasks import TaskRegistry
-from hubbub.service.task.manifest import check_receipt
-
-MAX_RESPONSE_SIZE = 16 << 20
-"""Largest response in bytes; key lists and lists of missing chunks are far smaller."""
+from hubbub.service.task.identity import SignedDocument
+from hubbub.service.task.manifest import Manifest, Receipt
 
 
 class AnalyzerClient(Protocol):
     """Requests to the analyzer; a request that fails may have been processed."""
 
     def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
-        """Announce a batch; return its receipt if its result is durable, otherwise the missing chunks."""
+        """Announce a batch; return its receipt if its result is durable, otherwise the missing chunks.
+
+        Raise the problem ``fenced`` if the analyzer has another manifest under this number.
+        """
 
     def put_chunk(self, batch: str, index: int, data: bytes) -> None:
         """Send a chunk of an announced batch."""
+
+    def manifest(self, batch: str) -> bytes | None:
+        """Return the manifest that the analyzer has for a batch; None if it knows no such batch."""
+
+    def counter(self, task: str) -> bytes:
+        """Return the analyzer's signed counter of the buckets announced for a task."""
+
+    def put_keys_in_use(self, task: str, document: bytes) -> None:
+        """Send the signed statement of the analyzer's keys that undelivered reports are sealed to."""
 
     def keys(self) -> bytes:
         """Return the analyzer's signed key list."""
 
 
-def deliver_all(store: ShufflerStore, tasks: TaskRegistry, client: AnalyzerClient) -> bool:
-    """Try once to deliver every waiting batch, and return True if any is left.
+class Deliveries:
+    """Delivers shuffled buckets; any number of processes may run this at once."""
 
-    A batch that fails does not hold up the others; the first failure is raised after all were tried.
-    """
-    failure: Exception | None = None
-    for batch in store.outbox():
+    def __init__(
+        self, store: ShufflerStore, tasks: TaskRegistry, buckets: Buckets, shuffles: Shuffles, leases: Leases
+    ) -> None:
+        self._store, self._tasks, self._buckets = store, tasks, buckets
+        self._shuffles, self._leases = shuffles, leases
+
+    def run(self, client: AnalyzerClient) -> bool:
+        """Try once to deliver every waiting bucket, and return True if any is left.
+
+        The buckets of a task are announced in their order. A task that fails does not hold up the others; the first
+        failure is raised after all were tried.
+        """
+        failure: Exception | None = None
+        stopped: set[int] = set()
+        for bucket in self._waiting():
+            if bucket.task.number in stopped:
+                continue
+            try:
+                announced = self._leased(bucket, client)
+            except Exception as error:
+                announced, failure = False, failure or error
+            if not announced:
+                stopped.add(bucket.task.number)
+        if failure is not None:
+            raise failure
+        return bool(self._waiting())
+
+    def _waiting(self) -> list[Bucket]:
+        rows = {task.row.number: task.row for task in self._tasks.reachable()}
+        return self._store.buckets(rows, "sealed", "shuffled")
+
+    def _leased(self, bucket: Bucket, client: AnalyzerClient) -> bool:
+        """Deliver a bucket under a lease; return True if the analyzer knows it."""
+        if bucket.state == "sealed" and self._shuffles.has_secrets(bucket):
+            return False
+        lease = self._leases.acquire(f"deliver {bucket.batch}")
+        if lease is None:
+            return False
         try:
-            _deliver(store, tasks, batch, client)
-        except Exception as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
-    return bool(store.outbox())
+            if bucket.state == "sealed":
+                self._adopt(bucket, client, lease)
+            else:
+                self._deliver(bucket, client, lease)
+        except LostLease:
+            return False
+        finally:
+            self._leases.release(lease)
+        return True
 
-
-def _deliver(store: ShufflerStore, tasks: TaskRegistry, batch: Batch, client: AnalyzerClient) -> None:
-    reach("deliver-manifest")
-    answer = client.put_manifest(batch.id, batch.manifest)
-    if isinstance(answer, list) and answer:
-        for index in answer:
-            reach("deliver-chunk")
-            client.put_chunk(batch.id, index, store.chunk(batch.id, index))
-            reach("deliver-chunk-sent")
-        answer = client.put_manifest(batch.id, batch.manifest)
-    if isinstance(answer, list):
-        return
-    reach("deliver-receipt")
-    check_receipt(answer, tasks.contract(batch.task).analyzer, batch.id, batch.task, batch.manifest)
-    store.erase(batch, answer)
-
-
-class HttpsAnalyzerClient:
-    """A kept-alive HTTPS connection to the analyzer, for one thread; every failure is one exception."""
-
-    def __init__(self, address: str, context: ssl.SSLContext | None = None, *, seconds: float = 60.0) -> None:
-        timeout = httpx.Timeout(seconds, connect=min(seconds, 10.0))
-        limits = httpx.Limits(max_connections=2, keepalive_expiry=60.0)
-        url, verify = address.rstrip("/"), True if context is None else context
-        # The machine's proxy settings and netrc are for browsers, not for this connection.
-        self._client = httpx.Client(base_url=url, verify=verify, timeout=timeout, limits=limits, trust_env=False)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._client.close()
-
-    def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
-        """Announce a batch; return its receipt, or the indices of the missing chunks."""
-        status, body = self._request("PUT", f"/v1/batches/{batch}", document, {200, 202})
-        if status == 200:
-            return body
+    def _deliver(self, bucket: Bucket, client: AnalyzerClient, lease: Lease) -> None:
+        manifest = bucket.manifest or b""
         try:
-            items = Fields(parse(body, "the response"), "the response", "missing").items("missing")
-        except WireError:
-            items = [None]
-        missing = [index for index in items if isinstance(index, int) and not isinstance(index, bool)]
-        if missing != items:
-            raise AnalyzerUnreachable("the analyzer's response violates the protocol")
-        return missing
+            reach("deliver-manifest")
+            answer = client.put_manifest(bucket.batch, manifest)
+            if isinstance(answer, list) and answer:
+                for index in answer:
+                    self._send(bucket, index, client, lease)
+                answer = client.put_manifest(bucket.batch, manifest)
+        except Problem as problem:
+            if problem.name != "fenced":
+                raise
+            self._adopt(bucket, client, lease)
+            return
+        if not isinstance(answer, list):
+            self._end(bucket, manifest, answer, lease)
 
-    def put_chunk(self, batch: str, index: int, data: bytes) -> None:
-        """Send a chunk of an announced batch."""
-        self._request("PUT", f"/v1/batches/{batch}/chunks/{index}", data, {204})
+    def _send(self, bucket: Bucket, index: int, client: AnalyzerClient, lease: Lease) -> None:
+        data = self._store.chunk(bucket, index)
+        if data is None:
+            raise AnalyzerUnreachable("the analyzer asked for a chunk that the batch does not have")
+        reach("deliver-chunk")
+        client.put_chunk(bucket.batch, index, data)
+        reach("deliver-chunk-sent")
+        with self._store.jobs.transaction():
+            self._leases.confirm(lease)
 
-    def keys(self) -> bytes:
-        """Return the analyzer's signed key list."""
-        return self._request("GET", "/v1/keys", None, {200})[1]
+    def _adopt(self, bucket: Bucket, client: AnalyzerClient, lease: Lease) -> None:
+        """Settle a bucket that the analyzer may have received in an earlier life of the store."""
+        theirs = client.manifest(bucket.batch)
+        if theirs is None or not self._is_ours(bucket, theirs):
+            self._buckets.fence(bucket, lease)
+            return
+        answer = client.put_manifest(bucket.batch, theirs)
+        if isinstance(answer, list):
+            if answer:
+                # Its chunks are lost with the earlier life: it can never be completed, nor replaced.
+                self._buckets.fence(bucket, lease)
+            return
+        reach("adopt-receipt")
+        self._end(bucket, theirs, answer, lease)
 
-    def _request(self, method: str, path: str, content: bytes | None, expected: set[int]) -> tuple[int, bytes]:
+    def _is_ours(self, bucket: Bucket, document: bytes) -> bool:
+        """Return True if a manifest is this shuffler's own, of the same bucket with the same bundles."""
+        contract = self._tasks.contract(bucket.task.id)
         try:
-            with self._client.stream(method, path, content=content) as response:
-                body = bytearray()
-                for part in response.iter_raw():
-                    body += part
-                    if len(body) > MAX_RESPONSE_SIZE:
-                        raise AnalyzerUnreachable(f"the analyzer's response exceeds {MAX_RESPONSE_SIZE:,} bytes")
-        except (httpx.HTTPError, ssl.SSLError, OSError) as error:
-            raise AnalyzerUnreachable(f"the analyzer could not be reached: {type(error).__name__}") from None
-        if response.status_code not in expected:
-            raise AnalyzerUnreachable(f"the analyzer responded {response.status_code}{_problem_name(bytes(body))}")
-        return response.status_code, bytes(body)
+            theirs = Manifest.read(SignedDocument.from_json(document), contract.shuffler)
+            ours = bucket.manifest and Manifest.read(SignedDocument.from_json(bucket.manifest), contract.shuffler)
+        except (InvalidInput, FalseClaim):
+            return False
+        same = (theirs.task, theirs.bucket, theirs.bundles, theirs.key_id, theirs.epoch) == (
+            *(bucket.task.id, bucket.number, bucket.bundles),
+            *(bucket.key_id, bucket.epoch),
+        )
+        # The number of fakes is a function of the seed.
+        return same and (not ours or ours.slots == theirs.slots)
 
-
-def _problem_name(body: bytes) -> str:
-    """Return the name of the problem in a response, if any; nothing else of a response is logged.
-
-    >>> _problem_name(b'{"type":"urn:hubbub:problem:conflict"}')
-    ' (conflict)'
-    """
-    found = re.search(rb'"urn:hubbub:problem:([a-z-]{1,32})"', body[:4096])
-    return f" ({found[1].decode()})" if found else ""
+    def _end(self, bucket: Bucket, manifest: bytes, answer: bytes, lease: Lease) -> None:
+        reach("deliver-receipt")
+        analyzer = self._tasks.contract(bucket.task.id).analyzer
+        receipt = Receipt.read(answer, analyzer, bucket.task.id, bucket.number)
+        receipt.check(manifest)
+        self._buckets.deliver(bucket, manifest, answer, receipt.state, lease)

@@ -1,36 +1,61 @@
-"""The shuffler's store: sealed slots until their release, batches until their delivery, and ids of accepted bundles.
+"""The shuffler's store: bundles in open and sealed buckets, batches until their delivery, and ids of accepted bundles.
 
-It holds no sender, no time finer than the epoch, and no link between the slots of one bundle: slots are keyed by their
-own hash. Every bundle is in exactly one state, and the transactions that move bundles also update the counts:
-accepted = pool + outbox + committed + expired.
+It holds no sender, no time finer than the epoch, and nothing that opens anything: the slots of a bucket are encrypted
+under a secret in the credential folder. Any number of processes may use one PostgreSQL store at once: exactly-once
+acceptance rests on the primary key of the accepted bundles, and the bucket of a task is changed only by transactions
+that lock its row. Every bundle is in exactly one state, and the transactions that move bundles update the counts:
+accepted = open + sealed + outbox + committed + withheld + expired + fenced.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from hubbub.service.runtime.database import Database
-from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.leases import LEASE_TABLE
 from hubbub.service.runtime.store import Store
-from hubbub.service.task.sealing import slot_id
+from hubbub.service.task.keys import KEY_TABLE
+from hubbub.service.task.manifest import batch_id
 
+SHARDS = 64
+"""Rows per bucket over which the processes that accept bundles spread their counts."""
 _TABLES = (
     """tasks (number BIGINT PRIMARY KEY, id {blob} UNIQUE NOT NULL, contract {blob} NOT NULL, state TEXT NOT NULL,
-       last_epoch BIGINT NOT NULL, key_id BIGINT NOT NULL, accepted BIGINT NOT NULL, committed BIGINT NOT NULL,
-       expired BIGINT NOT NULL)""",
-    "pools (task BIGINT, key_id BIGINT, bundles BIGINT NOT NULL, PRIMARY KEY (task, key_id)) {clustered}",
-    "accepted_bundles (task BIGINT, replay_id {blob}, PRIMARY KEY (task, replay_id)) {clustered}",
-    """slots (task BIGINT, key_id BIGINT, slot_id {blob}, sealed {blob} NOT NULL,
-       PRIMARY KEY (task, key_id, slot_id)) {clustered}""",
-    """batches (id TEXT PRIMARY KEY, task BIGINT NOT NULL, key_id BIGINT NOT NULL, bundles BIGINT NOT NULL,
-       manifest {blob} NOT NULL, receipt {blob}) {clustered}""",
-    "outbox (batch TEXT, chunk BIGINT, data {blob} NOT NULL, PRIMARY KEY (batch, chunk)) {clustered}",
-    "key_lists (task BIGINT PRIMARY KEY, document {blob} NOT NULL)",
+       bucket BIGINT NOT NULL, last_epoch BIGINT NOT NULL)""",
+    """buckets (task BIGINT, bucket BIGINT, state TEXT NOT NULL, key_id BIGINT NOT NULL, key_list TEXT NOT NULL,
+       epoch BIGINT NOT NULL, bundles BIGINT NOT NULL, seed TEXT NOT NULL, manifest {blob}, receipt {blob},
+       outcome TEXT, swept BIGINT NOT NULL, PRIMARY KEY (task, bucket)) {clustered}""",
+    """blocks (task BIGINT, bucket BIGINT, id {blob}, bundles BIGINT NOT NULL, data {blob} NOT NULL,
+       PRIMARY KEY (task, bucket, id)) {clustered}""",
+    """counts (task BIGINT, bucket BIGINT, shard BIGINT, bundles BIGINT NOT NULL,
+       PRIMARY KEY (task, bucket, shard)) {clustered}""",
+    """outbox (task BIGINT, bucket BIGINT, chunk BIGINT, data {blob} NOT NULL,
+       PRIMARY KEY (task, bucket, chunk)) {clustered}""",
+    """totals (task BIGINT PRIMARY KEY, accepted BIGINT NOT NULL, committed BIGINT NOT NULL, withheld BIGINT NOT NULL,
+       expired BIGINT NOT NULL, fenced BIGINT NOT NULL)""",
+    """gaps (task BIGINT, first BIGINT, last BIGINT NOT NULL, bundles BIGINT NOT NULL, reason TEXT NOT NULL,
+       announced BIGINT NOT NULL, document {blob} NOT NULL, PRIMARY KEY (task, first))""",
+    """pins (identity {blob}, key_id BIGINT, suite BIGINT NOT NULL, public {blob} NOT NULL,
+       PRIMARY KEY (identity, key_id))""",
+    "key_lists (identity {blob} PRIMARY KEY, document {blob} NOT NULL)",
+    "statements (task BIGINT PRIMARY KEY, number BIGINT NOT NULL, keys TEXT NOT NULL, sent BIGINT NOT NULL)",
+    "life (id BIGINT PRIMARY KEY, beat BIGINT NOT NULL, restores BIGINT NOT NULL)",
+    KEY_TABLE,
+    LEASE_TABLE,
+)
+_PARTITIONED = (
+    ("accepted_bundles (task BIGINT, replay_id {blob}, PRIMARY KEY (task, replay_id)) {clustered}", "replay_id"),
+    ("spent_tokens (task BIGINT, token_id {blob}, PRIMARY KEY (task, token_id)) {clustered}", "token_id"),
 )
 _IDS_PER_QUERY = 500
 _ACCEPTED = "SELECT replay_id FROM accepted_bundles WHERE task = ? AND replay_id IN"
-_POOLED = "SELECT slot_id FROM slots WHERE task = ? AND key_id = ? AND slot_id IN"
-_SlotRow = tuple[int, int, bytes, bytes]
+_BUCKET = "SELECT bucket, state, key_id, key_list, epoch, bundles, seed, manifest FROM buckets WHERE task = ?"
+_WAITING = "SELECT CAST(COALESCE(SUM(bundles), 0) AS BIGINT) FROM counts WHERE task = ? AND bucket = ?"
+TERMINAL = ("delivered", "fenced", "expired")
+"""The states of buckets that need no more work but the deletion of their data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,234 +68,237 @@ class OpenedBundle:
     slots: tuple[bytes, ...]
     shuffler_key_id: int
     """The shuffler's key that opened it."""
+    token_id: bytes = b""
+    """Identifies the admission token that is spent with the bundle; empty if the contract asks for none."""
+    position: int = 0
+    """The bundle's place in its upload, for problem documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A task as stored."""
+    """A task as stored, with its open bucket."""
 
     number: int
     """The task's key in the other tables."""
     id: bytes
     contract: bytes
     state: str
-    """``open``; ``closed``, when uploads are rejected and the pools are expired; or ``destroyed``."""
+    """``open``; ``closed``, when uploads are rejected; or ``destroyed``, when its replay ids are deleted too."""
+    bucket: int
+    """The number of the open bucket."""
     last_epoch: int
-    """The epoch of the last tick, or −1."""
+    """The epoch of the last release, or −1."""
     key_id: int
-    """The analyzer's key in use, or 0 before the first key list has arrived."""
+    """The analyzer's key of the open bucket, or 0 before the first key list has arrived."""
 
 
 @dataclass(frozen=True, slots=True)
-class NewBatch:
-    """A shuffled batch that is about to be stored: its id, signed manifest and chunks."""
+class Bucket:
+    """A bucket as stored."""
 
-    id: str
-    manifest: bytes
-    chunks: Sequence[bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """A released batch that waits for its receipt."""
-
-    id: str
-    task: bytes
+    task: TaskRow
+    number: int
+    state: str
+    """``open``, ``sealed``, ``shuffled``, ``delivered``, ``fenced`` or ``expired``."""
+    key_id: int
+    key_list: str
+    epoch: int
     bundles: int
-    manifest: bytes
+    """0 while it is open."""
+    seed: str
+    """A check value of the seed with which it was sealed."""
+    manifest: bytes | None
+
+    @property
+    def batch(self) -> str:
+        """The id of its batch."""
+        return batch_id(self.task.id, self.number)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """The number of bundles of a task in each state."""
 
-    accepted: int
-    pool: int
-    outbox: int
-    committed: int
-    expired: int
+    accepted: int = 0
+    open: int = 0
+    sealed: int = 0
+    outbox: int = 0
+    committed: int = 0
+    withheld: int = 0
+    expired: int = 0
+    fenced: int = 0
 
     @property
     def error(self) -> int:
         """Bundles that are unaccounted for; anything but 0 is a bug or a damaged store.
 
-        >>> Counts(accepted=10, pool=4, outbox=3, committed=2, expired=1).error
+        >>> Counts(accepted=10, open=4, outbox=3, committed=2, withheld=1).error
         0
         """
-        return self.accepted - self.pool - self.outbox - self.committed - self.expired
+        waiting = self.open + self.sealed + self.outbox
+        return self.accepted - waiting - self.committed - self.withheld - self.expired - self.fenced
 
 
 class ShufflerStore(Store):
-    """The shuffler's store; a single thread writes, and reads use a separate connection."""
+    """The shuffler's store; one thread accepts bundles, and background work uses the connection ``jobs``."""
 
     role = "shuffler"
-    version = 2
+    version = 3
     tables = _TABLES
 
-    def add_task(self, task: bytes, contract: bytes) -> None:
-        """Add a task; idempotent."""
-        with self._writer.transaction():
-            number = self._writer.rows("SELECT COALESCE(MAX(number), 0) + 1 FROM tasks")[0][0]
-            statement = "INSERT INTO tasks VALUES (?, ?, ?, 'open', -1, 0, 0, 0, 0) ON CONFLICT (id) DO NOTHING"
-            self._writer.run(statement, number, task, contract)
+    def __init__(self, connect: Callable[[], Database], *, shard: int | None = None) -> None:
+        self.jobs = connect()
+        self._keys: dict[tuple[int, int], int] = {}
+        self._shard = secrets.randbelow(SHARDS) if shard is None else shard
+        super().__init__(connect)
+
+    @property
+    def alone(self) -> bool:
+        """True if the database admits a single process."""
+        return not self.jobs.skip_locked
+
+    def _prepare(self, database: Database) -> None:
+        super()._prepare(database)
+        with database.transaction():
+            for table, column in _PARTITIONED:
+                database.create_partitioned(table, column)
+            database.run("INSERT INTO life VALUES (1, 0, 0) ON CONFLICT (id) DO NOTHING")
+
+    def shut(self) -> None:
+        """Close all connections."""
+        self.jobs.close()
+        super().shut()
 
     def tasks(self) -> list[TaskRow]:
         """Return all tasks."""
-        rows = self._reader.rows("SELECT number, id, contract, state, last_epoch, key_id FROM tasks ORDER BY number")
+        rows = self._reader.rows(
+            "SELECT t.number, t.id, t.contract, t.state, t.bucket, t.last_epoch, COALESCE(b.key_id, 0) FROM tasks t "
+            "LEFT JOIN buckets b ON b.task = t.number AND b.bucket = t.bucket ORDER BY t.number"
+        )
         return [TaskRow(number, bytes(task), bytes(contract), *rest) for number, task, contract, *rest in rows]
 
-    def accepted(self, task: TaskRow, replay_ids: Sequence[bytes]) -> set[bytes]:
-        """Return those of the replay ids whose bundles were accepted before."""
-        return _select_ids(self._reader, _ACCEPTED, (task.number,), replay_ids)
-
-    def accept(self, task: TaskRow, bundles: Iterable[OpenedBundle]) -> None:
-        """Store the new bundles, in the caller's transaction; see :meth:`transaction`.
-
-        A bundle is not new if its replay id is known, or if one of its slots is in the pool: then the slot was sealed
-        into a second bundle, and counting it would count its sender twice. The analyzer detects released slots.
-        """
-        database = self._writer
-        fresh = {bundle.replay_id: bundle for bundle in bundles}
-        for replay_id in _select_ids(database, _ACCEPTED, (task.number,), [*fresh]):
-            del fresh[replay_id]
-        database.insert("accepted_bundles", [(task.number, replay_id) for replay_id in sorted(fresh)])
-        for key_id in {bundle.key_id for bundle in fresh.values()}:
-            rows, count = self._new_slots(task, key_id, [one for one in fresh.values() if one.key_id == key_id])
-            database.insert("slots", rows)
-            reach("accept-inserted")
-            conflict = "ON CONFLICT (task, key_id) DO UPDATE SET bundles = pools.bundles + ?"
-            database.run(f"INSERT INTO pools VALUES (?, ?, ?) {conflict}", task.number, key_id, count, count)
-            database.run("UPDATE tasks SET accepted = accepted + ? WHERE number = ?", count, task.number)
-
-    def _new_slots(self, task: TaskRow, key_id: int, bundles: list[OpenedBundle]) -> tuple[list[_SlotRow], int]:
-        """Return the rows of the bundles whose slots are all new, and the number of these bundles."""
-        by_id = [{slot_id(slot): slot for slot in bundle.slots} for bundle in bundles]
-        taken = _select_ids(self._writer, _POOLED, (task.number, key_id), [one for slots in by_id for one in slots])
-        rows: list[_SlotRow] = []
-        count = 0
-        for bundle, slots in zip(bundles, by_id, strict=True):
-            if len(slots) < len(bundle.slots) or not taken.isdisjoint(slots):
-                continue
-            taken.update(slots)
-            rows += [(task.number, key_id, one, slot) for one, slot in slots.items()]
-            count += 1
-        return sorted(rows), count
-
     def transaction(self) -> AbstractContextManager[None]:
-        """Return one durable transaction of the writer, for several calls of :meth:`accept`."""
+        """Return one durable transaction of the connection that accepts bundles."""
         return self._writer.transaction()
 
-    def pools(self, task: TaskRow) -> list[tuple[int, int]]:
-        """Return the ids of the analyzer's keys with waiting bundles, and the numbers of these bundles."""
-        query = "SELECT key_id, bundles FROM pools WHERE task = ? AND bundles > 0 ORDER BY key_id"
-        return [(key_id, bundles) for key_id, bundles in self._writer.rows(query, task.number)]
+    def open_bucket(self, task: TaskRow) -> tuple[str, int, int]:
+        """Return the task's state, its open bucket and the bucket's key, fixed until the end of the transaction."""
+        database = self._writer
+        query = f"SELECT state, bucket FROM tasks WHERE number = ?{database.for_share}"
+        ((state, bucket),) = database.rows(query, task.number)
+        key_id = self._keys.get((task.number, bucket), 0)
+        if not key_id:
+            rows = database.rows("SELECT key_id FROM buckets WHERE task = ? AND bucket = ?", task.number, bucket)
+            key_id = rows[0][0] if rows else 0
+            if key_id:
+                # A bucket keeps its key for ever.
+                others = {pair: key for pair, key in self._keys.items() if pair[0] != task.number}
+                self._keys = {**others, (task.number, bucket): key_id}
+        return state, bucket, key_id
 
-    def release(
-        self, task: TaskRow, key_id: int, min_batch_size: int, build: Callable[[list[bytes], int], NewBatch]
-    ) -> str | None:
-        """Build a batch from the slots and the size of a pool, and return its id; None if it is below the minimum."""
-        with self._writer.transaction():
-            row = self._writer.rows("SELECT bundles FROM pools WHERE task = ? AND key_id = ?", task.number, key_id)
-            bundles = row[0][0] if row else 0
-            if bundles < min_batch_size:
-                return None
-            query = "SELECT sealed FROM slots WHERE task = ? AND key_id = ? ORDER BY slot_id"
-            batch = build([bytes(sealed) for (sealed,) in self._writer.rows(query, task.number, key_id)], bundles)
-            for index, data in enumerate(batch.chunks):
-                self._writer.run("INSERT INTO outbox VALUES (?, ?, ?)", batch.id, index, data)
-            values = (batch.id, task.number, key_id, bundles, batch.manifest)
-            self._writer.run("INSERT INTO batches VALUES (?, ?, ?, ?, ?, NULL)", *values)
-            reach("release-permuted")
-            self._writer.run("DELETE FROM slots WHERE task = ? AND key_id = ?", task.number, key_id)
-            self._writer.run("UPDATE pools SET bundles = 0 WHERE task = ? AND key_id = ?", task.number, key_id)
-        reach("release-committed")
-        self._writer.tidy()
-        return batch.id
+    def key_phases(self, ids: Sequence[int]) -> dict[int, str]:
+        """Return the phases of the shuffler's keys, which do not change until the end of the transaction."""
+        places = ", ".join("?" * len(ids))
+        query = f"SELECT id, phase FROM keys WHERE id IN ({places}){self._writer.for_share}"
+        return dict(self._writer.rows(query, *ids))
 
-    def finish_epoch(self, task: TaskRow, epoch: int) -> None:
-        """Record that the tick of this epoch is done."""
-        self._writer.run("UPDATE tasks SET last_epoch = ? WHERE number = ?", epoch, task.number)
+    def accepted(self, task: TaskRow, replay_ids: Sequence[bytes], *, writing: bool = False) -> set[bytes]:
+        """Return those of the replay ids whose bundles were accepted before; ``writing``: seen from the transaction."""
+        database = self._writer if writing else self._reader
+        found: set[bytes] = set()
+        for start in range(0, len(replay_ids), _IDS_PER_QUERY):
+            some = replay_ids[start : start + _IDS_PER_QUERY]
+            places = ", ".join("?" * len(some))
+            found.update(bytes(row[0]) for row in database.rows(f"{_ACCEPTED} ({places})", task.number, *some))
+        return found
 
-    def close(self, task: TaskRow, state: str = "closed") -> None:
-        """Close a task, and delete its pools, whose bundles count as expired.
+    def insert_replay_ids(self, task: TaskRow, replay_ids: Sequence[bytes]) -> set[bytes]:
+        """Record accepted bundles, and return the replay ids that are new; sorted, so that replicas do not deadlock."""
+        rows = [(task.number, replay_id) for replay_id in sorted(replay_ids)]
+        return {bytes(one) for one in self._writer.insert_new("accepted_bundles", rows, "replay_id")}
 
-        The ids of accepted bundles are kept unless the state is ``destroyed``, so repeats get the same response.
-        """
-        with self._writer.transaction():
-            expired = sum(bundles for _, bundles in self.pools(task))
-            statement = "UPDATE tasks SET state = ?, expired = expired + ? WHERE number = ?"
-            self._writer.run(statement, state, expired, task.number)
-            self._writer.run("DELETE FROM slots WHERE task = ?", task.number)
-            self._writer.run("DELETE FROM pools WHERE task = ?", task.number)
-            if state == "destroyed":
-                self._writer.run("DELETE FROM accepted_bundles WHERE task = ?", task.number)
-            reach("expire-deleted")
-        reach("expire-committed")
-        self._writer.tidy()
+    def insert_tokens(self, task: TaskRow, token_ids: Sequence[bytes]) -> set[bytes]:
+        """Record spent admission tokens, and return those that were not spent before."""
+        rows = [(task.number, token_id) for token_id in sorted(token_ids)]
+        return {bytes(one) for one in self._writer.insert_new("spent_tokens", rows, "token_id")}
 
-    def outbox(self) -> list[Batch]:
-        """Return the batches that wait for the analyzer's receipt."""
-        rows = self._reader.rows(
-            "SELECT b.id, t.id, b.bundles, b.manifest FROM batches b JOIN tasks t ON t.number = b.task "
-            "WHERE b.receipt IS NULL ORDER BY b.id"
-        )
-        return [Batch(batch, bytes(task), bundles, bytes(manifest)) for batch, task, bundles, manifest in rows]
+    def insert_blocks(self, task: TaskRow, bucket: int, blocks: Sequence[tuple[bytes, int, bytes]]) -> None:
+        """Store encrypted blocks (id, bundles, data) of an open bucket, and count their bundles."""
+        for block_id, bundles, data in blocks:
+            self._writer.run("INSERT INTO blocks VALUES (?, ?, ?, ?, ?)", task.number, bucket, block_id, bundles, data)
+        count = sum(bundles for _, bundles, _ in blocks)
+        conflict = "ON CONFLICT (task, bucket, shard) DO UPDATE SET bundles = counts.bundles + ?"
+        values = (task.number, bucket, self._shard, count, count)
+        self._writer.run(f"INSERT INTO counts VALUES (?, ?, ?, ?) {conflict}", *values)
 
-    def chunk(self, batch: str, index: int) -> bytes:
-        """Return a chunk of a batch."""
-        return bytes(self._reader.rows("SELECT data FROM outbox WHERE batch = ? AND chunk = ?", batch, index)[0][0])
+    def waiting(self, task: TaskRow) -> tuple[int, int]:
+        """Return the number of the open bucket and of its bundles, as seen by the background work."""
+        ((bucket,),) = self.jobs.rows("SELECT bucket FROM tasks WHERE number = ?", task.number)
+        return bucket, self.jobs.rows(_WAITING, task.number, bucket)[0][0]
 
-    def erase(self, batch: Batch, receipt: bytes) -> None:
-        """Store the receipt of a batch, and delete its chunks."""
-        with self._writer.transaction():
-            statement = "UPDATE batches SET receipt = ? WHERE id = ? AND receipt IS NULL"
-            if self._writer.run(statement, receipt, batch.id):
-                self._writer.run("DELETE FROM outbox WHERE batch = ?", batch.id)
-                self._writer.run("UPDATE tasks SET committed = committed + ? WHERE id = ?", batch.bundles, batch.task)
-            reach("deliver-erased")
-        reach("deliver-committed")
-        self._writer.tidy()
+    def buckets(self, tasks: Mapping[int, TaskRow], *states: str) -> list[Bucket]:
+        """Return the buckets in these states, ordered by task and number."""
+        places = ", ".join("?" * len(states))
+        query = _BUCKET.replace("SELECT bucket", "SELECT task, bucket").replace("task = ?", f"state IN ({places})")
+        rows = self.jobs.rows(f"{query} ORDER BY task, bucket", *states)
+        return [_bucket(tasks[task], rest) for task, *rest in rows if task in tasks]
 
-    def store_key_list(self, task: TaskRow, document: bytes, active: int, existing: set[int]) -> None:
-        """Store the analyzer's signed key list, and switch to its active key once no bundle is waiting.
+    def bucket(self, task: TaskRow, number: int, *, lock: bool = False) -> Bucket | None:
+        """Return a bucket; ``lock`` keeps others from changing it until the end of the job's transaction."""
+        clause = self.jobs.for_update if lock else ""
+        rows = self.jobs.rows(f"{_BUCKET} AND bucket = ?{clause}", task.number, number)
+        return _bucket(task, rows[0]) if rows else None
 
-        Until then the previous key stays in use: a batch holds slots of one key, because two would split the crowd.
-        Slots of a destroyed key can never be opened, so they expire; otherwise the task would wait for ever.
-        """
-        with self._writer.transaction():
-            statement = "INSERT INTO key_lists VALUES (?, ?) ON CONFLICT (task) DO UPDATE SET document = ?"
-            self._writer.run(statement, task.number, document, document)
-            for key_id, bundles in self.pools(task):
-                if key_id not in existing:
-                    self._writer.run("DELETE FROM slots WHERE task = ? AND key_id = ?", task.number, key_id)
-                    self._writer.run("DELETE FROM pools WHERE task = ? AND key_id = ?", task.number, key_id)
-                    self._writer.run("UPDATE tasks SET expired = expired + ? WHERE number = ?", bundles, task.number)
-            if not self.pools(task):
-                self._writer.run("UPDATE tasks SET key_id = ? WHERE number = ?", active, task.number)
-
-    def key_list(self, task: TaskRow) -> bytes | None:
-        """Return the key list stored last."""
-        rows = self._reader.rows("SELECT document FROM key_lists WHERE task = ?", task.number)
+    def chunk(self, bucket: Bucket, index: int) -> bytes | None:
+        """Return a chunk of a shuffled bucket."""
+        query = "SELECT data FROM outbox WHERE task = ? AND bucket = ? AND chunk = ?"
+        rows = self.jobs.rows(query, bucket.task.number, bucket.number, index)
         return bytes(rows[0][0]) if rows else None
 
-    def counts(self, task: TaskRow, *, slots: int | None = None) -> Counts:
-        """Return the number of bundles in each state; given the slots per bundle, recount the pools."""
-        with self._writer.transaction():
-            (sums,) = self._writer.rows("SELECT accepted, committed, expired FROM tasks WHERE number = ?", task.number)
-            waiting = sum(bundles for _, bundles in self.pools(task))
-            if slots is not None:
-                (rows,) = self._writer.rows("SELECT COUNT(*) FROM slots WHERE task = ?", task.number)
-                waiting = -1 if rows[0] % slots else rows[0] // slots
-            query = "SELECT COALESCE(SUM(bundles), 0) FROM batches WHERE task = ? AND receipt IS NULL"
-            (sent,) = self._writer.rows(query, task.number)
-        return Counts(accepted=sums[0], pool=waiting, outbox=int(sent[0]), committed=sums[1], expired=sums[2])
+    def gaps(self, task: TaskRow) -> list[bytes]:
+        """Return the signed documents of a task's gaps, ordered by bucket."""
+        rows = self._reader.rows("SELECT document FROM gaps WHERE task = ? ORDER BY first", task.number)
+        return [bytes(row[0]) for row in rows]
+
+    def key_list(self, identity: bytes) -> bytes | None:
+        """Return the analyzer's key list stored last."""
+        rows = self._reader.rows("SELECT document FROM key_lists WHERE identity = ?", identity)
+        return bytes(rows[0][0]) if rows else None
+
+    def counts(self, task: TaskRow, *, bundle: int = 0) -> Counts:
+        """Return the number of bundles in each state; given the bytes of a bundle's slots, recount what is stored."""
+        columns = "accepted, committed, withheld, expired, fenced"
+        # A connection of its own: recounting takes long, and nothing waits for it.
+        with contextlib.closing(self._connect()) as database, database.snapshot():
+            ((state, bucket),) = database.rows("SELECT state, bucket FROM tasks WHERE number = ?", task.number)
+            ((accepted, *ended),) = database.rows(f"SELECT {columns} FROM totals WHERE task = ?", task.number)
+            waiting = database.rows(_WAITING, task.number, bucket)[0][0]
+            query = "SELECT state, CAST(SUM(bundles) AS BIGINT) FROM buckets WHERE task = ? GROUP BY state"
+            states: dict[str, int] = dict(database.rows(query, task.number))
+            sealed = states.get("sealed", 0)
+            accepted += waiting
+            if bundle:
+                waiting, sealed = (_recount(database, task, which, bundle) for which in ("open", "sealed"))
+                if state != "destroyed":
+                    query = "SELECT COUNT(*) FROM accepted_bundles WHERE task = ?"
+                    accepted = database.rows(query, task.number)[0][0]
+        numbers = dict(zip(columns.split(", ")[1:], ended, strict=True))
+        outbox = states.get("shuffled", 0)
+        return Counts(accepted=accepted, open=waiting, sealed=sealed, outbox=outbox, **numbers)
 
 
-def _select_ids(database: Database, query: str, values: tuple[int, ...], ids: Sequence[bytes]) -> set[bytes]:
-    """Return those of the ids that a query ending in ``IN`` finds."""
-    found: set[bytes] = set()
-    for start in range(0, len(ids), _IDS_PER_QUERY):
-        some = ids[start : start + _IDS_PER_QUERY]
-        places = ", ".join("?" * len(some))
-        found.update(bytes(row[0]) for row in database.rows(f"{query} ({places})", *values, *some))
-    return found
+def _recount(database: Database, task: TaskRow, state: str, bundle: int) -> int:
+    """Return the number of bundles in the blocks of all buckets in a state; −1 if their sizes disagree."""
+    query = (
+        "SELECT CAST(COALESCE(SUM(k.bundles), 0) AS BIGINT), CAST(COALESCE(SUM(LENGTH(k.data) - 16), 0) AS BIGINT) "
+        "FROM blocks k JOIN buckets b ON b.task = k.task AND b.bucket = k.bucket "
+        "WHERE k.task = ? AND b.state = ? AND k.bundles > 0"
+    )
+    ((bundles, size),) = database.rows(query, task.number, state)
+    return int(bundles) if size == bundles * bundle else -1
+
+
+def _bucket(task: TaskRow, row: Sequence[Any]) -> Bucket:
+    number, state, key_id, key_list, epoch, bundles, seed, manifest = row
+    document = None if manifest is None else bytes(manifest)
+    return Bucket(task, number, state, key_id, key_list, epoch, bundles, seed, document)

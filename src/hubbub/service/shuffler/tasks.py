@@ -1,32 +1,36 @@
-"""The tasks that the shuffler serves: their contracts, their states, and the keys that clients seal to."""
+"""The tasks that the shuffler serves: their contracts, their states, and the analyzer's keys, pinned for ever."""
 
 import threading
 from dataclasses import dataclass
 
 from hubbub.canonical import canonical, parse
-from hubbub.errors import FalseClaim, Problem
+from hubbub.errors import FalseClaim, Problem, WireError
 from hubbub.service.context import ServiceContext
+from hubbub.service.shuffler.alarms import Alarms
+from hubbub.service.shuffler.buckets import Buckets
 from hubbub.service.shuffler.store import ShufflerStore, TaskRow
 from hubbub.service.task.contract import Contract, SignedContract, load_served_contract
-from hubbub.service.task.keys import PublicKey, read_key_list
+from hubbub.service.task.keylist import ExpiredKeys, KeyList, PublicKey
 
 
 @dataclass(frozen=True, slots=True)
 class ServedTask:
-    """A stored task with its parsed contract and the analyzer's keys by id."""
+    """A stored task with its parsed contract and the analyzer's current key list."""
 
     row: TaskRow
     contract: Contract
-    analyzer_keys: dict[int, PublicKey]
+    keys: KeyList | None
 
 
 class TaskRegistry:
     """The tasks in the store, parsed once; :meth:`refresh` rereads their states."""
 
-    def __init__(self, store: ShufflerStore, context: ServiceContext) -> None:
-        self._store, self._context = store, context
+    def __init__(self, store: ShufflerStore, context: ServiceContext, buckets: Buckets, alarms: Alarms) -> None:
+        self._store, self._context, self._buckets, self._alarms = store, context, buckets, alarms
         self._tasks: dict[bytes, ServedTask] = {}
+        self._lists: dict[bytes, tuple[bytes, KeyList]] = {}
         self._lock = threading.Lock()
+        self._identity: bytes | None = None
         self.refresh()
 
     def refresh(self) -> None:
@@ -37,26 +41,41 @@ class TaskRegistry:
                 known = self._tasks.get(row.id)
                 # A stored contract was verified when it was added; recomputing its guarantee would take seconds.
                 contract = known.contract if known else SignedContract.from_json(row.contract).contract
-                text = self._store.key_list(row)
-                keys = read_key_list(text, contract.analyzer, "analyzer") if text else []
-                tasks[row.id] = ServedTask(row, contract, {key.id: key for key in keys})
+                self._context.keyring.support(contract.suite)
+                tasks[row.id] = ServedTask(row, contract, self._list(contract.analyzer))
             self._tasks = tasks
+
+    def _list(self, identity: bytes) -> KeyList | None:
+        text = self._store.key_list(identity)
+        if text is None:
+            return None
+        known = self._lists.get(identity)
+        if known is None or known[0] != text:
+            known = self._lists[identity] = text, KeyList.read(text, identity, "analyzer")
+        return known[1]
 
     def add_contract(self, text: bytes) -> bytes:
         """Verify a signed contract, recomputing its guarantee, start to serve it, and return its task."""
         contract = load_served_contract(text, "shuffler", self._context.identity, self._context.min_batch_size)
-        self._store.add_task(contract.task, text)
-        known = next((task for task in self.all() if task.contract.analyzer == contract.analyzer), None)
+        keys = self._store.key_list(contract.analyzer)
+        listed = None if keys is None else KeyList.read(keys, contract.analyzer, "analyzer")
+        self._buckets.add_task(contract, text, listed)
         self.refresh()
-        if known is not None and known.row.id != contract.task and (keys := self._store.key_list(known.row)):
-            # The same analyzer's keys: clients of the new task need not wait until they are fetched again.
-            self._store_keys(self._tasks[contract.task], keys)
-            self.refresh()
+        # The contract may be the first one of its suite.
+        self._context.keyring.advance()
         return contract.task
 
     def all(self) -> list[ServedTask]:
         """Return all tasks, including closed and destroyed ones."""
         return list(self._tasks.values())
+
+    def rows(self) -> dict[int, TaskRow]:
+        """Return the rows of all tasks by their numbers."""
+        return {task.row.number: task.row for task in self.all()}
+
+    def reachable(self) -> list[ServedTask]:
+        """Return the tasks of the analyzer that this shuffler is connected to, as far as that is known."""
+        return [task for task in self.all() if self._identity in (None, task.contract.analyzer)]
 
     def find(self, task: bytes) -> ServedTask:
         """Return a task; raise a problem if it is unknown or destroyed."""
@@ -80,24 +99,62 @@ class TaskRegistry:
     def keys_document(self, task: bytes) -> bytes:
         """Return the keys that a client seals to: both signed key lists, and the id of the analyzer's key in use."""
         served = self.find(task)
-        text = self._store.key_list(served.row)
-        if text is None or served.row.key_id not in served.analyzer_keys:
-            # The list is stored shortly before it is in use.
+        text = self._store.key_list(served.contract.analyzer)
+        if text is None or served.keys is None or served.keys.find(served.row.key_id) is None:
             raise Problem("unavailable", "the analyzer's keys are not known yet", retry_after=5)
         own = parse(self._context.keyring.public_list(self._context.identity), "the key list")
         theirs = parse(text, "the key list")
         return canonical({"shuffler": own, "analyzer": theirs, "analyzer_key_id": served.row.key_id})
 
     def update_keys(self, text: bytes) -> None:
-        """Adopt the analyzer's key list; in the writer's thread, so that no upload is committed meanwhile."""
-        stored = [self._store_keys(task, text) for task in self.all()]
+        """Adopt the key list of one analyzer for all tasks that name its identity; other tasks are not affected.
+
+        The list must be valid now, and must not give other bytes to a key id than any list before it: an analyzer that
+        did so could tell apart the reports sealed with each, and strip the shuffler's fakes.
+        """
+        identity, listed = self._read(text)
+        self._identity = identity
+        self._pin(identity, listed, text)
+        missing = False
+        for task in self.all():
+            if task.contract.analyzer == identity and task.row.state == "open":
+                missing |= not self._buckets.use_keys(task.row, task.contract, listed)
         self.refresh()
-        if not all(stored):
+        if missing:
             raise FalseClaim("the analyzer's key list has no active key of the contract's suite")
 
-    def _store_keys(self, task: ServedTask, text: bytes) -> bool:
-        keys = read_key_list(text, task.contract.analyzer, "analyzer")
-        active = [key.id for key in keys if key.state == "active" and key.suite == task.contract.suite]
-        if active:
-            self._store.store_key_list(task.row, text, active[0], {key.id for key in keys})
-        return bool(active)
+    def _read(self, text: bytes) -> tuple[bytes, KeyList]:
+        """Return the identity that signed a list, among those of all contracts, and the list."""
+        for identity in dict.fromkeys(task.contract.analyzer for task in self.all()):
+            try:
+                return identity, KeyList.read(text, identity, "analyzer", now=self._context.clock.now())
+            except ExpiredKeys:
+                raise
+            except FalseClaim:
+                continue
+        raise FalseClaim("the key list is not signed by the analyzer of any contract")
+
+    def _pin(self, identity: bytes, listed: KeyList, text: bytes) -> None:
+        if any(key.id < 1 for key in listed.keys):
+            raise WireError("the ids of the analyzer's keys must be counted from 1")
+        database = self._store.jobs
+        with database.transaction():
+            rows = [(identity, key.id, key.suite, key.public) for key in sorted(listed.keys, key=lambda key: key.id)]
+            database.insert_new("pins", rows, "key_id")
+            pins = self.pins(identity)
+            for key in listed.keys:
+                if pins[key.id] != (key.suite, key.public):
+                    self._alarms.sound("keys-changed", f"the analyzer changed the public bytes of its key {key.id}")
+                    raise FalseClaim(f"the analyzer's key list gives key {key.id} other bytes than before; refused")
+            statement = "INSERT INTO key_lists VALUES (?, ?) ON CONFLICT (identity) DO UPDATE SET document = ?"
+            database.run(statement, identity, text, text)
+
+    def pins(self, identity: bytes) -> dict[int, tuple[int, bytes]]:
+        """Return suite and public bytes of every key that an analyzer ever listed, by id."""
+        query = "SELECT key_id, suite, public FROM pins WHERE identity = ?"
+        return {key_id: (suite, bytes(public)) for key_id, suite, public in self._store.jobs.rows(query, identity)}
+
+    def pinned_key(self, task: TaskRow, key_id: int) -> PublicKey:
+        """Return the analyzer's key with the bytes that clients were given first."""
+        suite, public = self.pins(self.contract(task.id).analyzer)[key_id]
+        return PublicKey(key_id, suite, public, "active")

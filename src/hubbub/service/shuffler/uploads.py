@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from hubbub.errors import Problem, SealError
 from hubbub.service.context import ServiceContext
+from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.workers import Job
-from hubbub.service.shuffler.store import OpenedBundle, ShufflerStore, TaskRow
+from hubbub.service.shuffler.blocks import BlockCipher, bucket_secret
+from hubbub.service.shuffler.store import OpenedBundle, ShufflerStore
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.task import sealing
 from hubbub.service.task.sealing_batch import bundle_job
@@ -27,9 +29,14 @@ class Upload:
 class Uploads:
     """Checks, opens and stores bundles; :meth:`accept` is for the writer's thread."""
 
-    def __init__(self, store: ShufflerStore, tasks: TaskRegistry, context: ServiceContext) -> None:
-        self._store, self._tasks = store, tasks
+    def __init__(
+        self, store: ShufflerStore, tasks: TaskRegistry, context: ServiceContext, credentials: Credentials
+    ) -> None:
+        self._store, self._tasks, self._credentials = store, tasks, credentials
         self._keyring, self._clock = context.keyring, context.clock
+        self._ciphers: dict[bytes, tuple[int, BlockCipher]] = {}
+        self.blocked = False
+        """True while it is not known that the store is complete: nothing is accepted, because it could count twice."""
 
     def prepare(self, task: bytes, body: bytes) -> Upload:
         """Check an upload without opening it, and drop bundles that were accepted before if they can no longer be.
@@ -46,7 +53,9 @@ class Uploads:
         key_ids = [sealing.bundle_key(bundle) for bundle in bundles]
         positions = list(range(len(bundles)))
         is_open = served.row.state == "open" and contract.accepts_at(self._clock.now())
-        if not is_open or any(self._keyring.private(key_id) is None for key_id in key_ids):
+        if not is_open or not self._have(key_ids):
+            # Another process may have made or destroyed keys; what it accepted under them is in the store.
+            self._keyring.refresh()
             replay_ids = [sealing.replay_id(bundle, contract.layout) for bundle in bundles]
             accepted = self._store.accepted(served.row, replay_ids)
             positions = [position for position in positions if replay_ids[position] not in accepted]
@@ -54,9 +63,13 @@ class Uploads:
                 raise Problem("closed-task")
             for position in positions:
                 if self._keyring.private(key_ids[position]) is None:
-                    raise Problem("outdated-keys", index=position)
+                    restored = self._keyring.restored(key_ids[position])
+                    raise Problem("uncertain" if restored else "outdated-keys", index=position)
         kept, ids = tuple(bundles[one] for one in positions), tuple(key_ids[one] for one in positions)
         return Upload(served, kept, ids, tuple(positions))
+
+    def _have(self, key_ids: Sequence[int]) -> bool:
+        return all(self._keyring.private(key_id) is not None for key_id in set(key_ids))
 
     def open(self, upload: Upload) -> list[OpenedBundle]:
         """Open the bundles in this thread; :meth:`jobs` and :meth:`opened` let workers open many."""
@@ -107,8 +120,13 @@ class Uploads:
             upload.positions, upload.bundles, upload.key_ids, opened, strict=True
         ):
             key_id, replay_id = sealing.slot_key(slots[0]), sealing.replay_id(bundle, layout)
+            if key_id != row.key_id:
+                # The bucket may have changed, here or in another process. The order matters: first the bucket, then
+                # the accepted bundles, because acceptance under the old key ends with the bucket.
+                self._tasks.refresh()
+                row = self._tasks.find(row.id).row
             if key_id == row.key_id:
-                result.append(OpenedBundle(row.id, key_id, replay_id, tuple(slots), shuffler_key_id))
+                result.append(OpenedBundle(row.id, key_id, replay_id, tuple(slots), shuffler_key_id, position=position))
             elif not self._store.accepted(row, [replay_id]):
                 raise Problem("outdated-keys", index=position)
         return result
@@ -120,28 +138,79 @@ class Uploads:
             by_task.setdefault(bundle.task, []).append(bundle)
         if not by_task:
             return
+        if self.blocked:
+            raise Problem("unavailable", "the store is being checked", retry_after=5)
         with self._store.transaction():
             reach("accept-begun")
-            for task, bundles in by_task.items():
-                row = self._tasks.find(task).row
-                self._reject_late(row, bundles)
-                self._store.accept(row, bundles)
+            # Always in the same order, so that two processes do not wait for each other.
+            for task, bundles in sorted(by_task.items()):
+                self._accept(self._tasks.find(task), bundles)
+            reach("accept-inserted")
         reach("accept-committed")
 
-    def _reject_late(self, task: TaskRow, bundles: Sequence[OpenedBundle]) -> None:
+    def _accept(self, task: ServedTask, bundles: Sequence[OpenedBundle]) -> None:
+        """Store the new bundles of one task in the open bucket, in the caller's transaction."""
+        store, row = self._store, task.row
+        state, bucket, key_id = store.open_bucket(row)
+        phases = store.key_phases(sorted({bundle.shuffler_key_id for bundle in bundles}))
+        self._reject_late(task, bundles, state, key_id, phases)
+        by_id: dict[bytes, OpenedBundle] = {}
+        for bundle in bundles:
+            by_id.setdefault(bundle.replay_id, bundle)
+        added = store.insert_replay_ids(row, [*by_id])
+        fresh = [bundle for replay_id, bundle in by_id.items() if replay_id in added]
+        if not fresh:
+            return
+        self._spend_tokens(task, fresh)
+        cipher = self._cipher(row.id, bucket)
+        store.insert_blocks(row, bucket, cipher.seal([bundle.slots for bundle in fresh]))
+
+    def _reject_late(
+        self, task: ServedTask, bundles: Sequence[OpenedBundle], state: str, key_id: int, phases: dict[int, str]
+    ) -> None:
         """Reject bundles whose task was closed, or whose keys ended, after they were opened.
 
         A client that retried in the meantime was told so, may have sealed again, and would be counted twice.
         """
         late = [
-            bundle.replay_id
+            bundle
             for bundle in bundles
-            if task.state != "open"
-            or bundle.key_id != task.key_id
-            or self._keyring.private(bundle.shuffler_key_id) is None
+            if state != "open"
+            or bundle.key_id != key_id
+            or phases.get(bundle.shuffler_key_id) not in ("pending", "live")
         ]
-        if late and not self._store.accepted(task, late).issuperset(late):
-            raise Problem("closed-task" if task.state != "open" else "outdated-keys")
+        if not late:
+            return
+        accepted = self._store.accepted(task.row, [bundle.replay_id for bundle in late], writing=True)
+        for bundle in late:
+            if bundle.replay_id in accepted:
+                continue
+            if state != "open":
+                raise Problem("closed-task")
+            restored = phases.get(bundle.shuffler_key_id) == "restored"
+            raise Problem("uncertain" if restored else "outdated-keys", index=bundle.position)
+
+    def _spend_tokens(self, task: ServedTask, bundles: Sequence[OpenedBundle]) -> None:
+        """Spend the admission tokens of new bundles: a token counts once, and only together with its bundle."""
+        spending = [bundle for bundle in bundles if bundle.token_id]
+        if not spending:
+            return
+        unspent = self._store.insert_tokens(task.row, [*{bundle.token_id for bundle in spending}])
+        for bundle in spending:
+            if bundle.token_id not in unspent:
+                raise Problem("token-spent", index=bundle.position)
+            unspent.discard(bundle.token_id)
+
+    def _cipher(self, task: bytes, bucket: int) -> BlockCipher:
+        known, cipher = self._ciphers.get(task, (0, None))
+        if cipher is None or known != bucket:
+            # Read, never created: a secret that is gone belongs to a bucket of an earlier life of the store.
+            secret = self._credentials.read(bucket_secret(task, bucket))
+            if secret is None:
+                raise Problem("unavailable", "the store is being checked", retry_after=5)
+            cipher = BlockCipher(secret)
+            self._ciphers[task] = bucket, cipher
+        return cipher
 
 
 def _problem(error: SealError, position: int | None = None) -> Problem:

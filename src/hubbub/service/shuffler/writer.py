@@ -20,8 +20,8 @@ _Upload = tuple[list["OpenedBundle"], "asyncio.Future[None]"]
 class Writer:
     """Commits uploads, and runs other functions between two transactions.
 
-    If the store fails, every upload of the transaction fails. A problem concerns a single upload, so each is then
-    tried separately.
+    If the store fails, every upload of the transaction fails. A problem concerns a single upload, so the others are
+    tried again without it, in halves: one bad upload among many must not cost a transaction for each of them.
     """
 
     def __init__(self, accept: Callable[[Sequence["OpenedBundle"]], None]) -> None:
@@ -68,16 +68,19 @@ class Writer:
                 return
 
     def _commit(self, uploads: "list[_Upload]") -> None:
-        failure = self._try([bundle for opened, _ in uploads for bundle in opened])
-        if isinstance(failure, Problem) and len(uploads) > 1:
-            outcomes = [(future, self._try(opened)) for opened, future in uploads]
-        else:
-            outcomes = [(future, failure) for _, future in uploads]
+        outcomes = self._outcomes(uploads)
         self.commits += 1
         reach("upload-committed")
         loop = uploads[0][1].get_loop()
         if not loop.is_closed():
             loop.call_soon_threadsafe(_settle, outcomes)
+
+    def _outcomes(self, uploads: "list[_Upload]") -> "list[tuple[asyncio.Future[None], Exception | None]]":
+        failure = self._try([bundle for opened, _ in uploads for bundle in opened])
+        if not isinstance(failure, Problem) or len(uploads) == 1:
+            return [(future, failure) for _, future in uploads]
+        middle = len(uploads) // 2
+        return self._outcomes(uploads[:middle]) + self._outcomes(uploads[middle:])
 
     def _try(self, opened: "list[OpenedBundle]") -> Exception | None:
         try:

@@ -209,6 +209,10 @@ class Keyring:
             if record.phase == "restored":
                 self._forget(record)
 
+    def close(self) -> None:
+        """Close the connection to the store."""
+        self._database.close()
+
     def _announce(self, suite: int, now: float) -> None:
         live = self._live(suite)
         if self._pending(suite) or suite not in self.suites:

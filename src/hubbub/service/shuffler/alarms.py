@@ -1,0 +1,20 @@
+"""Events that an operator must know of: counted for the metrics, and logged with a safe message."""
+
+import logging
+from collections import Counter
+
+log = logging.getLogger("hubbub.shuffler")
+
+
+class Alarms:
+    """The number of events by name; messages never contain data of people."""
+
+    NAMES = ("analyzer-restored", "disk", "fenced", "key-lost", "keys-changed", "restored", "task-failed")
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter(dict.fromkeys(self.NAMES, 0))
+
+    def sound(self, name: str, message: str) -> None:
+        """Count and log an event."""
+        self.counts[name] += 1
+        log.error("%s: %s", name, message)
