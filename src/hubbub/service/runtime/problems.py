@@ -34,6 +34,7 @@ KINDS = {
     "timeout": Kind(408, "The body did not arrive in time."),
     "outdated-keys": Kind(409, "A bundle was sealed to a key that is not in use; it was not stored."),
     "conflict": Kind(409, "Different content is stored under this name."),
+    "fenced": Kind(409, "Another batch stands for this bucket, or the bucket was declared a gap."),
     "too-large": Kind(413, "The body is larger than the service accepts."),
     "wrong-media-type": Kind(415, "The body has an unsupported media type."),
     "busy": Kind(429, "The service is overloaded; try again later."),

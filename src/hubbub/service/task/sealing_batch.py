@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from hubbub.bundles import HEADER_SIZE, BundleLayout
 from hubbub.service.runtime.workers import Job, Workers
-from hubbub.service.task.keys import PublicKey
+from hubbub.service.task.keylist import PublicKey
 from hubbub.service.task.sealing import REPORT, VERSION, bundle_info, slot_info
 
 
