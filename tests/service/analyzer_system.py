@@ -145,6 +145,7 @@ class AnalyzerSystem:
 
     def __post_init__(self) -> None:
         self.url = (self.url or "sqlite:{folder}/{role}.db").format(folder=self.folder, role="analyzer")
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._open: list[Database] = []
         self.core = self.replica()
         for contract in self.contracts:

@@ -58,14 +58,14 @@ class Analyzer:
     def add_contract(self, text: bytes) -> bytes:
         """Verify a signed contract, recomputing its guarantee, start to serve it, and return its task."""
         contract = load_served_contract(text, "analyzer", self._context.identity, self._context.min_batch_size)
-        self.store.add_task(contract.task, text, self._oldest_usable_key(contract.suite))
+        self.store.add_task(contract.task, text)
         self._refresh()
         self.advance()
         return contract.task
 
     def _refresh(self) -> None:
         with self._lock:
-            for task in self.store.first_keys():
+            for task in self.store.tasks():
                 if task not in self._contracts:
                     # A stored contract was verified when it was added; recomputing its guarantee would take seconds.
                     contract = SignedContract.from_json(self.store.contract(task)).contract
@@ -104,12 +104,11 @@ class Analyzer:
         self.keyring.refresh()
         keys = [(key.id, key.suite) for key in self.keyring.public_keys()]
         held = {batch.key_id for batch in self.store.arriving()}
-        first_keys, now = self.store.first_keys(), self._context.clock.now()
-        for task, first in first_keys.items():
+        for task in self.store.tasks():
             contract, statement = self._contract(task), self.store.statement(task)
-            named, since = (None, first) if statement is None else (statement.keys, statement.since)
-            ended = contract.epoch_at(now) >= contract.task_end
-            held |= held_keys(keys, Holder(contract.suite, since, named, ended))
+            named, since = (None, 0) if statement is None else (statement.keys, statement.since)
+            ended = contract.epoch_at(self._context.clock.now()) >= contract.task_end
+            held |= held_keys(keys, Holder(contract.suite, named, since, ended))
         return held
 
     def put_keys_in_use(self, task: bytes, document: bytes) -> None:

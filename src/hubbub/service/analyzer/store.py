@@ -22,7 +22,7 @@ from hubbub.service.task.keys import KEY_TABLE
 from hubbub.service.task.manifest import Gap, KeysInUse, Manifest
 
 _TABLES = (
-    "tasks (id {blob} PRIMARY KEY, contract {blob} NOT NULL, first_key BIGINT NOT NULL)",
+    "tasks (id {blob} PRIMARY KEY, contract {blob} NOT NULL)",
     """batches (id TEXT PRIMARY KEY, task {blob} NOT NULL, bucket BIGINT NOT NULL, epoch BIGINT NOT NULL,
        key_id BIGINT NOT NULL, bundles BIGINT NOT NULL, slots BIGINT NOT NULL, chunk_count BIGINT NOT NULL,
        manifest {blob} NOT NULL, state TEXT NOT NULL, result {blob}, receipt {blob}, UNIQUE (task, bucket))""",
@@ -92,13 +92,13 @@ class AnalyzerStore(Store):
         """Return the leases of one worker."""
         return Leases(self._writer, clock)
 
-    def add_task(self, task: bytes, contract: bytes, first_key: int) -> None:
+    def add_task(self, task: bytes, contract: bytes) -> None:
         """Add a task; idempotent."""
-        self._writer.run("INSERT INTO tasks VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING", task, contract, first_key)
+        self._writer.run("INSERT INTO tasks VALUES (?, ?) ON CONFLICT (id) DO NOTHING", task, contract)
 
-    def first_keys(self) -> dict[bytes, int]:
-        """Return all tasks, with the oldest key that clients of each could use when it was added."""
-        return {bytes(task): key for task, key in self._writer.rows("SELECT id, first_key FROM tasks ORDER BY id")}
+    def tasks(self) -> list[bytes]:
+        """Return all tasks."""
+        return [bytes(task) for (task,) in self._writer.rows("SELECT id FROM tasks ORDER BY id")]
 
     def contract(self, task: bytes) -> bytes:
         """Return the signed contract of a task."""

@@ -1,0 +1,333 @@
+"""Chunk jobs: killed at every point, run by several workers, and with a lease lost in the middle; each slot counts once."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.service.analyzer_system import AnalyzerSystem, FakeShuffler, Sent, contract_of, small_plan, spoil
+
+from hubbub.errors import HubbubError
+from hubbub.service.analyzer import core, jobs, store
+from hubbub.service.analyzer.core import Analyzer
+from hubbub.service.runtime.failpoints import POINTS
+from hubbub.service.runtime.leases import LEASE_SECONDS
+
+VALUES = [str(i % 5) for i in range(24)]
+STEPS = (
+    "manifest-stored",
+    "chunk-stored",
+    "chunk-committed",
+    "chunk-opened",
+    "slots-spent",
+    "chunk-counted",
+    "tally-committed",
+    "batch-counted",
+    "batch-committed",
+)
+
+
+class Killed(BaseException):
+    """The process dies here; nothing of it runs any more."""
+
+
+class Kills:
+    """Failpoints that raise in this process: an open transaction is rolled back, as after SIGKILL."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.armed, self.left, self.action = "", 0, None
+        self.action: Callable[[], None] | None
+        self.reached: set[str] = set()
+        for module in (store, jobs):
+            monkeypatch.setattr(module, "reach", self._reach)
+
+    def arm(self, name: str, count: int = 1, action: Callable[[], None] | None = None) -> None:
+        assert not name or name in POINTS
+        self.armed, self.left, self.action = name, count, action
+
+    def _reach(self, name: str) -> None:
+        self.reached.add(name)
+        if name != self.armed:
+            return
+        self.left -= 1
+        if self.left == 0:
+            if self.action is None:
+                raise Killed
+            self.action()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def system(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnalyzerSystem]:
+    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else ""
+    found = AnalyzerSystem(tmp_path, url=url)
+    yield found
+    found.shut()
+
+
+@pytest.fixture
+def kills(monkeypatch: pytest.MonkeyPatch) -> Kills:
+    return Kills(monkeypatch)
+
+
+def batch_of(system: AnalyzerSystem, bucket: int = 1, chunk: int = 7) -> Sent:
+    """Return a batch with two bad slots and one repeated one, in several chunks."""
+    key = system.key()
+    slots = system.shuffler.people(VALUES, key)
+    slots[0], slots[1], slots[2] = spoil(slots[0]), spoil(slots[1]), slots[3]
+    return system.shuffler.batch(bucket, slots, key, chunk=chunk)
+
+
+EXPECTED = {"cannot_open": 2, "repeated": 1}
+
+
+def finish(system: AnalyzerSystem, sent: Sent) -> bytes:
+    """Deliver as a shuffler does after a failure, until the receipt is there."""
+    for _ in range(50):
+        system.clock.advance(2 * LEASE_SECONDS)
+        answer = system.core.put_manifest(sent.id, sent.document)
+        if isinstance(answer, bytes):
+            return answer
+        for index in answer:
+            system.core.put_chunk(sent.id, index, sent.chunks[index])
+        while system.core.work():
+            pass
+    raise AssertionError("the batch is never finished")
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_kill_at_any_step_counts_every_slot_once(system: AnalyzerSystem, kills: Kills, step: str, count: int) -> None:
+    sent = batch_of(system)
+    kills.arm(step, count)
+    killed = False
+    try:
+        system.deliver(sent)
+    except Killed:
+        killed = True
+    assert killed == (count == 1 or step.split("-")[0] not in ("manifest", "batch"))
+    kills.arm("")
+    system.restart()
+    receipt = finish(system, sent)
+    result = system.result(1)
+    assert (result["people"], result["messages"], result["rejected"]) == (21, 21, EXPECTED)
+    system.restart()
+    assert system.core.put_manifest(sent.id, sent.document) == receipt
+    assert system.core.store.writer.rows("SELECT COUNT(*) FROM chunks") == [(0,)]
+    assert system.core.store.writer.rows("SELECT COUNT(*) FROM partial_tallies") == [(0,)]
+
+
+@pytest.mark.parametrize("step", ["chunk-opened", "slots-spent", "batch-counted"])
+def test_a_worker_that_lost_its_lease_writes_nothing(system: AnalyzerSystem, kills: Kills, step: str) -> None:
+    """While one worker is paused, the clock passes the end of its lease and another worker does everything."""
+    if step != "chunk-opened" and system.url.startswith("sqlite"):
+        pytest.skip("one process uses an SQLite store, and transactions exclude each other")
+    sent, other = batch_of(system), system.replica()
+    system.core.put_manifest(sent.id, sent.document)
+    for index, data in enumerate(sent.chunks):
+        system.core.put_chunk(sent.id, index, data)
+    paused: list[threading.Thread] = []
+
+    def take_over() -> None:
+        kills.arm("")
+        system.clock.advance(2 * LEASE_SECONDS)
+        thread = threading.Thread(target=lambda: [None for _ in range(20) if other.work()])
+        thread.start()
+        # Inside a transaction, the other worker waits for its end: nothing is lost by that either.
+        thread.join(0.3 if step != "chunk-opened" else 20)
+        paused.append(thread)
+
+    kills.arm(step, 1, take_over)
+    while system.core.work():
+        pass
+    for thread in paused:
+        thread.join(20)
+    assert paused
+    finish(system, sent)
+    assert (system.result(1)["messages"], system.result(1)["rejected"]) == (21, EXPECTED)
+
+
+def test_several_workers_share_the_chunks_of_batches_with_common_slots(postgres_url: str, tmp_path: Path) -> None:
+    """Four processes on one PostgreSQL store; every slot is in two batches, and counts in one of them."""
+    system = AnalyzerSystem(tmp_path, url=postgres_url)
+    key = system.key()
+    people = system.shuffler.people([str(i % 5) for i in range(120)], key)
+    batches = [system.shuffler.batch(bucket, people, key, chunk=10, seed=bucket) for bucket in (1, 2)]
+    for sent in batches:
+        system.core.put_manifest(sent.id, sent.document)
+        for index, data in enumerate(sent.chunks):
+            system.core.put_chunk(sent.id, index, data)
+    done: list[int] = []
+
+    def run(worker: Analyzer) -> None:
+        count = 0
+        while worker.work():
+            count += 1
+        done.append(count)
+
+    threads = [threading.Thread(target=run, args=(system.replica(),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert len(done) == 4
+    while system.core.work():
+        pass
+    results = [system.result(bucket) for bucket in (1, 2)]
+    assert sum(result["rejected"].get("repeated", 0) for result in results) == 120
+    assert sum(done) <= 26
+    system.shut()
+
+
+def test_workers_take_different_chunks(system: AnalyzerSystem, kills: Kills) -> None:
+    """A chunk that another worker holds is skipped; without leases both would open the same one."""
+    sent, other, opened = batch_of(system), system.replica(), []
+    system.core.put_manifest(sent.id, sent.document)
+    for index, data in enumerate(sent.chunks):
+        system.core.put_chunk(sent.id, index, data)
+
+    def during() -> None:
+        kills.arm("")
+        assert other.work()
+        opened.extend(system.core.store.waiting_chunks(sent.id))
+
+    kills.arm("chunk-opened", 1, during)
+    assert system.core.work()
+    assert opened == [0, 2, 3]
+    finish(system, sent)
+    assert system.result(1)["rejected"] == EXPECTED
+
+
+def test_a_batch_that_fails_does_not_hold_up_others(system: AnalyzerSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = batch_of(system, 1), batch_of(system, 2)
+    system.core.put_manifest(first.id, first.document)
+    for index, data in enumerate(first.chunks):
+        system.core.put_chunk(first.id, index, data)
+    opening = jobs.TallyJobs._tally
+
+    def failing(self: Any, batch: Any, *arguments: Any) -> bool:
+        if batch.id == first.id:
+            raise HubbubError("this batch cannot be counted")
+        return opening(self, batch, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs.TallyJobs, "_tally", failing)
+        system.core.put_manifest(second.id, second.document)
+        for index, data in enumerate(second.chunks):
+            system.core.put_chunk(second.id, index, data)
+        for _ in second.chunks:
+            assert system.core.work()
+        assert system.core.work()
+        with pytest.raises(HubbubError, match="cannot be counted"):
+            system.core.work()
+    assert [entry["bucket"] for entry in system.core.batches(system.task)] == [2]
+    finish(system, first)
+
+
+class Machine(RuleBasedStateMachine):
+    """Any order of deliveries, kills, restarts, repeats and doubled shufflers; every receipt and result is final."""
+
+    folder: Path
+    kills: Kills
+    numbers = iter(range(10**9))
+
+    @initialize()
+    def begin(self) -> None:
+        self.system = AnalyzerSystem(self.folder / str(next(self.numbers)), [contract_of(small_plan(), 20)])
+        self.sent: dict[int, Sent] = {}
+        self.receipts: dict[int, bytes] = {}
+        self.results: dict[int, bytes] = {}
+        self.shuffler = FakeShuffler(self.system.contract)
+
+    @rule(step=st.sampled_from(["", *STEPS]), count=st.integers(1, 4))
+    def arm(self, step: str, count: int) -> None:
+        self.kills.arm(step, count)
+
+    @precondition(lambda self: len(self.sent) < 4)
+    @rule()
+    def seal_a_bucket(self) -> None:
+        bucket = len(self.sent) + 1
+        self.sent[bucket] = batch_of(self.system, bucket, chunk=11)
+
+    def _try(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return call(*arguments)
+        except Killed:
+            self.kills.arm("")
+            self.system.restart()
+            return None
+
+    @precondition(lambda self: self.sent)
+    @rule(data=st.data())
+    def announce(self, data: st.DataObject) -> None:
+        bucket = data.draw(st.sampled_from(sorted(self.sent)))
+        sent = self.sent[bucket]
+        answer = self._try(self.system.core.put_manifest, sent.id, sent.document)
+        if isinstance(answer, bytes):
+            assert self.receipts.setdefault(bucket, answer) == answer
+
+    @precondition(lambda self: self.sent)
+    @rule(data=st.data())
+    def send_a_chunk(self, data: st.DataObject) -> None:
+        sent = self.sent[data.draw(st.sampled_from(sorted(self.sent)))]
+        index = data.draw(st.integers(0, len(sent.chunks) - 1))
+        if self.system.core.store.find(sent.id) is not None:
+            self._try(self.system.core.put_chunk, sent.id, index, sent.chunks[index])
+
+    @rule(times=st.integers(1, 5))
+    def work(self, times: int) -> None:
+        self.system.clock.advance(LEASE_SECONDS)
+        for _ in range(times):
+            self._try(self.system.core.work)
+
+    @rule()
+    def restart(self) -> None:
+        self.system.restart()
+
+    @precondition(lambda self: self.sent)
+    @rule(data=st.data())
+    def another_shuffler_announces_the_same_bucket(self, data: st.DataObject) -> None:
+        bucket = data.draw(st.sampled_from(sorted(self.sent)))
+        if self.system.core.store.find(self.sent[bucket].id) is None:
+            return
+        other = batch_of(self.system, bucket)
+        with pytest.raises(HubbubError, match="fenced"):
+            self.system.core.put_manifest(other.id, other.document)
+
+    @invariant()
+    def results_never_change(self) -> None:
+        for bucket, sent in getattr(self, "sent", {}).items():
+            result = self.system.core.store.result(sent.id)
+            if result is not None:
+                assert self.results.setdefault(bucket, result) == result
+                found = self.system.result(bucket)
+                assert (found["messages"], found["rejected"]) == (21, EXPECTED)
+            else:
+                assert bucket not in self.results
+
+    def teardown(self) -> None:
+        self.kills.arm("")
+        for sent in self.sent.values():
+            finish(self.system, sent)
+        self.results_never_change()
+        self.system.shut()
+
+
+@pytest.mark.parametrize(
+    "examples", [8, pytest.param(300, marks=pytest.mark.slow)], ids=["short", "long"]
+)
+def test_state_machine(tmp_path: Path, kills: Kills, examples: int) -> None:
+    from hypothesis.stateful import run_state_machine_as_test
+
+    Machine.folder, Machine.kills = tmp_path, kills
+    checks = list(HealthCheck)
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=examples, stateful_step_count=40, deadline=None, database=None, suppress_health_check=checks
+        ),
+    )
+    assert core.Analyzer is Analyzer
