@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.service.analyzer_system import AnalyzerSystem, FakeShuffler, Sent, contract_of, small_plan, spoil
 
 from hubbub.errors import HubbubError
-from hubbub.service.analyzer import core, jobs, store
+from hubbub.service.analyzer import jobs, store
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.runtime.failpoints import POINTS
 from hubbub.service.runtime.leases import LEASE_SECONDS
@@ -330,4 +330,3 @@ def test_state_machine(tmp_path: Path, kills: Kills, examples: int) -> None:
             max_examples=examples, stateful_step_count=40, deadline=None, database=None, suppress_health_check=checks
         ),
     )
-    assert core.Analyzer is Analyzer

@@ -41,6 +41,8 @@ class TallyJobs:
             try:
                 if self._work_on(batch):
                     return True
+            except LostLease:
+                continue
             except Exception as error:
                 failure = failure or error
         if failure is not None:
@@ -60,7 +62,7 @@ class TallyJobs:
     def _tally(self, batch: BatchRow, index: int, lease: Lease) -> bool:
         data = self._store.chunk(batch.id, index)
         if data is None:
-            self._forget(lease)
+            self._leases.complete(lease)
             return False
         contract, key_id = self._contracts[batch.task], batch.key_id
         rows = np.frombuffer(data, np.uint8).reshape(-1, contract.slot_size)
@@ -72,8 +74,7 @@ class TallyJobs:
         if len(ids):
             self._store.create_spent(key_id)
         with database.transaction():
-            if not self._confirm(lease):
-                return False
+            self._leases.complete(lease)
             if not self._store.take_chunk(batch.id, index):
                 return False
             if len(ids):
@@ -86,14 +87,16 @@ class TallyJobs:
 
     def _finish(self, batch: BatchRow, lease: Lease) -> bool:
         contract, document = self._contracts[batch.task], self._store.manifest(batch.id)
-        assert document is not None
+        current = self._store.find(batch.id)
+        if document is None or current is None or current.state != "arriving":
+            self._leases.complete(lease)
+            return False
         manifest = Manifest.read(SignedDocument.from_json(document), contract.shuffler)
         total = BatchTally.add_up(self._store.partials(batch, contract.plan), contract.plan)
         state, result = batch_result(batch, contract, total, manifest.gaps)
         receipt = Receipt(batch.task, batch.bucket, state, digest(document)).sign(self._context.identity)
         with self._store.writer.transaction():
-            if not self._confirm(lease):
-                return False
+            self._leases.complete(lease)
             finished = self._store.finish(batch.id, state, canonical(result), receipt)
             reach("batch-counted")
         reach("batch-committed")
@@ -110,15 +113,3 @@ class TallyJobs:
             private = keyring.private(key_id)
         return private
 
-    def _confirm(self, lease: Lease) -> bool:
-        """Confirm and end a lease inside the transaction that completes its job; return False if it was lost."""
-        try:
-            self._leases.confirm(lease)
-        except LostLease:
-            return False
-        self._forget(lease)
-        return True
-
-    def _forget(self, lease: Lease) -> None:
-        """End a lease and delete its row: a batch has thousands of chunks, and none is counted twice."""
-        self._store.writer.run("DELETE FROM leases WHERE name = ? AND token = ?", lease.name, lease.token)

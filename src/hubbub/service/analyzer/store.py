@@ -16,7 +16,7 @@ from hubbub.service.analyzer.tallies import PartialTally
 from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.database import Database
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.leases import LEASE_TABLE, Leases
+from hubbub.service.runtime.leases import LEASE_TABLE, Leases, LostLease
 from hubbub.service.runtime.store import Store
 from hubbub.service.task.keys import KEY_TABLE
 from hubbub.service.task.manifest import Gap, KeysInUse, Manifest
@@ -233,7 +233,10 @@ class AnalyzerStore(Store):
         """Yield the partial tallies of a batch one by one, in the order of the chunks."""
         query = "SELECT counts, messages, fillers, rejected, tail FROM partial_tallies WHERE batch = ? AND chunk = ?"
         for index in range(batch.chunk_count):
-            ((counts, messages, fillers, rejected, tail),) = self._reader.rows(query, batch.id, index)
+            rows = self._reader.rows(query, batch.id, index)
+            if not rows:
+                raise LostLease("another replica has finished the batch")
+            counts, messages, fillers, rejected, tail = rows[0]
             yield PartialTally.from_row(bytes(counts), messages, fillers, bytes(rejected), bytes(tail), plan=plan)
 
     def is_tallied(self, batch: BatchRow) -> bool:
