@@ -182,9 +182,7 @@ def test_the_result_equals_that_of_the_library_for_the_same_messages(tmp_path: P
         "bits": hb.plan_from(hb.Schema.one_hot(5), 20, hb.Protocol(0.1, release="bits"), delta=1e-4),
         "category": hb.plan_from(hb.Schema.one_hot(5), 20, hb.Protocol(0.1, release="category"), delta=1e-4),
         "fixed fakes": hb.plan_from(hb.Schema.one_hot(5), 20, hb.Protocol(0.1, m=40), delta=1e-4),
-        "drawn fakes": hb.plan_from(
-            hb.Schema.one_hot(5), 20, hb.Protocol(0.1, m=Fakes.binomial(4, 0.5)), delta=1e-4
-        ),
+        "drawn fakes": hb.plan_from(hb.Schema.one_hot(5), 20, hb.Protocol(0.1, m=Fakes.binomial(4, 0.5)), delta=1e-4),
     }.items():
         system = AnalyzerSystem(tmp_path / name.replace(" ", "-"), [contract_of(plan)])
         key, filled, sent = system.key(), [], []
@@ -310,9 +308,7 @@ def test_6_eleven_malicious_clients_no_longer_erase_everybody(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("clients", "state"), [(20, "committed"), (21, "withheld")])
-def test_6_more_malicious_clients_than_the_reserve_withhold_the_batch(
-    tmp_path: Path, clients: int, state: str
-) -> None:
+def test_6_more_malicious_clients_than_the_reserve_withhold_the_batch(tmp_path: Path, clients: int, state: str) -> None:
     system = AnalyzerSystem(tmp_path, [contract_of(_twenty_slots())])
     key = system.key()
     people = system.shuffler.people(["1"] * 120, key)

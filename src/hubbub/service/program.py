@@ -7,6 +7,7 @@ from pathlib import Path
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.admin import admin_app
 from hubbub.service.runtime.clock import Clock, SystemClock
+from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.database import Database, open_database
 from hubbub.service.runtime.metrics import Metrics, operations_app
 from hubbub.service.runtime.process import PeriodicTask, ServiceFolder
@@ -19,18 +20,24 @@ from hubbub.service.task.keys import Keyring
 
 
 class Resources:
-    """The context, folder and store connections of one service."""
+    """The folder, identity, credentials, workers and store connections of one service."""
 
     def __init__(self, common: Common, role: str, clock: Clock | None) -> None:
-        clock, folder, workers = clock or SystemClock(), common.folder, Workers(common.workers)
-        identity = Identity.load(common.identity)
-        self._folder = ServiceFolder(folder, role)
+        self._common, self._clock, self._workers = common, clock or SystemClock(), Workers(common.workers)
+        self._identity = Identity.load(common.identity)
+        self._folder = ServiceFolder(common.folder, role)
+        self.credentials = Credentials(common.folder / "credentials", role)
+        self._url = common.store or f"sqlite:{common.folder / role}.db"
+        self._keys: Database | None = None
+
+    def context(self) -> ServiceContext:
+        """Return the context of the core, once the store, which records the keys, exists; no key is advanced yet."""
+        common, clock = self._common, self._clock
+        self._keys = self.connect()
         lifetime, grace = common.key_lifetime, common.key_grace
-        ring = Keyring(folder / "keys", role, common.suite, clock, lifetime=lifetime, grace=grace)
-        ring.advance()
-        self.context = ServiceContext(ring, identity, clock, workers, common.min_batch_size)
-        workers.start()
-        self._url = common.store or f"sqlite:{folder / role}.db"
+        ring = Keyring(self._keys, self.credentials, clock, lifetime=lifetime, grace=grace, suites={common.suite})
+        self._workers.start()
+        return ServiceContext(ring, self._identity, clock, self._workers, common.min_batch_size)
 
     def connect(self) -> Database:
         """Open a connection to the service's store."""
@@ -38,7 +45,9 @@ class Resources:
 
     def close(self, store: Store) -> None:
         """End the workers, close the store, and unlock the folder."""
-        self.context.workers.close()
+        self._workers.close()
+        if self._keys is not None:
+            self._keys.close()
         store.shut()
         self._folder.close()
 

@@ -112,4 +112,3 @@ class TallyJobs:
             keyring.refresh()
             private = keyring.private(key_id)
         return private
-

@@ -1,7 +1,7 @@
 """The result of a batch: an estimate with its achieved guarantee, or the reason why it is withheld.
 
-**Charging bad slots.** No honest client sends a slot that is rejected, and a bundle has exactly M slots. Let b slots of a
-batch of B bundles be bad. They come from at least ⌈b/M⌉ and at most b malicious clients. Three numbers follow.
+**Charging bad slots.** No honest client sends a slot that is rejected, and a bundle has exactly M slots. Let b slots of
+a batch of B bundles be bad. They come from at least ⌈b/M⌉ and at most b malicious clients. Three numbers follow.
 
 - *People*, N = B − ⌈b/M⌉: the largest number of clients that can have sent what was counted, and the N of the
   estimator. Charging b clients instead would let a malicious client cost the batch M people; ⌈b/M⌉ charges it for no

@@ -4,7 +4,8 @@ A shuffler states the keys of its open bucket and of its undelivered buckets (:c
 newer keys only, so a statement also says that the keys *below* the newest one it names, and not named, will never be
 used again. It says nothing about keys *above*: the open bucket may have changed to one of them since, in the hours or
 weeks in which no statement came through. Those are held until a statement reaches beyond them. A task whose shuffler
-has not made a statement holds every key of its suite. A task that has ended releases its keys by an empty statement only.
+has not made a statement holds every key of its suite. A task that has ended releases its keys only by an empty
+statement.
 """
 
 from collections.abc import Collection

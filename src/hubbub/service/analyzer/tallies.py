@@ -2,8 +2,8 @@
 
 A batch is counted chunk by chunk, so the memory that counting takes does not depend on the size of the batch. Where
 every client sends the same number k of messages, a batch with bad slots has up to k − 1 messages more than the whole
-number of clients that remains; the *tail* of a partial tally keeps the last k − 1 reports of its chunk, so that they can
-be taken off at the end without opening anything again.
+number of clients that remains; the *tail* of a partial tally keeps the last k − 1 reports of its chunk, so that they
+can be taken off at the end without opening anything again.
 """
 
 from collections import Counter

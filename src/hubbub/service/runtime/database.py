@@ -203,7 +203,7 @@ class Postgres(Database):
 
     def create_partitioned(self, table: str, column: str) -> None:
         """Create a table that does not exist in :data:`PARTITIONS` parts, by the hash of a column."""
-        name = table.split()[0]
+        name = table.split(maxsplit=1)[0]
         self.create([f"{table} PARTITION BY HASH ({column})"])
         for part in range(PARTITIONS):
             of = f"PARTITION OF {name} FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {part})"
