@@ -19,8 +19,17 @@ PLAN = hb.plan_from(hb.Schema.one_hot(20), 100, hb.Protocol(0.1, release="bits")
 
 def row_of(terms: Contract, bundles: int) -> BatchRow:
     """Return a batch that is about to be finished."""
-    sizes = {"key_id": 1, "bundles": bundles, "slots": bundles * terms.slots, "chunk_count": 1}
-    return BatchRow(id="batch", task=terms.task, bucket=3, epoch=450_000, **sizes)
+    slots = bundles * terms.slots
+    return BatchRow(
+        id="batch",
+        task=terms.task,
+        bucket=3,
+        epoch=450_000,
+        key_id=1,
+        bundles=bundles,
+        slots=slots,
+        chunk_count=1,
+    )
 
 
 def result_of(people: int) -> dict[str, object]:

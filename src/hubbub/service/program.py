@@ -43,12 +43,13 @@ class Resources:
         """Open a connection to the service's store."""
         return open_database(self._url)
 
-    def close(self, store: Store) -> None:
+    def close(self, store: Store | None = None) -> None:
         """End the workers, close the store, and unlock the folder."""
         self._workers.close()
         if self._keys is not None:
             self._keys.close()
-        store.shut()
+        if store is not None:
+            store.shut()
         self._folder.close()
 
 

@@ -1,6 +1,7 @@
 """The analyzer as a program: its listeners, and the periodic tasks that count batches and advance keys."""
 
 import asyncio
+import contextlib
 from collections import Counter
 from pathlib import Path
 
@@ -27,13 +28,17 @@ class AnalyzerProgram:
     def __init__(self, config: AnalyzerConfig, clock: Clock | None = None) -> None:
         self.config, self.common = config, config.common
         self._resources = Resources(config.common, "analyzer", clock)
-        self._store = AnalyzerStore(self._resources.connect)
-        context = self._resources.context()
-        self.workers = context.workers
-        self.core = Analyzer(self._store, context, self._resources.credentials)
-        add_contracts(config.common.contracts, self.core.contracts(), self.core.add_contract)
-        # Through the core only: it knows which keys are held.
-        self.core.advance()
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._resources.close)
+            self._store = AnalyzerStore(self._resources.connect)
+            undo.callback(self._store.shut)
+            context = self._resources.context()
+            self.workers = context.workers
+            self.core = Analyzer(self._store, context, self._resources.credentials)
+            add_contracts(config.common.contracts, self.core.contracts(), self.core.add_contract)
+            # Through the core only: it knows which keys are held.
+            self.core.advance()
+            undo.pop_all()
         self._draining = False
         self._batches: Counter[str] = Counter()
         self.metrics = Metrics(self._live)
