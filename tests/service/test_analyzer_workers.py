@@ -1,14 +1,25 @@
 """Chunk jobs: killed at every step, shared by several workers, with a lost lease; each slot counts once."""
 
+import random
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from numpy.typing import NDArray
 from tests.service.analyzer_system import AnalyzerSystem, FakeShuffler, Sent, contract_of, small_plan, spoil
 
 from hubbub.errors import HubbubError
@@ -16,6 +27,7 @@ from hubbub.service.analyzer import jobs, store
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.runtime.failpoints import POINTS
 from hubbub.service.runtime.leases import LEASE_SECONDS
+from hubbub.service.task.contract import Contract
 
 VALUES = [str(i % 5) for i in range(24)]
 STEPS = (
@@ -23,9 +35,9 @@ STEPS = (
     "chunk-stored",
     "chunk-committed",
     "chunk-opened",
-    "slots-spent",
+    "chunk-spent",
     "chunk-counted",
-    "tally-committed",
+    "chunk-tally-committed",
     "batch-counted",
     "batch-committed",
 )
@@ -125,7 +137,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing(system: AnalyzerSystem, kil
     _take_over(system, kills, "chunk-opened")
 
 
-@pytest.mark.parametrize("step", ["slots-spent", "batch-counted"])
+@pytest.mark.parametrize("step", ["chunk-spent", "batch-counted"])
 def test_a_worker_paused_in_its_transaction_keeps_others_waiting(
     postgres_url: str, tmp_path: Path, kills: Kills, step: str
 ) -> None:
@@ -329,8 +341,6 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("examples", [8, pytest.param(300, marks=pytest.mark.slow)], ids=["short", "long"])
 def test_state_machine(tmp_path: Path, kills: Kills, examples: int) -> None:
-    from hypothesis.stateful import run_state_machine_as_test
-
     Machine.folder, Machine.kills = tmp_path, kills
     checks = list(HealthCheck)
     run_state_machine_as_test(
@@ -339,3 +349,28 @@ def test_state_machine(tmp_path: Path, kills: Kills, examples: int) -> None:
             max_examples=examples, stateful_step_count=40, deadline=None, database=None, suppress_health_check=checks
         ),
     )
+
+
+def test_9_memory_does_not_grow_with_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve chunks take no more memory than three; a batch in memory would take four times as much."""
+
+    def opened(rows: NDArray[np.uint8], contract: Contract, *_: object) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        return np.ones((len(rows), contract.plan.payload), np.uint8), np.zeros(len(rows), np.uint8)
+
+    monkeypatch.setattr(jobs, "open_slots", opened)
+    peaks = []
+    for chunks in (3, 12):
+        system = AnalyzerSystem(tmp_path / str(chunks))
+        slot, drawn = system.contract.slot_size, random.Random(chunks)
+        sent = system.shuffler.batch(1, [drawn.randbytes(slot) for _ in range(4000 * chunks)], 1, chunk=4000)
+        system.core.put_manifest(sent.id, sent.document)
+        for index, data in enumerate(sent.chunks):
+            system.core.put_chunk(sent.id, index, data)
+        tracemalloc.start()
+        while system.core.work():
+            pass
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert system.result(1)["messages"] == 4000 * chunks
+        system.shut()
+    assert peaks[1] < 1.3 * peaks[0]

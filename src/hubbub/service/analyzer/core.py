@@ -189,8 +189,7 @@ class Analyzer:
 
     def _highest(self, task: bytes) -> int:
         """Return the highest bucket ever announced, even if this store has been restored since."""
-        rows = self.store.batches(task)
-        return max(self._credentials.fence().sealed.get(task.hex(), 0), rows[-1].bucket if rows else 0)
+        return max(self._credentials.fence().sealed.get(task.hex(), 0), self.store.highest_bucket(task))
 
     def work(self) -> bool:
         """Count one chunk, or state the result of one batch; return False if there is nothing to do."""

@@ -79,10 +79,10 @@ class TallyJobs:
                 return False
             if len(ids):
                 verdicts[np.flatnonzero(opened)[~spent.spend(database, key_id, ids)]] = Verdict.repeated
-                reach("slots-spent")
+                reach("chunk-spent")
             self._store.add_partial(batch.id, index, count_chunk(payloads, verdicts, contract.plan))
             reach("chunk-counted")
-        reach("tally-committed")
+        reach("chunk-tally-committed")
         return True
 
     def _finish(self, batch: BatchRow, lease: Lease) -> bool:

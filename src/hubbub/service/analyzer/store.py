@@ -152,6 +152,11 @@ class AnalyzerStore(Store):
         """Return the batches of a task in the order of their buckets."""
         return self._batches("WHERE task = ? ORDER BY bucket", task)
 
+    def highest_bucket(self, task: bytes) -> int:
+        """Return the highest bucket of a task in this store, 0 if there is none."""
+        ((found,),) = self._writer.rows("SELECT MAX(bucket) FROM batches WHERE task = ?", task)
+        return found or 0
+
     def arriving(self) -> list[BatchRow]:
         """Return the batches that are not counted, the oldest buckets first."""
         return self._batches("WHERE state = 'arriving' ORDER BY bucket, id")
