@@ -167,6 +167,7 @@ def test_a_batch_that_a_gap_covers_is_abandoned_unless_it_is_complete(system: An
     system.collect(3, VALUES, gaps=(Gap(1, 2, 60, "restored"),))
     assert [row.state for row in core.store.batches(system.task)] == ["abandoned", "committed", "committed"]
     assert refused(core.put_manifest, incomplete.id, incomplete.document) == "fenced"
+    assert refused(core.manifest, incomplete.id) == "not-found"
     core.put_chunk(incomplete.id, 1, incomplete.chunks[1])
     assert not core.work()
     assert core.store.waiting_chunks(incomplete.id) == []

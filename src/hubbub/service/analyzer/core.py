@@ -156,9 +156,9 @@ class Analyzer:
         self.store.announce(manifest, document)
 
     def manifest(self, batch: str) -> bytes:
-        """Return the manifest that stands for a bucket."""
-        document = self.store.manifest(batch)
-        if document is None:
+        """Return the manifest that stands for a bucket; none does for a bucket that was declared a gap."""
+        row, document = self.store.find(batch), self.store.manifest(batch)
+        if row is None or document is None or row.state == "abandoned":
             raise Problem("not-found")
         return document
 
