@@ -1,5 +1,6 @@
 """Batches of the analyzer: numbered by buckets, fenced, counted chunk by chunk, and charged fairly for bad slots."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from tests.service.analyzer_system import (
     ANALYZER,
     EPOCH,
+    SHUFFLER,
     START,
     AnalyzerSystem,
     contract_of,
@@ -80,6 +82,7 @@ def test_replay_of_a_manifest_is_idempotent_at_every_stage(system: AnalyzerSyste
     core.put_chunk(sent.id, 1, sent.chunks[1])
     assert core.work()
     core.put_chunk(sent.id, 1, sent.chunks[1])
+    assert core.store.waiting_chunks(sent.id) == [], "a chunk that is counted is not stored again"
     assert core.put_manifest(sent.id, sent.document) == [0, 2]
     assert not core.work()
     for index in (2, 0):
@@ -124,6 +127,9 @@ def test_chunks_must_have_the_digest_and_the_size_in_the_manifest(system: Analyz
     for index in (-1, 2):
         assert refused(core.put_chunk, sent.id, index, sent.chunks[0]) == "not-found"
     assert refused(core.put_chunk, "00" * 16, 0, sent.chunks[0]) == "not-found"
+    false = dataclasses.replace(sent.manifest, bucket=2, sizes=(10, 20))
+    core.put_manifest(false.batch, false.sign(SHUFFLER))
+    assert refused(core.put_chunk, false.batch, 0, sent.chunks[0]) == "malformed"
 
 
 # -- gaps --

@@ -219,6 +219,7 @@ def test_a_contract_added_by_another_replica_is_served(system: AnalyzerSystem) -
     second = system.replica()
     other = dataclasses.replace(system.contract, task_end=system.contract.task_end + 1, suite=2)
     second.add_contract(signed(other))
+    assert system.core.batches(other.task) == []
     shuffler, key = FakeShuffler(other), system.key(2)
     sent = shuffler.batch(1, shuffler.people(VALUES, key), key)
     system.deliver(sent)

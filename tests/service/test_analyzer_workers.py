@@ -224,6 +224,27 @@ def test_workers_take_different_chunks(system: AnalyzerSystem, kills: Kills) -> 
     assert system.result(1)["rejected"] == EXPECTED
 
 
+def test_a_chunk_that_is_stored_again_after_it_was_counted_is_dropped(system: AnalyzerSystem) -> None:
+    """A repeated request may insert a chunk just after another worker has counted and deleted it."""
+    sent = batch_of(system)
+    system.core.put_manifest(sent.id, sent.document)
+    system.core.put_chunk(sent.id, 0, sent.chunks[0])
+    assert system.core.work()
+    system.core.store.writer.insert("chunks", [(sent.id, 0, sent.chunks[0])])
+    assert not system.core.work()
+    assert system.core.store.waiting_chunks(sent.id) == []
+    finish(system, sent)
+    assert (system.result(1)["messages"], system.result(1)["rejected"]) == (21, EXPECTED)
+
+
+def test_a_result_is_stored_only_once(system: AnalyzerSystem) -> None:
+    sent = batch_of(system)
+    receipt, result = finish(system, sent), system.core.store.result(sent.id)
+    with system.core.store.writer.transaction():
+        assert not system.core.store.finish(sent.id, "withheld", b"other", b"other")
+    assert (system.core.store.receipt(sent.id), system.core.store.result(sent.id)) == (receipt, result)
+
+
 def test_a_batch_that_fails_does_not_hold_up_others(system: AnalyzerSystem, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = batch_of(system, 1), batch_of(system, 2)
     system.core.put_manifest(first.id, first.document)
