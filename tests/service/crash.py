@@ -31,7 +31,7 @@ KILL, STOP = "kill", "stop"
 
 _FILE_POINTS = [name for name in POINTS if name.startswith(("rotate-", "file-")) and name != "file-before-unlink"]
 ANALYZER_POINTS = [
-    name for name in POINTS if name.startswith(("chunk-", "manifest-", "batch-", "receipt-"))
+    name for name in POINTS if name.startswith(("chunk-", "manifest-", "batch-", "receipt-", "statement-"))
 ] + _FILE_POINTS
 """The failpoints that a running analyzer reaches."""
 SHUFFLER_POINTS = [name for name in POINTS if name not in ANALYZER_POINTS or name in _FILE_POINTS]

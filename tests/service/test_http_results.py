@@ -11,7 +11,7 @@ from tests.service.asgi import Answer, one
 
 from hubbub.errors import Problem
 from hubbub.service.analyzer.core import Analyzer
-from hubbub.service.analyzer.http import MAX_MANIFEST_SIZE, delivery_app, results_app
+from hubbub.service.analyzer.http import MAX_MANIFEST_SIZE, MAX_STATEMENT_SIZE, delivery_app, results_app
 from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.runtime.http import App
 from hubbub.service.task.manifest import CHUNK_SIZE
@@ -25,8 +25,9 @@ class Core:
     """A stand-in for the analyzer, with one batch of two chunks and two tokens."""
 
     chunks: dict[int, bytes] = field(default_factory=dict)
-    manifest: bytes = b""
+    announced: bytes = b""
     counted: bool = False
+    stated: bytes = b""
     store: Any = None
 
     def __post_init__(self) -> None:
@@ -38,7 +39,8 @@ class Core:
 
     def _row(self) -> BatchRow:
         state = "committed" if self.counted else "arriving"
-        return BatchRow(BATCH, TASK, 1, 100, 100, 2, b"", state)
+        sizes = {"key_id": 1, "bundles": 100, "slots": 100, "chunk_count": 2}
+        return BatchRow(id=BATCH, task=TASK, bucket=1, epoch=7, **sizes, state=state)
 
     def contracts(self) -> dict[str, Any]:
         return {TASK.hex(): None, OTHER.hex(): None}
@@ -52,9 +54,9 @@ class Core:
         return self.store.scope(token) in ("read:*", f"read:{task}")
 
     def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
-        if self.manifest not in (b"", document):
-            raise Problem("conflict")
-        self.manifest = document
+        if self.announced not in (b"", document):
+            raise Problem("fenced")
+        self.announced = document
         return b'{"receipt":1}' if self.counted else [part for part in range(2) if part not in self.chunks]
 
     def put_chunk(self, batch: str, index: int, data: bytes) -> None:
@@ -64,6 +66,24 @@ class Core:
 
     def keys_document(self) -> bytes:
         return b'{"keys":[]}'
+
+    def gaps(self, task: bytes) -> list[dict[str, Any]]:
+        return [{"first": 1, "last": 1, "reason": "unknown here"}] if task == OTHER else []
+
+    def manifest(self, batch: str) -> bytes:
+        if batch != BATCH or not self.announced:
+            raise Problem("not-found")
+        return self.announced
+
+    def counter(self, task: bytes) -> bytes:
+        if task != TASK:
+            raise Problem("unknown-task")
+        return b'{"counter":1}'
+
+    def put_keys_in_use(self, task: bytes, document: bytes) -> None:
+        if self.stated > document:
+            raise Problem("conflict")
+        self.stated = document
 
 
 @pytest.fixture
@@ -94,15 +114,18 @@ def test_a_batch_is_delivered(core: Core) -> None:
     for index in (0, 1, 1):
         answer = put(app, f"{path}/chunks/{index}", b"part")
         assert (answer.status, answer.body) == (204, b"")
-    assert not arrived
+    assert arrived == [1, 1, 1], "a chunk can be counted as soon as it has arrived"
     second = put(app, path, b"manifest")
     assert (second.status, json.loads(second.body), second.headers["retry-after"]) == (202, {"missing": []}, "1")
-    assert arrived == [1]
+    assert arrived == [1, 1, 1, 1]
     core.counted = True
     receipts = {(answer.status, answer.body) for answer in (put(app, path, b"manifest") for _ in range(3))}
     assert receipts == {(200, b'{"receipt":1}')}
-    conflict = put(app, path, b"another")
-    assert (conflict.status, problem(conflict)) == (409, "conflict")
+    fenced = put(app, path, b"another")
+    assert (fenced.status, problem(fenced)) == (409, "fenced")
+    assert one(app, "GET", f"{path}/manifest").body == b"manifest"
+    unknown = one(app, "GET", f"/v1/batches/{'cd' * 16}/manifest")
+    assert (unknown.status, problem(unknown)) == (404, "not-found")
 
 
 @pytest.mark.parametrize(
@@ -138,6 +161,25 @@ def test_the_key_list_is_served(core: Core) -> None:
     assert one(linked(core, []), "GET", "/v1/keys").body == b'{"keys":[]}'
 
 
+def test_the_counter_is_served(core: Core) -> None:
+    app = linked(core, [])
+    assert one(app, "GET", f"/v1/tasks/{TASK.hex()}/counter").body == b'{"counter":1}'
+    for task in (OTHER.hex(), "ab"):
+        assert problem(one(app, "GET", f"/v1/tasks/{task}/counter")) == "unknown-task"
+
+
+def test_statements_of_the_keys_in_use_are_stored(core: Core) -> None:
+    app, path = linked(core, []), f"/v1/tasks/{TASK.hex()}/keys-in-use"
+    for _ in range(2):
+        answer = put(app, path, b"b")
+        assert (answer.status, answer.body, core.stated) == (204, b"", b"b")
+    old = put(app, path, b"a")
+    assert (old.status, problem(old)) == (409, "conflict")
+    large = put(app, path, b"", MAX_STATEMENT_SIZE + 1)
+    assert (large.status, problem(large), large.received) == (413, "too-large", 0)
+    assert problem(put(app, "/v1/tasks/ab/keys-in-use", b"c")) == "unknown-task"
+
+
 def read(core: Core, path: str, token: str | None, **headers: str) -> Answer:
     told = {} if token is None else {"authorization": token}
     return one(results_app(cast("Analyzer", core)), "GET", path, headers=told | headers)
@@ -156,7 +198,10 @@ def test_a_token_reads_its_scope_only(core: Core) -> None:
     assert json.loads(read(core, "/v1/tasks", "Bearer all").body) == {"tasks": [TASK.hex(), OTHER.hex()]}
     assert json.loads(read(core, "/v1/tasks", "bearer one").body) == {"tasks": [TASK.hex()]}
     batches = read(core, f"/v1/tasks/{TASK.hex()}/batches", "Bearer one")
-    assert json.loads(batches.body) == {"batches": [{"batch": BATCH, "state": "committed"}]}
+    assert json.loads(batches.body) == {"batches": [{"batch": BATCH, "state": "committed"}], "gaps": []}
+    others = read(core, f"/v1/tasks/{OTHER.hex()}/batches", "Bearer all")
+    unknown = {"first": 1, "last": 1, "reason": "unknown here"}
+    assert json.loads(others.body) == {"batches": [], "gaps": [unknown]}
     assert problem(read(core, f"/v1/tasks/{OTHER.hex()}/batches", "Bearer one")) == "forbidden"
     assert problem(read(core, f"/v1/tasks/{bytes([2] * 16).hex()}/batches", "Bearer all")) == "unknown-task"
     core.store.scope = {"other": f"read:{OTHER.hex()}"}.get

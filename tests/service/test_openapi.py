@@ -83,7 +83,8 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
 
     async def both(scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope.get("path", ""), scope.get("method")
-        reading = path.startswith("/v1/tasks") or (method == "GET" and path.count("/") == 3)
+        listing = path == "/v1/tasks" or path.endswith("/batches")
+        reading = listing or (method == "GET" and path.startswith("/v1/batches/") and path.count("/") == 3)
         await (read if reading else linked)(scope, receive, send)
 
     yield Services(

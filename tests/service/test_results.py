@@ -1,23 +1,43 @@
 """The guarantee in the result of a batch: that of the batch, with the price of overflow at its own size."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from tests.service.samples import contract
 
 import hubbub as hb
 from hubbub.accountant.overflow import max_messages, overflow
-from hubbub.service.analyzer.results import OpenedBatch, batch_result
+from hubbub.service.analyzer.results import batch_result
 from hubbub.service.analyzer.store import BatchRow
+from hubbub.service.analyzer.tallies import BatchTally, PartialTally, count_chunk
+from hubbub.service.analyzer.verdicts import Verdict
+from hubbub.service.task.contract import Contract
 
 PLAN = hb.plan_from(hb.Schema.one_hot(20), 100, hb.Protocol(0.1, release="bits"), delta=1e-4)
+
+
+def row_of(terms: Contract, bundles: int) -> BatchRow:
+    """Return a batch that is about to be finished."""
+    slots = bundles * terms.slots
+    return BatchRow(
+        id="batch",
+        task=terms.task,
+        bucket=3,
+        epoch=450_000,
+        key_id=1,
+        bundles=bundles,
+        slots=slots,
+        chunk_count=1,
+    )
 
 
 def result_of(people: int) -> dict[str, object]:
     """Return the result of a batch of clients who all sent the first and the second label."""
     terms = contract(PLAN)
     payloads = np.tile(np.array([[0], [1]], np.uint8), (people, 1))
-    row = BatchRow("batch", terms.task, 1, people, people * terms.slots, 1, b"")
-    state, result = batch_result(row, terms, OpenedBatch(payloads, {}, b""))
+    part = count_chunk(payloads, np.zeros(len(payloads), np.uint8), PLAN)
+    state, result = batch_result(row_of(terms, people), terms, BatchTally.add_up([part], PLAN))
     assert state == "committed"
     return dict(result)
 
@@ -43,3 +63,39 @@ def test_s9_overflow_is_priced_at_the_size_of_the_batch(people: int) -> None:
 def test_s9_batches_without_overflow_keep_their_guarantee() -> None:
     plan = hb.plan_from(hb.Schema.bits(2), 100, hb.Protocol(0.3), delta=1e-4)
     assert contract(plan).with_overflow(plan.guarantee) is plan.guarantee
+
+
+def test_results_are_dated_and_ordered() -> None:
+    result = result_of(100)
+    assert (result["bucket"], result["epoch"]) == (3, 450_000)
+    assert (result["epoch_start"], result["epoch_end"]) == (450_000 * 3600, 450_001 * 3600)
+
+
+def test_6_eleven_malicious_clients_cost_eleven_of_1200_people() -> None:
+    """The figures of the defect: M = 20 slots, 220 of them bad, 1 200 people, a plan for 1 000."""
+    plan = hb.plan_from(hb.Schema.one_hot(4), 1000, hb.Protocol(0.2, k=20), delta=1e-6)
+    terms = contract(plan)
+    assert terms.slots == 20
+    good = 1200 * 20 - 220
+    counts = np.array([good, good // 5, good // 5, good // 5], np.int64)
+    total = BatchTally(plan, counts, good, Counter({"cannot_open": 220}), np.zeros((0, 1), np.uint8))
+    state, result = batch_result(row_of(terms, 1200), terms, total)
+    assert (state, result["charged"], result["people"], result["messages"]) == ("committed", 11, 1189, 1189 * 20)
+    assert hb.Guarantee.from_document(result["guarantee"]) == plan.guarantee
+
+
+def test_9_partial_tallies_add_up_in_any_cut() -> None:
+    plan = hb.plan_from(hb.Schema.one_hot(5), 20, hb.Protocol(0.1, k=3), delta=1e-6)
+    drawn = np.random.default_rng(1)
+    payloads = drawn.integers(0, 32, (50, 1), np.uint8)
+    verdicts = drawn.choice(np.array([Verdict.report, Verdict.illegal, Verdict.repeated], np.uint8), 50)
+    whole = BatchTally.add_up([count_chunk(payloads, verdicts, plan)], plan)
+    for size in (1, 2, 9):
+        parts = [count_chunk(payloads[at : at + size], verdicts[at : at + size], plan) for at in range(0, 50, size)]
+        stored = (PartialTally.from_row(*part.to_row(), plan=plan) for part in parts)
+        found = BatchTally.add_up(stored, plan)
+        assert (found.messages, found.rejected, found.bad) == (whole.messages, whole.rejected, whole.bad)
+        assert np.array_equal(found.counts, whole.counts)
+        found.drop_last(2)
+        kept = payloads[verdicts == Verdict.report][:-2]
+        assert np.array_equal(found.counts, count_chunk(kept, np.zeros(len(kept), np.uint8), plan).counts)

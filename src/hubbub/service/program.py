@@ -1,5 +1,6 @@
 """Parts that both programs share: resources, listeners for operators, and metrics of periodic tasks."""
 
+import contextlib
 import logging
 import ssl
 import time
@@ -36,22 +37,23 @@ class Resources(Generic[S]):
         self, common: Common, role: str, clock: Clock | None, open_store: Callable[[Callable[[], Database]], S]
     ) -> None:
         clock, folder = clock or SystemClock(), common.folder
-        identity = Identity.load(common.identity)
-        self._folder = ServiceFolder(folder, role)
         self._url = common.store or f"sqlite:{folder / role}.db"
-        try:
+        with contextlib.ExitStack() as stack:
+            identity = Identity.load(common.identity)
+            stack.callback(ServiceFolder(folder, role).close)
             self._await_database()
             self.store = open_store(self.connect)
-        except BaseException:
-            self._folder.close()
-            raise
-        self.credentials = Credentials(common.credentials, role)
-        lifetime, grace = common.key_lifetime, common.key_grace
-        suites = {common.suite}
-        ring = Keyring(self.connect(), self.credentials, clock, lifetime=lifetime, grace=grace, suites=suites)
-        workers = Workers(common.workers)
-        self.context = ServiceContext(ring, identity, clock, workers, common.min_batch_size)
-        workers.start()
+            stack.callback(self.store.shut)
+            self.credentials = Credentials(common.credentials, role)
+            keys = stack.enter_context(contextlib.closing(self.connect()))
+            lifetime, grace = common.key_lifetime, common.key_grace
+            # No key is advanced here: the core of the analyzer knows which keys must be kept.
+            ring = Keyring(keys, self.credentials, clock, lifetime=lifetime, grace=grace, suites={common.suite})
+            workers = Workers(common.workers)
+            self.context = ServiceContext(ring, identity, clock, workers, common.min_batch_size)
+            stack.callback(workers.close)
+            workers.start()
+            self._stack = stack.pop_all()
 
     def connect(self) -> Database:
         """Return a connection to the service's store."""
@@ -77,9 +79,8 @@ class Resources(Generic[S]):
             return
 
     def close(self) -> None:
-        """End the workers, and unlock the folder."""
-        self.context.workers.close()
-        self._folder.close()
+        """End the workers, close the store, and unlock the folder."""
+        self._stack.close()
 
 
 def public_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hubbub.canonical import Json
 from hubbub.errors import InvalidInput, Problem
-from hubbub.service.analyzer.core import Analyzer
+from hubbub.service.analyzer.core import STATES, Analyzer
 from hubbub.service.analyzer.http import delivery_app, results_app
 from hubbub.service.analyzer.store import AnalyzerStore
 from hubbub.service.program import Resources, operator_listeners, public_context, task_metrics
@@ -26,11 +26,17 @@ class AnalyzerProgram:
 
     def __init__(self, config: AnalyzerConfig, clock: Clock | None = None) -> None:
         self.config, self.common = config, config.common
-        self._resources = Resources(config.common, "analyzer", clock)
-        self.workers = self._resources.context.workers
-        self._store = AnalyzerStore(self._resources.connect)
-        self.core = Analyzer(self._store, self._resources.context)
-        add_contracts(config.common.contracts, self.core.contracts(), self.core.add_contract)
+        self._resources = Resources(config.common, "analyzer", clock, AnalyzerStore)
+        context = self._resources.context
+        self.workers = context.workers
+        try:
+            self.core = Analyzer(self._resources.store, context, self._resources.credentials)
+            add_contracts(config.common.contracts, self.core.contracts(), self.core.add_contract)
+            # Through the core only: it knows which keys are held.
+            self.core.advance()
+        except BaseException:
+            self._resources.close()
+            raise
         self._draining = False
         self._batches: Counter[str] = Counter()
         self.metrics = Metrics(self._live)
@@ -55,7 +61,8 @@ class AnalyzerProgram:
 
     async def _count(self) -> float:
         while await asyncio.to_thread(self.core.work):
-            await asyncio.to_thread(self._update_batches)
+            pass
+        await asyncio.to_thread(self._update_batches)
         return COUNTING_SECONDS
 
     async def _advance(self) -> float:
@@ -66,11 +73,12 @@ class AnalyzerProgram:
     def _update_batches(self) -> None:
         batches: Counter[str] = Counter()
         for counts in self.core.totals().values():
-            batches.update({state: counts[state] for state in ("arriving", "committed", "withheld")})
+            batches.update({f"batches_{state}": counts[state] for state in STATES})
+            batches["unknown_buckets"] += counts["unknown_buckets"]
         self._batches = batches
 
     def _live(self) -> dict[str, float]:
-        batches = {f"batches_{state}": float(count) for state, count in self._batches.items()}
+        batches = {name: float(count) for name, count in self._batches.items()}
         return {**task_metrics(self.loops()), **batches, "disk_free": disk_free(self.common.folder)}
 
     def ready(self) -> bool:
@@ -83,7 +91,7 @@ class AnalyzerProgram:
 
     def close(self) -> None:
         """Release all resources."""
-        self._resources.close(self._store)
+        self._resources.close()
 
 
 class _AnalyzerCommands:
@@ -96,7 +104,7 @@ class _AnalyzerCommands:
         return {"task": self._core.add_contract(contract).hex()}
 
     def rotate(self) -> None:
-        self._core.keyring.rotate()
+        self._core.rotate()
 
     def drain(self) -> None:
         self._program.drain()

@@ -1,81 +1,166 @@
 """The analyzer without sockets: it opens batches, counts each exactly once, and states results with their guarantee.
 
 It learns what was sent but never by whom. The HTTP layer calls :meth:`Analyzer.put_manifest` and ``put_chunk`` for the
-shuffler, and the program's loop calls ``work``.
+shuffler, and the program's loop calls ``work``. Several processes may serve one PostgreSQL store.
+
+The first manifest that is announced for a bucket stands, and so does its receipt: another one under the same number
+comes from a shuffler that was restored from a backup or runs twice, and is *fenced*. The highest bucket ever announced
+is remembered outside the store, so that an analyzer whose own store was restored knows which buckets it has forgotten.
 """
 
+import functools
 import hashlib
 import threading
-from collections import Counter
+from collections import Counter as Tallies
 from collections.abc import Mapping
+from typing import TypeVar
 
-import numpy as np
-
-from hubbub.canonical import Json, canonical
+from hubbub.canonical import Json
 from hubbub.errors import FalseClaim, InvalidInput, Problem
-from hubbub.service.analyzer.results import OpenedBatch, batch_result
-from hubbub.service.analyzer.store import AnalyzerStore, BatchRow
-from hubbub.service.analyzer.verdicts import SLOT_ID, Verdict, open_slots, repeated, slot_ids
+from hubbub.service.analyzer.gaps import UNKNOWN, missing_ranges
+from hubbub.service.analyzer.jobs import TallyJobs
+from hubbub.service.analyzer.results import position
+from hubbub.service.analyzer.retention import Holder, held_keys
+from hubbub.service.analyzer.store import AnalyzerStore
 from hubbub.service.context import ServiceContext
-from hubbub.service.runtime.failpoints import reach
-from hubbub.service.task.contract import Contract, SignedContract, load_served_contract
+from hubbub.service.runtime.credentials import Credentials
+from hubbub.service.task.contract import MAX_EPOCH, Contract, SignedContract, load_served_contract
 from hubbub.service.task.identity import SignedDocument
-from hubbub.service.task.manifest import CHUNK_SIZE, MAX_CHUNKS, Manifest, claimed_task, sign_receipt
+from hubbub.service.task.keylist import CLOCK_TOLERANCE
+from hubbub.service.task.manifest import (
+    CHUNK_SIZE,
+    MAX_BUCKET,
+    MAX_CHUNKS,
+    Counter,
+    KeysInUse,
+    Manifest,
+    batch_id,
+    claimed_task,
+)
 from hubbub.service.task.sealing import MAX_KEY_ID
 
-_STATES = ("arriving", "committed", "withheld")
+STATES = ("arriving", "committed", "withheld", "abandoned")
+_Document = TypeVar("_Document", Manifest, KeysInUse)
 
 
 class Analyzer:
-    """The core of the service; ``work`` is for one thread."""
+    """The core of the service; ``work`` is for one thread per process, everything else for any."""
 
-    def __init__(self, store: AnalyzerStore, context: ServiceContext) -> None:
-        self.store, self.keyring, self._context = store, context.keyring, context
+    def __init__(self, store: AnalyzerStore, context: ServiceContext, credentials: Credentials) -> None:
+        self.store, self.keyring = store, context.keyring
+        self._context, self._credentials = context, credentials
         self._lock = threading.Lock()
         self._contracts: dict[bytes, Contract] = {}
+        self._read = functools.lru_cache(maxsize=4)(self._read_stored)
         self._refresh()
+        self._jobs = TallyJobs(store, context, self._contracts)
 
     def add_contract(self, text: bytes) -> bytes:
         """Verify a signed contract, recomputing its guarantee, start to serve it, and return its task."""
         contract = load_served_contract(text, "analyzer", self._context.identity, self._context.min_batch_size)
         self.store.add_task(contract.task, text)
         self._refresh()
+        self.advance()
         return contract.task
 
     def _refresh(self) -> None:
         with self._lock:
-            for task, text in self.store.tasks().items():
+            for task in self.store.tasks():
                 if task not in self._contracts:
                     # A stored contract was verified when it was added; recomputing its guarantee would take seconds.
-                    self._contracts[task] = SignedContract.from_json(text).contract
+                    contract = SignedContract.from_json(self.store.contract(task)).contract
+                    self.keyring.support(contract.suite)
+                    self._contracts[task] = contract
 
     def contracts(self) -> dict[str, Contract]:
         """Return the served contracts by their ids."""
         return {task.hex(): contract for task, contract in self._contracts.items()}
-
-    def keys_document(self) -> bytes:
-        """Return the signed list of the keys that slots are sealed to."""
-        return self.keyring.public_list(self._context.identity)
-
-    def advance(self) -> None:
-        """Expire and destroy keys that are due, and forget the ids of slots sealed to destroyed keys."""
-        self.keyring.advance()
-        self.store.forget_slot_ids({key.id for key in self.keyring.public_keys()})
 
     def authorize(self, token: str, task: str | None = None) -> bool:
         """Return True if a bearer token may read a task or, if none is given, may list all tasks."""
         scope = self.store.scope(token)
         return scope is not None and (scope == "read:*" or (task is not None and scope == f"read:{task}"))
 
+    # -- keys --
+
+    def keys_document(self) -> bytes:
+        """Return the signed list of the keys that slots are sealed to."""
+        self.keyring.refresh()
+        return self.keyring.public_list(self._context.identity)
+
+    def advance(self) -> None:
+        """Advance the keys, destroy those that are due and not held, and drop the slot ids of destroyed keys."""
+        self._refresh()
+        self.keyring.advance(self.held_keys())
+        self.store.drop_spent()
+
+    def rotate(self) -> None:
+        """Replace the active key of every suite now."""
+        self._refresh()
+        self.keyring.rotate(self.held_keys())
+
+    def held_keys(self) -> set[int]:
+        """Return the keys that must not be destroyed: something may be sealed to them that is not counted yet."""
+        self.keyring.refresh()
+        keys = [(key.id, key.suite) for key in self.keyring.public_keys()]
+        held = {batch.key_id for batch in self.store.arriving()}
+        for task in self.store.tasks():
+            contract, statement = self._contract(task), self.store.statement(task)
+            named, since = (None, 0) if statement is None else (statement.keys, statement.since)
+            ended = contract.epoch_at(self._context.clock.now()) >= contract.task_end
+            held |= held_keys(keys, Holder(contract.suite, named, since, ended))
+        return held
+
+    def put_keys_in_use(self, task: bytes, document: bytes) -> None:
+        """Store the shuffler's statement of the keys in use, the newest of which decides what may be destroyed."""
+        contract = self._contract(task)
+        statement = _read(document, contract, KeysInUse, "statement of the keys in use")
+        if statement.task != task:
+            raise Problem("malformed", "the statement is for another task")
+        numbers_fit = 0 <= statement.number <= MAX_BUCKET and len(statement.keys) <= MAX_KEY_ID + 1
+        if not numbers_fit or not all(0 <= key <= MAX_KEY_ID for key in statement.keys):
+            raise Problem("malformed", "the numbers of the statement are out of range")
+        self.store.put_statement(statement, self._oldest_usable_key(contract.suite), document)
+
+    def _oldest_usable_key(self, suite: int) -> int:
+        """Return the oldest key that a valid key list may still name as active."""
+        before = self._context.clock.now() - self.keyring.list_lifetime - CLOCK_TOLERANCE
+        return self.store.oldest_usable_key(suite, before)
+
+    # -- delivery --
+
     def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
         """Announce a batch; return its receipt if its result is durable, otherwise the indices of missing chunks."""
-        row = self.store.find(batch)
-        if row is None:
-            row = self.store.announce(read_manifest(batch, document, self._contracts))
-        if row.manifest != document:
-            raise Problem("conflict")
+        if self.store.manifest(batch) != document:
+            self._announce(batch, document)
         receipt = self.store.receipt(batch)
-        return self.store.missing(row) if receipt is None else receipt
+        if receipt is not None:
+            return receipt
+        row = self.store.find(batch)
+        assert row is not None
+        if row.state == "abandoned":
+            raise Problem("fenced", "the shuffler declared that this bucket will never be delivered")
+        return self.store.missing(row)
+
+    def _announce(self, batch: str, document: bytes) -> None:
+        self._refresh()
+        manifest, contract = read_manifest(batch, document, self._contracts)
+        suite = self.store.key_suite(manifest.key_id)
+        if suite is None and manifest.key_id > self._credentials.fence().last_key:
+            raise Problem("forbidden", "the analyzer never had the key that the manifest names")
+        if suite not in (None, contract.suite):
+            raise Problem("forbidden", "the key that the manifest names is of another suite than the contract")
+        if self.store.manifest(batch) is None:
+            # Before the store: a restored store must not make the analyzer forget that it had this bucket.
+            self._credentials.raise_fence(sealed={manifest.task.hex(): manifest.bucket})
+        self.store.announce(manifest, document)
+
+    def manifest(self, batch: str) -> bytes:
+        """Return the manifest that stands for a bucket; none does for a bucket that was declared a gap."""
+        row, document = self.store.find(batch), self.store.manifest(batch)
+        if row is None or document is None or row.state == "abandoned":
+            raise Problem("not-found")
+        return document
 
     def put_chunk(self, batch: str, index: int, data: bytes) -> None:
         """Store a chunk of an announced batch if it has the digest in the manifest; idempotent."""
@@ -84,108 +169,124 @@ class Analyzer:
             raise Problem("not-found")
         if row.state != "arriving":
             return
-        shuffler = self._contracts[row.task].shuffler
-        chunks = Manifest.read(SignedDocument.from_json(row.manifest), shuffler).chunks
-        if not 0 <= index < len(chunks):
+        manifest = self._read(batch)
+        if not 0 <= index < len(manifest.chunks):
             raise Problem("not-found")
-        if hashlib.sha256(data).hexdigest() != chunks[index]:
+        if hashlib.sha256(data).hexdigest() != manifest.chunks[index]:
             raise Problem("conflict", "the chunk does not match its digest in the manifest")
+        if len(data) != manifest.sizes[index] * self._contract(row.task).slot_size:
+            raise Problem("malformed", "the chunk does not have the number of slots in the manifest")
         self.store.put_chunk(batch, index, data)
 
+    def _read_stored(self, batch: str) -> Manifest:
+        document = SignedDocument.from_json(self.manifest(batch))
+        return Manifest.read(document, self._contract(claimed_task(document)).shuffler)
+
+    def counter(self, task: bytes) -> bytes:
+        """Return the signed number of the highest bucket that was ever announced."""
+        self._contract(task)
+        return Counter(task, self._highest(task)).sign(self._context.identity)
+
+    def _highest(self, task: bytes) -> int:
+        """Return the highest bucket ever announced, even if this store has been restored since."""
+        return max(self._credentials.fence().sealed.get(task.hex(), 0), self.store.highest_bucket(task))
+
     def work(self) -> bool:
-        """Open, count and commit one complete batch; return False if there is none.
+        """Count one chunk, or state the result of one batch; return False if there is nothing to do."""
+        self._refresh()
+        return self._jobs.work()
 
-        A batch that fails does not hold up the others; the first failure is raised if no batch could be counted.
-        """
-        failure: Exception | None = None
-        for batch in self.store.complete():
-            try:
-                self._count(batch)
-            except Exception as error:
-                failure = failure or error
-            else:
-                return True
-        if failure is not None:
-            raise failure
-        return False
-
-    def _count(self, batch: BatchRow) -> None:
-        contract = self._contracts[batch.task]
-        opened = self._open(batch, contract)
-        reach("batch-opened")
-        state, result = batch_result(batch, contract, opened)
-        receipt = sign_receipt(self._context.identity, batch.id, batch.task, state, batch.manifest)
-        self.store.commit(batch, state, canonical(result), receipt, opened.slot_ids)
-
-    def _open(self, batch: BatchRow, contract: Contract) -> OpenedBatch:
-        size, private = contract.slot_size, self.keyring.private(batch.key_id)
-        chunks = []
-        for index in range(batch.chunk_count):
-            data = self.store.chunk(batch, index)
-            rows = np.frombuffer(data[: len(data) // size * size], np.uint8).reshape(-1, size)
-            chunks.append((*open_slots(rows, contract, batch.key_id, private, self._context.workers), slot_ids(rows)))
-        payloads, verdicts, ids = (np.concatenate(column) for column in zip(*chunks, strict=True))
-        earlier = (np.frombuffer(self.store.slot_ids(other), SLOT_ID) for other in self.store.counted(batch))
-        verdicts[repeated(ids, earlier)] = Verdict.repeated
-        rejected = {
-            verdict.name: int(count)
-            for verdict in Verdict
-            if verdict >= Verdict.cannot_open and (count := np.count_nonzero(verdicts == verdict))
-        }
-        if len(verdicts) != batch.slots:
-            rejected["missing"] = abs(batch.slots - len(verdicts))
-        return OpenedBatch(payloads[verdicts == Verdict.report], rejected, np.sort(ids).tobytes())
+    # -- results --
 
     def batches(self, task: bytes) -> list[dict[str, Json]]:
-        """Return the finished batches of a task and their states."""
-        if task not in self._contracts:
-            raise Problem("unknown-task")
-        return [{"batch": row.id, "state": row.state} for row in self.store.batches(task) if row.state != "arriving"]
+        """Return the finished batches of a task in the order of their buckets, with epochs and states."""
+        contract = self._contract(task)
+        finished = [row for row in self.store.batches(task) if row.state in ("committed", "withheld")]
+        return [
+            {"batch": row.id, **position(row, contract), "bundles": row.bundles, "state": row.state} for row in finished
+        ]
+
+    def gaps(self, task: bytes) -> list[dict[str, Json]]:
+        """Return the gaps of a task: those the shuffler announced, and buckets that are unknown here."""
+        self._contract(task)
+        found = [(gap.first, gap.to_document()) for gap in self.store.gaps(task)]
+        for first, last in self._unknown(task):
+            found.append((first, {"first": first, "last": last, "reason": UNKNOWN}))
+        return [document for _, document in sorted(found, key=lambda entry: entry[0])]
+
+    def _unknown(self, task: bytes) -> list[tuple[int, int]]:
+        """Return the ranges of buckets that were neither announced, as far as is known here, nor declared a gap."""
+        present = [(row.bucket, row.bucket) for row in self.store.batches(task)]
+        present += ((gap.first, gap.last) for gap in self.store.gaps(task))
+        return list(missing_ranges(present, self._highest(task)))
 
     def totals(self) -> dict[str, dict[str, int]]:
-        """Return the number of batches in each state by task, and the bundles of the committed ones."""
+        """Return batches by state, bundles by outcome, and the buckets that are unknown here, by task."""
         totals = {}
-        for task in self._contracts:
-            rows = self.store.batches(task)
-            states = Counter(row.state for row in rows)
-            bundles = sum(row.bundles for row in rows if row.state == "committed")
-            totals[task.hex()] = {**{state: states[state] for state in _STATES}, "bundles": bundles}
+        for task in list(self._contracts):
+            states: Tallies[str] = Tallies()
+            bundles: Tallies[str] = Tallies()
+            for row in self.store.batches(task):
+                states[row.state] += 1
+                bundles[row.state] += row.bundles
+            totals[task.hex()] = {
+                **{state: states[state] for state in STATES},
+                "bundles": bundles["committed"],
+                "withheld_bundles": bundles["withheld"],
+                "unknown_buckets": sum(last - first + 1 for first, last in self._unknown(task)),
+            }
         return totals
 
     def ready(self) -> bool:
         """Return True if batches can be accepted now."""
         return any(key.state == "active" for key in self.keyring.public_keys()) and self.store.writable()
 
-
-def read_manifest(batch: str, document: bytes, contracts: Mapping[bytes, Contract]) -> BatchRow:
-    """Return the batch that a manifest announces; raise a problem if its contract does not allow it."""
-    try:
-        signed = SignedDocument.from_json(document)
-        contract = contracts.get(claimed_task(signed))
-        if contract is None:
+    def _contract(self, task: bytes) -> Contract:
+        if task not in self._contracts:
+            # Another replica may have added it.
+            self._refresh()
+        if task not in self._contracts:
             raise Problem("unknown-task")
-        manifest = Manifest.read(signed, contract.shuffler)
+        return self._contracts[task]
+
+
+def read_manifest(batch: str, document: bytes, contracts: Mapping[bytes, Contract]) -> tuple[Manifest, Contract]:
+    """Return the manifest of a batch and its contract; raise a problem if the contract does not allow it."""
+    try:
+        contract = contracts.get(claimed_task(SignedDocument.from_json(document)))
     except InvalidInput:
         raise Problem("malformed", "the document is not a valid manifest") from None
-    except FalseClaim:
-        raise Problem("forbidden", "the manifest is not signed by the contract's shuffler") from None
-    if manifest.batch != batch:
+    if contract is None:
+        raise Problem("unknown-task")
+    manifest = _read(document, contract, Manifest, "manifest")
+    if batch != batch_id(manifest.task, manifest.bucket):
         raise Problem("malformed", "the manifest is for another batch")
+    if not 1 <= manifest.key_id <= MAX_KEY_ID:
+        raise Problem("forbidden", f"a key id must be in [1, {MAX_KEY_ID}]")
+    if manifest.epoch > MAX_EPOCH or any(gap.bundles > MAX_BUCKET for gap in manifest.gaps):
+        raise Problem("malformed", "the numbers of the manifest are out of range")
     _check_sizes(manifest, contract)
-    if not 0 <= manifest.key_id <= MAX_KEY_ID:
-        raise Problem("forbidden", f"a key id must be in [0, {MAX_KEY_ID}]")
-    sizes = (manifest.bundles, manifest.slots, len(manifest.chunks))
-    return BatchRow(batch, manifest.task, manifest.key_id, *sizes, document)
+    return manifest, contract
+
+
+def _read(document: bytes, contract: Contract, kind: type[_Document], name: str) -> _Document:
+    """Read a document that the contract's shuffler must have signed."""
+    try:
+        return kind.read(SignedDocument.from_json(document), contract.shuffler)
+    except InvalidInput:
+        raise Problem("malformed", f"the document is not a valid {name}") from None
+    except FalseClaim:
+        raise Problem("forbidden", f"the {name} is not signed by the contract's shuffler") from None
 
 
 def _check_sizes(manifest: Manifest, contract: Contract) -> None:
     if manifest.bundles < contract.min_batch_size:
         raise Problem("forbidden", f"a batch of this task must have at least {contract.min_batch_size} bundles")
-    sent, chunks = contract.slots * manifest.bundles, len(manifest.chunks)
+    sent = contract.slots * manifest.bundles
     with_fakes = contract.plan.protocol.shuffler_fakes is not None
     if manifest.slots < sent or (manifest.slots > sent and not with_fakes):
         raise Problem("forbidden", "the number of slots does not match the number of bundles")
-    if not 1 <= chunks <= MAX_CHUNKS:
+    if not 1 <= len(manifest.chunks) <= MAX_CHUNKS:
         raise Problem("forbidden", f"a batch must have 1 to {MAX_CHUNKS} chunks")
-    if manifest.slots > chunks * (CHUNK_SIZE // contract.slot_size):
+    if max(manifest.sizes) > CHUNK_SIZE // contract.slot_size:
         raise Problem("forbidden", "the slots do not fit into the chunks")

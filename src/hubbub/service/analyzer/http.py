@@ -21,17 +21,22 @@ if TYPE_CHECKING:
     from hubbub.service.analyzer.core import Analyzer
 
 MAX_MANIFEST_SIZE = 8 << 20
-"""Largest manifest in bytes, with a digest for each of the most chunks."""
+"""Largest manifest in bytes, with a digest and a size for each of the most chunks."""
+MAX_STATEMENT_SIZE = 1 << 20
+"""Largest statement of the keys in use in bytes, with every possible key id."""
 _CONCURRENT_CHUNKS = 4
 """Chunks held in memory at the same time."""
 _INDEX_DIGITS = 9
 
 
-def delivery_app(core: "Analyzer", on_complete: Callable[[], None], *, seconds: float = 60.0) -> App:
-    """Serve ``PUT /v1/batches/{id}`` and ``…/chunks/{i}``, ``GET /v1/keys``; call ``on_complete`` when work is due."""
+def delivery_app(core: "Analyzer", on_arrival: Callable[[], None], *, seconds: float = 60.0) -> App:
+    """Serve the shuffler: batches, their stored manifests, keys, counters and statements of the keys in use.
+
+    ``on_arrival`` is called when a chunk has arrived and when a batch is complete.
+    """
     slots = asyncio.Semaphore(_CONCURRENT_CHUNKS)
 
-    async def manifest(request: Request) -> Response:
+    async def announce(request: Request) -> Response:
         batch = hex_id(request.path_params["batch"], "not-found").hex()
         body = await body_of(request, MAX_MANIFEST_SIZE, seconds)
         answer = await asyncio.to_thread(core.put_manifest, batch, body)
@@ -39,10 +44,14 @@ def delivery_app(core: "Analyzer", on_complete: Callable[[], None], *, seconds: 
             reach("receipt-answered")
             return Response(answer, media_type="application/json")
         if not answer:
-            on_complete()
+            on_arrival()
         missing: list[Json] = list(answer)
         headers = {} if answer else {"retry-after": "1"}
         return Response(canonical({"missing": missing}), 202, headers, "application/json")
+
+    async def manifest(request: Request) -> Response:
+        batch = hex_id(request.path_params["batch"], "not-found").hex()
+        return stored(request, await asyncio.to_thread(core.manifest, batch))
 
     async def chunk(request: Request) -> Response:
         batch = hex_id(request.path_params["batch"], "not-found").hex()
@@ -52,13 +61,32 @@ def delivery_app(core: "Analyzer", on_complete: Callable[[], None], *, seconds: 
         async with slots:
             body = await body_of(request, CHUNK_SIZE, seconds)
             await asyncio.to_thread(core.put_chunk, batch, int(index), body)
+        on_arrival()
         return Response(status_code=204)
 
     async def keys(request: Request) -> Response:
         return stored(request, await asyncio.to_thread(core.keys_document))
 
-    puts = [("PUT", "/v1/batches/{batch}", manifest), ("PUT", "/v1/batches/{batch}/chunks/{index}", chunk)]
-    return routed([*puts, ("GET", "/v1/keys", keys)])
+    async def counter(request: Request) -> Response:
+        task = hex_id(request.path_params["task"], "unknown-task")
+        return stored(request, await asyncio.to_thread(core.counter, task))
+
+    async def keys_in_use(request: Request) -> Response:
+        task = hex_id(request.path_params["task"], "unknown-task")
+        body = await body_of(request, MAX_STATEMENT_SIZE, seconds)
+        await asyncio.to_thread(core.put_keys_in_use, task, body)
+        return Response(status_code=204)
+
+    return routed(
+        [
+            ("PUT", "/v1/batches/{batch}", announce),
+            ("GET", "/v1/batches/{batch}/manifest", manifest),
+            ("PUT", "/v1/batches/{batch}/chunks/{index}", chunk),
+            ("GET", "/v1/keys", keys),
+            ("GET", "/v1/tasks/{task}/counter", counter),
+            ("PUT", "/v1/tasks/{task}/keys-in-use", keys_in_use),
+        ]
+    )
 
 
 def results_app(core: "Analyzer") -> App:
@@ -84,7 +112,8 @@ def results_app(core: "Analyzer") -> App:
         if not await asyncio.to_thread(core.authorize, token, task.hex()):
             raise Problem("forbidden")
         finished: list[Json] = list(await asyncio.to_thread(core.batches, task))
-        return stored(request, canonical({"batches": finished}))
+        gaps: list[Json] = list(await asyncio.to_thread(core.gaps, task))
+        return stored(request, canonical({"batches": finished, "gaps": gaps}))
 
     async def batch(request: Request) -> Response:
         token = await token_of(request)

@@ -1,82 +1,118 @@
-"""The result of a batch: an estimate with its achieved guarantee, or the reason why it is withheld."""
+"""The result of a batch: an estimate with its achieved guarantee, or the reason why it is withheld.
 
-from dataclasses import dataclass
+**Charging bad slots.** No honest client sends a slot that is rejected, and a bundle has exactly M slots. Let b slots of
+a batch of B bundles be bad. They come from at least ⌈b/M⌉ and at most b malicious clients. Three numbers follow.
 
-import numpy as np
-from numpy.typing import NDArray
+- *People*, N = B − ⌈b/M⌉: the largest number of clients that can have sent what was counted, and the N of the
+  estimator. Charging b clients instead would let a malicious client cost the batch M people; ⌈b/M⌉ charges it for no
+  more than itself. If b bad slots come from more clients, N is too large by fewer than b; that is part of the bounded
+  harm of malicious clients, who may as well send any legal messages and shift each count by M.
+- *Needed*, h = ⌊f·n⌋ with f the plan's ``honest_fraction``: the number of honest clients that the plan counts on. If
+  N < h the bad slots refute the plan's assumption, and the batch is withheld. If N ≥ h they do not: a certificate for h
+  honest clients holds whatever the others send, so bad slots as such cost nobody any privacy.
+- *Certified*, max(n, B − b): the size at which the guarantee of the result is computed. B − b clients are without a
+  fault even if every bad slot comes from another client. If that is less than n, the result states the plan's own
+  guarantee and nothing better: it rests on at most h honest clients, as its assumptions say, and that is what admission
+  and ``honest_fraction`` have to ensure.
 
-from hubbub.accountant.overflow import max_messages, min_messages
-from hubbub.analyzer import achieved_guarantee, estimate, tally
+An attacker gains nothing by spreading bad slots over many clients. It would weaken the guarantee just as much if all of
+these sent legal messages, which nothing can tell from honest ones; that is why the guarantee never rests on clients
+that merely look honest, but on the stated number of honest ones.
+"""
+
+from dataclasses import replace
+
+from hubbub.accountant.accounting import honest_users
+from hubbub.analyzer import achieved_guarantee, estimate
 from hubbub.canonical import Json
 from hubbub.errors import InvalidInput
 from hubbub.plans import Plan
-from hubbub.reports import Reports, Tally, decode_payloads
+from hubbub.reports import Tally
 from hubbub.service.analyzer.store import BatchRow
+from hubbub.service.analyzer.tallies import BatchTally
+from hubbub.service.analyzer.verdicts import messages_per_client
 from hubbub.service.task.contract import Contract
+from hubbub.service.task.manifest import Gap
 
 FORMAT = "hubbub result 2"
 LEVEL = 0.95
 """Confidence level of the intervals in a result."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedBatch:
-    """The messages of a batch, and the number of rejected slots by reason."""
-
-    payloads: NDArray[np.uint8]
-    """The payloads of the reports, one per row."""
-    rejected: dict[str, int]
-    slot_ids: bytes
-    """The sorted ids of all slots."""
-
-
-def batch_result(batch: BatchRow, contract: Contract, opened: OpenedBatch) -> tuple[str, dict[str, Json]]:
+def batch_result(
+    batch: BatchRow, contract: Contract, total: BatchTally, gaps: tuple[Gap, ...] = ()
+) -> tuple[str, dict[str, Json]]:
     """Return the state of a batch, ``committed`` or ``withheld``, and its result as a JSON object."""
-    plan = contract.plan
-    people = max(batch.bundles - sum(opened.rejected.values()), 0)
-    per_client = _messages_per_client(plan)
-    if per_client is not None:
-        # A malicious client may send fillers instead of reports: then messages of some client are missing.
-        people = min(people, len(opened.payloads) // per_client)
+    plan, bad = contract.plan, total.bad
+    charged = -(-bad // contract.slots)
+    people = batch.bundles - charged
     about: dict[str, Json] = {
         "format": FORMAT,
         "batch": batch.id,
         "task": batch.task.hex(),
         "plan": plan.id,
+        **position(batch, contract),
+        "gaps": [gap.to_document() for gap in gaps],
         "bundles": batch.bundles,
-        "rejected": dict(opened.rejected),
+        "rejected": dict(sorted(total.rejected.items())),
+        "charged": charged,
     }
-    if people < plan.n:
-        reason = f"fewer than {plan.n} clients remain after charging every rejected slot to a different client"
+    needed = honest_users(plan.n, plan.honest_fraction)
+    if people < needed:
+        reason = (
+            f"fewer than {needed:,} clients remain after charging the rejected slots to as few clients as can have "
+            f"sent them, {contract.slots:,} each"
+        )
         return "withheld", {**about, "state": "withheld", "reason": reason}
     try:
-        counts = tally(_reports(plan, opened.payloads, people))
-        return "committed", {**about, "state": "committed", **_statement(counts, contract)}
+        statement = _statement(_tally(plan, total, people), contract, max(plan.n, batch.bundles - bad))
+        return "committed", {**about, "state": "committed", **statement}
     except InvalidInput:
         reason = "the messages are not a possible outcome of the protocol"
         return "withheld", {**about, "state": "withheld", "reason": reason}
 
 
-def _reports(plan: Plan, payloads: NDArray[np.uint8], people: int) -> Reports:
-    per_client = _messages_per_client(plan)
-    if per_client is not None:
-        # The order is random, so the messages cut off are a random part of those whose clients lost a slot.
-        payloads = payloads[: per_client * people]
-    fakes = plan.protocol.fixed_fakes // plan.n * people
-    return Reports(plan, decode_payloads(payloads, plan), people, fakes, shuffled=True)
+def position(batch: BatchRow, contract: Contract) -> dict[str, Json]:
+    """Return the place of a batch in the series of its task, with the epoch in which its bucket was sealed.
+
+    Times are seconds since 1970. Bundles may have arrived in earlier epochs, if it took several to reach the minimum
+    batch size.
+    """
+    start = batch.epoch * contract.epoch
+    epoch: dict[str, Json] = {"epoch": batch.epoch, "epoch_start": start, "epoch_end": start + contract.epoch}
+    return {"bucket": batch.bucket, **epoch}
 
 
-def _messages_per_client(plan: Plan) -> int | None:
-    """Return the number of messages of an honest client if it is fixed and no shuffler fakes obscure it."""
-    fewest = min_messages(plan)
-    return fewest if fewest == max_messages(plan) and plan.protocol.shuffler_fakes is None else None
+def _tally(plan: Plan, total: BatchTally, people: int) -> Tally:
+    per_client = messages_per_client(plan)
+    if per_client is not None and plan.protocol.shuffler_fakes is None:
+        total.drop_last(total.messages - per_client * people)
+    total.counts.setflags(write=False)
+    return Tally(
+        plan=plan.id,
+        n=people,
+        fakes=_declared_fakes(plan, people),
+        messages=total.messages,
+        batches=1,
+        smallest_batch=people,
+        counts=total.counts,
+    )
 
 
-def _statement(counts: Tally, contract: Contract) -> dict[str, Json]:
+def _declared_fakes(plan: Plan, people: int) -> int:
+    return plan.protocol.fixed_fakes // plan.n * people
+
+
+def _statement(counts: Tally, contract: Contract, certified: int) -> dict[str, Json]:
     """Return the estimate of a batch, and the guarantee under which it was collected."""
     plan = contract.plan
-    found, achieved = estimate(counts, plan), achieved_guarantee(counts, plan)
+    found = estimate(counts, plan)
     low, high = found.interval(LEVEL)
+    fakes = _declared_fakes(plan, certified)
+    messages = plan.protocol.k * certified + fakes
+    achieved = achieved_guarantee(
+        replace(counts, n=certified, smallest_batch=certified, fakes=fakes, messages=messages), plan
+    )
     # Clients whose messages exceed their slots leave some out, at the price of this batch's certificate.
     guarantee = contract.with_overflow(achieved)
     return {

@@ -1,129 +1,179 @@
-"""The analyzer's store: chunks until their batch is counted, slot ids until their key is destroyed, all results."""
+"""The analyzer's store: chunks and partial tallies until their batch is counted, slot ids, and all results.
+
+Every method is one transaction that may be repeated, and that several processes may run at the same time on PostgreSQL:
+the row of a task is locked while a batch is announced, and the row of a batch while anything of it changes.
+"""
 
 import hashlib
 import secrets
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
+from hubbub.errors import Problem
+from hubbub.plans import Plan
+from hubbub.service.analyzer import spent
+from hubbub.service.analyzer.tallies import PartialTally
+from hubbub.service.runtime.clock import Clock
+from hubbub.service.runtime.database import Database
 from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.leases import LEASE_TABLE, Leases, LostLease
 from hubbub.service.runtime.store import Store
+from hubbub.service.task.keys import KEY_TABLE
+from hubbub.service.task.manifest import Gap, KeysInUse, Manifest
 
 _TABLES = (
     "tasks (id {blob} PRIMARY KEY, contract {blob} NOT NULL)",
-    """batches (id TEXT PRIMARY KEY, task {blob} NOT NULL, key_id BIGINT NOT NULL, bundles BIGINT NOT NULL,
-       slots BIGINT NOT NULL, chunk_count BIGINT NOT NULL, manifest {blob} NOT NULL, state TEXT NOT NULL,
-       result {blob}, receipt {blob}, slot_ids {blob})""",
+    """batches (id TEXT PRIMARY KEY, task {blob} NOT NULL, bucket BIGINT NOT NULL, epoch BIGINT NOT NULL,
+       key_id BIGINT NOT NULL, bundles BIGINT NOT NULL, slots BIGINT NOT NULL, chunk_count BIGINT NOT NULL,
+       manifest {blob} NOT NULL, state TEXT NOT NULL, result {blob}, receipt {blob}, UNIQUE (task, bucket))""",
     "chunks (batch TEXT, chunk BIGINT, data {blob} NOT NULL, PRIMARY KEY (batch, chunk))",
+    """partial_tallies (batch TEXT, chunk BIGINT, counts {blob} NOT NULL, messages BIGINT NOT NULL,
+       fillers BIGINT NOT NULL, rejected {blob} NOT NULL, tail {blob} NOT NULL, PRIMARY KEY (batch, chunk))""",
+    """gaps (task {blob}, first_bucket BIGINT, last_bucket BIGINT, bundles BIGINT NOT NULL, reason TEXT NOT NULL,
+       PRIMARY KEY (task, first_bucket, last_bucket))""",
+    """statements (task {blob} PRIMARY KEY, number BIGINT NOT NULL, since BIGINT NOT NULL, keys {blob} NOT NULL,
+       document {blob} NOT NULL)""",
     "tokens (digest {blob} PRIMARY KEY, scope TEXT NOT NULL)",
+    LEASE_TABLE,
+    KEY_TABLE,
 )
-_BATCH_COLUMNS = "id, task, key_id, bundles, slots, chunk_count, manifest, state"
+_BATCH_COLUMNS = "id, task, bucket, epoch, key_id, bundles, slots, chunk_count, state"
+_ARRIVED = """(SELECT COUNT(*) FROM chunks WHERE chunks.batch = batches.id
+               AND NOT EXISTS (SELECT 1 FROM partial_tallies p WHERE p.batch = chunks.batch AND p.chunk = chunks.chunk))
+            + (SELECT COUNT(*) FROM partial_tallies WHERE partial_tallies.batch = batches.id)"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRow:
     """A batch as its manifest announces it, and its state."""
 
     id: str
     task: bytes
+    bucket: int
+    epoch: int
     key_id: int
     bundles: int
     slots: int
     chunk_count: int
-    manifest: bytes
     state: str = "arriving"
-    """``arriving``, then ``committed`` or ``withheld``."""
+    """``arriving``, then ``committed`` or ``withheld``; ``abandoned`` if the shuffler declared it a gap before that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The newest statement of the keys in use of a task."""
+
+    number: int
+    since: int
+    """The oldest key that clients could still take up when the statement arrived."""
+    keys: tuple[int, ...]
+    document: bytes
 
 
 class AnalyzerStore(Store):
     """The analyzer's store."""
 
     role = "analyzer"
-    version = 2
+    version = 3
     tables = _TABLES
+
+    def __init__(self, connect: Callable[[], Database]) -> None:
+        super().__init__(connect)
+        if not self._writer.for_update:
+            # One process uses an SQLite store, so all leases are those of processes that have ended.
+            self._writer.run("DELETE FROM leases")
+
+    @property
+    def writer(self) -> Database:
+        """The connection that writes."""
+        return self._writer
+
+    def leases(self, clock: Clock) -> Leases:
+        """Return the leases of one worker."""
+        return Leases(self._writer, clock)
 
     def add_task(self, task: bytes, contract: bytes) -> None:
         """Add a task; idempotent."""
         self._writer.run("INSERT INTO tasks VALUES (?, ?) ON CONFLICT (id) DO NOTHING", task, contract)
 
-    def tasks(self) -> dict[bytes, bytes]:
-        """Return the signed contracts by task."""
-        rows = self._reader.rows("SELECT id, contract FROM tasks ORDER BY id")
-        return {bytes(task): bytes(contract) for task, contract in rows}
+    def tasks(self) -> list[bytes]:
+        """Return all tasks."""
+        return [bytes(task) for (task,) in self._writer.rows("SELECT id FROM tasks ORDER BY id")]
 
-    def announce(self, batch: BatchRow) -> BatchRow:
-        """Add a batch unless its id is known, and return the stored batch."""
-        values = ", ".join("?" * len(astuple(batch)))
-        statement = f"INSERT INTO batches VALUES ({values}, NULL, NULL, NULL) ON CONFLICT (id) DO NOTHING"
-        self._writer.run(statement, *astuple(batch))
+    def contract(self, task: bytes) -> bytes:
+        """Return the signed contract of a task."""
+        return bytes(self._writer.rows("SELECT contract FROM tasks WHERE id = ?", task)[0][0])
+
+    # -- batches --
+
+    def announce(self, manifest: Manifest, document: bytes) -> BatchRow:
+        """Add a batch and its gaps unless its bucket is known; raise ``fenced`` if other content is or was announced.
+
+        A batch that a gap covers, and of which chunks are missing, will never be complete: it is abandoned.
+        """
+        database, task, bucket = self._writer, manifest.task, manifest.bucket
+        with database.transaction():
+            database.rows(f"SELECT id FROM tasks WHERE id = ?{database.for_update}", task)
+            stored = self.manifest(manifest.batch)
+            if stored is None:
+                query = "SELECT 1 FROM gaps WHERE task = ? AND first_bucket <= ? AND last_bucket >= ?"
+                if database.rows(query, task, bucket, bucket):
+                    raise Problem("fenced", "the shuffler declared that this bucket will never be delivered")
+                sizes = (manifest.key_id, manifest.bundles, manifest.slots, len(manifest.chunks))
+                values = (manifest.batch, task, bucket, manifest.epoch, *sizes, document, "arriving", None, None)
+                database.insert("batches", [values])
+                for gap in manifest.gaps:
+                    self._add_gap(task, gap)
+                stored = document
+            if stored != document:
+                raise Problem("fenced", "another batch was announced for this bucket")
         reach("manifest-stored")
-        stored = self.find(batch.id)
-        assert stored is not None
-        return stored
+        (row,) = self._batches("WHERE id = ?", manifest.batch)
+        if row.state == "abandoned":
+            raise Problem("fenced", "the shuffler declared that this bucket will never be delivered")
+        return row
+
+    def _add_gap(self, task: bytes, gap: Gap) -> None:
+        database = self._writer
+        values = (task, gap.first, gap.last, gap.bundles, gap.reason)
+        database.run("INSERT INTO gaps VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", *values)
+        covered = "task = ? AND bucket BETWEEN ? AND ? AND state = 'arriving'"
+        for (batch,) in database.rows(f"SELECT id FROM batches WHERE {covered}", task, gap.first, gap.last):
+            statement = f"UPDATE batches SET state = 'abandoned' WHERE id = ? AND state = 'arriving' AND {_ARRIVED}"
+            if database.run(f"{statement} < chunk_count", batch):
+                self._erase(batch)
 
     def find(self, batch: str) -> BatchRow | None:
         """Return a batch by its id."""
         rows = self._batches("WHERE id = ?", batch)
         return rows[0] if rows else None
 
-    def complete(self) -> list[BatchRow]:
-        """Return the batches whose chunks have all arrived and that are not counted yet."""
-        complete = "chunk_count = (SELECT COUNT(*) FROM chunks WHERE chunks.batch = batches.id)"
-        return self._batches(f"WHERE state = 'arriving' AND {complete} ORDER BY id")
-
     def batches(self, task: bytes) -> list[BatchRow]:
-        """Return the batches of a task."""
-        return self._batches("WHERE task = ? ORDER BY id", task)
+        """Return the batches of a task in the order of their buckets."""
+        return self._batches("WHERE task = ? ORDER BY bucket", task)
+
+    def highest_bucket(self, task: bytes) -> int:
+        """Return the highest bucket of a task in this store, 0 if there is none."""
+        ((found,),) = self._writer.rows("SELECT MAX(bucket) FROM batches WHERE task = ?", task)
+        return found or 0
+
+    def arriving(self) -> list[BatchRow]:
+        """Return the batches that are not counted, the oldest buckets first."""
+        return self._batches("WHERE state = 'arriving' ORDER BY bucket, id")
 
     def _batches(self, where: str, *values: object) -> list[BatchRow]:
+        columns = _BATCH_COLUMNS.split(", ")
         rows = self._writer.rows(f"SELECT {_BATCH_COLUMNS} FROM batches {where}", *values)
-        return [
-            BatchRow(batch, bytes(task), key_id, bundles, slots, chunks, bytes(manifest), state)
-            for batch, task, key_id, bundles, slots, chunks, manifest, state in rows
-        ]
+        return [BatchRow(**dict(zip(columns, (row[0], bytes(row[1]), *row[2:]), strict=True))) for row in rows]
 
-    def put_chunk(self, batch: str, index: int, data: bytes) -> None:
-        """Store a chunk of an arriving batch; idempotent."""
-        with self._writer.transaction():
-            arriving = "SELECT id, ?, ? FROM batches WHERE id = ? AND state = 'arriving'"
-            statement = f"INSERT INTO chunks {arriving} ON CONFLICT (batch, chunk) DO NOTHING"
-            self._writer.run(statement, index, data, batch)
-            reach("chunk-stored")
-        reach("chunk-committed")
+    def gaps(self, task: bytes) -> list[Gap]:
+        """Return the gaps that the manifests of a task announced."""
+        query = "SELECT first_bucket, last_bucket, bundles, reason FROM gaps WHERE task = ? ORDER BY first_bucket"
+        return [Gap(*row) for row in self._reader.rows(query, task)]
 
-    def missing(self, batch: BatchRow) -> list[int]:
-        """Return the indices of the chunks that have not arrived."""
-        stored = {index for (index,) in self._writer.rows("SELECT chunk FROM chunks WHERE batch = ?", batch.id)}
-        return [index for index in range(batch.chunk_count) if index not in stored]
-
-    def chunk(self, batch: BatchRow, index: int) -> bytes:
-        """Return a chunk of a batch."""
-        rows = self._reader.rows("SELECT data FROM chunks WHERE batch = ? AND chunk = ?", batch.id, index)
-        return bytes(rows[0][0])
-
-    def counted(self, batch: BatchRow) -> list[str]:
-        """Return the counted batches whose slots were sealed to the same key: none of these may be counted again."""
-        query = "SELECT id FROM batches WHERE task = ? AND key_id = ? AND slot_ids IS NOT NULL"
-        return [counted for (counted,) in self._reader.rows(query, batch.task, batch.key_id)]
-
-    def slot_ids(self, batch: str) -> bytes:
-        """Return the sorted, concatenated ids of the slots of a counted batch."""
-        return bytes(self._reader.rows("SELECT slot_ids FROM batches WHERE id = ?", batch)[0][0])
-
-    def commit(self, batch: BatchRow, state: str, result: bytes, receipt: bytes, slot_ids: bytes) -> None:
-        """Store the result of a batch and delete its chunks, in one transaction and only once."""
-        with self._writer.transaction():
-            columns = "state = ?, result = ?, receipt = ?, slot_ids = ?"
-            statement = f"UPDATE batches SET {columns} WHERE id = ? AND state = 'arriving'"
-            self._writer.run(statement, state, result, receipt, slot_ids, batch.id)
-            self._writer.run("DELETE FROM chunks WHERE batch = ?", batch.id)
-            reach("batch-counted")
-        reach("batch-committed")
-        self._writer.tidy()
-
-    def forget_slot_ids(self, existing: set[int]) -> None:
-        """Delete the ids of slots whose key is destroyed: these slots can no longer be opened."""
-        keys = {key for (key,) in self._writer.rows("SELECT DISTINCT key_id FROM batches WHERE slot_ids IS NOT NULL")}
-        for key_id in keys - existing:
-            self._writer.run("UPDATE batches SET slot_ids = NULL WHERE key_id = ?", key_id)
+    def manifest(self, batch: str) -> bytes | None:
+        """Return the manifest that announced a batch."""
+        return self._blob("manifest", batch)
 
     def result(self, batch: str) -> bytes | None:
         """Return the stored result of a batch, which never changes."""
@@ -134,8 +184,141 @@ class AnalyzerStore(Store):
         return self._blob("receipt", batch)
 
     def _blob(self, column: str, batch: str) -> bytes | None:
-        rows = self._reader.rows(f"SELECT {column} FROM batches WHERE id = ?", batch)
+        rows = self._writer.rows(f"SELECT {column} FROM batches WHERE id = ?", batch)
         return bytes(rows[0][0]) if rows and rows[0][0] is not None else None
+
+    # -- chunks --
+
+    def put_chunk(self, batch: str, index: int, data: bytes) -> None:
+        """Store a chunk of an arriving batch unless it is stored or counted."""
+        database = self._writer
+        with database.transaction():
+            if not self._is_arriving(batch) or self._is_counted(batch, index):
+                return
+            statement = "INSERT INTO chunks VALUES (?, ?, ?) ON CONFLICT (batch, chunk) DO NOTHING"
+            database.run(statement, batch, index, data)
+            reach("chunk-stored")
+        reach("chunk-committed")
+
+    def _is_arriving(self, batch: str) -> bool:
+        """Return True if a batch is arriving, and keep it so until the transaction ends."""
+        query = f"SELECT state FROM batches WHERE id = ?{self._writer.for_share}"
+        return self._writer.rows(query, batch) == [("arriving",)]
+
+    def _is_counted(self, batch: str, index: int) -> bool:
+        return bool(self._writer.rows("SELECT 1 FROM partial_tallies WHERE batch = ? AND chunk = ?", batch, index))
+
+    def missing(self, batch: BatchRow) -> list[int]:
+        """Return the indices of the chunks that have not arrived."""
+        query = "SELECT chunk FROM chunks WHERE batch = ? UNION SELECT chunk FROM partial_tallies WHERE batch = ?"
+        stored = {index for (index,) in self._writer.rows(query, batch.id, batch.id)}
+        return [index for index in range(batch.chunk_count) if index not in stored]
+
+    def waiting_chunks(self, batch: str) -> list[int]:
+        """Return the indices of the chunks that have arrived and are not counted."""
+        query = "SELECT chunk FROM chunks WHERE batch = ? ORDER BY chunk"
+        return [index for (index,) in self._writer.rows(query, batch)]
+
+    def chunk(self, batch: str, index: int) -> bytes | None:
+        """Return a chunk; None if it was counted or never stored."""
+        rows = self._reader.rows("SELECT data FROM chunks WHERE batch = ? AND chunk = ?", batch, index)
+        return bytes(rows[0][0]) if rows else None
+
+    def take_chunk(self, batch: str, index: int) -> bool:
+        """Delete a chunk inside the transaction that counts it; return False if there is nothing to count."""
+        arriving = self._is_arriving(batch)
+        deleted = self._writer.run("DELETE FROM chunks WHERE batch = ? AND chunk = ?", batch, index)
+        return arriving and deleted == 1 and not self._is_counted(batch, index)
+
+    def add_partial(self, batch: str, index: int, partial: PartialTally) -> None:
+        """Store the partial tally of a chunk."""
+        self._writer.insert("partial_tallies", [(batch, index, *partial.to_row())])
+
+    def partials(self, batch: BatchRow, plan: Plan) -> Iterator[PartialTally]:
+        """Yield the partial tallies of a batch one by one, in the order of the chunks."""
+        query = "SELECT counts, messages, fillers, rejected, tail FROM partial_tallies WHERE batch = ? AND chunk = ?"
+        for index in range(batch.chunk_count):
+            rows = self._reader.rows(query, batch.id, index)
+            if not rows:
+                raise LostLease("another replica has finished the batch")
+            counts, messages, fillers, rejected, tail = rows[0]
+            yield PartialTally.from_row(bytes(counts), messages, fillers, bytes(rejected), bytes(tail), plan=plan)
+
+    def is_tallied(self, batch: BatchRow) -> bool:
+        """Return True if all chunks of a batch are counted."""
+        ((count,),) = self._writer.rows("SELECT COUNT(*) FROM partial_tallies WHERE batch = ?", batch.id)
+        return bool(count == batch.chunk_count)
+
+    def finish(self, batch: str, state: str, result: bytes, receipt: bytes) -> bool:
+        """Store the result and the receipt inside a transaction, only once; return False if there is a result."""
+        values = "state = ?, result = ?, receipt = ?"
+        statement = f"UPDATE batches SET {values} WHERE id = ? AND state = 'arriving'"
+        if not self._writer.run(statement, state, result, receipt, batch):
+            return False
+        self._erase(batch)
+        return True
+
+    def _erase(self, batch: str) -> None:
+        for table in ("chunks", "partial_tallies"):
+            self._writer.run(f"DELETE FROM {table} WHERE batch = ?", batch)
+
+    # -- keys --
+
+    def create_spent(self, key_id: int) -> None:
+        """Create the table of a key's spent slots if it does not exist."""
+        database = self._writer
+        if not database.has_table(spent.table_of(key_id)):
+            with database.transaction():
+                # Two replicas that create one table at the same time would fail.
+                database.rows(f"SELECT version FROM schema_version{database.for_update}")
+                spent.create(database, key_id)
+
+    def drop_spent(self) -> None:
+        """Drop the spent slots of keys that no longer exist: these slots cannot be opened again."""
+        for (key_id,) in self._writer.rows("SELECT id FROM keys WHERE phase NOT IN ('pending', 'live')"):
+            if self._writer.has_table(spent.table_of(key_id)):
+                spent.drop(self._writer, key_id)
+
+    def key_suite(self, key_id: int) -> int | None:
+        """Return the suite of a key that was ever recorded."""
+        rows = self._writer.rows("SELECT suite FROM keys WHERE id = ?", key_id)
+        return rows[0][0] if rows else None
+
+    def oldest_usable_key(self, suite: int, before: float) -> int:
+        """Return the key of a suite that was the active one at a time, 0 if that is not known."""
+        query = "SELECT MAX(id) FROM keys WHERE suite = ? AND phase = 'live' AND time <= ?"
+        ((found,),) = self._writer.rows(query, suite, before)
+        return found or 0
+
+    def put_statement(self, statement: KeysInUse, since: int, document: bytes) -> None:
+        """Store a statement of the keys in use; raise ``conflict`` if a newer one is stored."""
+        database, task = self._writer, statement.task
+        with database.transaction():
+            database.rows(f"SELECT id FROM tasks WHERE id = ?{database.for_update}", task)
+            stored = self.statement(task)
+            if stored is not None and stored.number >= statement.number:
+                if stored.document == document:
+                    return
+                raise Problem("conflict", f"the number of a statement must be above {stored.number}")
+            keys = b"".join(key.to_bytes(8, "big") for key in statement.keys)
+            columns = "number = excluded.number, since = excluded.since, keys = excluded.keys"
+            conflict = f"ON CONFLICT (task) DO UPDATE SET {columns}, document = excluded.document"
+            database.run(
+                f"INSERT INTO statements VALUES (?, ?, ?, ?, ?) {conflict}",
+                *(task, statement.number, since, keys, document),
+            )
+        reach("statement-stored")
+
+    def statement(self, task: bytes) -> Statement | None:
+        """Return the newest statement of the keys in use of a task."""
+        query = "SELECT number, since, keys, document FROM statements WHERE task = ?"
+        for number, since, keys, document in self._writer.rows(query, task):
+            raw = bytes(keys)
+            named = tuple(int.from_bytes(raw[start : start + 8], "big") for start in range(0, len(raw), 8))
+            return Statement(number, since, named, bytes(document))
+        return None
+
+    # -- tokens --
 
     def add_token(self, scope: str) -> str:
         """Create a bearer token, of which only a hash is stored."""

@@ -1,24 +1,22 @@
 """Verdicts on the slots of a batch: report, filler, or rejected for a reason."""
 
-from collections.abc import Iterable
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hubbub.accountant.overflow import max_messages, min_messages
 from hubbub.plans import Plan
 from hubbub.reports import legal_payloads
+from hubbub.service.analyzer.spent import SLOT_ID
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.sealing_batch import slot_job
 
-SLOT_ID = np.dtype(f"S{sealing.ID_SIZE}")
-"""The digest of a sealed slot. All have the same size, so the trailing zeros that numpy strips cause no ambiguity."""
-
 
 class Verdict(IntEnum):
-    """The content of a slot; all values from ``cannot_open`` on are rejected, and each may have cost a client."""
+    """The content of a slot; all values from ``cannot_open`` on are rejected: no honest client sends such a slot."""
 
     report = 0
     filler = 1
@@ -29,6 +27,14 @@ class Verdict(IntEnum):
     bad_padding = 6
     illegal = 7
     repeated = 8
+    missing_report = 9
+    """A filler where every client has a message for each of its slots."""
+
+
+def messages_per_client(plan: Plan) -> int | None:
+    """Return the number of messages of an honest client if it is fixed, and then all of its slots are reports."""
+    fewest = min_messages(plan)
+    return fewest if fewest == max_messages(plan) else None
 
 
 def open_slots(
@@ -52,7 +58,8 @@ def judge(texts: NDArray[np.uint8], plan: Plan) -> NDArray[np.uint8]:
     """Return the verdicts on opened slots by version, kind, padding, and legality of records sent in the clear."""
     version, kind, payloads = texts[:, 0], texts[:, 1], np.ascontiguousarray(texts[:, 2:])
     is_report, is_filler = kind == sealing.REPORT, kind == sealing.FILLER
-    verdicts = np.where(is_report, np.uint8(Verdict.report), np.uint8(Verdict.filler))
+    empty = Verdict.filler if messages_per_client(plan) is None else Verdict.missing_report
+    verdicts = np.where(is_report, np.uint8(Verdict.report), np.uint8(empty))
     verdicts[_illegal_records(payloads, plan) & is_report] = Verdict.illegal
     verdicts[(~legal_payloads(payloads, plan) & is_report) | (payloads.any(axis=1) & is_filler)] = Verdict.bad_padding
     verdicts[~is_report & ~is_filler] = Verdict.bad_kind
@@ -71,19 +78,3 @@ def _illegal_records(payloads: NDArray[np.uint8], plan: Plan) -> NDArray[np.bool
 def slot_ids(rows: NDArray[np.uint8]) -> NDArray[np.bytes_]:
     """Return the ids of sealed slots."""
     return np.frombuffer(b"".join(sealing.slot_id(row.data) for row in rows), SLOT_ID)
-
-
-def repeated(ids: NDArray[np.bytes_], earlier: Iterable[NDArray[np.bytes_]]) -> NDArray[np.bool_]:
-    """Mark the slots whose ids occur in earlier batches, given as sorted arrays, or earlier in this one.
-
-    >>> repeated(np.array([b"b", b"a", b"b", b"c"], SLOT_ID), [np.array([b"a", b"x"], SLOT_ID)]).tolist()
-    [False, True, True, False]
-    """
-    order = np.argsort(ids, kind="stable")
-    again = np.zeros(len(ids), np.bool_)
-    again[order[1:]] = ids[order[1:]] == ids[order[:-1]]
-    for counted in earlier:
-        if len(counted):
-            place = np.minimum(np.searchsorted(counted, ids), len(counted) - 1)
-            again |= counted[place] == ids
-    return again

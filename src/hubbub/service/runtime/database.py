@@ -124,8 +124,8 @@ class Database(ABC):
         """Return True if a table exists."""
 
     @abstractmethod
-    def tidy(self) -> None:
-        """Make deleted data unreadable now rather than later, as far as the database can."""
+    def tidy(self, *tables: str) -> None:
+        """Make data deleted from some tables, or from all, unreadable now rather than later, as far as possible."""
 
     @abstractmethod
     def backup(self, path: Path) -> None:
@@ -169,8 +169,9 @@ class Sqlite(Database):
         """Return True if a table exists."""
         return bool(self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name))
 
-    def tidy(self) -> None:
+    def tidy(self, *tables: str) -> None:
         """Move the log into the database file and truncate it."""
+        del tables
         self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def backup(self, path: Path) -> None:
@@ -226,9 +227,9 @@ class Postgres(Database):
         """Return True if a table exists in the search path."""
         return bool(self.rows("SELECT to_regclass(?) IS NOT NULL", name)[0][0])
 
-    def tidy(self) -> None:
+    def tidy(self, *tables: str) -> None:
         """Vacuum, so that the space of deleted rows is reused."""
-        self.run("VACUUM")
+        self.run(f"VACUUM {', '.join(tables)}")
 
     def backup(self, path: Path) -> None:
         """Raise: PostgreSQL has its own tools."""

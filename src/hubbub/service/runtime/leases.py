@@ -44,7 +44,11 @@ class Leases:
         with database.transaction():
             database.run("INSERT INTO leases VALUES (?, '', 0, 0) ON CONFLICT (name) DO NOTHING", name)
             query = f"SELECT holder, token, until FROM leases WHERE name = ?{database.for_update}"
-            ((holder, token, until),) = database.rows(query, name)
+            rows = database.rows(query, name)
+            if not rows:
+                # The holder has just completed the job and deleted the lease.
+                return None
+            ((holder, token, until),) = rows
             # An end further away than any lease lasts was set by a clock that was ahead.
             if holder not in ("", self.holder) and now < until <= now + 2 * self._seconds:
                 return None
@@ -57,6 +61,15 @@ class Leases:
         until = self._clock.now() + self._seconds
         statement = "UPDATE leases SET until = ? WHERE name = ? AND token = ?"
         if self._database.run(statement, until, lease.name, lease.token) != 1:
+            raise LostLease(f"another replica has taken over the job {lease.name!r}")
+
+    def complete(self, lease: Lease) -> None:
+        """Delete a lease, inside the transaction that completes its job; raise :class:`LostLease` if it was lost.
+
+        For jobs that cannot be done twice anyway: the tokens of a new lease with the same name begin again at 1.
+        """
+        statement = "DELETE FROM leases WHERE name = ? AND token = ?"
+        if self._database.run(statement, lease.name, lease.token) != 1:
             raise LostLease(f"another replica has taken over the job {lease.name!r}")
 
     def release(self, lease: Lease) -> None:

@@ -33,7 +33,7 @@ KINDS = {
     "method-not-allowed": Kind(405, "The resource does not support this method."),
     "timeout": Kind(408, "The body did not arrive in time."),
     "outdated-keys": Kind(409, "A bundle was sealed to a key that is not in use; it was not stored."),
-    "fenced": Kind(409, "Another batch is stored under this number."),
+    "fenced": Kind(409, "Another batch stands for this bucket, or the bucket was declared a gap."),
     "token-spent": Kind(409, "An admission token was spent before."),
     "conflict": Kind(409, "Different content is stored under this name."),
     "uncertain": Kind(410, "The store was restored; a bundle may have been counted before. Do not send it again."),

@@ -1,0 +1,114 @@
+"""The work of the analyzer in leased jobs: one per chunk that counts it, and one per batch that states the result.
+
+Any number of workers may run at the same time. A lease only keeps two of them from doing the same work; that nothing is
+counted twice rests on the transaction of a chunk, which takes the chunk, inserts the ids of its slots and stores its
+partial tally, all or nothing. A worker may be killed anywhere: whatever was not committed is done again. At most one
+chunk per worker is in memory.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hubbub.canonical import canonical
+from hubbub.service.analyzer import spent
+from hubbub.service.analyzer.results import batch_result
+from hubbub.service.analyzer.store import AnalyzerStore, BatchRow
+from hubbub.service.analyzer.tallies import BatchTally, count_chunk
+from hubbub.service.analyzer.verdicts import Verdict, open_slots, slot_ids
+from hubbub.service.context import ServiceContext
+from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.leases import Lease, LostLease
+from hubbub.service.task.contract import Contract
+from hubbub.service.task.identity import SignedDocument
+from hubbub.service.task.manifest import Manifest, Receipt, digest
+
+
+class TallyJobs:
+    """One worker; each thread that works needs its own."""
+
+    def __init__(self, store: AnalyzerStore, context: ServiceContext, contracts: Mapping[bytes, Contract]) -> None:
+        self._store, self._context, self._contracts = store, context, contracts
+        self._leases = store.leases(context.clock)
+
+    def work(self) -> bool:
+        """Do one job; return False if there is none that another worker is not doing.
+
+        A batch that fails does not hold up the others; the first failure is raised if no job could be done.
+        """
+        failure: Exception | None = None
+        for batch in self._store.arriving():
+            try:
+                if self._work_on(batch):
+                    return True
+            except LostLease:
+                continue
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return False
+
+    def _work_on(self, batch: BatchRow) -> bool:
+        for index in self._store.waiting_chunks(batch.id):
+            lease = self._leases.acquire(f"tally {batch.id} {index}")
+            if lease is not None and self._tally(batch, index, lease):
+                return True
+        if not self._store.is_tallied(batch):
+            return False
+        lease = self._leases.acquire(f"finish {batch.id}")
+        return lease is not None and self._finish(batch, lease)
+
+    def _tally(self, batch: BatchRow, index: int, lease: Lease) -> bool:
+        data = self._store.chunk(batch.id, index)
+        if data is None:
+            self._leases.complete(lease)
+            return False
+        contract, key_id = self._contracts[batch.task], batch.key_id
+        rows = np.frombuffer(data, np.uint8).reshape(-1, contract.slot_size)
+        payloads, verdicts = open_slots(rows, contract, key_id, self._private(key_id), self._context.workers)
+        opened = verdicts < Verdict.cannot_open
+        ids = slot_ids(rows[opened])
+        reach("chunk-opened")
+        database = self._store.writer
+        if len(ids):
+            self._store.create_spent(key_id)
+        with database.transaction():
+            self._leases.complete(lease)
+            if not self._store.take_chunk(batch.id, index):
+                return False
+            if len(ids):
+                verdicts[np.flatnonzero(opened)[~spent.spend(database, key_id, ids)]] = Verdict.repeated
+                reach("chunk-spent")
+            self._store.add_partial(batch.id, index, count_chunk(payloads, verdicts, contract.plan))
+            reach("chunk-counted")
+        reach("chunk-tally-committed")
+        return True
+
+    def _finish(self, batch: BatchRow, lease: Lease) -> bool:
+        contract, document = self._contracts[batch.task], self._store.manifest(batch.id)
+        current = self._store.find(batch.id)
+        if document is None or current is None or current.state != "arriving":
+            self._leases.complete(lease)
+            return False
+        manifest = Manifest.read(SignedDocument.from_json(document), contract.shuffler)
+        total = BatchTally.add_up(self._store.partials(batch, contract.plan), contract.plan)
+        state, result = batch_result(batch, contract, total, manifest.gaps)
+        receipt = Receipt(batch.task, batch.bucket, state, digest(document)).sign(self._context.identity)
+        with self._store.writer.transaction():
+            self._leases.complete(lease)
+            finished = self._store.finish(batch.id, state, canonical(result), receipt)
+            reach("batch-counted")
+        reach("batch-committed")
+        if finished:
+            self._store.writer.tidy("chunks", "partial_tallies")
+        return finished
+
+    def _private(self, key_id: int) -> bytes | None:
+        keyring = self._context.keyring
+        private = keyring.private(key_id)
+        if private is None:
+            # Another replica may have made the key after this one read the records.
+            keyring.refresh()
+            private = keyring.private(key_id)
+        return private
