@@ -140,7 +140,7 @@ def test_announced_gaps_and_unknown_buckets_are_named(system: AnalyzerSystem) ->
     system.collect(4, VALUES, gaps=(Gap(2, 2, 7, "restored"),), epoch=START // EPOCH + 3)
     assert system.counter() == 4
     assert system.core.gaps(system.task) == [
-        {"first": 2, "last": 2, "bundles": 7, "reason": "restored"},
+        {"first": 2, "last": 2, "bundles": 7, "reason": "restored", "counted": 0},
         {"first": 3, "last": 3, "reason": "unknown here"},
     ]
     assert system.result(4)["gaps"] == [{"first": 2, "last": 2, "bundles": 7, "reason": "restored"}]
@@ -172,6 +172,8 @@ def test_a_batch_that_a_gap_covers_is_abandoned_unless_it_is_complete(system: An
         core.put_chunk(complete.id, index, complete.chunks[index])
     system.collect(3, VALUES, gaps=(Gap(1, 2, 60, "restored"),))
     assert [row.state for row in core.store.batches(system.task)] == ["abandoned", "committed", "committed"]
+    gap = {"first": 1, "last": 2, "bundles": 60, "reason": "restored", "counted": 1}
+    assert core.gaps(system.task) == [gap], "the second bucket was delivered before the shuffler forgot it"
     assert refused(core.put_manifest, incomplete.id, incomplete.document) == "fenced"
     assert refused(core.manifest, incomplete.id) == "not-found"
     core.put_chunk(incomplete.id, 1, incomplete.chunks[1])

@@ -40,6 +40,7 @@ from hubbub.service.task.manifest import (
 from hubbub.service.task.sealing import MAX_KEY_ID
 
 STATES = ("arriving", "committed", "withheld", "abandoned")
+_FINISHED = ("committed", "withheld")
 _Document = TypeVar("_Document", Manifest, KeysInUse)
 
 
@@ -201,15 +202,22 @@ class Analyzer:
     def batches(self, task: bytes) -> list[dict[str, Json]]:
         """Return the finished batches of a task in the order of their buckets, with epochs and states."""
         contract = self._contract(task)
-        finished = [row for row in self.store.batches(task) if row.state in ("committed", "withheld")]
+        finished = [row for row in self.store.batches(task) if row.state in _FINISHED]
         return [
             {"batch": row.id, **position(row, contract), "bundles": row.bundles, "state": row.state} for row in finished
         ]
 
     def gaps(self, task: bytes) -> list[dict[str, Json]]:
-        """Return the gaps of a task: those the shuffler announced, and buckets that are unknown here."""
+        """Return the gaps of a task: those the shuffler announced, and buckets that are unknown here.
+
+        A restored shuffler announces all buckets that its store does not know; ``counted`` of them have a result here.
+        """
         self._contract(task)
-        found = [(gap.first, gap.to_document()) for gap in self.store.gaps(task)]
+        finished = [row.bucket for row in self.store.batches(task) if row.state in _FINISHED]
+        found: list[tuple[int, dict[str, Json]]] = []
+        for gap in self.store.gaps(task):
+            counted = sum(gap.first <= bucket <= gap.last for bucket in finished)
+            found.append((gap.first, {**gap.to_document(), "counted": counted}))
         for first, last in self._unknown(task):
             found.append((first, {"first": first, "last": last, "reason": UNKNOWN}))
         return [document for _, document in sorted(found, key=lambda entry: entry[0])]
