@@ -30,6 +30,7 @@ from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.problems import status_of
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.task import sealing
+from hubbub.service.task.admission import Admission, TicketKey
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity, SignedDocument, document_format
 from hubbub.service.task.keys import Keyring, read_key_list
@@ -40,6 +41,7 @@ __all__ = ["CORPUS", "TARGETS", "seeds"]
 CORPUS = Path(__file__).parent / "corpus"
 BATCH = "ab" * 16
 SECRET = bytes(range(32))
+TICKET_KEY = TicketKey(SECRET)
 OPERATORS = {"analyzer": Identity(bytes([1] * 32)), "shuffler": Identity(bytes([2] * 32))}
 
 
@@ -51,7 +53,17 @@ def _plan() -> Plan:
 @functools.cache
 def _contract() -> Contract:
     keys = {role: one.public for role, one in OPERATORS.items()}
-    return Contract(plan=_plan(), min_batch_size=100, slots=2, epoch=60, task_start=0, task_end=10, suite=1, **keys)
+    return Contract(
+        plan=_plan(),
+        min_batch_size=100,
+        slots=2,
+        epoch=60,
+        task_start=0,
+        task_end=10,
+        suite=1,
+        admission=Admission("ticket", "fuzz"),
+        **keys,
+    )
 
 
 @functools.cache
@@ -93,21 +105,23 @@ def fuzz_bundle(data: bytes) -> None:
     except SealError as error:
         assert error.reason in sealing.REASONS
         return
-    assert len(found) == contract.slots
-    assert {len(slot) for slot in found} == {contract.slot_size}
+    assert len(found.admission) == contract.admission.size
+    assert len(found.slots) == contract.slots
+    assert {len(slot) for slot in found.slots} == {contract.slot_size}
 
 
 def fuzz_inside(data: bytes) -> None:
     """The plaintext of a bundle, which must be rejected or come out unchanged."""
     layout = _contract().layout
-    inner = data[: layout.slots * layout.slot_size].ljust(layout.slots * layout.slot_size, b"\0")
-    text = sealing.SUITES[1].hpke.encrypt(bytes(32) + inner, _public(), sealing.BUNDLE_INFO + layout.task + b"\0\1")
+    size = layout.admission + layout.slots * layout.slot_size
+    inner = data[:size].ljust(size, b"\0")
+    text = sealing.SUITES[1].hpke.encrypt(inner, _public(), sealing.BUNDLE_INFO + layout.task + b"\0\1")
     try:
         found = sealing.open_bundle(sealing.bundle_header(layout, 1) + text, layout, sealing.load_private(1, SECRET))
     except SealError as error:
         assert error.reason == "malformed"
         return
-    assert b"".join(found) == inner
+    assert found.admission + b"".join(found.slots) == inner
 
 
 def fuzz_slot(data: bytes) -> None:
@@ -223,7 +237,8 @@ def seeds() -> dict[str, dict[str, bytes]]:
     contract, plan, layout = _contract(), _plan(), _contract().layout
     slot = sealing.seal_slot(b"\1\0", layout, 1, _public())
     filler = sealing.seal_slot(None, layout, 1, _public())
-    bundle = sealing.seal_bundle([slot, filler], layout, 1, _public())
+    ticket = TICKET_KEY.mint(contract.task, "ada")
+    bundle = sealing.seal_bundle([slot, filler], layout, 1, _public(), ticket)
     keys: Json = [
         {"id": 1, "suite": 1, "public": "07" * 32, "state": "expired"},
         {"id": 2, "suite": 2, "public": "09" * 1216, "state": "active"},
@@ -244,7 +259,7 @@ def seeds() -> dict[str, dict[str, bytes]]:
     return {
         "upload": {"one": bundle, "three": bundle * 3, "short": bundle[:-1]},
         "bundle": {"good": bundle, "header": bundle[:24]},
-        "inside": {"good": slot + filler, "two-keys": slot + b"\0\2" + filler[2:]},
+        "inside": {"good": ticket + slot + filler, "two-keys": ticket + slot + b"\0\2" + filler[2:]},
         "slot": {"report": b"\2\1\1\0", "filler": b"\2\0\0\0", "padded": b"\2\1\0\2", "full": b"\2\0\1\0"},
         "sealed_slot": {"report": slot, "filler": filler},
         "plan": {"one-hot": plan.to_json().encode(), "bits": other.to_json().encode()},

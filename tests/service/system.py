@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.service.admissions import BY_TICKET, KEYS, new_admission
+
 from hubbub import device
 from hubbub.accountant.overflow import min_slots
 from hubbub.bits.entropy import SeededStreamNotForPeople
@@ -21,6 +23,7 @@ from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler.core import Shuffler
 from hubbub.service.shuffler.store import ShufflerStore
 from hubbub.service.task import sealing
+from hubbub.service.task.admission import Admission
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.keys import Keyring, PublicKey, active_key, read_key_list
@@ -76,12 +79,14 @@ class Client:
         filled += [None] * (self.contract.slots - len(filled))
         return [sealing.seal_slot(payload, self.contract.layout, key.id, public) for payload in filled]
 
-    def bundle(self, slots: list[bytes]) -> bytes:
+    def bundle(self, slots: list[bytes], admission: bytes | None = None) -> bytes:
         key = self._public("shuffler")
-        return sealing.seal_bundle(slots, self.contract.layout, key.id, sealing.load_public(key.suite, key.public))
+        layout, public = self.contract.layout, sealing.load_public(key.suite, key.public)
+        given = new_admission(layout.task, layout.admission) if admission is None else admission
+        return sealing.seal_bundle(slots, layout, key.id, public, given)
 
-    def seal(self, value: object) -> bytes:
-        return self.bundle(self.slots(device.payloads(value, self.contract.plan)))
+    def seal(self, value: object, admission: bytes | None = None) -> bytes:
+        return self.bundle(self.slots(device.payloads(value, self.contract.plan)), admission)
 
 
 @dataclass
@@ -92,6 +97,7 @@ class System:
     plan: Plan = field(default_factory=plan_of)
     min_batch_size: int = 100
     suite: int = 1
+    admission: Admission = BY_TICKET
     url: str = "sqlite:{folder}/{role}.db"
     clock: MockClock = field(default_factory=lambda: MockClock(START))
     shuffler: Shuffler = field(init=False)
@@ -109,6 +115,7 @@ class System:
             task_start=START // EPOCH,
             task_end=START // EPOCH + 10**6,
             suite=self.suite,
+            admission=self.admission,
             analyzer=self.identities["analyzer"].public,
             shuffler=self.identities["shuffler"].public,
         )
@@ -123,7 +130,12 @@ class System:
     def _context(self, role: str) -> ServiceContext:
         ring = Keyring(self.folder / f"{role}-keys", role, self.suite, self.clock, lifetime=10**6, grace=10**5)
         return ServiceContext(
-            keyring=ring, identity=self.identities[role], clock=self.clock, workers=self.workers, min_batch_size=1
+            keyring=ring,
+            identity=self.identities[role],
+            clock=self.clock,
+            workers=self.workers,
+            min_batch_size=1,
+            ticket_keys=KEYS,
         )
 
     def start(self) -> None:

@@ -21,7 +21,8 @@ from tests.service.proxy import FINE, Fault, Proxy
 
 from hubbub.service.provision import ROLES, Role
 from hubbub.service.runtime.workers import Workers
-from hubbub.service.uploader import HttpTransport, Journal, Response, Uploader
+from hubbub.service.journal import Journal
+from hubbub.service.uploader import HttpTransport, Response, Uploader
 
 MIN_BATCH_SIZE = 50
 LINK_FAULTS = 6

@@ -8,7 +8,8 @@ from tests.service.system import System
 
 from hubbub.errors import InvalidInput, NoResponse, Problem, WireError
 from hubbub.service.runtime.problems import status_of
-from hubbub.service.uploader import Journal, Response, Uploader
+from hubbub.service.journal import Journal
+from hubbub.service.uploader import Response, Uploader
 
 
 class Wire:

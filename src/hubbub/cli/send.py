@@ -14,7 +14,8 @@ from hubbub.io.files import read_text
 from hubbub.io.values import Form, read_values
 from hubbub.records import Collection
 from hubbub.service.task.contract import MIN_BATCH_SIZE, load_contract
-from hubbub.service.uploader import HttpTransport, Journal, Uploader
+from hubbub.service.journal import Journal
+from hubbub.service.uploader import HttpTransport, Uploader
 
 
 @click.command()

@@ -22,6 +22,7 @@ from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.process import ADDRESSES, run
 from hubbub.service.runtime.secretfiles import read_secret, write_file
 from hubbub.service.runtime.settings import AnalyzerConfig, ShufflerConfig, read_config
+from hubbub.service.task.admission import KEY_SUFFIX, Admission, TicketKey
 from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, SignedContract
 from hubbub.service.task.identity import Identity
 
@@ -32,6 +33,12 @@ CONTRACT = "contract.json"
 """Name of the contract in the folder of a whole system."""
 TOKEN = "token"
 """Name of the reader's bearer token in the folder of a whole system."""
+TICKETS = "tickets"
+"""Name of the folder of ticket keys in the shuffler's folder."""
+TICKET_ISSUER = "shuffler"
+"""Issuer name of the ticket key that the shuffler's operator gets."""
+BY_TICKET = Admission("ticket", TICKET_ISSUER)
+"""The default admission: by tickets of the shuffler's operator."""
 STOP_SECONDS = 6.0
 """Time after which a service that was told to stop is killed."""
 
@@ -46,6 +53,7 @@ def draft_contract(
     min_batch_size: int | None = None,
     slots: int | None = None,
     suite: int = 1,
+    admission: Admission = BY_TICKET,
     clock: Clock | None = None,
 ) -> Contract:
     """Return a contract that starts now, by default with 5 % more clients than the plan and the fewest slots."""
@@ -59,6 +67,7 @@ def draft_contract(
         task_start=now,
         task_end=now + 1 + int(days * 86_400 / epoch),
         suite=suite,
+        admission=admission,
         analyzer=analyzer,
         shuffler=shuffler,
     )
@@ -70,7 +79,7 @@ def provision_role(
     """Create the folder of one service, with its identity and settings, and return the public identity.
 
     The analyzer's folder also holds the certificate authority of the link; its subfolder ``for-shuffler`` holds the
-    files that the shuffler's operator needs.
+    files that the shuffler's operator needs. The shuffler's folder also holds a key for tickets.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     identity = Identity.generate()
@@ -83,6 +92,9 @@ def provision_role(
         passed.mkdir(mode=0o700)
         authority.issue("client", ["shuffler"]).save(passed, "link")
         write_file(passed / "authority.pem", authority.certificate)
+    else:
+        (folder / TICKETS).mkdir(mode=0o700)
+        TicketKey.generate().save(folder / TICKETS / f"{TICKET_ISSUER}{KEY_SUFFIX}")
     given = ({} if role == "analyzer" else {"analyzer": f"https://{host}:8500"}) | dict(entries or {})
     # For the kinds of values that settings have, JSON is also TOML.
     write_file(folder / SETTINGS, "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items()).encode())

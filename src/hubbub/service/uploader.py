@@ -2,17 +2,17 @@
 
 Randomized messages and sealed bundles are written to a journal before the first attempt. A bundle is sent unchanged
 until there is a response; only the problem ``outdated-keys``, which says that it was not stored, makes the uploader
-seal the same randomized messages again. A lost response, a crash or a key rotation therefore never counts an answer
-twice.
+seal the same randomized messages again, with the same admission. A lost response, a crash or a key rotation therefore
+never counts an answer twice. The secrets of a token are written to the journal before it is requested, for the same
+reason: an issuer answers only the same request again.
 """
 
 import contextlib
+import itertools
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 import httpx
@@ -21,10 +21,12 @@ from hubbub.bits.exact import Buffered
 from hubbub.canonical import Fields, canonical, parse
 from hubbub.device import record_payloads
 from hubbub.errors import Infeasible, InvalidInput, NoResponse, WireError, reject
+from hubbub.service.journal import Answer, Journal
 from hubbub.service.runtime.problems import PREFIX
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.keys import PublicKey, active_key, read_key_list
+from hubbub.service.task.tokens import PendingToken, challenge
 
 MEDIA_TYPE = "application/hubbub-bundle"
 ATTEMPTS = 12
@@ -41,6 +43,8 @@ class Response:
     status: int
     problem: str = ""
     retry_after: float = 0.0
+    body: bytes = b""
+    """The body of an issuer's response."""
 
     @property
     def transient(self) -> bool:
@@ -107,78 +111,11 @@ def _responses() -> Iterator[None]:
         raise NoResponse(f"no response from the shuffler: {type(error).__name__}") from None
 
 
-class Journal:
-    """The state of every answer: randomized messages and sealed bundle until it is stored, afterwards only its state.
+class Issuer(Protocol):
+    """A connection to an issuer of tokens; raises :class:`NoResponse` if there is no response."""
 
-    A file for one contract, readable by its owner only. It never contains raw answers.
-    """
-
-    def __init__(self, path: Path | str, contract: Contract) -> None:
-        self._size = contract.plan.payload
-        place = str(path)
-        if place != ":memory:":
-            os.close(os.open(place, os.O_CREAT | os.O_RDWR, 0o600))
-        self._store = sqlite3.connect(place, isolation_level=None)
-        try:
-            self._begin(contract)
-        except sqlite3.DatabaseError:
-            self._store.close()
-            raise WireError("the journal must be a file written by hubbub send; choose a new file name") from None
-
-    def _begin(self, contract: Contract) -> None:
-        for statement in (
-            "PRAGMA synchronous = full",
-            "PRAGMA secure_delete = on",
-            "CREATE TABLE IF NOT EXISTS contract (task BLOB NOT NULL)",
-            "CREATE TABLE IF NOT EXISTS answers (no INTEGER PRIMARY KEY, messages BLOB, bundle BLOB, state TEXT)",
-        ):
-            self._store.execute(statement)
-        tasks = [bytes(task) for (task,) in self._store.execute("SELECT task FROM contract")]
-        if not tasks:
-            self._store.execute("INSERT INTO contract VALUES (?)", (contract.task,))
-        elif tasks != [contract.task]:
-            raise WireError("the journal belongs to another contract; choose a new file name")
-
-    def __len__(self) -> int:
-        return int(self._store.execute("SELECT COUNT(*) FROM answers").fetchone()[0])
-
-    def fill(self, answers: Iterable[tuple[list[bytes], bytes]]) -> None:
-        """Store the messages and bundles of all answers, or none; a journal is filled once."""
-        if len(self):
-            raise InvalidInput(f"the journal must be empty before answers are added; it holds {len(self):,}")
-        self._store.execute("BEGIN IMMEDIATE")
-        with self._store:
-            rows = ((b"".join(messages), bundle) for messages, bundle in answers)
-            self._store.executemany("INSERT INTO answers (messages, bundle, state) VALUES (?, ?, 'waiting')", rows)
-
-    def waiting(self, limit: int) -> list[tuple[int, bytes]]:
-        """Return the numbers and bundles of the first answers that are not known to be stored."""
-        query = "SELECT no, bundle FROM answers WHERE state = 'waiting' ORDER BY no LIMIT ?"
-        return [(number, bytes(bundle)) for number, bundle in self._store.execute(query, (limit,))]
-
-    def messages(self, number: int) -> list[bytes]:
-        """Return the randomized messages of an answer."""
-        data = bytes(self._store.execute("SELECT messages FROM answers WHERE no = ?", (number,)).fetchone()[0])
-        return [data[start : start + self._size] for start in range(0, len(data), self._size)]
-
-    def replace(self, number: int, bundle: bytes) -> None:
-        """Store a new seal of the same messages before it is sent."""
-        self._store.execute("UPDATE answers SET bundle = ? WHERE no = ? AND state = 'waiting'", (bundle, number))
-
-    def settle(self, numbers: Iterable[int], state: str) -> None:
-        """Set the state of answers, ``stored`` or the name of a problem, and delete their messages and bundles."""
-        self._store.execute("BEGIN IMMEDIATE")
-        with self._store:
-            statement = "UPDATE answers SET state = ?, messages = NULL, bundle = NULL WHERE no = ?"
-            self._store.executemany(statement, [(state, number) for number in numbers])
-
-    def states(self) -> dict[str, int]:
-        """Return the number of answers in each state."""
-        return dict(self._store.execute("SELECT state, COUNT(*) FROM answers GROUP BY state ORDER BY state"))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._store.close()
+    def request(self, body: bytes, code: str) -> Response:
+        """Send a TokenRequest for the account with this code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,21 +138,67 @@ class Uploader:
     attempts: int = ATTEMPTS
     pause: Callable[[float], None] = time.sleep
     entropy: Callable[[int], bytes] = os.urandom
+    issuer: Issuer | None = None
 
-    def prepare(self, records: Iterable[int]) -> None:
-        """Randomize and seal encoded records, one bundle each, and store them in the journal."""
-        keys = self._retry(self._fetch)
+    def prepare(
+        self, records: Iterable[int], admissions: Iterable[bytes] | None = None, *, codes: Iterable[str] | None = None
+    ) -> None:
+        """Randomize encoded records, one bundle each, and store them in the journal.
+
+        ``admissions`` are tickets or tokens, one per record. With ``codes``, :meth:`send` first requests the tokens
+        from the issuer. A contract with open admission needs neither.
+        """
+        terms = self.contract.admission
+        keys = self._retry(self._fetch) if codes is None else None
         source = Buffered(self.entropy)
+        given: Iterable[bytes | str]
+        if codes is not None:
+            if terms.kind != "token" or self.issuer is None:
+                raise InvalidInput("codes of accounts need a contract with admission by token, and the token issuer")
+            given = codes
+        elif admissions is not None:
+            given = admissions
+        elif terms.kind == "open":
+            given = itertools.repeat(b"")
+        else:
+            raise InvalidInput(f"the contract admits by {terms.kind}: a {terms.kind} is needed for each answer")
 
-        def answers() -> Iterator[tuple[list[bytes], bytes]]:
-            for record in records:
+        def answers() -> Iterator[Answer]:
+            for record, one in _paired(records, given, terms.kind):
                 messages = record_payloads(record, self.contract.plan, entropy=source)[: self.contract.slots]
-                yield messages, self._seal(messages, keys)
+                if keys is None:
+                    pending = PendingToken.generate(terms.key, entropy=self.entropy)
+                    yield Answer(messages, pending=pending.to_bytes(), code=str(one))
+                else:
+                    admission = check_admission(one, terms.size, terms.kind)
+                    yield Answer(messages, admission=admission, bundle=self._seal(messages, admission, keys))
 
         self.journal.fill(answers())
 
+    def fetch_tokens(self) -> None:
+        """Request the tokens that answers wait for, and seal these answers; a refused request settles its answer."""
+        terms = self.contract.admission
+        challenged = challenge(terms.issuer, self.contract.task)
+        keys: tuple[PublicKey, PublicKey] | None = None
+        while requests := self.journal.requests(self.per_request):
+            if self.issuer is None:
+                raise InvalidInput("the journal has answers without tokens: name the issuer to request them from")
+            keys = keys or self._retry(self._fetch)
+            for number, secrets, code in requests:
+                pending = PendingToken.from_bytes(secrets)
+                response = self._request_token(self.issuer, pending.request(terms.key, challenged), code)
+                if response.status != 200:
+                    self.journal.settle([number], response.problem or f"status {response.status}")
+                    continue
+                token = pending.finalize(terms.key, challenged, response.body)
+                self.journal.admit(number, token, self._seal(self.journal.messages(number), token, keys))
+
+    def _request_token(self, issuer: Issuer, body: bytes, code: str) -> Response:
+        return self._retry(lambda: issuer.request(body, code))
+
     def send(self, progress: Callable[[int], None] = lambda _: None) -> Sent:
         """Send all waiting answers until they are stored or refused; ``progress`` gets the number settled so far."""
+        self.fetch_tokens()
         settled = 0
         while waiting := self.journal.waiting(self.per_request):
             problem = self._send(waiting)
@@ -246,7 +229,7 @@ class Uploader:
             if problem != "outdated-keys":
                 self.journal.settle([number], problem)
                 return
-            bundle = self._seal(self.journal.messages(number), self._retry(self._fetch))
+            bundle = self._seal(self.journal.messages(number), self.journal.admission(number), self._retry(self._fetch))
             self.journal.replace(number, bundle)
             outcome = self._send([(number, bundle)])
             if outcome is None:
@@ -276,7 +259,7 @@ class Uploader:
                 wait = result.retry_after
             share = int.from_bytes(self.entropy(4), "big") / 2**32
             self.pause(wait + share * min(LONGEST_PAUSE, 0.25 * 2**attempt))
-        raise NoResponse("the shuffler is overloaded")
+        raise NoResponse("the service is overloaded")
 
     def _fetch(self) -> tuple[PublicKey, PublicKey]:
         """Return the keys of the analyzer and of the shuffler to seal with, each signed by its operator."""
@@ -288,10 +271,30 @@ class Uploader:
             raise WireError("the key document must name a key of the analyzer's list in 'use'")
         return used[0], active_key(read_key_list(canonical(read["shuffler"]), self.contract.shuffler, "shuffler"))
 
-    def _seal(self, messages: list[bytes], keys: tuple[PublicKey, PublicKey]) -> bytes:
+    def _seal(self, messages: list[bytes], admission: bytes, keys: tuple[PublicKey, PublicKey]) -> bytes:
         layout = self.contract.layout
         analyzer, shuffler = keys
         inner, outer = (sealing.load_public(key.suite, key.public) for key in keys)
         filled: list[bytes | None] = [*messages, *[None] * (layout.slots - len(messages))]
         slots = [sealing.seal_slot(message, layout, analyzer.id, inner) for message in filled]
-        return sealing.seal_bundle(slots, layout, shuffler.id, outer)
+        return sealing.seal_bundle(slots, layout, shuffler.id, outer, admission)
+
+
+def check_admission(given: bytes | str, size: int, kind: str) -> bytes:
+    """Return a ticket or token of the contract's size; raise if it has another one."""
+    if not isinstance(given, bytes) or len(given) != size:
+        reject(f"a {kind}" if size else "an open admission", f"have {size} bytes", len(given))
+    return given
+
+
+def _paired(records: Iterable[int], given: Iterable[bytes | str], kind: str) -> Iterator[tuple[int, bytes | str]]:
+    """Yield each record with its admission; raise unless there are equally many."""
+    rest = iter(given)
+    count = 0
+    for count, record in enumerate(records, 1):
+        one = next(rest, None)
+        if one is None:
+            raise InvalidInput(f"there must be one {kind} for each answer, but they end before answer {count:,}")
+        yield record, one
+    if kind != "open" and next(rest, None) is not None:
+        raise InvalidInput(f"there must be one {kind} for each answer, but there are more than {count:,}")

@@ -84,6 +84,18 @@ class Database(ABC):
             values = [value for one in some for value in one]
             self.run(f"INSERT INTO {table} VALUES {', '.join([row] * len(some))}", *values)
 
+    def insert_new(self, table: str, column: str, rows: Sequence[Sequence[object]]) -> set[bytes]:
+        """Insert the rows that do not exist, and return their values of one column."""
+        found: set[bytes] = set()
+        for start in range(0, len(rows), _ROWS):
+            some = rows[start : start + _ROWS]
+            row = "(" + ", ".join("?" * len(some[0])) + ")"
+            values = [value for one in some for value in one]
+            places = ", ".join([row] * len(some))
+            statement = f"INSERT INTO {table} VALUES {places} ON CONFLICT DO NOTHING RETURNING {column}"
+            found.update(bytes(value) for (value,) in self.rows(statement, *values))
+        return found
+
     def create(self, tables: Iterable[str]) -> None:
         """Create tables that do not exist; ``{blob}`` and ``{clustered}`` stand for the dialect's words."""
         for table in tables:

@@ -19,6 +19,7 @@ POINTS = {
     "upload-answered": "the response to an upload was handed to the socket",
     # the shuffler's store
     "accept-begun": "a transaction of uploads has begun; nothing is written",
+    "accept-spent": "the admissions of uploads are spent, not committed",
     "accept-inserted": "the rows of uploads are written, not committed",
     "accept-committed": "a transaction of uploads is committed; its caller does not know yet",
     "release-begun": "an epoch ended and the pool is large enough; nothing is changed",

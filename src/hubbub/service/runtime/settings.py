@@ -84,6 +84,8 @@ class ShufflerConfig:
     link_key: Path = Path("link.key")
     link_authority: Path = Path("authority.pem")
     """The certificate authority of the link."""
+    tickets: Path = Path("tickets")
+    """Folder with the keys of ticket issuers, one file NAME.key of mode 0600 for each issuer."""
     queue: int = 10_000
     """Bundles waiting for the store, above which uploads are answered with 429."""
     rate: float = 0.0

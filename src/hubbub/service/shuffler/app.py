@@ -5,7 +5,7 @@ thread writes to the store.
 """
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from hubbub.canonical import Json
@@ -22,6 +22,7 @@ from hubbub.service.shuffler.delivery import HttpsAnalyzerClient
 from hubbub.service.shuffler.http import Limits, UploadApp, documents_app
 from hubbub.service.shuffler.store import ShufflerStore
 from hubbub.service.shuffler.writer import Writer
+from hubbub.service.task.admission import load_ticket_keys
 
 TICK_SECONDS, KEYS_SECONDS, DELIVERY_SECONDS = 1.0, 60.0, 30.0
 """Pauses between two runs of the periodic tasks."""
@@ -34,6 +35,8 @@ class ShufflerProgram:
         self.config, self.common = config, config.common
         common = self.common
         self._resources = Resources(common, "shuffler", clock)
+        keys = load_ticket_keys(config.tickets)
+        self._resources.context = replace(self._resources.context, ticket_keys=keys)
         self._clock, self.workers = self._resources.context.clock, self._resources.context.workers
         self._store = ShufflerStore(self._resources.connect)
         self.core = Shuffler(self._store, self._resources.context)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from hubbub.errors import Problem
 from hubbub.service.runtime.database import Database
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.store import Store
@@ -20,6 +21,7 @@ _TABLES = (
        expired BIGINT NOT NULL)""",
     "pools (task BIGINT, key_id BIGINT, bundles BIGINT NOT NULL, PRIMARY KEY (task, key_id)) {clustered}",
     "accepted_bundles (task BIGINT, replay_id {blob}, PRIMARY KEY (task, replay_id)) {clustered}",
+    "spent_tokens (task BIGINT, token_id {blob}, PRIMARY KEY (task, token_id)) {clustered}",
     """slots (task BIGINT, key_id BIGINT, slot_id {blob}, sealed {blob} NOT NULL,
        PRIMARY KEY (task, key_id, slot_id)) {clustered}""",
     """batches (id TEXT PRIMARY KEY, task BIGINT NOT NULL, key_id BIGINT NOT NULL, bundles BIGINT NOT NULL,
@@ -43,6 +45,10 @@ class OpenedBundle:
     slots: tuple[bytes, ...]
     shuffler_key_id: int
     """The shuffler's key that opened it."""
+    token_id: bytes = b""
+    """The id under which its admission is spent; empty if admission is open."""
+    position: int = 0
+    """Its place in the request body, for problem documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,7 @@ class ShufflerStore(Store):
     """The shuffler's store; a single thread writes, and reads use a separate connection."""
 
     role = "shuffler"
-    version = 2
+    version = 3
     tables = _TABLES
 
     def add_task(self, task: bytes, contract: bytes) -> None:
@@ -133,6 +139,7 @@ class ShufflerStore(Store):
         fresh = {bundle.replay_id: bundle for bundle in bundles}
         for replay_id in _select_ids(database, _ACCEPTED, (task.number,), [*fresh]):
             del fresh[replay_id]
+        self._spend(task, list(fresh.values()))
         database.insert("accepted_bundles", [(task.number, replay_id) for replay_id in sorted(fresh)])
         for key_id in {bundle.key_id for bundle in fresh.values()}:
             rows, count = self._new_slots(task, key_id, [one for one in fresh.values() if one.key_id == key_id])
@@ -141,6 +148,19 @@ class ShufflerStore(Store):
             conflict = "ON CONFLICT (task, key_id) DO UPDATE SET bundles = pools.bundles + ?"
             database.run(f"INSERT INTO pools VALUES (?, ?, ?) {conflict}", task.number, key_id, count, count)
             database.run("UPDATE tasks SET accepted = accepted + ? WHERE number = ?", count, task.number)
+
+    def _spend(self, task: TaskRow, bundles: Sequence[OpenedBundle]) -> None:
+        """Spend the admissions of new bundles in the caller's transaction; raise a problem if one is spent already."""
+        by_id: dict[bytes, OpenedBundle] = {}
+        for bundle in bundles:
+            if bundle.token_id and by_id.setdefault(bundle.token_id, bundle) is not bundle:
+                raise Problem("token-spent", index=bundle.position)
+        # In the order of their ids, so that two writers wait for each other rather than deadlock.
+        spent = self._writer.insert_new("spent_tokens", "token_id", [(task.number, one) for one in sorted(by_id)])
+        for token_id, bundle in by_id.items():
+            if token_id not in spent:
+                raise Problem("token-spent", index=bundle.position)
+        reach("accept-spent")
 
     def _new_slots(self, task: TaskRow, key_id: int, bundles: list[OpenedBundle]) -> tuple[list[_SlotRow], int]:
         """Return the rows of the bundles whose slots are all new, and the number of these bundles."""
@@ -204,6 +224,7 @@ class ShufflerStore(Store):
             self._writer.run("DELETE FROM pools WHERE task = ?", task.number)
             if state == "destroyed":
                 self._writer.run("DELETE FROM accepted_bundles WHERE task = ?", task.number)
+                self._writer.run("DELETE FROM spent_tokens WHERE task = ?", task.number)
             reach("expire-deleted")
         reach("expire-committed")
         self._writer.tidy()

@@ -7,6 +7,7 @@ from hubbub.canonical import canonical, parse
 from hubbub.errors import FalseClaim, Problem
 from hubbub.service.context import ServiceContext
 from hubbub.service.shuffler.store import ShufflerStore, TaskRow
+from hubbub.service.task.admission import Verifier, verifier
 from hubbub.service.task.contract import Contract, SignedContract, load_served_contract
 from hubbub.service.task.keys import PublicKey, read_key_list
 
@@ -18,6 +19,8 @@ class ServedTask:
     row: TaskRow
     contract: Contract
     analyzer_keys: dict[int, PublicKey]
+    verifier: Verifier
+    """The check of the bundles' admissions."""
 
 
 class TaskRegistry:
@@ -39,12 +42,14 @@ class TaskRegistry:
                 contract = known.contract if known else SignedContract.from_json(row.contract).contract
                 text = self._store.key_list(row)
                 keys = read_key_list(text, contract.analyzer, "analyzer") if text else []
-                tasks[row.id] = ServedTask(row, contract, {key.id: key for key in keys})
+                check = known.verifier if known else self._verifier(contract)
+                tasks[row.id] = ServedTask(row, contract, {key.id: key for key in keys}, check)
             self._tasks = tasks
 
     def add_contract(self, text: bytes) -> bytes:
         """Verify a signed contract, recomputing its guarantee, start to serve it, and return its task."""
         contract = load_served_contract(text, "shuffler", self._context.identity, self._context.min_batch_size)
+        self._verifier(contract)
         self._store.add_task(contract.task, text)
         known = next((task for task in self.all() if task.contract.analyzer == contract.analyzer), None)
         self.refresh()
@@ -53,6 +58,10 @@ class TaskRegistry:
             self._store_keys(self._tasks[contract.task], keys)
             self.refresh()
         return contract.task
+
+    def _verifier(self, contract: Contract) -> Verifier:
+        """Return the check of a contract's admissions; raise if the shuffler lacks the issuer's key."""
+        return verifier(contract.admission, contract.task, self._context.ticket_keys)
 
     def all(self) -> list[ServedTask]:
         """Return all tasks, including closed and destroyed ones."""

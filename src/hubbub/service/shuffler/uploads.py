@@ -10,6 +10,7 @@ from hubbub.service.runtime.workers import Job
 from hubbub.service.shuffler.store import OpenedBundle, ShufflerStore, TaskRow
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.task import sealing
+from hubbub.service.task.sealing import BundleContent
 from hubbub.service.task.sealing_batch import bundle_job
 
 
@@ -61,16 +62,16 @@ class Uploads:
     def open(self, upload: Upload) -> list[OpenedBundle]:
         """Open the bundles in this thread; :meth:`jobs` and :meth:`opened` let workers open many."""
         layout = upload.task.contract.layout
-        slots = []
+        contents = []
         for position, bundle, key_id in zip(upload.positions, upload.bundles, upload.key_ids, strict=True):
             private = self._keyring.opener(key_id)
             if private is None:
                 raise Problem("outdated-keys", index=position)
             try:
-                slots.append(sealing.open_bundle(bundle, layout, private))
+                contents.append(sealing.open_bundle(bundle, layout, private))
             except SealError as error:
                 raise _problem(error, position) from None
-        return self._opened(upload, slots)
+        return self._opened(upload, contents)
 
     def jobs(self, upload: Upload) -> Iterator[tuple[Job, bytes]]:
         """Yield jobs for :class:`Workers`, one for each run of bundles under the same key, with their bytes."""
@@ -92,25 +93,29 @@ class Uploads:
             raise Problem("cannot-open", index=upload.positions[success.index(0)])
         inner = b"".join(texts for texts, _ in done)
         size = len(inner) // max(len(success), 1)
-        slots = []
+        contents = []
         for number, position in enumerate(upload.positions):
             try:
-                slots.append(sealing.split_bundle(inner[number * size : (number + 1) * size], layout))
+                contents.append(sealing.split_bundle(inner[number * size : (number + 1) * size], layout))
             except SealError as error:
                 raise _problem(error, position) from None
-        return self._opened(upload, slots)
+        return self._opened(upload, contents)
 
-    def _opened(self, upload: Upload, opened: Sequence[list[bytes]]) -> list[OpenedBundle]:
+    def _opened(self, upload: Upload, opened: Sequence[BundleContent]) -> list[OpenedBundle]:
         row, layout = upload.task.row, upload.task.contract.layout
         result = []
-        for position, bundle, shuffler_key_id, slots in zip(
+        for position, bundle, shuffler_key_id, content in zip(
             upload.positions, upload.bundles, upload.key_ids, opened, strict=True
         ):
-            key_id, replay_id = sealing.slot_key(slots[0]), sealing.replay_id(bundle, layout)
-            if key_id == row.key_id:
-                result.append(OpenedBundle(row.id, key_id, replay_id, tuple(slots), shuffler_key_id))
+            key_id, replay_id = sealing.slot_key(content.slots[0]), sealing.replay_id(bundle, layout)
+            token_id = upload.task.verifier(content.admission) if key_id == row.key_id else None
+            if token_id is not None:
+                result.append(
+                    OpenedBundle(row.id, key_id, replay_id, tuple(content.slots), shuffler_key_id, token_id, position)
+                )
             elif not self._store.accepted(row, [replay_id]):
-                raise Problem("outdated-keys", index=position)
+                # A bundle that was accepted before gets the same response, whatever its admission.
+                raise Problem("bad-token" if key_id == row.key_id else "outdated-keys", index=position)
         return result
 
     def accept(self, opened: Iterable[OpenedBundle]) -> None:
