@@ -21,13 +21,15 @@ from hubbub.service.runtime.certificates import Authority
 from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.process import ADDRESSES, run
 from hubbub.service.runtime.secretfiles import read_secret, write_file
-from hubbub.service.runtime.settings import AnalyzerConfig, ShufflerConfig, read_config
+from hubbub.service.runtime.settings import AnalyzerConfig, IssuerConfig, ShufflerConfig, read_config
 from hubbub.service.task.admission import KEY_SUFFIX, Admission, TicketKey
 from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, SignedContract
 from hubbub.service.task.identity import Identity
 
 Role = Literal["analyzer", "shuffler"]
 ROLES: tuple[Role, Role] = ("analyzer", "shuffler")
+ISSUER = "issuer"
+"""The third role, which only contracts with admission by token need."""
 
 CONTRACT = "contract.json"
 """Name of the contract in the folder of a whole system."""
@@ -116,6 +118,11 @@ def provision_all(folder: Path, plan: Plan, terms: Mapping[str, Any] | None = No
     return contract
 
 
+def ticket_key_path(folder: Path) -> Path:
+    """Return the path of the ticket key in a folder of :func:`provision_all`."""
+    return folder / "shuffler" / TICKETS / f"{TICKET_ISSUER}{KEY_SUFFIX}"
+
+
 def free_port() -> int:
     """Return a TCP port of this machine that is not in use."""
     with socket.socket() as probe:
@@ -127,12 +134,16 @@ def run_role(
     role: str, settings: Path, changes: Mapping[str, object] | None = None, *, parent_pipe: bool = False
 ) -> None:
     """Run the service of a settings file until SIGTERM or SIGINT; ``changes`` override entries of the file."""
-    check_choice("role", role, ROLES)
+    check_choice("role", role, (*ROLES, ISSUER))
     # Each role imports only its own modules: the shuffler starts without the mathematics.
     if role == "shuffler":
         from hubbub.service.shuffler.app import ShufflerProgram  # noqa: PLC0415
 
         run(lambda: ShufflerProgram(read_config(settings, ShufflerConfig, changes)), parent_pipe=parent_pipe)
+    elif role == ISSUER:
+        from hubbub.service.issuer.app import IssuerProgram  # noqa: PLC0415
+
+        run(lambda: IssuerProgram(read_config(settings, IssuerConfig, changes)), parent_pipe=parent_pipe)
     else:
         from hubbub.service.analyzer.app import AnalyzerProgram  # noqa: PLC0415
 

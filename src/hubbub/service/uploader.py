@@ -8,7 +8,6 @@ reason: an issuer answers only the same request again.
 """
 
 import contextlib
-import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -79,7 +78,7 @@ class HttpTransport:
 
     def keys(self, task: str) -> bytes:
         """Return the key document of a task."""
-        with _responses():
+        with no_response("the shuffler"):
             response = self._client.get(f"{self._url}/v1/tasks/{task}/keys")
             if response.status_code == 404:
                 reject("the contract", "be one that the shuffler at this address serves")
@@ -89,7 +88,7 @@ class HttpTransport:
 
     def post(self, task: str, body: bytes) -> Response:
         """Upload bundles."""
-        with _responses():
+        with no_response("the shuffler"):
             url, headers = f"{self._url}/v1/tasks/{task}/bundles", {"content-type": MEDIA_TYPE}
             response = self._client.post(url, content=body, headers=headers)
             problem, wait = "", response.headers.get("retry-after", "")
@@ -104,11 +103,12 @@ class HttpTransport:
 
 
 @contextlib.contextmanager
-def _responses() -> Iterator[None]:
+def no_response(service: str) -> Iterator[None]:
+    """Raise :class:`NoResponse` if a request to a service has no response."""
     try:
         yield
     except httpx.HTTPError as error:
-        raise NoResponse(f"no response from the shuffler: {type(error).__name__}") from None
+        raise NoResponse(f"no response from {service}: {type(error).__name__}") from None
 
 
 class Issuer(Protocol):
@@ -141,39 +141,45 @@ class Uploader:
     issuer: Issuer | None = None
 
     def prepare(
-        self, records: Iterable[int], admissions: Iterable[bytes] | None = None, *, codes: Iterable[str] | None = None
+        self,
+        records: Iterable[int],
+        admissions: Iterable[bytes] | Callable[[], bytes] | None = None,
+        *,
+        codes: Iterable[str] | None = None,
     ) -> None:
         """Randomize encoded records, one bundle each, and store them in the journal.
 
-        ``admissions`` are tickets or tokens, one per record. With ``codes``, :meth:`send` first requests the tokens
-        from the issuer. A contract with open admission needs neither.
+        ``admissions`` are tickets or tokens, one per record, or a function that makes one. With ``codes``, :meth:`send`
+        first requests a token per record from the issuer. A contract with open admission needs neither.
         """
         terms = self.contract.admission
-        keys = self._retry(self._fetch) if codes is None else None
         source = Buffered(self.entropy)
-        given: Iterable[bytes | str]
         if codes is not None:
             if terms.kind != "token" or self.issuer is None:
-                raise InvalidInput("codes of accounts need a contract with admission by token, and the token issuer")
-            given = codes
-        elif admissions is not None:
-            given = admissions
-        elif terms.kind == "open":
-            given = itertools.repeat(b"")
-        else:
-            raise InvalidInput(f"the contract admits by {terms.kind}: a {terms.kind} is needed for each answer")
+                raise InvalidInput("codes need a contract that admits by token, and the address of its issuer")
+            self.journal.fill(self._pending(records, codes, source))
+            return
+        if admissions is None and terms.kind != "open":
+            raise InvalidInput(f"the contract admits by {terms.kind}: each answer needs a {terms.kind}")
+        keys = self._retry(self._fetch)
 
         def answers() -> Iterator[Answer]:
-            for record, one in _paired(records, given, terms.kind):
-                messages = record_payloads(record, self.contract.plan, entropy=source)[: self.contract.slots]
-                if keys is None:
-                    pending = PendingToken.generate(terms.key, entropy=self.entropy)
-                    yield Answer(messages, pending=pending.to_bytes(), code=str(one))
-                else:
-                    admission = check_admission(one, terms.size, terms.kind)
-                    yield Answer(messages, admission=admission, bundle=self._seal(messages, admission, keys))
+            for record, admission in paired(records, admissions or (lambda: b""), terms.kind):
+                if len(admission) != terms.size:
+                    reject(f"an admission of kind {terms.kind!r}", f"have {terms.size} bytes", len(admission))
+                messages = self._randomize(record, source)
+                yield Answer(messages, admission=admission, bundle=self._seal(messages, admission, keys))
 
         self.journal.fill(answers())
+
+    def _pending(self, records: Iterable[int], codes: Iterable[str], source: Buffered) -> Iterator[Answer]:
+        """Yield answers with the secrets of the tokens that they wait for."""
+        for record, code in paired(records, codes, "code"):
+            pending = PendingToken.generate(self.contract.admission.key, entropy=self.entropy)
+            yield Answer(self._randomize(record, source), pending=pending.to_bytes(), code=code)
+
+    def _randomize(self, record: int, source: Buffered) -> list[bytes]:
+        return record_payloads(record, self.contract.plan, entropy=source)[: self.contract.slots]
 
     def fetch_tokens(self) -> None:
         """Request the tokens that answers wait for, and seal these answers; a refused request settles its answer."""
@@ -280,21 +286,18 @@ class Uploader:
         return sealing.seal_bundle(slots, layout, shuffler.id, outer, admission)
 
 
-def check_admission(given: bytes | str, size: int, kind: str) -> bytes:
-    """Return a ticket or token of the contract's size; raise if it has another one."""
-    if not isinstance(given, bytes) or len(given) != size:
-        reject(f"a {kind}" if size else "an open admission", f"have {size} bytes", len(given))
-    return given
-
-
-def _paired(records: Iterable[int], given: Iterable[bytes | str], kind: str) -> Iterator[tuple[int, bytes | str]]:
-    """Yield each record with its admission; raise unless there are equally many."""
-    rest = iter(given)
-    count = 0
+def paired(records: Iterable[int], given: Iterable[T] | Callable[[], T], what: str) -> Iterator[tuple[int, T]]:
+    """Yield each record with its item, which a function makes or of which there must be equally many."""
+    if callable(given):
+        yield from ((record, given()) for record in records)
+        return
+    rest, count = iter(given), 0
     for count, record in enumerate(records, 1):
-        one = next(rest, None)
-        if one is None:
-            raise InvalidInput(f"there must be one {kind} for each answer, but they end before answer {count:,}")
-        yield record, one
-    if kind != "open" and next(rest, None) is not None:
-        raise InvalidInput(f"there must be one {kind} for each answer, but there are more than {count:,}")
+        try:
+            item = next(rest)
+        except StopIteration:
+            message = f"there must be one {what} for each answer, but they end before answer {count:,}"
+            raise InvalidInput(message) from None
+        yield record, item
+    for _ in rest:
+        raise InvalidInput(f"there must be one {what} for each answer, but there are more than {count:,}")

@@ -42,6 +42,9 @@ POINTS = {
     "batch-counted": "the result of a batch is written, not committed",
     "batch-committed": "the result of a batch is durable; no response was sent",
     "receipt-answered": "the receipt is about to be sent",
+    # the issuer of tokens
+    "issue-recorded": "a token request is recorded, not committed",
+    "issue-committed": "a token request is recorded durably; no response was sent",
     # keys
     "rotate-after-secret": "the secret of a new key is written, its record is not",
     "rotate-after-record": "a new key is pending",
