@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.service import reference
-from tests.service.admissions import BY_TICKET, ISSUER, TICKET_KEY, TOKEN_KEY, issued, new_ticket
-from tests.service.golden.write import FILE
+from tests.service.admissions import BY_TICKET, TICKET_KEY, TOKEN_KEY, issued, new_ticket
 from tests.service.samples import ANALYZER, SHUFFLER, contract
 from tests.service.system import System, plan_of
 
@@ -417,7 +416,3 @@ def test_processes_that_race_for_an_admission_store_one_bundle(postgres_url: str
     for one in stores:
         one.shut()
     system.shut()
-
-
-def test_the_golden_bundle_carries_the_golden_ticket() -> None:
-    assert f'"issuer": "{ISSUER}"' in FILE.read_text()
