@@ -11,6 +11,7 @@ import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,13 @@ from hubbub.service.task.admission import Admission, TicketKey
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity, SignedDocument, document_format
 from hubbub.service.task.keys import Keyring, read_key_list
+from hubbub.service.task.tokens import (
+    TOKEN_TYPE,
+    TokenVerifier,
+    encode_token_key,
+    load_token_key,
+    parse_request,
+)
 from hubbub.wire import batches, messages
 
 __all__ = ["CORPUS", "TARGETS", "seeds"]
@@ -64,6 +72,12 @@ def _contract() -> Contract:
         admission=Admission("ticket", "fuzz"),
         **keys,
     )
+
+
+@functools.cache
+def _tokens() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((CORPUS.parents[1] / "tests/service/golden/rfc9578.json").read_text())
+    return found
 
 
 @functools.cache
@@ -226,6 +240,43 @@ def fuzz_batch(data: bytes) -> None:
         assert batches.encode(found) == text
 
 
+def fuzz_admission(data: bytes) -> None:
+    """The terms of admission in a contract."""
+    _round(data, lambda text: canonical(Admission.from_document(parse(text, "the admission")).to_document()))
+
+
+def fuzz_ticket(data: bytes) -> None:
+    """A ticket; only a holder of the key can make one that is accepted."""
+    task = _contract().task
+    found = TICKET_KEY.check(task, data)
+    assert found is None or (found == data[:16] and data == TICKET_KEY.mint(task, "ada"))
+
+
+def fuzz_token(data: bytes) -> None:
+    """A token; the only valid one is that of the vector."""
+    vector = _tokens()["vectors"][0]
+    verifier = TokenVerifier(bytes.fromhex(_tokens()["pkS"]), bytes.fromhex(vector["token_challenge"]))
+    assert (verifier.check(data) is None) == (data.hex() != vector["token"])
+
+
+def fuzz_token_request(data: bytes) -> None:
+    """A request for a token."""
+    try:
+        name, blinded = parse_request(data)
+    except WireError:
+        return
+    assert TOKEN_TYPE + bytes([name]) + blinded == data
+
+
+def fuzz_token_key(data: bytes) -> None:
+    """An issuer's public key, which has one encoding."""
+    try:
+        found = load_token_key(data)
+    except WireError:
+        return
+    assert encode_token_key(found) == data
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     name.removeprefix("fuzz_"): one for name, one in sorted(globals().items()) if name.startswith("fuzz_")
 }
@@ -263,6 +314,15 @@ def seeds() -> dict[str, dict[str, bytes]]:
         "slot": {"report": b"\2\1\1\0", "filler": b"\2\0\0\0", "padded": b"\2\1\0\2", "full": b"\2\0\1\0"},
         "sealed_slot": {"report": slot, "filler": filler},
         "plan": {"one-hot": plan.to_json().encode(), "bits": other.to_json().encode()},
+        "admission": {
+            "open": canonical(Admission().to_document()),
+            "ticket": canonical(contract.admission.to_document()),
+            "token": canonical(Admission("token", "fuzz", bytes.fromhex(_tokens()["pkS"])).to_document()),
+        },
+        "ticket": {"good": ticket, "long": ticket + b"\0"},
+        "token": {"good": bytes.fromhex(_tokens()["vectors"][0]["token"])},
+        "token_request": {"good": bytes.fromhex(_tokens()["vectors"][0]["token_request"])},
+        "token_key": {"good": bytes.fromhex(_tokens()["pkS"])},
         "contract": {"good": contract.to_json().encode()},
         "signed_contract": {"both": whole.to_json(), "none": SignedContract(contract, {}).to_json()},
         "signed_document": {"receipt": document.to_json()},

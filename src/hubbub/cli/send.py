@@ -105,10 +105,10 @@ def send(
 
 def _admissions(
     contract: Contract, tickets_path: str | None, key_path: str | None
-) -> Iterator[bytes] | Callable[[], bytes] | None:
+) -> list[bytes] | Callable[[], bytes] | None:
     """Return the admissions of a file, or a function that mints tickets of new accounts; None if neither is given."""
     if tickets_path is not None:
-        return read_hex_lines(tickets_path, contract.admission.kind)
+        return list(read_hex_lines(tickets_path, contract.admission.kind))
     if key_path is None:
         return None
     if contract.admission.kind != "ticket":
