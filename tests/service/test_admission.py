@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,11 +20,12 @@ from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.problems import problem_document
+from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler import store as store_module
 from hubbub.service.shuffler import uploads as uploads_module
 from hubbub.service.shuffler.store import OpenedBundle, ShufflerStore
 from hubbub.service.task import sealing
-from hubbub.service.task.admission import Admission, TicketKey, load_ticket_keys, verifier
+from hubbub.service.task.admission import Admission, TicketKey, Verifier, load_ticket_keys, verifier
 from hubbub.service.task.contract import Contract, SignedContract, load_contract
 from hubbub.service.task.tokens import challenge
 
@@ -130,6 +131,23 @@ def test_invalid_terms_are_refused(given_: tuple[object, ...]) -> None:
 # tickets
 
 
+def admits(key: TicketKey, task: bytes, ticket: bytes) -> bool:
+    return verifier(BY_TICKET, task, {BY_TICKET.issuer: key}).valid(ticket)
+
+
+def test_a_verifier_goes_to_worker_processes() -> None:
+    token = issued(TOKEN_KEY, challenge("issuer.example", TASK))
+    for terms, admission in ((OPEN, b""), (BY_TICKET, new_ticket(TASK)), (BY_TOKEN, token)):
+        own = verifier(terms, TASK, {BY_TICKET.issuer: TICKET_KEY})
+        again = Verifier.from_bytes(own.to_bytes())
+        assert (again, again.size) == (own, len(admission))
+        assert again.valid(admission)
+        assert not again.valid(admission + b"\0")
+        assert len(again.token_id(admission)) == (0 if terms == OPEN else 16)
+        if terms.kind == "ticket":
+            assert TICKET_KEY.mac_key.hex() not in repr(own)
+
+
 def test_an_account_has_one_ticket_for_each_task() -> None:
     tickets = {TICKET_KEY.mint(task, name) for task in (TASK, bytes(16)) for name in ("ada", "bob", "ada")}
     assert len(tickets) == 4
@@ -144,24 +162,26 @@ def test_task_and_account_cannot_be_divided_differently() -> None:
 
 def test_a_ticket_of_another_task_or_key_or_with_a_changed_bit_is_refused() -> None:
     ticket = TICKET_KEY.mint(TASK, "ada")
-    assert TICKET_KEY.check(TASK, ticket) == ticket[:16]
-    assert TICKET_KEY.check(bytes(16), ticket) is None
-    assert TicketKey.generate().check(TASK, ticket) is None
+    assert admits(TICKET_KEY, TASK, ticket)
+    assert not admits(TICKET_KEY, bytes(16), ticket)
+    assert not admits(TicketKey.generate(), TASK, ticket)
     for place in range(8 * len(ticket)):
         changed = bytearray(ticket)
         changed[place // 8] ^= 1 << place % 8
-        assert TICKET_KEY.check(TASK, bytes(changed)) is None
+        assert not admits(TICKET_KEY, TASK, bytes(changed))
 
 
 @given(st.binary(max_size=40))
 def test_arbitrary_tickets_are_refused(data: bytes) -> None:
-    assert TICKET_KEY.check(TASK, data) is None
+    assert not admits(TICKET_KEY, TASK, data)
 
 
 @pytest.mark.parametrize("account", ["", b"", "x" * 1025])
 def test_accounts_need_a_name(account: str | bytes) -> None:
     with pytest.raises(InvalidInput, match="account name"):
         TICKET_KEY.mint(TASK, account)
+    with pytest.raises(InvalidInput, match="task must have 16 bytes"):
+        TICKET_KEY.mint(TASK + b"x", "ada")
 
 
 def test_ticket_keys_are_files_of_their_owner(tmp_path: Path) -> None:
@@ -191,8 +211,6 @@ def test_a_shuffler_without_the_issuers_key_does_not_serve_the_contract(system: 
     with pytest.raises(InvalidInput, match=r"no ticket key of the issuer 'elsewhere'.*elsewhere\.key"):
         system.shuffler.tasks.add_contract(signed)
     assert [task.contract.task for task in system.shuffler.tasks.all()] == [system.contract.task]
-    assert verifier(OPEN, TASK, {})(b"") == b""
-    assert verifier(OPEN, TASK, {})(b"x") is None
 
 
 # uploads
@@ -210,17 +228,27 @@ def bad_admissions(task: bytes) -> dict[str, bytes]:
     }
 
 
-def test_invalid_admissions_are_refused_with_the_same_words(system: System) -> None:
+def upload_by_workers(system: System, *bundles: bytes) -> None:
+    uploads = system.shuffler.uploads
+    upload = uploads.prepare(system.contract.task, b"".join(bundles))
+    with Workers(1) as workers:
+        uploads.accept(uploads.opened(upload, [workers.open(job, data) for job, data in uploads.jobs(upload)]))
+
+
+@pytest.mark.parametrize("send", [System.upload, upload_by_workers])
+def test_invalid_admissions_are_refused_with_the_same_words(system: System, send: Callable[..., None]) -> None:
     client, documents = system.client, set()
     for admission in bad_admissions(system.contract.task).values():
         with pytest.raises(Problem) as caught:
-            system.upload(client.seal("0"), client.seal("0", admission))
+            send(system, client.seal("0"), client.seal("0", admission))
         documents.add(problem_document(caught.value))
     assert documents == {
         b'{"index":1,"status":403,"title":"A bundle has no valid admission; it was not stored.",'
         b'"type":"urn:hubbub:problem:bad-token"}'
     }
     assert accepted(system) == 0
+    send(system, client.seal("0"), client.seal("1"))
+    assert accepted(system) == 2
 
 
 def test_tokens_admit_once_and_only_to_their_task(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_an_account_gets_one_token_for_each_task(issuer: Issuer) -> None:
     first, second = PendingToken.generate(TOKEN_KEY.public), PendingToken.generate(TOKEN_KEY.public)
     response = issuer.issue(account, request(first))
     token = first.finalize(TOKEN_KEY.public, CHALLENGE, response)
-    assert TokenVerifier(TOKEN_KEY.public, CHALLENGE).check(token)
+    assert TokenVerifier(TOKEN_KEY.public, CHALLENGE).valid(token)
     assert issuer.issue(account, request(first)) == response
     with pytest.raises(Problem, match="already-issued"):
         issuer.issue(account, request(second))
@@ -105,7 +105,7 @@ def test_a_death_gives_no_second_token_and_loses_none(
     store.shut()
     found, store = build(tmp_path)
     token = pending.finalize(TOKEN_KEY.public, CHALLENGE, found.issue("ada", request(pending)))
-    assert TokenVerifier(TOKEN_KEY.public, CHALLENGE).check(token)
+    assert TokenVerifier(TOKEN_KEY.public, CHALLENGE).valid(token)
     with pytest.raises(Problem, match="already-issued"):
         found.issue("ada", request(PendingToken.generate(TOKEN_KEY.public)))
     store.shut()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hubbub.errors import Problem, SealError
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.workers import Job
+from hubbub.service.runtime.workers import NOT_OPENED, OPENED, Job
 from hubbub.service.shuffler.store import OpenedBundle, ShufflerStore, TaskRow
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.task import sealing
@@ -71,7 +71,8 @@ class Uploads:
                 contents.append(sealing.open_bundle(bundle, layout, private))
             except SealError as error:
                 raise _problem(error, position) from None
-        return self._opened(upload, contents)
+        verifier = upload.task.verifier
+        return self._opened(upload, contents, [verifier.valid(content.admission) for content in contents])
 
     def jobs(self, upload: Upload) -> Iterator[tuple[Job, bytes]]:
         """Yield jobs for :class:`Workers`, one for each run of bundles under the same key, with their bytes."""
@@ -82,15 +83,16 @@ class Uploads:
                 private = self._keyring.private(upload.key_ids[start])
                 if private is None:
                     raise Problem("outdated-keys", index=upload.positions[start])
-                yield bundle_job(layout, upload.key_ids[start], private), b"".join(upload.bundles[start:end])
+                job = bundle_job(layout, upload.key_ids[start], private, upload.task.verifier)
+                yield job, b"".join(upload.bundles[start:end])
                 start = end
 
     def opened(self, upload: Upload, done: Sequence[tuple[bytes, bytes]]) -> list[OpenedBundle]:
         """Return the opened bundles from the workers' results of :meth:`jobs`."""
         layout = upload.task.contract.layout
         success = b"".join(flags for _, flags in done)
-        if 0 in success:
-            raise Problem("cannot-open", index=upload.positions[success.index(0)])
+        if NOT_OPENED in success:
+            raise Problem("cannot-open", index=upload.positions[success.index(NOT_OPENED)])
         inner = b"".join(texts for texts, _ in done)
         size = len(inner) // max(len(success), 1)
         contents = []
@@ -99,17 +101,18 @@ class Uploads:
                 contents.append(sealing.split_bundle(inner[number * size : (number + 1) * size], layout))
             except SealError as error:
                 raise _problem(error, position) from None
-        return self._opened(upload, contents)
+        return self._opened(upload, contents, [flag == OPENED for flag in success])
 
-    def _opened(self, upload: Upload, opened: Sequence[BundleContent]) -> list[OpenedBundle]:
+    def _opened(self, upload: Upload, opened: Sequence[BundleContent], admitted: Sequence[bool]) -> list[OpenedBundle]:
+        """Return the bundles to store; ``admitted`` states whose admission is valid."""
         row, layout = upload.task.row, upload.task.contract.layout
         result = []
-        for position, bundle, shuffler_key_id, content in zip(
-            upload.positions, upload.bundles, upload.key_ids, opened, strict=True
+        for position, bundle, shuffler_key_id, content, valid in zip(
+            upload.positions, upload.bundles, upload.key_ids, opened, admitted, strict=True
         ):
             key_id, replay_id = sealing.slot_key(content.slots[0]), sealing.replay_id(bundle, layout)
-            token_id = upload.task.verifier(content.admission) if key_id == row.key_id else None
-            if token_id is not None:
+            if valid and key_id == row.key_id:
+                token_id = upload.task.verifier.token_id(content.admission)
                 result.append(
                     OpenedBundle(row.id, key_id, replay_id, tuple(content.slots), shuffler_key_id, token_id, position)
                 )

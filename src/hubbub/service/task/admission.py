@@ -11,17 +11,17 @@ import hashlib
 import hmac
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self, get_args
 
-from hubbub.bundles import ADMISSION_SIZES
+from hubbub.bundles import ADMISSION_SIZES, TASK_SIZE
 from hubbub.canonical import Fields, Json
 from hubbub.errors import InvalidInput, WireError, check_choice, check_type, reject
 from hubbub.service.runtime.secretfiles import read_secret, write_file
 from hubbub.service.task.identity import hex_bytes
-from hubbub.service.task.tokens import KEY_SIZE, TokenVerifier, challenge, load_token_key
+from hubbub.service.task.tokens import KEY_SIZE, TokenVerifier, challenge, load_token_key, spent_id
 
 Kind = Literal["open", "ticket", "token"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -109,17 +109,17 @@ class TicketKey:
 
     >>> key = TicketKey.generate()
     >>> ticket = key.mint(bytes(16), "ada")
-    >>> len(ticket), ticket == key.mint(bytes(16), "ada"), key.check(bytes(16), ticket) == ticket[:16]
+    >>> len(ticket), ticket == key.mint(bytes(16), "ada"), check_ticket(key.mac_key, bytes(16), ticket)
     (32, True, True)
     """
 
-    __slots__ = ("_mac", "_root", "_serial")
+    __slots__ = ("_root", "_serial_key", "mac_key")
 
     def __init__(self, root: bytes) -> None:
         if len(root) != _KEY_BYTES:
             reject("a ticket key", f"have {_KEY_BYTES} bytes", len(root))
         self._root = root
-        self._mac, self._serial = (
+        self.mac_key, self._serial_key = (
             hmac.digest(root, label, "sha256") for label in (b"hubbub/2 mac", b"hubbub/2 serial")
         )
 
@@ -147,21 +147,14 @@ class TicketKey:
         name = account.encode() if isinstance(account, str) else account
         if not 0 < len(name) <= MAX_ACCOUNT:
             reject("an account name", f"have 1 to {MAX_ACCOUNT} bytes", len(name))
-        # The task has a fixed length, so task and account cannot be divided differently.
-        serial = hmac.digest(self._serial, b"hubbub/2 account" + task + name, "sha256")[:SERIAL_SIZE]
-        return serial + self._seal(task, serial)
-
-    def check(self, task: bytes, ticket: bytes) -> bytes | None:
-        """Return the serial of a valid ticket, or None for any other bytes; in constant time."""
-        serial = ticket[:SERIAL_SIZE]
-        good = hmac.compare_digest(ticket[SERIAL_SIZE:], self._seal(task, serial))
-        return serial if good and len(ticket) == TICKET_SIZE else None
-
-    def _seal(self, task: bytes, serial: bytes) -> bytes:
-        return hmac.digest(self._mac, b"hubbub/2 ticket" + task + serial, "sha256")[: TICKET_SIZE - SERIAL_SIZE]
+        if len(task) != TASK_SIZE:
+            # A fixed length, so that task and account cannot be divided differently.
+            reject("task", f"have {TASK_SIZE} bytes", len(task))
+        serial = hmac.digest(self._serial_key, b"hubbub/2 account" + task + name, "sha256")[:SERIAL_SIZE]
+        return serial + _mac(self.mac_key, task, serial)
 
     def __repr__(self) -> str:
-        return f"TicketKey({hashlib.sha256(self._mac).hexdigest()[:8]}…)"
+        return f"TicketKey({hashlib.sha256(self.mac_key).hexdigest()[:8]}…)"
 
 
 def load_ticket_keys(folder: Path) -> dict[str, TicketKey]:
@@ -169,23 +162,79 @@ def load_ticket_keys(folder: Path) -> dict[str, TicketKey]:
     return {check_issuer(path.name.removesuffix(KEY_SUFFIX)): TicketKey.load(path) for path in _key_files(folder)}
 
 
-Verifier = Callable[[bytes], bytes | None]
-"""A check of admissions: returns the id under which one is spent, empty if admission is open; None if it is invalid."""
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """The check of one task's admissions, with the secret or public key that it needs; goes to worker processes."""
+
+    kind: Kind
+    issuer: str
+    task: bytes
+    key: bytes = field(repr=False)
+    """The MAC key for tickets, the public key for tokens."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of an admission."""
+        return ADMISSION_SIZES[self.kind]
+
+    def valid(self, admission: bytes) -> bool:
+        """Return True if an admission is valid for the task; in constant time for tickets."""
+        match self.kind:
+            case "open":
+                return admission == b""
+            case "ticket":
+                return check_ticket(self.key, self.task, admission)
+            case "token":
+                return _token_verifier(self.key, self.issuer, self.task).valid(admission)
+
+    def token_id(self, admission: bytes) -> bytes:
+        """Return the id under which a valid admission is spent; empty if admission is open."""
+        match self.kind:
+            case "open":
+                return b""
+            case "ticket":
+                return admission[:SERIAL_SIZE]
+            case "token":
+                return spent_id(admission)
+
+    def to_bytes(self) -> bytes:
+        """Return a form for worker processes."""
+        name = self.issuer.encode()
+        return bytes([KINDS.index(self.kind), len(name)]) + name + self.task + self.key
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read the form of :meth:`to_bytes`."""
+        end = 2 + data[1]
+        return cls(KINDS[data[0]], data[2:end].decode(), data[end : end + TASK_SIZE], data[end + TASK_SIZE :])
 
 
 def verifier(admission: Admission, task: bytes, ticket_keys: Mapping[str, TicketKey]) -> Verifier:
-    """Return the check of a task's admissions; raise if the secret it needs is missing."""
-    if admission.kind == "token":
-        return TokenVerifier(admission.key, challenge(admission.issuer, task)).check
-    if admission.kind == "open":
-        return lambda given: b"" if given == b"" else None
-    key = ticket_keys.get(admission.issuer)
-    if key is None:
-        raise InvalidInput(
-            f"the shuffler has no ticket key of the issuer {admission.issuer!r}: put the file "
-            f"{admission.issuer}{KEY_SUFFIX} into the folder of the setting 'tickets'"
-        )
-    return functools.partial(key.check, task)
+    """Return the check of a task's admissions; raise if the secret that it needs is missing."""
+    key = admission.key
+    if admission.kind == "ticket":
+        if admission.issuer not in ticket_keys:
+            raise InvalidInput(
+                f"the shuffler has no ticket key of the issuer {admission.issuer!r}: put the file "
+                f"{admission.issuer}{KEY_SUFFIX} into the folder of the setting 'tickets'"
+            )
+        key = ticket_keys[admission.issuer].mac_key
+    return Verifier(admission.kind, admission.issuer, task, key)
+
+
+def check_ticket(mac_key: bytes, task: bytes, ticket: bytes) -> bool:
+    """Return True if a ticket is valid for a task; in constant time."""
+    good = hmac.compare_digest(ticket[SERIAL_SIZE:], _mac(mac_key, task, ticket[:SERIAL_SIZE]))
+    return good and len(ticket) == TICKET_SIZE
+
+
+def _mac(mac_key: bytes, task: bytes, serial: bytes) -> bytes:
+    return hmac.digest(mac_key, b"hubbub/2 ticket" + task + serial, "sha256")[: TICKET_SIZE - SERIAL_SIZE]
+
+
+@functools.lru_cache(maxsize=64)
+def _token_verifier(key: bytes, issuer: str, task: bytes) -> TokenVerifier:
+    return TokenVerifier(key, challenge(issuer, task))
 
 
 def _key_files(folder: Path) -> list[Path]:

@@ -145,15 +145,17 @@ class TokenVerifier:
         self._public = load_token_key(key)
         self._expected = TOKEN_TYPE + hashlib.sha256(challenged).digest() + hashlib.sha256(key).digest()
 
-    def check(self, token: bytes) -> bytes | None:
-        """Return the id under which a valid token is spent, or None for any other bytes."""
+    def valid(self, token: bytes) -> bool:
+        """Return True if the bytes are a token of the key for the challenge."""
         if len(token) != TOKEN_SIZE:
-            return None
-        end = 2 + _NONCE_SIZE
-        same = hmac.compare_digest(token[:2] + token[end:_INPUT_SIZE], self._expected)
-        if not blindrsa.verify(self._public, token[:_INPUT_SIZE], token[_INPUT_SIZE:]) or not same:
-            return None
-        return hashlib.sha256(b"hubbub/2 token" + token[2:end]).digest()[:ID_SIZE]
+            return False
+        same = hmac.compare_digest(token[:2] + token[2 + _NONCE_SIZE : _INPUT_SIZE], self._expected)
+        return blindrsa.verify(self._public, token[:_INPUT_SIZE], token[_INPUT_SIZE:]) and same
+
+
+def spent_id(token: bytes) -> bytes:
+    """Return the id under which a token is spent."""
+    return hashlib.sha256(b"hubbub/2 token" + token[2 : 2 + _NONCE_SIZE]).digest()[:ID_SIZE]
 
 
 def _vector(data: bytes, prefix: int) -> bytes:
