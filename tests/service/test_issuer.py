@@ -2,7 +2,12 @@
 
 import asyncio
 import base64
+import contextlib
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +15,14 @@ from pathlib import Path
 import pytest
 from tests.service.admissions import TOKEN_KEY
 from tests.service.asgi import Answer, ask
-from tests.service.samples import contract
+from tests.service.crash import ISSUER_POINTS
+from tests.service.live import wait_until
+from tests.service.samples import ANALYZER, SHUFFLER, contract
 from tests.service.system import System, plan_of
 from tests.service.test_uploader import Wire
 
 from hubbub.errors import InvalidInput, NoResponse, Problem, WireError
+from hubbub.service.issuance import HttpIssuer
 from hubbub.service.issuer import store as store_module
 from hubbub.service.issuer.app import IssuerProgram, add_key, load_keys
 from hubbub.service.issuer.core import Issuer, issued_tasks, read_codes
@@ -23,10 +31,12 @@ from hubbub.service.issuer.signer import TokenKey, load_library
 from hubbub.service.issuer.store import IssuerStore
 from hubbub.service.journal import Journal
 from hubbub.service.runtime.database import open_database
+from hubbub.service.runtime.failpoints import VARIABLE
 from hubbub.service.runtime.problems import status_of
+from hubbub.service.runtime.process import ADDRESSES
 from hubbub.service.runtime.settings import Common, IssuerConfig, read_config
 from hubbub.service.task.admission import Admission
-from hubbub.service.task.contract import Contract
+from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.tokens import PendingToken, TokenVerifier, challenge, truncated_key_id
 from hubbub.service.uploader import Response, Uploader
 
@@ -256,6 +266,57 @@ def test_a_program_without_contracts_is_not_ready(tmp_path: Path) -> None:
     assert not program.ready()
     program.drain()
     program.close()
+
+
+# as a process
+
+
+@contextlib.contextmanager
+def running(folder: Path, failpoint: str = "") -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+    """Run the issuer of a folder, armed with a failpoint if one is named, and return its process and its URL."""
+    (folder / ADDRESSES).unlink(missing_ok=True)
+    command = [sys.executable, "-m", "hubbub.service", "issuer", str(folder / "settings.toml")]
+    environment = {name: value for name, value in os.environ.items() if name != VARIABLE} | {VARIABLE: failpoint}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_until((folder / ADDRESSES).exists, "the issuer")
+            yield process, json.loads((folder / ADDRESSES).read_text())["tokens"]
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("point", [pytest.param(ISSUER_POINTS[0], marks=pytest.mark.slow), *ISSUER_POINTS[1:]])
+def test_a_killed_issuer_answers_the_same_request_and_no_other(tmp_path: Path, point: str) -> None:
+    (tmp_path / "contract.json").write_bytes(SignedContract.sign(AGREED, ANALYZER, SHUFFLER).to_json())
+    (tmp_path / "token-keys").mkdir()
+    TOKEN_KEY.save(tmp_path / "token-keys" / "00.pem")
+    write_codes(tmp_path / "codes", CODES)
+    settings = 'contracts = ["contract.json"]\ncodes = "codes"\nlisten = "127.0.0.1:0"\n'
+    (tmp_path / "settings.toml").write_text(settings)
+    first, second = PendingToken.generate(TOKEN_KEY.public), PendingToken.generate(TOKEN_KEY.public)
+    with running(tmp_path, point) as (process, url):
+        with contextlib.closing(HttpIssuer(url)) as desk, pytest.raises(NoResponse):
+            desk.request(request(first), CODES[0])
+        assert process.wait(30) == -signal.SIGKILL
+    with running(tmp_path) as (process, url), contextlib.closing(HttpIssuer(url)) as desk:
+        response = desk.request(request(first), CODES[0])
+        assert TokenVerifier(TOKEN_KEY.public, CHALLENGE).valid(
+            first.finalize(TOKEN_KEY.public, CHALLENGE, response.body)
+        )
+        refused = desk.request(request(second), CODES[0])
+        assert (refused.status, refused.problem) == (409, "already-issued")
+        assert desk.request(request(first), CODES[0]) == response
+        assert desk.request(request(second), "x" * 32).problem == "unauthorized"
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+def test_an_address_of_an_issuer_is_a_url() -> None:
+    for wrong in ("ftp://x", "issuer.example", ""):
+        with pytest.raises(InvalidInput, match="the issuer's address"):
+            HttpIssuer(wrong)
+    with contextlib.closing(HttpIssuer("http://127.0.0.1:9")) as desk, pytest.raises(NoResponse, match="the issuer"):
+        desk.request(b"", "x")
 
 
 # the uploader
