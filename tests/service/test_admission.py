@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.service import reference
-from tests.service.admissions import BY_TICKET, TICKET_KEY, TOKEN_KEY, issued, new_ticket
+from tests.service.admissions import BY_TICKET, ISSUER, KEYS, TICKET_KEY, TOKEN_KEY, issued, new_ticket
 from tests.service.samples import ANALYZER, SHUFFLER, contract
 from tests.service.system import System, plan_of
 
@@ -24,6 +24,7 @@ from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler import store as store_module
 from hubbub.service.shuffler import uploads as uploads_module
 from hubbub.service.shuffler.store import OpenedBundle, ShufflerStore
+from hubbub.service.shuffler.tasks import TaskRegistry
 from hubbub.service.task import sealing
 from hubbub.service.task.admission import Admission, TicketKey, Verifier, load_ticket_keys, verifier
 from hubbub.service.task.contract import Contract, SignedContract, load_contract
@@ -211,6 +212,20 @@ def test_a_shuffler_without_the_issuers_key_does_not_serve_the_contract(system: 
     with pytest.raises(InvalidInput, match=r"no ticket key of the issuer 'elsewhere'.*elsewhere\.key"):
         system.shuffler.tasks.add_contract(signed)
     assert [task.contract.task for task in system.shuffler.tasks.all()] == [system.contract.task]
+
+
+def test_only_open_tasks_need_the_issuers_key(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = system.client.seal("0")
+    system.upload(bundle)
+    monkeypatch.delitem(KEYS, ISSUER)
+    with pytest.raises(InvalidInput, match="no ticket key"):
+        TaskRegistry(system.shuffler.store, system._context("shuffler"))
+    system.shuffler.close(system.contract.task)
+    system.restart()
+    system.upload(bundle)
+    with pytest.raises(Problem, match="closed-task"):
+        system.upload(system.client.seal("0"))
+    assert not system.shuffler.tasks.find(system.contract.task).verifier.valid(new_ticket(system.contract.task))
 
 
 # uploads

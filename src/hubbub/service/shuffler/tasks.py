@@ -7,7 +7,7 @@ from hubbub.canonical import canonical, parse
 from hubbub.errors import FalseClaim, Problem
 from hubbub.service.context import ServiceContext
 from hubbub.service.shuffler.store import ShufflerStore, TaskRow
-from hubbub.service.task.admission import Verifier, verifier
+from hubbub.service.task.admission import Verifier, refusing_verifier, verifier
 from hubbub.service.task.contract import Contract, SignedContract, load_served_contract
 from hubbub.service.task.keys import PublicKey, read_key_list
 
@@ -42,7 +42,11 @@ class TaskRegistry:
                 contract = known.contract if known else SignedContract.from_json(row.contract).contract
                 text = self._store.key_list(row)
                 keys = read_key_list(text, contract.analyzer, "analyzer") if text else []
-                check = known.verifier if known else self._verifier(contract)
+                if row.state == "open":
+                    check = known.verifier if known else self._verifier(contract)
+                else:
+                    # The key of a finished task may be gone.
+                    check = refusing_verifier(contract.task)
                 tasks[row.id] = ServedTask(row, contract, {key.id: key for key in keys}, check)
             self._tasks = tasks
 

@@ -222,6 +222,11 @@ def verifier(admission: Admission, task: bytes, ticket_keys: Mapping[str, Ticket
     return Verifier(admission.kind, admission.issuer, task, key)
 
 
+def refusing_verifier(task: bytes) -> Verifier:
+    """Return a check that no admission passes: tickets under a random key; for tasks that accept no more bundles."""
+    return Verifier("ticket", "", task, os.urandom(_KEY_BYTES))
+
+
 def check_ticket(mac_key: bytes, task: bytes, ticket: bytes) -> bool:
     """Return True if a ticket is valid for a task; in constant time."""
     good = hmac.compare_digest(ticket[SERIAL_SIZE:], _mac(mac_key, task, ticket[:SERIAL_SIZE]))
