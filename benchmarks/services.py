@@ -31,7 +31,9 @@ from typing import cast
 import httpx
 import numpy as np
 from numpy.typing import NDArray
+from tests.service.admissions import BY_TICKET
 from tests.service.bundles import seal_bundles
+from tests.service.live import install_ticket_key
 
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
@@ -145,7 +147,8 @@ def running(folder: Path, plan: Plan, workers: Workers) -> Iterator[tuple[Runnin
     """Run both services and return a function that puts load on them: bundles, bundles per request, connections."""
     import uvloop
 
-    contract = provision_all(folder, plan, {"epoch": 3600})
+    contract = provision_all(folder, plan, {"epoch": 3600, "admission": BY_TICKET})
+    install_ticket_key(folder / "shuffler")
     with serve_role(folder, "analyzer"), serve_role(folder, "shuffler") as shuffler:
         place = f"{shuffler.addresses['uploads']}/v1/tasks/{contract.id}"
         said = _keys(f"{place}/keys")

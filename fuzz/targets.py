@@ -11,6 +11,7 @@ import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +31,17 @@ from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.problems import status_of
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.task import sealing
+from hubbub.service.task.admission import Admission, TicketKey, check_ticket
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity, SignedDocument, document_format
 from hubbub.service.task.keys import Keyring, read_key_list
+from hubbub.service.task.tokens import (
+    TOKEN_TYPE,
+    TokenVerifier,
+    encode_token_key,
+    load_token_key,
+    parse_request,
+)
 from hubbub.wire import batches, messages
 
 __all__ = ["CORPUS", "TARGETS", "seeds"]
@@ -40,6 +49,7 @@ __all__ = ["CORPUS", "TARGETS", "seeds"]
 CORPUS = Path(__file__).parent / "corpus"
 BATCH = "ab" * 16
 SECRET = bytes(range(32))
+TICKET_KEY = TicketKey(SECRET)
 OPERATORS = {"analyzer": Identity(bytes([1] * 32)), "shuffler": Identity(bytes([2] * 32))}
 
 
@@ -51,7 +61,23 @@ def _plan() -> Plan:
 @functools.cache
 def _contract() -> Contract:
     keys = {role: one.public for role, one in OPERATORS.items()}
-    return Contract(plan=_plan(), min_batch_size=100, slots=2, epoch=60, task_start=0, task_end=10, suite=1, **keys)
+    return Contract(
+        plan=_plan(),
+        min_batch_size=100,
+        slots=2,
+        epoch=60,
+        task_start=0,
+        task_end=10,
+        suite=1,
+        admission=Admission("ticket", "fuzz"),
+        **keys,
+    )
+
+
+@functools.cache
+def _tokens() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((CORPUS.parents[1] / "tests/service/golden/rfc9578.json").read_text())
+    return found
 
 
 @functools.cache
@@ -93,21 +119,23 @@ def fuzz_bundle(data: bytes) -> None:
     except SealError as error:
         assert error.reason in sealing.REASONS
         return
-    assert len(found) == contract.slots
-    assert {len(slot) for slot in found} == {contract.slot_size}
+    assert len(found.admission) == contract.admission.size
+    assert len(found.slots) == contract.slots
+    assert {len(slot) for slot in found.slots} == {contract.slot_size}
 
 
 def fuzz_inside(data: bytes) -> None:
     """The plaintext of a bundle, which must be rejected or come out unchanged."""
     layout = _contract().layout
-    inner = data[: layout.slots * layout.slot_size].ljust(layout.slots * layout.slot_size, b"\0")
-    text = sealing.SUITES[1].hpke.encrypt(bytes(32) + inner, _public(), sealing.BUNDLE_INFO + layout.task + b"\0\1")
+    size = layout.admission + layout.slots * layout.slot_size
+    inner = data[:size].ljust(size, b"\0")
+    text = sealing.SUITES[1].hpke.encrypt(inner, _public(), sealing.BUNDLE_INFO + layout.task + b"\0\1")
     try:
         found = sealing.open_bundle(sealing.bundle_header(layout, 1) + text, layout, sealing.load_private(1, SECRET))
     except SealError as error:
         assert error.reason == "malformed"
         return
-    assert b"".join(found) == inner
+    assert found.admission + b"".join(found.slots) == inner
 
 
 def fuzz_slot(data: bytes) -> None:
@@ -212,6 +240,42 @@ def fuzz_batch(data: bytes) -> None:
         assert batches.encode(found) == text
 
 
+def fuzz_admission(data: bytes) -> None:
+    """The terms of admission in a contract."""
+    _round(data, lambda text: canonical(Admission.from_document(parse(text, "the admission")).to_document()))
+
+
+def fuzz_ticket(data: bytes) -> None:
+    """A ticket; only a holder of the key can make one that is accepted."""
+    task = _contract().task
+    assert check_ticket(TICKET_KEY.mac_key, task, data) == (data == TICKET_KEY.mint(task, "ada"))
+
+
+def fuzz_token(data: bytes) -> None:
+    """A token; the only valid one is that of the vector."""
+    vector = _tokens()["vectors"][0]
+    verifier = TokenVerifier(bytes.fromhex(_tokens()["pkS"]), bytes.fromhex(vector["token_challenge"]))
+    assert verifier.valid(data) == (data.hex() == vector["token"])
+
+
+def fuzz_token_request(data: bytes) -> None:
+    """A request for a token."""
+    try:
+        name, blinded = parse_request(data)
+    except WireError:
+        return
+    assert TOKEN_TYPE + bytes([name]) + blinded == data
+
+
+def fuzz_token_key(data: bytes) -> None:
+    """An issuer's public key, which has one encoding."""
+    try:
+        found = load_token_key(data)
+    except WireError:
+        return
+    assert encode_token_key(found) == data
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     name.removeprefix("fuzz_"): one for name, one in sorted(globals().items()) if name.startswith("fuzz_")
 }
@@ -223,7 +287,8 @@ def seeds() -> dict[str, dict[str, bytes]]:
     contract, plan, layout = _contract(), _plan(), _contract().layout
     slot = sealing.seal_slot(b"\1\0", layout, 1, _public())
     filler = sealing.seal_slot(None, layout, 1, _public())
-    bundle = sealing.seal_bundle([slot, filler], layout, 1, _public())
+    ticket = TICKET_KEY.mint(contract.task, "ada")
+    bundle = sealing.seal_bundle([slot, filler], layout, 1, _public(), ticket)
     keys: Json = [
         {"id": 1, "suite": 1, "public": "07" * 32, "state": "expired"},
         {"id": 2, "suite": 2, "public": "09" * 1216, "state": "active"},
@@ -244,10 +309,19 @@ def seeds() -> dict[str, dict[str, bytes]]:
     return {
         "upload": {"one": bundle, "three": bundle * 3, "short": bundle[:-1]},
         "bundle": {"good": bundle, "header": bundle[:24]},
-        "inside": {"good": slot + filler, "two-keys": slot + b"\0\2" + filler[2:]},
+        "inside": {"good": ticket + slot + filler, "two-keys": ticket + slot + b"\0\2" + filler[2:]},
         "slot": {"report": b"\2\1\1\0", "filler": b"\2\0\0\0", "padded": b"\2\1\0\2", "full": b"\2\0\1\0"},
         "sealed_slot": {"report": slot, "filler": filler},
         "plan": {"one-hot": plan.to_json().encode(), "bits": other.to_json().encode()},
+        "admission": {
+            "open": canonical(Admission().to_document()),
+            "ticket": canonical(contract.admission.to_document()),
+            "token": canonical(Admission("token", "fuzz", bytes.fromhex(_tokens()["pkS"])).to_document()),
+        },
+        "ticket": {"good": ticket, "long": ticket + b"\0"},
+        "token": {"good": bytes.fromhex(_tokens()["vectors"][0]["token"])},
+        "token_request": {"good": bytes.fromhex(_tokens()["vectors"][0]["token_request"])},
+        "token_key": {"good": bytes.fromhex(_tokens()["pkS"])},
         "contract": {"good": contract.to_json().encode()},
         "signed_contract": {"both": whole.to_json(), "none": SignedContract(contract, {}).to_json()},
         "signed_document": {"receipt": document.to_json()},

@@ -10,7 +10,10 @@ from types import MappingProxyType
 
 from hubbub.errors import reject
 
-TASK_SIZE, TOKEN_SIZE, TAG_SIZE = 16, 32, 16
+TASK_SIZE, TAG_SIZE = 16, 16
+ADMISSION_SIZES: Mapping[str, int] = MappingProxyType({"open": 0, "ticket": 32, "token": 354})
+"""Bytes of admission at the start of a bundle's plaintext, by the kind of admission that the contract names."""
+DEFAULT_ADMISSION = "ticket"
 KEY_ID_SIZE = 2
 HEADER_SIZE = 24
 """Bytes before the sealed part of a bundle: magic, version, suite, key id, reserved bytes and the task."""
@@ -33,13 +36,15 @@ def slot_size(payload: int, suite: int = DEFAULT_SUITE) -> int:
     return KEY_ID_SIZE + ENCAPSULATED_KEY_SIZES[suite] + SLOT_PREFIX + payload + TAG_SIZE
 
 
-def bundle_size(slots: int, payload: int, suite: int = DEFAULT_SUITE) -> int:
-    """Return the bytes of a bundle, which is the body of an upload per client.
+def bundle_size(
+    slots: int, payload: int, suite: int = DEFAULT_SUITE, admission: int = ADMISSION_SIZES[DEFAULT_ADMISSION]
+) -> int:
+    """Return the bytes of a bundle, which is the body of an upload per client; ``admission`` is in bytes.
 
-    >>> bundle_size(1, 1), bundle_size(21, 1), bundle_size(1, 1, suite=2)
-    (157, 1217, 2333)
+    >>> bundle_size(1, 1), bundle_size(21, 1), bundle_size(1, 1, suite=2), bundle_size(1, 1, admission=0)
+    (157, 1217, 2333, 125)
     """
-    return HEADER_SIZE + ENCAPSULATED_KEY_SIZES[suite] + TOKEN_SIZE + slots * slot_size(payload, suite) + TAG_SIZE
+    return HEADER_SIZE + ENCAPSULATED_KEY_SIZES[suite] + admission + slots * slot_size(payload, suite) + TAG_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,8 @@ class BundleLayout:
     """Bytes of a payload."""
     limit: int
     """Exclusive upper bound of a payload read as a little-endian integer."""
+    admission: int = 0
+    """Bytes of admission in a bundle, a value of :data:`ADMISSION_SIZES`."""
     slot_size: int = field(init=False)
     """Bytes of a sealed slot."""
     bundle_size: int = field(init=False)
@@ -63,5 +70,8 @@ class BundleLayout:
             reject("task", f"have {TASK_SIZE} bytes, not {len(self.task)}")
         if self.suite not in ENCAPSULATED_KEY_SIZES:
             reject("suite", "be 1 or 2", self.suite)
+        if self.admission not in ADMISSION_SIZES.values():
+            reject("admission", "have 0, 32 or 354 bytes", self.admission)
         object.__setattr__(self, "slot_size", slot_size(self.payload, self.suite))
-        object.__setattr__(self, "bundle_size", bundle_size(self.slots, self.payload, self.suite))
+        size = bundle_size(self.slots, self.payload, self.suite, self.admission)
+        object.__setattr__(self, "bundle_size", size)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Call
+from tests.service.admissions import new_ticket
 from tests.service.live import LiveSystem, wait_until
 
 from hubbub.cli.send import send
@@ -29,12 +30,15 @@ def live(tmp_path: Path) -> Iterator[LiveSystem]:
 def test_the_example_sends_everyone_once(live: LiveSystem, tmp_path: Path, run: Call) -> None:
     values = tmp_path / "answers.csv"
     values.write_text("sites\n" + "news;mail\n" * (PEOPLE // 2) + '""\n' * (PEOPLE // 2))
-    (example,) = re.findall(r"Example: hubbub send (.*)", send.help or "")
+    (example,) = re.findall(r"Example: hubbub send (.*\n.*)", send.help or "")
+    tickets = tmp_path / "tickets.txt"
+    tickets.write_text("".join(f"{new_ticket(live.contract.task).hex()}\n" for _ in range(PEOPLE)))
     words = [
         {
             "answers.csv": str(values),
             "contract.json": str(tmp_path / "here" / CONTRACT),
             "sent.journal": str(tmp_path / "sent.journal"),
+            "tickets.txt": str(tickets),
         }.get(word, live.url if word.startswith("http") else word)
         for word in shlex.split(example)
     ]

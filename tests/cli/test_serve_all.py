@@ -66,11 +66,24 @@ def alive(pid: int) -> bool:
 
 def test_a_whole_system_and_its_admin_commands(folder: Path) -> None:
     with serving(folder, "--plan", "plan.json") as (process, system):
-        assert set(system) == {"task", "contract", "uploads", "results", "token"}
+        assert set(system) == {"task", "contract", "uploads", "results", "token", "ticket_key"}
         here = folder / "here"
         for target in (here / "shuffler", here / "shuffler" / "settings.toml", here / "shuffler" / "admin.sock"):
             status = call("serve", "admin", str(target), "status", "--json")
             assert json.loads(status.stdout)["tasks"][system["task"]]["accepted"] == 0
+        (folder / "three.csv").write_text("choice\n0\n1\n0\n")
+        words = (
+            "--contract",
+            str(folder / system["contract"]),
+            "--to",
+            system["uploads"],
+            "--journal",
+            str(folder / "journal"),
+        )
+        sent = call(
+            "send", str(folder / "three.csv"), *words, "--ticket-key", str(folder / system["ticket_key"]), "--json"
+        )
+        assert json.loads(sent.stdout) == {"stored": 3, "waiting": 0, "refused": {}}, sent.stderr
         assert call("serve", "admin", str(here / "analyzer"), "rotate").stderr == "note: done\n"
         assert "good" in call("serve", "admin", str(here / "analyzer"), "check").stdout
         refused = call("serve", "admin", str(here / "analyzer"), "close", system["task"])

@@ -66,7 +66,7 @@ def upload(agreed: Contract) -> bytes:
     messages = device.payloads(value, agreed.plan, entropy=SeededStreamNotForPeople(1))[: agreed.slots]
     filled: list[bytes | None] = [*messages, *[None] * (agreed.slots - len(messages))]
     slots = [sealing.seal_slot(one, layout, 1, pair(agreed.suite, "analyzer").public) for one in filled]
-    return sealing.seal_bundle(slots, layout, 1, pair(agreed.suite, "shuffler").public)
+    return sealing.seal_bundle(slots, layout, 1, pair(agreed.suite, "shuffler").public, bytes(layout.admission))
 
 
 @settings(max_examples=60, deadline=None)
@@ -84,7 +84,7 @@ def test_planned_bytes_are_sent_bytes(plan: hb.Plan, suite: int) -> None:
     agreed = contract(plan, slots=sent.messages, suite=suite)
     body = upload(agreed)
     assert len(body) == sent.bytes == agreed.bundle_size
-    slots = sealing.open_bundle(body, agreed.layout, pair(suite, "shuffler").private)
+    slots = sealing.open_bundle(body, agreed.layout, pair(suite, "shuffler").private).slots
     assert len(slots) == sent.messages
     # One slot fewer is refused, so that the planned number is the smallest one.
     with pytest.raises(InvalidInput):

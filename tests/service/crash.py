@@ -34,7 +34,9 @@ ANALYZER_POINTS = [
     name for name in POINTS if name.startswith(("chunk-", "manifest-", "batch-", "receipt-", "statement-"))
 ] + _FILE_POINTS
 """The failpoints that a running analyzer reaches."""
-SHUFFLER_POINTS = [name for name in POINTS if name not in ANALYZER_POINTS or name in _FILE_POINTS]
+ISSUER_POINTS = [name for name in POINTS if name.startswith("issue-")]
+"""The failpoints that a running issuer reaches."""
+SHUFFLER_POINTS = [name for name in POINTS if name not in (*ANALYZER_POINTS, *ISSUER_POINTS) or name in _FILE_POINTS]
 """The failpoints that a running shuffler reaches."""
 
 

@@ -20,6 +20,7 @@ from typing import Any, Self
 import httpx
 import numpy as np
 from numpy.typing import NDArray
+from tests.service.admissions import BY_TICKET, ISSUER, TICKET_KEY
 from tests.service.bundles import seal_bundles
 from tests.service.system import clear_plan
 
@@ -30,6 +31,7 @@ from hubbub.reports import message_type
 from hubbub.service.provision import (
     CONTRACT,
     ROLES,
+    TICKETS,
     Role,
     draft_contract,
     provision_all,
@@ -41,6 +43,7 @@ from hubbub.service.runtime.failpoints import VARIABLE
 from hubbub.service.runtime.process import ADDRESSES
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.task import sealing
+from hubbub.service.task.admission import KEY_SUFFIX
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.keys import PublicKey, active_key, read_key_list
@@ -84,8 +87,9 @@ class LiveSystem:
     ) -> None:
         self.folder = folder
         plan = plan or clear_plan(width, min_batch_size)
-        terms = {"epoch": epoch, "min_batch_size": min_batch_size, "days": 3650.0, **terms}
+        terms = {"epoch": epoch, "min_batch_size": min_batch_size, "days": 3650.0, "admission": BY_TICKET, **terms}
         self.contracts = [provision_all(folder, plan, terms, test=True)]
+        install_ticket_key(folder / "shuffler")
         self.paths = [folder / CONTRACT]
         self.identities = {role: Identity.load(folder / role / "identity") for role in ROLES}
         for number in range(1, tasks):
@@ -101,7 +105,7 @@ class LiveSystem:
     def sign(self, plan: Plan, **terms: Any) -> Contract:
         """Draft a further contract, sign it for both operators, and return it; ``paths[-1]`` is its file."""
         analyzer, shuffler = self.identities["analyzer"].public, self.identities["shuffler"].public
-        contract = draft_contract(plan, analyzer=analyzer, shuffler=shuffler, **terms)
+        contract = draft_contract(plan, analyzer=analyzer, shuffler=shuffler, **{"admission": BY_TICKET, **terms})
         path = self.folder / f"contract-{len(self.paths)}.json"
         path.write_bytes(SignedContract.sign(contract, *self.identities.values()).to_json())
         self.contracts.append(contract)
@@ -308,6 +312,11 @@ class LiveSystem:
             with contextlib.closing(sqlite3.connect(self.folder / role / f"{role}.db")) as store:
                 found += [text for (text,) in store.execute("PRAGMA integrity_check")]
         return found
+
+
+def install_ticket_key(shuffler: Path) -> None:
+    """Give a shuffler the ticket key of the tests."""
+    TICKET_KEY.save(shuffler / TICKETS / f"{ISSUER}{KEY_SUFFIX}")
 
 
 def seal_values(

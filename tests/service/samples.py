@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.pipeline.points import POINTS, PROTOCOLS, SCHEMAS
+from tests.service.admissions import BY_TICKET
 
 import hubbub as hb
 from hubbub.accountant.overflow import min_slots
@@ -46,6 +47,7 @@ def contract(plan: hb.Plan, **changes: Any) -> Contract:
         "task_start": 400_000,
         "task_end": 500_000,
         "suite": 1,
+        "admission": BY_TICKET,
         "analyzer": ANALYZER.public,
         "shuffler": SHUFFLER.public,
     }

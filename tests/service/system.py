@@ -6,14 +6,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.service.fake_analyzer import FakeAnalyzer
+from tests.service.admissions import BY_TICKET, KEYS, new_admission
 
 from hubbub import device
 from hubbub.accountant.overflow import min_slots
+from hubbub.errors import Problem
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
+from hubbub.service.analyzer.core import Analyzer
+from hubbub.service.analyzer.store import AnalyzerStore
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.runtime.credentials import Credentials
@@ -22,6 +25,7 @@ from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler.core import Shuffler
 from hubbub.service.shuffler.store import Counts, ShufflerStore
 from hubbub.service.task import sealing
+from hubbub.service.task.admission import Admission
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.keylist import KeyList, PublicKey
@@ -71,22 +75,53 @@ class Client:
         filled += [None] * (self.contract.slots - len(filled))
         return [sealing.seal_slot(payload, self.contract.layout, key.id, public) for payload in filled]
 
-    def bundle(self, slots: list[bytes]) -> bytes:
+    def bundle(self, slots: list[bytes], admission: bytes | None = None) -> bytes:
         key = self._public("shuffler")
-        return sealing.seal_bundle(slots, self.contract.layout, key.id, sealing.load_public(key.suite, key.public))
+        layout, public = self.contract.layout, sealing.load_public(key.suite, key.public)
+        given = new_admission(layout.task, layout.admission) if admission is None else admission
+        return sealing.seal_bundle(slots, layout, key.id, public, given)
 
-    def seal(self, value: object) -> bytes:
-        return self.bundle(self.slots(device.payloads(value, self.contract.plan)))
+    def seal(self, value: object, admission: bytes | None = None) -> bytes:
+        return self.bundle(self.slots(device.payloads(value, self.contract.plan)), admission)
+
+
+class DirectClient:
+    """An analyzer client without a network."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+
+    def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
+        return self.analyzer.put_manifest(batch, document)
+
+    def put_chunk(self, batch: str, index: int, data: bytes) -> None:
+        self.analyzer.put_chunk(batch, index, data)
+
+    def keys(self) -> bytes:
+        return self.analyzer.keys_document()
+
+    def manifest(self, batch: str) -> bytes | None:
+        try:
+            return self.analyzer.manifest(batch)
+        except Problem:
+            return None
+
+    def counter(self, task: str) -> bytes:
+        return self.analyzer.counter(bytes.fromhex(task))
+
+    def put_keys_in_use(self, task: str, document: bytes) -> None:
+        self.analyzer.put_keys_in_use(bytes.fromhex(task), document)
 
 
 @dataclass
 class System:
-    """The shuffler with its store and credentials in a folder, and a fake analyzer; ``restart`` reopens the store."""
+    """Both services with stores and credentials in a folder; ``restart`` reopens them."""
 
     folder: Path
     plan: Plan = field(default_factory=plan_of)
     min_batch_size: int = 100
     suite: int = 1
+    admission: Admission = BY_TICKET
     url: str = "sqlite:{folder}/{role}.db"
     clock: MockClock = field(default_factory=lambda: MockClock(START))
     task_end: int = START // EPOCH + 10**6
@@ -95,13 +130,14 @@ class System:
     lifetime: float = 10**6
     grace: float = 10**5
     shuffler: Shuffler = field(init=False)
+    analyzer: Any = field(init=False)
+    link: Any = field(init=False)
 
     def __post_init__(self) -> None:
+        self.read: dict[str, dict[str, Any]] = {}
         self.workers = Workers(0)
         self.identities = {role: Identity.generate() for role in ("shuffler", "analyzer")}
         self.contract = self.new_contract()
-        ages = {"lifetime": self.lifetime, "grace": self.grace}
-        self.analyzer = FakeAnalyzer(self.folder, self.identities["analyzer"], self.clock, **ages)
         self.start()
         self.serve(self.contract)
 
@@ -115,6 +151,7 @@ class System:
             "task_start": START // EPOCH,
             "task_end": self.task_end,
             "suite": self.suite,
+            "admission": self.admission,
             "analyzer": self.identities["analyzer"].public,
             "shuffler": self.identities["shuffler"].public,
         }
@@ -124,29 +161,49 @@ class System:
         """Let both sides serve a contract, and fetch the analyzer's keys."""
         signed = SignedContract.sign(contract, *self.identities.values()).to_json()
         self.shuffler.tasks.add_contract(signed)
-        self.analyzer.contracts[contract.task] = contract
+        self.serve_analyzer(contract, signed)
         self.shuffler.keyring.advance()
-        self.shuffler.fetch_keys(self.analyzer)
+        self.shuffler.fetch_keys(self.link)
 
-    def connect(self) -> Database:
-        """Return a connection to the shuffler's store."""
-        return open_database(self.url.format(folder=self.folder, role="shuffler"))
+    def serve_analyzer(self, contract: Contract, signed: bytes) -> None:
+        del contract
+        self.analyzer.add_contract(signed)
+        self.analyzer.advance()
+
+    def connect(self, role: str = "shuffler") -> Database:
+        """Return a connection to the store of a role."""
+        return open_database(self.url.format(folder=self.folder, role=role))
+
+    def context(self, role: str, credentials: Credentials) -> ServiceContext:
+        ages = {"lifetime": self.lifetime, "grace": self.grace}
+        ring = Keyring(self.connect(role), credentials, self.clock, **ages)
+        return ServiceContext(ring, self.identities[role], self.clock, self.workers, 1, KEYS)
 
     def replica(self, **options: Any) -> Shuffler:
         """Return a shuffler on the same store with the same credentials."""
         store = ShufflerStore(self.connect)
         self.credentials = Credentials(self.folder / "shuffler-credentials", "shuffler")
-        ages = {"lifetime": self.lifetime, "grace": self.grace}
-        ring = Keyring(self.connect(), self.credentials, self.clock, **ages)
-        context = ServiceContext(ring, self.identities["shuffler"], self.clock, self.workers, 1)
+        context = self.context("shuffler", self.credentials)
         return Shuffler(store, context, self.credentials, **{**self.options, **options})
 
     def start(self) -> None:
         self.shuffler = self.replica()
+        self.start_analyzer()
+
+    def start_analyzer(self) -> None:
+        credentials = Credentials(self.folder / "analyzer-credentials", "analyzer")
+        store = AnalyzerStore(lambda: self.connect("analyzer"))
+        self.analyzer = Analyzer(store, self.context("analyzer", credentials), credentials)
+        self.link = DirectClient(self.analyzer)
+
+    def shut_analyzer(self) -> None:
+        self.analyzer.store.shut()
+        self.analyzer.keyring.close()
 
     def shut(self) -> None:
         self.shuffler.shut()
-        self.analyzer.keyring.close()
+        self.shuffler.keyring.close()
+        self.shut_analyzer()
 
     def kill(self) -> None:
         """Drop the connections as a killed process would; its leases stay."""
@@ -169,7 +226,7 @@ class System:
         for suffix in ("", "-wal", "-shm"):
             (self.folder / f"shuffler.db{suffix}").unlink(missing_ok=True)
         shutil.copy(backup, self.folder / "shuffler.db")
-        self.start()
+        self.shuffler = self.replica()
 
     @property
     def client(self) -> Client:
@@ -201,9 +258,24 @@ class System:
 
     def deliver(self) -> None:
         for _ in range(100):
-            if not self.shuffler.deliver(self.analyzer):
+            if not self.shuffler.deliver(self.link):
                 return
+            self.count()
         raise AssertionError("the batches could not be delivered")
+
+    def count(self) -> None:
+        """Let the analyzer finish all its jobs."""
+        while self.analyzer.work():
+            pass
+
+    def results(self) -> list[dict[str, Any]]:
+        for batch in self.analyzer.batches(self.contract.task):
+            name = str(batch["batch"])
+            if name not in self.read:
+                result = self.analyzer.store.result(name)
+                assert result is not None
+                self.read[name] = json.loads(result)
+        return list(self.read.values())
 
     def counts(self, contract: Contract | None = None) -> Counts:
         """Return the recounted number of bundles in each state; they must add up."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.system import EPOCH, START, System, clear_plan, plan_of
+from tests.service.shuffler_system import EPOCH, START, System, clear_plan, plan_of
 
 from hubbub.errors import Problem, StoreFailure
 from hubbub.planner import plan_from

@@ -9,14 +9,18 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import httpx
 import pytest
-from tests.service.crash import ANALYZER_POINTS, KILL, SHUFFLER_POINTS, STOP, CrashTest
-from tests.service.live import LiveSystem, wait_until
+from tests.service.admissions import TICKET_KEY
+from tests.service.crash import ANALYZER_POINTS, ISSUER_POINTS, KILL, SHUFFLER_POINTS, STOP, CrashTest
+from tests.service.live import LiveSystem, seal_values, wait_until
 from tests.service.load import Line, fetch_keys, seal_bundles
 
 from hubbub.service.provision import Role
 from hubbub.service.runtime.failpoints import POINTS
 from hubbub.service.runtime.workers import Workers
+from hubbub.service.task import sealing
+from hubbub.service.task.keys import PublicKey
 
 ENDS: dict[Role, list[str]] = {
     "shuffler": [
@@ -35,7 +39,7 @@ ENDS: dict[Role, list[str]] = {
 
 
 def test_running_services_reach_every_failpoint() -> None:
-    assert {*SHUFFLER_POINTS, *ANALYZER_POINTS} == POINTS.keys()
+    assert {*SHUFFLER_POINTS, *ANALYZER_POINTS, *ISSUER_POINTS} == POINTS.keys()
     assert len(POINTS) >= 20
 
 
@@ -47,6 +51,43 @@ def test_deaths_at_random_moments_and_at_failpoints(tmp_path: Path) -> None:
     assert reached == {end for ends in ENDS.values() for end in ends if end in POINTS}
     assert figures["clients_replayed"] > 0
     assert figures["stop_s_count"] == 3
+
+
+SPENDING = ["accept-begun", "accept-spent", "accept-inserted", "accept-committed", "upload-committed"]
+
+
+@pytest.mark.parametrize("points", [SPENDING[1:4:2], pytest.param(SPENDING, marks=pytest.mark.slow)])
+def test_a_death_stores_a_bundle_with_its_admission_or_neither(tmp_path: Path, points: list[str]) -> None:
+    """The shuffler dies around the transaction; then the bundle, and another bundle of its account, are sent."""
+    live = LiveSystem(tmp_path / "live", epoch=86_400)
+    with live.running():
+        for number, point in enumerate(points):
+            inner, outer = live.keys()
+            live.kill("shuffler")
+            live.start("shuffler", point)
+            first, second = (
+                _bundle(live, inner, outer, value, f"account {number}".encode())
+                for value in (2 * number, 2 * number + 1)
+            )
+            with pytest.raises(httpx.HTTPError):
+                live.post(first)
+            live.processes["shuffler"].wait()
+            live.start("shuffler")
+            durable = point in ("accept-committed", "upload-committed")
+            # Sent first, another bundle of the account is refused exactly if the bundle is stored.
+            answers = [live.post(second).status_code, live.post(first).status_code]
+            assert answers == ([409, 201] if durable else [201, 409]), point
+            assert [live.post(second).status_code, live.post(first).status_code] == answers
+        counts = live.counts()
+        assert (counts["accepted"], counts["error"]) == (len(points), 0)
+
+
+def _bundle(live: LiveSystem, inner: PublicKey, outer: PublicKey, value: int, account: bytes) -> bytes:
+    """Return the bundle of an account."""
+    layout = live.contract.layout
+    slots = [row.tobytes() for row in seal_values([value], live.contract, inner)]
+    ticket = TICKET_KEY.mint(layout.task, account)
+    return sealing.seal_bundle(slots, layout, outer.id, sealing.load_public(outer.suite, outer.public), ticket)
 
 
 @pytest.mark.slow

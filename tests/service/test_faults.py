@@ -15,13 +15,15 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.service.admissions import new_ticket
 from tests.service.live import HEADERS, LiveSystem, counted, wait_until
 from tests.service.load import Clients, fetch_keys, seal_bundles
 from tests.service.proxy import FINE, Fault, Proxy
 
+from hubbub.service.journal import Journal
 from hubbub.service.provision import ROLES, Role
 from hubbub.service.runtime.workers import Workers
-from hubbub.service.uploader import HttpTransport, Journal, Response, Uploader
+from hubbub.service.uploader import HttpTransport, Response, Uploader
 
 MIN_BATCH_SIZE = 50
 LINK_FAULTS = 6
@@ -264,7 +266,7 @@ def test_an_uploader_behind_an_unreliable_connection(
             journal = Journal(tmp_path / "journal", contract)
             transport = UnreliableTransport(proxy, faults)
             uploader = Uploader(contract, transport, journal, per_request=5, pause=lambda _: None)
-            uploader.prepare([1 << value for value in range(reports)])
+            uploader.prepare([1 << value for value in range(reports)], lambda: new_ticket(contract.task))
             sent = uploader.send()
             transport.close()
             journal.close()

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.service.admissions import TICKET_KEY
 from tests.service.golden import write
 from tests.service.samples import ANALYZER, SHUFFLER, pair
 
@@ -35,7 +36,9 @@ def test_valid_bytes_open() -> None:
     assert parse_upload(BUNDLE, LAYOUT) == [BUNDLE]
     assert bundle_key(BUNDLE) == write.SHUFFLER_KEY
     assert replay_id(BUNDLE, LAYOUT).hex() == GOLDEN["bundle"]["replay"]
-    assert open_bundle(BUNDLE, LAYOUT, pair(1, "shuffler").private) == SLOTS
+    content = open_bundle(BUNDLE, LAYOUT, pair(1, "shuffler").private)
+    assert content.slots == SLOTS
+    assert content.admission == TICKET_KEY.mint(LAYOUT.task, "bundle")
     assert [slot_key(slot) for slot in SLOTS] == [write.ANALYZER_KEY] * 3
     assert [slot_id(slot).hex() for slot in SLOTS] == [slot["id"] for slot in GOLDEN["slots"]]
     opened = [open_slot(slot, LAYOUT, pair(1, "analyzer").private) for slot in SLOTS]
@@ -47,7 +50,7 @@ def test_suite_2_opens() -> None:
     layout = replace(LAYOUT, task=bytes.fromhex(two["task"]), suite=2)
     bundle = bytes.fromhex(two["bundle"])
     assert replay_id(bundle, layout).hex() == two["replay"]
-    slots = open_bundle(bundle, layout, pair(2, "shuffler").private)
+    slots = open_bundle(bundle, layout, pair(2, "shuffler").private).slots
     assert [open_slot(slot, layout, pair(2, "analyzer").private) for slot in slots] == write.REPORTS
 
 

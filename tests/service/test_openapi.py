@@ -22,14 +22,17 @@ from schemathesis.specs.openapi.checks import (
 from starlette.applications import Starlette
 from starlette.routing import Route
 from tests.service.system import System
+from tests.service.test_issuer import build as build_issuer
 
 from hubbub.service.analyzer.http import delivery_app, results_app
+from hubbub.service.issuer.http import issuer_app
 from hubbub.service.runtime.http import App, Receive, Scope, Send
 from hubbub.service.runtime.problems import KINDS, PREFIX
 from hubbub.service.shuffler.http import UploadApp, documents_app
 from hubbub.service.shuffler.writer import Writer
 
 schemathesis.serializer.alias("application/hubbub-bundle", "application/octet-stream")
+schemathesis.serializer.alias("application/private-token-request", "application/octet-stream")
 
 FOLDER = Path(__file__).parents[2] / "docs" / "openapi"
 CHECKS = [
@@ -74,6 +77,8 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     system.upload(*(client.seal("1") for _ in range(100)))
     (batch,) = system.next_epoch()
     system.deliver()
+    issued = build_issuer(tmp_path_factory.mktemp("issuer"))
+    issuing = issuer_app(issued[0])
     writer = Writer(system.shuffler.uploads.accept)
     documents, linked, read = (
         documents_app(system.shuffler.tasks),
@@ -89,16 +94,25 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
 
     yield Services(
         system,
-        {"shuffler": UploadApp(system.shuffler, writer, system.workers, documents), "analyzer": both},
-        {"shuffler": routes(documents) | {("POST", "/v1/tasks/{task}/bundles")}, "analyzer": routes(linked, read)},
+        {
+            "shuffler": UploadApp(system.shuffler, writer, system.workers, documents),
+            "analyzer": both,
+            "issuer": issuing,
+        },
+        {
+            "shuffler": routes(documents) | {("POST", "/v1/tasks/{task}/bundles")},
+            "analyzer": routes(linked, read),
+            "issuer": routes(issuing),
+        },
         system.analyzer.store.add_token("read:*"),
         batch,
     )
     writer.close()
     system.shut()
+    issued[1].shut()
 
 
-@pytest.mark.parametrize("name", ["shuffler", "analyzer"])
+@pytest.mark.parametrize("name", ["shuffler", "analyzer", "issuer"])
 def test_all_routes_and_problems_are_documented(name: str, services: Services) -> None:
     content = document(name)
     documented = {(method.upper(), path) for path, methods in content["paths"].items() for method in methods}
@@ -133,7 +147,7 @@ def explore(name: str, services: Services, examples: int) -> None:
         call()
 
 
-@pytest.mark.parametrize("name", ["shuffler", "analyzer"])
+@pytest.mark.parametrize("name", ["shuffler", "analyzer", "issuer"])
 def test_schemathesis(name: str, services: Services) -> None:
     explore(name, services, 6)
 

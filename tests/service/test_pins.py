@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.service.system import EPOCH, System
+from tests.service.shuffler_system import EPOCH, System
 
 from hubbub.errors import FalseClaim, Problem
 from hubbub.planner import plan_from

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.service.crashes import at_boundary
-from tests.service.system import EPOCH, System, clear_plan
+from tests.service.shuffler_system import EPOCH, System, clear_plan
 
 from hubbub.errors import HubbubError, Problem
 from hubbub.service.runtime.leases import LostLease

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.service.system import EPOCH, System, clear_plan
+from tests.service.shuffler_system import EPOCH, System, clear_plan
 
 from hubbub.errors import Problem
 from hubbub.planner import plan_from

@@ -37,12 +37,12 @@ def sealed(layout: BundleLayout, payloads: list[bytes], key: int = 1) -> bytes:
     """Return the bundle of a client."""
     padded = [*payloads, *[None] * (layout.slots - len(payloads))]
     slots = [seal_slot(payload, layout, key, pair(layout.suite, "analyzer").public) for payload in padded]
-    return seal_bundle(slots, layout, key + 1, pair(layout.suite, "shuffler").public)
+    return seal_bundle(slots, layout, key + 1, pair(layout.suite, "shuffler").public, bytes(layout.admission))
 
 
 def opened(bundle: bytes, layout: BundleLayout) -> list[bytes | None]:
     """Return the payloads that the analyzer reads."""
-    slots = open_bundle(bundle, layout, pair(layout.suite, "shuffler").private)
+    slots = open_bundle(bundle, layout, pair(layout.suite, "shuffler").private).slots
     return [open_slot(slot, layout, pair(layout.suite, "analyzer").private) for slot in slots]
 
 
@@ -112,7 +112,7 @@ def test_every_changed_bit_is_detected(suite: int) -> None:
     step = 1 if suite == 1 else 61
     reasons = [reason(changed, layout) for changed in flips(bundle, step)]
     assert set(reasons) <= {"cannot-open", "malformed", "bad-version"}
-    slot = open_bundle(bundle, layout, pair(suite, "shuffler").private)[0]
+    slot = open_bundle(bundle, layout, pair(suite, "shuffler").private).slots[0]
     for changed in flips(slot, step):
         with pytest.raises(SealError, match="cannot-open"):
             open_slot(changed, layout, pair(suite, "analyzer").private)
@@ -130,7 +130,7 @@ def test_every_changed_bit_is_detected_in_suite_2() -> None:
 def test_every_other_length_is_rejected() -> None:
     layout = simple().layout
     bundle = sealed(layout, [b"\x05"])
-    slot = open_bundle(bundle, layout, pair(1, "shuffler").private)[0]
+    slot = open_bundle(bundle, layout, pair(1, "shuffler").private).slots[0]
     for size in range(len(bundle)):
         assert reason(bundle[:size], layout) == "wrong-length"
     assert reason(bundle + b"\0", layout) == "wrong-length"
@@ -147,7 +147,7 @@ def test_a_report_for_a_large_batch_does_not_open_in_a_small_one() -> None:
     assert opened(bundle, large.layout)[0] == b"\x05"
     assert reason(bundle, small.layout) == "cannot-open"
     assert reason(bundle[:8] + small.task + bundle[24:], small.layout) == "cannot-open"
-    for slot in open_bundle(bundle, large.layout, pair(1, "shuffler").private):
+    for slot in open_bundle(bundle, large.layout, pair(1, "shuffler").private).slots:
         with pytest.raises(SealError, match="cannot-open"):
             open_slot(slot, small.layout, pair(1, "analyzer").private)
 
@@ -164,7 +164,7 @@ def test_every_term_of_a_contract_is_bound_into_the_seal(changes: dict[str, obje
 def test_other_keys_suites_and_key_ids_do_not_open() -> None:
     layout = simple().layout
     bundle = sealed(layout, [b"\x05"])
-    slot = open_bundle(bundle, layout, pair(1, "shuffler").private)[0]
+    slot = open_bundle(bundle, layout, pair(1, "shuffler").private).slots[0]
     stranger = load_private(1, generate(1)[0])
     attempts: list[Callable[[], object]] = [
         lambda: open_bundle(bundle, layout, stranger),
@@ -206,7 +206,7 @@ def test_uploads_of_other_lengths_and_headers_are_rejected() -> None:
 def test_every_seal_is_fresh() -> None:
     layout = simple().layout
     bundles = [sealed(layout, [b"\x05"]) for _ in range(50)]
-    slots = [slot for bundle in bundles for slot in open_bundle(bundle, layout, pair(1, "shuffler").private)]
+    slots = [slot for bundle in bundles for slot in open_bundle(bundle, layout, pair(1, "shuffler").private).slots]
     assert len({slot_id(slot) for slot in slots}) == 150
     assert {slot_key(slot) for slot in slots} == {1}
 
@@ -221,10 +221,13 @@ def test_invalid_content_is_not_sealed() -> None:
         lambda: seal_slot(b"\0\0", layout, 1, public),
         lambda: seal_slot(b"\0", layout, 2**16, public),
         lambda: seal_slot(b"\0", layout, -1, public),
-        lambda: seal_bundle(slots[:2], layout, 1, public),
-        lambda: seal_bundle([*slots[:2], slots[2][:-1]], layout, 1, public),
-        lambda: seal_bundle([*slots[:2], b"\0\x02" + slots[2][2:]], layout, 1, public),
-        lambda: seal_bundle(slots, layout, 1, public, b"token"),
+        lambda: seal_bundle(slots[:2], layout, 1, public, bytes(32)),
+        lambda: seal_bundle([*slots[:2], slots[2][:-1]], layout, 1, public, bytes(32)),
+        lambda: seal_bundle([*slots[:2], b"\0\x02" + slots[2][2:]], layout, 1, public, bytes(32)),
+        lambda: seal_bundle(slots, layout, 1, public),
+        lambda: seal_bundle(slots, layout, 1, public, bytes(31)),
+        lambda: seal_bundle(slots, layout, 1, public, bytes(354)),
+        lambda: replace(layout, admission=33),
         lambda: replace(layout, task=b""),
         lambda: replace(layout, suite=3),
     ]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.service.crashes import Killed, killed_at
-from tests.service.system import EPOCH, System, plan_of
+from tests.service.shuffler_system import EPOCH, System, plan_of
 
 from hubbub.errors import StoreFailure
 from hubbub.planner import plan_from

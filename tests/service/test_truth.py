@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.service.admissions import new_ticket
 from tests.service.live import LiveSystem, wait_until
 
 from hubbub import device
@@ -52,7 +53,7 @@ def collect(live: LiveSystem, contract: Contract, records: list[int]) -> dict[st
         messages: list[bytes | None] = [*device.record_payloads(record, contract.plan, entropy=ENTROPY)]
         messages = [*messages, *[None] * layout.slots][: layout.slots]
         slots = [sealing.seal_slot(message, layout, inner.id, keys[0]) for message in messages]
-        bundles.append(sealing.seal_bundle(slots, layout, outer.id, keys[1]))
+        bundles.append(sealing.seal_bundle(slots, layout, outer.id, keys[1], new_ticket(layout.task)))
     for start in range(0, len(bundles), 100):
         assert live.post(b"".join(bundles[start : start + 100]), contract).status_code == 201
     wait_until(lambda: bool(live.results(contract)), "the batch")

@@ -1,14 +1,17 @@
 """The uploader: whatever happens on the way, every answer is stored once or reported as refused."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from tests.service.admissions import new_ticket
 from tests.service.system import System
 
 from hubbub.errors import InvalidInput, NoResponse, Problem, WireError
+from hubbub.service.journal import Journal
 from hubbub.service.runtime.problems import status_of
-from hubbub.service.uploader import Journal, Response, Uploader
+from hubbub.service.uploader import Response, Uploader
 
 
 class Wire:
@@ -32,9 +35,24 @@ class Wire:
         return Response(201)
 
 
+class Sender(Uploader):
+    """An uploader that has a ticket for every answer."""
+
+    def prepare(
+        self,
+        records: Iterable[int],
+        admissions: Iterable[bytes] | Callable[[], bytes] | None = None,
+        *,
+        codes: Iterable[str] | None = None,
+    ) -> None:
+        if admissions is None and codes is None:
+            admissions = functools.partial(new_ticket, self.contract.task)
+        super().prepare(records, admissions, codes=codes)
+
+
 def uploader(system: System, wire: Wire, path: Path, per_request: int = 100) -> Uploader:
     journal = Journal(path, system.contract)
-    return Uploader(system.contract, wire, journal, pause=lambda _: None, per_request=per_request)
+    return Sender(system.contract, wire, journal, pause=lambda _: None, per_request=per_request)
 
 
 @pytest.fixture

@@ -2,19 +2,24 @@
 
 import contextlib
 import dataclasses
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 
 from hubbub.cli import screen
+from hubbub.cli.admission import read_hex_lines, read_lines
 from hubbub.cli.options import FORMS, json_option
 from hubbub.errors import InvalidInput, NoResponse
 from hubbub.io.files import read_text
 from hubbub.io.values import Form, read_values
 from hubbub.records import Collection
-from hubbub.service.task.contract import MIN_BATCH_SIZE, load_contract
-from hubbub.service.uploader import HttpTransport, Journal, Uploader
+from hubbub.service.issuance import HttpIssuer
+from hubbub.service.journal import Journal
+from hubbub.service.task.admission import TicketKey
+from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, load_contract
+from hubbub.service.uploader import HttpTransport, Uploader
 
 
 @click.command()
@@ -26,6 +31,10 @@ from hubbub.service.uploader import HttpTransport, Journal, Uploader
 )
 @click.option("--format", "form", type=FORMS, help="Format of VALUES; default: by file name.")
 @click.option("--column", help="Column, or JSON key, that holds the labels.")
+@click.option("--tickets", "tickets_path", metavar="FILE", help="Tickets or tokens, in hexadecimal, one per person.")
+@click.option("--ticket-key", "key_path", metavar="FILE", help="Ticket key; mints a ticket for each person, to test.")
+@click.option("--issuer", "issuer_url", metavar="URL", help="URL of the token issuer.")
+@click.option("--codes", "codes_path", metavar="FILE", help="Codes for the token issuer, one per person.")
 @click.option("--per-request", type=click.IntRange(1, 256), default=100, help="Bundles per request.")
 @click.option("--unsafe-test", is_flag=True, help="Accept contracts whose batches are too small to protect anyone.")
 @json_option
@@ -36,6 +45,10 @@ def send(
     journal_path: str,
     form: Form | None,
     column: str | None,
+    tickets_path: str | None,
+    key_path: str | None,
+    issuer_url: str | None,
+    codes_path: str | None,
     per_request: int,
     unsafe_test: bool,
     as_json: bool,
@@ -46,16 +59,26 @@ def send(
     command, with or without VALUES, uploads the rest and never counts anyone twice. The journal never contains raw
     values.
 
+    A contract may require admission: tickets ("--tickets", or "--ticket-key" to mint them), or tokens ("--issuer" with
+    "--codes", or "--tickets" if they were issued before).
+
     \b
     Example: hubbub send answers.csv --contract contract.json --to http://127.0.0.1:8401 --journal sent.journal
+      --tickets tickets.txt
     """
     minimum = 1 if unsafe_test else MIN_BATCH_SIZE
     contract = load_contract(read_text(contract_path), min_batch_size=minimum).contract
+    if sum(path is not None for path in (tickets_path, key_path, issuer_url)) > 1:
+        raise click.UsageError("give at most one of --tickets, --ticket-key and --issuer")
+    if codes_path is not None and issuer_url is None:
+        raise click.UsageError("--codes needs --issuer")
     with (
+        contextlib.ExitStack() as stack,
         contextlib.closing(Journal(journal_path, contract)) as journal,
         contextlib.closing(HttpTransport(url)) as transport,
     ):
-        uploader = Uploader(contract, transport, journal, per_request=per_request, pause=_pause)
+        issuer = stack.enter_context(contextlib.closing(HttpIssuer(issuer_url))) if issuer_url else None
+        uploader = Uploader(contract, transport, journal, per_request=per_request, pause=_pause, issuer=issuer)
         before = journal.states().get("stored", 0)
         people = read_values(values, contract.plan.schema, form=form, column=column) if values else None
         try:
@@ -64,7 +87,9 @@ def send(
             elif people is None:
                 raise InvalidInput("VALUES must be given, because the journal is empty")
             else:
-                uploader.prepare(_records(screen.counted(people, "sealing")))
+                admissions = None if codes_path else _admissions(contract, tickets_path, key_path)
+                codes = read_lines(codes_path, "code") if codes_path else None
+                uploader.prepare(_records(screen.counted(people, "sealing")), admissions, codes=codes)
             with screen.progressing() as progress:
                 result = uploader.send(lambda done: progress("sending", done, len(journal)))
         except NoResponse as error:
@@ -76,6 +101,20 @@ def send(
     screen.console().print(f"{sent:,} answers sent, {result.stored:,} stored by the shuffler in total.")
     for problem, count in result.refused.items():
         screen.console().print(f"[red]{count:,} refused: {problem}[/]")
+
+
+def _admissions(
+    contract: Contract, tickets_path: str | None, key_path: str | None
+) -> list[bytes] | Callable[[], bytes] | None:
+    """Return the admissions of a file, or a function that mints tickets of new accounts; None if neither is given."""
+    if tickets_path is not None:
+        return list(read_hex_lines(tickets_path, contract.admission.kind))
+    if key_path is None:
+        return None
+    if contract.admission.kind != "ticket":
+        raise InvalidInput(f"--ticket-key needs a contract that admits by ticket, not {contract.admission.kind!r}")
+    key = TicketKey.load(key_path)
+    return lambda: key.mint(contract.task, os.urandom(16))
 
 
 def _pause(seconds: float) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from hubbub.cli import admission as admissions
 from hubbub.cli import screen
 from hubbub.cli.options import combined, json_option, output_option, plan_option
 from hubbub.io.documents import read_plan
@@ -55,10 +56,18 @@ contract_options = combined(
 @click.option("--plan", "plan_path", metavar="FILE", help="With both roles: the plan of their contract.")
 @click.option("--host", default="localhost", help="Host name of the analyzer's link.")
 @unsafe_option
+@admissions.admission_option
 @contract_options
 @json_option
 def init(
-    folder: Path, role: str, plan_path: str | None, host: str, unsafe_test: bool, as_json: bool, **terms: Any
+    folder: Path,
+    role: str,
+    plan_path: str | None,
+    host: str,
+    unsafe_test: bool,
+    admission: str,
+    as_json: bool,
+    **terms: Any,
 ) -> None:
     """Create the folder of one service or of both.
 
@@ -74,6 +83,7 @@ def init(
         public = provision.provision_role(folder, "analyzer" if role == "analyzer" else "shuffler", host=host)
         created = {"folder": str(folder), "role": role, "identity": public.hex()}
     else:
+        terms["admission"] = admissions.admission_terms(admission)
         contract = provision.provision_all(folder, read_plan(str(plan_path)), terms, test=unsafe_test)
         created = {"folder": str(folder), "contract": str(folder / provision.CONTRACT), "task": contract.id}
     _show(created, as_json)
@@ -84,9 +94,22 @@ def init(
 @click.option("--analyzer", required=True, metavar="HEX", help="Public identity of the analyzer's operator.")
 @click.option("--shuffler", required=True, metavar="HEX", help="Public identity of the shuffler's operator.")
 @output_option("File for the contract, which both operators then sign", required=True)
+@admissions.admission_option
+@admissions.issuer_name_option
+@admissions.token_key_option
 @contract_options
-def contract(plan_path: str, analyzer: str, shuffler: str, output: str, **terms: Any) -> None:
+def contract(
+    plan_path: str,
+    analyzer: str,
+    shuffler: str,
+    output: str,
+    admission: str,
+    issuer: str,
+    token_key_path: str | None,
+    **terms: Any,
+) -> None:
     """Draft a contract between two operators."""
+    terms["admission"] = admissions.admission_terms(admission, issuer, token_key_path)
     draft = provision.draft_contract(
         read_plan(plan_path), analyzer=_identity(analyzer), shuffler=_identity(shuffler), **terms
     )
@@ -130,9 +153,10 @@ def analyzer(settings: Path, unsafe_test: bool) -> None:
 @folder_argument
 @click.option("--plan", "plan_path", metavar="FILE", help="The plan; required if the folder is new.")
 @unsafe_option
+@admissions.admission_option
 @contract_options
 @json_option
-def all_(folder: Path, plan_path: str | None, unsafe_test: bool, as_json: bool, **terms: Any) -> None:
+def all_(folder: Path, plan_path: str | None, unsafe_test: bool, admission: str, as_json: bool, **terms: Any) -> None:
     """Run a whole system on this machine, to try it.
 
     Starts both services, with a contract between them, and restarts a service that exits. Not for people's data: the
@@ -141,6 +165,7 @@ def all_(folder: Path, plan_path: str | None, unsafe_test: bool, as_json: bool, 
     if not (folder / provision.CONTRACT).exists():
         if plan_path is None:
             raise click.UsageError("a new folder requires --plan")
+        terms["admission"] = admissions.admission_terms(admission)
         provision.provision_all(folder, read_plan(plan_path), terms, test=unsafe_test)
     agreed = SignedContract.from_json((folder / provision.CONTRACT).read_text()).contract
     # SIGTERM unwinds the stack as Ctrl-C does, which stops both services.
@@ -154,6 +179,8 @@ def all_(folder: Path, plan_path: str | None, unsafe_test: bool, as_json: bool, 
             "results": running["analyzer"].addresses["results"],
             "token": provision.reader_token(folder, running["analyzer"]),
         }
+        if agreed.admission.kind == "ticket":
+            system["ticket_key"] = str(provision.ticket_key_path(folder))
         _show(system, as_json)
         screen.note(
             f"a batch needs {agreed.min_batch_size:,} people and is released at the end of an epoch of {agreed.epoch} s"
@@ -164,6 +191,11 @@ def all_(folder: Path, plan_path: str | None, unsafe_test: bool, as_json: bool, 
                     screen.note(f"the {role} exited with status {service.process.returncode}; restarting it")
                     running[role] = stack.enter_context(provision.serve_role(folder, role))
             threading.Event().wait(0.2)
+
+
+serve.add_command(admissions.ticket)
+serve.add_command(admissions.key)
+serve.add_command(admissions.issuer)
 
 
 @serve.group()

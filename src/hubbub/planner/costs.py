@@ -51,7 +51,7 @@ class Cost:
 
 
 def cost(plan: Plan, *, suite: int = DEFAULT_SUITE) -> Cost:
-    """Return what one user sends under a plan, sealed with an HPKE suite: 1 is X25519, 2 is X-Wing.
+    """Return what one user sends under a plan, with a ticket, sealed with an HPKE suite: 1 is X25519, 2 is X-Wing.
 
     >>> from hubbub import Protocol, Schema, plan_from
     >>> split = plan_from(Schema.one_hot(100), 10_000, Protocol(0.02, release="bits"), delta=1e-6)

@@ -1,9 +1,11 @@
 """The parts of a service that its core uses besides its store."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.workers import Workers
+from hubbub.service.task.admission import TicketKey
 from hubbub.service.task.contract import MIN_BATCH_SIZE
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.keys import Keyring
@@ -18,3 +20,5 @@ class ServiceContext:
     clock: Clock
     workers: Workers
     min_batch_size: int = MIN_BATCH_SIZE
+    ticket_keys: Mapping[str, TicketKey] = field(default_factory=dict)
+    """The keys of the ticket issuers that the shuffler serves, by issuer name."""

@@ -21,17 +21,26 @@ from hubbub.service.runtime.certificates import Authority
 from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.process import ADDRESSES, run
 from hubbub.service.runtime.secretfiles import read_secret, write_file
-from hubbub.service.runtime.settings import AnalyzerConfig, ShufflerConfig, read_config
+from hubbub.service.runtime.settings import AnalyzerConfig, IssuerConfig, ShufflerConfig, read_config
+from hubbub.service.task.admission import KEY_SUFFIX, Admission, TicketKey
 from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, SignedContract
 from hubbub.service.task.identity import Identity
 
 Role = Literal["analyzer", "shuffler"]
 ROLES: tuple[Role, Role] = ("analyzer", "shuffler")
+ISSUER = "issuer"
+"""The third role, which only contracts with admission by token need."""
 
 CONTRACT = "contract.json"
 """Name of the contract in the folder of a whole system."""
 TOKEN = "token"
 """Name of the reader's bearer token in the folder of a whole system."""
+TICKETS = "tickets"
+"""Name of the folder of ticket keys in the shuffler's folder."""
+TICKET_ISSUER = "shuffler"
+"""Issuer name of the ticket key that the shuffler's operator gets."""
+BY_TICKET = Admission("ticket", TICKET_ISSUER)
+"""The default admission: by tickets of the shuffler's operator."""
 STOP_SECONDS = 6.0
 """Time after which a service that was told to stop is killed."""
 
@@ -46,6 +55,7 @@ def draft_contract(
     min_batch_size: int | None = None,
     slots: int | None = None,
     suite: int = 1,
+    admission: Admission = BY_TICKET,
     clock: Clock | None = None,
 ) -> Contract:
     """Return a contract that starts now, by default with 5 % more clients than the plan and the fewest slots."""
@@ -59,6 +69,7 @@ def draft_contract(
         task_start=now,
         task_end=now + 1 + int(days * 86_400 / epoch),
         suite=suite,
+        admission=admission,
         analyzer=analyzer,
         shuffler=shuffler,
     )
@@ -70,7 +81,7 @@ def provision_role(
     """Create the folder of one service, with its identity and settings, and return the public identity.
 
     The analyzer's folder also holds the certificate authority of the link; its subfolder ``for-shuffler`` holds the
-    files that the shuffler's operator needs.
+    files that the shuffler's operator needs. The shuffler's folder also holds a key for tickets.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     identity = Identity.generate()
@@ -83,6 +94,9 @@ def provision_role(
         passed.mkdir(mode=0o700)
         authority.issue("client", ["shuffler"]).save(passed, "link")
         write_file(passed / "authority.pem", authority.certificate)
+    else:
+        (folder / TICKETS).mkdir(mode=0o700)
+        TicketKey.generate().save(folder / TICKETS / f"{TICKET_ISSUER}{KEY_SUFFIX}")
     given = ({} if role == "analyzer" else {"analyzer": f"https://{host}:8500"}) | dict(entries or {})
     # For the kinds of values that settings have, JSON is also TOML.
     write_file(folder / SETTINGS, "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items()).encode())
@@ -104,6 +118,11 @@ def provision_all(folder: Path, plan: Plan, terms: Mapping[str, Any] | None = No
     return contract
 
 
+def ticket_key_path(folder: Path) -> Path:
+    """Return the path of the ticket key in a folder of :func:`provision_all`."""
+    return folder / "shuffler" / TICKETS / f"{TICKET_ISSUER}{KEY_SUFFIX}"
+
+
 def free_port() -> int:
     """Return a TCP port of this machine that is not in use."""
     with socket.socket() as probe:
@@ -115,12 +134,16 @@ def run_role(
     role: str, settings: Path, changes: Mapping[str, object] | None = None, *, parent_pipe: bool = False
 ) -> None:
     """Run the service of a settings file until SIGTERM or SIGINT; ``changes`` override entries of the file."""
-    check_choice("role", role, ROLES)
+    check_choice("role", role, (*ROLES, ISSUER))
     # Each role imports only its own modules: the shuffler starts without the mathematics.
     if role == "shuffler":
         from hubbub.service.shuffler.app import ShufflerProgram  # noqa: PLC0415
 
         run(lambda: ShufflerProgram(read_config(settings, ShufflerConfig, changes)), parent_pipe=parent_pipe)
+    elif role == ISSUER:
+        from hubbub.service.issuer.app import IssuerProgram  # noqa: PLC0415
+
+        run(lambda: IssuerProgram(read_config(settings, IssuerConfig, changes)), parent_pipe=parent_pipe)
     else:
         from hubbub.service.analyzer.app import AnalyzerProgram  # noqa: PLC0415
 

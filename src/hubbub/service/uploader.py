@@ -2,17 +2,16 @@
 
 Randomized messages and sealed bundles are written to a journal before the first attempt. A bundle is sent unchanged
 until there is a response; only the problem ``outdated-keys``, which says that it was not stored, makes the uploader
-seal the same randomized messages again. A lost response, a crash or a key rotation therefore never counts an answer
-twice.
+seal the same randomized messages again, with the same admission. A lost response, a crash or a key rotation therefore
+never counts an answer twice. The secrets of a token are written to the journal before it is requested, for the same
+reason: an issuer answers only the same request again.
 """
 
 import contextlib
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 import httpx
@@ -21,10 +20,12 @@ from hubbub.bits.exact import Buffered
 from hubbub.canonical import Fields, canonical, parse
 from hubbub.device import record_payloads
 from hubbub.errors import Infeasible, InvalidInput, NoResponse, WireError, reject
+from hubbub.service.journal import Answer, Journal
 from hubbub.service.runtime.problems import PREFIX
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.keys import PublicKey, active_key, read_key_list
+from hubbub.service.task.tokens import PendingToken, challenge
 
 MEDIA_TYPE = "application/hubbub-bundle"
 ATTEMPTS = 12
@@ -41,6 +42,8 @@ class Response:
     status: int
     problem: str = ""
     retry_after: float = 0.0
+    body: bytes = b""
+    """The body of an issuer's response."""
 
     @property
     def transient(self) -> bool:
@@ -75,7 +78,7 @@ class HttpTransport:
 
     def keys(self, task: str) -> bytes:
         """Return the key document of a task."""
-        with _responses():
+        with no_response("the shuffler"):
             response = self._client.get(f"{self._url}/v1/tasks/{task}/keys")
             if response.status_code == 404:
                 reject("the contract", "be one that the shuffler at this address serves")
@@ -85,7 +88,7 @@ class HttpTransport:
 
     def post(self, task: str, body: bytes) -> Response:
         """Upload bundles."""
-        with _responses():
+        with no_response("the shuffler"):
             url, headers = f"{self._url}/v1/tasks/{task}/bundles", {"content-type": MEDIA_TYPE}
             response = self._client.post(url, content=body, headers=headers)
             problem, wait = "", response.headers.get("retry-after", "")
@@ -100,85 +103,19 @@ class HttpTransport:
 
 
 @contextlib.contextmanager
-def _responses() -> Iterator[None]:
+def no_response(service: str) -> Iterator[None]:
+    """Raise :class:`NoResponse` if a request to a service has no response."""
     try:
         yield
     except httpx.HTTPError as error:
-        raise NoResponse(f"no response from the shuffler: {type(error).__name__}") from None
+        raise NoResponse(f"no response from {service}: {type(error).__name__}") from None
 
 
-class Journal:
-    """The state of every answer: randomized messages and sealed bundle until it is stored, afterwards only its state.
+class Issuer(Protocol):
+    """A connection to an issuer of tokens; raises :class:`NoResponse` if there is no response."""
 
-    A file for one contract, readable by its owner only. It never contains raw answers.
-    """
-
-    def __init__(self, path: Path | str, contract: Contract) -> None:
-        self._size = contract.plan.payload
-        place = str(path)
-        if place != ":memory:":
-            os.close(os.open(place, os.O_CREAT | os.O_RDWR, 0o600))
-        self._store = sqlite3.connect(place, isolation_level=None)
-        try:
-            self._begin(contract)
-        except sqlite3.DatabaseError:
-            self._store.close()
-            raise WireError("the journal must be a file written by hubbub send; choose a new file name") from None
-
-    def _begin(self, contract: Contract) -> None:
-        for statement in (
-            "PRAGMA synchronous = full",
-            "PRAGMA secure_delete = on",
-            "CREATE TABLE IF NOT EXISTS contract (task BLOB NOT NULL)",
-            "CREATE TABLE IF NOT EXISTS answers (no INTEGER PRIMARY KEY, messages BLOB, bundle BLOB, state TEXT)",
-        ):
-            self._store.execute(statement)
-        tasks = [bytes(task) for (task,) in self._store.execute("SELECT task FROM contract")]
-        if not tasks:
-            self._store.execute("INSERT INTO contract VALUES (?)", (contract.task,))
-        elif tasks != [contract.task]:
-            raise WireError("the journal belongs to another contract; choose a new file name")
-
-    def __len__(self) -> int:
-        return int(self._store.execute("SELECT COUNT(*) FROM answers").fetchone()[0])
-
-    def fill(self, answers: Iterable[tuple[list[bytes], bytes]]) -> None:
-        """Store the messages and bundles of all answers, or none; a journal is filled once."""
-        if len(self):
-            raise InvalidInput(f"the journal must be empty before answers are added; it holds {len(self):,}")
-        self._store.execute("BEGIN IMMEDIATE")
-        with self._store:
-            rows = ((b"".join(messages), bundle) for messages, bundle in answers)
-            self._store.executemany("INSERT INTO answers (messages, bundle, state) VALUES (?, ?, 'waiting')", rows)
-
-    def waiting(self, limit: int) -> list[tuple[int, bytes]]:
-        """Return the numbers and bundles of the first answers that are not known to be stored."""
-        query = "SELECT no, bundle FROM answers WHERE state = 'waiting' ORDER BY no LIMIT ?"
-        return [(number, bytes(bundle)) for number, bundle in self._store.execute(query, (limit,))]
-
-    def messages(self, number: int) -> list[bytes]:
-        """Return the randomized messages of an answer."""
-        data = bytes(self._store.execute("SELECT messages FROM answers WHERE no = ?", (number,)).fetchone()[0])
-        return [data[start : start + self._size] for start in range(0, len(data), self._size)]
-
-    def replace(self, number: int, bundle: bytes) -> None:
-        """Store a new seal of the same messages before it is sent."""
-        self._store.execute("UPDATE answers SET bundle = ? WHERE no = ? AND state = 'waiting'", (bundle, number))
-
-    def settle(self, numbers: Iterable[int], state: str) -> None:
-        """Set the state of answers, ``stored`` or the name of a problem, and delete their messages and bundles."""
-        self._store.execute("BEGIN IMMEDIATE")
-        with self._store:
-            statement = "UPDATE answers SET state = ?, messages = NULL, bundle = NULL WHERE no = ?"
-            self._store.executemany(statement, [(state, number) for number in numbers])
-
-    def states(self) -> dict[str, int]:
-        """Return the number of answers in each state."""
-        return dict(self._store.execute("SELECT state, COUNT(*) FROM answers GROUP BY state ORDER BY state"))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._store.close()
+    def request(self, body: bytes, code: str) -> Response:
+        """Send a TokenRequest for the account with this code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,21 +138,73 @@ class Uploader:
     attempts: int = ATTEMPTS
     pause: Callable[[float], None] = time.sleep
     entropy: Callable[[int], bytes] = os.urandom
+    issuer: Issuer | None = None
 
-    def prepare(self, records: Iterable[int]) -> None:
-        """Randomize and seal encoded records, one bundle each, and store them in the journal."""
-        keys = self._retry(self._fetch)
+    def prepare(
+        self,
+        records: Iterable[int],
+        admissions: Iterable[bytes] | Callable[[], bytes] | None = None,
+        *,
+        codes: Iterable[str] | None = None,
+    ) -> None:
+        """Randomize encoded records, one bundle each, and store them in the journal.
+
+        ``admissions`` are tickets or tokens, one per record, or a function that makes one. With ``codes``, :meth:`send`
+        first requests a token per record from the issuer. A contract with open admission needs neither.
+        """
+        terms = self.contract.admission
         source = Buffered(self.entropy)
+        if codes is not None:
+            if terms.kind != "token" or self.issuer is None:
+                raise InvalidInput("codes need a contract that admits by token, and the address of its issuer")
+            self.journal.fill(self._pending(records, codes, source))
+            return
+        if admissions is None and terms.kind != "open":
+            raise InvalidInput(f"the contract admits by {terms.kind}: each answer needs a {terms.kind}")
+        keys = self._retry(self._fetch)
 
-        def answers() -> Iterator[tuple[list[bytes], bytes]]:
-            for record in records:
-                messages = record_payloads(record, self.contract.plan, entropy=source)[: self.contract.slots]
-                yield messages, self._seal(messages, keys)
+        def answers() -> Iterator[Answer]:
+            for record, admission in paired(records, admissions or (lambda: b""), terms.kind):
+                if len(admission) != terms.size:
+                    reject(f"an admission of kind {terms.kind!r}", f"have {terms.size} bytes", len(admission))
+                messages = self._randomize(record, source)
+                yield Answer(messages, admission=admission, bundle=self._seal(messages, admission, keys))
 
         self.journal.fill(answers())
 
+    def _pending(self, records: Iterable[int], codes: Iterable[str], source: Buffered) -> Iterator[Answer]:
+        """Yield answers with the secrets of the tokens that they wait for."""
+        for record, code in paired(records, codes, "code"):
+            pending = PendingToken.generate(self.contract.admission.key, entropy=self.entropy)
+            yield Answer(self._randomize(record, source), pending=pending.to_bytes(), code=code)
+
+    def _randomize(self, record: int, source: Buffered) -> list[bytes]:
+        return record_payloads(record, self.contract.plan, entropy=source)[: self.contract.slots]
+
+    def fetch_tokens(self) -> None:
+        """Request the tokens that answers wait for, and seal these answers; a refused request settles its answer."""
+        terms = self.contract.admission
+        challenged = challenge(terms.issuer, self.contract.task)
+        keys: tuple[PublicKey, PublicKey] | None = None
+        while requests := self.journal.requests(self.per_request):
+            if self.issuer is None:
+                raise InvalidInput("the journal has answers without tokens: name the issuer to request them from")
+            keys = keys or self._retry(self._fetch)
+            for number, secrets, code in requests:
+                pending = PendingToken.from_bytes(secrets)
+                response = self._request_token(self.issuer, pending.request(terms.key, challenged), code)
+                if response.status != 200:
+                    self.journal.settle([number], response.problem or f"status {response.status}")
+                    continue
+                token = pending.finalize(terms.key, challenged, response.body)
+                self.journal.admit(number, token, self._seal(self.journal.messages(number), token, keys))
+
+    def _request_token(self, issuer: Issuer, body: bytes, code: str) -> Response:
+        return self._retry(lambda: issuer.request(body, code))
+
     def send(self, progress: Callable[[int], None] = lambda _: None) -> Sent:
         """Send all waiting answers until they are stored or refused; ``progress`` gets the number settled so far."""
+        self.fetch_tokens()
         settled = 0
         while waiting := self.journal.waiting(self.per_request):
             problem = self._send(waiting)
@@ -246,7 +235,7 @@ class Uploader:
             if problem != "outdated-keys":
                 self.journal.settle([number], problem)
                 return
-            bundle = self._seal(self.journal.messages(number), self._retry(self._fetch))
+            bundle = self._seal(self.journal.messages(number), self.journal.admission(number), self._retry(self._fetch))
             self.journal.replace(number, bundle)
             outcome = self._send([(number, bundle)])
             if outcome is None:
@@ -276,7 +265,7 @@ class Uploader:
                 wait = result.retry_after
             share = int.from_bytes(self.entropy(4), "big") / 2**32
             self.pause(wait + share * min(LONGEST_PAUSE, 0.25 * 2**attempt))
-        raise NoResponse("the shuffler is overloaded")
+        raise NoResponse("the service is overloaded")
 
     def _fetch(self) -> tuple[PublicKey, PublicKey]:
         """Return the keys of the analyzer and of the shuffler to seal with, each signed by its operator."""
@@ -288,10 +277,27 @@ class Uploader:
             raise WireError("the key document must name a key of the analyzer's list in 'use'")
         return used[0], active_key(read_key_list(canonical(read["shuffler"]), self.contract.shuffler, "shuffler"))
 
-    def _seal(self, messages: list[bytes], keys: tuple[PublicKey, PublicKey]) -> bytes:
+    def _seal(self, messages: list[bytes], admission: bytes, keys: tuple[PublicKey, PublicKey]) -> bytes:
         layout = self.contract.layout
         analyzer, shuffler = keys
         inner, outer = (sealing.load_public(key.suite, key.public) for key in keys)
         filled: list[bytes | None] = [*messages, *[None] * (layout.slots - len(messages))]
         slots = [sealing.seal_slot(message, layout, analyzer.id, inner) for message in filled]
-        return sealing.seal_bundle(slots, layout, shuffler.id, outer)
+        return sealing.seal_bundle(slots, layout, shuffler.id, outer, admission)
+
+
+def paired(records: Iterable[int], given: Iterable[T] | Callable[[], T], what: str) -> Iterator[tuple[int, T]]:
+    """Yield each record with its item, which a function makes or of which there must be equally many."""
+    if callable(given):
+        yield from ((record, given()) for record in records)
+        return
+    rest, count = iter(given), 0
+    for count, record in enumerate(records, 1):
+        try:
+            item = next(rest)
+        except StopIteration:
+            message = f"there must be one {what} for each answer, but they end before answer {count:,}"
+            raise InvalidInput(message) from None
+        yield record, item
+    for _ in rest:
+        raise InvalidInput(f"there must be one {what} for each answer, but there are more than {count:,}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.service import reference
+from tests.service.admissions import TICKET_KEY
 from tests.service.samples import ANALYZER, SHUFFLER, contract, pair
 
 import hubbub as hb
@@ -35,7 +36,7 @@ def slot(name: str, plain: bytes, task: bytes, key: int = ANALYZER_KEY) -> bytes
 def bundle(name: str, slots: list[bytes], task: bytes, *, bound: bytes | None = None, key: int = SHUFFLER_KEY) -> bytes:
     """Seal a bundle; ``bound`` is the task in ``info`` if it differs from the task in the header."""
     number = key.to_bytes(2, "big")
-    inner = bytes(32) + b"".join(slots)
+    inner = TICKET_KEY.mint(task, name) + b"".join(slots)
     body = sealed(name, "shuffler", inner, b"hubbub/2 bundle" + (bound or task) + number)
     return b"HBB2\x01\0" + number + task + body
 
@@ -110,7 +111,7 @@ def documents(task: bytes) -> dict[str, Any]:
 def suite_two(own: Contract) -> dict[str, Any]:
     keys = pair(2, "analyzer"), pair(2, "shuffler")
     slots = [seal_slot(report, own.layout, ANALYZER_KEY, keys[0].public) for report in REPORTS]
-    whole = seal_bundle(slots, own.layout, SHUFFLER_KEY, keys[1].public)
+    whole = seal_bundle(slots, own.layout, SHUFFLER_KEY, keys[1].public, TICKET_KEY.mint(own.task, "bundle"))
     return {"task": own.id, "bundle": whole.hex(), "replay": replay_id(whole, own.layout).hex()}
 
 

@@ -19,6 +19,7 @@ POINTS = {
     "upload-answered": "the response to an upload was handed to the socket",
     # the shuffler's store
     "accept-begun": "a transaction of uploads has begun; nothing is written",
+    "accept-spent": "the admissions of uploads are spent, not committed",
     "accept-inserted": "the rows of uploads are written, not committed",
     "accept-committed": "a transaction of uploads is committed; its caller does not know yet",
     "release-begun": "an epoch ended; nothing is changed",
@@ -60,6 +61,9 @@ POINTS = {
     "batch-committed": "the result of a batch is durable; no response was sent",
     "receipt-answered": "the receipt is about to be sent",
     "statement-stored": "a statement of the keys in use is durable; no response was sent",
+    # the issuer of tokens
+    "issue-recorded": "a token request is recorded, not committed",
+    "issue-committed": "a token request is recorded durably; no response was sent",
     # keys
     "rotate-after-secret": "the secret of a new key exists, its record does not",
     "rotate-after-record": "a new key is pending",

@@ -181,7 +181,8 @@ async def _serve(service: Service, parent_pipe: bool) -> None:
         await asyncio.wait(serving)
         for task in looping:
             task.cancel()
-        await asyncio.wait(looping)
+        if looping:
+            await asyncio.wait(looping)
     ending = loop.run_in_executor(None, service.close)
     await asyncio.wait([ending], timeout=CLOSE_SECONDS)
     log.info("stopped")

@@ -86,6 +86,8 @@ class ShufflerConfig:
     link_key: Path = Path("link.key")
     link_authority: Path = Path("authority.pem")
     """The certificate authority of the link."""
+    tickets: Path = Path("tickets")
+    """Folder with the keys of ticket issuers, one file NAME.key of mode 0600 for each issuer."""
     queue: int = 10_000
     """Bundles waiting for the store, above which uploads are answered with 429."""
     rate: float = 0.0
@@ -137,7 +139,35 @@ class AnalyzerConfig:
         _check_listener("read", self.read, self.certificate, self.certificate_key, self.common.insecure_http)
 
 
-C = TypeVar("C", ShufflerConfig, AnalyzerConfig)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuerConfig:
+    """Settings of the issuer of tokens."""
+
+    common: Common
+    listen: str = "127.0.0.1:8600"
+    """Address for token requests."""
+    certificate: Path | None = None
+    """With ``certificate_key``: TLS for ``listen``."""
+    certificate_key: Path | None = None
+    token_keys: Path = Path("token-keys")
+    """Folder of the private keys, one for each task."""
+    codes: Path | None = None
+    """File of mode 0600 with the codes of the accounts, one per line."""
+    account_header: str = ""
+    """Header in which a front that authenticates accounts names the account; it must remove the client's own."""
+
+    def __post_init__(self) -> None:
+        _check_listener("listen", self.listen, self.certificate, self.certificate_key, self.common.insecure_http)
+        if (self.codes is None) == (not self.account_header):
+            raise InvalidInput("the issuer must know its accounts: set either codes or account_header")
+        if self.account_header and not is_local(self.listen, "listen") and not self.common.insecure_http:
+            raise InvalidInput(
+                "account_header trusts everyone who can reach listen: use a local address or a Unix socket, or set "
+                "insecure_http = true if only the front can reach it"
+            )
+
+
+C = TypeVar("C", ShufflerConfig, AnalyzerConfig, IssuerConfig)
 
 
 def read_config(path: Path, kind: type[C], changes: Mapping[str, Any] | None = None) -> C:

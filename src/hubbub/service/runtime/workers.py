@@ -25,6 +25,7 @@ from cryptography.exceptions import InvalidTag
 from hubbub.bundles import TAG_SIZE
 from hubbub.errors import WorkerFailure, check_whole, reject
 from hubbub.service.runtime.failpoints import VARIABLE
+from hubbub.service.task.admission import Verifier
 from hubbub.service.task.sealing import SUITES, load_private, load_public
 
 FRAME_ITEMS = 1 << 9
@@ -32,7 +33,7 @@ FRAME_ITEMS = 1 << 9
 ATTEMPTS = 3
 """Attempts per frame."""
 _FRAME = struct.Struct(">I")
-_HEAD = struct.Struct(">BBHIHH")
+_HEAD = struct.Struct(">BBHIHHH")
 _OPEN, _SEAL = 0, 1
 
 
@@ -43,7 +44,7 @@ def _overhead(suite: int) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """The parameters of all items of a call: suite, raw key (private to open, public to seal), HPKE's ``info``, size of
-    an item before it is opened or sealed, and bytes of header before the sealed part.
+    an item before it is opened or sealed, bytes of header before the sealed part, and the check of admissions.
     """
 
     suite: int
@@ -51,6 +52,8 @@ class Job:
     info: bytes
     size: int
     skip: int = 0
+    admission: bytes = b""
+    """A :class:`Verifier` in bytes: the start of each opened item is an admission that it checks."""
 
     def __post_init__(self) -> None:
         if self.suite not in SUITES:
@@ -75,14 +78,20 @@ class Job:
         return self.size + _overhead(self.suite)
 
 
+NOT_OPENED, OPENED, REFUSED = 0, 1, 2
+_verifier = functools.lru_cache(maxsize=64)(Verifier.from_bytes)
 _private = functools.lru_cache(maxsize=64)(load_private)
 _public = functools.lru_cache(maxsize=64)(load_public)
 
 
 def open_items(job: Job, data: bytes | memoryview) -> tuple[bytes, bytes]:
-    """Return all plaintexts concatenated, and a byte per item: 1 if it opened, 0 if not (its plaintext is zeros)."""
+    """Return all plaintexts concatenated, and a byte per item: OPENED, NOT_OPENED (its plaintext is zeros) or REFUSED.
+
+    REFUSED means that it opened and its admission is not valid.
+    """
     decrypt, key, info = SUITES[job.suite].hpke.decrypt, _private(job.suite, job.key), job.info
     size, skip, opened = job.size, job.skip, job.opened
+    check = _verifier(job.admission) if job.admission else None
     count = job.count(data)
     result = bytearray(count * opened)
     good = bytearray(count)
@@ -92,7 +101,7 @@ def open_items(job: Job, data: bytes | memoryview) -> tuple[bytes, bytes]:
             text = decrypt(view[place * size + skip : (place + 1) * size], key, info)
         except (InvalidTag, ValueError):
             continue
-        good[place] = 1
+        good[place] = OPENED if check is None or check.valid(text[: check.size]) else REFUSED
         result[place * opened : (place + 1) * opened] = text
     return bytes(result), bytes(good)
 
@@ -248,11 +257,11 @@ class Workers:
             yield pending.popleft().result()
 
     def _ask(self, what: int, job: Job, data: bytes | memoryview) -> bytearray:
-        head = _HEAD.pack(what, job.suite, len(job.key), job.size, job.skip, len(job.info))
+        head = _HEAD.pack(what, job.suite, len(job.key), job.size, job.skip, len(job.info), len(job.admission))
         with self._borrowed() as worker:
             for _ in range(ATTEMPTS):
                 try:
-                    return worker.ask(head, job.key, job.info, data)
+                    return worker.ask(head, job.key, job.info, job.admission, data)
                 except (_Disconnected, OSError):
                     worker.stop()
         raise WorkerFailure(f"worker processes died {ATTEMPTS} times over the same work")
@@ -270,16 +279,19 @@ def _serve(link: socket.socket) -> None:
     """Answer frames until the socket is closed."""
     while True:
         frame = memoryview(_take(link))
-        what, suite, key_size, size, skip, info_size = _HEAD.unpack_from(frame)
+        what, suite, key_size, size, skip, info_size, admission_size = _HEAD.unpack_from(frame)
         key_end = _HEAD.size + key_size
         info_end = key_end + info_size
-        key, info = bytes(frame[_HEAD.size : key_end]), bytes(frame[key_end:info_end])
-        job = Job(suite=suite, key=key, info=info, size=size, skip=skip)
+        start = info_end + admission_size
+        key, info, admission = (
+            bytes(frame[begin:end]) for begin, end in ((_HEAD.size, key_end), (key_end, info_end), (info_end, start))
+        )
+        job = Job(suite=suite, key=key, info=info, size=size, skip=skip, admission=admission)
         if what == _OPEN:
-            texts, good = open_items(job, frame[info_end:])
+            texts, good = open_items(job, frame[start:])
             _give(link, good, texts)
         else:
-            _give(link, seal_items(job, frame[info_end:]))
+            _give(link, seal_items(job, frame[start:]))
 
 
 def _main() -> None:

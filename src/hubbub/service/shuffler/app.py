@@ -5,7 +5,7 @@ store of its own. The role decides which part of the work a process does: ``inta
 """
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from hubbub.canonical import Json
@@ -23,6 +23,7 @@ from hubbub.service.shuffler.link import HttpsAnalyzerClient
 from hubbub.service.shuffler.shuffle import free_disk
 from hubbub.service.shuffler.store import ShufflerStore
 from hubbub.service.shuffler.writer import Writer
+from hubbub.service.task.admission import load_ticket_keys
 
 TICK_SECONDS, SHUFFLE_SECONDS, KEYS_SECONDS, DELIVERY_SECONDS = 1.0, 10.0, 60.0, 30.0
 """Pauses between two runs of the periodic tasks."""
@@ -36,7 +37,7 @@ class ShufflerProgram:
         common = self.common
         self._accepts, self._works = config.role in ("all", "intake"), config.role in ("all", "worker")
         self._resources = Resources(common, "shuffler", clock, ShufflerStore)
-        context = self._resources.context
+        context = replace(self._resources.context, ticket_keys=load_ticket_keys(config.tickets))
         self._clock, self.workers = context.clock, context.workers
         self.core = Shuffler(
             self._resources.store,

@@ -9,6 +9,7 @@ from hubbub.service.context import ServiceContext
 from hubbub.service.shuffler.alarms import Alarms
 from hubbub.service.shuffler.buckets import Buckets
 from hubbub.service.shuffler.store import ShufflerStore, TaskRow
+from hubbub.service.task.admission import Verifier, refusing_verifier, verifier
 from hubbub.service.task.contract import Contract, SignedContract, load_served_contract
 from hubbub.service.task.keylist import ExpiredKeys, KeyList, PublicKey
 
@@ -20,6 +21,8 @@ class ServedTask:
     row: TaskRow
     contract: Contract
     keys: KeyList | None
+    verifier: Verifier
+    """The check of the bundles' admissions."""
 
 
 class TaskRegistry:
@@ -42,7 +45,12 @@ class TaskRegistry:
                 # A stored contract was verified when it was added; recomputing its guarantee would take seconds.
                 contract = known.contract if known else SignedContract.from_json(row.contract).contract
                 self._context.keyring.support(contract.suite)
-                tasks[row.id] = ServedTask(row, contract, self._list(contract.analyzer))
+                if row.state == "open":
+                    check = known.verifier if known else self._verifier(contract)
+                else:
+                    # The key of a finished task may be gone.
+                    check = refusing_verifier(contract.task)
+                tasks[row.id] = ServedTask(row, contract, self._list(contract.analyzer), check)
             self._tasks = tasks
 
     def _list(self, identity: bytes) -> KeyList | None:
@@ -57,6 +65,7 @@ class TaskRegistry:
     def add_contract(self, text: bytes) -> bytes:
         """Verify a signed contract, recomputing its guarantee, start to serve it, and return its task."""
         contract = load_served_contract(text, "shuffler", self._context.identity, self._context.min_batch_size)
+        self._verifier(contract)
         keys = self._store.key_list(contract.analyzer)
         listed = None if keys is None else KeyList.read(keys, contract.analyzer, "analyzer")
         self._buckets.add_task(contract, text, listed)
@@ -64,6 +73,10 @@ class TaskRegistry:
         # The contract may be the first one of its suite.
         self._context.keyring.advance()
         return contract.task
+
+    def _verifier(self, contract: Contract) -> Verifier:
+        """Return the check of a contract's admissions; raise if the shuffler lacks the issuer's key."""
+        return verifier(contract.admission, contract.task, self._context.ticket_keys)
 
     def all(self) -> list[ServedTask]:
         """Return all tasks, including closed and destroyed ones."""

@@ -7,11 +7,12 @@ from hubbub.errors import Problem, SealError
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.workers import Job
+from hubbub.service.runtime.workers import NOT_OPENED, OPENED, Job
 from hubbub.service.shuffler.blocks import BlockCipher, bucket_secret
 from hubbub.service.shuffler.store import OpenedBundle, ShufflerStore
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.task import sealing
+from hubbub.service.task.sealing import BundleContent
 from hubbub.service.task.sealing_batch import bundle_job
 
 
@@ -74,16 +75,17 @@ class Uploads:
     def open(self, upload: Upload) -> list[OpenedBundle]:
         """Open the bundles in this thread; :meth:`jobs` and :meth:`opened` let workers open many."""
         layout = upload.task.contract.layout
-        slots = []
+        contents = []
         for position, bundle, key_id in zip(upload.positions, upload.bundles, upload.key_ids, strict=True):
             private = self._keyring.opener(key_id)
             if private is None:
                 raise Problem("outdated-keys", index=position)
             try:
-                slots.append(sealing.open_bundle(bundle, layout, private))
+                contents.append(sealing.open_bundle(bundle, layout, private))
             except SealError as error:
                 raise _problem(error, position) from None
-        return self._opened(upload, slots)
+        verifier = upload.task.verifier
+        return self._opened(upload, contents, [verifier.valid(content.admission) for content in contents])
 
     def jobs(self, upload: Upload) -> Iterator[tuple[Job, bytes]]:
         """Yield jobs for :class:`Workers`, one for each run of bundles under the same key, with their bytes."""
@@ -94,41 +96,47 @@ class Uploads:
                 private = self._keyring.private(upload.key_ids[start])
                 if private is None:
                     raise Problem("outdated-keys", index=upload.positions[start])
-                yield bundle_job(layout, upload.key_ids[start], private), b"".join(upload.bundles[start:end])
+                job = bundle_job(layout, upload.key_ids[start], private, upload.task.verifier)
+                yield job, b"".join(upload.bundles[start:end])
                 start = end
 
     def opened(self, upload: Upload, done: Sequence[tuple[bytes, bytes]]) -> list[OpenedBundle]:
         """Return the opened bundles from the workers' results of :meth:`jobs`."""
         layout = upload.task.contract.layout
         success = b"".join(flags for _, flags in done)
-        if 0 in success:
-            raise Problem("cannot-open", index=upload.positions[success.index(0)])
+        if NOT_OPENED in success:
+            raise Problem("cannot-open", index=upload.positions[success.index(NOT_OPENED)])
         inner = b"".join(texts for texts, _ in done)
         size = len(inner) // max(len(success), 1)
-        slots = []
+        contents = []
         for number, position in enumerate(upload.positions):
             try:
-                slots.append(sealing.split_bundle(inner[number * size : (number + 1) * size], layout))
+                contents.append(sealing.split_bundle(inner[number * size : (number + 1) * size], layout))
             except SealError as error:
                 raise _problem(error, position) from None
-        return self._opened(upload, slots)
+        return self._opened(upload, contents, [flag == OPENED for flag in success])
 
-    def _opened(self, upload: Upload, opened: Sequence[list[bytes]]) -> list[OpenedBundle]:
+    def _opened(self, upload: Upload, opened: Sequence[BundleContent], admitted: Sequence[bool]) -> list[OpenedBundle]:
+        """Return the bundles to store; ``admitted`` states whose admission is valid."""
         row, layout = upload.task.row, upload.task.contract.layout
         result = []
-        for position, bundle, shuffler_key_id, slots in zip(
-            upload.positions, upload.bundles, upload.key_ids, opened, strict=True
+        for position, bundle, shuffler_key_id, content, valid in zip(
+            upload.positions, upload.bundles, upload.key_ids, opened, admitted, strict=True
         ):
-            key_id, replay_id = sealing.slot_key(slots[0]), sealing.replay_id(bundle, layout)
+            key_id, replay_id = sealing.slot_key(content.slots[0]), sealing.replay_id(bundle, layout)
             if key_id != row.key_id:
                 # The bucket may have changed, here or in another process. The order matters: first the bucket, then
                 # the accepted bundles, because acceptance under the old key ends with the bucket.
                 self._tasks.refresh()
                 row = self._tasks.find(row.id).row
-            if key_id == row.key_id:
-                result.append(OpenedBundle(row.id, key_id, replay_id, tuple(slots), shuffler_key_id, position=position))
+            if valid and key_id == row.key_id:
+                token_id = upload.task.verifier.token_id(content.admission)
+                result.append(
+                    OpenedBundle(row.id, key_id, replay_id, tuple(content.slots), shuffler_key_id, token_id, position)
+                )
             elif not self._store.accepted(row, [replay_id]):
-                raise Problem("outdated-keys", index=position)
+                # A bundle that was accepted before gets the same response, whatever its admission.
+                raise Problem("bad-token" if key_id == row.key_id else "outdated-keys", index=position)
         return result
 
     def accept(self, opened: Iterable[OpenedBundle]) -> None:
@@ -200,6 +208,7 @@ class Uploads:
             if bundle.token_id not in unspent:
                 raise Problem("token-spent", index=bundle.position)
             unspent.discard(bundle.token_id)
+        reach("accept-spent")
 
     def _cipher(self, task: bytes, bucket: int) -> BlockCipher:
         known, cipher = self._ciphers.get(task, (0, None))

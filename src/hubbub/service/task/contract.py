@@ -18,6 +18,7 @@ from hubbub.canonical import Fields, Json, canonical, legal, parse
 from hubbub.errors import FalseClaim, Infeasible, InvalidInput, TooLarge, WireError, check_type, check_whole, reject
 from hubbub.plans import MAX_PEOPLE, Plan
 from hubbub.privacy import Guarantee
+from hubbub.service.task.admission import Admission
 from hubbub.service.task.identity import PUBLIC_SIZE, SIGNATURE_SIZE, Identity, document_format, hex_bytes, verify
 from hubbub.service.task.sealing import SUITES
 
@@ -33,7 +34,7 @@ _TERMS = ("min_batch_size", "slots", "epoch", "task_start", "task_end", "suite")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """One collection: its plan, batch size, time span, encryption suite and operators."""
+    """One collection: its plan, batch size, time span, encryption suite, admission and operators."""
 
     plan: Plan
     min_batch_size: int
@@ -48,6 +49,8 @@ class Contract:
     """The first epoch in which bundles are no longer accepted."""
     suite: int
     """The encryption algorithms, a key of :data:`hubbub.service.task.sealing.SUITES`."""
+    admission: Admission
+    """The proof that a client may send a bundle."""
     analyzer: bytes
     """Public identity of the analyzer's operator."""
     shuffler: bytes
@@ -74,10 +77,13 @@ class Contract:
                 reject(f"the identity of the {role}", f"have {PUBLIC_SIZE} bytes")
         if self.analyzer == self.shuffler:
             raise InvalidInput("analyzer and shuffler must be different operators, but have the same identity")
+        check_type("admission", self.admission, Admission)
+        _check_crowd(plan, self.admission)
         check_slots(plan, self.slots)
         object.__setattr__(self, "task", hashlib.sha256(canonical(self.to_document())).digest()[:TASK_SIZE])
         limit = plan.protocol.payload_format.limit(plan.schema.width)
-        object.__setattr__(self, "layout", BundleLayout(self.task, self.suite, self.slots, plan.payload, limit))
+        layout = BundleLayout(self.task, self.suite, self.slots, plan.payload, limit, self.admission.size)
+        object.__setattr__(self, "layout", layout)
         if self.bundle_size > MAX_BUNDLE_SIZE:
             raise TooLarge(f"a bundle must have at most {MAX_BUNDLE_SIZE:,} bytes, got {self.bundle_size:,}")
 
@@ -130,6 +136,7 @@ class Contract:
             "format": document_format("contract"),
             "plan": parse(self.plan.to_json(), "the plan"),
             **{name: getattr(self, name) for name in _TERMS},
+            "admission": self.admission.to_document(),
             **{role: getattr(self, role).hex() for role in ROLES},
         }
 
@@ -141,7 +148,7 @@ class Contract:
     @classmethod
     def from_document(cls, value: Json) -> Self:
         """Read a contract from a JSON object."""
-        fields = Fields(value, "the contract", "format", "plan", *_TERMS, *ROLES)
+        fields = Fields(value, "the contract", "format", "plan", "admission", *_TERMS, *ROLES)
         if fields.text("format") != document_format("contract"):
             raise WireError(f"the format of the contract must be {document_format('contract')!r}")
         try:
@@ -149,7 +156,10 @@ class Contract:
                 plan = Plan.from_json(canonical(fields["plan"]))
                 terms = {name: fields.whole(name) for name in _TERMS}
                 keys = {role: hex_bytes(fields.text(role), PUBLIC_SIZE, f"the {role}'s identity") for role in ROLES}
-                return cls(plan=plan, analyzer=keys["analyzer"], shuffler=keys["shuffler"], **terms)
+                admission = Admission.from_document(fields["admission"])
+                return cls(
+                    plan=plan, admission=admission, analyzer=keys["analyzer"], shuffler=keys["shuffler"], **terms
+                )
         except Infeasible as error:
             raise WireError(f"the contract is invalid: {error}") from None
 
@@ -227,6 +237,19 @@ def load_served_contract(text: bytes, role: str, identity: Identity, min_batch_s
     if getattr(contract, role) != identity.public:
         raise FalseClaim(f"the contract names another {role}")
     return contract
+
+
+def _check_crowd(plan: Plan, admission: Admission) -> None:
+    """Raise if the guarantee needs other honest users while anyone may send all the other bundles of a batch.
+
+    An attacker who sends all bundles but one leaves its sender without a crowd. Admission bounds the number of bundles
+    by the number of accounts; a plan for fewer honest users bounds what the others take away.
+    """
+    if admission.kind == "open" and plan.guarantee.assumptions.honest > 1 and plan.honest_fraction == 1:
+        raise Infeasible(
+            f"the plan's guarantee needs {plan.guarantee.assumptions.honest:,} honest users, but with open admission "
+            "one sender can fill a batch: admit by ticket or token, or plan with honest_fraction < 1 (--honest)"
+        )
 
 
 def _parse(text: str | bytes, what: str) -> Json:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from hubbub.bundles import ENCAPSULATED_KEY_SIZES, HEADER_SIZE, TOKEN_SIZE, BundleLayout
+from hubbub.bundles import ENCAPSULATED_KEY_SIZES, HEADER_SIZE, BundleLayout
 from hubbub.errors import SealError, WireError, check_whole, reject
 
 Private = X25519PrivateKey | hpke.MLKEM768X25519PrivateKey
@@ -139,15 +139,15 @@ def open_slot(sealed: Data, layout: BundleLayout, private: Private) -> bytes | N
 
 
 def seal_bundle(
-    slots: Sequence[bytes], layout: BundleLayout, key_id: int, public: Public, token: bytes = bytes(TOKEN_SIZE)
+    slots: Sequence[bytes], layout: BundleLayout, key_id: int, public: Public, admission: bytes = b""
 ) -> bytes:
-    """Seal all slots of one client to the shuffler."""
+    """Seal the admission and all slots of one client to the shuffler."""
     if len(slots) != layout.slots or any(len(slot) != layout.slot_size for slot in slots):
         reject("a bundle", f"have {layout.slots} sealed slots of {layout.slot_size} bytes")
-    if len(token) != TOKEN_SIZE or len({slot[_SLOT_KEY] for slot in slots}) != 1:
-        reject("a bundle", f"have a token of {TOKEN_SIZE} bytes and slots sealed to a single key")
+    if len(admission) != layout.admission or len({slot[_SLOT_KEY] for slot in slots}) != 1:
+        reject("a bundle", f"have an admission of {layout.admission} bytes and slots sealed to a single key")
     info = bundle_info(layout, _key_bytes(key_id))
-    return bundle_header(layout, key_id) + _encrypt(layout.suite, token + b"".join(slots), public, info)
+    return bundle_header(layout, key_id) + _encrypt(layout.suite, admission + b"".join(slots), public, info)
 
 
 def bundle_header(layout: BundleLayout, key_id: int) -> bytes:
@@ -165,8 +165,16 @@ def slot_info(layout: BundleLayout, key: Data) -> bytes:
     return b"".join((SLOT_INFO, layout.task, key))
 
 
-def open_bundle(bundle: Data, layout: BundleLayout, private: Private) -> list[bytes]:
-    """Return the sealed slots of a bundle, which all name the same analyzer key."""
+@dataclass(frozen=True, slots=True)
+class BundleContent:
+    """The plaintext of a bundle: its admission, and its sealed slots, which all name the same analyzer key."""
+
+    admission: bytes
+    slots: list[bytes]
+
+
+def open_bundle(bundle: Data, layout: BundleLayout, private: Private) -> BundleContent:
+    """Return the admission and the sealed slots of a bundle."""
     if len(bundle) != layout.bundle_size:
         raise SealError("wrong-length")
     _check_header(bundle, layout)
@@ -174,13 +182,13 @@ def open_bundle(bundle: Data, layout: BundleLayout, private: Private) -> list[by
     return split_bundle(inner, layout)
 
 
-def split_bundle(inner: bytes, layout: BundleLayout) -> list[bytes]:
-    """Return the sealed slots in the plaintext of a bundle."""
+def split_bundle(inner: bytes, layout: BundleLayout) -> BundleContent:
+    """Split the plaintext of a bundle into its admission and its sealed slots."""
     step = layout.slot_size
-    slots = [inner[start : start + step] for start in range(TOKEN_SIZE, len(inner), step)]
+    slots = [inner[start : start + step] for start in range(layout.admission, len(inner), step)]
     if len(slots) > 1 and len({slot[_SLOT_KEY] for slot in slots}) > 1:
         raise SealError("malformed")
-    return slots
+    return BundleContent(inner[: layout.admission], slots)
 
 
 def parse_upload(body: Data, layout: BundleLayout) -> list[bytes]:

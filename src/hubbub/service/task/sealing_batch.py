@@ -7,15 +7,23 @@ from numpy.typing import NDArray
 
 from hubbub.bundles import HEADER_SIZE, BundleLayout
 from hubbub.service.runtime.workers import Job, Workers
+from hubbub.service.task.admission import Verifier
 from hubbub.service.task.keylist import PublicKey
 from hubbub.service.task.sealing import REPORT, VERSION, bundle_info, slot_info
 
 
 @functools.lru_cache(maxsize=64)
-def bundle_job(layout: BundleLayout, key_id: int, private: bytes) -> Job:
-    """Return the job of opening bundles sealed to one key of the shuffler."""
+def bundle_job(layout: BundleLayout, key_id: int, private: bytes, verifier: Verifier) -> Job:
+    """Return the job of opening bundles sealed to one key of the shuffler, and of checking their admissions."""
     info = bundle_info(layout, key_id.to_bytes(2, "big"))
-    return Job(suite=layout.suite, key=private, info=info, size=layout.bundle_size, skip=HEADER_SIZE)
+    return Job(
+        suite=layout.suite,
+        key=private,
+        info=info,
+        size=layout.bundle_size,
+        skip=HEADER_SIZE,
+        admission=verifier.to_bytes(),
+    )
 
 
 def slot_job(layout: BundleLayout, key_id: int, private: bytes) -> Job:

@@ -1,0 +1,39 @@
+"""The client of an issuer of tokens: ``hubbub serve issuer``, or any issuer of Privacy Pass tokens of type 2."""
+
+import contextlib
+
+import httpx
+
+from hubbub.errors import reject
+from hubbub.service.runtime.problems import PREFIX
+from hubbub.service.uploader import Response, no_response
+
+REQUEST_TYPE = "application/private-token-request"
+
+
+class HttpIssuer:
+    """An issuer behind a URL."""
+
+    def __init__(self, url: str, *, timeout: float = 30.0, client: httpx.Client | None = None) -> None:
+        place = httpx.URL(url)
+        if place.scheme not in ("http", "https") or not place.host:
+            reject("the issuer's address", "be a URL http://… or https://…", url)
+        self._url = url.rstrip("/")
+        # A new connection per request would be slower and hide nothing: the issuer knows the accounts.
+        self._client = client or httpx.Client(timeout=timeout, headers={"user-agent": ""}, trust_env=False)
+
+    def request(self, body: bytes, code: str) -> Response:
+        """Send a TokenRequest for the account with this code."""
+        headers = {"content-type": REQUEST_TYPE, "authorization": f"Bearer {code}"}
+        with no_response("the issuer"):
+            response = self._client.post(f"{self._url}/token-request", content=body, headers=headers)
+        problem, wait = "", response.headers.get("retry-after", "")
+        if response.status_code != 200:
+            with contextlib.suppress(ValueError, AttributeError):
+                problem = str(response.json().get("type", "")).removeprefix(PREFIX)
+        seconds = float(wait) if wait.isascii() and wait.isdigit() else 0.0
+        return Response(response.status_code, problem, seconds, response.content)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()

@@ -1,0 +1,1 @@
+"""The issuer of tokens: signs blinded requests, one per account and task."""

@@ -1,0 +1,114 @@
+"""The journal of an upload: every answer with what is needed to send it again unchanged, until it is stored."""
+
+import os
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hubbub.errors import InvalidInput, WireError
+from hubbub.service.task.contract import Contract
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A randomized answer, with its admission and bundle, or with the secrets of the token that it waits for."""
+
+    messages: list[bytes]
+    admission: bytes | None = None
+    bundle: bytes | None = None
+    pending: bytes | None = None
+    """The secrets of a :class:`PendingToken`."""
+    code: str | None = None
+    """The code by which the issuer knows the account."""
+
+
+class Journal:
+    """The state of every answer: messages, admission and sealed bundle until it is stored, afterwards only its state.
+
+    A file for one contract, readable by its owner only. It never contains raw answers.
+    """
+
+    def __init__(self, path: Path | str, contract: Contract) -> None:
+        self._size = contract.plan.payload
+        place = str(path)
+        if place != ":memory:":
+            os.close(os.open(place, os.O_CREAT | os.O_RDWR, 0o600))
+        self._store = sqlite3.connect(place, isolation_level=None)
+        try:
+            self._begin(contract)
+        except sqlite3.DatabaseError:
+            self._store.close()
+            raise WireError("the journal must be a file written by hubbub send; choose a new file name") from None
+
+    def _begin(self, contract: Contract) -> None:
+        for statement in (
+            "PRAGMA synchronous = full",
+            "PRAGMA secure_delete = on",
+            "CREATE TABLE IF NOT EXISTS contract (task BLOB NOT NULL)",
+            "CREATE TABLE IF NOT EXISTS answers (no INTEGER PRIMARY KEY, messages BLOB, admission BLOB, pending BLOB, "
+            "code TEXT, bundle BLOB, state TEXT)",
+        ):
+            self._store.execute(statement)
+        tasks = [bytes(task) for (task,) in self._store.execute("SELECT task FROM contract")]
+        if not tasks:
+            self._store.execute("INSERT INTO contract VALUES (?)", (contract.task,))
+        elif tasks != [contract.task]:
+            raise WireError("the journal belongs to another contract; choose a new file name")
+
+    def __len__(self) -> int:
+        return int(self._store.execute("SELECT COUNT(*) FROM answers").fetchone()[0])
+
+    def fill(self, answers: Iterable[Answer]) -> None:
+        """Store all answers, or none; a journal is filled once."""
+        if len(self):
+            raise InvalidInput(f"the journal must be empty before answers are added; it holds {len(self):,}")
+        self._store.execute("BEGIN IMMEDIATE")
+        with self._store:
+            rows = ((b"".join(one.messages), one.admission, one.pending, one.code, one.bundle) for one in answers)
+            names = "messages, admission, pending, code, bundle, state"
+            self._store.executemany(f"INSERT INTO answers ({names}) VALUES (?, ?, ?, ?, ?, 'waiting')", rows)
+
+    def waiting(self, limit: int) -> list[tuple[int, bytes]]:
+        """Return the numbers and bundles of the first sealed answers that are not known to be stored."""
+        query = "SELECT no, bundle FROM answers WHERE state = 'waiting' AND bundle IS NOT NULL ORDER BY no LIMIT ?"
+        return [(number, bytes(bundle)) for number, bundle in self._store.execute(query, (limit,))]
+
+    def requests(self, limit: int) -> list[tuple[int, bytes, str]]:
+        """Return number, secrets and code of the first answers whose tokens are not known yet."""
+        query = "SELECT no, pending, code FROM answers WHERE state = 'waiting' AND bundle IS NULL ORDER BY no LIMIT ?"
+        return [(number, bytes(pending), str(code)) for number, pending, code in self._store.execute(query, (limit,))]
+
+    def admit(self, number: int, admission: bytes, bundle: bytes) -> None:
+        """Store an issued token and the bundle that contains it, and delete the secrets of its request."""
+        statement = "UPDATE answers SET admission = ?, bundle = ?, pending = NULL, code = NULL WHERE no = ?"
+        self._store.execute(statement, (admission, bundle, number))
+
+    def admission(self, number: int) -> bytes:
+        """Return the admission of an answer."""
+        return bytes(self._store.execute("SELECT admission FROM answers WHERE no = ?", (number,)).fetchone()[0])
+
+    def messages(self, number: int) -> list[bytes]:
+        """Return the randomized messages of an answer."""
+        data = bytes(self._store.execute("SELECT messages FROM answers WHERE no = ?", (number,)).fetchone()[0])
+        return [data[start : start + self._size] for start in range(0, len(data), self._size)]
+
+    def replace(self, number: int, bundle: bytes) -> None:
+        """Store a new seal of the same messages before it is sent."""
+        self._store.execute("UPDATE answers SET bundle = ? WHERE no = ? AND state = 'waiting'", (bundle, number))
+
+    def settle(self, numbers: Iterable[int], state: str) -> None:
+        """Set the state of answers, ``stored`` or the name of a problem, and delete everything else about them."""
+        self._store.execute("BEGIN IMMEDIATE")
+        with self._store:
+            erased = "messages = NULL, admission = NULL, pending = NULL, code = NULL, bundle = NULL"
+            statement = f"UPDATE answers SET state = ?, {erased} WHERE no = ?"
+            self._store.executemany(statement, [(state, number) for number in numbers])
+
+    def states(self) -> dict[str, int]:
+        """Return the number of answers in each state."""
+        return dict(self._store.execute("SELECT state, COUNT(*) FROM answers GROUP BY state ORDER BY state"))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._store.close()
