@@ -52,13 +52,39 @@ def declared_length(value: bytes | None, limit: int) -> int:
     return length
 
 
-async def read_body(receive: Receive, length: int, seconds: float) -> bytes:
-    """Return the body; raise if it does not have the declared length or does not arrive in time."""
+class ArrivingBodies:
+    """The bodies of which a part has arrived; when they hold too many bytes, the one that began first is dropped.
+
+    A body that makes progress is complete within milliseconds, so the one that began first is the slowest.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes, self._total = max_bytes, 0
+        self._sizes: dict[asyncio.Timeout, int] = {}
+
+    def add(self, body: asyncio.Timeout, size: int) -> None:
+        """Count a part of a body, which is identified by its deadline."""
+        self._sizes[body] = self._sizes.get(body, 0) + size
+        self._total += size
+        while self._total > self._max_bytes:
+            first = next(iter(self._sizes))
+            self.remove(first)
+            if not first.expired():
+                first.reschedule(asyncio.get_running_loop().time())
+
+    def remove(self, body: asyncio.Timeout) -> None:
+        """Forget a body that is complete or dropped."""
+        self._total -= self._sizes.pop(body, 0)
+
+
+async def read_body(receive: Receive, length: int, seconds: float, arriving: ArrivingBodies | None = None) -> bytes:
+    """Return the body; raise if it does not have the declared length, does not arrive in time, or is dropped."""
     parts: list[bytes] = []
     size = 0
     more = True
+    deadline = asyncio.timeout(seconds)
     try:
-        async with asyncio.timeout(seconds):
+        async with deadline:
             while more:
                 message = await receive()
                 if message["type"] == "http.disconnect":
@@ -69,8 +95,13 @@ async def read_body(receive: Receive, length: int, seconds: float) -> bytes:
                 if size > length:
                     raise Problem("wrong-length", "the body is longer than Content-Length")
                 parts.append(part)
+                if more and arriving is not None:
+                    arriving.add(deadline, len(part))
     except TimeoutError:
         raise Problem("timeout") from None
+    finally:
+        if arriving is not None:
+            arriving.remove(deadline)
     if size != length:
         raise Problem("wrong-length", "the body is shorter than Content-Length")
     return parts[0] if len(parts) == 1 else b"".join(parts)
