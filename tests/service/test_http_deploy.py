@@ -21,7 +21,7 @@ def test_settings_are_valid() -> None:
     assert analyzer.link_key == Path("/run/credentials/hubbub-analyzer.service/link.key")
     # Both roles on one machine would not share a folder or a port.
     assert analyzer.common.folder != shuffler.common.folder
-    assert analyzer.common.operations != shuffler.common.operations
+    assert analyzer.operations != shuffler.operations
 
 
 @pytest.mark.parametrize("role", ["shuffler", "analyzer"])

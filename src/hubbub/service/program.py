@@ -11,7 +11,7 @@ from hubbub.service.runtime.database import Database, open_database
 from hubbub.service.runtime.metrics import Metrics, operations_app
 from hubbub.service.runtime.process import PeriodicTask, ServiceFolder
 from hubbub.service.runtime.server import Listener, server_context
-from hubbub.service.runtime.settings import Common
+from hubbub.service.runtime.settings import Common, Config
 from hubbub.service.runtime.store import Store
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.task.identity import Identity
@@ -49,12 +49,12 @@ def public_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext
 
 
 def operator_listeners(
-    common: Common, role: str, metrics: Metrics, ready: Callable[[], bool], commands: object
+    config: Config, role: str, metrics: Metrics, ready: Callable[[], bool], commands: object
 ) -> list[Listener]:
     """Return the listeners for operators: health and metrics, and the admin socket."""
     return [
-        Listener("operations", operations_app(metrics, ready), common.operations),
-        Listener("admin", admin_app(role, commands), common.admin),
+        Listener("operations", operations_app(metrics, ready), config.operations),
+        Listener("admin", admin_app(role, commands), config.common.admin),
     ]
 
 

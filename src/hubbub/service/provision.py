@@ -20,6 +20,7 @@ from hubbub.service.runtime.admin_client import SETTINGS, command
 from hubbub.service.runtime.certificates import Authority
 from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.process import ADDRESSES, run
+from hubbub.service.runtime.reference import settings_file
 from hubbub.service.runtime.secretfiles import read_secret, write_file
 from hubbub.service.runtime.settings import AnalyzerConfig, ShufflerConfig, read_config
 from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, SignedContract
@@ -83,15 +84,17 @@ def provision_role(
         passed.mkdir(mode=0o700)
         authority.issue("client", ["shuffler"]).save(passed, "link")
         write_file(passed / "authority.pem", authority.certificate)
-    given = ({} if role == "analyzer" else {"analyzer": f"https://{host}:8500"}) | dict(entries or {})
-    # For the kinds of values that settings have, JSON is also TOML.
-    write_file(folder / SETTINGS, "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items()).encode())
+    given = {"analyzer": f"https://{host}:8500"} if role == "shuffler" else {}
+    if role == "analyzer" and host == "localhost":
+        given["link"] = "127.0.0.1:8500"
+    write_file(folder / SETTINGS, settings_file(role, given | dict(entries or {})).encode())
     return identity.public
 
 
 def provision_all(folder: Path, plan: Plan, terms: Mapping[str, Any] | None = None, *, test: bool = False) -> Contract:
     """Create both services on one machine and a contract of these terms signed by both: not for people's data."""
-    link, common = free_port(), {"contracts": [f"../{CONTRACT}"], "unsafe_test": test}
+    link = free_port()
+    common = {"contracts": [f"../{CONTRACT}"], "operations": "127.0.0.1:0", "unsafe_test": test}
     analyzer, shuffler = folder / "analyzer", folder / "shuffler"
     provision_role(analyzer, "analyzer", {"link": f"127.0.0.1:{link}", "read": f"127.0.0.1:{free_port()}", **common})
     address = f"https://127.0.0.1:{link}"

@@ -46,7 +46,7 @@ class AnalyzerProgram:
         return [
             Listener("link", delivery, config.link, context=link, connections=_SHUFFLER_CONNECTIONS),
             Listener("results", results, config.read, context=public, connections=common.connections),
-            *operator_listeners(common, "analyzer", self.metrics, self.ready, _AnalyzerCommands(self)),
+            *operator_listeners(config, "analyzer", self.metrics, self.ready, _AnalyzerCommands(self)),
         ]
 
     def loops(self) -> list[PeriodicTask]:

@@ -70,7 +70,7 @@ class ShufflerProgram:
         public = public_context(config.certificate, config.certificate_key)
         return [
             Listener("uploads", self.uploads, config.listen, context=public, connections=common.connections),
-            *operator_listeners(common, "shuffler", self.metrics, self.ready, _ShufflerCommands(self)),
+            *operator_listeners(config, "shuffler", self.metrics, self.ready, _ShufflerCommands(self)),
         ]
 
     def loops(self) -> list[PeriodicTask]:
