@@ -12,6 +12,7 @@ from hubbub.canonical import Json
 from hubbub.errors import reject
 from hubbub.service.program import Resources, operator_listeners, public_context, task_metrics
 from hubbub.service.runtime.clock import Clock
+from hubbub.service.runtime.cors import allow_origins
 from hubbub.service.runtime.metrics import Metrics, TaskMetrics, disk_free
 from hubbub.service.runtime.process import PeriodicTask, add_contracts
 from hubbub.service.runtime.ratelimit import RateLimiter
@@ -69,7 +70,13 @@ class ShufflerProgram:
         config, common = self.config, self.common
         public = public_context(config.certificate, config.certificate_key)
         return [
-            Listener("uploads", self.uploads, config.listen, context=public, connections=common.connections),
+            Listener(
+                "uploads",
+                allow_origins(self.uploads, config.origins),
+                config.listen,
+                context=public,
+                connections=common.connections,
+            ),
             *operator_listeners(config, "shuffler", self.metrics, self.ready, _ShufflerCommands(self)),
         ]
 
