@@ -47,6 +47,7 @@ def prepare(folder: Path) -> None:
     (folder / "schema.json").write_text('{"kind": "one_hot", "labels": ["a"], "max_set": 1}')
     (folder / "contract.json").write_text('{"contract": {"format": "hubbub contract 2"}, "signatures": {}}')
     (folder / "keys.json").write_text('{"body": {"format": "hubbub key list 2"}, "signature": ""}')
+    (folder / "token").write_text("secret\n")
     (folder / "vectors.json").write_text('{"format": "hubbub wire vectors 1", "good": [{}], "bad": []}')
 
 
@@ -244,6 +245,20 @@ BAD = [
     (f"calibrate --bits 1 -n 10 {BUDGET} --m gaussian:0:1 -o out", USAGE),
     (f"calibrate --bits 1 -n 10 {BUDGET} --release everything -o out", USAGE),
     (f"calibrate --bits 1 -n 10 {BUDGET} --honest 0 -o out", USAGE),
+    ("results http://127.0.0.1:1 -o out", USAGE),
+    ("results http://127.0.0.1:1 --token missing.txt -o out", IO),
+    ("results http://127.0.0.1:1 --token noise.hub -o out", USAGE),
+    ("results http://127.0.0.1:1 --token empty.hub -o out", USAGE),
+    ("results http://127.0.0.1:1 --token token -o out", IO),
+    ("results https://127.0.0.1:1 --token token --authority missing.pem -o out", IO),
+    ("results https://127.0.0.1:1 --token token --authority noise.hub -o out", CORRUPT),
+    ("results 127.0.0.1:8501 --token token -o out", USAGE),
+    ("results http:// --token token -o out", USAGE),
+    ("results http://127.0.0.1:1 --token token --task abc -o out", USAGE),
+    ("results http://127.0.0.1:1 --token token --format parquet", USAGE),
+    ("results http://127.0.0.1:1 --token token --format xml -o out", USAGE),
+    ("results http://127.0.0.1:1 --token token --top 0 -o out", USAGE),
+    ("results http://127.0.0.1:1 --token token -o missing/out.csv", IO),
 ]
 LATER = {"send", "serve"}
 """Commands whose options have no cases yet; remove a name, and its options are required to occur in ``BAD``."""
@@ -298,7 +313,7 @@ def test_nonsense(line: str, run: Call) -> None:
 
 EXPECTATIONS = (
     r"\bmust\b|\bneeds\b|give |missing option|no such|is a directory|not in the schema|is not one of|is not a valid|"
-    r"not in the range|no protocol|claims|damaged|no space left|would overwrite|could not be started"
+    r"not in the range|no protocol|claims|damaged|no space left|would overwrite|could not be started|did not answer"
 )
 INTERNALS = r"Traceback|<class|object at 0x|NoneType|np\.|internal error"
 

@@ -68,13 +68,13 @@ def test_invalid_requests_are_rejected(folder: Path, run: Call) -> None:
         assert run("serve", role, "settings.toml").exit_code == 2
     (folder / "plain.sock").touch()
     failed = run("serve", "admin", "plain.sock", "status")
-    assert failed.exit_code == 1
+    assert failed.exit_code == 5
     assert "no service is listening at plain.sock" in failed.stderr
     assert run("serve", "admin", "plain.sock", "close").exit_code == 2
     assert run("serve", "admin", "plain.sock", "status", "more").exit_code == 2
     assert run("serve", "admin", "plain.sock", "explode").exit_code == 2
     assert run("serve", "admin", "missing.sock", "status").exit_code == 2
-    assert run("serve", "admin", "settings.toml", "status").exit_code == 1
+    assert run("serve", "admin", "settings.toml", "status").exit_code == 5
 
 
 def test_a_folder_is_never_overwritten(folder: Path, run: Call) -> None:

@@ -43,6 +43,7 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.InvalidRecord, USAGE, "correct or remove this record; records are counted from 1, after any header"),
     (errors.InvalidInput, USAGE, "see `{command} --help`"),
     (errors.ProgramFailure, IO, "run the program by hand; docs/audit.md describes its input and output"),
+    (errors.CommandFailure, IO, "check the address, that the service is running, and that you may use it"),
     (errors.HubbubError, INTERNAL, "nothing was written; try again"),
     (BrokenPipeError, IO, "the reader of the output stopped early"),
     (FileNotFoundError, IO, "check the file name"),
