@@ -157,7 +157,7 @@ def test_results_of_an_analyzer(folder: Path) -> None:
     system.upload(*(client.seal("1") for _ in range(100)))
     system.next_epoch()
     system.deliver()
-    (folder / "token").write_text(system.analyzer.store.add_token("read:*"))
+    (folder / "token").write_text(system.analyzer.store.add_token("all", "read:*", now=0, expires=1e12))
     with served(Listener("results", results_app(system.analyzer), "127.0.0.1:0")) as address:
         text = call("results", address, "--token", "token", "--format", "csv").stdout
     rows = list(csv.DictReader(io.StringIO(text)))

@@ -47,13 +47,15 @@ def test_from_bundles_to_a_result(live: LiveSystem) -> None:
         results = [reader.get(f"/v1/batches/{batches[0]['batch']}") for _ in range(2)]
         assert results[0].content == results[1].content
         assert results[0].headers["etag"] == results[1].headers["etag"]
-        token = live.command("analyzer", "token", f"read:{live.contract.id}")["token"]
+        token = live.command("analyzer", "token", "one", f"read:{live.contract.id}")["token"]
         headers = {"authorization": f"Bearer {token}"}
         assert reader.get(f"/v1/tasks/{live.contract.id}/batches", headers=headers).status_code == 200
-        live.command("analyzer", "revoke", token)
+        live.command("analyzer", "revoke", "one")
         assert reader.get(f"/v1/tasks/{live.contract.id}/batches", headers=headers).status_code == 401
-        with pytest.raises(CommandFailure, match="there is no such token"):
-            live.command("analyzer", "revoke", token)
+        with pytest.raises(CommandFailure, match="no token with this name, or it is revoked"):
+            live.command("analyzer", "revoke", "one")
+        states = {one["name"]: one["state"] for one in live.command("analyzer", "tokens")["tokens"]}
+        assert (states["one"], states["tests"]) == ("revoked", "valid")
 
 
 def test_a_token_is_reused_while_it_is_valid(live: LiveSystem) -> None:
@@ -62,7 +64,7 @@ def test_a_token_is_reused_while_it_is_valid(live: LiveSystem) -> None:
     first = reader_token(live.folder, analyzer)
     assert stat.S_IMODE((live.folder / TOKEN).stat().st_mode) == 0o600
     assert reader_token(live.folder, analyzer) == first
-    command(analyzer.socket, "revoke", first)
+    command(analyzer.socket, "revoke", "serve-all")
     assert reader_token(live.folder, analyzer) != first
 
 
@@ -84,9 +86,13 @@ def test_files_of_a_service_are_private(live: LiveSystem) -> None:
 
 def test_commands_that_a_service_refuses(live: LiveSystem) -> None:
     with pytest.raises(CommandFailure, match="'token' is a command of the analyzer; this is the shuffler"):
-        live.command("shuffler", "token", "read:*")
+        live.command("shuffler", "token", "name", "read:*")
     with pytest.raises(CommandFailure, match="scope must be"):
-        live.command("analyzer", "token", "write:*")
+        live.command("analyzer", "token", "name", "write:*")
+    with pytest.raises(CommandFailure, match="expires must be a number of days"):
+        live.command("analyzer", "token", "name", "read:*", expires="0")
+    with pytest.raises(CommandFailure, match="the name of a token must have 1 to 64 letters"):
+        live.command("analyzer", "token", "two words", "read:*")
     with pytest.raises(CommandFailure, match="'close' is a command of the shuffler"):
         live.command("analyzer", "close", live.contract.id)
     with pytest.raises(CommandFailure, match="There is no such task"):

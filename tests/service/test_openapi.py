@@ -90,7 +90,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
         system,
         {"shuffler": UploadApp(system.shuffler, writer, system.workers, documents), "analyzer": both},
         {"shuffler": routes(documents) | {("POST", "/v1/tasks/{task}/bundles")}, "analyzer": routes(linked, read)},
-        system.analyzer.store.add_token("read:*"),
+        system.analyzer.store.add_token("all", "read:*", now=0, expires=1e12),
         batch,
     )
     writer.close()

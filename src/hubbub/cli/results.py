@@ -38,8 +38,8 @@ def results(
 ) -> None:
     """Read the results of an analyzer as a table, CSV, JSON or Parquet.
 
-    URL is the analyzer's address for readers. Results are ordered by the epoch of their release. CSV and Parquet have a row per batch and label, with the bounds of
-    the 95 % interval. Withheld batches and gaps are rows with a reason.
+    URL is the analyzer's address for readers. Results are ordered by the epoch of their release. CSV and Parquet have
+    a row per batch and label, with the bounds of the 95 % interval. Withheld batches and gaps are rows with a reason.
 
     \b
     Example: hubbub results http://127.0.0.1:8501 --token here/token

@@ -183,15 +183,22 @@ def admin(context: click.Context, target: Path) -> None:
 def _admin_command(one: Command) -> click.Command:
     """Return the subcommand of an admin command."""
 
+    required = [parameter for parameter in one.parameters if parameter.default is None]
+    options = [parameter for parameter in one.parameters if parameter.default is not None]
+
     @click.pass_obj
-    def run(target: Path, as_json: bool, value: str = "") -> None:
-        _show(command(target, one.name, value), as_json)
+    def run(target: Path, /, as_json: bool, **given: str) -> None:
+        values = [given.pop(parameter.name) for parameter in required]
+        _show(command(target, one.name, *values, options=given), as_json)
 
     wrapped: Any = run
+    for parameter in reversed(required):
+        wrapped = click.argument(parameter.name)(wrapped)
+    for parameter in options:
+        text = f"{parameter.help[0].upper()}{parameter.help[1:]}."
+        wrapped = click.option(f"--{parameter.name}", default=parameter.default, metavar="DAYS", help=text)(wrapped)
     about = one.help if len(one.roles) > 1 else f"{one.help} Only at the {one.roles[0]}."
-    if one.parameter is not None:
-        wrapped = click.argument("value", metavar=one.parameter.name.upper())(wrapped)
-        about += f"\n\n{one.parameter.name.upper()}: {one.parameter.help}."
+    about += "".join(f"\n\n{parameter.name.upper()}: {parameter.help}." for parameter in required)
     return click.command(one.name, help=about)(json_option(wrapped))
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import httpx
 
 from hubbub.accountant.overflow import min_slots
-from hubbub.errors import HubbubError, check_choice, check_whole
+from hubbub.errors import CommandFailure, HubbubError, check_choice, check_whole
 from hubbub.plans import Plan
 from hubbub.service.runtime.admin_client import SETTINGS, command
 from hubbub.service.runtime.certificates import Authority
@@ -33,6 +33,7 @@ CONTRACT = "contract.json"
 """Name of the contract in the folder of a whole system."""
 TOKEN = "token"
 """Name of the reader's bearer token in the folder of a whole system."""
+_TOKEN_NAME = "serve-all"
 STOP_SECONDS = 6.0
 """Time after which a service that was told to stop is killed."""
 
@@ -187,6 +188,8 @@ def reader_token(folder: Path, analyzer: RunningService) -> str:
         headers = {"authorization": f"Bearer {token}"}
         if httpx.get(analyzer.addresses["results"] + "/v1/tasks", headers=headers, trust_env=False).status_code == 200:
             return token
-    token = str(command(analyzer.socket, "token", "read:*")["token"])
+    with contextlib.suppress(CommandFailure):
+        command(analyzer.socket, "revoke", _TOKEN_NAME)
+    token = str(command(analyzer.socket, "token", _TOKEN_NAME, "read:*")["token"])
     write_file(path, token.encode(), replace=True)
     return token

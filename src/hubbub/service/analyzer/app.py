@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 from hubbub.canonical import Json
@@ -27,7 +28,7 @@ class AnalyzerProgram:
     def __init__(self, config: AnalyzerConfig, clock: Clock | None = None) -> None:
         self.config, self.common = config, config.common
         self._resources = Resources(config.common, "analyzer", clock)
-        self.workers = self._resources.context.workers
+        self.workers, self.clock = self._resources.context.workers, self._resources.context.clock
         self._store = AnalyzerStore(self._resources.connect)
         self.core = Analyzer(self._store, self._resources.context)
         add_contracts(config.common.contracts, self.core.contracts(), self.core.add_contract)
@@ -90,7 +91,7 @@ class _AnalyzerCommands:
     """The admin commands of the analyzer."""
 
     def __init__(self, program: AnalyzerProgram) -> None:
-        self._program, self._core = program, program.core
+        self._program, self._core, self._clock = program, program.core, program.clock
 
     def add(self, contract: bytes) -> dict[str, Json]:
         return {"task": self._core.add_contract(contract).hex()}
@@ -111,11 +112,16 @@ class _AnalyzerCommands:
         tasks: dict[str, Json] = {task: dict(counts) for task, counts in self._core.totals().items()}
         return {"good": True, "tasks": tasks}
 
-    def token(self, scope: str) -> dict[str, Json]:
+    def token(self, name: str, scope: str, seconds: float) -> dict[str, Json]:
         if scope != "read:*" and scope.removeprefix("read:") not in self._core.contracts():
             raise InvalidInput("scope must be read:* or read:TASK with the id of a task that is served")
-        return {"token": self._core.store.add_token(scope)}
+        now = self._clock.now()
+        token = self._core.store.add_token(name, scope, now=now, expires=now + seconds)
+        return {"name": name, "token": token, "expires": int(now + seconds)}
 
-    def revoke(self, token: str) -> None:
-        if not self._core.store.revoke_token(token):
-            raise Problem("not-found", "there is no such token")
+    def tokens(self) -> dict[str, Json]:
+        return {"tokens": [asdict(one) for one in self._core.store.reader_tokens(now=self._clock.now())]}
+
+    def revoke(self, name: str) -> None:
+        if not self._core.store.revoke_token(name, now=self._clock.now()):
+            raise Problem("not-found", "there is no token with this name, or it is revoked already")

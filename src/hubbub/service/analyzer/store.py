@@ -1,11 +1,9 @@
 """The analyzer's store: chunks until their batch is counted, slot ids until their key is destroyed, all results."""
 
-import hashlib
-import secrets
 from dataclasses import astuple, dataclass
 
+from hubbub.service.analyzer.tokens import TOKENS_TABLE, TokenStore
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.store import Store
 
 _TABLES = (
     "tasks (id {blob} PRIMARY KEY, contract {blob} NOT NULL)",
@@ -13,7 +11,7 @@ _TABLES = (
        slots BIGINT NOT NULL, chunk_count BIGINT NOT NULL, manifest {blob} NOT NULL, state TEXT NOT NULL,
        result {blob}, receipt {blob}, slot_ids {blob})""",
     "chunks (batch TEXT, chunk BIGINT, data {blob} NOT NULL, PRIMARY KEY (batch, chunk))",
-    "tokens (digest {blob} PRIMARY KEY, scope TEXT NOT NULL)",
+    TOKENS_TABLE,
 )
 _BATCH_COLUMNS = "id, task, key_id, bundles, slots, chunk_count, manifest, state"
 
@@ -33,7 +31,7 @@ class BatchRow:
     """``arriving``, then ``committed`` or ``withheld``."""
 
 
-class AnalyzerStore(Store):
+class AnalyzerStore(TokenStore):
     """The analyzer's store."""
 
     role = "analyzer"
@@ -136,22 +134,3 @@ class AnalyzerStore(Store):
     def _blob(self, column: str, batch: str) -> bytes | None:
         rows = self._reader.rows(f"SELECT {column} FROM batches WHERE id = ?", batch)
         return bytes(rows[0][0]) if rows and rows[0][0] is not None else None
-
-    def add_token(self, scope: str) -> str:
-        """Create a bearer token, of which only a hash is stored."""
-        token = secrets.token_urlsafe(32)
-        self._writer.run("INSERT INTO tokens VALUES (?, ?)", _digest(token), scope)
-        return token
-
-    def revoke_token(self, token: str) -> bool:
-        """Delete a token, and return True if it existed."""
-        return self._writer.run("DELETE FROM tokens WHERE digest = ?", _digest(token)) > 0
-
-    def scope(self, token: str) -> str | None:
-        """Return the scope of a token; looked up by its hash, so the time reveals nothing about other tokens."""
-        rows = self._reader.rows("SELECT scope FROM tokens WHERE digest = ?", _digest(token))
-        return rows[0][0] if rows else None
-
-
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
