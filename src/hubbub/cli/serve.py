@@ -12,11 +12,12 @@ import click
 from hubbub.cli import screen
 from hubbub.cli.options import combined, json_option, output_option, plan_option
 from hubbub.io.documents import read_plan
-from hubbub.io.files import read_text, write_text
+from hubbub.io.files import naming, read_text, write_text
 from hubbub.planner.recompute import verify
 from hubbub.service import provision
 from hubbub.service.runtime.admin import COMMANDS, Command
 from hubbub.service.runtime.admin_client import command
+from hubbub.service.runtime.certificates import request_fingerprint
 from hubbub.service.task.contract import SignedContract
 from hubbub.service.task.identity import Identity
 
@@ -62,8 +63,8 @@ def init(
 ) -> None:
     """Create the folder of one service or of both.
 
-    A folder holds the service's identity, the certificates of the link and the settings. The analyzer's subfolder
-    "for-shuffler" goes to the operator of the shuffler, who copies its files into the shuffler's folder.
+    A folder holds the service's identity, its key for the link and its settings. The shuffler's operator sends
+    "link.csr" to the analyzer's operator, who certifies it ("certify").
 
     \b
     Example: hubbub serve init here --plan plan.json
@@ -73,10 +74,39 @@ def init(
     if role != "both":
         public = provision.provision_role(folder, "analyzer" if role == "analyzer" else "shuffler", host=host)
         created = {"folder": str(folder), "role": role, "identity": public.hex()}
+        if role == "shuffler":
+            request = folder / "link.csr"
+            created |= {"request": str(request), "fingerprint": request_fingerprint(request.read_bytes())}
     else:
         contract = provision.provision_all(folder, read_plan(str(plan_path)), terms, test=unsafe_test)
         created = {"folder": str(folder), "contract": str(folder / provision.CONTRACT), "task": contract.id}
     _show(created, as_json)
+
+
+@serve.command()
+@folder_argument
+@click.argument("request", required=False)
+@click.option("--days", type=click.IntRange(1, 3650), default=825, help="Days for which the certificate is valid.")
+@json_option
+def certify(folder: Path, request: str | None, days: int, as_json: bool) -> None:
+    """Certify the shuffler's request, or renew the analyzer's own certificate.
+
+    FOLDER is the analyzer's. REQUEST is the shuffler's file "link.csr"; compare the printed fingerprint with the one
+    that "init" printed for the shuffler. The files in the subfolder "for-shuffler", none of which is secret, go to the
+    shuffler's operator, who copies them into the shuffler's folder. Without REQUEST, the certificate of the analyzer's
+    link is renewed. A service uses a new certificate after it restarts.
+
+    \b
+    Example: hubbub serve certify /var/lib/hubbub-analyzer link.csr
+    """
+    if request is None:
+        _show({"renewed": str(provision.renew_link(folder, days=days)), "days": str(days)}, as_json)
+        return
+    with naming(request):
+        text = read_text(request)
+        fingerprint = request_fingerprint(text)
+    passed = provision.certify(folder, text, days=days)
+    _show({"files": str(passed), "fingerprint": fingerprint, "days": str(days)}, as_json)
 
 
 @serve.command()

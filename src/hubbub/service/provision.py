@@ -17,7 +17,7 @@ from hubbub.accountant.overflow import min_slots
 from hubbub.errors import CommandFailure, HubbubError, check_choice, check_whole
 from hubbub.plans import Plan
 from hubbub.service.runtime.admin_client import SETTINGS, command
-from hubbub.service.runtime.certificates import Authority
+from hubbub.service.runtime.certificates import Authority, Request
 from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.process import ADDRESSES, run
 from hubbub.service.runtime.reference import settings_file
@@ -69,10 +69,10 @@ def draft_contract(
 def provision_role(
     folder: Path, role: Role, entries: Mapping[str, object] | None = None, *, host: str = "localhost"
 ) -> bytes:
-    """Create the folder of one service, with its identity and settings, and return the public identity.
+    """Create the folder of one service, with its identity, link key and settings, and return the public identity.
 
-    The analyzer's folder also holds the certificate authority of the link; its subfolder ``for-shuffler`` holds the
-    files that the shuffler's operator needs.
+    The analyzer's folder also holds the certificate authority of the link. The shuffler's folder holds ``link.csr``,
+    the request that the analyzer's operator certifies with :func:`certify`; no private key ever leaves its folder.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     identity = Identity.generate()
@@ -81,15 +81,34 @@ def provision_role(
         authority = Authority.generate()
         authority.save(folder)
         authority.issue("server", [host]).save(folder, "link")
-        passed = folder / "for-shuffler"
-        passed.mkdir(mode=0o700)
-        authority.issue("client", ["shuffler"]).save(passed, "link")
-        write_file(passed / "authority.pem", authority.certificate)
+    else:
+        Request.generate().save(folder, "link")
     given = {"analyzer": f"https://{host}:8500"} if role == "shuffler" else {}
     if role == "analyzer" and host == "localhost":
         given["link"] = "127.0.0.1:8500"
     write_file(folder / SETTINGS, settings_file(role, given | dict(entries or {})).encode())
     return identity.public
+
+
+def certify(folder: Path, request: bytes, *, days: int = 825) -> Path:
+    """Certify the shuffler's request with the authority in the analyzer's folder, and return the folder of the result.
+
+    The subfolder ``for-shuffler`` then holds the shuffler's certificate and that of the authority, both public.
+    """
+    authority = Authority.load(folder)
+    certificate = authority.certify(request, ["shuffler"], days=days)
+    result = folder / "for-shuffler"
+    result.mkdir(mode=0o700, exist_ok=True)
+    write_file(result / "link.pem", certificate, replace=True)
+    write_file(result / "authority.pem", authority.certificate, replace=True)
+    return result
+
+
+def renew_link(folder: Path, *, days: int = 825) -> Path:
+    """Renew the certificate of the analyzer's link, for the same key and names, and return its file."""
+    path = folder / "link.pem"
+    write_file(path, Authority.load(folder).renew(path.read_bytes(), days=days), replace=True)
+    return path
 
 
 def provision_all(folder: Path, plan: Plan, terms: Mapping[str, Any] | None = None, *, test: bool = False) -> Contract:
@@ -100,8 +119,9 @@ def provision_all(folder: Path, plan: Plan, terms: Mapping[str, Any] | None = No
     provision_role(analyzer, "analyzer", {"link": f"127.0.0.1:{link}", "read": f"127.0.0.1:{free_port()}", **common})
     address = f"https://127.0.0.1:{link}"
     provision_role(shuffler, "shuffler", {"listen": f"127.0.0.1:{free_port()}", "analyzer": address, **common})
-    for name in ("link.pem", "link.key", "authority.pem"):
-        write_file(shuffler / name, (analyzer / "for-shuffler" / name).read_bytes())
+    passed = certify(analyzer, (shuffler / "link.csr").read_bytes())
+    for name in ("link.pem", "authority.pem"):
+        write_file(shuffler / name, (passed / name).read_bytes())
     both = [Identity.load(one / "identity") for one in (analyzer, shuffler)]
     contract = draft_contract(plan, analyzer=both[0].public, shuffler=both[1].public, **(terms or {}))
     write_file(folder / CONTRACT, SignedContract.sign(contract, *both).to_json())
