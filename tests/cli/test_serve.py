@@ -17,7 +17,17 @@ from hubbub.service.task.identity import Identity
 def test_every_command_is_explained() -> None:
     group = main.get_command(click.Context(main), "serve")
     assert isinstance(group, click.Group)
-    assert set(group.commands) == {"init", "certify", "contract", "sign", "shuffler", "analyzer", "all", "admin"}
+    assert set(group.commands) == {
+        "init",
+        "certify",
+        "contract",
+        "sign",
+        "shuffler",
+        "analyzer",
+        "all",
+        "status",
+        "admin",
+    }
     admin = group.commands["admin"]
     assert isinstance(admin, click.Group)
     for command in (*group.commands.values(), *admin.commands.values()):

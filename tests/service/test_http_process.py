@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import stat
@@ -17,7 +18,7 @@ from tests.service.live import HEADERS, TIMEOUT, LiveSystem, http, wait_until
 
 from hubbub.errors import CommandFailure, HubbubError, InvalidInput
 from hubbub.service.analyzer.app import AnalyzerProgram
-from hubbub.service.provision import ROLES, TOKEN, RunningService, reader_token, serve_role
+from hubbub.service.provision import ROLES, TOKEN, RunningService, reader_token, serve_role, wait_for_addresses
 from hubbub.service.runtime.admin_client import SETTINGS, command
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.process import ADDRESSES, PeriodicTask, ServiceFolder, backoff
@@ -136,6 +137,49 @@ def test_a_service_that_cannot_start_says_why(live: LiveSystem) -> None:
     assert result.returncode == 1
     assert "in use by another process" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_service_waits_for_one_that_is_stopping(tmp_path: Path) -> None:
+    folder = ServiceFolder(tmp_path, "shuffler")
+    threading.Timer(0.3, folder.close).start()
+    ServiceFolder(tmp_path, "shuffler", seconds=30).close()
+
+
+@pytest.mark.postgres
+def test_a_service_waits_for_its_database(tmp_path: Path, postgres_url: str) -> None:
+    """Regression: a service that started while PostgreSQL was down exited."""
+    folder = re.findall(r"host=([^&]*)", postgres_url)[0]
+    url = postgres_url.format(role="shuffler").replace(folder, str(tmp_path / "later"))
+    live = LiveSystem(tmp_path / "system", entries={"shuffler": {"store": url, "workers": 0}})
+    process = live.launch("shuffler")
+    try:
+        wait_until(lambda: "waiting for the database" in live.log("shuffler"), "the log line")
+        assert "WARNING hubbub.service: waiting for the database (1 attempts): StoreFailure" in live.log("shuffler")
+        assert process.poll() is None
+        assert not (live.folder / "shuffler" / ADDRESSES).exists()
+        (tmp_path / "later").symlink_to(folder)
+        wait_for_addresses(live.folder, "shuffler", process, seconds=TIMEOUT)
+        assert live.counts()["accepted"] == 0
+    finally:
+        live.kill("shuffler")
+    assert url not in live.log("shuffler")
+
+
+@pytest.mark.postgres
+def test_a_service_that_waits_for_its_database_stops_with_its_parent(tmp_path: Path) -> None:
+    live = LiveSystem(tmp_path, entries={"shuffler": {"store": f"postgresql://x@/x?host={tmp_path}", "workers": 0}})
+    script = (
+        "import sys, time; from pathlib import Path; from hubbub.service.provision import start_process\n"
+        "print(start_process(Path(sys.argv[1]), 'shuffler', stderr=open(sys.argv[2], 'w')).pid, flush=True)\n"
+        "time.sleep(300)"
+    )
+    words = [sys.executable, "-c", script, str(tmp_path), str(tmp_path / "shuffler.log")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        wait_until(lambda: "waiting for the database" in live.log("shuffler"), "the log line")
+        os.kill(parent.pid, signal.SIGKILL)
+    wait_until(lambda: _state(child) == "Z", "the service to stop", 30)
 
 
 def test_a_service_that_exits_at_its_start_is_reported(tmp_path: Path) -> None:

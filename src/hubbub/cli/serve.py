@@ -11,6 +11,7 @@ import click
 
 from hubbub.cli import screen
 from hubbub.cli.options import combined, json_option, output_option, plan_option
+from hubbub.cli.status import described
 from hubbub.io.documents import read_plan
 from hubbub.io.files import naming, read_text, write_text
 from hubbub.planner.recompute import verify
@@ -23,6 +24,7 @@ from hubbub.service.task.identity import Identity
 
 settings_argument = click.argument("settings", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 folder_argument = click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+target_argument = click.argument("target", type=click.Path(exists=True, path_type=Path))
 UNSAFE_HELP = "Allow batches too small to protect anyone. Never with people's data."
 MIN_BATCH_SIZE_HELP = "Minimum number of people in a batch; default: the plan's plus 5 %."
 unsafe_option = click.option("--unsafe-test", is_flag=True, help=UNSAFE_HELP)
@@ -196,8 +198,22 @@ def all_(folder: Path, plan_path: str | None, unsafe_test: bool, as_json: bool, 
             threading.Event().wait(0.2)
 
 
+@serve.command()
+@target_argument
+@json_option
+def status(target: Path, as_json: bool) -> None:
+    """Show the state of a running service: counts of every task, keys, certificates, and warnings.
+
+    TARGET is the service's folder, its settings file or its admin socket.
+
+    \b
+    Example: hubbub serve status here/shuffler
+    """
+    _show(command(target, "status"), as_json)
+
+
 @serve.group()
-@click.argument("target", type=click.Path(exists=True, path_type=Path))
+@target_argument
 @click.pass_context
 def admin(context: click.Context, target: Path) -> None:
     """Send a command to a running service.
@@ -240,7 +256,8 @@ def _show(answer: dict[str, Any], as_json: bool) -> None:
     if as_json:
         screen.print_json(answer)
     elif answer:
-        screen.console().print(screen.facts((key, str(entry)) for key, entry in answer.items()))
+        for part in described(answer):
+            screen.console().print(part)
     else:
         screen.note("done")
 

@@ -10,7 +10,14 @@ from hubbub.errors import InvalidInput, Problem
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.http import delivery_app, results_app
 from hubbub.service.analyzer.store import AnalyzerStore
-from hubbub.service.program import Resources, operator_listeners, public_context, task_metrics
+from hubbub.service.program import (
+    Resources,
+    expiry_metrics,
+    operator_listeners,
+    public_context,
+    service_status,
+    task_metrics,
+)
 from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.metrics import Metrics, disk_free
 from hubbub.service.runtime.process import PeriodicTask, add_contracts
@@ -33,7 +40,7 @@ class AnalyzerProgram:
         self.core = Analyzer(self._store, self._resources.context)
         add_contracts(config.common.contracts, self.core.contracts(), self.core.add_contract)
         self._draining = False
-        self._batches: Counter[str] = Counter()
+        self._batches: Counter[str] = Counter(arriving=0, committed=0, withheld=0)
         self.metrics = Metrics(self._live)
         self._counting_loop = PeriodicTask("counting", self._count)
         self._keys_loop = PeriodicTask("advance", self._advance)
@@ -65,14 +72,15 @@ class AnalyzerProgram:
         return KEYS_SECONDS
 
     def _update_batches(self) -> None:
-        batches: Counter[str] = Counter()
+        batches: Counter[str] = Counter(arriving=0, committed=0, withheld=0)
         for counts in self.core.totals().values():
             batches.update({state: counts[state] for state in ("arriving", "committed", "withheld")})
         self._batches = batches
 
     def _live(self) -> dict[str, float]:
         batches = {f"batches_{state}": float(count) for state, count in self._batches.items()}
-        return {**task_metrics(self.loops()), **batches, "disk_free": disk_free(self.common.folder)}
+        expiries = expiry_metrics(self.config, self.core.keyring)
+        return {**task_metrics(self.loops()), **expiries, **batches, "disk_free": disk_free(self.common.folder)}
 
     def ready(self) -> bool:
         """Return True if batches are accepted."""
@@ -110,7 +118,7 @@ class _AnalyzerCommands:
 
     def status(self) -> dict[str, Json]:
         tasks: dict[str, Json] = {task: dict(counts) for task, counts in self._core.totals().items()}
-        return {"good": True, "tasks": tasks}
+        return {**service_status(self._program.config, self._core.keyring), "good": True, "tasks": tasks}
 
     def token(self, name: str, scope: str, seconds: float) -> dict[str, Json]:
         if scope != "read:*" and scope.removeprefix("read:") not in self._core.contracts():

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hubbub.errors import FalseClaim, InvalidInput, Problem
+from hubbub.errors import FalseClaim, HubbubError, InvalidInput, Problem
 from hubbub.service.runtime.problems import headers, problem_document, status_of
 
 Scope = MutableMapping[str, Any]
@@ -27,6 +27,18 @@ log = logging.getLogger("hubbub.service")
 """Log of the services; it never contains who sent a request, nor its content."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def safe_message(error: BaseException) -> str:
+    """Return what may be logged about an error: class and message of hubbub's errors, the class of any other.
+
+    The messages of hubbub's errors never contain data of a request; those of other errors may.
+
+    >>> safe_message(InvalidInput("n must be even, got 3")), safe_message(KeyError("an answer"))
+    ('InvalidInput: n must be even, got 3', 'KeyError')
+    """
+    name = type(error).__name__
+    return f"{name}: {error}" if isinstance(error, HubbubError) and str(error) else name
 
 
 class Gone(Exception):
@@ -129,7 +141,7 @@ def _problem(name: str, detail: str, retry_after: int | None, index: int | None)
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return the problem that a client is told about an error; errors of the service are logged without their message.
+    """Return the problem that a client is told about an error; errors of the service are logged.
 
     An unexpected error becomes "unavailable", because the same request may succeed later.
 
@@ -142,7 +154,7 @@ def problem_of(error: Exception) -> Problem:
         return Problem("malformed", str(error))
     frames = traceback.extract_tb(error.__traceback__)
     where = f" in {frames[-1].name}, line {frames[-1].lineno}" if frames else ""
-    log.error("%s%s", type(error).__name__, where)
+    log.error("%s%s", safe_message(error), where)
     return Problem("unavailable", retry_after=5)
 
 

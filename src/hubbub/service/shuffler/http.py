@@ -19,6 +19,7 @@ from starlette.responses import Response
 from hubbub.errors import Problem
 from hubbub.service.runtime import http
 from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.metrics import LatencyHistogram
 from hubbub.service.runtime.ratelimit import RateLimiter
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler.opener import BundleOpener
@@ -84,11 +85,17 @@ class UploadApp:
         self._bundle_sizes: dict[bytes, int] = {}
         self.draining = False
         self.results: Counter[str] = Counter()
+        self.latencies = LatencyHistogram()
 
     @property
     def waiting(self) -> int:
         """Bundles that have arrived and are not answered yet."""
         return self._bundles
+
+    @property
+    def queue_depth(self) -> float:
+        """The same as a share of the limit, rounded down to a tenth: a finer value would reveal single uploads."""
+        return self._bundles * 10 // self._limits.max_queue / 10
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         path = scope.get("path", "")
@@ -128,11 +135,13 @@ class UploadApp:
         self._check_queue(count, length)
         self._bundles += count
         self._bytes += length
+        arrived = time.monotonic()
         try:
             opened = await self._opener.open(self._uploads.prepare(task, body))
             reach("upload-opened")
             if opened:
                 await self._writer.submit(opened)
+            self.latencies.observe(time.monotonic() - arrived)
         finally:
             self._bundles -= count
             self._bytes -= length

@@ -107,6 +107,11 @@ class Keyring:
             raise Infeasible(f"the {self.role} has no active key; advance the keyring first")
         return _public(live[-1], "active")
 
+    def replacement_due(self) -> float:
+        """Return the time at which the active key is due to be replaced; long after it, rotation has failed."""
+        live = self._live()
+        return live[-1].time + self.lifetime if live else self.clock.now()
+
     def private(self, key_id: int) -> bytes | None:
         """Return the private bytes for a worker process; None if the key is destroyed or never existed."""
         entry = self._secrets.get(key_id)
