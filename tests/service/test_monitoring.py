@@ -32,7 +32,9 @@ DAY = 86_400
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSystem]:
-    with LiveSystem(tmp_path_factory.mktemp("live"), min_batch_size=100).running() as system:
+    tls = {"certificate": "link.pem", "certificate_key": "link.key"}
+    folder = tmp_path_factory.mktemp("live")
+    with LiveSystem(folder, min_batch_size=100, entries={"analyzer": tls}).running() as system:
         yield system
 
 
