@@ -99,7 +99,7 @@ def test_the_analyzer_must_be_an_address(tmp_path: Path) -> None:
 def test_files_that_are_not_toml(tmp_path: Path, text: str) -> None:
     path = tmp_path / "settings.toml"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(WireError, match=r"settings\.toml (is not valid TOML: .*at|must be a TOML file in UTF-8)"):
+    with pytest.raises(WireError, match=r"settings\.toml (must be valid TOML: .*at|must be a TOML file in UTF-8)"):
         read_config(path, AnalyzerConfig)
 
 

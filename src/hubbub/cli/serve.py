@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from hubbub.cli import screen
+from hubbub.cli.errors import ReportingGroup
 from hubbub.cli.options import combined, json_option, output_option, plan_option
 from hubbub.cli.status import described
 from hubbub.io.documents import read_plan
@@ -30,7 +31,7 @@ MIN_BATCH_SIZE_HELP = "Minimum number of people in a batch; default: the plan's 
 unsafe_option = click.option("--unsafe-test", is_flag=True, help=UNSAFE_HELP)
 
 
-@click.group()
+@click.group(cls=ReportingGroup)
 def serve() -> None:
     """Set up, run and administer a shuffler and an analyzer.
 
@@ -72,7 +73,7 @@ def init(
     Example: hubbub serve init here --plan plan.json
     """
     if (role == "both") != (plan_path is not None):
-        raise click.UsageError("--plan is required with --role both, and not allowed with a single role")
+        raise click.UsageError("--plan must be given with --role both, and only then")
     if role != "both":
         public = provision.provision_role(folder, "analyzer" if role == "analyzer" else "shuffler", host=host)
         created = {"folder": str(folder), "role": role, "identity": public.hex()}
@@ -119,9 +120,8 @@ def certify(folder: Path, request: str | None, days: int, as_json: bool) -> None
 @contract_options
 def contract(plan_path: str, analyzer: str, shuffler: str, output: str, **terms: Any) -> None:
     """Draft a contract between two operators."""
-    draft = provision.draft_contract(
-        read_plan(plan_path), analyzer=_identity(analyzer), shuffler=_identity(shuffler), **terms
-    )
+    one, two = _identity("--analyzer", analyzer), _identity("--shuffler", shuffler)
+    draft = provision.draft_contract(read_plan(plan_path), analyzer=one, shuffler=two, **terms)
     write_text(output, SignedContract(draft, {}).to_json().decode() + "\n")
     screen.note(
         f"task {draft.id}: bundles of {draft.bundle_size} bytes, batches of at least {draft.min_batch_size:,} people"
@@ -134,7 +134,8 @@ def contract(plan_path: str, analyzer: str, shuffler: str, output: str, **terms:
 @output_option("File for the signed contract", required=True)
 def sign(contract_path: str, identity_path: str, output: str) -> None:
     """Sign a contract after recomputing its claims."""
-    signed = SignedContract.from_json(read_text(contract_path))
+    with naming(contract_path):
+        signed = SignedContract.from_json(read_text(contract_path))
     with screen.waiting("recomputing the plan's claims"):
         verify(signed.contract.plan)
     signed = signed.countersign(Identity.load(identity_path))
@@ -172,7 +173,7 @@ def all_(folder: Path, plan_path: str | None, unsafe_test: bool, as_json: bool, 
     """
     if not (folder / provision.CONTRACT).exists():
         if plan_path is None:
-            raise click.UsageError("a new folder requires --plan")
+            raise click.UsageError("--plan must be given for a new folder")
         provision.provision_all(folder, read_plan(plan_path), terms, test=unsafe_test)
     agreed = SignedContract.from_json((folder / provision.CONTRACT).read_text()).contract
     # SIGTERM unwinds the stack as Ctrl-C does, which stops both services.
@@ -262,8 +263,11 @@ def _show(answer: dict[str, Any], as_json: bool) -> None:
         screen.note("done")
 
 
-def _identity(text: str) -> bytes:
+def _identity(option: str, text: str) -> bytes:
     try:
-        return bytes.fromhex(text)
+        found = bytes.fromhex(text)
     except ValueError:
-        raise click.UsageError("a public identity must be 64 hexadecimal digits") from None
+        found = b""
+    if len(found) != 32:
+        raise click.UsageError(f"{option} must be a public identity of 64 hexadecimal digits")
+    return found

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import httpx
 
 from hubbub.accountant.overflow import min_slots
-from hubbub.errors import CommandFailure, HubbubError, check_choice, check_whole
+from hubbub.errors import CommandFailure, HubbubError, Interval, check_choice, check_real, check_whole
 from hubbub.plans import Plan
 from hubbub.service.runtime.admin_client import SETTINGS, command
 from hubbub.service.runtime.certificates import Authority, Request
@@ -52,6 +52,7 @@ def draft_contract(
 ) -> Contract:
     """Return a contract that starts now, by default with 5 % more clients than the plan and the fewest slots."""
     check_whole("epoch", epoch, 1)
+    check_real("days", days, Interval(0, 36_500, open_low=True))
     now = int((clock or SystemClock()).now() // epoch)
     return Contract(
         plan=plan,
@@ -74,13 +75,15 @@ def provision_role(
     The analyzer's folder also holds the certificate authority of the link. The shuffler's folder holds ``link.csr``,
     the request that the analyzer's operator certifies with :func:`certify`; no private key ever leaves its folder.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     identity = Identity.generate()
+    authority = Authority.generate()
+    server = authority.issue("server", [host])
+    # Everything that can fail has been done: a folder is never left half written.
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     identity.save(folder / "identity")
     if role == "analyzer":
-        authority = Authority.generate()
         authority.save(folder)
-        authority.issue("server", [host]).save(folder, "link")
+        server.save(folder, "link")
     else:
         Request.generate().save(folder, "link")
     given = {"analyzer": f"https://{host}:8500"} if role == "shuffler" else {}
@@ -113,6 +116,8 @@ def renew_link(folder: Path, *, days: int = 825) -> Path:
 
 def provision_all(folder: Path, plan: Plan, terms: Mapping[str, Any] | None = None, *, test: bool = False) -> Contract:
     """Create both services on one machine and a contract of these terms signed by both: not for people's data."""
+    # Invalid terms are rejected before anything is written.
+    draft_contract(plan, analyzer=bytes(32), shuffler=bytes([1] * 32), **(terms or {}))
     link = free_port()
     common = {"contracts": [f"../{CONTRACT}"], "operations": "127.0.0.1:0", "unsafe_test": test}
     analyzer, shuffler = folder / "analyzer", folder / "shuffler"

@@ -242,7 +242,7 @@ def _name(name: str) -> x509.GeneralName:
     try:
         return x509.DNSName(name)
     except ValueError:
-        reject("a host name", "be ASCII", name)
+        reject("host", "be a host name in ASCII or an address", name)
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:

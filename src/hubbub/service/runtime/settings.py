@@ -133,7 +133,7 @@ def read_config(path: Path, kind: type[C], changes: Mapping[str, Any] | None = N
     try:
         entries = tomllib.loads(path.read_text("utf-8"))
     except tomllib.TOMLDecodeError as error:
-        raise WireError(f"{path.name} is not valid TOML: {error}") from None
+        raise WireError(f"{path.name} must be valid TOML: {error}") from None
     except UnicodeDecodeError:
         raise WireError(f"{path.name} must be a TOML file in UTF-8") from None
     entries = {"folder": ".", **entries, **(changes or {})}
