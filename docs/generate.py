@@ -1,4 +1,4 @@
-"""Generate the parts of the book that come from the code: commands, API, errata, benchmarks, pictures.
+"""Generate the parts of the book that come from the code: commands, settings, API, errata, benchmarks, pictures.
 
 Every build writes them to ``docs/_generated``, which pages include. A part that cannot be generated fails the build.
 """
@@ -24,6 +24,7 @@ from docs.notes import errata
 from hubbub import lab
 from hubbub.cli import COMMANDS, main
 from hubbub.pages import Chart
+from hubbub.service.runtime.reference import settings_page
 
 __all__ = ["generate"]
 
@@ -53,6 +54,7 @@ def generate(folder: Path) -> None:
     drawn = list(figures())
     parts = {
         "commands.md": commands(),
+        "settings.md": settings_page(),
         "errata.md": errata(judge(STATEMENTS), readings(), drawn),
         "benchmarks.md": benchmarks(sorted((DOCS / "benchmarks").glob("*.json"))),
         "names.md": names(),

@@ -17,7 +17,7 @@
     ├── WorkerFailure        worker processes that died repeatedly over the same work
     ├── Problem              a request that a service rejects, answered with a problem document
     ├── AnalyzerUnreachable  an analyzer that the shuffler cannot reach or understand
-    ├── CommandFailure       a service that refused an administrative command, or did not answer it
+    ├── CommandFailure       a service that refused a command or a query, or did not answer it
     └── NoResponse           an upload without a response: it may have been stored or not
 
 Messages read ``q must be in [0, 1/2), got 0.7``. They name parameters and never contain people's data. Each ``check_*``
@@ -153,7 +153,7 @@ class WorkerFailure(HubbubError):
 
 
 class CommandFailure(HubbubError):
-    """A service refused an administrative command, or did not answer it."""
+    """A service refused an administrative command or a query for results, or did not answer it."""
 
 
 class NoResponse(HubbubError):

@@ -17,6 +17,8 @@ from hubbub.plans import Plan
 USAGE, INFEASIBLE, CORRUPT, IO = 2, 3, 4, 5
 BUDGET = "--epsilon 1 --delta 1e-6"
 PLAN = "--plan plan.json"
+OPERATORS = f"--analyzer {'11' * 32} --shuffler {'22' * 32}"
+DRAFT = f"serve contract --plan plan.json {OPERATORS} -o out"
 
 
 def prepare(folder: Path) -> None:
@@ -47,6 +49,7 @@ def prepare(folder: Path) -> None:
     (folder / "schema.json").write_text('{"kind": "one_hot", "labels": ["a"], "max_set": 1}')
     (folder / "contract.json").write_text('{"contract": {"format": "hubbub contract 2"}, "signatures": {}}')
     (folder / "keys.json").write_text('{"body": {"format": "hubbub key list 2"}, "signature": ""}')
+    (folder / "token").write_text("secret\n")
     (folder / "vectors.json").write_text('{"format": "hubbub wire vectors 1", "good": [{}], "bad": []}')
 
 
@@ -244,8 +247,53 @@ BAD = [
     (f"calibrate --bits 1 -n 10 {BUDGET} --m gaussian:0:1 -o out", USAGE),
     (f"calibrate --bits 1 -n 10 {BUDGET} --release everything -o out", USAGE),
     (f"calibrate --bits 1 -n 10 {BUDGET} --honest 0 -o out", USAGE),
+    ("results http://127.0.0.1:1 -o out", USAGE),
+    ("results http://127.0.0.1:1 --token missing.txt -o out", IO),
+    ("results http://127.0.0.1:1 --token noise.hub -o out", USAGE),
+    ("results http://127.0.0.1:1 --token empty.hub -o out", USAGE),
+    ("results http://127.0.0.1:1 --token token -o out", IO),
+    ("results https://127.0.0.1:1 --token token --authority missing.pem -o out", IO),
+    ("results https://127.0.0.1:1 --token token --authority noise.hub -o out", CORRUPT),
+    ("results 127.0.0.1:8501 --token token -o out", USAGE),
+    ("results http:// --token token -o out", USAGE),
+    ("results http://127.0.0.1:1 --token token --task abc -o out", USAGE),
+    ("results http://127.0.0.1:1 --token token --format parquet", USAGE),
+    ("results http://127.0.0.1:1 --token token --format xml -o out", USAGE),
+    ("results http://127.0.0.1:1 --token token --top 0 -o out", USAGE),
+    ("results http://127.0.0.1:1 --token token -o missing/out.csv", IO),
+    ("serve init new --role both", USAGE),
+    ("serve init new --role everybody", USAGE),
+    ("serve init new --plan missing.json", IO),
+    ("serve init new --plan cut.json", CORRUPT),
+    ("serve init new --role analyzer --plan plan.json", USAGE),
+    ("serve init new --role analyzer --host é", USAGE),
+    ("serve certify new missing.csr", IO),
+    ("serve certify new noise.hub", CORRUPT),
+    ("serve certify new --days 0", USAGE),
+    (f"serve contract --plan missing.json {OPERATORS} -o out", IO),
+    (f"serve contract --plan plan.json --analyzer zz --shuffler {'11' * 32} -o out", USAGE),
+    (f"serve contract --plan plan.json --analyzer {'11' * 32} --shuffler 00 -o out", USAGE),
+    (f"serve contract --plan plan.json {OPERATORS} -o missing/out", IO),
+    ("serve sign missing.json --identity token -o out", IO),
+    ("serve sign contract.json --identity token -o out", CORRUPT),
+    ("serve shuffler missing.toml", USAGE),
+    ("serve shuffler noise.hub", CORRUPT),
+    ("serve analyzer missing.toml", USAGE),
+    ("serve analyzer answers.csv --unsafe-test", CORRUPT),
+    ("serve all new", USAGE),
+    ("serve all new --plan missing.json", IO),
+    ("serve status missing.sock", USAGE),
+    ("serve status noise.hub", IO),
+    ("serve admin missing.sock status", USAGE),
+    ("serve admin noise.hub status", IO),
+    ("serve admin noise.hub nonesuch", USAGE),
+    *(
+        (f"{start} {terms}", USAGE)
+        for start in ("serve init new --plan plan.json", "serve all new --plan plan.json", DRAFT)
+        for terms in ("--epoch 0", "--days nan", "--days -1", "--min-batch-size 10", "--slots 0", "--suite 3")
+    ),
 ]
-LATER = {"send", "serve"}
+LATER = {"send"}
 """Commands whose options have no cases yet; remove a name, and its options are required to occur in ``BAD``."""
 
 
@@ -298,7 +346,8 @@ def test_nonsense(line: str, run: Call) -> None:
 
 EXPECTATIONS = (
     r"\bmust\b|\bneeds\b|give |missing option|no such|is a directory|not in the schema|is not one of|is not a valid|"
-    r"not in the range|no protocol|claims|damaged|no space left|would overwrite|could not be started"
+    r"not in the range|no protocol|claims|damaged|no space left|would overwrite|could not be started|did not answer|"
+    r"does not exist|no service is listening"
 )
 INTERNALS = r"Traceback|<class|object at 0x|NoneType|np\.|internal error"
 

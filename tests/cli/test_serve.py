@@ -19,6 +19,7 @@ def test_every_command_is_explained() -> None:
     assert isinstance(group, click.Group)
     assert set(group.commands) == {
         "init",
+        "certify",
         "contract",
         "sign",
         "shuffler",
@@ -27,6 +28,7 @@ def test_every_command_is_explained() -> None:
         "ticket",
         "key",
         "issuer",
+        "status",
         "admin",
     }
     admin = group.commands["admin"]
@@ -38,18 +40,27 @@ def test_every_command_is_explained() -> None:
 
 
 def test_two_operators_agree_on_a_contract(folder: Path, run: Call) -> None:
-    told = {}
+    told, fingerprints = {}, []
     for role in ("analyzer", "shuffler"):
         result = run("serve", "init", role, "--role", role, "--host", "analyzer.example", "--json")
         assert result.exit_code == 0, result.stderr
         told[role] = json.loads(result.stdout)["identity"]
+        fingerprints += [one] if (one := json.loads(result.stdout).get("fingerprint")) else []
         assert stat.S_IMODE((folder / role / "identity").stat().st_mode) == 0o600
     assert 'analyzer = "https://analyzer.example:8500"' in (folder / "shuffler" / "settings.toml").read_text()
-    assert {path.name for path in (folder / "analyzer" / "for-shuffler").iterdir()} == {
-        "authority.pem",
+    # Each private key stays where it was made.
+    assert {path.name for path in (folder / "shuffler").iterdir()} == {
+        "identity",
+        "link.csr",
         "link.key",
-        "link.pem",
+        "settings.toml",
     }
+    certified = run("serve", "certify", "analyzer", "shuffler/link.csr", "--json")
+    assert certified.exit_code == 0, certified.stderr
+    assert json.loads(certified.stdout)["fingerprint"] == fingerprints[0]
+    passed = folder / "analyzer" / "for-shuffler"
+    assert {path.name for path in passed.iterdir()} == {"authority.pem", "link.pem"}
+    assert not [path for path in passed.iterdir() if b"PRIVATE" in path.read_bytes()]
     options = ("--analyzer", told["analyzer"], "--shuffler", told["shuffler"], "--days", "2", "-o", "contract.json")
     assert run("serve", "contract", "--plan", "plan.json", *options).exit_code == 0
     for role in ("shuffler", "analyzer"):
@@ -74,18 +85,28 @@ def test_invalid_requests_are_rejected(folder: Path, run: Call) -> None:
     refused = run("serve", "sign", "c.json", "--identity", "stranger")
     assert refused.exit_code == 2
     assert "one of the contract's operators" in refused.stderr
+    assert run("serve", "init", "a", "--role", "analyzer").exit_code == 0
+    for words, code, message in (
+        (("a", "missing.csr"), 5, "missing.csr: no such file"),
+        (("a", "plan.json"), 4, "plan.json: the request must be a certificate signing request"),
+        (("a", "a/link.pem"), 4, "the request must be a certificate signing request"),
+        (("nowhere",), 5, "no such file"),
+        (("a", "--days", "0"), 2, "--days"),
+    ):
+        refused = run("serve", "certify", *words)
+        assert (refused.exit_code, message in refused.stderr) == (code, True), refused.stderr
     (folder / "settings.toml").write_text("listen = 3\n")
     for role in ("shuffler", "analyzer"):
         assert run("serve", role, "settings.toml").exit_code == 2
     (folder / "plain.sock").touch()
     failed = run("serve", "admin", "plain.sock", "status")
-    assert failed.exit_code == 1
+    assert failed.exit_code == 5
     assert "no service is listening at plain.sock" in failed.stderr
     assert run("serve", "admin", "plain.sock", "close").exit_code == 2
     assert run("serve", "admin", "plain.sock", "status", "more").exit_code == 2
     assert run("serve", "admin", "plain.sock", "explode").exit_code == 2
     assert run("serve", "admin", "missing.sock", "status").exit_code == 2
-    assert run("serve", "admin", "settings.toml", "status").exit_code == 1
+    assert run("serve", "admin", "settings.toml", "status").exit_code == 5
 
 
 def test_a_folder_is_never_overwritten(folder: Path, run: Call) -> None:

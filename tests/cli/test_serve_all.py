@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from hubbub.io.documents import write_plan
 from hubbub.planner import plan_from
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
+from hubbub.service.task.contract import load_contract
 
 # A shell without job control starts background jobs with SIGINT ignored, and children inherit that.
 SCRIPT = (
@@ -112,3 +114,42 @@ def test_restarts_and_every_way_to_end(folder: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     assert not any(map(alive, third.values()))
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the ids of all processes that a process has started, directly or not."""
+    try:
+        children = {int(name) for name in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    except OSError:
+        return set()
+    return children | {one for child in children for one in descendants(child)}
+
+
+def test_no_orphans_after_sigkill_and_the_next_start_works(folder: Path) -> None:
+    """Services whose command was killed stop and release their folders, even with a request in progress."""
+    with serving(folder, "--plan", "plan.json") as (process, system):
+        family = descendants(process.pid)
+        assert len(family) >= 4  # two services, each with workers
+        host, port = system["uploads"].removeprefix("http://").split(":")
+        half = socket.create_connection((host, int(port)))
+        # A request in progress, for which the shuffler waits while it stops.
+        head = f"POST /v1/tasks/{system['task']}/bundles HTTP/1.1\r\nHost: x\r\n"
+        size = load_contract((folder / "here" / "contract.json").read_bytes()).contract.bundle_size
+        half.sendall(f"{head}Content-Type: application/hubbub-bundle\r\nContent-Length: {size}\r\n\r\n".encode())
+        process.kill()
+        process.wait()
+        with half, serving(folder) as (second, again):
+            assert again["task"] == system["task"]
+            assert not any(map(alive, family))
+            family = descendants(second.pid)
+    wait_until(lambda: not any(map(alive, family)), "all processes to stop", 30)
+
+
+def test_no_orphans_if_it_is_killed_while_the_services_start(folder: Path) -> None:
+    assert call("serve", "init", str(folder / "here"), "--plan", str(folder / "plan.json")).exit_code == 0
+    command = [sys.executable, "-c", SCRIPT, "serve", "all", "here"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as process:
+        wait_until(lambda: bool(descendants(process.pid)), "a service")
+        family = descendants(process.pid)
+        process.kill()
+    wait_until(lambda: not any(map(alive, family)), "all processes to stop", 30)

@@ -125,7 +125,8 @@ def test_all_commands_and_their_options_are_described() -> None:
     assert [command for command in COMMANDS if f"## {command}\n" not in text] == []
     assert "`--precision` SHARE" in text
     assert "`--journal` FILE" in text
-    inner = ["init", "contract", "sign", "shuffler", "analyzer", "all", "ticket", "key", "issuer", "admin"]
+    inner = ["init", "certify", "contract", "sign", "shuffler", "analyzer", "all", "ticket", "key", "issuer"]
+    inner += ["status", "admin"]
     assert re.findall(r"^### serve (\w+)$", text, re.MULTILINE) == inner
     assert "Commands: status, check" not in "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
 
@@ -141,6 +142,8 @@ def unknown(line: str) -> list[str]:
         if found is None:
             return [words[at]]
         command, at = found, at + 1
+        if isinstance(command, click.Group):
+            at += sum(isinstance(one, click.Argument) for one in command.params)
     end = next((i for i, word in enumerate(words) if word in ("--", "|", "<", ">", "||", "&&")), len(words))
     known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
     return [word for word in words[at:end] if re.match("--?[a-zA-Z]", word) and word not in known]

@@ -224,9 +224,9 @@ class LiveSystem:
         """Return the path for uploads of a task."""
         return f"/v1/tasks/{(contract or self.contract).id}/bundles"
 
-    def command(self, role: Role, name: str, value: str = "") -> dict[str, Any]:
+    def command(self, role: Role, name: str, *values: str, **options: str) -> dict[str, Any]:
         """Send an admin command."""
-        return command(self.folder / role, name, value, seconds=TIMEOUT)
+        return command(self.folder / role, name, *values, options=options, seconds=TIMEOUT)
 
     # uploads
 
@@ -281,7 +281,7 @@ class LiveSystem:
     def reader(self) -> Iterator[httpx.Client]:
         """Return a client of the analyzer's API for reading results."""
         if not self._token:
-            self._token = self.command("analyzer", "token", "read:*")["token"]
+            self._token = self.command("analyzer", "token", "tests", "read:*", expires="3650")["token"]
         headers = {"authorization": f"Bearer {self._token}"}
         base = self.address("analyzer", "results")
         with httpx.Client(base_url=base, headers=headers, verify=False, trust_env=False, timeout=TIMEOUT) as client:

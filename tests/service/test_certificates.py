@@ -1,12 +1,14 @@
 """Both ends of the link authenticate with certificates of one authority; everyone else is rejected."""
 
 import ssl
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from hubbub.errors import HubbubError, InvalidInput, WireError
-from hubbub.service.runtime.certificates import Authority, Issued
+from hubbub.service.provision import certify, provision_role, renew_link
+from hubbub.service.runtime.certificates import Authority, Issued, Request, expiry, request_fingerprint
 from hubbub.service.runtime.clock import MockClock
 
 
@@ -113,3 +115,71 @@ def test_invalid_files_and_arguments(tmp_path: Path, authority: Authority) -> No
     for use, names, days in (("client", [], 5), ("both", ["a"], 5), ("server", ["é"], 5), ("server", ["a"], 0)):
         with pytest.raises(HubbubError):
             authority.issue(use, names, days=days)  # type: ignore[arg-type]
+
+
+def test_a_certified_request_connects(tmp_path: Path, authority: Authority) -> None:
+    made = Request.generate()
+    client = Issued(authority.certify(made.request, ["shuffler"]), made.key)
+    connect(
+        context(ssl.Purpose.CLIENT_AUTH, tmp_path / "a", authority, authority.issue("server", [])),
+        context(ssl.Purpose.SERVER_AUTH, tmp_path / "b", authority, client),
+    )
+    assert b"PRIVATE" not in made.request
+    assert "BEGIN" not in repr(made)
+    # It is a client's certificate only, whatever the request asks for.
+    with pytest.raises(ssl.SSLError):
+        connect(
+            context(ssl.Purpose.CLIENT_AUTH, tmp_path / "c", authority, client),
+            context(ssl.Purpose.SERVER_AUTH, tmp_path / "d", authority, client),
+            "shuffler",
+        )
+
+
+def test_requests_that_are_refused(tmp_path: Path, authority: Authority) -> None:
+    one, two = Request.generate(), Request.generate()
+    assert request_fingerprint(one.request) != request_fingerprint(two.request)
+    body = bytearray(one.request)
+    # Another key in a signed request: the signature no longer holds.
+    place = body.index(b"\n", 90) - 5
+    body[place] = ord("A") if body[place] != ord("A") else ord("B")
+    openssl = ["openssl", "req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=x", "-keyout", "/dev/null"]
+    rsa = subprocess.run(openssl, capture_output=True, check=True).stdout
+    for request in (b"", one.key, authority.certificate, bytes(body), rsa):
+        with pytest.raises(InvalidInput):
+            authority.certify(request, ["shuffler"])
+
+
+def test_a_request_made_by_openssl(authority: Authority) -> None:
+    """The run book replaces a link key with these options."""
+    options = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=shuffler"]
+    made = subprocess.run(["openssl", "req", "-new", *options, "-keyout", "/dev/null"], capture_output=True, check=True)
+    assert authority.certify(made.stdout, ["shuffler"]).startswith(b"-----BEGIN CERTIFICATE")
+
+
+def test_certificates_are_renewed(tmp_path: Path) -> None:
+    analyzer, shuffler = tmp_path / "analyzer", tmp_path / "shuffler"
+    provision_role(analyzer, "analyzer", host="analyzer.example")
+    provision_role(shuffler, "shuffler", host="analyzer.example")
+    request = (shuffler / "link.csr").read_bytes()
+    passed = certify(analyzer, request, days=10)
+    assert renew_link(analyzer, days=20) == analyzer / "link.pem"
+    before = [expiry(passed / "link.pem"), expiry(analyzer / "link.pem")]
+    # The request stays valid: the same file is certified again.
+    certify(analyzer, request, days=30)
+    renew_link(analyzer, days=40)
+    after = [expiry(passed / "link.pem"), expiry(analyzer / "link.pem")]
+    assert [round((b - a) / 86_400) for a, b in zip(before, after, strict=True)] == [20, 20]
+    (shuffler / "link.pem").write_bytes((passed / "link.pem").read_bytes())
+    authority = Authority.load(analyzer)
+    ends = []
+    for folder, purpose in ((analyzer, ssl.Purpose.CLIENT_AUTH), (shuffler, ssl.Purpose.SERVER_AUTH)):
+        end = context(purpose, tmp_path, authority, None)
+        end.load_cert_chain(folder / "link.pem", folder / "link.key")
+        ends.append(end)
+    for name in ("analyzer.example", "localhost"):
+        connect(ends[0], ends[1], name)
+    with pytest.raises(WireError, match="one of this authority"):
+        authority.renew(Authority.generate().issue("server", ["x"]).certificate)
+    (tmp_path / "text.pem").write_text("nothing")
+    with pytest.raises(WireError, match=r"text\.pem must be a certificate"):
+        expiry(tmp_path / "text.pem")

@@ -44,8 +44,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         {**system.identities, "stranger": Identity.generate()},
         system.client,
         {
-            "all": system.analyzer.store.add_token("read:*"),
-            "other": system.analyzer.store.add_token(f"read:{later.id}"),
+            "all": system.analyzer.store.add_token("all", "read:*", now=0, expires=1e12),
+            "other": system.analyzer.store.add_token("other", f"read:{later.id}", now=0, expires=1e12),
         },
     )
     yield Place(

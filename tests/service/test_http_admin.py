@@ -166,11 +166,14 @@ class Handlers:
     def status(self) -> dict[str, Json]:
         return {"waiting": 3}
 
-    def token(self, scope: str) -> dict[str, Json]:
-        return {"token": "token of " + scope}
+    def token(self, name: str, scope: str, seconds: float) -> dict[str, Json]:
+        return {"token": f"{name} of {scope} for {seconds:.0f} s"}
 
-    def revoke(self, token: str) -> None:
-        if token != "known":
+    def tokens(self) -> dict[str, Json]:
+        return {"tokens": []}
+
+    def revoke(self, name: str) -> None:
+        if name != "known":
             raise Problem("not-found", "there is no such token")
 
 
@@ -191,8 +194,10 @@ def test_commands() -> None:
     assert send(handlers, "drain") == (200, {})
     assert send(handlers, "check") == (200, {"good": True})
     assert send(handlers, "status") == (200, {"waiting": 3})
-    assert send(handlers, "token", {"scope": "read:*"}, "analyzer") == (200, {"token": "token of read:*"})
-    assert send(handlers, "revoke", {"token": "known"}, "analyzer") == (200, {})
+    created = send(handlers, "token", {"name": "a", "scope": "read:*", "expires": "2"}, "analyzer")
+    assert created == (200, {"token": "a of read:* for 172800 s"})
+    assert send(handlers, "tokens", role="analyzer") == (200, {"tokens": []})
+    assert send(handlers, "revoke", {"name": "known"}, "analyzer") == (200, {})
     assert handlers.calls == [("close", A), ("rotate", None), ("drain", None)]
 
 
@@ -202,10 +207,18 @@ def test_commands_that_are_refused() -> None:
     assert send(handlers, "destroy", {"task": A})[0] == 404
     assert send(handlers, "close", {"task": "zz"})[0] == 404
     assert send(handlers, "rotate", method="GET")[0] == 405
-    assert send(handlers, "token", {"scope": 3}, "analyzer")[0] == 400
-    assert send(handlers, "token", {"scope": "a", "more": "b"}, "analyzer")[0] == 400
-    assert send(handlers, "revoke", {"token": "unknown"}, "analyzer")[0] == 404
-    assert "'token' is a command of the analyzer" in send(handlers, "token", {"scope": "read:*"})[1]["detail"]
+    whole = {"name": "a", "scope": "read:*", "expires": "2"}
+    for change in (
+        {"scope": 3},
+        {"more": "b"},
+        {"expires": "0"},
+        {"expires": "nan"},
+        {"expires": "4e3"},
+        {"expires": ""},
+    ):
+        assert send(handlers, "token", {**whole, **change}, "analyzer")[0] == 400
+    assert send(handlers, "revoke", {"name": "unknown"}, "analyzer")[0] == 404
+    assert "'token' is a command of the analyzer" in send(handlers, "token", whole)[1]["detail"]
     assert not handlers.calls
 
 
@@ -231,12 +244,12 @@ def openapi() -> dict[str, Any]:
                 "default": {"description": "A problem document.", "content": {"application/problem+json": {}}},
             },
         }
-        if command.parameter is not None:
-            entry: Mapping[str, str] = {"type": "string", "description": command.parameter.help}
+        if command.parameters:
+            entries = {one.name: {"type": "string", "description": one.help} for one in command.parameters}
             schema = {
                 "type": "object",
-                "properties": {command.parameter.name: entry},
-                "required": [command.parameter.name],
+                "properties": entries,
+                "required": list(entries),
                 "additionalProperties": False,
             }
             operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
@@ -258,13 +271,19 @@ def test_one_table_describes_all_commands() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=str)
 def test_parameters_are_checked_before_sending(command: Command, tmp_path: Path) -> None:
-    if command.parameter is None:
-        with pytest.raises(InvalidInput, match=f"the command {command.name} must be given without a parameter"):
-            command.body("more")
-        return
-    with pytest.raises(InvalidInput, match=f"{command.name} must be followed by {command.parameter.name.upper()}: "):
-        command.body("")
-    if command.parameter.kind == "input file":
-        (tmp_path / "binary").write_bytes(b"\xff")
-        with pytest.raises(WireError, match="binary must be a signed contract: JSON in UTF-8"):
-            command.body(str(tmp_path / "binary"))
+    required = [entry for entry in command.parameters if entry.default is None]
+    with pytest.raises(InvalidInput, match=f"the command {command.name} must be given with"):
+        command.body(["more"] * (len(required) + 1))
+    for place, entry in enumerate(required):
+        with pytest.raises(InvalidInput, match=f"{command.name} must be followed by {entry.name.upper()}: "):
+            command.body(["given"] * place)
+        if entry.kind == "input file":
+            (tmp_path / "binary").write_bytes(b"\xff")
+            with pytest.raises(WireError, match="binary must be a signed contract: JSON in UTF-8"):
+                command.body([str(tmp_path / "binary")])
+
+
+def test_a_default_is_sent_unless_it_is_overridden() -> None:
+    token = COMMANDS["token"]
+    assert json.loads(token.body(["a", "read:*"])) == {"name": "a", "scope": "read:*", "expires": "90"}
+    assert json.loads(token.body(["a", "read:*"], {"expires": "7"}))["expires"] == "7"

@@ -21,7 +21,7 @@ def test_settings_are_valid() -> None:
     assert analyzer.link_key == Path("/run/credentials/hubbub-analyzer.service/link.key")
     # Both roles on one machine would not share a folder or a port.
     assert analyzer.common.folder != shuffler.common.folder
-    assert analyzer.common.operations != shuffler.common.operations
+    assert analyzer.operations != shuffler.operations
 
 
 @pytest.mark.parametrize("role", ["shuffler", "analyzer"])
@@ -29,9 +29,10 @@ def test_units_match_the_settings(role: str) -> None:
     unit = (DEPLOY / "systemd" / f"hubbub-{role}.service").read_text()
     settings = (DEPLOY / "systemd" / f"{role}.toml").read_text()
     assert f"hubbub serve {role} /etc/hubbub/{role}.toml" in unit
-    state = re.search(r"^StateDirectory=(.*)$", unit, re.MULTILINE)
-    assert state is not None
-    assert f'folder = "/var/lib/{state[1]}"' in settings
+    folder, credentials = re.findall(r"^StateDirectory=(.*)$", unit, re.MULTILINE)
+    assert f'folder = "/var/lib/{folder}"' in settings
+    # Not within the folder of the store, whose backups must not contain it.
+    assert f'credentials = "/var/lib/{credentials}"' in settings
     for name in re.findall(r"^LoadCredential=([^:]+):", unit, re.MULTILINE):
         assert f"/run/credentials/hubbub-{role}.service/{name}" in settings
     assert "DynamicUser=yes" in unit

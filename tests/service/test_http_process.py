@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import stat
@@ -17,7 +18,7 @@ from tests.service.live import HEADERS, TIMEOUT, LiveSystem, http, wait_until
 
 from hubbub.errors import CommandFailure, HubbubError, InvalidInput
 from hubbub.service.analyzer.app import AnalyzerProgram
-from hubbub.service.provision import ROLES, TOKEN, RunningService, reader_token, serve_role
+from hubbub.service.provision import ROLES, TOKEN, RunningService, reader_token, serve_role, wait_for_addresses
 from hubbub.service.runtime.admin_client import SETTINGS, command
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.process import ADDRESSES, PeriodicTask, ServiceFolder, backoff
@@ -47,13 +48,15 @@ def test_from_bundles_to_a_result(live: LiveSystem) -> None:
         results = [reader.get(f"/v1/batches/{batches[0]['batch']}") for _ in range(2)]
         assert results[0].content == results[1].content
         assert results[0].headers["etag"] == results[1].headers["etag"]
-        token = live.command("analyzer", "token", f"read:{live.contract.id}")["token"]
+        token = live.command("analyzer", "token", "one", f"read:{live.contract.id}")["token"]
         headers = {"authorization": f"Bearer {token}"}
         assert reader.get(f"/v1/tasks/{live.contract.id}/batches", headers=headers).status_code == 200
-        live.command("analyzer", "revoke", token)
+        live.command("analyzer", "revoke", "one")
         assert reader.get(f"/v1/tasks/{live.contract.id}/batches", headers=headers).status_code == 401
-        with pytest.raises(CommandFailure, match="there is no such token"):
-            live.command("analyzer", "revoke", token)
+        with pytest.raises(CommandFailure, match="no token with this name, or it is revoked"):
+            live.command("analyzer", "revoke", "one")
+        states = {one["name"]: one["state"] for one in live.command("analyzer", "tokens")["tokens"]}
+        assert (states["one"], states["tests"]) == ("revoked", "valid")
 
 
 def test_a_token_is_reused_while_it_is_valid(live: LiveSystem) -> None:
@@ -62,7 +65,7 @@ def test_a_token_is_reused_while_it_is_valid(live: LiveSystem) -> None:
     first = reader_token(live.folder, analyzer)
     assert stat.S_IMODE((live.folder / TOKEN).stat().st_mode) == 0o600
     assert reader_token(live.folder, analyzer) == first
-    command(analyzer.socket, "revoke", first)
+    command(analyzer.socket, "revoke", "serve-all")
     assert reader_token(live.folder, analyzer) != first
 
 
@@ -84,9 +87,13 @@ def test_files_of_a_service_are_private(live: LiveSystem) -> None:
 
 def test_commands_that_a_service_refuses(live: LiveSystem) -> None:
     with pytest.raises(CommandFailure, match="'token' is a command of the analyzer; this is the shuffler"):
-        live.command("shuffler", "token", "read:*")
+        live.command("shuffler", "token", "name", "read:*")
     with pytest.raises(CommandFailure, match="scope must be"):
-        live.command("analyzer", "token", "write:*")
+        live.command("analyzer", "token", "name", "write:*")
+    with pytest.raises(CommandFailure, match="expires must be a number of days"):
+        live.command("analyzer", "token", "name", "read:*", expires="0")
+    with pytest.raises(CommandFailure, match="the name of a token must have 1 to 64 letters"):
+        live.command("analyzer", "token", "two words", "read:*")
     with pytest.raises(CommandFailure, match="'close' is a command of the shuffler"):
         live.command("analyzer", "close", live.contract.id)
     with pytest.raises(CommandFailure, match="There is no such task"):
@@ -130,6 +137,49 @@ def test_a_service_that_cannot_start_says_why(live: LiveSystem) -> None:
     assert result.returncode == 1
     assert "in use by another process" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_service_waits_for_one_that_is_stopping(tmp_path: Path) -> None:
+    folder = ServiceFolder(tmp_path, "shuffler")
+    threading.Timer(0.3, folder.close).start()
+    ServiceFolder(tmp_path, "shuffler", seconds=30).close()
+
+
+@pytest.mark.postgres
+def test_a_service_waits_for_its_database(tmp_path: Path, postgres_url: str) -> None:
+    """Regression: a service that started while PostgreSQL was down exited."""
+    folder = re.findall(r"host=([^&]*)", postgres_url)[0]
+    url = postgres_url.format(role="shuffler").replace(folder, str(tmp_path / "later"))
+    live = LiveSystem(tmp_path / "system", entries={"shuffler": {"store": url, "workers": 0}})
+    process = live.launch("shuffler")
+    try:
+        wait_until(lambda: "waiting for the database" in live.log("shuffler"), "the log line")
+        assert "WARNING hubbub.service: waiting for the database (1 attempts): StoreFailure" in live.log("shuffler")
+        assert process.poll() is None
+        assert not (live.folder / "shuffler" / ADDRESSES).exists()
+        (tmp_path / "later").symlink_to(folder)
+        wait_for_addresses(live.folder, "shuffler", process, seconds=TIMEOUT)
+        assert live.counts()["accepted"] == 0
+    finally:
+        live.kill("shuffler")
+    assert url not in live.log("shuffler")
+
+
+@pytest.mark.postgres
+def test_a_service_that_waits_for_its_database_stops_with_its_parent(tmp_path: Path) -> None:
+    live = LiveSystem(tmp_path, entries={"shuffler": {"store": f"postgresql://x@/x?host={tmp_path}", "workers": 0}})
+    script = (
+        "import sys, time; from pathlib import Path; from hubbub.service.provision import start_process\n"
+        "print(start_process(Path(sys.argv[1]), 'shuffler', stderr=open(sys.argv[2], 'w')).pid, flush=True)\n"
+        "time.sleep(300)"
+    )
+    words = [sys.executable, "-c", script, str(tmp_path), str(tmp_path / "shuffler.log")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        wait_until(lambda: "waiting for the database" in live.log("shuffler"), "the log line")
+        os.kill(parent.pid, signal.SIGKILL)
+    wait_until(lambda: _state(child) == "Z", "the service to stop", 30)
 
 
 def test_a_service_that_exits_at_its_start_is_reported(tmp_path: Path) -> None:

@@ -29,10 +29,10 @@ class Core:
     counted: bool = False
     stated: bytes = b""
     store: Any = None
+    scopes: dict[str, str] = field(default_factory=lambda: {"all": "read:*", "one": f"read:{TASK.hex()}"})
 
     def __post_init__(self) -> None:
         self.store = SimpleNamespace(
-            scope={"all": "read:*", "one": f"read:{TASK.hex()}"}.get,
             find=lambda batch: self._row() if batch == BATCH else None,
             result=lambda _: b'{"result":1}' if self.counted else None,
         )
@@ -50,8 +50,11 @@ class Core:
             raise Problem("unknown-task")
         return [{"batch": BATCH, "state": "committed"}] if self.counted and task == TASK else []
 
+    def scope(self, token: str) -> str | None:
+        return self.scopes.get(token)
+
     def authorize(self, token: str, task: str | None = None) -> bool:
-        return self.store.scope(token) in ("read:*", f"read:{task}")
+        return self.scope(token) in ("read:*", f"read:{task}")
 
     def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
         if self.announced not in (b"", document):
@@ -204,7 +207,7 @@ def test_a_token_reads_its_scope_only(core: Core) -> None:
     assert json.loads(others.body) == {"batches": [], "gaps": [unknown]}
     assert problem(read(core, f"/v1/tasks/{OTHER.hex()}/batches", "Bearer one")) == "forbidden"
     assert problem(read(core, f"/v1/tasks/{bytes([2] * 16).hex()}/batches", "Bearer all")) == "unknown-task"
-    core.store.scope = {"other": f"read:{OTHER.hex()}"}.get
+    core.scopes = {"other": f"read:{OTHER.hex()}"}
     forbidden = read(core, f"/v1/batches/{BATCH}", "Bearer other")
     assert (forbidden.status, problem(forbidden)) == (403, "forbidden")
 

@@ -8,14 +8,14 @@ import re
 import socket
 import ssl
 import stat
-import threading
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 import uvicorn
+from tests.service.sockets import served
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hubbub.errors import AnalyzerUnreachable, InvalidInput
@@ -37,21 +37,6 @@ from hubbub.service.shuffler.delivery import MAX_RESPONSE_SIZE, HttpsAnalyzerCli
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
     """Respond with 201 and no body."""
     await answer(send, 201, [(b"content-length", b"0")])
-
-
-@contextlib.contextmanager
-def served(listener: Listener) -> Iterator[str]:
-    """Serve a listener in a thread and return its address."""
-    bound = bind(listener.address)
-    server = Server(listener)
-    thread = threading.Thread(target=asyncio.run, args=(server.serve([bound]),))
-    thread.start()
-    try:
-        yield address_of(listener, bound)
-    finally:
-        server.should_exit = True
-        thread.join()
-        bound.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,26 @@
 """Settings: every entry checked, unknown ones rejected, nothing open by mistake."""
 
+import dataclasses
 import re
+import socket
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from hubbub.errors import InvalidInput, WireError
-from hubbub.service.runtime.settings import AnalyzerConfig, ShufflerConfig, is_local, read_config, split_address
+from hubbub.service.provision import provision_role
+from hubbub.service.runtime.reference import CONFIGS, entries, settings_file, settings_page
+from hubbub.service.runtime.settings import (
+    AnalyzerConfig,
+    Common,
+    ShufflerConfig,
+    is_local,
+    read_config,
+    split_address,
+)
 
 SHUFFLER = 'analyzer = "https://analyzer.example:8500"\n'
 
@@ -62,6 +76,13 @@ def test_changes_override(tmp_path: Path) -> None:
         ("store = 'mysql://x:secret@y'", "store must be sqlite:FILE or postgresql://…"),
         ("rate = 'fast'", "rate must be a number, got 'fast'"),
         ("certificate = 'a.pem'", "must be given together"),
+        ("credentials = 3", "credentials must be a path in quotes, got 3"),
+        ("max_batch_size = 0", "max_batch_size must be a whole number in [1, "),
+        ("key_list_lifetime = 1", "key_list_lifetime must be in"),
+        ("origins = 'https://example.org'", "origins must be a list of texts"),
+        ("origins = ['*']", "origins must be web origins such as https://example.org, without a path, got '*'"),
+        ("origins = ['https://example.org/']", "origins must be web origins"),
+        ("origins = ['https://']", "origins must be web origins"),
     ],
 )
 def test_invalid_entries_name_the_entry(tmp_path: Path, text: str, words: str) -> None:
@@ -78,7 +99,7 @@ def test_the_analyzer_must_be_an_address(tmp_path: Path) -> None:
 def test_files_that_are_not_toml(tmp_path: Path, text: str) -> None:
     path = tmp_path / "settings.toml"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(WireError, match=r"settings\.toml (is not valid TOML: .*at|must be a TOML file in UTF-8)"):
+    with pytest.raises(WireError, match=r"settings\.toml (must be valid TOML: .*at|must be a TOML file in UTF-8)"):
         read_config(path, AnalyzerConfig)
 
 
@@ -109,3 +130,51 @@ def test_addresses() -> None:
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+def test_a_settings_file_lists_every_entry_with_its_default(tmp_path: Path, role: str) -> None:
+    given = {"analyzer": "https://analyzer.example:8500"} if role == "shuffler" else {}
+    path = tmp_path / "settings.toml"
+    text = settings_file(role, given)
+    path.write_text(text)
+    as_written = read_config(path, CONFIGS[role])  # type: ignore[type-var]
+    path.write_text(re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE))
+    names = {one.name for one in (*dataclasses.fields(Common), *dataclasses.fields(CONFIGS[role]))} - {"common"}
+    assert set(tomllib.loads(path.read_text())) == names
+    assert read_config(path, CONFIGS[role]) == as_written  # type: ignore[type-var]
+    with pytest.raises(InvalidInput, match=f"the {role} has no settings colour"):
+        settings_file(role, {"colour": "red"})
+
+
+def test_the_reference_describes_every_entry() -> None:
+    page = settings_page()
+    for kind in (Common, ShufflerConfig, AnalyzerConfig):
+        for one in entries(kind):
+            assert one.text.endswith(".")
+            assert f"| `{one.name}` | {one.type} | `{one.default}` | {one.text} |" in page
+    assert "| `max_batch_size` | whole number | `2_000_000` |" in page
+
+
+def test_the_link_of_an_analyzer_on_another_machine_is_reachable(tmp_path: Path) -> None:
+    """Regression: the default link was a loopback address, which no other machine can reach."""
+    provision_role(tmp_path / "remote", "analyzer", host="analyzer.example")
+    assert not is_local(read_config(tmp_path / "remote/settings.toml", AnalyzerConfig).link)
+    provision_role(tmp_path / "here", "analyzer")
+    assert is_local(read_config(tmp_path / "here/settings.toml", AnalyzerConfig).link)
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    """Regression: a port conflict said "check the disk and the file name"."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        provision_role(tmp_path / "a", "analyzer", {"read": address, "link": "127.0.0.1:0", "workers": 0})
+        script = "from hubbub.cli import main; main(prog_name='hubbub')"
+        words = [sys.executable, "-c", script, "serve", "analyzer", str(tmp_path / "a/settings.toml")]
+        result = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 5
+    assert f"error: {address}: address already in use" in result.stderr
+    assert "hint: another program listens at this address" in result.stderr
+    assert "disk" not in result.stderr

@@ -104,7 +104,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
             "analyzer": routes(linked, read),
             "issuer": routes(issuing),
         },
-        system.analyzer.store.add_token("read:*"),
+        system.analyzer.store.add_token("all", "read:*", now=0, expires=1e12),
         batch,
     )
     writer.close()

@@ -27,6 +27,7 @@ SECTIONS = {
     "Run as services": {
         "serve": ("serve", "Set up, run and administer a shuffler and an analyzer."),
         "send": ("send", "Randomize values, seal them, and upload them to a shuffler."),
+        "results": ("results", "Read the results of an analyzer as a table, CSV, JSON or Parquet."),
     },
     "Verify and explain": {
         "verify": ("verify", "Check the privacy claim of a plan with a second, independent implementation."),

@@ -1,5 +1,6 @@
 """Error reporting of the command line: one line, one hint and a documented exit code, never a traceback."""
 
+import errno
 import os
 import re
 import sys
@@ -42,6 +43,7 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.InvalidRecord, USAGE, "correct or remove this record; records are counted from 1, after any header"),
     (errors.InvalidInput, USAGE, "see `{command} --help`"),
     (errors.ProgramFailure, IO, "run the program by hand; docs/audit.md describes its input and output"),
+    (errors.CommandFailure, IO, "check the address, that the service is running, and that you may use it"),
     (errors.HubbubError, INTERNAL, "nothing was written; try again"),
     (BrokenPipeError, IO, "the reader of the output stopped early"),
     (FileNotFoundError, IO, "check the file name"),
@@ -51,6 +53,10 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (MemoryError, INTERNAL, "process less data at once"),
 )
 _FILE_HINT = "correct the file; `{command} --help` describes what it must contain"
+_SOCKET_HINTS = {
+    errno.EADDRINUSE: "another program listens at this address: stop it, or change the address in the settings",
+    errno.EADDRNOTAVAIL: "this machine does not have this address: change it in the settings",
+}
 _SERVE = {"httptools", "httpx", "prometheus_client", "starlette", "uvicorn", "uvloop"}
 
 
@@ -97,7 +103,7 @@ def _handle(error: Exception, path: str = "hubbub", parameters: Sequence[click.P
             if isinstance(error, OSError):
                 _abandon_output()
             text = _system(error) if isinstance(error, OSError) else _with_options(str(error), parameters)
-            advice = hint
+            advice = _SOCKET_HINTS.get(error.errno or 0, hint) if isinstance(error, OSError) else hint
             if files := getattr(error, "__notes__", ()):
                 advice = _FILE_HINT if kind is errors.InvalidInput and "--" not in text else hint
                 text = f"{files[0]}: {text}"

@@ -11,24 +11,28 @@ import click
 
 from hubbub.cli import admission as admissions
 from hubbub.cli import screen
+from hubbub.cli.errors import ReportingGroup
 from hubbub.cli.options import combined, json_option, output_option, plan_option
+from hubbub.cli.status import described
 from hubbub.io.documents import read_plan
-from hubbub.io.files import read_text, write_text
+from hubbub.io.files import naming, read_text, write_text
 from hubbub.planner.recompute import verify
 from hubbub.service import provision
 from hubbub.service.runtime.admin import COMMANDS, Command
 from hubbub.service.runtime.admin_client import command
+from hubbub.service.runtime.certificates import request_fingerprint
 from hubbub.service.task.contract import SignedContract
 from hubbub.service.task.identity import Identity
 
 settings_argument = click.argument("settings", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 folder_argument = click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+target_argument = click.argument("target", type=click.Path(exists=True, path_type=Path))
 UNSAFE_HELP = "Allow batches too small to protect anyone. Never with people's data."
 MIN_BATCH_SIZE_HELP = "Minimum number of people in a batch; default: the plan's plus 5 %."
 unsafe_option = click.option("--unsafe-test", is_flag=True, help=UNSAFE_HELP)
 
 
-@click.group()
+@click.group(cls=ReportingGroup)
 def serve() -> None:
     """Set up, run and administer a shuffler and an analyzer.
 
@@ -71,22 +75,51 @@ def init(
 ) -> None:
     """Create the folder of one service or of both.
 
-    A folder holds the service's identity, the certificates of the link and the settings. The analyzer's subfolder
-    "for-shuffler" goes to the operator of the shuffler, who copies its files into the shuffler's folder.
+    A folder holds the service's identity, its key for the link and its settings. The shuffler's operator sends
+    "link.csr" to the analyzer's operator, who certifies it ("certify").
 
     \b
     Example: hubbub serve init here --plan plan.json
     """
     if (role == "both") != (plan_path is not None):
-        raise click.UsageError("--plan is required with --role both, and not allowed with a single role")
+        raise click.UsageError("--plan must be given with --role both, and only then")
     if role != "both":
         public = provision.provision_role(folder, "analyzer" if role == "analyzer" else "shuffler", host=host)
         created = {"folder": str(folder), "role": role, "identity": public.hex()}
+        if role == "shuffler":
+            request = folder / "link.csr"
+            created |= {"request": str(request), "fingerprint": request_fingerprint(request.read_bytes())}
     else:
         terms["admission"] = admissions.admission_terms(admission)
         contract = provision.provision_all(folder, read_plan(str(plan_path)), terms, test=unsafe_test)
         created = {"folder": str(folder), "contract": str(folder / provision.CONTRACT), "task": contract.id}
     _show(created, as_json)
+
+
+@serve.command()
+@folder_argument
+@click.argument("request", required=False)
+@click.option("--days", type=click.IntRange(1, 3650), default=825, help="Days for which the certificate is valid.")
+@json_option
+def certify(folder: Path, request: str | None, days: int, as_json: bool) -> None:
+    """Certify the shuffler's request, or renew the analyzer's own certificate.
+
+    FOLDER is the analyzer's. REQUEST is the shuffler's file "link.csr"; compare the printed fingerprint with the one
+    that "init" printed for the shuffler. The files in the subfolder "for-shuffler", none of which is secret, go to the
+    shuffler's operator, who copies them into the shuffler's folder. Without REQUEST, the certificate of the analyzer's
+    link is renewed. A service uses a new certificate after it restarts.
+
+    \b
+    Example: hubbub serve certify /var/lib/hubbub-analyzer link.csr
+    """
+    if request is None:
+        _show({"renewed": str(provision.renew_link(folder, days=days)), "days": str(days)}, as_json)
+        return
+    with naming(request):
+        text = read_text(request)
+        fingerprint = request_fingerprint(text)
+    passed = provision.certify(folder, text, days=days)
+    _show({"files": str(passed), "fingerprint": fingerprint, "days": str(days)}, as_json)
 
 
 @serve.command()
@@ -110,9 +143,8 @@ def contract(
 ) -> None:
     """Draft a contract between two operators."""
     terms["admission"] = admissions.admission_terms(admission, issuer, token_key_path)
-    draft = provision.draft_contract(
-        read_plan(plan_path), analyzer=_identity(analyzer), shuffler=_identity(shuffler), **terms
-    )
+    one, two = _identity("--analyzer", analyzer), _identity("--shuffler", shuffler)
+    draft = provision.draft_contract(read_plan(plan_path), analyzer=one, shuffler=two, **terms)
     write_text(output, SignedContract(draft, {}).to_json().decode() + "\n")
     screen.note(
         f"task {draft.id}: bundles of {draft.bundle_size} bytes, batches of at least {draft.min_batch_size:,} people"
@@ -125,7 +157,8 @@ def contract(
 @output_option("File for the signed contract", required=True)
 def sign(contract_path: str, identity_path: str, output: str) -> None:
     """Sign a contract after recomputing its claims."""
-    signed = SignedContract.from_json(read_text(contract_path))
+    with naming(contract_path):
+        signed = SignedContract.from_json(read_text(contract_path))
     with screen.waiting("recomputing the plan's claims"):
         verify(signed.contract.plan)
     signed = signed.countersign(Identity.load(identity_path))
@@ -164,7 +197,7 @@ def all_(folder: Path, plan_path: str | None, unsafe_test: bool, admission: str,
     """
     if not (folder / provision.CONTRACT).exists():
         if plan_path is None:
-            raise click.UsageError("a new folder requires --plan")
+            raise click.UsageError("--plan must be given for a new folder")
         terms["admission"] = admissions.admission_terms(admission)
         provision.provision_all(folder, read_plan(plan_path), terms, test=unsafe_test)
     agreed = SignedContract.from_json((folder / provision.CONTRACT).read_text()).contract
@@ -193,13 +226,27 @@ def all_(folder: Path, plan_path: str | None, unsafe_test: bool, admission: str,
             threading.Event().wait(0.2)
 
 
+@serve.command()
+@target_argument
+@json_option
+def status(target: Path, as_json: bool) -> None:
+    """Show the state of a running service: counts of every task, keys, certificates, and warnings.
+
+    TARGET is the service's folder, its settings file or its admin socket.
+
+    \b
+    Example: hubbub serve status here/shuffler
+    """
+    _show(command(target, "status"), as_json)
+
+
 serve.add_command(admissions.ticket)
 serve.add_command(admissions.key)
 serve.add_command(admissions.issuer)
 
 
 @serve.group()
-@click.argument("target", type=click.Path(exists=True, path_type=Path))
+@target_argument
 @click.pass_context
 def admin(context: click.Context, target: Path) -> None:
     """Send a command to a running service.
@@ -215,15 +262,22 @@ def admin(context: click.Context, target: Path) -> None:
 def _admin_command(one: Command) -> click.Command:
     """Return the subcommand of an admin command."""
 
+    required = [parameter for parameter in one.parameters if parameter.default is None]
+    options = [parameter for parameter in one.parameters if parameter.default is not None]
+
     @click.pass_obj
-    def run(target: Path, as_json: bool, value: str = "") -> None:
-        _show(command(target, one.name, value), as_json)
+    def run(target: Path, /, as_json: bool, **given: str) -> None:
+        values = [given.pop(parameter.name) for parameter in required]
+        _show(command(target, one.name, *values, options=given), as_json)
 
     wrapped: Any = run
+    for parameter in reversed(required):
+        wrapped = click.argument(parameter.name)(wrapped)
+    for parameter in options:
+        text = f"{parameter.help[0].upper()}{parameter.help[1:]}."
+        wrapped = click.option(f"--{parameter.name}", default=parameter.default, metavar="DAYS", help=text)(wrapped)
     about = one.help if len(one.roles) > 1 else f"{one.help} Only at the {one.roles[0]}."
-    if one.parameter is not None:
-        wrapped = click.argument("value", metavar=one.parameter.name.upper())(wrapped)
-        about += f"\n\n{one.parameter.name.upper()}: {one.parameter.help}."
+    about += "".join(f"\n\n{parameter.name.upper()}: {parameter.help}." for parameter in required)
     return click.command(one.name, help=about)(json_option(wrapped))
 
 
@@ -235,13 +289,17 @@ def _show(answer: dict[str, Any], as_json: bool) -> None:
     if as_json:
         screen.print_json(answer)
     elif answer:
-        screen.console().print(screen.facts((key, str(entry)) for key, entry in answer.items()))
+        for part in described(answer):
+            screen.console().print(part)
     else:
         screen.note("done")
 
 
-def _identity(text: str) -> bytes:
+def _identity(option: str, text: str) -> bytes:
     try:
-        return bytes.fromhex(text)
+        found = bytes.fromhex(text)
     except ValueError:
-        raise click.UsageError("a public identity must be 64 hexadecimal digits") from None
+        found = b""
+    if len(found) != 32:
+        raise click.UsageError(f"{option} must be a public identity of 64 hexadecimal digits")
+    return found

@@ -1,33 +1,50 @@
 """Parts that both programs share: resources, listeners for operators, and metrics of periodic tasks."""
 
 import contextlib
-import logging
+import itertools
 import ssl
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from hubbub.errors import StoreFailure
+from hubbub import __version__
+from hubbub.canonical import Json
+from hubbub.errors import StoreFailure, WireError
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.admin import admin_app
+from hubbub.service.runtime.certificates import expiry
 from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.database import Database, open_database
+from hubbub.service.runtime.http import log, safe_message
 from hubbub.service.runtime.metrics import Metrics, operations_app
-from hubbub.service.runtime.process import PeriodicTask, ServiceFolder
+from hubbub.service.runtime.process import PeriodicTask, ServiceFolder, backoff
 from hubbub.service.runtime.server import Listener, server_context
-from hubbub.service.runtime.settings import Common
+from hubbub.service.runtime.settings import Common, Config
 from hubbub.service.runtime.store import Store
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.keys import Keyring
 
-log = logging.getLogger("hubbub")
+LOCK_SECONDS = 8.0
+"""Time to wait for a process that is stopping and still uses the folder, such as one whose parent was killed."""
+
+
+def wait_for_database(connect: Callable[[], Database], longest: float = 5.0) -> None:
+    """Wait until the database answers; the service listens and reports that it is ready only afterwards."""
+    for failures in itertools.count(1):
+        try:
+            with contextlib.closing(connect()) as database:
+                database.rows("SELECT 1")
+                return
+        except StoreFailure as error:
+            if failures == 1 or failures % 20 == 0:
+                log.warning("waiting for the database (%d attempts): %s", failures, safe_message(error))
+            time.sleep(backoff(failures, longest))
+
 
 S = TypeVar("S", bound=Store)
-START_SECONDS = 2.0
-"""Pause between two attempts to reach the database when a service starts."""
 
 
 class Resources(Generic[S]):
@@ -40,15 +57,20 @@ class Resources(Generic[S]):
         self._url = common.store or f"sqlite:{folder / role}.db"
         with contextlib.ExitStack() as stack:
             identity = Identity.load(common.identity)
-            stack.callback(ServiceFolder(folder, role).close)
-            self._await_database()
+            stack.callback(ServiceFolder(folder, role, seconds=LOCK_SECONDS).close)
+            if not self._url.startswith("sqlite:"):
+                wait_for_database(self.connect)
             self.store = open_store(self.connect)
             stack.callback(self.store.shut)
             self.credentials = Credentials(common.credentials, role)
             keys = stack.enter_context(contextlib.closing(self.connect()))
-            lifetime, grace = common.key_lifetime, common.key_grace
+            ages = {
+                "lifetime": common.key_lifetime,
+                "grace": common.key_grace,
+                "list_lifetime": common.key_list_lifetime,
+            }
             # No key is advanced here: the core of the analyzer knows which keys must be kept.
-            ring = Keyring(keys, self.credentials, clock, lifetime=lifetime, grace=grace, suites={common.suite})
+            ring = Keyring(keys, self.credentials, clock, suites={common.suite}, **ages)
             workers = Workers(common.workers)
             self.context = ServiceContext(ring, identity, clock, workers, common.min_batch_size)
             stack.callback(workers.close)
@@ -58,25 +80,6 @@ class Resources(Generic[S]):
     def connect(self) -> Database:
         """Return a connection to the service's store."""
         return open_database(self._url)
-
-    def _await_database(self) -> None:
-        """Wait until the database answers; a service may be started before its database, or while that restarts."""
-        database = self.connect()
-        failed = False
-        while True:
-            try:
-                database.rows("SELECT 1")
-            except StoreFailure as error:
-                if database.for_share == "":
-                    raise  # a file: waiting would not help
-                if not failed:
-                    log.warning("waiting for the database: %s", error)
-                failed = True
-                time.sleep(START_SECONDS)
-                continue
-            finally:
-                database.close()
-            return
 
     def close(self) -> None:
         """End the workers, close the store, and unlock the folder."""
@@ -89,16 +92,45 @@ def public_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext
 
 
 def operator_listeners(
-    common: Common, role: str, metrics: Metrics, ready: Callable[[], bool], commands: object
+    config: Config, role: str, metrics: Metrics, ready: Callable[[], bool], commands: object
 ) -> list[Listener]:
     """Return the listeners for operators: health and metrics, and the admin socket."""
     return [
-        Listener("operations", operations_app(metrics, ready), common.operations),
-        Listener("admin", admin_app(role, commands), common.admin),
+        Listener("operations", operations_app(metrics, ready), config.operations),
+        Listener("admin", admin_app(role, commands), config.common.admin),
     ]
 
 
 def task_metrics(tasks: Iterable[PeriodicTask]) -> dict[str, float]:
-    """Return how often each periodic task succeeded and failed."""
-    counts = [(task.name.replace(" ", "_"), *entry) for task in tasks for entry in task.results.items()]
-    return {f"{name}_{result}": float(count) for name, result, count in counts}
+    """Return how often each periodic task succeeded and failed, and the seconds since it last succeeded."""
+    found: dict[str, float] = {}
+    for task in tasks:
+        name = task.name.replace(" ", "_")
+        found |= {f"{name}_{result}": float(count) for result, count in task.results.items()}
+        found[f"{name}_age_seconds"] = task.age
+    return found
+
+
+def expiry_metrics(config: Config, keyring: Keyring) -> dict[str, float]:
+    """Return the times at which the key in use must be replaced and the certificates expire."""
+    found = {f"{name}_expires_timestamp_seconds": when for name, when in _certificates(config).items()}
+    return {**found, "key_due_timestamp_seconds": keyring.replacement_due()}
+
+
+def service_status(config: Config, keyring: Keyring) -> dict[str, Json]:
+    """Return the part of a service's status that both roles have: release, keys and certificates."""
+    keys: list[Json] = [{"key": key.id, "suite": key.suite, "state": key.state} for key in keyring.public_keys()]
+    files: list[Json] = [{"file": name, "expires": int(when)} for name, when in _certificates(config).items()]
+    due = int(keyring.replacement_due())
+    return {"role": keyring.role, "release": __version__, "key_due": due, "keys": keys, "certificates": files}
+
+
+def _certificates(config: Config) -> dict[str, float]:
+    found = {}
+    for name in ("certificate", "link_certificate", "link_authority"):
+        path = getattr(config, name)
+        # A file that was removed or damaged is noticed at the next start; until then the service runs without it.
+        with contextlib.suppress(OSError, WireError):
+            if path is not None:
+                found[name] = expiry(path)
+    return found

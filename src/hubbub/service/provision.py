@@ -14,12 +14,13 @@ from typing import Any, Literal
 import httpx
 
 from hubbub.accountant.overflow import min_slots
-from hubbub.errors import HubbubError, check_choice, check_whole
+from hubbub.errors import CommandFailure, HubbubError, Interval, check_choice, check_real, check_whole
 from hubbub.plans import Plan
 from hubbub.service.runtime.admin_client import SETTINGS, command
-from hubbub.service.runtime.certificates import Authority
+from hubbub.service.runtime.certificates import Authority, Request
 from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.process import ADDRESSES, run
+from hubbub.service.runtime.reference import settings_file
 from hubbub.service.runtime.secretfiles import read_secret, write_file
 from hubbub.service.runtime.settings import AnalyzerConfig, IssuerConfig, ShufflerConfig, read_config
 from hubbub.service.task.admission import KEY_SUFFIX, Admission, TicketKey
@@ -41,6 +42,7 @@ TICKET_ISSUER = "shuffler"
 """Issuer name of the ticket key that the shuffler's operator gets."""
 BY_TICKET = Admission("ticket", TICKET_ISSUER)
 """The default admission: by tickets of the shuffler's operator."""
+_TOKEN_NAME = "serve-all"
 STOP_SECONDS = 6.0
 """Time after which a service that was told to stop is killed."""
 
@@ -60,6 +62,7 @@ def draft_contract(
 ) -> Contract:
     """Return a contract that starts now, by default with 5 % more clients than the plan and the fewest slots."""
     check_whole("epoch", epoch, 1)
+    check_real("days", days, Interval(0, 36_500, open_low=True))
     now = int((clock or SystemClock()).now() // epoch)
     return Contract(
         plan=plan,
@@ -78,40 +81,66 @@ def draft_contract(
 def provision_role(
     folder: Path, role: Role, entries: Mapping[str, object] | None = None, *, host: str = "localhost"
 ) -> bytes:
-    """Create the folder of one service, with its identity and settings, and return the public identity.
+    """Create the folder of one service, with its identity, link key and settings, and return the public identity.
 
-    The analyzer's folder also holds the certificate authority of the link; its subfolder ``for-shuffler`` holds the
-    files that the shuffler's operator needs. The shuffler's folder also holds a key for tickets.
+    The analyzer's folder also holds the certificate authority of the link. The shuffler's folder holds ``link.csr``,
+    the request that the analyzer's operator certifies with :func:`certify`; no private key ever leaves its folder.
+    It also holds a key for tickets.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     identity = Identity.generate()
+    authority = Authority.generate()
+    server = authority.issue("server", [host])
+    # Everything that can fail has been done: a folder is never left half written.
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     identity.save(folder / "identity")
     if role == "analyzer":
-        authority = Authority.generate()
         authority.save(folder)
-        authority.issue("server", [host]).save(folder, "link")
-        passed = folder / "for-shuffler"
-        passed.mkdir(mode=0o700)
-        authority.issue("client", ["shuffler"]).save(passed, "link")
-        write_file(passed / "authority.pem", authority.certificate)
+        server.save(folder, "link")
     else:
+        Request.generate().save(folder, "link")
         (folder / TICKETS).mkdir(mode=0o700)
         TicketKey.generate().save(folder / TICKETS / f"{TICKET_ISSUER}{KEY_SUFFIX}")
-    given = ({} if role == "analyzer" else {"analyzer": f"https://{host}:8500"}) | dict(entries or {})
-    # For the kinds of values that settings have, JSON is also TOML.
-    write_file(folder / SETTINGS, "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items()).encode())
+    given = {"analyzer": f"https://{host}:8500"} if role == "shuffler" else {}
+    if role == "analyzer" and host == "localhost":
+        given["link"] = "127.0.0.1:8500"
+    write_file(folder / SETTINGS, settings_file(role, given | dict(entries or {})).encode())
     return identity.public
+
+
+def certify(folder: Path, request: bytes, *, days: int = 825) -> Path:
+    """Certify the shuffler's request with the authority in the analyzer's folder, and return the folder of the result.
+
+    The subfolder ``for-shuffler`` then holds the shuffler's certificate and that of the authority, both public.
+    """
+    authority = Authority.load(folder)
+    certificate = authority.certify(request, ["shuffler"], days=days)
+    result = folder / "for-shuffler"
+    result.mkdir(mode=0o700, exist_ok=True)
+    write_file(result / "link.pem", certificate, replace=True)
+    write_file(result / "authority.pem", authority.certificate, replace=True)
+    return result
+
+
+def renew_link(folder: Path, *, days: int = 825) -> Path:
+    """Renew the certificate of the analyzer's link, for the same key and names, and return its file."""
+    path = folder / "link.pem"
+    write_file(path, Authority.load(folder).renew(path.read_bytes(), days=days), replace=True)
+    return path
 
 
 def provision_all(folder: Path, plan: Plan, terms: Mapping[str, Any] | None = None, *, test: bool = False) -> Contract:
     """Create both services on one machine and a contract of these terms signed by both: not for people's data."""
-    link, common = free_port(), {"contracts": [f"../{CONTRACT}"], "unsafe_test": test}
+    # Invalid terms are rejected before anything is written.
+    draft_contract(plan, analyzer=bytes(32), shuffler=bytes([1] * 32), **(terms or {}))
+    link = free_port()
+    common = {"contracts": [f"../{CONTRACT}"], "operations": "127.0.0.1:0", "unsafe_test": test}
     analyzer, shuffler = folder / "analyzer", folder / "shuffler"
     provision_role(analyzer, "analyzer", {"link": f"127.0.0.1:{link}", "read": f"127.0.0.1:{free_port()}", **common})
     address = f"https://127.0.0.1:{link}"
     provision_role(shuffler, "shuffler", {"listen": f"127.0.0.1:{free_port()}", "analyzer": address, **common})
-    for name in ("link.pem", "link.key", "authority.pem"):
-        write_file(shuffler / name, (analyzer / "for-shuffler" / name).read_bytes())
+    passed = certify(analyzer, (shuffler / "link.csr").read_bytes())
+    for name in ("link.pem", "authority.pem"):
+        write_file(shuffler / name, (passed / name).read_bytes())
     both = [Identity.load(one / "identity") for one in (analyzer, shuffler)]
     contract = draft_contract(plan, analyzer=both[0].public, shuffler=both[1].public, **(terms or {}))
     write_file(folder / CONTRACT, SignedContract.sign(contract, *both).to_json())
@@ -207,6 +236,8 @@ def reader_token(folder: Path, analyzer: RunningService) -> str:
         headers = {"authorization": f"Bearer {token}"}
         if httpx.get(analyzer.addresses["results"] + "/v1/tasks", headers=headers, trust_env=False).status_code == 200:
             return token
-    token = str(command(analyzer.socket, "token", "read:*")["token"])
+    with contextlib.suppress(CommandFailure):
+        command(analyzer.socket, "revoke", _TOKEN_NAME)
+    token = str(command(analyzer.socket, "token", _TOKEN_NAME, "read:*")["token"])
     write_file(path, token.encode(), replace=True)
     return token

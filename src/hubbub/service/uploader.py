@@ -24,7 +24,7 @@ from hubbub.service.journal import Answer, Journal
 from hubbub.service.runtime.problems import PREFIX
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
-from hubbub.service.task.keys import PublicKey, active_key, read_key_list
+from hubbub.service.task.keylist import KeyList, PublicKey
 from hubbub.service.task.tokens import PendingToken, challenge
 
 MEDIA_TYPE = "application/hubbub-bundle"
@@ -138,6 +138,7 @@ class Uploader:
     attempts: int = ATTEMPTS
     pause: Callable[[float], None] = time.sleep
     entropy: Callable[[int], bytes] = os.urandom
+    now: Callable[[], float] = time.time
     issuer: Issuer | None = None
 
     def prepare(
@@ -271,11 +272,13 @@ class Uploader:
         """Return the keys of the analyzer and of the shuffler to seal with, each signed by its operator."""
         text = self.transport.keys(self.contract.id)
         read = Fields(parse(text, "the key document"), "the key document", "shuffler", "analyzer", "analyzer_key_id")
-        keys = read_key_list(canonical(read["analyzer"]), self.contract.analyzer, "analyzer")
-        used = [key for key in keys if key.id == read.whole("analyzer_key_id") and key.suite == self.contract.suite]
-        if not used:
+        contract, now = self.contract, self.now()
+        analyzer = KeyList.read(canonical(read["analyzer"]), contract.analyzer, "analyzer", now=now)
+        shuffler = KeyList.read(canonical(read["shuffler"]), contract.shuffler, "shuffler", now=now)
+        used = analyzer.find(read.whole("analyzer_key_id"))
+        if used is None or used.suite != contract.suite:
             raise WireError("the key document must name a key of the analyzer's list in 'use'")
-        return used[0], active_key(read_key_list(canonical(read["shuffler"]), self.contract.shuffler, "shuffler"))
+        return used, shuffler.active(contract.suite)
 
     def _seal(self, messages: list[bytes], admission: bytes, keys: tuple[PublicKey, PublicKey]) -> bytes:
         layout = self.contract.layout

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 from hubbub.canonical import Json
@@ -9,7 +10,14 @@ from hubbub.errors import InvalidInput, Problem
 from hubbub.service.analyzer.core import STATES, Analyzer
 from hubbub.service.analyzer.http import delivery_app, results_app
 from hubbub.service.analyzer.store import AnalyzerStore
-from hubbub.service.program import Resources, operator_listeners, public_context, task_metrics
+from hubbub.service.program import (
+    Resources,
+    expiry_metrics,
+    operator_listeners,
+    public_context,
+    service_status,
+    task_metrics,
+)
 from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.metrics import Metrics, disk_free
 from hubbub.service.runtime.process import PeriodicTask, add_contracts
@@ -28,7 +36,7 @@ class AnalyzerProgram:
         self.config, self.common = config, config.common
         self._resources = Resources(config.common, "analyzer", clock, AnalyzerStore)
         context = self._resources.context
-        self.workers = context.workers
+        self.workers, self.clock = context.workers, context.clock
         try:
             self.core = Analyzer(self._resources.store, context, self._resources.credentials)
             add_contracts(config.common.contracts, self.core.contracts(), self.core.add_contract)
@@ -38,7 +46,7 @@ class AnalyzerProgram:
             self._resources.close()
             raise
         self._draining = False
-        self._batches: Counter[str] = Counter()
+        self._batches: Counter[str] = Counter(arriving=0, committed=0, withheld=0)
         self.metrics = Metrics(self._live)
         self._counting_loop = PeriodicTask("counting", self._count)
         self._keys_loop = PeriodicTask("advance", self._advance)
@@ -52,7 +60,7 @@ class AnalyzerProgram:
         return [
             Listener("link", delivery, config.link, context=link, connections=_SHUFFLER_CONNECTIONS),
             Listener("results", results, config.read, context=public, connections=common.connections),
-            *operator_listeners(common, "analyzer", self.metrics, self.ready, _AnalyzerCommands(self)),
+            *operator_listeners(config, "analyzer", self.metrics, self.ready, _AnalyzerCommands(self)),
         ]
 
     def loops(self) -> list[PeriodicTask]:
@@ -71,7 +79,7 @@ class AnalyzerProgram:
         return KEYS_SECONDS
 
     def _update_batches(self) -> None:
-        batches: Counter[str] = Counter()
+        batches: Counter[str] = Counter(arriving=0, committed=0, withheld=0)
         for counts in self.core.totals().values():
             batches.update({f"batches_{state}": counts[state] for state in STATES})
             batches["unknown_buckets"] += counts["unknown_buckets"]
@@ -79,7 +87,8 @@ class AnalyzerProgram:
 
     def _live(self) -> dict[str, float]:
         batches = {name: float(count) for name, count in self._batches.items()}
-        return {**task_metrics(self.loops()), **batches, "disk_free": disk_free(self.common.folder)}
+        expiries = expiry_metrics(self.config, self.core.keyring)
+        return {**task_metrics(self.loops()), **expiries, **batches, "disk_free": disk_free(self.common.folder)}
 
     def ready(self) -> bool:
         """Return True if batches are accepted."""
@@ -98,7 +107,7 @@ class _AnalyzerCommands:
     """The admin commands of the analyzer."""
 
     def __init__(self, program: AnalyzerProgram) -> None:
-        self._program, self._core = program, program.core
+        self._program, self._core, self._clock = program, program.core, program.clock
 
     def add(self, contract: bytes) -> dict[str, Json]:
         return {"task": self._core.add_contract(contract).hex()}
@@ -117,13 +126,18 @@ class _AnalyzerCommands:
 
     def status(self) -> dict[str, Json]:
         tasks: dict[str, Json] = {task: dict(counts) for task, counts in self._core.totals().items()}
-        return {"good": True, "tasks": tasks}
+        return {**service_status(self._program.config, self._core.keyring), "good": True, "tasks": tasks}
 
-    def token(self, scope: str) -> dict[str, Json]:
+    def token(self, name: str, scope: str, seconds: float) -> dict[str, Json]:
         if scope != "read:*" and scope.removeprefix("read:") not in self._core.contracts():
             raise InvalidInput("scope must be read:* or read:TASK with the id of a task that is served")
-        return {"token": self._core.store.add_token(scope)}
+        now = self._clock.now()
+        token = self._core.store.add_token(name, scope, now=now, expires=now + seconds)
+        return {"name": name, "token": token, "expires": int(now + seconds)}
 
-    def revoke(self, token: str) -> None:
-        if not self._core.store.revoke_token(token):
-            raise Problem("not-found", "there is no such token")
+    def tokens(self) -> dict[str, Json]:
+        return {"tokens": [asdict(one) for one in self._core.store.reader_tokens(now=self._clock.now())]}
+
+    def revoke(self, name: str) -> None:
+        if not self._core.store.revoke_token(name, now=self._clock.now()):
+            raise Problem("not-found", "there is no token with this name, or it is revoked already")

@@ -77,9 +77,13 @@ class Analyzer:
         """Return the served contracts by their ids."""
         return {task.hex(): contract for task, contract in self._contracts.items()}
 
+    def scope(self, token: str) -> str | None:
+        """Return the scope of a bearer token, or None if it is not valid now."""
+        return self.store.scope(token, now=self._context.clock.now())
+
     def authorize(self, token: str, task: str | None = None) -> bool:
         """Return True if a bearer token may read a task or, if none is given, may list all tasks."""
-        scope = self.store.scope(token)
+        scope = self.scope(token)
         return scope is not None and (scope == "read:*" or (task is not None and scope == f"read:{task}"))
 
     # -- keys --

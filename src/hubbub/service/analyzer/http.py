@@ -94,7 +94,7 @@ def results_app(core: "Analyzer") -> App:
 
     async def token_of(request: Request) -> str:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or await asyncio.to_thread(core.store.scope, token) is None:
+        if scheme.lower() != "bearer" or await asyncio.to_thread(core.scope, token) is None:
             raise Problem("unauthorized")
         return token
 

@@ -4,8 +4,6 @@ Every method is one transaction that may be repeated, and that several processes
 the row of a task is locked while a batch is announced, and the row of a batch while anything of it changes.
 """
 
-import hashlib
-import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -13,11 +11,11 @@ from hubbub.errors import Problem
 from hubbub.plans import Plan
 from hubbub.service.analyzer import spent
 from hubbub.service.analyzer.tallies import PartialTally
+from hubbub.service.analyzer.tokens import TOKENS_TABLE, TokenStore
 from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.database import Database
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.leases import LEASE_TABLE, Leases, LostLease
-from hubbub.service.runtime.store import Store
 from hubbub.service.task.keys import KEY_TABLE
 from hubbub.service.task.manifest import Gap, KeysInUse, Manifest
 
@@ -33,7 +31,7 @@ _TABLES = (
        PRIMARY KEY (task, first_bucket, last_bucket))""",
     """statements (task {blob} PRIMARY KEY, number BIGINT NOT NULL, since BIGINT NOT NULL, keys {blob} NOT NULL,
        document {blob} NOT NULL)""",
-    "tokens (digest {blob} PRIMARY KEY, scope TEXT NOT NULL)",
+    TOKENS_TABLE,
     LEASE_TABLE,
     KEY_TABLE,
 )
@@ -70,7 +68,7 @@ class Statement:
     document: bytes
 
 
-class AnalyzerStore(Store):
+class AnalyzerStore(TokenStore):
     """The analyzer's store."""
 
     role = "analyzer"
@@ -317,24 +315,3 @@ class AnalyzerStore(Store):
             named = tuple(int.from_bytes(raw[start : start + 8], "big") for start in range(0, len(raw), 8))
             return Statement(number, since, named, bytes(document))
         return None
-
-    # -- tokens --
-
-    def add_token(self, scope: str) -> str:
-        """Create a bearer token, of which only a hash is stored."""
-        token = secrets.token_urlsafe(32)
-        self._writer.run("INSERT INTO tokens VALUES (?, ?)", _digest(token), scope)
-        return token
-
-    def revoke_token(self, token: str) -> bool:
-        """Delete a token, and return True if it existed."""
-        return self._writer.run("DELETE FROM tokens WHERE digest = ?", _digest(token)) > 0
-
-    def scope(self, token: str) -> str | None:
-        """Return the scope of a token; looked up by its hash, so the time reveals nothing about other tokens."""
-        rows = self._reader.rows("SELECT scope FROM tokens WHERE digest = ?", _digest(token))
-        return rows[0][0] if rows else None
-
-
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()

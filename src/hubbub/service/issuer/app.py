@@ -64,7 +64,7 @@ class IssuerProgram:
         metrics = Metrics(lambda: {"disk_free": disk_free(common.folder)})
         return [
             Listener("tokens", app, config.listen, context=public, connections=common.connections),
-            Listener("operations", operations_app(metrics, self.ready), common.operations),
+            Listener("operations", operations_app(metrics, self.ready), config.operations),
         ]
 
     def loops(self) -> list[PeriodicTask]:

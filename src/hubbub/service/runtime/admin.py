@@ -5,9 +5,11 @@ permissions (mode 0600). The handler of a command is the method of the same name
 """
 
 import asyncio
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +24,7 @@ LARGEST_CONTRACT = 16 << 20
 """Largest signed contract, in bytes."""
 _LARGEST_BODY = 2 * LARGEST_CONTRACT + (1 << 16)  # a contract in a JSON string, its quotes escaped
 
+_LONGEST_DAYS = 3650
 ROLES = ("shuffler", "analyzer")
 Handler = Callable[..., dict[str, Json] | None]
 
@@ -31,8 +34,10 @@ class Parameter:
     """The parameter of a command: how the client sends it and how the service reads it."""
 
     name: str
-    kind: Literal["text", "task", "input file", "new file"]
+    kind: Literal["text", "task", "input file", "new file", "days"]
     help: str
+    default: str | None = None
+    """On the command line, a parameter with a default is an option."""
 
     def encode(self, value: str) -> str:
         """Return what the client sends: a path as absolute, and for an input file its content."""
@@ -43,7 +48,7 @@ class Parameter:
                 raise WireError(f"{Path(value).name} must be {self.help}: JSON in UTF-8") from None
         return str(Path(value).absolute()) if self.kind == "new file" else value
 
-    def decode(self, text: str) -> str | bytes | Path:
+    def decode(self, text: str) -> str | bytes | float | Path:
         """Return the argument of the handler."""
         match self.kind:
             case "task":
@@ -52,6 +57,8 @@ class Parameter:
                 return text.encode()
             case "new file":
                 return _new_file(text)
+            case "days":
+                return _seconds(self.name, text)
         return text
 
 
@@ -61,7 +68,7 @@ class Command:
 
     name: str
     help: str
-    parameter: Parameter | None = None
+    parameters: tuple[Parameter, ...] = ()
     roles: tuple[str, ...] = ROLES
     reads: bool = False
     """True if the command changes nothing; it is then a GET request."""
@@ -76,34 +83,40 @@ class Command:
         """The path on the socket."""
         return f"/{self.name}"
 
-    def body(self, value: str) -> bytes:
-        """Return the body of the request, or raise if the parameter is missing or not expected."""
-        if self.parameter is None:
-            if value:
-                reject(f"the command {self.name}", "be given without a parameter")
-            return b""
-        if not value:
-            reject(f"the command {self.name}", f"be followed by {self.parameter.name.upper()}: {self.parameter.help}")
-        return canonical({self.parameter.name: self.parameter.encode(value)})
+    def body(self, values: Sequence[str], options: Mapping[str, str] | None = None) -> bytes:
+        """Return the body of the request, or raise if a parameter is missing or not expected."""
+        required = [one for one in self.parameters if one.default is None]
+        if len(values) > len(required):
+            number = "without a parameter" if not required else f"with {len(required)} parameters at most"
+            reject(f"the command {self.name}", f"be given {number}")
+        given = {one.name: one.default for one in self.parameters if one.default is not None} | dict(options or {})
+        for one, value in zip_longest(required, values, fillvalue=""):
+            assert isinstance(one, Parameter)
+            if not value:
+                reject(f"the command {self.name}", f"be followed by {one.name.upper()}: {one.help}")
+            given[one.name] = one.encode(str(value))
+        return canonical({**given}) if given else b""
 
 
 _TASK = Parameter("task", "task", "the task id, 32 hexadecimal digits")
 _CONTRACT = Parameter("contract", "input file", "a signed contract")
 _PATH = Parameter("path", "new file", "a file that does not exist")
 _SCOPE = Parameter("scope", "text", "read:* for all tasks, or read:TASK")
-_TOKEN = Parameter("token", "text", "the token")
+_NAME = Parameter("name", "text", "the name of the token")
+_EXPIRES = Parameter("expires", "days", "days after which the token expires", default="90")
 _CLOSE = "Stop accepting uploads for a task; bundles still waiting expire."
 _COMMANDS = (
     Command("status", "Show the exact counts of every task.", reads=True),
     Command("check", "Recount the store and verify that every bundle is accounted for.", reads=True),
-    Command("add", "Serve a signed contract.", _CONTRACT),
-    Command("close", _CLOSE, _TASK, roles=("shuffler",)),
-    Command("destroy", "Close a task and delete its replay ids.", _TASK, roles=("shuffler",)),
+    Command("add", "Serve a signed contract.", (_CONTRACT,)),
+    Command("close", _CLOSE, (_TASK,), roles=("shuffler",)),
+    Command("destroy", "Close a task and delete its replay ids.", (_TASK,), roles=("shuffler",)),
     Command("rotate", "Replace the service's encryption key by a new one."),
     Command("drain", "Refuse new uploads and batches until the service restarts."),
-    Command("backup", "Copy the store to a new file.", _PATH),
-    Command("token", "Create a bearer token for reading results.", _SCOPE, roles=("analyzer",)),
-    Command("revoke", "Revoke a bearer token.", _TOKEN, roles=("analyzer",)),
+    Command("backup", "Copy the store to a new file.", (_PATH,)),
+    Command("token", "Create a bearer token for reading results.", (_NAME, _SCOPE, _EXPIRES), roles=("analyzer",)),
+    Command("tokens", "List the bearer tokens.", roles=("analyzer",), reads=True),
+    Command("revoke", "Revoke a bearer token.", (_NAME,), roles=("analyzer",)),
 )
 COMMANDS = {command.name: command for command in _COMMANDS}
 """All commands, by name."""
@@ -121,14 +134,29 @@ def _endpoint(command: Command, role: str, handlers: object) -> Endpoint:
         if handler is None:
             raise Problem("malformed", f"'{command.name}' is a command of the {command.roles[0]}; this is the {role}")
         arguments = []
-        if command.parameter is not None:
+        if command.parameters:
             content = parse(await body_of(request, _LARGEST_BODY), "the command's body")
-            text = Fields(content, "the command's body", command.parameter.name).text(command.parameter.name)
-            arguments.append(command.parameter.decode(text))
+            fields = Fields(content, "the command's body", *(one.name for one in command.parameters))
+            arguments = [one.decode(fields.text(one.name)) for one in command.parameters]
         answer = await asyncio.to_thread(handler, *arguments)
         return Response(canonical(answer or {}), media_type="application/json")
 
     return endpoint
+
+
+def _seconds(name: str, text: str) -> float:
+    """Return a number of days in seconds.
+
+    >>> _seconds("expires", "0.5")
+    43200.0
+    """
+    try:
+        days = float(text)
+    except ValueError:
+        days = math.nan
+    if not 0 < days <= _LONGEST_DAYS:
+        reject(name, f"be a number of days above 0 and up to {_LONGEST_DAYS:,}", text)
+    return days * 86_400.0
 
 
 def _new_file(text: str) -> Path:

@@ -1,6 +1,7 @@
 """Send administrative commands to a running service through its Unix socket."""
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ SETTINGS = "settings.toml"
 """Name of the settings file in a service's folder."""
 
 
-def command(target: Path, name: str, value: str = "", *, seconds: float = 600.0) -> dict[str, Any]:
-    """Send a command and its parameter to the service at ``target``: its socket, its settings file or its folder."""
+def command(
+    target: Path, name: str, *values: str, options: Mapping[str, str] | None = None, seconds: float = 600.0
+) -> dict[str, Any]:
+    """Send a command and its parameters to the service at ``target``: its socket, its settings file or its folder."""
     check_choice("the command", name, tuple(COMMANDS))
     one = COMMANDS[name]
-    body = one.body(value)
+    body = one.body(values, options)
     socket = admin_socket(target)
     if not socket.is_socket():
         raise CommandFailure(f"no service is listening at {socket}; start it, or name its socket, settings or folder")

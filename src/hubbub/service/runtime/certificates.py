@@ -1,10 +1,12 @@
 """The private certificate authority of the link between shuffler and analyzer, and the certificates of its two ends.
 
 It serves mutual TLS on this one link: only holders of its certificates can connect, and it is trusted for nothing else.
-Keys are on P-256, which every proxy supports.
+Each end makes its own key; the shuffler sends a request (PKCS #10, RFC 2986), which the authority certifies. Keys are
+on P-256, which every proxy supports.
 """
 
 import datetime
+import hashlib
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +14,16 @@ from pathlib import Path
 from typing import Literal, Self
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hubbub.errors import WireError, check_whole, reject
@@ -64,7 +73,7 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hubbub link")])
         usage = _usage(certificates=True)
-        builder = _builder(name, name, key, days, clock).add_extension(usage, critical=True)
+        builder = _builder(name, name, key.public_key(), days, clock).add_extension(usage, critical=True)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         return cls(builder.sign(key, hashes.SHA256()), key)
 
@@ -93,13 +102,36 @@ class Authority:
     def issue(
         self, use: Literal["server", "client"], names: Sequence[str], *, days: int = 825, clock: Clock | None = None
     ) -> Issued:
-        """Issue a certificate for host names or addresses; a server's also names the local machine."""
+        """Issue a certificate and its key for host names or addresses; a server's also names the local machine."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        return Issued(self._sign(key.public_key(), use, names, days, clock), _pem(key))
+
+    def certify(self, request: bytes, names: Sequence[str], *, days: int = 825, clock: Clock | None = None) -> bytes:
+        """Return the client certificate of a request in PEM; of the request, only its key is used.
+
+        Raise if the request is not signed with the key that it contains.
+        """
+        return self._sign(_read_request(request), "client", names, days, clock)
+
+    def renew(self, certificate: bytes, *, days: int = 825, clock: Clock | None = None) -> bytes:
+        """Return a new server certificate in PEM, for the key and the names of an earlier one of this authority."""
+        try:
+            old = x509.load_pem_x509_certificate(certificate)
+            old.verify_directly_issued_by(self._certificate)
+            names = old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+            raise WireError("the certificate must be one of this authority, in PEM") from None
+        hosts = [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
+        return self._sign(_curve_key(old.public_key()), "server", hosts, days, clock)
+
+    def _sign(
+        self, key: ec.EllipticCurvePublicKey, use: str, names: Sequence[str], days: int, clock: Clock | None
+    ) -> bytes:
         if use not in _USES:
             reject("use", "be 'server' or 'client'", use)
         subjects = dict.fromkeys([*names, *(LOCAL if use == "server" else ())])
         if not subjects:
             reject("names", "contain at least one name")
-        key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"hubbub {use}")])
         issuer = self._certificate.subject
         authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
@@ -111,12 +143,67 @@ class Authority:
             .add_extension(x509.SubjectAlternativeName([_name(name) for name in subjects]), critical=False)
             .add_extension(authority, critical=False)
         )
-        certificate = builder.sign(self._key, hashes.SHA256())
-        return Issued(certificate.public_bytes(Encoding.PEM), _pem(key))
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for a certificate and its private key, both in PEM; only the request leaves the machine."""
+
+    request: bytes
+    key: bytes
+
+    @classmethod
+    def generate(cls) -> Self:
+        """Generate a key, and a request that is signed with it."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hubbub client")])
+        request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
+        return cls(request.public_bytes(Encoding.PEM), _pem(key))
+
+    def save(self, folder: Path | str, name: str) -> None:
+        """Write ``name.csr`` and ``name.key`` with mode 0600; never overwrite existing files."""
+        write_file(Path(folder) / f"{name}.key", self.key)
+        write_file(Path(folder) / f"{name}.csr", self.request)
+
+    def __repr__(self) -> str:
+        return "Request(request and key)"
+
+
+def request_fingerprint(request: bytes) -> str:
+    """Return the SHA-256 of the public key of a request, which two operators compare over a trusted channel."""
+    key = _read_request(request).public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(key).hexdigest()
+
+
+def expiry(certificate: Path) -> float:
+    """Return the time at which the first certificate of a PEM file expires, in seconds since 1970."""
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+    except ValueError:
+        raise WireError(f"{certificate.name} must be a certificate in PEM") from None
+    return found.not_valid_after_utc.timestamp()
+
+
+def _read_request(request: bytes) -> ec.EllipticCurvePublicKey:
+    try:
+        found = x509.load_pem_x509_csr(request)
+        valid = found.is_signature_valid
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise WireError("the request must be a certificate signing request (PKCS #10) in PEM") from None
+    if not valid:
+        raise WireError("the request must be signed with the key that it contains")
+    return _curve_key(found.public_key())
+
+
+def _curve_key(key: object) -> ec.EllipticCurvePublicKey:
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+        reject("the key of a certificate", "be on the curve P-256")
+    return key
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int, clock: Clock | None
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int, clock: Clock | None
 ) -> x509.CertificateBuilder:
     start = datetime.datetime.fromtimestamp((clock or SystemClock()).now(), datetime.UTC)
     length = datetime.timedelta(days=check_whole("days", days, 1, 36500))
@@ -124,12 +211,12 @@ def _builder(
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(key.public_key())
+        .public_key(key)
         .serial_number(x509.random_serial_number())
         # Valid from an hour ago, because clocks differ.
         .not_valid_before(start - datetime.timedelta(hours=1))
         .not_valid_after(start + length)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 
 
@@ -155,7 +242,7 @@ def _name(name: str) -> x509.GeneralName:
     try:
         return x509.DNSName(name)
     except ValueError:
-        reject("a host name", "be ASCII", name)
+        reject("host", "be a host name in ASCII or an address", name)
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:

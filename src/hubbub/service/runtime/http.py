@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hubbub.errors import FalseClaim, InvalidInput, Problem
+from hubbub.errors import FalseClaim, HubbubError, InvalidInput, Problem
 from hubbub.service.runtime.problems import headers, problem_document, status_of
 
 Scope = MutableMapping[str, Any]
@@ -27,6 +27,18 @@ log = logging.getLogger("hubbub.service")
 """Log of the services; it never contains who sent a request, nor its content."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def safe_message(error: BaseException) -> str:
+    """Return what may be logged about an error: class and message of hubbub's errors, the class of any other.
+
+    The messages of hubbub's errors never contain data of a request; those of other errors may.
+
+    >>> safe_message(InvalidInput("n must be even, got 3")), safe_message(KeyError("an answer"))
+    ('InvalidInput: n must be even, got 3', 'KeyError')
+    """
+    name = type(error).__name__
+    return f"{name}: {error}" if isinstance(error, HubbubError) and str(error) else name
 
 
 class Gone(Exception):
@@ -52,13 +64,39 @@ def declared_length(value: bytes | None, limit: int) -> int:
     return length
 
 
-async def read_body(receive: Receive, length: int, seconds: float) -> bytes:
-    """Return the body; raise if it does not have the declared length or does not arrive in time."""
+class ArrivingBodies:
+    """The bodies of which a part has arrived; when they hold too many bytes, the one that began first is dropped.
+
+    A body that makes progress is complete within milliseconds, so the one that began first is the slowest.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes, self._total = max_bytes, 0
+        self._sizes: dict[asyncio.Timeout, int] = {}
+
+    def add(self, body: asyncio.Timeout, size: int) -> None:
+        """Count a part of a body, which is identified by its deadline."""
+        self._sizes[body] = self._sizes.get(body, 0) + size
+        self._total += size
+        while self._total > self._max_bytes:
+            first = next(iter(self._sizes))
+            self.remove(first)
+            if not first.expired():
+                first.reschedule(asyncio.get_running_loop().time())
+
+    def remove(self, body: asyncio.Timeout) -> None:
+        """Forget a body that is complete or dropped."""
+        self._total -= self._sizes.pop(body, 0)
+
+
+async def read_body(receive: Receive, length: int, seconds: float, arriving: ArrivingBodies | None = None) -> bytes:
+    """Return the body; raise if it does not have the declared length, does not arrive in time, or is dropped."""
     parts: list[bytes] = []
     size = 0
     more = True
+    deadline = asyncio.timeout(seconds)
     try:
-        async with asyncio.timeout(seconds):
+        async with deadline:
             while more:
                 message = await receive()
                 if message["type"] == "http.disconnect":
@@ -69,8 +107,13 @@ async def read_body(receive: Receive, length: int, seconds: float) -> bytes:
                 if size > length:
                     raise Problem("wrong-length", "the body is longer than Content-Length")
                 parts.append(part)
+                if more and arriving is not None:
+                    arriving.add(deadline, len(part))
     except TimeoutError:
         raise Problem("timeout") from None
+    finally:
+        if arriving is not None:
+            arriving.remove(deadline)
     if size != length:
         raise Problem("wrong-length", "the body is shorter than Content-Length")
     return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -98,7 +141,7 @@ def _problem(name: str, detail: str, retry_after: int | None, index: int | None)
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return the problem that a client is told about an error; errors of the service are logged without their message.
+    """Return the problem that a client is told about an error; errors of the service are logged.
 
     An unexpected error becomes "unavailable", because the same request may succeed later.
 
@@ -111,7 +154,7 @@ def problem_of(error: Exception) -> Problem:
         return Problem("malformed", str(error))
     frames = traceback.extract_tb(error.__traceback__)
     where = f" in {frames[-1].name}, line {frames[-1].lineno}" if frames else ""
-    log.error("%s%s", type(error).__name__, where)
+    log.error("%s%s", safe_message(error), where)
     return Problem("unavailable", retry_after=5)
 
 

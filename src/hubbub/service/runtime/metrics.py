@@ -1,24 +1,26 @@
 """Health and Prometheus metrics that reveal nothing about single uploads.
 
-Counts that depend on arrivals are updated only at the end of an epoch and rounded down to multiples of
+Counts and durations that depend on arrivals are updated only at the end of an epoch and rounded down to multiples of
 max(100, min_batch_size/20), so frequent scraping does not show when a bundle arrives. The conservation error,
 which must be 0, is exact.
 """
 
 import asyncio
+import itertools
 import shutil
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hubbub.service.runtime.http import App, log, routed
+from hubbub.service.runtime.http import App, log, routed, safe_message
 
 READY_SECONDS = 5.0
 """Time after which a readiness check without a result counts as failed."""
@@ -31,6 +33,30 @@ def rounding_step(min_batch_size: int) -> int:
     (100, 500)
     """
     return max(100, min_batch_size // 20)
+
+
+class LatencyHistogram:
+    """Counts of durations in a few wide ranges.
+
+    >>> found = LatencyHistogram()
+    >>> found.observe(0.02)
+    >>> found.cumulative()
+    (0, 1, 1, 1, 1, 1)
+    """
+
+    BOUNDS = (0.01, 0.05, 0.25, 1.0, 5.0)
+    """Upper bounds of the ranges in seconds; the last range has none."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(self.BOUNDS) + 1)
+
+    def observe(self, seconds: float) -> None:
+        """Count a duration."""
+        self._counts[bisect_left(self.BOUNDS, seconds)] += 1
+
+    def cumulative(self) -> tuple[int, ...]:
+        """Return the number of durations up to each bound, and of all."""
+        return tuple(itertools.accumulate(self._counts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +80,19 @@ class Metrics(Collector):
         self._lock = threading.Lock()
         self._tasks: dict[str, TaskMetrics] = {}
         self._counts: dict[tuple[str, str], int] = {}
+        self._latencies: dict[str, tuple[int, ...]] = {}
         self._updated: set[str] = set()
         self.registry = CollectorRegistry(auto_describe=False)
         # No process metrics: open files and CPU seconds would reveal a single connection.
         self.registry.register(self)
 
-    def update(self, tasks: Mapping[str, TaskMetrics], counts: Mapping[tuple[str, str], int]) -> None:
-        """Show new counts for tasks whose epoch has ended, and request counts once every task had an epoch end."""
+    def update(
+        self,
+        tasks: Mapping[str, TaskMetrics],
+        counts: Mapping[tuple[str, str], int],
+        latencies: Mapping[str, LatencyHistogram] | None = None,
+    ) -> None:
+        """Show new counts for tasks whose epoch has ended, and those of requests once every task had an epoch end."""
         with self._lock:
             for task, new in tasks.items():
                 shown = self._tasks.get(task)
@@ -71,6 +103,7 @@ class Metrics(Collector):
             if self._updated.issuperset(tasks):
                 self._updated.clear()
                 self._counts = dict(counts)
+                self._latencies = {name: found.cumulative() for name, found in (latencies or {}).items()}
 
     def outdated(self, epochs: Mapping[str, int]) -> bool:
         """Return True if the epoch of any of these tasks differs from the one shown."""
@@ -86,7 +119,7 @@ class Metrics(Collector):
                 for state, count in sorted(shown.bundles.items()):
                     bundles.add_metric([task, state], count - count % rounding_step(shown.min_batch_size))
                 error.add_metric([task], shown.error)
-            counts = sorted(self._counts.items())
+            counts, latencies = sorted(self._counts.items()), sorted(self._latencies.items())
         yield bundles
         yield error
         families: dict[str, CounterMetricFamily] = {}
@@ -97,8 +130,18 @@ class Metrics(Collector):
             families.setdefault(name, CounterMetricFamily(f"hubbub_{name}", help_text, labels=["result"]))
             families[name].add_metric([label], count - count % 100)
         yield from families.values()
+        for name, numbers in latencies:
+            yield _histogram(name, numbers)
         for name, value in sorted(self._live().items()):
             yield GaugeMetricFamily(f"hubbub_{name}", "Current value", value=value)
+
+
+def _histogram(name: str, numbers: tuple[int, ...]) -> HistogramMetricFamily:
+    """Return a histogram whose counts are rounded down to multiples of 100, without the sum of its durations."""
+    found = HistogramMetricFamily(f"hubbub_{name}_seconds", "Durations, counts rounded down to multiples of 100")
+    bounds = [*map(str, LatencyHistogram.BOUNDS), "+Inf"]
+    found.add_metric([], [(bound, count - count % 100) for bound, count in zip(bounds, numbers, strict=True)], None)
+    return found
 
 
 def operations_app(metrics: Metrics, ready: Callable[[], bool]) -> App:
@@ -118,7 +161,7 @@ def operations_app(metrics: Metrics, ready: Callable[[], bool]) -> App:
                 pending = asyncio.ensure_future(asyncio.to_thread(ready))
             good = await asyncio.wait_for(asyncio.shield(pending), READY_SECONDS)
         except Exception as error:
-            log.warning("not ready: %s", type(error).__name__)
+            log.warning("not ready: %s", safe_message(error))
             good = False
         return Response(b"ok\n" if good else b"no\n", 200 if good else 503, media_type="text/plain")
 

@@ -6,26 +6,29 @@ seconds. SIGKILL at any moment loses nothing either.
 
 import asyncio
 import contextlib
+import ctypes
 import fcntl
 import gc
 import json
 import logging
 import os
 import secrets
+import select
 import signal
 import socket
 import sys
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 import uvloop
 
 from hubbub.errors import InvalidInput
 from hubbub.io.files import write_atomic
-from hubbub.service.runtime.http import log
+from hubbub.service.runtime.http import log, safe_message
 from hubbub.service.runtime.server import Listener, Server, address_of, bind
 from hubbub.service.runtime.settings import Common
 from hubbub.service.task.contract import SignedContract
@@ -34,6 +37,7 @@ ADDRESSES = "addresses.json"
 """The file in a service's folder that lists its addresses while it is running."""
 CLOSE_SECONDS = 1.0
 """Time to commit accepted bundles after the listeners are closed."""
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 THREADS = 16
 """Threads for work that waits for the disk, the analyzer or the workers."""
 
@@ -72,7 +76,13 @@ class PeriodicTask:
     def __init__(self, name: str, work: Callable[[], Awaitable[float]]) -> None:
         self.name, self._work = name, work
         self._wake = asyncio.Event()
-        self.results: Counter[str] = Counter()
+        self.results: Counter[str] = Counter(done=0, failed=0)
+        self._completed = time.monotonic()
+
+    @property
+    def age(self) -> float:
+        """Seconds since the last run that succeeded, or since the start."""
+        return time.monotonic() - self._completed
 
     def wake(self) -> None:
         """Run now; to be called from the event loop's thread."""
@@ -87,12 +97,13 @@ class PeriodicTask:
                 pause = await self._work()
                 failures = 0
                 self.results["done"] += 1
+                self._completed = time.monotonic()
             except Exception as error:
                 failures += 1
                 self.results["failed"] += 1
                 pause = backoff(failures)
                 if failures in (1, 10, 100) or failures % 1000 == 0:
-                    log.warning("%s failed (%d in a row): %s", self.name, failures, type(error).__name__)
+                    log.warning("%s failed (%d in a row): %s", self.name, failures, safe_message(error))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), pause)
 
@@ -100,15 +111,17 @@ class PeriodicTask:
 class ServiceFolder:
     """The folder of a service, locked for one process and reserved for one role."""
 
-    def __init__(self, path: Path, role: str) -> None:
+    def __init__(self, path: Path, role: str, *, seconds: float = 0.0) -> None:
+        """Lock the folder; wait up to ``seconds`` for another process that is about to stop."""
         self.path = path
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = (path / "lock").open("a+")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise InvalidInput(f"the folder {path} is in use by another process; stop that service first") from None
+        end = time.monotonic() + seconds
+        while not _try_lock(self._lock):
+            if time.monotonic() >= end:
+                self._lock.close()
+                raise InvalidInput(f"the folder {path} is in use by another process; stop that service first")
+            time.sleep(0.1)
         self._lock.seek(0)
         owner = self._lock.read().strip()
         if owner not in ("", role):
@@ -121,6 +134,26 @@ class ServiceFolder:
     def close(self) -> None:
         """Release the lock."""
         self._lock.close()
+
+
+def _try_lock(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def stop_with_parent() -> None:
+    """Send SIGTERM to this process when its parent dies, or at once if it is dead, whatever this process is doing.
+
+    Standard input is a pipe from the parent, which never writes to it: if it can be read, the parent is gone. On
+    systems without ``prctl``, only the pipe is watched, and only while the service is running.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if select.select([sys.stdin], [], [], 0)[0]:
+        sys.exit(0)
 
 
 def add_contracts(paths: Sequence[Path], known: Container[str], add: Callable[[bytes], bytes]) -> None:
@@ -136,6 +169,8 @@ def run(build: Callable[[], Service], *, parent_pipe: bool = False) -> None:
 
     With ``parent_pipe``, standard input is a pipe from the parent process, and the service also stops when it closes.
     """
+    if parent_pipe:
+        stop_with_parent()
     os.umask(0o077)
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.INFO)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

@@ -3,6 +3,7 @@
 No log line and no response header reveals who sent a request, or when.
 """
 
+import errno
 import os
 import socket
 import ssl
@@ -81,7 +82,7 @@ def _bind_file(path: Path) -> socket.socket:
         if path.is_socket():
             with socket.socket(socket.AF_UNIX) as probe:
                 if probe.connect_ex(str(path)) == 0:
-                    raise OSError(98, "address already in use", str(path))
+                    raise OSError(errno.EADDRINUSE, "address already in use", str(path))
             path.unlink()
         mask = os.umask(0o177)
         try:

@@ -1,7 +1,7 @@
 """Settings of a service: one TOML file per role, every entry checked, unknown entries rejected.
 
 Paths are relative to the folder of the file. An address is ``host:port`` or ``unix:path``; an empty string disables the
-listener.
+listener. :mod:`hubbub.service.runtime.reference` describes every entry from the fields of the classes below.
 """
 
 import dataclasses
@@ -11,45 +11,43 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
+from urllib.parse import urlsplit
 
 from hubbub.errors import Interval, InvalidInput, WireError, check_choice, check_real, check_whole, reject
 from hubbub.service.task.contract import MIN_BATCH_SIZE
 
 DAY = 86_400.0
+T = TypeVar("T")
+
+
+def entry(default: T, text: str) -> T:
+    """Return the field of an entry: its default, and the sentence that describes it in the reference."""
+    return dataclasses.field(default=default, metadata={"text": text})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
     """Entries of both roles."""
 
-    folder: Path
-    """Folder of the store, the keys and the sockets; for one role and one process."""
-    store: str = ""
-    """``sqlite:FILE`` or ``postgresql://…``; by default an SQLite file in the folder."""
-    identity: Path = Path("identity")
-    """The operator's signing key."""
-    credentials: Path = Path("credentials")
-    """Folder of the secrets, outside the store and its backups; shared by all processes of a role."""
-    contracts: tuple[Path, ...] = ()
-    """Signed contracts that are served from the start."""
-    operations: str = "127.0.0.1:0"
-    """Address of /livez, /readyz and /metrics."""
-    admin: str = "unix:admin.sock"
-    """Unix socket for administrative commands, of mode 0600."""
-    insecure_http: bool = False
-    """Allow listeners without TLS on addresses that other machines can reach."""
-    unsafe_test: bool = False
-    """Serve contracts whose batches are too small to protect anyone. Never with people's data."""
-    workers: int = 2
-    """Processes that open and seal."""
-    connections: int = 2000
-    """Maximum number of connections per listener."""
-    suite: int = 1
-    """Cryptographic suite of this service's keys."""
-    key_lifetime: float = 7 * DAY
-    """Seconds after which a key is replaced."""
-    key_grace: float = 1 * DAY
-    """Seconds after which a replaced key is destroyed."""
+    folder: Path = entry(Path(), "Folder of the store and the sockets; for one role and one process.")
+    store: str = entry("", "`sqlite:FILE` or `postgresql://…`; by default an SQLite file in the folder.")
+    credentials: Path = entry(
+        Path("credentials"),
+        "Folder of the secrets, shared by all processes of a role; it must not be in the store's backups.",
+    )
+    identity: Path = entry(Path("identity"), "The operator's signing key.")
+    contracts: tuple[Path, ...] = entry((), "Signed contracts that are served from the start.")
+    admin: str = entry("unix:admin.sock", "Unix socket for administrative commands, of mode 0600.")
+    insecure_http: bool = entry(False, "Allow listeners without TLS on addresses that other machines can reach.")
+    unsafe_test: bool = entry(
+        False, "Serve contracts whose batches are too small to protect anyone. Never with people's data."
+    )
+    workers: int = entry(2, "Processes that open and seal.")
+    connections: int = entry(2000, "Maximum number of connections per listener.")
+    suite: int = entry(1, "Cryptographic suite of this service's keys; 2 adds ML-KEM-768.")
+    key_lifetime: float = entry(7 * DAY, "Seconds after which a key is replaced.")
+    key_grace: float = entry(1 * DAY, "Seconds after which a replaced key is destroyed, unless it is still needed.")
+    key_list_lifetime: float = entry(1 * DAY, "Seconds after which clients reject a signed list of keys as outdated.")
 
     def __post_init__(self) -> None:
         check_whole("workers", self.workers, 0, 256)
@@ -57,11 +55,11 @@ class Common:
         check_whole("suite", self.suite, 1, 2)
         check_real("key_lifetime", self.key_lifetime, Interval(1, 1e10))
         check_real("key_grace", self.key_grace, Interval(0, 1e10))
+        check_real("key_list_lifetime", self.key_list_lifetime, Interval(60, 1e10))
         if self.store and self.store.partition(":")[0] not in ("sqlite", "postgresql", "postgres"):
             reject("store", "be sqlite:FILE or postgresql://…")
         if self.admin and not self.admin.startswith("unix:"):
             reject("admin", "be a Unix socket such as unix:admin.sock", self.admin)
-        _check_address("operations", self.operations)
 
     @property
     def min_batch_size(self) -> int:
@@ -74,36 +72,30 @@ class ShufflerConfig:
     """Settings of the shuffler."""
 
     common: Common
-    listen: str = "127.0.0.1:8400"
-    """Address for uploads from devices or their proxy."""
-    certificate: Path | None = None
-    """With ``certificate_key``: TLS for ``listen``."""
-    certificate_key: Path | None = None
-    analyzer: str = ""
-    """URL of the analyzer's link, https://host:port."""
-    link_certificate: Path = Path("link.pem")
-    """The shuffler's client certificate for the link."""
-    link_key: Path = Path("link.key")
-    link_authority: Path = Path("authority.pem")
-    """The certificate authority of the link."""
-    tickets: Path = Path("tickets")
-    """Folder with the keys of ticket issuers, one file NAME.key of mode 0600 for each issuer."""
-    queue: int = 10_000
-    """Bundles waiting for the store, above which uploads are answered with 429."""
-    rate: float = 0.0
-    """Bundles per second and address; 0 means no limit."""
-    burst: float = 1000.0
-    """Bundles that an address may send at once."""
-    address_header: str = ""
-    """Header in which a proxy names the sender's address."""
-    free_disk: float = 0.05
-    """Share of the disk that must be free."""
-    role: str = "all"
-    """``intake`` accepts uploads, ``worker`` releases and delivers batches, ``all`` does both and is for SQLite."""
-    max_batch_size: int = 2_000_000
-    """Bundles from which on a batch is released before its epoch ends."""
+    analyzer: str = entry("", "URL of the analyzer's link, https://host:port. Required.")
+    listen: str = entry("127.0.0.1:8400", "Address for uploads from devices or their proxy.")
+    operations: str = entry("127.0.0.1:9464", "Address of /livez, /readyz and /metrics.")
+    certificate: Path | None = entry(None, "With `certificate_key`: TLS for `listen`.")
+    certificate_key: Path | None = entry(None, "The private key of `certificate`.")
+    link_certificate: Path = entry(Path("link.pem"), "The shuffler's client certificate for the link.")
+    link_key: Path = entry(Path("link.key"), "The private key of `link_certificate`.")
+    link_authority: Path = entry(Path("authority.pem"), "The certificate authority of the link.")
+    tickets: Path = entry(
+        Path("tickets"), "Folder with the keys of ticket issuers, one file NAME.key of mode 0600 for each issuer."
+    )
+    role: str = entry(
+        "all", "`intake` accepts uploads, `worker` releases and delivers batches, `all` does both and is for SQLite."
+    )
+    max_batch_size: int = entry(2_000_000, "Bundles at which a batch is released before the epoch ends.")
+    queue: int = entry(10_000, "Bundles waiting for the store, above which uploads are answered with 429.")
+    rate: float = entry(0.0, "Bundles per second and address; 0 means no limit.")
+    burst: float = entry(1000.0, "Bundles that an address may send at once.")
+    address_header: str = entry("", "Header in which a proxy names the sender's address.")
+    origins: tuple[str, ...] = entry((), "Web origins whose pages may upload, such as https://example.org (CORS).")
+    free_disk: float = entry(0.05, "Share of the disk that must be free.")
 
     def __post_init__(self) -> None:
+        check_whole("max_batch_size", self.max_batch_size, 1, 1_000_000_000)
         check_whole("queue", self.queue, 256)
         check_real("rate", self.rate, Interval(0, 1e9))
         check_real("burst", self.burst, Interval(256, 1e9))
@@ -112,6 +104,9 @@ class ShufflerConfig:
         check_whole("max_batch_size", self.max_batch_size, 1)
         if self.role != "all" and not self.common.store.startswith("postgres"):
             reject("role", "be all unless the store is PostgreSQL", self.role)
+        for origin in self.origins:
+            _check_origin(origin)
+        _check_address("operations", self.operations)
         _check_listener("listen", self.listen, self.certificate, self.certificate_key, self.common.insecure_http)
         if not self.analyzer.startswith(("https://", "http://")):
             reject("analyzer", "be the URL of the analyzer's link, https://host:port", self.analyzer)
@@ -122,20 +117,20 @@ class AnalyzerConfig:
     """Settings of the analyzer."""
 
     common: Common
-    link: str = "127.0.0.1:8500"
-    """Address for batches from the shuffler; always TLS with certificates on both sides."""
-    link_certificate: Path = Path("link.pem")
-    link_key: Path = Path("link.key")
-    link_authority: Path = Path("authority.pem")
-    """The certificate authority of the link, used for nothing else."""
-    read: str = "127.0.0.1:8501"
-    """Address for reading results."""
-    certificate: Path | None = None
-    """With ``certificate_key``: TLS for ``read``."""
-    certificate_key: Path | None = None
+    link: str = entry(
+        "0.0.0.0:8500", "Address for batches from the shuffler; always TLS with certificates on both sides."
+    )
+    link_certificate: Path = entry(Path("link.pem"), "The analyzer's server certificate for the link.")
+    link_key: Path = entry(Path("link.key"), "The private key of `link_certificate`.")
+    link_authority: Path = entry(Path("authority.pem"), "The certificate authority of the link, used for nothing else.")
+    read: str = entry("127.0.0.1:8501", "Address for reading results.")
+    operations: str = entry("127.0.0.1:9465", "Address of /livez, /readyz and /metrics.")
+    certificate: Path | None = entry(None, "With `certificate_key`: TLS for `read`.")
+    certificate_key: Path | None = entry(None, "The private key of `certificate`.")
 
     def __post_init__(self) -> None:
         _check_address("link", self.link)
+        _check_address("operations", self.operations)
         _check_listener("read", self.read, self.certificate, self.certificate_key, self.common.insecure_http)
 
 
@@ -144,19 +139,18 @@ class IssuerConfig:
     """Settings of the issuer of tokens."""
 
     common: Common
-    listen: str = "127.0.0.1:8600"
-    """Address for token requests."""
-    certificate: Path | None = None
-    """With ``certificate_key``: TLS for ``listen``."""
-    certificate_key: Path | None = None
-    token_keys: Path = Path("token-keys")
-    """Folder of the private keys, one for each task."""
-    codes: Path | None = None
-    """File of mode 0600 with the codes of the accounts, one per line."""
-    account_header: str = ""
-    """Header in which a front that authenticates accounts names the account; it must remove the client's own."""
+    operations: str = entry("127.0.0.1:9466", "Address of /livez, /readyz and /metrics.")
+    listen: str = entry("127.0.0.1:8600", "Address for token requests.")
+    certificate: Path | None = entry(None, "With `certificate_key`: TLS for `listen`.")
+    certificate_key: Path | None = entry(None, "The private key of `certificate`.")
+    token_keys: Path = entry(Path("token-keys"), "Folder of the private keys, one for each task.")
+    codes: Path | None = entry(None, "File of mode 0600 with the codes of the accounts, one per line.")
+    account_header: str = entry(
+        "", "Header in which a front that authenticates accounts names the account; it must remove the client's own."
+    )
 
     def __post_init__(self) -> None:
+        _check_address("operations", self.operations)
         _check_listener("listen", self.listen, self.certificate, self.certificate_key, self.common.insecure_http)
         if (self.codes is None) == (not self.account_header):
             raise InvalidInput("the issuer must know its accounts: set either codes or account_header")
@@ -167,6 +161,7 @@ class IssuerConfig:
             )
 
 
+Config = ShufflerConfig | AnalyzerConfig | IssuerConfig
 C = TypeVar("C", ShufflerConfig, AnalyzerConfig, IssuerConfig)
 
 
@@ -175,7 +170,7 @@ def read_config(path: Path, kind: type[C], changes: Mapping[str, Any] | None = N
     try:
         entries = tomllib.loads(path.read_text("utf-8"))
     except tomllib.TOMLDecodeError as error:
-        raise WireError(f"{path.name} is not valid TOML: {error}") from None
+        raise WireError(f"{path.name} must be valid TOML: {error}") from None
     except UnicodeDecodeError:
         raise WireError(f"{path.name} must be a TOML file in UTF-8") from None
     entries = {"folder": ".", **entries, **(changes or {})}
@@ -211,6 +206,7 @@ _EXPECTED: dict[Any, str] = {
     Path: "a path in quotes",
     Path | None: "a path in quotes",
     tuple[Path, ...]: 'a list of paths, such as ["contract.json"]',
+    tuple[str, ...]: 'a list of texts, such as ["https://example.org"]',
     float: "a number",
     int: "a whole number",
     bool: "true or false",
@@ -223,6 +219,8 @@ def _read(name: str, value: object, wanted: Any, base: Path) -> Any:
         return (base / value) if value else None
     if wanted == tuple[Path, ...] and isinstance(value, list) and all(isinstance(one, str) for one in value):
         return tuple(base / one for one in value)
+    if wanted == tuple[str, ...] and isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return tuple(value)
     if wanted is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if wanted in (str, int, bool) and type(value) is wanted:
@@ -261,6 +259,12 @@ def is_local(address: str, name: str = "an address") -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _check_origin(origin: str) -> None:
+    parts = urlsplit(origin)
+    if parts.scheme not in ("https", "http") or not parts.hostname or origin != f"{parts.scheme}://{parts.netloc}":
+        reject("origins", "be web origins such as https://example.org, without a path", origin)
 
 
 def _check_address(name: str, address: str) -> None:

@@ -5,12 +5,20 @@ store of its own. The role decides which part of the work a process does: ``inta
 """
 
 import asyncio
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from hubbub.canonical import Json
 from hubbub.errors import reject
-from hubbub.service.program import Resources, operator_listeners, public_context, task_metrics
+from hubbub.service.program import (
+    Resources,
+    expiry_metrics,
+    operator_listeners,
+    public_context,
+    service_status,
+    task_metrics,
+)
 from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.metrics import Metrics, TaskMetrics, disk_free
 from hubbub.service.runtime.process import PeriodicTask, add_contracts
@@ -64,6 +72,8 @@ class ShufflerProgram:
         )
         self.metrics = Metrics(self._live)
         self._clients = [self._client(), self._client()]
+        self._outbox_since: float | None = None
+        """Since when there has been a batch that is not delivered, by the monotonic clock."""
         self._tick_loop = PeriodicTask("tick", self._tick)
         self._shuffle_loop = PeriodicTask("shuffling", self._shuffle)
         self._keys_loop = PeriodicTask("fetching keys", self._fetch_keys)
@@ -85,7 +95,7 @@ class ShufflerProgram:
         uploads = Listener("uploads", self.uploads, config.listen, context=public, connections=common.connections)
         return [
             *([uploads] if self._accepts else []),
-            *operator_listeners(common, "shuffler", self.metrics, self.ready, _ShufflerCommands(self)),
+            *operator_listeners(config, "shuffler", self.metrics, self.ready, _ShufflerCommands(self)),
         ]
 
     def loops(self) -> list[PeriodicTask]:
@@ -109,7 +119,8 @@ class ShufflerProgram:
                 for task, counts in totals.items()
             }
             uploads = {("uploads", name): count for name, count in self.uploads.results.items()}
-            self.metrics.update(figures, uploads | {("commits", "done"): self.writer.commits})
+            counts = uploads | {("commits", "done"): self.writer.commits}
+            self.metrics.update(figures, counts, {"upload": self.uploads.latencies})
         return TICK_SECONDS
 
     async def _shuffle(self) -> float:
@@ -122,12 +133,22 @@ class ShufflerProgram:
         return KEYS_SECONDS
 
     async def _deliver(self) -> float:
-        return TICK_SECONDS if await asyncio.to_thread(self.core.deliver, self._clients[1]) else DELIVERY_SECONDS
+        left = await asyncio.to_thread(self.core.deliver, self._clients[1])
+        self._outbox_since = (self._outbox_since or time.monotonic()) if left else None
+        return TICK_SECONDS if left else DELIVERY_SECONDS
 
     def _live(self) -> dict[str, float]:
-        free, draining = disk_free(self.common.folder), float(self.uploads.draining)
+        since = self._outbox_since
         alarms = {f"alarms_{name.replace('-', '_')}": float(n) for name, n in self.core.alarms.counts.items()}
-        return {**task_metrics(self.loops()), **alarms, "disk_free": free, "draining": draining}
+        return {
+            **alarms,
+            **task_metrics(self.loops()),
+            **expiry_metrics(self.config, self.core.keyring),
+            "disk_free": disk_free(self.common.folder),
+            "draining": float(self.uploads.draining),
+            "queue_depth": self.uploads.queue_depth,
+            "outbox_age_seconds": 0.0 if since is None else time.monotonic() - since,
+        }
 
     def ready(self) -> bool:
         """Return True if uploads are accepted."""
@@ -175,7 +196,8 @@ class _ShufflerCommands:
         return self._totals(check=True)
 
     def status(self) -> dict[str, Json]:
-        return {**self._totals(check=False), "waiting": self._program.uploads.waiting}
+        about = service_status(self._program.config, self._core.keyring)
+        return {**about, **self._totals(check=False), "waiting": self._program.uploads.waiting}
 
     def _totals(self, *, check: bool) -> dict[str, Json]:
         totals = self._core.totals(check=check)

@@ -19,6 +19,7 @@ from starlette.responses import Response
 from hubbub.errors import Problem
 from hubbub.service.runtime import http
 from hubbub.service.runtime.failpoints import reach
+from hubbub.service.runtime.metrics import LatencyHistogram
 from hubbub.service.runtime.ratelimit import RateLimiter
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler.opener import BundleOpener
@@ -47,9 +48,11 @@ class Limits:
     max_bundles: int = MAX_BUNDLES
     """Bundles of one upload."""
     max_queue: int = 10_000
-    """Bundles that were admitted and are not stored yet."""
+    """Bundles that have arrived and are not stored yet."""
     max_memory: int = 256 << 20
-    """Bytes that were admitted and are not stored yet."""
+    """Bytes that have arrived completely and are not stored yet."""
+    max_reading: int = 64 << 20
+    """Bytes of bodies that have arrived in part."""
     body_seconds: float = 10.0
     """Seconds within which a body must arrive."""
     worker_threshold: int = 8
@@ -76,16 +79,23 @@ class UploadApp:
         self._limits = limits or Limits()
         self._opener = BundleOpener(core.uploads, workers, self._limits.worker_threshold)
         self._rate_limiter, self._folder = rate_limiter, folder
+        self._arriving = http.ArrivingBodies(self._limits.max_reading)
         self._bundles = self._bytes = 0
         self._disk_full, self._disk_checked = False, -1.0
         self._bundle_sizes: dict[bytes, int] = {}
         self.draining = False
         self.results: Counter[str] = Counter()
+        self.latencies = LatencyHistogram()
 
     @property
     def waiting(self) -> int:
-        """Bundles that were admitted and are not answered yet."""
+        """Bundles that have arrived and are not answered yet."""
         return self._bundles
+
+    @property
+    def queue_depth(self) -> float:
+        """The same as a share of the limit, rounded down to a tenth: a finer value would reveal single uploads."""
+        return self._bundles * 10 // self._limits.max_queue / 10
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         path = scope.get("path", "")
@@ -101,7 +111,8 @@ class UploadApp:
             problem = http.problem_of(error)
             self.results[problem.name] += 1
             extra = [(b"allow", b"POST")] if problem.name == "method-not-allowed" else []
-            if self.draining:
+            if self.draining or problem.name == "timeout":
+                # The rest of a body that came too late is not read.
                 extra.append((b"connection", b"close"))
             await http.refuse(send, problem, extra)
             return
@@ -118,15 +129,19 @@ class UploadApp:
         length = self._length(scope["headers"], size)
         count = length // size
         self._admit(scope, count, length)
+        body = await http.read_body(receive, length, self._limits.body_seconds, self._arriving)
+        reach("upload-read")
+        # Reserved only now: a body that is announced and never sent must not take the place of others.
+        self._check_queue(count, length)
         self._bundles += count
         self._bytes += length
+        arrived = time.monotonic()
         try:
-            body = await http.read_body(receive, length, self._limits.body_seconds)
-            reach("upload-read")
             opened = await self._opener.open(self._uploads.prepare(task, body))
             reach("upload-opened")
             if opened:
                 await self._writer.submit(opened)
+            self.latencies.observe(time.monotonic() - arrived)
         finally:
             self._bundles -= count
             self._bytes -= length
@@ -163,9 +178,7 @@ class UploadApp:
         """Raise a problem if the service is stopping, overloaded or short of disk, or the sender over its rate."""
         if self.draining:
             raise Problem("unavailable", "the service is shutting down", retry_after=5)
-        limits = self._limits
-        if self._bundles + count > limits.max_queue or self._bytes + length > limits.max_memory:
-            raise Problem("busy", retry_after=1)
+        self._check_queue(count, length)
         now = time.monotonic()
         if self._rate_limiter is not None:
             address = self._rate_limiter.address(scope)
@@ -173,9 +186,14 @@ class UploadApp:
                 raise Problem("busy", "the address exceeds its upload rate", retry_after=10)
         if self._folder is not None and now - self._disk_checked > 1.0:
             usage = shutil.disk_usage(self._folder)
-            self._disk_full, self._disk_checked = usage.free < limits.min_free_disk * usage.total, now
+            self._disk_full, self._disk_checked = usage.free < self._limits.min_free_disk * usage.total, now
         if self._disk_full:
             raise Problem("unavailable", "the disk is almost full", retry_after=30)
+
+    def _check_queue(self, count: int, length: int) -> None:
+        limits = self._limits
+        if self._bundles + count > limits.max_queue or self._bytes + length > limits.max_memory:
+            raise Problem("busy", retry_after=1)
 
 
 def documents_app(tasks: "TaskRegistry") -> http.App:

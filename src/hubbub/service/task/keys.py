@@ -111,6 +111,11 @@ class Keyring:
             raise Infeasible(f"the {self.role} has no active key of suite {suite}; advance the keyring first")
         return _public(live[-1], "active")
 
+    def replacement_due(self) -> float:
+        """Return the time at which the next active key is due to be replaced; long after it, rotation has failed."""
+        newest = [live[-1].time for live in map(self._live, sorted(self.suites)) if live]
+        return min(newest) + self.lifetime if newest else self.clock.now()
+
     def private(self, key_id: int) -> bytes | None:
         """Return the private bytes for a worker process; None if the key does not exist, as far as is known here.
 

@@ -1,0 +1,122 @@
+"""``hubbub results``: read the results of an analyzer as a table, CSV, JSON or Parquet."""
+
+import contextlib
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hubbub.cli import screen
+from hubbub.cli.options import output_option
+from hubbub.errors import reject
+from hubbub.io.files import PIPE, check_destination, naming, read_text, write_text
+from hubbub.service.reader import ResultsClient, TaskResults, describe_gap, to_csv, to_parquet
+
+VARIABLE = "HUBBUB_TOKEN"
+FORMS = ("table", "csv", "json", "parquet")
+
+
+@click.command()
+@click.argument("url")
+@click.option("--token", "token_path", metavar="FILE", help=f"File with the bearer token; default: ${VARIABLE}.")
+@click.option("--task", metavar="HEX", help="Task to read; default: all that the token may read.")
+@click.option("--format", "form", type=click.Choice(FORMS), help="Output format; default: by file name, else a table.")
+@click.option("--authority", metavar="FILE", help="Certificate authority to trust; default: those of the system.")
+@click.option("--top", type=click.IntRange(1), default=20, help="Labels per task in a table.")
+@output_option("File for the results", required=True)
+def results(
+    url: str,
+    token_path: str | None,
+    task: str | None,
+    form: str | None,
+    authority: str | None,
+    top: int,
+    output: str,
+) -> None:
+    """Read the results of an analyzer as a table, CSV, JSON or Parquet.
+
+    URL is the analyzer's address for readers. Results are ordered by the epoch of their release. CSV and Parquet have
+    a row per batch and label, with the bounds of the 95 % interval. Withheld batches and gaps are rows with a reason.
+
+    \b
+    Example: hubbub results http://127.0.0.1:8501 --token here/token
+    """
+    form = form or _form(output)
+    if form == "parquet" and output == PIPE:
+        raise click.UsageError("--format parquet needs a file: give one with -o")
+    check_destination(output)
+    if task is not None and (len(task) != 32 or not set(task) <= set("0123456789abcdef")):
+        reject("task", "be the id of a task, 32 lower-case hexadecimal digits", task)
+    token = _token(token_path)
+    with contextlib.closing(ResultsClient(url, token, authority=Path(authority) if authority else None)) as client:
+        found = [client.results(one) for one in ([task] if task else client.tasks())]
+    rows = [row for one in found for row in one.rows()]
+    if form == "csv":
+        write_text(output, to_csv(rows))
+    elif form == "parquet":
+        write_text(output, to_parquet(rows))
+    elif form == "json":
+        write_text(output, json.dumps({"tasks": [asdict(one) for one in found]}, ensure_ascii=False, indent=1) + "\n")
+    else:
+        _print(found, top, output)
+
+
+def _form(output: str) -> str:
+    suffix = Path(output).suffix.lower().removeprefix(".")
+    return suffix if output != PIPE and suffix in FORMS else "table"
+
+
+def _token(path: str | None) -> str:
+    if path is None:
+        token = os.environ.get(VARIABLE, "")
+        if not token:
+            raise click.UsageError(f"give the token with --token FILE or in the variable {VARIABLE}")
+        return token.strip()
+    with naming(path):
+        try:
+            return read_text(path).decode("ascii").strip()
+        except UnicodeDecodeError:
+            reject("the token", "be one line of printable ASCII characters")
+
+
+def _print(found: list[TaskResults], top: int, output: str) -> None:
+    """Print the batches of each task, and the estimates of its newest committed batch."""
+    console = screen.console()
+    with console.capture() as capture:
+        for one in found:
+            rows = [_batch(result) for result in one.results]
+            head = ("bucket", "epoch", "state", "people", "ε", "δ", "reason")
+            console.print(screen.grid(f"task {one.task}", head, rows, left=0))
+            for gap in one.gaps:
+                console.print(screen.plain(f"gap: {describe_gap(gap)}"))
+            newest = next((result for result in reversed(one.results) if result.get("values")), None)
+            if newest is not None:
+                console.print(_estimates(newest, top))
+        if not found:
+            console.print("The token may read no task.")
+    write_text(output, capture.get())
+
+
+def _batch(result: dict[str, Any]) -> tuple[str, ...]:
+    guarantee = result.get("guarantee") or {}
+    figures = [f"{float(guarantee[name]):.4g}" if name in guarantee else "" for name in ("epsilon", "delta")]
+    shown = [_whole(result.get("bucket")), str(result.get("epoch", "")), str(result.get("state", ""))]
+    return (*shown, _whole(result.get("people")), *figures, str(result.get("reason") or ""))
+
+
+def _whole(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else ""
+
+
+def _estimates(result: dict[str, Any], top: int) -> Any:
+    columns = [result.get(name) or [] for name in ("labels", "values", "low", "high")]
+    ranked = sorted(zip(*columns, strict=True), key=lambda one: -one[1])
+    rows = [(str(label), f"{value:,.0f}", f"{low:,.0f} … {high:,.0f}") for label, value, low, high in ranked[:top]]
+    where = f"bucket {result['bucket']}" if result.get("bucket") else "newest batch"
+    rest = f", {top} of {len(ranked)} labels" if len(ranked) > top else ""
+    return screen.grid(
+        f"estimates of the {where}{rest}".replace("the bucket", "bucket"), ("label", "people", "95 % interval"), rows
+    )
