@@ -27,6 +27,7 @@ from hubbub.service.analyzer.store import AnalyzerStore
 from hubbub.service.analyzer.verdicts import Verdict, judge
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.clock import MockClock
+from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.problems import status_of
 from hubbub.service.runtime.workers import Workers
@@ -34,7 +35,8 @@ from hubbub.service.task import sealing
 from hubbub.service.task.admission import Admission, TicketKey, check_ticket
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity, SignedDocument, document_format
-from hubbub.service.task.keys import Keyring, read_key_list
+from hubbub.service.task.keylist import KeyList
+from hubbub.service.task.keys import Keyring
 from hubbub.service.task.tokens import (
     TOKEN_TYPE,
     TokenVerifier,
@@ -89,13 +91,13 @@ def _public() -> sealing.Public:
 def _analyzer() -> Analyzer:
     folder = Path(tempfile.mkdtemp(prefix="hubbub-fuzz-"))
     clock = MockClock(0.0)
-    keyring = Keyring(folder / "keys", "analyzer", 1, clock, lifetime=1e9, grace=1.0)
-    keyring.advance()
-    store = AnalyzerStore(lambda: open_database(f"sqlite:{folder / 'analyzer.db'}"))
-    analyzer = Analyzer(
-        store, ServiceContext(keyring=keyring, identity=OPERATORS["analyzer"], clock=clock, workers=Workers(0))
-    )
+    url, credentials = f"sqlite:{folder / 'analyzer.db'}", Credentials(folder / "credentials", "analyzer")
+    store = AnalyzerStore(lambda: open_database(url))
+    keyring = Keyring(open_database(url), credentials, clock, lifetime=1e9, grace=1.0)
+    context = ServiceContext(keyring=keyring, identity=OPERATORS["analyzer"], clock=clock, workers=Workers(0))
+    analyzer = Analyzer(store, context, credentials)
     analyzer.add_contract(SignedContract.sign(_contract(), *OPERATORS.values()).to_json())
+    analyzer.advance()
     return analyzer
 
 
@@ -196,10 +198,10 @@ def fuzz_key_list(data: bytes) -> None:
     """A key list, signed whatever it contains."""
     text = _signed(data, OPERATORS["analyzer"], "key list")
     try:
-        found = read_key_list(text, OPERATORS["analyzer"].public, "analyzer")
+        found = KeyList.read(text, OPERATORS["analyzer"].public, "analyzer")
     except (InvalidInput, FalseClaim):
         return
-    assert len({key.id for key in found}) == len(found)
+    assert len({key.id for key in found.keys}) == len(found.keys)
 
 
 def fuzz_manifest(data: bytes) -> None:
@@ -297,11 +299,17 @@ def seeds() -> dict[str, dict[str, bytes]]:
         "format": document_format("manifest"),
         "batch": BATCH,
         "task": contract.id,
+        "bucket": 1,
+        "epoch": 1,
         "key_id": 1,
+        "key_list": "ab" * 32,
         "bundles": 100,
         "slots": 200,
+        "sizes": [200],
+        "gaps": [],
     }
     key_list: dict[str, Json] = {"format": document_format("key list"), "role": "analyzer", "keys": keys}
+    key_list |= {"issued": 0, "expires": 86_400}
     whole = SignedContract.sign(contract, *OPERATORS.values())
     other = plan_from(Schema.bits(["a", "b"]), 100, Protocol(0.2, m=100), delta=1e-6)
     reports = Reports(plan, np.array([[1, 0], [2, 0], [0, 1], [4, 1]], np.uint8), 2)

@@ -55,6 +55,7 @@ def contract_of(plan: Plan, min_batch_size: int | None = None, *, suite: int = 1
         task_start=START // EPOCH,
         task_end=START // EPOCH + 10**6 + number,
         suite=suite,
+        admission=BY_TICKET,
         analyzer=ANALYZER.public,
         shuffler=SHUFFLER.public,
     )

@@ -6,7 +6,7 @@ from tests.service.admissions import new_admission
 
 from hubbub.bundles import BundleLayout
 from hubbub.service.runtime.workers import Job, Workers
-from hubbub.service.task.keys import PublicKey
+from hubbub.service.task.keylist import PublicKey
 from hubbub.service.task.sealing import bundle_header, bundle_info
 
 

@@ -46,7 +46,7 @@ from hubbub.service.task import sealing
 from hubbub.service.task.admission import KEY_SUFFIX
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity
-from hubbub.service.task.keys import PublicKey, active_key, read_key_list
+from hubbub.service.task.keylist import KeyList, PublicKey
 from hubbub.service.task.sealing_batch import seal_reports
 
 TIMEOUT = 180.0
@@ -236,9 +236,12 @@ class LiveSystem:
         url = f"{self.url}/v1/tasks/{one.id}/keys"
         wait_until(lambda: http.get(url).status_code == 200, "the keys of a task")
         document = http.get(url).json()
-        inner = read_key_list(json.dumps(document["analyzer"]), one.analyzer, "analyzer")
-        outer = read_key_list(json.dumps(document["shuffler"]), one.shuffler, "shuffler")
-        return next(key for key in inner if key.id == document["analyzer_key_id"]), active_key(outer)
+        inner = KeyList.read(json.dumps(document["analyzer"]), one.analyzer, "analyzer").find(
+            document["analyzer_key_id"]
+        )
+        outer = KeyList.read(json.dumps(document["shuffler"]), one.shuffler, "shuffler").active(one.suite)
+        assert inner is not None
+        return inner, outer
 
     def slots(self, values: Sequence[int]) -> NDArray[np.uint8]:
         """Return sealed slots of these values, one per row; for plans with one message per person."""

@@ -22,7 +22,7 @@ from tests.service.live import seal_values, wrap_slots
 
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.task.contract import Contract, SignedContract
-from hubbub.service.task.keys import PublicKey, active_key, read_key_list
+from hubbub.service.task.keylist import KeyList, PublicKey
 
 BLOCK = 1000
 """Values sealed at once."""
@@ -87,9 +87,10 @@ async def fetch_keys(url: str, contract: Contract) -> tuple[PublicKey, PublicKey
     finally:
         line.close()
     said = json.loads(content)
-    inner = read_key_list(json.dumps(said["analyzer"]), contract.analyzer, "analyzer")
-    outer = read_key_list(json.dumps(said["shuffler"]), contract.shuffler, "shuffler")
-    return next(key for key in inner if key.id == said["analyzer_key_id"]), active_key(outer)
+    inner = KeyList.read(json.dumps(said["analyzer"]), contract.analyzer, "analyzer").find(said["analyzer_key_id"])
+    outer = KeyList.read(json.dumps(said["shuffler"]), contract.shuffler, "shuffler").active(contract.suite)
+    assert inner is not None
+    return inner, outer
 
 
 @dataclass

@@ -175,8 +175,8 @@ class System:
         return open_database(self.url.format(folder=self.folder, role=role))
 
     def context(self, role: str, credentials: Credentials) -> ServiceContext:
-        ages = {"lifetime": self.lifetime, "grace": self.grace}
-        ring = Keyring(self.connect(role), credentials, self.clock, **ages)
+        lifetime, grace = self.lifetime, self.grace
+        ring = Keyring(self.connect(role), credentials, self.clock, lifetime=lifetime, grace=grace)
         return ServiceContext(ring, self.identities[role], self.clock, self.workers, 1, KEYS)
 
     def replica(self, **options: Any) -> Shuffler:

@@ -15,7 +15,7 @@ from tests.service.samples import ANALYZER, SHUFFLER, contract, pair
 
 import hubbub as hb
 from hubbub.service.task.contract import Contract, SignedContract
-from hubbub.service.task.manifest import Manifest, sign_receipt
+from hubbub.service.task.manifest import Counter, Gap, KeysInUse, Manifest, Receipt, digest
 from hubbub.service.task.sealing import replay_id, seal_bundle, seal_slot, slot_id
 
 FILE = Path(__file__).parent / "wire2.json"
@@ -101,10 +101,25 @@ def bad(task: bytes) -> list[dict[str, str]]:
 
 def documents(task: bytes) -> dict[str, Any]:
     """Return signed documents by kind."""
-    manifest = Manifest(batch="00" * 16, task=task, key_id=1, bundles=400, slots=1200, chunks=("ab" * 32,))
+    manifest = Manifest(
+        task=task,
+        bucket=7,
+        epoch=1_000_000,
+        key_id=1,
+        key_list="cd" * 32,
+        bundles=400,
+        slots=1200,
+        chunks=("ab" * 32, "ef" * 32),
+        sizes=(1000, 200),
+        gaps=(Gap(3, 4, 25, "restored"),),
+    )
+    signed = manifest.sign(SHUFFLER)
+    receipt = Receipt(task, 7, "committed", digest(signed))
     return {
-        "manifest": json.loads(manifest.sign(SHUFFLER)),
-        "receipt": json.loads(sign_receipt(ANALYZER, "00" * 16, task, "committed", b"manifest")),
+        "manifest": json.loads(signed),
+        "receipt": json.loads(receipt.sign(ANALYZER)),
+        "counter": json.loads(Counter(task, 7).sign(ANALYZER)),
+        "keys in use": json.loads(KeysInUse(task, 12, (1, 2)).sign(SHUFFLER)),
     }
 
 
