@@ -136,8 +136,7 @@ class System:
         """Return a shuffler on the same store with the same credentials."""
         store = ShufflerStore(self.connect)
         self.credentials = Credentials(self.folder / "shuffler-credentials", "shuffler")
-        ages = {"lifetime": self.lifetime, "grace": self.grace}
-        ring = Keyring(self.connect(), self.credentials, self.clock, **ages)
+        ring = Keyring(self.connect(), self.credentials, self.clock, lifetime=self.lifetime, grace=self.grace)
         context = ServiceContext(ring, self.identities["shuffler"], self.clock, self.workers, 1)
         return Shuffler(store, context, self.credentials, **{**self.options, **options})
 
