@@ -42,7 +42,7 @@ from hubbub.shuffler import draw_fakes
 
 MEMORY = 1 << 27
 """Default bytes of memory for shuffling, besides a few blocks and chunks."""
-CHUNK_BYTES = min(1 << 20, CHUNK_SIZE)
+CHUNK_BYTES = min(1 << 19, CHUNK_SIZE)
 """Bytes of a chunk: small, because uploads to SQLite wait while one is stored."""
 DISK_FACTOR = 2.2
 """Free disk space that a bucket needs, as a multiple of its size: the temporary files, the chunks, and some reserve."""
