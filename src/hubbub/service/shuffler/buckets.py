@@ -23,7 +23,7 @@ from hubbub.service.task.identity import SignedDocument, document_format
 from hubbub.service.task.keylist import KeyList
 from hubbub.service.task.manifest import Gap, batch_id
 
-SLICE_SIZE = 1 << 19
+SLICE_SIZE = 1 << 18
 """Bytes that one transaction deletes, so that uploads do not wait for it."""
 _SLICE_ROWS = 1000
 _SLICE_BLOCKS = 64
