@@ -105,7 +105,7 @@ def test_defect_1_the_manifest_names_the_key_list_of_its_bucket(system: System) 
     first = KeyList.read(system.analyzer.keys(), system.contract.analyzer, "analyzer").digest
     system.fill(100)
     system.clock.advance(10)
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
     system.shuffler.fetch_keys(system.analyzer)
     second = KeyList.read(system.analyzer.keys(), system.contract.analyzer, "analyzer").digest
     system.next_epoch()
@@ -119,7 +119,7 @@ def test_defect_1_the_manifest_names_the_key_list_of_its_bucket(system: System) 
 def test_defect_4_a_release_switches_to_the_newest_key(system: System) -> None:
     early = system.client
     system.fill(60)
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
     system.shuffler.fetch_keys(system.analyzer)
     # The bucket keeps its key, and a client that knows the old document can still send.
     system.upload(*(early.seal("0") for _ in range(60)))
@@ -170,7 +170,7 @@ def test_keys_in_use_are_stated_once_and_survive_restores(system: System) -> Non
     system.shuffler.fetch_keys(system.analyzer)
     assert stated[system.contract.task] == first
     system.fill(100)
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
     system.shuffler.fetch_keys(system.analyzer)
     # The key of the next bucket is stated before it is used.
     assert stated[system.contract.task].keys == (1, 3)
@@ -188,7 +188,7 @@ def test_keys_in_use_are_stated_once_and_survive_restores(system: System) -> Non
 def test_a_bucket_never_returns_to_an_older_key(system: System) -> None:
     """The analyzer may have been told that nothing waits under it, and may have destroyed it."""
     old = system.analyzer.keys()
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
     system.shuffler.fetch_keys(system.analyzer)
     system.fill(100)
     system.next_epoch()
@@ -206,7 +206,7 @@ def test_a_bucket_never_returns_to_an_older_key(system: System) -> None:
 def test_bundles_under_a_key_that_the_analyzer_destroyed_expire_with_an_alarm(system: System) -> None:
     system.fill(60)
     system.analyzer.statements.clear()
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
     system.clock.advance(system.grace + 1)
     system.analyzer.advance()
     system.shuffler.fetch_keys(system.analyzer)
@@ -282,7 +282,7 @@ def test_a_bucket_is_opened_only_with_a_key_that_the_analyzer_was_told_of(
 ) -> None:
     """Otherwise the analyzer, out of reach for longer than its grace period, would destroy the key in between."""
     system.fill(100)
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
 
     def broken(task: str, document: bytes) -> None:
         raise ConnectionError
@@ -297,7 +297,7 @@ def test_a_bucket_is_opened_only_with_a_key_that_the_analyzer_was_told_of(
     system.shuffler.fetch_keys(system.analyzer)
     assert system.analyzer.statements[system.contract.task].keys == (1, 3)
     system.fill(100)
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
     system.clock.advance(system.grace + 1)
     system.analyzer.advance()
     system.next_epoch()

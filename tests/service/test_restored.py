@@ -325,7 +325,7 @@ def test_a_key_that_was_destroyed_after_the_backup_is_uncertain_too(system: Syst
 def test_statements_grow_over_a_restore_whatever_the_clock_did(system: System) -> None:
     backup = system.back_up()
     system.clock.jump(1000)
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
     system.shuffler.fetch_keys(system.analyzer)
     system.shuffler.tick()
     system.clock.jump(-1000)
@@ -340,10 +340,10 @@ def test_statements_grow_over_a_restore_whatever_the_clock_did(system: System) -
 def test_a_restored_store_trusts_no_statement_of_its_backup(system: System) -> None:
     """The analyzer was told since that the key is not in use, and destroyed it."""
     system.fill(110)
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
     system.shuffler.fetch_keys(system.analyzer)
     backup = system.back_up()
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
     system.shuffler.fetch_keys(system.analyzer)
     system.clock.advance(system.grace + 1)
     system.analyzer.advance()

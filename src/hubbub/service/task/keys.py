@@ -154,8 +154,8 @@ class Keyring:
         for key_id in [key_id for key_id in self._secrets if not self._exists(key_id)]:
             del self._secrets[key_id]
 
-    def rotate(self) -> None:
-        """Replace the active key of every suite now."""
+    def rotate(self, held: Collection[int] = ()) -> None:
+        """Replace the active key of every suite now; ``held`` keys are not destroyed, as in :meth:`advance`."""
         now = self.clock.now()
         with self._changing():
             for suite in sorted(self.suites):
@@ -164,7 +164,7 @@ class Keyring:
                     self._write(replace(pending[0], time=now))
                 else:
                     self._create(suite, now)
-        self.advance()
+        self.advance(held)
 
     def advance(self, held: Collection[int] = ()) -> None:
         """Announce, activate and destroy the keys that are due, except that ``held`` keys are not destroyed.
