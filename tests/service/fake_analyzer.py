@@ -47,8 +47,15 @@ class FakeAnalyzer:
         self.slots: Multiset[bytes] = Multiset()
         self.advance()
 
+    @property
+    def held(self) -> set[int]:
+        return {key for statement in self.statements.values() for key in statement.keys}
+
     def advance(self) -> None:
-        self.keyring.advance(held={key for statement in self.statements.values() for key in statement.keys})
+        self.keyring.advance(held=self.held)
+
+    def rotate(self) -> None:
+        self.keyring.rotate(held=self.held)
 
     def keys(self) -> bytes:
         return self.keyring.public_list(self.identity)

@@ -311,7 +311,7 @@ def test_a_late_upload_is_refused_and_stored_nowhere(system: System) -> None:
     system.fill(100)
     uploads = system.shuffler.uploads
     waiting = uploads.open(uploads.prepare(system.contract.task, system.client.seal("0")))
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
     system.shuffler.fetch_keys(system.analyzer)
     assert len(system.next_epoch()) == 1
     with pytest.raises(Problem) as problem:

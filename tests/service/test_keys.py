@@ -117,6 +117,8 @@ def test_held_keys_are_not_destroyed(tmp_path: Path) -> None:
     clock.advance(1000)
     ring.advance(held={1})
     assert ring.private(1) is not None
+    ring.rotate(held={1})
+    assert ring.private(1) is not None
     ring.advance()
     assert ring.private(1) is None
 

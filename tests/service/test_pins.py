@@ -105,7 +105,7 @@ def test_defect_1_the_manifest_names_the_key_list_of_its_bucket(system: System) 
     first = KeyList.read(system.analyzer.keys(), system.contract.analyzer, "analyzer").digest
     system.fill(100)
     system.clock.advance(10)
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
     system.shuffler.fetch_keys(system.analyzer)
     second = KeyList.read(system.analyzer.keys(), system.contract.analyzer, "analyzer").digest
     system.next_epoch()
@@ -119,7 +119,7 @@ def test_defect_1_the_manifest_names_the_key_list_of_its_bucket(system: System) 
 def test_defect_4_a_release_switches_to_the_newest_key(system: System) -> None:
     early = system.client
     system.fill(60)
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
     system.shuffler.fetch_keys(system.analyzer)
     # The bucket keeps its key, and a client that knows the old document can still send.
     system.upload(*(early.seal("0") for _ in range(60)))
@@ -170,11 +170,11 @@ def test_keys_in_use_are_stated_once_and_survive_restores(system: System) -> Non
     system.shuffler.fetch_keys(system.analyzer)
     assert stated[system.contract.task] == first
     system.fill(100)
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
     system.shuffler.fetch_keys(system.analyzer)
-    system.next_epoch()
-    system.shuffler.fetch_keys(system.analyzer)
+    # The key of the next bucket is stated before it is used.
     assert stated[system.contract.task].keys == (1, 3)
+    system.next_epoch()
     system.deliver()
     assert stated[system.contract.task].keys == (3,)
     # A store that forgot its statements goes on with higher numbers, because they follow the clock.
@@ -188,7 +188,7 @@ def test_keys_in_use_are_stated_once_and_survive_restores(system: System) -> Non
 def test_a_bucket_never_returns_to_an_older_key(system: System) -> None:
     """The analyzer may have been told that nothing waits under it, and may have destroyed it."""
     old = system.analyzer.keys()
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
     system.shuffler.fetch_keys(system.analyzer)
     system.fill(100)
     system.next_epoch()
@@ -206,7 +206,7 @@ def test_a_bucket_never_returns_to_an_older_key(system: System) -> None:
 def test_bundles_under_a_key_that_the_analyzer_destroyed_expire_with_an_alarm(system: System) -> None:
     system.fill(60)
     system.analyzer.statements.clear()
-    system.analyzer.keyring.rotate()
+    system.analyzer.rotate()
     system.clock.advance(system.grace + 1)
     system.analyzer.advance()
     system.shuffler.fetch_keys(system.analyzer)
@@ -256,18 +256,60 @@ def test_defect_12_an_expired_key_list_is_refused(system: System) -> None:
     system.fill(1)
 
 
-def test_a_list_without_a_key_of_the_suite_leaves_other_suites_alone(system: System) -> None:
+def test_a_list_without_a_key_of_the_suite_leaves_other_suites_alone(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = system.new_contract(suite=2)
     listed = KeyList.read(system.analyzer.keys(), system.contract.analyzer, "analyzer")
     only = dataclasses.replace(listed, keys=tuple(key for key in listed.keys if key.suite == 1))
     system.shuffler.store.jobs.run("DELETE FROM key_lists")
     system.shuffler.tasks.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
-    with pytest.raises(FalseClaim, match="no active key of the contract's suite"):
-        system.shuffler.tasks.update_keys(only.sign(system.analyzer.identity))
+    system.analyzer.contracts[other.task] = other
+    with monkeypatch.context() as patch:
+        patch.setattr(system.analyzer, "keys", lambda: only.sign(system.analyzer.identity))
+        with pytest.raises(FalseClaim, match="no active key of the contract's suite"):
+            system.shuffler.fetch_keys(system.analyzer)
     system.fill(1)
     with pytest.raises(Problem) as refused:
         system.shuffler.tasks.keys_document(other.task)
     assert refused.value.name == "unavailable"
-    system.analyzer.contracts[other.task] = other
     system.shuffler.fetch_keys(system.analyzer)
     system.fill(1, other)
+
+
+def test_a_bucket_is_opened_only_with_a_key_that_the_analyzer_was_told_of(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the analyzer, out of reach for longer than its grace period, would destroy the key in between."""
+    system.fill(100)
+    system.analyzer.rotate()
+
+    def broken(task: str, document: bytes) -> None:
+        raise ConnectionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(system.analyzer, "put_keys_in_use", broken)
+        with pytest.raises(ConnectionError):
+            system.shuffler.fetch_keys(system.analyzer)
+        system.next_epoch()
+    # The list is known, but the statement did not arrive: the task stays with the key that is surely kept.
+    assert key_in_use(system) == 1
+    system.shuffler.fetch_keys(system.analyzer)
+    assert system.analyzer.statements[system.contract.task].keys == (1, 3)
+    system.fill(100)
+    system.analyzer.rotate()
+    system.clock.advance(system.grace + 1)
+    system.analyzer.advance()
+    system.next_epoch()
+    assert key_in_use(system) == 3
+    system.shuffler.fetch_keys(system.analyzer)
+    system.fill(100)
+    system.next_epoch()
+    system.deliver()
+    assert [(one.manifest.key_id, one.rejected) for one in system.analyzer.results()] == [(1, 0), (1, 0), (3, 0)]
+
+
+def test_a_new_task_of_a_known_analyzer_has_keys_at_once(system: System) -> None:
+    other = system.new_contract(task_end=system.task_end + 1)
+    system.shuffler.tasks.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
+    assert json.loads(system.shuffler.tasks.keys_document(other.task))["analyzer_key_id"] == 1

@@ -123,7 +123,7 @@ def _scenario(pair: Pair) -> Callable[[], None]:
     def act() -> None:
         """Let the second shuffler do everything while the first one stands still, its leases ended."""
         pair.system.clock.advance(EPOCH)
-        pair.system.analyzer.keyring.rotate()
+        pair.system.analyzer.rotate()
         pair.second.fetch_keys(pair.system.analyzer)
         pair.send(pair.second, 4)
         pair.work(pair.second)

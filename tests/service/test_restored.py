@@ -307,3 +307,55 @@ def test_uploads_are_refused_until_a_restored_store_is_repaired(
     system.shuffler.tick()
     assert refusal(system, lost) == "uncertain"
     assert system.shuffler.ready()
+
+
+def test_a_key_that_was_destroyed_after_the_backup_is_uncertain_too(system: System) -> None:
+    """To answer ``outdated-keys`` would tell the client to seal again, and count it twice."""
+    backup = system.back_up()
+    lost = system.fill(1)[0]
+    system.shuffler.keyring.rotate()
+    system.clock.advance(system.grace + 1)
+    system.shuffler.tick()
+    assert system.shuffler.keyring.private(1) is None
+    for _ in range(2):
+        system.restore(backup)
+        assert refusal(system, lost) == "uncertain"
+
+
+def test_statements_grow_over_a_restore_whatever_the_clock_did(system: System) -> None:
+    backup = system.back_up()
+    system.clock.jump(1000)
+    system.analyzer.rotate()
+    system.shuffler.fetch_keys(system.analyzer)
+    system.shuffler.tick()
+    system.clock.jump(-1000)
+    before = system.analyzer.statements[system.contract.task]
+    system.restore(backup)
+    system.shuffler.fetch_keys(system.analyzer)
+    after = system.analyzer.statements[system.contract.task]
+    assert after.number > before.number
+    assert after.keys == (1, 3)
+
+
+def test_a_restored_store_trusts_no_statement_of_its_backup(system: System) -> None:
+    """The analyzer was told since that the key is not in use, and destroyed it."""
+    system.fill(110)
+    system.analyzer.rotate()
+    system.shuffler.fetch_keys(system.analyzer)
+    backup = system.back_up()
+    system.analyzer.rotate()
+    system.shuffler.fetch_keys(system.analyzer)
+    system.clock.advance(system.grace + 1)
+    system.analyzer.advance()
+    lease = system.shuffler._lead()
+    assert lease is not None
+    system.shuffler._restores.beat(lease)
+    assert system.analyzer.keyring.private(3) is None
+    system.restore(backup)
+    # The open bucket is still under key 1, which was never given up; the next one must not be under key 3.
+    system.next_epoch()
+    system.shuffler.fetch_keys(system.analyzer)
+    system.fill(100)
+    system.next_epoch()
+    system.deliver()
+    assert [(one.manifest.key_id, one.rejected) for one in system.analyzer.results()] == [(1, 0), (1, 0)]

@@ -10,6 +10,7 @@ import pytest
 from tests.service.crashes import Killed, killed_at
 from tests.service.shuffler_system import EPOCH, System, plan_of
 
+from hubbub.bits.permutation import shuffle_external
 from hubbub.errors import StoreFailure
 from hubbub.planner import plan_from
 from hubbub.protocol import Fakes, Protocol
@@ -17,6 +18,7 @@ from hubbub.schema import Schema
 from hubbub.service.shuffler import shuffle
 from hubbub.service.shuffler.blocks import BlockCipher, ScratchFile
 from hubbub.service.shuffler.store import Counts
+from hubbub.service.task.sealing_batch import seal_reports
 
 FAKES = plan_from(Schema.one_hot(5), 100, Protocol(0, m=Fakes.laplace(4.0, shift=70)), delta=1e-6)
 
@@ -126,13 +128,12 @@ def test_the_draw_is_a_function_of_the_seed(tmp_path: Path, monkeypatch: pytest.
     system.clock.advance(EPOCH)
     system.shuffler.tick()
     drawn: list[Any] = []
-    seal = shuffle.seal_reports
 
     def watched(payloads: Any, *arguments: Any) -> Any:
         drawn.append(payloads.copy())
         if len(drawn) < 3:
             raise Killed
-        return seal(payloads, *arguments)
+        return seal_reports(payloads, *arguments)
 
     monkeypatch.setattr(shuffle, "seal_reports", watched)
     for _ in range(2):
@@ -182,8 +183,14 @@ def test_defect_9_the_job_streams_in_bounded_memory(tmp_path: Path, monkeypatch:
         largest[0] = max(largest[0], found.nbytes)
         return found
 
+    def external(blocks: Any, scratch: Any, **options: Any) -> Iterator[Any]:
+        # All that the permutation holds at a time is bounded by this argument (hubbub.bits.permutation).
+        assert options["memory"] == memory
+        yield from shuffle_external(blocks, scratch, **options)
+
+    monkeypatch.setattr(shuffle, "shuffle_external", external)
     monkeypatch.setattr(shuffle, "_slots", watched)
-    monkeypatch.setattr(shuffle.np, "concatenate", joined)
+    monkeypatch.setattr(np, "concatenate", joined)
     assert len(system.shuffler.shuffle()) == 1
     monkeypatch.undo()
     total = 40 * 70 * system.contract.slot_size

@@ -8,6 +8,7 @@ import contextlib
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,43 @@ class Database(ABC):
             self._drop()
 
 
+class _FairLock:
+    """A lock that is given in the order of asking; SQLite's own waiting sleeps, and favours whoever asks often."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._owner = 0
+        self._depth = 0
+        self._waiting: deque[threading.Lock] = deque()
+
+    def __enter__(self) -> None:
+        with self._mutex:
+            if self._owner == threading.get_ident():
+                self._depth += 1
+                return
+            if not self._owner:
+                self._owner, self._depth = threading.get_ident(), 1
+                return
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        turn.acquire()
+        self._owner, self._depth = threading.get_ident(), 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._mutex:
+            self._depth -= 1
+            if self._depth:
+                return
+            # Not free in between: the lock passes to the one that has waited longest.
+            self._owner = -1 if self._waiting else 0
+            if self._waiting:
+                self._waiting.popleft().release()
+
+
+_file_locks: dict[str, _FairLock] = {}
+
+
 class Sqlite(Database):
     """SQLite with a write-ahead log that is synced at every commit; deleted data is overwritten.
 
@@ -155,7 +193,7 @@ class Sqlite(Database):
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Return a context of one transaction; its commit returns after the log was synced."""
-        with self._guarded():
+        with self._guarded(), _file_locks.setdefault(self._place, _FairLock()):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield

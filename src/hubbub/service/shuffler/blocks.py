@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hubbub.errors import StoreFailure
 from hubbub.service.runtime.credentials import derive
 
-BLOCK_SIZE = 1 << 20
+BLOCK_SIZE = 1 << 18
 """Bytes of slots in the largest block, unless a single bundle is larger."""
 ID_SIZE = 16
 _NONCE_SIZE = 12

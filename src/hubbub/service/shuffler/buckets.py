@@ -23,9 +23,10 @@ from hubbub.service.task.identity import SignedDocument, document_format
 from hubbub.service.task.keylist import KeyList
 from hubbub.service.task.manifest import Gap, batch_id
 
-SLICE_SIZE = 1 << 20
+SLICE_SIZE = 1 << 18
 """Bytes that one transaction deletes, so that uploads do not wait for it."""
 _SLICE_ROWS = 1000
+_SLICE_BLOCKS = 64
 _WAITING = "SELECT CAST(COALESCE(SUM(bundles), 0) AS BIGINT) FROM counts WHERE task = ? AND bucket = ?"
 
 
@@ -63,7 +64,7 @@ class Buckets:
             self._database.run(statement, number, contract.task, text, bucket)
             self._database.run("INSERT INTO totals VALUES (?, 0, 0, 0, 0, 0)", number)
             row = TaskRow(number, contract.task, text, "open", bucket, -1, 0)
-            self._insert(row, bucket, *next_key(listed, contract.suite, 0))
+            self._insert(row, bucket, *self._stated(contract, next_key(listed, contract.suite, 0)))
             if sealed:
                 self.record_gap(row, Gap(1, sealed, 0, "restored"))
 
@@ -83,6 +84,7 @@ class Buckets:
             key_id, digest = next_key(listed, contract.suite, current.key_id)
             if not key_id:
                 return False
+            key_id, digest = self._stated(contract, (key_id, digest))
             if not current.key_id:
                 statement = "UPDATE buckets SET key_id = ?, key_list = ? WHERE task = ? AND bucket = ?"
                 self._database.run(statement, key_id, digest, task.number, bucket)
@@ -150,7 +152,17 @@ class Buckets:
             "UPDATE buckets SET state = 'sealed', bundles = ?, epoch = ?, seed = ? WHERE task = ? AND bucket = ?"
         )
         self._database.run(statement, bundles, max(epoch, 0), seed_check(seed), task.number, bucket)
-        self._open(task, bucket + 1, *next_key(listed, contract.suite, current.key_id))
+        chosen = self._stated(contract, next_key(listed, contract.suite, current.key_id))
+        # A key that the analyzer was not told of could be destroyed; the current one cannot, while reports wait.
+        self._open(task, bucket + 1, *(chosen if chosen[0] else (current.key_id, current.key_list)))
+
+    def _stated(self, contract: Contract, chosen: tuple[int, str]) -> tuple[int, str]:
+        """Return the key if a statement to its analyzer has named it; otherwise 0, until one has."""
+        query = "SELECT t.contract, s.keys FROM statements s JOIN tasks t ON t.number = s.task WHERE s.sent = 1"
+        for text, keys in self._database.rows(query):
+            if str(chosen[0]) in keys.split() and contract.analyzer.hex().encode() in bytes(text):
+                return chosen
+        return 0, ""
 
     def _open(self, task: TaskRow, bucket: int, key_id: int, key_list: str) -> None:
         """Open a bucket, in the caller's transaction."""
@@ -187,7 +199,8 @@ class Buckets:
         self._credentials.create(bucket_secret(task.id, last + 1))
         current = self._store.bucket(task, bucket)
         bundles = self._end(task, bucket, "fenced")
-        self._open(task, last + 1, *next_key(listed, contract.suite, 0 if current is None else current.key_id))
+        chosen = next_key(listed, contract.suite, 0 if current is None else current.key_id)
+        self._open(task, last + 1, *self._stated(contract, chosen))
         self.record_gap(task, Gap(bucket, last, bundles, "restored"))
         return bundles
 
@@ -263,7 +276,7 @@ class Buckets:
 
     def _delete(self, bucket: Bucket, table: str, key: str) -> None:
         where = (bucket.task.number, bucket.number)
-        query = f"SELECT {key}, LENGTH(data) FROM {table} WHERE task = ? AND bucket = ? LIMIT {_SLICE_ROWS}"
+        query = f"SELECT {key}, LENGTH(data) FROM {table} WHERE task = ? AND bucket = ? LIMIT {_SLICE_BLOCKS}"
         while rows := self._database.rows(query, *where):
             size = 0
             keys: list[object] = []
@@ -274,14 +287,18 @@ class Buckets:
                 size += length
             places = ", ".join("?" * len(keys))
             statement = f"DELETE FROM {table} WHERE task = ? AND bucket = ? AND {key} IN ({places})"
-            self._database.run(statement, *where, *keys)
+            with self._database.transaction():
+                self._database.run(statement, *where, *keys)
             reach("sweep-slice")
 
     def _forget(self, task: TaskRow) -> None:
         for table, key in (("accepted_bundles", "replay_id"), ("spent_tokens", "token_id")):
             inner = f"SELECT {key} FROM {table} WHERE task = ? LIMIT {_SLICE_ROWS}"
             statement = f"DELETE FROM {table} WHERE task = ? AND {key} IN ({inner})"
-            while self._database.run(statement, task.number, task.number):
+            deleted = 1
+            while deleted:
+                with self._database.transaction():
+                    deleted = self._database.run(statement, task.number, task.number)
                 reach("sweep-slice")
 
     @contextmanager

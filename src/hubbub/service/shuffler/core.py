@@ -161,7 +161,9 @@ class Shuffler:
         self.refresh()
         for task in self.tasks.reachable():
             with _collect(failures):
-                self._statements.send(task.row, client)
+                self._statements.send(task, client)
+        with _collect(failures):
+            self.tasks.use_keys()
         if failures:
             raise failures[0]
 
@@ -172,7 +174,7 @@ class Shuffler:
         finally:
             self._buckets.sweep(self.tasks.rows())
         for task in self.tasks.reachable():
-            self._statements.send(task.row, client)
+            self._statements.send(task, client)
         return left
 
     def close(self, task: bytes, *, destroy: bool = False) -> Closing:

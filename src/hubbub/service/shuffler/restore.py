@@ -76,6 +76,8 @@ class Restores:
         with database.transaction():
             self._leases.confirm(lease)
             database.exclude("tasks")
+            # Later statements may have replaced those that the backup knows, and keys may have been destroyed since.
+            database.run("UPDATE statements SET sent = 0")
             reopened = self._reopened()
             for task in self._tasks.all():
                 if task.row.state != "open":

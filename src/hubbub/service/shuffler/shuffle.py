@@ -36,14 +36,14 @@ from hubbub.service.shuffler.blocks import (
 from hubbub.service.shuffler.store import Bucket, ShufflerStore
 from hubbub.service.shuffler.tasks import TaskRegistry
 from hubbub.service.task.contract import Contract
-from hubbub.service.task.manifest import CHUNK_SIZE, Gap, Manifest
+from hubbub.service.task.manifest import CHUNK_SIZE, MAX_CHUNKS, Gap, Manifest
 from hubbub.service.task.sealing_batch import seal_reports
 from hubbub.shuffler import draw_fakes
 
 MEMORY = 1 << 27
 """Default bytes of memory for shuffling, besides a few blocks and chunks."""
-CHUNK_BYTES = min(1 << 20, CHUNK_SIZE)
-"""Bytes of a chunk: small, because uploads to SQLite wait while one is stored."""
+CHUNK_BYTES = 1 << 18
+"""Bytes of a chunk, unless the batch would have too many: small, because uploads to SQLite wait while one is stored."""
 DISK_FACTOR = 2.2
 """Free disk space that a bucket needs, as a multiple of its size: the temporary files, the chunks, and some reserve."""
 _IN_MEMORY = 1 << 22
@@ -177,7 +177,7 @@ class Shuffles:
     ) -> tuple[list[str], list[int]]:
         """Shuffle all slots, and store them in chunks; return the digests of the chunks and their slots."""
         blocks = self._read_blocks(bucket, contract.slot_size, cipher, lease)
-        rows = max(1, CHUNK_BYTES // contract.slot_size)
+        rows = chunk_rows(size, contract.slot_size)
         memory = max(self._memory, 1 << 16, 256 * (2 * contract.slot_size + 17))
         scratch = io.BytesIO if size <= _IN_MEMORY else lambda: ScratchFile(self._scratch)
         shuffled = shuffle_external(
@@ -286,6 +286,19 @@ class Shuffles:
             with self._database.transaction():
                 self._leases.confirm(lease)
             self._renewed = time.monotonic()
+
+
+def chunk_rows(size: int, slot_size: int) -> int:
+    """Return the number of slots per chunk of a batch that has about ``size`` bytes.
+
+    >>> chunk_rows(10**8, 53), chunk_rows(10**11, 1141)
+    (4946, 1338)
+    """
+    least = -(-size // (slot_size * (MAX_CHUNKS - 1)))
+    rows = max(1, CHUNK_BYTES // slot_size, least)
+    if rows > max(1, CHUNK_SIZE // slot_size):
+        raise StoreFailure("the bucket is too large for a batch; set a smaller max_batch_size")
+    return rows
 
 
 def _slots(texts: list[bytes], slot_size: int) -> NDArray[np.uint8]:

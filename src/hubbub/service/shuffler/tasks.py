@@ -128,10 +128,14 @@ class TaskRegistry:
         identity, listed = self._read(text)
         self._identity = identity
         self._pin(identity, listed, text)
+        self.refresh()
+
+    def use_keys(self) -> None:
+        """Give open buckets without a key one from the current list, if the analyzer was told that it is in use."""
         missing = False
-        for task in self.all():
-            if task.contract.analyzer == identity and task.row.state == "open":
-                missing |= not self._buckets.use_keys(task.row, task.contract, listed)
+        for task in self.reachable():
+            if task.keys is not None and task.row.state == "open":
+                missing |= not self._buckets.use_keys(task.row, task.contract, task.keys)
         self.refresh()
         if missing:
             raise FalseClaim("the analyzer's key list has no active key of the contract's suite")

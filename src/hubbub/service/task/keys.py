@@ -241,7 +241,7 @@ class Keyring:
     def _recover(self) -> None:
         """Bring store and credential folder together after a crash, or after the store was restored.
 
-        A key whose secret is gone was destroyed in the meantime; a secret without a record was made in the meantime.
+        A key whose secret is gone was destroyed after the backup; a secret without a record was made in the meantime.
         """
         self.refresh()
         if self._records and not self._credentials.exists:
@@ -256,7 +256,9 @@ class Keyring:
         with self._changing():
             for record in self._sorted():
                 if record.exists and record.id not in names:
-                    self._write(replace(record, phase="destroyed"))
+                    # Destruction is recorded before the secret is erased, so this store was restored: bundles under
+                    # the key may have been accepted, and counted, after the backup.
+                    self._write(replace(record, phase="restored"))
                 elif not record.exists and record.id in names:
                     erased.append(record)
             for key_id in sorted(names.keys() - self._records.keys()):
