@@ -31,7 +31,7 @@ from hubbub.service.runtime.server import (
     client_context,
     server_context,
 )
-from hubbub.service.shuffler.delivery import MAX_RESPONSE_SIZE, HttpsAnalyzerClient
+from hubbub.service.shuffler.link import MAX_RESPONSE_SIZE, HttpsAnalyzerClient
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
