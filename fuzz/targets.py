@@ -37,6 +37,7 @@ from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity, SignedDocument, document_format
 from hubbub.service.task.keylist import KeyList
 from hubbub.service.task.keys import Keyring
+from hubbub.service.task.manifest import batch_id
 from hubbub.service.task.tokens import (
     TOKEN_TYPE,
     TokenVerifier,
@@ -49,7 +50,6 @@ from hubbub.wire import batches, messages
 __all__ = ["CORPUS", "TARGETS", "seeds"]
 
 CORPUS = Path(__file__).parent / "corpus"
-BATCH = "ab" * 16
 SECRET = bytes(range(32))
 TICKET_KEY = TicketKey(SECRET)
 OPERATORS = {"analyzer": Identity(bytes([1] * 32)), "shuffler": Identity(bytes([2] * 32))}
@@ -74,6 +74,11 @@ def _contract() -> Contract:
         admission=Admission("ticket", "fuzz"),
         **keys,
     )
+
+
+def _batch() -> str:
+    """Return the id of the batch of bucket 1."""
+    return batch_id(_contract().task, 1)
 
 
 @functools.cache
@@ -151,7 +156,8 @@ def fuzz_slot(data: bytes) -> None:
     except SealError as error:
         assert error.reason.replace("-", "_") == Verdict(verdict).name
         return
-    assert verdict == (Verdict.filler if found is None else Verdict.report)
+    # Every client of this plan has two messages: a filler is rejected.
+    assert verdict == (Verdict.missing_report if found is None else Verdict.report)
     assert found in (None, plain[2:])
 
 
@@ -208,15 +214,16 @@ def fuzz_manifest(data: bytes) -> None:
     """A manifest, signed whatever it contains."""
     analyzer = _analyzer()
     try:
-        answer = analyzer.put_manifest(BATCH, _signed(data, OPERATORS["shuffler"], "manifest"))
+        answer = analyzer.put_manifest(_batch(), _signed(data, OPERATORS["shuffler"], "manifest"))
     except Problem as refusal:
         assert status_of(refusal) < 500
         return
     assert answer == list(range(len(answer)))
-    arrival = analyzer.store.find(BATCH)
+    arrival = analyzer.store.find(_batch())
     assert arrival is not None
     assert arrival.bundles >= _contract().min_batch_size
-    analyzer.store._writer.run("DELETE FROM batches")
+    for table in ("batches", "gaps"):
+        analyzer.store._writer.run(f"DELETE FROM {table}")
 
 
 def fuzz_message(data: bytes) -> None:
@@ -297,7 +304,7 @@ def seeds() -> dict[str, dict[str, bytes]]:
     ]
     manifest: dict[str, Json] = {
         "format": document_format("manifest"),
-        "batch": BATCH,
+        "batch": _batch(),
         "task": contract.id,
         "bucket": 1,
         "epoch": 1,
@@ -313,7 +320,7 @@ def seeds() -> dict[str, dict[str, bytes]]:
     whole = SignedContract.sign(contract, *OPERATORS.values())
     other = plan_from(Schema.bits(["a", "b"]), 100, Protocol(0.2, m=100), delta=1e-6)
     reports = Reports(plan, np.array([[1, 0], [2, 0], [0, 1], [4, 1]], np.uint8), 2)
-    document = SignedDocument.sign(OPERATORS["shuffler"], "receipt", {"batch": BATCH, "x": [1, 2.5, None, "é"]})
+    document = SignedDocument.sign(OPERATORS["shuffler"], "receipt", {"batch": _batch(), "x": [1, 2.5, None, "é"]})
     return {
         "upload": {"one": bundle, "three": bundle * 3, "short": bundle[:-1]},
         "bundle": {"good": bundle, "header": bundle[:24]},

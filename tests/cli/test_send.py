@@ -45,7 +45,7 @@ def test_the_example_sends_everyone_once(live: LiveSystem, tmp_path: Path, run: 
     for arguments in (words, words, words[1:]):
         result = run("send", *arguments, "--json")
         assert result.exit_code == 0, result.stderr
-        assert json.loads(result.stdout) == {"stored": PEOPLE, "waiting": 0, "refused": {}}
+        assert json.loads(result.stdout) == {"stored": PEOPLE, "waiting": 0, "refused": {}, "uncertain": 0}
     values.write_text("sites\nnews\n")
     result = run("send", *words)
     assert result.exit_code == 2

@@ -85,7 +85,7 @@ def test_a_whole_system_and_its_admin_commands(folder: Path) -> None:
         sent = call(
             "send", str(folder / "three.csv"), *words, "--ticket-key", str(folder / system["ticket_key"]), "--json"
         )
-        assert json.loads(sent.stdout) == {"stored": 3, "waiting": 0, "refused": {}}, sent.stderr
+        assert json.loads(sent.stdout) == {"stored": 3, "waiting": 0, "refused": {}, "uncertain": 0}, sent.stderr
         assert call("serve", "admin", str(here / "analyzer"), "rotate").stderr == "note: done\n"
         assert "good" in call("serve", "admin", str(here / "analyzer"), "check").stdout
         refused = call("serve", "admin", str(here / "analyzer"), "close", system["task"])

@@ -219,12 +219,12 @@ class CrashTest:
             lost += int(np.count_nonzero(total[:each] == 0))
             doubled += int(np.count_nonzero(total[:each] > 1))
             padded = said["padded"][number]
-            padding.append((int(total[each]) + where["pool"], padded))
-            assert where["outbox"] == where["expired"] == 0, where
+            padding.append((int(total[each]) + where["open"], padded))
+            assert where["outbox"] == where["sealed"] == where["expired"] == where["fenced"] == 0, where
             accepted.append((where["accepted"], each + padded))
         for number in range(self.tasks, self.tasks + len(self._spares)):
             where = tasks[system.contracts[number].id]
-            assert (where["accepted"], where["expired"], where["pool"]) == (10, 10, 0), where
+            assert (where["accepted"], where["expired"], where["open"]) == (10, 10, 0), where
             assert system.results(system.contracts[number]) == []
         assert all(one["error"] == 0 for one in tasks.values())
         assert (lost, doubled) == (0, 0)

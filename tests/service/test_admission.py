@@ -18,12 +18,10 @@ from hubbub.errors import Infeasible, InvalidInput, Problem, WireError
 from hubbub.planner import plan_from
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
-from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.problems import problem_document
 from hubbub.service.runtime.workers import Workers
-from hubbub.service.shuffler import store as store_module
 from hubbub.service.shuffler import uploads as uploads_module
-from hubbub.service.shuffler.store import OpenedBundle, ShufflerStore
+from hubbub.service.shuffler.store import OpenedBundle
 from hubbub.service.shuffler.tasks import TaskRegistry
 from hubbub.service.task import sealing
 from hubbub.service.task.admission import Admission, TicketKey, Verifier, load_ticket_keys, verifier
@@ -217,9 +215,10 @@ def test_a_shuffler_without_the_issuers_key_does_not_serve_the_contract(system: 
 def test_only_open_tasks_need_the_issuers_key(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     bundle = system.client.seal("0")
     system.upload(bundle)
+    core = system.shuffler
     monkeypatch.delitem(KEYS, ISSUER)
     with pytest.raises(InvalidInput, match="no ticket key"):
-        TaskRegistry(system.shuffler.store, system._context("shuffler"))
+        TaskRegistry(system.shuffler.store, core._context, core._buckets, core.alarms)
     system.shuffler.close(system.contract.task)
     system.restart()
     system.upload(bundle)
@@ -336,18 +335,18 @@ def test_outdated_keys_do_not_spend_the_admission(system: System) -> None:
     system.shuffler.keyring.advance()
     with pytest.raises(Problem, match="outdated-keys"):
         system.upload(bundle)
+    system.shuffler.fetch_keys(system.link)
     system.upload(system.client.seal("0", ticket))
     assert accepted(system) == 1
 
 
 def test_admissions_of_two_tasks_are_spent_separately(system: System) -> None:
     other = replace(system.contract, task_end=system.contract.task_end + 1)
-    system.shuffler.tasks.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
+    system.serve(other)
     rows = {task.contract.task: task.row for task in system.shuffler.tasks.all()}
     serial = bytes(16)
-    for task in (system.contract.task, other.task):
-        with system.shuffler.store.transaction():
-            system.shuffler.store.accept(rows[task], [opened(task, b"r" * 16, serial)])
+    for one in (system.contract, other):
+        system.shuffler.uploads.accept([opened(one, b"r" * 16, serial, rows[one.task].key_id)])
     system.shuffler.close(other.task, destroy=True)
     assert spent(system) == {(rows[system.contract.task].number, serial)}
 
@@ -359,12 +358,13 @@ class Killed(BaseException):
     """The process died at a failpoint."""
 
 
-def opened(task: bytes, replay: bytes, token: bytes, key_id: int = 1) -> OpenedBundle:
-    return OpenedBundle(task, key_id, replay, (replay + token,), key_id, token)
+def opened(contract: Contract, replay: bytes, token: bytes, key_id: int) -> OpenedBundle:
+    slots = tuple((replay + token).ljust(contract.slot_size, b"\0") for _ in range(contract.slots))
+    return OpenedBundle(contract.task, key_id, replay, slots, 1, token)
 
 
 def spent(system: System) -> set[tuple[int, bytes]]:
-    rows = system.shuffler.store._reader.rows("SELECT task, token_id FROM spent_tokens")
+    rows = system.shuffler.store.jobs.rows("SELECT task, token_id FROM spent_tokens")
     return {(number, bytes(token)) for number, token in rows}
 
 
@@ -385,7 +385,6 @@ def test_every_interleaving_of_three_events_counts_an_account_once(
         if name == armed:
             raise Killed
 
-    monkeypatch.setattr(store_module, "reach", reach)
     monkeypatch.setattr(uploads_module, "reach", reach)
     task = system.contract.task
     key_id = system.shuffler.tasks.find(task).row.key_id
@@ -393,7 +392,7 @@ def test_every_interleaving_of_three_events_counts_an_account_once(
     for number, events in enumerate(itertools.product(ACTIONS, repeat=3)):
         serial = number.to_bytes(8, "big")
         bundles = {
-            name: opened(task, serial + bytes([place]) * 8, serial + account * 8, key_id)
+            name: opened(system.contract, serial + bytes([place]) * 8, serial + account * 8, key_id)
             for place, (name, account) in enumerate({"first": b"a", "second": b"a", "other": b"b"}.items())
         }
         acknowledged: set[str] = set()
@@ -432,30 +431,29 @@ def test_every_interleaving_of_three_events_counts_an_account_once(
 
 def test_processes_that_race_for_an_admission_store_one_bundle(postgres_url: str, tmp_path: Path) -> None:
     system = System(tmp_path, url=postgres_url)
-    url = postgres_url.format(role="shuffler")
-    stores = [ShufflerStore(lambda: open_database(url)) for _ in range(3)]
+    replicas = [system.replica(worker=False) for _ in range(3)]
     row = system.shuffler.tasks.find(system.contract.task).row
     tokens = [number.to_bytes(16, "big") for number in range(20)]
     won: list[bytes] = []
-    start = threading.Barrier(len(stores))
+    start = threading.Barrier(len(replicas))
 
     def race(place: int) -> None:
         for token in tokens:
             start.wait()
             try:
-                with stores[place].transaction():
-                    stores[place].accept(row, [opened(row.id, bytes([place]) + token[1:], token, row.key_id)])
+                one = opened(system.contract, bytes([place]) + token[1:], token, row.key_id)
+                replicas[place].uploads.accept([one])
                 won.append(token)
             except Problem as problem:
                 assert problem.name == "token-spent"
 
-    threads = [threading.Thread(target=race, args=(place,)) for place in range(len(stores))]
+    threads = [threading.Thread(target=race, args=(place,)) for place in range(len(replicas))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert sorted(won) == tokens
     assert accepted(system) == len(tokens)
-    for one in stores:
+    for one in replicas:
         one.shut()
     system.shut()

@@ -20,7 +20,7 @@ from hubbub.service.provision import Role
 from hubbub.service.runtime.failpoints import POINTS
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.task import sealing
-from hubbub.service.task.keys import PublicKey
+from hubbub.service.task.keylist import PublicKey
 
 ENDS: dict[Role, list[str]] = {
     "shuffler": [
@@ -28,7 +28,8 @@ ENDS: dict[Role, list[str]] = {
         KILL,
         "upload-committed",
         "accept-inserted",
-        "release-permuted",
+        "release-sealed",
+        "shuffle-chunk",
         "deliver-chunk-sent",
         KILL,
         STOP,

@@ -216,7 +216,7 @@ def test_a_broken_link(cycles: int, request: pytest.FixtureRequest) -> None:
             proxy.use(fault)
             before = proxy.met[fault.name]
             asyncio.run(Clients(live.url, [contract], 100, MIN_BATCH_SIZE, ending=True, seed=task).run())
-            wait_until(lambda: live.counts(task)["pool"] < MIN_BATCH_SIZE, "a release")  # noqa: B023
+            wait_until(lambda: live.counts(task)["open"] < MIN_BATCH_SIZE, "a release")  # noqa: B023
             if fault.rate is None and not fault.refuse:
                 wait_until(lambda: proxy.met[fault.name] >= before + 2, fault.name)  # noqa: B023
                 assert live.counts(task)["outbox"] >= 100
@@ -275,5 +275,5 @@ def test_an_uploader_behind_an_unreliable_connection(
         asyncio.run(Clients(live.url, [contract], 0, MIN_BATCH_SIZE, ending=True).run())
         wait_until(lambda: live.drained(task + 1), "the last batch")
         total = counted(live.results(contract), contract.plan.schema.width)
-        total[0] -= MIN_BATCH_SIZE - live.counts(task)["pool"]
+        total[0] -= MIN_BATCH_SIZE - live.counts(task)["open"]
         assert total[:reports].tolist() == [1] * reports

@@ -18,7 +18,7 @@ import uvicorn
 from tests.service.sockets import served
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from hubbub.errors import AnalyzerUnreachable, InvalidInput
+from hubbub.errors import AnalyzerUnreachable, InvalidInput, Problem
 from hubbub.service.runtime import connection
 from hubbub.service.runtime.certificates import Authority
 from hubbub.service.runtime.http import Receive, Scope, Send, answer, read_body
@@ -31,7 +31,7 @@ from hubbub.service.runtime.server import (
     client_context,
     server_context,
 )
-from hubbub.service.shuffler.delivery import MAX_RESPONSE_SIZE, HttpsAnalyzerClient
+from hubbub.service.shuffler.link import MAX_RESPONSE_SIZE, HttpsAnalyzerClient
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,8 +71,10 @@ async def keys(scope: Scope, receive: Receive, send: Send) -> None:
         "/v1/batches/parts": b'{"missing":[1,2]}',
         "/v1/batches/strange": b'{"missing":[true]}',
         "/v1/batches/conflict": b'{"type":"urn:hubbub:problem:conflict"}',
+        "/v1/batches/fenced": b'{"type":"urn:hubbub:problem:fenced"}',
     }.get(path, b"")
-    status = {"/v1/batches/parts": 202, "/v1/batches/strange": 202, "/v1/batches/conflict": 409}.get(path, 200)
+    statuses = {"parts": 202, "strange": 202, "conflict": 409, "fenced": 409}
+    status = statuses.get(path.rpartition("/")[2], 200)
     if "chunks" in path:
         status = 204
     if path == "/v1/batches/endless":
@@ -100,6 +102,8 @@ def test_the_link_accepts_certificates_of_its_authority(certificates: Path) -> N
         link.put_chunk("parts", 1, b"data" * 1000)
         with pytest.raises(AnalyzerUnreachable, match=r"409 \(conflict\)"):
             link.put_manifest("conflict", b"m")
+        with pytest.raises(Problem, match="fenced"):
+            link.put_manifest("fenced", b"m")
         with pytest.raises(AnalyzerUnreachable, match="analyzer"):
             link.put_manifest("strange", b"m")
         with pytest.raises(AnalyzerUnreachable, match="analyzer"):

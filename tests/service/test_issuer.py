@@ -355,7 +355,8 @@ def system(tmp_path: Path) -> Iterator[System]:
 
 def sender(system: System, desk: Desk | None, path: Path) -> Uploader:
     journal = Journal(path, system.contract)
-    return Uploader(system.contract, Wire(system), journal, pause=lambda _: None, per_request=7, issuer=desk)
+    now = system.clock.now
+    return Uploader(system.contract, Wire(system), journal, pause=lambda _: None, per_request=7, issuer=desk, now=now)
 
 
 def stored(system: System) -> int:
@@ -402,6 +403,7 @@ def test_a_token_is_sealed_again_after_a_key_rotation(system: System, tmp_path: 
     system.shuffler.keyring.rotate()
     system.clock.advance(2 * 10**5)
     system.shuffler.keyring.advance()
+    system.shuffler.fetch_keys(system.link)
     result = one.send()
     assert (result.stored, result.refused) == (5, {})
     assert len(tokens) == 5 == store.issued()

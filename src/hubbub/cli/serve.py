@@ -21,6 +21,7 @@ from hubbub.service import provision
 from hubbub.service.runtime.admin import COMMANDS, Command
 from hubbub.service.runtime.admin_client import command
 from hubbub.service.runtime.certificates import request_fingerprint
+from hubbub.service.runtime.settings import SHUFFLER_ROLES
 from hubbub.service.task.contract import SignedContract
 from hubbub.service.task.identity import Identity
 
@@ -29,6 +30,7 @@ folder_argument = click.argument("folder", type=click.Path(file_okay=False, path
 target_argument = click.argument("target", type=click.Path(exists=True, path_type=Path))
 UNSAFE_HELP = "Allow batches too small to protect anyone. Never with people's data."
 MIN_BATCH_SIZE_HELP = "Minimum number of people in a batch; default: the plan's plus 5 %."
+SHUFFLER_ROLE_HELP = "The part of the work that this process does; default: as in the settings."
 unsafe_option = click.option("--unsafe-test", is_flag=True, help=UNSAFE_HELP)
 
 
@@ -168,10 +170,19 @@ def sign(contract_path: str, identity_path: str, output: str) -> None:
 
 @serve.command()
 @settings_argument
+@click.option("--role", type=click.Choice(SHUFFLER_ROLES), help=SHUFFLER_ROLE_HELP)
 @unsafe_option
-def shuffler(settings: Path, unsafe_test: bool) -> None:
-    """Run the shuffler of a settings file until SIGTERM or Ctrl-C."""
-    provision.run_role("shuffler", settings, {"unsafe_test": True} if unsafe_test else None)
+def shuffler(settings: Path, role: str | None, unsafe_test: bool) -> None:
+    """Run the shuffler of a settings file until SIGTERM or Ctrl-C.
+
+    With PostgreSQL, any number of processes with the roles "intake" and "worker" share one store and one folder of
+    credentials; each has its own folder.
+
+    \b
+    Example: hubbub serve shuffler /var/lib/hubbub-intake-1/settings.toml --role intake
+    """
+    changes: dict[str, object] = {"unsafe_test": True} if unsafe_test else {}
+    provision.run_role("shuffler", settings, changes | ({"role": role} if role else {}))
 
 
 @serve.command()

@@ -30,6 +30,8 @@ from hubbub.service.task.tokens import PendingToken, challenge
 MEDIA_TYPE = "application/hubbub-bundle"
 ATTEMPTS = 12
 """Attempts per request; afterwards the journal keeps the bundles for the next run."""
+UNCERTAIN = "uncertain"
+"""State of an answer that may have been counted before the shuffler's store was restored; it is final."""
 LONGEST_PAUSE = 60.0
 """Longest pause between two attempts, in seconds."""
 T = TypeVar("T")
@@ -120,11 +122,15 @@ class Issuer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The outcome of a run: answers stored, still waiting, and refused by name of the problem."""
+    """The outcome of a run: answers stored, still waiting, uncertain, and refused by name of the problem.
+
+    An uncertain answer was sent to a shuffler whose store was then restored from a backup: it may have been counted.
+    """
 
     stored: int
     waiting: int
     refused: dict[str, int]
+    uncertain: int = 0
 
 
 @dataclass
@@ -220,8 +226,8 @@ class Uploader:
             settled += len(waiting)
             progress(settled)
         states = self.journal.states()
-        stored, left = states.pop("stored", 0), states.pop("waiting", 0)
-        return Sent(stored, left, states)
+        stored, left, uncertain = (states.pop(state, 0) for state in ("stored", "waiting", UNCERTAIN))
+        return Sent(stored, left, states, uncertain)
 
     def _send_one(self, number: int, bundle: bytes) -> None:
         problem = self._send([(number, bundle)])

@@ -46,7 +46,7 @@ class AnalyzerProgram:
             self._resources.close()
             raise
         self._draining = False
-        self._batches: Counter[str] = Counter(arriving=0, committed=0, withheld=0)
+        self._batches = _no_batches()
         self.metrics = Metrics(self._live)
         self._counting_loop = PeriodicTask("counting", self._count)
         self._keys_loop = PeriodicTask("advance", self._advance)
@@ -79,7 +79,7 @@ class AnalyzerProgram:
         return KEYS_SECONDS
 
     def _update_batches(self) -> None:
-        batches: Counter[str] = Counter(arriving=0, committed=0, withheld=0)
+        batches = _no_batches()
         for counts in self.core.totals().values():
             batches.update({f"batches_{state}": counts[state] for state in STATES})
             batches["unknown_buckets"] += counts["unknown_buckets"]
@@ -101,6 +101,10 @@ class AnalyzerProgram:
     def close(self) -> None:
         """Release all resources."""
         self._resources.close()
+
+
+def _no_batches() -> Counter[str]:
+    return Counter({f"batches_{state}": 0 for state in STATES} | {"unknown_buckets": 0})
 
 
 class _AnalyzerCommands:

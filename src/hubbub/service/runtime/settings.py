@@ -17,6 +17,8 @@ from hubbub.errors import Interval, InvalidInput, WireError, check_choice, check
 from hubbub.service.task.contract import MIN_BATCH_SIZE
 
 DAY = 86_400.0
+SHUFFLER_ROLES = ("all", "intake", "worker")
+"""The parts of the shuffler's work that one process can do."""
 T = TypeVar("T")
 
 
@@ -100,8 +102,7 @@ class ShufflerConfig:
         check_real("rate", self.rate, Interval(0, 1e9))
         check_real("burst", self.burst, Interval(256, 1e9))
         check_real("free_disk", self.free_disk, Interval(0, 0.9))
-        check_choice("role", self.role, ("all", "intake", "worker"))
-        check_whole("max_batch_size", self.max_batch_size, 1)
+        check_choice("role", self.role, SHUFFLER_ROLES)
         if self.role != "all" and not self.common.store.startswith("postgres"):
             reject("role", "be all unless the store is PostgreSQL", self.role)
         for origin in self.origins:

@@ -20,6 +20,7 @@ from hubbub.service.program import (
     task_metrics,
 )
 from hubbub.service.runtime.clock import Clock
+from hubbub.service.runtime.cors import allow_origins
 from hubbub.service.runtime.metrics import Metrics, TaskMetrics, disk_free
 from hubbub.service.runtime.process import PeriodicTask, add_contracts
 from hubbub.service.runtime.ratelimit import RateLimiter
@@ -92,7 +93,8 @@ class ShufflerProgram:
         """Return the listeners for uploads and for operators."""
         config, common = self.config, self.common
         public = public_context(config.certificate, config.certificate_key)
-        uploads = Listener("uploads", self.uploads, config.listen, context=public, connections=common.connections)
+        app = allow_origins(self.uploads, config.origins)
+        uploads = Listener("uploads", app, config.listen, context=public, connections=common.connections)
         return [
             *([uploads] if self._accepts else []),
             *operator_listeners(config, "shuffler", self.metrics, self.ready, _ShufflerCommands(self)),

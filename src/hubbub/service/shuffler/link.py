@@ -33,6 +33,10 @@ class HttpsAnalyzerClient:
         """
         status, body = self._request("PUT", f"/v1/batches/{batch}", document, {200, 202, 409})
         if status == 409:
+            problem = _problem_name(body)
+            if problem not in ("", " (fenced)"):
+                # A bucket is given up only if the analyzer says so.
+                raise AnalyzerUnreachable(f"the analyzer responded 409{problem}")
             # The body is the other manifest; it is read from its own address, where nothing else can be in its place.
             raise Problem("fenced")
         if status == 200:
