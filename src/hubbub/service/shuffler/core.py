@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from hubbub.errors import HubbubError
+from hubbub.errors import HubbubError, StoreFailure
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.leases import LEASE_SECONDS, Lease, Leases, LostLease
@@ -204,7 +204,9 @@ class Shuffler:
 
     def shut(self) -> None:
         """Give back the leases, so that another process can take over at once, and close all connections."""
-        self._give_back()
+        with contextlib.suppress(StoreFailure):
+            # A database that is gone does not keep this process from ending; the leases expire.
+            self._give_back()
         self.store.shut()
         self.keyring.close()
 
