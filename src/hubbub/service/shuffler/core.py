@@ -171,8 +171,13 @@ class Shuffler:
             left = self._deliveries.run(client)
         finally:
             self._buckets.sweep(self.tasks.rows())
+        failures: list[Exception] = []
         for task in self.tasks.reachable():
-            self._statements.send(task.row, client)
+            # Before the first key list arrives, tasks of another analyzer count as reachable, and fail.
+            with _collect(failures):
+                self._statements.send(task.row, client)
+        if failures and self.tasks.connected:
+            raise failures[0]
         return left
 
     def close(self, task: bytes, *, destroy: bool = False) -> Closing:
