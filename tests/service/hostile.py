@@ -11,6 +11,7 @@ from hubbub.canonical import canonical
 from hubbub.service.analyzer.http import MAX_MANIFEST_SIZE
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.identity import Identity, SignedDocument, document_format
+from hubbub.service.task.manifest import batch_id
 from hubbub.service.task.manifest import CHUNK_SIZE
 
 BATCH = "ab" * 16
@@ -30,20 +31,30 @@ class World:
     """``all`` reads every task, ``other`` only another task."""
 
     @property
+    def batch(self) -> str:
+        return batch_id(self.contract.task, 1)
+
+    @property
     def bundle(self) -> bytes:
         return self.client.seal("0")
 
     def manifest(self, who: str = "shuffler", kind: str = "manifest", **changes: Any) -> bytes:
         body: dict[str, Any] = {
             "format": document_format("manifest"),
-            "batch": BATCH,
+            "batch": self.batch,
             "task": self.contract.id,
+            "bucket": 1,
+            "epoch": self.contract.task_start,
             "key_id": 1,
+            "key_list": "00" * 32,
             "bundles": self.contract.min_batch_size,
             "slots": self.contract.min_batch_size * self.contract.slots,
             "chunks": ["00" * 32],
+            "gaps": [],
         }
         body |= changes
+        slots = body["slots"] if isinstance(body["slots"], int) else 0
+        body = {"sizes": [slots] if body["chunks"] else [], **body}
         body = {name: value for name, value in body.items() if value is not ...}
         return SignedDocument.sign(self.identities[who], kind, body).to_json()
 
@@ -269,15 +280,22 @@ def deliveries() -> Iterator[Case]:
         ("key_id", -(10**17), 403), ("format", "hubbub manifest 1", 400), ("format", 2, 400), ("format", ..., 400),
         ("bundles", 0, 403), ("bundles", -1, 403), ("bundles", 99, 403), ("bundles", 101, 403), ("bundles", "100", 400),
         ("bundles", 10**19 - 1, 403), ("bundles", 100.5, 400), ("bundles", [100], 400), ("bundles", ..., 400),
-        ("slots", 0, 403), ("slots", -100, 403), ("slots", 99, 403), ("slots", 101, 403), ("slots", 10**19 - 1, 403),
+        ("slots", 0, 400), ("slots", -100, 400), ("slots", 99, 403), ("slots", 101, 403), ("slots", 10**19 - 1, 403),
         ("slots", None, 400), ("slots", {}, 400), ("slots", ..., 400),
-        ("chunks", [], 403), ("chunks", None, 400), ("chunks", "00" * 32, 400), ("chunks", ["00"], 400),
+        ("chunks", [], 400), ("chunks", None, 400), ("chunks", "00" * 32, 400), ("chunks", ["00"], 400),
         ("chunks", [5], 400), ("chunks", ["AB" * 32], 400), ("chunks", {"0": "00" * 32}, 400), ("chunks", ..., 400),
-        ("chunks", ["00" * 32] * 65_537, 403), ("more", 1, 400),
+        ("more", 1, 400),
+        ("bucket", 0, 400), ("bucket", -1, 400), ("bucket", 2, 400), ("bucket", 2**53, 400), ("bucket", "1", 400),
+        ("bucket", True, 400), ("bucket", ..., 400), ("epoch", -1, 400), ("epoch", 2**53, 400), ("epoch", ..., 400),
+        ("key_list", "", 400), ("key_list", "AB" * 32, 400), ("key_list", ..., 400), ("sizes", [], 400),
+        ("sizes", [99], 400), ("sizes", [50, 50], 400), ("sizes", [True], 400), ("sizes", ["100"], 400),
+        ("sizes", [200, -100], 400), ("sizes", ..., 400), ("gaps", None, 400), ("gaps", [{}], 400), ("gaps", ..., 400),
+        ("gaps", [{"first": 1, "last": 1, "bundles": 0, "reason": "restored"}], 400),
     )  # fmt: skip
     for name, value, status in wrong:
-        label = "many" if name == "chunks" and isinstance(value, list) and len(value) > 9 else repr(value)
-        yield put(f"manifest with {name} {label}", status, given({name: value}, lambda w, it: w.manifest(**it)))
+        yield put(f"manifest with {name} {value!r}", status, given({name: value}, lambda w, it: w.manifest(**it)))
+    many = {"chunks": ["00" * 32] * 65_537, "sizes": [1] * 65_537, "slots": 65_537, "bundles": 65_537}
+    yield put("manifest with too many chunks", 403, lambda w: w.manifest(**many))
     yield put("manifest of one bundle too few", 403, lambda w: w.manifest(bundles=99, slots=99))
     for count in (10**13, 4 * 10**18):
         yield put(

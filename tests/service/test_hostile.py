@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.service.asgi import one
-from tests.service.hostile import Case, World, app_cases, raw_cases
+from tests.service.hostile import BATCH, Case, World, app_cases, raw_cases
 from tests.service.live import LiveSystem, exchange, http
 from tests.service.system import Client, System
 
@@ -71,7 +71,8 @@ def test_status(case: Case, place: Place) -> None:
     body = case.body(world)
     contract = world.contract
     path = case.path.replace("{task}", contract.id).replace("{upper}", contract.id.upper())
-    path = path.replace("{later}", world.later.id)
+    path = path.replace("{later}", world.later.id).replace(BATCH.upper(), world.batch.upper())
+    path = path.replace(BATCH, world.batch)
     answer = one(place.apps[case.app], case.method, path, body, case.fields(world, body))
     assert answer.status == case.status
     if answer.status >= 400:

@@ -125,6 +125,16 @@ def test_a_restore_without_a_release_in_between_is_found_and_named(system: Syste
     assert max(system.analyzer.slots.values()) == 1
 
 
+def test_a_restore_is_found_even_if_the_store_had_no_time_to_beat(system: System) -> None:
+    """Regression: bundles accepted in the second after a backup were lost without a word when it was restored."""
+    system.fill(60)
+    backup = system.back_up()
+    lost = system.fill(30)[0]
+    system.restore(backup)
+    assert gaps(system) == [Gap(1, 1, 0, "restored")]
+    assert refusal(system, lost) == "uncertain"
+
+
 def test_a_restart_is_no_restore(system: System) -> None:
     system.fill(60)
     for _ in range(3):

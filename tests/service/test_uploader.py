@@ -52,7 +52,7 @@ class Sender(Uploader):
 
 def uploader(system: System, wire: Wire, path: Path, per_request: int = 100) -> Uploader:
     journal = Journal(path, system.contract)
-    return Sender(system.contract, wire, journal, pause=lambda _: None, per_request=per_request)
+    return Sender(system.contract, wire, journal, pause=lambda _: None, per_request=per_request, now=system.clock.now)
 
 
 @pytest.fixture
@@ -117,6 +117,7 @@ def test_rotation_after_a_lost_response_counts_nobody_twice(system: System, tmp_
             system.shuffler.keyring.rotate()
             system.clock.advance(2 * 10**5)
             system.shuffler.keyring.advance()
+            system.shuffler.fetch_keys(system.link)
             raise NoResponse("cut")
 
     wire = Wire(system, fault)

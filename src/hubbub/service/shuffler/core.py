@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from hubbub.errors import HubbubError
+from hubbub.errors import HubbubError, StoreFailure
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.leases import LEASE_SECONDS, Lease, Leases, LostLease
@@ -173,8 +173,13 @@ class Shuffler:
             left = self._deliveries.run(client)
         finally:
             self._buckets.sweep(self.tasks.rows())
+        failures: list[Exception] = []
         for task in self.tasks.reachable():
-            self._statements.send(task, client)
+            # Before the first key list arrives, tasks of another analyzer count as reachable, and fail.
+            with _collect(failures):
+                self._statements.send(task, client)
+        if failures and self.tasks.connected:
+            raise failures[0]
         return left
 
     def close(self, task: bytes, *, destroy: bool = False) -> Closing:
@@ -206,7 +211,9 @@ class Shuffler:
 
     def shut(self) -> None:
         """Give back the leases, so that another process can take over at once, and close all connections."""
-        self._give_back()
+        with contextlib.suppress(StoreFailure):
+            # A database that is gone does not keep this process from ending; the leases expire.
+            self._give_back()
         self.store.shut()
         self.keyring.close()
 

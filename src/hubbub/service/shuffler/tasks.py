@@ -86,6 +86,11 @@ class TaskRegistry:
         """Return the rows of all tasks by their numbers."""
         return {task.row.number: task.row for task in self.all()}
 
+    @property
+    def connected(self) -> bool:
+        """True if it is known which analyzer this shuffler is connected to."""
+        return self._identity is not None
+
     def reachable(self) -> list[ServedTask]:
         """Return the tasks of the analyzer that this shuffler is connected to, as far as that is known."""
         return [task for task in self.all() if self._identity in (None, task.contract.analyzer)]
