@@ -11,8 +11,7 @@ from hubbub.canonical import canonical
 from hubbub.service.analyzer.http import MAX_MANIFEST_SIZE
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.identity import Identity, SignedDocument, document_format
-from hubbub.service.task.manifest import batch_id
-from hubbub.service.task.manifest import CHUNK_SIZE
+from hubbub.service.task.manifest import CHUNK_SIZE, batch_id
 
 BATCH = "ab" * 16
 MEDIA_TYPE = "application/hubbub-bundle"
