@@ -551,4 +551,4 @@ def expect(error: type[Exception], message: str) -> Any:
     raise AssertionError(message)
 
 
-WEIGHTS = {"upload": 8, "tick": 6, "shuffle": 3, "deliver": 5, "count": 4, "retry": 3, "fetch": 2, "back_up": 2}
+WEIGHTS = {"upload": 8, "tick": 6, "shuffle": 3, "deliver": 5, "count": 4, "retry": 3, "fetch": 2, "back_up": 2, "malicious": 2}
