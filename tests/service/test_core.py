@@ -29,7 +29,6 @@ def system(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[System]:
     found.shut()
 
 
-
 def test_a_collection_is_counted_completely(system: System) -> None:
     client = system.client
     bundles = [client.seal(str(i % 8)) for i in range(150)]
@@ -44,9 +43,6 @@ def test_a_collection_is_counted_completely(system: System) -> None:
     assert (result["state"], result["people"], result["rejected"]) == ("committed", 150, {})
     assert abs(sum(result["values"]) - 150) < 60
     assert result["guarantee"]["epsilon"] <= system.plan.guarantee.epsilon
-
-
-
 
 
 def test_the_analyzer_does_not_count_a_released_slot_again(system: System) -> None:
@@ -101,7 +97,6 @@ def test_every_stage_survives_a_restart(system: System) -> None:
         system.analyzer.store.result(str(batch["batch"])) for batch in system.analyzer.batches(system.contract.task)
     ]
     assert stored == again
-
 
 
 def test_a_slot_in_a_second_bundle_is_charged_and_not_counted(system: System) -> None:
@@ -173,8 +168,6 @@ def test_a_repeat_is_recognised_after_its_key_is_destroyed(system: System) -> No
         system.upload(never_seen)
     assert refused.value.name == "outdated-keys"
     system.upload(bundle)
-
-
 
 
 POINTS = [

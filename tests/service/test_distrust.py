@@ -18,7 +18,6 @@ def system(tmp_path: Path) -> System:
     return System(tmp_path)
 
 
-
 def fill(system: System, people: int = 100) -> list[bytes]:
     """Upload bundles, and return their slots."""
     client = system.client
