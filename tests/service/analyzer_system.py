@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tests.service.admissions import BY_TICKET
 
 from hubbub import device
 from hubbub.accountant.overflow import min_slots

@@ -286,6 +286,24 @@ class Simulation:
             self.system.upload(client.bundle(bad), contract=contract)
             self.malicious[contract.task] += 1
 
+    def step_malicious_minority(self) -> None:
+        """As many malicious clients as a batch has beyond the plan's n: they cost nobody else anything."""
+        self.step_malicious()
+        contract = self.random.choice(self.contracts)
+        for _ in range(min(PEOPLE, WIDTH - len(self.reports))):
+            report = self._new(contract)
+            self.system.upload(report.bundle, contract=contract)
+            self._acknowledge(report)
+        client = self._client(contract)
+        slots = [client.slots(device.payloads("0", PLAN)) for _ in range(MIN_BATCH_SIZE - PEOPLE)]
+        for pair in slots:
+            self.system.upload(client.bundle([slot[:-1] + bytes([slot[-1] ^ 1]) for slot in pair]), contract=contract)
+            self.malicious[contract.task] += 1
+        self.step_tick()
+        self.system.shuffler.shuffle()
+        self._deliver(self.system.shuffler)
+        self.system.count()
+
     def step_stale_client(self) -> None:
         """A device that was offline refuses the key lists it has kept for too long."""
         listed = KeyList.read(self.old_list[0], self.system.contract.analyzer, "analyzer")
