@@ -293,7 +293,7 @@ def deliveries() -> Iterator[Case]:
     )  # fmt: skip
     for name, value, status in wrong:
         yield put(f"manifest with {name} {value!r}", status, given({name: value}, lambda w, it: w.manifest(**it)))
-    many = {"chunks": ["00" * 32] * 65_537, "sizes": [1] * 65_537, "slots": 65_537, "bundles": 65_537}
+    many: dict[str, Any] = {"chunks": ["00" * 32] * 65_537, "sizes": [1] * 65_537, "slots": 65_537, "bundles": 65_537}
     yield put("manifest with too many chunks", 403, lambda w: w.manifest(**many))
     yield put("manifest of one bundle too few", 403, lambda w: w.manifest(bundles=99, slots=99))
     for count in (10**13, 4 * 10**18):

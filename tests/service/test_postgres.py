@@ -1,21 +1,17 @@
-"""PostgreSQL behind the same interface: the state machine, interrupted connections, unsupported operations.
+"""PostgreSQL behind the same interface: the simulation, interrupted connections, unsupported operations.
 
 The tests in ``test_core`` run on PostgreSQL too.
 """
 
-import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
-from hypothesis import settings
-from hypothesis.stateful import run_state_machine_as_test
 from tests.service.conftest import schemas
+from tests.service.simulation import FAST, Simulation
 from tests.service.system import EPOCH, System
-from tests.service.test_machine import FAST, MIN_BATCH_SIZE, PLAN, SHORT, Collection
 
 from hubbub.errors import InvalidInput, StoreFailure
 from hubbub.service.runtime.database import open_database
@@ -29,39 +25,18 @@ def system(tmp_path: Path, postgres_url: str) -> Iterator[System]:
     found.shut()
 
 
-class OnPostgres(Collection):
+def test_the_simulation(postgres: str) -> None:
     """The same operations without backups, which PostgreSQL's own tools make."""
-
-    server: ClassVar[str]
-
-    def __init__(self) -> None:
-        self.stack = contextlib.ExitStack()
-        super().__init__()
-
-    def _system(self) -> System:
-        return System(
-            self.folder, plan=PLAN, min_batch_size=MIN_BATCH_SIZE, url=self.stack.enter_context(schemas(self.server))
-        )
-
-    back_up = None  # type: ignore[assignment]
-    restore = None  # type: ignore[assignment]
-
-    def teardown(self) -> None:
-        try:
-            super().teardown()
-        finally:
-            self.stack.close()
-
-
-def test_the_state_machine(postgres: str) -> None:
-    OnPostgres.server = postgres
-    run_state_machine_as_test(OnPostgres, settings=settings(SHORT, max_examples=5, stateful_step_count=15))
+    for seed in range(2):
+        with schemas(postgres) as url:
+            Simulation(seed, url).run(20)
 
 
 @pytest.mark.slow
-def test_the_state_machine_at_length(postgres: str) -> None:
-    OnPostgres.server = postgres
-    run_state_machine_as_test(OnPostgres, settings=settings(SHORT, max_examples=100, stateful_step_count=40))
+def test_the_simulation_at_length(postgres: str) -> None:
+    for seed in range(100):
+        with schemas(postgres) as url:
+            Simulation(seed, url).run(40)
 
 
 def cut(server: str) -> int:

@@ -135,6 +135,21 @@ def test_a_restore_is_found_even_if_the_store_had_no_time_to_beat(system: System
     assert refusal(system, lost) == "uncertain"
 
 
+def test_a_bundle_under_a_key_destroyed_since_the_backup_is_uncertain(system: System) -> None:
+    """Regression: it was ``outdated-keys``, which tells the client to seal again, and its report counted twice."""
+    system.fill(20)
+    backup = system.back_up()
+    lost = system.fill(100)[0]
+    system.next_epoch()
+    system.deliver()
+    system.shuffler.keyring.rotate()
+    system.clock.advance(system.grace + 1)
+    system.shuffler.tick()
+    assert system.shuffler.keyring.private(1) is None
+    system.restore(backup)
+    assert refusal(system, lost) == "uncertain"
+
+
 def test_a_restart_is_no_restore(system: System) -> None:
     system.fill(60)
     for _ in range(3):

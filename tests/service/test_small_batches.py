@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from tests.service.admissions import new_ticket
+from tests.service.simulation import FAST
 from tests.service.system import EPOCH, START, Client, System, clear_plan
-from tests.service.test_machine import FAST
 
 from hubbub.errors import HubbubError, Problem
 from hubbub.service.shuffler.store import Counts

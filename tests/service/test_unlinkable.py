@@ -16,9 +16,9 @@ import pytest
 from numpy.typing import NDArray
 from tests.service.bundles import seal_bundles
 from tests.service.live import MEDIA_TYPE, LiveSystem, exchange, http, key_share, wait_until
+from tests.service.simulation import FAST
 from tests.service.system import System, clear_plan
 from tests.service.test_core import POINTS
-from tests.service.test_machine import FAST
 
 from hubbub.bundles import HEADER_SIZE
 from hubbub.plans import Plan

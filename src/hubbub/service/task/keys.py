@@ -208,7 +208,8 @@ class Keyring:
                 if record is None:
                     record = _Record(id=key_id, suite=min(SUITES), public=b"", phase="restored", time=0.0)
                     self._write(record)
-                elif record.exists:
+                elif record.phase != "restored":
+                    # Also a destroyed key: bundles may have been accepted under it between the backup and its end.
                     self._write(replace(record, phase="restored"))
         for record in self._sorted():
             if record.phase == "restored":
