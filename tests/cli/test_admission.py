@@ -177,7 +177,12 @@ def test_a_collection_with_tokens(issuing: tuple[LiveSystem, str, Path], tmp_pat
         assert json.loads(result.stdout) == {"stored": PEOPLE, "waiting": 0, "refused": {}, "uncertain": 0}
     # The same accounts with a new journal: they have had their tokens.
     result = run(*words, "--codes", str(codes), "--journal", str(tmp_path / "second"), "--json")
-    assert json.loads(result.stdout) == {"stored": 0, "waiting": 0, "refused": {"already-issued": PEOPLE}, "uncertain": 0}
+    assert json.loads(result.stdout) == {
+        "stored": 0,
+        "waiting": 0,
+        "refused": {"already-issued": PEOPLE},
+        "uncertain": 0,
+    }
     wait_until(lambda: bool(live.results()), "the batch")
     assert live.results()[0]["people"] == PEOPLE
 
@@ -192,5 +197,7 @@ def test_tickets_can_be_minted_while_sending(tmp_path: Path, run: Call) -> None:
         key = ["--ticket-key", str(ticket_key_path(tmp_path / "here"))]
         for name in ("first", "second"):
             result = run(*words, *key, "--journal", str(tmp_path / name), "--json")
-            assert json.loads(result.stdout) == {"stored": 5, "waiting": 0, "refused": {}, "uncertain": 0}, result.stderr
+            assert json.loads(result.stdout) == {"stored": 5, "waiting": 0, "refused": {}, "uncertain": 0}, (
+                result.stderr
+            )
         assert live.counts()["accepted"] == 10

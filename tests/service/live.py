@@ -275,7 +275,9 @@ class LiveSystem:
         with contextlib.suppress(CommandFailure):
             found = self.command("shuffler", "status")["tasks"]
             return all(
-                not found[one.id]["outbox"] and not found[one.id]["sealed"] and found[one.id]["open"] < one.min_batch_size
+                not found[one.id]["outbox"]
+                and not found[one.id]["sealed"]
+                and found[one.id]["open"] < one.min_batch_size
                 for one in self.contracts[:tasks]
             )
         return False
