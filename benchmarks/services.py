@@ -45,12 +45,14 @@ from hubbub.service.context import ServiceContext
 from hubbub.service.provision import RunningService, draft_contract, provision_all, serve_role
 from hubbub.service.runtime.admin_client import command
 from hubbub.service.runtime.clock import SystemClock
+from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity
-from hubbub.service.task.keys import Keyring, PublicKey, active_key, read_key_list
-from hubbub.service.task.manifest import CHUNK_SIZE, Manifest
+from hubbub.service.task.keylist import KeyList, PublicKey
+from hubbub.service.task.keys import Keyring
+from hubbub.service.task.manifest import CHUNK_SIZE, Manifest, batch_id
 from hubbub.service.task.sealing_batch import seal_reports
 
 PLAN = plan_from(Schema.one_hot(100), 1000, Protocol(0.1), delta=1e-6)
@@ -152,8 +154,8 @@ def running(folder: Path, plan: Plan, workers: Workers) -> Iterator[tuple[Runnin
     with serve_role(folder, "analyzer"), serve_role(folder, "shuffler") as shuffler:
         place = f"{shuffler.addresses['uploads']}/v1/tasks/{contract.id}"
         said = _keys(f"{place}/keys")
-        inner = active_key(read_key_list(json.dumps(said["analyzer"]), contract.analyzer, "analyzer"))
-        outer = active_key(read_key_list(json.dumps(said["shuffler"]), contract.shuffler, "shuffler"))
+        inner = KeyList.read(json.dumps(said["analyzer"]), contract.analyzer, "analyzer").active(contract.suite)
+        outer = KeyList.read(json.dumps(said["shuffler"]), contract.shuffler, "shuffler").active(contract.suite)
 
         def seal(count: int) -> NDArray[np.uint8]:
             slots = reports(count * contract.slots, contract, inner, workers)
@@ -217,31 +219,39 @@ def measure_commit(folder: Path, workers: Workers, slots: int) -> dict[str, obje
     both = [Identity.generate(), Identity.generate()]
     contract = draft_contract(PLAN, analyzer=both[0].public, shuffler=both[1].public)
     clock = SystemClock()
-    ring = Keyring(folder / "keys", "analyzer", 1, clock, lifetime=1e6, grace=1e6)
-    ring.advance()
-    store = AnalyzerStore(lambda: open_database(f"sqlite:{folder}/analyzer.db"))
-    analyzer = Analyzer(store, ServiceContext(keyring=ring, identity=both[0], clock=clock, workers=workers))
+    url = f"sqlite:{folder}/analyzer.db"
+    store, credentials = AnalyzerStore(lambda: open_database(url)), Credentials(folder / "credentials", "analyzer")
+    ring = Keyring(open_database(url), credentials, clock, lifetime=1e6, grace=1e6)
+    context = ServiceContext(keyring=ring, identity=both[0], clock=clock, workers=workers)
+    analyzer = Analyzer(store, context, credentials)
     analyzer.add_contract(SignedContract.sign(contract, *both).to_json())
-    rows = reports(slots, contract, ring.active, workers)
+    analyzer.advance()
+    key, batch = ring.active(contract.suite), batch_id(contract.task, 1)
+    rows = reports(slots, contract, key, workers)
     step = CHUNK_SIZE // contract.slot_size
     parts = [rows[start : start + step].tobytes() for start in range(0, slots, step)]
     manifest = Manifest(
-        batch="00" * 16,
         task=contract.task,
-        key_id=ring.active.id,
+        bucket=1,
+        epoch=contract.task_start,
+        key_id=key.id,
+        key_list="00" * 32,
         bundles=slots,
         slots=slots,
         chunks=tuple(hashlib.sha256(part).hexdigest() for part in parts),
+        sizes=tuple(len(part) // contract.slot_size for part in parts),
     )
     signed = manifest.sign(both[1])
     begun = time.perf_counter()
-    analyzer.put_manifest("00" * 16, signed)
+    analyzer.put_manifest(batch, signed)
     for place, part in enumerate(parts):
-        analyzer.put_chunk("00" * 16, place, part)
-    assert analyzer.work()
+        analyzer.put_chunk(batch, place, part)
+    while analyzer.work():
+        pass
     spent = time.perf_counter() - begun
-    result = json.loads(analyzer.store.result("00" * 16) or b"{}")
+    result = json.loads(analyzer.store.result(batch) or b"{}")
     store.shut()
+    ring.close()
     return {"slots": slots, "commit_s": spent, "opened_per_s": slots / spent, "people": result["people"]}
 
 

@@ -54,6 +54,7 @@ def test_two_operators_agree_on_a_contract(folder: Path, run: Call) -> None:
         "link.csr",
         "link.key",
         "settings.toml",
+        "tickets",
     }
     certified = run("serve", "certify", "analyzer", "shuffler/link.csr", "--json")
     assert certified.exit_code == 0, certified.stderr

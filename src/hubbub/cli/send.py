@@ -101,8 +101,8 @@ def send(
     screen.console().print(f"{sent:,} answers sent, {result.stored:,} stored by the shuffler in total.")
     if result.uncertain:
         screen.console().print(
-            f"[yellow]{result.uncertain:,} uncertain: the shuffler's store was restored, so these answers may or may not "
-            "be counted; they are not sent again.[/]"
+            f"[yellow]{result.uncertain:,} uncertain: the shuffler's store was restored, so these answers may or may "
+            "not be counted; they are not sent again.[/]"
         )
     for problem, count in result.refused.items():
         screen.console().print(f"[red]{count:,} refused: {problem}[/]")
