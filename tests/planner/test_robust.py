@@ -47,6 +47,7 @@ def requests(*rounds: int) -> st.SearchStrategy[Request]:
 
 
 KINDS = st.sampled_from(["q", "copies", "bits", "category", "m", "shift", "max_q", "local"])
+SOME = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 FEW = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 MANY = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -66,7 +67,7 @@ def judge_family(key: str, request: Request) -> None:
         assert found.guarantee.meets(request.budget)
 
 
-@FEW
+@SOME
 @given(st.sampled_from([*FAMILIES]), requests(1))
 def test_families_raise_only_errors_of_hubbub(key: str, request: Request) -> None:
     judge_family(key, request)
