@@ -69,16 +69,17 @@ def likely_people(protocol: Protocol, schema: Schema, budget: Budget) -> float:
     return 1.0 if protocol.clear else information(protocol, schema) / _signal(budget) ** 2
 
 
-def likely_total(delta: Callable[[float], float], signal: float, rounds: int, total: float) -> float | None:
-    """Return about the ε of several rounds at δ = ``total``, by few points of the curve δ(ε) of one of them.
+def likely_loss(delta: Callable[[float], float], signal: float, times: int) -> Loss | None:
+    """Return about the loss of several compositions, by few points of the curve δ(ε) of one of them.
 
     The curve between these points is that of a Gaussian mechanism whose μ, about ``signal``, changes linearly. None if
     the curve is not like that.
 
-    >>> round(likely_total(lambda epsilon: gaussian_delta(0.1, epsilon), 0.1, 4, 1e-6) / 0.8, 1)
-    1.1
+    >>> found = likely_loss(lambda epsilon: gaussian_delta(0.1, epsilon), 0.1, 4)
+    >>> round(found.delta(0.5) / gaussian_delta(0.2, 0.5), 2)
+    1.01
     """
-    reach = signal * (5.5 / math.sqrt(rounds) + 2.5)
+    reach = signal * (5.5 / math.sqrt(times) + 2.5)
     points = [reach * i / (SAMPLES - 1) for i in range(SAMPLES)]
     deltas = [delta(point) for point in points]
     if not all(LEAST < value < 0.5 for value in deltas):
@@ -89,7 +90,7 @@ def likely_total(delta: Callable[[float], float], signal: float, rounds: int, to
     step = 8 * (signal + signal * signal / 16) / GRID
     nodes = [step * i for i in range(GRID + 1)]
     curve = [gaussian_delta(*pair) for pair in zip(np.interp(nodes, points, signals).tolist(), nodes, strict=True)]
-    return Loss.from_envelope(curve, step).power(rounds).epsilon(total)
+    return Loss.from_envelope(curve, step).power(times)
 
 
 def _signal(budget: Budget) -> float:

@@ -1,5 +1,6 @@
 """``Ledger``: the total guarantee of repeated collections from the same people."""
 
+import bisect
 import math
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -145,9 +146,20 @@ def _nodes(points: int, step: float, signal: float, rounds: int) -> list[int]:
 
 
 def _leading(analysis: Analysis, probes: list[float]) -> Curve:
-    """Return the minimum of the options that are the smallest at one of the probes: the others only cost time."""
-    if len(analysis.options) < 2:
+    """Return the minimum, between two probes, of the options that are the smallest at one of them.
+
+    Any option gives a bound, and those that are nowhere the smallest only cost time.
+    """
+    options = analysis.options
+    if len(options) < 2:
         return analysis.upper
-    kept = {min(range(len(analysis.options)), key=lambda i: analysis.options[i].upper(probe)) for probe in probes}
-    options = [analysis.options[i] for i in sorted(kept)]
-    return lambda epsilon: min(option.upper(epsilon) for option in options)
+    found = [[option.upper(probe) for option in options] for probe in probes]
+    first = [values.index(min(values)) for values in found]
+
+    def upper(epsilon: float) -> float:
+        after = bisect.bisect_left(probes, epsilon)
+        if after < len(probes) and probes[after] == epsilon:
+            return found[after][first[after]]
+        return min(options[i].upper(epsilon) for i in {*first[max(after - 1, 0) : after + 1]})
+
+    return upper
