@@ -1,6 +1,7 @@
 """The shuffler's fakes: their exact distribution, or a composition over counts."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -45,17 +46,12 @@ def shuffler_fakes_analysis(protocol: Protocol, schema: Schema, drawn: Fakes) ->
     changes = legal_changes(schema)
     each = protocol.clear and len(changes) <= CHANGES
 
-    def covers() -> Sequence[Loss]:
-        if each:
-            return [fakes.change_loss(drawn, falls, rises) for falls, rises in changes]
-        return [fakes.either_loss(drawn).power(schema.distance)]
-
     def attacks() -> Sequence[Attained]:
         tried = changes if each else [changes[0], changes[-1]]
         return [_attack(drawn, min(falls, POSITIONS), min(rises, POSITIONS)) for falls, rises in tried]
 
     return composed(
-        covers,
+        lambda: covers(drawn, tuple(changes) if each else (), schema.distance),
         attacks if protocol.clear else None,
         honest=1,
         basis=Basis.PROVEN,
@@ -65,6 +61,18 @@ def shuffler_fakes_analysis(protocol: Protocol, schema: Schema, drawn: Fakes) ->
         ),
         fakes=True,
     )
+
+
+@lru_cache(maxsize=16)
+def covers(drawn: Fakes, changes: tuple[tuple[int, int], ...], distance: int) -> Sequence[Loss]:
+    """Return a loss that covers each of the changes, or if there are none one that covers any ``distance`` counts.
+
+    >>> len(covers(Fakes.laplace(2.0, 25), ((2, 0), (1, 1), (0, 2)), 2)), len(covers(Fakes.laplace(2.0, 25), (), 2))
+    (3, 1)
+    """
+    if changes:
+        return [fakes.change_loss(drawn, falls, rises) for falls, rises in changes]
+    return [fakes.either_loss(drawn).power(distance)]
 
 
 def combined_analysis(protocol: Protocol, schema: Schema, drawn: Fakes, honest: int) -> Analysis | None:

@@ -27,10 +27,24 @@ GRAIN = 16  # grid points per standard deviation of one position's loss
 FALL = 0.2  # change of ln δ up to which grid points are skipped: a chord over it is about a percent too high
 
 
-def _spread(n: int, q: float, k: int, singles: int, fair: int) -> float:
-    """Return about the standard deviation of one position's loss."""
+def spread(n: int, q: float, k: int, singles: int = 0, fair: int = 0) -> float:
+    """Return about the standard deviation of one position's loss.
+
+    >>> round(spread(5000, 0.1964, 1), 4)
+    0.0216
+    """
     noise = (max(n - 1, 1) + singles / k) * q * (1 - q) + fair / (4 * k)
     return math.sqrt(k / noise) * (1 - 2 * q)
+
+
+def homogeneous_delta(n: int, q: float, k: int, epsilon: float) -> float:
+    """Return δ(ε) of one position if all others have the same bit: a guide for searches, not a bound.
+
+    >>> round(homogeneous_delta(5000, 0.1964, 1, 0.0793) * 1e6, 1)
+    1.0
+    """
+    others, none = np.array([n - 1.0]), np.zeros(1)
+    return math.exp(min(float(bit.log_delta(others, none, q, epsilon, k)[0]), 0.0))
 
 
 def _sampled(log_delta: Callable[[int], float], size: int, step: float) -> list[float]:
@@ -71,9 +85,9 @@ def cover(n: int, q: float, k: int = 1, grain: int = GRAIN, *, singles: int = 0,
     def homogeneous(epsilon: float) -> float:
         return float(bit.log_delta(others, none, q, epsilon, k, fair=fair)[0]) - TAIL
 
-    spread = _spread(n, q, k, singles, fair)
-    top = min(falling_root(homogeneous, min(8 * spread, pure / 2), pure, relative=0.02)[1], pure)
-    step = min(spread / grain, top / POINTS)
+    deviation = spread(n, q, k, singles, fair)
+    top = min(falling_root(homogeneous, min(8 * deviation, pure / 2), pure, relative=0.02)[1], pure)
+    step = min(deviation / grain, top / POINTS)
     size = math.ceil(top / step)
     bounded = top == pure
     if bounded:  # the last node is the pure ε, so that no composition has a larger loss than all positions together
