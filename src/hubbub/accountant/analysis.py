@@ -47,6 +47,8 @@ class Analysis:
     """True if ``upper`` rests on the shuffler at all."""
     pure: float = math.inf
     """ε from which on δ = 0."""
+    reached: bool = True
+    """True if outcomes come arbitrarily close to the loss ``pure``, so that δ > 0 at every smaller ε."""
     solve: Callable[[float], tuple[float, float]] | None = None
     """δ ↦ (lower, upper) bounds on ε, if something is faster or sharper than a search on the curves."""
     decide: Callable[[float, float], bool] | None = None
@@ -82,7 +84,7 @@ class Analysis:
     def epsilon(self, delta: float) -> tuple[float, float]:
         """Return (attack, certificate) for ε at δ; the certificate was evaluated and holds.
 
-        For δ = 0 both are the pure ε.
+        For δ = 0 both are the pure ε, if it is reached.
         """
         return least_epsilon(self, delta)[:2]
 
@@ -116,6 +118,8 @@ def least_epsilon(analysis: Analysis, delta: float) -> tuple[float, float, Analy
     """
     options = analysis.options or (analysis,)
     certified, used, attacked = math.inf, options[0], 0.0
+    # Where no outcome reaches the pure ε, the largest loss that an attack shows is the bound at δ = 0.
+    shown = SMALLEST if delta == 0.0 and not analysis.reached else delta
     for option in sorted(options, key=needs):
         if certified == 0.0:
             break
@@ -131,10 +135,12 @@ def least_epsilon(analysis: Analysis, delta: float) -> tuple[float, float, Analy
             certified, used = found, option
     if analysis.lower is unknown or certified == 0.0:
         return 0.0, certified, used
-    if delta == 0.0:
+    if shown == 0.0:
         return certified, certified, used
     if options[0].solve is None:
-        attacked = options[0].attacked_epsilon(delta, certified)
+        attacked = options[0].attacked_epsilon(shown, certified)
+    elif delta == 0.0:
+        attacked = options[0].solve(shown)[0]
     return min(attacked, certified), certified, used
 
 
@@ -190,5 +196,6 @@ def best(main: Analysis, *others: Analysis, attack: bool = True) -> Analysis:
         honest=max(option.honest for option in options),
         fakes=any(option.fakes for option in options),
         pure=min(option.pure for option in options),
+        reached=main.reached,
         options=options,
     )

@@ -324,7 +324,8 @@ def _signals(schema: Schema, q: float, n: int, m: float) -> tuple[float, float, 
     p = 1.0 - q
     fake = user
     if schema.dense:
-        fake = 2 * ((2 * (p * p + q * q)) ** schema.width - (4 * p * q) ** schema.width)
+        power = math.exp(min(300.0, schema.width * math.log(2 * (p * p + q * q))))  # also for thousands of bits
+        fake = 2 * (power - (4 * p * q) ** schema.width)
     elif schema.exclusive:
         shown = q + (p - q) / schema.width
         fake = 2 * (p - q) ** 2 / (shown * (1 - shown))
