@@ -194,17 +194,19 @@ def supremum(problem: Bits, x_low: Fraction, x_high: Fraction, goal: int) -> tup
     exceeds it; then the upper bound is 1, because other crowds may be worse.
     """
     n = problem.others
+    work = _work(problem, n, 0)
+    if work > MAX_WORK:
+        raise TooMuchWork
     first, _ = crowd_delta(problem, x_high, n, 0)
     if first > goal:
         return first, 1 << problem.bits
-    worst, work = 0, 0
-    blocks = [(0, n)]
+    worst, blocks = 0, [(0, n)]
     while blocks:
         i, j = blocks.pop()
-        upper = crowd_delta(problem, x_low, i, n - j)[1]
         work += _work(problem, i, n - j)
         if work > MAX_WORK:
             raise TooMuchWork
+        upper = crowd_delta(problem, x_low, i, n - j)[1]
         if upper <= goal:
             worst = max(worst, upper)
         elif i == j:
@@ -219,4 +221,6 @@ def _work(problem: Bits, ones: int, zeros: int) -> int:
     noise = problem.unit * problem.flip * (1 - problem.flip)
     spread = isqrt(int((ones + zeros) * noise)) + 1
     small, large = sorted((isqrt(int(zeros * noise)), isqrt(problem.fair // 4)))
-    return spread * isqrt(problem.bits) * (12 + 2 * problem.copies) + 320 * large * isqrt(small) * (problem.fair > 0)
+    return spread * isqrt(problem.bits) * (12 + 2 * problem.copies) + 320 * large * (isqrt(small) + 1) * (
+        problem.fair > 0
+    )

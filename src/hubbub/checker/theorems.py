@@ -216,13 +216,10 @@ class _Task:
         elif drawn.name == "binomial":
             total, chance = claim.users * drawn.shift, share * drawn.scale
         else:
-            mean = claim.users * drawn.scale * share
-            if isqrt(int(mean)) > MAX_LIST // 40:
-                raise TooMuchWork
-            return poisson(mean, bits)
-        if isqrt(int(total * chance * (1 - chance))) > MAX_LIST // 40:
+            total, chance = claim.users, drawn.scale * share
+        if isqrt(int(total * chance)) > MAX_LIST // 40:
             raise TooMuchWork
-        return binomial(total, chance, bits)
+        return poisson(total * chance, bits) if drawn and drawn.name == "poisson" else binomial(total, chance, bits)
 
     def positions(self) -> Iterator[Bound]:
         """Single or split bits among flipped fakes.
