@@ -20,6 +20,8 @@ CLOSE = 5e-4  # largest relative distance of the returned q from the smallest on
 SMALLEST_FLIP = 1e-12
 SMALL = 1000  # number of people up to which the smallest n is found exactly
 MAX_FAKES = 10**10
+CORRECTIONS = 3  # certificates that correct the estimate of split bits before they guide the search alone
+MANY = 64  # positions from which on these estimates are coarser: their cost grows with the number
 MAX_ATTACK_DISTANCE = 8  # Hamming distance up to which an attack guides the search for split bits
 
 
@@ -194,14 +196,16 @@ class _Search:
             near = root(likely, guess, ceiling)
             guided = near < 0.9 * ceiling
             if guided:
-                # One certificate tells by how much the estimate is too low, here and nearby.
-                above = self.excess(flipped(near), n) - likely(flipped(near))
-                near = root(lambda one: likely(one) + above, flipped(near).q, ceiling, 1.01, CLOSE / 10)
-                safe = min(near * (1 + CLOSE / 2), ceiling)
-                found = self.excess(flipped(safe), n)
-                if found <= 0 < likely(flipped(safe * (1 - CLOSE))) + found - likely(flipped(safe)):
-                    return flipped(safe)
-                guess, stride = flipped(safe).q, 1 + 0.95 * CLOSE
+                # A certificate tells by how much the estimate is too low, here and nearby.
+                safe, found = near, self.excess(flipped(near), n)
+                for _ in range(CORRECTIONS):
+                    above = found - likely(flipped(safe))
+                    near = root(lambda one: likely(one) + above, flipped(safe).q, ceiling, 1.01, CLOSE / 10)  # noqa: B023
+                    safe = min(near * (1 + CLOSE / 4), ceiling)
+                    found = self.excess(flipped(safe), n)
+                    if found <= 0 < likely(flipped(safe * (1 - CLOSE))) + found - likely(flipped(safe)):
+                        return flipped(safe)
+                guess, stride = flipped(safe).q, 1.004
         elif attacked and self.trust != "nobody":
             # The attack costs a fraction of the certificate, which lies a few thousandths above it.
             near = root(lambda one: self.curve(one, n).lower(self.budget.epsilon) - self.goal, guess, ceiling)
@@ -223,10 +227,11 @@ class _Search:
         if not protocol.sends_bits or protocol.m != 0 or self.schema.distance == 1 or self.budget.delta <= 1e-15:
             return None
         honest, count, epsilon = honest_users(n, self.honest_fraction), self.schema.distance, self.budget.epsilon
+        points = 60 if count > MANY else 120
 
         def excess(one: Protocol) -> float:
             spread = split.spread(honest, one.q, one.k)
-            loss = likely_loss(lambda x: split.homogeneous_delta(honest, one.q, one.k, x), spread, count)
+            loss = likely_loss(lambda x: split.homogeneous_delta(honest, one.q, one.k, x), spread, count, grid=points)
             return math.inf if loss is None else log(loss.delta(epsilon)) - self.goal
 
         return excess if math.isfinite(excess(protocol)) else None

@@ -69,7 +69,7 @@ def likely_people(protocol: Protocol, schema: Schema, budget: Budget) -> float:
     return 1.0 if protocol.clear else information(protocol, schema) / _signal(budget) ** 2
 
 
-def likely_loss(delta: Callable[[float], float], signal: float, times: int) -> Loss | None:
+def likely_loss(delta: Callable[[float], float], signal: float, times: int, *, grid: int = GRID) -> Loss | None:
     """Return about the loss of several compositions, by few points of the curve δ(ε) of one of them.
 
     The curve between these points is that of a Gaussian mechanism whose μ, about ``signal``, changes linearly. None if
@@ -87,8 +87,8 @@ def likely_loss(delta: Callable[[float], float], signal: float, times: int) -> L
     signals = [gaussian_signal(*pair) for pair in zip(points, deltas, strict=True)]
     if max(signals) > STEADY * min(signals):
         return None
-    step = 8 * (signal + signal * signal / 16) / GRID
-    nodes = [step * i for i in range(GRID + 1)]
+    step = 8 * (signal + signal * signal / 16) / grid
+    nodes = [step * i for i in range(grid + 1)]
     curve = [gaussian_delta(*pair) for pair in zip(np.interp(nodes, points, signals).tolist(), nodes, strict=True)]
     return Loss.from_envelope(curve, step).power(times)
 

@@ -239,7 +239,8 @@ def _likely_total(request: Request, trial: Calibrated, trust: TrustModel) -> flo
     if not 0.0 < signal < 1.0:
         return None
     total = likely_loss(analysis.delta, signal, request.rounds)
-    return None if total is None else total.epsilon(request.budget.delta)
+    likely = math.inf if total is None else total.epsilon(request.budget.delta)
+    return likely if math.isfinite(likely) else None
 
 
 def _remembered(attempt: Attempt, budget: Budget, trial: Calibrated) -> Attempt:
