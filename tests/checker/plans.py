@@ -56,6 +56,7 @@ LONG: list[Setting] = [
     ("bit, tiny delta", Schema.bits(1), 10**6, Protocol(1e-3), {"delta": 1e-60}),
     ("split, forty bits", Schema.bits(40), 10**7, Protocol(1.4e-4, release="bits"), {"delta": 1e-6}),
     ("split, 200 bits", Schema.bits(200), 10**6, Protocol(1e-3, release="bits"), {"delta": 1e-8}),
+    ("split, mostly fakes", Schema.bits(20), 1000, Protocol(0.05, 1, 10**4, "bits"), {"delta": 1e-6}),
     ("split, few", Schema.at_most(3, 20), 5000, Protocol(0.05, 2, release="bits"), {"delta": 1e-6}),
     ("split, small epsilon", Schema.one_hot(100), 10**6, Protocol(0.003, release="bits"), {"delta": 1e-6}),
     ("hundred categories", Schema.one_hot(100), 10**5, Protocol(1e-3, release="category"), {"delta": 1e-6}),
