@@ -27,7 +27,8 @@ MIN_BUDGET_USE = 0.97
 """Fraction of the budget that several rounds should use before the search for a larger ε per round ends."""
 COMPOSITION_STEPS = 6
 AIM = 0.995  # fraction of the budget at which the search for the ε of one round aims by ledgers
-LIKELY_AIM, LIKELY_USE = 0.999, (0.99, 0.9997)  # the same by estimates, and the estimates that a ledger checks
+LIKELY_AIM, LIKELY_USE = 0.999, (0.9975, 0.9997)  # the same by estimates, and the estimates that a ledger checks
+FIRST_AIM = 0.9993  # the same of the first trial, whose estimate is usually confirmed
 ESTIMATES = 6  # estimates that may correct the ε of one round before the first ledger
 USUAL = (0.9, 1.1)  # estimates of the first trial by which attempts are compared
 RIVAL = 1.01  # parameters whose first trial has at most this multiple of the smallest error are searched
@@ -166,8 +167,8 @@ def first_budget(request: Request) -> Budget:
     if rounds == 1 or budget.delta == 0:
         return Budget(budget.epsilon / rounds, budget.delta)
     delta, signal = budget.delta / (2 * rounds), math.sqrt(request.signal)
-    epsilon = least_real(lambda e: gaussian_delta(signal, e) <= delta, 0.0, 700.0, relative=1e-3)
-    return Budget(epsilon, delta)
+    epsilon = least_real(lambda e: gaussian_delta(signal, e) <= delta, 0.0, 700.0, relative=1e-6)
+    return Budget(FIRST_AIM * epsilon, delta)
 
 
 def composed(request: Request, attempt: Attempt, *, trust: TrustModel) -> Calibrated:
