@@ -45,7 +45,7 @@ def analyze(protocol: Protocol, schema: Schema, n: int, honest: int, trust: Trus
     drawn = shuffler_fakes_analysis(protocol, schema, protocol.shuffler_fakes)
     both = combined_analysis(protocol, schema, protocol.shuffler_fakes, honest)
     if both is not None:
-        return best(both, flips, drawn, local)
+        return best(both, flips, drawn, local, attack=both.honest == honest)
     return best(flips, drawn, local, attack=False)  # an attack on the flips alone breaks what the fakes add
 
 
