@@ -113,3 +113,13 @@ def test_an_attack_at_delta_0_where_counts_of_0_reach_the_pure_epsilon() -> None
     for schema, noise in ((Schema.bits(2), Fakes.laplace(2.0, 3)), (Schema.one_hot(2), Fakes.gaussian(2.0, 3))):
         given = account(Protocol(0.1, m=noise, release="bits"), schema, 5, delta=0.0)
         assert given.lower_bound == given.epsilon == given.assumptions.collusion_epsilon
+
+
+def test_more_users_than_the_combination_counts_do_not_raise_delta() -> None:
+    """The combination was dropped at once where the flips exceed the fakes: δ rose from 10⁻²¹ to 10⁻⁴."""
+    protocol = Protocol(0.09616, m=Fakes.laplace(0.229, 11), release="bits")
+    found = [account(protocol, Schema.bits(8), n, epsilon=17.89) for n in (5, 6, 20, 50)]
+    deltas = [one.delta for one in found]
+    assert deltas == sorted(deltas, reverse=True)
+    assert [one.assumptions.honest for one in found] == [5, 5, 5, 5], "the theorem counts on five of them"
+    assert [one.lower_bound for one in found[1:]] == [0.0, 0.0, 0.0], "an attack on five users is none on more"

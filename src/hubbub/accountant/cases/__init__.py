@@ -47,7 +47,7 @@ def analyze(protocol: Protocol, schema: Schema, n: int, honest: int, trust: Trus
     drawn = shuffler_fakes_analysis(protocol, schema, protocol.shuffler_fakes)
     both = combined_analysis(protocol, schema, protocol.shuffler_fakes, honest)
     if both is not None:
-        return best(both, flips, drawn, local)
+        return best(both, flips, drawn, local, attack=both.honest == honest)
     options = [drawn, local]
     if protocol.sends_records:
         options.append(product_analysis(flips, drawn))

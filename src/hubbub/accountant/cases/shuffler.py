@@ -78,19 +78,20 @@ def covers(drawn: Fakes, changes: tuple[tuple[int, int], ...], distance: int) ->
 def combined_analysis(protocol: Protocol, schema: Schema, drawn: Fakes, honest: int) -> Analysis | None:
     """Return the analysis of flipped bits among the shuffler's fakes that counts both kinds of noise.
 
-    None where only one of them matters, and for whole records, whose fakes are flipped as well.
+    None where only one of them matters, and for whole records, whose fakes are flipped as well. Where there are more
+    honest users than it can count, it rests on fewer of them, and the attack is not one on all of them.
 
     >>> protocol = Protocol(0.1, m=Fakes.laplace(2.0, 25), release="bits")
     >>> combined_analysis(protocol, Schema.one_hot(9), Fakes.laplace(2.0, 25), 1000).honest
     1000
     """
-    if not protocol.sends_bits or not combined.applies(honest, protocol.q, drawn):
+    if not protocol.sends_bits or not (users := combined.counted(honest, protocol.q, drawn)):
         return None
     falls, rises = (min(number, POSITIONS) for number in legal_changes(schema)[0])
     return composed(
-        lambda: [combined.positions(honest, protocol.q, drawn, schema.distance)],
-        lambda: [combined.attack(honest, protocol.q, drawn, falls, rises)],
-        honest=honest,
+        lambda: [combined.positions(users, protocol.q, drawn, schema.distance)],
+        lambda: [combined.attack(users, protocol.q, drawn, falls, rises)],
+        honest=users,
         basis=Basis.PROVEN,
         method=(
             f"composition of the flips and the {drawn.distribution} distribution of the shuffler's fakes "
