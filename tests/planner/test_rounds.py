@@ -71,3 +71,11 @@ def test_plans_carry_the_attack(ledgers: list[Protocol]) -> None:
     whole = hb.account(found.protocol, found.schema, found.n, epsilon=found.guarantee.epsilon)
     assert found.guarantee == whole
     assert 0 < whole.lower_bound < whole.delta
+
+
+def test_flips_that_suffice_keep_the_family(ledgers: list[Protocol]) -> None:
+    """Required flips alone meet this budget; an ε of one round that needs no shuffler must not discard the plan."""
+    request = Request.of(Schema.bits(5), 10**5, hb.Budget(1.0, 1e-6), rounds=12, min_q=0.05)
+    found = search("flip-shuffler-fakes", request)
+    assert found.guarantee.assumptions.shuffler
+    assert found.stderr < 76.65

@@ -171,6 +171,44 @@ def first_budget(request: Request) -> Budget:
     return Budget(FIRST_AIM * epsilon, delta)
 
 
+@dataclass(slots=True)
+class _Uses:
+    """The closest ε of one round on both sides of the budget, with the share of it that all rounds use.
+
+    >>> uses = _Uses()
+    >>> uses.add(1.0, 0.9)
+    >>> uses.add(1.1, 1.1)
+    >>> uses.closed, round(uses.between(1.0), 4), round(uses.middle, 4)
+    (True, 1.0513, 1.0488)
+    """
+
+    low: tuple[float, float] = (0.0, 0.0)
+    high: tuple[float, float] = (math.inf, math.inf)
+
+    def add(self, epsilon: float, use: float) -> None:
+        """Note the use of the budget for an ε of one round."""
+        if use <= 1.0:
+            self.low = max(self.low, (epsilon, use))
+        else:
+            self.high = min(self.high, (epsilon, use))
+
+    @property
+    def closed(self) -> bool:
+        """True if an ε below and one above the budget are known."""
+        return 0.0 < self.low[0] < self.high[0] < math.inf
+
+    @property
+    def middle(self) -> float:
+        """The middle of the two, on a logarithmic scale."""
+        return math.sqrt(self.low[0] * self.high[0])
+
+    def between(self, aim: float) -> float:
+        """Return the ε that uses about the share ``aim``, if that grows like a power of it; not close to either end."""
+        (start, first), (end, last) = self.low, self.high
+        share = math.log(aim / first) / math.log(last / first) if first > 0.0 and math.isfinite(last) else 0.5
+        return start * math.exp(min(max(share, 0.1), 0.9) * math.log(end / start))
+
+
 def composed(request: Request, attempt: Attempt, *, trust: TrustModel) -> Calibrated:
     """Return the protocol of one round such that the ledger of all rounds meets the budget.
 
@@ -182,15 +220,25 @@ def composed(request: Request, attempt: Attempt, *, trust: TrustModel) -> Calibr
         return attempt(start)
     epsilon, delta = start.epsilon, start.delta
     best, last, spent = None, None, math.inf
-    least, most, estimates = 0.0, math.inf, ESTIMATES
+    uses, likely_uses = _Uses(), _Uses()
+    shuffled, estimates = 0.0, ESTIMATES
     checked: dict[Protocol, float] = {}
     for _ in range(4 * COMPOSITION_STEPS):
         trial = attempt(Budget(epsilon, delta))
+        if trust != "nobody" and not trial.guarantee.assumptions.shuffler and (best is not None or shuffled > 0.0):
+            # So large an ε of one round needs no shuffler: the plan belongs to another family.
+            if best is not None:
+                break
+            epsilon, estimates = math.sqrt(shuffled * epsilon), 0
+            continue
+        shuffled = epsilon
         likely = _likely_total(request, trial, trust) if estimates and trial.protocol != last else None
         last = trial.protocol
         if likely is not None and not LIKELY_USE[0] < likely / budget.epsilon < LIKELY_USE[1]:
             estimates -= 1
-            epsilon *= min(LIKELY_AIM * budget.epsilon / max(likely, math.ulp(0.0)), 4.0)
+            use = max(likely / budget.epsilon, math.ulp(0.0))
+            likely_uses.add(epsilon, use)
+            epsilon = likely_uses.between(LIKELY_AIM) if likely_uses.closed else epsilon * min(LIKELY_AIM / use, 4.0)
             continue
         estimates = 0
         same = best is not None and trial.protocol == best.protocol  # a larger ε of one round changes nothing
@@ -199,15 +247,15 @@ def composed(request: Request, attempt: Attempt, *, trust: TrustModel) -> Calibr
         if trial.protocol not in checked:
             checked[trial.protocol] = _total(request, trial, trust)
         spent = checked[trial.protocol]
-        if spent <= budget.epsilon:
-            best, least = trial, max(least, epsilon)
-        else:
-            most = min(most, epsilon)
-        if MIN_BUDGET_USE * budget.epsilon <= spent <= budget.epsilon:
+        use = spent / budget.epsilon
+        uses.add(epsilon, use)
+        best = trial if use <= 1.0 else best
+        if MIN_BUDGET_USE <= use <= 1.0:
             break
-        epsilon *= _correction(spent / budget.epsilon)
-        if most < math.inf and not least < epsilon < most:
-            epsilon = math.sqrt(max(least, most / 4) * most)
+        if uses.closed:  # a total that jumps needs bisection
+            epsilon = uses.between(AIM) if len(checked) % 2 == 0 else uses.middle
+        else:
+            epsilon *= _correction(use)
     if best is None:
         raise Infeasible(
             f"{rounds} rounds spend ε = {spent:.4g}, more than {budget} allows; raise epsilon or plan fewer rounds"
