@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hubbub.accountant import account, calibrate
-from hubbub.accountant.theorems import attacks, split
+from hubbub.accountant.cases import shuffler
+from hubbub.accountant.theorems import attacks, drawn, split
 from hubbub.errors import HubbubError
 from hubbub.planner import FAMILIES
 from hubbub.planner.request import Request
@@ -55,7 +56,10 @@ class Setting:
 
 def clear_caches() -> None:
     """Clear the caches of the accountant, so that every run computes everything."""
-    for cached in (split.cover, split.positions, split.attack, attacks._worst_background):
+    for cached in (
+        split.cover, split.positions, split.attack, attacks._worst_background,
+        shuffler.covers, drawn.cover, drawn.positions, drawn.attack,
+    ):  # fmt: skip
         cached.cache_clear()
 
 
@@ -138,8 +142,8 @@ class _Draw:
             return Protocol(q, self.one_of(1, 1, 2) if q else 1, math.ceil(self.spread(1, min(1e9, 10.0 * n))), release)
         if kind == "users":
             rate = self.spread(1e-6, 10.0)
-            drawn = self.one_of(Fakes.poisson(rate), Fakes.binomial(math.ceil(2 * rate), rate / math.ceil(2 * rate)))
-            return Protocol(q, 1, drawn, release)
+            fakes = self.one_of(Fakes.poisson(rate), Fakes.binomial(math.ceil(2 * rate), rate / math.ceil(2 * rate)))
+            return Protocol(q, 1, fakes, release)
         if kind == "shuffler":
             scale = self.spread(0.1, 1e4)
             shift = math.ceil(scale * self.one_of(0.0, 5.0, 30.0))

@@ -245,6 +245,14 @@ FIGURES = {
         "engine_40_bits_s": ("quadrature for 40 bits and ten million people, slowest", "", "s"),
         "split_one_hot_s": ("certified ε of split one-hot records without caches, slowest", "", "s"),
         "calibrate_max_s": ("`calibrate` at (1, 10⁻⁶) for every protocol and kind of schema, slowest", "", "s"),
+        "records_ratio_max": (
+            "whole records at δ = 10⁻⁶, eight schemas up to 40 labels: largest certified ε",
+            "the ε of the worst homogeneous crowd",
+            "×",
+        ),
+        "grid_max_s": ("300 calls of `account`, `calibrate` and single families of `frontier`, slowest", "", "s"),
+        "grid_wide_max_s": ("the same for whole records of more than five bits", "", "s"),
+        "verify_max_s": ("`verify` for one plan of every kind that it confirms, slowest", "", "s"),
     },
     "study": {
         "processors": ("processors used", "", ""),

@@ -95,3 +95,31 @@ def test_the_combination_is_skipped_where_the_flips_dominate() -> None:
     protocol = Protocol(0.1, m=Fakes.laplace(2.0, 25), release="bits")
     found = account(protocol, Schema.bits(3), 10**6, delta=1e-6)
     assert not found.assumptions.fakes
+
+
+@pytest.mark.parametrize("schema", [Schema.one_hot(2), Schema.one_hot(9), Schema.at_most(1, 2)], ids=str)
+@pytest.mark.parametrize("n", [1, 5])
+def test_no_attack_at_delta_0_beyond_the_largest_loss(schema: Schema, n: int) -> None:
+    """A large count shows a one less surely among Laplace fakes than the flipped bit itself does."""
+    protocol = Protocol(0.1, m=Fakes.laplace(2.0, 3), release="bits")
+    given = account(protocol, schema, n, delta=0.0)
+    p, q, ratio = 1 - protocol.q, protocol.q, math.exp(-1 / 2.0)
+    # One count falls to 0 at best; in the other, P(c)/P(c−1) is at least e^(−1/scale) for every count c.
+    largest = math.log(p / q) + math.log((p + q * ratio) / (q + p * ratio))
+    assert 0.999 * largest < given.lower_bound <= largest < given.epsilon
+
+
+def test_an_attack_at_delta_0_where_counts_of_0_reach_the_pure_epsilon() -> None:
+    for schema, noise in ((Schema.bits(2), Fakes.laplace(2.0, 3)), (Schema.one_hot(2), Fakes.gaussian(2.0, 3))):
+        given = account(Protocol(0.1, m=noise, release="bits"), schema, 5, delta=0.0)
+        assert given.lower_bound == given.epsilon == given.assumptions.collusion_epsilon
+
+
+def test_more_users_than_the_combination_counts_do_not_raise_delta() -> None:
+    """The combination was dropped at once where the flips exceed the fakes: δ rose from 10⁻²¹ to 10⁻⁴."""
+    protocol = Protocol(0.09616, m=Fakes.laplace(0.229, 11), release="bits")
+    found = [account(protocol, Schema.bits(8), n, epsilon=17.89) for n in (5, 6, 20, 50)]
+    deltas = [one.delta for one in found]
+    assert deltas == sorted(deltas, reverse=True)
+    assert [one.assumptions.honest for one in found] == [5, 5, 5, 5], "the theorem counts on five of them"
+    assert [one.lower_bound for one in found[1:]] == [0.0, 0.0, 0.0], "an attack on five users is none on more"

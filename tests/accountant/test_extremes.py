@@ -54,6 +54,15 @@ def test_fakes_near_the_pure_epsilon_do_not_hide_what_holds_below() -> None:
     assert found.epsilon < 1
 
 
+@pytest.mark.parametrize("m", [10, Fakes.poisson(1.0), Fakes.binomial(2, 0.5)], ids=str)
+@pytest.mark.parametrize(("width", "q"), [(2000, 0.1), (10**5, 0.41)])
+def test_thousands_of_bits_among_fakes_do_not_overflow(width: int, q: float, m: int | Fakes) -> None:
+    """The estimate of which theorem proves most once raised OverflowError."""
+    schema, n, epsilon = Schema.bits(width), 2, 2.6
+    found, alone = (account(Protocol(q, m=one), schema, n, epsilon=epsilon).delta for one in (m, 0))
+    assert 0.99 < found <= alone == 1.0
+
+
 @pytest.mark.parametrize(("k", "positions", "epsilon"), [(30, 5, 24.9), (1, 2, 1.5)])
 def test_attacks_on_split_bits_count_the_mass_beyond_their_window(k: int, positions: int, epsilon: float) -> None:
     """The crowd attacked has δ ≤ e^−812 and ≤ 4.4e-70 here, by Chernoff's bound."""

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from hubbub.accountant import Ledger, account
+from hubbub.accountant import Ledger, account, ledger
+from hubbub.accountant.analysis import Analysis
 from hubbub.errors import InvalidInput
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import gaussian_delta
@@ -79,3 +80,34 @@ def test_bad_input() -> None:
         Ledger().charge(Protocol(0.1), Schema.bits(1), 10, rounds=0)
     with pytest.raises(InvalidInput):
         Ledger().epsilon(0.0)
+
+
+@pytest.mark.parametrize("rounds", [3, 30])
+def test_sparse_nodes_stay_above_dense_ones_and_lose_next_to_nothing(
+    rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several rounds evaluate about half of the points of a curve; the chords between them lie above it."""
+    setting = Protocol(0.2), Schema.one_hot(4), 2000
+    sparse = Ledger().charge(*setting, rounds=rounds)
+    monkeypatch.setattr(ledger, "_nodes", lambda points, *rest: list(range(points + 1)))
+    monkeypatch.setattr(ledger, "SEVERAL", 3 * ledger.SEVERAL)
+    dense = Ledger().charge(*setting, rounds=rounds)
+    for delta in (1e-4, 1e-6, 1e-9):
+        assert 1.0 <= sparse.epsilon(delta) / dense.epsilon(delta) < 1.002
+
+
+def test_several_rounds_evaluate_few_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A curve that costs 30 ms a point once took four seconds to enter a ledger."""
+    evaluated: list[float] = []
+    plain = Analysis.delta
+
+    def counted(analysis: Analysis, epsilon: float) -> float:
+        evaluated.append(epsilon)
+        return plain(analysis, epsilon)
+
+    monkeypatch.setattr(Analysis, "delta", counted)
+    Ledger().charge(Protocol(0.2), Schema.one_hot(4), 2000, rounds=365)
+    assert len(evaluated) < 50
+    evaluated.clear()
+    Ledger().charge(Protocol(0.2), Schema.one_hot(4), 2000)
+    assert len(evaluated) > 100

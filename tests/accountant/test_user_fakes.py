@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -395,3 +396,30 @@ def test_weights_that_underflow_count_as_a_little() -> None:
     assert min(weight for _, weight in few) == 0.0
     assert numbers.average(few, lambda m: -1000.0 if m > 5 else 0.0) > math.log(1e-299) - 1.0
     assert numbers.average(few, lambda m: -20.0) == pytest.approx(-20.0, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "schema", "n"),
+    [
+        pytest.param(Protocol(0.0039, 3, 819), Schema.one_hot(96), 63, id="fixed"),
+        pytest.param(
+            Protocol(0.0039, 3, Fakes.poisson(13.0)), Schema.one_hot(96), 63, id="drawn", marks=pytest.mark.slow
+        ),
+        pytest.param(Protocol(0.0039, 3, 819, "bits"), Schema.one_hot(96), 63, id="split"),
+    ],
+)
+def test_group_privacy_over_copies_does_not_raise_delta_with_epsilon(
+    protocol: Protocol, schema: Schema, n: int
+) -> None:
+    """Group privacy weighs the δ of one copy by e^(2ε/3): δ rose from 0.005 at ε = 8 to 0.12 at ε = 17."""
+    deltas = [account(protocol, schema, n, epsilon=epsilon).delta for epsilon in (2.0, 5.0, 8.0, 9.0, 12.0, 17.0, 28.0)]
+    assert all(later <= 1.003 * earlier for earlier, later in itertools.pairwise(deltas))
+
+
+def test_few_fakes_of_few_labels_are_accounted_soon() -> None:
+    """Bounds that gain nothing over one user's flips once took minutes."""
+    start = time.process_time()
+    for k in (1, 32):
+        given = account(Protocol(0.0242, k, Fakes.binomial(2, 0.17)), Schema.at_most(4, 24), 31, epsilon=0.1465)
+        assert 0.99 < given.delta <= 1.0
+    assert time.process_time() - start < 4.0

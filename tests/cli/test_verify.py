@@ -9,6 +9,7 @@ from tests.cli.conftest import Call
 import hubbub as hb
 
 BIT = hb.plan_from(hb.Schema.bits(1), 1000, hb.Protocol(0.1), delta=1e-6)
+SPLIT = hb.plan_from(hb.Schema.bits(3), 60, hb.Protocol(0.1, release="bits"), delta=1e-6)
 
 
 def test_a_confirmed_plan(folder: Path, run: Call) -> None:
@@ -49,7 +50,7 @@ def test_an_infinite_claim(folder: Path, run: Call) -> None:
 
 
 def test_a_claim_that_cannot_be_confirmed(folder: Path, run: Call) -> None:
-    text = forged(BIT, lambda one: one.update(honest_fraction=0.9))
+    text = scaled(SPLIT, 0.999)
     (folder / "unclear.json").write_text(text)
     result = run("verify", "unclear.json")
     assert result.exit_code == 7

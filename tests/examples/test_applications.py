@@ -1,5 +1,6 @@
 """The five applications at reduced size, and the formulas that they hold the figures of 2016 against."""
 
+import functools
 import importlib
 import json
 import math
@@ -36,15 +37,20 @@ def stream(seed: int = 7) -> SeededStreamNotForPeople:
     return SeededStreamNotForPeople(seed)
 
 
-@pytest.fixture(scope="module")
-def outcomes() -> dict[str, Outcome]:
-    return {name: importlib.import_module(f"examples.{name}").run(n, stream()) for name, n in SIZES.items()}
+@functools.cache
+def outcome(name: str) -> Outcome:
+    found: Outcome = importlib.import_module(f"examples.{name}").run(SIZES[name], stream())
+    return found
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_plan_meets_the_guarantee(name: str, outcomes: dict[str, Outcome]) -> None:
-    shown = outcomes[name]
-    assert shown.plan.n == SIZES[name]
+@pytest.fixture(scope="module", params=SIZES)
+def shown(request: pytest.FixtureRequest) -> Outcome:
+    """The outcome of every application in turn: pytest groups tests by it, so that few test processes compute it."""
+    return outcome(request.param)
+
+
+def test_plan_meets_the_guarantee(shown: Outcome) -> None:
+    assert shown.plan.n == SIZES[shown.study.name]
     assert shown.plan.protocol.q > 0  # the policy: nothing in the clear
     ledger = hb.Ledger().charge(shown.plan.protocol, _small(shown.plan.schema), shown.plan.n, rounds=shown.study.rounds)
     assert ledger.epsilon(shown.study.budget.delta) <= shown.study.budget.epsilon * 1.01
@@ -56,29 +62,23 @@ def _small(schema: hb.Schema) -> hb.Schema:
     return hb.Schema.bits(schema.distance)
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_estimates_are_as_good_as_they_say(name: str, outcomes: dict[str, Outcome]) -> None:
-    shown = outcomes[name]
+def test_estimates_are_as_good_as_they_say(shown: Outcome) -> None:
     errors = shown.simulated.estimate.values - shown.simulated.truth
     width = errors.size
     # σ of the mean square is √(2/width) of it, a little more for the skewness of rare flips.
     assert abs(np.mean(errors**2) / shown.plan.stderr**2 - 1) < 5 * math.sqrt(2.5 / width)
     assert shown.simulated.covered > 0.95 - 4 * math.sqrt(0.05 / width)
-    assert int(shown.simulated.truth.sum()) >= SIZES[name] or name == "search_defaults"
+    assert int(shown.simulated.truth.sum()) >= SIZES[shown.study.name] or shown.study.name == "search_defaults"
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_messages_are_as_many_as_planned(name: str, outcomes: dict[str, Outcome]) -> None:
-    shown = outcomes[name]
+def test_messages_are_as_many_as_planned(shown: Outcome) -> None:
     q, n, width = shown.plan.protocol.q, shown.plan.n, shown.plan.schema.width
     ones = int(shown.simulated.truth.sum())
     expected = ones * (1 - q) + (n * width - ones) * q
     assert abs(shown.simulated.messages - expected) < 5 * math.sqrt(n * width * q * (1 - q)) + 1
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_page_and_record_are_whole(name: str, outcomes: dict[str, Outcome]) -> None:
-    shown = outcomes[name]
+def test_page_and_record_are_whole(shown: Outcome) -> None:
     check_page(page(shown), charts=3)
     record = json.loads(json.dumps(shown.record()))
     assert record["epsilon"] == 2.0
@@ -101,11 +101,9 @@ def test_command(name: str, tmp_path: Any) -> None:
     assert "→ split bits" in told.stdout
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_closing_sentences_fit_the_size_that_was_run(name: str, outcomes: dict[str, Outcome]) -> None:
-    shown = outcomes[name]
-    assert shown.people_of_2016 == importlib.import_module(f"examples.{name}").PEOPLE
-    assert {claim.n for claim in shown.claims} == {SIZES[name]}
+def test_closing_sentences_fit_the_size_that_was_run(shown: Outcome) -> None:
+    assert shown.people_of_2016 == importlib.import_module(f"examples.{shown.study.name}").PEOPLE
+    assert {claim.n for claim in shown.claims} == {SIZES[shown.study.name]}
     text = " ".join([shown.accuracy(), *(claim.sentence() for claim in shown.claims), *shown.remarks])
     assert f"{shown.people_of_2016:,}" not in text
     assert all(float(share) < 100 for share in re.findall(r"([\d.]+) %", text))
@@ -122,10 +120,10 @@ def test_a_claim_that_holds_is_said_to_hold() -> None:
     assert Claim("", hb.Protocol(0.25), hb.Schema.bits(1), 1000, 2.0, 1e-6).sentence().endswith("The target is met.")
 
 
-def test_claims_of_2016_are_void(outcomes: dict[str, Outcome]) -> None:
-    for name in ("home_pages", "clicks", "search_queries"):
-        for claim in outcomes[name].claims:
-            assert claim.found.lower_bound > 0.05 > 1e4 * claim.target
+@pytest.mark.parametrize("shown", ["home_pages", "clicks", "search_queries"], indirect=True)
+def test_claims_of_2016_are_void(shown: Outcome) -> None:
+    for claim in shown.claims:
+        assert claim.found.lower_bound > 0.05 > 1e4 * claim.target
 
 
 # The figures of 2016.

@@ -1,5 +1,6 @@
 """Every simulated attack agrees with its exact value, rejects wrong ones, and stays below the proven bound."""
 
+import functools
 import json
 import math
 from itertools import pairwise
@@ -26,15 +27,15 @@ def stream(seed: int = 7) -> SeededStreamNotForPeople:
     return SeededStreamNotForPeople(seed)
 
 
-@pytest.fixture(scope="module")
-def shown() -> dict[str, Attack]:
-    return {name: attacks.demonstrate(name, trials=1000, entropy=stream()) for name in attacks.ATTACKS}
+@functools.cache
+def shown(name: str) -> Attack:
+    return attacks.demonstrate(name, trials=1000, entropy=stream())
 
 
 @pytest.mark.parametrize("name", attacks.ATTACKS)
-def test_simulation_agrees_with_exact_values(name: str, shown: dict[str, Attack]) -> None:
-    assert len(shown[name].readings) >= 8
-    assert [one for one in shown[name].readings if not one.agrees] == []
+def test_simulation_agrees_with_exact_values(name: str) -> None:
+    assert len(shown(name).readings) >= 8
+    assert [one for one in shown(name).readings if not one.agrees] == []
 
 
 # Small batches.
@@ -198,9 +199,10 @@ def test_intervals_of_rates_are_clopper_pearson() -> None:
         assert rate(hits, trials)[1:] == pytest.approx((expected.low, expected.high), rel=1e-9)
 
 
-def test_page_is_self_contained(shown: dict[str, Attack]) -> None:
-    check_page(page(list(shown.values())), 7)
-    assert sum(len(one.pictures) for one in shown.values()) == 7
+def test_page_is_self_contained() -> None:
+    everything = [shown(name) for name in attacks.ATTACKS]
+    check_page(page(everything), 7)
+    assert sum(len(one.pictures) for one in everything) == 7
 
 
 def test_figures_are_repeatable() -> None:

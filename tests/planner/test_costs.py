@@ -17,7 +17,7 @@ from hubbub.accountant.overflow import check_slots
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.bundles import MAX_BUNDLE_SIZE
 from hubbub.errors import Infeasible, InvalidInput
-from hubbub.planner import compare, cost, plan_from
+from hubbub.planner import FAMILIES, compare, cost, plan_from
 from hubbub.planner.request import Request
 from hubbub.protocol import Release
 from hubbub.service.task import sealing
@@ -160,10 +160,17 @@ def test_limits_apply_to_the_sealed_bundle() -> None:
 
 
 def test_a_limit_excludes_what_has_no_sealed_size() -> None:
-    request = Request.of(hb.Schema.bits(8), 10**4, hb.Budget(1.0, 1e-6))
-    assert cost(compare(request).plans["clear-shuffler-fakes"]).bytes is None
-    limited = compare(Request.of(hb.Schema.bits(8), 10**4, hb.Budget(1.0, 1e-6), max_messages=1000))
-    assert "do not offer" in limited.failures["clear-shuffler-fakes"]
+    schema, budget = hb.Schema.bits(8), hb.Budget(1.0, 1e-6)
+
+    def best(**limits: float) -> hb.Plan:
+        request = Request(schema=schema, n=10**4, budget=budget, **limits)  # type: ignore[arg-type]
+        candidate = FAMILIES["clear-shuffler-fakes"].propose(request)
+        assert candidate is not None
+        return candidate.best(request)
+
+    assert cost(best()).bytes is None
+    with pytest.raises(Infeasible, match="do not offer"):
+        best(max_messages=1000)
 
 
 @pytest.mark.parametrize("bad", [{"plan": 5}, {"suite": 3}])

@@ -1,10 +1,11 @@
 """``account``: the guarantee that a protocol gives to one member of a collection of n."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 
-from hubbub.accountant.analysis import Analysis, least_epsilon, needs
+from hubbub.accountant.analysis import Analysis, least_epsilon, needs, unknown
 from hubbub.accountant.cases import analyze
 from hubbub.accountant.cases.local import collusion, count_leak
 from hubbub.accountant.rigorous import certify
@@ -89,13 +90,61 @@ def account(
             reject("rigorous", "be False except for shuffled single bits in one copy without fakes", rigorous)
         certify(honest_users(n, honest_fraction), protocol.q, *result)
         method += ", confirmed in ball arithmetic"
+    used = replace(used, method=method)
+    return _guarantee(protocol, schema, n, used, epsilon=result[0], delta=result[1], lower=lower, solved=solved)
+
+
+def prove(
+    protocol: Protocol,
+    schema: Schema,
+    n: int,
+    *,
+    epsilon: float,
+    honest_fraction: float = 1.0,
+    trust: TrustModel = "shuffler-noise",
+) -> Guarantee:
+    """Return the guarantee of :func:`account` at ε without its attack, which may cost more: for the trials of a search.
+
+    >>> prove(Protocol(0.1), Schema.bits(1), 1000, epsilon=0.5).lower_bound
+    0.0
+    """
+    analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, trust=trust)
+    lower, upper, used = least_delta(replace(analysis, lower=unknown), epsilon)
+    return _guarantee(protocol, schema, n, used, epsilon=epsilon, delta=upper, lower=lower, solved="delta")
+
+
+def with_attack(
+    guarantee: Guarantee, protocol: Protocol, schema: Schema, *, honest_fraction: float, trust: TrustModel
+) -> Guarantee:
+    """Return a guarantee of :func:`prove` with the δ that the known attack attains.
+
+    >>> proven = prove(Protocol(0.1), Schema.bits(1), 1000, epsilon=0.5)
+    >>> whole = with_attack(proven, Protocol(0.1), Schema.bits(1), honest_fraction=1.0, trust="shuffler-noise")
+    >>> whole == account(Protocol(0.1), Schema.bits(1), 1000, epsilon=0.5)
+    True
+    """
+    analysis = curve(protocol, schema, guarantee.n, honest_fraction=honest_fraction, trust=trust)
+    return replace(guarantee, lower_bound=min(analysis.attacked_delta(guarantee.epsilon), guarantee.delta))
+
+
+def _guarantee(
+    protocol: Protocol,
+    schema: Schema,
+    n: int,
+    used: Analysis,
+    *,
+    epsilon: float,
+    delta: float,
+    lower: float,
+    solved: Literal["epsilon", "delta"],
+) -> Guarantee:
     return Guarantee(
-        epsilon=result[0],
-        delta=result[1],
+        epsilon=epsilon,
+        delta=delta,
         lower_bound=lower,
         solved=solved,
         basis=used.basis,
-        method=method,
+        method=used.method,
         n=n,
         assumptions=Assumptions(
             honest=used.honest,

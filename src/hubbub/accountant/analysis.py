@@ -7,6 +7,8 @@ own, and :func:`hubbub.account` reports those of the option whose figure it retu
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise, takewhile
 
 from hubbub.numeric.inversion import falling_root, gaussian_tail
 from hubbub.numeric.rounding import up
@@ -19,6 +21,10 @@ last digits confirms them without any tolerance of its own."""
 ATTACKED = 1e-4  # relative distance within which the ε of an attack is found
 GAIN = 1e-4  # relative gain below which a further theorem is not worth its assumptions
 LARGE = 700.0  # ε at which larger ones are evaluated: e^ε is still a float64, and δ falls with ε
+NODES = tuple(2.0 * 1.5**i for i in range(15))  # ε at which a curve that may rise is looked at
+LAST = 0.85  # and one more, as a share of the ε in question
+RISE = 1e-3  # amount in ln δ above which a curve counts as rising
+NEAR, FINE = 0.05, 0.01  # distances in ε at which a rise is looked for, and to which the least value is found
 SMALLEST = 5e-324  # the smallest positive float: a δ below it is reported as this, never as 0
 
 Curve = Callable[[float], float]
@@ -47,6 +53,8 @@ class Analysis:
     """True if ``upper`` rests on the shuffler at all."""
     pure: float = math.inf
     """ε from which on δ = 0."""
+    reached: bool = True
+    """True if outcomes come arbitrarily close to the loss ``pure``, so that δ > 0 at every smaller ε."""
     solve: Callable[[float], tuple[float, float]] | None = None
     """δ ↦ (lower, upper) bounds on ε, if something is faster or sharper than a search on the curves."""
     decide: Callable[[float, float], bool] | None = None
@@ -82,7 +90,7 @@ class Analysis:
     def epsilon(self, delta: float) -> tuple[float, float]:
         """Return (attack, certificate) for ε at δ; the certificate was evaluated and holds.
 
-        For δ = 0 both are the pure ε.
+        For δ = 0 both are the pure ε, if it is reached.
         """
         return least_epsilon(self, delta)[:2]
 
@@ -116,6 +124,8 @@ def least_epsilon(analysis: Analysis, delta: float) -> tuple[float, float, Analy
     """
     options = analysis.options or (analysis,)
     certified, used, attacked = math.inf, options[0], 0.0
+    # Where no outcome reaches the pure ε, the largest loss that an attack shows is the bound at δ = 0.
+    shown = SMALLEST if delta == 0.0 and not analysis.reached else delta
     for option in sorted(options, key=needs):
         if certified == 0.0:
             break
@@ -131,10 +141,12 @@ def least_epsilon(analysis: Analysis, delta: float) -> tuple[float, float, Analy
             certified, used = found, option
     if analysis.lower is unknown or certified == 0.0:
         return 0.0, certified, used
-    if delta == 0.0:
+    if shown == 0.0:
         return certified, certified, used
     if options[0].solve is None:
-        attacked = options[0].attacked_epsilon(delta, certified)
+        attacked = options[0].attacked_epsilon(shown, certified)
+    elif delta == 0.0:
+        attacked = options[0].solve(shown)[0]
     return min(attacked, certified), certified, used
 
 
@@ -156,6 +168,54 @@ def needs(analysis: Analysis) -> tuple[bool, bool, int]:
 def _raised(epsilon: float) -> float:
     """Return an ε raised by the margin; a certificate at ε = 0 stays there."""
     return up(epsilon, MARGIN) if epsilon > 0.0 else epsilon
+
+
+def non_increasing(curve: Curve) -> Curve:
+    """Return a certified curve with the values of smaller ε where those are less: δ falls in ε, so they hold as well.
+
+    Group privacy over k copies weighs δ by e^{iε/k}, and rises where the δ of one copy falls slowly, but never faster
+    than e^ε. The curve is looked at on a grid from ε = 2 on; where it rises and may have been less, the interval to the
+    left is searched for its least value.
+
+    >>> rising = non_increasing(lambda x: abs(x - 3.0) / 2 - 10.0)
+    >>> round(rising(2.5), 2), round(rising(3.5), 2), round(rising(20.0), 2)
+    (-9.75, -10.0, -10.0)
+    """
+    at = cache(curve)
+
+    @cache
+    def least(low: float, high: float) -> float:
+        """Return the least value found between two ε if the curve rises at the higher one, else ∞."""
+        if not at(high - NEAR) < at(high) - RISE:
+            return math.inf
+        ratio, found = (math.sqrt(5) - 1) / 2, at(low)
+        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        one, two = at(left), at(right)
+        while high - low > FINE:
+            found = min(found, one, two)
+            if one <= two:
+                high, right, two = right, left, one
+                left = high - ratio * (high - low)
+                one = at(left)
+            else:
+                low, left, one = left, right, two
+                right = low + ratio * (high - low)
+                two = at(right)
+        return min(found, one, two)
+
+    def result(epsilon: float) -> float:
+        value = at(epsilon)
+        ends = [NODES[0] / 2, *takewhile(lambda node: node < epsilon, NODES), epsilon]
+        if len(ends) == 2 or value == -math.inf:
+            return value
+        if LAST * epsilon > ends[-2]:
+            ends.insert(-1, LAST * epsilon)
+        for low, high in pairwise(ends):
+            if at(high) - (high - low) < value:
+                value = min(value, least(low, high))
+        return value
+
+    return result
 
 
 def unknown(epsilon: float) -> float:
@@ -190,5 +250,6 @@ def best(main: Analysis, *others: Analysis, attack: bool = True) -> Analysis:
         honest=max(option.honest for option in options),
         fakes=any(option.fakes for option in options),
         pure=min(option.pure for option in options),
+        reached=main.reached,
         options=options,
     )

@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from hubbub.accountant.accounting import account, curve, honest_users
-from hubbub.accountant.analysis import MARGIN, Analysis, proven_epsilon
+from hubbub.accountant.accounting import curve, honest_users, prove, with_attack
+from hubbub.accountant.analysis import MARGIN, Analysis, log, proven_epsilon
 from hubbub.accountant.cases.local import collusion, local_analysis
-from hubbub.accountant.gaussian_limit import likely_flip, likely_people
+from hubbub.accountant.gaussian_limit import likely_flip, likely_loss, likely_people
+from hubbub.accountant.theorems import split
 from hubbub.errors import Infeasible, Interval, check_choice, check_real, check_type, check_whole, reject
 from hubbub.numeric.inversion import Bend, compressed, falling_root, gaussian_tail, least_whole
 from hubbub.plans import MAX_PEOPLE
@@ -19,6 +20,8 @@ CLOSE = 5e-4  # largest relative distance of the returned q from the smallest on
 SMALLEST_FLIP = 1e-12
 SMALL = 1000  # number of people up to which the smallest n is found exactly
 MAX_FAKES = 10**10
+CORRECTIONS = 3  # certificates that correct the estimate of split bits before they guide the search alone
+MANY = 64  # positions from which on these estimates are coarser: their cost grows with the number
 MAX_ATTACK_DISTANCE = 8  # Hamming distance up to which an attack guides the search for split bits
 
 
@@ -62,6 +65,27 @@ def calibrate(
     >>> calibrate(Schema.one_hot(10), 1000, Budget(1.0, 1e-6), q=0, m=None).protocol.m
     422
     """
+    found = draft(
+        schema, n, budget, q=q, m=m, k=k, release=release, honest_fraction=honest_fraction, trust=trust, max_q=max_q
+    )
+    guarantee = with_attack(found.guarantee, found.protocol, schema, honest_fraction=honest_fraction, trust=trust)
+    return replace(found, guarantee=guarantee)
+
+
+def draft(
+    schema: Schema,
+    n: int | None,
+    budget: Budget,
+    *,
+    q: float | None = None,
+    m: int | Fakes | None = 0,
+    k: int = 1,
+    release: Release = "records",
+    honest_fraction: float = 1.0,
+    trust: TrustModel = "shuffler-noise",
+    max_q: float = 0.5,
+) -> Calibrated:
+    """Return the result of :func:`calibrate`, its guarantee without the attack: for the trials of a search."""
     check_type("schema", schema, Schema)
     check_type("budget", budget, Budget)
     check_choice("trust", trust, TRUST_MODELS)
@@ -122,11 +146,12 @@ class _Search:
         return analysis.upper(self.budget.epsilon) - self.goal
 
     def result(self, protocol: Protocol, n: int) -> Calibrated:
-        """Return the value found after a final account, which must meet the budget."""
+        """Return the value found after a final certificate, which must meet the budget."""
         epsilon, share = self.budget.epsilon, self.honest_fraction
-        guarantee = account(protocol, self.schema, n, epsilon=epsilon, honest_fraction=share, trust=self.trust)
+        guarantee = prove(protocol, self.schema, n, epsilon=epsilon, honest_fraction=share, trust=self.trust)
         if not guarantee.meets(self.budget):
-            raise Infeasible(f"the final account gives {guarantee}, which does not meet {self.budget}")
+            figures = f"({guarantee.epsilon:.6g}, {guarantee.delta:.3g})-DP"
+            raise Infeasible(f"the final certificate gives {figures}, which does not meet {self.budget}")
         return Calibrated(protocol, n, guarantee)
 
     def best_epsilon(self, protocol: Protocol, n: int) -> float:
@@ -149,10 +174,12 @@ class _Search:
             q = min(q, top)
             return q / (1 - choices * q)
 
-        def root(excess: Callable[[Protocol], float], guess: float, most: float, stride: float = 1.25) -> float:
+        def root(
+            excess: Callable[[Protocol], float], guess: float, most: float, stride: float = 1.25, close: float = CLOSE
+        ) -> float:
             start = min(odds_of(guess), most)
             return falling_root(
-                lambda odds: excess(flipped(odds)), start, most, relative=CLOSE, bend=self.bend, stride=stride
+                lambda odds: excess(flipped(odds)), start, most, relative=close, bend=self.bend, stride=stride
             )[1]
 
         alone = replace(protocol, release="bits") if protocol.sends_records else protocol
@@ -162,12 +189,28 @@ class _Search:
         # A crowd is searched below the flips that need none, if it gains anything there.
         ceiling = min(most * (1 - CLOSE), odds_of(top))
         guess, stride = likely_flip(protocol, self.schema, n, self.budget), 1.25
-        guided = protocol.sends_bits and 1 < self.schema.distance <= MAX_ATTACK_DISTANCE and self.budget.delta > 1e-15
-        if guided and self.trust != "nobody":
+        likely = None if self.trust == "nobody" else self.likely_excess(flipped(min(odds_of(guess), ceiling)), n)
+        attacked = protocol.sends_bits and 1 < self.schema.distance <= MAX_ATTACK_DISTANCE and self.budget.delta > 1e-15
+        guided = False
+        if likely is not None:
+            near = root(likely, guess, ceiling)
+            guided = near < 0.9 * ceiling
+            if guided:
+                # A certificate tells by how much the estimate is too low, here and nearby.
+                safe, found = near, self.excess(flipped(near), n)
+                for _ in range(CORRECTIONS):
+                    above = found - likely(flipped(safe))
+                    near = root(lambda one: likely(one) + above, flipped(safe).q, ceiling, 1.01, CLOSE / 10)  # noqa: B023
+                    safe = min(near * (1 + CLOSE / 4), ceiling)
+                    found = self.excess(flipped(safe), n)
+                    if found <= 0 < likely(flipped(safe * (1 - CLOSE))) + found - likely(flipped(safe)):
+                        return flipped(safe)
+                guess, stride = flipped(safe).q, 1.004
+        elif attacked and self.trust != "nobody":
             # The attack costs a fraction of the certificate, which lies a few thousandths above it.
-            attacked = root(lambda one: self.curve(one, n).lower(self.budget.epsilon) - self.goal, guess, ceiling)
-            guess, stride = 1.004 * flipped(min(attacked, ceiling)).q, 1.01
-            guided = attacked < 0.9 * ceiling
+            near = root(lambda one: self.curve(one, n).lower(self.budget.epsilon) - self.goal, guess, ceiling)
+            guess, stride = 1.004 * flipped(min(near, ceiling)).q, 1.01
+            guided = near < 0.9 * ceiling
         if self.trust == "nobody" or (not guided and self.excess(flipped(ceiling), n) > 0):
             if math.isfinite(most):
                 return flipped(most)
@@ -178,6 +221,20 @@ class _Search:
             )
         found = root(lambda one: self.excess(one, n), guess, ceiling, stride)
         return flipped(min(found, most, odds_of(top)))
+
+    def likely_excess(self, protocol: Protocol, n: int) -> Callable[[Protocol], float] | None:
+        """Return about the excess of split bits, by homogeneous crowds; None where they are not nearly Gaussian."""
+        if not protocol.sends_bits or protocol.m != 0 or self.schema.distance == 1 or self.budget.delta <= 1e-15:
+            return None
+        honest, count, epsilon = honest_users(n, self.honest_fraction), self.schema.distance, self.budget.epsilon
+        points = 60 if count > MANY else 120
+
+        def excess(one: Protocol) -> float:
+            spread = split.spread(honest, one.q, one.k)
+            loss = likely_loss(lambda x: split.homogeneous_delta(honest, one.q, one.k, x), spread, count, grid=points)
+            return math.inf if loss is None else log(loss.delta(epsilon)) - self.goal
+
+        return excess if math.isfinite(excess(protocol)) else None
 
     def smallest_m(self, protocol: Protocol, n: int) -> Protocol:
         def holds(m: int) -> bool:

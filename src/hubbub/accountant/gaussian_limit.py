@@ -5,14 +5,23 @@ messages contribute.
 """
 
 import math
+from collections.abc import Callable
 
-from hubbub.numeric.divergences import gaussian_signal
+import numpy as np
+
+from hubbub.accountant.composition import Loss
+from hubbub.numeric.divergences import gaussian_delta, gaussian_signal
 from hubbub.numeric.ratios import flip_from_phi, phi
 from hubbub.privacy import Budget
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
 COVERED = 400  # messages that a uniform blanket should cover: below, it proves little and is slow to evaluate
+
+SAMPLES = 5  # points of a curve by which a composition is estimated
+STEADY = 2.0  # largest ratio of the μ at these points
+GRID = 120  # points of the curve between them
+LEAST = 1e-250  # smallest δ whose μ is computed
 
 
 def information(protocol: Protocol, schema: Schema) -> float:
@@ -58,6 +67,30 @@ def likely_people(protocol: Protocol, schema: Schema, budget: Budget) -> float:
     True
     """
     return 1.0 if protocol.clear else information(protocol, schema) / _signal(budget) ** 2
+
+
+def likely_loss(delta: Callable[[float], float], signal: float, times: int, *, grid: int = GRID) -> Loss | None:
+    """Return about the loss of several compositions, by few points of the curve δ(ε) of one of them.
+
+    The curve between these points is that of a Gaussian mechanism whose μ, about ``signal``, changes linearly. None if
+    the curve is not like that.
+
+    >>> found = likely_loss(lambda epsilon: gaussian_delta(0.1, epsilon), 0.1, 4)
+    >>> round(found.delta(0.5) / gaussian_delta(0.2, 0.5), 2)
+    1.0
+    """
+    reach = signal * (5.5 / math.sqrt(times) + 2.5)
+    points = [reach * i / (SAMPLES - 1) for i in range(SAMPLES)]
+    deltas = [delta(point) for point in points]
+    if not all(LEAST < value < 0.5 for value in deltas):
+        return None
+    signals = [gaussian_signal(*pair) for pair in zip(points, deltas, strict=True)]
+    if max(signals) > STEADY * min(signals):
+        return None
+    step = 8 * (signal + signal * signal / 16) / grid
+    nodes = [step * i for i in range(grid + 1)]
+    curve = [gaussian_delta(*pair) for pair in zip(np.interp(nodes, points, signals).tolist(), nodes, strict=True)]
+    return Loss.from_envelope(curve, step).power(times)
 
 
 def _signal(budget: Budget) -> float:

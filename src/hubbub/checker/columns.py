@@ -74,7 +74,8 @@ def bit_curve(problem: Bits, ones: int, zeros: int) -> Curve:
         own = [(mass.numerator << bits) // mass.denominator for mass in problem.own(chance)]
         rows.append([mass >> bits for mass in convolve(crowd, own)])
     k = problem.copies
-    mean = int(problem.unit * (ones * (1 - problem.flip) + zeros * problem.flip)) + k // 2 - x.first - y.first
+    mean = int(problem.unit * (ones * (1 - problem.flip) + zeros * problem.flip)) + (problem.fair + k) // 2
+    mean -= x.first + y.first
     return Curve(rows[0], rows[1], slack + len(x.low) + 2 * k + 4, mean, bits)
 
 
@@ -91,8 +92,8 @@ def grid(problem: Bits, grain: int) -> tuple[int, int]:
     is within reach, it becomes a point of the grid, because H vanishes from there on.
     """
     q, k, bits = problem.flip, problem.copies, problem.bits
-    p, n, one = 1 - q, max(problem.others * problem.unit, 1), 1 << problem.bits
-    spread = isqrt(int(k * k * (p - q) ** 2 / (n * p * q) * 4**bits))
+    p, one = 1 - q, 1 << problem.bits
+    spread = isqrt(int(k * k * (p - q) ** 2 / max(problem.variance, p * q) * 4**bits))
     ratio = one + max(min(spread, int((p / q - 1) * one)) // grain, 1)
     largest = ceil_div(p.numerator**k << bits, q.numerator**k) if k <= 64 else None
     if largest is None or powers(ratio, MAX_POINTS, bits)[-1][0] < largest:

@@ -12,6 +12,9 @@ If ``ones`` of the others' N messages stem from set bits, and A ~ Bin(ones, p) +
 - *All crowds.* Every crowd with i ≤ ones ≤ j consists of i ones, N − j zeros and j − i further messages. The latter are
   independent of the protected record, so that leaving them out can only raise H_x (data processing). A block [i, j]
   is therefore bounded by the crowd (i, N − j), and blocks are halved until the bound is sharp enough.
+- *Fair fakes.* A uniform bit stays uniform if it is flipped, so m of them add a Bin(m, 1/2) to A. It is a sum of
+  Bernoulli variables, symmetric under the exchange of ones and zeros, and independent of all records: the three
+  statements above hold with it.
 
 Probabilities are sums of positive products of binomial probabilities that are known to an absolute error.
 """
@@ -37,7 +40,7 @@ class Bits:
     """One user's k copies of a bit among others, all flipped with probability ``flip``.
 
     There are ``others`` further bits, each sent ``unit`` times: users if unit = k, single messages if unit = 1. The
-    latter include the former, and fakes, whatever these hold.
+    latter include the former, and fakes, whatever these hold. ``fair`` further messages are uniform bits.
     """
 
     flip: Fraction
@@ -45,6 +48,12 @@ class Bits:
     others: int
     unit: int
     bits: int
+    fair: int = 0
+
+    @property
+    def variance(self) -> Fraction:
+        """The variance of the others' set messages."""
+        return self.others * self.unit * self.flip * (1 - self.flip) + Fraction(self.fair, 4)
 
     def own(self, chance: Fraction) -> list[Fraction]:
         """Return the exact distribution of the user's set messages."""
@@ -52,9 +61,12 @@ class Bits:
         return [comb(k, j) * chance**j * (1 - chance) ** (k - j) for j in range(k + 1)]
 
     def crowd(self, ones: int, zeros: int) -> tuple[Masses, Masses]:
-        """Return the distributions of the set messages that stem from ones, and from zeros."""
+        """Return the distributions of the set messages that stem from ones, and from zeros or fair fakes."""
         unit, q = self.unit, self.flip
-        return binomial(ones * unit, 1 - q, self.bits), binomial(zeros * unit, q, self.bits)
+        rest = binomial(zeros * unit, q, self.bits)
+        if self.fair:
+            rest = rest.plus(binomial(self.fair, Fraction(1, 2), self.bits))
+        return binomial(ones * unit, 1 - q, self.bits), rest
 
 
 class Pair:
@@ -136,11 +148,12 @@ def _threshold(problem: Bits, x: Fraction, ones: int, zeros: int) -> tuple[int, 
             low, high = (middle, high) if _rough_power(middle, k) < x else (low, middle)
         y = high
     if y * q >= p:
-        return problem.unit * (ones + zeros) + k, problem.unit * (ones + zeros)
+        every = problem.unit * (ones + zeros) + problem.fair
+        return every + k, every
     tilt = (y * p - q) / (p - y * q)
     up, down = p * tilt / (q + p * tilt), q * tilt / (p + q * tilt)
-    mean = problem.unit * (ones * up + zeros * down) + (k * (up + down) - 1) / 2
-    return int(mean) + 1, int(problem.unit * (ones * p + zeros * q))
+    mean = problem.unit * (ones * up + zeros * down) + problem.fair * tilt / (1 + tilt) + (k * (up + down) - 1) / 2
+    return int(mean) + 1, int(problem.unit * (ones * p + zeros * q)) + problem.fair // 2
 
 
 def _rough_power(base: Fraction, exponent: int) -> Fraction:
@@ -165,7 +178,7 @@ def crowd_delta(problem: Bits, x: Fraction, ones: int, zeros: int) -> tuple[int,
             if pair.sign_high(t - 1) <= 0:
                 return 0, pair.tail(t - problem.copies) + pair.tail_slack
         return 0, 1 << problem.bits
-    while pair.sign_high(t) <= 0 and t <= problem.unit * (ones + zeros) + problem.copies:
+    while pair.sign_high(t) <= 0 and t <= problem.unit * (ones + zeros) + problem.fair + problem.copies:
         t += 1
     candidates = next((range(t, t + j + 1) for j in range(3) if pair.sign_low(t + j) >= 0), None)
     if candidates is None:
@@ -181,17 +194,19 @@ def supremum(problem: Bits, x_low: Fraction, x_high: Fraction, goal: int) -> tup
     exceeds it; then the upper bound is 1, because other crowds may be worse.
     """
     n = problem.others
+    work = _work(problem, n, 0)
+    if work > MAX_WORK:
+        raise TooMuchWork
     first, _ = crowd_delta(problem, x_high, n, 0)
     if first > goal:
         return first, 1 << problem.bits
-    worst, work = 0, 0
-    blocks = [(0, n)]
+    worst, blocks = 0, [(0, n)]
     while blocks:
         i, j = blocks.pop()
-        upper = crowd_delta(problem, x_low, i, n - j)[1]
         work += _work(problem, i, n - j)
         if work > MAX_WORK:
             raise TooMuchWork
+        upper = crowd_delta(problem, x_low, i, n - j)[1]
         if upper <= goal:
             worst = max(worst, upper)
         elif i == j:
@@ -203,5 +218,9 @@ def supremum(problem: Bits, x_low: Fraction, x_high: Fraction, goal: int) -> tup
 
 
 def _work(problem: Bits, ones: int, zeros: int) -> int:
-    spread = isqrt(int(problem.unit * (ones + zeros) * problem.flip * (1 - problem.flip))) + 1
-    return spread * isqrt(problem.bits) * (12 + 2 * problem.copies)
+    noise = problem.unit * problem.flip * (1 - problem.flip)
+    spread = isqrt(int((ones + zeros) * noise)) + 1
+    small, large = sorted((isqrt(int(zeros * noise)), isqrt(problem.fair // 4)))
+    return spread * isqrt(problem.bits) * (12 + 2 * problem.copies) + 320 * large * (isqrt(small) + 1) * (
+        problem.fair > 0
+    )

@@ -1,7 +1,8 @@
 """Strict reading of a plan: its JSON, its id, and the claim that it makes.
 
 Reads the text without the library's own classes, so that an error there cannot hide one here. Numbers are IEEE
-doubles, as RFC 8785 demands, and are taken at their exact values; only the honest fraction is taken in decimal.
+doubles, as RFC 8785 demands, and are taken at their exact values; only the honest fraction is taken in decimal. Fields
+that are no part of the privacy claim must be well-formed, too: a text is either a plan for every reader, or for none.
 """
 
 import hashlib
@@ -16,12 +17,12 @@ from hubbub.errors import WireError
 
 FORMAT = "hubbub plan 2"
 GRID = 2**48
-MAX_USERS, MAX_LABELS, MAX_COPIES, MAX_FAKES = 10**10, 10**7, 10**6, 10**12
+MAX_USERS, MAX_COPIES, MAX_FAKES = 10**10, 10**6, 10**12
 KINDS, RELEASES = ("bits", "one_hot", "at_most"), ("records", "bits", "category")
 USERS_FAKES, SHUFFLERS_FAKES = ("binomial", "poisson"), ("laplace", "gaussian")
 PLAN = {"format", "id", "schema", "n", "honest_fraction", "protocol", "guarantee", "stderr"}
 GUARANTEE = {"epsilon", "delta", "lower_bound", "solved", "basis", "method", "n", "assumptions"}
-ASSUMPTIONS = {"honest", "shuffler", "view", "collusion_epsilon", "count_epsilon"}
+ASSUMPTIONS = {"honest", "shuffler", "fakes", "view", "collusion_epsilon", "count_epsilon"}
 VIEWS = {"records": "whole records", "bits": "the number of messages for each bit", "category": "categories"}
 
 
@@ -77,8 +78,8 @@ class Claim:
 
     @property
     def users(self) -> int:
-        """Honest users that a proof may count on: those claimed, if the honest fraction provides them."""
-        return min(self.honest, max(1, math.floor(self.n * self.honest_fraction)))
+        """Honest users that a proof may count on: those claimed."""
+        return self.honest
 
     @property
     def fixed_fakes(self) -> int:
@@ -96,6 +97,8 @@ class Claim:
 
 def read(text: str | bytes) -> Claim:
     """Return the claim of a plan; raise :class:`~hubbub.errors.WireError` with the reason if the text is no plan."""
+    if not isinstance(text, str | bytes):
+        raise WireError("the plan must be JSON, as str or bytes")
     value = _parse(text)
     _keys(value, PLAN, "the plan")
     if value["format"] != FORMAT:
@@ -112,10 +115,14 @@ def read(text: str | bytes) -> Claim:
     n = _whole(value, "n", 1, MAX_USERS)
     flip, copies, fakes, release = _protocol(protocol)
     _keys(guarantee, GUARANTEE, "the guarantee")
-    held = guarantee["assumptions"]
-    _keys(held, ASSUMPTIONS | ({"fakes"} & set(held) if isinstance(held, dict) else set()), "the assumptions")
-    if guarantee["n"] != n:
+    held, share = guarantee["assumptions"], _share(value)
+    _keys(held, ASSUMPTIONS, "the assumptions")
+    _unused(value, guarantee)
+    if _whole(guarantee, "n", 1, MAX_USERS) != n:
         raise WireError(f"the guarantee must be for n = {n:,}")
+    honest, most = _whole(held, "honest", 1, n), max(1, math.floor(n * share))
+    if honest > most:
+        raise WireError(f"the honest users must be at most {most:,}, which the honest fraction provides")
     if release == "category" and (kind != "one_hot" or flip * width >= 1):
         raise WireError("a category must be released with one-hot records and a flip probability below 1/width")
     if held["view"] != VIEWS[release]:
@@ -126,19 +133,30 @@ def read(text: str | bytes) -> Claim:
         width=width,
         max_set=max_set,
         n=n,
-        honest_fraction=_share(value),
+        honest_fraction=share,
         flip=flip,
         copies=copies,
         fakes=fakes,
         release=release,
         epsilon=_epsilon(guarantee, "epsilon"),
         delta=_real(guarantee, "delta", 0, 1),
-        honest=_whole(held, "honest", 1, n),
+        honest=honest,
         shuffler=_truth(held, "shuffler"),
-        may_use_shufflers_fakes=_truth(held, "fakes") if "fakes" in held else True,
+        may_use_shufflers_fakes=_truth(held, "fakes"),
         collusion_epsilon=_epsilon(held, "collusion_epsilon"),
         count_epsilon=_epsilon(held, "count_epsilon"),
     )
+
+
+def _unused(value: dict[str, Any], guarantee: dict[str, Any]) -> None:
+    """Check the form of the fields that are no part of the privacy claim."""
+    if _real(value, "stderr", 0, 10**300) == 0:
+        raise WireError("'stderr' must be above 0")
+    _epsilon(guarantee, "lower_bound")
+    if guarantee["solved"] not in ("epsilon", "delta") or guarantee["basis"] not in ("exact", "proven"):
+        raise WireError("'solved' must be epsilon or delta, and 'basis' exact or proven")
+    if not isinstance(guarantee["method"], str):
+        raise WireError("'method' must be a string")
 
 
 def _schema(value: Any) -> tuple[str, int, int]:
@@ -149,7 +167,7 @@ def _schema(value: Any) -> tuple[str, int, int]:
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise WireError("the labels must be a list of strings")
     width = len(labels)
-    if len(set(labels)) != width or not 1 + (kind == "one_hot") <= width <= MAX_LABELS:
+    if len(set(labels)) != width or width < 1 + (kind == "one_hot"):
         raise WireError("the labels must be distinct, and at least two for one-hot records")
     max_set = _whole(value, "max_set", 1, width)
     if max_set != {"bits": width, "one_hot": 1, "at_most": max_set}[kind]:
@@ -193,8 +211,10 @@ def canonical(value: Any) -> str:
             return "{" + ",".join(f"{json.dumps(key)}:{canonical(value[key])}" for key in sorted(value)) + "}"
         case list():
             return "[" + ",".join(map(canonical, value)) + "]"
-        case float():
-            return _number(value)
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return _number(float(value))
         case _:
             return json.dumps(value, ensure_ascii=False)
 

@@ -74,6 +74,15 @@ class Masses:
         """Return the sums of ``low`` from each entry to the end, and a final 0."""
         return [0, *accumulate(reversed(self.low))][::-1]
 
+    def plus(self, other: "Masses") -> "Masses":
+        """Return the distribution of the sum of this and another independent variable.
+
+        A product of two entries is too small by at most one's slack times the other's probability, and a pair with a
+        value outside its list has at most the slack of that list: 2·(both slacks) in all, and a unit of rounding.
+        """
+        low = [mass >> self.bits for mass in convolve(self.low, other.low)]
+        return Masses(self.first + other.first, low, 2 * (self.slack + other.slack) + 1, self.bits)
+
 
 @lru_cache(maxsize=256)
 def binomial(n: int, chance: Fraction, bits: int) -> Masses:

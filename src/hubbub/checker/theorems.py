@@ -87,6 +87,8 @@ def theorems(claim: Claim) -> list[Callable[[], Iterator[Bound]]]:
         found += [] if by_shuffler else [task.users_fakes]
     else:
         found.append(task.positions if claim.release == "bits" or claim.width == 1 else task.records)
+        if claim.fakes and not by_shuffler and claim.copies == 1:
+            found.append(task.users_fakes)
     return found
 
 
@@ -176,7 +178,7 @@ class _Task:
             yield Bound(Fraction(worst, 1 << bits), f"{name}, {count} counts", 1, fakes=True, lower=lower)
 
     def users_fakes(self) -> Iterator[Bound]:
-        """Clear records among the fakes that honest users send."""
+        """Clear records among the fakes that honest users send; flips of all of them only add privacy."""
         claim = self.claim
         bits, drawn = 96 + self.digits, self._drawn()
         low, high = self.exp(bits)
@@ -192,7 +194,7 @@ class _Task:
             return  # no number of fakes covers that many records
         numbers = self._numbers(drawn, Fraction(2, claim.records), bits)
         upper_units = fakes.mean_gain(numbers, Fraction(low, 1 << bits))[1]
-        tight = claim.release == "records" or claim.kind == "one_hot"
+        tight = claim.flip == 0 and (claim.release == "records" or claim.kind == "one_hot")
         lower = fakes.mean_gain(numbers, Fraction(high, 1 << bits))[0] if tight else 0
         yield Bound(
             Fraction(upper_units, 1 << bits),
@@ -214,30 +216,32 @@ class _Task:
         elif drawn.name == "binomial":
             total, chance = claim.users * drawn.shift, share * drawn.scale
         else:
-            mean = claim.users * drawn.scale * share
-            if isqrt(int(mean)) > MAX_LIST // 40:
-                raise TooMuchWork
-            return poisson(mean, bits)
-        if isqrt(int(total * chance * (1 - chance))) > MAX_LIST // 40:
+            total, chance = claim.users, drawn.scale * share
+        if isqrt(int(total * chance)) > MAX_LIST // 40:
             raise TooMuchWork
-        return binomial(total, chance, bits)
+        return poisson(total * chance, bits) if drawn and drawn.name == "poisson" else binomial(total, chance, bits)
 
     def positions(self) -> Iterator[Bound]:
-        """Single or split bits: a fake's bits are flipped like a user's, and count as further messages."""
+        """Single or split bits among flipped fakes.
+
+        The bits of a fake that is uniform over all bit vectors are fair and independent. Other fakes count as further
+        messages, whatever they hold.
+        """
         claim, drawn = self.claim, self._drawn()
         fakes_sent, missed = claim.fixed_fakes, Fraction(0)
         if drawn:
             fakes_sent, missed = self._likely_fakes(drawn)
         if claim.copies > 64:
             raise TooMuchWork
-        unit = 1 if fakes_sent else claim.copies
-        others = (claim.users - 1) * claim.copies // unit + fakes_sent
+        fair, singles = (fakes_sent, 0) if claim.max_set == claim.width else (0, fakes_sent)
+        unit = 1 if singles else claim.copies
+        others = (claim.users - 1) * claim.copies // unit + singles
         if claim.distance == 1:
-            yield self._single(Bits(claim.flip, claim.copies, others, unit, self._bits()), missed)
+            yield self._single(Bits(claim.flip, claim.copies, others, unit, self._bits(), fair), missed)
             return
         bits = 80 + self.digits + claim.distance.bit_length()
-        problem = Bits(claim.flip, claim.copies, others, unit, bits)
-        if others * unit * claim.flip * (1 - claim.flip) > MAX_SPREAD**2:
+        problem = Bits(claim.flip, claim.copies, others, unit, bits, fair)
+        if problem.variance > MAX_SPREAD**2:
             raise TooMuchWork
         goal = int((claim.delta - missed) * 2**bits)
         upper = columns.positions_delta(problem, claim.distance, self.exp(bits)[0], goal)
@@ -252,7 +256,7 @@ class _Task:
         scale = 1 << problem.bits
         goal = int((self.claim.delta - missed) * scale)
         lower, upper = supremum(problem, Fraction(low, scale), Fraction(high, scale), goal)
-        exact = not missed and self.claim.fakes == 0
+        exact = self.claim.fakes == problem.fair  # every fake is honest, and the crowd of the lower bound is legal
         return Bound(
             Fraction(upper, scale) + missed,
             "all crowds of single bits",

@@ -147,7 +147,7 @@ def _pure_part(name: str, what: str, true: bool) -> Part:
 
 def _above(value: Fraction) -> float:
     """Return a double of at least the value."""
-    return min(1.0, math.nextafter(float(value), math.inf)) if value else 0.0
+    return math.nextafter(float(value), math.inf) if 0 < value < 1 else float(value > 0)
 
 
 def _text(value: Fraction, rounding: str = ROUND_CEILING) -> str:

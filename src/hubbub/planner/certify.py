@@ -6,13 +6,16 @@ with one account. Every function here works on one :class:`~hubbub.planner.reque
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hubbub.accountant import Calibrated, Ledger, account, calibrate, curve
+from hubbub.accountant import Calibrated, Ledger, curve
+from hubbub.accountant.accounting import prove, with_attack
 from hubbub.accountant.analysis import MARGIN
+from hubbub.accountant.calibration import draft
+from hubbub.accountant.gaussian_limit import likely_loss
 from hubbub.errors import Infeasible, TooLarge
 from hubbub.estimates import predicted_stderr
-from hubbub.numeric.divergences import gaussian_delta
+from hubbub.numeric.divergences import gaussian_delta, gaussian_signal
 from hubbub.numeric.inversion import falling_root, gaussian_tail, least_real
 from hubbub.planner.costs import cost
 from hubbub.planner.request import Request
@@ -23,6 +26,12 @@ from hubbub.protocol import Protocol, Release
 MIN_BUDGET_USE = 0.97
 """Fraction of the budget that several rounds should use before the search for a larger ε per round ends."""
 COMPOSITION_STEPS = 6
+AIM = 0.995  # fraction of the budget at which the search for the ε of one round aims by ledgers
+LIKELY_AIM, LIKELY_USE = 0.999, (0.9975, 0.9997)  # the same by estimates, and the estimates that a ledger checks
+FIRST_AIM = 0.9993  # the same of the first trial, whose estimate is usually confirmed
+ESTIMATES = 6  # estimates that may correct the ε of one round before the first ledger
+USUAL = (0.9, 1.1)  # estimates of the first trial by which attempts are compared
+RIVAL = 1.01  # parameters whose first trial has at most this multiple of the smallest error are searched
 
 Attempt = Callable[[Budget], Calibrated]
 """Takes the budget of one round and returns a protocol that meets it; raises Infeasible."""
@@ -42,21 +51,63 @@ class Candidate:
 
     def best(self, request: Request) -> Plan:
         """Return the plan with the smallest error within the constraints, or raise Infeasible with the first reason."""
-        best: Plan | None = None
+        rivals, others = self._ranked(request)
+        try:
+            plan, found = self._search(request, rivals)
+        except (Infeasible, TooLarge):
+            if not others:
+                raise
+            plan, found = self._search(request, others)
+        share, schema = request.honest_fraction, request.schema
+        whole = with_attack(found.guarantee, found.protocol, schema, honest_fraction=share, trust=self.trust)
+        return replace(plan, guarantee=whole)
+
+    def _search(self, request: Request, attempts: Sequence[Attempt]) -> tuple[Plan, Calibrated]:
+        best: tuple[Plan, Calibrated] | None = None
         reason: Exception | None = None
-        for attempt in self.attempts:
+        for attempt in attempts:
             try:
-                plan = constrained(request, self._shuffled(composed(request, attempt, trust=self.trust)))
+                found = self._shuffled(composed(request, attempt, trust=self.trust))
+                plan = constrained(request, found)
             except (Infeasible, TooLarge) as error:
                 reason = reason or error
                 continue
-            if best is not None and plan.stderr > best.stderr:
+            if best is not None and plan.stderr > best[0].stderr:
                 break
-            best = plan
+            best = plan, found
         if best is None:
             assert reason is not None, "a candidate has at least one attempt"
             raise reason
         return best
+
+    def _ranked(self, request: Request) -> tuple[Sequence[Attempt], Sequence[Attempt]]:
+        """Return the attempts worth a search, and others to use if all of these fail.
+
+        A search over several rounds costs many times its first trial, whose error tells which attempts are worth it.
+        """
+        if len(self.attempts) == 1 or request.rounds == 1 or request.budget.delta == 0:
+            return self.attempts, ()
+        start = first_budget(request)
+        errors: dict[int, float] = {}
+        known: list[Attempt] = list(self.attempts)
+        for i, attempt in enumerate(self.attempts):
+            try:
+                trial = attempt(start)
+            except (Infeasible, TooLarge):
+                continue
+            known[i] = _remembered(attempt, start, trial)
+            errors[i] = predicted_stderr(request.schema, trial.protocol, request.n)
+            if errors[i] > RIVAL * min(errors.values()):
+                break
+        if not errors:
+            return known, ()
+        least = min(errors, key=lambda i: errors[i])
+        likely = _likely_total(request, known[least](start), self.trust)
+        if likely is None or not USUAL[0] < likely / request.budget.epsilon < USUAL[1]:
+            return known, ()  # the search ends far from its first trial
+        limit = RIVAL * errors[least]
+        rivals = [i for i, error in errors.items() if error <= limit]
+        return [known[i] for i in rivals], [known[i] for i in range(len(known)) if i not in rivals]
 
     def _shuffled(self, calibrated: Calibrated) -> Calibrated:
         """Return a protocol whose guarantee rests on the shuffler; the others belong to the local families."""
@@ -70,9 +121,7 @@ def flipped(
 ) -> Calibrated:
     """Return flips with the smallest q that meets the budget, or with the q that the policy requires."""
     schema, n = request.schema, request.n
-    calibrated = calibrate(
-        schema, n, budget, k=k, release=release, honest_fraction=request.honest_fraction, trust=trust
-    )
+    calibrated = draft(schema, n, budget, k=k, release=release, honest_fraction=request.honest_fraction, trust=trust)
     category = calibrated.protocol.sends_category
     least = request.min_q / (schema.width - 1) if category else request.min_q
     if category and max(calibrated.protocol.q, least) * schema.width >= 1:
@@ -105,50 +154,147 @@ def settled(
 ) -> Calibrated:
     """Return the protocol with its guarantee, or raise Infeasible if it does not meet the budget."""
     schema, n, share = request.schema, request.n, request.honest_fraction
-    guarantee = account(protocol, schema, n, epsilon=budget.epsilon, honest_fraction=share, trust=trust)
+    guarantee = prove(protocol, schema, n, epsilon=budget.epsilon, honest_fraction=share, trust=trust)
     if not guarantee.meets(budget):
-        raise Infeasible(f"{protocol} gives {guarantee}, which does not meet {budget}; raise epsilon, delta or n")
+        figures = f"({guarantee.epsilon:.6g}, {guarantee.delta:.3g})-DP"
+        raise Infeasible(f"{protocol} gives {figures}, which does not meet {budget}; raise epsilon, delta or n")
     return Calibrated(protocol, request.n, guarantee)
+
+
+def first_budget(request: Request) -> Budget:
+    """Return the budget of one round if Gaussian mechanisms compose, with half of δ kept for the composition itself."""
+    budget, rounds = request.budget, request.rounds
+    if rounds == 1 or budget.delta == 0:
+        return Budget(budget.epsilon / rounds, budget.delta)
+    delta, signal = budget.delta / (2 * rounds), math.sqrt(request.signal)
+    epsilon = least_real(lambda e: gaussian_delta(signal, e) <= delta, 0.0, 700.0, relative=1e-6)
+    return Budget(FIRST_AIM * epsilon, delta)
+
+
+@dataclass(slots=True)
+class _Uses:
+    """The closest ε of one round on both sides of the budget, with the share of it that all rounds use.
+
+    >>> uses = _Uses()
+    >>> uses.add(1.0, 0.9)
+    >>> uses.add(1.1, 1.1)
+    >>> uses.closed, round(uses.between(1.0), 4), round(uses.middle, 4)
+    (True, 1.0513, 1.0488)
+    """
+
+    low: tuple[float, float] = (0.0, 0.0)
+    high: tuple[float, float] = (math.inf, math.inf)
+
+    def add(self, epsilon: float, use: float) -> None:
+        """Note the use of the budget for an ε of one round."""
+        if use <= 1.0:
+            self.low = max(self.low, (epsilon, use))
+        else:
+            self.high = min(self.high, (epsilon, use))
+
+    @property
+    def closed(self) -> bool:
+        """True if an ε below and one above the budget are known."""
+        return 0.0 < self.low[0] < self.high[0] < math.inf
+
+    @property
+    def middle(self) -> float:
+        """The middle of the two, on a logarithmic scale."""
+        return math.sqrt(self.low[0] * self.high[0])
+
+    def between(self, aim: float) -> float:
+        """Return the ε that uses about the share ``aim``, if that grows like a power of it; not close to either end."""
+        (start, first), (end, last) = self.low, self.high
+        share = math.log(aim / first) / math.log(last / first) if first > 0.0 and math.isfinite(last) else 0.5
+        return start * math.exp(min(max(share, 0.1), 0.9) * math.log(end / start))
 
 
 def composed(request: Request, attempt: Attempt, *, trust: TrustModel) -> Calibrated:
     """Return the protocol of one round such that the ledger of all rounds meets the budget.
 
-    Starts where Gaussian mechanisms would compose, with half of δ kept for the composition itself, and scales the ε of
-    one round by what the ledger leaves or lacks.
+    Scales the ε of one round by what is left of the budget or lacking: first by estimates, which take few points of a
+    curve, then by ledgers. Only a ledger accepts a protocol.
     """
-    budget, rounds, schema, n, share = (
-        request.budget,
-        request.rounds,
-        request.schema,
-        request.n,
-        request.honest_fraction,
-    )
-    if rounds == 1:
-        return attempt(budget)
-    if budget.delta == 0:
-        return attempt(Budget(budget.epsilon / rounds, 0.0))
-    delta = budget.delta / (2 * rounds)
-    signal = math.sqrt(request.signal)
-    epsilon = least_real(lambda e: gaussian_delta(signal, e) <= delta, 0.0, 700.0, relative=1e-3)
-    best, spent = None, math.inf
-    for _ in range(COMPOSITION_STEPS):
+    budget, rounds, start = request.budget, request.rounds, first_budget(request)
+    if rounds == 1 or budget.delta == 0:
+        return attempt(start)
+    epsilon, delta = start.epsilon, start.delta
+    best, last, spent = None, None, math.inf
+    uses, likely_uses = _Uses(), _Uses()
+    shuffled, estimates = 0.0, ESTIMATES
+    checked: dict[Protocol, float] = {}
+    for _ in range(4 * COMPOSITION_STEPS):
         trial = attempt(Budget(epsilon, delta))
-        ledger = Ledger().charge(trial.protocol, schema, n, rounds=rounds, honest_fraction=share, trust=trust)
-        spent = ledger.epsilon(budget.delta)
-        if spent <= budget.epsilon:
-            best = trial
-            if spent >= MIN_BUDGET_USE * budget.epsilon:
+        if trust != "nobody" and not trial.guarantee.assumptions.shuffler and (best is not None or shuffled > 0.0):
+            # So large an ε of one round needs no shuffler: the plan belongs to another family.
+            if best is not None:
                 break
-        if spent < 0.4975 * budget.epsilon:  # also if δ covers everything, and ε = 0 remains
-            epsilon *= 2.0
+            epsilon, estimates = math.sqrt(shuffled * epsilon), 0
+            continue
+        shuffled = epsilon
+        likely = _likely_total(request, trial, trust) if estimates and trial.protocol != last else None
+        last = trial.protocol
+        if likely is not None and not LIKELY_USE[0] < likely / budget.epsilon < LIKELY_USE[1]:
+            estimates -= 1
+            use = max(likely / budget.epsilon, math.ulp(0.0))
+            likely_uses.add(epsilon, use)
+            epsilon = likely_uses.between(LIKELY_AIM) if likely_uses.closed else epsilon * min(LIKELY_AIM / use, 4.0)
+            continue
+        estimates = 0
+        same = best is not None and trial.protocol == best.protocol  # a larger ε of one round changes nothing
+        if same or (trial.protocol not in checked and len(checked) == COMPOSITION_STEPS):
+            break
+        if trial.protocol not in checked:
+            checked[trial.protocol] = _total(request, trial, trust)
+        spent = checked[trial.protocol]
+        use = spent / budget.epsilon
+        uses.add(epsilon, use)
+        best = trial if use <= 1.0 else best
+        if MIN_BUDGET_USE <= use <= 1.0:
+            break
+        if uses.closed:  # a total that jumps needs bisection
+            epsilon = uses.between(AIM) if len(checked) % 2 == 0 else uses.middle
         else:
-            epsilon *= 0.995 * budget.epsilon / spent if math.isfinite(spent) else 0.5
+            epsilon *= _correction(use)
     if best is None:
         raise Infeasible(
             f"{rounds} rounds spend ε = {spent:.4g}, more than {budget} allows; raise epsilon or plan fewer rounds"
         )
     return best
+
+
+def _correction(use: float) -> float:
+    """Return the factor by which to change the ε of one round if all rounds use this multiple of the budget."""
+    if use < AIM / 2:  # also if δ covers everything, and ε = 0 remains
+        return 2.0
+    aim = LIKELY_AIM if use < 1.01 else AIM
+    return aim / use if math.isfinite(use) else 0.5
+
+
+def _total(request: Request, trial: Calibrated, trust: TrustModel) -> float:
+    """Return the certified ε of all rounds."""
+    share, rounds = request.honest_fraction, request.rounds
+    ledger = Ledger().charge(
+        trial.protocol, request.schema, request.n, rounds=rounds, honest_fraction=share, trust=trust
+    )
+    return ledger.epsilon(request.budget.delta)
+
+
+def _likely_total(request: Request, trial: Calibrated, trust: TrustModel) -> float | None:
+    """Return about the ε of all rounds, or None if the curve of one is not like that of a Gaussian mechanism."""
+    share = request.honest_fraction
+    analysis = curve(trial.protocol, request.schema, request.n, honest_fraction=share, trust=trust)
+    signal = gaussian_signal(trial.guarantee.epsilon, trial.guarantee.delta) if trial.guarantee.delta > 0 else 0.0
+    if not 0.0 < signal < 1.0:
+        return None
+    total = likely_loss(analysis.delta, signal, request.rounds)
+    likely = math.inf if total is None else total.epsilon(request.budget.delta)
+    return likely if math.isfinite(likely) else None
+
+
+def _remembered(attempt: Attempt, budget: Budget, trial: Calibrated) -> Attempt:
+    """Return an attempt that returns a known trial instead of repeating it."""
+    return lambda given: trial if given == budget else attempt(given)
 
 
 def constrained(request: Request, calibrated: Calibrated) -> Plan:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from scipy.special import ndtri
 
-from hubbub.accountant import Calibrated, calibrate
+from hubbub.accountant import Calibrated
+from hubbub.accountant.calibration import draft
 from hubbub.errors import Infeasible
 from hubbub.estimates import predicted_stderr
 from hubbub.numeric.divergences import gaussian_signal
@@ -117,7 +118,7 @@ def _among_user_fakes(request: Request, budget: Budget) -> Calibrated:
 
     A binomial total varies less than a Poisson one, and both are slightly worse than a fixed one.
     """
-    needed = calibrate(request.schema, request.n, budget, q=0, m=None, honest_fraction=request.honest_fraction)
+    needed = draft(request.schema, request.n, budget, q=0, m=None, honest_fraction=request.honest_fraction)
     total, n = needed.protocol.fixed_fakes, request.n
     release = _compact(request, WIDE)
     return smallest(
@@ -175,7 +176,7 @@ def _among_shuffler_fakes(request: Request, changes: int, hidden: float, release
 
     def by_laplace(budget: Budget) -> Calibrated:
         fakes = Fakes.laplace(changes / budget.epsilon, 0)
-        return _flipped(request, calibrate(request.schema, request.n, budget, q=0, m=fakes, release=release), budget)
+        return _flipped(request, draft(request.schema, request.n, budget, q=0, m=fakes, release=release), budget)
 
     def by_gaussian(budget: Budget) -> Calibrated:
         least = math.sqrt(changes) / gaussian_signal(budget.epsilon, budget.delta)

@@ -50,7 +50,8 @@ def verify(plan: Plan) -> Plan:
     claim = check_type("plan", plan, Plan).guarantee
     protocol, schema, claimed = plan.protocol, plan.schema, claim.assumptions
     _verify_assumptions(plan)
-    if claim.epsilon < collusion(protocol, schema) and not _proven(plan):
+    empty = claim.delta >= 1 or math.isinf(claim.epsilon)
+    if not empty and claim.epsilon < collusion(protocol, schema) and not _proven(plan):
         honest = "1 user is" if claimed.honest == 1 else f"{claimed.honest:,} users are"
         raise FalseClaim(
             f"the plan claims ({claim.epsilon:.6g}, {claim.delta:.3g})-DP as {claim.basis.value}, which its parameters "

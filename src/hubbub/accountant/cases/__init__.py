@@ -5,6 +5,7 @@
 - flipped whole records: slot exchange and privacy blankets, and group privacy over copies (:mod:`.records`);
 - clear records among users' fakes: the exact distribution of the fakes (:mod:`.clear`);
 - the shuffler's fakes: the exact distribution, or a composition over counts, also with flips (:mod:`.shuffler`);
+- flipped whole records among the shuffler's fakes: the product of both bounds (:mod:`.product`);
 - one user's messages alone, which bound every protocol that flips (:mod:`.local`).
 
 A further theorem is one more option here.
@@ -17,6 +18,7 @@ from hubbub.accountant.cases.category import category_analysis, check_category
 from hubbub.accountant.cases.clear import clear_analysis
 from hubbub.accountant.cases.flips import flip_analysis, user_fakes_analysis
 from hubbub.accountant.cases.local import local_analysis
+from hubbub.accountant.cases.product import product_analysis
 from hubbub.accountant.cases.shuffler import combined_analysis, shuffler_fakes_analysis
 from hubbub.privacy import Basis, TrustModel
 from hubbub.protocol import Protocol
@@ -45,8 +47,11 @@ def analyze(protocol: Protocol, schema: Schema, n: int, honest: int, trust: Trus
     drawn = shuffler_fakes_analysis(protocol, schema, protocol.shuffler_fakes)
     both = combined_analysis(protocol, schema, protocol.shuffler_fakes, honest)
     if both is not None:
-        return best(both, flips, drawn, local)
-    return best(flips, drawn, local, attack=False)  # an attack on the flips alone breaks what the fakes add
+        return best(both, flips, drawn, local, attack=both.honest == honest)
+    options = [drawn, local]
+    if protocol.sends_records:
+        options.append(product_analysis(flips, drawn))
+    return best(flips, *options, attack=False)  # an attack on the flips alone breaks what the fakes add
 
 
 def _flips(protocol: Protocol, schema: Schema, n: int, honest: int) -> Analysis:

@@ -17,6 +17,7 @@ def composed(
     basis: Basis,
     method: str,
     fakes: bool = False,
+    reached: bool = True,
 ) -> Analysis:
     """Return the analysis of counts that change together: the worst of all covers, and the best of some attacks.
 
@@ -31,6 +32,7 @@ def composed(
         guess=1.0,
         honest=honest,
         fakes=fakes,
+        reached=reached,
         solve=lambda delta: (
             max((loss.epsilon(delta) for loss in lower()), default=0.0),
             max(loss.epsilon(delta) for loss in upper()),

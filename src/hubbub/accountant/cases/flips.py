@@ -2,7 +2,7 @@
 
 import math
 
-from hubbub.accountant.analysis import Analysis
+from hubbub.accountant.analysis import Analysis, non_increasing
 from hubbub.accountant.cases.positions import columns, fakes_alone, position_analysis
 from hubbub.accountant.cases.records import record_analysis
 from hubbub.accountant.theorems import attacks, bit, numbers
@@ -71,7 +71,7 @@ def _drawn_positions(protocol: Protocol, schema: Schema, honest: int, fakes: Fak
         return max(seen, hidden)
 
     return Analysis(
-        upper=upper,
+        upper=upper if k == 1 else non_increasing(upper),
         lower=lower,
         basis=Basis.PROVEN,
         method=f"{usual.method}, averaged over the number of fakes",

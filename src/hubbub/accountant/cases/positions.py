@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from hubbub.accountant.analysis import Analysis, log
+from hubbub.accountant.analysis import Analysis, log, non_increasing
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.gaussian_limit import information
 from hubbub.accountant.theorems import attacks, bit, fakes, split
@@ -128,4 +128,5 @@ def position_analysis(protocol: Protocol, schema: Schema, honest: int, total: in
 
     among = "uniform fakes" if found.fair else "fakes counted as users or alone"
     method = f"{base.method}, with {among}"
-    return replace(base, upper=upper, lower=column, basis=Basis.PROVEN, method=method, solve=None, decide=None)
+    falling = upper if protocol.k == 1 else non_increasing(upper)
+    return replace(base, upper=falling, lower=column, basis=Basis.PROVEN, method=method, solve=None, decide=None)

@@ -2,7 +2,7 @@
 
 import math
 
-from hubbub.accountant.analysis import Analysis, Curve
+from hubbub.accountant.analysis import Analysis, Curve, non_increasing
 from hubbub.accountant.gaussian_limit import information
 from hubbub.accountant.theorems import attacks
 from hubbub.accountant.theorems.records.exchange import bound
@@ -37,6 +37,8 @@ def record_analysis(
     if k > 1:
         method += f" of one copy, and group privacy over {k} copies"
     certified = _certified(schema, q, k, honest, companions)
+    if k > 1:
+        certified = non_increasing(certified)
 
     def lower(epsilon: float) -> float:
         if drawn:

@@ -1,6 +1,7 @@
 """The shuffler's fakes: their exact distribution, or a composition over counts."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -45,17 +46,12 @@ def shuffler_fakes_analysis(protocol: Protocol, schema: Schema, drawn: Fakes) ->
     changes = legal_changes(schema)
     each = protocol.clear and len(changes) <= CHANGES
 
-    def covers() -> Sequence[Loss]:
-        if each:
-            return [fakes.change_loss(drawn, falls, rises) for falls, rises in changes]
-        return [fakes.either_loss(drawn).power(schema.distance)]
-
     def attacks() -> Sequence[Attained]:
         tried = changes if each else [changes[0], changes[-1]]
         return [_attack(drawn, min(falls, POSITIONS), min(rises, POSITIONS)) for falls, rises in tried]
 
     return composed(
-        covers,
+        lambda: covers(drawn, tuple(changes) if each else (), schema.distance),
         attacks if protocol.clear else None,
         honest=1,
         basis=Basis.PROVEN,
@@ -67,28 +63,44 @@ def shuffler_fakes_analysis(protocol: Protocol, schema: Schema, drawn: Fakes) ->
     )
 
 
+@lru_cache(maxsize=16)
+def covers(drawn: Fakes, changes: tuple[tuple[int, int], ...], distance: int) -> Sequence[Loss]:
+    """Return a loss that covers each of the changes, or if there are none one that covers any ``distance`` counts.
+
+    >>> len(covers(Fakes.laplace(2.0, 25), ((2, 0), (1, 1), (0, 2)), 2)), len(covers(Fakes.laplace(2.0, 25), (), 2))
+    (3, 1)
+    """
+    if changes:
+        return [fakes.change_loss(drawn, falls, rises) for falls, rises in changes]
+    return [fakes.either_loss(drawn).power(distance)]
+
+
 def combined_analysis(protocol: Protocol, schema: Schema, drawn: Fakes, honest: int) -> Analysis | None:
     """Return the analysis of flipped bits among the shuffler's fakes that counts both kinds of noise.
 
-    None where only one of them matters, and for whole records, whose fakes are flipped as well.
+    None where only one of them matters, and for whole records, whose fakes are flipped as well. Where there are more
+    honest users than it can count, it rests on fewer of them, and the attack is not one on all of them.
 
     >>> protocol = Protocol(0.1, m=Fakes.laplace(2.0, 25), release="bits")
     >>> combined_analysis(protocol, Schema.one_hot(9), Fakes.laplace(2.0, 25), 1000).honest
     1000
     """
-    if not protocol.sends_bits or not combined.applies(honest, protocol.q, drawn):
+    if not protocol.sends_bits or not (users := combined.counted(honest, protocol.q, drawn)):
         return None
     falls, rises = (min(number, POSITIONS) for number in legal_changes(schema)[0])
     return composed(
-        lambda: [combined.positions(honest, protocol.q, drawn, schema.distance)],
-        lambda: [combined.attack(honest, protocol.q, drawn, falls, rises)],
-        honest=honest,
+        lambda: [combined.positions(users, protocol.q, drawn, schema.distance)],
+        lambda: [combined.attack(users, protocol.q, drawn, falls, rises)],
+        honest=users,
         basis=Basis.PROVEN,
         method=(
             f"composition of the flips and the {drawn.distribution} distribution of the shuffler's fakes "
             f"over {schema.distance} counts"
         ),
         fakes=True,
+        # A count of 0 shows that a bit is 0 as surely as the bit alone does. Large counts show that it is 1, but beyond
+        # its shift a Laplace distribution falls by a constant factor, so that the loss stays below ln(p/q).
+        reached=schema.dense or drawn.distribution == "gaussian",
     )
 
 

@@ -106,11 +106,12 @@ def attack(schema: Schema, q: float, n: int, epsilon: float) -> float:
     """
     near = 2.0 ** (round(4 * math.log2(epsilon)) / 4) if 1e-12 < epsilon < OVERFLOW else 0.0
     kind = _worst_background(schema, q, n, near)
-    best = -math.inf
-    if kind and epsilon < OVERFLOW:
-        relative = 3 * weight_error(sum(kind), q)
-        best = attained_mean(*background(kind, q, epsilon), n, relative=relative, tolerance=2e-3)
-    return max(best, copies_attack(schema, q, n, epsilon, 1))
+    if kind is None or epsilon >= OVERFLOW:
+        return copies_attack(schema, q, n, epsilon, 1)
+    relative = 3 * weight_error(sum(kind), q)
+    best = attained_mean(*background(kind, q, epsilon), n, relative=relative, tolerance=2e-3)
+    # A count shows no more than all messages, but is exact where the terms of their mean cancel.
+    return max(best, _single_bit(q, n, epsilon, 1), _count_attack(kind, q, n, epsilon, 1))
 
 
 @lru_cache(maxsize=256)
@@ -135,24 +136,32 @@ def copies_attack(schema: Schema, q: float, n: int, epsilon: float, k: int) -> f
     >>> copies_attack(schema, q, n, 0.3, k) < copies(schema, q, n, 0.3, k)
     True
     """
-    best = max(bit.attained_log_delta(*crowd, q, epsilon, k) for crowd in ((n - 1, 0), (0, n - 1)))
+    best = _single_bit(q, n, epsilon, k)
     if _overflows(schema, q):
         return best
-    for kind in backgrounds(schema):
-        x, other, weights = exponents(kind, q)
-        order = np.argsort(other - x, kind="stable")
-        rows = weights[order], (weights * np.exp(x))[order], (weights * np.exp(other))[order]
-        inside = [np.cumsum(row)[:-1] for row in rows]
-        outside = [np.cumsum(row[::-1])[::-1][1:] for row in rows]  # not 1 − inside, which cancels
-        signal = (inside[1] - inside[2]) ** 2 / (inside[0] * outside[0] + SMALLEST)
-        cut = int(signal.argmax())
-        crowd, own, twin = (
-            partial(_counted, chance=float(a[cut]), rest=float(b[cut])) for a, b in zip(inside, outside, strict=True)
-        )
-        base = _central(crowd(k * (n - 1)))
-        one, two = (np.convolve(base, each(k)) for each in (own, twin))
-        best = max(best, _either_order(one, two, epsilon, k, 2 * FAR))
-    return best
+    return max(best, *(_count_attack(kind, q, n, epsilon, k) for kind in backgrounds(schema)))
+
+
+def _single_bit(q: float, n: int, epsilon: float, k: int) -> float:
+    """Return ln δ(ε) for an analyzer who counts one bit that all others have set, or all have clear."""
+    return max(bit.attained_log_delta(*crowd, q, epsilon, k) for crowd in ((n - 1, 0), (0, n - 1)))
+
+
+def _count_attack(kind: Background, q: float, n: int, epsilon: float, k: int) -> float:
+    """Return ln δ(ε) for an analyzer who counts the messages that betray x most among others who all hold y."""
+    x, other, weights = exponents(kind, q)
+    order = np.argsort(other - x, kind="stable")
+    rows = weights[order], (weights * np.exp(x))[order], (weights * np.exp(other))[order]
+    inside = [np.cumsum(row)[:-1] for row in rows]
+    outside = [np.cumsum(row[::-1])[::-1][1:] for row in rows]  # not 1 − inside, which cancels
+    signal = (inside[1] - inside[2]) ** 2 / (inside[0] * outside[0] + SMALLEST)
+    cut = int(signal.argmax())
+    crowd, own, twin = (
+        partial(_counted, chance=float(a[cut]), rest=float(b[cut])) for a, b in zip(inside, outside, strict=True)
+    )
+    base = _central(crowd(k * (n - 1)))
+    one, two = (np.convolve(base, each(k)) for each in (own, twin))
+    return _either_order(one, two, epsilon, k, 2 * FAR)
 
 
 def _counted(trials: int, chance: float, rest: float) -> Floats:

@@ -40,6 +40,7 @@ LACKING = 8 * CUT  # mass that a sum of three cut distributions lacks at most
 WORK = 2 * 10**7  # products of one convolution up to which the bound is computed
 SHARE = 16.0  # the bound is computed if the crowd's variance is at most this multiple of the fakes' variance,
 WIDE = 4e4  # and at most this
+FEWER = 10  # a crowd is larger than the part of it that the bound counts by no more than this factor
 BLOCKS = 48  # crowds that cover all collections, at most
 TOLERANCE = 0.02  # excess of a block's δ over that of a collection that is not refined
 NODES = (160, 4000)  # grid points of one position's loss, at least and at most
@@ -56,6 +57,25 @@ def applies(n: int, q: float, fakes: Fakes) -> bool:
     variance = (n - 1) * q * (1 - q)
     counts = fakes.shift + 20 * fakes.scale
     return variance <= min(SHARE * fakes.variance, WIDE) and counts * (20 * math.sqrt(variance) + 60) <= WORK
+
+
+def counted(n: int, q: float, fakes: Fakes) -> int:
+    """Return the number of honest users on whom the combined bound rests: n, fewer if it does not apply to n, or 0.
+
+    What holds for some of the honest users holds for all of them. It matters beyond the flips alone where the crowd is
+    not much larger: near the pure ε, and far in the tails.
+
+    >>> fakes = Fakes.laplace(2.0, 25)
+    >>> counted(1000, 0.1, fakes), counted(2000, 0.1, fakes), counted(10**6, 0.1, fakes)
+    (1000, 1393, 0)
+    """
+    if applies(n, q, fakes):
+        return n
+    low, high = 0, n
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if applies(middle, q, fakes) else (low, middle)
+    return low if n <= FEWER * low else 0
 
 
 @lru_cache(maxsize=64)

@@ -189,6 +189,21 @@ def plus(one: Blocks, two: Blocks, step: float = 0.02) -> Blocks:
     return found
 
 
+def merged(found: Blocks, fewer: float) -> Blocks:
+    """Return two of these blocks instead of all: a number below which lies at most the mass ``fewer``, and the least.
+
+    >>> merged([(9, 0.5), (7, 0.25), (3, 0.2), (1, 0.05)], 0.1)
+    [(3, 0.95), (1, 0.05)]
+    """
+    rest = 0.0
+    for i in range(len(found) - 1, 0, -1):
+        if rest + found[i][1] > fewer:
+            first = (found[i][0], math.fsum(share for _, share in found[: i + 1]))
+            return [first, (found[-1][0], rest)] if rest else [first]
+        rest += found[i][1]
+    return [found[0], (found[-1][0], rest)] if rest else found
+
+
 def _log_sum(logs: list[float]) -> float:
     """Return the logarithm of a sum, −∞ if all terms are 0."""
     top = max(logs)

@@ -8,7 +8,7 @@ x' shares no bit with x, every position is a homogeneous crowd in its worse orde
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -24,33 +24,58 @@ POSITIONS = 2048  # positions that an attack uses at most; with fewer it is weak
 POINTS = 120  # grid points of one position's loss at least
 CUT = 55.0  # outcomes of a crowd beyond e^−55 are not part of an attack
 GRAIN = 16  # grid points per standard deviation of one position's loss
-FALL = 0.2  # change of ln δ up to which grid points are skipped: a chord over it is about a percent too high
+BEND = 3e-4  # relative height of a chord above the curve up to which grid points are skipped
+LONGEST = 300.0  # difference in ε that a chord spans at most
 
 
-def _spread(n: int, q: float, k: int, singles: int, fair: int) -> float:
-    """Return about the standard deviation of one position's loss."""
+def spread(n: int, q: float, k: int, singles: int = 0, fair: int = 0) -> float:
+    """Return about the standard deviation of one position's loss.
+
+    >>> round(spread(5000, 0.1964, 1), 4)
+    0.0216
+    """
     noise = (max(n - 1, 1) + singles / k) * q * (1 - q) + fair / (4 * k)
     return math.sqrt(k / noise) * (1 - 2 * q)
+
+
+def homogeneous_delta(n: int, q: float, k: int, epsilon: float) -> float:
+    """Return δ(ε) of one position if all others have the same bit: a guide for searches, not a bound.
+
+    >>> round(homogeneous_delta(5000, 0.1964, 1, 0.0793) * 1e6, 1)
+    1.0
+    """
+    others, none = np.array([n - 1.0]), np.zeros(1)
+    return math.exp(min(float(bit.log_delta(others, none, q, epsilon, k)[0]), 0.0))
 
 
 def _sampled(log_delta: Callable[[int], float], size: int, step: float) -> list[float]:
     """Return upper bounds on δ at the nodes 0 to ``size`` of a grid of ε, evaluating few of them where δ falls slowly.
 
-    δ is convex in e^ε, so the chord between two nodes lies above those in between.
+    δ is convex in e^ε, so the chord between two nodes lies above those in between, by about an eighth of its width
+    times the difference between its slope and that of the last chord. Chords are shortened where this is too much.
     """
-    last, stride = log_delta(0), 1
-    curve = [up(math.exp(min(0.0, last)), 1e-12)]
+
+    @cache
+    def delta(i: int) -> float:
+        return up(math.exp(min(0.0, log_delta(i))), 1e-12)
+
+    curve, stride, longest = [delta(0)], 1, max(1, int(LONGEST / step))
+    before: float | None = None  # slope of the last chord, for e^ε in units of its value at the last node
     while len(curve) <= size:
-        stride = min(stride, size + 1 - len(curve))
-        log = log_delta(len(curve) - 1 + stride)
-        start, end = curve[-1], up(math.exp(min(0.0, log)), 1e-12)
-        parts = np.expm1(step * np.arange(1, stride)) / math.expm1(step * stride)
+        stride = min(stride, longest, size + 1 - len(curve))
+        start, end, width = curve[-1], delta(len(curve) - 1 + stride), math.expm1(step * stride)
+        slope = (end - start) / width
+        height = BEND / 2 if before is None or start == 0.0 else (slope - before) * width / (4 * (start + end))
+        if height > 4 * BEND and stride > 1:
+            stride //= 2
+            continue
+        parts = np.expm1(step * np.arange(1, stride)) / width
         curve += [up(value, 1e-12) for value in (start + (end - start) * parts).tolist()] + [end]
-        if last - log > FALL:
+        before = slope * (1 + width)
+        if height > BEND:
             stride = max(stride // 2, 1)
-        elif last - log < FALL / 2:
+        elif height < BEND / 8:
             stride *= 2
-        last = log
     return curve
 
 
@@ -71,9 +96,9 @@ def cover(n: int, q: float, k: int = 1, grain: int = GRAIN, *, singles: int = 0,
     def homogeneous(epsilon: float) -> float:
         return float(bit.log_delta(others, none, q, epsilon, k, fair=fair)[0]) - TAIL
 
-    spread = _spread(n, q, k, singles, fair)
-    top = min(falling_root(homogeneous, min(8 * spread, pure / 2), pure, relative=0.02)[1], pure)
-    step = min(spread / grain, top / POINTS)
+    deviation = spread(n, q, k, singles, fair)
+    top = min(falling_root(homogeneous, min(8 * deviation, pure / 2), pure, relative=0.02)[1], pure)
+    step = min(deviation / grain, top / POINTS)
     size = math.ceil(top / step)
     bounded = top == pure
     if bounded:  # the last node is the pure ε, so that no composition has a larger loss than all positions together

@@ -51,6 +51,9 @@ Floats = NDArray[np.float64]
 
 CLASSES = 200  # classes of the number of set bits, beyond which one-hot messages with similar numbers are merged
 QUICK = 3  # most bits for which the weighted bound is averaged over a random number of fakes
+GAIN = 0.01  # of ln δ that is worth a long evaluation
+WEAK = math.log(0.5)  # ln δ above which a bound need not be tight
+FEWER = 0.01  # probability of a smaller number of fakes than a bound that need not be tight counts on
 SLACK = 1.0  # by which the Gaussian limit of ln δ may be too large
 WINDOW = 40.0  # standard deviations of that number beyond which all messages are merged
 
@@ -206,13 +209,13 @@ def weight_of_fakes(schema: Schema, q: float) -> float:
     return min(1.0, gamma) * (1 - (schema.width + 64) * 2.0**-50) if schema.width < 2**40 else 0.0
 
 
-def pool(schema: Schema, q: float, n: int, epsilon: float, companions: "Companions") -> float:
+def pool(schema: Schema, q: float, n: int, epsilon: float, companions: "Companions", useful: float = math.inf) -> float:
     """Return ln δ(ε) of one message among n others and fakes, proven by the fakes and the users' share of f.
 
     Every μ_y is at least γf, so a user's message is a further fake with probability γ. Show the analyzer which ones are
     not, and their messages: one message remains among J = Bin(n, γ) + M fakes, J independent of all records, and δ is
     at most the mean of :func:`fake_blanket` over J. It is (8) of ``docs/theory/slot-exchange.md`` with a = 0, and
-    loses no event. Errs upwards; ∞ if f is not known.
+    loses no event. Errs upwards; ∞ if f is not known, or if it takes long and proves no less than ``useful``.
 
     >>> alone = fake_blanket(Schema.bits(5), 0.25, 100, 0.7)
     >>> pool(Schema.bits(5), 0.25, 1000, 0.7, Companions(fixed=100)) < alone - 1
@@ -223,6 +226,11 @@ def pool(schema: Schema, q: float, n: int, epsilon: float, companions: "Companio
     if not sparse.known(schema, q):
         return math.inf
     size = _pool_size(schema, q, n, companions)
+    farthest = sparse.farthest_blanket(schema, q, size[0][0], epsilon)  # other pairs and numbers prove less
+    if farthest >= useful - GAIN:
+        return math.inf
+    if farthest > WEAK:
+        size = numbers.merged(size, FEWER)
     return numbers.average(size, lambda j: sparse.sparse_fake_blanket(schema, q, j, epsilon))
 
 
@@ -282,7 +290,8 @@ def bound_with_fakes(schema: Schema, q: float, n: int, epsilon: float, companion
         return whole
     messages, each = k * n, epsilon / k
     steps = group_steps(epsilon, k) if k > 1 else 0.0
-    best = min(pool(schema, q, messages - 1, each, companions), local(schema, q, each))
+    known = local(schema, q, each)
+    best = min(pool(schema, q, messages - 1, each, companions, min(known, -steps)), known)
     signals = _signals(schema, q, messages, companions.mean)
     if _limit(signals[0], each) < best:
         best = min(best, _weighted(schema, q, messages - 1, each, companions))
@@ -324,7 +333,8 @@ def _signals(schema: Schema, q: float, n: int, m: float) -> tuple[float, float, 
     p = 1.0 - q
     fake = user
     if schema.dense:
-        fake = 2 * ((2 * (p * p + q * q)) ** schema.width - (4 * p * q) ** schema.width)
+        power = math.exp(min(300.0, schema.width * math.log(2 * (p * p + q * q))))  # also for thousands of bits
+        fake = 2 * (power - (4 * p * q) ** schema.width)
     elif schema.exclusive:
         shown = q + (p - q) / schema.width
         fake = 2 * (p - q) ** 2 / (shown * (1 - shown))
