@@ -50,7 +50,7 @@ class Deployment:
         )
         config = ShufflerConfig(common=common, analyzer="http://127.0.0.1:1", role=role, **changes)
         program = ShufflerProgram(config, self.clock)
-        program._clients = [self.system.analyzer, self.system.analyzer]  # type: ignore[list-item]
+        program._clients = [self.system.analyzer, self.system.analyzer]
         self.programs.append(program)
         return program
 

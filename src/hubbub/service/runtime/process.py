@@ -6,17 +6,16 @@ seconds. SIGKILL at any moment loses nothing either.
 
 import asyncio
 import contextlib
-import ctypes
 import fcntl
 import gc
 import json
 import logging
 import os
 import secrets
-import select
 import signal
 import socket
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
@@ -37,7 +36,6 @@ ADDRESSES = "addresses.json"
 """The file in a service's folder that lists its addresses while it is running."""
 CLOSE_SECONDS = 1.0
 """Time to commit accepted bundles after the listeners are closed."""
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 THREADS = 16
 """Threads for work that waits for the disk, the analyzer or the workers."""
 
@@ -145,15 +143,18 @@ def _try_lock(file: IO[str]) -> bool:
 
 
 def stop_with_parent() -> None:
-    """Send SIGTERM to this process when its parent dies, or at once if it is dead, whatever this process is doing.
+    """Send SIGTERM to this process when its parent ends, however it ends, whatever this process is doing.
 
-    Standard input is a pipe from the parent, which never writes to it: if it can be read, the parent is gone. On
-    systems without ``prctl``, only the pipe is watched, and only while the service is running.
+    Standard input is a pipe from the parent, which never writes to it: its end is the parent's end. A thread watches
+    it. Linux's death signal would not do: it is sent when the *thread* that started this process ends.
     """
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if select.select([sys.stdin], [], [], 0)[0]:
-        sys.exit(0)
+
+    def watch() -> None:
+        while os.read(0, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def add_contracts(paths: Sequence[Path], known: Container[str], add: Callable[[bytes], bytes]) -> None:
@@ -184,22 +185,20 @@ def run(build: Callable[[], Service], *, parent_pipe: bool = False) -> None:
     # The writer's thread acquires Python's lock many times per transaction and must not wait 5 ms each time.
     sys.setswitchinterval(0.0005)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(service, parent_pipe))
+        runner.run(_serve(service))
         # A thread may be in the middle of long work, such as opening a batch. It can be cut off at any point, as by
         # SIGKILL; waiting for it would exceed the five seconds.
         logging.shutdown()
         os._exit(0)
 
 
-async def _serve(service: Service, parent_pipe: bool) -> None:
+async def _serve(service: Service) -> None:
     """Serve until told to stop, then finish work in progress within a few seconds."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(THREADS))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    if parent_pipe:
-        loop.add_reader(sys.stdin.fileno(), _stop_with_parent, loop, stop)
     listeners = [one for one in service.listeners() if one.address]
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(bind(one.address)) for one in listeners]
@@ -221,11 +220,6 @@ async def _serve(service: Service, parent_pipe: bool) -> None:
     ending = loop.run_in_executor(None, service.close)
     await asyncio.wait([ending], timeout=CLOSE_SECONDS)
     log.info("stopped")
-
-
-def _stop_with_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    loop.remove_reader(sys.stdin.fileno())
-    stop.set()
 
 
 @contextlib.contextmanager
