@@ -125,8 +125,8 @@ def test_all_commands_and_their_options_are_described() -> None:
     assert [command for command in COMMANDS if f"## {command}\n" not in text] == []
     assert "`--precision` SHARE" in text
     assert "`--journal` FILE" in text
-    inner = ["init", "certify", "contract", "sign", "shuffler", "analyzer", "all", "ticket", "key", "issuer"]
-    inner += ["status", "admin"]
+    inner = ["init", "certify", "contract", "sign", "shuffler", "analyzer", "all", "status", "ticket"]
+    inner += ["key", "issuer", "admin"]
     assert re.findall(r"^### serve (\w+)$", text, re.MULTILINE) == inner
     assert "Commands: status, check" not in "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
 

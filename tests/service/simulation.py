@@ -80,8 +80,8 @@ class LyingKeys(DirectClient):
     def keys(self) -> bytes:
         identity = self.system.identities["analyzer"]
         honest = KeyList.read(super().keys(), identity.public, "analyzer")
-        lies = tuple(dataclasses.replace(key, public=generate(key.suite)[1]) for key in honest.keys)
-        return dataclasses.replace(honest, keys=lies).sign(identity)
+        forged = tuple(dataclasses.replace(key, public=generate(key.suite)[1]) for key in honest.keys)
+        return dataclasses.replace(honest, keys=forged).sign(identity)
 
 
 class OldKeys(DirectClient):
@@ -497,7 +497,7 @@ class Simulation:
 
     # -- a lying analyzer --
 
-    def step_lie_about_keys(self) -> None:
+    def step_show_other_keys(self) -> None:
         with expect(FalseClaim, "the shuffler accepted other bytes under a known key id"):
             self.system.shuffler.fetch_keys(LyingKeys(self.system))
 

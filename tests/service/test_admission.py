@@ -218,7 +218,7 @@ def test_only_open_tasks_need_the_issuers_key(system: System, monkeypatch: pytes
     core = system.shuffler
     monkeypatch.delitem(KEYS, ISSUER)
     with pytest.raises(InvalidInput, match="no ticket key"):
-        TaskRegistry(system.shuffler.store, core._context, core._buckets, core.alarms)
+        TaskRegistry(system.shuffler.store, core._context, core._buckets, core.incidents)
     system.shuffler.close(system.contract.task)
     system.restart()
     system.upload(bundle)

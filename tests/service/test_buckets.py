@@ -58,7 +58,7 @@ def test_a_collection_is_counted_completely(system: System) -> None:
     assert system.credentials.names("bucket-") == [f"bucket-{system.contract.id}-2"]
 
 
-def test_withheld_people_stand_in_the_conservation_law(system: System) -> None:
+def test_withheld_people_are_conserved(system: System) -> None:
     system.analyzer.withhold = True
     system.fill(100)
     system.next_epoch()
@@ -219,7 +219,7 @@ def test_defect_8_one_failing_task_does_not_block_the_others(system: System, mon
         with pytest.raises(StoreFailure, match="this task only"):
             system.shuffler.tick()
     assert (system.counts().open, system.counts(other).sealed) == (100, 100)
-    assert system.shuffler.alarms.counts["task-failed"] == 1
+    assert system.shuffler.incidents.counts["task-failed"] == 1
     # Nor does a bucket that cannot be shuffled.
     system.shuffler.tick()
     shuffles = system.shuffler._shuffles

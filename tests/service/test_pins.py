@@ -51,8 +51,8 @@ class LyingAnalyzer:
         honest = KeyList.read(self._system.analyzer.keys(), self._system.contract.analyzer, "analyzer")
         private, public = generate(1)
         self.privates.append(private)
-        lies = tuple(dataclasses.replace(key, public=public) if key.suite == 1 else key for key in honest.keys)
-        return dataclasses.replace(honest, keys=lies).sign(self._system.analyzer.identity)
+        forged = tuple(dataclasses.replace(key, public=public) if key.suite == 1 else key for key in honest.keys)
+        return dataclasses.replace(honest, keys=forged).sign(self._system.analyzer.identity)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._system.analyzer, name)
@@ -60,30 +60,30 @@ class LyingAnalyzer:
 
 def test_defect_1_other_public_bytes_under_a_known_key_id_are_refused(system: System) -> None:
     before = system.shuffler.tasks.keys_document(system.contract.task)
-    liar = LyingAnalyzer(system)
+    lying = LyingAnalyzer(system)
     for _ in range(2):
         with pytest.raises(FalseClaim, match="gives key 1 other bytes than before"):
-            system.shuffler.fetch_keys(liar)  # type: ignore[arg-type]
-    assert system.shuffler.alarms.counts["keys-changed"] == 2
+            system.shuffler.fetch_keys(lying)  # type: ignore[arg-type]
+    assert system.shuffler.incidents.counts["keys-changed"] == 2
     after = system.shuffler.tasks.keys_document(system.contract.task)
     assert json.loads(before)["analyzer"] == json.loads(after)["analyzer"]
     # Pins belong to the identity, not to a task: a new task does not give the analyzer a second chance.
     system.serve(system.new_contract(task_end=system.task_end + 1))
     with pytest.raises(FalseClaim, match="other bytes"):
-        system.shuffler.fetch_keys(liar)  # type: ignore[arg-type]
+        system.shuffler.fetch_keys(lying)  # type: ignore[arg-type]
     system.restart()
     with pytest.raises(FalseClaim, match="other bytes"):
-        system.shuffler.fetch_keys(liar)  # type: ignore[arg-type]
+        system.shuffler.fetch_keys(lying)  # type: ignore[arg-type]
 
 
 def test_defect_1_the_lying_analyzer_cannot_tell_fakes_from_people(tmp_path: Path) -> None:
     """All slots of a batch, those of early and late people and of the shuffler's fakes, are sealed to one key."""
     system = System(tmp_path, plan=FAKES)
-    liar = LyingAnalyzer(system)
+    lying = LyingAnalyzer(system)
     system.fill(60)
     for _ in range(3):
         with pytest.raises(FalseClaim):
-            system.shuffler.fetch_keys(liar)  # type: ignore[arg-type]
+            system.shuffler.fetch_keys(lying)  # type: ignore[arg-type]
         system.fill(30)
     system.next_epoch()
     system.deliver()
@@ -92,7 +92,7 @@ def test_defect_1_the_lying_analyzer_cannot_tell_fakes_from_people(tmp_path: Pat
     assert sum(batch.messages.values()) > 150
     size, text = system.contract.slot_size, b"".join(batch.chunks.values())
     slots = [text[start : start + size] for start in range(0, len(text), size)]
-    for private in liar.privates:
+    for private in lying.privates:
         opener = load_private(1, private)
         for slot in slots[:20]:
             with pytest.raises(Exception, match="cannot-open"):
@@ -203,14 +203,14 @@ def test_a_bucket_never_returns_to_an_older_key(system: System) -> None:
     assert key_in_use(system) == 3
 
 
-def test_bundles_under_a_key_that_the_analyzer_destroyed_expire_with_an_alarm(system: System) -> None:
+def test_bundles_under_a_key_that_the_analyzer_destroyed_expire_as_an_incident(system: System) -> None:
     system.fill(60)
     system.analyzer.statements.clear()
     system.analyzer.rotate()
     system.clock.advance(system.grace + 1)
     system.analyzer.advance()
     system.shuffler.fetch_keys(system.analyzer)
-    assert system.shuffler.alarms.counts["key-lost"] == 1
+    assert system.shuffler.incidents.counts["key-lost"] == 1
     assert system.counts() == Counts(accepted=60, expired=60)
     system.fill(100)
     system.next_epoch()

@@ -105,7 +105,7 @@ def test_one_process_does_everything(deployment: Deployment) -> None:
     assert check["tasks"][deployment.contract.id]["committed"] == 12
     deployment.upload(program, 3)
     assert commands.close(deployment.contract.task) == {"released": None, "expired": 3}
-    assert program._live()["alarms_restored"] == 0
+    assert program._live()["incidents_restored"] == 0
 
 
 def test_intake_and_workers_share_one_store(tmp_path: Path, postgres: str) -> None:

@@ -51,7 +51,7 @@ def test_defect_2_a_restored_bucket_is_never_released_again(system: System) -> N
     system.deliver()
     first = {slot for slot, _ in system.analyzer.slots.items()}
     system.restore(backup)
-    assert system.shuffler.alarms.counts["restored"] == 1
+    assert system.shuffler.incidents.counts["restored"] == 1
     assert system.counts() == Counts(accepted=110, fenced=110)
     assert gaps(system) == [Gap(1, 1, 110, "restored")]
     assert system.next_epoch() == []
@@ -111,7 +111,7 @@ def test_a_restore_without_a_release_in_between_is_found_and_named(system: Syste
     lost = system.fill(30)[0]
     system.shuffler.tick()
     system.restore(backup)
-    assert system.shuffler.alarms.counts["restored"] == 1
+    assert system.shuffler.incidents.counts["restored"] == 1
     assert gaps(system) == [Gap(1, 1, 0, "restored")]
     assert refusal(system, lost) == "uncertain"
     assert system.counts() == Counts(accepted=60, open=60)
@@ -197,17 +197,17 @@ def test_the_analyzers_counter_reveals_a_restore_that_the_fence_does_not_know(sy
     assert system.next_epoch() == []
 
 
-def test_an_analyzer_whose_counter_goes_back_is_an_alarm(system: System) -> None:
+def test_an_analyzer_whose_counter_goes_back_is_an_incident(system: System) -> None:
     system.fill(110)
     system.next_epoch()
     system.deliver()
     system.shuffler.fetch_keys(system.analyzer)
     system.analyzer.batches.clear()
     system.shuffler.fetch_keys(system.analyzer)
-    assert system.shuffler.alarms.counts["analyzer-restored"] == 1
+    assert system.shuffler.incidents.counts["analyzer-restored"] == 1
 
 
-def test_a_sealed_bucket_that_was_delivered_before_the_restore_is_adopted(system: System) -> None:
+def test_a_sealed_bucket_that_was_delivered_before_the_restore_is_recognized(system: System) -> None:
     system.fill(110)
     system.clock.advance(EPOCH)
     system.shuffler.tick()
@@ -236,11 +236,11 @@ def test_a_sealed_bucket_that_the_analyzer_does_not_know_is_fenced(system: Syste
     system.deliver()
     assert system.counts() == Counts(accepted=110, fenced=110)
     assert Gap(1, 1, 110, "fenced") in gaps(system)
-    assert system.shuffler.alarms.counts["fenced"] == 1
+    assert system.shuffler.incidents.counts["fenced"] == 1
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_other_bytes_of_the_same_bucket_are_adopted_or_fenced(system: System, complete: bool) -> None:
+def test_other_bytes_of_the_same_bucket_are_recognized_or_fenced(system: System, complete: bool) -> None:
     """Shuffled again after a restore, the fakes are sealed anew: the analyzer's manifest stands, if it is complete."""
     system.fill(110)
     system.clock.advance(EPOCH)
@@ -362,7 +362,7 @@ def test_statements_grow_over_a_restore_whatever_the_clock_did(system: System) -
     assert after.keys == (1, 3)
 
 
-def test_a_restored_store_trusts_no_statement_of_its_backup(system: System) -> None:
+def test_a_restored_store_relies_on_no_statement_of_its_backup(system: System) -> None:
     """The analyzer was told since that the key is not in use, and destroyed it."""
     system.fill(110)
     system.analyzer.rotate()

@@ -213,14 +213,14 @@ def _block(system: System, number: int) -> tuple[bytes, int, bytes]:
 
 
 def test_defect_13_a_bucket_waits_for_free_disk(url: str, tmp_path: Path) -> None:
-    room = [1_000.0]
-    system = System(tmp_path, plan=FAKES, url=url, options={"room": lambda: room[0]})
+    free_space = [1_000.0]
+    system = System(tmp_path, plan=FAKES, url=url, options={"free_space": lambda: free_space[0]})
     system.fill(110)
     system.next_epoch()
-    assert system.shuffler.alarms.counts["disk"] == 1
+    assert system.shuffler.incidents.counts["disk"] == 1
     assert system.counts() == Counts(accepted=110, sealed=110)
     system.fill(5)
-    room[0] = 1e9
+    free_space[0] = 1e9
     assert len(system.shuffler.shuffle()) == 1
     system.deliver()
     assert system.counts() == Counts(accepted=115, committed=110, open=5)

@@ -72,7 +72,7 @@ def ticket(accounts: str, contract_path: str, key_path: str, output: str) -> Non
         raise click.UsageError(f"the contract's admission is {agreed.admission.kind!r}, not by ticket")
     names = read_lines(accounts, "account name")
     if len(set(names)) != len(names):
-        raise click.UsageError("ACCOUNTS must name every account once")
+        raise click.UsageError(f"{Path(accounts).name} must name every account once")
     key = TicketKey.load(key_path)
     write_file(Path(output), "".join(f"{key.mint(agreed.task, name).hex()}\n" for name in names).encode())
     screen.note(f"{len(names):,} tickets for task {agreed.id}")

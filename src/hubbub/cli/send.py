@@ -2,9 +2,11 @@
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import click
 
@@ -20,6 +22,12 @@ from hubbub.service.journal import Journal
 from hubbub.service.task.admission import TicketKey
 from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, load_contract
 from hubbub.service.uploader import HttpTransport, Uploader
+
+WAYS = {
+    "ticket": "the contract admits by ticket: give --tickets, or --ticket-key to mint them",
+    "token": "the contract admits by token: give --issuer with --codes, or --tickets",
+}
+"""The options that admit answers, by kind of admission."""
 
 
 @click.command()
@@ -66,29 +74,31 @@ def send(
     Example: hubbub send answers.csv --contract contract.json --to http://127.0.0.1:8401 --journal sent.journal
       --tickets tickets.txt
     """
-    minimum = 1 if unsafe_test else MIN_BATCH_SIZE
-    contract = load_contract(read_text(contract_path), min_batch_size=minimum).contract
     if sum(path is not None for path in (tickets_path, key_path, issuer_url)) > 1:
         raise click.UsageError("give at most one of --tickets, --ticket-key and --issuer")
     if codes_path is not None and issuer_url is None:
         raise click.UsageError("--codes needs --issuer")
-    with (
-        contextlib.ExitStack() as stack,
-        contextlib.closing(Journal(journal_path, contract)) as journal,
-        contextlib.closing(HttpTransport(url)) as transport,
-    ):
+    minimum = 1 if unsafe_test else MIN_BATCH_SIZE
+    contract = load_contract(read_text(contract_path), min_batch_size=minimum).contract
+    if codes_path is not None and contract.admission.kind != "token":
+        raise click.UsageError(f"--codes needs a contract that admits by token, not {contract.admission.kind!r}")
+    admissions = _admissions(contract, tickets_path, key_path)
+    codes = read_lines(codes_path, "code") if codes_path else None
+    people = _started(read_values(values, contract.plan.schema, form=form, column=column)) if values else None
+    with contextlib.ExitStack() as stack:
         issuer = stack.enter_context(contextlib.closing(HttpIssuer(issuer_url))) if issuer_url else None
+        transport = stack.enter_context(contextlib.closing(HttpTransport(url)))
+        journal = stack.enter_context(_journal(journal_path, contract))
         uploader = Uploader(contract, transport, journal, per_request=per_request, pause=_pause, issuer=issuer)
         before = journal.states().get("stored", 0)
-        people = read_values(values, contract.plan.schema, form=form, column=column) if values else None
         try:
             if len(journal):
                 _check_same(people, len(journal))
             elif people is None:
-                raise InvalidInput("VALUES must be given, because the journal is empty")
+                raise InvalidInput(f"VALUES must be given, because --journal {journal_path} is empty")
+            elif admissions is None and codes is None and contract.admission.kind != "open":
+                raise InvalidInput(WAYS[contract.admission.kind])
             else:
-                admissions = None if codes_path else _admissions(contract, tickets_path, key_path)
-                codes = read_lines(codes_path, "code") if codes_path else None
                 uploader.prepare(_records(screen.counted(people, "sealing")), admissions, codes=codes)
             with screen.progressing() as progress:
                 result = uploader.send(lambda done: progress("sending", done, len(journal)))
@@ -120,6 +130,24 @@ def _admissions(
         raise InvalidInput(f"--ticket-key needs a contract that admits by ticket, not {contract.admission.kind!r}")
     key = TicketKey.load(key_path)
     return lambda: key.mint(contract.task, os.urandom(16))
+
+
+@contextlib.contextmanager
+def _journal(path: str, contract: Contract) -> Iterator[Journal]:
+    """Open a journal; delete the file again if it is new and no answer was stored in it."""
+    new = not Path(path).exists()
+    with contextlib.closing(Journal(path, contract)) as journal:
+        try:
+            yield journal
+        finally:
+            if new and not len(journal):
+                Path(path).unlink()
+
+
+def _started(blocks: Iterator[Collection]) -> Iterator[Collection]:
+    """Read the first block at once, so that an unusable file is reported before anything is created."""
+    first = list(itertools.islice(blocks, 1))
+    return itertools.chain(first, blocks)
 
 
 def _pause(seconds: float) -> None:

@@ -54,7 +54,7 @@ class ShufflerProgram:
             self._resources.credentials,
             max_batch_size=config.max_batch_size,
             scratch=common.folder,
-            room=free_disk(common.folder, config.free_disk),
+            free_space=free_disk(common.folder, config.free_disk),
             worker=self._works,
         )
         add_contracts(common.contracts, self.core.tasks.contracts(), self.core.tasks.add_contract)
@@ -141,9 +141,9 @@ class ShufflerProgram:
 
     def _live(self) -> dict[str, float]:
         since = self._outbox_since
-        alarms = {f"alarms_{name.replace('-', '_')}": float(n) for name, n in self.core.alarms.counts.items()}
+        incidents = {f"incidents_{name.replace('-', '_')}": float(n) for name, n in self.core.incidents.counts.items()}
         return {
-            **alarms,
+            **incidents,
             **task_metrics(self.loops()),
             **expiry_metrics(self.config, self.core.keyring),
             "disk_free": disk_free(self.common.folder),

@@ -14,8 +14,8 @@ from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.leases import Lease, Leases
-from hubbub.service.shuffler.alarms import Alarms
 from hubbub.service.shuffler.blocks import bucket_secret, seed_check, seed_secret
+from hubbub.service.shuffler.incidents import Incidents
 from hubbub.service.shuffler.keychoice import next_key
 from hubbub.service.shuffler.store import TERMINAL, Bucket, ShufflerStore, TaskRow
 from hubbub.service.task.contract import Contract
@@ -42,10 +42,15 @@ class Buckets:
     """Moves buckets from state to state."""
 
     def __init__(
-        self, store: ShufflerStore, context: ServiceContext, credentials: Credentials, leases: Leases, alarms: Alarms
+        self,
+        store: ShufflerStore,
+        context: ServiceContext,
+        credentials: Credentials,
+        leases: Leases,
+        incidents: Incidents,
     ) -> None:
         self._store, self._database, self._context = store, store.jobs, context
-        self._credentials, self._leases, self._alarms = credentials, leases, alarms
+        self._credentials, self._leases, self._incidents = credentials, leases, incidents
 
     def add_task(self, contract: Contract, text: bytes, listed: KeyList | None) -> None:
         """Add a task with its first bucket; idempotent.
@@ -92,7 +97,7 @@ class Buckets:
             self._credentials.create(bucket_secret(task.id, bucket + 1))
             lost = self._end(task, bucket, "expired")
             self._open(task, bucket + 1, key_id, digest)
-        self._alarms.sound("key-lost", f"the analyzer destroyed a key in use; {lost} bundles expired")
+        self._incidents.report("key-lost", f"the analyzer destroyed a key in use; {lost} bundles expired")
         return True
 
     def release(
@@ -234,7 +239,9 @@ class Buckets:
             self.record_gap(bucket.task, Gap(bucket.number, bucket.number, bucket.bundles, "fenced"))
             reach("fence-written")
         reach("fence-committed")
-        self._alarms.sound("fenced", f"bucket {bucket.number} of a task was fenced; {bucket.bundles} bundles discarded")
+        self._incidents.report(
+            "fenced", f"bucket {bucket.number} of a task was fenced; {bucket.bundles} bundles discarded"
+        )
 
     def _count(self, bucket: Bucket, state: str) -> None:
         statement = f"UPDATE totals SET {state} = {state} + ? WHERE task = ?"

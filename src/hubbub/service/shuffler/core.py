@@ -13,11 +13,11 @@ from hubbub.errors import HubbubError, StoreFailure
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.leases import LEASE_SECONDS, Lease, Leases, LostLease
-from hubbub.service.shuffler.alarms import Alarms
 from hubbub.service.shuffler.buckets import Buckets, Closing
 from hubbub.service.shuffler.delivery import AnalyzerClient, Deliveries
+from hubbub.service.shuffler.incidents import Incidents
 from hubbub.service.shuffler.restore import Restores
-from hubbub.service.shuffler.shuffle import MEMORY, Room, Shuffles
+from hubbub.service.shuffler.shuffle import MEMORY, FreeSpace, Shuffles
 from hubbub.service.shuffler.statements import Statements
 from hubbub.service.shuffler.store import Counts, ShufflerStore
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
@@ -40,26 +40,34 @@ class Shuffler:
         max_batch_size: int = MAX_BATCH_SIZE,
         memory: int = MEMORY,
         scratch: Path | None = None,
-        room: Room | None = None,
+        free_space: FreeSpace | None = None,
         lease_seconds: float = LEASE_SECONDS,
         worker: bool = True,
     ) -> None:
         self.store, self.keyring, self._context = store, context.keyring, context
         self._worker = worker
         self._max_batch_size = max_batch_size
-        self.alarms = Alarms()
+        self.incidents = Incidents()
         if store.alone:
             # The previous process held these; the lock of its folder proves that it has ended.
             store.jobs.run("DELETE FROM leases")
         leases = self._leases = Leases(store.jobs, context.clock, seconds=lease_seconds)
         self._lease: Lease | None = None
         self._ended: dict[bytes, float] = {}
-        buckets = self._buckets = Buckets(store, context, credentials, leases, self.alarms)
-        self.tasks = TaskRegistry(store, context, buckets, self.alarms)
+        buckets = self._buckets = Buckets(store, context, credentials, leases, self.incidents)
+        self.tasks = TaskRegistry(store, context, buckets, self.incidents)
         self.uploads = Uploads(store, self.tasks, context, credentials)
-        self._restores = Restores(store, self.tasks, context, credentials, buckets, leases, self.alarms)
+        self._restores = Restores(store, self.tasks, context, credentials, buckets, leases, self.incidents)
         self._shuffles = Shuffles(
-            store, self.tasks, context, credentials, leases, self.alarms, memory=memory, scratch=scratch, room=room
+            store,
+            self.tasks,
+            context,
+            credentials,
+            leases,
+            self.incidents,
+            memory=memory,
+            scratch=scratch,
+            free_space=free_space,
         )
         self._deliveries = Deliveries(store, self.tasks, buckets, self._shuffles, leases)
         self._statements = Statements(store, context)
@@ -112,7 +120,7 @@ class Shuffler:
                 self._lease = None
                 break
             except Exception as error:
-                self.alarms.sound("task-failed", f"a task could not be released: {_safe(error)}")
+                self.incidents.report("task-failed", f"a task could not be released: {_safe(error)}")
                 failure = failure or error
         self.tasks.refresh()
         if failure is not None:

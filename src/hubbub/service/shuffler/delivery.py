@@ -87,7 +87,7 @@ class Deliveries:
             return False
         try:
             if bucket.state == "sealed":
-                self._adopt(bucket, client, lease)
+                self._take_receipt(bucket, client, lease)
             else:
                 self._deliver(bucket, client, lease)
         except LostLease:
@@ -108,7 +108,7 @@ class Deliveries:
         except Problem as problem:
             if problem.name != "fenced":
                 raise
-            self._adopt(bucket, client, lease)
+            self._take_receipt(bucket, client, lease)
             return
         if not isinstance(answer, list):
             self._end(bucket, manifest, answer, lease)
@@ -123,7 +123,7 @@ class Deliveries:
         with self._store.jobs.transaction():
             self._leases.confirm(lease)
 
-    def _adopt(self, bucket: Bucket, client: AnalyzerClient, lease: Lease) -> None:
+    def _take_receipt(self, bucket: Bucket, client: AnalyzerClient, lease: Lease) -> None:
         """Settle a bucket that the analyzer may have received in an earlier life of the store."""
         theirs = client.manifest(bucket.batch)
         if theirs is None or not self._is_ours(bucket, theirs):

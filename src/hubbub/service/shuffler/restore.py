@@ -13,9 +13,9 @@ from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.leases import Lease, Leases
-from hubbub.service.shuffler.alarms import Alarms
 from hubbub.service.shuffler.blocks import bucket_secret
 from hubbub.service.shuffler.buckets import Buckets
+from hubbub.service.shuffler.incidents import Incidents
 from hubbub.service.shuffler.store import TERMINAL, ShufflerStore
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.task.manifest import MAX_BUCKET, Gap
@@ -35,10 +35,10 @@ class Restores:
         credentials: Credentials,
         buckets: Buckets,
         leases: Leases,
-        alarms: Alarms,
+        incidents: Incidents,
     ) -> None:
         self._store, self._tasks, self._context, self._credentials = store, tasks, context, credentials
-        self._buckets, self._leases, self._alarms = buckets, leases, alarms
+        self._buckets, self._leases, self._incidents = buckets, leases, incidents
         self._counters: dict[bytes, int] = {}
 
     def hear(self, task: bytes, counter: int) -> None:
@@ -47,7 +47,7 @@ class Restores:
             raise FalseClaim("the analyzer's counter of buckets is impossibly high")
         before = self._counters.get(task, 0)
         if counter < before:
-            self._alarms.sound("analyzer-restored", f"its counter of buckets went back from {before} to {counter}")
+            self._incidents.report("analyzer-restored", f"its counter of buckets went back from {before} to {counter}")
         self._counters[task] = counter
 
     def rewound(self) -> bool:
@@ -95,7 +95,7 @@ class Restores:
         reach("restore-committed")
         self._credentials.raise_fence(beat=fence.beat + 1, restores=fence.restores + 1)
         self._tasks.refresh()
-        self._alarms.sound("restored", f"the store was restored from a backup; {discarded} bundles discarded")
+        self._incidents.report("restored", f"the store was restored from a backup; {discarded} bundles discarded")
         return True
 
     def tidy(self) -> None:

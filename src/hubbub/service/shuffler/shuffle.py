@@ -23,7 +23,6 @@ from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials, derive
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.leases import LEASE_SECONDS, Lease, Leases, LostLease
-from hubbub.service.shuffler.alarms import Alarms
 from hubbub.service.shuffler.blocks import (
     BLOCK_SIZE,
     ID_SIZE,
@@ -33,6 +32,7 @@ from hubbub.service.shuffler.blocks import (
     seed_check,
     seed_secret,
 )
+from hubbub.service.shuffler.incidents import Incidents
 from hubbub.service.shuffler.store import Bucket, ShufflerStore
 from hubbub.service.shuffler.tasks import TaskRegistry
 from hubbub.service.task.contract import Contract
@@ -48,17 +48,17 @@ DISK_FACTOR = 2.2
 """Free disk space that a bucket needs, as a multiple of its size: the temporary files, the chunks, and some reserve."""
 _IN_MEMORY = 1 << 22
 _PAGE = 16
-Room = Callable[[], float]
+FreeSpace = Callable[[], float]
 
 
-def free_disk(folder: Path, guard: float) -> Room:
+def free_disk(folder: Path, guard: float) -> FreeSpace:
     """Return a function that returns the free bytes of a disk above the share that must stay free."""
 
-    def room() -> float:
+    def free_space() -> float:
         usage = shutil.disk_usage(folder)
         return usage.free - guard * usage.total
 
-    return room
+    return free_space
 
 
 class _Changed(Exception):
@@ -75,15 +75,15 @@ class Shuffles:
         context: ServiceContext,
         credentials: Credentials,
         leases: Leases,
-        alarms: Alarms,
+        incidents: Incidents,
         *,
         memory: int = MEMORY,
         scratch: Path | None = None,
-        room: Room | None = None,
+        free_space: FreeSpace | None = None,
     ) -> None:
         self._store, self._tasks, self._context, self._credentials = store, tasks, context, credentials
-        self._leases, self._alarms, self._database = leases, alarms, store.jobs
-        self._memory, self._scratch, self._room = memory, scratch, room
+        self._leases, self._incidents, self._database = leases, incidents, store.jobs
+        self._memory, self._scratch, self._free_space = memory, scratch, free_space
         self._renewed = 0.0
 
     def run(self) -> list[str]:
@@ -102,7 +102,7 @@ class Shuffles:
             except LostLease:
                 continue
             except Exception as error:
-                self._alarms.sound("task-failed", f"a bucket could not be shuffled: {type(error).__name__}")
+                self._incidents.report("task-failed", f"a bucket could not be shuffled: {type(error).__name__}")
                 failure = failure or error
             finally:
                 self._leases.release(lease)
@@ -133,8 +133,10 @@ class Shuffles:
         self._store_fakes(bucket, contract, cipher, seed, lease)
         reach("shuffle-fakes-stored")
         size = self._size(bucket)
-        if self._room is not None and self._room() < DISK_FACTOR * size:
-            self._alarms.sound("disk", f"a bucket of {size:,} bytes waits for {DISK_FACTOR} times as much free disk")
+        if self._free_space is not None and self._free_space() < DISK_FACTOR * size:
+            self._incidents.report(
+                "disk", f"a bucket of {size:,} bytes waits for {DISK_FACTOR} times as much free disk"
+            )
             return False
         try:
             digests, sizes = self._write_chunks(bucket, contract, cipher, seed, size, lease)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from hubbub.canonical import canonical, parse
 from hubbub.errors import FalseClaim, Problem, WireError
 from hubbub.service.context import ServiceContext
-from hubbub.service.shuffler.alarms import Alarms
 from hubbub.service.shuffler.buckets import Buckets
+from hubbub.service.shuffler.incidents import Incidents
 from hubbub.service.shuffler.store import ShufflerStore, TaskRow
 from hubbub.service.task.admission import Verifier, refusing_verifier, verifier
 from hubbub.service.task.contract import Contract, SignedContract, load_served_contract
@@ -28,8 +28,8 @@ class ServedTask:
 class TaskRegistry:
     """The tasks in the store, parsed once; :meth:`refresh` rereads their states."""
 
-    def __init__(self, store: ShufflerStore, context: ServiceContext, buckets: Buckets, alarms: Alarms) -> None:
-        self._store, self._context, self._buckets, self._alarms = store, context, buckets, alarms
+    def __init__(self, store: ShufflerStore, context: ServiceContext, buckets: Buckets, incidents: Incidents) -> None:
+        self._store, self._context, self._buckets, self._incidents = store, context, buckets, incidents
         self._tasks: dict[bytes, ServedTask] = {}
         self._lists: dict[bytes, tuple[bytes, KeyList]] = {}
         self._lock = threading.Lock()
@@ -166,7 +166,7 @@ class TaskRegistry:
             pins = self.pins(identity)
             for key in listed.keys:
                 if pins[key.id] != (key.suite, key.public):
-                    self._alarms.sound("keys-changed", f"the analyzer changed the public bytes of its key {key.id}")
+                    self._incidents.report("keys-changed", f"the analyzer changed the public bytes of its key {key.id}")
                     raise FalseClaim(f"the analyzer's key list gives key {key.id} other bytes than before; refused")
             statement = "INSERT INTO key_lists VALUES (?, ?) ON CONFLICT (identity) DO UPDATE SET document = ?"
             database.run(statement, identity, text, text)

@@ -6,7 +6,7 @@ from collections import Counter
 log = logging.getLogger("hubbub.shuffler")
 
 
-class Alarms:
+class Incidents:
     """The number of events by name; messages never contain data of people."""
 
     NAMES = ("analyzer-restored", "disk", "fenced", "key-lost", "keys-changed", "restored", "task-failed")
@@ -14,7 +14,7 @@ class Alarms:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter(dict.fromkeys(self.NAMES, 0))
 
-    def sound(self, name: str, message: str) -> None:
+    def report(self, name: str, message: str) -> None:
         """Count and log an event."""
         self.counts[name] += 1
         log.error("%s: %s", name, message)
