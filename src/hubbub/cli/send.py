@@ -84,10 +84,10 @@ def send(
         raise click.UsageError(f"--codes needs a contract that admits by token, not {contract.admission.kind!r}")
     admissions = _admissions(contract, tickets_path, key_path)
     codes = read_lines(codes_path, "code") if codes_path else None
-    people = _started(read_values(values, contract.plan.schema, form=form, column=column)) if values else None
     with contextlib.ExitStack() as stack:
         issuer = stack.enter_context(contextlib.closing(HttpIssuer(issuer_url))) if issuer_url else None
         transport = stack.enter_context(contextlib.closing(HttpTransport(url)))
+        people = _started(read_values(values, contract.plan.schema, form=form, column=column)) if values else None
         journal = stack.enter_context(_journal(journal_path, contract))
         uploader = Uploader(contract, transport, journal, per_request=per_request, pause=_pause, issuer=issuer)
         before = journal.states().get("stored", 0)
