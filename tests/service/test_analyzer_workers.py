@@ -360,7 +360,7 @@ class Machine(RuleBasedStateMachine):
         self.system.shut()
 
 
-@pytest.mark.parametrize("examples", [20, pytest.param(300, marks=pytest.mark.slow)], ids=["short", "long"])
+@pytest.mark.parametrize("examples", [8, pytest.param(300, marks=pytest.mark.slow)], ids=["short", "long"])
 def test_state_machine(tmp_path: Path, kills: Kills, examples: int) -> None:
     Machine.folder, Machine.kills = tmp_path, kills
     checks = list(HealthCheck)

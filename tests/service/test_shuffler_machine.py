@@ -248,7 +248,7 @@ class Collection(RuleBasedStateMachine):
 
 
 SHORT = settings(
-    max_examples=30, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=10, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 Collection.TestCase.settings = SHORT
 TestShort = Collection.TestCase
