@@ -15,7 +15,7 @@ from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.leases import Lease, Leases
 from hubbub.service.shuffler.alarms import Alarms
-from hubbub.service.shuffler.blocks import bucket_secret, seed_check, seed_secret
+from hubbub.service.shuffler.blocks import batch_pin, bucket_secret, seed_check, seed_secret
 from hubbub.service.shuffler.keychoice import next_key
 from hubbub.service.shuffler.store import TERMINAL, Bucket, ShufflerStore, TaskRow
 from hubbub.service.task.contract import Contract
@@ -260,7 +260,8 @@ class Buckets:
             bucket = self._store.bucket(tasks[task_number], number) if task_number in tasks else None
             if bucket is None:
                 continue
-            for name in (seed_secret, bucket_secret):
+            # The pin last: while it can be shuffled, the bucket can only leave as the batch that was announced.
+            for name in (seed_secret, bucket_secret, batch_pin):
                 self._credentials.erase(name(bucket.task.id, bucket.number))
             reach("sweep-erased")
             self._delete(bucket, "blocks", "id")

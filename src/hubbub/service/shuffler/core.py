@@ -61,7 +61,7 @@ class Shuffler:
         self._shuffles = Shuffles(
             store, self.tasks, context, credentials, leases, self.alarms, memory=memory, scratch=scratch, room=room
         )
-        self._deliveries = Deliveries(store, self.tasks, buckets, self._shuffles, leases)
+        self._deliveries = Deliveries(store, self.tasks, buckets, self._shuffles, leases, credentials)
         self._statements = Statements(store, context)
         self.refresh()
         if worker and self._lead() is not None:
