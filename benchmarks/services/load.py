@@ -10,9 +10,6 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-PAUSE = 1.0
-"""Seconds after which a refused request is repeated, as ``Retry-After`` says."""
-
 
 @dataclass
 class Load:
@@ -93,7 +90,8 @@ class Connection(asyncio.Protocol):
             self._wait()
         else:
             self._bodies.append(self._body)
-            asyncio.get_running_loop().call_later(PAUSE, self._next)
+            after = head.lower().partition(b"retry-after:")[2].split(b"\r\n")[0]
+            asyncio.get_running_loop().call_later(float(after or 1), self._next)
 
     def connection_lost(self, error: Exception | None) -> None:
         if error is not None:

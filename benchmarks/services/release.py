@@ -17,13 +17,15 @@ RATE = 1000.0
 """Uploads per second: a fifth of what the shuffler stores at most."""
 CONNECTIONS = 64
 QUIET_SECONDS = 20.0
+_PROGRESS = "SELECT state, EXISTS (SELECT 1 FROM blocks WHERE bucket = 1) FROM buckets WHERE bucket = 1"
 
 
 def measure_release(folder: Path, workers: Workers, scale: float) -> dict[str, object]:
     """Measure latencies under a constant load, before and while a bucket of a million slots is released.
 
-    The last uploads before the release make the bucket large enough for it. It ends when the batch is ready to be
-    delivered. The analyzer is stopped meanwhile: in practice, it has a machine to itself.
+    The last uploads before the release make the bucket large enough for it. It ends when the batch is ready
+    to be delivered and the bundles it was made of are deleted. The analyzer is stopped meanwhile: in practice, it has a
+    machine to itself.
     """
     slots, quiet = int(1_000_000 * scale), max(QUIET_SECONDS * scale**0.5, 2.0)
     with Bench(folder, workers, max_batch_size=slots).running() as bench:
@@ -37,10 +39,10 @@ def measure_release(folder: Path, workers: Workers, scale: float) -> dict[str, o
         times: dict[str, float] = {}
 
         def watch() -> bool:
-            """Note when the bucket has been sealed, and when it has been shuffled; True a little later."""
-            state = store.execute("SELECT state FROM buckets WHERE bucket = 1").fetchone()[0]
-            times.setdefault(state, time.perf_counter())
-            return "shuffled" in times and time.perf_counter() > times["shuffled"] + 0.2
+            """Note when the bucket has been sealed, and when its blocks have been deleted; True a little later."""
+            state, left = store.execute(_PROGRESS).fetchone()
+            times.setdefault("done" if state == "shuffled" and not left else state, time.perf_counter())
+            return "done" in times and time.perf_counter() > times["done"] + 0.2
 
         try:
             with contextlib.closing(sqlite3.connect(store_of(bench))) as store:
@@ -49,16 +51,16 @@ def measure_release(folder: Path, workers: Workers, scale: float) -> dict[str, o
             analyzer.send_signal(signal.SIGCONT)
         assert load.refused == 0
         begun, ended, latencies = np.array(load.begun), np.array(load.ended), load.latencies()
-        assert "shuffled" in times, "the load ended before the bucket was shuffled"
-        sealed, shuffled = times["sealed"], times["shuffled"]
+        assert "done" in times, "the load ended before the release"
+        sealed, done = times["sealed"], times["done"]
         # The first second is that of new connections.
         before = latencies[(ended < sealed) & (begun > times["open"] + 1)]
-        during = latencies[(ended >= sealed) & (begun < shuffled)]
+        during = latencies[(ended >= sealed) & (begun < done)]
         p99 = [1e3 * float(np.quantile(one, 0.99)) for one in (before, during)]
-        say(f"release: p99 {p99[0]:.1f} ms before, {p99[1]:.1f} ms during {shuffled - sealed:.1f} s")
+        say(f"release: p99 {p99[0]:.1f} ms before, {p99[1]:.1f} ms during {done - sealed:.1f} s")
         return {
             "release_slots": slots,
-            "release_s": shuffled - sealed,
+            "release_s": done - sealed,
             "release_quiet_p99_ms": p99[0],
             "release_p99_ms": p99[1],
             "release_p99_ratio": p99[1] / p99[0],

@@ -5,6 +5,7 @@ next one, which is also when the task changes to the analyzer's newest key. Data
 in small transactions by :meth:`Buckets.sweep`.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from hubbub.errors import StoreFailure
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.leases import Lease, Leases
+from hubbub.service.runtime.leases import Lease, Leases, rest
 from hubbub.service.shuffler.alarms import Alarms
 from hubbub.service.shuffler.blocks import batch_pin, bucket_secret, seed_check, seed_secret
 from hubbub.service.shuffler.keychoice import next_key
@@ -288,9 +289,11 @@ class Buckets:
                 size += length
             places = ", ".join("?" * len(keys))
             statement = f"DELETE FROM {table} WHERE task = ? AND bucket = ? AND {key} IN ({places})"
+            begun = time.monotonic()
             with self._database.transaction():
                 self._database.run(statement, *where, *keys)
             reach("sweep-slice")
+            rest(begun)
 
     def _forget(self, task: TaskRow) -> None:
         for table, key in (("accepted_bundles", "replay_id"), ("spent_tokens", "token_id")):
