@@ -112,12 +112,12 @@ class Credentials:
         """True once the folder has a fence; a store with keys and a folder without one do not belong together."""
         return (self.folder / _FENCE).exists()
 
-    def create(self, name: str) -> bytes:
-        """Return the secret of this name, drawn and durable if it did not exist."""
+    def create(self, name: str, value: bytes | None = None) -> bytes:
+        """Return the secret of this name; if it did not exist, it is first made durable: drawn, or the given value."""
         path = self._path(name)
         with self._locked():
             if not path.exists():
-                write_file(path, os.urandom(SECRET_SIZE))
+                write_file(path, os.urandom(SECRET_SIZE) if value is None else value)
                 reach("secret-created")
             return read_secret(path)
 

@@ -6,6 +6,7 @@ transaction has ended. A replica that was paused, or whose clock jumped, therefo
 """
 
 import secrets
+import time
 from dataclasses import dataclass
 
 from hubbub.errors import HubbubError
@@ -17,6 +18,19 @@ LEASE_TABLE = (
 )
 LEASE_SECONDS = 30.0
 """Default duration of a lease."""
+
+
+LONGEST_REST = 0.02
+"""Seconds of the longest pause between two steps of a job."""
+
+
+def rest(begun: float) -> None:
+    """Pause a job for as long as its last step took, since ``begun`` by the monotonic clock, up to 20 ms.
+
+    Uploads share the processor, the disk and, on SQLite, the only writer with the jobs of their process. A job may take
+    twice as long; an upload must not wait for several steps of it.
+    """
+    time.sleep(min(time.monotonic() - begun, LONGEST_REST))
 
 
 class LostLease(HubbubError):

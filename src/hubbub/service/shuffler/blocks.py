@@ -31,6 +31,11 @@ def seed_secret(task: bytes, bucket: int) -> str:
     return f"seed-{task.hex()}-{bucket}"
 
 
+def batch_pin(task: bytes, bucket: int) -> str:
+    """Return the name under which the digest of the batch that a bucket leaves as is kept."""
+    return f"batch-{task.hex()}-{bucket}"
+
+
 def seed_check(seed: bytes) -> str:
     """Return a value that tells a seed from any other and reveals nothing about it."""
     return derive(seed, "check", ID_SIZE).hex()

@@ -5,6 +5,7 @@ next one, which is also when the task changes to the analyzer's newest key. Data
 in small transactions by :meth:`Buckets.sweep`.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ from hubbub.errors import StoreFailure
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.leases import Lease, Leases
-from hubbub.service.shuffler.blocks import bucket_secret, seed_check, seed_secret
+from hubbub.service.runtime.leases import Lease, Leases, rest
+from hubbub.service.shuffler.blocks import batch_pin, bucket_secret, seed_check, seed_secret
 from hubbub.service.shuffler.incidents import Incidents
 from hubbub.service.shuffler.keychoice import next_key
 from hubbub.service.shuffler.store import TERMINAL, Bucket, ShufflerStore, TaskRow
@@ -267,7 +268,8 @@ class Buckets:
             bucket = self._store.bucket(tasks[task_number], number) if task_number in tasks else None
             if bucket is None:
                 continue
-            for name in (seed_secret, bucket_secret):
+            # The pin last: while it can be shuffled, the bucket can only leave as the batch that was announced.
+            for name in (seed_secret, bucket_secret, batch_pin):
                 self._credentials.erase(name(bucket.task.id, bucket.number))
             reach("sweep-erased")
             self._delete(bucket, "blocks", "id")
@@ -294,9 +296,11 @@ class Buckets:
                 size += length
             places = ", ".join("?" * len(keys))
             statement = f"DELETE FROM {table} WHERE task = ? AND bucket = ? AND {key} IN ({places})"
+            begun = time.monotonic()
             with self._database.transaction():
                 self._database.run(statement, *where, *keys)
             reach("sweep-slice")
+            rest(begun)
 
     def _forget(self, task: TaskRow) -> None:
         for table, key in (("accepted_bundles", "replay_id"), ("spent_tokens", "token_id")):

@@ -69,7 +69,7 @@ class Shuffler:
             scratch=scratch,
             free_space=free_space,
         )
-        self._deliveries = Deliveries(store, self.tasks, buckets, self._shuffles, leases)
+        self._deliveries = Deliveries(store, self.tasks, buckets, self._shuffles, leases, credentials)
         self._statements = Statements(store, context)
         self.refresh()
         if worker and self._lead() is not None:

@@ -4,13 +4,21 @@ The number of a bucket is signed by both sides. If the analyzer has another mani
 shuffler was restored or runs twice. It adopts the other manifest if that is its own, of the same bundles, and complete;
 otherwise its bucket is *fenced*: discarded, counted and named in a gap. It is never sent under another number, because
 two batches with the same people in them strip the fakes.
+
+For the same reason the shuffler does not rely on the analyzer to refuse a second batch. Sealing is randomized, so a
+store that is restored to a time before the shuffle makes another batch of the same people. Before a batch is announced,
+its digest is therefore *pinned* in the credential folder, where no restore rewinds it: no other batch of the bucket is
+ever announced, and none once the bucket's secrets are erased.
 """
 
+import hashlib
 from typing import Protocol
 
 from hubbub.errors import AnalyzerUnreachable, FalseClaim, InvalidInput, Problem
+from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.leases import Lease, Leases, LostLease
+from hubbub.service.shuffler.blocks import batch_pin
 from hubbub.service.shuffler.buckets import Buckets
 from hubbub.service.shuffler.shuffle import Shuffles
 from hubbub.service.shuffler.store import Bucket, ShufflerStore
@@ -48,10 +56,16 @@ class Deliveries:
     """Delivers shuffled buckets; any number of processes may run this at once."""
 
     def __init__(
-        self, store: ShufflerStore, tasks: TaskRegistry, buckets: Buckets, shuffles: Shuffles, leases: Leases
+        self,
+        store: ShufflerStore,
+        tasks: TaskRegistry,
+        buckets: Buckets,
+        shuffles: Shuffles,
+        leases: Leases,
+        credentials: Credentials,
     ) -> None:
         self._store, self._tasks, self._buckets = store, tasks, buckets
-        self._shuffles, self._leases = shuffles, leases
+        self._shuffles, self._leases, self._credentials = shuffles, leases, credentials
 
     def run(self, client: AnalyzerClient) -> bool:
         """Try once to deliver every waiting bucket, and return True if any is left.
@@ -86,15 +100,27 @@ class Deliveries:
         if lease is None:
             return False
         try:
-            if bucket.state == "sealed":
-                self._take_receipt(bucket, client, lease)
-            else:
+            if self._may_leave(bucket):
                 self._deliver(bucket, client, lease)
+            else:
+                self._take_receipt(bucket, client, lease)
         except LostLease:
             return False
         finally:
             self._leases.release(lease)
         return True
+
+    def _may_leave(self, bucket: Bucket) -> bool:
+        """Return True if a batch is the only one that its bucket has ever left as, which is pinned if it is the first.
+
+        A bucket without its secrets has left in an earlier life of the store.
+        """
+        if bucket.state != "shuffled" or bucket.manifest is None or not self._shuffles.has_secrets(bucket):
+            return False
+        shuffler = self._tasks.contract(bucket.task.id).shuffler
+        manifest = Manifest.read(SignedDocument.from_json(bucket.manifest), shuffler)
+        content = hashlib.sha256("".join(manifest.chunks).encode()).digest()
+        return self._credentials.create(batch_pin(bucket.task.id, bucket.number), content) == content
 
     def _deliver(self, bucket: Bucket, client: AnalyzerClient, lease: Lease) -> None:
         manifest = bucket.manifest or b""

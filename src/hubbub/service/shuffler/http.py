@@ -20,7 +20,7 @@ from hubbub.errors import Problem
 from hubbub.service.runtime import http
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.metrics import LatencyHistogram
-from hubbub.service.runtime.ratelimit import RateLimiter
+from hubbub.service.runtime.ratelimit import RateLimiter, RetryPauses
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.shuffler.opener import BundleOpener
 from hubbub.service.shuffler.writer import Writer
@@ -79,6 +79,7 @@ class UploadApp:
         self._limits = limits or Limits()
         self._opener = BundleOpener(core.uploads, workers, self._limits.worker_threshold)
         self._rate_limiter, self._folder = rate_limiter, folder
+        self._pauses = RetryPauses()
         self._arriving = http.ArrivingBodies(self._limits.max_reading)
         self._bundles = self._bytes = 0
         self._disk_full, self._disk_checked = False, -1.0
@@ -193,7 +194,7 @@ class UploadApp:
     def _check_queue(self, count: int, length: int) -> None:
         limits = self._limits
         if self._bundles + count > limits.max_queue or self._bytes + length > limits.max_memory:
-            raise Problem("busy", retry_after=1)
+            raise Problem("busy", retry_after=self._pauses.after(time.monotonic()))
 
 
 def documents_app(tasks: "TaskRegistry") -> http.App:

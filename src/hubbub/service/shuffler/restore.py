@@ -101,7 +101,7 @@ class Restores:
     def tidy(self) -> None:
         """Erase secrets of buckets that have ended, or that a restored store does not know."""
         rows = {task.row.id.hex(): task.row for task in self._tasks.all()}
-        for prefix in ("bucket-", "seed-"):
+        for prefix in ("seed-", "bucket-", "batch-"):
             for name in self._credentials.names(prefix):
                 _, task_id, number = name.split("-")
                 row = rows.get(task_id)

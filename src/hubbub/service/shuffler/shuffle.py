@@ -22,7 +22,7 @@ from hubbub.errors import StoreFailure
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials, derive
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.leases import LEASE_SECONDS, Lease, Leases, LostLease
+from hubbub.service.runtime.leases import LEASE_SECONDS, Lease, Leases, LostLease, rest
 from hubbub.service.shuffler.blocks import (
     BLOCK_SIZE,
     ID_SIZE,
@@ -189,12 +189,15 @@ class Shuffles:
             entropy=KeyedStream(derive(seed, "order")),
         )
         digests, sizes = [], []
+        begun = time.monotonic()
         for index, chunk in enumerate(_regroup(shuffled, rows)):
             data = chunk.tobytes()
             self._store_chunk(bucket, index, data, lease)
             digests.append(hashlib.sha256(data).hexdigest())
             sizes.append(len(chunk))
             reach("shuffle-chunk")
+            rest(begun)
+            begun = time.monotonic()
         return digests, sizes
 
     def _read_blocks(
@@ -203,7 +206,7 @@ class Shuffles:
         query = (
             f"SELECT id, bundles, data FROM blocks WHERE task = ? AND bucket = ? AND id > ? ORDER BY id LIMIT {_PAGE}"
         )
-        last, bundles = b"", 0
+        last, bundles, begun = b"", 0, time.monotonic()
         texts: list[bytes] = []
         while rows := self._database.rows(query, *_key(bucket), last):
             for block_id, count, data in rows:
@@ -214,6 +217,8 @@ class Shuffles:
                 yield _slots(texts, slot_size)
                 texts = []
             self._renew(lease)
+            rest(begun)
+            begun = time.monotonic()
         if texts:
             yield _slots(texts, slot_size)
         if bundles != bucket.bundles:

@@ -1,0 +1,1 @@
+"""The running services under load: ``python -m benchmarks.services``."""
