@@ -72,7 +72,7 @@ class Resources(Generic[S]):
             # No key is advanced here: the core of the analyzer knows which keys must be kept.
             ring = Keyring(keys, self.credentials, clock, suites={common.suite}, **ages)
             workers = Workers(common.workers)
-            self.context = ServiceContext(ring, identity, clock, workers, common.min_batch_size)
+            self.context = ServiceContext(ring, identity, clock, workers, common.min_batch_size, lease_seconds=common.lease)
             stack.callback(workers.close)
             workers.start()
             self._stack = stack.pop_all()
