@@ -269,6 +269,8 @@ class LiveSystem:
     def command(self, role: Role, name: str, *values: str, **options: str) -> dict[str, Any]:
         """Send an admin command to a service: to the first of its replicas that answers."""
         names = self.shufflers if role == "shuffler" else [role]
+        # A process that is not running leaves its socket behind.
+        names = [one for one in names if (self.folder / one / ADDRESSES).exists()] or names
         for process in names[:-1]:
             with contextlib.suppress(CommandFailure):
                 return command(self.folder / process, name, *values, options=options, seconds=TIMEOUT)

@@ -37,6 +37,9 @@ from hubbub.service.runtime.workers import Workers
 from hubbub.service.task import sealing
 from hubbub.service.task.keylist import PublicKey
 
+# A connection to the socket of a process that has died is refused, and httpcore does not close what it opened for it.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 ENDS = {
     "shuffler": [KILL, "accept-inserted", BACKUP, ROTATE, "release-sealed", "shuffle-chunk", RESTORE, STOP, KILL],
     "analyzer": [KILL, ROTATE, "batch-committed", KILL],

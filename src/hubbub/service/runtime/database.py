@@ -17,6 +17,8 @@ from hubbub.errors import StoreFailure, reject
 
 _ROWS = 500
 """Rows per statement."""
+_SETUP_LOCK = 0x6875626275620014
+"""The number of PostgreSQL's advisory lock; other programs do not use it."""
 PARTITIONS = 8
 """Parts of a partitioned table."""
 _PRAGMAS = (
@@ -110,6 +112,11 @@ class Database(ABC):
         """Create tables that do not exist; ``{blob}`` and ``{clustered}`` stand for the dialect's words."""
         for table in tables:
             self.run("CREATE TABLE IF NOT EXISTS " + table.format(blob=self.blob, clustered=self.clustered))
+
+    @contextlib.contextmanager
+    def setting_up(self) -> Iterator[None]:
+        """Return a context in which no other process creates or migrates tables."""
+        yield
 
     def exclude(self, table: str) -> None:
         """Keep other transactions from changing a table until this one has ended."""
@@ -248,6 +255,17 @@ class Postgres(Database):
 
     def _execute(self, statement: str, values: Sequence[object]) -> Any:
         return self._connection.execute(statement.replace("?", "%s"), values)
+
+    @contextlib.contextmanager
+    def setting_up(self) -> Iterator[None]:
+        """Return a context in which this process holds an advisory lock; ``IF NOT EXISTS`` fails in a race."""
+        self.rows("SELECT pg_advisory_lock(?)", _SETUP_LOCK)
+        try:
+            yield
+        finally:
+            # If the connection was lost, so was the lock.
+            with contextlib.suppress(StoreFailure):
+                self.rows("SELECT pg_advisory_unlock(?)", _SETUP_LOCK)
 
     def exclude(self, table: str) -> None:
         """Lock a table against changes, not against reads."""
