@@ -48,6 +48,7 @@ SUMS = (
     *("in_gaps", "uncertain", "conservation_error", "seconds"),
 )
 _LINE_SECONDS = 30.0
+Show = Callable[[str], None]
 
 
 def happenings(name: str, kills: int, points: list[str], chance: random.Random, *, backup: bool) -> list[str]:
@@ -63,7 +64,7 @@ def happenings(name: str, kills: int, points: list[str], chance: random.Random, 
     return [*mixed[:before], *saved, *mixed[before:middle], RESTORE, *mixed[middle:]]
 
 
-def crash_test(folder: Path, ends: dict[str, list[str]], reports: int, seed: int, show: Callable[[str], None]) -> CrashTest:
+def crash_test(folder: Path, ends: dict[str, list[str]], reports: int, seed: int, show: Show) -> CrashTest:
     """Return a test with tasks of up to :data:`VALUES_PER_TASK` values."""
     each = min(VALUES_PER_TASK, reports)
     tasks = reports // each
@@ -82,7 +83,7 @@ def crash_test(folder: Path, ends: dict[str, list[str]], reports: int, seed: int
     )
 
 
-def on_postgres(folder: Path, reports: int, kills: int, seed: int, show: Callable[[str], None]) -> dict[str, Any]:
+def on_postgres(folder: Path, reports: int, kills: int, seed: int, show: Show) -> dict[str, Any]:
     """Run replicas on a server under the folder, and restart the server at least ten times."""
     chance = random.Random(seed)
     ends = {}
@@ -97,7 +98,7 @@ def on_postgres(folder: Path, reports: int, kills: int, seed: int, show: Callabl
         return test.run()
 
 
-def on_sqlite(folder: Path, reports: int, kills: int, seed: int, show: Callable[[str], None]) -> dict[str, Any]:
+def on_sqlite(folder: Path, reports: int, kills: int, seed: int, show: Show) -> dict[str, Any]:
     """Run one process of each service."""
     chance = random.Random(seed)
     both = ("shuffler", "analyzer")
@@ -105,7 +106,7 @@ def on_sqlite(folder: Path, reports: int, kills: int, seed: int, show: Callable[
     return crash_test(folder, ends, reports, seed, show).run()
 
 
-def at_points(folder: Path, repeats: int, seed: int, show: Callable[[str], None]) -> dict[str, Any]:
+def at_points(folder: Path, repeats: int, seed: int, show: Show) -> dict[str, Any]:
     """Kill one process of each service at every failpoint."""
     ends = {"shuffler": SHUFFLER_POINTS * repeats, "analyzer": ANALYZER_POINTS * repeats}
     for one in ends.values():
@@ -140,7 +141,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="folder for the logs and stores; it must not exist, and is kept")
     given = parser.parse_args()
     reports, kills = given.reports // 2, given.kills // 2
-    tests: dict[str, Callable[[Path, Callable[[str], None]], dict[str, Any]]] = {
+    tests: dict[str, Callable[[Path, Show], dict[str, Any]]] = {
         "postgres": lambda folder, show: on_postgres(folder, reports, kills, given.seed, show),
         "sqlite": lambda folder, show: on_sqlite(folder, reports, kills, given.seed, show),
         "points": lambda folder, show: at_points(folder, given.repeats, given.seed, show),

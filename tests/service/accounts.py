@@ -130,7 +130,7 @@ def _audit_task(
     # The books: everything that was ever accepted, in any life of the store, is counted, open or missing.
     accepted = where["accepted"] + sum(before.accepted - after.accepted for before, after in restores)
     acknowledged = int(np.count_nonzero(~doubtful)) + said["padded"][number]
-    assert acknowledged <= accepted <= acknowledged + uncertain, "the shuffler accepted a different number than was sent"
+    assert acknowledged <= accepted <= acknowledged + uncertain, "other bundles were accepted than sent"
     missing = accepted - int(total.sum()) - where["open"]
     assert 0 <= missing <= sum(before.undelivered for before, _ in restores), "more is missing than was in transit"
     assert missing_values <= missing, "counted and missing values do not add up"

@@ -44,7 +44,7 @@ _FILE_POINTS = [name for name in POINTS if name.startswith(("rotate-", "file-"))
 RESTORE_POINTS = [name for name in POINTS if name.startswith("restore-")]
 """The failpoints that a shuffler reaches when it starts with a restored store."""
 ADOPT_POINTS = [name for name in POINTS if name.startswith(("adopt-", "fence-")) and name != "fence-raised"]
-"""The failpoints of a bucket that the analyzer knows from an earlier life of the store; ``test_deaths`` reaches them."""
+"""The failpoints of a bucket that the analyzer knows from an earlier life of the store; see ``test_restored``."""
 ANALYZER_POINTS = [
     name for name in POINTS if name.startswith(("chunk-", "manifest-", "batch-", "receipt-", "statement-"))
 ] + _FILE_POINTS
@@ -257,7 +257,11 @@ class CrashTest:
         self._system.launch(name, failpoint)
 
     def _ready(self, name: str) -> None:
-        wait_until(lambda: self._system.ready(name) or self._failure is not None, f"the {name} to be ready again")
+        def good() -> bool:
+            assert self._system.processes[name].poll() is None, f"the {name} exited by itself"
+            return self._system.ready(name) or self._failure is not None
+
+        wait_until(good, f"the {name} to be ready again")
         if name in self._started:
             self.restarts.append(time.monotonic() - self._started.pop(name))
 

@@ -74,11 +74,11 @@ def wait_until(condition: Callable[[], bool], what: str = "a condition", seconds
 class LiveSystem:
     """Two services in one folder and the contracts between them.
 
-    By default the plan has practically no noise, so that every report carries a distinct value. Each process has a name,
-    which is its role unless there are replicas, and logs to ``<name>.log`` in the folder.
+    By default the plan has practically no noise, so that every report carries a distinct value. Each process has a
+    name, which is its role unless there are replicas, and logs to ``<name>.log`` in the folder.
 
     With a PostgreSQL server, each service has a database there, and ``replicas`` is the number of the shuffler's
-    processes that accept uploads, and of those that work on batches. They are named ``intake-1`` and ``worker-1`` and so
+    processes that accept uploads, and of those that work on batches. They are named ``intake-1``, ``worker-1`` and so
     on, and share the credential folder, the identity and the certificates in the folder ``shuffler``.
     """
 
@@ -112,7 +112,9 @@ class LiveSystem:
             if server is not None:
                 server.create(role)
                 self.change(role, {"store": server.url(role)})
-        intakes, workers = ([f"{kind}-{n + 1}" for n in range(count)] for kind, count in zip(KINDS, replicas, strict=True))
+        intakes, workers = (
+            [f"{kind}-{n + 1}" for n in range(count)] for kind, count in zip(KINDS, replicas, strict=True)
+        )
         self.intakes = intakes or ["shuffler"]
         """The processes of the shuffler that accept uploads."""
         self.shufflers = [*intakes, *workers] or ["shuffler"]
@@ -133,7 +135,7 @@ class LiveSystem:
         shared = ("credentials", "identity", "link_certificate", "link_key", "link_authority", "tickets")
         files = ("credentials", "identity", "link.pem", "link.key", "authority.pem", TICKETS)
         paths = {entry: f"../shuffler/{file}" for entry, file in zip(shared, files, strict=True)}
-        self.change(name, {**paths, "role": name.split("-")[0], "listen": f"127.0.0.1:{free_port()}"})
+        self.change(name, {**paths, "role": name.partition("-")[0], "listen": f"127.0.0.1:{free_port()}"})
 
     def sign(self, plan: Plan, **terms: Any) -> Contract:
         """Draft a further contract, sign it for both operators, and return it; ``paths[-1]`` is its file."""
@@ -184,7 +186,9 @@ class LiveSystem:
         words = [sys.executable, "-m", "hubbub.service", role, str(self.folder / name / SETTINGS), "--stop-with-parent"]
         with (self.folder / f"{name}.log").open("ab") as log:
             pipe = subprocess.PIPE
-            process = subprocess.Popen(words, stdin=pipe, env=environment, stdout=log, stderr=log, start_new_session=True)
+            process = subprocess.Popen(
+                words, stdin=pipe, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
         self.processes[name] = process
         self._sessions.append(process.pid)
         return process

@@ -1,9 +1,9 @@
 """Clients in a separate process: every report carries a distinct value and is sent until there is a response.
 
-``python -m tests.service.load SETTINGS`` with the settings as JSON. Each line of its input is the number of reports that
-may be sent so far; ``restored`` while the shuffler's store is replaced by a backup; or ``end``. Its output is the number
-of reports that are settled, and finally the figures as JSON. After the values it sends padding, one further value for
-all; at the end every task gets enough padding for a batch, so that no value stays in an open bucket.
+``python -m tests.service.load SETTINGS`` with the settings as JSON. Each line of its input is the number of reports
+that may be sent so far; ``restored`` while the shuffler's store is replaced by a backup; or ``end``. Its output is the
+number of reports that are settled, and finally the figures as JSON. After the values it sends padding, one further
+value for all; at the end every task gets enough padding for a batch, so that no value stays in an open bucket.
 
 A report is settled when it is acknowledged (201), or when the shuffler answers ``uncertain`` (410): its store was
 restored, and whether it counted the report is unknown. Such a report is not sealed again, unless this was the response

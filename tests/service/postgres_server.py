@@ -40,7 +40,7 @@ class PostgresServer:
                 self.stop()
 
     def start(self) -> None:
-        """Start the server and wait until it accepts connections; the processes of a killed one may still have to end."""
+        """Start the server and wait until it accepts connections; processes of a killed one may still have to end."""
         options = f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c fsync=off -c max_connections=100"
         end = time.monotonic() + _START_SECONDS
         while True:
@@ -95,7 +95,9 @@ class PostgresServer:
             words = ("pg_restore", "--exit-on-error", f"--dbname={self.url(database)}")
             self._run(*words, source=file.fileno())
 
-    def _run(self, program: str, *words: str, source: int = subprocess.DEVNULL, output: int = subprocess.DEVNULL) -> None:
+    def _run(
+        self, program: str, *words: str, source: int = subprocess.DEVNULL, output: int = subprocess.DEVNULL
+    ) -> None:
         """Run a program of PostgreSQL, which refuses to run as root."""
         user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
         command = [*user, str(BINARIES[-1] / program), *words]

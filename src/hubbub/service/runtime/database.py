@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from hubbub.errors import StoreFailure, reject
+from hubbub.errors import StoreFailure, StoreUnreachable, reject
 
 _ROWS = 500
 """Rows per statement."""
@@ -31,6 +31,8 @@ class Database(ABC):
     """A connection, opened on first use and dropped after a failure; calls from several threads take turns."""
 
     failures: tuple[type[Exception], ...] = ()
+    unreachable: tuple[type[Exception], ...] = ()
+    """Those of the failures that mean that the connection is lost."""
     blob, clustered = "", ""
     """The dialect's type of bytes, and its clause for tables clustered by primary key."""
     for_share, for_update, skip_locked = "", "", ""
@@ -60,7 +62,8 @@ class Database(ABC):
                 yield
             except self.failures as error:
                 self._drop()
-                raise StoreFailure(f"the store failed: {type(error).__name__}") from error
+                kind = StoreUnreachable if isinstance(error, self.unreachable) else StoreFailure
+                raise kind(f"the store failed: {type(error).__name__}") from error
 
     def _drop(self) -> None:
         connection, self._open = self._open, None
@@ -241,6 +244,7 @@ class Postgres(Database):
         super().__init__(place)
         self._psycopg = psycopg
         self.failures = (psycopg.Error,)
+        self.unreachable = (psycopg.OperationalError, psycopg.InterfaceError)
 
     def _connect(self) -> Any:
         connection = self._psycopg.connect(self._place, autocommit=True, connect_timeout=10)
