@@ -41,15 +41,14 @@ from hubbub.service.task.keylist import PublicKey
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 ENDS = {
-    "shuffler": [KILL, "accept-inserted", BACKUP, ROTATE, "release-sealed", "shuffle-chunk", RESTORE, STOP, KILL],
-    "analyzer": [KILL, ROTATE, "batch-committed", KILL],
+    "shuffler": [KILL, BACKUP, "release-sealed", RESTORE, ROTATE, STOP],
+    "analyzer": [KILL, ROTATE, "batch-committed"],
 }
 REPLICA_ENDS = {
     "intake-1": [KILL],
-    "intake-2": ["accept-inserted", KILL],
-    "worker-1": [KILL, KILL],
+    "intake-2": ["accept-inserted"],
+    "worker-1": [KILL],
     "worker-2": [ROTATE, KILL],
-    "analyzer": [KILL],
     DATABASE: [STOP],
 }
 
@@ -70,16 +69,16 @@ def test_every_failpoint_is_reached_by_a_test() -> None:
 
 
 def test_deaths_at_random_moments_and_at_failpoints(tmp_path: Path) -> None:
-    figures = CrashTest(tmp_path / "live", ENDS, reports=2000, min_batch_size=100, rate=200.0, life=0.3).run()
+    figures = CrashTest(tmp_path / "live", ENDS, reports=1500, min_batch_size=100, rate=200.0, life=0.2).run()
     judge(figures)
-    assert (figures["kills"], figures["rotations"], figures["restores"]) == (4, 2, 1)
+    assert (figures["kills"], figures["rotations"], figures["restores"]) == (2, 2, 1)
     reached = {name.removeprefix("at_") for name in figures if name.startswith("at_")}
     assert reached == {end for ends in ENDS.values() for end in ends if end in POINTS}
 
 
 def test_deaths_of_replicas_and_of_their_database(tmp_path: Path, postgres_server: PostgresServer) -> None:
     test = CrashTest(
-        tmp_path / "live", REPLICA_ENDS, reports=1000, min_batch_size=100, rate=200.0, life=0.3, server=postgres_server
+        tmp_path / "live", REPLICA_ENDS, reports=1000, min_batch_size=100, rate=200.0, life=0.2, server=postgres_server
     )
     figures = test.run()
     judge(figures)

@@ -38,6 +38,8 @@ class Database(ABC):
     for_share, for_update, skip_locked = "", "", ""
     """Clauses that lock the rows of a query for the rest of the transaction; empty where a writer is alone anyway."""
 
+    identity = "''"
+    """An SQL expression that identifies the database: a dump that is restored elsewhere has another identity."""
     _snapshot = "BEGIN"
 
     def __init__(self, place: str) -> None:
@@ -235,6 +237,10 @@ class Postgres(Database):
     """
 
     blob = "BYTEA"
+    identity = (
+        "(SELECT s.system_identifier || '/' || d.oid FROM pg_control_system() s, pg_database d "
+        "WHERE d.datname = current_database())"
+    )
     _snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     for_share, for_update, skip_locked = " FOR SHARE", " FOR UPDATE", " FOR UPDATE SKIP LOCKED"
 
