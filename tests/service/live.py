@@ -437,7 +437,8 @@ def counted(results: Sequence[dict[str, Any]], width: int) -> NDArray[np.int64]:
         assert not result["rejected"], result["rejected"]
         values = np.array(result["values"])
         whole = np.rint(values).astype(np.int64)
-        assert np.abs(values - whole).max() < 1e-3
+        # The estimator corrects for flips that practically never happen, in proportion to the count.
+        assert np.all(np.abs(values - whole) < 1e-3 + 1e-5 * whole)
         total += whole
     return total
 
