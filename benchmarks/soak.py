@@ -1,10 +1,19 @@
-"""Both services killed repeatedly under load: ``python -m benchmarks.soak [--json] [--reports N] [--kills N]``.
+"""All processes killed repeatedly under load: ``python -m benchmarks.soak [--json] [--reports N] [--kills N]``.
 
-Two crash tests of real processes. In the first, either service is killed by SIGKILL at random moments, including during
-its start, and sometimes stopped by SIGTERM, while 300 000 reports with distinct values are sent, a tenth of them twice.
-In the second, each service dies three times at every failpoint that it reaches. Nothing may be lost or counted twice,
-every bundle must be accounted for, and both stores must be intact; anything else is an error. Figures are flat, with
-the prefix ``random_`` or ``points_``; ``restart_s`` is the time from the start of a process until it is ready.
+Three crash tests of real processes, which send reports with distinct values, a fifth of them twice:
+
+- ``postgres_``: two processes that accept uploads, two workers and the analyzer on a private PostgreSQL server. Each is
+  killed by SIGKILL at random moments, including during its start, and sometimes stopped by SIGTERM; those that accept
+  uploads also die at their failpoints. The server is restarted, every second time by SIGKILL. Both keys are rotated,
+  and in the middle the shuffler's database is replaced by an older backup.
+- ``sqlite_``: the same with one process of each service, on SQLite.
+- ``points_``: one process of each service dies at every failpoint that it reaches, those of a restored store included.
+
+Nothing may be counted twice. Nothing may be lost but what the backup does not know: ``in_gaps`` of these bundles were
+acknowledged before the restore and not delivered, and a signed gap names their buckets; ``uncertain`` answers told the
+clients that it is unknown whether their reports were counted. Every other bundle must be accounted for, and the stores
+must be intact; anything else is an error. Figures are flat; those without a prefix are sums over all crash tests.
+``restart_s`` is the time from the start of a process until it is ready.
 """
 
 import argparse
@@ -12,68 +21,147 @@ import json
 import random
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.service.crash import ANALYZER_POINTS, KILL, SHUFFLER_POINTS, STOP, CrashTest
+from tests.service.crash import (
+    ANALYZER_POINTS,
+    BACKUP,
+    DATABASE,
+    INTAKE_POINTS,
+    KILL,
+    RESTORE,
+    RESTORE_POINTS,
+    ROTATE,
+    SHUFFLER_POINTS,
+    STOP,
+    CrashTest,
+)
+from tests.service.postgres_server import PostgresServer
 
-from hubbub.service.provision import Role
+VALUES_PER_TASK = 20_000
+REPLICAS = ("intake-1", "intake-2", "worker-1", "worker-2", "analyzer")
+SUMS = (
+    *("reports", "deaths", "kills", "database_restarts", "rotations", "restores", "lost", "doubled"),
+    *("in_gaps", "uncertain", "conservation_error", "seconds"),
+)
+_LINE_SECONDS = 30.0
+Show = Callable[[str], None]
 
 
-def at_random(folder: Path, reports: int, kills: int, seed: int) -> dict[str, Any]:
-    """Kill the services at random moments."""
-    half = [KILL] * ((kills + 1) // 2) + [STOP] * (kills // 20)
-    ends: dict[Role, list[str]] = {"shuffler": [*half], "analyzer": [*half]}
-    for one in ends.values():
-        random.Random(f"{seed} {len(one)}").shuffle(one)
-    each = min(10_000, reports)
+def happenings(name: str, kills: int, points: list[str], chance: random.Random, *, backup: bool) -> list[str]:
+    """Return what happens to a process: kills, stops, failpoints and rotations in random order, around one restore."""
+    mixed = [*[KILL] * kills, *[STOP] * (kills // 25), *points, *[ROTATE] * 4]
+    chance.shuffle(mixed)
+    if name == "analyzer":
+        return mixed
+    middle = len(mixed) // 2
+    saved = [BACKUP] if backup else []
+    # The backup is older than the restore by a few deaths of this process, and many of the others.
+    before = max(0, middle - 1 - len(mixed) // 20)
+    return [*mixed[:before], *saved, *mixed[before:middle], RESTORE, *mixed[middle:]]
+
+
+def crash_test(folder: Path, ends: dict[str, list[str]], reports: int, seed: int, show: Show) -> CrashTest:
+    """Return a test with tasks of up to :data:`VALUES_PER_TASK` values."""
+    each = min(VALUES_PER_TASK, reports)
+    tasks = reports // each
+    size = max(50, min(1000, each // 10))
+    rounded = each * tasks
     return CrashTest(
-        folder,
-        ends,
-        reports=reports // each * each,
-        tasks=reports // each,
-        min_batch_size=min(1000, each // 10),
+        *(folder, ends, rounded, tasks),
+        min_batch_size=size,
+        epoch=2,
         rate=100.0,
         life=1.0,
         seed=seed,
-        progress=_show,
-    ).run()
+        lease=5.0,
+        patience=20.0,
+        progress=show,
+    )
 
 
-def at_points(folder: Path, repeats: int, seed: int) -> dict[str, Any]:
-    """Kill the services at every failpoint."""
-    ends: dict[Role, list[str]] = {"shuffler": SHUFFLER_POINTS * repeats, "analyzer": ANALYZER_POINTS * repeats}
+def on_postgres(folder: Path, reports: int, kills: int, seed: int, show: Show) -> dict[str, Any]:
+    """Run replicas on a server under the folder, and restart the server at least ten times."""
+    chance = random.Random(seed)
+    ends = {}
+    for number, name in enumerate(REPLICAS):
+        share = (kills + len(REPLICAS) - 1) // len(REPLICAS)
+        points = INTAKE_POINTS if name.startswith("intake") and share > len(INTAKE_POINTS) else []
+        ends[name] = happenings(name, share, points, chance, backup=number == 0)
+    ends[DATABASE] = [STOP, KILL] * max(5, kills // 80)
+    with PostgresServer(folder.with_name("server")).running() as server:
+        test = crash_test(folder, ends, reports, seed, show)
+        test.server = server
+        return test.run()
+
+
+def on_sqlite(folder: Path, reports: int, kills: int, seed: int, show: Show) -> dict[str, Any]:
+    """Run one process of each service."""
+    chance = random.Random(seed)
+    both = ("shuffler", "analyzer")
+    ends = {name: happenings(name, (kills + 1) // 2, [], chance, backup=True) for name in both}
+    return crash_test(folder, ends, reports, seed, show).run()
+
+
+def at_points(folder: Path, repeats: int, seed: int, show: Show) -> dict[str, Any]:
+    """Kill one process of each service at every failpoint."""
+    ends = {"shuffler": SHUFFLER_POINTS * repeats, "analyzer": ANALYZER_POINTS * repeats}
     for one in ends.values():
         random.Random(f"{seed} {len(one)}").shuffle(one)
-    return CrashTest(folder, ends, reports=10_000, min_batch_size=50, rate=60.0, seed=seed, progress=_show).run()
+    for point in RESTORE_POINTS * repeats:
+        ends["shuffler"] += [BACKUP, KILL, point]
+    return CrashTest(folder, ends, reports=10_000, min_batch_size=50, rate=60.0, seed=seed, progress=show).run()
 
 
-def _show(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+class Progress:
+    """The progress of a crash test: one line that changes on a terminal, otherwise a line from time to time."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._shown = name, 0.0
+
+    def __call__(self, text: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\033[K{self._name}: {text}", end="", file=sys.stderr, flush=True)
+        elif time.monotonic() - self._shown > _LINE_SECONDS:
+            self._shown = time.monotonic()
+            print(f"{self._name}: {text}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--reports", type=int, default=300_000)
-    parser.add_argument("--kills", type=int, default=100, help="kills at random moments")
-    parser.add_argument("--repeats", type=int, default=3, help="deaths at every failpoint")
+    parser.add_argument("--reports", type=int, default=1_000_000, help="reports on both stores together")
+    parser.add_argument("--kills", type=int, default=1000, help="kills at random moments on both stores together")
+    parser.add_argument("--repeats", type=int, default=1, help="deaths at every failpoint")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=["random", "points"], help="run one of the two crash tests")
+    parser.add_argument("--only", choices=["postgres", "sqlite", "points"], help="run one of the three crash tests")
+    parser.add_argument("--folder", type=Path, help="folder for the logs and stores; it must not exist, and is kept")
     given = parser.parse_args()
+    reports, kills = given.reports // 2, given.kills // 2
+    tests: dict[str, Callable[[Path, Show], dict[str, Any]]] = {
+        "postgres": lambda folder, show: on_postgres(folder, reports, kills, given.seed, show),
+        "sqlite": lambda folder, show: on_sqlite(folder, reports, kills, given.seed, show),
+        "points": lambda folder, show: at_points(folder, given.repeats, given.seed, show),
+    }
     figures: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="soak-") as place:
-        if given.only != "points":
-            found = at_random(Path(place, "random"), given.reports, given.kills, given.seed)
-            figures |= {f"random_{name}": value for name, value in found.items()}
-        if given.only != "random":
-            found = at_points(Path(place, "points"), given.repeats, given.seed)
-            figures |= {f"points_{name}": value for name, value in found.items()}
+    found: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="soak-") as temporary:
+        place = given.folder or Path(temporary)
+        place.mkdir(parents=True, exist_ok=given.folder is None)
+        # The user of the PostgreSQL server has to reach its folder.
+        place.chmod(0o755)
+        for name, test in tests.items():
+            if given.only in (None, name):
+                found.append(test(place / name, Progress(name)))
+                figures |= {f"{name}_{key}": value for key, value in found[-1].items()}
+    sums = {name: round(sum(one[name] for one in found), 1) for name in SUMS}
     if given.json:
-        print(json.dumps(figures, indent=2))
+        print(json.dumps(sums | figures, indent=2))
         return
-    for name, value in figures.items():
+    for name, value in (sums | figures).items():
         print(f"{name:36} {value}")
 
 

@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if area in folders:
                 item.add_marker(area)
         needed = {*getattr(item, "fixturenames", ()), *map(str, _parameters(item))}
-        if {"postgres", "postgres_url"} & needed:
+        if {"postgres", "postgres_url", "postgres_server"} & needed:
             item.add_marker("postgres")
         if {"browser", "chromium"} & needed:
             item.add_marker("browser")

@@ -148,6 +148,10 @@ class StoreFailure(HubbubError):
     """A service's database cannot be read, written or used by this version; the transaction was rolled back."""
 
 
+class StoreUnreachable(StoreFailure):
+    """The connection to a service's database could not be made or broke; a later attempt may succeed."""
+
+
 class WorkerFailure(HubbubError):
     """Worker processes died repeatedly over the same piece of work."""
 

@@ -1,47 +1,46 @@
 """A private PostgreSQL server on a Unix socket for the tests that run on both databases."""
 
+import contextlib
 import itertools
-import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.conftest import missing
+from tests.service.postgres_server import BINARIES, PostgresServer
 
-BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin")) if Path("/usr/lib/postgresql").is_dir() else []
 _numbers = itertools.count()
-
-
-def _run(*words: str) -> None:
-    """Run a program of PostgreSQL, which refuses to run as root."""
-    user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
-    subprocess.run([*user, *words], check=True, capture_output=True, timeout=120, cwd="/")
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """Start a private server and return the URL of its database."""
+    with private_postgres() as server:
+        yield server.url()
+
+
+@contextlib.contextmanager
+def private_postgres() -> Iterator[PostgresServer]:
+    """Run a server in a folder that its user can reach, which the folders of tests are not."""
     if not BINARIES:
         missing("a PostgreSQL server")
     pytest.importorskip("psycopg")
-    folder = Path(tempfile.mkdtemp(prefix="hubbub-postgres-"))
-    binaries = BINARIES[-1]
-    if os.getuid() == 0:
-        shutil.chown(folder, "postgres")
-    data = folder / "data"
+    place = Path(tempfile.mkdtemp(prefix="hubbub-postgres-"))
+    place.chmod(0o755)
     try:
-        _run(str(binaries / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync")
-        options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off -c max_connections=50"
-        _run(str(binaries / "pg_ctl"), "-w", "-D", str(data), "-l", str(folder / "log"), "-o", options, "start")
-        try:
-            yield f"postgresql://postgres@/postgres?host={folder}"
-        finally:
-            _run(str(binaries / "pg_ctl"), "-w", "-D", str(data), "-m", "immediate", "stop")
+        with PostgresServer(place / "server").running() as server:
+            yield server
     finally:
-        shutil.rmtree(folder)
+        shutil.rmtree(place)
+
+
+@pytest.fixture
+def postgres_server() -> Iterator[PostgresServer]:
+    """Start a server that the test may stop and kill."""
+    with private_postgres() as server:
+        yield server
 
 
 @pytest.fixture

@@ -212,10 +212,10 @@ def test_a_broken_link(cycles: int, request: pytest.FixtureRequest) -> None:
         live, proxy, tasks = fleet.live, fleet.proxy, [fleet.task() for _ in faults]
         for task, fault in zip(tasks, faults, strict=True):
             contract = live.contracts[task]
-            asyncio.run(fetch_keys(live.url, contract))
+            asyncio.run(fetch_keys(live.urls, contract))
             proxy.use(fault)
             before = proxy.met[fault.name]
-            asyncio.run(Clients(live.url, [contract], 100, MIN_BATCH_SIZE, ending=True, seed=task).run())
+            asyncio.run(Clients(live.urls, [contract], 100, MIN_BATCH_SIZE, ending=True, seed=task).run())
             wait_until(lambda: live.counts(task)["open"] < MIN_BATCH_SIZE, "a release")  # noqa: B023
             if fault.rate is None and not fault.refuse:
                 wait_until(lambda: proxy.met[fault.name] >= before + 2, fault.name)  # noqa: B023
@@ -261,7 +261,7 @@ def test_an_uploader_behind_an_unreliable_connection(
         live, task = fleet.live, fleet.task()
         contract = live.contracts[task]
         host, port = live.entry("shuffler", "listen").split(":")
-        asyncio.run(fetch_keys(live.url, contract))
+        asyncio.run(fetch_keys(live.urls, contract))
         with Proxy(host, int(port)).running() as proxy:
             journal = Journal(tmp_path / "journal", contract)
             transport = UnreliableTransport(proxy, faults)
@@ -272,7 +272,7 @@ def test_an_uploader_behind_an_unreliable_connection(
             journal.close()
         assert (sent.stored, sent.waiting, sent.refused) == (reports, 0, {})
         assert min(proxy.met[fault.name] for fault in faults) >= 2 * cycles
-        asyncio.run(Clients(live.url, [contract], 0, MIN_BATCH_SIZE, ending=True).run())
+        asyncio.run(Clients(live.urls, [contract], 0, MIN_BATCH_SIZE, ending=True).run())
         wait_until(lambda: live.drained(task + 1), "the last batch")
         total = counted(live.results(contract), contract.plan.schema.width)
         total[0] -= MIN_BATCH_SIZE - live.counts(task)["open"]

@@ -154,7 +154,7 @@ def test_a_service_waits_for_its_database(tmp_path: Path, postgres_url: str) -> 
     process = live.launch("shuffler")
     try:
         wait_until(lambda: "waiting for the database" in live.log("shuffler"), "the log line")
-        assert "WARNING hubbub.service: waiting for the database (1 attempts): StoreFailure" in live.log("shuffler")
+        assert "WARNING hubbub.service: waiting for the database (1 attempts): StoreUnreachable" in live.log("shuffler")
         assert process.poll() is None
         assert not (live.folder / "shuffler" / ADDRESSES).exists()
         (tmp_path / "later").symlink_to(folder)

@@ -78,6 +78,7 @@ def test_changes_override(tmp_path: Path) -> None:
         ("certificate = 'a.pem'", "must be given together"),
         ("credentials = 3", "credentials must be a path in quotes, got 3"),
         ("max_batch_size = 0", "max_batch_size must be a whole number in [1, "),
+        ("lease = 0.5", "lease must be in"),
         ("key_list_lifetime = 1", "key_list_lifetime must be in"),
         ("origins = 'https://example.org'", "origins must be a list of texts"),
         ("origins = ['*']", "origins must be web origins such as https://example.org, without a path, got '*'"),

@@ -3,18 +3,24 @@
 The tests in ``test_core`` run on PostgreSQL too.
 """
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.service.accounts import read_gaps
 from tests.service.conftest import schemas
+from tests.service.live import TIMEOUT, LiveSystem, http, wait_until
+from tests.service.postgres_server import PostgresServer
 from tests.service.simulation import FAST, Simulation
 from tests.service.system import EPOCH, System
 
-from hubbub.errors import InvalidInput, StoreFailure
+from hubbub.errors import InvalidInput, Problem, StoreFailure
+from hubbub.service.provision import wait_for_addresses
 from hubbub.service.runtime.database import open_database
+from hubbub.service.runtime.leases import LEASE_SECONDS
 from hubbub.service.shuffler.store import Counts
 
 
@@ -117,3 +123,63 @@ def test_backups_are_left_to_pg_dump(system: System) -> None:
     with pytest.raises(InvalidInput, match="pg_dump"):
         system.shuffler.store.backup(folder / "copy")
     shutil.rmtree(folder)
+
+
+def test_a_database_that_is_lost_during_the_start(tmp_path: Path, postgres_server: PostgresServer) -> None:
+    """Regression: the service exited if its database went away after it had answered once."""
+    server = postgres_server
+    live = LiveSystem(tmp_path, entries={"shuffler": {"workers": 0}}, server=server, replicas=(1, 0))
+    with contextlib.closing(open_database(server.url("shuffler"))) as other, other.setting_up():
+        process = live.launch("intake-1")
+        query = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        wait_until(lambda: bool(other.rows(query)), "the start to wait for the lock")
+        server.stop()
+        wait_until(lambda: "waiting for the database" in live.log("intake-1"), "the log line")
+        server.start()
+    try:
+        wait_for_addresses(live.folder, "intake-1", process, seconds=TIMEOUT)
+        ready = live.address("intake-1", "operations") + "/readyz"
+        wait_until(lambda: http.get(ready).status_code == 200, "the service to be ready")
+        server.stop()
+        assert http.get(ready).status_code == 503
+        assert "not ready: StoreUnreachable" in live.log("intake-1")
+        server.start()
+        wait_until(lambda: http.get(ready).status_code == 200, "the service to be ready again")
+        assert process.poll() is None
+    finally:
+        live.kill("intake-1")
+
+
+def test_a_restored_dump_is_detected_at_once(tmp_path: Path, postgres_server: PostgresServer) -> None:
+    """Regression: bundles accepted between a dump and the next beat were lost without a word when it was restored."""
+    for role in ("shuffler", "analyzer"):
+        postgres_server.create(role)
+    system = System(tmp_path / "system", url=postgres_server.url("{role}"))
+    known = system.client.seal("1")
+    system.upload(known)
+    postgres_server.dump("shuffler", tmp_path / "dump")
+    lost = system.client.seal("1")
+    system.upload(lost)
+    system.kill()
+    postgres_server.rename("shuffler", "replaced")
+    postgres_server.create("shuffler")
+    postgres_server.restore("shuffler", tmp_path / "dump")
+    system.shuffler = system.replica()
+    # The dump has the lease of a process that has ended: nothing is accepted until another one can take it.
+    with pytest.raises(Problem) as problem:
+        system.upload(lost)
+    assert problem.value.name == "unavailable"
+    system.clock.advance(2 * LEASE_SECONDS)
+    system.shuffler.refresh()
+    system.upload(known)
+    with pytest.raises(Problem) as problem:
+        system.upload(lost)
+    assert problem.value.name == "uncertain"
+    assert len(read_gaps(postgres_server.url("shuffler"), system.contract)) == 1
+    assert system.counts() == Counts(accepted=1, open=1)
+    assert system.credentials.fence().restores == 1
+    # Repaired once: a restart is no restore.
+    system.restart()
+    system.shuffler.tick()
+    assert system.credentials.fence().restores == 1
+    system.shut()

@@ -9,9 +9,10 @@ from tests.service.crashes import at_boundary
 from tests.service.shuffler_system import EPOCH, System, clear_plan
 
 from hubbub.errors import HubbubError, Problem
+from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.leases import LostLease
 from hubbub.service.shuffler.core import Shuffler
-from hubbub.service.shuffler.store import Counts
+from hubbub.service.shuffler.store import Counts, ShufflerStore
 
 PLAN = clear_plan(1024, 5)
 BATCH = 10
@@ -198,3 +199,24 @@ def test_every_process_counts_in_its_own_row(pair: Pair) -> None:
     pair.send(pair.second, 4)
     rows = pair.first.store.jobs.rows("SELECT shard, bundles FROM counts ORDER BY shard")
     assert rows == [(1, 3), (2, 4)]
+
+
+def test_replicas_that_start_at_once_on_an_empty_store(postgres_url: str) -> None:
+    """Regression: both created the tables, and one of them exited."""
+    url = postgres_url.format(role="shuffler")
+    together = threading.Barrier(6)
+    failures: list[BaseException] = []
+
+    def start() -> None:
+        together.wait()
+        try:
+            ShufflerStore(lambda: open_database(url)).shut()
+        except HubbubError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

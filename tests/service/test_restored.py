@@ -1,9 +1,12 @@
 """Restored backups: no bucket is released twice, no bundle counts twice, and what is lost is named and signed."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.service.crash import ADOPT_POINTS
+from tests.service.crashes import killed_at
 from tests.service.shuffler_system import EPOCH, System, clear_plan
 
 from hubbub.errors import Problem
@@ -267,6 +270,30 @@ def test_other_bytes_of_the_same_bucket_are_recognized_or_fenced(system: System,
         assert system.analyzer.results() == []
     # Of the second draw of seals, no chunk has left.
     assert all(len(chunks) == 1 for chunks in system.analyzer.seen.values())
+
+
+@pytest.mark.parametrize("point", ADOPT_POINTS)
+def test_a_restored_shuffler_is_killed_while_it_settles_a_bucket(system: System, point: str) -> None:
+    """The bucket was delivered in an earlier life; the analyzer knows it, or has forgotten it: it ends once."""
+    system.fill(110)
+    system.clock.advance(EPOCH)
+    system.shuffler.tick()
+    backup = system.back_up()
+    system.shuffler.shuffle()
+    system.deliver()
+    system.restore(backup)
+    known = point.startswith("adopt-")
+    if not known:
+        system.analyzer.batches.clear()
+    with killed_at(system, point) as reached:
+        system.deliver()
+    assert reached[0]
+    system.start()
+    for _ in range(2):
+        system.deliver()
+    state = "committed" if known else "fenced"
+    assert system.counts() == replace(Counts(accepted=110), **{state: 110})
+    assert [gap.bundles for gap in gaps(system) if gap.reason == "fenced"] == ([] if known else [110])
 
 
 def test_a_doubled_shuffler_with_other_people_is_fenced(system: System) -> None:

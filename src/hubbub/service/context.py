@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hubbub.service.runtime.clock import Clock
+from hubbub.service.runtime.leases import LEASE_SECONDS
 from hubbub.service.runtime.workers import Workers
 from hubbub.service.task.admission import TicketKey
 from hubbub.service.task.contract import MIN_BATCH_SIZE
@@ -22,3 +23,5 @@ class ServiceContext:
     min_batch_size: int = MIN_BATCH_SIZE
     ticket_keys: Mapping[str, TicketKey] = field(default_factory=dict)
     """The keys of the ticket issuers that the shuffler serves, by issuer name."""
+    lease_seconds: float = LEASE_SECONDS
+    """Seconds after which another process takes over the job of one that has died."""

@@ -1,25 +1,22 @@
 """Parts that both programs share: resources, listeners for operators, and metrics of periodic tasks."""
 
 import contextlib
-import itertools
 import ssl
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from hubbub import __version__
 from hubbub.canonical import Json
-from hubbub.errors import StoreFailure, WireError
+from hubbub.errors import WireError
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.admin import admin_app
 from hubbub.service.runtime.certificates import expiry
 from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.database import Database, open_database
-from hubbub.service.runtime.http import log, safe_message
 from hubbub.service.runtime.metrics import Metrics, operations_app
-from hubbub.service.runtime.process import PeriodicTask, ServiceFolder, backoff
+from hubbub.service.runtime.process import PeriodicTask, ServiceFolder
 from hubbub.service.runtime.server import Listener, server_context
 from hubbub.service.runtime.settings import Common, Config
 from hubbub.service.runtime.store import Store
@@ -29,19 +26,6 @@ from hubbub.service.task.keys import Keyring
 
 LOCK_SECONDS = 8.0
 """Time to wait for a process that is stopping and still uses the folder, such as one whose parent was killed."""
-
-
-def wait_for_database(connect: Callable[[], Database], longest: float = 5.0) -> None:
-    """Wait until the database answers; the service listens and reports that it is ready only afterwards."""
-    for failures in itertools.count(1):
-        try:
-            with contextlib.closing(connect()) as database:
-                database.rows("SELECT 1")
-                return
-        except StoreFailure as error:
-            if failures == 1 or failures % 20 == 0:
-                log.warning("waiting for the database (%d attempts): %s", failures, safe_message(error))
-            time.sleep(backoff(failures, longest))
 
 
 S = TypeVar("S", bound=Store)
@@ -58,8 +42,6 @@ class Resources(Generic[S]):
         with contextlib.ExitStack() as stack:
             identity = Identity.load(common.identity)
             stack.callback(ServiceFolder(folder, role, seconds=LOCK_SECONDS).close)
-            if not self._url.startswith("sqlite:"):
-                wait_for_database(self.connect)
             self.store = open_store(self.connect)
             stack.callback(self.store.shut)
             self.credentials = Credentials(common.credentials, role)
@@ -72,7 +54,9 @@ class Resources(Generic[S]):
             # No key is advanced here: the core of the analyzer knows which keys must be kept.
             ring = Keyring(keys, self.credentials, clock, suites={common.suite}, **ages)
             workers = Workers(common.workers)
-            self.context = ServiceContext(ring, identity, clock, workers, common.min_batch_size)
+            self.context = ServiceContext(
+                ring, identity, clock, workers, common.min_batch_size, lease_seconds=common.lease
+            )
             stack.callback(workers.close)
             workers.start()
             self._stack = stack.pop_all()

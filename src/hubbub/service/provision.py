@@ -200,7 +200,7 @@ def start_process(folder: Path, role: Role, **options: Any) -> "subprocess.Popen
 
 
 def wait_for_addresses(
-    folder: Path, role: Role, process: "subprocess.Popen[bytes]", *, seconds: float = 60.0
+    folder: Path, role: str, process: "subprocess.Popen[bytes]", *, seconds: float = 60.0
 ) -> dict[str, str]:
     """Wait until a service is listening and return its addresses; raise if it exits or takes too long."""
     path = folder / role / ADDRESSES

@@ -29,7 +29,7 @@ class TallyJobs:
 
     def __init__(self, store: AnalyzerStore, context: ServiceContext, contracts: Mapping[bytes, Contract]) -> None:
         self._store, self._context, self._contracts = store, context, contracts
-        self._leases = store.leases(context.clock)
+        self._leases = store.leases(context.clock, context.lease_seconds)
 
     def work(self) -> bool:
         """Do one job; return False if there is none that another worker is not doing.

@@ -86,9 +86,9 @@ class AnalyzerStore(TokenStore):
         """The connection that writes."""
         return self._writer
 
-    def leases(self, clock: Clock) -> Leases:
+    def leases(self, clock: Clock, seconds: float) -> Leases:
         """Return the leases of one worker."""
-        return Leases(self._writer, clock)
+        return Leases(self._writer, clock, seconds=seconds)
 
     def add_task(self, task: bytes, contract: bytes) -> None:
         """Add a task; idempotent."""

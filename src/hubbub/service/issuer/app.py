@@ -7,7 +7,7 @@ from hubbub.service.issuer.core import Issuer, issued_tasks, read_codes
 from hubbub.service.issuer.http import issuer_app
 from hubbub.service.issuer.signer import TokenKey
 from hubbub.service.issuer.store import IssuerStore
-from hubbub.service.program import public_context, wait_for_database
+from hubbub.service.program import public_context
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.metrics import Metrics, disk_free, operations_app
 from hubbub.service.runtime.process import PeriodicTask, ServiceFolder
@@ -52,9 +52,11 @@ class IssuerProgram:
         contracts = [load_contract(path.read_bytes(), min_batch_size=minimum).contract for path in common.contracts]
         tasks = issued_tasks(contracts, load_keys(config.token_keys))
         url = common.store or f"sqlite:{common.folder / 'issuer'}.db"
-        if not url.startswith("sqlite:"):
-            wait_for_database(lambda: open_database(url))
-        self._store = IssuerStore(lambda: open_database(url))
+        try:
+            self._store = IssuerStore(lambda: open_database(url))
+        except BaseException:
+            self._folder.close()
+            raise
         self.issuer = Issuer(self._store, tasks, read_codes(config.codes) if config.codes else None)
         self._draining = False
 

@@ -13,10 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from hubbub.errors import StoreFailure, reject
+from hubbub.errors import StoreFailure, StoreUnreachable, reject
 
 _ROWS = 500
 """Rows per statement."""
+_SETUP_LOCK = 0x6875626275620014
+"""The number of PostgreSQL's advisory lock; other programs do not use it."""
 PARTITIONS = 8
 """Parts of a partitioned table."""
 _PRAGMAS = (
@@ -29,11 +31,15 @@ class Database(ABC):
     """A connection, opened on first use and dropped after a failure; calls from several threads take turns."""
 
     failures: tuple[type[Exception], ...] = ()
+    unreachable: tuple[type[Exception], ...] = ()
+    """Those of the failures that mean that the connection is lost."""
     blob, clustered = "", ""
     """The dialect's type of bytes, and its clause for tables clustered by primary key."""
     for_share, for_update, skip_locked = "", "", ""
     """Clauses that lock the rows of a query for the rest of the transaction; empty where a writer is alone anyway."""
 
+    identity = "''"
+    """An SQL expression that identifies the database: a dump that is restored elsewhere has another identity."""
     _snapshot = "BEGIN"
 
     def __init__(self, place: str) -> None:
@@ -58,7 +64,8 @@ class Database(ABC):
                 yield
             except self.failures as error:
                 self._drop()
-                raise StoreFailure(f"the store failed: {type(error).__name__}") from error
+                kind = StoreUnreachable if isinstance(error, self.unreachable) else StoreFailure
+                raise kind(f"the store failed: {type(error).__name__}") from error
 
     def _drop(self) -> None:
         connection, self._open = self._open, None
@@ -110,6 +117,11 @@ class Database(ABC):
         """Create tables that do not exist; ``{blob}`` and ``{clustered}`` stand for the dialect's words."""
         for table in tables:
             self.run("CREATE TABLE IF NOT EXISTS " + table.format(blob=self.blob, clustered=self.clustered))
+
+    @contextlib.contextmanager
+    def setting_up(self) -> Iterator[None]:
+        """Return a context in which no other process creates or migrates tables."""
+        yield
 
     def exclude(self, table: str) -> None:
         """Keep other transactions from changing a table until this one has ended."""
@@ -225,6 +237,10 @@ class Postgres(Database):
     """
 
     blob = "BYTEA"
+    identity = (
+        "(SELECT s.system_identifier || '/' || d.oid FROM pg_control_system() s, pg_database d "
+        "WHERE d.datname = current_database())"
+    )
     _snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     for_share, for_update, skip_locked = " FOR SHARE", " FOR UPDATE", " FOR UPDATE SKIP LOCKED"
 
@@ -234,6 +250,7 @@ class Postgres(Database):
         super().__init__(place)
         self._psycopg = psycopg
         self.failures = (psycopg.Error,)
+        self.unreachable = (psycopg.OperationalError, psycopg.InterfaceError)
 
     def _connect(self) -> Any:
         connection = self._psycopg.connect(self._place, autocommit=True, connect_timeout=10)
@@ -248,6 +265,17 @@ class Postgres(Database):
 
     def _execute(self, statement: str, values: Sequence[object]) -> Any:
         return self._connection.execute(statement.replace("?", "%s"), values)
+
+    @contextlib.contextmanager
+    def setting_up(self) -> Iterator[None]:
+        """Return a context in which this process holds an advisory lock; ``IF NOT EXISTS`` fails in a race."""
+        self.rows("SELECT pg_advisory_lock(?)", _SETUP_LOCK)
+        try:
+            yield
+        finally:
+            # If the connection was lost, so was the lock.
+            with contextlib.suppress(StoreFailure):
+                self.rows("SELECT pg_advisory_unlock(?)", _SETUP_LOCK)
 
     def exclude(self, table: str) -> None:
         """Lock a table against changes, not against reads."""

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import fcntl
 import gc
+import itertools
 import json
 import logging
 import os
@@ -25,7 +26,7 @@ from typing import IO, Protocol
 
 import uvloop
 
-from hubbub.errors import InvalidInput
+from hubbub.errors import InvalidInput, StoreUnreachable
 from hubbub.io.files import write_atomic
 from hubbub.service.runtime.http import log, safe_message
 from hubbub.service.runtime.server import Listener, Server, address_of, bind
@@ -36,6 +37,8 @@ ADDRESSES = "addresses.json"
 """The file in a service's folder that lists its addresses while it is running."""
 CLOSE_SECONDS = 1.0
 """Time to commit accepted bundles after the listeners are closed."""
+DATABASE_SECONDS = 5.0
+"""Longest pause between two attempts to reach the database."""
 THREADS = 16
 """Threads for work that waits for the disk, the analyzer or the workers."""
 
@@ -177,7 +180,7 @@ def run(build: Callable[[], Service], *, parent_pipe: bool = False) -> None:
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    service = build()
+    service = _build(build)
     # Objects built so far stay alive and requests leave no cycles behind; frequent collections would cost 10 %.
     gc.collect()
     gc.freeze()
@@ -190,6 +193,18 @@ def run(build: Callable[[], Service], *, parent_pipe: bool = False) -> None:
         # SIGKILL; waiting for it would exceed the five seconds.
         logging.shutdown()
         os._exit(0)
+
+
+def _build(build: Callable[[], Service]) -> Service:
+    """Build a service; while its database cannot be reached, wait and try again. It has no listeners until then."""
+    for failures in itertools.count(1):
+        try:
+            return build()
+        except StoreUnreachable as error:
+            if failures == 1 or failures % 20 == 0:
+                log.warning("waiting for the database (%d attempts): %s", failures, safe_message(error))
+        time.sleep(backoff(failures, DATABASE_SECONDS))
+    raise AssertionError
 
 
 async def _serve(service: Service) -> None:

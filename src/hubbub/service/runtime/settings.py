@@ -50,6 +50,7 @@ class Common:
     key_lifetime: float = entry(7 * DAY, "Seconds after which a key is replaced.")
     key_grace: float = entry(1 * DAY, "Seconds after which a replaced key is destroyed, unless it is still needed.")
     key_list_lifetime: float = entry(1 * DAY, "Seconds after which clients reject a signed list of keys as outdated.")
+    lease: float = entry(30.0, "Seconds after which another process takes over the work of one that has died.")
 
     def __post_init__(self) -> None:
         check_whole("workers", self.workers, 0, 256)
@@ -57,6 +58,7 @@ class Common:
         check_whole("suite", self.suite, 1, 2)
         check_real("key_lifetime", self.key_lifetime, Interval(1, 1e10))
         check_real("key_grace", self.key_grace, Interval(0, 1e10))
+        check_real("lease", self.lease, Interval(1, 3600))
         check_real("key_list_lifetime", self.key_list_lifetime, Interval(60, 1e10))
         if self.store and self.store.partition(":")[0] not in ("sqlite", "postgresql", "postgres"):
             reject("store", "be sqlite:FILE or postgresql://…")

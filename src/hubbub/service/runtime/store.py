@@ -29,8 +29,9 @@ class Store:
         self._connect = connect
         self._writer, self._reader = connect(), connect()
         try:
-            self._prepare(self._writer)
-            self._writer.create([_PROBE_TABLE])
+            with self._writer.setting_up():
+                self._prepare(self._writer)
+                self._writer.create([_PROBE_TABLE])
         except BaseException:
             self.shut()
             raise

@@ -48,18 +48,22 @@ class ShufflerProgram:
         self._resources = Resources(common, "shuffler", clock, ShufflerStore)
         context = replace(self._resources.context, ticket_keys=load_ticket_keys(config.tickets))
         self._clock, self.workers = context.clock, context.workers
-        self.core = Shuffler(
-            self._resources.store,
-            context,
-            self._resources.credentials,
-            max_batch_size=config.max_batch_size,
-            scratch=common.folder,
-            free_space=free_disk(common.folder, config.free_disk),
-            worker=self._works,
-        )
-        add_contracts(common.contracts, self.core.tasks.contracts(), self.core.tasks.add_contract)
-        if self._works:
-            self.core.keyring.advance()
+        try:
+            self.core = Shuffler(
+                self._resources.store,
+                context,
+                self._resources.credentials,
+                max_batch_size=config.max_batch_size,
+                scratch=common.folder,
+                free_space=free_disk(common.folder, config.free_disk),
+                worker=self._works,
+            )
+            add_contracts(common.contracts, self.core.tasks.contracts(), self.core.tasks.add_contract)
+            if self._works:
+                self.core.keyring.advance()
+        except BaseException:
+            self._resources.close()
+            raise
         self.writer = Writer(self.core.uploads.accept)
         limiter = RateLimiter(rate=config.rate, burst=config.burst, header=config.address_header)
         self.uploads = UploadApp(

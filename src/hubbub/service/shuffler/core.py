@@ -12,7 +12,7 @@ from pathlib import Path
 from hubbub.errors import HubbubError, StoreFailure
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
-from hubbub.service.runtime.leases import LEASE_SECONDS, Lease, Leases, LostLease
+from hubbub.service.runtime.leases import Lease, Leases, LostLease
 from hubbub.service.shuffler.buckets import Buckets, Closing
 from hubbub.service.shuffler.delivery import AnalyzerClient, Deliveries
 from hubbub.service.shuffler.incidents import Incidents
@@ -41,7 +41,6 @@ class Shuffler:
         memory: int = MEMORY,
         scratch: Path | None = None,
         free_space: FreeSpace | None = None,
-        lease_seconds: float = LEASE_SECONDS,
         worker: bool = True,
     ) -> None:
         self.store, self.keyring, self._context = store, context.keyring, context
@@ -51,7 +50,7 @@ class Shuffler:
         if store.alone:
             # The previous process held these; the lock of its folder proves that it has ended.
             store.jobs.run("DELETE FROM leases")
-        leases = self._leases = Leases(store.jobs, context.clock, seconds=lease_seconds)
+        leases = self._leases = Leases(store.jobs, context.clock, seconds=context.lease_seconds)
         self._lease: Lease | None = None
         self._ended: dict[bytes, float] = {}
         buckets = self._buckets = Buckets(store, context, credentials, leases, self.incidents)

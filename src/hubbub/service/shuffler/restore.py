@@ -1,9 +1,10 @@
 """The detection of restored stores: a rewound store must neither release a bucket again nor count a bundle twice.
 
 The credential folder is not part of backups, and its fence only grows. A store was rewound if its beat is behind the
-fence, if its open bucket was sealed before according to the fence or to the analyzer's signed counter, or if the secret
-of its open bucket is erased. Bundles accepted between backup and restore are unknown to the store: their replay ids are
-missing, so all keys that they can be sealed to are given up, and the loss is named in a signed gap.
+fence, if it was copied from another PostgreSQL database, if its open bucket was sealed before according to the fence or
+to the analyzer's signed counter, or if the secret of its open bucket is erased. Bundles accepted between backup and
+restore are unknown to the store: their replay ids are missing, so all keys that they can be sealed to are given up, and
+the loss is named in a signed gap.
 """
 
 from collections.abc import Mapping
@@ -89,7 +90,7 @@ class Restores:
                     # Nothing of this bucket has left the store, so it stays, but bundles may be missing from it.
                     bucket, _ = self._store.waiting(task.row)
                     self._buckets.record_gap(task.row, Gap(bucket, bucket, 0, "restored"))
-            statement = "UPDATE life SET beat = ?, restores = ?"
+            statement = f"UPDATE life SET beat = ?, restores = ?, place = {database.identity}"
             database.run(statement, fence.beat + 1, fence.restores + 1)
             reach("restore-written")
         reach("restore-committed")
@@ -112,8 +113,9 @@ class Restores:
                     self._credentials.erase(name)
 
     def _behind(self) -> bool:
-        ((beat,),) = self._store.jobs.rows("SELECT beat FROM life")
-        return bool(beat < self._credentials.fence().beat)
+        database = self._store.jobs
+        ((beat, moved),) = database.rows(f"SELECT beat, place <> {database.identity} FROM life")
+        return bool(moved or beat < self._credentials.fence().beat)
 
     def _reopened(self) -> dict[bytes, int]:
         """Return the tasks whose open bucket was sealed or ended before, and the highest bucket known of each."""

@@ -22,7 +22,7 @@ from hubbub.errors import StoreFailure
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials, derive
 from hubbub.service.runtime.failpoints import reach
-from hubbub.service.runtime.leases import LEASE_SECONDS, Lease, Leases, LostLease, rest
+from hubbub.service.runtime.leases import Lease, Leases, LostLease, rest
 from hubbub.service.shuffler.blocks import (
     BLOCK_SIZE,
     ID_SIZE,
@@ -289,7 +289,7 @@ class Shuffles:
 
     def _renew(self, lease: Lease) -> None:
         """Keep the lease during work that writes nothing."""
-        if time.monotonic() - self._renewed > LEASE_SECONDS / 4:
+        if time.monotonic() - self._renewed > self._context.lease_seconds / 4:
             with self._database.transaction():
                 self._leases.confirm(lease)
             self._renewed = time.monotonic()

@@ -43,7 +43,7 @@ _TABLES = (
        PRIMARY KEY (identity, key_id))""",
     "key_lists (identity {blob} PRIMARY KEY, document {blob} NOT NULL)",
     "statements (task BIGINT PRIMARY KEY, number BIGINT NOT NULL, keys TEXT NOT NULL, sent BIGINT NOT NULL)",
-    "life (id BIGINT PRIMARY KEY, beat BIGINT NOT NULL, restores BIGINT NOT NULL)",
+    "life (id BIGINT PRIMARY KEY, beat BIGINT NOT NULL, restores BIGINT NOT NULL, place TEXT NOT NULL)",
     KEY_TABLE,
     LEASE_TABLE,
 )
@@ -163,7 +163,7 @@ class ShufflerStore(Store):
         with database.transaction():
             for table, column in _PARTITIONED:
                 database.create_partitioned(table, column)
-            database.run("INSERT INTO life VALUES (1, 0, 0) ON CONFLICT (id) DO NOTHING")
+            database.run(f"INSERT INTO life SELECT 1, 0, 0, {database.identity} WHERE NOT EXISTS (SELECT 1 FROM life)")
 
     def shut(self) -> None:
         """Close all connections."""
