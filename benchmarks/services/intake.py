@@ -111,7 +111,7 @@ def measure_replicas(folder: Path, workers: Workers, scale: float) -> dict[str, 
     with (
         postgres(folder / "postgres") as (url, server),
         Bench(folder, workers, store=url, role="worker").running() as bench,
-        bench.intakes(2) as both,
+        bench.more_intakes(2) as both,
     ):
         pids = [*bench.pids(), server]
         send = Sender(bench, both)

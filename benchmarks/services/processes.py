@@ -48,15 +48,15 @@ class Bench(LiveSystem):
         super().__init__(folder, plan=plan, min_batch_size=1000, epoch=3600, entries={"shuffler": shuffler})
         self._workers, self._store = workers, store
         self.replicas: list[subprocess.Popen[bytes]] = []
-        self._intakes: list[str] = []
+        self._addresses: list[str] = []
 
     @property
     def url(self) -> str:
         """The URL for uploads."""
-        return self._intakes[0] if self._intakes else super().url
+        return self._addresses[0] if self._addresses else super().url
 
     @contextlib.contextmanager
-    def intakes(self, count: int) -> Iterator[list[str]]:
+    def more_intakes(self, count: int) -> Iterator[list[str]]:
         """Run processes that only accept uploads, beside the running services, and return their addresses."""
         started: list[subprocess.Popen[bytes]] = []
         folders = [self.folder / f"intake-{number}" for number in range(count)]
@@ -71,15 +71,15 @@ class Bench(LiveSystem):
                     "an intake process to listen",
                 )
             self.replicas += started
-            self._intakes = [json.loads((folder / ADDRESSES).read_text())["uploads"] for folder in folders]
-            yield self._intakes
+            self._addresses = [json.loads((folder / ADDRESSES).read_text())["uploads"] for folder in folders]
+            yield self._addresses
         finally:
             for process in started:
                 process.kill()
                 process.wait()
                 assert process.stdin is not None
                 process.stdin.close()
-            self.replicas, self._intakes = [], []
+            self.replicas, self._addresses = [], []
 
     def _start_intake(self, folder: Path) -> "subprocess.Popen[bytes]":
         folder.mkdir(mode=0o700, exist_ok=True)
