@@ -12,7 +12,7 @@ from hubbub.service.runtime.database import open_database
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.identity import Identity, SignedDocument
-from hubbub.service.task.keys import KEY_TABLE, Keyring
+from hubbub.service.task.keys import KEY_TABLES, Keyring
 from hubbub.service.task.manifest import Counter, KeysInUse, Manifest, Receipt, claimed_task, digest
 
 
@@ -36,7 +36,7 @@ class FakeAnalyzer:
     ) -> None:
         self.identity, self.clock, self.withhold = identity, clock, False
         database = open_database(f"sqlite:{folder / 'analyzer-keys.db'}")
-        database.create([KEY_TABLE])
+        database.create(KEY_TABLES)
         credentials = Credentials(folder / "analyzer-credentials", "analyzer")
         self.keyring = Keyring(database, credentials, clock, lifetime=lifetime, grace=grace, suites={1, 2})
         self.contracts: dict[bytes, Contract] = {}

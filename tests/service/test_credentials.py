@@ -36,7 +36,7 @@ def test_the_fence_only_grows(tmp_path: Path) -> None:
     assert (credentials.exists, credentials.fence()) == (False, Fence(role="shuffler"))
     credentials.raise_fence(last_key=3, sealed={"ab": 7}, restores=1)
     credentials.raise_fence(last_key=2, sealed={"ab": 5, "cd": 1})
-    expected = Fence(role="shuffler", last_key=3, sealed={"ab": 7, "cd": 1}, restores=1)
+    expected = Fence(role="shuffler", id=credentials.fence().id, last_key=3, sealed={"ab": 7, "cd": 1}, restores=1)
     assert credentials.fence() == Credentials(tmp_path, "shuffler").fence() == expected
     assert credentials.exists
 

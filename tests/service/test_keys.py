@@ -20,13 +20,13 @@ from hubbub.service.runtime.database import Database, open_database
 from hubbub.service.task import keys as module
 from hubbub.service.task.identity import SignedDocument, document_format
 from hubbub.service.task.keylist import ExpiredKeys, KeyList
-from hubbub.service.task.keys import KEY_TABLE, Keyring
+from hubbub.service.task.keys import KEY_TABLES, Keyring
 from hubbub.service.task.sealing import generate, load_private, load_public, open_slot, seal_slot
 
 
 def store_at(place: str) -> Database:
     store = open_database(place)
-    store.create([KEY_TABLE])
+    store.create(KEY_TABLES)
     return store
 
 

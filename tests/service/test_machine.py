@@ -112,7 +112,7 @@ def one_failure_stops_all(patch: Patch) -> None:
         shuffler.refresh()
         lease = shuffler._lead()
         assert lease is not None
-        shuffler._restores.beat(lease)
+        shuffler._restores.beat()
         shuffler.keyring.advance()
         released = []
         for task in shuffler.tasks.all():

@@ -262,7 +262,8 @@ def test_a_list_without_a_key_of_the_suite_leaves_other_suites_alone(
     other = system.new_contract(suite=2)
     listed = KeyList.read(system.analyzer.keys(), system.contract.analyzer, "analyzer")
     only = dataclasses.replace(listed, keys=tuple(key for key in listed.keys if key.suite == 1))
-    system.shuffler.store.jobs.run("DELETE FROM key_lists")
+    for table in ("key_lists", "pins"):
+        system.shuffler.store.jobs.run(f"DELETE FROM {table}")
     system.shuffler.tasks.add_contract(SignedContract.sign(other, *system.identities.values()).to_json())
     system.analyzer.contracts[other.task] = other
     with monkeypatch.context() as patch:

@@ -42,9 +42,12 @@ class Resources(Generic[S]):
         with contextlib.ExitStack() as stack:
             identity = Identity.load(common.identity)
             stack.callback(ServiceFolder(folder, role, seconds=LOCK_SECONDS).close)
+            self.credentials = Credentials(common.credentials, role)
+            if self._url.startswith("sqlite:"):
+                # One process per file; a copy of the file with the same secrets would be a second life of the store.
+                stack.enter_context(self.credentials.reserve(LOCK_SECONDS))
             self.store = open_store(self.connect)
             stack.callback(self.store.shut)
-            self.credentials = Credentials(common.credentials, role)
             keys = stack.enter_context(contextlib.closing(self.connect()))
             ages = {
                 "lifetime": common.key_lifetime,

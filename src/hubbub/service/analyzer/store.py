@@ -16,7 +16,7 @@ from hubbub.service.runtime.clock import Clock
 from hubbub.service.runtime.database import Database
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.leases import LEASE_TABLE, Leases, LostLease
-from hubbub.service.task.keys import KEY_TABLE
+from hubbub.service.task.keys import KEY_TABLES
 from hubbub.service.task.manifest import Gap, KeysInUse, Manifest
 
 _TABLES = (
@@ -33,7 +33,7 @@ _TABLES = (
        document {blob} NOT NULL)""",
     TOKENS_TABLE,
     LEASE_TABLE,
-    KEY_TABLE,
+    *KEY_TABLES,
 )
 _BATCH_COLUMNS = "id, task, bucket, epoch, key_id, bundles, slots, chunk_count, state"
 _ARRIVED = """(SELECT COUNT(*) FROM chunks WHERE chunks.batch = batches.id

@@ -6,17 +6,22 @@ the store is restored later. All replicas of a role share the folder.
 
 The *fence* records the highest number ever given to a key and to a sealed bucket, and a beat that the service raises
 every second in both places. Its numbers only grow, so a store whose numbers are lower was restored from a backup.
+
+A missing secret means that it was erased, and much is discarded for that reason. The folder may also be a volume that
+is not mounted: then the fence is missing as well, and every question fails instead of being answered.
 """
 
 import contextlib
 import fcntl
 import os
 import re
+import secrets
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self
+from typing import IO, Self
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -28,7 +33,7 @@ from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.secretfiles import erase, read_secret, write_file
 
 SECRET_SIZE = 32
-_FENCE, _LOCK, _FORMAT = "fence", "lock", "hubbub fence 2"
+_FENCE, _LOCK, _OWNER, _FORMAT = "fence", "lock", "owner", "hubbub fence 2"
 _NUMBERS = ("last_key", "restores", "beat")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,120}")
 
@@ -38,6 +43,8 @@ class Fence:
     """Numbers that only grow: the last key id, the last sealed bucket of each task, and the restores so far."""
 
     role: str
+    id: str = ""
+    """The random identity of the folder; empty before it is first written."""
     last_key: int = 0
     sealed: Mapping[str, int] = field(default_factory=dict)
     """The highest sealed bucket by task, in hexadecimal digits."""
@@ -54,6 +61,7 @@ class Fence:
         highest = {task: max(self.sealed.get(task, 0), sealed.get(task, 0)) for task in tasks}
         return Fence(
             role=self.role,
+            id=self.id or secrets.token_hex(16),
             last_key=max(self.last_key, last_key),
             sealed=highest,
             restores=max(self.restores, restores),
@@ -64,12 +72,12 @@ class Fence:
         """Return the canonical JSON."""
         sealed: dict[str, Json] = dict(self.sealed)
         numbers: dict[str, Json] = {name: getattr(self, name) for name in _NUMBERS}
-        return canonical({"format": _FORMAT, "role": self.role, "sealed": sealed, **numbers})
+        return canonical({"format": _FORMAT, "role": self.role, "id": self.id, "sealed": sealed, **numbers})
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
         """Parse a fence."""
-        fields = Fields(parse(text, "the fence"), "the fence", "format", "role", "sealed", *_NUMBERS)
+        fields = Fields(parse(text, "the fence"), "the fence", "format", "role", "id", "sealed", *_NUMBERS)
         if fields.text("format") != _FORMAT:
             raise WireError(f"the format of the fence must be {_FORMAT!r}")
         sealed = fields["sealed"]
@@ -78,6 +86,7 @@ class Fence:
         tasks = Fields(sealed, "the buckets of the fence", *sealed)
         return cls(
             role=fields.text("role"),
+            id=fields.text("id"),
             sealed={task: tasks.whole(task) for task in sealed},
             **{name: fields.whole(name) for name in _NUMBERS},
         )
@@ -99,6 +108,7 @@ class Credentials:
     def __init__(self, folder: Path | str, role: str) -> None:
         check_choice("role", role, ("analyzer", "shuffler", "issuer"))
         self.folder, self.role = Path(folder), role
+        self._id = ""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._locked():
             # Every write holds the lock, so whatever is found now was left behind by a crash.
@@ -116,17 +126,29 @@ class Credentials:
         """Return the secret of this name; if it did not exist, it is first made durable: drawn, or the given value."""
         path = self._path(name)
         with self._locked():
-            if not path.exists():
-                write_file(path, os.urandom(SECRET_SIZE) if value is None else value)
+            found = self.read(name)
+            if found is None:
+                found = os.urandom(SECRET_SIZE) if value is None else value
+                write_file(path, found, replace=True)
                 reach("secret-created")
-            return read_secret(path)
+            return found
 
     def read(self, name: str) -> bytes | None:
-        """Return the secret of this name; None if it was erased or never existed."""
+        """Return the secret of this name; None if it was erased or never existed; raise if the folder is not there."""
+        found = self._read(name)
+        if found is None:
+            # The fence proves that the folder is there; it may have come back after the secret was looked for.
+            self.fence()
+            found = self._read(name)
+        return found
+
+    def _read(self, name: str) -> bytes | None:
         try:
-            return read_secret(self._path(name))
+            found = read_secret(self._path(name))
         except FileNotFoundError:
             return None
+        # Erasing overwrites with zeros first, and may have been interrupted then.
+        return found if any(found) else None
 
     def erase(self, name: str) -> None:
         """Erase a secret for good; do nothing if it does not exist."""
@@ -136,15 +158,39 @@ class Credentials:
 
     def names(self, prefix: str) -> list[str]:
         """Return the names of all secrets that begin with a prefix."""
-        paths = self.folder.glob(f"{prefix}*")
-        return sorted(path.name for path in paths if _NAME.fullmatch(path.name))
+        found = sorted(path.name for path in self.folder.glob(f"{prefix}*") if _NAME.fullmatch(path.name))
+        self.fence()
+        return found
+
+    def reserve(self, seconds: float = 0.0) -> IO[str]:
+        """Return a file that reserves the folder for this process until it is closed, for a store of one process."""
+        file = (self.folder / _OWNER).open("a")
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                if time.monotonic() >= end:
+                    file.close()
+                    raise StoreFailure(
+                        f"the credential folder {self.folder} is in use by another process; stop that service first"
+                    ) from None
+                time.sleep(0.1)
+            else:
+                return file
 
     def fence(self) -> Fence:
-        """Return the fence; all its numbers are 0 in a new folder."""
+        """Return the fence; all its numbers are 0 in a new folder. Raise if the folder is gone, or another one."""
         try:
-            return Fence.from_json(read_secret(self.folder / _FENCE))
+            found = Fence.from_json(read_secret(self.folder / _FENCE))
         except FileNotFoundError:
+            if self._id:
+                raise StoreFailure(f"the credential folder of the {self.role} is not available") from None
             return Fence(role=self.role)
+        if self._id not in ("", found.id):
+            raise StoreFailure(f"the credential folder of the {self.role} was replaced by another one")
+        self._id = found.id
+        return found
 
     def raise_fence(
         self,
@@ -164,7 +210,7 @@ class Credentials:
             return new
 
     def _path(self, name: str) -> Path:
-        if not _NAME.fullmatch(name) or name in (_FENCE, _LOCK):
+        if not _NAME.fullmatch(name) or name in (_FENCE, _LOCK, _OWNER):
             reject("the name of a secret", "consist of lower-case letters, digits and hyphens", name)
         return self.folder / name
 

@@ -255,6 +255,8 @@ class Postgres(Database):
     def _connect(self) -> Any:
         connection = self._psycopg.connect(self._place, autocommit=True, connect_timeout=10)
         connection.execute("SET synchronous_commit = on")
+        # Locks are taken on rows that other transactions have just changed; a snapshot would show the old ones.
+        connection.execute("SET default_transaction_isolation = 'read committed'")
         return connection
 
     @contextlib.contextmanager

@@ -41,6 +41,20 @@ def seed_check(seed: bytes) -> str:
     return derive(seed, "check", ID_SIZE).hex()
 
 
+def fake_block_id(number: int) -> bytes:
+    """Return an id for a block of fakes: a random nonce, because sealing is randomized, and its number.
+
+    >>> fake_block_number(fake_block_id(7)), fake_block_id(7) == fake_block_id(7)
+    (7, False)
+    """
+    return secrets.token_bytes(_NONCE_SIZE) + number.to_bytes(ID_SIZE - _NONCE_SIZE, "big")
+
+
+def fake_block_number(block_id: bytes) -> int:
+    """Return the number of a block of fakes."""
+    return int.from_bytes(block_id[_NONCE_SIZE:], "big")
+
+
 class BlockCipher:
     """AES-256-GCM under a bucket's secret; the id and the number of bundles of a block are authenticated.
 

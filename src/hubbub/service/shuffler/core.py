@@ -13,8 +13,9 @@ from hubbub.errors import HubbubError, StoreFailure
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.leases import Lease, Leases, LostLease
+from hubbub.service.shuffler.analyzer_client import AnalyzerClient
 from hubbub.service.shuffler.buckets import Buckets, Closing
-from hubbub.service.shuffler.delivery import AnalyzerClient, Deliveries
+from hubbub.service.shuffler.delivery import Deliveries
 from hubbub.service.shuffler.incidents import Incidents
 from hubbub.service.shuffler.restore import Restores
 from hubbub.service.shuffler.shuffle import MEMORY, FreeSpace, Shuffles
@@ -79,7 +80,7 @@ class Shuffler:
         """Read what other processes have changed, and accept uploads only while the store is known to be complete."""
         self.tasks.refresh()
         self.keyring.refresh()
-        if self._restores.rewound():
+        if self._restores.rewound() or not self._restores.beat():
             self.uploads.blocked = True
             lease = self._lead()
             try:
@@ -93,7 +94,7 @@ class Shuffler:
             self._restores.tidy()
             if not self._worker:
                 self._give_back()
-        self.uploads.blocked = False
+        self.uploads.confirm()
 
     def tick(self) -> list[str]:
         """Advance the keys, release the buckets that are due, and return the ids of their batches.
@@ -102,12 +103,7 @@ class Shuffler:
         """
         self.refresh()
         lease = self._lead()
-        try:
-            if lease is None:
-                return []
-            self._restores.beat(lease)
-        except LostLease:
-            self._lease = None
+        if lease is None:
             return []
         self.keyring.advance()
         released: list[str] = []
@@ -134,7 +130,7 @@ class Shuffler:
         whole epoch of real time.
         """
         contract, row, clock = task.contract, task.row, self._context.clock
-        if row.state != "open":
+        if row.state != "open" or self._restores.paused(row.id):
             return []
         epoch = contract.epoch_at(clock.now())
         batch = None
@@ -164,7 +160,7 @@ class Shuffler:
         for task in self.tasks.reachable():
             with _collect(failures):
                 counter = Counter.read(client.counter(task.contract.id), task.contract.analyzer, task.row.id)
-                self._restores.hear(task.row.id, counter.bucket)
+                self._restores.hear(task, counter.bucket, client)
         self.refresh()
         for task in self.tasks.reachable():
             with _collect(failures):
@@ -182,10 +178,9 @@ class Shuffler:
             self._buckets.sweep(self.tasks.rows())
         failures: list[Exception] = []
         for task in self.tasks.reachable():
-            # Before the first key list arrives, tasks of another analyzer count as reachable, and fail.
             with _collect(failures):
                 self._statements.send(task, client)
-        if failures and self.tasks.connected:
+        if failures:
             raise failures[0]
         return left
 

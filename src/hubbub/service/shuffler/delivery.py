@@ -12,44 +12,19 @@ ever announced, and none once the bucket's secrets are erased.
 """
 
 import hashlib
-from typing import Protocol
 
 from hubbub.errors import AnalyzerUnreachable, FalseClaim, InvalidInput, Problem
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.leases import Lease, Leases, LostLease
+from hubbub.service.shuffler.analyzer_client import AnalyzerClient
 from hubbub.service.shuffler.blocks import batch_pin
 from hubbub.service.shuffler.buckets import Buckets
 from hubbub.service.shuffler.shuffle import Shuffles
 from hubbub.service.shuffler.store import Bucket, ShufflerStore
 from hubbub.service.shuffler.tasks import TaskRegistry
 from hubbub.service.task.identity import SignedDocument
-from hubbub.service.task.manifest import Manifest, Receipt
-
-
-class AnalyzerClient(Protocol):
-    """Requests to the analyzer; a request that fails may have been processed."""
-
-    def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
-        """Announce a batch; return its receipt if its result is durable, otherwise the missing chunks.
-
-        Raise the problem ``fenced`` if the analyzer has another manifest under this number.
-        """
-
-    def put_chunk(self, batch: str, index: int, data: bytes) -> None:
-        """Send a chunk of an announced batch."""
-
-    def manifest(self, batch: str) -> bytes | None:
-        """Return the manifest that the analyzer has for a batch; None if it knows no such batch."""
-
-    def counter(self, task: str) -> bytes:
-        """Return the analyzer's signed counter of the buckets announced for a task."""
-
-    def put_keys_in_use(self, task: str, document: bytes) -> None:
-        """Send the signed statement of the analyzer's keys that undelivered reports are sealed to."""
-
-    def keys(self) -> bytes:
-        """Return the analyzer's signed key list."""
+from hubbub.service.task.manifest import Counter, Manifest, Receipt
 
 
 class Deliveries:
@@ -134,7 +109,7 @@ class Deliveries:
         except Problem as problem:
             if problem.name != "fenced":
                 raise
-            self._take_receipt(bucket, client, lease)
+            self._take_receipt(bucket, client, lease, refused=True)
             return
         if not isinstance(answer, list):
             self._end(bucket, manifest, answer, lease)
@@ -149,10 +124,11 @@ class Deliveries:
         with self._store.jobs.transaction():
             self._leases.confirm(lease)
 
-    def _take_receipt(self, bucket: Bucket, client: AnalyzerClient, lease: Lease) -> None:
-        """Settle a bucket that the analyzer may have received in an earlier life of the store."""
+    def _take_receipt(self, bucket: Bucket, client: AnalyzerClient, lease: Lease, *, refused: bool = False) -> None:
+        """Settle a bucket that the analyzer ``refused``, or may have received in an earlier life of the store."""
         theirs = client.manifest(bucket.batch)
         if theirs is None or not self._is_ours(bucket, theirs):
+            self._check_evidence(bucket, client, refused)
             self._buckets.fence(bucket, lease)
             return
         answer = client.put_manifest(bucket.batch, theirs)
@@ -163,6 +139,16 @@ class Deliveries:
             return
         reach("adopt-receipt")
         self._end(bucket, theirs, answer, lease)
+
+    def _check_evidence(self, bucket: Bucket, client: AnalyzerClient, refused: bool) -> None:
+        """Raise unless the analyzer of the contract itself accounts for a bucket that is about to be discarded.
+
+        A refusal is not signed, and may come from a proxy or from another analyzer; the counter is.
+        """
+        contract = self._tasks.contract(bucket.task.id)
+        counter = Counter.read(client.counter(contract.id), contract.analyzer, bucket.task.id)
+        if refused and counter.bucket < bucket.number:
+            raise AnalyzerUnreachable("the analyzer refuses a batch that its signed counter does not include")
 
     def _is_ours(self, bucket: Bucket, document: bytes) -> bool:
         """Return True if a manifest is this shuffler's own, of the same bucket with the same bundles."""

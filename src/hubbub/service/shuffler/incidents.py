@@ -9,7 +9,16 @@ log = logging.getLogger("hubbub.shuffler")
 class Incidents:
     """The number of events by name; messages never contain data of people."""
 
-    NAMES = ("analyzer-restored", "disk", "fenced", "key-lost", "keys-changed", "restored", "task-failed")
+    NAMES = (
+        "analyzer-restored",
+        "counter-unproven",
+        "disk",
+        "fenced",
+        "key-lost",
+        "keys-changed",
+        "restored",
+        "task-failed",
+    )
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter(dict.fromkeys(self.NAMES, 0))

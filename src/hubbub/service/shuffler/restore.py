@@ -2,27 +2,27 @@
 
 The credential folder is not part of backups, and its fence only grows. A store was rewound if its beat is behind the
 fence, if it was copied from another PostgreSQL database, if its open bucket was sealed before according to the fence or
-to the analyzer's signed counter, or if the secret of its open bucket is erased. Bundles accepted between backup and
-restore are unknown to the store: their replay ids are missing, so all keys that they can be sealed to are given up, and
-the loss is named in a signed gap.
+to a manifest of this shuffler that the analyzer shows, or if the secret of its open bucket is erased. Bundles accepted
+between backup and restore are unknown to the store: their replay ids are missing, so all keys that they can be sealed
+to are given up, and the loss is named in a signed gap.
 """
 
 from collections.abc import Mapping
 
-from hubbub.errors import FalseClaim
+from hubbub.errors import FalseClaim, InvalidInput
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.leases import Lease, Leases
+from hubbub.service.shuffler.analyzer_client import AnalyzerClient
 from hubbub.service.shuffler.blocks import bucket_secret
 from hubbub.service.shuffler.buckets import Buckets
 from hubbub.service.shuffler.incidents import Incidents
 from hubbub.service.shuffler.store import TERMINAL, ShufflerStore
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
-from hubbub.service.task.manifest import MAX_BUCKET, Gap
-
-_FAR = 1 << 40
-"""More buckets than any task can have sealed; a counter above it is not believed."""
+from hubbub.service.task.contract import Contract
+from hubbub.service.task.identity import SignedDocument
+from hubbub.service.task.manifest import Gap, Manifest, batch_id
 
 
 class Restores:
@@ -41,28 +41,55 @@ class Restores:
         self._store, self._tasks, self._context, self._credentials = store, tasks, context, credentials
         self._buckets, self._leases, self._incidents = buckets, leases, incidents
         self._counters: dict[bytes, int] = {}
+        self._delivered: dict[bytes, int] = {}
+        self._unproven: set[bytes] = set()
 
-    def hear(self, task: bytes, counter: int) -> None:
-        """Take note of the analyzer's counter of announced buckets."""
-        if not 0 <= counter <= min(_FAR, MAX_BUCKET):
-            raise FalseClaim("the analyzer's counter of buckets is impossibly high")
-        before = self._counters.get(task, 0)
+    def hear(self, task: ServedTask, counter: int, client: AnalyzerClient) -> None:
+        """Take note of the analyzer's counter of announced buckets.
+
+        A counter that includes the open bucket says that the store was rewound, for which acknowledged reports are
+        discarded. The analyzer must prove it by a manifest that this shuffler signed; until then the task is paused.
+        """
+        before = self._counters.get(task.row.id, 0)
         if counter < before:
             self._incidents.report("analyzer-restored", f"its counter of buckets went back from {before} to {counter}")
-        self._counters[task] = counter
+        self._counters[task.row.id] = counter
+        self._unproven.discard(task.row.id)
+        if counter < self._store.waiting(task.row)[0]:
+            return
+        document = client.manifest(batch_id(task.row.id, counter))
+        # Another process may have released the bucket in the meantime.
+        if counter < self._store.waiting(task.row)[0]:
+            return
+        if document is None or not _signed(document, task.contract, counter):
+            self._unproven.add(task.row.id)
+            self._incidents.report("counter-unproven", f"the analyzer counts bucket {counter}, which was never sealed")
+            raise FalseClaim("the analyzer counts a bucket that was never sealed, and shows no manifest of it")
+        self._delivered[task.row.id] = counter
+
+    def paused(self, task: bytes) -> bool:
+        """Return True if the analyzer's counter contradicts this store, and neither is proven wrong."""
+        return task in self._unproven
 
     def rewound(self) -> bool:
         """Return True if the store was restored from a backup and not repaired yet."""
         return self._behind() or bool(self._reopened())
 
-    def beat(self, lease: Lease) -> None:
-        """Raise the beat of the store, then that of the fence: the store is behind only if it was restored."""
+    def beat(self) -> bool:
+        """Raise the beat of the store, then that of the fence; return False if the store is behind, so was restored.
+
+        Every process that accepts uploads does so: what is accepted after a backup is missing from it, and only a beat
+        that is missing as well shows that.
+        """
         database = self._store.jobs
         with database.transaction():
-            self._leases.confirm(lease)
-            database.run("UPDATE life SET beat = beat + 1")
-            ((beat, restores),) = database.rows("SELECT beat, restores FROM life")
-        self._credentials.raise_fence(beat=beat, restores=restores)
+            query = f"SELECT beat, restores FROM life{database.for_update}"
+            ((beat, restores),) = database.rows(query)
+            if beat < self._credentials.fence().beat:
+                return False
+            database.run("UPDATE life SET beat = ?", beat + 1)
+        self._credentials.raise_fence(beat=beat + 1, restores=restores)
+        return True
 
     def repair(self, lease: Lease) -> bool:
         """Repair the store if it was rewound, exactly once per restore; return True if it was."""
@@ -123,7 +150,7 @@ class Restores:
         found = {}
         for task in self._tasks.all():
             if task.row.state == "open":
-                newest = max(sealed.get(task.contract.id, 0), self._counters.get(task.row.id, 0))
+                newest = max(sealed.get(task.contract.id, 0), self._delivered.get(task.row.id, 0))
                 bucket, _ = self._store.waiting(task.row)
                 if newest >= bucket or not self._has_secret(task, bucket):
                     found[task.row.id] = max(newest, bucket)
@@ -131,3 +158,12 @@ class Restores:
 
     def _has_secret(self, task: ServedTask, bucket: int) -> bool:
         return self._credentials.read(bucket_secret(task.row.id, bucket)) is not None
+
+
+def _signed(document: bytes, contract: Contract, bucket: int) -> bool:
+    """Return True if this shuffler signed a manifest for a bucket of a contract."""
+    try:
+        manifest = Manifest.read(SignedDocument.from_json(document), contract.shuffler)
+    except (InvalidInput, FalseClaim):
+        return False
+    return (manifest.task, manifest.bucket) == (contract.task, bucket)

@@ -25,10 +25,11 @@ from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.leases import Lease, Leases, LostLease, rest
 from hubbub.service.shuffler.blocks import (
     BLOCK_SIZE,
-    ID_SIZE,
     BlockCipher,
     ScratchFile,
     bucket_secret,
+    fake_block_id,
+    fake_block_number,
     seed_check,
     seed_secret,
 )
@@ -157,14 +158,13 @@ class Shuffles:
         payloads = np.ascontiguousarray(messages).view(np.uint8).reshape(len(messages), contract.plan.payload)
         key = self._tasks.pinned_key(bucket.task, bucket.key_id)
         query = "SELECT id FROM blocks WHERE task = ? AND bucket = ? AND bundles = 0"
-        stored = {bytes(row[0]) for row in self._database.rows(query, *_key(bucket))}
+        stored = {fake_block_number(bytes(row[0])) for row in self._database.rows(query, *_key(bucket))}
         step = max(1, BLOCK_SIZE // contract.slot_size)
         for number, start in enumerate(range(0, len(payloads), step)):
-            block_id = derive(seed, f"fake block {number}", ID_SIZE)
-            if block_id in stored:
+            if number in stored:
                 continue
             sealed = seal_reports(payloads[start : start + step], contract.layout, key, self._context.workers)
-            rows = [(*_key(bucket), *cipher.block(block_id, 0, sealed.tobytes()))]
+            rows = [(*_key(bucket), *cipher.block(fake_block_id(number), 0, sealed.tobytes()))]
             with self._database.transaction():
                 self._confirm(bucket, lease)
                 self._database.insert_new("blocks", rows, "bucket")

@@ -1,7 +1,7 @@
 """Signed statements of the analyzer's keys that reports wait under, so that the analyzer destroys no key too early."""
 
 from hubbub.service.context import ServiceContext
-from hubbub.service.shuffler.delivery import AnalyzerClient
+from hubbub.service.shuffler.analyzer_client import AnalyzerClient
 from hubbub.service.shuffler.keychoice import next_key
 from hubbub.service.shuffler.store import ShufflerStore, TaskRow
 from hubbub.service.shuffler.tasks import ServedTask

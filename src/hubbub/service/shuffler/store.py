@@ -18,7 +18,7 @@ from typing import Any
 from hubbub.service.runtime.database import Database, open_database
 from hubbub.service.runtime.leases import LEASE_TABLE
 from hubbub.service.runtime.store import Store
-from hubbub.service.task.keys import KEY_TABLE
+from hubbub.service.task.keys import KEY_TABLES
 from hubbub.service.task.manifest import batch_id
 
 SHARDS = 64
@@ -44,7 +44,7 @@ _TABLES = (
     "key_lists (identity {blob} PRIMARY KEY, document {blob} NOT NULL)",
     "statements (task BIGINT PRIMARY KEY, number BIGINT NOT NULL, keys TEXT NOT NULL, sent BIGINT NOT NULL)",
     "life (id BIGINT PRIMARY KEY, beat BIGINT NOT NULL, restores BIGINT NOT NULL, place TEXT NOT NULL)",
-    KEY_TABLE,
+    *KEY_TABLES,
     LEASE_TABLE,
 )
 _PARTITIONED = (
@@ -286,7 +286,10 @@ class ShufflerStore(Store):
             sealed = states.get("sealed", 0)
             accepted += waiting
             if bundle:
-                waiting, sealed = (_recount(database, task, which, bundle) for which in ("open", "sealed"))
+                waiting, sealed = (
+                    min(counted, _recount(database, task, which, bundle))
+                    for which, counted in (("open", waiting), ("sealed", sealed))
+                )
                 if state != "destroyed":
                     query = "SELECT COUNT(*) FROM accepted_bundles WHERE task = ?"
                     accepted = database.rows(query, task.number)[0][0]

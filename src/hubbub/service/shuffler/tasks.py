@@ -86,14 +86,14 @@ class TaskRegistry:
         """Return the rows of all tasks by their numbers."""
         return {task.row.number: task.row for task in self.all()}
 
-    @property
-    def connected(self) -> bool:
-        """True if it is known which analyzer this shuffler is connected to."""
-        return self._identity is not None
-
     def reachable(self) -> list[ServedTask]:
-        """Return the tasks of the analyzer that this shuffler is connected to, as far as that is known."""
-        return [task for task in self.all() if self._identity in (None, task.contract.analyzer)]
+        """Return the tasks of the analyzer that this shuffler is connected to.
+
+        Its key list shows which one it is; until then, that is known only if all contracts name the same one.
+        """
+        named = {task.contract.analyzer for task in self.all()}
+        identity = self._identity or (named.pop() if len(named) == 1 else None)
+        return [task for task in self.all() if task.contract.analyzer == identity]
 
     def find(self, task: bytes) -> ServedTask:
         """Return a task; raise a problem if it is unknown or destroyed."""
@@ -164,6 +164,9 @@ class TaskRegistry:
             rows = [(identity, key.id, key.suite, key.public) for key in sorted(listed.keys, key=lambda key: key.id)]
             database.insert_new("pins", rows, "key_id")
             pins = self.pins(identity)
+            if max((key.id for key in listed.keys), default=0) < max(pins, default=0):
+                # It lacks keys that are in use, which would look as if the analyzer had destroyed them.
+                raise FalseClaim("the analyzer's key list is older than one that was received before")
             for key in listed.keys:
                 if pins[key.id] != (key.suite, key.public):
                     self._incidents.report("keys-changed", f"the analyzer changed the public bytes of its key {key.id}")

@@ -1,5 +1,6 @@
 """Uploads: bundles are checked, opened and stored; a repeat gets the same response as the first upload."""
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,12 @@ from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.task import sealing
 from hubbub.service.task.sealing import BundleContent
 from hubbub.service.task.sealing_batch import bundle_job
+
+CONFIRMED_SECONDS = 60.0
+"""Time for which uploads are accepted after the store was last known to be complete; real time, whatever the clock."""
+
+MAX_REMEMBERED = 100_000
+"""Spent tokens of refused bundles that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +43,14 @@ class Uploads:
         self._store, self._tasks, self._credentials = store, tasks, credentials
         self._keyring, self._clock = context.keyring, context.clock
         self._ciphers: dict[bytes, tuple[int, BlockCipher]] = {}
+        self._spent: dict[tuple[bytes, bytes], None] = {}
         self.blocked = False
         """True while it is not known that the store is complete: nothing is accepted, because it could count twice."""
+        self._confirmed = time.monotonic()
+
+    def confirm(self) -> None:
+        """Accept uploads for a while, because the store is complete now and a later restore would be detected."""
+        self.blocked, self._confirmed = False, time.monotonic()
 
     def prepare(self, task: bytes, body: bytes) -> Upload:
         """Check an upload without opening it, and drop bundles that were accepted before if they can no longer be.
@@ -129,14 +142,16 @@ class Uploads:
                 # the accepted bundles, because acceptance under the old key ends with the bucket.
                 self._tasks.refresh()
                 row = self._tasks.find(row.id).row
-            if valid and key_id == row.key_id:
-                token_id = upload.task.verifier.token_id(content.admission)
+            token_id = upload.task.verifier.token_id(content.admission) if valid else b""
+            spent = (row.id, token_id) in self._spent
+            if valid and not spent and key_id == row.key_id:
                 result.append(
                     OpenedBundle(row.id, key_id, replay_id, tuple(content.slots), shuffler_key_id, token_id, position)
                 )
             elif not self._store.accepted(row, [replay_id]):
                 # A bundle that was accepted before gets the same response, whatever its admission.
-                raise Problem("bad-token" if key_id == row.key_id else "outdated-keys", index=position)
+                refused = "token-spent" if spent else "bad-token"
+                raise Problem(refused if key_id == row.key_id else "outdated-keys", index=position)
         return result
 
     def accept(self, opened: Iterable[OpenedBundle]) -> None:
@@ -146,7 +161,7 @@ class Uploads:
             by_task.setdefault(bundle.task, []).append(bundle)
         if not by_task:
             return
-        if self.blocked:
+        if self.blocked or time.monotonic() - self._confirmed > CONFIRMED_SECONDS:
             raise Problem("unavailable", "the store is being checked", retry_after=5)
         with self._store.transaction():
             reach("accept-begun")
@@ -206,9 +221,16 @@ class Uploads:
         unspent = self._store.insert_tokens(task.row, [*{bundle.token_id for bundle in spending}])
         for bundle in spending:
             if bundle.token_id not in unspent:
+                self._remember(task.row.id, bundle.token_id)
                 raise Problem("token-spent", index=bundle.position)
             unspent.discard(bundle.token_id)
         reach("accept-spent")
+
+    def _remember(self, task: bytes, token_id: bytes) -> None:
+        """Remember a spent token, so that sending it again and again fails before it costs others a transaction."""
+        while len(self._spent) >= MAX_REMEMBERED:
+            self._spent.pop(next(iter(self._spent)), None)
+        self._spent[task, token_id] = None
 
     def _cipher(self, task: bytes, bucket: int) -> BlockCipher:
         known, cipher = self._ciphers.get(task, (0, None))

@@ -26,9 +26,12 @@ from hubbub.service.task.identity import Identity
 from hubbub.service.task.keylist import KeyList, PublicKey, State
 from hubbub.service.task.sealing import MAX_KEY_ID, SUITES, Private, generate, load_private
 
-KEY_TABLE = """keys (id BIGINT PRIMARY KEY, suite BIGINT NOT NULL, public {blob} NOT NULL, phase TEXT NOT NULL,
-               time DOUBLE PRECISION NOT NULL)"""
-"""The table of both stores that records the keys."""
+KEY_TABLES = (
+    """keys (id BIGINT PRIMARY KEY, suite BIGINT NOT NULL, public {blob} NOT NULL, phase TEXT NOT NULL,
+       time DOUBLE PRECISION NOT NULL)""",
+    "folders (id BIGINT PRIMARY KEY, name TEXT NOT NULL)",
+)
+"""The tables of both stores that record the keys, and the credential folder to which the store belongs."""
 LIST_LIFETIME = 86_400.0
 """Default seconds for which a signed key list is valid."""
 _MAX_SECONDS = 1e12
@@ -65,7 +68,7 @@ class Keyring:
     >>> clock = MockClock(0.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = open_database("sqlite::memory:")
-    ...     store.create([KEY_TABLE])
+    ...     store.create(KEY_TABLES)
     ...     credentials = Credentials(folder, "shuffler")
     ...     ring = Keyring(store, credentials, clock, lifetime=100, grace=10, suites={1})
     ...     ring.advance()
@@ -252,9 +255,11 @@ class Keyring:
             )
         if self._records.keys() - range(1, self._credentials.fence().last_key + 1):
             raise StoreFailure(f"the credential folder of the {self.role} belongs to another or older store")
-        names = {_key_of(name): name for name in self._credentials.names("key-")}
         erased: list[_Record] = []
         with self._changing():
+            self._bind()
+            # Listed within the transaction: another replica may be making or destroying a key.
+            names = {_key_of(name): name for name in self._credentials.names("key-")}
             for record in self._sorted():
                 if record.exists and record.id not in names:
                     # Destruction is recorded before the secret is erased, so this store was restored: bundles under
@@ -270,6 +275,18 @@ class Keyring:
                 self._write(_Record(id=key_id, suite=suite, public=public, phase="live", time=now))
         for record in erased:
             self._forget(record)
+
+    def _bind(self) -> None:
+        """Tie the store to its credential folder, for good: with another one, it would give up what it holds."""
+        fence = self._credentials.raise_fence()
+        names = [name for (name,) in self._database.rows("SELECT name FROM folders")]
+        if not names:
+            self._database.run("INSERT INTO folders VALUES (1, ?)", fence.id)
+        elif names != [fence.id]:
+            raise StoreFailure(
+                f"the credential folder of the {self.role} belongs to another store: all replicas must use the one "
+                "folder that was used first (setting 'credentials')"
+            )
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
