@@ -1,8 +1,9 @@
 """An attacker with everything that the analyzer sees, who tries to tell the shuffler's fakes from people.
 
-:class:`LyingAnalyzer` keeps every byte that it receives, and sends false receipts, counters and keys. :class:`Campaign` runs buckets against it, and restores backups of the shuffler at any stage.
-:func:`best_guess` learns from one half of the buckets to tell a fake from a person with the same record, and is judged
-on the other half: if the labels are exchangeable given all that was seen, every pair is a fair coin.
+:class:`LyingAnalyzer` keeps every byte that it receives, and sends false receipts, counters and keys.
+:class:`Campaign` runs buckets against it, and restores backups of the shuffler at any stage. :func:`best_guess` learns
+from one half of the buckets to tell a fake from a person with the same record, and is judged on the other half: if the
+labels are exchangeable given all that was seen, every pair is a fair coin.
 """
 
 import contextlib
