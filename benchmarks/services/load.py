@@ -50,6 +50,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's do not inherit from it
+
+    def start(self) -> None:
+        """Send the first body."""
         if self._interval:
             # Spread over the interval, so that the connections do not send in step.
             self._due = time.perf_counter() + self._interval * np.random.default_rng().random()
@@ -126,13 +129,15 @@ def send_all(
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        begun = time.perf_counter()
         made = []
         for number in range(connections):
             host, _, port = urls[number % len(urls)].removeprefix("http://").rpartition(":")
             made.append(
                 await loop.create_connection(lambda: Connection(head, bodies, size, load, interval), host, int(port))
             )
+        begun = time.perf_counter()
+        for _, one in made:
+            one.start()
         ending = asyncio.gather(*(one.done for _, one in made))
         while watch is not None and not ending.done():
             await asyncio.wait([ending], timeout=0.02)
