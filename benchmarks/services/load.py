@@ -50,6 +50,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's do not inherit from it
+
+    def start(self) -> None:
+        """Send the first body."""
         if self._interval:
             # Spread over the interval, so that the connections do not send in step.
             self._due = time.perf_counter() + self._interval * np.random.default_rng().random()
@@ -63,7 +66,7 @@ class Connection(asyncio.Protocol):
             self._next()
 
     def _next(self) -> None:
-        if not self._bodies:
+        if not self._bodies or self._transport.is_closing():
             self._transport.close()
             return
         self._body = self._bodies.popleft()
@@ -122,24 +125,29 @@ def send_all(
     head = (
         f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/hubbub-bundle\r\nContent-Length: %d\r\n\r\n"
     ).encode()
-    interval = connections / rate if rate else 0.0
+    interval, total = connections / rate if rate else 0.0, len(bodies)
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        begun = time.perf_counter()
         made = []
         for number in range(connections):
             host, _, port = urls[number % len(urls)].removeprefix("http://").rpartition(":")
             made.append(
                 await loop.create_connection(lambda: Connection(head, bodies, size, load, interval), host, int(port))
             )
+        begun = time.perf_counter()
+        for _, one in made:
+            one.start()
         ending = asyncio.gather(*(one.done for _, one in made))
-        while watch is not None and not ending.done():
+        while not ending.done():
             await asyncio.wait([ending], timeout=0.02)
-            if watch():
+            if watch is not None and watch():
                 bodies.clear()
-        await ending
-        load.seconds = time.perf_counter() - begun
+            if len(load.ended) == total:
+                # Those that were told to retry later have nothing left to send.
+                for transport, _ in made:
+                    transport.close()
+        load.seconds = max(load.ended) - begun
 
     uvloop.run(run())
     return load

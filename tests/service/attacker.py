@@ -1,9 +1,9 @@
 """An attacker with everything that the analyzer sees, who tries to tell the shuffler's fakes from people.
 
-:class:`Liar` is the analyzer's side of the link: it keeps every byte that it receives, and lies in its receipts, its
-counter and its keys. :class:`Campaign` runs buckets against it, and restores backups of the shuffler at any stage.
-:func:`best_guess` learns from one half of the buckets to tell a fake from a person with the same record, and is judged
-on the other half: if the labels are exchangeable given all that was seen, every pair is a fair coin.
+:class:`LyingAnalyzer` keeps every byte that it receives, and sends false receipts, counters and keys.
+:class:`Campaign` runs buckets against it, and restores backups of the shuffler at any stage. :func:`best_guess` learns
+from one half of the buckets to tell a fake from a person with the same record, and is judged on the other half: if the
+labels are exchangeable given all that was seen, every pair is a fair coin.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ class Delivery:
     copies: Multiset[int] = field(default_factory=Multiset)
 
 
-class Liar:
+class LyingAnalyzer:
     """An analyzer that behaves as its mood says and remembers everything."""
 
     def __init__(self, analyzer: FakeAnalyzer, shuffler: bytes, chance: random.Random) -> None:
@@ -100,15 +100,15 @@ class Liar:
         if self.mood != "keys":
             return honest
         listed = KeyList.read(honest, self._analyzer.identity.public, "analyzer")
-        lies = tuple(dataclasses.replace(key, public=sealing.generate(key.suite)[1]) for key in listed.keys)
-        return dataclasses.replace(listed, keys=lies).sign(self._analyzer.identity)
+        false = tuple(dataclasses.replace(key, public=sealing.generate(key.suite)[1]) for key in listed.keys)
+        return dataclasses.replace(listed, keys=false).sign(self._analyzer.identity)
 
     def put_keys_in_use(self, task: str, document: bytes) -> None:
         self._analyzer.put_keys_in_use(task, document)
 
 
 class Campaign:
-    """Buckets of a few people each, delivered to a liar, some of them restored; remembers which slots are people."""
+    """Buckets of a few people each, some of them restored; remembers which slots are those of people."""
 
     def __init__(
         self, folder: Path, seed: int, stages: tuple[str, ...] = STAGES, moods: tuple[str, ...] = MOODS
@@ -116,7 +116,7 @@ class Campaign:
         self._chance, self._stages, self._moods = random.Random(seed), stages, moods
         self.system = System(folder, plan=PLAN, min_batch_size=PEOPLE)
         contract = self.system.contract
-        self.liar = Liar(self.system.analyzer, contract.shuffler, self._chance)
+        self.analyzer = LyingAnalyzer(self.system.analyzer, contract.shuffler, self._chance)
         self.people: dict[bytes, bytes] = {}
 
     def run(self, buckets: int) -> None:
@@ -126,8 +126,8 @@ class Campaign:
 
     def _run_bucket(self) -> None:
         system, chance = self.system, self._chance
-        self.liar.mood = "honest"
-        self._try(lambda: system.shuffler.fetch_keys(self.liar))
+        self.analyzer.mood = "honest"
+        self._try(lambda: system.shuffler.fetch_keys(self.analyzer))
         stage, backup = chance.choice(self._stages), None
         steps: list[tuple[str, Callable[[], object]]] = [
             ("open", self._fill),
@@ -145,9 +145,9 @@ class Campaign:
             self._release()
             self._try(system.shuffler.shuffle)
             self._deliver()
-        self.liar.mood = "honest"
-        self._try(lambda: system.shuffler.deliver(self.liar))
-        self._try(lambda: system.shuffler.deliver(self.liar))
+        self.analyzer.mood = "honest"
+        self._try(lambda: system.shuffler.deliver(self.analyzer))
+        self._try(lambda: system.shuffler.deliver(self.analyzer))
 
     def _fill(self) -> None:
         client, chance = self.system.client, self._chance
@@ -168,10 +168,10 @@ class Campaign:
         self._try(self.system.shuffler.tick)
 
     def _deliver(self) -> None:
-        self.liar.mood = self._chance.choice(self._moods)
-        self._try(lambda: self.system.shuffler.fetch_keys(self.liar))
+        self.analyzer.mood = self._chance.choice(self._moods)
+        self._try(lambda: self.system.shuffler.fetch_keys(self.analyzer))
         for _ in range(self._chance.randint(1, 3)):
-            self._try(lambda: self.system.shuffler.deliver(self.liar))
+            self._try(lambda: self.system.shuffler.deliver(self.analyzer))
 
     def _try(self, step: Callable[[], object]) -> None:
         # A lie is often answered by an error; what left the shuffler before counts.
@@ -180,7 +180,7 @@ class Campaign:
 
     def batches(self) -> list[list[Delivery]]:
         """Return all deliveries of every bucket of which anything arrived."""
-        return [known for known in self.liar.seen.values() if any(one.chunks for one in known)]
+        return [known for known in self.analyzer.seen.values() if any(one.chunks for one in known)]
 
     # what was seen
 

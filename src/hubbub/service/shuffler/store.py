@@ -21,8 +21,8 @@ from hubbub.service.runtime.store import Store
 from hubbub.service.task.keys import KEY_TABLES
 from hubbub.service.task.manifest import batch_id
 
-SHARDS = 64
-"""Rows per bucket over which the processes that accept bundles spread their counts."""
+SHARDS = 1 << 16
+"""Numbers from which each process draws the row of its counts: two with the same one wait for each other's commits."""
 _TABLES = (
     """tasks (number BIGINT PRIMARY KEY, id {blob} UNIQUE NOT NULL, contract {blob} NOT NULL, state TEXT NOT NULL,
        bucket BIGINT NOT NULL, last_epoch BIGINT NOT NULL)""",
