@@ -30,6 +30,7 @@ def config(tmp_path: Path) -> AnalyzerConfig:
     path.write_bytes(signed(CONTRACT))
     common = Common(
         folder=tmp_path / "analyzer",
+        credentials=tmp_path / "analyzer" / "credentials",
         identity=tmp_path / "identity",
         contracts=(path,),
         unsafe_test=True,

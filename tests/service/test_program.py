@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from tests.service.conftest import schemas
-from tests.service.system import EPOCH, START, Client, System, clear_plan
+from tests.service.live import install_ticket_key
+from tests.service.shuffler_system import EPOCH, START, Client, System, clear_plan
 
 from hubbub.errors import InvalidInput, StoreFailure
-from hubbub.service import program as programs
+from hubbub.service.provision import TICKETS
+from hubbub.service.runtime import process
 from hubbub.service.runtime.clock import MockClock
 from hubbub.service.runtime.database import Postgres
 from hubbub.service.runtime.settings import Common, ShufflerConfig
@@ -35,6 +37,8 @@ class Deployment:
         (folder / "contract.json").write_bytes(signed)
         identity = self.system.identities["shuffler"]
         identity.save(folder / "identity")
+        (folder / TICKETS).mkdir()
+        install_ticket_key(folder)
         self.programs: list[ShufflerProgram] = []
 
     def start(self, role: str, **changes: Any) -> ShufflerProgram:
@@ -48,7 +52,9 @@ class Deployment:
             unsafe_test=True,
             workers=0,
         )
-        config = ShufflerConfig(common=common, analyzer="http://127.0.0.1:1", role=role, **changes)
+        config = ShufflerConfig(
+            common=common, analyzer="http://127.0.0.1:1", tickets=self.folder / TICKETS, role=role, **changes
+        )
         program = ShufflerProgram(config, self.clock)
         program._clients = [self.system.analyzer, self.system.analyzer]
         self.programs.append(program)
@@ -132,7 +138,7 @@ def test_intake_and_workers_share_one_store(tmp_path: Path, postgres: str) -> No
 def test_a_service_waits_for_its_database(
     tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(programs, "START_SECONDS", 0.01)
+    monkeypatch.setattr(process, "DATABASE_SECONDS", 0.01)
     connect, attempts = Postgres._connect, [0]
 
     def unreachable(database: Postgres) -> Any:
@@ -146,7 +152,9 @@ def test_a_service_waits_for_its_database(
     with schemas(postgres) as url:
         deployment = Deployment(tmp_path, url.format(role="shuffler"))
         monkeypatch.setattr(Postgres, "_connect", unreachable)
-        turn(deployment.start("all"))
+        built = process._build(lambda: deployment.start("all"))
+        assert isinstance(built, ShufflerProgram)
+        turn(built)
         assert caplog.text.count("waiting for the database") == 1
         deployment.shut()
 
