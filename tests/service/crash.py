@@ -95,7 +95,7 @@ class CrashTest:
     """Seconds from the start of a process until it was ready."""
     stops: list[float] = field(default_factory=list)
     died: list[str] = field(default_factory=list)
-    """What happened so far, in order, without the database."""
+    """The events so far, in order, without those of the database."""
     database_restarts: int = 0
     books: list[tuple[Books, Books]] = field(default_factory=list)
     """For each restore, the books of the replaced store and of the backup."""
