@@ -39,7 +39,7 @@ from tests.service.crash import (
     STOP,
     CrashTest,
 )
-from tests.service.postgres_server import PostgresServer
+from tests.service.postgres_server import BINARIES, PostgresServer
 
 VALUES_PER_TASK = 20_000
 REPLICAS = ("intake-1", "intake-2", "worker-1", "worker-2", "analyzer")
@@ -140,6 +140,8 @@ def main() -> None:
     parser.add_argument("--only", choices=["postgres", "sqlite", "points"], help="run one of the three crash tests")
     parser.add_argument("--folder", type=Path, help="folder for the logs and stores; it must not exist, and is kept")
     given = parser.parse_args()
+    if given.only in (None, "postgres") and not BINARIES:
+        parser.error("a PostgreSQL server must be installed; --only sqlite and --only points do without")
     reports, kills = given.reports // 2, given.kills // 2
     tests: dict[str, Callable[[Path, Show], dict[str, Any]]] = {
         "postgres": lambda folder, show: on_postgres(folder, reports, kills, given.seed, show),

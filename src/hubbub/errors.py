@@ -14,6 +14,7 @@
     ├── MissingExtra         an optional dependency that is not installed
     ├── ProgramFailure       an audited program that crashed, hung or wrote invalid output
     ├── StoreFailure         a database that cannot be read, written or used by this version
+    │   └── StoreUnreachable  the connection to the database cannot be made, or broke
     ├── WorkerFailure        worker processes that died repeatedly over the same work
     ├── Problem              a request that a service rejects, answered with a problem document
     ├── AnalyzerUnreachable  an analyzer that the shuffler cannot reach or understand

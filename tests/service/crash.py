@@ -82,6 +82,8 @@ class CrashTest:
     """Mean lifetime in seconds of a process that is killed at random."""
     workers: int = 1
     """Processes that seal for the clients."""
+    openers: int = 1
+    """Processes of a shuffler on SQLite that open bundles."""
     seed: int = 1
     server: PostgresServer | None = None
     """Without a server, the stores are SQLite files, and the shuffler is one process."""
@@ -93,7 +95,7 @@ class CrashTest:
     """Seconds from the start of a process until it was ready."""
     stops: list[float] = field(default_factory=list)
     died: list[str] = field(default_factory=list)
-    """What happened so far, in order, without the database."""
+    """The events so far, in order, without those of the database."""
     database_restarts: int = 0
     books: list[tuple[Books, Books]] = field(default_factory=list)
     """For each restore, the books of the replaced store and of the backup."""
@@ -114,7 +116,7 @@ class CrashTest:
         """Run the test and return its figures; fail if anything is lost, duplicated or damaged."""
         begun = time.monotonic()
         entries: dict[Role, dict[str, object]] = {
-            "shuffler": {"key_grace": 1.0, "workers": 0 if self.server else 1, "lease": self.lease},
+            "shuffler": {"key_grace": 1.0, "workers": 0 if self.server else self.openers, "lease": self.lease},
             "analyzer": {"workers": 1, "lease": self.lease},
         }
         self._system = system = LiveSystem(

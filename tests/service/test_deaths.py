@@ -41,14 +41,14 @@ from hubbub.service.task.keylist import PublicKey
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 ENDS = {
-    "shuffler": [KILL, BACKUP, "release-sealed", RESTORE, ROTATE, STOP],
-    "analyzer": [KILL, ROTATE, "batch-committed"],
+    "shuffler": [KILL, BACKUP, "release-sealed", RESTORE, ROTATE],
+    "analyzer": [ROTATE, "batch-committed"],
 }
 REPLICA_ENDS = {
     "intake-1": [KILL],
     "intake-2": ["accept-inserted"],
     "worker-1": [KILL],
-    "worker-2": [ROTATE, KILL],
+    "worker-2": [ROTATE],
     DATABASE: [STOP],
 }
 
@@ -69,9 +69,11 @@ def test_every_failpoint_is_reached_by_a_test() -> None:
 
 
 def test_deaths_at_random_moments_and_at_failpoints(tmp_path: Path) -> None:
-    figures = CrashTest(tmp_path / "live", ENDS, reports=1500, min_batch_size=100, rate=200.0, life=0.2).run()
+    figures = CrashTest(
+        tmp_path / "live", ENDS, reports=1500, min_batch_size=100, rate=200.0, life=0.2, openers=0
+    ).run()
     judge(figures)
-    assert (figures["kills"], figures["rotations"], figures["restores"]) == (2, 2, 1)
+    assert (figures["kills"], figures["rotations"], figures["restores"]) == (1, 2, 1)
     reached = {name.removeprefix("at_") for name in figures if name.startswith("at_")}
     assert reached == {end for ends in ENDS.values() for end in ends if end in POINTS}
 
