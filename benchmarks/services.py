@@ -234,6 +234,7 @@ def measure_commit(folder: Path, workers: Workers, slots: int) -> dict[str, obje
         task=contract.task,
         bucket=1,
         epoch=contract.task_start,
+        round=1,
         key_id=key.id,
         key_list="00" * 32,
         bundles=slots,

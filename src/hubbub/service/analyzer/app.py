@@ -129,7 +129,10 @@ class _AnalyzerCommands:
         return self.status()
 
     def status(self) -> dict[str, Json]:
-        tasks: dict[str, Json] = {task: dict(counts) for task, counts in self._core.totals().items()}
+        rounds = self._core.rounds()
+        tasks: dict[str, Json] = {
+            task: {**rounds[task].to_document(), **counts} for task, counts in self._core.totals().items()
+        }
         return {**service_status(self._program.config, self._core.keyring), "good": True, "tasks": tasks}
 
     def token(self, name: str, scope: str, seconds: float) -> dict[str, Json]:

@@ -202,6 +202,10 @@ class _ShufflerCommands:
         return {**about, **self._totals(check=False), "waiting": self._program.uploads.waiting}
 
     def _totals(self, *, check: bool) -> dict[str, Json]:
-        totals = self._core.totals(check=check)
-        tasks: dict[str, Json] = {task: {**asdict(counts), "error": counts.error} for task, counts in totals.items()}
+        totals, rounds = self._core.totals(check=check), self._core.rounds()
+        tasks: dict[str, Json] = {
+            task: {**rounds[task].to_document(), **asdict(counts), "error": counts.error}
+            for task, counts in totals.items()
+            if task in rounds
+        }
         return {"good": not any(counts.error for counts in totals.values()), "tasks": tasks}
