@@ -59,6 +59,8 @@ def send(
     command, with or without VALUES, uploads the rest and never counts anyone twice. The journal never contains raw
     values.
 
+    In a series, a journal is for one round: the current one when the journal is new. Give each round its own journal.
+
     A contract may require admission: tickets ("--tickets", or "--ticket-key" to mint them), or tokens ("--issuer" with
     "--codes", or "--tickets" if they were issued before).
 
@@ -74,7 +76,7 @@ def send(
         raise click.UsageError("--codes needs --issuer")
     with (
         contextlib.ExitStack() as stack,
-        contextlib.closing(Journal(journal_path, contract)) as journal,
+        contextlib.closing(Journal(journal_path, contract, _current_round(contract))) as journal,
         contextlib.closing(HttpTransport(url)) as transport,
     ):
         issuer = stack.enter_context(contextlib.closing(HttpIssuer(issuer_url))) if issuer_url else None
@@ -87,7 +89,7 @@ def send(
             elif people is None:
                 raise InvalidInput("VALUES must be given, because the journal is empty")
             else:
-                admissions = None if codes_path else _admissions(contract, tickets_path, key_path)
+                admissions = None if codes_path else _admissions(contract, journal.round, tickets_path, key_path)
                 codes = read_lines(codes_path, "code") if codes_path else None
                 uploader.prepare(_records(screen.counted(people, "sealing")), admissions, codes=codes)
             with screen.progressing() as progress:
@@ -109,7 +111,7 @@ def send(
 
 
 def _admissions(
-    contract: Contract, tickets_path: str | None, key_path: str | None
+    contract: Contract, number: int, tickets_path: str | None, key_path: str | None
 ) -> list[bytes] | Callable[[], bytes] | None:
     """Return the admissions of a file, or a function that mints tickets of new accounts; None if neither is given."""
     if tickets_path is not None:
@@ -119,7 +121,11 @@ def _admissions(
     if contract.admission.kind != "ticket":
         raise InvalidInput(f"--ticket-key needs a contract that admits by ticket, not {contract.admission.kind!r}")
     key = TicketKey.load(key_path)
-    return lambda: key.mint(contract.task, os.urandom(16))
+    return lambda: key.mint(contract.context_of(number), os.urandom(16))
+
+
+def _current_round(contract: Contract) -> int:
+    return contract.round_of(contract.epoch_at(time.time()))
 
 
 def _pause(seconds: float) -> None:
