@@ -306,11 +306,11 @@ def verify_series(contract: Contract) -> None:
         return
     total, spent = contract.total, contract.spending(contract.rounds).epsilon
     if spent > total.epsilon:
-        found = "no bound is proven" if math.isinf(spent) else f"ε = {spent:.6g}"
+        found = "no bound is proven" if math.isinf(spent) else f"they cost ε = {spent:.6g}"
         raise Infeasible(
-            f"{total.rounds:,} rounds of the plan cost more than the total of the series allows: {found} at δ = "
-            f"{total.delta:.3g}, but at most ε = {total.epsilon:.6g} is allowed. Plan for this number of rounds "
-            "(hubbub plan --rounds), agree on fewer rounds, or allow a larger total"
+            f"all {total.rounds:,} rounds together must cost at most the total of the series, ε = {total.epsilon:.6g} "
+            f"at δ = {total.delta:.3g}, but {found}: plan for this number of rounds (hubbub plan --rounds), agree on "
+            "fewer rounds, or allow a larger total"
         )
 
 
