@@ -319,7 +319,7 @@ BAD = [
     ("serve ticket answers.csv --contract missing.json --key token -o out", IO),
     ("serve ticket answers.csv --contract contract.json --key token -o out", CORRUPT),
     ("serve ticket answers.csv --contract contract.json --key token --round 0 -o out", USAGE),
-    ("serve key answers.csv/new -o out", IO),
+    ("serve key new -o new", IO),
     ("serve issuer missing.toml", USAGE),
     ("serve issuer noise.hub", CORRUPT),
 ]
