@@ -290,8 +290,6 @@ def read_manifest(batch: str, document: bytes, contracts: Mapping[bytes, Contrac
         raise Problem("forbidden", f"a key id must be in [1, {MAX_KEY_ID}]")
     if manifest.epoch > MAX_EPOCH or any(gap.bundles > MAX_BUCKET for gap in manifest.gaps):
         raise Problem("malformed", "the numbers of the manifest are out of range")
-    if manifest.round > contract.rounds:
-        raise Problem("series-ended", f"the contract has {contract.rounds} rounds, the manifest is for a later one")
     _check_sizes(manifest, contract)
     return manifest, contract
 
