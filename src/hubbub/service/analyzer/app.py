@@ -129,11 +129,14 @@ class _AnalyzerCommands:
         return self.status()
 
     def status(self) -> dict[str, Json]:
-        rounds = self._core.rounds()
-        tasks: dict[str, Json] = {
-            task: {**rounds[task].to_document(), **counts} for task, counts in self._core.totals().items()
+        tasks: dict[str, Json] = {task: dict(counts) for task, counts in self._core.totals().items()}
+        rounds: list[Json] = [{"task": task, **one.to_document()} for task, one in self._core.rounds().items()]
+        return {
+            **service_status(self._program.config, self._core.keyring),
+            "good": True,
+            "tasks": tasks,
+            "rounds": rounds,
         }
-        return {**service_status(self._program.config, self._core.keyring), "good": True, "tasks": tasks}
 
     def token(self, name: str, scope: str, seconds: float) -> dict[str, Json]:
         if scope != "read:*" and scope.removeprefix("read:") not in self._core.contracts():

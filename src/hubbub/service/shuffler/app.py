@@ -199,13 +199,10 @@ class _ShufflerCommands:
 
     def status(self) -> dict[str, Json]:
         about = service_status(self._program.config, self._core.keyring)
-        return {**about, **self._totals(check=False), "waiting": self._program.uploads.waiting}
+        rounds: list[Json] = [{"task": task, **one.to_document()} for task, one in self._core.rounds().items()]
+        return {**about, **self._totals(check=False), "rounds": rounds, "waiting": self._program.uploads.waiting}
 
     def _totals(self, *, check: bool) -> dict[str, Json]:
-        totals, rounds = self._core.totals(check=check), self._core.rounds()
-        tasks: dict[str, Json] = {
-            task: {**rounds[task].to_document(), **asdict(counts), "error": counts.error}
-            for task, counts in totals.items()
-            if task in rounds
-        }
+        totals = self._core.totals(check=check)
+        tasks: dict[str, Json] = {task: {**asdict(counts), "error": counts.error} for task, counts in totals.items()}
         return {"good": not any(counts.error for counts in totals.values()), "tasks": tasks}
