@@ -549,3 +549,20 @@ def test_status_shows_round_and_spending(system: System) -> None:
             "total_epsilon": TOTAL.epsilon,
             "total_delta": 0.0,
         }
+
+
+def test_a_series_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
+    """Another process that only accepts uploads follows the rounds; the ledger and expired rounds are the same."""
+    system = series_system(tmp_path, rounds=4, url=postgres_url)
+    other = system.replica(worker=False)
+    play(system, 1)
+    client = system.client_of(system.contract, 2)
+    for value, ticket in enumerate(tickets(system, 2, MINIMUM - 1)):
+        system.upload(client.seal(str(value), ticket), to=other)
+    system.next_epoch()
+    system.next_epoch()
+    assert system.counts().expired == MINIMUM - 1
+    play(system, 1)
+    assert [(result["round"], result["spent"]["rounds"]) for result in system.results()] == [(1, 1), (4, 2)]
+    other.shut()
+    system.shut()
