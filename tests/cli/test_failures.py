@@ -319,7 +319,8 @@ BAD = [
     ("serve ticket answers.csv --contract missing.json --key token -o out", IO),
     ("serve ticket answers.csv --contract contract.json --key token -o out", CORRUPT),
     ("serve ticket answers.csv --contract contract.json --key token --round 0 -o out", USAGE),
-    ("serve key new -o new", IO),
+    ("serve key new -o plan.json", USAGE),
+    ("serve key new -o missing/out", IO),
     ("serve issuer missing.toml", USAGE),
     ("serve issuer noise.hub", CORRUPT),
 ]

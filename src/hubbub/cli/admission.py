@@ -10,7 +10,7 @@ import click
 from hubbub.cli import screen
 from hubbub.cli.options import json_option
 from hubbub.errors import WireError, check_whole
-from hubbub.io.files import read_text
+from hubbub.io.files import check_destination, read_text
 from hubbub.service import provision
 from hubbub.service.runtime.admin_client import SETTINGS
 from hubbub.service.runtime.secretfiles import write_file
@@ -99,6 +99,11 @@ def key(folder: Path, output: str | None, as_json: bool) -> None:
     """
     from hubbub.service.issuer.app import add_key  # noqa: PLC0415 (loads the HTTP server)
 
+    if output is not None:
+        # Before anything is created: a key whose public part was not written would be left behind.
+        check_destination(output)
+        if Path(output).exists():
+            raise click.UsageError(f"-o must be a new file, but {output} exists")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (folder / SETTINGS).exists():
         write_file(folder / SETTINGS, ISSUER_SETTINGS.encode())
