@@ -72,7 +72,8 @@ def _contract() -> Contract:
         task_end=10,
         suite=1,
         admission=Admission("ticket", "fuzz"),
-        **keys,
+        analyzer=keys["analyzer"],
+        shuffler=keys["shuffler"],
     )
 
 

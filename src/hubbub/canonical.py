@@ -160,6 +160,13 @@ class Fields:
         value = self._entries[key]
         return value if isinstance(value, list) else self._refuse(key, "a list")
 
+    def wholes(self, key: str) -> list[int]:
+        """Return a list of whole numbers."""
+        value = self._entries[key]
+        if not isinstance(value, list) or any(not isinstance(one, int) or isinstance(one, bool) for one in value):
+            self._refuse(key, "a list of whole numbers")
+        return [one for one in value if isinstance(one, int)]
+
     def whole(self, key: str) -> int:
         """Return a whole number."""
         value = self._entries[key]

@@ -103,6 +103,22 @@ def test_tickets_of_accounts(tmp_path: Path, run: Call) -> None:
     assert "not by ticket" in result.stderr
 
 
+def test_tickets_of_a_round(tmp_path: Path, run: Call) -> None:
+    agreed = provision_all(tmp_path / "here", plan(), {"min_batch_size": 200, "rounds": 3, "epoch": 10**9})
+    (tmp_path / "accounts.txt").write_text("ada\n")
+    contract, key = str(tmp_path / "here" / "contract.json"), str(ticket_key_path(tmp_path / "here"))
+    words = ["serve", "ticket", str(tmp_path / "accounts.txt"), "--contract", contract, "--key", key]
+    for options, number in (([], 1), (["--round", "1"], 1), (["--round", "3"], 3)):
+        path = tmp_path / f"tickets{len(options)}{number}.txt"
+        result = run(*words, *options, "-o", str(path))
+        assert result.exit_code == 0, result.stderr
+        assert f"round {number} of 3" in result.stderr
+        assert bytes.fromhex(path.read_text()) == TicketKey.load(key).mint(agreed.context_of(number), "ada")
+    result = run(*words, "--round", "4", "-o", str(tmp_path / "none.txt"))
+    assert result.exit_code == 2
+    assert "--round must be a whole number in [1, 3]" in result.stderr
+
+
 def test_keys_of_an_issuer(plans: Path, run: Call) -> None:
     folder, public = plans / "issuer", plans / "token.key"
     result = run("serve", "key", str(folder), "-o", str(public))

@@ -345,6 +345,37 @@ BAD = [
         for start in ("serve init new --plan plan.json", "serve all new --plan plan.json", DRAFT)
         for terms in ("--epoch 0", "--days nan", "--days -1", "--min-batch-size 10", "--slots 0", "--suite 3")
     ),
+    *(
+        (f"{start} {terms}", USAGE)
+        for start in ("serve init new --plan plan.json", "serve all new --plan plan.json", DRAFT)
+        for terms in (
+            "--rounds 0",
+            "--rounds 10001",
+            "--rounds 5 --days 3",
+            "--rounds 5 --round-epochs 0",
+            "--round-epochs 5",
+            "--rounds 5 --total-epsilon -1",
+            "--rounds 5 --total-epsilon nan",
+            "--total-epsilon 1",
+            "--rounds 5 --total-delta 1",
+            "--total-delta 0.1",
+        )
+    ),
+    (f"{DRAFT} --rounds 5 --total-epsilon 0.001", INFEASIBLE),
+    ("serve init new --plan plan.json --admission token", USAGE),
+    ("serve all new --plan plan.json --admission everyone", USAGE),
+    (f"{DRAFT} --admission token", USAGE),
+    (f"{DRAFT} --issuer Accounts", USAGE),
+    (f"{DRAFT} --token-key missing.key", IO),
+    (f"{DRAFT} --token-key answers.csv", CORRUPT),
+    ("serve shuffler noise.hub --role everything", USAGE),
+    ("serve ticket answers.csv --contract missing.json --key token -o out", IO),
+    ("serve ticket answers.csv --contract contract.json --key token -o out", CORRUPT),
+    ("serve ticket answers.csv --contract contract.json --key token --round 0 -o out", USAGE),
+    ("serve key new -o plan.json", USAGE),
+    ("serve key new -o missing/out", IO),
+    ("serve issuer missing.toml", USAGE),
+    ("serve issuer noise.hub", CORRUPT),
 ]
 
 

@@ -33,6 +33,9 @@ FIRST: dict[str, Any] = {
     "low": [650.0, 300.0],
     "high": [750.0, 400.0],
     "guarantee": {"epsilon": 0.5, "delta": 1e-6},
+    "round": 1,
+    "spent": {"rounds": 1, "epsilon": 0.5, "delta": 1e-5},
+    "total": {"rounds": 52, "epsilon": 2.75, "delta": 1e-5},
 }
 WITHHELD = {"batch": "02" * 16, "bucket": 4, "epoch": 104, "state": "withheld", "reason": "fewer than 1000 clients"}
 NEWEST = {**FIRST, "batch": "03" * 16, "bucket": 5, "epoch": 105, "values": [1.0, 2.0], "low": [0.0, 0.0]}
@@ -86,6 +89,8 @@ def test_a_table_is_ordered_and_names_gaps(url: str) -> None:
     assert "fewer than 1000 clients" in result.stdout
     assert "gap: buckets 2 to 3 are missing (1,200 bundles): restored" in result.stdout
     assert "estimates of bucket 5" in result.stdout
+    (first,) = [line.split() for line in lines if line.split()[:1] == ["1"]]
+    assert first == ["1", "1/52", "100", "committed", "1,050", "0.5", "1e-06", "0.5", "2.75"]
     assert result.stdout.index("[bold]green") < result.stdout.rindex("red")
     short = call("results", url, "--token", "token", "--top", "1").stdout
     assert "1 of 2 labels" in short
@@ -105,6 +110,8 @@ def test_csv_has_a_row_per_batch_and_label(url: str, folder: Path) -> None:
         ("5", "committed", "[bold]green", "2.0"),
     ]
     assert (rows[0]["task"], rows[0]["epsilon"], rows[0]["low"], rows[0]["epoch"]) == (TASK, "0.5", "650.0", "100")
+    spent = [rows[0][name] for name in ("round", "spent_epsilon", "total_epsilon", "total_delta")]
+    assert spent == ["1", "0.5", "2.75", "1e-05"]
     assert rows[2]["reason"] == "buckets 2 to 3 are missing (1,200 bundles): restored"
     assert call("results", url, "--token", "token", "--format", "csv").stdout == (folder / "out.csv").read_text()
 
@@ -115,6 +122,8 @@ def test_parquet_has_the_rows_of_the_csv(url: str, folder: Path) -> None:
     table = parquet.read_table(folder / "out.parquet")
     assert table.column_names == list(COLUMNS)
     assert table.column("bucket").to_pylist() == [1, 1, 2, 4, 5, 5]
+    assert table.column("round").to_pylist() == [1, 1, None, None, 1, 1]
+    assert table.column("total_epsilon").to_pylist() == [2.75, 2.75, None, None, 2.75, 2.75]
     assert table.column("high").to_pylist() == [750.0, 400.0, None, None, 750.0, 400.0]
 
 
@@ -134,7 +143,7 @@ def test_results_without_the_optional_fields(folder: Path) -> None:
         assert table.exit_code == 0, table.stderr
         assert "inf" in table.stdout
         text = call("results", address, "--token", "token", "--format", "csv").stdout
-    assert text.splitlines()[1] == f"{TASK},,,{'01' * 16},committed,,,,,,inf,0.0,"
+    assert text.splitlines()[1] == f"{TASK},,,,{'01' * 16},committed,,,,,,inf,0.0,,,,"
 
 
 def test_refusals_are_reported(url: str, folder: Path) -> None:

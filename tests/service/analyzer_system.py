@@ -109,6 +109,7 @@ class FakeShuffler:
         chunk: int = 10**6,
         gaps: tuple[Gap, ...] = (),
         epoch: int = START // EPOCH,
+        number: int = 1,
         seed: int = 0,
     ) -> Sent:
         """Return a shuffled batch in chunks of ``chunk`` slots."""
@@ -120,6 +121,7 @@ class FakeShuffler:
             task=self.contract.task,
             bucket=bucket,
             epoch=epoch,
+            round=number,
             key_id=key if isinstance(key, int) else key.id,
             key_list="00" * 32,
             bundles=len(order) // self.contract.slots if bundles is None else bundles,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.service.admissions import new_ticket
+from tests.service.simulated_series import ACCOUNTS, OVER, ROUND_EPOCHS, SimulatedSeries
 from tests.service.system import EPOCH, START, Client, DirectClient, System, plan_of
 
 from hubbub import device
@@ -34,7 +35,7 @@ from hubbub.service.task.manifest import batch_id
 from hubbub.service.task.sealing import generate
 
 WIDTH, PEOPLE, MIN_BATCH_SIZE, COPIES = 256, 5, 7, 2
-PLAN = plan_from(Schema.one_hot(WIDTH), PEOPLE, Protocol(2**-34, k=COPIES), epsilon=60)
+PLAN = plan_from(Schema.one_hot(WIDTH), PEOPLE, Protocol(2**-34, k=COPIES), epsilon=100)
 CROWD = plan_of()
 """A plan whose guarantee rests on many honest users."""
 FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -140,6 +141,7 @@ class Simulation:
         self.backups = url.startswith("sqlite")
         self.contracts = [self.system.contract, self.system.new_contract(suite=2)]
         self.system.serve(self.contracts[1])
+        self.series = SimulatedSeries(self.system, self.random)
         self.failing: bytes | None = None
         self._watch(self.system.shuffler)
         self.reports: list[Report] = []
@@ -317,6 +319,42 @@ class Simulation:
             contract = self.system.new_contract(plan=CROWD, slots=1, min_batch_size=100, admission=Admission("open"))
             signed = SignedContract.sign(contract, *self.system.identities.values()).to_json()
             load_served_contract(signed, "shuffler", self.system.identities["shuffler"], 1)
+
+    # -- a series --
+
+    def step_answer_in_the_round(self) -> None:
+        """Some people answer in the current round, as they did in earlier ones."""
+        if not self.series.is_open:
+            return
+        client = self._client(self.series.contract)
+        for account in self.random.sample(range(ACCOUNTS), self.random.randrange(5, ACCOUNTS)):
+            problem = self.series.answer(client, account)
+            assert problem in ("", "outdated-keys", "unavailable", "uncertain", *OVER), problem
+
+    def step_round_ends(self) -> None:
+        """Let the clock reach the next round; too few people expire with their round."""
+        contract, clock = self.series.contract, self.system.clock
+        epoch = contract.task_start + self.series.number * ROUND_EPOCHS
+        clock.advance(max(epoch * EPOCH - clock.now(), EPOCH))
+        self._tick()
+        if self.random.random() < 0.7:
+            clock.advance(EPOCH)
+            self._tick()
+        if self.random.random() < 0.6:
+            self.system.shuffler.shuffle()
+            self._deliver(self.system.shuffler)
+            self.system.count()
+
+    def step_answer_again(self) -> None:
+        if not self.series.is_open:
+            return
+        client = self._client(self.series.contract)
+        if not self.restored:
+            self.series.repeat(client)
+        self.series.late(client)
+
+    def step_forge_a_round(self) -> None:
+        self.series.forge()
 
     # -- operators, the clock and the network --
 
@@ -525,6 +563,7 @@ class Simulation:
             assert counts.expired == 0, "acknowledged reports expired"
         for result in self.system.read.values():
             assert set(result["rejected"]) <= {"cannot_open"}, result["rejected"]
+        self.series.check()
 
     def counted(self) -> Counter[tuple[str, int]]:
         """Return how often each value was counted in each task, by all results ever published."""
@@ -630,4 +669,6 @@ WEIGHTS = {
     "fetch": 2,
     "back_up": 2,
     "malicious": 2,
+    "answer_in_the_round": 4,
+    "round_ends": 2,
 }

@@ -30,6 +30,7 @@ from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.keylist import KeyList, PublicKey
 from hubbub.service.task.keys import Keyring
+from hubbub.service.task.series import Series
 
 EPOCH = 60
 START = 1_000_000 * EPOCH
@@ -52,8 +53,13 @@ class Client:
     contract: Contract
     keys: bytes
     now: float | None = None
+    round: int = 0
+    """The round that it answers in; by default the one of ``now``."""
 
     def __post_init__(self) -> None:
+        contract = self.contract
+        self.round = self.round or contract.round_of(contract.epoch_at(self.now or 0.0))
+        self.layout = contract.layout_of(self.round)
         self._keys = {role: self._read(role) for role in ("analyzer", "shuffler")}
 
     def _public(self, role: str) -> PublicKey:
@@ -73,11 +79,11 @@ class Client:
         public = sealing.load_public(key.suite, key.public)
         filled: list[bytes | None] = [*payloads[: self.contract.slots]]
         filled += [None] * (self.contract.slots - len(filled))
-        return [sealing.seal_slot(payload, self.contract.layout, key.id, public) for payload in filled]
+        return [sealing.seal_slot(payload, self.layout, key.id, public) for payload in filled]
 
     def bundle(self, slots: list[bytes], admission: bytes | None = None) -> bytes:
         key = self._public("shuffler")
-        layout, public = self.contract.layout, sealing.load_public(key.suite, key.public)
+        layout, public = self.layout, sealing.load_public(key.suite, key.public)
         given = new_admission(layout.task, layout.admission) if admission is None else admission
         return sealing.seal_bundle(slots, layout, key.id, public, given)
 
@@ -125,6 +131,7 @@ class System:
     url: str = "sqlite:{folder}/{role}.db"
     clock: MockClock = field(default_factory=lambda: MockClock(START))
     task_end: int = START // EPOCH + 10**6
+    series: Series | None = None
     options: dict[str, Any] = field(default_factory=dict)
     """Further arguments of the shuffler."""
     lifetime: float = 10**6
@@ -154,6 +161,7 @@ class System:
             "admission": self.admission,
             "analyzer": self.identities["analyzer"].public,
             "shuffler": self.identities["shuffler"].public,
+            "series": self.series,
         }
         return Contract(**{**values, **changes})
 
@@ -232,8 +240,8 @@ class System:
     def client(self) -> Client:
         return self.client_of(self.contract)
 
-    def client_of(self, contract: Contract) -> Client:
-        return Client(contract, self.shuffler.tasks.keys_document(contract.task), self.clock.now())
+    def client_of(self, contract: Contract, number: int = 0) -> Client:
+        return Client(contract, self.shuffler.tasks.keys_document(contract.task), self.clock.now(), number)
 
     def upload(self, *bundles: bytes, contract: Contract | None = None, to: Shuffler | None = None) -> None:
         uploads = (to or self.shuffler).uploads

@@ -39,7 +39,7 @@ class Core:
 
     def _row(self) -> BatchRow:
         state = "committed" if self.counted else "arriving"
-        sizes = {"key_id": 1, "bundles": 100, "slots": 100, "chunk_count": 2}
+        sizes = {"round": 1, "key_id": 1, "bundles": 100, "slots": 100, "chunk_count": 2}
         return BatchRow(id=BATCH, task=TASK, bucket=1, epoch=7, **sizes, state=state)
 
     def contracts(self) -> dict[str, Any]:

@@ -20,10 +20,12 @@ from hubbub.service.shuffler.shuffle import Shuffles
 from hubbub.service.shuffler.store import Bucket, TaskRow
 from hubbub.service.shuffler.tasks import TaskRegistry
 from hubbub.service.shuffler.uploads import Uploads
+from hubbub.service.task import admission as admissions
 from hubbub.service.task import contract as contracts
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.keylist import KeyList
 from hubbub.service.task.keys import Keyring
+from hubbub.service.task.ledger import RoundLedger
 
 Patch = pytest.MonkeyPatch
 
@@ -158,6 +160,79 @@ def tickets_are_not_spent(patch: Patch) -> None:
 
 def open_admission(patch: Patch) -> None:
     patch.setattr(contracts, "_check_crowd", lambda plan, admission: None)
+
+
+def rounds_without_a_limit(patch: Patch) -> None:
+    patch.setattr(RoundLedger, "check", lambda ledger, contract, number: contract.spending(1))
+
+
+def buckets_of_two_rounds(patch: Patch) -> None:
+    """A bucket below the minimum takes the bundles of the next round as well."""
+
+    def turn(buckets: Buckets, task: TaskRow, contract: Contract, *rest: Any, **options: Any) -> bool:
+        database, epoch = buckets._database, rest[1]
+        database.run("UPDATE tasks SET round = ? WHERE number = ?", contract.round_of(epoch), task.number)
+        return True
+
+    patch.setattr(Buckets, "turn", turn)
+
+
+def a_ledger_in_the_store_only(patch: Patch) -> None:
+    def rounds(ledger: RoundLedger, task: bytes) -> frozenset[int]:
+        rows = ledger._database.rows("SELECT DISTINCT round FROM ledger WHERE task = ?", task)
+        return frozenset(number for (number,) in rows)
+
+    patch.setattr(RoundLedger, "rounds", rounds)
+
+
+def tickets_of_any_round(patch: Patch) -> None:
+    """Bundles are bound to their round, tickets to the task only."""
+
+    def verifier(tasks: TaskRegistry, contract: Contract, number: int) -> AnyRound:
+        return AnyRound(tasks, contract)
+
+    patch.setattr(TaskRegistry, "_verifier", verifier)
+
+
+class AnyRound:
+    """A check that accepts the tickets of all rounds."""
+
+    def __init__(self, tasks: TaskRegistry, contract: Contract) -> None:
+        keys = tasks._context.ticket_keys
+        self.all = [admissions.verifier(contract.admission, context, keys) for context in contract.contexts]
+
+    def valid(self, admission: bytes) -> bool:
+        return any(one.valid(admission) for one in self.all)
+
+    def token_id(self, admission: bytes) -> bytes:
+        return self.all[0].token_id(admission)
+
+
+SERIES_DEFECTS: list[tuple[Callable[[Patch], None], str]] = [
+    (rounds_without_a_limit, "beyond the contract's were spent"),
+    (buckets_of_two_rounds, "honest people were rejected|twice"),
+    (a_ledger_in_the_store_only, "forgotten"),
+    (tickets_of_any_round, "ticket of another round was accepted|twice"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("defect", "message"), SERIES_DEFECTS, ids=[one[0].__name__ for one in SERIES_DEFECTS])
+def test_the_simulation_finds_a_defect_of_series(
+    defect: Callable[[Patch], None], message: str, monkeypatch: Patch
+) -> None:
+    defect(monkeypatch)
+    assert re.search(message, _first_failure())
+
+
+def _first_failure() -> str:
+    """Return the error of the first of a few sequences that fails."""
+    for seed in range(60):
+        try:
+            Simulation(seed).run(40)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+    raise AssertionError("the defect was not found")
 
 
 DEFECTS: list[tuple[int, Callable[[Patch], None], str]] = [

@@ -13,8 +13,8 @@ from hubbub.service.task.manifest import Counter, Gap, KeysInUse, Manifest, Rece
 
 TASK = bytes(range(16))
 MANIFEST = Manifest(
-    task=TASK, bucket=9, epoch=77, key_id=3, key_list="ab" * 32, bundles=10, slots=30, chunks=("cd" * 32, "ef" * 32),
-    sizes=(20, 10), gaps=(Gap(3, 5, 12, "restored"), Gap(7, 7, 3, "fenced")),
+    task=TASK, bucket=9, epoch=77, round=2, key_id=3, key_list="ab" * 32, bundles=10, slots=30,
+    chunks=("cd" * 32, "ef" * 32), sizes=(20, 10), gaps=(Gap(3, 5, 12, "restored"), Gap(7, 7, 3, "fenced")),
 )  # fmt: skip
 
 

@@ -145,6 +145,10 @@ def test_status_is_for_people(live: LiveSystem) -> None:
         machine = json.loads(call("serve", "status", str(live.folder / role), "--json").stdout)
         assert machine["role"] == role
         assert live.contract.id in machine["tasks"]
+        (rounds,) = machine["rounds"]
+        assert (rounds["task"], rounds["round"]) == (live.contract.id, "1 of 1")
+        assert rounds["spent_epsilon"] in (0, live.contract.plan.guarantee.epsilon)
+        assert rounds["total_epsilon"] == live.contract.plan.guarantee.epsilon
     tokens = call("serve", "admin", str(live.folder / "analyzer"), "tokens").stdout
     assert "tokens: none" in tokens
     created = call("serve", "admin", str(live.folder / "analyzer"), "token", "board", "read:*", "--expires", "7")

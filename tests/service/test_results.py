@@ -25,6 +25,7 @@ def row_of(terms: Contract, bundles: int) -> BatchRow:
         task=terms.task,
         bucket=3,
         epoch=450_000,
+        round=1,
         key_id=1,
         bundles=bundles,
         slots=slots,
@@ -37,7 +38,7 @@ def result_of(people: int) -> dict[str, object]:
     terms = contract(PLAN)
     payloads = np.tile(np.array([[0], [1]], np.uint8), (people, 1))
     part = count_chunk(payloads, np.zeros(len(payloads), np.uint8), PLAN)
-    state, result = batch_result(row_of(terms, people), terms, BatchTally.add_up([part], PLAN))
+    state, result = batch_result(row_of(terms, people), terms, BatchTally.add_up([part], PLAN), terms.spending(1))
     assert state == "committed"
     return dict(result)
 
@@ -79,7 +80,7 @@ def test_6_eleven_malicious_clients_cost_eleven_of_1200_people() -> None:
     good = 1200 * 20 - 220
     counts = np.array([good, good // 5, good // 5, good // 5], np.int64)
     total = BatchTally(plan, counts, good, Counter({"cannot_open": 220}), np.zeros((0, 1), np.uint8))
-    state, result = batch_result(row_of(terms, 1200), terms, total)
+    state, result = batch_result(row_of(terms, 1200), terms, total, terms.spending(1))
     assert (state, result["charged"], result["people"], result["messages"]) == ("committed", 11, 1189, 1189 * 20)
     assert hb.Guarantee.from_document(result["guarantee"]) == plan.guarantee
 

@@ -185,6 +185,7 @@ class Attempts:
             "task": contract.id,
             "bucket": self.bucket,
             "epoch": contract.task_start,
+            "round": 1,
             "key_id": int.from_bytes(data[:2], "big"),
             "bundles": bundles,
             "slots": slots,

@@ -4,7 +4,7 @@ import bisect
 import math
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -63,9 +63,7 @@ class Ledger:
         """Return the ledger after ``rounds`` more collections of this kind, under the stated trust."""
         rounds = check_whole("rounds", rounds, 1, MAX_ROUNDS)
         analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, trust=trust)
-        if analysis.basis not in (Basis.EXACT, Basis.PROVEN):
-            reject("the collection", "have a proven guarantee", analysis.basis.value)
-        return type(self)((*self.losses, (_cover(analysis, rounds), rounds)), (*self.analyses, (analysis, rounds)))
+        return add_rounds(self, analysis, rounds)
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε) of all collections together; errs upwards."""
@@ -89,6 +87,17 @@ class Ledger:
         if not self.losses:
             return Loss(step=1.0, first=0, masses=np.ones(1), infinite=0.0)
         return reduce(Loss.compose, (loss.power(rounds) for loss, rounds in self.losses))
+
+
+_AnyLedger = TypeVar("_AnyLedger", bound=Ledger)
+
+
+def add_rounds(ledger: _AnyLedger, analysis: Analysis, rounds: int) -> _AnyLedger:
+    """Return a ledger after ``rounds`` more collections, each with the given certified curve."""
+    if analysis.basis not in (Basis.EXACT, Basis.PROVEN):
+        reject("the collection", "have a proven guarantee", analysis.basis.value)
+    losses = (*ledger.losses, (_cover(analysis, rounds), rounds))
+    return type(ledger)(losses, (*ledger.analyses, (analysis, rounds)))
 
 
 def _cover(analysis: Analysis, rounds: int) -> Loss:

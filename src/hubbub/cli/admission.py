@@ -1,5 +1,6 @@
 """Commands and options of admission: the terms in a contract, tickets, and the issuer of tokens."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,8 @@ import click
 
 from hubbub.cli import screen
 from hubbub.cli.options import json_option
-from hubbub.errors import WireError
-from hubbub.io.files import read_text
+from hubbub.errors import WireError, check_whole
+from hubbub.io.files import check_destination, read_text
 from hubbub.service import provision
 from hubbub.service.runtime.admin_client import SETTINGS
 from hubbub.service.runtime.secretfiles import write_file
@@ -57,12 +58,13 @@ def read_lines(path: str, what: str) -> list[str]:
 @click.argument("accounts")
 @click.option("--contract", "contract_path", required=True, metavar="FILE", help="The contract.")
 @click.option("--key", "key_path", required=True, metavar="FILE", help="The issuer's ticket key.")
+@click.option("--round", "number", type=click.IntRange(1), help="Round of the series; default: the current one.")
 @click.option("-o", "--output", required=True, metavar="FILE", help="New file for the tickets, of mode 0600.")
-def ticket(accounts: str, contract_path: str, key_path: str, output: str) -> None:
-    """Mint the tickets of accounts for a contract.
+def ticket(accounts: str, contract_path: str, key_path: str, number: int | None, output: str) -> None:
+    """Mint the tickets of accounts for a contract, or for one round of it.
 
     ACCOUNTS is a file with one account name per line; the tickets are in the same order. An account gets the same
-    ticket whenever it is minted, and its ticket admits one bundle.
+    ticket whenever it is minted, and its ticket admits one bundle. In a series, every round has its own tickets.
 
     \b
     Example: hubbub serve ticket accounts.txt --contract contract.json --key shuffler.key -o tickets.txt
@@ -70,12 +72,16 @@ def ticket(accounts: str, contract_path: str, key_path: str, output: str) -> Non
     agreed = SignedContract.from_json(read_text(contract_path)).contract
     if agreed.admission.kind != "ticket":
         raise click.UsageError(f"the contract's admission is {agreed.admission.kind!r}, not by ticket")
+    current = agreed.round_of(agreed.epoch_at(time.time()))
+    number = check_whole("round", current if number is None else number, 1, agreed.rounds)
     names = read_lines(accounts, "account name")
     if len(set(names)) != len(names):
         raise click.UsageError(f"{Path(accounts).name} must name every account once")
     key = TicketKey.load(key_path)
-    write_file(Path(output), "".join(f"{key.mint(agreed.task, name).hex()}\n" for name in names).encode())
-    screen.note(f"{len(names):,} tickets for task {agreed.id}")
+    context = agreed.context_of(number)
+    write_file(Path(output), "".join(f"{key.mint(context, name).hex()}\n" for name in names).encode())
+    where = "" if agreed.series is None else f", round {number} of {agreed.rounds}"
+    screen.note(f"{len(names):,} tickets for task {agreed.id}{where}")
 
 
 @click.command()
@@ -93,6 +99,11 @@ def key(folder: Path, output: str | None, as_json: bool) -> None:
     """
     from hubbub.service.issuer.app import add_key  # noqa: PLC0415 (loads the HTTP server)
 
+    if output is not None:
+        # Before anything is created: a key whose public part was not written would be left behind.
+        check_destination(output)
+        if Path(output).exists():
+            raise click.UsageError(f"-o must be a new file, but {output} exists")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (folder / SETTINGS).exists():
         write_file(folder / SETTINGS, ISSUER_SETTINGS.encode())

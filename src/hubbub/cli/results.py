@@ -40,6 +40,7 @@ def results(
 
     URL is the analyzer's address for readers. Results are ordered by the epoch of their release. CSV and Parquet have
     a row per batch and label, with the bounds of the 95 % interval. Withheld batches and gaps are rows with a reason.
+    In a series, "spent" is what the rounds so far cost a person who answered in each of them.
 
     \b
     Example: hubbub results http://127.0.0.1:8501 --token here/token
@@ -88,7 +89,7 @@ def _print(found: list[TaskResults], top: int, output: str) -> None:
     with console.capture() as capture:
         for one in found:
             rows = [_batch(result) for result in one.results]
-            head = ("bucket", "epoch", "state", "people", "ε", "δ", "reason")
+            head = ("bucket", "round", "epoch", "state", "people", "ε", "δ", "ε spent", "ε total", "reason")
             console.print(screen.grid(f"task {one.task}", head, rows, left=0))
             for gap in one.gaps:
                 console.print(screen.plain(f"gap: {describe_gap(gap)}"))
@@ -103,8 +104,17 @@ def _print(found: list[TaskResults], top: int, output: str) -> None:
 def _batch(result: dict[str, Any]) -> tuple[str, ...]:
     guarantee = result.get("guarantee") or {}
     figures = [f"{float(guarantee[name]):.4g}" if name in guarantee else "" for name in ("epsilon", "delta")]
-    shown = [_whole(result.get("bucket")), str(result.get("epoch", "")), str(result.get("state", ""))]
+    for name in ("spent", "total"):
+        found = (result.get(name) or {}).get("epsilon")
+        figures.append("" if found is None else f"{float(found):.4g}")
+    shown = [_whole(result.get("bucket")), _round(result), str(result.get("epoch", "")), str(result.get("state", ""))]
     return (*shown, _whole(result.get("people")), *figures, str(result.get("reason") or ""))
+
+
+def _round(result: dict[str, Any]) -> str:
+    """Return the round and the number of rounds."""
+    number, rounds = result.get("round"), (result.get("total") or {}).get("rounds")
+    return "" if number is None else f"{number}" if rounds is None else f"{number}/{rounds}"
 
 
 def _whole(value: object) -> str:

@@ -67,6 +67,8 @@ def send(
     command, with or without VALUES, uploads the rest and never counts anyone twice. The journal never contains raw
     values.
 
+    In a series, a journal is for one round: the current one when the journal is new. Give each round its own journal.
+
     A contract may require admission: tickets ("--tickets", or "--ticket-key" to mint them), or tokens ("--issuer" with
     "--codes", or "--tickets" if they were issued before).
 
@@ -80,15 +82,16 @@ def send(
         raise click.UsageError("--codes needs --issuer")
     minimum = 1 if unsafe_test else MIN_BATCH_SIZE
     contract = load_contract(read_text(contract_path), min_batch_size=minimum).contract
+    number = contract.round_of(contract.epoch_at(time.time()))
     if codes_path is not None and contract.admission.kind != "token":
         raise click.UsageError(f"--codes needs a contract that admits by token, not {contract.admission.kind!r}")
-    admissions = _admissions(contract, tickets_path, key_path)
+    admissions = _admissions(contract, number, tickets_path, key_path)
     codes = read_lines(codes_path, "code") if codes_path else None
     with contextlib.ExitStack() as stack:
         issuer = stack.enter_context(contextlib.closing(HttpIssuer(issuer_url))) if issuer_url else None
         transport = stack.enter_context(contextlib.closing(HttpTransport(url)))
         people = _started(read_values(values, contract.plan.schema, form=form, column=column)) if values else None
-        journal = stack.enter_context(_journal(journal_path, contract))
+        journal = stack.enter_context(_journal(journal_path, contract, number))
         uploader = Uploader(contract, transport, journal, per_request=per_request, pause=_pause, issuer=issuer)
         before = journal.states().get("stored", 0)
         try:
@@ -119,7 +122,7 @@ def send(
 
 
 def _admissions(
-    contract: Contract, tickets_path: str | None, key_path: str | None
+    contract: Contract, number: int, tickets_path: str | None, key_path: str | None
 ) -> list[bytes] | Callable[[], bytes] | None:
     """Return the admissions of a file, or a function that mints tickets of new accounts; None if neither is given."""
     if tickets_path is not None:
@@ -129,14 +132,14 @@ def _admissions(
     if contract.admission.kind != "ticket":
         raise InvalidInput(f"--ticket-key needs a contract that admits by ticket, not {contract.admission.kind!r}")
     key = TicketKey.load(key_path)
-    return lambda: key.mint(contract.task, os.urandom(16))
+    return lambda: key.mint(contract.context_of(number), os.urandom(16))
 
 
 @contextlib.contextmanager
-def _journal(path: str, contract: Contract) -> Iterator[Journal]:
+def _journal(path: str, contract: Contract, number: int) -> Iterator[Journal]:
     """Open a journal; delete the file again if it is new and no answer was stored in it."""
     new = not Path(path).exists()
-    with contextlib.closing(Journal(path, contract)) as journal:
+    with contextlib.closing(Journal(path, contract, number)) as journal:
         try:
             yield journal
         finally:

@@ -22,14 +22,17 @@ from hubbub.service.runtime.admin import COMMANDS, Command
 from hubbub.service.runtime.admin_client import command
 from hubbub.service.runtime.certificates import request_fingerprint
 from hubbub.service.runtime.settings import SHUFFLER_ROLES
-from hubbub.service.task.contract import SignedContract
+from hubbub.service.task.contract import SignedContract, verify_series
 from hubbub.service.task.identity import Identity
 
 settings_argument = click.argument("settings", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 folder_argument = click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 target_argument = click.argument("target", type=click.Path(exists=True, path_type=Path))
 UNSAFE_HELP = "Allow batches too small to protect anyone. Never with people's data."
-MIN_BATCH_SIZE_HELP = "Minimum number of people in a batch; default: the plan's plus 5 %."
+MIN_BATCH_SIZE_HELP = "Minimum number of people in a batch; default: the plan's plus 5 %, at least 10 more."
+ROUNDS_HELP = "Number of rounds; everyone answers once in each. Default: a single one."
+TOTAL_HELP = "Most ε that all rounds together may cost a person; default: what they cost."
+TOTAL_DELTA_HELP = "δ of the total; default: the sum of the plan's over all rounds."
 SHUFFLER_ROLE_HELP = "The part of the work that this process does; default: as in the settings."
 unsafe_option = click.option("--unsafe-test", is_flag=True, help=UNSAFE_HELP)
 
@@ -48,7 +51,11 @@ def serve() -> None:
 
 contract_options = combined(
     click.option("--epoch", type=int, default=3600, help="Seconds between two releases."),
-    click.option("--days", type=float, default=30.0, help="Days for which uploads are accepted."),
+    click.option("--days", type=float, help="Days for which uploads are accepted; default: 30, or all rounds."),
+    click.option("--rounds", type=int, help=ROUNDS_HELP),
+    click.option("--round-epochs", type=int, help="Epochs per round; default: 1."),
+    click.option("--total-epsilon", type=float, help=TOTAL_HELP),
+    click.option("--total-delta", type=float, help=TOTAL_DELTA_HELP),
     click.option("--min-batch-size", type=int, help=MIN_BATCH_SIZE_HELP),
     click.option("--slots", type=int, help="Sealed messages per bundle; default: as few as the plan allows."),
     click.option("--suite", type=click.IntRange(1, 2), default=1, help="Cryptographic suite; 2 adds ML-KEM-768."),
@@ -151,6 +158,9 @@ def contract(
     screen.note(
         f"task {draft.id}: bundles of {draft.bundle_size} bytes, batches of at least {draft.min_batch_size:,} people"
     )
+    if draft.series is not None:
+        spent, total = draft.spending(draft.rounds).epsilon, draft.total
+        screen.note(f"{total.rounds:,} rounds cost ε = {spent:.4g} of {total.epsilon:.4g} at δ = {total.delta:.3g}")
 
 
 @serve.command()
@@ -163,6 +173,7 @@ def sign(contract_path: str, identity_path: str, output: str) -> None:
         signed = SignedContract.from_json(read_text(contract_path))
     with screen.waiting("recomputing the plan's claims"):
         verify(signed.contract.plan)
+        verify_series(signed.contract)
     signed = signed.countersign(Identity.load(identity_path))
     write_text(output, signed.to_json().decode() + "\n")
     screen.note(f"signed by {' and '.join(sorted(signed.signatures))}")

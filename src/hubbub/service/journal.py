@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hubbub.errors import InvalidInput, WireError
+from hubbub.errors import InvalidInput, WireError, check_whole
 from hubbub.service.task.contract import Contract
 
 
@@ -26,11 +26,13 @@ class Answer:
 class Journal:
     """The state of every answer: messages, admission and sealed bundle until it is stored, afterwards only its state.
 
-    A file for one contract, readable by its owner only. It never contains raw answers.
+    A file for one round of one contract, readable by its owner only. It never contains raw answers. ``round`` is the
+    round of a new journal; an existing one keeps its own.
     """
 
-    def __init__(self, path: Path | str, contract: Contract) -> None:
+    def __init__(self, path: Path | str, contract: Contract, round: int = 1) -> None:
         self._size = contract.plan.payload
+        self.round = check_whole("round", round, 1, contract.rounds)
         place = str(path)
         if place != ":memory:":
             os.close(os.open(place, os.O_CREAT | os.O_RDWR, 0o600))
@@ -45,15 +47,17 @@ class Journal:
         for statement in (
             "PRAGMA synchronous = full",
             "PRAGMA secure_delete = on",
-            "CREATE TABLE IF NOT EXISTS contract (task BLOB NOT NULL)",
+            "CREATE TABLE IF NOT EXISTS contract (task BLOB NOT NULL, round INTEGER NOT NULL)",
             "CREATE TABLE IF NOT EXISTS answers (no INTEGER PRIMARY KEY, messages BLOB, admission BLOB, pending BLOB, "
             "code TEXT, bundle BLOB, state TEXT)",
         ):
             self._store.execute(statement)
-        tasks = [bytes(task) for (task,) in self._store.execute("SELECT task FROM contract")]
-        if not tasks:
-            self._store.execute("INSERT INTO contract VALUES (?)", (contract.task,))
-        elif tasks != [contract.task]:
+        rows = self._store.execute("SELECT task, round FROM contract").fetchall()
+        if not rows:
+            self._store.execute("INSERT INTO contract VALUES (?, ?)", (contract.task, self.round))
+        elif len(rows) == 1 and bytes(rows[0][0]) == contract.task:
+            self.round = int(rows[0][1])
+        else:
             raise WireError("the journal belongs to another contract; choose a new file name")
 
     def __len__(self) -> int:

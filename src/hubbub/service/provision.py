@@ -2,20 +2,22 @@
 
 import contextlib
 import json
+import math
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import httpx
 
 from hubbub.accountant.overflow import min_slots
-from hubbub.errors import CommandFailure, HubbubError, Interval, check_choice, check_real, check_whole
+from hubbub.errors import CommandFailure, HubbubError, Interval, InvalidInput, check_choice, check_real, check_whole
 from hubbub.plans import Plan
+from hubbub.privacy import BUDGET_DELTA, Budget
 from hubbub.service.runtime.admin_client import SETTINGS, command
 from hubbub.service.runtime.certificates import Authority, Request
 from hubbub.service.runtime.clock import Clock, SystemClock
@@ -24,8 +26,9 @@ from hubbub.service.runtime.reference import settings_file
 from hubbub.service.runtime.secretfiles import read_secret, write_file
 from hubbub.service.runtime.settings import AnalyzerConfig, IssuerConfig, ShufflerConfig, read_config
 from hubbub.service.task.admission import KEY_SUFFIX, Admission, TicketKey
-from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, SignedContract
+from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, SignedContract, verify_series
 from hubbub.service.task.identity import Identity
+from hubbub.service.task.series import MAX_SERIES, Series
 
 Role = Literal["analyzer", "shuffler"]
 ROLES: tuple[Role, Role] = ("analyzer", "shuffler")
@@ -42,6 +45,8 @@ TICKET_ISSUER = "shuffler"
 """Issuer name of the ticket key that the shuffler's operator gets."""
 BY_TICKET = Admission("ticket", TICKET_ISSUER)
 """The default admission: by tickets of the shuffler's operator."""
+MAX_TOTAL = 1e6
+"""Largest total ε of a series."""
 _TOKEN_NAME = "serve-all"
 STOP_SECONDS = 6.0
 """Time after which a service that was told to stop is killed."""
@@ -53,29 +58,78 @@ def draft_contract(
     analyzer: bytes,
     shuffler: bytes,
     epoch: int = 3600,
-    days: float = 30.0,
+    days: float | None = None,
     min_batch_size: int | None = None,
     slots: int | None = None,
     suite: int = 1,
     admission: Admission = BY_TICKET,
+    rounds: int | None = None,
+    round_epochs: int | None = None,
+    total_epsilon: float | None = None,
+    total_delta: float | None = None,
     clock: Clock | None = None,
 ) -> Contract:
-    """Return a contract that starts now, by default with 5 % more clients than the plan and the fewest slots."""
+    """Return a contract that starts now, by default with the fewest slots, and a reserve of clients beyond the plan's.
+
+    Without ``rounds``, everyone answers once in ``days``, by default 30. With them, everyone answers once in each
+    round of ``round_epochs`` epochs; the total is by default what all rounds cost at the sum of their δ.
+    """
     check_whole("epoch", epoch, 1)
-    check_real("days", days, Interval(0, 36_500, open_low=True))
     now = int((clock or SystemClock()).now() // epoch)
-    return Contract(
+    series = None
+    if rounds is None:
+        if (round_epochs, total_epsilon, total_delta) != (None, None, None):
+            raise InvalidInput("round_epochs, total_epsilon and total_delta must not be given without rounds")
+        length = check_real("days", 30.0 if days is None else days, Interval(0, 36_500, open_low=True))
+        epochs = 1 + int(length * 86_400 / epoch)
+    elif days is not None:
+        raise InvalidInput("days must not be given together with rounds: a series lasts as long as all its rounds")
+    else:
+        check_whole("rounds", rounds, 1, MAX_SERIES)
+        summed = min(rounds * plan.guarantee.delta, 0.5)
+        delta = check_real("total_delta", summed if total_delta is None else total_delta, BUDGET_DELTA)
+        # Without a given ε, the total is what the rounds cost.
+        most = Interval(0, MAX_TOTAL)
+        epsilon = check_real("total_epsilon", MAX_TOTAL if total_epsilon is None else total_epsilon, most)
+        series = Series(rounds, 1 if round_epochs is None else round_epochs, Budget(epsilon, delta))
+        epochs = series.epochs
+    contract = Contract(
         plan=plan,
-        min_batch_size=max(MIN_BATCH_SIZE, plan.n + plan.n // 20) if min_batch_size is None else min_batch_size,
+        min_batch_size=max(MIN_BATCH_SIZE, plan.n + reserve(plan.n)) if min_batch_size is None else min_batch_size,
         slots=min_slots(plan) if slots is None else slots,
         epoch=epoch,
         task_start=now,
-        task_end=now + 1 + int(days * 86_400 / epoch),
+        task_end=now + epochs,
         suite=suite,
         admission=admission,
         analyzer=analyzer,
         shuffler=shuffler,
+        series=series,
     )
+    verify_series(contract)
+    if series is None or total_epsilon is not None:
+        return contract
+    spent = contract.spending(series.rounds).epsilon
+    return replace(contract, series=replace(series, total=Budget(_round_up(spent), series.total.delta)))
+
+
+def _round_up(epsilon: float) -> float:
+    """Return an ε rounded up to four digits, so that a machine that rounds differently confirms it."""
+    if epsilon == 0:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
+    return float(f"{math.ceil(epsilon / unit * (1 + 1e-9)) * unit:.4g}")
+
+
+def reserve(n: int) -> int:
+    """Return the number of clients that a batch has beyond the plan's n by default: 5 %, at least 10.
+
+    A batch of exactly n clients would be withheld because of a single rejected slot.
+
+    >>> reserve(100), reserve(10_000)
+    (10, 500)
+    """
+    return max(10, n // 20)
 
 
 def provision_role(

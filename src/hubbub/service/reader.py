@@ -19,6 +19,7 @@ from hubbub.errors import CommandFailure, InvalidInput, MissingExtra, WireError,
 COLUMNS = {
     "task": "string",
     "bucket": "int64",
+    "round": "int64",
     "epoch": "int64",
     "batch": "string",
     "state": "string",
@@ -29,6 +30,9 @@ COLUMNS = {
     "high": "float64",
     "epsilon": "float64",
     "delta": "float64",
+    "spent_epsilon": "float64",
+    "total_epsilon": "float64",
+    "total_delta": "float64",
     "reason": "string",
 }
 """The columns of a table of results, and their types in Arrow."""
@@ -61,8 +65,11 @@ class TaskResults:
 
     def _batch_rows(self, result: dict[str, Any]) -> Iterator[Row]:
         guarantee = result.get("guarantee") or {}
-        about = {name: result.get(name) for name in ("bucket", "epoch", "batch", "state", "people", "reason")}
+        spent, total = result.get("spent") or {}, result.get("total") or {}
+        about = {name: result.get(name) for name in ("bucket", "round", "epoch", "batch", "state", "people", "reason")}
         about |= {"task": self.task, "epsilon": _real(guarantee, "epsilon"), "delta": _real(guarantee, "delta")}
+        about |= {"spent_epsilon": _real(spent, "epsilon")}
+        about |= {"total_epsilon": _real(total, "epsilon"), "total_delta": _real(total, "delta")}
         columns = [result.get(name) or [] for name in ("labels", "values", "low", "high")]
         if not columns[0]:
             yield _row(**about)

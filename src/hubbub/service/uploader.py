@@ -287,7 +287,7 @@ class Uploader:
         return used, shuffler.active(contract.suite)
 
     def _seal(self, messages: list[bytes], admission: bytes, keys: tuple[PublicKey, PublicKey]) -> bytes:
-        layout = self.contract.layout
+        layout = self.contract.layout_of(self.journal.round)
         analyzer, shuffler = keys
         inner, outer = (sealing.load_public(key.suite, key.public) for key in keys)
         filled: list[bytes | None] = [*messages, *[None] * (layout.slots - len(messages))]

@@ -105,6 +105,7 @@ def documents(task: bytes) -> dict[str, Any]:
         task=task,
         bucket=7,
         epoch=1_000_000,
+        round=1,
         key_id=1,
         key_list="cd" * 32,
         bundles=400,

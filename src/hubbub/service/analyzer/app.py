@@ -130,7 +130,13 @@ class _AnalyzerCommands:
 
     def status(self) -> dict[str, Json]:
         tasks: dict[str, Json] = {task: dict(counts) for task, counts in self._core.totals().items()}
-        return {**service_status(self._program.config, self._core.keyring), "good": True, "tasks": tasks}
+        rounds: list[Json] = [{"task": task, **one.to_document()} for task, one in self._core.rounds().items()]
+        return {
+            **service_status(self._program.config, self._core.keyring),
+            "good": True,
+            "tasks": tasks,
+            "rounds": rounds,
+        }
 
     def token(self, name: str, scope: str, seconds: float) -> dict[str, Json]:
         if scope != "read:*" and scope.removeprefix("read:") not in self._core.contracts():

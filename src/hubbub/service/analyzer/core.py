@@ -27,6 +27,7 @@ from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.task.contract import MAX_EPOCH, Contract, SignedContract, load_served_contract
 from hubbub.service.task.identity import SignedDocument
 from hubbub.service.task.keylist import CLOCK_TOLERANCE
+from hubbub.service.task.ledger import RoundLedger
 from hubbub.service.task.manifest import (
     CHUNK_SIZE,
     MAX_BUCKET,
@@ -38,6 +39,7 @@ from hubbub.service.task.manifest import (
     claimed_task,
 )
 from hubbub.service.task.sealing import MAX_KEY_ID
+from hubbub.service.task.series import RoundStatus
 
 STATES = ("arriving", "committed", "withheld", "abandoned")
 _FINISHED = ("committed", "withheld")
@@ -54,7 +56,8 @@ class Analyzer:
         self._contracts: dict[bytes, Contract] = {}
         self._read = functools.lru_cache(maxsize=4)(self._read_stored)
         self._refresh()
-        self._jobs = TallyJobs(store, context, self._contracts)
+        self.ledger = RoundLedger(store.writer, credentials)
+        self._jobs = TallyJobs(store, context, self._contracts, self.ledger)
 
     def add_contract(self, text: bytes) -> bytes:
         """Verify a signed contract, recomputing its guarantee, start to serve it, and return its task."""
@@ -155,10 +158,12 @@ class Analyzer:
             raise Problem("forbidden", "the analyzer never had the key that the manifest names")
         if suite not in (None, contract.suite):
             raise Problem("forbidden", "the key that the manifest names is of another suite than the contract")
+        bucket, number = manifest.bucket, manifest.round
         if self.store.manifest(batch) is None:
-            # Before the store: a restored store must not make the analyzer forget that it had this bucket.
-            self._credentials.raise_fence(sealed={manifest.task.hex(): manifest.bucket})
-        self.store.announce(manifest, document)
+            self.ledger.check(contract, number)
+            # Before the store: a restored store must not make the analyzer forget that it had this bucket and round.
+            self._credentials.raise_fence(sealed={contract.id: bucket}, charged={contract.id: [number]})
+        self.store.announce(manifest, document, lambda: self.ledger.charge(contract, bucket, number, manifest.epoch))
 
     def manifest(self, batch: str) -> bytes:
         """Return the manifest that stands for a bucket; none does for a bucket that was declared a gap."""
@@ -248,6 +253,14 @@ class Analyzer:
                 "unknown_buckets": sum(last - first + 1 for first, last in self._unknown(task)),
             }
         return totals
+
+    def rounds(self) -> dict[str, RoundStatus]:
+        """Return the current round of every task, and what its rounds have cost each person so far, by task."""
+        now, found = self._context.clock.now(), {}
+        for contract in list(self._contracts.values()):
+            number = contract.round_of(contract.epoch_at(now))
+            found[contract.id] = RoundStatus(number, self.ledger.spent(contract), contract.total)
+        return found
 
     def ready(self) -> bool:
         """Return True if batches can be accepted now."""

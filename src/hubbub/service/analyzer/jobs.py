@@ -21,14 +21,17 @@ from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.leases import Lease, LostLease
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.identity import SignedDocument
+from hubbub.service.task.ledger import RoundLedger
 from hubbub.service.task.manifest import Manifest, Receipt, digest
 
 
 class TallyJobs:
     """One worker; each thread that works needs its own."""
 
-    def __init__(self, store: AnalyzerStore, context: ServiceContext, contracts: Mapping[bytes, Contract]) -> None:
-        self._store, self._context, self._contracts = store, context, contracts
+    def __init__(
+        self, store: AnalyzerStore, context: ServiceContext, contracts: Mapping[bytes, Contract], ledger: RoundLedger
+    ) -> None:
+        self._store, self._context, self._contracts, self._ledger = store, context, contracts, ledger
         self._leases = store.leases(context.clock, context.lease_seconds)
 
     def work(self) -> bool:
@@ -66,7 +69,8 @@ class TallyJobs:
             return False
         contract, key_id = self._contracts[batch.task], batch.key_id
         rows = np.frombuffer(data, np.uint8).reshape(-1, contract.slot_size)
-        payloads, verdicts = open_slots(rows, contract, key_id, self._private(key_id), self._context.workers)
+        private, workers = self._private(key_id), self._context.workers
+        payloads, verdicts = open_slots(rows, contract, batch.round, key_id, private, workers)
         opened = verdicts < Verdict.cannot_open
         ids = slot_ids(rows[opened])
         reach("chunk-opened")
@@ -94,7 +98,8 @@ class TallyJobs:
             return False
         manifest = Manifest.read(SignedDocument.from_json(document), contract.shuffler)
         total = BatchTally.add_up(self._store.partials(batch, contract.plan), contract.plan)
-        state, result = batch_result(batch, contract, total, manifest.gaps)
+        spent = self._ledger.spent_at(contract, batch.bucket)
+        state, result = batch_result(batch, contract, total, spent, manifest.gaps)
         receipt = Receipt(batch.task, batch.bucket, state, digest(document)).sign(self._context.identity)
         with self._store.writer.transaction():
             self._leases.complete(lease)

@@ -33,6 +33,7 @@ from hubbub.service.analyzer.tallies import BatchTally
 from hubbub.service.analyzer.verdicts import messages_per_client
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.manifest import Gap
+from hubbub.service.task.series import Spending
 
 FORMAT = "hubbub result 2"
 LEVEL = 0.95
@@ -40,9 +41,12 @@ LEVEL = 0.95
 
 
 def batch_result(
-    batch: BatchRow, contract: Contract, total: BatchTally, gaps: tuple[Gap, ...] = ()
+    batch: BatchRow, contract: Contract, total: BatchTally, spent: Spending, gaps: tuple[Gap, ...] = ()
 ) -> tuple[str, dict[str, Json]]:
-    """Return the state of a batch, ``committed`` or ``withheld``, and its result as a JSON object."""
+    """Return the state of a batch, ``committed`` or ``withheld``, and its result as a JSON object.
+
+    ``spent`` is what the rounds so far, including this one, cost a person who answered in each of them.
+    """
     plan, bad = contract.plan, total.bad
     charged = -(-bad // contract.slots)
     people = batch.bundles - charged
@@ -52,6 +56,8 @@ def batch_result(
         "task": batch.task.hex(),
         "plan": plan.id,
         **position(batch, contract),
+        "spent": spent.to_document(),
+        "total": contract.total.to_document(),
         "gaps": [gap.to_document() for gap in gaps],
         "bundles": batch.bundles,
         "rejected": dict(sorted(total.rejected.items())),
@@ -80,7 +86,7 @@ def position(batch: BatchRow, contract: Contract) -> dict[str, Json]:
     """
     start = batch.epoch * contract.epoch
     epoch: dict[str, Json] = {"epoch": batch.epoch, "epoch_start": start, "epoch_end": start + contract.epoch}
-    return {"bucket": batch.bucket, **epoch}
+    return {"bucket": batch.bucket, "round": batch.round, **epoch}
 
 
 def _tally(plan: Plan, total: BatchTally, people: int) -> Tally:

@@ -17,13 +17,15 @@ from hubbub.service.runtime.database import Database
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.leases import LEASE_TABLE, Leases, LostLease
 from hubbub.service.task.keys import KEY_TABLES
+from hubbub.service.task.ledger import LEDGER_TABLE
 from hubbub.service.task.manifest import Gap, KeysInUse, Manifest
 
 _TABLES = (
     "tasks (id {blob} PRIMARY KEY, contract {blob} NOT NULL)",
     """batches (id TEXT PRIMARY KEY, task {blob} NOT NULL, bucket BIGINT NOT NULL, epoch BIGINT NOT NULL,
-       key_id BIGINT NOT NULL, bundles BIGINT NOT NULL, slots BIGINT NOT NULL, chunk_count BIGINT NOT NULL,
-       manifest {blob} NOT NULL, state TEXT NOT NULL, result {blob}, receipt {blob}, UNIQUE (task, bucket))""",
+       round BIGINT NOT NULL, key_id BIGINT NOT NULL, bundles BIGINT NOT NULL, slots BIGINT NOT NULL,
+       chunk_count BIGINT NOT NULL, manifest {blob} NOT NULL, state TEXT NOT NULL, result {blob}, receipt {blob},
+       UNIQUE (task, bucket))""",
     "chunks (batch TEXT, chunk BIGINT, data {blob} NOT NULL, PRIMARY KEY (batch, chunk))",
     """partial_tallies (batch TEXT, chunk BIGINT, counts {blob} NOT NULL, messages BIGINT NOT NULL,
        fillers BIGINT NOT NULL, rejected {blob} NOT NULL, tail {blob} NOT NULL, PRIMARY KEY (batch, chunk))""",
@@ -34,8 +36,9 @@ _TABLES = (
     TOKENS_TABLE,
     LEASE_TABLE,
     *KEY_TABLES,
+    LEDGER_TABLE,
 )
-_BATCH_COLUMNS = "id, task, bucket, epoch, key_id, bundles, slots, chunk_count, state"
+_BATCH_COLUMNS = "id, task, bucket, epoch, round, key_id, bundles, slots, chunk_count, state"
 _ARRIVED = """(SELECT COUNT(*) FROM chunks WHERE chunks.batch = batches.id
                AND NOT EXISTS (SELECT 1 FROM partial_tallies p WHERE p.batch = chunks.batch AND p.chunk = chunks.chunk))
             + (SELECT COUNT(*) FROM partial_tallies WHERE partial_tallies.batch = batches.id)"""
@@ -49,6 +52,7 @@ class BatchRow:
     task: bytes
     bucket: int
     epoch: int
+    round: int
     key_id: int
     bundles: int
     slots: int
@@ -104,8 +108,10 @@ class AnalyzerStore(TokenStore):
 
     # -- batches --
 
-    def announce(self, manifest: Manifest, document: bytes) -> BatchRow:
+    def announce(self, manifest: Manifest, document: bytes, charge: Callable[[], None]) -> BatchRow:
         """Add a batch and its gaps unless its bucket is known; raise ``fenced`` if other content is or was announced.
+
+        ``charge`` enters a new batch into the ledger, in the same transaction.
 
         A batch that a gap covers, and of which chunks are missing, will never be complete: it is abandoned.
         """
@@ -118,8 +124,9 @@ class AnalyzerStore(TokenStore):
                 if database.rows(query, task, bucket, bucket):
                     raise Problem("fenced", "the shuffler declared that this bucket will never be delivered")
                 sizes = (manifest.key_id, manifest.bundles, manifest.slots, len(manifest.chunks))
-                values = (manifest.batch, task, bucket, manifest.epoch, *sizes, document, "arriving", None, None)
-                database.insert("batches", [values])
+                about = (manifest.batch, task, bucket, manifest.epoch, manifest.round)
+                charge()
+                database.insert("batches", [(*about, *sizes, document, "arriving", None, None)])
                 for gap in manifest.gaps:
                     self._add_gap(task, gap)
                 stored = document

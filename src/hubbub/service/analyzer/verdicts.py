@@ -38,14 +38,17 @@ def messages_per_client(plan: Plan) -> int | None:
 
 
 def open_slots(
-    rows: NDArray[np.uint8], contract: Contract, key_id: int, private: bytes | None, workers: Workers
+    rows: NDArray[np.uint8], contract: Contract, number: int, key_id: int, private: bytes | None, workers: Workers
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return the payloads of sealed slots, one per row, and a verdict for each; without a key, none opens."""
+    """Return the payloads of sealed slots, one per row, and a verdict for each; without a key, none opens.
+
+    ``number`` is the round of their batch: slots of another round do not open.
+    """
     size = contract.plan.payload
     verdicts = np.full(len(rows), Verdict.cannot_open, np.uint8)
     if private is None or not len(rows):
         return np.zeros((len(rows), size), np.uint8), verdicts
-    data, success = workers.open(slot_job(contract.layout, key_id, private), rows.tobytes())
+    data, success = workers.open(slot_job(contract.layout_of(number), key_id, private), rows.tobytes())
     texts = np.frombuffer(data, np.uint8).reshape(len(rows), 2 + size)
     opened = np.frombuffer(success, np.uint8) == 1
     verdicts[opened] = judge(texts[opened], contract.plan)

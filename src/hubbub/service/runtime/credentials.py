@@ -4,8 +4,9 @@ The store holds nothing that opens anything. Every secret is a file of 32 random
 backups: one per encryption key, one per bucket and one per draw of fakes. Erasing the file is final, whatever copy of
 the store is restored later. All replicas of a role share the folder.
 
-The *fence* records the highest number ever given to a key and to a sealed bucket, and a beat that the service raises
-every second in both places. Its numbers only grow, so a store whose numbers are lower was restored from a backup.
+The *fence* records the highest number ever given to a key and to a sealed bucket, the rounds that were charged, and a
+beat that the service raises every second in both places. It only grows, so a store that is behind was restored from a
+backup.
 
 A missing secret means that it was erased, and much is discarded for that reason. The folder may also be a volume that
 is not mounted: then the fence is missing as well, and every question fails instead of being answered.
@@ -17,7 +18,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -40,7 +41,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,120}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence:
-    """Numbers that only grow: the last key id, the last sealed bucket of each task, and the restores so far."""
+    """Numbers that only grow: the last key id, the last sealed bucket and the charged rounds of each task, restores."""
 
     role: str
     id: str = ""
@@ -51,11 +52,22 @@ class Fence:
     restores: int = 0
     beat: int = 0
     """The last beat of the store."""
+    charged: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """The rounds by task of which a batch was ever released, or at the analyzer announced."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sealed", MappingProxyType(dict(self.sealed)))
+        charged = {task: frozenset(rounds) for task, rounds in self.charged.items()}
+        object.__setattr__(self, "charged", MappingProxyType(charged))
 
-    def raised(self, last_key: int, sealed: Mapping[str, int], restores: int, beat: int = 0) -> "Fence":
+    def raised(
+        self,
+        last_key: int,
+        sealed: Mapping[str, int],
+        restores: int,
+        beat: int = 0,
+        charged: Mapping[str, Iterable[int]] = MappingProxyType({}),
+    ) -> "Fence":
         """Return the fence with every number at least as high as given."""
         tasks = {*self.sealed, *sealed}
         highest = {task: max(self.sealed.get(task, 0), sealed.get(task, 0)) for task in tasks}
@@ -66,28 +78,35 @@ class Fence:
             sealed=highest,
             restores=max(self.restores, restores),
             beat=max(self.beat, beat),
+            charged={
+                task: self.charged.get(task, frozenset()) | frozenset(charged.get(task, ()))
+                for task in {*self.charged, *charged}
+            },
         )
 
     def to_json(self) -> bytes:
         """Return the canonical JSON."""
         sealed: dict[str, Json] = dict(self.sealed)
         numbers: dict[str, Json] = {name: getattr(self, name) for name in _NUMBERS}
-        return canonical({"format": _FORMAT, "role": self.role, "id": self.id, "sealed": sealed, **numbers})
+        charged: dict[str, Json] = {task: [*sorted(rounds)] for task, rounds in self.charged.items()}
+        tasks: dict[str, Json] = {"sealed": sealed, "charged": charged}
+        return canonical({"format": _FORMAT, "role": self.role, "id": self.id, **tasks, **numbers})
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
         """Parse a fence."""
-        fields = Fields(parse(text, "the fence"), "the fence", "format", "role", "id", "sealed", *_NUMBERS)
+        fields = Fields(parse(text, "the fence"), "the fence", "format", "role", "id", "sealed", "charged", *_NUMBERS)
         if fields.text("format") != _FORMAT:
             raise WireError(f"the format of the fence must be {_FORMAT!r}")
-        sealed = fields["sealed"]
-        if not isinstance(sealed, dict):
-            raise WireError("'sealed' of the fence must be an object")
-        tasks = Fields(sealed, "the buckets of the fence", *sealed)
+        sealed, charged = fields["sealed"], fields["charged"]
+        if not isinstance(sealed, dict) or not isinstance(charged, dict):
+            raise WireError("'sealed' and 'charged' of the fence must be objects")
+        tasks, rounds = Fields(sealed, "the buckets of the fence", *sealed), Fields(charged, "the rounds", *charged)
         return cls(
             role=fields.text("role"),
             id=fields.text("id"),
             sealed={task: tasks.whole(task) for task in sealed},
+            charged={task: frozenset(rounds.wholes(task)) for task in charged},
             **{name: fields.whole(name) for name in _NUMBERS},
         )
 
@@ -199,11 +218,12 @@ class Credentials:
         sealed: Mapping[str, int] = MappingProxyType({}),
         restores: int = 0,
         beat: int = 0,
+        charged: Mapping[str, Iterable[int]] = MappingProxyType({}),
     ) -> Fence:
         """Raise the numbers of the fence durably to at least the given ones, and return it."""
         with self._locked():
             old = self.fence()
-            new = old.raised(last_key, sealed, restores, beat)
+            new = old.raised(last_key, sealed, restores, beat, charged)
             if new != old or not self.exists:
                 write_file(self.folder / _FENCE, new.to_json(), replace=True)
                 reach("fence-raised")

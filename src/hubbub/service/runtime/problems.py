@@ -29,6 +29,8 @@ KINDS = {
     "forbidden": Kind(403, "The token does not allow this."),
     "bad-token": Kind(403, "A bundle has no valid admission; it was not stored."),
     "closed-task": Kind(403, "The task does not accept uploads at this time."),
+    "closed-round": Kind(403, "A bundle was made for a round that is over; it was not stored."),
+    "series-ended": Kind(403, "All rounds of the series are over."),
     "not-found": Kind(404, "There is no such resource."),
     "unknown-task": Kind(404, "There is no such task."),
     "method-not-allowed": Kind(405, "The resource does not support this method."),

@@ -203,7 +203,8 @@ class _ShufflerCommands:
 
     def status(self) -> dict[str, Json]:
         about = service_status(self._program.config, self._core.keyring)
-        return {**about, **self._totals(check=False), "waiting": self._program.uploads.waiting}
+        rounds: list[Json] = [{"task": task, **one.to_document()} for task, one in self._core.rounds().items()]
+        return {**about, **self._totals(check=False), "rounds": rounds, "waiting": self._program.uploads.waiting}
 
     def _totals(self, *, check: bool) -> dict[str, Json]:
         totals = self._core.totals(check=check)

@@ -22,6 +22,7 @@ from hubbub.service.shuffler.store import TERMINAL, Bucket, ShufflerStore, TaskR
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.identity import SignedDocument, document_format
 from hubbub.service.task.keylist import KeyList
+from hubbub.service.task.ledger import RoundLedger
 from hubbub.service.task.manifest import Gap, batch_id
 
 SLICE_SIZE = 1 << 18
@@ -52,6 +53,7 @@ class Buckets:
     ) -> None:
         self._store, self._database, self._context = store, store.jobs, context
         self._credentials, self._leases, self._incidents = credentials, leases, incidents
+        self.ledger = RoundLedger(store.jobs, credentials)
 
     def add_task(self, contract: Contract, text: bytes, listed: KeyList | None) -> None:
         """Add a task with its first bucket; idempotent.
@@ -59,17 +61,17 @@ class Buckets:
         If the task was served before by a store that was lost, its buckets go on after those that were sealed then.
         """
         sealed = self._credentials.fence().sealed.get(contract.id, 0)
-        bucket = sealed + 1
+        bucket, first = sealed + 1, contract.round_of(contract.epoch_at(self._context.clock.now()))
         with self._database.transaction():
             self._database.exclude("tasks")
             if self._database.rows("SELECT 1 FROM tasks WHERE id = ?", contract.task):
                 return
             self._credentials.create(bucket_secret(contract.task, bucket))
             ((number,),) = self._database.rows("SELECT COALESCE(MAX(number), 0) + 1 FROM tasks")
-            statement = "INSERT INTO tasks VALUES (?, ?, ?, 'open', ?, -1)"
-            self._database.run(statement, number, contract.task, text, bucket)
+            statement = "INSERT INTO tasks VALUES (?, ?, ?, 'open', ?, -1, ?)"
+            self._database.run(statement, number, contract.task, text, bucket, first)
             self._database.run("INSERT INTO totals VALUES (?, 0, 0, 0, 0, 0)", number)
-            row = TaskRow(number, contract.task, text, "open", bucket, -1, 0)
+            row = TaskRow(number, contract.task, text, "open", bucket, -1, 0, first)
             self._insert(row, bucket, *self._stated(contract, next_key(listed, contract.suite, 0)))
             if sealed:
                 self.record_gap(row, Gap(1, sealed, 0, "restored"))
@@ -104,9 +106,13 @@ class Buckets:
     def release(
         self, task: TaskRow, contract: Contract, listed: KeyList | None, epoch: int, lease: Lease
     ) -> str | None:
-        """Seal the open bucket if it has reached the minimum batch size, and return the id of its batch."""
+        """Seal the open bucket if it has reached the minimum batch size, and return the id of its batch.
+
+        Its round is charged to the ledger; a round beyond the contract's total is never released.
+        """
         bucket, waiting = self._store.waiting(task)
         if waiting >= contract.min_batch_size:
+            self.ledger.check(contract, task.round)
             self._prepare(task, bucket)
         reach("release-begun")
         sealed = None
@@ -124,6 +130,7 @@ class Buckets:
         """End a task: release its open bucket if that has reached the minimum batch size, else expire it."""
         bucket, waiting = self._store.waiting(task)
         if waiting >= contract.min_batch_size:
+            self.ledger.check(contract, task.round)
             self._prepare(task, bucket)
         with self._locked(task) as (old, current, _):
             released, expired = None, 0
@@ -140,6 +147,34 @@ class Buckets:
         reach("expire-committed")
         return Closing(released, expired)
 
+    def turn(
+        self, task: TaskRow, contract: Contract, listed: KeyList | None, epoch: int, lease: Lease, *, expire: bool
+    ) -> bool:
+        """Move the open bucket on to the round of an epoch, and return False if its bundles prevent that.
+
+        All bundles of a bucket are of one round: a person who answers in two rounds must not be twice in a batch. An
+        empty bucket changes its round. Bundles below the minimum batch size expire with their round if ``expire``.
+        """
+        number, (bucket, _) = contract.round_of(epoch), self._store.waiting(task)
+        if expire:
+            self._credentials.create(bucket_secret(task.id, bucket + 1))
+        with self._locked(task, lease) as (state, current, _):
+            if state != "open" or current != bucket:
+                return True
+            ((waiting,),) = self._database.rows(_WAITING, task.number, bucket)
+            if not waiting:
+                self._database.run("UPDATE tasks SET round = ? WHERE number = ?", number, task.number)
+                return True
+            if waiting >= contract.min_batch_size or not expire:
+                return False
+            expired = self._store.bucket(task, bucket)
+            self._end(task, bucket, "expired")
+            self._open(task, bucket + 1, *self._next_key(contract, listed, expired), number)
+            self.record_gap(task, Gap(bucket, bucket, waiting, "expired"))
+            reach("turn-written")
+        reach("turn-committed")
+        return True
+
     def _prepare(self, task: TaskRow, bucket: int) -> None:
         """Make the secrets of a release before its transaction, which uploads wait for."""
         if self._credentials.fence().sealed.get(task.id.hex(), 0) >= bucket:
@@ -153,14 +188,20 @@ class Buckets:
         current = self._store.bucket(task, bucket)
         if seed is None or current is None:
             raise StoreFailure(f"the seed of bucket {bucket} is missing")
+        ((number,),) = self._database.rows("SELECT round FROM tasks WHERE number = ?", task.number)
+        self.ledger.charge(contract, bucket, number, max(epoch, 0))
         bundles = self._collect(task, bucket)
-        statement = (
-            "UPDATE buckets SET state = 'sealed', bundles = ?, epoch = ?, seed = ? WHERE task = ? AND bucket = ?"
-        )
-        self._database.run(statement, bundles, max(epoch, 0), seed_check(seed), task.number, bucket)
-        chosen = self._stated(contract, next_key(listed, contract.suite, current.key_id))
+        columns = "state = 'sealed', bundles = ?, epoch = ?, seed = ?, round = ?"
+        values = (bundles, max(epoch, 0), seed_check(seed), number)
+        self._database.run(f"UPDATE buckets SET {columns} WHERE task = ? AND bucket = ?", *values, task.number, bucket)
+        self._open(task, bucket + 1, *self._next_key(contract, listed, current), contract.round_of(epoch))
+
+    def _next_key(self, contract: Contract, listed: KeyList | None, current: Bucket | None) -> tuple[int, str]:
+        """Return the key of the bucket after the current one, and the digest of its list."""
+        known = (0, "") if current is None else (current.key_id, current.key_list)
+        chosen = self._stated(contract, next_key(listed, contract.suite, known[0]))
         # A key that the analyzer was not told of could be destroyed; the current one cannot, while reports wait.
-        self._open(task, bucket + 1, *(chosen if chosen[0] else (current.key_id, current.key_list)))
+        return chosen if chosen[0] else known
 
     def _stated(self, contract: Contract, chosen: tuple[int, str]) -> tuple[int, str]:
         """Return the key if a statement to its analyzer has named it; otherwise 0, until one has."""
@@ -170,13 +211,14 @@ class Buckets:
                 return chosen
         return 0, ""
 
-    def _open(self, task: TaskRow, bucket: int, key_id: int, key_list: str) -> None:
-        """Open a bucket, in the caller's transaction."""
+    def _open(self, task: TaskRow, bucket: int, key_id: int, key_list: str, number: int | None = None) -> None:
+        """Open a bucket, by default for the same round as the one before, in the caller's transaction."""
         self._insert(task, bucket, key_id, key_list)
-        self._database.run("UPDATE tasks SET bucket = ? WHERE number = ?", bucket, task.number)
+        statement = "UPDATE tasks SET bucket = ?, round = COALESCE(?, round) WHERE number = ?"
+        self._database.run(statement, bucket, number, task.number)
 
     def _insert(self, task: TaskRow, bucket: int, key_id: int, key_list: str) -> None:
-        statement = "INSERT INTO buckets VALUES (?, ?, 'open', ?, ?, 0, 0, '', NULL, NULL, NULL, 0)"
+        statement = "INSERT INTO buckets VALUES (?, ?, 'open', ?, ?, 0, 0, '', NULL, NULL, NULL, 0, 0)"
         self._database.run(statement, task.number, bucket, key_id, key_list)
 
     def _collect(self, task: TaskRow, bucket: int) -> int:

@@ -24,9 +24,12 @@ from hubbub.service.shuffler.store import Counts, ShufflerStore
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.shuffler.uploads import Uploads
 from hubbub.service.task.manifest import Counter
+from hubbub.service.task.series import RoundStatus
 
 MAX_BATCH_SIZE = 2_000_000
 """Default number of bundles from which on a bucket is released before its epoch ends."""
+ROUND_GRACE = 300.0
+"""Seconds of real time after the end of a round until bundles below the minimum expire; at most one epoch."""
 
 
 class Shuffler:
@@ -54,6 +57,7 @@ class Shuffler:
         leases = self._leases = Leases(store.jobs, context.clock, seconds=context.lease_seconds)
         self._lease: Lease | None = None
         self._ended: dict[bytes, float] = {}
+        self._overdue: dict[tuple[bytes, int], float] = {}
         buckets = self._buckets = Buckets(store, context, credentials, leases, self.incidents)
         self.tasks = TaskRegistry(store, context, buckets, self.incidents)
         self.uploads = Uploads(store, self.tasks, context, credentials)
@@ -127,20 +131,42 @@ class Shuffler:
 
         A clock that jumps, forward or back, can hasten or delay a release, but never makes a batch smaller than the
         contract allows. Bundles below the minimum expire only when the clock has been past the end of the task for a
-        whole epoch of real time.
+        whole epoch of real time, or past the end of their round for ``ROUND_GRACE``.
         """
         contract, row, clock = task.contract, task.row, self._context.clock
         if row.state != "open" or self._restores.paused(row.id):
             return []
         epoch = contract.epoch_at(clock.now())
-        batch = None
-        if epoch != row.last_epoch or self.store.waiting(row)[1] >= self._max_batch_size:
+        batch, over = None, contract.round_of(epoch) != row.round
+        enough = contract.min_batch_size if over else self._max_batch_size
+        if epoch != row.last_epoch or self.store.waiting(row)[1] >= enough:
             batch = self._buckets.release(row, contract, task.keys, epoch, lease)
+        if over and batch is None:
+            self._turn(task, epoch, lease)
+        elif not over:
+            self._overdue.pop((row.id, row.bucket), None)
         if epoch < contract.task_end:
             self._ended.pop(row.id, None)
         elif clock.monotonic() - self._ended.setdefault(row.id, clock.monotonic()) >= contract.epoch:
             self._buckets.close(row, contract, task.keys, epoch, "closed")
         return [batch] if batch else []
+
+    def _turn(self, task: ServedTask, epoch: int, lease: Lease) -> None:
+        """Move a bucket whose round is over on to the current round, as soon as its bundles allow it."""
+        row, contract, now = task.row, task.contract, self._context.clock.monotonic()
+        since = self._overdue.setdefault((row.id, row.bucket), now)
+        expire = now - since >= min(contract.epoch, ROUND_GRACE)
+        if self._buckets.turn(row, contract, task.keys, epoch, lease, expire=expire):
+            self._overdue.pop((row.id, row.bucket), None)
+
+    def rounds(self) -> dict[str, RoundStatus]:
+        """Return the current round of every task, and what its rounds have cost each person so far, by task."""
+        return {
+            task.contract.id: RoundStatus(
+                task.row.round, self._buckets.ledger.spent(task.contract), task.contract.total
+            )
+            for task in self.tasks.all()
+        }
 
     def shuffle(self) -> list[str]:
         """Shuffle the sealed buckets, delete the data of those that have ended, and return the ids of new batches."""

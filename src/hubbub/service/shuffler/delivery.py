@@ -158,9 +158,9 @@ class Deliveries:
             ours = bucket.manifest and Manifest.read(SignedDocument.from_json(bucket.manifest), contract.shuffler)
         except (InvalidInput, FalseClaim):
             return False
-        same = (theirs.task, theirs.bucket, theirs.bundles, theirs.key_id, theirs.epoch) == (
+        same = (theirs.task, theirs.bucket, theirs.bundles, theirs.key_id, theirs.epoch, theirs.round) == (
             *(bucket.task.id, bucket.number, bucket.bundles),
-            *(bucket.key_id, bucket.epoch),
+            *(bucket.key_id, bucket.epoch, bucket.round),
         )
         # The number of fakes is a function of the seed.
         return same and (not ours or ours.slots == theirs.slots)

@@ -129,7 +129,7 @@ class Shuffles:
         seed, secret = secrets
         contract, cipher = self._tasks.contract(bucket.task.id), BlockCipher(secret)
         # Before anything can leave this process: a store that is rewound from here on will know that it was.
-        self._credentials.raise_fence(sealed={contract.id: bucket.number})
+        self._credentials.raise_fence(sealed={contract.id: bucket.number}, charged={contract.id: [bucket.round]})
         reach("shuffle-fenced")
         self._store_fakes(bucket, contract, cipher, seed, lease)
         reach("shuffle-fakes-stored")
@@ -156,14 +156,14 @@ class Shuffles:
         if not len(messages):
             return
         payloads = np.ascontiguousarray(messages).view(np.uint8).reshape(len(messages), contract.plan.payload)
-        key = self._tasks.pinned_key(bucket.task, bucket.key_id)
+        key, layout = self._tasks.pinned_key(bucket.task, bucket.key_id), contract.layout_of(bucket.round)
         query = "SELECT id FROM blocks WHERE task = ? AND bucket = ? AND bundles = 0"
         stored = {fake_block_number(bytes(row[0])) for row in self._database.rows(query, *_key(bucket))}
         step = max(1, BLOCK_SIZE // contract.slot_size)
         for number, start in enumerate(range(0, len(payloads), step)):
             if number in stored:
                 continue
-            sealed = seal_reports(payloads[start : start + step], contract.layout, key, self._context.workers)
+            sealed = seal_reports(payloads[start : start + step], layout, key, self._context.workers)
             rows = [(*_key(bucket), *cipher.block(fake_block_id(number), 0, sealed.tobytes()))]
             with self._database.transaction():
                 self._confirm(bucket, lease)
@@ -244,6 +244,7 @@ class Shuffles:
                 task=bucket.task.id,
                 bucket=bucket.number,
                 epoch=bucket.epoch,
+                round=bucket.round,
                 key_id=bucket.key_id,
                 key_list=bucket.key_list,
                 bundles=bucket.bundles,

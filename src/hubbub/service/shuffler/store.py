@@ -19,16 +19,17 @@ from hubbub.service.runtime.database import Database, open_database
 from hubbub.service.runtime.leases import LEASE_TABLE
 from hubbub.service.runtime.store import Store
 from hubbub.service.task.keys import KEY_TABLES
+from hubbub.service.task.ledger import LEDGER_TABLE
 from hubbub.service.task.manifest import batch_id
 
 SHARDS = 1 << 16
 """Numbers from which each process draws the row of its counts: two with the same one wait for each other's commits."""
 _TABLES = (
     """tasks (number BIGINT PRIMARY KEY, id {blob} UNIQUE NOT NULL, contract {blob} NOT NULL, state TEXT NOT NULL,
-       bucket BIGINT NOT NULL, last_epoch BIGINT NOT NULL)""",
+       bucket BIGINT NOT NULL, last_epoch BIGINT NOT NULL, round BIGINT NOT NULL)""",
     """buckets (task BIGINT, bucket BIGINT, state TEXT NOT NULL, key_id BIGINT NOT NULL, key_list TEXT NOT NULL,
        epoch BIGINT NOT NULL, bundles BIGINT NOT NULL, seed TEXT NOT NULL, manifest {blob}, receipt {blob},
-       outcome TEXT, swept BIGINT NOT NULL, PRIMARY KEY (task, bucket)) {clustered}""",
+       outcome TEXT, swept BIGINT NOT NULL, round BIGINT NOT NULL, PRIMARY KEY (task, bucket)) {clustered}""",
     """blocks (task BIGINT, bucket BIGINT, id {blob}, bundles BIGINT NOT NULL, data {blob} NOT NULL,
        PRIMARY KEY (task, bucket, id)) {clustered}""",
     """counts (task BIGINT, bucket BIGINT, shard BIGINT, bundles BIGINT NOT NULL,
@@ -46,6 +47,7 @@ _TABLES = (
     "life (id BIGINT PRIMARY KEY, beat BIGINT NOT NULL, restores BIGINT NOT NULL, place TEXT NOT NULL)",
     *KEY_TABLES,
     LEASE_TABLE,
+    LEDGER_TABLE,
 )
 _PARTITIONED = (
     ("accepted_bundles (task BIGINT, replay_id {blob}, PRIMARY KEY (task, replay_id)) {clustered}", "replay_id"),
@@ -53,7 +55,7 @@ _PARTITIONED = (
 )
 _IDS_PER_QUERY = 500
 _ACCEPTED = "SELECT replay_id FROM accepted_bundles WHERE task = ? AND replay_id IN"
-_BUCKET = "SELECT bucket, state, key_id, key_list, epoch, bundles, seed, manifest FROM buckets WHERE task = ?"
+_BUCKET = "SELECT bucket, state, key_id, key_list, epoch, round, bundles, seed, manifest FROM buckets WHERE task = ?"
 _WAITING = "SELECT CAST(COALESCE(SUM(bundles), 0) AS BIGINT) FROM counts WHERE task = ? AND bucket = ?"
 TERMINAL = ("delivered", "fenced", "expired")
 """The states of buckets that need no more work but the deletion of their data."""
@@ -73,6 +75,8 @@ class OpenedBundle:
     """Identifies the admission token that is spent with the bundle; empty if the contract asks for none."""
     position: int = 0
     """The bundle's place in its upload, for problem documents."""
+    round: int = 1
+    """The round that the bundle is bound to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,8 @@ class TaskRow:
     """The epoch of the last release, or −1."""
     key_id: int
     """The analyzer's key of the open bucket, or 0 before the first key list has arrived."""
+    round: int = 1
+    """The round of the open bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,8 @@ class Bucket:
     key_id: int
     key_list: str
     epoch: int
+    round: int
+    """The round of all its bundles; fixed when it is sealed."""
     bundles: int
     """0 while it is open."""
     seed: str
@@ -180,7 +188,8 @@ class ShufflerStore(Store):
     def tasks(self) -> list[TaskRow]:
         """Return all tasks."""
         rows = self._reader.rows(
-            "SELECT t.number, t.id, t.contract, t.state, t.bucket, t.last_epoch, COALESCE(b.key_id, 0) FROM tasks t "
+            "SELECT t.number, t.id, t.contract, t.state, t.bucket, t.last_epoch, COALESCE(b.key_id, 0), t.round "
+            "FROM tasks t "
             "LEFT JOIN buckets b ON b.task = t.number AND b.bucket = t.bucket ORDER BY t.number"
         )
         return [TaskRow(number, bytes(task), bytes(contract), *rest) for number, task, contract, *rest in rows]
@@ -189,11 +198,11 @@ class ShufflerStore(Store):
         """Return one durable transaction of the connection that accepts bundles."""
         return self._writer.transaction()
 
-    def open_bucket(self, task: TaskRow) -> tuple[str, int, int]:
-        """Return the task's state, its open bucket and the bucket's key, fixed until the end of the transaction."""
+    def open_bucket(self, task: TaskRow) -> tuple[str, int, int, int]:
+        """Return the task's state, open bucket, its key and its round, fixed until the end of the transaction."""
         database = self._writer
-        query = f"SELECT state, bucket FROM tasks WHERE number = ?{database.for_share}"
-        ((state, bucket),) = database.rows(query, task.number)
+        query = f"SELECT state, bucket, round FROM tasks WHERE number = ?{database.for_share}"
+        ((state, bucket, number),) = database.rows(query, task.number)
         key_id = self._keys.get((task.number, bucket), 0)
         if not key_id:
             rows = database.rows("SELECT key_id FROM buckets WHERE task = ? AND bucket = ?", task.number, bucket)
@@ -202,7 +211,7 @@ class ShufflerStore(Store):
                 # A bucket keeps its key for ever.
                 others = {pair: key for pair, key in self._keys.items() if pair[0] != task.number}
                 self._keys = {**others, (task.number, bucket): key_id}
-        return state, bucket, key_id
+        return state, bucket, key_id, number
 
     def key_phases(self, ids: Sequence[int]) -> dict[int, str]:
         """Return the phases of the shuffler's keys, which do not change until the end of the transaction."""
@@ -310,6 +319,6 @@ def _recount(database: Database, task: TaskRow, state: str, bundle: int) -> int:
 
 
 def _bucket(task: TaskRow, row: Sequence[Any]) -> Bucket:
-    number, state, key_id, key_list, epoch, bundles, seed, manifest = row
+    number, state, key_id, key_list, epoch, in_round, bundles, seed, manifest = row
     document = None if manifest is None else bytes(manifest)
-    return Bucket(task, number, state, key_id, key_list, epoch, bundles, seed, document)
+    return Bucket(task, number, state, key_id, key_list, epoch, in_round, bundles, seed, document)

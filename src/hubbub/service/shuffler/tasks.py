@@ -22,7 +22,7 @@ class ServedTask:
     contract: Contract
     keys: KeyList | None
     verifier: Verifier
-    """The check of the bundles' admissions."""
+    """The check of the admissions of the open bucket's round."""
 
 
 class TaskRegistry:
@@ -46,7 +46,8 @@ class TaskRegistry:
                 contract = known.contract if known else SignedContract.from_json(row.contract).contract
                 self._context.keyring.support(contract.suite)
                 if row.state == "open":
-                    check = known.verifier if known else self._verifier(contract)
+                    same = known is not None and known.row.round == row.round
+                    check = known.verifier if known and same else self._verifier(contract, row.round)
                 else:
                     # The key of a finished task may be gone.
                     check = refusing_verifier(contract.task)
@@ -65,7 +66,7 @@ class TaskRegistry:
     def add_contract(self, text: bytes) -> bytes:
         """Verify a signed contract, recomputing its guarantee, start to serve it, and return its task."""
         contract = load_served_contract(text, "shuffler", self._context.identity, self._context.min_batch_size)
-        self._verifier(contract)
+        self._verifier(contract, 1)
         keys = self._store.key_list(contract.analyzer)
         listed = None if keys is None else KeyList.read(keys, contract.analyzer, "analyzer")
         self._buckets.add_task(contract, text, listed)
@@ -74,9 +75,9 @@ class TaskRegistry:
         self._context.keyring.advance()
         return contract.task
 
-    def _verifier(self, contract: Contract) -> Verifier:
-        """Return the check of a contract's admissions; raise if the shuffler lacks the issuer's key."""
-        return verifier(contract.admission, contract.task, self._context.ticket_keys)
+    def _verifier(self, contract: Contract, number: int) -> Verifier:
+        """Return the check of a round's admissions; raise if the shuffler lacks the issuer's key."""
+        return verifier(contract.admission, contract.context_of(number), self._context.ticket_keys)
 
     def all(self) -> list[ServedTask]:
         """Return all tasks, including closed and destroyed ones."""

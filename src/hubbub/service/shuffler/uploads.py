@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from hubbub.bundles import BundleLayout
 from hubbub.errors import Problem, SealError
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
@@ -13,6 +14,7 @@ from hubbub.service.shuffler.blocks import BlockCipher, bucket_secret
 from hubbub.service.shuffler.store import OpenedBundle, ShufflerStore
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.task import sealing
+from hubbub.service.task.contract import Contract
 from hubbub.service.task.sealing import BundleContent
 from hubbub.service.task.sealing_batch import bundle_job
 
@@ -32,6 +34,11 @@ class Upload:
     key_ids: tuple[int, ...]
     positions: tuple[int, ...]
     """The bundles' places in the request body, for problem documents."""
+
+    @property
+    def layout(self) -> BundleLayout:
+        """The layout of the bundles, which are all of the round that was open."""
+        return self.task.contract.layout_of(self.task.row.round)
 
 
 class Uploads:
@@ -61,33 +68,53 @@ class Uploads:
         served = self._tasks.find(task)
         contract = served.contract
         try:
-            bundles = sealing.parse_upload(body, contract.layout)
+            bundles = sealing.parse_upload(body, contract.layout, contract.contexts)
         except SealError as error:
             raise _problem(error) from None
+        rounds = [contract.contexts[sealing.bundle_context(bundle)] for bundle in bundles]
+        if any(number != served.row.round for number in rounds):
+            # Another process may have begun the next round.
+            self._tasks.refresh()
+            served = self._tasks.find(task)
         key_ids = [sealing.bundle_key(bundle) for bundle in bundles]
         positions = list(range(len(bundles)))
         is_open = served.row.state == "open" and contract.accepts_at(self._clock.now())
-        if not is_open or not self._have(key_ids):
+        in_round = all(number == served.row.round for number in rounds)
+        if not is_open or not in_round or not self._have(key_ids):
             # Another process may have made or destroyed keys; what it accepted under them is in the store.
             self._keyring.refresh()
-            replay_ids = [sealing.replay_id(bundle, contract.layout) for bundle in bundles]
+            layouts = [contract.layout_of(number) for number in rounds]
+            replay_ids = [sealing.replay_id(bundle, layout) for bundle, layout in zip(bundles, layouts, strict=True)]
             accepted = self._store.accepted(served.row, replay_ids)
             positions = [position for position in positions if replay_ids[position] not in accepted]
             if positions and not is_open:
-                raise Problem("closed-task")
+                raise Problem(self._closed(contract))
             for position in positions:
+                self._check_round(rounds[position], served.row.round, position)
                 if self._keyring.private(key_ids[position]) is None:
                     restored = self._keyring.restored(key_ids[position])
                     raise Problem("uncertain" if restored else "outdated-keys", index=position)
         kept, ids = tuple(bundles[one] for one in positions), tuple(key_ids[one] for one in positions)
         return Upload(served, kept, ids, tuple(positions))
 
+    def _closed(self, contract: Contract) -> str:
+        """Return the name of the problem of a task that accepts nothing now."""
+        ended = contract.epoch_at(self._clock.now()) >= contract.task_end
+        return "series-ended" if contract.series is not None and ended else "closed-task"
+
+    def _check_round(self, number: int, current: int, position: int) -> None:
+        """Raise a problem if a bundle is not of the current round; it may be repeated if its round is still to come."""
+        if number < current:
+            raise Problem("closed-round", index=position)
+        if number > current:
+            raise Problem("unavailable", "the round of a bundle has not begun", index=position, retry_after=5)
+
     def _have(self, key_ids: Sequence[int]) -> bool:
         return all(self._keyring.private(key_id) is not None for key_id in set(key_ids))
 
     def open(self, upload: Upload) -> list[OpenedBundle]:
         """Open the bundles in this thread; :meth:`jobs` and :meth:`opened` let workers open many."""
-        layout = upload.task.contract.layout
+        layout = upload.layout
         contents = []
         for position, bundle, key_id in zip(upload.positions, upload.bundles, upload.key_ids, strict=True):
             private = self._keyring.opener(key_id)
@@ -102,7 +129,7 @@ class Uploads:
 
     def jobs(self, upload: Upload) -> Iterator[tuple[Job, bytes]]:
         """Yield jobs for :class:`Workers`, one for each run of bundles under the same key, with their bytes."""
-        layout = upload.task.contract.layout
+        layout = upload.layout
         start = 0
         for end in range(1, len(upload.key_ids) + 1):
             if end == len(upload.key_ids) or upload.key_ids[end] != upload.key_ids[start]:
@@ -115,7 +142,7 @@ class Uploads:
 
     def opened(self, upload: Upload, done: Sequence[tuple[bytes, bytes]]) -> list[OpenedBundle]:
         """Return the opened bundles from the workers' results of :meth:`jobs`."""
-        layout = upload.task.contract.layout
+        layout = upload.layout
         success = b"".join(flags for _, flags in done)
         if NOT_OPENED in success:
             raise Problem("cannot-open", index=upload.positions[success.index(NOT_OPENED)])
@@ -131,7 +158,7 @@ class Uploads:
 
     def _opened(self, upload: Upload, opened: Sequence[BundleContent], admitted: Sequence[bool]) -> list[OpenedBundle]:
         """Return the bundles to store; ``admitted`` states whose admission is valid."""
-        row, layout = upload.task.row, upload.task.contract.layout
+        row, layout, number = upload.task.row, upload.layout, upload.task.row.round
         result = []
         for position, bundle, shuffler_key_id, content, valid in zip(
             upload.positions, upload.bundles, upload.key_ids, opened, admitted, strict=True
@@ -145,8 +172,9 @@ class Uploads:
             token_id = upload.task.verifier.token_id(content.admission) if valid else b""
             spent = (row.id, token_id) in self._spent
             if valid and not spent and key_id == row.key_id:
+                slots = tuple(content.slots)
                 result.append(
-                    OpenedBundle(row.id, key_id, replay_id, tuple(content.slots), shuffler_key_id, token_id, position)
+                    OpenedBundle(row.id, key_id, replay_id, slots, shuffler_key_id, token_id, position, number)
                 )
             elif not self._store.accepted(row, [replay_id]):
                 # A bundle that was accepted before gets the same response, whatever its admission.
@@ -174,9 +202,9 @@ class Uploads:
     def _accept(self, task: ServedTask, bundles: Sequence[OpenedBundle]) -> None:
         """Store the new bundles of one task in the open bucket, in the caller's transaction."""
         store, row = self._store, task.row
-        state, bucket, key_id = store.open_bucket(row)
+        state, bucket, key_id, number = store.open_bucket(row)
         phases = store.key_phases(sorted({bundle.shuffler_key_id for bundle in bundles}))
-        self._reject_late(task, bundles, state, key_id, phases)
+        self._reject_late(task, bundles, state, key_id, number, phases)
         by_id: dict[bytes, OpenedBundle] = {}
         for bundle in bundles:
             by_id.setdefault(bundle.replay_id, bundle)
@@ -189,9 +217,15 @@ class Uploads:
         store.insert_blocks(row, bucket, cipher.seal([bundle.slots for bundle in fresh]))
 
     def _reject_late(
-        self, task: ServedTask, bundles: Sequence[OpenedBundle], state: str, key_id: int, phases: dict[int, str]
+        self,
+        task: ServedTask,
+        bundles: Sequence[OpenedBundle],
+        state: str,
+        key_id: int,
+        number: int,
+        phases: dict[int, str],
     ) -> None:
-        """Reject bundles whose task was closed, or whose keys ended, after they were opened.
+        """Reject bundles whose task was closed, or whose round or keys ended, after they were opened.
 
         A client that retried in the meantime was told so, may have sealed again, and would be counted twice.
         """
@@ -199,6 +233,7 @@ class Uploads:
             bundle
             for bundle in bundles
             if state != "open"
+            or bundle.round != number
             or bundle.key_id != key_id
             or phases.get(bundle.shuffler_key_id) not in ("pending", "live")
         ]
@@ -209,7 +244,8 @@ class Uploads:
             if bundle.replay_id in accepted:
                 continue
             if state != "open":
-                raise Problem("closed-task")
+                raise Problem(self._closed(task.contract))
+            self._check_round(bundle.round, number, bundle.position)
             restored = phases.get(bundle.shuffler_key_id) == "restored"
             raise Problem("uncertain" if restored else "outdated-keys", index=bundle.position)
 

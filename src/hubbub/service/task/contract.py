@@ -21,6 +21,7 @@ from hubbub.privacy import Guarantee
 from hubbub.service.task.admission import Admission
 from hubbub.service.task.identity import PUBLIC_SIZE, SIGNATURE_SIZE, Identity, document_format, hex_bytes, verify
 from hubbub.service.task.sealing import SUITES
+from hubbub.service.task.series import Series, Spending, round_contexts, round_layout
 
 ROLES = ("analyzer", "shuffler")
 MIN_BATCH_SIZE = 100
@@ -55,10 +56,12 @@ class Contract:
     """Public identity of the analyzer's operator."""
     shuffler: bytes
     """Public identity of the shuffler's operator."""
+    series: Series | None = None
+    """The rounds in which people answer again; None if everyone answers once."""
     task: bytes = field(init=False, compare=False)
     """16 bytes that identify the contract."""
     layout: BundleLayout = field(init=False, compare=False, repr=False)
-    """The sizes that sealing needs."""
+    """The sizes that sealing needs, of a contract without a series; see :meth:`layout_of`."""
 
     def __post_init__(self) -> None:
         plan = check_type("plan", self.plan, Plan)
@@ -79,6 +82,7 @@ class Contract:
             raise InvalidInput("analyzer and shuffler must be different operators, but have the same identity")
         check_type("admission", self.admission, Admission)
         _check_crowd(plan, self.admission)
+        self._check_series()
         check_slots(plan, self.slots)
         object.__setattr__(self, "task", hashlib.sha256(canonical(self.to_document())).digest()[:TASK_SIZE])
         limit = plan.protocol.payload_format.limit(plan.schema.width)
@@ -86,6 +90,20 @@ class Contract:
         object.__setattr__(self, "layout", layout)
         if self.bundle_size > MAX_BUNDLE_SIZE:
             raise TooLarge(f"a bundle must have at most {MAX_BUNDLE_SIZE:,} bytes, got {self.bundle_size:,}")
+
+    def _check_series(self) -> None:
+        if self.series is None:
+            return
+        series = check_type("series", self.series, Series)
+        if self.task_end - self.task_start != series.epochs:
+            length = self.task_end - self.task_start
+            reject("task_end", f"be {series.epochs:,} epochs after task_start, as many as all rounds have", length)
+        if self.admission.kind == "token":
+            # It signs blindly: an account could save the tokens of many rounds, and spend them all in one.
+            raise Infeasible(
+                "an issuer of tokens cannot see for which round it signs: a series must admit by ticket or be open, "
+                "or each round be a contract of its own"
+            )
 
     @property
     def id(self) -> str:
@@ -122,6 +140,55 @@ class Contract:
         """Return True if bundles are accepted at this time."""
         return self.task_start <= self.epoch_at(time) < self.task_end
 
+    @property
+    def rounds(self) -> int:
+        """The number of rounds; 1 without a series."""
+        return 1 if self.series is None else self.series.rounds
+
+    def round_of(self, epoch: int) -> int:
+        """Return the number of the round that contains an epoch; epochs outside the task belong to the nearest round.
+
+        Rounds are counted from 1. Without a series, all epochs are round 1.
+        """
+        if self.series is None:
+            return 1
+        return min(max((epoch - self.task_start) // self.series.round_epochs + 1, 1), self.series.rounds)
+
+    def layout_of(self, number: int) -> BundleLayout:
+        """Return the layout of bundles and slots of a round, which are bound to that round."""
+        return self.layout if self.series is None else round_layout(self.layout, number)
+
+    def context_of(self, number: int) -> bytes:
+        """Return the 16 bytes to which tickets of a round are bound: the task, or in a series those of the round."""
+        return self.layout_of(number).task
+
+    @property
+    def contexts(self) -> Mapping[bytes, int]:
+        """The rounds by their contexts."""
+        return {self.task: 1} if self.series is None else round_contexts(self.task, self.series.rounds)
+
+    def spending(self, rounds: int) -> Spending:
+        """Return what ``rounds`` rounds cost a person who answers once in each of them, at the δ of the total.
+
+        Without a series there is one round, whose cost is the plan's guarantee with the price of overflow.
+        """
+        if rounds == 0:
+            return Spending(0, 0.0, 0.0)
+        if self.series is None:
+            guarantee = self.with_overflow(self.plan.guarantee)
+            return Spending(rounds, guarantee.epsilon, guarantee.delta)
+        from hubbub.accountant.repeated import repeated_epsilon  # noqa: PLC0415 (devices have no numpy)
+
+        delta = self.series.total.delta
+        return Spending(rounds, repeated_epsilon(self.plan, rounds, delta, self.slots), delta)
+
+    @property
+    def total(self) -> Spending:
+        """The most that all rounds together may cost a person."""
+        if self.series is None:
+            return self.spending(1)
+        return Spending(self.series.rounds, self.series.total.epsilon, self.series.total.delta)
+
     def sign(self, identity: Identity) -> bytes:
         """Return an operator's signature of the contract."""
         return identity.sign("contract", canonical(self.to_document()))
@@ -137,6 +204,7 @@ class Contract:
             "plan": parse(self.plan.to_json(), "the plan"),
             **{name: getattr(self, name) for name in _TERMS},
             "admission": self.admission.to_document(),
+            "series": None if self.series is None else self.series.to_document(),
             **{role: getattr(self, role).hex() for role in ROLES},
         }
 
@@ -148,7 +216,7 @@ class Contract:
     @classmethod
     def from_document(cls, value: Json) -> Self:
         """Read a contract from a JSON object."""
-        fields = Fields(value, "the contract", "format", "plan", "admission", *_TERMS, *ROLES)
+        fields = Fields(value, "the contract", "format", "plan", "admission", "series", *_TERMS, *ROLES)
         if fields.text("format") != document_format("contract"):
             raise WireError(f"the format of the contract must be {document_format('contract')!r}")
         try:
@@ -157,9 +225,9 @@ class Contract:
                 terms = {name: fields.whole(name) for name in _TERMS}
                 keys = {role: hex_bytes(fields.text(role), PUBLIC_SIZE, f"the {role}'s identity") for role in ROLES}
                 admission = Admission.from_document(fields["admission"])
-                return cls(
-                    plan=plan, admission=admission, analyzer=keys["analyzer"], shuffler=keys["shuffler"], **terms
-                )
+                series = None if fields["series"] is None else Series.from_document(fields["series"])
+                one, two = keys["analyzer"], keys["shuffler"]
+                return cls(plan=plan, admission=admission, series=series, analyzer=one, shuffler=two, **terms)
         except Infeasible as error:
             raise WireError(f"the contract is invalid: {error}") from None
 
@@ -218,7 +286,7 @@ class SignedContract:
 
 
 def load_contract(text: str | bytes, *, min_batch_size: int = MIN_BATCH_SIZE) -> SignedContract:
-    """Parse a signed contract, verify both signatures, and recompute the plan's guarantee.
+    """Parse a signed contract, verify both signatures, and recompute the guarantee of the plan and of all rounds.
 
     The caller compares the operators' identities with those it expects: anyone can sign with an identity of their own.
     """
@@ -228,7 +296,22 @@ def load_contract(text: str | bytes, *, min_batch_size: int = MIN_BATCH_SIZE) ->
     from hubbub.planner.recompute import verify as verify_plan  # noqa: PLC0415 (devices have no numpy)
 
     verify_plan(contract.plan)
+    verify_series(contract)
     return signed
+
+
+def verify_series(contract: Contract) -> None:
+    """Raise :class:`Infeasible` if all rounds of a contract together cost more than its total allows."""
+    if contract.series is None:
+        return
+    total, spent = contract.total, contract.spending(contract.rounds).epsilon
+    if spent > total.epsilon:
+        found = "no bound is proven" if math.isinf(spent) else f"they cost ε = {spent:.6g}"
+        raise Infeasible(
+            f"all {total.rounds:,} rounds together must cost at most the total of the series, ε = {total.epsilon:.6g} "
+            f"at δ = {total.delta:.3g}, but {found}: plan for this number of rounds (hubbub plan --rounds), agree on "
+            "fewer rounds, or allow a larger total"
+        )
 
 
 def load_served_contract(text: bytes, role: str, identity: Identity, min_batch_size: int) -> Contract:

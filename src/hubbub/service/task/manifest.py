@@ -19,8 +19,9 @@ CHUNK_SIZE = 4 << 20
 MAX_CHUNKS = 1 << 16
 """Chunks of the largest batch."""
 MAX_BUCKET = 2**53 - 1
-GAP_REASONS = ("restored", "fenced")
-"""Why a shuffler leaves out buckets: its store was restored, or the analyzer has other content under the number."""
+GAP_REASONS = ("restored", "fenced", "expired")
+"""Why a shuffler leaves out buckets: its store was restored, the analyzer has other content under the number, or the
+round ended with fewer people than the minimum batch size."""
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
 
@@ -70,6 +71,8 @@ class Manifest:
     bucket: int
     epoch: int
     """The epoch in which the bucket was sealed."""
+    round: int
+    """The round of all its bundles; 1 without a series."""
     key_id: int
     """The analyzer's key that all slots are sealed to."""
     key_list: str
@@ -84,8 +87,8 @@ class Manifest:
     """Buckets before this one that were not announced in an earlier manifest and will never be delivered."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.bucket <= MAX_BUCKET or self.epoch < 0:
-            raise WireError("the manifest must name a bucket from 1 and an epoch from 0")
+        if not 1 <= self.bucket <= MAX_BUCKET or self.epoch < 0 or self.round < 1:
+            raise WireError("the manifest must name a bucket from 1, an epoch from 0 and a round from 1")
         if len(self.sizes) != len(self.chunks) or sum(self.sizes) != self.slots or min(self.sizes, default=1) < 1:
             raise WireError("the sizes of the chunks in the manifest must be positive and add up to the slots")
         if any(gap.last >= self.bucket for gap in self.gaps):
@@ -104,6 +107,7 @@ class Manifest:
             "task": self.task.hex(),
             "bucket": self.bucket,
             "epoch": self.epoch,
+            "round": self.round,
             "key_id": self.key_id,
             "key_list": self.key_list,
             "bundles": self.bundles,
@@ -117,7 +121,7 @@ class Manifest:
     @classmethod
     def read(cls, document: SignedDocument, shuffler: bytes) -> Self:
         """Verify the shuffler's signature, and read the manifest."""
-        numbers = ("bucket", "epoch", "key_id", "bundles", "slots")
+        numbers = ("bucket", "epoch", "round", "key_id", "bundles", "slots")
         fields = document.read(shuffler, "manifest", "batch", "task", *numbers, "key_list", "chunks", "sizes", "gaps")
         for value in (*fields.texts("chunks"), fields.text("key_list")):
             hex_bytes(value, _DIGEST_SIZE, "a digest in the manifest")

@@ -9,7 +9,7 @@ Opening raises only :class:`SealError`, for any input; its reasons are :data:`RE
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -191,18 +191,26 @@ def split_bundle(inner: bytes, layout: BundleLayout) -> BundleContent:
     return BundleContent(inner[: layout.admission], slots)
 
 
-def parse_upload(body: Data, layout: BundleLayout) -> list[bytes]:
-    """Split an upload into its bundles, and check their headers without opening them."""
+def parse_upload(body: Data, layout: BundleLayout, contexts: Container[bytes] | None = None) -> list[bytes]:
+    """Split an upload into its bundles, and check their headers without opening them.
+
+    ``contexts`` are those of all rounds that bundles may be bound to, by default only that of the layout.
+    """
     count, rest = divmod(len(body), layout.bundle_size)
     if rest or not 1 <= count <= MAX_BUNDLES:
         raise SealError("wrong-length")
     bundles = [bytes(body[i * layout.bundle_size : (i + 1) * layout.bundle_size]) for i in range(count)]
     for index, bundle in enumerate(bundles):
         try:
-            _check_header(bundle, layout)
+            _check_header(bundle, layout, contexts)
         except SealError as error:
             raise SealError(error.reason, index) from None
     return bundles
+
+
+def bundle_context(bundle: Data) -> bytes:
+    """Return the task, or the context of a round, that the header of a bundle names."""
+    return bytes(bundle[_TASK])
 
 
 def bundle_key(bundle: Data) -> int:
@@ -226,12 +234,13 @@ def slot_id(sealed: Data) -> bytes:
     return hashlib.sha256(sealed).digest()[:ID_SIZE]
 
 
-def _check_header(bundle: Data, layout: BundleLayout) -> None:
+def _check_header(bundle: Data, layout: BundleLayout, contexts: Container[bytes] | None = None) -> None:
     if bundle[: len(_FAMILY)] != _FAMILY or bundle[_RESERVED] != 0:
         raise SealError("malformed")
     if bundle[: len(_MAGIC)] != _MAGIC:
         raise SealError("bad-version")
-    if bundle[_SUITE] != layout.suite or bundle[_TASK] != layout.task:
+    known = bundle[_TASK] == layout.task or (contexts is not None and bytes(bundle[_TASK]) in contexts)
+    if bundle[_SUITE] != layout.suite or not known:
         raise SealError("cannot-open")
 
 
