@@ -43,7 +43,7 @@ REPLICAS = (2, 2)
 _FILE_POINTS = [name for name in POINTS if name.startswith(("rotate-", "file-")) and name != "file-before-unlink"]
 RESTORE_POINTS = [name for name in POINTS if name.startswith("restore-")]
 """The failpoints that a shuffler reaches when it starts with a restored store."""
-ADOPT_POINTS = [name for name in POINTS if name.startswith(("adopt-", "fence-")) and name != "fence-raised"]
+EARLIER_POINTS = [name for name in POINTS if name.startswith(("adopt-", "fence-")) and name != "fence-raised"]
 """The failpoints of a bucket that the analyzer knows from an earlier life of the store; see ``test_restored``."""
 ANALYZER_POINTS = [
     name for name in POINTS if name.startswith(("chunk-", "manifest-", "batch-", "receipt-", "statement-"))
@@ -53,7 +53,11 @@ ISSUER_POINTS = [name for name in POINTS if name.startswith("issue-")]
 """The failpoints that a running issuer reaches; ``test_issuer`` does that."""
 FAKES_POINTS = [name for name in POINTS if name.startswith("shuffle-fakes") and name != "shuffle-fakes-stored"]
 """The failpoints that only plans with fakes reach; ``test_shuffle_job`` does that."""
-_OTHERS = {*RESTORE_POINTS, *ADOPT_POINTS, *ISSUER_POINTS, *FAKES_POINTS, *ANALYZER_POINTS} - {*_FILE_POINTS}
+ROUND_POINTS = [name for name in POINTS if name.startswith("turn-")]
+"""The failpoints that only a series reaches; ``test_series`` does that."""
+_OTHERS = {*ROUND_POINTS, *RESTORE_POINTS, *EARLIER_POINTS, *ISSUER_POINTS, *FAKES_POINTS, *ANALYZER_POINTS} - {
+    *_FILE_POINTS
+}
 SHUFFLER_POINTS = [name for name in POINTS if name not in _OTHERS]
 """The failpoints that a running shuffler reaches."""
 INTAKE_POINTS = [name for name in POINTS if name.startswith(("upload-", "accept-"))]

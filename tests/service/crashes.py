@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import pytest
-from tests.service.shuffler_system import System
+from tests.service.system import System
 
 from hubbub.service.runtime.database import Database
 from hubbub.service.shuffler.core import Shuffler

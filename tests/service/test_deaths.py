@@ -14,16 +14,17 @@ import httpx
 import pytest
 from tests.service.admissions import TICKET_KEY
 from tests.service.crash import (
-    ADOPT_POINTS,
     ANALYZER_POINTS,
     BACKUP,
     DATABASE,
+    EARLIER_POINTS,
     FAKES_POINTS,
     ISSUER_POINTS,
     KILL,
     RESTORE,
     RESTORE_POINTS,
     ROTATE,
+    ROUND_POINTS,
     SHUFFLER_POINTS,
     STOP,
     CrashTest,
@@ -64,8 +65,9 @@ def judge(figures: dict[str, Any]) -> None:
 def test_every_failpoint_is_reached_by_a_test() -> None:
     """The points of running services by the next tests, the others where :mod:`tests.service.crash` says."""
     running = {*SHUFFLER_POINTS, *ANALYZER_POINTS, *RESTORE_POINTS}
-    assert {*running, *ADOPT_POINTS, *ISSUER_POINTS, *FAKES_POINTS} == POINTS.keys()
-    assert not running & {*ADOPT_POINTS, *ISSUER_POINTS, *FAKES_POINTS}
+    elsewhere = {*EARLIER_POINTS, *ISSUER_POINTS, *FAKES_POINTS, *ROUND_POINTS}
+    assert running | elsewhere == POINTS.keys()
+    assert not running & elsewhere
 
 
 def test_deaths_at_random_moments_and_at_failpoints(tmp_path: Path) -> None:

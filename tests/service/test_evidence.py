@@ -1,4 +1,4 @@
-"""Acknowledged reports are discarded only for a reason that is proven: not for a lie, a lost mount or an old list."""
+"""Acknowledged reports are discarded only for proven reasons: not for a lost mount, an old list, or a false claim."""
 
 import shutil
 import threading
@@ -201,9 +201,9 @@ def test_a_lying_counter_pauses_its_task_and_discards_nothing(system: System) ->
     system.fill(110)
     keys = [key.id for key in system.shuffler.keyring.public_keys()]
     for number in (1, 2, 1 << 40, (1 << 53) - 1):
-        lie = Counter(system.contract.task, number).sign(system.identities["analyzer"])
+        stated = Counter(system.contract.task, number).sign(system.identities["analyzer"])
         with pytest.raises(FalseClaim, match="never sealed"):
-            system.shuffler.fetch_keys(Lying(system, counter=lambda task, lie=lie: lie))
+            system.shuffler.fetch_keys(Lying(system, counter=lambda task, stated=stated: stated))
         assert system.counts() == Counts(accepted=110, open=110)
     assert [key.id for key in system.shuffler.keyring.public_keys()] == keys
     assert system.credentials.fence().restores == 0

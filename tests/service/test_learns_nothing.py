@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy import stats
 from tests.service.attacker import Campaign, Guess, best_guess
 
-from hubbub.service.runtime import credentials
 from hubbub.service.shuffler import shuffle
 from hubbub.service.shuffler.delivery import Deliveries
 from hubbub.service.shuffler.store import Bucket
@@ -50,15 +49,14 @@ def test_fakes_cannot_be_told_from_people(tmp_path: Path, buckets: int) -> None:
 
 def test_fakes_at_the_end_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A positive control: without the permutation, and with the fakes last, the classifier finds them."""
-    honest = credentials.derive
 
-    def derive(secret: bytes, purpose: str, size: int = 32) -> bytes:
-        return b"\xff" * size if purpose.startswith("fake block") else honest(secret, purpose, size)
+    def last(number: int) -> bytes:
+        return b"\xff" * 12 + number.to_bytes(4, "big")
 
     def as_stored(blocks: Iterable[NDArray[np.uint8]], *_: object, **options: object) -> Iterator[NDArray[np.uint8]]:
         yield from blocks
 
-    monkeypatch.setattr(shuffle, "derive", derive)
+    monkeypatch.setattr(shuffle, "fake_block_id", last)
     monkeypatch.setattr(shuffle, "shuffle_external", as_stored)
     guess = attack(tmp_path, 10, seed=2, stages=("",))
     assert interval(guess)[0] > 0.5, guess

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.service.crash import ADOPT_POINTS
+from tests.service.crash import EARLIER_POINTS
 from tests.service.crashes import killed_at
 from tests.service.shuffler_system import EPOCH, System, clear_plan
 
@@ -274,7 +274,7 @@ def test_other_bytes_of_the_same_bucket_are_recognized_or_fenced(system: System,
     assert all(len(chunks) == 1 for chunks in system.analyzer.seen.values())
 
 
-@pytest.mark.parametrize("point", ADOPT_POINTS)
+@pytest.mark.parametrize("point", EARLIER_POINTS)
 def test_a_restored_shuffler_is_killed_while_it_settles_a_bucket(system: System, point: str) -> None:
     """The bucket was delivered in an earlier life; the analyzer knows it, or has forgotten it: it ends once."""
     system.fill(110)

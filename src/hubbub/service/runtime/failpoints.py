@@ -25,6 +25,8 @@ POINTS = {
     "release-begun": "an epoch ended; nothing is changed",
     "release-sealed": "the open bucket is sealed and the next one is open, not committed",
     "release-committed": "the open bucket is sealed durably",
+    "turn-written": "the bucket of a round that is over expired and the next round is open, not committed",
+    "turn-committed": "the next round is open durably",
     "expire-written": "a task is closed, not committed",
     "expire-committed": "a task is closed durably",
     "sweep-erased": "the secrets of an ended bucket are erased; its data still exists",

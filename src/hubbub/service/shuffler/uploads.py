@@ -255,9 +255,12 @@ class Uploads:
         if not spending:
             return
         unspent = self._store.insert_tokens(task.row, [*{bundle.token_id for bundle in spending}])
+        before = {bundle.token_id for bundle in spending} - unspent
+        for token_id in before:
+            # Not those that two bundles of this transaction share: it is rolled back, and neither has spent them.
+            self._remember(task.row.id, token_id)
         for bundle in spending:
             if bundle.token_id not in unspent:
-                self._remember(task.row.id, bundle.token_id)
                 raise Problem("token-spent", index=bundle.position)
             unspent.discard(bundle.token_id)
         reach("accept-spent")
