@@ -146,7 +146,7 @@ def test_send_needs_the_admission_of_the_contract(tmp_path: Path, run: Call) -> 
     words += ["--journal", str(tmp_path / "journal")]
     result = run(*words)
     assert result.exit_code == 2
-    assert "each answer needs a ticket" in result.stderr
+    assert "the contract admits by ticket: give --tickets" in result.stderr
     tickets.write_text("00\n")
     for extra, code in (
         (["--tickets", str(tickets), "--ticket-key", str(tickets)], 2),
