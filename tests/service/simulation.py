@@ -116,8 +116,10 @@ class Report:
     ticket: bytes
     bundle: bytes
     slots: list[bytes]
+    stored: int = 0
+    """The bucket that its bundle was first stored in, with or without an answer; 0 before."""
     bucket: int = 0
-    """The bucket it was acknowledged in; 0 before."""
+    """The same once it is acknowledged; 0 before."""
     uncertain: bool = False
     """A store was restored to a time before its acknowledgement."""
 
@@ -202,7 +204,7 @@ class Simulation:
     def _seal(self, report: Report) -> None:
         client = self._client(report.contract)
         report.slots = client.slots(device.payloads(str(report.value), PLAN))
-        report.bundle = client.bundle(report.slots, report.ticket)
+        report.bundle, report.stored = client.bundle(report.slots, report.ticket), 0
 
     def _new(self, contract: Contract) -> Report:
         report = Report(len(self.reports), contract, new_ticket(contract.task), b"", [])
@@ -210,9 +212,13 @@ class Simulation:
         self.reports.append(report)
         return report
 
-    def _acknowledge(self, report: Report) -> None:
+    def _store(self, report: Report) -> None:
         self.system.shuffler.tasks.refresh()
-        report.bucket = self.system.shuffler.tasks.find(report.contract.task).row.bucket
+        report.stored = report.stored or self.system.shuffler.tasks.find(report.contract.task).row.bucket
+
+    def _acknowledge(self, report: Report) -> None:
+        self._store(report)
+        report.bucket = report.stored
 
     def _acknowledged(self) -> list[Report]:
         return [report for report in self.reports if report.bucket]
@@ -236,6 +242,8 @@ class Simulation:
         reports = [self._new(contract) for _ in range(count)]
         if self.random.random() < 0.85:
             self.system.upload(*(report.bundle for report in reports), contract=contract)
+            for report in reports:
+                self._store(report)
             if self.random.random() < 0.8:
                 for report in reports:
                     self._acknowledge(report)
