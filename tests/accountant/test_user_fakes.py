@@ -16,6 +16,7 @@ from hubbub.accountant import account
 from hubbub.accountant.cases import analyze
 from hubbub.accountant.theorems import attacks, bit, numbers, split
 from hubbub.accountant.theorems.records import fake_blanket
+from hubbub.accountant.theorems.records.exchange import exchange
 from hubbub.accountant.theorems.records.fakes import (
     Companions,
     bound_with_fakes,
@@ -306,6 +307,12 @@ def test_pool_and_slot_exchange_complement_each_other() -> None:
     assert pool(schema, 0.2, 1000, 0.7, few) < fake_blanket(schema, 0.2, 10, 0.7)
     whole = bound_with_fakes(schema, 0.2, 1001, 0.7, few)
     assert whole <= exchange_with_fakes(schema, 0.2, 1001, 0.7, fixed=10)
+
+
+def test_limits_on_scores_of_other_pairs_cost_nothing() -> None:
+    """Every pair pays for the limit on its own scores alone, so known fakes prove no less than further users."""
+    with_fakes = exchange_with_fakes(Schema.bits(13), 0.2266, 10**6, 1.01, fixed=1000)
+    assert with_fakes <= exchange(Schema.bits(13), 0.2266, 10**6 + 1000, 1.01)
 
 
 def test_the_generating_function_averages_over_the_number() -> None:
