@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import defaultdict
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 from hubbub.accountant.quadrature import positive_mean
 from hubbub.accountant.theorems import category
 from hubbub.accountant.theorems.attacks import attack, background, copies_attack
-from hubbub.accountant.theorems.records import blanket, copies, fake_blanket, local
-from hubbub.accountant.theorems.records.blankets import _product_blanket
+from hubbub.accountant.theorems.records import blanket, blankets, copies, fake_blanket, local
+from hubbub.accountant.theorems.records.blankets import _merged, _product_blanket
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.schema import Schema
 
@@ -133,6 +134,35 @@ def test_flipped_fakes(schema: Schema, n: int, m: int, q: float) -> None:
         assert truth <= math.exp(blanket(schema, q, n + m, epsilon)) * (1 + 1e-12)
         if n == 1:  # no other people, so the distribution of the fakes is exact
             assert certified <= truth * (1 + 2.5e-3) + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_merged_atoms_are_larger_in_the_convex_order(seed: int) -> None:
+    source = np.random.default_rng(seed)
+    values = np.sort(source.normal(size=500) ** 3)[:: 1 if seed % 2 else -1]
+    weights = source.random(500) ** 4
+    merged, masses = _merged(values, weights)
+    assert len(merged) <= blankets.ATOMS
+    assert masses @ merged == pytest.approx(weights @ values, abs=1e-10)
+    for limit in np.linspace(-8.0, 8.0, 33):
+        assert masses @ np.maximum(merged - limit, 0.0) >= weights @ np.maximum(values - limit, 0.0) - 1e-10
+
+
+@pytest.mark.parametrize(
+    ("d", "q", "m", "epsilon"), [(5000, 0.05, 10**4, 0.3), (5000, 0.3, 10**4, 0.1), (10**5, 0.01, 10**4, 1.0)]
+)
+def test_fakes_of_many_labels_need_few_atoms(
+    d: int, q: float, m: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of atoms, recomputed for every number of fakes, made a ledger of 100,000 labels take half a minute."""
+    schema = Schema.one_hot(d)
+    found = fake_blanket(schema, q, m, epsilon)
+    assert sum(len(part[1]) for part in blankets._one_hot_fakes(d, q)) <= 4 * blankets.ATOMS
+    blankets._one_hot_fakes.cache_clear()
+    monkeypatch.setattr(blankets, "ATOMS", d)
+    whole = fake_blanket(schema, q, m, epsilon)
+    blankets._one_hot_fakes.cache_clear()
+    assert whole - 1e-4 <= found <= whole + 1e-3
 
 
 def test_fakes_of_three_categories_at_a_known_value() -> None:
