@@ -203,4 +203,4 @@ def _merged(values: Floats, weights: Floats) -> Atoms:
     low, high = values[kept[after - 1]], values[kept[after]]
     part = np.clip((values - low) / (high - low), 0.0, 1.0)
     mass = np.bincount(after - 1, weights * (1 - part), len(kept)) + np.bincount(after, weights * part, len(kept))
-    return values[kept], mass
+    return values[kept], mass.astype(np.float64)
