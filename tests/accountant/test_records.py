@@ -3,18 +3,21 @@
 import itertools
 import math
 from collections import defaultdict
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hubbub.accountant import account
 from hubbub.accountant.quadrature import positive_mean
 from hubbub.accountant.theorems import category
 from hubbub.accountant.theorems.attacks import attack, background, copies_attack
 from hubbub.accountant.theorems.records import blanket, blankets, copies, fake_blanket, local
 from hubbub.accountant.theorems.records.blankets import _merged, _product_blanket
 from hubbub.numeric.binomial import binomial_pmf
+from hubbub.protocol import GRID, Protocol
 from hubbub.schema import Schema
 
 Message = int
@@ -146,6 +149,32 @@ def test_merged_atoms_are_larger_in_the_convex_order(seed: int) -> None:
     assert masses @ merged == pytest.approx(weights @ values, abs=1e-10)
     for limit in np.linspace(-8.0, 8.0, 33):
         assert masses @ np.maximum(merged - limit, 0.0) >= weights @ np.maximum(values - limit, 0.0) - 1e-10
+
+
+def test_merged_atoms_of_different_magnitude_keep_their_mean() -> None:
+    """The share of a value far above is below the precision of 1 − share, but its part of the mean is not."""
+    values, weights = np.append(1e20, np.linspace(2.0, 1.0, 499)), np.append(1e-30, np.full(499, 1 / 500))
+    merged, masses = _merged(values, weights)
+    for limit in (0.0, 1.0, 1.5, 1.99, 1.999, 2.0, 3.0):
+        kept, whole = (
+            sum(Fraction(w) * max(Fraction(x) - Fraction(limit), Fraction(0)) for x, w in zip(*atoms, strict=True))
+            for atoms in ((merged, masses), (values, weights))
+        )
+        assert kept >= whole * (1 - Fraction(1, 10**13))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 20, 300, 10**5])
+@pytest.mark.parametrize("d", [300, 1000, 5000])
+def test_fakes_of_many_labels_next_to_the_uniform_point(d: int, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Merged atoms of the same value gave masses that were not numbers, and a legal protocol was refused."""
+    schema, q, m = Schema.one_hot(d), 0.5 - steps / GRID, 50
+    found = [fake_blanket(schema, q, m, epsilon) for epsilon in (0.0, 1e-15)]
+    assert account(Protocol(q, m=m), schema, 100, epsilon=0.0).delta >= 0.0
+    blankets._one_hot_fakes.cache_clear()
+    monkeypatch.setattr(blankets, "ATOMS", d)
+    whole = [fake_blanket(schema, q, m, epsilon) for epsilon in (0.0, 1e-15)]
+    blankets._one_hot_fakes.cache_clear()
+    assert found == pytest.approx(whole, abs=3e-3)
 
 
 @pytest.mark.parametrize(

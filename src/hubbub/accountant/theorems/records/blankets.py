@@ -201,6 +201,10 @@ def _merged(values: Floats, weights: Floats) -> Atoms:
     kept = np.unique(np.linspace(0, len(values) - 1, ATOMS).round().astype(np.int64))
     after = np.clip(np.searchsorted(kept, np.arange(len(values)), side="right"), 1, len(kept) - 1)
     low, high = values[kept[after - 1]], values[kept[after]]
-    part = np.clip((values - low) / (high - low), 0.0, 1.0)
-    mass = np.bincount(after - 1, weights * (1 - part), len(kept)) + np.bincount(after, weights * part, len(kept))
+    same = high == low  # as next to q = 1/2
+    width = np.where(same, 1.0, high - low)
+    # Both shares are quotients: 1 − share would lose the small one, and with it the mean, where low is far above high.
+    before = np.where(same, 1.0, np.clip((high - values) / width, 0.0, 1.0))
+    beyond = np.where(same, 0.0, np.clip((values - low) / width, 0.0, 1.0))
+    mass = np.bincount(after - 1, weights * before, len(kept)) + np.bincount(after, weights * beyond, len(kept))
     return values[kept], mass.astype(np.float64)

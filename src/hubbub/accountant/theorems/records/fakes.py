@@ -293,7 +293,7 @@ def _at_distance(pairs: Family, crowd: Crowd, epsilon: float, cut: float, t: flo
     cost = -math.inf
     if cut < math.inf:
         cost = math.log(max(pairs.excess(epsilon, cut), crowd.companion.excess(epsilon, cut)) + 1e-300)
-    left = enough + math.log1p(-math.exp(cost - enough)) if cost < enough else -math.inf
+    left = enough + math.log(-math.expm1(cost - enough)) if cost < enough else -math.inf
     value = float(np.logaddexp(evaluate(pairs, crowd, epsilon, cut, t, enough=left).max(), cost))
     return math.inf if math.isnan(value) else value
 
