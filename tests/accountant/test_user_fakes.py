@@ -330,6 +330,17 @@ def test_a_limit_that_costs_all_that_matters() -> None:
         assert _at_distance(pairs, crowd, epsilon, cut, 0.01, enough) > cost
 
 
+def test_a_tilt_that_is_far_too_large_proves_nothing() -> None:
+    """All scores at a short distance may be negative at an ε for a longer one: their transforms vanish at a large t."""
+    schema, q, epsilon = Schema.bits(2), 0.3, 1.5
+    kinds, guest = family(schema, q), companion(schema, q, 1, uniform=True)
+    assert kinds is not None
+    pairs, crowd = kinds.at_distance(1), Crowd(10, guest, lambda x: 5 * x)
+    assert pairs.largest(epsilon) == 0.0
+    with np.errstate(all="ignore"):
+        assert _at_distance(pairs, crowd, epsilon, math.inf, 1e3, -math.inf) == math.inf
+
+
 def test_the_generating_function_averages_over_the_number() -> None:
     schema, q, n, epsilon = Schema.bits(2), 0.25, 200, 0.5
     for fakes in (Fakes.poisson(0.2), Fakes.binomial(1, 0.2)):
