@@ -330,15 +330,18 @@ def test_a_limit_that_costs_all_that_matters() -> None:
         assert _at_distance(pairs, crowd, epsilon, cut, 0.01, enough) > cost
 
 
-def test_a_tilt_that_is_far_too_large_proves_nothing() -> None:
+@pytest.mark.parametrize(
+    ("q", "h", "share", "t"), [(0.1, 3, 1.05, 10.0), (0.2, 2, 1.05, 100.0), (0.2, 2, 1.5, 10.0), (0.2, 3, 1.05, 10.0)]
+)
+def test_a_tilt_that_is_far_too_large_proves_nothing(q: float, h: int, share: float, t: float) -> None:
     """All scores at a short distance may be negative at an ε for a longer one: their transforms vanish at a large t."""
-    schema, q, epsilon = Schema.bits(2), 0.3, 1.5
-    kinds, guest = family(schema, q), companion(schema, q, 1, uniform=True)
+    schema, epsilon = Schema.bits(3), h * math.log((1 - q) / q) * share
+    kinds, guest = family(schema, q), companion(schema, q, h, uniform=True)
     assert kinds is not None
-    pairs, crowd = kinds.at_distance(1), Crowd(10, guest, lambda x: 5 * x)
+    pairs, crowd = kinds.at_distance(h), Crowd(10, guest, lambda x: 5 * x)
     assert pairs.largest(epsilon) == 0.0
     with np.errstate(all="ignore"):
-        assert _at_distance(pairs, crowd, epsilon, math.inf, 1e3, -math.inf) == math.inf
+        assert _at_distance(pairs, crowd, epsilon, math.inf, t, -math.inf) == math.inf
 
 
 def test_the_generating_function_averages_over_the_number() -> None:
