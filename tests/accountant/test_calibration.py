@@ -1,10 +1,12 @@
 """Calibration lands where the budget holds, next to the boundary."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from hubbub.accountant import account, calibrate
+from hubbub.accountant.theorems import split
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.privacy import Budget
 from hubbub.protocol import Fakes, Protocol
@@ -131,3 +133,20 @@ class TestInfeasible:
 def test_bad_input(options: dict[str, object]) -> None:
     with pytest.raises(InvalidInput, match=r"\w+ must \w+"):
         calibrate(Schema.bits(2), 100, BUDGET, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("schema", "n", "q", "budget"),
+    [
+        (Schema.one_hot(100), None, 0.001, BUDGET),
+        (Schema.bits(40), 396, None, Budget(2.8023765847271345, 9.906108185307266e-11)),  # certificates jump here
+    ],
+)
+def test_split_bits_take_few_certificates(schema: Schema, n: int | None, q: float | None, budget: Budget) -> None:
+    """Estimates guide the search: it took eight certificates of up to half a second each."""
+    split.cover.cache_clear()
+    found = calibrate(schema, n, budget, q=q, release="bits")
+    assert split.cover.cache_info().misses <= 5
+    smaller = replace(found.protocol, q=found.protocol.q * (0.999 if q is None else 1.0))
+    less = account(smaller, schema, found.n if q is None else math.floor(0.999 * found.n), epsilon=budget.epsilon)
+    assert found.guarantee.delta <= budget.delta < less.delta

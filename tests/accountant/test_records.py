@@ -3,17 +3,21 @@
 import itertools
 import math
 from collections import defaultdict
+from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hubbub.accountant import account
 from hubbub.accountant.quadrature import positive_mean
 from hubbub.accountant.theorems import category
 from hubbub.accountant.theorems.attacks import attack, background, copies_attack
-from hubbub.accountant.theorems.records import blanket, copies, fake_blanket, local
-from hubbub.accountant.theorems.records.blankets import _product_blanket
+from hubbub.accountant.theorems.records import blanket, blankets, copies, fake_blanket, local
+from hubbub.accountant.theorems.records.blankets import _merged, _product_blanket
 from hubbub.numeric.binomial import binomial_pmf
+from hubbub.protocol import GRID, Protocol
 from hubbub.schema import Schema
 
 Message = int
@@ -133,6 +137,61 @@ def test_flipped_fakes(schema: Schema, n: int, m: int, q: float) -> None:
         assert truth <= math.exp(blanket(schema, q, n + m, epsilon)) * (1 + 1e-12)
         if n == 1:  # no other people, so the distribution of the fakes is exact
             assert certified <= truth * (1 + 2.5e-3) + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_merged_atoms_are_larger_in_the_convex_order(seed: int) -> None:
+    source = np.random.default_rng(seed)
+    values = np.sort(source.normal(size=500) ** 3)[:: 1 if seed % 2 else -1]
+    weights = source.random(500) ** 4
+    merged, masses = _merged(values, weights)
+    assert len(merged) <= blankets.ATOMS
+    assert masses @ merged == pytest.approx(weights @ values, abs=1e-10)
+    for limit in np.linspace(-8.0, 8.0, 33):
+        assert masses @ np.maximum(merged - limit, 0.0) >= weights @ np.maximum(values - limit, 0.0) - 1e-10
+
+
+def test_merged_atoms_of_different_magnitude_keep_their_mean() -> None:
+    """The share of a value far above is below the precision of 1 − share, but its part of the mean is not."""
+    values, weights = np.append(1e20, np.linspace(2.0, 1.0, 499)), np.append(1e-30, np.full(499, 1 / 500))
+    merged, masses = _merged(values, weights)
+    for limit in (0.0, 1.0, 1.5, 1.99, 1.999, 2.0, 3.0):
+        kept, whole = (
+            sum(Fraction(w) * max(Fraction(x) - Fraction(limit), Fraction(0)) for x, w in zip(*atoms, strict=True))
+            for atoms in ((merged, masses), (values, weights))
+        )
+        assert kept >= whole * (1 - Fraction(1, 10**13))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 20, 300, 10**5])
+@pytest.mark.parametrize("d", [300, 1000, 5000])
+def test_fakes_of_many_labels_next_to_the_uniform_point(d: int, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Merged atoms of the same value gave masses that were not numbers, and a legal protocol was refused."""
+    schema, q, m = Schema.one_hot(d), 0.5 - steps / GRID, 50
+    found = [fake_blanket(schema, q, m, epsilon) for epsilon in (0.0, 1e-15)]
+    assert account(Protocol(q, m=m), schema, 100, epsilon=0.0).delta >= 0.0
+    blankets._one_hot_fakes.cache_clear()
+    monkeypatch.setattr(blankets, "ATOMS", d)
+    whole = [fake_blanket(schema, q, m, epsilon) for epsilon in (0.0, 1e-15)]
+    blankets._one_hot_fakes.cache_clear()
+    assert found == pytest.approx(whole, abs=3e-3)
+
+
+@pytest.mark.parametrize(
+    ("d", "q", "m", "epsilon"), [(5000, 0.05, 10**4, 0.3), (5000, 0.3, 10**4, 0.1), (10**5, 0.01, 10**4, 1.0)]
+)
+def test_fakes_of_many_labels_need_few_atoms(
+    d: int, q: float, m: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of atoms, recomputed for every number of fakes, made a ledger of 100,000 labels take half a minute."""
+    schema = Schema.one_hot(d)
+    found = fake_blanket(schema, q, m, epsilon)
+    assert sum(len(part[1]) for part in blankets._one_hot_fakes(d, q)) <= 4 * blankets.ATOMS
+    blankets._one_hot_fakes.cache_clear()
+    monkeypatch.setattr(blankets, "ATOMS", d)
+    whole = fake_blanket(schema, q, m, epsilon)
+    blankets._one_hot_fakes.cache_clear()
+    assert whole - 1e-4 <= found <= whole + 1e-3
 
 
 def test_fakes_of_three_categories_at_a_known_value() -> None:

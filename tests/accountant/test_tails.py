@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import time
 from fractions import Fraction
 
 import mpmath
@@ -257,3 +258,13 @@ def test_a_ledger_of_many_wide_rounds_is_fast_enough_and_above_one_round() -> No
     ledger = Ledger().charge(Protocol(1e-3, release="bits"), one_hot, 10**5, rounds=365)
     once = account(Protocol(1e-3, release="bits"), one_hot, 10**5, delta=1e-6).epsilon
     assert once < ledger.epsilon(1e-6) < 365 * once
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 138.0, 250.0])
+def test_few_losses_far_apart_are_attacked_soon(epsilon: float) -> None:
+    """Fakes of a tiny scale have few losses, of hundreds, for which a grid of a million nodes took seconds."""
+    fakes, start = Fakes.gaussian(0.06, 3), time.process_time()
+    found = account(Protocol(0.0, m=fakes, release="bits"), Schema.at_most(2, 2), 100, epsilon=epsilon)
+    assert time.process_time() - start < 1.0
+    truth = max(float(hockey(shifts(fakes, 7, *change), epsilon)) for change in legal_changes(Schema.at_most(2, 2)))
+    assert truth * (1 - 1e-9) <= found.lower_bound <= truth * (1 + 1e-12)

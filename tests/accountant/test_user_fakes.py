@@ -16,14 +16,18 @@ from hubbub.accountant import account
 from hubbub.accountant.cases import analyze
 from hubbub.accountant.theorems import attacks, bit, numbers, split
 from hubbub.accountant.theorems.records import fake_blanket
+from hubbub.accountant.theorems.records.contour import Crowd
+from hubbub.accountant.theorems.records.exchange import exchange
 from hubbub.accountant.theorems.records.fakes import (
     Companions,
+    _at_distance,
     bound_with_fakes,
     companion,
     exchange_with_fakes,
     pool,
     weight_of_fakes,
 )
+from hubbub.accountant.theorems.records.kinds import family
 from hubbub.accountant.theorems.records.local import group_steps
 from hubbub.accountant.theorems.records.sparse import density, sparse_fake_blanket
 from hubbub.numeric.binomial import binomial_pmf
@@ -306,6 +310,38 @@ def test_pool_and_slot_exchange_complement_each_other() -> None:
     assert pool(schema, 0.2, 1000, 0.7, few) < fake_blanket(schema, 0.2, 10, 0.7)
     whole = bound_with_fakes(schema, 0.2, 1001, 0.7, few)
     assert whole <= exchange_with_fakes(schema, 0.2, 1001, 0.7, fixed=10)
+
+
+def test_limits_on_scores_of_other_pairs_cost_nothing() -> None:
+    """Every pair pays for the limit on its own scores alone, so known fakes prove no less than further users."""
+    with_fakes = exchange_with_fakes(Schema.bits(13), 0.2266, 10**6, 1.01, fixed=1000)
+    assert with_fakes <= exchange(Schema.bits(13), 0.2266, 10**6 + 1000, 1.01)
+
+
+def test_a_limit_that_costs_all_that_matters() -> None:
+    """A cost next to the bound to beat left the logarithm of 0, and a ValueError."""
+    schema, q, epsilon, cut = Schema.bits(2), 0.05, 0.1, 1e-3
+    kinds, guest = family(schema, q), companion(schema, q, 2, uniform=True)
+    assert kinds is not None
+    assert guest is not None
+    pairs, crowd = kinds.at_distance(2), Crowd(10, guest, lambda x: 5 * x)
+    cost = math.log(max(pairs.excess(epsilon, cut), guest.excess(epsilon, cut)) + 1e-300)
+    for enough in (cost, math.nextafter(cost, 0.0), cost + 1e-15):
+        assert _at_distance(pairs, crowd, epsilon, cut, 0.01, enough) > cost
+
+
+@pytest.mark.parametrize(
+    ("q", "h", "share", "t"), [(0.1, 3, 1.05, 10.0), (0.2, 2, 1.05, 100.0), (0.2, 2, 1.5, 10.0), (0.2, 3, 1.05, 10.0)]
+)
+def test_a_tilt_that_is_far_too_large_proves_nothing(q: float, h: int, share: float, t: float) -> None:
+    """All scores at a short distance may be negative at an ε for a longer one: their transforms vanish at a large t."""
+    schema, epsilon = Schema.bits(3), h * math.log((1 - q) / q) * share
+    kinds, guest = family(schema, q), companion(schema, q, h, uniform=True)
+    assert kinds is not None
+    pairs, crowd = kinds.at_distance(h), Crowd(10, guest, lambda x: 5 * x)
+    assert pairs.largest(epsilon) == 0.0
+    with np.errstate(all="ignore"):
+        assert _at_distance(pairs, crowd, epsilon, math.inf, t, -math.inf) == math.inf
 
 
 def test_the_generating_function_averages_over_the_number() -> None:

@@ -64,6 +64,7 @@ SMALL = [
     (Schema.one_hot(30), 10**4, Budget(0.3, 1e-8), {"max_messages": 1.0}),
     (Schema.bits(6), 10**5, Budget(2.0, 1e-5), {"joint": True, "shuffler_fakes": False}),
     (Schema.one_hot(4), 10**4, BUDGET, {"min_q": 0.05}),
+    pytest.param(Schema.bits(6), 10**4, BUDGET, {"min_q": 0.05}, marks=pytest.mark.slow),
     (Schema.at_most(2, 20), 10**4, BUDGET, {"max_bytes": 300.0}),
     (Schema.one_hot(3), 10, BUDGET, {"honest_fraction": 0.5}),
     (Schema.one_hot(12), 500, Budget(1.0, 0.0), {}),

@@ -49,7 +49,7 @@ def requests(*rounds: int) -> st.SearchStrategy[Request]:
 KINDS = st.sampled_from(["q", "copies", "bits", "category", "m", "shift", "max_q", "local"])
 SOME = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 FEW = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-MANY = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def judge_family(key: str, request: Request) -> None:

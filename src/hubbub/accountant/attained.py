@@ -114,6 +114,8 @@ def together(pairs: Sequence[Pair]) -> Attained:
     infinite = -math.expm1(hidden)
     if not rows or any(mass.size == 0 for mass, _, _ in rows):
         return Attained(losses=np.zeros(1), masses=np.zeros(1), infinite=infinite)
+    if sum(count * math.log(mass.size) for mass, _, count in rows) <= math.log(KEPT):
+        return _listed(rows, infinite)
     step = _step(rows)
     grids = [_Row.of(mass, losses, step, count) for mass, losses, count in rows]
     window = _cycle(grids, [row.tilted(0.0)[0] for row in grids])[0]
@@ -131,6 +133,17 @@ def together(pairs: Sequence[Pair]) -> Attained:
     total = sum(row.count for row in grids)
     losses = top + step * np.arange(low + first, low + last + 1)
     return _merged(losses, masses[first : last + 1] * (1 - ERROR) ** total, infinite)
+
+
+def _listed(rows: Sequence[Pair], infinite: float) -> Attained:
+    """Return the product of all rows by listing its outcomes: few losses far apart would make the grid long."""
+    losses, masses = np.zeros(1), np.ones(1)
+    for mass, each, count in rows:
+        for _ in range(count):
+            losses = np.add.outer(losses, each - ERROR * (1 + np.abs(each))).ravel()
+            masses = np.multiply.outer(masses, mass * (1 - ERROR)).ravel()
+    order = np.argsort(losses)
+    return Attained(losses=losses[order], masses=masses[order], infinite=infinite)
 
 
 def _merged(losses: Floats, masses: Floats, infinite: float) -> Attained:

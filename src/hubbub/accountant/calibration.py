@@ -20,7 +20,8 @@ CLOSE = 5e-4  # largest relative distance of the returned q from the smallest on
 SMALLEST_FLIP = 1e-12
 SMALL = 1000  # number of people up to which the smallest n is found exactly
 MAX_FAKES = 10**10
-CORRECTIONS = 3  # certificates that correct the estimate of split bits before they guide the search alone
+CORRECTIONS = 5  # certificates that correct the estimate of split bits before they guide the search alone
+STEP = 1.01  # factor by which a parameter is changed to find how fast the estimate falls
 MANY = 64  # positions from which on these estimates are coarser: their cost grows with the number
 MAX_ATTACK_DISTANCE = 8  # Hamming distance up to which an attack guides the search for split bits
 
@@ -189,22 +190,23 @@ class _Search:
         # A crowd is searched below the flips that need none, if it gains anything there.
         ceiling = min(most * (1 - CLOSE), odds_of(top))
         guess, stride = likely_flip(protocol, self.schema, n, self.budget), 1.25
-        likely = None if self.trust == "nobody" else self.likely_excess(flipped(min(odds_of(guess), ceiling)), n)
+        likely = self.estimated(protocol) and math.isfinite(
+            self.likely_excess(flipped(min(odds_of(guess), ceiling)), n)
+        )
         attacked = protocol.sends_bits and 1 < self.schema.distance <= MAX_ATTACK_DISTANCE and self.budget.delta > 1e-15
         guided = False
-        if likely is not None:
-            near = root(likely, guess, ceiling)
+        if likely:
+            near = root(lambda one: self.likely_excess(one, n), guess, ceiling)
             guided = near < 0.9 * ceiling
             if guided:
-                # A certificate tells by how much the estimate is too low, here and nearby.
-                safe, found = near, self.excess(flipped(near), n)
-                for _ in range(CORRECTIONS):
-                    above = found - likely(flipped(safe))
-                    near = root(lambda one: likely(one) + above, flipped(safe).q, ceiling, 1.01, CLOSE / 10)  # noqa: B023
-                    safe = min(near * (1 + CLOSE / 4), ceiling)
-                    found = self.excess(flipped(safe), n)
-                    if found <= 0 < likely(flipped(safe * (1 - CLOSE))) + found - likely(flipped(safe)):
-                        return flipped(safe)
+                close, safe = _corrected(
+                    lambda odds: self.excess(flipped(odds), n),
+                    lambda odds: self.likely_excess(flipped(odds), n),
+                    near,
+                    ceiling,
+                )
+                if close:
+                    return flipped(safe)
                 guess, stride = flipped(safe).q, 1.004
         elif attacked and self.trust != "nobody":
             # The attack costs a fraction of the certificate, which lies a few thousandths above it.
@@ -222,19 +224,19 @@ class _Search:
         found = root(lambda one: self.excess(one, n), guess, ceiling, stride)
         return flipped(min(found, most, odds_of(top)))
 
-    def likely_excess(self, protocol: Protocol, n: int) -> Callable[[Protocol], float] | None:
-        """Return about the excess of split bits, by homogeneous crowds; None where they are not nearly Gaussian."""
-        if not protocol.sends_bits or protocol.m != 0 or self.schema.distance == 1 or self.budget.delta <= 1e-15:
-            return None
-        honest, count, epsilon = honest_users(n, self.honest_fraction), self.schema.distance, self.budget.epsilon
-        points = 60 if count > MANY else 120
+    def estimated(self, protocol: Protocol) -> bool:
+        """Return True if the excess may be estimated: for split bits among no fakes, if users trust the shuffler."""
+        split_bits = protocol.sends_bits and protocol.m == 0 and self.schema.distance > 1
+        return split_bits and self.trust != "nobody" and self.budget.delta > 1e-15
 
-        def excess(one: Protocol) -> float:
-            spread = split.spread(honest, one.q, one.k)
-            loss = likely_loss(lambda x: split.homogeneous_delta(honest, one.q, one.k, x), spread, count, grid=points)
-            return math.inf if loss is None else log(loss.delta(epsilon)) - self.goal
-
-        return excess if math.isfinite(excess(protocol)) else None
+    def likely_excess(self, protocol: Protocol, n: int) -> float:
+        """Return about the excess of split bits, by homogeneous crowds; ∞ where they are not nearly Gaussian."""
+        q, k, count = protocol.q, protocol.k, self.schema.distance
+        honest, points = honest_users(n, self.honest_fraction), 60 if count > MANY else 120
+        loss = likely_loss(
+            lambda x: split.homogeneous_delta(honest, q, k, x), split.spread(honest, q, k), count, grid=points
+        )
+        return math.inf if loss is None else log(loss.delta(self.budget.epsilon)) - self.goal
 
     def smallest_m(self, protocol: Protocol, n: int) -> Protocol:
         def holds(m: int) -> bool:
@@ -265,10 +267,20 @@ class _Search:
         def excess(n: float) -> float:
             return self.excess(protocol, math.floor(n))
 
+        def likely(n: float) -> float:
+            return self.likely_excess(protocol, math.floor(n))
+
+        guess, stride = min(max(likely_people(protocol, self.schema, self.budget), SMALL), MAX_PEOPLE), 1.25
+        if self.estimated(protocol) and math.isfinite(likely(guess)):
+            near = falling_root(likely, guess, MAX_PEOPLE, relative=CLOSE, bend=self.bend)[1]
+            if 2 * SMALL < near < MAX_PEOPLE / 2:
+                close, people = _corrected(excess, likely, near, MAX_PEOPLE)
+                if close:
+                    return math.floor(people)
+                guess, stride = people, 1.004
         if excess(SMALL) <= 0:
             return least_whole(lambda n: excess(n) <= 0, 1, SMALL)
-        guess = min(max(likely_people(protocol, self.schema, self.budget), SMALL), MAX_PEOPLE)
-        people = falling_root(excess, guess, float(MAX_PEOPLE), relative=CLOSE)[1]
+        people = falling_root(excess, guess, float(MAX_PEOPLE), relative=CLOSE, stride=stride)[1]
         if math.isinf(people):
             best = self.best_epsilon(protocol, MAX_PEOPLE)
             raise Infeasible(
@@ -276,3 +288,28 @@ class _Search:
                 f"the best ε is {best:.4g}"
             )
         return math.floor(people)
+
+
+def _corrected(
+    excess: Callable[[float], float], likely: Callable[[float], float], near: float, top: float
+) -> tuple[bool, float]:
+    """Return a parameter up to ``top`` that meets the budget, close to the smallest, starting at an estimate of it.
+
+    A certificate tells by how much the estimate is too low, and the estimate how fast certificates fall. These are not
+    quite smooth: if few of them do not suffice, the result is (False, a better guess).
+    """
+    slope = (likely(near) - likely(near * STEP)) / math.log(STEP)  # of the excess, in the logarithm of the parameter
+    if not 0.0 < slope < math.inf:
+        return False, near
+    a, b, x = 0.0, math.inf, near
+    for step in range(CORRECTIONS):
+        found = excess(x)
+        a, b = (a, x) if found <= 0 else (x, b)
+        if found <= 0 < found + slope * CLOSE or (b < math.inf and b - a <= 2 * CLOSE * b):
+            return True, b
+        x = min(x * math.exp(min(max(found / slope, -0.1), 0.1)) * (1 + CLOSE / 4), top)
+        if a > 0.0 and b < math.inf and (step == CORRECTIONS - 2 or not a < x < b):
+            x = math.sqrt(a * b)  # halves the bracket of a certificate that jumps
+        elif not a < x < b:
+            break
+    return False, min(b, max(a, near))

@@ -204,12 +204,17 @@ class _Curve:
 
     def reach(self, delta: float) -> float:
         """Return a loss beyond which δ is at most this, or the largest loss."""
-        losses = np.unique(np.concatenate([table[0] for table in self._tables]))
-        losses = losses[losses > 0]
-        if losses.size == 0:
-            return ERROR
-        below = np.flatnonzero(self.deltas(losses) <= delta)
-        return float(losses[below[0]] if below.size else losses[-1])
+        found = [self._first(table[0], delta) for table in self._tables]
+        largest = max((float(table[0][-1]) for table in self._tables if table[0].size), default=0.0)
+        return min(*found, largest) if largest > 0 else ERROR
+
+    def _first(self, losses: Floats, delta: float) -> float:
+        """Return the smallest of the positive losses, in increasing order, at which δ is at most this; ∞ if none is."""
+        low, high = int(np.searchsorted(losses, 0.0, side="right")), losses.size
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.at(float(losses[middle])) <= delta else (middle + 1, high)
+        return float(losses[low]) if low < losses.size else math.inf
 
 
 def _table(one: Floats, two: Floats) -> tuple[Floats, Floats, Floats, float]:

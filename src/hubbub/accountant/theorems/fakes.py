@@ -271,7 +271,7 @@ def _gaussian_swap(fakes: Fakes, epsilon: float) -> list[tuple[float, float]]:
     reach = math.ceil(40 * scale) + 2  # terms beyond it are below e⁻⁷⁰⁰ of the largest
     check_memory("the distribution of the fakes", 64 * reach)
     offsets = np.arange(-min(shift, reach), reach + 1, dtype=np.float64)
-    norm = _log_sums(-0.5 * (offsets / scale) ** 2)[0]
+    norm = math.log(float(np.exp(-0.5 * (offsets / scale) ** 2).sum()))
     exponent = 0.5 * (shift / scale) ** 2
     revealed = -exponent - norm
     parts = [_around(revealed, exponent)]

@@ -38,7 +38,7 @@ from hubbub.accountant.theorems.records import sparse
 from hubbub.accountant.theorems.records.blankets import fake_blanket
 from hubbub.accountant.theorems.records.contour import Crowd
 from hubbub.accountant.theorems.records.exchange import FEW, bound, choose
-from hubbub.accountant.theorems.records.kinds import Kind, family, pmf
+from hubbub.accountant.theorems.records.kinds import Family, Kind, family, pmf
 from hubbub.accountant.theorems.records.labels import evaluate
 from hubbub.accountant.theorems.records.local import group_steps, local
 from hubbub.accountant.theorems.records.weighted import weighted
@@ -55,6 +55,7 @@ GAIN = 0.01  # of ln δ that is worth a long evaluation
 WEAK = math.log(0.5)  # ln δ above which a bound need not be tight
 FEWER = 0.01  # probability of a smaller number of fakes than a bound that need not be tight counts on
 SLACK = 1.0  # by which the Gaussian limit of ln δ may be too large
+LARGEST = 690.0  # exponents up to which e^x does not overflow
 WINDOW = 40.0  # standard deviations of that number beyond which all messages are merged
 
 
@@ -249,30 +250,52 @@ def _pool_size(schema: Schema, q: float, n: int, companions: "Companions") -> nu
     return numbers.plus(made, numbers.blocks(covered, step=step, base=companions.mean), step)
 
 
-def _exchange(schema: Schema, q: float, others: int, epsilon: float, companions: Companions) -> float:
+def _exchange(
+    schema: Schema, q: float, others: int, epsilon: float, companions: Companions, useful: float = math.inf
+) -> float:
+    """Return the bound of slot exchange for one message among others and fakes; ∞ if it is not below ``useful``."""
     found = family(schema, q)
     if found is None or others < 1 or (others + companions.mean) * found.gamma < FEW:
         return math.inf
     alone = local(schema, q, epsilon)
     if not math.isfinite(alone):
         return math.inf
-    main, rest = -math.inf, companions.log_lost(others, found.gamma) + alone
+    lost = companions.log_lost(others, found.gamma) + alone
+    worst, chosen = -math.inf, None
     with np.errstate(all="ignore"):
         for h in sorted(set(found.triples[:, :2].sum(axis=1).tolist()), reverse=True):
             guest, pairs = companion(schema, q, h, uniform=found.uniform), found.at_distance(h)
             if guest is None:
                 return math.inf
             crowd = Crowd(others, guest, companions.log_pgf)
-            chosen = choose(pairs, crowd, epsilon)
-            if chosen is None:
+            # The farthest pairs are the worst ones as a rule: what was chosen for them shows that others are below.
+            value = math.inf if chosen is None else _at_distance(pairs, crowd, epsilon, *chosen, worst)
+            if not value <= worst:
+                chosen = choose(pairs, crowd, epsilon)
+                if chosen is None:
+                    return math.inf
+                value = min(value, _at_distance(pairs, crowd, epsilon, *chosen, worst))
+            worst = max(worst, value)
+            if max(worst, lost) >= useful:
                 return math.inf
-            cut, t = chosen
-            if cut < math.inf:
-                cost = max(pairs.excess(epsilon, cut), guest.excess(epsilon, cut))
-                rest = float(np.logaddexp(rest, math.log(cost + 1e-300)))
-            main = max(main, float(evaluate(pairs, crowd, epsilon, cut, t, enough=main).max()))
-    total = float(np.logaddexp(main, rest)) + 1e-12
+    total = float(np.logaddexp(worst, lost)) + 1e-12
     return total if total < 0.0 else math.inf  # also for NaN
+
+
+def _at_distance(pairs: Family, crowd: Crowd, epsilon: float, cut: float, t: float, enough: float) -> float:
+    """Return the bound for pairs at one distance without the lost event, not resolved below ``enough``.
+
+    It holds for every cut and every t; ∞ if scores are too large for this t.
+    """
+    assert crowd.companion is not None
+    if not t * min(pairs.largest(epsilon), cut) <= LARGEST:
+        return math.inf
+    cost = -math.inf
+    if cut < math.inf:
+        cost = math.log(max(pairs.excess(epsilon, cut), crowd.companion.excess(epsilon, cut)) + 1e-300)
+    left = enough + math.log(-math.expm1(cost - enough)) if cost < enough else -math.inf
+    value = float(np.logaddexp(evaluate(pairs, crowd, epsilon, cut, t, enough=left).max(), cost))
+    return math.inf if math.isnan(value) else value
 
 
 def bound_with_fakes(schema: Schema, q: float, n: int, epsilon: float, companions: Companions, k: int = 1) -> float:
@@ -296,7 +319,7 @@ def bound_with_fakes(schema: Schema, q: float, n: int, epsilon: float, companion
     if _limit(signals[0], each) < best:
         best = min(best, _weighted(schema, q, messages - 1, each, companions))
     if _limit(signals[1], each) < best:
-        best = min(best, _exchange(schema, q, messages - 1, each, companions))
+        best = min(best, _exchange(schema, q, messages - 1, each, companions, best))
     if _limit(signals[2], each) < best:
         best = min(best, _as_users(schema, q, messages, each, companions))
     return min(whole, steps + best, 0.0)

@@ -122,6 +122,8 @@ def evaluate(
     m, u, noise = masses.m, masses.u, masses.noise
     exponents = n * np.log1p(m)
     top = int(exponents.argmax())
+    if not math.isfinite(exponents[top]):  # t is far too large: nothing of the transforms is left
+        return np.full(len(kept), np.inf)
     kind = family.kind(int(kept[top]))
     variance = n * tilted_variance(kind, epsilon, cut, t)
     decay = n * gamma * (1 + u[top]) / (1 + m[top])
