@@ -87,7 +87,7 @@ def test_a_table_is_ordered_and_names_gaps(url: str) -> None:
     assert buckets == ["1", "4", "5"]
     assert f"task {TASK}" in result.stdout
     assert "fewer than 1000 clients" in result.stdout
-    assert "gap: buckets 2 to 3 are missing (1,200 bundles): restored" in result.stdout
+    assert "gap: buckets 2 to 3 are missing or incomplete (1,200 bundles discarded): restored" in result.stdout
     assert "estimates of bucket 5" in result.stdout
     (first,) = [line.split() for line in lines if line.split()[:1] == ["1"]]
     assert first == ["1", "1/52", "100", "committed", "1,050", "0.5", "1e-06", "0.5", "2.75"]
@@ -112,7 +112,7 @@ def test_csv_has_a_row_per_batch_and_label(url: str, folder: Path) -> None:
     assert (rows[0]["task"], rows[0]["epsilon"], rows[0]["low"], rows[0]["epoch"]) == (TASK, "0.5", "650.0", "100")
     spent = [rows[0][name] for name in ("round", "spent_epsilon", "total_epsilon", "total_delta")]
     assert spent == ["1", "0.5", "2.75", "1e-05"]
-    assert rows[2]["reason"] == "buckets 2 to 3 are missing (1,200 bundles): restored"
+    assert rows[2]["reason"] == "buckets 2 to 3 are missing or incomplete (1,200 bundles discarded): restored"
     assert call("results", url, "--token", "token", "--format", "csv").stdout == (folder / "out.csv").read_text()
 
 

@@ -41,6 +41,12 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert {name(page) for page in PAGES} - listed == {"index"}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_page_begins_with_its_title(page: Path) -> None:
+    """Regression: the page of settings was overwritten with its generated tables, and had no title or introduction."""
+    assert re.match(r"# \S", page.read_text("utf-8"))
+
+
 def found(dotted: str) -> bool:
     parts = dotted.split(".")
     for cut in range(len(parts), 0, -1):

@@ -18,13 +18,13 @@ from hubbub.service.task.admission import KINDS, Admission, TicketKey
 from hubbub.service.task.contract import SignedContract
 from hubbub.service.task.tokens import KEY_SIZE
 
-ADMISSION_HELP = "How clients are admitted; open admission needs a plan that assumes fewer honest users."
+ADMISSION_HELP = "How clients are admitted; 'open' needs a plan that does not assume that all users are honest."
 admission_option = click.option("--admission", type=click.Choice(KINDS[:2]), default="ticket", help=ADMISSION_HELP)
 issuer_name_option = click.option(
     "--issuer", default=provision.TICKET_ISSUER, metavar="NAME", help="Name of the issuer."
 )
 token_key_option = click.option(
-    "--token-key", "token_key_path", metavar="FILE", help="Public key of the issuer; admits by token of this key."
+    "--token-key", "token_key_path", metavar="FILE", help="The issuer's public key; clients are then admitted by token."
 )
 ISSUER_SETTINGS = 'contracts = ["contract.json"]\ncodes = "codes"\n'
 """The settings of a new issuer."""
@@ -91,7 +91,7 @@ def ticket(accounts: str, contract_path: str, key_path: str, number: int | None,
 def key(folder: Path, output: str | None, as_json: bool) -> None:
     """Create an issuer's key for one task.
 
-    FOLDER is the folder of the issuer, which is set up if it is new. Every contract needs a key of its own, because the
+    FOLDER is the folder of the issuer, which is set up if it is new. Every contract needs its own key, because the
     issuer signs blindly and cannot see for which task.
 
     \b

@@ -25,7 +25,7 @@ FORMS = ("table", "csv", "json", "parquet")
 @click.option("--task", metavar="HEX", help="Task to read; default: all that the token may read.")
 @click.option("--format", "form", type=click.Choice(FORMS), help="Output format; default: by file name, else a table.")
 @click.option("--authority", metavar="FILE", help="Certificate authority to trust; default: those of the system.")
-@click.option("--top", type=click.IntRange(1), default=20, help="Labels per task in a table.")
+@click.option("--top", type=click.IntRange(1), default=20, help="Number of labels per task in a table.")
 @output_option("File for the results", required=True)
 def results(
     url: str,
@@ -38,8 +38,8 @@ def results(
 ) -> None:
     """Read the results of an analyzer as a table, CSV, JSON or Parquet.
 
-    URL is the analyzer's address for readers. Results are ordered by the epoch of their release. CSV and Parquet have
-    a row per batch and label, with the bounds of the 95 % interval. Withheld batches and gaps are rows with a reason.
+    URL is the analyzer's address for readers. Results are in the order of their release. CSV and Parquet have a
+    row per batch and label, with the bounds of the 95 % interval. Withheld batches and gaps are rows with a reason.
     In a series, "spent" is what the rounds so far cost a person who answered in each of them.
 
     \b
@@ -97,7 +97,7 @@ def _print(found: list[TaskResults], top: int, output: str) -> None:
             if newest is not None:
                 console.print(_estimates(newest, top))
         if not found:
-            console.print("The token may read no task.")
+            console.print("The token does not allow reading any task.")
     write_text(output, capture.get())
 
 

@@ -40,7 +40,7 @@ WAYS = {
 @click.option("--format", "form", type=FORMS, help="Format of VALUES; default: by file name.")
 @click.option("--column", help="Column, or JSON key, that holds the labels.")
 @click.option("--tickets", "tickets_path", metavar="FILE", help="Tickets or tokens, in hexadecimal, one per person.")
-@click.option("--ticket-key", "key_path", metavar="FILE", help="Ticket key; mints a ticket for each person, to test.")
+@click.option("--ticket-key", "key_path", metavar="FILE", help="Ticket key; for tests: mints a ticket for each person.")
 @click.option("--issuer", "issuer_url", metavar="URL", help="URL of the token issuer.")
 @click.option("--codes", "codes_path", metavar="FILE", help="Codes for the token issuer, one per person.")
 @click.option("--per-request", type=click.IntRange(1, 256), default=100, help="Bundles per request.")

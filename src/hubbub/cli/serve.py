@@ -31,9 +31,9 @@ target_argument = click.argument("target", type=click.Path(exists=True, path_typ
 UNSAFE_HELP = "Allow batches too small to protect anyone. Never with people's data."
 MIN_BATCH_SIZE_HELP = "Minimum number of people in a batch; default: the plan's plus 5 %, at least 10 more."
 ROUNDS_HELP = "Number of rounds; everyone answers once in each. Default: a single one."
-TOTAL_HELP = "Most ε that all rounds together may cost a person; default: what they cost."
-TOTAL_DELTA_HELP = "δ of the total; default: the sum of the plan's over all rounds."
-SHUFFLER_ROLE_HELP = "The part of the work that this process does; default: as in the settings."
+TOTAL_HELP = "Largest ε that all rounds together may cost a person; default: what they cost."
+TOTAL_DELTA_HELP = "δ of the total; default: the sum of the plan's δ over all rounds."
+SHUFFLER_ROLE_HELP = "Work that this process does; 'intake' and 'worker' need PostgreSQL. Default: as in the settings."
 unsafe_option = click.option("--unsafe-test", is_flag=True, help=UNSAFE_HELP)
 
 
@@ -186,8 +186,8 @@ def sign(contract_path: str, identity_path: str, output: str) -> None:
 def shuffler(settings: Path, role: str | None, unsafe_test: bool) -> None:
     """Run the shuffler of a settings file until SIGTERM or Ctrl-C.
 
-    With PostgreSQL, any number of processes with the roles "intake" and "worker" share one store and one folder of
-    credentials; each has its own folder.
+    With PostgreSQL, any number of processes with the roles "intake" and "worker" share one store and one
+    credential folder; each has its own service folder.
 
     \b
     Example: hubbub serve shuffler /var/lib/hubbub-intake-1/settings.toml --role intake

@@ -1,4 +1,4 @@
-"""Answers of services on the terminal: facts, tables of tasks, keys and tokens, and warnings about what is due."""
+"""The answers of services as printed on the terminal: warnings, facts, and tables of tasks, keys and tokens."""
 
 import time
 from collections.abc import Iterator

@@ -41,7 +41,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TaskResults:
-    """All results of a task, ordered by bucket, and the ranges of buckets that are missing."""
+    """All results of a task, ordered by bucket, and the ranges of buckets that are missing or incomplete."""
 
     task: str
     results: list[dict[str, Any]]
@@ -84,15 +84,15 @@ class TaskResults:
 
 
 def describe_gap(gap: dict[str, Any]) -> str:
-    """Return a sentence about missing buckets.
+    """Return a sentence about a gap; a bucket that was open when its store was restored is delivered incomplete.
 
     >>> describe_gap({"first": 4, "last": 6, "bundles": 1200, "reason": "restored"})
-    'buckets 4 to 6 are missing (1,200 bundles): restored'
+    'buckets 4 to 6 are missing or incomplete (1,200 bundles discarded): restored'
     """
     first, last, bundles = gap.get("first"), gap.get("last"), gap.get("bundles")
     what = f"bucket {first} is" if first == last else f"buckets {first} to {last} are"
-    count = f" ({bundles:,} bundles)" if isinstance(bundles, int) else ""
-    return f"{what} missing{count}: {gap.get('reason') or 'no reason is known'}"
+    count = f" ({bundles:,} bundles discarded)" if isinstance(bundles, int) else ""
+    return f"{what} missing or incomplete{count}: {gap.get('reason') or 'no reason is known'}"
 
 
 def _row(**values: Any) -> Row:

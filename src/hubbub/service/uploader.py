@@ -283,7 +283,9 @@ class Uploader:
         shuffler = KeyList.read(canonical(read["shuffler"]), contract.shuffler, "shuffler", now=now)
         used = analyzer.find(read.whole("analyzer_key_id"))
         if used is None or used.suite != contract.suite:
-            raise WireError("the key document must name a key of the analyzer's list in 'use'")
+            raise WireError(
+                "'analyzer_key_id' of the key document must name a key of the contract's suite in the analyzer's list"
+            )
         return used, shuffler.active(contract.suite)
 
     def _seal(self, messages: list[bytes], admission: bytes, keys: tuple[PublicKey, PublicKey]) -> bytes:

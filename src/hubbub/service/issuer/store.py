@@ -1,4 +1,4 @@
-"""The issuer's store: which request of which account it answered, for ever, so that nobody gets two tokens.
+"""The issuer's store: a permanent record of the request it answered for each account, so that none gets two tokens.
 
 A row holds digests only: of the account and of the request. The token itself never passes through the issuer.
 """

@@ -104,13 +104,15 @@ _PATH = Parameter("path", "new file", "a file that does not exist")
 _SCOPE = Parameter("scope", "text", "read:* for all tasks, or read:TASK")
 _NAME = Parameter("name", "text", "the name of the token")
 _EXPIRES = Parameter("expires", "days", "days after which the token expires", default="90")
-_CLOSE = "Stop accepting uploads for a task; bundles still waiting expire."
+_CLOSE = "Stop accepting uploads for a task, and release its open bucket; below the minimum batch size, it expires."
 _COMMANDS = (
-    Command("status", "Show the exact counts of every task.", reads=True),
+    Command("status", "Show the exact counts of every task, its rounds, and the keys and certificates.", reads=True),
     Command("check", "Recount the store and verify that every bundle is accounted for.", reads=True),
     Command("add", "Serve a signed contract.", (_CONTRACT,)),
     Command("close", _CLOSE, (_TASK,), roles=("shuffler",)),
-    Command("destroy", "Close a task and delete its replay ids.", (_TASK,), roles=("shuffler",)),
+    Command(
+        "destroy", "Close a task and forget which bundles and admissions it accepted.", (_TASK,), roles=("shuffler",)
+    ),
     Command("rotate", "Replace the service's encryption key by a new one."),
     Command("drain", "Refuse new uploads and batches until the service restarts."),
     Command("backup", "Copy the store to a new file.", (_PATH,)),

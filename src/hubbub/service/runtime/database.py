@@ -151,7 +151,7 @@ class Database(ABC):
 
 
 class _FairLock:
-    """A lock that is given in the order of asking; SQLite's own waiting sleeps, and favours whoever asks often."""
+    """A lock that is given in the order of asking; SQLite's own waiting sleeps, and favours threads that ask often."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()

@@ -48,7 +48,7 @@ POINTS = {
     "deliver-receipt": "the receipt arrived; nothing is erased",
     "deliver-erased": "the receipt is written, not committed",
     "deliver-committed": "the receipt is durable; the batch is not erased",
-    "adopt-receipt": "the receipt of an earlier life of the store arrived; nothing is written",
+    "adopt-receipt": "a receipt from before the store was restored arrived; nothing is written",
     "fence-written": "a bucket is fenced, not committed",
     "fence-committed": "a bucket is fenced durably",
     # the analyzer

@@ -31,22 +31,24 @@ def entry(default: T, text: str) -> T:
 class Common:
     """Entries of both roles."""
 
-    folder: Path = entry(Path(), "Folder of the store and the sockets; for one role and one process.")
-    store: str = entry("", "`sqlite:FILE` or `postgresql://…`; by default an SQLite file in the folder.")
+    folder: Path = entry(Path(), "Folder of the store and the sockets; every process needs a separate one.")
+    store: str = entry("", "`sqlite:FILE` or `postgresql://…`; by default an SQLite file in `folder`.")
     credentials: Path = entry(
         Path("credentials"),
-        "Folder of the secrets, shared by all processes of a role; it must not be in the store's backups.",
+        "Folder of the secrets, shared by all processes of a role; keep it out of the backups of the store.",
     )
     identity: Path = entry(Path("identity"), "The operator's signing key.")
-    contracts: tuple[Path, ...] = entry((), "Signed contracts that are served from the start.")
-    admin: str = entry("unix:admin.sock", "Unix socket for administrative commands, of mode 0600.")
+    contracts: tuple[Path, ...] = entry((), "Files of signed contracts to serve.")
+    admin: str = entry("unix:admin.sock", "Unix socket for administrative commands; it gets mode 0600.")
     insecure_http: bool = entry(False, "Allow listeners without TLS on addresses that other machines can reach.")
     unsafe_test: bool = entry(
         False, "Serve contracts whose batches are too small to protect anyone. Never with people's data."
     )
-    workers: int = entry(2, "Processes that open and seal.")
-    connections: int = entry(2000, "Maximum number of connections per listener.")
-    suite: int = entry(1, "Cryptographic suite of this service's keys; 2 adds ML-KEM-768.")
+    workers: int = entry(2, "Number of processes that open and seal bundles and slots.")
+    connections: int = entry(2000, "Maximum number of simultaneous connections per listener.")
+    suite: int = entry(
+        1, "Cryptographic suite of this service's keys, besides those of its contracts; 2 adds ML-KEM-768."
+    )
     key_lifetime: float = entry(7 * DAY, "Seconds after which a key is replaced.")
     key_grace: float = entry(1 * DAY, "Seconds after which a replaced key is destroyed, unless it is still needed.")
     key_list_lifetime: float = entry(1 * DAY, "Seconds after which clients reject a signed list of keys as outdated.")
@@ -88,15 +90,18 @@ class ShufflerConfig:
         Path("tickets"), "Folder with the keys of ticket issuers, one file NAME.key of mode 0600 for each issuer."
     )
     role: str = entry(
-        "all", "`intake` accepts uploads, `worker` releases and delivers batches, `all` does both and is for SQLite."
+        "all",
+        "`intake` accepts uploads, `worker` releases, shuffles and delivers, `all` does both (always with SQLite).",
     )
     max_batch_size: int = entry(2_000_000, "Bundles at which a batch is released before the epoch ends.")
     queue: int = entry(10_000, "Bundles waiting for the store, above which uploads are answered with 429.")
-    rate: float = entry(0.0, "Bundles per second and address; 0 means no limit.")
+    rate: float = entry(0.0, "Bundles per second that an address may send; 0 means no limit.")
     burst: float = entry(1000.0, "Bundles that an address may send at once.")
-    address_header: str = entry("", "Header in which a proxy names the sender's address.")
+    address_header: str = entry("", "Header in which a proxy names the sender's address, for `rate`.")
     origins: tuple[str, ...] = entry((), "Web origins whose pages may upload, such as https://example.org (CORS).")
-    free_disk: float = entry(0.05, "Share of the disk that must be free.")
+    free_disk: float = entry(
+        0.05, "Share of the disk that must stay free; below it, uploads are refused and shuffles wait."
+    )
 
     def __post_init__(self) -> None:
         check_whole("max_batch_size", self.max_batch_size, 1, 1_000_000_000)
@@ -125,7 +130,9 @@ class AnalyzerConfig:
     )
     link_certificate: Path = entry(Path("link.pem"), "The analyzer's server certificate for the link.")
     link_key: Path = entry(Path("link.key"), "The private key of `link_certificate`.")
-    link_authority: Path = entry(Path("authority.pem"), "The certificate authority of the link, used for nothing else.")
+    link_authority: Path = entry(
+        Path("authority.pem"), "The certificate authority of the link; use it for nothing else."
+    )
     read: str = entry("127.0.0.1:8501", "Address for reading results.")
     operations: str = entry("127.0.0.1:9465", "Address of /livez, /readyz and /metrics.")
     certificate: Path | None = entry(None, "With `certificate_key`: TLS for `read`.")
@@ -149,7 +156,7 @@ class IssuerConfig:
     token_keys: Path = entry(Path("token-keys"), "Folder of the private keys, one for each task.")
     codes: Path | None = entry(None, "File of mode 0600 with the codes of the accounts, one per line.")
     account_header: str = entry(
-        "", "Header in which a front that authenticates accounts names the account; it must remove the client's own."
+        "", "Header in which a front end names the account it has authenticated; it must remove the client's own."
     )
 
     def __post_init__(self) -> None:
@@ -160,7 +167,7 @@ class IssuerConfig:
         if self.account_header and not is_local(self.listen, "listen") and not self.common.insecure_http:
             raise InvalidInput(
                 "account_header trusts everyone who can reach listen: use a local address or a Unix socket, or set "
-                "insecure_http = true if only the front can reach it"
+                "insecure_http = true if only the front end can reach it"
             )
 
 

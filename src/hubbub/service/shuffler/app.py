@@ -1,7 +1,7 @@
 """The shuffler as a program: its listeners, and the periodic tasks that release, shuffle and deliver batches.
 
-One event loop serves uploads, and a single thread stores them. Everything else runs in threads with a connection to the
-store of its own. The role decides which part of the work a process does: ``intake``, ``worker`` or ``all``.
+One event loop serves uploads, and a single thread stores them. Everything else runs in threads with their own
+connections to the store. The role decides which part of the work a process does: ``intake``, ``worker`` or ``all``.
 """
 
 import asyncio

@@ -32,7 +32,7 @@ def seed_secret(task: bytes, bucket: int) -> str:
 
 
 def batch_pin(task: bytes, bucket: int) -> str:
-    """Return the name under which the digest of the batch that a bucket leaves as is kept."""
+    """Return the name under which the digest of the batch announced for a bucket is kept."""
     return f"batch-{task.hex()}-{bucket}"
 
 

@@ -1,4 +1,4 @@
-"""The life of buckets: opened, sealed by a release, and at last delivered, fenced or expired, each in one transaction.
+"""The states of buckets: open, sealed by a release, finally delivered, fenced or expired; one transaction per change.
 
 A release takes the same time for any number of bundles: it gives the open bucket a fixed size and seed, and opens the
 next one, which is also when the task changes to the analyzer's newest key. Data of ended buckets is deleted afterwards
@@ -80,7 +80,7 @@ class Buckets:
         """Give the open bucket its key if it has none, and return False if the list has no key for it.
 
         A bucket keeps its key for ever. If the analyzer destroyed that key, which it promises not to, nothing in the
-        bucket can be opened by anyone, and nobody could add to it: its bundles expire, and the next bucket is opened.
+        bucket can be opened, and no client can add to it: its bundles expire, and the next bucket is opened.
         """
         with self._locked(task) as (state, bucket, last_epoch):
             del last_epoch
@@ -100,7 +100,9 @@ class Buckets:
             self._credentials.create(bucket_secret(task.id, bucket + 1))
             lost = self._end(task, bucket, "expired")
             self._open(task, bucket + 1, key_id, digest)
-        self._incidents.report("key-lost", f"the analyzer destroyed a key in use; {lost} bundles expired")
+        self._incidents.report(
+            "key-lost", f"task {contract.id}: the analyzer destroyed a key in use; {lost:,} bundles expired"
+        )
         return True
 
     def release(
@@ -178,7 +180,7 @@ class Buckets:
     def _prepare(self, task: TaskRow, bucket: int) -> None:
         """Make the secrets of a release before its transaction, which uploads wait for."""
         if self._credentials.fence().sealed.get(task.id.hex(), 0) >= bucket:
-            raise StoreFailure(f"bucket {bucket} was sealed in an earlier life of the store")
+            raise StoreFailure(f"bucket {bucket} was sealed before the store was restored")
         self._credentials.create(seed_secret(task.id, bucket))
         self._credentials.create(bucket_secret(task.id, bucket + 1))
 
@@ -187,7 +189,7 @@ class Buckets:
         seed = self._credentials.read(seed_secret(task.id, bucket))
         current = self._store.bucket(task, bucket)
         if seed is None or current is None:
-            raise StoreFailure(f"the seed of bucket {bucket} is missing")
+            raise StoreFailure(f"the credential folder has no seed for bucket {bucket}")
         ((number,),) = self._database.rows("SELECT round FROM tasks WHERE number = ?", task.number)
         self.ledger.charge(contract, bucket, number, max(epoch, 0))
         bundles = self._collect(task, bucket)
@@ -237,7 +239,7 @@ class Buckets:
         return bundles
 
     def rewind(self, task: TaskRow, contract: Contract, listed: KeyList | None, newest: int) -> int:
-        """Discard an open bucket that was sealed in an earlier life of the store, in the caller's transaction.
+        """Discard an open bucket that was sealed before the store was restored, in the caller's transaction.
 
         All its bundles were in that sealed bucket: to release them again would strip the fakes. The numbers of all
         buckets that may have been sealed are left out, and named in a gap.
@@ -283,7 +285,8 @@ class Buckets:
             reach("fence-written")
         reach("fence-committed")
         self._incidents.report(
-            "fenced", f"bucket {bucket.number} of a task was fenced; {bucket.bundles} bundles discarded"
+            "fenced",
+            f"task {bucket.task.id.hex()}: bucket {bucket.number} was fenced; {bucket.bundles:,} bundles discarded",
         )
 
     def _count(self, bucket: Bucket, state: str) -> None:

@@ -27,9 +27,9 @@ from hubbub.service.task.manifest import Counter
 from hubbub.service.task.series import RoundStatus
 
 MAX_BATCH_SIZE = 2_000_000
-"""Default number of bundles from which on a bucket is released before its epoch ends."""
+"""Default number of bundles at which a bucket is released before its epoch ends."""
 ROUND_GRACE = 300.0
-"""Seconds of real time after the end of a round until bundles below the minimum expire; at most one epoch."""
+"""Seconds of real time after the end of a round until a bucket below the minimum expires; at most one epoch."""
 
 
 class Shuffler:
@@ -119,7 +119,9 @@ class Shuffler:
                 self._lease = None
                 break
             except Exception as error:
-                self.incidents.report("task-failed", f"a task could not be released: {_safe(error)}")
+                self.incidents.report(
+                    "task-failed", f"task {task.contract.id}: a bucket could not be released: {_safe(error)}"
+                )
                 failure = failure or error
         self.tasks.refresh()
         if failure is not None:

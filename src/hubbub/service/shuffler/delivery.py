@@ -3,7 +3,7 @@
 The number of a bucket is signed by both sides. If the analyzer has another manifest under the same number, this
 shuffler was restored or runs twice. It adopts the other manifest if that is its own, of the same bundles, and complete;
 otherwise its bucket is *fenced*: discarded, counted and named in a gap. It is never sent under another number, because
-two batches with the same people in them strip the fakes.
+two batches of the same people reveal which slots are fakes.
 
 For the same reason the shuffler does not rely on the analyzer to refuse a second batch. Sealing is randomized, so a
 store that is restored to a time before the shuffle makes another batch of the same people. Before a batch is announced,
@@ -86,9 +86,9 @@ class Deliveries:
         return True
 
     def _may_leave(self, bucket: Bucket) -> bool:
-        """Return True if a batch is the only one that its bucket has ever left as, which is pinned if it is the first.
+        """Return True if no other batch of this bucket was ever announced; the first one is pinned.
 
-        A bucket without its secrets has left in an earlier life of the store.
+        A bucket without its secrets ended before the store was restored.
         """
         if bucket.state != "shuffled" or bucket.manifest is None or not self._shuffles.has_secrets(bucket):
             return False
@@ -125,7 +125,7 @@ class Deliveries:
             self._leases.confirm(lease)
 
     def _take_receipt(self, bucket: Bucket, client: AnalyzerClient, lease: Lease, *, refused: bool = False) -> None:
-        """Settle a bucket that the analyzer ``refused``, or may have received in an earlier life of the store."""
+        """Settle a bucket that the analyzer ``refused``, or may have received before the store was restored."""
         theirs = client.manifest(bucket.batch)
         if theirs is None or not self._is_ours(bucket, theirs):
             self._check_evidence(bucket, client, refused)
@@ -134,7 +134,7 @@ class Deliveries:
         answer = client.put_manifest(bucket.batch, theirs)
         if isinstance(answer, list):
             if answer:
-                # Its chunks are lost with the earlier life: it can never be completed, nor replaced.
+                # Its chunks were lost when the store was restored: it can never be completed, nor replaced.
                 self._buckets.fence(bucket, lease)
             return
         reach("adopt-receipt")

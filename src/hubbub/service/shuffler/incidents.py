@@ -1,4 +1,4 @@
-"""Events that an operator must know of: counted for the metrics, and logged with a safe message."""
+"""Incidents: events that an operator must know about, counted for the metrics and logged with a safe message."""
 
 import logging
 from collections import Counter
@@ -7,7 +7,7 @@ log = logging.getLogger("hubbub.shuffler")
 
 
 class Incidents:
-    """The number of events by name; messages never contain data of people."""
+    """The number of incidents by name; messages never contain people's data."""
 
     NAMES = (
         "analyzer-restored",
@@ -24,6 +24,6 @@ class Incidents:
         self.counts: Counter[str] = Counter(dict.fromkeys(self.NAMES, 0))
 
     def report(self, name: str, message: str) -> None:
-        """Count and log an event."""
+        """Count and log an incident."""
         self.counts[name] += 1
         log.error("%s: %s", name, message)

@@ -29,7 +29,7 @@ class HttpsAnalyzerClient:
     def put_manifest(self, batch: str, document: bytes) -> bytes | list[int]:
         """Announce a batch; return its receipt, or the indices of the missing chunks.
 
-        Raise the problem ``fenced`` if the analyzer has another manifest under this number.
+        Raise the problem ``fenced`` if the analyzer has another manifest for this bucket.
         """
         status, body = self._request("PUT", f"/v1/batches/{batch}", document, {200, 202, 409})
         if status == 409:

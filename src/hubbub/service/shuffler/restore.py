@@ -45,14 +45,15 @@ class Restores:
         self._unproven: set[bytes] = set()
 
     def hear(self, task: ServedTask, counter: int, client: AnalyzerClient) -> None:
-        """Take note of the analyzer's counter of announced buckets.
+        """Compare the analyzer's counter of announced buckets with the store.
 
         A counter that includes the open bucket says that the store was rewound, for which acknowledged reports are
         discarded. The analyzer must prove it by a manifest that this shuffler signed; until then the task is paused.
         """
         before = self._counters.get(task.row.id, 0)
+        where = f"task {task.contract.id}: the analyzer's counter of buckets"
         if counter < before:
-            self._incidents.report("analyzer-restored", f"its counter of buckets went back from {before} to {counter}")
+            self._incidents.report("analyzer-restored", f"{where} went back from {before} to {counter}")
         self._counters[task.row.id] = counter
         self._unproven.discard(task.row.id)
         if counter < self._store.waiting(task.row)[0]:
@@ -63,8 +64,10 @@ class Restores:
             return
         if document is None or not _signed(document, task.contract, counter):
             self._unproven.add(task.row.id)
-            self._incidents.report("counter-unproven", f"the analyzer counts bucket {counter}, which was never sealed")
-            raise FalseClaim("the analyzer counts a bucket that was never sealed, and shows no manifest of it")
+            self._incidents.report("counter-unproven", f"{where} includes bucket {counter}, which was never sealed")
+            raise FalseClaim(
+                "the analyzer's counter includes a bucket that was never sealed, without a manifest as proof"
+            )
         self._delivered[task.row.id] = counter
 
     def paused(self, task: bytes) -> bool:
@@ -123,7 +126,7 @@ class Restores:
         reach("restore-committed")
         self._credentials.raise_fence(beat=fence.beat + 1, restores=fence.restores + 1)
         self._tasks.refresh()
-        self._incidents.report("restored", f"the store was restored from a backup; {discarded} bundles discarded")
+        self._incidents.report("restored", f"the store was restored from a backup; {discarded:,} bundles discarded")
         return True
 
     def tidy(self) -> None:

@@ -103,7 +103,8 @@ class Shuffles:
             except LostLease:
                 continue
             except Exception as error:
-                self._incidents.report("task-failed", f"a bucket could not be shuffled: {type(error).__name__}")
+                where = f"task {bucket.task.id.hex()}, bucket {bucket.number}"
+                self._incidents.report("task-failed", f"{where}: could not be shuffled: {type(error).__name__}")
                 failure = failure or error
             finally:
                 self._leases.release(lease)
@@ -112,7 +113,7 @@ class Shuffles:
         return done
 
     def has_secrets(self, bucket: Bucket) -> bool:
-        """Return True if a sealed bucket can be shuffled; if not, it ended in an earlier life of the store."""
+        """Return True if a sealed bucket can be shuffled; if not, it ended before the store was restored."""
         return self._secrets(bucket) is not None
 
     def _secrets(self, bucket: Bucket) -> tuple[bytes, bytes] | None:
@@ -135,9 +136,9 @@ class Shuffles:
         reach("shuffle-fakes-stored")
         size = self._size(bucket)
         if self._free_space is not None and self._free_space() < DISK_FACTOR * size:
-            self._incidents.report(
-                "disk", f"a bucket of {size:,} bytes waits for {DISK_FACTOR} times as much free disk"
-            )
+            where = f"task {contract.id}, bucket {bucket.number}"
+            needed = f"shuffling {size:,} bytes needs {DISK_FACTOR} times as much free disk space"
+            self._incidents.report("disk", f"{where}: {needed}")
             return False
         try:
             digests, sizes = self._write_chunks(bucket, contract, cipher, seed, size, lease)
@@ -225,7 +226,7 @@ class Shuffles:
             with self._database.transaction():
                 # If another process has taken over and finished, the blocks are gone for a good reason.
                 self._confirm(bucket, lease)
-            raise StoreFailure(f"a bucket of {bucket.bundles} bundles has blocks of {bundles}")
+            raise StoreFailure(f"a bucket of {bucket.bundles} bundles has blocks of {bundles} bundles")
 
     def _store_chunk(self, bucket: Bucket, index: int, data: bytes, lease: Lease) -> None:
         with self._database.transaction():

@@ -1,4 +1,4 @@
-"""Signed statements of the analyzer's keys that reports wait under, so that the analyzer destroys no key too early."""
+"""Signed statements of the analyzer's keys in use, so that it destroys no key that waiting reports are sealed to."""
 
 from hubbub.service.context import ServiceContext
 from hubbub.service.shuffler.analyzer_client import AnalyzerClient

@@ -274,7 +274,7 @@ class Uploads:
     def _cipher(self, task: bytes, bucket: int) -> BlockCipher:
         known, cipher = self._ciphers.get(task, (0, None))
         if cipher is None or known != bucket:
-            # Read, never created: a secret that is gone belongs to a bucket of an earlier life of the store.
+            # Read, never created: if the secret is gone, the bucket ended before the store was restored.
             secret = self._credentials.read(bucket_secret(task, bucket))
             if secret is None:
                 raise Problem("unavailable", "the store is being checked", retry_after=5)

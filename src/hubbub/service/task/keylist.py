@@ -1,8 +1,8 @@
 """Signed key lists: the public keys of one role, dated, valid for a limited time.
 
-Whoever seals checks the dates, so that an old list cannot be replayed for long. Whoever relays a list, the shuffler,
-pins every key id to its public bytes for ever: an analyzer that gave different people different keys under one id could
-tell their reports apart.
+Clients check the dates before they seal, so that an old list cannot be replayed for long. The shuffler, which relays
+the analyzer's list, pins every key id to its public bytes for ever: an analyzer that gave different people different
+keys under one id could tell their reports apart.
 """
 
 import hashlib

@@ -2,7 +2,7 @@
 
 A token is ``type 2 | nonce 32 | challenge digest 32 | key id 32 | signature 256``, 354 bytes. The challenge names the
 issuer and the task. The issuer signs blindly: it cannot connect a token with the request it answered, and it cannot see
-for which task a request is, so every task has an issuer key of its own, which the contract names.
+for which task a request is, so every task has its own issuer key, which the contract names.
 """
 
 import hashlib
