@@ -51,7 +51,10 @@ class TaskResults:
     def ordered(cls, task: str, results: Sequence[dict[str, Any]], gaps: Sequence[dict[str, Any]]) -> Self:
         """Return the results in the order of their buckets, or else of their epochs."""
         order = sorted(results, key=lambda one: (one.get("bucket") or 0, one.get("epoch") or 0))
-        unique = {(one.get("first"), one.get("last"), one.get("reason")): one for one in gaps}
+        unique: dict[tuple[object, ...], dict[str, Any]] = {}
+        for one in gaps:
+            # A gap is in the listing, which knows how many of its buckets were counted, and in the next result.
+            unique.setdefault((one.get("first"), one.get("last"), one.get("reason")), {}).update(one)
         return cls(task, order, sorted(unique.values(), key=lambda one: one.get("first") or 0))
 
     def rows(self) -> Iterator[Row]:
@@ -88,11 +91,15 @@ def describe_gap(gap: dict[str, Any]) -> str:
 
     >>> describe_gap({"first": 4, "last": 6, "bundles": 1200, "reason": "restored"})
     'buckets 4 to 6 are missing or incomplete (1,200 bundles discarded): restored'
+    >>> describe_gap({"first": 4, "last": 4, "bundles": 0, "reason": "restored", "counted": 1})
+    'bucket 4 is missing or incomplete (0 bundles discarded): restored; 1 was counted before'
     """
     first, last, bundles = gap.get("first"), gap.get("last"), gap.get("bundles")
     what = f"bucket {first} is" if first == last else f"buckets {first} to {last} are"
     count = f" ({bundles:,} bundles discarded)" if isinstance(bundles, int) else ""
-    return f"{what} missing or incomplete{count}: {gap.get('reason') or 'no reason is known'}"
+    counted = gap.get("counted")
+    before = f"; {counted:,} {'was' if counted == 1 else 'were'} counted before" if counted else ""
+    return f"{what} missing or incomplete{count}: {gap.get('reason') or 'no reason is known'}{before}"
 
 
 def _row(**values: Any) -> Row:
