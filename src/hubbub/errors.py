@@ -19,6 +19,7 @@
     ├── Problem              a request that a service rejects, answered with a problem document
     ├── AnalyzerUnreachable  an analyzer that the shuffler cannot reach or understand
     ├── CommandFailure       a service that refused a command or a query, or did not answer it
+    │   └── CommandRefused   a running service that refused a command, with its reason
     └── NoResponse           an upload without a response: it may have been stored or not
 
 Messages read ``q must be in [0, 1/2), got 0.7``. They name parameters and never contain people's data. Each ``check_*``
@@ -159,6 +160,10 @@ class WorkerFailure(HubbubError):
 
 class CommandFailure(HubbubError):
     """A service refused an administrative command or a query for results, or did not answer it."""
+
+
+class CommandRefused(CommandFailure):
+    """A running service refused an administrative command; the message is its reason."""
 
 
 class NoResponse(HubbubError):

@@ -69,6 +69,7 @@ def test_two_operators_agree_on_a_contract(folder: Path, run: Call) -> None:
         result = run("serve", "sign", "contract.json", "--identity", path, "-o", "contract.json")
         assert result.exit_code == 0, result.stderr
     assert "signed by analyzer and shuffler" in result.stderr
+    assert "admission: ticket of shuffler; a release every 3,600 s, from " in result.stderr
     contract = load_contract((folder / "contract.json").read_bytes()).contract
     assert contract.analyzer.hex() == told["analyzer"]
     assert contract.task_end - contract.task_start == 49
@@ -85,7 +86,12 @@ def test_invalid_requests_are_rejected(folder: Path, run: Call) -> None:
     assert run(*draw, "--analyzer", "00" * 32, "--shuffler", "11" * 32).exit_code == 0
     refused = run("serve", "sign", "c.json", "--identity", "stranger")
     assert refused.exit_code == 2
-    assert "one of the contract's operators" in refused.stderr
+    assert "the signing --identity must be one of the contract's operators\n" in refused.stderr
+    assert "error: c.json must be a plan or a file of reports" in run("inspect", "c.json").stderr
+    drawn = run(*draw, "--analyzer", "00" * 32, "--shuffler", "11" * 32, "--epoch", "604800", "--rounds", "2")
+    # Weeks are counted from a Thursday.
+    assert "note: round 1 ends at " in drawn.stderr
+    assert " 00:00:00 UTC" in drawn.stderr
     assert run("serve", "init", "a", "--role", "analyzer").exit_code == 0
     for words, code, message in (
         (("a", "missing.csr"), 5, "missing.csr: no such file"),

@@ -78,7 +78,7 @@ def test_two_operators_follow_the_readme(tmp_path: Path) -> None:
     verbs = [" ".join(words[1:2] if words[1] != "admin" else (words[1], words[3])) for words in commands]
     assert verbs == [
         *("init", "init", "certify", "contract", "sign", "sign", "analyzer", "shuffler"),
-        *("admin add", "admin add", "status", "admin token"),
+        *("admin add", "admin add", "status", "ticket", "admin token"),
     ]
     analyzer, shuffler = Operator(tmp_path / "one"), Operator(tmp_path / "two")
     told = {
@@ -105,10 +105,12 @@ def test_two_operators_follow_the_readme(tmp_path: Path) -> None:
         analyzer.run(commands[8])
         shuffler.run(commands[9])
         assert told["shuffler"]["role"] in shuffler.run(commands[10])
-        token = json.loads(analyzer.run(commands[11], "--json"))["token"]
+        (shuffler.folder / "accounts.txt").write_text("".join(f"account {i}\n" for i in range(PEOPLE)))
+        shuffler.run(commands[11])
+        token = json.loads(analyzer.run(commands[12], "--json"))["token"]
         (shuffler.folder / "values.csv").write_text("value\n" + "1\n" * PEOPLE)
         upload = ["send", "values.csv", "--contract", "contract.json", "--to", uploads, "--journal", "sent"]
-        shuffler.run(upload)
+        shuffler.run([*upload, "--tickets", "tickets.txt"])
         (tmp_path / "token").write_text(token)
         read = ["results", results, "--token", str(tmp_path / "token"), "--format", "csv"]
         wait_until(lambda: "committed" in analyzer.run(read), "a result")

@@ -43,7 +43,9 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.InvalidRecord, USAGE, "correct or remove this record; records are counted from 1, after any header"),
     (errors.InvalidInput, USAGE, "see `{command} --help`"),
     (errors.ProgramFailure, IO, "run the program by hand; docs/audit.md describes its input and output"),
+    (errors.CommandRefused, IO, "see `hubbub serve admin --help`"),
     (errors.CommandFailure, IO, "check the address, that the service is running, and that you may use it"),
+    (errors.StoreFailure, INTERNAL, "check the settings `store` and `credentials`; docs/howto/run-book.md has more"),
     (errors.HubbubError, INTERNAL, "nothing was written; try again"),
     (BrokenPipeError, IO, "the reader of the output stopped early"),
     (FileNotFoundError, IO, "check the file name"),
@@ -131,7 +133,8 @@ def _with_options(text: str, parameters: Sequence[click.Parameter]) -> str:
             spelling = max(one.opts, key=len)
             options |= {one.name or "": spelling, spelling.lstrip("-").replace("-", "_"): spelling}
     subject, must, rest = text.partition(" must ")
-    return re.sub(r"(?<!-)\b\w+", lambda found: options.get(found[0], found[0]), subject) + must + rest
+    # Neither in options nor in file names.
+    return re.sub(r"(?<![-./])\b\w+\b(?!\.\w)", lambda found: options.get(found[0], found[0]), subject) + must + rest
 
 
 def _sentence(text: str) -> str:

@@ -37,7 +37,8 @@ def inspect(file: str, plan_path: str | None, as_json: bool) -> None:
     text = read_text(file)
     declared = _format(text)
     if declared and not declared.startswith("hubbub plan "):
-        raise WireError(f"{file} must be a plan or a file of reports, but its format is {declared!r}")
+        known = "; `hubbub serve sign` checks contracts" if declared.startswith("hubbub contract ") else ""
+        raise WireError(f"{file} must be a plan or a file of reports, but its format is {declared!r}{known}")
     with screen.waiting("recomputing the claims of the plan"):
         plan = load_plan(text)
     if as_json:

@@ -28,6 +28,14 @@ WAYS = {
     "token": "the contract admits by token: give --issuer with --codes, or --tickets",
 }
 """The options that admit answers, by kind of admission."""
+REASONS = {
+    "bad-token": "not valid for this contract and round: made with another key, or for another contract or round",
+    "token-spent": "the accounts have answered this contract, or this round of it, before",
+    "closed-task": "the contract has not begun, has ended, or was closed",
+    "closed-round": "the round of this journal is over; use a new journal for the current round",
+    "series-ended": "all rounds of the contract are over",
+}
+"""What refusals mean to the sender, by name of the problem."""
 
 
 @click.command()
@@ -118,7 +126,8 @@ def send(
             "not be counted; they are not sent again.[/]"
         )
     for problem, count in result.refused.items():
-        screen.console().print(f"[red]{count:,} refused: {problem}[/]")
+        reason = f" ({REASONS[problem]})" if problem in REASONS else ""
+        screen.console().print(f"[red]{count:,} refused: {problem}{reason}[/]", soft_wrap=True)
 
 
 def _admissions(
@@ -154,7 +163,7 @@ def _started(blocks: Iterator[Collection]) -> Iterator[Collection]:
 
 
 def _pause(seconds: float) -> None:
-    screen.note(f"no response, or the shuffler is busy; retrying in {seconds:.1f} s")
+    screen.note(f"no response, or the shuffler is busy or not ready; retrying in {seconds:.1f} s")
     time.sleep(seconds)
 
 

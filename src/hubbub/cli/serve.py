@@ -4,6 +4,7 @@ import contextlib
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from hubbub.service.runtime.admin import COMMANDS, Command
 from hubbub.service.runtime.admin_client import command
 from hubbub.service.runtime.certificates import request_fingerprint
 from hubbub.service.runtime.settings import SHUFFLER_ROLES
-from hubbub.service.task.contract import SignedContract, verify_series
+from hubbub.service.task.contract import Contract, SignedContract, verify_series
 from hubbub.service.task.identity import Identity
 
 settings_argument = click.argument("settings", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -102,6 +103,7 @@ def init(
         terms["admission"] = admissions.admission_terms(admission)
         contract = provision.provision_all(folder, read_plan(str(plan_path)), terms, test=unsafe_test)
         created = {"folder": str(folder), "contract": str(folder / provision.CONTRACT), "task": contract.id}
+        _note_first_round(contract)
     _show(created, as_json)
 
 
@@ -155,12 +157,7 @@ def contract(
     one, two = _identity("--analyzer", analyzer), _identity("--shuffler", shuffler)
     draft = provision.draft_contract(read_plan(plan_path), analyzer=one, shuffler=two, **terms)
     write_text(output, SignedContract(draft, {}).to_json().decode() + "\n")
-    screen.note(
-        f"task {draft.id}: bundles of {draft.bundle_size} bytes, batches of at least {draft.min_batch_size:,} people"
-    )
-    if draft.series is not None:
-        spent, total = draft.spending(draft.rounds).epsilon, draft.total
-        screen.note(f"{total.rounds:,} rounds cost ε = {spent:.4g} of {total.epsilon:.4g} at δ = {total.delta:.3g}")
+    _note_terms(draft)
 
 
 @serve.command()
@@ -168,7 +165,7 @@ def contract(
 @click.option("--identity", "identity_path", required=True, metavar="FILE", help="The operator's signing key.")
 @output_option("File for the signed contract", required=True)
 def sign(contract_path: str, identity_path: str, output: str) -> None:
-    """Sign a contract after recomputing its claims."""
+    """Sign a contract after recomputing its claims; prints what is signed."""
     with naming(contract_path):
         signed = SignedContract.from_json(read_text(contract_path))
     with screen.waiting("recomputing the plan's claims"):
@@ -176,6 +173,7 @@ def sign(contract_path: str, identity_path: str, output: str) -> None:
         verify_series(signed.contract)
     signed = signed.countersign(Identity.load(identity_path))
     write_text(output, signed.to_json().decode() + "\n")
+    _note_terms(signed.contract)
     screen.note(f"signed by {' and '.join(sorted(signed.signatures))}")
 
 
@@ -240,6 +238,7 @@ def all_(folder: Path, plan_path: str | None, unsafe_test: bool, admission: str,
         screen.note(
             f"a batch needs {agreed.min_batch_size:,} people and is released at the end of an epoch of {agreed.epoch} s"
         )
+        _note_first_round(agreed)
         while True:
             for role, service in running.items():
                 if service.process.poll() is not None:
@@ -305,6 +304,35 @@ def _admin_command(one: Command) -> click.Command:
 
 for _one in COMMANDS.values():
     admin.add_command(_admin_command(_one))
+
+
+def _note_terms(agreed: Contract) -> None:
+    """Print the terms that an operator should compare before signing."""
+    guarantee, admitted = agreed.plan.guarantee, agreed.admission
+    screen.note(
+        f"task {agreed.id}: bundles of {agreed.bundle_size} bytes, batches of at least {agreed.min_batch_size:,} people"
+    )
+    screen.note(f"plan {agreed.plan.id}: ε = {guarantee.epsilon:.4g}, δ = {guarantee.delta:.3g}")
+    issued = "" if admitted.kind == "open" else f" of {admitted.issuer}"
+    screen.note(
+        f"admission: {admitted.kind}{issued}; a release every {agreed.epoch:,} s, "
+        f"from {_utc(agreed.task_start * agreed.epoch)} to {_utc(agreed.task_end * agreed.epoch)}"
+    )
+    if agreed.series is not None:
+        spent, total = agreed.spending(agreed.rounds).epsilon, agreed.total
+        screen.note(f"{total.rounds:,} rounds cost ε = {spent:.4g} of {total.epsilon:.4g} at δ = {total.delta:.3g}")
+    _note_first_round(agreed)
+
+
+def _note_first_round(agreed: Contract) -> None:
+    """Say when the first round of a series ends: it is under way, because epochs are fixed by the clock."""
+    if agreed.series is not None:
+        end = (agreed.task_start + agreed.series.round_epochs) * agreed.epoch
+        screen.note(f"round 1 ends at {_utc(end)}")
+
+
+def _utc(seconds: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
 def _show(answer: dict[str, Any], as_json: bool) -> None:

@@ -62,7 +62,7 @@ def _table(name: str, rows: list[dict[str, Any]], now: float) -> RenderableType:
 
 def _text(name: str, value: object, now: float) -> str:
     if name in TIMES and isinstance(value, int):
-        return f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime(value))} UTC ({(value - now) / DAY:+.0f} days)"
+        return f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime(value))} UTC ({round((value - now) / DAY):+d} days)"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else str(value)

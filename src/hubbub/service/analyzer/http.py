@@ -94,8 +94,10 @@ def results_app(core: "Analyzer") -> App:
 
     async def token_of(request: Request) -> str:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or await asyncio.to_thread(core.scope, token) is None:
+        if scheme.lower() != "bearer":
             raise Problem("unauthorized")
+        if await asyncio.to_thread(core.scope, token) is None:
+            raise Problem("unauthorized", "the token is unknown, revoked or expired")
         return token
 
     async def tasks(request: Request) -> Response:

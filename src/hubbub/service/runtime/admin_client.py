@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from hubbub.errors import CommandFailure, WireError, check_choice
+from hubbub.errors import CommandFailure, CommandRefused, WireError, check_choice
 from hubbub.service.runtime.admin import COMMANDS
 
 SOCKET = "admin.sock"
@@ -35,7 +35,7 @@ def command(
         raise CommandFailure(f"the service at {socket} did not answer: {type(error).__name__}") from None
     answer: dict[str, Any] = response.json()
     if not response.is_success:
-        raise CommandFailure(str(answer.get("detail") or answer["title"]))
+        raise CommandRefused(str(answer.get("detail") or answer["title"]))
     return answer
 
 

@@ -250,7 +250,7 @@ class SignedContract:
         names = {contract.analyzer: "analyzer", contract.shuffler: "shuffler"}
         for identity in identities:
             if identity.public not in names:
-                reject("the signing identity", "be one of the contract's operators", identity)
+                reject("the signing identity", "be one of the contract's operators")
         return cls(contract, {names[identity.public]: contract.sign(identity) for identity in identities})
 
     def countersign(self, identity: Identity) -> Self:
