@@ -369,7 +369,7 @@ def test_too_few_people_expire_with_their_round(system: System) -> None:
     system.next_epoch()
     system.deliver()
     (result,) = system.results()
-    assert (result["round"], result["bucket"], result["spent"]["rounds"]) == (3, 2, 1)
+    assert (result["round"], result["bucket"], result["spent"]["rounds"]) == (2, 2, 1)
     (gap,) = system.analyzer.gaps(system.contract.task)
     assert gap == {"first": 1, "last": 1, "bundles": MINIMUM - 1, "reason": "expired", "counted": 0}
 

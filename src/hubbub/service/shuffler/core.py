@@ -30,7 +30,7 @@ from hubbub.service.task.series import RoundStatus
 MAX_BATCH_SIZE = 2_000_000
 """Default number of bundles at which a bucket is released before its epoch ends."""
 ROUND_GRACE = 300.0
-"""Seconds of real time after the end of a round until a bucket below the minimum expires; at most one epoch."""
+"""Maximum seconds of real time after the end of a round until a bucket below the minimum expires."""
 
 
 def round_grace(contract: Contract) -> float:
