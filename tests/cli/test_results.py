@@ -100,10 +100,10 @@ def test_a_table_is_ordered_and_names_gaps(url: str) -> None:
 def test_a_task_without_batches_and_a_gap_with_a_result_are_explained() -> None:
     with served(Listener("results", analyzer({}, []), "127.0.0.1:0")) as address:
         assert "No batch yet: " in call("results", address, "--token", "token").stdout
-    gap = {**GAP, "first": 1, "last": 1}
+    gap = {**GAP, "first": 1, "last": 1, "counted": 1}
     with served(Listener("results", analyzer(BATCHES, [gap]), "127.0.0.1:0")) as address:
         result = call("results", address, "--token", "token")
-    assert "(1,200 bundles): restored; its result from before the restore stands" in " ".join(result.stdout.split())
+    assert "(1,200 bundles discarded): restored; its result stands" in " ".join(result.stdout.split())
 
 
 def test_csv_has_a_row_per_batch_and_label(url: str, folder: Path) -> None:

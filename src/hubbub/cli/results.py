@@ -92,7 +92,7 @@ def _print(found: list[TaskResults], top: int, output: str) -> None:
             head = ("bucket", "round", "epoch", "state", "people", "ε", "δ", "ε spent", "ε total", "reason")
             console.print(screen.grid(f"task {one.task}", head, rows, left=0))
             for gap in one.gaps:
-                console.print(screen.plain(f"gap: {describe_gap(gap)}{_standing(gap, one)}"))
+                console.print(screen.plain(f"gap: {describe_gap(gap)}"))
             if not rows and not one.gaps:
                 console.print("No batch yet: one is released when an epoch ends and the minimum batch size is reached.")
             newest = next((result for result in reversed(one.results) if result.get("values")), None)
@@ -101,13 +101,6 @@ def _print(found: list[TaskResults], top: int, output: str) -> None:
         if not found:
             console.print("The token does not allow reading any task.")
     write_text(output, capture.get())
-
-
-def _standing(gap: dict[str, Any], found: TaskResults) -> str:
-    """Return an addition about buckets of a gap that have a result from before the restore."""
-    first, last = gap.get("first") or 0, gap.get("last") or 0
-    known = any(first <= (result.get("bucket") or 0) <= last for result in found.results)
-    return "; its result from before the restore stands" if known and first == last else ""
 
 
 def _batch(result: dict[str, Any]) -> tuple[str, ...]:

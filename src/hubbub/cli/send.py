@@ -35,7 +35,7 @@ REASONS = {
     "closed-round": "the round of this journal is over; use a new journal for the current round",
     "series-ended": "all rounds of the contract are over",
 }
-"""What refusals mean to the sender, by name of the problem."""
+"""The meaning of refusals for the sender, by name of the problem."""
 
 
 @click.command()

@@ -92,14 +92,15 @@ def describe_gap(gap: dict[str, Any]) -> str:
     >>> describe_gap({"first": 4, "last": 6, "bundles": 1200, "reason": "restored"})
     'buckets 4 to 6 are missing or incomplete (1,200 bundles discarded): restored'
     >>> describe_gap({"first": 4, "last": 4, "bundles": 0, "reason": "restored", "counted": 1})
-    'bucket 4 is missing or incomplete (0 bundles discarded): restored; 1 was counted before'
+    'bucket 4 is missing or incomplete (0 bundles discarded): restored; its result stands'
     """
     first, last, bundles = gap.get("first"), gap.get("last"), gap.get("bundles")
     what = f"bucket {first} is" if first == last else f"buckets {first} to {last} are"
     count = f" ({bundles:,} bundles discarded)" if isinstance(bundles, int) else ""
     counted = gap.get("counted")
-    before = f"; {counted:,} {'was' if counted == 1 else 'were'} counted before" if counted else ""
-    return f"{what} missing or incomplete{count}: {gap.get('reason') or 'no reason is known'}{before}"
+    standing = "its result stands" if first == last else f"the results of {counted} of them stand"
+    known = f"; {standing}" if counted else ""
+    return f"{what} missing or incomplete{count}: {gap.get('reason') or 'no reason is known'}{known}"
 
 
 def _row(**values: Any) -> Row:
