@@ -214,6 +214,24 @@ def test_a_restored_analyzer_names_the_buckets_it_has_forgotten(tmp_path: Path) 
     system.shut()
 
 
+def test_a_replica_does_not_count_under_a_key_that_another_destroyed(system: AnalyzerSystem) -> None:
+    """Regression: a replica that still had the key counted old slots again, whose ids were dropped with the key."""
+    stale = system.replica()
+    key = system.key()
+    people = system.shuffler.people(["0"] * 25, key)
+    system.deliver(system.shuffler.batch(1, people, key), core=stale)
+    assert system.result(1)["people"] == 25
+    system.core.rotate()
+    system.core.put_keys_in_use(system.task, system.shuffler.keys_in_use(system.key().id))
+    system.clock.advance(10**7)
+    system.core.advance()
+    assert system.core.keyring.private(key.id) is None
+    system.deliver(system.shuffler.batch(2, people, key.id), core=stale)
+    assert system.result(2)["state"] == "withheld"
+    stale.store.shut()
+    stale.keyring.close()
+
+
 def test_a_contract_added_by_another_replica_is_served(system: AnalyzerSystem) -> None:
     """Each process reads what it does not know yet: contracts, keys and batches."""
     second = system.replica()

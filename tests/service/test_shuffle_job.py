@@ -282,3 +282,23 @@ def test_scratch_files_hold_no_slot_in_clear(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="from its start"):
             file.seek(1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_fakes_that_are_sealed_again_after_a_restore_use_another_nonce(tmp_path: Path) -> None:
+    """Regression: the nonce of a block of fakes followed from the seed, while its content is sealed at random."""
+    system = System(tmp_path, plan=FAKES, options={"free_space": lambda: -1.0})
+    system.fill(110)
+    system.clock.advance(EPOCH)
+    system.shuffler.tick()
+    backup = system.back_up()
+    nonces: list[set[bytes]] = []
+    for restores in (True, False):
+        # The disk is full: the fakes are stored, and the shuffle waits.
+        system.shuffler.shuffle()
+        rows = system.shuffler.store.jobs.rows("SELECT id FROM blocks WHERE bundles = 0")
+        nonces.append({bytes(block_id)[:12] for (block_id,) in rows})
+        if restores:
+            system.restore(backup)
+    assert nonces[0]
+    assert not nonces[0] & nonces[1]
+    system.shut()

@@ -79,10 +79,11 @@ class TallyJobs:
             self._store.create_spent(key_id)
         with database.transaction():
             self._leases.complete(lease)
+            if len(ids) and not self._hold_key(key_id):
+                return True
             if not self._store.take_chunk(batch.id, index):
                 return False
             if len(ids):
-                self._hold_key(key_id)
                 verdicts[np.flatnonzero(opened)[~spent.spend(database, key_id, ids)]] = Verdict.repeated
                 reach("chunk-spent")
             self._store.add_partial(batch.id, index, count_chunk(payloads, verdicts, contract.plan))
@@ -110,16 +111,18 @@ class TallyJobs:
             self._store.writer.tidy("chunks", "partial_tallies")
         return finished
 
-    def _hold_key(self, key_id: int) -> None:
-        """Keep a key from being destroyed until the transaction ends; give up if another replica destroyed it.
+    def _hold_key(self, key_id: int) -> bool:
+        """Keep a key from being destroyed until the transaction ends; return False if another replica destroyed it.
 
-        The ids of its slots are dropped with it, so nothing would recognize slots that were counted before.
+        The ids of its slots are dropped with it, so nothing would recognize slots that were counted before: the chunk
+        is then opened again, without the key.
         """
         database = self._store.writer
         query = f"SELECT 1 FROM keys WHERE id = ? AND phase IN ('pending', 'live'){database.for_share}"
-        if not database.rows(query, key_id):
-            self._context.keyring.refresh()
-            raise LostLease
+        if database.rows(query, key_id):
+            return True
+        self._context.keyring.refresh()
+        return False
 
     def _private(self, key_id: int) -> bytes | None:
         keyring = self._context.keyring
