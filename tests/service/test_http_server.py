@@ -263,6 +263,7 @@ OVERRIDES = {
         "on_url": ["self", "url"],
         "on_header": ["self", "name", "value"],
         "on_headers_complete": ["self"],
+        "on_message_complete": ["self"],
         "send_400_response": ["self", "msg"],
     },
     uvicorn.Server: {"capture_signals": ["self"]},

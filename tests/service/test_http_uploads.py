@@ -382,7 +382,9 @@ def test_the_writer_runs_calls_and_finishes_on_close() -> None:
 
     async def scenario() -> None:
         core.gate.clear()
-        futures = [writer.submit(cast("Any", [bundle(f"o{number}")])) for number in range(5)]
+        futures = [asyncio.get_running_loop().create_future() for _ in range(5)]
+        for number, future in enumerate(futures):
+            writer.submit(cast("Any", [bundle(f"o{number}")]), future)
         closing = asyncio.get_running_loop().run_in_executor(None, writer.close)
         core.gate.set()
         await closing

@@ -19,6 +19,8 @@ HEAD_SECONDS = 20.0
 """Time in which they must arrive."""
 LINGER_SECONDS = 2.0
 """Time for which further data is discarded, so that the sender can read the error."""
+COMPLETE: dict[str, dict[object, object]] = {"hubbub.complete": {}}
+"""The ASGI extensions of a request whose body has arrived before the application is called."""
 _TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
     b"content-length: 28\r\nconnection: close\r\n\r\nThe headers are too large.\r\n"
@@ -30,6 +32,7 @@ class Connection(HttpToolsProtocol):
 
     _size = 0
     _in_head = _rejected = False
+    _deadline: float | None = None
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -58,7 +61,7 @@ class Connection(HttpToolsProtocol):
         """Begin a head."""
         super().on_message_begin()
         self._size, self._in_head = 0, True
-        if self._timer is None:
+        if self._deadline is None:
             self._start_timer()
 
     def on_url(self, url: bytes) -> None:
@@ -73,9 +76,13 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """End the head."""
-        self._in_head = False
-        self._stop_timer()
+        self._in_head, self._deadline = False, None
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Tell the application that it need not wait for the body."""
+        self.scope["extensions"] = COMPLETE
+        super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Reject a request that is not HTTP, or whose head is too large."""
@@ -95,10 +102,22 @@ class Connection(HttpToolsProtocol):
             raise ValueError  # the parser turns this into send_400_response
 
     def _start_timer(self) -> None:
-        self._stop_timer()
-        self._timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+        self._deadline = self.loop.time() + HEAD_SECONDS
+        if self._timer is None:
+            self._timer = self.loop.call_at(self._deadline, self._check_deadline)
+
+    def _check_deadline(self) -> None:
+        """Close the connection if its head is late; one timer serves many heads, most of which arrive at once."""
+        self._timer = None
+        if self._deadline is None:
+            return
+        if self.loop.time() >= self._deadline:
+            self.transport.close()
+        else:
+            self._timer = self.loop.call_at(self._deadline, self._check_deadline)
 
     def _stop_timer(self) -> None:
+        self._deadline = None
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None

@@ -89,8 +89,21 @@ class ArrivingBodies:
         self._total -= self._sizes.pop(body, 0)
 
 
-async def read_body(receive: Receive, length: int, seconds: float, arriving: ArrivingBodies | None = None) -> bytes:
-    """Return the body; raise if it does not have the declared length, does not arrive in time, or is dropped."""
+async def read_body(
+    receive: Receive, length: int, seconds: float, arriving: ArrivingBodies | None = None, *, complete: bool = False
+) -> bytes:
+    """Return the body; raise if it does not have the declared length, does not arrive in time, or is dropped.
+
+    A body that is ``complete`` has arrived already and needs no deadline.
+    """
+    if complete:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Gone
+        body = message.get("body", b"")
+        if len(body) == length and not message.get("more_body", False):
+            return bytes(body)
+        raise Problem("wrong-length", "the length of the body is not Content-Length")
     parts: list[bytes] = []
     size = 0
     more = True

@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from hubbub.errors import Problem
 from hubbub.service.runtime import http
+from hubbub.service.runtime.connection import COMPLETE
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.metrics import LatencyHistogram
 from hubbub.service.runtime.ratelimit import RateLimiter, RetryPauses
@@ -75,9 +76,9 @@ class UploadApp:
         rate_limiter: RateLimiter | None = None,
         folder: Path | None = None,
     ) -> None:
-        self._tasks, self._uploads, self._writer, self._fallback = core.tasks, core.uploads, writer, fallback
+        self._tasks, self._uploads, self._fallback = core.tasks, core.uploads, fallback
         self._limits = limits or Limits()
-        self._opener = BundleOpener(core.uploads, workers, self._limits.worker_threshold)
+        self._opener = BundleOpener(core.uploads, writer, workers, self._limits.worker_threshold)
         self._rate_limiter, self._folder = rate_limiter, folder
         self._pauses = RetryPauses()
         self._arriving = http.ArrivingBodies(self._limits.max_reading)
@@ -130,7 +131,8 @@ class UploadApp:
         length = self._length(scope["headers"], size)
         count = length // size
         self._admit(scope, count, length)
-        body = await http.read_body(receive, length, self._limits.body_seconds, self._arriving)
+        complete = scope.get("extensions") is COMPLETE
+        body = await http.read_body(receive, length, self._limits.body_seconds, self._arriving, complete=complete)
         reach("upload-read")
         # Reserved only now: a body that is announced and never sent must not take the place of others.
         self._check_queue(count, length)
@@ -138,10 +140,7 @@ class UploadApp:
         self._bytes += length
         arrived = time.monotonic()
         try:
-            opened = await self._opener.open(self._uploads.prepare(task, body))
-            reach("upload-opened")
-            if opened:
-                await self._writer.submit(opened)
+            await self._opener.store(self._uploads.prepare(task, body))
             self.latencies.observe(time.monotonic() - arrived)
         finally:
             self._bundles -= count

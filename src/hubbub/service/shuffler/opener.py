@@ -1,39 +1,44 @@
-"""The opening of uploads: a few bundles on the event loop, many by worker processes."""
+"""The opening of uploads on their way to the writer: a few bundles on the event loop, many by worker processes."""
 
 import asyncio
 import functools
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn
 
+from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.workers import FRAME_ITEMS, Job, Workers
+from hubbub.service.shuffler.writer import Writer
 
 if TYPE_CHECKING:
     from hubbub.service.shuffler.store import OpenedBundle
     from hubbub.service.shuffler.uploads import Upload, Uploads
 
-T = TypeVar("T")
-_Pending = tuple["Upload", "asyncio.Future[list[OpenedBundle]]"]
+_Pending = tuple["Upload", "asyncio.Future[None]"]
 _Result = asyncio.Future[tuple[bytes, bytes]]
 
 
 class BundleOpener:
-    """Opens uploads, together if they arrive at once; from ``worker_threshold`` bundles on, the workers open them."""
+    """Opens uploads, together if they arrive at once; from ``worker_threshold`` bundles on, the workers open them.
 
-    def __init__(self, uploads: "Uploads", workers: Workers, worker_threshold: int) -> None:
-        self._uploads, self._workers, self._threshold = uploads, workers, worker_threshold
+    An upload has one future from its arrival until it is durable: every step of a task costs time.
+    """
+
+    def __init__(self, uploads: "Uploads", writer: Writer, workers: Workers, worker_threshold: int) -> None:
+        self._uploads, self._writer, self._workers = uploads, writer, workers
+        self._threshold = worker_threshold
         self._pending: deque[_Pending] = deque()
         self._running = 0
 
-    async def open(self, upload: "Upload") -> "list[OpenedBundle]":
-        """Return the opened bundles, or raise a problem."""
+    def store(self, upload: "Upload") -> "asyncio.Future[None]":
+        """Return a future that is done when the bundles are durable, or has a problem."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[list[OpenedBundle]] = loop.create_future()
-        self._pending.append((upload, future))
+        durable: asyncio.Future[None] = loop.create_future()
+        self._pending.append((upload, durable))
         if len(self._pending) == 1:
             # Runs after everything that has arrived by now is pending.
             loop.call_soon(self._dispatch)
-        return await future
+        return durable
 
     def _dispatch(self) -> None:
         while self._pending and self._running <= self._workers.count:
@@ -43,8 +48,8 @@ class BundleOpener:
                 group.append(self._pending.popleft())
                 count += len(group[-1][0].bundles)
             if count < self._threshold:
-                for upload, future in group:
-                    _settle(future, functools.partial(self._uploads.open, upload))
+                for upload, durable in group:
+                    self._submit(durable, functools.partial(self._uploads.open, upload))
             else:
                 self._running += 1
                 asyncio.ensure_future(self._open_by_workers(group)).add_done_callback(self._done)
@@ -58,11 +63,11 @@ class BundleOpener:
         frames: dict[Job, list[bytes]] = {}
         sizes: Counter[Job] = Counter()
         parts: list[tuple[_Pending, list[tuple[Job, slice]]]] = []
-        for upload, future in group:
+        for upload, durable in group:
             try:
                 jobs = list(self._uploads.jobs(upload))
             except Exception as error:
-                _settle(future, functools.partial(_raise, error))
+                self._submit(durable, functools.partial(_raise, error))
                 continue
             own = []
             for job, data in jobs:
@@ -70,13 +75,13 @@ class BundleOpener:
                 count = len(data) // job.size
                 own.append((job, slice(sizes[job], sizes[job] + count)))
                 sizes[job] += count
-            parts.append(((upload, future), own))
+            parts.append(((upload, durable), own))
         submit = self._workers.submit_open
         results = {job: asyncio.wrap_future(submit(job, b"".join(data))) for job, data in frames.items()}
         if results:
             await asyncio.wait(results.values())
-        for (upload, future), own in parts:
-            _settle(future, functools.partial(self._collect, upload, own, results))
+        for (upload, durable), own in parts:
+            self._submit(durable, functools.partial(self._collect, upload, own, results))
 
     def _collect(
         self, upload: "Upload", own: "list[tuple[Job, slice]]", results: "Mapping[Job, _Result]"
@@ -87,15 +92,21 @@ class BundleOpener:
             done.append((texts[part.start * job.opened : part.stop * job.opened], success[part]))
         return self._uploads.opened(upload, done)
 
+    def _submit(self, durable: "asyncio.Future[None]", opened: "Callable[[], list[OpenedBundle]]") -> None:
+        """Hand the new bundles of an upload to the writer; without any, or with a problem, the upload is settled."""
+        if durable.done():
+            return
+        try:
+            fresh = opened()
+        except Exception as error:
+            durable.set_exception(error)
+            return
+        reach("upload-opened")
+        if fresh:
+            self._writer.submit(fresh, durable)
+        else:
+            durable.set_result(None)
+
 
 def _raise(error: Exception) -> NoReturn:
     raise error
-
-
-def _settle(future: "asyncio.Future[T]", function: Callable[[], T]) -> None:
-    if future.done():
-        return
-    try:
-        future.set_result(function())
-    except Exception as error:
-        future.set_exception(error)

@@ -31,11 +31,9 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
-    def submit(self, opened: "list[OpenedBundle]") -> "asyncio.Future[None]":
-        """Return a future of the running loop that is done when these bundles are durable."""
-        future = asyncio.get_running_loop().create_future()
-        self._queue.put((opened, future))
-        return future
+    def submit(self, opened: "list[OpenedBundle]", durable: "asyncio.Future[None]") -> None:
+        """Store these bundles, and then settle a future in its loop."""
+        self._queue.put((opened, durable))
 
     def call(self, function: Callable[[], T]) -> "Future[T]":
         """Run a function in the writer's thread."""
