@@ -31,6 +31,7 @@ SECTIONS = {
     },
     "Verify and explain": {
         "verify": ("verify", "Check the privacy claim of a plan with a second, independent implementation."),
+        "report": ("report", "Write one page about a plan and its results, for a lawyer, an analyst and an engineer."),
         "demo": ("demo", "Run a whole collection on synthetic people and write a report."),
         "study": ("study", "Simulate protocols on populations: predicted and observed error, coverage and cost."),
         "audit": ("audit", "Test a client or a shuffler against its plan as a black box."),

@@ -35,7 +35,7 @@ def render(report: Report) -> str:
         for block in section.blocks:
             count += isinstance(block, Figure)
             parts.append(_block(block, f"f{count}"))
-    return document(report.title, [*parts, footer(report.note, report.plan)])
+    return document(report.title, [*parts, footer(report.note, report.plan)], report.style)
 
 
 def _block(block: Block, prefix: str = "") -> str:

@@ -63,3 +63,4 @@ class Report:
     sections: Sequence[Section] = ()
     note: str = ""  # text of the footer
     plan: str = ""  # id of the plan that the report describes
+    style: str = ""  # CSS of this report only

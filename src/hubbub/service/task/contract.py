@@ -260,13 +260,18 @@ class SignedContract:
 
     def verify(self) -> Contract:
         """Return the contract if both operators signed it; raise :class:`FalseClaim` otherwise."""
-        contract = self.contract
-        body = canonical(contract.to_document())
         for role in ROLES:
             if role not in self.signatures:
                 raise FalseClaim(f"the contract has no signature of its {role}")
-            verify(getattr(contract, role), "contract", body, self.signatures[role])
-        return contract
+        self.verified_roles()
+        return self.contract
+
+    def verified_roles(self) -> tuple[str, ...]:
+        """Return the roles that signed; raise :class:`FalseClaim` if a signature is not valid."""
+        body = canonical(self.contract.to_document())
+        for role, signature in self.signatures.items():
+            verify(getattr(self.contract, role), "contract", body, signature)
+        return tuple(self.signatures)
 
     def to_json(self) -> bytes:
         """Return canonical JSON: ``{"contract": …, "signatures": {"analyzer": hex, "shuffler": hex}}``."""

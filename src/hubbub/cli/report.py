@@ -1,0 +1,124 @@
+"""``report``: one page about a plan and its results, for a lawyer, an analyst and an engineer."""
+
+import datetime
+from pathlib import Path
+
+import click
+
+from hubbub import checker, planner
+from hubbub.cli import screen
+from hubbub.cli.options import output_option
+from hubbub.errors import PlanMismatch
+from hubbub.estimates import Estimate
+from hubbub.io.documents import read_plan
+from hubbub.io.files import check_destination, naming, read_text, write_text
+from hubbub.pages import load_matplotlib, render
+from hubbub.pages.plan_report import Agreement, Background, plan_report
+from hubbub.plans import Plan
+from hubbub.privacy import Budget
+
+QUESTION_HELP = "The question that people are asked, as the heading."
+STATEMENT_HELP = "A statement of the operators, such as the legal basis or a contact; may be repeated."
+CONTRACT_HELP = "The signed contract of the services: adds operators, period, admission and signatures."
+
+
+@click.command()
+@click.argument("plan_path", metavar="PLAN")
+@click.argument("estimates", nargs=-1)
+@click.option("--question", default="", metavar="TEXT", help=QUESTION_HELP)
+@click.option("--contract", "contract_path", metavar="FILE", help=CONTRACT_HELP)
+@click.option("--statement", "statements", multiple=True, metavar="TEXT", help=STATEMENT_HELP)
+@output_option("Write the page to this file", required=True)
+def report(
+    plan_path: str,
+    estimates: tuple[str, ...],
+    question: str,
+    contract_path: str | None,
+    statements: tuple[str, ...],
+    output: str,
+) -> None:
+    """Write one page about a plan and its results, to hand to a lawyer, an analyst or an engineer.
+
+    PLAN is a plan, and ESTIMATES are files that `hubbub estimate -o estimate.json` wrote. The page says what is asked,
+    what leaves a device, who learns what, the odds, the precision, the alternatives, the assumptions and how they were
+    checked. It is self-contained HTML, which prints on two sheets of A4.
+
+    \b
+    Example: hubbub report plan.json estimate.json --question "Which colour do you prefer?" -o report.html
+    """
+    check_destination(output)
+    if estimates:
+        load_matplotlib()  # fails before the work rather than after it
+    with screen.waiting("recomputing the claims of the plan"):
+        plan = read_plan(plan_path)
+        checks = [f"All claims of the plan were recomputed when this page was made, by {_version()}.", _second(plan)]
+    with screen.waiting("comparing protocols"):
+        rival = planner.compare(_request(plan))
+    with screen.waiting("writing the page"):
+        background = Background(
+            question=question,
+            alternatives=list(rival.plans.values()),
+            central=planner.central_stderr(plan.schema, plan.total, rounds=plan.rounds),
+            checks=checks,
+            agreement=_agreement(contract_path, plan) if contract_path else None,
+            statements=statements,
+            estimates={Path(path).stem: _estimate(path, plan) for path in estimates},
+        )
+        write_text(output, render(plan_report(plan, background)))
+    if output != "-":
+        click.echo(f"wrote {output}")
+
+
+def _version() -> str:
+    from hubbub import __version__  # noqa: PLC0415
+
+    return f"hubbub {__version__}"
+
+
+def _second(plan: Plan) -> str:
+    verdict = checker.verify(plan.to_json())
+    if verdict.state is checker.State.CONFIRMED:
+        return "A second, independent implementation in integer arithmetic confirms the whole privacy claim."
+    open_parts = [f"{part.name} ({part.reason})" for part in verdict.parts if part.state is not checker.State.CONFIRMED]
+    return f"A second, independent implementation does not confirm: {'; '.join(open_parts)}."
+
+
+def _request(plan: Plan) -> planner.Request:
+    budget = Budget(plan.total.epsilon, plan.total.delta)
+    return planner.Request.of(
+        plan.schema, plan.n, budget, trust="shuffler-noise", rounds=plan.rounds, honest_fraction=plan.honest_fraction
+    )
+
+
+def _estimate(path: str, plan: Plan) -> Estimate:
+    with naming(path):
+        found = Estimate.from_json(read_text(path))
+        if found.labels != plan.schema.labels:
+            raise PlanMismatch("the estimate must have the labels of the plan")
+        return found
+
+
+def _agreement(path: str, plan: Plan) -> Agreement:
+    from hubbub.service.task.contract import SignedContract  # noqa: PLC0415 (needs the extra 'serve')
+
+    with naming(path):
+        signed = SignedContract.from_json(read_text(path))
+        contract = signed.contract
+        if contract.plan.id != plan.id:
+            raise PlanMismatch("the contract must be for the plan of the report")
+        kind = contract.admission.kind
+        return Agreement(
+            id=contract.id,
+            min_batch_size=contract.min_batch_size,
+            epoch=contract.epoch,
+            start=_date(contract.task_start * contract.epoch),
+            end=_date(contract.task_end * contract.epoch),
+            admission="open to everyone" if kind == "open" else f"by {kind}, issued by {contract.admission.issuer}",
+            operators={"shuffler": contract.shuffler.hex(), "analyzer": contract.analyzer.hex()},
+            signed=signed.verified_roles(),
+        )
+
+
+def _date(seconds: int) -> str:
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,274 @@
+"""A plan in plain words: what a device sends, who learns what, and what a guarantee means for somebody who guesses.
+
+Every figure here is computed from the plan. The words are for readers who know neither the protocol nor the theory.
+"""
+
+import math
+from collections.abc import Sequence
+
+from hubbub import device
+from hubbub.bits.entropy import SeededStreamNotForPeople
+from hubbub.errors import check_type
+from hubbub.planner import cost, measurable_share
+from hubbub.plans import Plan
+from hubbub.schema import Schema
+from hubbub.wire import messages
+
+SHOWN = 12
+"""Labels, or messages of an example, that are named one by one."""
+WEAK = 0.9
+"""Share of right guesses from which on a protection is called weak."""
+CERTAIN = 0.999
+"""Share of right guesses from which on a protection is not worth mentioning."""
+MARGIN = 1.96
+"""Standard errors on each side of a 95 % interval."""
+
+
+def share_of_right_guesses(epsilon: float, delta: float) -> float:
+    """Return the largest share of right guesses between two answers that are equally likely beforehand.
+
+    (e^ε + δ)/(e^ε + 1): a test with false positive rate a has a true positive rate of at most e^ε·a + δ, and of at most
+    1 − e^−ε(1 − δ − a) [Kairouz, Oh and Viswanath 2015, theorem 2.1]; the average of both is largest where they meet.
+
+    >>> share_of_right_guesses(0.0, 0.0), round(share_of_right_guesses(1.0, 1e-6), 4)
+    (0.5, 0.7311)
+    """
+    if math.isinf(epsilon):
+        return 1.0
+    odds = math.exp(-epsilon)
+    return min(1.0, (1.0 + delta * odds) / (1.0 + odds))
+
+
+def guesses(epsilon: float, delta: float = 0.0) -> str:
+    """Return that share in words, rounded up to a tenth of a percent.
+
+    >>> guesses(1.0, 1e-6), guesses(57.0), guesses(math.inf)
+    ('at most 73.2\\xa0% of the time', 'almost always (no real protection)', 'always (no protection)')
+    """
+    share = share_of_right_guesses(epsilon, delta)
+    if math.isinf(epsilon):
+        return "always (no protection)"
+    if share >= CERTAIN:
+        return "almost always (no real protection)"
+    return f"at most {rounded(share)} of the time"
+
+
+def rounded(share: float) -> str:
+    """Return a share in percent, rounded up to a tenth.
+
+    >>> rounded(0.73106)
+    '73.2\\xa0%'
+    """
+    return f"{math.ceil(1000 * share - 1e-9) / 10:g}\u00a0%"
+
+
+def learned(epsilon: float, delta: float = 0.0) -> str:
+    """Return what a party learns about one person's answer.
+
+    >>> learned(1.0), learned(math.inf)
+    ('little: a guess at the answer is right at most 73.2\\xa0% of the time', 'the answer (no protection)')
+    """
+    share = share_of_right_guesses(epsilon, delta)
+    if math.isinf(epsilon):
+        return "the answer (no protection)"
+    if share >= CERTAIN:
+        return "almost always the answer (no real protection)"
+    degree = "little" if share < WEAK else "much"
+    return f"{degree}: a guess at the answer is right {guesses(epsilon, delta)}"
+
+
+def one_in(probability: float) -> str:
+    """Return a small probability in words, rounded up to two digits.
+
+    >>> one_in(1e-6), one_in(9.13e-07), one_in(0.0)
+    ('1 in 1,000,000', '1 in 1,000,000', 'never')
+    """
+    if probability <= 0:
+        return "never"
+    number = 1 / probability
+    unit = 10 ** max(math.floor(math.log10(number)) - 1, 0)
+    return f"1 in {max(math.floor(number / unit + 1e-9), 1) * unit:,}"
+
+
+def asked(plan: Plan) -> list[str]:
+    """Say what is asked of how many people."""
+    schema = check_type("plan", plan, Plan).schema
+    if schema.exclusive:
+        choice = f"Every person gives exactly one of {schema.width:,} answers"
+    elif schema.width == 1:
+        choice = "Every person answers yes or no"
+    elif schema.dense:
+        choice = f"Every person answers yes or no to each of {schema.width:,} items"
+    else:
+        choice = f"Every person chooses at most {schema.max_set:,} of {schema.width:,} items"
+    lines = [f"{choice}: {labels(schema)}."]
+    lines.append(f"No result is computed from fewer than {plan.n:,} people.")
+    if plan.rounds > 1:
+        lines.append(f"The same people may be asked up to {plan.rounds:,} times.")
+    return lines
+
+
+def labels(schema: Schema) -> str:
+    """Return the labels, or the first of many."""
+    shown = ", ".join(schema.labels[:SHOWN])
+    rest = schema.width - SHOWN
+    return shown if rest <= 0 else f"{shown}, and {rest:,} more"
+
+
+def leaves(plan: Plan) -> list[str]:
+    """Say what leaves a device."""
+    protocol, schema = plan.protocol, plan.schema
+    lines = []
+    if protocol.sends_category:
+        share = (schema.width - 1) * protocol.q
+        lines.append(
+            f"With probability {percent(share)}, the device replaces the answer by another one, chosen at random. "
+            "It sends one message, which names one answer."
+        )
+    elif protocol.clear:
+        lines.append("The device sends the answer unchanged. Only messages that are not true answers, the fakes, hide it.")
+    else:
+        made = "makes a list with one entry, yes or no, for each label, and reverses every entry"
+        what = made if schema.width > 1 else "reverses the answer"
+        lines.append(f"The device {what} with probability {percent(protocol.q)}.")
+        if protocol.sends_bits:
+            lines.append("It sends one message for each entry that is then yes; a message names one label.")
+        elif protocol.k > 1:
+            lines.append(f"It does so {protocol.k:,} times, and sends each result as one message.")
+        else:
+            lines.append("It sends the result as one message.")
+    if drawn := protocol.user_fakes:
+        lines.append(f"It adds fakes, messages with a random answer: {drawn.mean:.3g} on average.")
+    elif protocol.fixed_fakes:
+        lines.append(f"All devices together add {protocol.fixed_fakes:,} fakes, messages with a random answer.")
+    if protocol.shuffler_fakes:
+        lines.append("The shuffler adds a random number of fakes for every answer and keeps that number secret.")
+    sent = cost(plan)
+    if sent.messages is not None and sent.bytes is not None:
+        number = f"{sent.messages:,} message{'s' * (sent.messages != 1)}"
+        lines.append(
+            f"The services send {number} per person in a sealed envelope of {sent.bytes:,} bytes, the same size for "
+            "everyone. No name, no address, no time and no device identifier is part of a message."
+        )
+    else:
+        lines.append("No name, no address, no time and no device identifier is part of a message.")
+    return lines
+
+
+def example(plan: Plan) -> tuple[str, list[tuple[str, str]]]:
+    """Return an invented answer, and the messages that a device might send for it: meaning and bytes.
+
+    The example is the same whenever it is made from the same plan: it shows nobody's data.
+    """
+    schema, protocol = plan.schema, plan.protocol
+    answer = schema.labels[0]
+    value: object = answer if schema.exclusive else [answer]
+    entropy = SeededStreamNotForPeople(int(plan.id[:8], 16))
+    fixed = protocol.fixed_fakes // plan.n if protocol.fixed_fakes else None
+    sent = device.payloads(value, plan, fakes=fixed, entropy=entropy)
+    shown = [(meaning(payload, plan), messages.encode(payload, plan).hex()) for payload in sent]
+    return answer, shown
+
+
+def meaning(payload: bytes, plan: Plan) -> str:
+    """Return the labels that a payload names."""
+    number = int.from_bytes(payload, "little")
+    if plan.protocol.payload_format.is_index:
+        return plan.schema.labels[number]
+    names = [label for i, label in enumerate(plan.schema.labels) if number >> i & 1]
+    if len(names) > SHOWN:
+        return f"{', '.join(names[:SHOWN])}, and {len(names) - SHOWN:,} more"
+    return ", ".join(names) or "no label"
+
+
+def odds(plan: Plan) -> list[tuple[str, str]]:
+    """Return who guesses a person's answer, and how often at most the guess is right."""
+    held = plan.guarantee
+    rows = [
+        ("somebody who knows nothing", "50\u00a0% of the time, by chance"),
+        ("the analyzer, or a reader of the results", guesses(held.epsilon, held.delta)),
+    ]
+    if plan.rounds > 1:
+        total = guesses(plan.total.epsilon, plan.total.delta)
+        rows.append((f"the same after all {plan.rounds:,} rounds", total))
+    if held.assumptions.shuffler:
+        rows.append(("shuffler and analyzer together", guesses(held.assumptions.collusion_epsilon)))
+    return rows
+
+
+def learns(plan: Plan) -> list[tuple[str, str, str]]:
+    """Return who sees what, and what that tells about one person."""
+    held = plan.guarantee.assumptions
+    if not held.shuffler:
+        everything = "every message, with its sender"
+        return [
+            ("analyzer", everything, learned(plan.guarantee.epsilon, plan.guarantee.delta)),
+            ("reader of the results", "counts with error bars", "no more than the analyzer"),
+            ("observer of the network", "who takes part, and when", "nothing about the answer"),
+        ]
+    return [
+        ("analyzer", f"{held.view}, without senders", learned(plan.guarantee.epsilon, plan.guarantee.delta)),
+        ("shuffler", "who sends, and when; messages are sealed to the analyzer", "nothing about the answer"),
+        ("both, if they collude", "every message with its sender", learned(held.collusion_epsilon)),
+        ("reader of the results", "counts with error bars", "no more than the analyzer"),
+        ("observer of the network", "who takes part, and when", "nothing about the answer"),
+    ]
+
+
+def precision(plan: Plan) -> list[str]:
+    """Say how precise the results are."""
+    margin = MARGIN * plan.stderr
+    lines = [
+        f"In a batch of {plan.n:,} people, the added noise moves a count by at most ± {margin:,.3g} people in 95 of 100 "
+        "collections. Every result states its own interval."
+    ]
+    share = measurable_share(plan, 0.1)
+    if share <= 1:
+        lines.append(
+            f"The noise allows counts of at least {percent(share)} of the people to be measured within a tenth of their "
+            "value."
+        )
+    else:
+        lines.append("No share of the people can be measured within a tenth of its value: the batch is too small.")
+    lines.append("How well the people who take part represent others is a separate question, which noise does not change.")
+    return lines
+
+
+def percent(share: float) -> str:
+    """Return a share in percent with three digits.
+
+    >>> percent(0.2719), percent(0.00001234)
+    ('27.2\\xa0%', '0.00123\\xa0%')
+    """
+    return f"{float(f'{100 * share:.3g}'):.10f}".rstrip("0").rstrip(".") + "\u00a0%"
+
+
+def summary(plan: Plan) -> str:
+    """Return the protection in one or two sentences."""
+    held = plan.guarantee
+    first = {
+        "nobody": "Every device randomizes its answer so strongly that nobody has to be trusted.",
+        "shuffling": "Every device randomizes its answer, and a shuffler separates answers from the people who gave them."
+        if not plan.protocol.clear
+        else "Devices send answers among fakes, and a shuffler separates them from the people who gave them.",
+        "shuffler-noise": "A shuffler separates answers from the people who gave them and hides them among fakes.",
+    }[held.assumptions.trust]
+    right = guesses(held.epsilon, held.delta)
+    return f"{first} Whoever sees the results and guesses between two answers is right {right}; blind chance is 50\u00a0%."
+
+
+def explain(plan: Plan) -> Sequence[tuple[str, Sequence[str]]]:
+    """Return headings and sentences that explain a plan to readers who are not engineers."""
+    answer, sent = example(plan)
+    shown = [f"{number}. {what}" for number, (what, _) in enumerate(sent[:SHOWN], 1)]
+    rest = [f"… and {len(sent) - SHOWN:,} more"] if len(sent) > SHOWN else []
+    messages_of = [f"Example: a person answers “{answer}”. The device might send:", *(shown or ["nothing at all"]), *rest]
+    return [
+        ("In short", [summary(plan)]),
+        ("What is asked", asked(plan)),
+        ("What leaves a device", [*leaves(plan), *messages_of]),
+        ("Who learns what", [f"{who}: sees {what}; learns {told}." for who, what, told in learns(plan)]),
+        ("How often a guess is right", [f"{who}: {share}" for who, share in odds(plan)]),
+        ("How precise the results are", precision(plan)),
+        ("What must hold", plan.guarantee.assumptions.sentences()),
+    ]

@@ -1,0 +1,251 @@
+"""The report on a plan: one page for a lawyer, an analyst and an engineer, on screen or on two sheets of paper."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hubbub import planner
+from hubbub.errors import check_type
+from hubbub.estimates import Estimate
+from hubbub.pages import explanation
+from hubbub.pages.explanation import one_in, percent
+from hubbub.pages.report import Block, Facts, Figure, Report, Section, Table
+from hubbub.pages.rows import estimate_chart
+from hubbub.plans import Plan
+
+TRUST = {
+    "nobody": "nobody",
+    "shuffling": "a shuffler that shuffles",
+    "shuffler-noise": "a shuffler that also draws fakes",
+}
+"""The parties that must be honest, by kind of trust."""
+PER_TRUST = 2
+"""Alternatives shown of each kind of trust."""
+TOP = 10
+"""Labels of an estimate that are listed."""
+SIGN = "Approved by: ______________________________    Date: ______________"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """The contract of the two operators, as far as a reader of the report needs it."""
+
+    id: str
+    min_batch_size: int
+    epoch: int
+    """Seconds after which a batch is released at the earliest, and the finest time that is stored."""
+    start: str
+    end: str
+    admission: str
+    operators: Mapping[str, str]
+    """The public identities of shuffler and analyzer, by role."""
+    signed: Sequence[str]
+    """The roles whose signature was verified."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Background:
+    """What a report states besides the plan: the question, the alternatives, the checks, and the operators' words."""
+
+    question: str = ""
+    alternatives: Sequence[Plan] = ()
+    """Plans for the same request, such as those of :func:`hubbub.frontier`."""
+    central: float | None = None
+    """The standard error if a trusted server added the noise."""
+    checks: Sequence[str] = ()
+    """The checks of the plan that were made, and their results."""
+    agreement: Agreement | None = None
+    statements: Sequence[str] = ()
+    """Statements of the operators on retention, legal basis or contact."""
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+    """Results of collections under the plan, by name."""
+
+
+def plan_report(plan: Plan, background: Background | None = None) -> Report:
+    """Return the report on a plan."""
+    check_type("plan", plan, Plan)
+    given = background or Background()
+    held = plan.guarantee
+    sections = [
+        Section("What is asked, and of whom", [Facts(explanation.asked(plan))]),
+        Section("What leaves a device", _leaves(plan)),
+        Section("Who learns what", [Table(("party", "sees", "learns"), explanation.learns(plan))]),
+        Section("The odds in plain words", _odds(plan)),
+        Section("How precise the results are", [Facts(explanation.precision(plan))]),
+        *_results(given),
+        *_alternatives(plan, given),
+        Section("What the guarantee rests on", [Facts(held.assumptions.sentences())]),
+        Section("How it was verified", [Facts(_verified(plan, given))]),
+        Section("Retention, erasure and withdrawal", [Facts(_retention(plan, given))]),
+        Section("Identifiers and signatures", _identifiers(plan, given)),
+    ]
+    margin = explanation.MARGIN * plan.stderr
+    right = explanation.rounded(explanation.share_of_right_guesses(held.epsilon, held.delta))
+    tiles = [
+        (f"ε = {held.epsilon:.3g}", f"proven for every person, except with probability {one_in(held.delta)}"),
+        (right, "of guesses are right, at most"),
+        (f"± {margin:,.3g} people", "on a count, 95 of 100 times"),
+        (f"{plan.n:,} people", "at least, in every result"),
+    ]
+    if plan.rounds > 1:
+        total = plan.total
+        tiles[3] = (f"ε = {total.epsilon:.3g}", f"for all {plan.rounds:,} rounds together, {plan.n:,} people in each")
+    return Report(
+        title="Privacy report" + (f": {given.question}" if given.question else ""),
+        heading=given.question or "How this collection protects each person",
+        lede=explanation.summary(plan),
+        tiles=tiles,
+        sections=sections,
+        note="this page describes technical measures and is not legal advice; it loads and sends nothing.",
+        plan=plan.id,
+        style=PRINT,
+    )
+
+
+PRINT = """
+@media print {
+  @page { margin: 10mm 12mm }
+  main { padding: 0; max-width: none }
+  body { font-size: 12px; line-height: 1.32 }
+  h1 { font-size: 17px; margin: 0 0 2px } h2 { font-size: 13px; margin: 9px 0 2px; break-after: avoid }
+  .lead { font-size: 12px; margin: 0 }
+  ul { margin: 2px 0; padding-left: 16px } li { margin: 0 } p { margin: 2px 0 }
+  .tiles { margin: 6px 0; gap: 6px; grid-template-columns: repeat(4, 1fr) }
+  .tile { padding: 4px 8px } .tile b { font-size: 14px } .tile span { font-size: 12px; line-height: 1.25 }
+  .table { margin: 3px 0 } table { font-size: 12px } th, td { padding: 1px 6px }
+  figure { display: none }
+  tr, li, .tile { break-inside: avoid }
+  footer { margin-top: 8px; padding-top: 4px; font-size: 12px }
+}
+"""
+"""Two sheets of A4, in the smallest type that is pleasant to read; tables replace the charts."""
+
+
+def _leaves(plan: Plan) -> list[Block]:
+    answer, sent = explanation.example(plan)
+    first = f"An example: a person answers “{answer}”."
+    if not sent:
+        return [Facts(explanation.leaves(plan)), f"{first} This time, chance has it that the device sends no message."]
+    rows = [(str(number), what, text) for number, (what, text) in enumerate(sent[:4], 1)]
+    rest = f" and {len(sent) - 4:,} more" if len(sent) > 4 else ""
+    words = f"{first} The device might send {'this message' if len(sent) == 1 else 'these messages'}{rest}:"
+    table = Table(("message", "says", "bytes before sealing, in hexadecimal"), rows)
+    return [Facts(explanation.leaves(plan)), words, table]
+
+
+def _odds(plan: Plan) -> list[Block]:
+    held = plan.guarantee
+    rows = [(who, share) for who, share in explanation.odds(plan)]
+    if held.delta > 0:
+        never = (
+            f"The figure includes a probability of {one_in(held.delta)} with which the protection may fail altogether."
+        )
+    else:
+        never = "The protection holds without exception."
+    return [
+        "Suppose that somebody must guess which of two answers a person gave, and that both seem equally likely beforehand.",
+        Table(("if the guess is made by", "it is right"), rows),
+        f"{never} This holds whatever else is known about that person and about all others, now or later.",
+    ]
+
+
+def _alternatives(plan: Plan, given: Background) -> list[Section]:
+    """Return the plan among the most precise alternatives of each kind of trust."""
+    if not given.alternatives:
+        return []
+    number = {trust: 0 for trust in TRUST}
+    rows, marks = [], []
+    for one in sorted(given.alternatives, key=lambda one: one.stderr):
+        held, chosen = one.guarantee.assumptions, one.protocol == plan.protocol
+        number[held.trust] += 1
+        if number[held.trust] > PER_TRUST and not chosen:
+            continue
+        together = explanation.guesses(held.collusion_epsilon) if held.shuffler else "no shuffler needed"
+        margin = f"± {explanation.MARGIN * one.stderr:,.3g}"
+        rows.append((planner.family_name(one), margin, TRUST[held.trust], together.partition(" of the time")[0]))
+        marks.append("best" if chosen else "")
+    if given.central is not None:
+        margin = f"± {explanation.MARGIN * given.central:,.3g}"
+        rows.append(("central mechanism, for reference", margin, "a server that sees all answers", "always"))
+        marks.append("")
+    head = ("protocol", "95 % margin", "who must be honest", "colluding operators guess right")
+    return [Section("Alternatives considered", [Table(head, rows, marks)])]
+
+
+def _verified(plan: Plan, given: Background) -> list[str]:
+    held = plan.guarantee
+    kind = {"exact": "exact: no smaller value is true", "proven": "proven: the true value may be smaller"}
+    lines = [
+        f"(ε, δ) = ({held.epsilon:.4g}, {held.delta:.3g}) is {kind[held.basis.value]}, by {held.method}.",
+        f"Best known attack: {held.attack}.",
+        *given.checks,
+        "Everyone can repeat the checks: hubbub inspect plan.json and hubbub verify plan.json recompute the claim, "
+        "hubbub audit --plan plan.json tests a client from outside.",
+        "hubbub's own theorems are proven in its documentation and checked by a second derivation and by enumeration; "
+        "they are not peer-reviewed.",
+    ]
+    return lines
+
+
+def _retention(plan: Plan, given: Background) -> list[str]:
+    if not plan.guarantee.assumptions.shuffler:
+        link = "The analyzer can link a randomized answer to its sender if it stores senders; hubbub does not store them."
+    else:
+        link = (
+            "Until a batch is released, the shuffler stores sealed envelopes without their senders. When it releases the "
+            "batch, it mixes the messages, deletes the envelopes and erases the keys with which they could be opened."
+        )
+    kept = "The analyzer deletes the messages of a batch when it has counted them, and keeps the counts."
+    agreement = given.agreement
+    when = (
+        f"A batch is released after {_duration(agreement.epoch)} at the earliest, and only with at least "
+        f"{agreement.min_batch_size:,} people. Answers of a batch that stays smaller expire and are never counted."
+        if agreement
+        else "Answers of a batch that stays smaller than the minimum expire and are never counted."
+    )
+    return [
+        f"{link} {kept}",
+        when,
+        "Taking part is voluntary for the device: a device that sends nothing leaves no trace.",
+        "A single answer cannot be found, corrected or deleted after it was sent, because nothing links it to a person. "
+        "Withdrawing means not answering in later rounds. The people should be told so beforehand.",
+        "These statements describe hubbub's services. Operators who move files themselves must state their own periods.",
+        *given.statements,
+    ]
+
+
+def _identifiers(plan: Plan, given: Background) -> list[Block]:
+    rows = [("plan", plan.id)]
+    if agreement := given.agreement:
+        rows += [("contract", agreement.id), ("period", f"{agreement.start} to {agreement.end}")]
+        rows += [("admission", agreement.admission)]
+        for role, public in agreement.operators.items():
+            state = "signature verified" if role in agreement.signed else "not signed"
+            rows.append((f"{role} ({state})", public))
+    return [Table(("what", "identifier"), rows), SIGN]
+
+
+def _results(given: Background) -> list[Section]:
+    sections = []
+    for name, one in given.estimates.items():
+        low, high = one.interval()
+        order = sorted(range(len(one.labels)), key=lambda i: -one.values[i])[:TOP]
+        rows = [
+            (one.labels[i], f"{one.values[i]:,.0f}", f"{low[i]:,.0f} – {high[i]:,.0f}", percent(one.values[i] / one.n))
+            for i in order
+        ]
+        more = f"The largest {TOP} of {len(one.labels):,} labels. " if len(one.labels) > TOP else ""
+        held = one.guarantee
+        achieved = f" This batch is ({held.epsilon:.3g}, {held.delta:.2g})-differentially private." if held else ""
+        words = f"{more}{one.n:,} people; values are {one.remark}.{achieved}"
+        chart = Figure(estimate_chart(one, top=TOP), "Estimates with 95 % intervals.")
+        blocks: list[Block] = [words, chart, Table(("label", "people", "95 % interval", "share"), rows, folded="As a table")]
+        sections.append(Section(f"Results: {name}", blocks))
+    return sections
+
+
+def _duration(seconds: int) -> str:
+    for size, unit in ((604_800, "week"), (86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size and seconds % size == 0:
+            number = seconds // size
+            return f"{number:,} {unit}{'s' * (number != 1)}"
+    return f"{seconds:,} seconds"

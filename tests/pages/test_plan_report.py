@@ -1,0 +1,145 @@
+"""The report on a plan: every kind of protocol in words, honest odds, and everything that a reader was promised."""
+
+import math
+import re
+
+import pytest
+from tests.pages.structure import check_page
+
+import hubbub as hb
+from hubbub.pages import explanation, render
+from hubbub.pages.plan_report import Agreement, Background, plan_report
+
+COLOURS = hb.Schema.one_hot(["red", "green", "blue", "<other>"])
+FLAGS = hb.Schema.bits(["dark", "sound"])
+PLANS = {
+    "flip": hb.plan_from(FLAGS, 1000, hb.Protocol(0.2), delta=1e-6),
+    "one bit": hb.plan_from(hb.Schema.bits(["crashed"]), 1000, hb.Protocol(0.2), delta=1e-6),
+    "copies": hb.plan_from(COLOURS, 1000, hb.Protocol(0.2, k=4), delta=1e-6),
+    "split": hb.plan_from(COLOURS, 1000, hb.Protocol(0.1, release="bits"), delta=1e-6),
+    "response": hb.plan_from(COLOURS, 1000, hb.Protocol(0.1, release="category"), delta=1e-6),
+    "local": hb.plan_from(COLOURS, 1000, hb.Protocol(0.3), delta=1e-6, trust="nobody"),
+    "fixed fakes": hb.plan_from(FLAGS, 1000, hb.Protocol(0.1, m=2500), delta=1e-6),
+    "users' fakes": hb.plan_from(COLOURS, 1000, hb.Protocol(0.0, m=hb.Fakes.binomial(4, 0.5)), delta=1e-6),
+    "shuffler's fakes": hb.plan_from(COLOURS, 100, hb.Protocol(0.0, m=hb.Fakes.laplace(4.0, 60)), delta=1e-6),
+    "few of many": hb.plan_from(hb.Schema.at_most(2, 20), 1000, hb.Protocol(0.05, release="bits"), delta=1e-6),
+}
+AGREEMENT = Agreement(
+    id="c0" * 32,
+    min_batch_size=1100,
+    epoch=7 * 86_400,
+    start="2030-01-03 00:00 UTC",
+    end="2031-01-02 00:00 UTC",
+    admission="by ticket, issued by accounts.example",
+    operators={"shuffler": "0a" * 32, "analyzer": "0b" * 32},
+    signed=("analyzer",),
+)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_every_protocol_has_a_page(name: str) -> None:
+    plan = PLANS[name]
+    page = render(plan_report(plan, Background(question="Which <colour>?", alternatives=[plan], central=2.0)))
+    found = check_page(page, 0)
+    text = re.sub(r"<[^>]*>", " ", page)
+    for heading in (
+        "What is asked, and of whom",
+        "What leaves a device",
+        "Who learns what",
+        "The odds in plain words",
+        "How precise the results are",
+        "Alternatives considered",
+        "What the guarantee rests on",
+        "How it was verified",
+        "Retention, erasure and withdrawal",
+        "Identifiers and signatures",
+    ):
+        assert f"<h2>{heading}</h2>" in page
+    assert found.counts["h1"] == 1
+    assert plan.id in text
+    assert all(sentence.split("“")[0] in text for sentence in plan.guarantee.assumptions.sentences())
+    assert "<other>" not in page
+    assert not re.search(r"\bnan\b|\binf\b", text)
+
+
+def test_the_example_message_is_one_that_the_plan_allows() -> None:
+    from hubbub.wire import messages
+
+    for name, plan in PLANS.items():
+        answer, sent = explanation.example(plan)
+        assert answer == plan.schema.labels[0]
+        assert explanation.example(plan) == (answer, sent)
+        for what, text in sent:
+            assert explanation.meaning(messages.decode(bytes.fromhex(text), plan), plan) == what, name
+
+
+def test_clear_records_are_called_unprotected() -> None:
+    rows = explanation.learns(PLANS["shuffler's fakes"])
+    assert dict((who, told) for who, _, told in rows)["both, if they collude"] == "the answer (no protection)"
+    assert any("unchanged" in line for line in explanation.leaves(PLANS["shuffler's fakes"]))
+    assert not any("unchanged" in line for line in explanation.leaves(PLANS["split"]))
+
+
+def test_a_large_collusion_epsilon_is_no_protection() -> None:
+    assert "no real protection" in explanation.guesses(12.0)
+    assert "no real protection" not in explanation.guesses(3.0)
+    assert explanation.learned(6.0).startswith("much")
+    assert explanation.learned(0.5).startswith("little")
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 3.0])
+def test_the_odds_are_those_of_the_best_guess(epsilon: float) -> None:
+    """Randomized response with odds e^ε is guessed right with exactly the stated share; a leak of δ adds to it."""
+    keep = math.exp(epsilon) / (1 + math.exp(epsilon))
+    assert explanation.share_of_right_guesses(epsilon, 0.0) == pytest.approx(keep, rel=1e-12)
+    # With probability δ the answer is revealed, otherwise randomized response: this mechanism is (ε, δ)-private.
+    delta = 0.01
+    best = delta + (1 - delta) * keep
+    assert best <= explanation.share_of_right_guesses(epsilon, delta) * (1 + 1e-12)
+    assert explanation.share_of_right_guesses(epsilon, delta) == pytest.approx(
+        (math.exp(epsilon) + delta) / (math.exp(epsilon) + 1), rel=1e-12
+    )
+
+
+def test_the_stated_share_is_rounded_up() -> None:
+    shares = [explanation.share_of_right_guesses(step / 100, 1e-6) for step in range(0, 600)]
+    for share in shares:
+        assert float(explanation.rounded(share).removesuffix("\u00a0%")) >= 100 * share - 1e-6
+
+
+def test_small_probabilities_are_rounded_up() -> None:
+    for probability in (1e-3, 9.99e-7, 3.2e-9, 0.4, 0.07):
+        number = int(explanation.one_in(probability).removeprefix("1 in ").replace(",", ""))
+        assert 1 / number >= probability * (1 - 1e-9)
+
+
+def test_the_contract_is_described_with_its_signatures() -> None:
+    page = render(plan_report(PLANS["split"], Background(agreement=AGREEMENT, statements=["Contact: a@example.org"])))
+    for words in (
+        "c0" * 32,
+        "after 1 week at the earliest",
+        "at least 1,100 people",
+        "analyzer (signature verified)",
+        "shuffler (not signed)",
+        "accounts.example",
+        "Contact: a@example.org",
+    ):
+        assert words in page
+
+
+def test_results_are_shown_with_their_intervals() -> None:
+    plan = PLANS["split"]
+    people = hb.Collection.from_values(["red"] * 700 + ["green"] * 300, COLOURS)
+    estimate = hb.estimate(hb.tally(hb.shuffle(hb.randomize(people, plan))), plan)
+    page = render(plan_report(plan, Background(estimates={"week 1": estimate})))
+    check_page(page, 1)
+    assert "Results: week 1" in page
+    assert "1,000 people" in page
+
+
+def test_the_explanation_has_the_same_facts() -> None:
+    for plan in PLANS.values():
+        headings = [heading for heading, _ in explanation.explain(plan)]
+        assert headings[0] == "In short"
+        assert "Who learns what" in headings
+        assert all(line for _, lines in explanation.explain(plan) for line in lines)
