@@ -75,7 +75,7 @@ def test_the_example_message_is_one_that_the_plan_allows() -> None:
 
 def test_clear_records_are_called_unprotected() -> None:
     rows = explanation.learns(PLANS["shuffler's fakes"])
-    assert dict((who, told) for who, _, told in rows)["both, if they collude"] == "the answer (no protection)"
+    assert {who: told for who, _, told in rows}["both, if they collude"] == "the answer (no protection)"
     assert any("unchanged" in line for line in explanation.leaves(PLANS["shuffler's fakes"]))
     assert not any("unchanged" in line for line in explanation.leaves(PLANS["split"]))
 
@@ -102,7 +102,7 @@ def test_the_odds_are_those_of_the_best_guess(epsilon: float) -> None:
 
 
 def test_the_stated_share_is_rounded_up() -> None:
-    shares = [explanation.share_of_right_guesses(step / 100, 1e-6) for step in range(0, 600)]
+    shares = [explanation.share_of_right_guesses(step / 100, 1e-6) for step in range(600)]
     for share in shares:
         assert float(explanation.rounded(share).removesuffix("\u00a0%")) >= 100 * share - 1e-6
 

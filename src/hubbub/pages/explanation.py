@@ -126,7 +126,9 @@ def leaves(plan: Plan) -> list[str]:
             "It sends one message, which names one answer."
         )
     elif protocol.clear:
-        lines.append("The device sends the answer unchanged. Only messages that are not true answers, the fakes, hide it.")
+        lines.append(
+            "The device sends the answer unchanged. Only messages that are not true answers, the fakes, hide it."
+        )
     else:
         made = "makes a list with one entry, yes or no, for each label, and reverses every entry"
         what = made if schema.width > 1 else "reverses the answer"
@@ -230,7 +232,9 @@ def precision(plan: Plan) -> list[str]:
         )
     else:
         lines.append("No share of the people can be measured within a tenth of its value: the batch is too small.")
-    lines.append("How well the people who take part represent others is a separate question, which noise does not change.")
+    lines.append(
+        "How well the people who take part represent others is a separate question, which noise does not change."
+    )
     return lines
 
 
@@ -254,7 +258,9 @@ def summary(plan: Plan) -> str:
         "shuffler-noise": "A shuffler separates answers from the people who gave them and hides them among fakes.",
     }[held.assumptions.trust]
     right = guesses(held.epsilon, held.delta)
-    return f"{first} Whoever sees the results and guesses between two answers is right {right}; blind chance is 50\u00a0%."
+    return (
+        f"{first} Whoever sees the results and guesses between two answers is right {right}; blind chance is 50\u00a0%."
+    )
 
 
 def explain(plan: Plan) -> Sequence[tuple[str, Sequence[str]]]:
@@ -262,7 +268,11 @@ def explain(plan: Plan) -> Sequence[tuple[str, Sequence[str]]]:
     answer, sent = example(plan)
     shown = [f"{number}. {what}" for number, (what, _) in enumerate(sent[:SHOWN], 1)]
     rest = [f"… and {len(sent) - SHOWN:,} more"] if len(sent) > SHOWN else []
-    messages_of = [f"Example: a person answers “{answer}”. The device might send:", *(shown or ["nothing at all"]), *rest]
+    messages_of = [
+        f"Example: a person answers “{answer}”. The device might send:",
+        *(shown or ["nothing at all"]),
+        *rest,
+    ]
     return [
         ("In short", [summary(plan)]),
         ("What is asked", asked(plan)),

@@ -152,7 +152,7 @@ def _alternatives(plan: Plan, given: Background) -> list[Section]:
     """Return the plan among the most precise alternatives of each kind of trust."""
     if not given.alternatives:
         return []
-    number = {trust: 0 for trust in TRUST}
+    number = dict.fromkeys(TRUST, 0)
     rows, marks = [], []
     for one in sorted(given.alternatives, key=lambda one: one.stderr):
         held, chosen = one.guarantee.assumptions, one.protocol == plan.protocol
@@ -174,7 +174,7 @@ def _alternatives(plan: Plan, given: Background) -> list[Section]:
 def _verified(plan: Plan, given: Background) -> list[str]:
     held = plan.guarantee
     kind = {"exact": "exact: no smaller value is true", "proven": "proven: the true value may be smaller"}
-    lines = [
+    return [
         f"(ε, δ) = ({held.epsilon:.4g}, {held.delta:.3g}) is {kind[held.basis.value]}, by {held.method}.",
         f"Best known attack: {held.attack}.",
         *given.checks,
@@ -183,12 +183,13 @@ def _verified(plan: Plan, given: Background) -> list[str]:
         "hubbub's own theorems are proven in its documentation and checked by a second derivation and by enumeration; "
         "they are not peer-reviewed.",
     ]
-    return lines
 
 
 def _retention(plan: Plan, given: Background) -> list[str]:
     if not plan.guarantee.assumptions.shuffler:
-        link = "The analyzer can link a randomized answer to its sender if it stores senders; hubbub does not store them."
+        link = (
+            "The analyzer can link a randomized answer to its sender if it stores senders; hubbub does not store them."
+        )
     else:
         link = (
             "Until a batch is released, the shuffler stores sealed envelopes without their senders. When it releases the "
@@ -238,7 +239,11 @@ def _results(given: Background) -> list[Section]:
         achieved = f" This batch is ({held.epsilon:.3g}, {held.delta:.2g})-differentially private." if held else ""
         words = f"{more}{one.n:,} people; values are {one.remark}.{achieved}"
         chart = Figure(estimate_chart(one, top=TOP), "Estimates with 95 % intervals.")
-        blocks: list[Block] = [words, chart, Table(("label", "people", "95 % interval", "share"), rows, folded="As a table")]
+        blocks: list[Block] = [
+            words,
+            chart,
+            Table(("label", "people", "95 % interval", "share"), rows, folded="As a table"),
+        ]
         sections.append(Section(f"Results: {name}", blocks))
     return sections
 
