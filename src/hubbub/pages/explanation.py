@@ -221,14 +221,14 @@ def precision(plan: Plan) -> list[str]:
     """Say how precise the results are."""
     margin = MARGIN * plan.stderr
     lines = [
-        f"In a batch of {plan.n:,} people, the added noise moves a count by at most ± {margin:,.3g} people in 95 of 100 "
-        "collections. Every result states its own interval."
+        f"In a batch of {plan.n:,} people, the added noise moves a count by at most ± {margin:,.3g} people in 95 of "
+        "100 collections. Every result states its own interval."
     ]
     share = measurable_share(plan, 0.1)
     if share <= 1:
         lines.append(
-            f"The noise allows counts of at least {percent(share)} of the people to be measured within a tenth of their "
-            "value."
+            f"The noise allows counts of at least {percent(share)} of the people to be measured within a tenth of "
+            "their value."
         )
     else:
         lines.append("No share of the people can be measured within a tenth of its value: the batch is too small.")
@@ -250,11 +250,10 @@ def percent(share: float) -> str:
 def summary(plan: Plan) -> str:
     """Return the protection in one or two sentences."""
     held = plan.guarantee
+    does = "hides its answer among fakes" if plan.protocol.clear else "randomizes its answer"
     first = {
         "nobody": "Every device randomizes its answer so strongly that nobody has to be trusted.",
-        "shuffling": "Every device randomizes its answer, and a shuffler separates answers from the people who gave them."
-        if not plan.protocol.clear
-        else "Devices send answers among fakes, and a shuffler separates them from the people who gave them.",
+        "shuffling": f"Every device {does}, and a shuffler separates answers from the people who gave them.",
         "shuffler-noise": "A shuffler separates answers from the people who gave them and hides them among fakes.",
     }[held.assumptions.trust]
     right = guesses(held.epsilon, held.delta)

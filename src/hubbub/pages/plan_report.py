@@ -142,7 +142,7 @@ def _odds(plan: Plan) -> list[Block]:
     else:
         never = "The protection holds without exception."
     return [
-        "Suppose that somebody must guess which of two answers a person gave, and that both seem equally likely beforehand.",
+        "Suppose that somebody must guess which of two answers a person gave, and that both seem equally likely before.",
         Table(("if the guess is made by", "it is right"), rows),
         f"{never} This holds whatever else is known about that person and about all others, now or later.",
     ]
@@ -192,8 +192,8 @@ def _retention(plan: Plan, given: Background) -> list[str]:
         )
     else:
         link = (
-            "Until a batch is released, the shuffler stores sealed envelopes without their senders. When it releases the "
-            "batch, it mixes the messages, deletes the envelopes and erases the keys with which they could be opened."
+            "Until a batch is released, the shuffler stores sealed envelopes without their senders. When it releases "
+            "the batch, it mixes the messages, deletes the envelopes and erases the keys with which they could be opened."
         )
     kept = "The analyzer deletes the messages of a batch when it has counted them, and keeps the counts."
     agreement = given.agreement
@@ -207,9 +207,9 @@ def _retention(plan: Plan, given: Background) -> list[str]:
         f"{link} {kept}",
         when,
         "Taking part is voluntary for the device: a device that sends nothing leaves no trace.",
-        "A single answer cannot be found, corrected or deleted after it was sent, because nothing links it to a person. "
-        "Withdrawing means not answering in later rounds. The people should be told so beforehand.",
-        "These statements describe hubbub's services. Operators who move files themselves must state their own periods.",
+        "A single answer cannot be found, corrected or deleted after it was sent, because nothing links it to a "
+        "person. Withdrawing means not answering in later rounds. The people should be told so beforehand.",
+        "These statements describe hubbub's services. Operators who move files themselves state their own periods.",
         *given.statements,
     ]
 
