@@ -142,7 +142,7 @@ def _odds(plan: Plan) -> list[Block]:
     else:
         never = "The protection holds without exception."
     return [
-        "Suppose that somebody must guess which of two answers a person gave, and that both seem equally likely before.",
+        "Suppose that somebody must guess which of two answers a person gave, and that both seem equally likely.",
         Table(("if the guess is made by", "it is right"), rows),
         f"{never} This holds whatever else is known about that person and about all others, now or later.",
     ]
@@ -193,7 +193,7 @@ def _retention(plan: Plan, given: Background) -> list[str]:
     else:
         link = (
             "Until a batch is released, the shuffler stores sealed envelopes without their senders. When it releases "
-            "the batch, it mixes the messages, deletes the envelopes and erases the keys with which they could be opened."
+            "the batch, it mixes the messages, deletes the envelopes and erases the keys that could open them."
         )
     kept = "The analyzer deletes the messages of a batch when it has counted them, and keeps the counts."
     agreement = given.agreement
