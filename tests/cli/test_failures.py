@@ -151,6 +151,11 @@ BAD = [
     ("inspect answers.csv", CORRUPT),
     ("inspect contract.json", CORRUPT),
     ("inspect keys.json", CORRUPT),
+    ("report missing.json -o out", IO),
+    ("report answers.csv -o out", CORRUPT),
+    ("report plan.json mixed.hub --question Why? --statement Thus. -o out", CORRUPT),
+    ("report plan.json --contract contract.json -o out", CORRUPT),
+    ("report plan.json -o missing/out", IO),
     ("vectors --check vectors.json", CORRUPT),
     ("vectors --check plan.json", CORRUPT),
     ("demo --people 3 -o out", USAGE),
@@ -465,7 +470,6 @@ def test_errors_do_not_quote_the_data(folder: Path, run: Call) -> None:
 
 def test_inspect_names_the_format_of_other_documents(folder: Path, run: Call) -> None:
     prepare(folder)
-    assert "its format is 'hubbub contract 2'" in run("inspect", "contract.json").stderr
     assert "its format is 'hubbub key list 2'" in run("inspect", "keys.json").stderr
 
 

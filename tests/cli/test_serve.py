@@ -70,9 +70,25 @@ def test_two_operators_agree_on_a_contract(folder: Path, run: Call) -> None:
         assert result.exit_code == 0, result.stderr
     assert "signed by analyzer and shuffler" in result.stderr
     assert "admission: ticket of shuffler; a release every 3,600 s, from " in result.stderr
-    contract = load_contract((folder / "contract.json").read_bytes()).contract
+    text = (folder / "contract.json").read_bytes()
+    contract = load_contract(text).contract
     assert contract.analyzer.hex() == told["analyzer"]
     assert contract.task_end - contract.task_start == 49
+    shown = run("inspect", "contract.json")
+    assert shown.exit_code == 0, shown.stderr
+    for words in (contract.id, contract.task.hex(), contract.plan.id, "by ticket, issued by shuffler", "signature verif"):
+        assert words in shown.stdout
+    record = json.loads(run("inspect", "contract.json", "--json").stdout)
+    assert (record["operators"], sorted(record["signed"])) == (told, ["analyzer", "shuffler"])
+    page = run("report", "plan.json", "--contract", "contract.json", "-o", "report.html")
+    assert page.exit_code == 0, page.stderr
+    assert "shuffler (signature verified)" in (folder / "report.html").read_text()
+    forged = json.loads(text)
+    forged["signatures"]["shuffler"] = forged["signatures"]["analyzer"]
+    (folder / "forged.json").write_text(json.dumps(forged))
+    for words in (("inspect", "forged.json"), ("report", "plan.json", "--contract", "forged.json", "-o", "out.html")):
+        assert run(*words).exit_code == 4
+    assert not (folder / "out.html").exists()
 
 
 def test_invalid_requests_are_rejected(folder: Path, run: Call) -> None:
@@ -87,7 +103,9 @@ def test_invalid_requests_are_rejected(folder: Path, run: Call) -> None:
     refused = run("serve", "sign", "c.json", "--identity", "stranger")
     assert refused.exit_code == 2
     assert "the signing --identity must be one of the contract's operators\n" in refused.stderr
-    assert "error: c.json must be a plan or a file of reports" in run("inspect", "c.json").stderr
+    shown = run("inspect", "c.json")
+    assert shown.exit_code == 0
+    assert f"shuffler     {'11' * 32}, not signed" in shown.stdout
     drawn = run(*draw, "--analyzer", "00" * 32, "--shuffler", "11" * 32, "--epoch", "604800", "--rounds", "2")
     # Weeks are counted from a Thursday.
     assert "note: round 1 ends at " in drawn.stderr

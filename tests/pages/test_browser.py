@@ -24,9 +24,10 @@ COMMANDS = {
     "demo": ("demo", "--people", "20000", "--seed", "7"),
     "study": ("study", "--one-hot", "4", "-n", "2000", "--epsilon", "1", "--repetitions", "10"),
     "attacks": ("attacks", "--trials", "100", "--seed", "7"),
+    "report": ("report", "plan.json", "estimate.json", "--question", "Which colours do you like?"),
     "audit": ("audit", "--plan", "plan.json", "--runs", "200"),
 }
-CHARTS = {"demo": 3, "study": 5, "attacks": 7, "audit": 3}
+CHARTS = {"demo": 3, "study": 5, "attacks": 7, "report": 1, "audit": 3}
 TEXT = """() => {
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
     while (walker.nextNode()) {

@@ -22,7 +22,7 @@ SECTIONS = {
         "shuffle": ("collect", "Permute the reports of a batch and add the shuffler's fakes."),
         "estimate": ("collect", "Estimate how many people have each label, with error bars."),
         "joint": ("collect", "Estimate how many people have each combination of labels."),
-        "inspect": ("inspect", "Describe and check a plan or a file of reports."),
+        "inspect": ("inspect", "Describe and check a plan, a contract or a file of reports."),
     },
     "Run as services": {
         "serve": ("serve", "Set up, run and administer a shuffler and an analyzer."),

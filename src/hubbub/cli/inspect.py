@@ -22,9 +22,10 @@ from hubbub.wire.batches import MAGIC, file_size
 @click.option("--plan", "plan_path", metavar="FILE", help="Plan of the reports, to check every message.")
 @json_option
 def inspect(file: str, plan_path: str | None, as_json: bool) -> None:
-    """Describe and check a plan or a file of reports.
+    """Describe and check a plan, a contract or a file of reports.
 
-    Recomputes every claim of a plan. Checks the digest of a file of reports and, given its plan, every message; prints
+    Recomputes every claim of a plan, and of the plan and the rounds of a contract, and verifies the signatures of a
+    contract. Checks the digest of a file of reports and, given its plan, every message; prints
     no message.
 
     \b
@@ -36,15 +37,32 @@ def inspect(file: str, plan_path: str | None, as_json: bool) -> None:
         return
     text = read_text(file)
     declared = _format(text)
+    if declared.startswith("hubbub contract "):
+        _show_contract(text, as_json)
+        return
     if declared and not declared.startswith("hubbub plan "):
-        known = "; `hubbub serve sign` checks contracts" if declared.startswith("hubbub contract ") else ""
-        raise WireError(f"{file} must be a plan or a file of reports, but its format is {declared!r}{known}")
+        raise WireError(f"{file} must be a plan, a contract or a file of reports, but its format is {declared!r}")
     with screen.waiting("recomputing the claims of the plan"):
         plan = load_plan(text)
     if as_json:
         screen.print_json({"file": "plan", **screen.plan_record(plan)})
     else:
         screen.console().print(screen.facts([*screen.described_plan(plan), ("checked", "all claims recomputed")]))
+
+
+def _show_contract(text: bytes, as_json: bool) -> None:
+    from hubbub.cli import agreements  # noqa: PLC0415 (needs the extra 'serve')
+    from hubbub.service.task.contract import SignedContract  # noqa: PLC0415
+
+    signed = SignedContract.from_json(text)
+    with screen.waiting("recomputing the claims of the contract"):
+        plan = load_plan(signed.contract.plan.to_json())
+        rows, record = agreements.described_contract(signed), agreements.contract_record(signed)
+    if as_json:
+        screen.print_json({"file": "contract", **record})
+        return
+    checked = "all claims recomputed; compare the operators' identities with those you expect"
+    screen.console().print(screen.facts([*rows, *screen.described_plan(plan), ("checked", checked)]))
 
 
 def _show_header(header: BatchHeader, as_json: bool, *, checked: bool) -> None:

@@ -1,6 +1,5 @@
 """``report``: one page about a plan and its results, for a lawyer, an analyst and an engineer."""
 
-import datetime
 from pathlib import Path
 
 import click
@@ -99,26 +98,11 @@ def _estimate(path: str, plan: Plan) -> Estimate:
 
 
 def _agreement(path: str, plan: Plan) -> Agreement:
-    from hubbub.service.task.contract import SignedContract  # noqa: PLC0415 (needs the extra 'serve')
+    from hubbub.cli.agreements import agreement_of  # noqa: PLC0415 (needs the extra 'serve')
+    from hubbub.service.task.contract import SignedContract  # noqa: PLC0415
 
     with naming(path):
         signed = SignedContract.from_json(read_text(path))
-        contract = signed.contract
-        if contract.plan.id != plan.id:
+        if signed.contract.plan.id != plan.id:
             raise PlanMismatch("the contract must be for the plan of the report")
-        kind = contract.admission.kind
-        return Agreement(
-            id=contract.id,
-            min_batch_size=contract.min_batch_size,
-            epoch=contract.epoch,
-            start=_date(contract.task_start * contract.epoch),
-            end=_date(contract.task_end * contract.epoch),
-            admission="open to everyone" if kind == "open" else f"by {kind}, issued by {contract.admission.issuer}",
-            operators={"shuffler": contract.shuffler.hex(), "analyzer": contract.analyzer.hex()},
-            signed=signed.verified_roles(),
-        )
-
-
-def _date(seconds: int) -> str:
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
+        return agreement_of(signed)

@@ -4,6 +4,7 @@ A result names what it knows. Fields that an analyzer does not state, such as th
 """
 
 import csv
+import datetime
 import importlib
 import io
 import ssl
@@ -21,6 +22,7 @@ COLUMNS = {
     "bucket": "int64",
     "round": "int64",
     "epoch": "int64",
+    "epoch_start": "string",
     "batch": "string",
     "state": "string",
     "people": "int64",
@@ -37,6 +39,8 @@ COLUMNS = {
 }
 """The columns of a table of results, and their types in Arrow."""
 Row = dict[str, Any]
+MAX_TIME = 253_402_300_800
+"""The year 10000, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class TaskResults:
         guarantee = result.get("guarantee") or {}
         spent, total = result.get("spent") or {}, result.get("total") or {}
         about = {name: result.get(name) for name in ("bucket", "round", "epoch", "batch", "state", "people", "reason")}
+        about |= {"epoch_start": start_of(result)}
         about |= {"task": self.task, "epsilon": _real(guarantee, "epsilon"), "delta": _real(guarantee, "delta")}
         about |= {"spent_epsilon": _real(spent, "epsilon")}
         about |= {"total_epsilon": _real(total, "epsilon"), "total_delta": _real(total, "delta")}
@@ -84,6 +89,18 @@ class TaskResults:
 
     def _gap_row(self, gap: dict[str, Any]) -> Row:
         return _row(task=self.task, bucket=gap.get("first"), state="gap", reason=describe_gap(gap))
+
+
+def start_of(result: dict[str, Any]) -> str:
+    """Return the time at which the epoch of a result began, in UTC; empty if the analyzer does not state it.
+
+    >>> start_of({"epoch_start": 1_893_628_800})
+    '2030-01-03T00:00:00Z'
+    """
+    seconds = result.get("epoch_start")
+    if not isinstance(seconds, int) or not 0 <= seconds < MAX_TIME:
+        return ""
+    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def describe_gap(gap: dict[str, Any]) -> str:
