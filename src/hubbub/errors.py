@@ -10,6 +10,9 @@
     ├── Infeasible           no parameters meet the request
     ├── BatchTooSmall        fewer people or fakes than the plan's guarantee needs
     ├── FalseClaim           a plan that claims more privacy or precision than it has
+    ├── BudgetExceeded       a charge beyond the budget of a ledger
+    ├── AlreadyCharged       a collection that the ledger has charged before
+    ├── LedgerDamaged        a ledger file that was changed, truncated or rewound
     ├── EntropyFailure       a randomness source that returned too few bytes
     ├── MissingExtra         an optional dependency that is not installed
     ├── ProgramFailure       an audited program that crashed, hung or wrote invalid output
@@ -102,6 +105,18 @@ class BatchTooSmall(HubbubError):
 
 class FalseClaim(HubbubError):
     """A plan claims more privacy, or more precision, than its parameters give."""
+
+
+class BudgetExceeded(HubbubError):
+    """A charge would bring the total of a ledger above its budget; nothing was charged."""
+
+
+class AlreadyCharged(HubbubError):
+    """The ledger has charged this collection before; nothing was charged."""
+
+
+class LedgerDamaged(HubbubError):
+    """A ledger file was changed, truncated or rewound, so that charges may be missing."""
 
 
 class EntropyFailure(HubbubError):
