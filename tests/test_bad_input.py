@@ -56,7 +56,7 @@ SHUFFLED = hb.shuffle(REPORTS)
 TALLY = hb.tally(SHUFFLED)
 ESTIMATE = hb.estimate(TALLY, PLAN)
 JOINT = hb.joint(SHUFFLED, PLAN, ["red", "blue"])
-LEDGER = hb.Ledger().charge(FLIP, SCHEMA, 100)
+LEDGER = hb.Ledger(budget=hb.Budget(9.0, 1e-6)).charge_protocol(FLIP, SCHEMA, 100)
 TWO_PLANS, SWAPPED = f"{OTHER.id[:8]}… and {PLAN.id[:8]}…", f"{PLAN.id[:8]}… and {OTHER.id[:8]}…"
 ROWS = np.array([[1], [4]], np.uint8)
 

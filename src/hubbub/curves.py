@@ -52,7 +52,7 @@ class PrivacyCurve:
         return next((epsilon for epsilon, delta in self.points if delta == 0.0), math.inf)
 
     def delta(self, epsilon: float) -> float:
-        """Return a bound on δ(ε): the chord between the neighbouring points, because δ is convex in e^ε; errs upwards."""
+        """Return a bound on δ(ε): the chord between the neighbouring points, as δ is convex in e^ε; errs upwards."""
         after = bisect.bisect_left(self.points, (epsilon, -1.0))
         if after == len(self.points):
             return self.points[-1][1]

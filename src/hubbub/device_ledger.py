@@ -86,8 +86,8 @@ class Cover:
     masses: Sequence[int]
     infinite: int
 
-    @classmethod
-    def of(cls, curve: PrivacyCurve) -> Self:
+    @staticmethod
+    def of(curve: PrivacyCurve) -> "Cover":
         """Return the cover of one collection with these certified points.
 
         >>> cover = Cover.of(PrivacyCurve(((0.0, 0.5), (1.0, 0.25), (2.0, 0.0))))
@@ -192,6 +192,8 @@ def _spread(step: float, atoms: Sequence[tuple[float, int]], infinite: int) -> C
 
     Losses on the grid are exact, as is their distance from a node; shares are rounded up by more than their error.
     """
+    if not atoms:  # nothing but an infinite loss
+        return Cover(step, 0, [0], infinite)
     first = math.floor(min(loss for loss, _ in atoms) / step)
     last = math.floor(max(loss for loss, _ in atoms) / step) + 1
     masses = [0] * (last - first + 1)

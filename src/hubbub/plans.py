@@ -21,6 +21,8 @@ FORMAT = "hubbub plan 2"
 MAX_PEOPLE = 10**10
 MAX_ROUNDS = 10**6
 STDERR = Interval(0.0, 1e300, open_low=True)
+# Left out arguments of a plan, which is given defaults when it is created.
+_NO_TOTAL, _NO_CURVE = cast("Total", None), cast("PrivacyCurve", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +45,9 @@ class Plan:
     """Fraction of users that must follow the protocol for the guarantee to hold."""
     rounds: int = 1
     """Number of collections, each with this guarantee, in which the same people take part."""
-    total: Total = cast("Total", None)
+    total: Total = _NO_TOTAL
     """(ε, δ) of all rounds together; by default that of basic composition."""
-    curve: PrivacyCurve = cast("PrivacyCurve", None)
+    curve: PrivacyCurve = _NO_CURVE
     """Certified points of δ(ε) of one round, under the assumptions of the guarantee; by default its own (ε, δ).
 
     Ledgers, on devices too, compute the cost of any number of rounds from them."""
@@ -74,9 +76,9 @@ class Plan:
     def _set_defaults(self) -> None:
         claim = self.guarantee
         object.__setattr__(self, "rounds", check_whole("rounds", self.rounds, 1, MAX_ROUNDS))
-        if self.total is None:
+        if self.total is _NO_TOTAL:
             object.__setattr__(self, "total", basic_total(claim, self.rounds))
-        if self.curve is None:
+        if self.curve is _NO_CURVE:
             point = (claim.epsilon, claim.delta) if math.isfinite(claim.epsilon) else (0.0, 1.0)
             object.__setattr__(self, "curve", PrivacyCurve((point,)))
         check_type("total", self.total, Total)

@@ -110,8 +110,8 @@ def test_ledger_stops_in_time() -> None:
     admitted = repetition.rounds_within(plan, 2.0, 64)
     assert 1 < admitted < 64
     ledger = Ledger()
-    assert ledger.charge(plan.protocol, BIT, 200, rounds=admitted).epsilon(1e-6) <= 2.0
-    assert ledger.charge(plan.protocol, BIT, 200, rounds=admitted + 1).epsilon(1e-6) > 2.0
+    assert ledger.charge_protocol(plan.protocol, BIT, 200, rounds=admitted).epsilon(1e-6) <= 2.0
+    assert ledger.charge_protocol(plan.protocol, BIT, 200, rounds=admitted + 1).epsilon(1e-6) > 2.0
 
 
 # Poisoning.

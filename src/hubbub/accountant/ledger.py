@@ -114,7 +114,7 @@ class Ledger:
         return replace(self, charges=(*self.charges, charge)).total(delta)
 
     def remaining(self, plan: Plan, budget: Budget | None = None) -> int:
-        """Return how many more rounds of a plan fit into the budget of the ledger, or a given one: at most a million."""
+        """Return the number of further rounds of a plan that the budget, or a given one, allows; at most a million."""
         limit = budget if budget is not None else self.budget
         limit = check_type("budget", limit, Budget)
 

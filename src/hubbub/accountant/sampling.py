@@ -25,7 +25,9 @@ PROBES = 4  # parts of a curve at whose ends all theorems are evaluated
 WHOLE = 1 - 2.0**-20  # δ at ε = 0 from which on nothing is protected
 
 
-def certified_points(analysis: Analysis, *, rounds: int = 1, extra: tuple[tuple[float, float], ...] = ()) -> PrivacyCurve:
+def certified_points(
+    analysis: Analysis, *, rounds: int = 1, extra: tuple[tuple[float, float], ...] = ()
+) -> PrivacyCurve:
     """Return certified points of a curve, chosen for totals of about ``rounds`` rounds, with known ``extra`` points.
 
     A total near the ε of interest consists of losses below ``typical``, where rounding a loss to a point adds to the

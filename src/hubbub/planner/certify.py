@@ -277,7 +277,7 @@ def _correction(use: float) -> float:
 
 
 def _total(request: Request, trial: Calibrated) -> float:
-    """Return the certified ε of all rounds, under the assumptions of the trial's guarantee, as the plan will claim it."""
+    """Return the certified ε of all rounds under the assumptions of the trial's guarantee, as a plan claims it."""
     share, rounds = request.honest_fraction, request.rounds
     points = round_curve(trial.protocol, request.schema, request.n, share, trial.guarantee, rounds)
     spent = Ledger((Charge(name="", rounds=rounds, curve=points),)).epsilon(request.budget.delta)

@@ -48,7 +48,7 @@ def plan_from(
 
 
 def with_rounds(plan: Plan, rounds: int, delta: float | None = None) -> Plan:
-    """Return the plan for several rounds, with its curve and their total at δ, by default the sum of the δ of all rounds.
+    """Return the plan for several rounds, with its curve and the total at δ, by default the sum of the δ of all rounds.
 
     >>> plan = plan_from(Schema.bits(1), 10_000, Protocol(0.1), delta=1e-8)
     >>> with_rounds(plan, 52, 1e-6).total.epsilon < 52 * plan.guarantee.epsilon
