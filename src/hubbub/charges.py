@@ -32,7 +32,7 @@ class Charge:
     def of(cls, plan: Plan, *, rounds: int = 1, collection: str = "") -> Self:
         """Return the charge for rounds of a plan, as the collection of this name."""
         check_type("plan", plan, Plan)
-        name = f"{plan.id}/{check_name(collection)}" if collection != "" else ""
+        name = f"{plan.id}/{check_name(collection)}" if not isinstance(collection, str) or collection else ""
         return cls(name=name, rounds=rounds, curve=plan.curve)
 
     def to_document(self) -> dict[str, Json]:
@@ -78,9 +78,10 @@ def check_new(charges: tuple[Charge, ...], charge: Charge) -> None:
 def check_within(budget: Budget | None, spent: Total) -> None:
     """Raise :class:`BudgetExceeded` if the total is above the budget."""
     if budget is not None and spent.epsilon > budget.epsilon:
+        figure = "∞" if math.isinf(spent.epsilon) else f"{spent.epsilon:.4g}"
         raise BudgetExceeded(
-            f"the charge would bring the total to ε = {spent.epsilon:.4g} at δ = {spent.delta:.3g}, above the budget "
-            f"of ε = {budget.epsilon:.4g}; nothing was charged"
+            f"the charge would bring the total to ε = {figure} at δ = {spent.delta:.3g}, above the budget of "
+            f"ε = {budget.epsilon:.4g}; nothing was charged"
         )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from hubbub.canonical import Json
+from hubbub.canonical import Json, legal
 from hubbub.errors import NON_NEGATIVE, PROBABILITY, WireError, check_items, check_real, reject
 
 MAX_POINTS = 64
@@ -39,7 +39,8 @@ class PrivacyCurve:
             if not isinstance(pair, tuple | list) or len(pair) != 2:
                 reject("points", must)
             epsilon, delta = pair
-            pairs.append((check_real("epsilon", epsilon, NON_NEGATIVE), check_real("delta", delta, PROBABILITY)))
+            one = check_real("epsilon of points", epsilon, NON_NEGATIVE)
+            pairs.append((one, check_real("delta of points", delta, PROBABILITY)))
         if not 1 <= len(pairs) <= MAX_POINTS:
             reject("points", f"have between 1 and {MAX_POINTS} pairs", len(pairs))
         if any(a[0] >= b[0] or a[1] < b[1] for a, b in itertools.pairwise(pairs)):
@@ -53,6 +54,7 @@ class PrivacyCurve:
 
     def delta(self, epsilon: float) -> float:
         """Return a bound on δ(ε): the chord between the neighbouring points, as δ is convex in e^ε; errs upwards."""
+        epsilon = check_real("epsilon", epsilon, NON_NEGATIVE)
         after = bisect.bisect_left(self.points, (epsilon, -1.0))
         if after == len(self.points):
             return self.points[-1][1]
@@ -98,7 +100,8 @@ class PrivacyCurve:
             if len(numbers) != 2 or numbers != pair or any(isinstance(one, bool) for one in numbers):
                 raise WireError(f"{what} must be a list of pairs of numbers")
             pairs.append((float(numbers[0]), float(numbers[1])))
-        return cls(tuple(pairs))
+        with legal(what):
+            return cls(tuple(pairs))
 
     def __repr__(self) -> str:
         return f"PrivacyCurve({len(self.points)} points up to ε = {self.points[-1][0]:.4g})"

@@ -13,7 +13,7 @@ from hubbub.accountant.sampling import certified_points
 from hubbub.canonical import Fields, canonical, legal, parse
 from hubbub.charges import Charge, check_charges, check_new, check_within, grouped, pure_sum
 from hubbub.curves import PrivacyCurve
-from hubbub.errors import WireError, check_delta, check_epsilon, check_real, check_type, check_whole
+from hubbub.errors import WireError, check_delta, check_epsilon, check_real, check_type, check_whole, kind_of, reject
 from hubbub.numeric.inversion import least_whole
 from hubbub.plans import MAX_ROUNDS, Plan
 from hubbub.privacy import BUDGET_DELTA, Budget, Total, TrustModel
@@ -132,6 +132,8 @@ class Ledger:
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Parse a ledger, and check its format and values."""
+        if not isinstance(text, str | bytes):
+            reject("text", f"be the JSON of a ledger as str or bytes, not {kind_of(text)}")
         fields = Fields(parse(text, "the ledger"), "the ledger", "format", "budget", "charges")
         if fields.text("format") != FORMAT:
             raise WireError(f"the format of the ledger must be {FORMAT!r}")

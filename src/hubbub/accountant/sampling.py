@@ -18,8 +18,8 @@ from hubbub.privacy import Basis
 
 TAIL = 1e-15  # δ beyond which a curve is not sampled
 TYPICAL = 5.5  # standard deviations of a total at the ε of interest
-FINE = 0.22  # distance of points in standard deviations where most losses of a total lie
-EXCESS = 0.1  # eight times the relative excess of ε between two points, for a single round
+FINE, ONCE = 0.22, 0.28  # distance of points in standard deviations where most losses of a total, or of one round, lie
+EXCESS = 0.16  # eight times the relative excess of ε between two points, for a single round
 GROWTH = 2.0  # largest ratio of two neighbouring distances
 PROBES = 4  # parts of a curve at whose ends all theorems are evaluated
 WHOLE = 1 - 2.0**-20  # δ at ε = 0 from which on nothing is protected
@@ -51,7 +51,8 @@ def certified_points(
     signal = max(gaussian_signal(0.0, start), reach / 1000)
     typical = signal * signal / 2 + TYPICAL * signal / math.sqrt(rounds)
     points = [(0.0, start)]
-    distance = FINE * signal
+    finest = (FINE if rounds > 1 else ONCE) * signal
+    distance = finest
     while points[-1][1] > TAIL and points[-1][0] < reach and len(points) < MAX_POINTS - 8:
         epsilon, delta = points[-1]
         if len(points) > 1:
@@ -59,8 +60,8 @@ def certified_points(
             slope = max(math.log(before[1] / delta) / (epsilon - before[0]), 1e-9)
             beyond = max(epsilon - typical, 0.0) / signal
             single = math.sqrt(EXCESS * epsilon / slope)
-            fine = FINE * signal * math.exp(min(beyond * beyond / 6, 50.0))
-            distance = min(fine, max(single, FINE * signal / 2), GROWTH * distance)
+            fine = finest * math.exp(min(beyond * beyond / 6, 50.0))
+            distance = min(fine, max(single, finest / 2), GROWTH * distance)
         node = epsilon + max(distance, (reach - epsilon) / (MAX_POINTS - 8 - len(points)))
         node = min(float(f"{node:.6g}"), reach)
         points.append((node, min(_shortened(leading.delta(node)), delta)))

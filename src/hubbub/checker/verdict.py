@@ -1,7 +1,7 @@
 """``verify``: re-derive the privacy claim of a plan, in integer arithmetic, and say which part of it is confirmed."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -136,6 +136,9 @@ def _total(claim: Claim, guarantee: Part) -> Part:
     pure = claim.flip > 0 and exceeds_pure(claim.total_epsilon / claim.rounds, *odds(claim))
     if pure:
         return Part("total", State.CONFIRMED, f"{rounds} cost at most the sum of the pure ε of one user's messages")
+    if not added and claim.rounds == 1:
+        other, _ = _guarantee(replace(claim, epsilon=claim.total_epsilon, delta=claim.total_delta))
+        return replace(other, name="total")
     if not added:
         reason = f"the guarantees of {rounds} add up to more, and this checker does not compose curves"
         return Part("total", State.NOT_CONFIRMED, reason)

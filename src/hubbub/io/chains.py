@@ -129,7 +129,7 @@ class Chain:
     def _mark(self) -> _Mark:
         data = self._anchor.read()
         if data is None:
-            raise LedgerDamaged("its anchor is missing: the file may be an older copy of the ledger")
+            raise LedgerDamaged("the ledger needs its anchor, which is missing: the file may be an older copy")
         try:
             fields = Fields(parse(data, "the anchor"), "the anchor", "format", "sequence", "head", "pending")
             if fields.text("format") != ANCHOR_FORMAT:
@@ -184,7 +184,7 @@ def repair_chain(path: Path, anchor: Anchor) -> int:
                 break
             good = number
         if good == 0:
-            raise LedgerDamaged("its first line is unreadable: create a new ledger, and charge what may have been lost")
+            raise LedgerDamaged("its first line is damaged: create a new ledger, and charge everything that was asked")
         write_atomic(path.with_name(f"{path.name}.damaged"), b"\n".join(lines) + b"\n", mode=0o600)
         file.truncate(sum(len(line) + 1 for line in lines[:good]))
         file.flush()

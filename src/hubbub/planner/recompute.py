@@ -155,7 +155,8 @@ def _verify_total(plan: Plan) -> None:
     total, claim = plan.total, plan.guarantee
     if math.isinf(total.epsilon) or total.delta >= 1:
         return
-    if plan.rounds == 1 and total.epsilon >= claim.epsilon and total.delta >= claim.delta:
+    one = total.epsilon >= claim.epsilon and total.delta >= claim.delta
+    if plan.rounds == 1 and (one or plan.curve.delta(total.epsilon) <= total.delta):
         return
     proven = repeated_epsilon(plan, plan.rounds, total.delta)
     if proven > total.epsilon:
