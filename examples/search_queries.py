@@ -144,7 +144,7 @@ def _outcome(
     known = np.isin(found, people.hashes)
     held[known] = people.counts[np.searchsorted(people.hashes, found[known])]
     missed, wrong = np.setdiff1d(frequent, found).size, int((held < threshold(n) - 6 * plan.stderr).sum())
-    together = Ledger().charge(plan.protocol, Schema.one_hot(2), n, rounds=ROUNDS).epsilon(asked.budget.delta)
+    together = Ledger().charge_protocol(plan.protocol, Schema.one_hot(2), n, rounds=ROUNDS).epsilon(asked.budget.delta)
     return Outcome(
         study=asked,
         plan=plan,

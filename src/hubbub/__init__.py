@@ -7,13 +7,16 @@ import importlib as _importlib
 import typing as _typing
 
 from hubbub.errors import (
+    AlreadyCharged,
     BatchTooSmall,
+    BudgetExceeded,
     EntropyFailure,
     FalseClaim,
     HubbubError,
     Infeasible,
     InvalidInput,
     InvalidRecord,
+    LedgerDamaged,
     PlanMismatch,
     ProgramFailure,
     SealError,
@@ -24,11 +27,13 @@ from hubbub.errors import (
 if _typing.TYPE_CHECKING:
     from hubbub.accountant import Calibrated, Ledger, account, calibrate
     from hubbub.analyzer import achieved_guarantee, estimate, joint, tally
+    from hubbub.charges import Charge
     from hubbub.client import randomize
+    from hubbub.curves import PrivacyCurve
     from hubbub.estimates import Estimate
     from hubbub.planner import Cost, cost, frontier, load_plan, plan, plan_from
     from hubbub.plans import Plan
-    from hubbub.privacy import Assumptions, Basis, Budget, Guarantee
+    from hubbub.privacy import Assumptions, Basis, Budget, Guarantee, Total
     from hubbub.protocol import Fakes, Protocol
     from hubbub.records import Collection
     from hubbub.reports import Batch, BatchHeader, Reports, Tally
@@ -41,11 +46,13 @@ __version__ = "0.2.0.dev0"
 _MODULES = {
     "accountant": ("Calibrated", "Ledger", "account", "calibrate"),
     "analyzer": ("achieved_guarantee", "estimate", "joint", "tally"),
+    "charges": ("Charge",),
     "client": ("randomize",),
+    "curves": ("PrivacyCurve",),
     "estimates": ("Estimate",),
     "planner": ("Cost", "cost", "frontier", "load_plan", "plan", "plan_from"),
     "plans": ("Plan",),
-    "privacy": ("Assumptions", "Basis", "Budget", "Guarantee"),
+    "privacy": ("Assumptions", "Basis", "Budget", "Guarantee", "Total"),
     "protocol": ("Fakes", "Protocol"),
     "records": ("Collection",),
     "reports": ("Batch", "BatchHeader", "Reports", "Tally"),
@@ -56,13 +63,16 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "AlreadyCharged",
     "Assumptions",
     "Basis",
     "Batch",
     "BatchHeader",
     "BatchTooSmall",
     "Budget",
+    "BudgetExceeded",
     "Calibrated",
+    "Charge",
     "Collection",
     "Cost",
     "EntropyFailure",
@@ -76,8 +86,10 @@ __all__ = [
     "InvalidRecord",
     "Joint",
     "Ledger",
+    "LedgerDamaged",
     "Plan",
     "PlanMismatch",
+    "PrivacyCurve",
     "ProgramFailure",
     "Protocol",
     "Reports",
@@ -85,6 +97,7 @@ __all__ = [
     "SealError",
     "Tally",
     "TooLarge",
+    "Total",
     "WireError",
     "account",
     "achieved_guarantee",

@@ -10,6 +10,9 @@
     ├── Infeasible           no parameters meet the request
     ├── BatchTooSmall        fewer people or fakes than the plan's guarantee needs
     ├── FalseClaim           a plan that claims more privacy or precision than it has
+    ├── BudgetExceeded       a charge beyond the budget of a ledger
+    ├── AlreadyCharged       a collection that the ledger has charged before
+    ├── LedgerDamaged        a ledger file that was changed, truncated or rewound
     ├── EntropyFailure       a randomness source that returned too few bytes
     ├── MissingExtra         an optional dependency that is not installed
     ├── ProgramFailure       an audited program that crashed, hung or wrote invalid output
@@ -102,6 +105,18 @@ class BatchTooSmall(HubbubError):
 
 class FalseClaim(HubbubError):
     """A plan claims more privacy, or more precision, than its parameters give."""
+
+
+class BudgetExceeded(HubbubError):
+    """A charge would bring the total of a ledger above its budget; nothing was charged."""
+
+
+class AlreadyCharged(HubbubError):
+    """The ledger has charged this collection before; nothing was charged."""
+
+
+class LedgerDamaged(HubbubError):
+    """A ledger file was changed, truncated or rewound, so that charges may be missing."""
 
 
 class EntropyFailure(HubbubError):
@@ -337,32 +352,17 @@ def check_real(name: str, value: object, interval: Interval) -> float:
 
 
 def check_flip(q: object, *, zero: bool = False) -> float:
-    """Return the flip probability as a float of (0, 1/2), or of [0, 1/2) if ``zero`` allows clear records.
-
-    >>> check_flip(0.7)
-    Traceback (most recent call last):
-    hubbub.errors.InvalidInput: q must be in (0, 1/2), got 0.7
-    """
+    """Return the flip probability as a float of (0, 1/2), or of [0, 1/2) if ``zero`` allows clear records."""
     return check_real("q", q, CLEAR_OR_FLIPPED if zero else FLIP_PROBABILITY)
 
 
 def check_epsilon(epsilon: object) -> float:
-    """Return ε as a finite float of at least 0.
-
-    >>> check_epsilon(float("nan"))
-    Traceback (most recent call last):
-    hubbub.errors.InvalidInput: epsilon must be finite and at least 0, got nan
-    """
+    """Return ε as a finite float of at least 0."""
     return check_real("epsilon", epsilon, NON_NEGATIVE)
 
 
 def check_delta(delta: object) -> float:
-    """Return δ as a float of (0, 1).
-
-    >>> check_delta(1)
-    Traceback (most recent call last):
-    hubbub.errors.InvalidInput: delta must be in (0, 1), got 1.0
-    """
+    """Return δ as a float of (0, 1)."""
     return check_real("delta", delta, OPEN_UNIT)
 
 

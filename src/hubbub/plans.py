@@ -4,12 +4,14 @@ Devices read plans too, so this module works without numpy.
 """
 
 import hashlib
+import math
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, cast
 
 from hubbub.canonical import Fields, Json, canonical, legal, parse
+from hubbub.curves import PrivacyCurve
 from hubbub.errors import SHARE, Interval, WireError, check_real, check_type, check_whole, kind_of, reject
-from hubbub.privacy import Basis, Guarantee
+from hubbub.privacy import Basis, Guarantee, Total
 from hubbub.protocol import Protocol, check_fakes
 from hubbub.schema import Schema
 
@@ -17,7 +19,10 @@ HEADER = 20
 """Bytes of a message before its payload: magic, version, release, and 16 bytes of the plan's id."""
 FORMAT = "hubbub plan 2"
 MAX_PEOPLE = 10**10
+MAX_ROUNDS = 10**6
 STDERR = Interval(0.0, 1e300, open_low=True)
+# Left out arguments of a plan, which is given defaults when it is created.
+_NO_TOTAL, _NO_CURVE = cast("Total", None), cast("PrivacyCurve", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +43,14 @@ class Plan:
     """Predicted standard error of one count in a batch of n; the maximum over all data where it depends on them."""
     honest_fraction: float = 1.0
     """Fraction of users that must follow the protocol for the guarantee to hold."""
+    rounds: int = 1
+    """Number of collections, each with this guarantee, in which the same people take part."""
+    total: Total = _NO_TOTAL
+    """(ε, δ) of all rounds together; by default that of basic composition."""
+    curve: PrivacyCurve = _NO_CURVE
+    """Certified points of δ(ε) of one round, under the assumptions of the guarantee; by default its own (ε, δ).
+
+    Ledgers, on devices too, compute the cost of any number of rounds from them."""
     id: str = field(init=False, compare=False)
     """SHA-256 of the canonical JSON, as 64 hexadecimal digits."""
 
@@ -52,12 +65,24 @@ class Plan:
             reject("the guarantee", f"be for n = {self.n:,}", self.guarantee.n)
         if self.guarantee.basis not in (Basis.EXACT, Basis.PROVEN):
             reject("the guarantee", "rest on a theorem", self.guarantee.basis.value)
+        self._set_defaults()
         if self.protocol.sends_category:
             if not self.schema.exclusive:
                 reject("schema", f"be one-hot if a category is released, got {self.schema}")
             if self.protocol.q * self.schema.width >= 1:
                 reject("q", f"be below 1/{self.schema.width} for {self.schema.width} categories", self.protocol.q)
         object.__setattr__(self, "id", hashlib.sha256(canonical(self._document())).hexdigest())
+
+    def _set_defaults(self) -> None:
+        claim = self.guarantee
+        object.__setattr__(self, "rounds", check_whole("rounds", self.rounds, 1, MAX_ROUNDS))
+        if self.total is _NO_TOTAL:
+            object.__setattr__(self, "total", basic_total(claim, self.rounds))
+        if self.curve is _NO_CURVE:
+            point = (claim.epsilon, claim.delta) if math.isfinite(claim.epsilon) else (0.0, 1.0)
+            object.__setattr__(self, "curve", PrivacyCurve((point,)))
+        check_type("total", self.total, Total)
+        check_type("curve", self.curve, PrivacyCurve)
 
     @property
     def payload(self) -> int:
@@ -93,8 +118,8 @@ class Plan:
         """
         if not isinstance(text, str | bytes):
             reject("text", f"be the JSON of a plan as str or bytes, not {kind_of(text)}")
-        keys = ("format", "id", "schema", "n", "honest_fraction", "protocol", "guarantee", "stderr")
-        read = Fields(parse(text, "the plan"), "the plan", *keys)
+        parts = ("schema", "n", "honest_fraction", "protocol", "guarantee", "stderr", "rounds", "total", "curve")
+        read = Fields(parse(text, "the plan"), "the plan", "format", "id", *parts)
         if read.text("format") != FORMAT:
             raise WireError(f"the format of the plan must be {FORMAT!r}")
         with legal("the plan"):
@@ -105,6 +130,9 @@ class Plan:
                 protocol=Protocol.from_document(read["protocol"], "the protocol of the plan"),
                 guarantee=Guarantee.from_document(read["guarantee"], "the guarantee of the plan"),
                 stderr=read.real("stderr"),
+                rounds=read.whole("rounds"),
+                total=Total.from_document(read["total"], "the total of the plan"),
+                curve=PrivacyCurve.from_document(read["curve"], "the curve of the plan"),
             )
         if read.text("id") != plan.id:
             raise WireError("the id of the plan must be the digest of its content")
@@ -119,10 +147,30 @@ class Plan:
             "protocol": self.protocol.to_document(),
             "guarantee": self.guarantee.to_document(),
             "stderr": self.stderr,
+            "rounds": self.rounds,
+            "total": self.total.to_document(),
+            "curve": self.curve.to_document(),
         }
 
     def __repr__(self) -> str:
-        return f"Plan({self.id[:8]}…: {self.schema}, n={self.n:,}, {self.protocol}, stderr={self.stderr:.4g})"
+        rounds = f", {self.rounds:,} rounds" if self.rounds > 1 else ""
+        return f"Plan({self.id[:8]}…: {self.schema}, n={self.n:,}, {self.protocol}, stderr={self.stderr:.4g}{rounds})"
+
+
+def basic_total(guarantee: Guarantee, rounds: int) -> Total:
+    """Return (ε, δ) of several rounds by basic composition: both add up. Errs upwards.
+
+    >>> from hubbub.planner import plan_from
+    >>> basic_total(plan_from(Schema.bits(1), 1000, Protocol(0.1), epsilon=0.5).guarantee, 4).epsilon
+    2.0000000000000004
+    """
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    if rounds == 1:
+        return Total(epsilon, delta)
+    return Total(
+        math.nextafter(rounds * epsilon, math.inf) if epsilon else 0.0,
+        min(1.0, math.nextafter(rounds * delta, math.inf)) if delta else 0.0,
+    )
 
 
 def check_share(plan: Plan, people: int, number: object) -> int:

@@ -56,6 +56,44 @@ class Budget:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         object.__setattr__(self, "delta", check_real("delta", self.delta, BUDGET_DELTA))
 
+    @classmethod
+    def from_document(cls, value: Json, what: str = "the budget") -> Self:
+        """Read a budget from a JSON object."""
+        read = Fields(value, what, "epsilon", "delta")
+        with legal(what):
+            return cls(read.real("epsilon"), read.real("delta"))
+
+    def to_document(self) -> dict[str, Json]:
+        """Return the budget as a JSON object."""
+        return {"epsilon": self.epsilon, "delta": self.delta}
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The (ε, δ) of several collections together; ε is infinite if no bound is proven.
+
+    >>> Total(1.5, 1e-6)
+    Total(epsilon=1.5, delta=1e-06)
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_real("epsilon", self.epsilon, LIMIT))
+        object.__setattr__(self, "delta", check_real("delta", self.delta, PROBABILITY))
+
+    def to_document(self) -> dict[str, Json]:
+        """Return the total as a JSON object."""
+        return {"epsilon": spell(self.epsilon), "delta": self.delta}
+
+    @classmethod
+    def from_document(cls, value: Json, what: str = "the total") -> Self:
+        """Read a total from a JSON object."""
+        read = Fields(value, what, "epsilon", "delta")
+        with legal(what):
+            return cls(read.limit("epsilon"), read.real("delta"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:

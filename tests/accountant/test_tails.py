@@ -255,7 +255,7 @@ def test_delta_is_never_zero_among_fakes() -> None:
 
 def test_a_ledger_of_many_wide_rounds_is_fast_enough_and_above_one_round() -> None:
     one_hot = Schema.one_hot(1000)
-    ledger = Ledger().charge(Protocol(1e-3, release="bits"), one_hot, 10**5, rounds=365)
+    ledger = Ledger().charge_protocol(Protocol(1e-3, release="bits"), one_hot, 10**5, rounds=365)
     once = account(Protocol(1e-3, release="bits"), one_hot, 10**5, delta=1e-6).epsilon
     assert once < ledger.epsilon(1e-6) < 365 * once
 

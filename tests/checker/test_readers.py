@@ -81,7 +81,10 @@ def test_other_types_are_refused(text: Any) -> None:
 
 
 def test_empty_claims_hold_under_every_assumption() -> None:
-    empty = forged(CLEAR, lambda one: (_held(one).update(honest=1), one["guarantee"].update(delta=1)))
+    nothing = {"curve": [[0, 1]], "total": {"epsilon": "inf", "delta": 1}}
+    empty = forged(
+        CLEAR, lambda one: (_held(one).update(honest=1), one["guarantee"].update(delta=1), one.update(nothing))
+    )
     assert hb.load_plan(empty).guarantee.delta == 1
     assert verify(empty).state is State.CONFIRMED
 

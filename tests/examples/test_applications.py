@@ -52,7 +52,9 @@ def shown(request: pytest.FixtureRequest) -> Outcome:
 def test_plan_meets_the_guarantee(shown: Outcome) -> None:
     assert shown.plan.n == SIZES[shown.study.name]
     assert shown.plan.protocol.q > 0  # the policy: nothing in the clear
-    ledger = hb.Ledger().charge(shown.plan.protocol, _small(shown.plan.schema), shown.plan.n, rounds=shown.study.rounds)
+    ledger = hb.Ledger().charge_protocol(
+        shown.plan.protocol, _small(shown.plan.schema), shown.plan.n, rounds=shown.study.rounds
+    )
     assert ledger.epsilon(shown.study.budget.delta) <= shown.study.budget.epsilon * 1.01
     assert any(rival.protocol == shown.plan.protocol for rival in shown.frontier)
 

@@ -89,7 +89,7 @@ def test_shuffler_rejects_small_batches() -> None:
 def test_repeated_guess_grows_and_stays_below_the_ledger() -> None:
     q, n = 0.15, 200
     seen = [repetition.exact(n, q, rounds) for rounds in (1, 4, 16, 64)]
-    proven = [0.5 * (1 + Ledger().charge(hb.Protocol(q), BIT, n, rounds=r).delta(0.0)) for r in (1, 4, 16, 64)]
+    proven = [0.5 * (1 + Ledger().charge_protocol(hb.Protocol(q), BIT, n, rounds=r).delta(0.0)) for r in (1, 4, 16, 64)]
     assert all(a < b for a, b in pairwise(seen))
     assert all(a <= b for a, b in zip(seen, proven, strict=True))
     assert seen[0] == pytest.approx(small_batches.exact(n, q), abs=0.002)
@@ -110,8 +110,8 @@ def test_ledger_stops_in_time() -> None:
     admitted = repetition.rounds_within(plan, 2.0, 64)
     assert 1 < admitted < 64
     ledger = Ledger()
-    assert ledger.charge(plan.protocol, BIT, 200, rounds=admitted).epsilon(1e-6) <= 2.0
-    assert ledger.charge(plan.protocol, BIT, 200, rounds=admitted + 1).epsilon(1e-6) > 2.0
+    assert ledger.charge_protocol(plan.protocol, BIT, 200, rounds=admitted).epsilon(1e-6) <= 2.0
+    assert ledger.charge_protocol(plan.protocol, BIT, 200, rounds=admitted + 1).epsilon(1e-6) > 2.0
 
 
 # Poisoning.

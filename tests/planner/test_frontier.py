@@ -127,7 +127,7 @@ def test_rounds_share_the_budget(schema: Schema, family: str) -> None:
     assert len(plans) >= (4 if schema.width == 1 else 6)
     for one in plans:
         trust = one.guarantee.assumptions.trust
-        ledger = Ledger().charge(one.protocol, schema, n, rounds=rounds, trust=trust)
+        ledger = Ledger().charge_protocol(one.protocol, schema, n, rounds=rounds, trust=trust)
         assert 0.9 < ledger.epsilon(1e-6) <= 1.0
         assert ledger.delta(1.0) <= 1e-6
     # About √6 times the error of one round rather than six times, except for Laplace noise; less for rare flips.

@@ -124,7 +124,7 @@ def test_s6_rounds_that_leave_the_budget_unused() -> None:
     candidate = FAMILIES["local-flip"].propose(request)
     assert candidate is not None
     found = candidate.best(request)
-    spent = hb.Ledger().charge(found.protocol, found.schema, found.n, rounds=30, trust="nobody").epsilon(1e-9)
+    spent = hb.Ledger().charge_protocol(found.protocol, found.schema, found.n, rounds=30, trust="nobody").epsilon(1e-9)
     assert 0.9 * 0.2 < spent <= 0.2, "flips next to 1/2 are resolved as finely as small ones"
 
 

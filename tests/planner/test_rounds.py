@@ -21,11 +21,13 @@ def ledgers(monkeypatch: pytest.MonkeyPatch) -> list[Protocol]:
     """Return the protocols that enter a ledger."""
     charged: list[Protocol] = []
 
-    def counted(self: Ledger, protocol: Protocol, schema: Schema, n: int, **given: object) -> Ledger:
-        charged.append(protocol)
-        return Ledger.charge(self, protocol, schema, n, **given)  # type: ignore[arg-type]
+    plain = certify._total
 
-    monkeypatch.setattr(certify, "Ledger", type("Counted", (Ledger,), {"charge": counted}))
+    def counted(request: Request, trial: hb.Calibrated) -> float:
+        charged.append(trial.protocol)
+        return plain(request, trial)
+
+    monkeypatch.setattr(certify, "_total", counted)
     return charged
 
 
@@ -38,7 +40,7 @@ def test_estimates_leave_one_or_two_ledgers(ledgers: list[Protocol], key: str, s
     budget = hb.Budget(1.0, 1e-6)
     found = search(key, Request.of(schema, n, budget, rounds=12))
     assert len(ledgers) <= 2
-    spent = Ledger().charge(found.protocol, schema, n, rounds=12).epsilon(budget.delta)
+    spent = Ledger().charge_protocol(found.protocol, schema, n, rounds=12).epsilon(budget.delta)
     assert 0.99 * budget.epsilon < spent <= budget.epsilon
 
 
@@ -59,7 +61,7 @@ def test_an_oscillating_search_narrows_down(ledgers: list[Protocol]) -> None:
     low, high = 0.0, float("inf")
     for scale, protocol in tried:
         assert low < scale < high
-        spent = Ledger().charge(protocol, request.schema, 2, rounds=365).epsilon(budget.delta)
+        spent = Ledger().charge_protocol(protocol, request.schema, 2, rounds=365).epsilon(budget.delta)
         low, high = (low, scale) if spent <= budget.epsilon else (scale, high)
     assert found.protocol.shuffler_fakes is not None
     assert found.protocol.shuffler_fakes.scale == high

@@ -181,7 +181,7 @@ def test_a_year_of_weekly_rounds_is_verified() -> None:
 def test_the_cost_of_rounds_is_that_of_the_ledger(rounds: int) -> None:
     protocol, schema = hb.Protocol(0.3), hb.Schema.one_hot(3)
     plan = hb.plan_from(schema, 1000, protocol, delta=1e-9)
-    ledger = hb.Ledger().charge(protocol, schema, 1000, rounds=rounds)
+    ledger = hb.Ledger().charge_protocol(protocol, schema, 1000, rounds=rounds)
     assert repeated_epsilon(plan, rounds, 1e-6) == pytest.approx(ledger.epsilon(1e-6), rel=1e-9)
 
 
@@ -206,7 +206,7 @@ def test_overflow_is_charged_for_every_round() -> None:
     bare, priced = (repeated_epsilon(plan, rounds, 1e-6, count) for count in (None, slots))
     assert bare < priced < 1.01 * bare
     price = rounds * overflow(plan, slots, epsilon=priced)
-    assert hb.Ledger().charge(plan.protocol, plan.schema, plan.n, rounds=rounds).delta(priced) + price <= 1e-6
+    assert hb.Ledger().charge_protocol(plan.protocol, plan.schema, plan.n, rounds=rounds).delta(priced) + price <= 1e-6
     assert repeated_epsilon(plan, rounds, 1e-6, 5) == float("inf")
 
 

@@ -112,7 +112,31 @@ def bad() -> list[dict[str, Any]]:
     return found
 
 
-WRITERS: dict[str, Callable[[], list[dict[str, Any]]]] = {"good": good, "bad": bad}
+HISTORIES: list[tuple[list[tuple[str, int]], float]] = [
+    ([("flip", 1)], 1e-6),
+    ([("flip", 52)], 1e-6),
+    ([("category", 365)], 1e-4),
+    ([("copies", 1), ("category", 7), ("flip", 1)], 1e-6),
+    ([("clear among fakes", 3)], 1e-2),
+    ([("shuffler's fakes", 12), ("flip", 2)], 1e-4),
+]
+
+
+def ledgers() -> list[dict[str, Any]]:
+    """Histories of good plans, with bounds on the ε of all rounds together: the composition, and 3 % more."""
+    plans = {vector["name"]: hb.Plan.from_json(vector["plan"]) for vector in good()}
+    found: list[dict[str, Any]] = []
+    for history, delta in HISTORIES:
+        ledger = hb.Ledger()
+        for name, rounds in history:
+            ledger = ledger.charge(plans[name], rounds=rounds)
+        epsilon = ledger.epsilon(delta)
+        rounds = [{"plan": name, "rounds": count} for name, count in history]
+        found.append({"history": rounds, "delta": delta, "at_least": 0.999 * epsilon, "at_most": 1.03 * epsilon})
+    return found
+
+
+WRITERS: dict[str, Callable[[], list[dict[str, Any]]]] = {"good": good, "bad": bad, "ledgers": ledgers}
 
 
 if __name__ == "__main__":

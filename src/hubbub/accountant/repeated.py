@@ -1,8 +1,8 @@
 """The total guarantee of a plan that the same people answer in several rounds, each of them once per round.
 
 Rounds compose adaptively: what is asked in a round, and what a person does, may depend on earlier results. The total is
-the smaller of two bounds. The *ledger* composes the certified curve of one round, restricted to theorems that assume no
-more than the plan's guarantee claims. *Basic composition* adds up the claimed figures of the rounds.
+the smaller of two bounds. The *ledger* composes the certified points that the plan carries, which rest on theorems that
+assume no more than the plan's guarantee claims. *Basic composition* adds up the claimed figures of the rounds.
 
 *Overflow.* Bundles with a fixed number of slots truncate the messages of a client with probability at most τ. By the
 argument of :mod:`hubbub.accountant.overflow`, applied to the h honest clients of each of R rounds, the truncated
@@ -15,11 +15,15 @@ import math
 
 from hubbub.accountant.accounting import curve
 from hubbub.accountant.analysis import Analysis, best
-from hubbub.accountant.ledger import MAX_ROUNDS, Ledger, add_rounds
+from hubbub.accountant.ledger import Ledger
 from hubbub.accountant.overflow import overflow
+from hubbub.accountant.sampling import certified_points
+from hubbub.curves import NO_PRIVACY, PrivacyCurve
 from hubbub.errors import check_real, check_type, check_whole
-from hubbub.plans import Plan
-from hubbub.privacy import BUDGET_DELTA
+from hubbub.plans import MAX_ROUNDS, Plan
+from hubbub.privacy import BUDGET_DELTA, Assumptions, Guarantee
+from hubbub.protocol import Protocol
+from hubbub.schema import Schema
 
 ATTEMPTS = 40  # steps of the search for an ε that covers its own price of overflow
 STEP = 1 + 1e-6  # relative amount by which each step raises ε
@@ -37,30 +41,41 @@ def repeated_epsilon(plan: Plan, rounds: int, delta: float, slots: int | None = 
     """
     check_type("plan", plan, Plan)
     rounds = check_whole("rounds", rounds, 1, MAX_ROUNDS)
-    return _repeated(plan, rounds, check_real("delta", delta, BUDGET_DELTA), slots)
-
-
-@functools.lru_cache(maxsize=256)
-def _repeated(plan: Plan, rounds: int, delta: float, slots: int | None) -> float:
+    delta = check_real("delta", delta, BUDGET_DELTA)
     basic = _basic(plan, rounds, delta, slots)
     if delta == 0.0:
         return basic
-    analysis = claimed_curve(plan)
-    if analysis is None:
-        return basic
-    return min(basic, _composed(add_rounds(Ledger(), analysis, rounds), plan, rounds, delta, slots))
+    return min(basic, _composed(Ledger().charge(plan, rounds=rounds), plan, rounds, delta, slots))
 
 
-def claimed_curve(plan: Plan) -> Analysis | None:
-    """Return the certified curve of one collection, from theorems that assume no more than the plan claims."""
-    claimed = plan.guarantee.assumptions
-    analysis = curve(plan.protocol, plan.schema, plan.n, honest_fraction=plan.honest_fraction, trust=claimed.trust)
+def assumed_curve(
+    protocol: Protocol, schema: Schema, n: int, honest_fraction: float, assumptions: Assumptions
+) -> Analysis | None:
+    """Return the certified curve of one collection from theorems that assume no more than stated; None without any."""
+    analysis = curve(protocol, schema, n, honest_fraction=honest_fraction, trust=assumptions.trust)
     options = [
         option
         for option in analysis.options or (analysis,)
-        if option.honest <= claimed.honest and option.fakes <= claimed.fakes and option.shuffler <= claimed.shuffler
+        if option.honest <= assumptions.honest
+        and option.fakes <= assumptions.fakes
+        and option.shuffler <= assumptions.shuffler
     ]
     return best(*options, attack=False) if options else None
+
+
+@functools.lru_cache(maxsize=256)
+def round_curve(
+    protocol: Protocol, schema: Schema, n: int, honest_fraction: float, claim: Guarantee, rounds: int
+) -> PrivacyCurve:
+    """Return certified points of one collection under the assumptions of a guarantee, whose own point is among them.
+
+    They are chosen for totals of about ``rounds`` rounds. Searches and plans share the result.
+    """
+    analysis = assumed_curve(protocol, schema, n, honest_fraction, claim.assumptions)
+    if math.isinf(claim.epsilon):
+        return certified_points(analysis, rounds=rounds) if analysis else NO_PRIVACY
+    own = ((claim.epsilon, claim.delta),)
+    return certified_points(analysis, rounds=rounds, extra=own) if analysis else PrivacyCurve(own)
 
 
 def _basic(plan: Plan, rounds: int, delta: float, slots: int | None) -> float:

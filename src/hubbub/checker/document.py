@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from hubbub.errors import WireError
@@ -20,7 +21,10 @@ GRID = 2**48
 MAX_USERS, MAX_COPIES, MAX_FAKES = 10**10, 10**6, 10**12
 KINDS, RELEASES = ("bits", "one_hot", "at_most"), ("records", "bits", "category")
 USERS_FAKES, SHUFFLERS_FAKES = ("binomial", "poisson"), ("laplace", "gaussian")
-PLAN = {"format", "id", "schema", "n", "honest_fraction", "protocol", "guarantee", "stderr"}
+PLAN = {
+    "format", "id", "schema", "n", "honest_fraction", "protocol", "guarantee", "stderr", "rounds", "total", "curve"
+}  # fmt: skip
+MAX_ROUNDS, MAX_POINTS = 10**6, 64
 GUARANTEE = {"epsilon", "delta", "lower_bound", "solved", "basis", "method", "n", "assumptions"}
 ASSUMPTIONS = {"honest", "shuffler", "fakes", "view", "collusion_epsilon", "count_epsilon"}
 VIEWS = {"records": "whole records", "bits": "the number of messages for each bit", "category": "categories"}
@@ -61,6 +65,11 @@ class Claim:
     may_use_shufflers_fakes: bool
     collusion_epsilon: Fraction | None
     count_epsilon: Fraction | None
+    rounds: int
+    total_epsilon: Fraction | None
+    total_delta: Fraction
+    curve: tuple[tuple[Fraction, Fraction], ...]
+    """Points (ε, δ) claimed for one round, with ε rising and δ falling."""
 
     @property
     def distance(self) -> int:
@@ -120,6 +129,8 @@ def read(text: str | bytes) -> Claim:
     _unused(value, guarantee)
     if _whole(guarantee, "n", 1, MAX_USERS) != n:
         raise WireError(f"the guarantee must be for n = {n:,}")
+    _keys(value["total"], {"epsilon", "delta"}, "the total")
+    total = _epsilon(value["total"], "epsilon")
     honest, most = _whole(held, "honest", 1, n), max(1, math.floor(n * share))
     if honest > most:
         raise WireError(f"the honest users must be at most {most:,}, which the honest fraction provides")
@@ -145,7 +156,26 @@ def read(text: str | bytes) -> Claim:
         may_use_shufflers_fakes=_truth(held, "fakes"),
         collusion_epsilon=_epsilon(held, "collusion_epsilon"),
         count_epsilon=_epsilon(held, "count_epsilon"),
+        rounds=_whole(value, "rounds", 1, MAX_ROUNDS),
+        total_epsilon=total,
+        total_delta=_real(value["total"], "delta", 0, 1),
+        curve=_curve(value["curve"]),
     )
+
+
+def _curve(value: Any) -> tuple[tuple[Fraction, Fraction], ...]:
+    """Read the points of the curve."""
+    if not isinstance(value, list) or not 1 <= len(value) <= MAX_POINTS:
+        raise WireError(f"the curve must be a list of 1 to {MAX_POINTS} points")
+    points = []
+    for pair in value:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise WireError("a point of the curve must be a pair of numbers")
+        point = dict(zip(("epsilon", "delta"), pair, strict=True))
+        points.append((_real(point, "epsilon", 0, None), _real(point, "delta", 0, 1)))
+    if any(a[0] >= b[0] or a[1] < b[1] for a, b in pairwise(points)):
+        raise WireError("along the curve, epsilon must rise and delta must not")
+    return tuple(points)
 
 
 def _unused(value: dict[str, Any], guarantee: dict[str, Any]) -> None:

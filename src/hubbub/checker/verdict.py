@@ -1,7 +1,7 @@
 """``verify``: re-derive the privacy claim of a plan, in integer arithmetic, and say which part of it is confirmed."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -53,7 +53,7 @@ def verify(text: str | bytes) -> Verdict:
     """Return the verdict on a plan's JSON; raise :class:`~hubbub.errors.WireError` if it is damaged or forged."""
     claim = read(text)
     guarantee, best = _guarantee(claim)
-    parts = (guarantee, _collusion(claim), _count(claim))
+    parts = (guarantee, _total(claim, guarantee), _collusion(claim), _count(claim))
     states = [part.state for part in parts]
     state = next((one for one in (State.FALSE, State.NOT_CONFIRMED) if one in states), State.CONFIRMED)
     return Verdict(
@@ -122,6 +122,29 @@ def _sentence(claim: Claim, bound: Bound) -> str:
         f"δ ≤ {_text(bound.upper)} at ε = {float(claim.epsilon):.6g} for n = {claim.n:,}, "
         f"with {users}{shuffler}{drawn}, by {bound.method}"
     )
+
+
+def _total(claim: Claim, guarantee: Part) -> Part:
+    """Decide the claim for all rounds together, by basic composition: every round costs the guarantee."""
+    rounds = "1 round" if claim.rounds == 1 else f"{claim.rounds:,} rounds"
+    if claim.total_epsilon is None or claim.total_delta == 1:
+        return Part("total", State.CONFIRMED, "the claim is empty: all protocols meet it")
+    if claim.epsilon is None or claim.rounds * claim.epsilon > claim.total_epsilon:
+        added = False
+    else:
+        added = claim.rounds * claim.delta <= claim.total_delta
+    pure = claim.flip > 0 and exceeds_pure(claim.total_epsilon / claim.rounds, *odds(claim))
+    if pure:
+        return Part("total", State.CONFIRMED, f"{rounds} cost at most the sum of the pure ε of one user's messages")
+    if not added and claim.rounds == 1:
+        other, _ = _guarantee(replace(claim, epsilon=claim.total_epsilon, delta=claim.total_delta))
+        return replace(other, name="total")
+    if not added:
+        reason = f"the guarantees of {rounds} add up to more, and this checker does not compose curves"
+        return Part("total", State.NOT_CONFIRMED, reason)
+    if guarantee.state is not State.CONFIRMED:
+        return Part("total", State.NOT_CONFIRMED, "it is the sum of guarantees that are not confirmed")
+    return Part("total", State.CONFIRMED, f"the guarantees of {rounds} add up to at most the total")
 
 
 def _collusion(claim: Claim) -> Part:

@@ -17,6 +17,9 @@ SECTIONS = {
         "account": ("plan", "Compute the guarantee of given parameters."),
         "calibrate": ("plan", "Find the least noise, or the smallest batch, that meets a budget."),
     },
+    "Repeat a collection": {
+        "ledger": ("ledger", "Keep the total of repeated collections in a file, within a budget."),
+    },
     "Collect, file by file": {
         "randomize": ("collect", "Turn people's values into randomized reports."),
         "shuffle": ("collect", "Permute the reports of a batch and add the shuffler's fakes."),

@@ -17,8 +17,8 @@ Exit codes:
   0    success
   1    internal error, or failure of the randomness source
   2    invalid option or invalid values
-  3    infeasible: no protocol meets the budget, or the batch is too small
-  4    a plan or batch that is damaged, makes a false claim, or belongs to another plan
+  3    infeasible: no protocol meets the budget, the batch is too small, or a ledger refuses a charge
+  4    a plan, batch or ledger that is damaged, makes a false claim, or belongs to another plan
   5    a file, pipe or service that cannot be read or written, or a program that fails
   6    an audit found a violation
   7    the independent check does not confirm a plan
@@ -37,6 +37,9 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.PlanMismatch, CORRUPT, "use the plan that the reports were made with; `hubbub inspect` shows its id"),
     (errors.WireError, CORRUPT, "the file is damaged, truncated or of another type; create or fetch it again"),
     (errors.FalseClaim, CORRUPT, "do not use this plan; `hubbub account` shows the guarantee of its parameters"),
+    (errors.LedgerDamaged, CORRUPT, "restore the newest copy and its anchor, or see `hubbub ledger recover --help`"),
+    (errors.BudgetExceeded, INFEASIBLE, "`hubbub ledger forecast` shows how many rounds of a plan fit"),
+    (errors.AlreadyCharged, INFEASIBLE, "give the collection a new name, or --again if this is a retry"),
     (errors.BatchTooSmall, INFEASIBLE, "wait for more people, or plan for a smaller batch with `hubbub plan -n`"),
     (errors.Infeasible, INFEASIBLE, "allow a larger epsilon or delta, more people, or fewer constraints"),
     (errors.TooLarge, USAGE, "process less data at once"),

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -162,6 +163,12 @@ def described_guarantee(guarantee: Guarantee) -> list[tuple[str, str]]:
     return rows + [("assumptions" if not i else "", line) for i, line in enumerate(guarantee.assumptions.sentences())]
 
 
+def described_rounds(plan: Plan) -> str:
+    """Describe the rounds of a plan and what they cost together."""
+    epsilon = "∞" if math.isinf(plan.total.epsilon) else f"{plan.total.epsilon:.4g}"
+    return f"{plan.rounds:,} rounds; all together ({epsilon}, {plan.total.delta:.3g})-differential privacy"
+
+
 def described_plan(plan: Plan) -> list[tuple[str, str]]:
     """Describe a plan as names and values."""
     schema = plan.schema
@@ -174,6 +181,7 @@ def described_plan(plan: Plan) -> list[tuple[str, str]]:
         ("error", f"{plan.stderr:.4g} people (standard error of one count)"),
         ("cost", str(cost(plan))),
         *described_guarantee(plan.guarantee),
+        *([("rounds", described_rounds(plan))] if plan.rounds > 1 else []),
     ]
 
 
@@ -186,4 +194,6 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "stderr": plan.stderr,
         **asdict(cost(plan)),
         "guarantee": plan.guarantee.to_document(),
+        "rounds": plan.rounds,
+        "total": plan.total.to_document(),
     }

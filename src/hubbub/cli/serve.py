@@ -31,9 +31,9 @@ folder_argument = click.argument("folder", type=click.Path(file_okay=False, path
 target_argument = click.argument("target", type=click.Path(exists=True, path_type=Path))
 UNSAFE_HELP = "Allow batches too small to protect anyone. Never with people's data."
 MIN_BATCH_SIZE_HELP = "Minimum number of people in a batch; default: the plan's plus 5 %, at least 10 more."
-ROUNDS_HELP = "Number of rounds; everyone answers once in each. Default: a single one."
+ROUNDS_HELP = "Number of rounds; everyone answers once in each. Default: that of the plan."
 TOTAL_HELP = "Largest ε that all rounds together may cost a person; default: what they cost."
-TOTAL_DELTA_HELP = "δ of the total; default: the sum of the plan's δ over all rounds."
+TOTAL_DELTA_HELP = "δ of the total; default: that of the plan's total, or the sum of its δ over all rounds."
 SHUFFLER_ROLE_HELP = "Work that this process does; 'intake' and 'worker' need PostgreSQL. Default: as in the settings."
 unsafe_option = click.option("--unsafe-test", is_flag=True, help=UNSAFE_HELP)
 

@@ -12,7 +12,7 @@ from hubbub.cli.options import json_option
 from hubbub.io.files import naming, read_text
 
 CODES = {State.CONFIRMED: 0, State.NOT_CONFIRMED: UNCONFIRMED, State.FALSE: CORRUPT}
-UNCHECKED = "stderr, lower_bound, basis and method, which are no part of the privacy claim"
+UNCHECKED = "the points of the curve; stderr, lower_bound, basis and method, which are no part of the privacy claim"
 
 
 @click.command()
@@ -51,5 +51,5 @@ def _record(verdict: Verdict) -> dict[str, object]:
         "method": verdict.method,
         "assumptions": {"honest": verdict.honest, "shuffler": verdict.shuffler, "fakes": verdict.fakes},
         "parts": {part.name: {"verdict": part.state.value, "reason": part.reason} for part in verdict.parts},
-        "not_checked": ["stderr", "lower_bound", "basis", "method"],
+        "not_checked": ["curve", "stderr", "lower_bound", "basis", "method"],
     }

@@ -13,11 +13,15 @@ from hubbub.accountant.accounting import prove, with_attack
 from hubbub.accountant.analysis import MARGIN
 from hubbub.accountant.calibration import draft
 from hubbub.accountant.gaussian_limit import likely_loss
+from hubbub.accountant.repeated import round_curve
+from hubbub.charges import Charge
 from hubbub.errors import Infeasible, TooLarge
 from hubbub.estimates import predicted_stderr
 from hubbub.numeric.divergences import gaussian_delta, gaussian_signal
 from hubbub.numeric.inversion import falling_root, gaussian_tail, least_real
+from hubbub.numeric.rounding import up
 from hubbub.planner.costs import cost
+from hubbub.planner.recompute import with_rounds
 from hubbub.planner.request import Request
 from hubbub.plans import Plan
 from hubbub.privacy import Budget, TrustModel
@@ -60,7 +64,8 @@ class Candidate:
             plan, found = self._search(request, others)
         share, schema = request.honest_fraction, request.schema
         whole = with_attack(found.guarantee, found.protocol, schema, honest_fraction=share, trust=self.trust)
-        return replace(plan, guarantee=whole)
+        plan = replace(plan, guarantee=whole)
+        return with_rounds(plan, request.rounds, request.budget.delta if request.rounds > 1 else None)
 
     def _search(self, request: Request, attempts: Sequence[Attempt]) -> tuple[Plan, Calibrated]:
         best: tuple[Plan, Calibrated] | None = None
@@ -245,7 +250,7 @@ def composed(request: Request, attempt: Attempt, *, trust: TrustModel) -> Calibr
         if same or (trial.protocol not in checked and len(checked) == COMPOSITION_STEPS):
             break
         if trial.protocol not in checked:
-            checked[trial.protocol] = _total(request, trial, trust)
+            checked[trial.protocol] = _total(request, trial)
         spent = checked[trial.protocol]
         use = spent / budget.epsilon
         uses.add(epsilon, use)
@@ -271,13 +276,12 @@ def _correction(use: float) -> float:
     return aim / use if math.isfinite(use) else 0.5
 
 
-def _total(request: Request, trial: Calibrated, trust: TrustModel) -> float:
-    """Return the certified ε of all rounds."""
+def _total(request: Request, trial: Calibrated) -> float:
+    """Return the certified ε of all rounds under the assumptions of the trial's guarantee, as a plan claims it."""
     share, rounds = request.honest_fraction, request.rounds
-    ledger = Ledger().charge(
-        trial.protocol, request.schema, request.n, rounds=rounds, honest_fraction=share, trust=trust
-    )
-    return ledger.epsilon(request.budget.delta)
+    points = round_curve(trial.protocol, request.schema, request.n, share, trial.guarantee, rounds)
+    spent = Ledger((Charge(name="", rounds=rounds, curve=points),)).epsilon(request.budget.delta)
+    return up(spent, 2 * MARGIN) if spent > 0.0 else spent
 
 
 def _likely_total(request: Request, trial: Calibrated, trust: TrustModel) -> float | None:

@@ -1,15 +1,18 @@
 """Plans from given parameters: ``plan_from`` computes their guarantee, ``load_plan`` recomputes a claimed one."""
 
 import math
+from dataclasses import replace
 
 from hubbub.accountant import account, curve
 from hubbub.accountant.accounting import VIEWS, honest_users
-from hubbub.accountant.analysis import needs
+from hubbub.accountant.analysis import MARGIN, needs
 from hubbub.accountant.cases.local import collusion, count_leak
-from hubbub.errors import FalseClaim, check_type
+from hubbub.accountant.repeated import assumed_curve, repeated_epsilon, round_curve
+from hubbub.errors import FalseClaim, check_real, check_type, check_whole
 from hubbub.estimates import predicted_stderr
-from hubbub.plans import Plan
-from hubbub.privacy import Basis, TrustModel
+from hubbub.numeric.rounding import up
+from hubbub.plans import MAX_ROUNDS, Plan, basic_total
+from hubbub.privacy import BUDGET_DELTA, Basis, Total, TrustModel
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
@@ -26,8 +29,13 @@ def plan_from(
     delta: float | None = None,
     honest_fraction: float = 1.0,
     trust: TrustModel = "shuffler-noise",
+    rounds: int = 1,
+    total_delta: float | None = None,
 ) -> Plan:
     """Return the plan with the given parameters and the guarantee that follows: give δ to solve for ε, or ε for δ.
+
+    The same people answer in ``rounds`` collections; their total is proven at ``total_delta``, by default the sum of
+    the δ of all rounds.
 
     >>> from hubbub.privacy import Budget
     >>> plan_from(Schema.bits(1), 1000, Protocol(0.1), delta=1e-6).guarantee.meets(Budget(0.38, 1e-6))
@@ -35,7 +43,27 @@ def plan_from(
     """
     guarantee = account(protocol, schema, n, epsilon=epsilon, delta=delta, honest_fraction=honest_fraction, trust=trust)
     stderr, share = predicted_stderr(schema, protocol, n), honest_fraction
-    return Plan(schema=schema, n=n, protocol=protocol, guarantee=guarantee, stderr=stderr, honest_fraction=share)
+    plan = Plan(schema=schema, n=n, protocol=protocol, guarantee=guarantee, stderr=stderr, honest_fraction=share)
+    return with_rounds(plan, rounds, total_delta)
+
+
+def with_rounds(plan: Plan, rounds: int, delta: float | None = None) -> Plan:
+    """Return the plan for several rounds, with its curve and the total at δ, by default the sum of the δ of all rounds.
+
+    >>> plan = plan_from(Schema.bits(1), 10_000, Protocol(0.1), delta=1e-8)
+    >>> with_rounds(plan, 52, 1e-6).total.epsilon < 52 * plan.guarantee.epsilon
+    True
+    """
+    rounds = check_whole("rounds", rounds, 1, MAX_ROUNDS)
+    claim = replace(plan.guarantee, lower_bound=0.0)  # the search for the plan knew no attack
+    plan = replace(plan, curve=round_curve(plan.protocol, plan.schema, plan.n, plan.honest_fraction, claim, rounds))
+    basic = basic_total(plan.guarantee, rounds)
+    if delta is None and (rounds == 1 or basic.delta >= 1):
+        return replace(plan, rounds=rounds, total=basic)
+    delta = basic.delta if delta is None else check_real("total_delta", delta, BUDGET_DELTA)
+    proven = repeated_epsilon(plan, rounds, delta)
+    # The margin lets a machine that rounds differently confirm the figure.
+    return replace(plan, rounds=rounds, total=Total(up(proven, MARGIN) if 0 < proven < math.inf else proven, delta))
 
 
 def verify(plan: Plan) -> Plan:
@@ -57,6 +85,8 @@ def verify(plan: Plan) -> Plan:
             f"the plan claims ({claim.epsilon:.6g}, {claim.delta:.3g})-DP as {claim.basis.value}, which its parameters "
             f"do not give if {honest} honest and {_trusted(claimed.trust)}"
         )
+    _verify_curve(plan)
+    _verify_total(plan)
     expected = predicted_stderr(schema, protocol, plan.n)
     if not math.isclose(expected, plan.stderr, rel_tol=ROUNDING):
         raise FalseClaim(f"the plan claims a standard error of {plan.stderr:.6g}, but it is {expected:.6g}")
@@ -95,6 +125,46 @@ def _proven(plan: Plan) -> bool:
         and option.shuffler <= claimed.shuffler
         and (claim.basis is Basis.PROVEN or option.basis is Basis.EXACT)
     )
+
+
+def _verify_curve(plan: Plan) -> None:
+    """Check that theorems that assume no more than the plan claims certify every point of its curve."""
+    claim = plan.guarantee
+    pure = collusion(plan.protocol, plan.schema)
+    points = [
+        (epsilon, delta)
+        for epsilon, delta in plan.curve.points
+        if delta < 1 and epsilon < pure and not (epsilon >= claim.epsilon and delta >= claim.delta)
+    ]
+    if not points:
+        return
+    analysis = assumed_curve(plan.protocol, plan.schema, plan.n, plan.honest_fraction, claim.assumptions)
+    options = list(analysis.options or (analysis,)) if analysis else []
+    for epsilon, delta in points:
+        place = next((i for i, option in enumerate(options) if option.certifies(epsilon, delta)), None)
+        if place is None:
+            raise FalseClaim(
+                f"the curve of the plan claims ({epsilon:.6g}, {delta:.3g})-DP for one round, which is not proven "
+                "under the assumptions of its guarantee"
+            )
+        options.insert(0, options.pop(place))  # a theorem that certifies a point usually certifies the next one
+
+
+def _verify_total(plan: Plan) -> None:
+    """Check that the rounds together cost at most the claimed total."""
+    total, claim = plan.total, plan.guarantee
+    if math.isinf(total.epsilon) or total.delta >= 1:
+        return
+    one = total.epsilon >= claim.epsilon and total.delta >= claim.delta
+    if plan.rounds == 1 and (one or plan.curve.delta(total.epsilon) <= total.delta):
+        return
+    proven = repeated_epsilon(plan, plan.rounds, total.delta)
+    if proven > total.epsilon:
+        rounds = "1 round" if plan.rounds == 1 else f"{plan.rounds:,} rounds"
+        raise FalseClaim(
+            f"the plan claims a total of ({total.epsilon:.6g}, {total.delta:.3g})-DP for {rounds}, but the proven "
+            f"total at this δ is ε = {proven:.6g}"
+        )
 
 
 def _trusted(trust: TrustModel) -> str:

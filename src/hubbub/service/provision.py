@@ -71,9 +71,13 @@ def draft_contract(
 ) -> Contract:
     """Return a contract that starts now, by default with the fewest slots, and a reserve of clients beyond the plan's.
 
-    Without ``rounds``, everyone answers once in ``days``, by default 30. With them, everyone answers once in each
-    round of ``round_epochs`` epochs; the total is by default what all rounds cost at the sum of their δ.
+    Rounds and total are by default those of the plan. With a single round, everyone answers once in ``days``, by
+    default 30; with several, once in each round of ``round_epochs`` epochs. For another number of rounds than the
+    plan's, the total is by default what all rounds cost at the sum of their δ.
     """
+    if rounds is None and plan.rounds > 1:
+        rounds = plan.rounds
+        total_delta = plan.total.delta if total_delta is None else total_delta
     check_whole("epoch", epoch, 1)
     now = int((clock or SystemClock()).now() // epoch)
     series = None

@@ -11,8 +11,11 @@ from typing import Any
 
 from hubbub import device, errors
 from hubbub.canonical import parse
+from hubbub.charges import Charge
+from hubbub.device_ledger import DeviceLedger
 from hubbub.errors import InvalidInput, WireError
 from hubbub.plans import Plan
+from hubbub.privacy import Budget
 from hubbub.wire import batches, messages
 
 FORMAT = "hubbub wire vectors 2"
@@ -40,13 +43,15 @@ class Counter:
 
 
 def wire_vectors() -> dict[str, Any]:
-    """Return plans with the messages of devices under :class:`Counter`, and bytes that a decoder must reject.
+    """Return plans with the messages of devices under :class:`Counter`, bytes to reject, and totals of repeated plans.
 
     >>> {name: len(part) for name, part in wire_vectors().items() if name != "format"}
-    {'good': 10, 'bad': 358}
+    {'good': 10, 'bad': 358, 'ledgers': 6}
     """
     folder = resources.files(__name__)
-    parts = {name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("good", "bad")}
+    parts = {
+        name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("good", "bad", "ledgers")
+    }
     return {"format": FORMAT, **parts}
 
 
@@ -54,7 +59,7 @@ def check_vectors(text: str | bytes) -> int:
     """Return the number of vectors in a file; raise :class:`WireError` on the first that this program disagrees with.
 
     >>> check_vectors(json.dumps(wire_vectors()))
-    368
+    374
     """
     document: Any = parse(text, "the file of vectors")
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -63,7 +68,9 @@ def check_vectors(text: str | bytes) -> int:
         plans = {one["name"]: _check_good(one) for one in document["good"]}
         for one in document["bad"]:
             _check_bad(one, plans[one["plan"]])
-        return len(document["good"]) + len(document["bad"])
+        for one in document["ledgers"]:
+            _check_ledger(one, plans)
+        return len(document["good"]) + len(document["bad"]) + len(document["ledgers"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, WireError):
             raise
@@ -84,6 +91,14 @@ def _check_good(vector: dict[str, Any]) -> Plan:
     if not (same and batches.encode(reports) == batch and reports.messages.tobytes() == sent):
         raise WireError(f"the messages or the batch of the good vector {vector['name']!r} differ")
     return plan
+
+
+def _check_ledger(vector: dict[str, Any], plans: dict[str, Plan]) -> None:
+    ledger = DeviceLedger(Budget(1e300, vector["delta"]))
+    for part in vector["history"]:
+        ledger = ledger.add(Charge.of(plans[part["plan"]], rounds=part["rounds"]))
+    if not vector["at_least"] <= ledger.total().epsilon <= vector["at_most"]:
+        raise WireError(f"the total of the history {vector['history']!r} is not within its bounds")
 
 
 def _check_bad(vector: dict[str, Any], plan: Plan) -> None:

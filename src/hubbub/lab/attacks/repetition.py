@@ -1,7 +1,6 @@
 """Repeated collection without a ledger: the same person reports many times with fresh noise."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -13,7 +12,6 @@ from hubbub.lab.attacks import evidence
 from hubbub.lab.attacks.evidence import Attack, Reading, simulated
 from hubbub.numeric.binomial import binomial_pmf
 from hubbub.numeric.crowd import neighbours
-from hubbub.numeric.inversion import least_whole
 from hubbub.pages import Axis, Series, chart
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
@@ -50,20 +48,7 @@ def averaging(q: float, rounds: int) -> float:
 
 def rounds_within(plan: Plan, epsilon: float, most: int) -> int:
     """Return how many collections of this plan a ledger admits within ε at the plan's δ, at most ``most``."""
-    once = _once(plan)
-    first = least_whole(lambda r: r > most or _times(once, r).epsilon(plan.guarantee.delta) > epsilon, 1, most + 1)
-    return first - 1
-
-
-@cache
-def _once(plan: Plan) -> Ledger:
-    return Ledger().charge(plan.protocol, plan.schema, plan.n)
-
-
-def _times(once: Ledger, rounds: int) -> Ledger:
-    """Return the ledger of a repeated collection; the expensive cover is computed once."""
-    analyses = tuple((analysis, rounds) for analysis, _ in once.analyses)
-    return replace(once, losses=tuple((loss, rounds) for loss, _ in once.losses), analyses=analyses)
+    return min(Ledger().remaining(plan, Budget(epsilon, plan.guarantee.delta)), most)
 
 
 def attack(plan: Plan, rounds: Iterable[int], *, trials: int, entropy: Entropy) -> list[Reading]:
@@ -94,8 +79,7 @@ def demonstrate(*, trials: int, entropy: Entropy) -> Attack:
     q = plan.protocol.q
     readings = attack(plan, ROUNDS, trials=trials, entropy=entropy)
     admitted = rounds_within(plan, ALLOWED, ROUNDS[-1])
-    once = _once(plan)
-    bounds = {r: 0.5 * (1 + _times(once, r).delta(0.0)) for r in ROUNDS}
+    bounds = {r: 0.5 * (1 + Ledger().charge(plan, rounds=r).delta(0.0)) for r in ROUNDS}
     curve = {r: exact(PEOPLE, q, r) for r in range(1, ROUNDS[-1] + 1)}
     stopped = [(r, curve[min(r, admitted)]) for r in curve]
     picture = chart(
