@@ -26,7 +26,7 @@ if _typing.TYPE_CHECKING:
     from hubbub.analyzer import achieved_guarantee, estimate, joint, tally
     from hubbub.client import randomize
     from hubbub.estimates import Estimate
-    from hubbub.planner import Cost, cost, frontier, load_plan, plan, plan_from
+    from hubbub.planner import Cost, best_epsilon, cost, frontier, load_plan, plan, plan_from, smallest_n
     from hubbub.plans import Plan
     from hubbub.privacy import Assumptions, Basis, Budget, Guarantee
     from hubbub.protocol import Fakes, Protocol
@@ -43,7 +43,7 @@ _MODULES = {
     "analyzer": ("achieved_guarantee", "estimate", "joint", "tally"),
     "client": ("randomize",),
     "estimates": ("Estimate",),
-    "planner": ("Cost", "cost", "frontier", "load_plan", "plan", "plan_from"),
+    "planner": ("Cost", "best_epsilon", "cost", "frontier", "load_plan", "plan", "plan_from", "smallest_n"),
     "plans": ("Plan",),
     "privacy": ("Assumptions", "Basis", "Budget", "Guarantee"),
     "protocol": ("Fakes", "Protocol"),
@@ -88,6 +88,7 @@ __all__ = [
     "WireError",
     "account",
     "achieved_guarantee",
+    "best_epsilon",
     "calibrate",
     "cost",
     "estimate",
@@ -98,6 +99,7 @@ __all__ = [
     "plan_from",
     "randomize",
     "shuffle",
+    "smallest_n",
     "tally",
 ]
 

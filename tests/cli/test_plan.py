@@ -8,8 +8,10 @@ from tests.cli.conftest import Call
 
 import hubbub as hb
 from hubbub.io.documents import read_plan
+from hubbub.privacy import TRUST_MODELS
 from hubbub.vectors import wire_vectors
 
+TRUST = list(TRUST_MODELS)
 REQUEST = ("--one-hot", "12", "-n", "10000", "--epsilon", "1", "--delta", "1e-6")
 
 
@@ -70,18 +72,25 @@ def test_frontier_and_plan_agree(folder: Path, run: Call) -> None:
     result = run("frontier", *REQUEST, "--json", "--plot", "out.svg", "-o", "best.json")
     assert result.exit_code == 0, result.stderr
     record = json.loads(result.stdout)
-    errors = [row["stderr"] for row in record["plans"]]
-    assert errors == sorted(errors)
+    assert [row["trust"] for row in record["plans"]] == sorted(
+        (row["trust"] for row in record["plans"]), key=TRUST.index
+    )
     assert all(row["guarantee"]["epsilon"] <= 1 for row in record["plans"])
-    assert read_plan(str(folder / "best.json")).id == record["plans"][0]["id"]
-    assert json.loads(run("plan", *REQUEST, "--json").stdout)["id"] == record["plans"][0]["id"]
+    for trust in TRUST:
+        rows = [row for row in record["plans"] if row["trust"] == trust and (trust != "shuffling" or not row["clear"])]
+        best = min(rows, key=lambda row: row["stderr"])
+        assert json.loads(run("plan", *REQUEST, "--trust", trust, "--json").stdout)["id"] == best["id"]
+        if trust == "shuffling":
+            assert read_plan(str(folder / "best.json")).id == best["id"]
+            assert json.loads(run("plan", *REQUEST, "--json").stdout)["id"] == best["id"]
     chart = (folder / "out.svg").read_text()
     assert all(word in chart for word in ("split bits", "local", "nobody", "a server that sees every record"))
 
 
 def test_plan_solves_for_batch_size_or_epsilon(run: Call) -> None:
     words = ("plan", "--one-hot", "4", "--delta", "1e-6", "--json")
-    smallest = json.loads(run(*words, "--epsilon", "1", "--precision", "0.001").stdout)
+    words = (*words, "--trust", "shuffler-noise")
+    smallest = json.loads(run(*words, "--epsilon", "1", "--precision", "0.1%").stdout)
     assert smallest["stderr"] <= 0.001 * smallest["n"]
     private = json.loads(run(*words, "-n", "20000", "--stderr", "2.8").stdout)
     assert private["stderr"] <= 2.8
@@ -90,9 +99,10 @@ def test_plan_solves_for_batch_size_or_epsilon(run: Call) -> None:
 
 def test_frontier_as_text(folder: Path, run: Call) -> None:
     text = run("frontier", *REQUEST).stdout
-    assert all(
-        word in text for word in ("protocol", "collusion ε", "∞ (no protection)", "split bits", "central mechanism")
-    )
+    named = ("protocol", "collusion ε", "∞ (no protection)", "split bits", "central mechanism")
+    titles = ("trust: nobody", "trust: shuffling (default)", "trust: shuffling --allow-clear", "trust: shuffler-noise")
+    assert all(word in text for word in (*named, *titles))
+    assert [text.index(title) for title in titles] == sorted(text.index(title) for title in titles)
     assert run("frontier", *REQUEST, "--choose", "split", "-o", "split.json").exit_code == 0
     assert read_plan(str(folder / "split.json")).protocol.release == "bits"
 
@@ -100,7 +110,17 @@ def test_frontier_as_text(folder: Path, run: Call) -> None:
 def test_constraints_are_passed_on(run: Call) -> None:
     record = json.loads(
         run(
-            "frontier", *REQUEST, "--no-shuffler-fakes", "--joint", "--max-messages", "1.5", "--honest", "0.9", "--json"
+            "frontier",
+            *REQUEST,
+            "--trust",
+            "shuffling",
+            "--allow-clear",
+            "--joint",
+            "--max-messages",
+            "1.5",
+            "--honest",
+            "90%",
+            "--json",
         ).stdout
     )
     assert record["plans"]

@@ -226,9 +226,10 @@ def smallest_n(
         wanted = check_real("precision", precision, OPEN_UNIT)
         needed, ratio = lambda stderr: stderr / wanted, lambda one: one.stderr / one.n / wanted
     search = _Search(lambda n: replace(request, n=max(1, math.floor(n))), ratio)
-    guess = needed(central_stderr(schema, asked, request.rounds))
-    for _ in range(3):  # the error of the noise depends on n, often little
-        guess = min(max(needed(search.expected(guess)), 2.0), MAX_PEOPLE / 10)
+    noise = central_stderr(schema, asked, request.rounds)
+    for _ in range(4):  # the error of the noise depends on n, often little
+        guess = min(max(needed(noise), 2.0), MAX_PEOPLE / 10)
+        noise = search.expected(guess)
     least = search.least(guess, float(MAX_PEOPLE), relative=0.01)
     if math.isfinite(least):
         return search.plans[least]
