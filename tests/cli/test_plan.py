@@ -173,3 +173,103 @@ def test_vectors(folder: Path, run: Call) -> None:
         (folder / "changed.json").write_text(json.dumps(document))
         assert run("vectors", "--check", "changed.json").exit_code == 4
         part[name] = kept
+
+
+def test_review_numbers_as_people_write_them(run: Call) -> None:
+    words = ("account", "--bits", "1", "--q", "0.1", "--delta", "1e-6", "--json")
+    for text in ("1000000", "1e6", "1,000,000", "1_000_000", "1.0e6"):
+        assert json.loads(run(*words, "-n", text).stdout)["n"] == 10**6
+    for text in ("1.5", "1e-3", "10,00", "1e6.5", "", "--5"):
+        assert run(*words, "-n", text).exit_code == 2
+
+
+def test_review_one_label_and_commas(folder: Path, run: Call) -> None:
+    rest = ("-n", "1000", "--q", "0.1", "--delta", "1e-6", "-o", "own.json")
+    long = "x" * 300
+    for text, labels in (
+        ("crashed", ["crashed"]),
+        ("crashed,", ["crashed"]),
+        ("a,b,", ["a", "b"]),
+        (f"{long},b", [long, "b"]),
+        (long, [long]),
+    ):
+        result = run("account", "--bits", text, *rest)
+        assert result.exit_code == 0, result.stderr
+        assert read_plan(str(folder / "own.json")).schema == hb.Schema.bits(labels)
+    assert "not be empty; label 2 of the list is" in run("account", "--bits", "a,,b", *rest).stderr
+    assert "no such file" in run("account", "--bits", "labels.txt", *rest).stderr
+    assert "bits, 1 label, at most 1 set" in run("plan", "--bits", "crashed", "-n", "1000", *BUDGET).stdout
+
+
+BUDGET = ("--epsilon", "1", "--delta", "1e-6")
+
+
+def test_review_the_default_plan_is_not_clear(run: Call) -> None:
+    words = ("plan", "--bits", "crashed", "-n", "1e4", *BUDGET)
+    record = json.loads(run(*words, "--json").stdout)
+    assert record["protocol"]["flip"] > 0
+    assert not record["guarantee"]["assumptions"]["fakes"]
+    text = run(*words).stdout
+    assert "trust        shuffling: the shuffler must mix honestly" in text
+    drawn = run(*words, "--trust", "shuffler-noise")
+    assert "collusion ε  ∞ (no protection)" in drawn.stdout
+    assert "draws its fakes as planned and keeps their number secret" in drawn.stdout
+    assert "warning: Everything rests on the shuffler" in drawn.stderr
+    local = run(*words, "--trust", "nobody").stdout
+    assert "trust        nobody:" in local
+    asked = json.loads(run(*words, "--max-collusion-epsilon", "3", "--json").stdout)
+    assert asked["guarantee"]["assumptions"]["collusion_epsilon"] <= 3
+
+
+def test_review_a_share_within_an_error(run: Call) -> None:
+    words = ("plan", "--bits", "crashed", "--delta", "1e-6", "--share", "0.1%", "--within", "0.1")
+    people = json.loads(run(*words, "--epsilon", "1", "--json").stdout)
+    assert 384_000 < people["n"] < 450_000
+    met = run(*words, "--epsilon", "1", "-n", str(people["n"]))
+    assert "a label held by 0.1% of the people is measured within ±10% at the 95% level" in met.stdout
+    assert "±10% for 0.1% of the people: reached" in met.stdout
+    assert not met.stderr
+    missed = run(*words, "--epsilon", "1", "-n", "27143")
+    assert ": missed" in missed.stdout
+    assert "warning: The plan does not measure a label held by 0.1% of the people within ±10%" in missed.stderr
+    private = json.loads(run(*words, "-n", "500,000", "--json").stdout)
+    assert private["guarantee"]["epsilon"] < 0.7
+    told = run(*words, "-n", "27143").stderr
+    assert "the sampling error alone is ±39%" in told
+    assert "measured within" in run("plan", "--bits", "1", "-n", "1e5", *BUDGET, "--share", "10%").stdout
+
+
+def test_review_useless_plans_are_warned_about(folder: Path, run: Call) -> None:
+    useless = ("plan", "--bits", "1", "-n", "1000", "--epsilon", "1e-4", "--delta", "1e-9", "-o", "own.json")
+    assert "warning: The error exceeds the crowd" in run(*useless).stderr
+    assert "warning: The error exceeds the crowd" in run("inspect", "own.json").stderr
+    assert json.loads(run("inspect", "own.json", "--json").stdout)["warnings"][0].startswith("The error exceeds")
+    weak = run("plan", "--bits", "1", "-n", "1e6", "--epsilon", "6", "--delta", "1e-3").stderr
+    assert "is not below 1/n" in weak
+    assert "ε = 6 protects little" in weak
+
+
+def test_review_names_and_reasons_of_the_frontier(folder: Path, run: Call) -> None:
+    words = ("frontier", "--bits", "1", "-n", "1000", *BUDGET)
+    record = json.loads(run(*words, "--share", "10%", "--json").stdout)
+    for row in record["plans"]:
+        assert run(*words, "--choose", row["family"], "-o", "own.json").exit_code == 0
+        again = json.loads(run("inspect", "own.json", "--json").stdout)
+        assert (again["name"], again["family"], again["trust"]) == (row["name"], row["family"], row["trust"])
+        assert f"{row['name']} ({row['family']})" in run("inspect", "own.json").stdout
+        assert row["relative_error"]["share"] == 0.1
+    told = run(*words, "--trust", "nobody", "--choose", "flip").stderr
+    assert "needs the trust 'shuffling', and 'nobody' is requested" in told
+    rounds = json.loads(run(*words, "--rounds", "4", "--json").stdout)
+    assert rounds["central_stderr"] > 1.9 * record["central_stderr"]
+
+
+def test_account_says_which_trust_a_protocol_needs(run: Call) -> None:
+    words = ("account", "--one-hot", "3", "-n", "1000", "--delta", "1e-6")
+    for more, trust in (
+        (("--q", "0.1"), "shuffling"),
+        (("--q", "0", "--m", "laplace:2:25"), "shuffler-noise"),
+        (("--q", "0.1", "--trust", "nobody"), "nobody"),
+    ):
+        assert json.loads(run(*words, *more, "--json").stdout)["trust"] == trust
+        assert f"trust        {trust}: " in run(*words, *more).stdout

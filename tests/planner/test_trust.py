@@ -20,12 +20,12 @@ from hubbub.schema import Schema
 BUDGET = Budget(1.0, 1e-6)
 
 
-def questions(number: int, seed: int) -> list[Request]:
+def questions(number: int, seed: int, widths: tuple[int, ...] = (1, 2, 3, 5, 8, 12, 40)) -> list[Request]:
     """Random questions: a schema, a number of people, a budget, and sometimes a constraint."""
     draw = random.Random(seed)
     found = []
     for _ in range(number):
-        width = draw.choice([1, 2, 3, 5, 8, 12, 40])
+        width = draw.choice(widths)
         schema = draw.choice(
             [
                 Schema.bits(min(width, 8)),
@@ -51,14 +51,13 @@ def check_default(request: Request) -> None:
     assert verify(chosen) == chosen
 
 
-@pytest.mark.parametrize("part", range(2))
-def test_default_plans_randomize_every_record(part: int) -> None:
-    for request in questions(10, part):
+def test_default_plans_randomize_every_record() -> None:
+    for request in questions(12, 0, (1, 1, 2, 3)):
         check_default(request)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(2, 20))
+@pytest.mark.parametrize("part", range(1, 20))
 def test_default_plans_randomize_every_record_in_many_questions(part: int) -> None:
     for request in questions(10, part):
         check_default(request)

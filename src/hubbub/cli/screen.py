@@ -209,7 +209,7 @@ def warn(plan: Plan, goal: Goal | None = None) -> None:
     if goal and relative_error(plan, goal.share, goal.level) > goal.within:
         found.append(f"The plan does not measure {goal}; raise the number of people or epsilon.")
     for text in found:
-        click.echo(f"warning: {text}", err=True)
+        click.echo(f"warning: {text.replace('max_collusion_epsilon', '--max-collusion-epsilon')}", err=True)
 
 
 def plan_record(plan: Plan) -> dict[str, Any]:

@@ -5,9 +5,12 @@ import math
 from hubbub.errors import check_type
 from hubbub.planner.precision import LEVEL, relative_error
 from hubbub.plans import Plan
-from hubbub.privacy import WEAK_COLLUSION, success_rate
+from hubbub.privacy import success_rate
 
 HIGH_EPSILON = 5.0
+MEANINGLESS_COLLUSION = 20.0
+"""Collusion ε from which the noise of one device does not even deter; the assumptions say so from
+:data:`~hubbub.privacy.WEAK_COLLUSION` on, which most plans that trust the shuffling exceed."""
 
 
 def remarks(plan: Plan) -> list[str]:
@@ -50,7 +53,7 @@ def _weak(plan: Plan) -> list[str]:
             f"ε = {epsilon:.3g} protects little: a guess between two answers of one person may be right in up to "
             f"{100 * success_rate(epsilon, delta):.4g} % of all cases. Choose an ε of at most {HIGH_EPSILON:g}."
         )
-    if held.assumptions.shuffler and colluding > WEAK_COLLUSION:
+    if held.assumptions.shuffler and colluding > MEANINGLESS_COLLUSION:
         shown = "∞" if math.isinf(colluding) else f"{colluding:.3g}"
         advice = "max_collusion_epsilon asks for noise that protects in that case too"
         found.append(
