@@ -38,7 +38,7 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.WireError, CORRUPT, "the file is damaged, truncated or of another type; create or fetch it again"),
     (errors.FalseClaim, CORRUPT, "do not use this plan; `hubbub account` shows the guarantee of its parameters"),
     (errors.BatchTooSmall, INFEASIBLE, "wait for more people, or plan for a smaller batch with `hubbub plan -n`"),
-    (errors.Infeasible, INFEASIBLE, "allow a larger epsilon or delta, more people, or fewer constraints"),
+    (errors.Infeasible, INFEASIBLE, "follow the advice in the message, or relax a constraint"),
     (errors.TooLarge, USAGE, "process less data at once"),
     (errors.InvalidRecord, USAGE, "correct or remove this record; records are counted from 1, after any header"),
     (errors.InvalidInput, USAGE, "see `{command} --help`"),
