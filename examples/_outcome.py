@@ -14,8 +14,6 @@ from hubbub.privacy import Budget
 from hubbub.schema import Schema
 
 EPSILON = 2.0
-MIN_Q = 1e-9
-"""The policy of all examples: no answer is sent in the clear, and the users draw the noise."""
 
 
 def budget_of_2016(n: int) -> Budget:
@@ -47,11 +45,12 @@ class Study:
 
     def chosen(self) -> Plan:
         """Return the best plan in which users draw the noise and nothing is sent in the clear."""
-        return planner.plan(self.schema, self.n, self.budget, shuffler_fakes=False, min_q=MIN_Q, rounds=self.rounds)
+        return planner.plan(self.schema, self.n, self.budget, rounds=self.rounds)
 
     def frontier(self) -> list[Plan]:
-        """Return a plan per protocol that meets the budget, including those that the policy rules out."""
-        return planner.frontier(self.schema, self.n, self.budget, rounds=self.rounds)
+        """Return a plan per protocol that meets the budget, for any trust, by standard error."""
+        plans = planner.frontier(self.schema, self.n, self.budget, rounds=self.rounds)
+        return sorted(plans, key=lambda one: one.stderr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

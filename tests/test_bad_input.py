@@ -85,14 +85,19 @@ REQUEST = {
     "schema": SCHEMA,
     "n": 1000,
     "budget": BUDGET,
+    "epsilon": None,
+    "delta": None,
+    "trust": "shuffler-noise",
+    "clear": False,
+    "max_collusion_epsilon": 1000.0,
     "honest_fraction": 1.0,
-    "shuffler_fakes": True,
     "joint": False,
     "max_messages": 100.0,
     "max_bytes": 1e5,
     "min_q": 0.0,
     "rounds": 1,
 }
+GOAL = {"share": 0.3, "within": 0.5, "level": 0.9}
 LAPLACE_FAKES = {"distribution": "laplace", "scale": 2.0, "shift": 3}
 
 SUBJECTS = {
@@ -202,6 +207,16 @@ SUBJECTS = {
     "joint": Subject(hb.joint, {"reports": SHUFFLED, "plan": PLAN, "labels": ["red"]}),
     "load_plan": Subject(hb.load_plan, {"text": PLAN.to_json()}),
     "plan": Subject(hb.plan, REQUEST),
+    "smallest_n": Subject(hb.smallest_n, {**{k: v for k, v in REQUEST.items() if k != "n"}, **GOAL, "precision": None}),
+    "best_epsilon": Subject(
+        hb.best_epsilon,
+        {
+            **{k: v for k, v in REQUEST.items() if k not in ("budget", "epsilon")},
+            **GOAL,
+            "delta": 1e-6,
+            "stderr": None,
+        },
+    ),
     "plan_from": Subject(
         hb.plan_from,
         {
@@ -577,7 +592,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("plan_from", {"trust": "no"}, InvalidInput, "trust must be …"),
     *[
         (verb, case, error, message)
-        for verb in ("plan", "frontier")
+        for verb in ("plan", "frontier", "smallest_n", "best_epsilon")
         for case, error, message in (
             (
                 {"schema": 5},
@@ -589,7 +604,20 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
             ({"n": (1, 2, 3)}, InvalidInput, "n must be a number of people or a range (low, high), got (1, 2, 3)"),
             ({"budget": 1.0}, InvalidInput, "budget must be of type Budget, not float; for example Budget(1.0, 1e-6)"),
             ({"honest_fraction": NAN}, InvalidInput, "honest_fraction must be in (0, 1], got nan"),
-            ({"shuffler_fakes": 1}, InvalidInput, "shuffler_fakes must be True or False, got 1"),
+            ({"epsilon": 1.0}, InvalidInput, "epsilon must be omitted if a budget is given"),
+            ({"delta": 1e-6}, InvalidInput, "delta must be omitted if a budget is given"),
+            (
+                {"budget": None, "epsilon": 1.0},
+                InvalidInput,
+                "delta must be given if no budget is given",
+            ),
+            (
+                {"trust": "shuffler"},
+                InvalidInput,
+                "trust must be 'nobody', 'shuffling' or 'shuffler-noise', got 'shuffler'",
+            ),
+            ({"clear": 1}, InvalidInput, "clear must be True or False, got 1"),
+            ({"max_collusion_epsilon": 0.0}, InvalidInput, "max_collusion_epsilon must be above 0, got 0.0"),
             ({"joint": "yes"}, InvalidInput, "joint must be True or False, got 'yes'"),
             ({"max_messages": 0.5}, InvalidInput, "max_messages must be at least 1, got 0.5"),
             ({"max_bytes": "1 KB"}, InvalidInput, "max_bytes must be a number of at least 157, got '1 KB'"),
@@ -600,8 +628,34 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
                 InvalidInput,
                 "rounds must be a whole number in [1, 1,000,000], got a number of more than 128 bits",
             ),
+            ({"share": 0.0}, InvalidInput, "share must be in (0, 1], got 0.0"),
+            ({"share": None}, InvalidInput, "share must be given together with within"),
+            ({"within": None}, InvalidInput, "within must be given together with share"),
+            ({"within": "10%"}, InvalidInput, "within must be a finite number above 0, got '10%'"),
+            ({"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
+            ({"precision": 0.1}, InvalidInput, "precision must be omitted if share and within are given"),
+            (
+                {"precision": None, "share": None, "within": None},
+                InvalidInput,
+                "precision must be given, or share and within",
+            ),
+            ({"stderr": 5.0}, InvalidInput, "stderr must be omitted if share and within are given"),
+            (
+                {"stderr": None, "share": None, "within": None},
+                InvalidInput,
+                "stderr must be given, or share and within",
+            ),
         )
+        if set(case) <= set(SUBJECTS[verb].arguments) and not (verb == "best_epsilon" and set(case) & {"n", "delta"})
     ],
+    ("best_epsilon", {"n": 0}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 0"),
+    ("best_epsilon", {"delta": 1}, InvalidInput, "delta must be in (0, 1), got 1.0"),
+    (
+        "best_epsilon",
+        {"n": 100, "share": 0.001},
+        Infeasible,
+        "100 people cannot measure a label held by 0.1% of the people within ±50% at the 90% level: …",
+    ),
     (
         "plan",
         {"budget": hb.Budget(0.0, 0.0)},
@@ -1439,7 +1493,7 @@ POISON: dict[str, Any] = {
     "function": lambda _: "no",
     "object": Odd(),
 }
-LEGAL = {("shuffle", "fast"), ("frontier", "joint"), ("frontier", "shuffler_fakes")}
+LEGAL = {("shuffle", "fast"), ("frontier", "joint"), ("frontier", "clear")}
 """Arguments for which True is legal, and slow."""
 
 

@@ -31,7 +31,7 @@ if _typing.TYPE_CHECKING:
     from hubbub.client import randomize
     from hubbub.curves import PrivacyCurve
     from hubbub.estimates import Estimate
-    from hubbub.planner import Cost, cost, frontier, load_plan, plan, plan_from
+    from hubbub.planner import Cost, best_epsilon, cost, frontier, load_plan, plan, plan_from, smallest_n
     from hubbub.plans import Plan
     from hubbub.privacy import Assumptions, Basis, Budget, Guarantee, Total
     from hubbub.protocol import Fakes, Protocol
@@ -50,7 +50,7 @@ _MODULES = {
     "client": ("randomize",),
     "curves": ("PrivacyCurve",),
     "estimates": ("Estimate",),
-    "planner": ("Cost", "cost", "frontier", "load_plan", "plan", "plan_from"),
+    "planner": ("Cost", "best_epsilon", "cost", "frontier", "load_plan", "plan", "plan_from", "smallest_n"),
     "plans": ("Plan",),
     "privacy": ("Assumptions", "Basis", "Budget", "Guarantee", "Total"),
     "protocol": ("Fakes", "Protocol"),
@@ -101,6 +101,7 @@ __all__ = [
     "WireError",
     "account",
     "achieved_guarantee",
+    "best_epsilon",
     "calibrate",
     "cost",
     "estimate",
@@ -111,6 +112,7 @@ __all__ = [
     "plan_from",
     "randomize",
     "shuffle",
+    "smallest_n",
     "tally",
 ]
 

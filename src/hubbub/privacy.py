@@ -26,6 +26,15 @@ TrustModel = Literal["nobody", "shuffling", "shuffler-noise"]
 """Parties that must be honest besides the protected user: nobody; a shuffler that shuffles, with users who add noise;
 or a shuffler that also draws its fakes as planned and keeps their number secret."""
 TRUST_MODELS: tuple[TrustModel, ...] = ("nobody", "shuffling", "shuffler-noise")
+"""All kinds of trust; each includes those before it."""
+TRUST_DESCRIPTIONS: dict[TrustModel, str] = {
+    "nobody": "nobody besides the protected person's own device must be honest",
+    "shuffling": "the shuffler must mix honestly, and other users must add noise",
+    "shuffler-noise": "the shuffler must mix honestly, draw its fakes as planned and keep their number secret",
+}
+WEAK_COLLUSION = 10.0
+"""Collusion ε above which the noise of one device protects nobody in practice: a guess between two answers is then
+right in up to 99.995 % of all cases."""
 
 
 class Basis(StrEnum):
@@ -128,33 +137,49 @@ class Assumptions:
         return "shuffler-noise" if self.fakes else "shuffling"
 
     def sentences(self) -> list[str]:
-        """Return the assumptions as English sentences.
+        """Return everything the guarantee rests on, and what remains if it fails, as English sentences.
 
         >>> held = Assumptions(
         ...     honest=900, shuffler=True, fakes=False, view="whole records", collusion_epsilon=4.4, count_epsilon=0.0
         ... )
         >>> print(*held.sentences(), sep="\\n")
         The analyzer sees whole records, unlinked from their senders by an honest shuffler.
-        At least 900 users, including the protected one, follow the protocol.
-        If shuffler and analyzer collude, what one user sent is 4.4-differentially private.
+        The shuffler mixes all messages, tells nobody their order or their senders, and does not work with the analyzer.
+        At least 900 users, including the protected one, follow the protocol and keep their noise secret.
+        Every person answers once: the guarantee covers one record, and each further answer weakens it.
+        The devices and the shuffler draw their randomness from secure sources.
+        If shuffler and analyzer collude, only the person's own noise is left: a guess between two answers is then right
+        in up to 98.8 % of all cases (collusion ε = 4.4).
         >>> clear = Assumptions(
         ...     honest=1, shuffler=True, fakes=True, view="messages", collusion_epsilon=math.inf, count_epsilon=math.inf
         ... )
         >>> clear.sentences()[-1].endswith("or the shuffler learns it.")
         True
         """
-        shuffled = ", unlinked from their senders by an honest shuffler" if self.shuffler else ", with their senders"
-        lines = [f"The analyzer sees {self.view}{shuffled}."]
-        if self.shuffler:
-            users = (
-                "user, the protected one, follows" if self.honest == 1 else "users, including the protected one, follow"
-            )
-            lines.append(f"At least {self.honest:,} {users} the protocol.")
-            if self.fakes:
-                lines.append("The shuffler draws its fakes as planned and keeps their number secret.")
-            pure = f"what one user sent is {self.collusion_epsilon:.4g}-differentially private"
-            left = "nothing protects the record" if math.isinf(self.collusion_epsilon) else pure
-            lines.append(f"If shuffler and analyzer collude, {left}.")
+        once = "Every person answers once: the guarantee covers one record, and each further answer weakens it."
+        if not self.shuffler:
+            return [
+                f"The analyzer sees {self.view}, with their senders.",
+                "The device of the protected person follows the protocol and draws its randomness from a secure "
+                "source; nobody else needs to be honest.",
+                once,
+            ]
+        users = (
+            "At least 1 user, the protected one, follows the protocol"
+            if self.honest == 1
+            else f"At least {self.honest:,} users, including the protected one, follow the protocol and keep their "
+            "noise secret"
+        )
+        lines = [
+            f"The analyzer sees {self.view}, unlinked from their senders by an honest shuffler.",
+            "The shuffler mixes all messages, tells nobody their order or their senders, and does not work with the "
+            "analyzer.",
+            *(["The shuffler draws its fakes as planned and keeps their number secret."] if self.fakes else []),
+            f"{users}.",
+            once,
+            "The devices and the shuffler draw their randomness from secure sources.",
+            self._collusion(),
+        ]
         if self.count_epsilon > 0:
             pure = "" if math.isinf(self.count_epsilon) else f" ({self.count_epsilon:.4g}-differentially private)"
             lines.append(
@@ -162,6 +187,21 @@ class Assumptions:
                 f"or the shuffler learns it{pure}."
             )
         return lines
+
+    def _collusion(self) -> str:
+        """Return what is left if shuffler and analyzer collude."""
+        epsilon = self.collusion_epsilon
+        if math.isinf(epsilon):
+            return "If shuffler and analyzer collude, nothing protects the record (collusion ε = ∞)."
+        if epsilon > WEAK_COLLUSION:
+            return (
+                "If shuffler and analyzer collude, the person's own noise is too small to protect anybody: a guess "
+                f"about the record can be all but certain (collusion ε = {epsilon:.3g})."
+            )
+        return (
+            "If shuffler and analyzer collude, only the person's own noise is left: a guess between two answers is "
+            f"then right in up to {_rate(success_rate(epsilon))} of all cases (collusion ε = {epsilon:.3g})."
+        )
 
     def to_document(self) -> dict[str, Json]:
         """Return the assumptions as a JSON object."""
@@ -248,6 +288,15 @@ class Guarantee:
             )
 
     @property
+    def odds(self) -> str:
+        """The guarantee as the success rate of the strongest attacker, in words."""
+        rate = success_rate(self.epsilon, self.delta)
+        return (
+            "an attacker who knows everyone else's answer and guesses between two answers of one person is right in at "
+            f"most {_rate(rate)} of all cases, and by chance in 50 %"
+        )
+
+    @property
     def attack(self) -> str:
         """The best known attack in words; none exists where the guarantee is perfect."""
         if self.lower_bound > 0:
@@ -259,3 +308,24 @@ class Guarantee:
             f"({self.epsilon:.6g}, {self.delta:.3g})-DP, {self.basis.value} by {self.method}, n = {self.n:,}; "
             f"best known attack: {self.attack}"
         )
+
+
+def success_rate(epsilon: float, delta: float = 0.0) -> float:
+    """Return the largest success rate of a guess between two equally likely answers of one person.
+
+    (e^ε + δ)/(e^ε + 1), the best test between two hypotheses under (ε,δ)-differential privacy (Kairouz, Oh and
+    Viswanath 2015).
+
+    >>> round(success_rate(0.0), 3), round(success_rate(1.0, 1e-6), 3), success_rate(math.inf)
+    (0.5, 0.731, 1.0)
+    """
+    return (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
+
+
+def _rate(value: float) -> str:
+    """Write a success rate with two digits of what is missing to certainty.
+
+    >>> _rate(0.7310586), _rate(0.99989), _rate(1.0)
+    ('73.1 %', '99.989 %', '100 %')
+    """
+    return f"{100 * value:.3g} %" if value < 0.99 else f"{100 - float(f'{100 - 100 * value:.2g}'):.10g} %"

@@ -146,7 +146,7 @@ class Schema:
 
     def __repr__(self) -> str:
         limit = f"{self.max_set}, " if self.kind == "at_most" else ""
-        return f"Schema.{self.kind}({limit}{self.width} labels)"
+        return f"Schema.{self.kind}({limit}{self.width} label{'' if self.width == 1 else 's'})"
 
 
 def _names(labels: Sequence[str] | int) -> tuple[str, ...]:

@@ -266,7 +266,7 @@ def test_s6_large_epsilon_with_copies(schema: Schema, release: Release) -> None:
 def test_s6_frontier_of_many_bits_and_rounds() -> None:
     """A ZeroDivisionError of a search for the number of fakes."""
     budget = Budget(0.2, 1e-9)
-    for plan in frontier(Schema.bits(1000), 10**7, budget, shuffler_fakes=False, rounds=30):
+    for plan in frontier(Schema.bits(1000), 10**7, budget, trust="shuffling", clear=True, rounds=30):
         assert plan.guarantee.epsilon <= budget.epsilon
 
 

@@ -64,7 +64,7 @@ hubbub randomize - --plan plan.json < people.csv \
 
 
 @pytest.mark.parametrize("pipeline", [FILES, PIPES], ids=["files", "pipes"])
-@pytest.mark.parametrize("limits", ["", "--no-shuffler-fakes"])
+@pytest.mark.parametrize("limits", ["", "--trust shuffler-noise"])
 def test_whole_pipeline(pipeline: str, limits: str, tmp_path: Path) -> None:
     truth = answers(tmp_path, 100_000)
     record = json.loads(shell(f"{PLAN} -n 100000 {limits} --json > plan.json\n{pipeline}", tmp_path))

@@ -8,8 +8,10 @@ from tests.cli.conftest import Call
 
 import hubbub as hb
 from hubbub.io.documents import read_plan
+from hubbub.privacy import TRUST_MODELS
 from hubbub.vectors import wire_vectors
 
+TRUST = list(TRUST_MODELS)
 REQUEST = ("--one-hot", "12", "-n", "10000", "--epsilon", "1", "--delta", "1e-6")
 
 
@@ -70,18 +72,25 @@ def test_frontier_and_plan_agree(folder: Path, run: Call) -> None:
     result = run("frontier", *REQUEST, "--json", "--plot", "out.svg", "-o", "best.json")
     assert result.exit_code == 0, result.stderr
     record = json.loads(result.stdout)
-    errors = [row["stderr"] for row in record["plans"]]
-    assert errors == sorted(errors)
+    assert [row["trust"] for row in record["plans"]] == sorted(
+        (row["trust"] for row in record["plans"]), key=TRUST.index
+    )
     assert all(row["guarantee"]["epsilon"] <= 1 for row in record["plans"])
-    assert read_plan(str(folder / "best.json")).id == record["plans"][0]["id"]
-    assert json.loads(run("plan", *REQUEST, "--json").stdout)["id"] == record["plans"][0]["id"]
+    for trust in TRUST:
+        rows = [row for row in record["plans"] if row["trust"] == trust and (trust != "shuffling" or not row["clear"])]
+        best = min(rows, key=lambda row: row["stderr"])
+        assert json.loads(run("plan", *REQUEST, "--trust", trust, "--json").stdout)["id"] == best["id"]
+        if trust == "shuffling":
+            assert read_plan(str(folder / "best.json")).id == best["id"]
+            assert json.loads(run("plan", *REQUEST, "--json").stdout)["id"] == best["id"]
     chart = (folder / "out.svg").read_text()
     assert all(word in chart for word in ("split bits", "local", "nobody", "a server that sees every record"))
 
 
 def test_plan_solves_for_batch_size_or_epsilon(run: Call) -> None:
     words = ("plan", "--one-hot", "4", "--delta", "1e-6", "--json")
-    smallest = json.loads(run(*words, "--epsilon", "1", "--precision", "0.001").stdout)
+    words = (*words, "--trust", "shuffler-noise")
+    smallest = json.loads(run(*words, "--epsilon", "1", "--precision", "0.1%").stdout)
     assert smallest["stderr"] <= 0.001 * smallest["n"]
     private = json.loads(run(*words, "-n", "20000", "--stderr", "2.8").stdout)
     assert private["stderr"] <= 2.8
@@ -90,9 +99,10 @@ def test_plan_solves_for_batch_size_or_epsilon(run: Call) -> None:
 
 def test_frontier_as_text(folder: Path, run: Call) -> None:
     text = run("frontier", *REQUEST).stdout
-    assert all(
-        word in text for word in ("protocol", "collusion ε", "∞ (no protection)", "split bits", "central mechanism")
-    )
+    named = ("protocol", "collusion ε", "∞ (no protection)", "split bits", "central mechanism")
+    titles = ("trust: nobody", "trust: shuffling (default)", "trust: shuffling --allow-clear", "trust: shuffler-noise")
+    assert all(word in text for word in (*named, *titles))
+    assert [text.index(title) for title in titles] == sorted(text.index(title) for title in titles)
     assert run("frontier", *REQUEST, "--choose", "split", "-o", "split.json").exit_code == 0
     assert read_plan(str(folder / "split.json")).protocol.release == "bits"
 
@@ -100,7 +110,17 @@ def test_frontier_as_text(folder: Path, run: Call) -> None:
 def test_constraints_are_passed_on(run: Call) -> None:
     record = json.loads(
         run(
-            "frontier", *REQUEST, "--no-shuffler-fakes", "--joint", "--max-messages", "1.5", "--honest", "0.9", "--json"
+            "frontier",
+            *REQUEST,
+            "--trust",
+            "shuffling",
+            "--allow-clear",
+            "--joint",
+            "--max-messages",
+            "1.5",
+            "--honest",
+            "90%",
+            "--json",
         ).stdout
     )
     assert record["plans"]
@@ -153,3 +173,103 @@ def test_vectors(folder: Path, run: Call) -> None:
         (folder / "changed.json").write_text(json.dumps(document))
         assert run("vectors", "--check", "changed.json").exit_code == 4
         part[name] = kept
+
+
+def test_review_numbers_as_people_write_them(run: Call) -> None:
+    words = ("account", "--bits", "1", "--q", "0.1", "--delta", "1e-6", "--json")
+    for text in ("1000000", "1e6", "1,000,000", "1_000_000", "1.0e6"):
+        assert json.loads(run(*words, "-n", text).stdout)["n"] == 10**6
+    for text in ("1.5", "1e-3", "10,00", "1e6.5", "", "--5"):
+        assert run(*words, "-n", text).exit_code == 2
+
+
+def test_review_one_label_and_commas(folder: Path, run: Call) -> None:
+    rest = ("-n", "1000", "--q", "0.1", "--delta", "1e-6", "-o", "own.json")
+    long = "x" * 300
+    for text, labels in (
+        ("crashed", ["crashed"]),
+        ("crashed,", ["crashed"]),
+        ("a,b,", ["a", "b"]),
+        (f"{long},b", [long, "b"]),
+        (long, [long]),
+    ):
+        result = run("account", "--bits", text, *rest)
+        assert result.exit_code == 0, result.stderr
+        assert read_plan(str(folder / "own.json")).schema == hb.Schema.bits(labels)
+    assert "not be empty; label 2 of the list is" in run("account", "--bits", "a,,b", *rest).stderr
+    assert "no such file" in run("account", "--bits", "labels.txt", *rest).stderr
+    assert "bits, 1 label, at most 1 set" in run("plan", "--bits", "crashed", "-n", "1000", *BUDGET).stdout
+
+
+BUDGET = ("--epsilon", "1", "--delta", "1e-6")
+
+
+def test_review_the_default_plan_is_not_clear(run: Call) -> None:
+    words = ("plan", "--bits", "crashed", "-n", "1e4", *BUDGET)
+    record = json.loads(run(*words, "--json").stdout)
+    assert record["protocol"]["flip"] > 0
+    assert not record["guarantee"]["assumptions"]["fakes"]
+    text = run(*words).stdout
+    assert "trust        shuffling: the shuffler must mix honestly" in text
+    drawn = run(*words, "--trust", "shuffler-noise")
+    assert "collusion ε  ∞ (no protection)" in drawn.stdout
+    assert "draws its fakes as planned and keeps their number secret" in drawn.stdout
+    assert "warning: Everything rests on the shuffler" in drawn.stderr
+    local = run(*words, "--trust", "nobody").stdout
+    assert "trust        nobody:" in local
+    asked = json.loads(run(*words, "--max-collusion-epsilon", "3", "--json").stdout)
+    assert asked["guarantee"]["assumptions"]["collusion_epsilon"] <= 3
+
+
+def test_review_a_share_within_an_error(run: Call) -> None:
+    words = ("plan", "--bits", "crashed", "--delta", "1e-6", "--share", "0.1%", "--within", "0.1")
+    people = json.loads(run(*words, "--epsilon", "1", "--json").stdout)
+    assert 384_000 < people["n"] < 450_000
+    met = run(*words, "--epsilon", "1", "-n", str(people["n"]))
+    assert "a label held by 0.1% of the people is measured within ±10% at the 95% level" in met.stdout
+    assert "±10% for 0.1% of the people: reached" in met.stdout
+    assert not met.stderr
+    missed = run(*words, "--epsilon", "1", "-n", "27143")
+    assert ": missed" in missed.stdout
+    assert "warning: The plan does not measure a label held by 0.1% of the people within ±10%" in missed.stderr
+    private = json.loads(run(*words, "-n", "500,000", "--json").stdout)
+    assert private["guarantee"]["epsilon"] < 0.7
+    told = run(*words, "-n", "27143").stderr
+    assert "the sampling error alone is ±39%" in told
+    assert "measured within" in run("plan", "--bits", "1", "-n", "1e5", *BUDGET, "--share", "10%").stdout
+
+
+def test_review_useless_plans_are_warned_about(folder: Path, run: Call) -> None:
+    useless = ("plan", "--bits", "1", "-n", "1000", "--epsilon", "1e-4", "--delta", "1e-9", "-o", "own.json")
+    assert "warning: The error exceeds the crowd" in run(*useless).stderr
+    assert "warning: The error exceeds the crowd" in run("inspect", "own.json").stderr
+    assert json.loads(run("inspect", "own.json", "--json").stdout)["warnings"][0].startswith("The error exceeds")
+    weak = run("plan", "--bits", "1", "-n", "1e6", "--epsilon", "6", "--delta", "1e-3").stderr
+    assert "is not below 1/n" in weak
+    assert "ε = 6 protects little" in weak
+
+
+def test_review_names_and_reasons_of_the_frontier(folder: Path, run: Call) -> None:
+    words = ("frontier", "--bits", "1", "-n", "1000", *BUDGET)
+    record = json.loads(run(*words, "--share", "10%", "--json").stdout)
+    for row in record["plans"]:
+        assert run(*words, "--choose", row["family"], "-o", "own.json").exit_code == 0
+        again = json.loads(run("inspect", "own.json", "--json").stdout)
+        assert (again["name"], again["family"], again["trust"]) == (row["name"], row["family"], row["trust"])
+        assert f"{row['name']} ({row['family']})" in run("inspect", "own.json").stdout
+        assert row["relative_error"]["share"] == 0.1
+    told = run(*words, "--trust", "nobody", "--choose", "flip").stderr
+    assert "needs the trust 'shuffling', and 'nobody' is requested" in told
+    rounds = json.loads(run(*words, "--rounds", "4", "--json").stdout)
+    assert rounds["central_stderr"] > 1.9 * record["central_stderr"]
+
+
+def test_account_says_which_trust_a_protocol_needs(run: Call) -> None:
+    words = ("account", "--one-hot", "3", "-n", "1000", "--delta", "1e-6")
+    for more, trust in (
+        (("--q", "0.1"), "shuffling"),
+        (("--q", "0", "--m", "laplace:2:25"), "shuffler-noise"),
+        (("--q", "0.1", "--trust", "nobody"), "nobody"),
+    ):
+        assert json.loads(run(*words, *more, "--json").stdout)["trust"] == trust
+        assert f"trust        {trust}: " in run(*words, *more).stdout

@@ -18,6 +18,7 @@ from hubbub.accountant.accounting import curve
 from hubbub.accountant.theorems import attacks
 from hubbub.canonical import Json, canonical, parse
 from hubbub.planner import load_plan, verify
+from hubbub.privacy import TRUST_MODELS, TrustModel
 
 PLAN = hb.plan_from(hb.Schema.at_most(2, ["a", "b", "c"]), 1000, hb.Protocol(0.1, m=hb.Fakes.poisson(0.5)), epsilon=1.0)
 
@@ -176,28 +177,29 @@ def test_modest_claims_are_accepted() -> None:
     assert verify(modest) == modest
 
 
-@pytest.mark.parametrize("shuffler_fakes", [False, True])
+@pytest.mark.parametrize("trust", TRUST_MODELS)
 @pytest.mark.parametrize(
     "schema", [hb.Schema.one_hot(10), hb.Schema.bits(1), hb.Schema.bits(6), hb.Schema.at_most(2, 8)]
 )
-def test_the_chosen_plan_meets_the_budget(schema: hb.Schema, shuffler_fakes: bool) -> None:
+def test_the_chosen_plan_meets_the_budget(schema: hb.Schema, trust: TrustModel) -> None:
     budget = hb.Budget(1.0, 1e-6)
-    chosen = hb.plan(schema, 5000, budget, shuffler_fakes=shuffler_fakes)
+    chosen = hb.plan(schema, 5000, budget, trust=trust)
     assert verify(chosen).guarantee.meets(budget)
-    flip = hb.calibrate(schema, 5000, budget).protocol
+    assert chosen.guarantee.assumptions.trust == trust
+    flip = hb.calibrate(schema, 5000, budget, trust=trust).protocol
     assert chosen.stderr <= hb.plan_from(schema, 5000, flip, epsilon=1.0).stderr
-    assert shuffler_fakes or not chosen.protocol.shuffler_fakes
-    single = hb.plan(schema, 5000, budget, joint=True, max_messages=1)
+    single = hb.plan(schema, 5000, budget, joint=True, max_messages=1, trust=trust)
     assert single.payload_messages == 1
     assert single.protocol.sends_records
 
 
 def test_the_shufflers_fakes_reach_the_central_error() -> None:
-    chosen = hb.plan(hb.Schema.one_hot(100), 100_000, hb.Budget(1.0, 1e-6), shuffler_fakes=True)
-    assert chosen.stderr < 2.85
-    users = hb.plan(hb.Schema.one_hot(100), 100_000, hb.Budget(1.0, 1e-6))
+    schema, budget = hb.Schema.one_hot(100), hb.Budget(1.0, 1e-6)
+    assert hb.plan(schema, 100_000, budget, trust="shuffler-noise").stderr < 2.85
+    users = hb.plan(schema, 100_000, budget, clear=True)
     assert users.stderr < 6.6
     assert users.payload_messages < 1.1
+    assert hb.plan(schema, 100_000, budget).stderr < 7.2
 
 
 def test_infeasible_budgets_say_why() -> None:

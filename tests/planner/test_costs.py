@@ -145,12 +145,12 @@ def test_plans_that_the_services_refuse_have_no_sealed_cost() -> None:
 
 def test_limits_apply_to_the_sealed_bundle() -> None:
     schema, budget = hb.Schema.one_hot(100), hb.Budget(1.0, 1e-6)
-    everything = compare(Request.of(schema, 10**5, budget)).plans
+    everything = compare(Request.of(schema, 10**5, budget, trust="shuffler-noise")).plans
     sizes = {key: cost(plan) for key, plan in everything.items()}
     assert sizes["split"].bytes == 581
     assert sizes["split"].payload_messages < 1.1
     for limit in (157, 210, 580, 581):
-        found = compare(Request.of(schema, 10**5, budget, max_bytes=limit))
+        found = compare(Request.of(schema, 10**5, budget, max_bytes=limit, trust="shuffler-noise"))
         wanted = {key for key, sent in sizes.items() if sent.bytes is not None and sent.bytes <= limit}
         assert wanted <= set(found.plans)
         assert all((cost(plan).bytes or math.inf) <= limit for plan in found.plans.values())

@@ -1,6 +1,7 @@
 """Plans of the frontier meet their budgets and constraints, are ranked by error, and reach the documented errors."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from hubbub.planner import (
     under_attack,
     verify,
 )
-from hubbub.privacy import Budget
+from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
 from hubbub.schema import Schema
 
 BUDGET = Budget(1.0, 1e-6)
@@ -35,23 +36,30 @@ def test_five_requests(schema: Schema, n: int, kinds: int) -> None:
     plans = frontier(schema, n, BUDGET)
     assert len(plans) == len({family_key(one) for one in plans}) == kinds
     assert all(one.guarantee.meets(BUDGET) for one in plans)
-    assert plans == sorted(plans, key=lambda one: (one.stderr, one.payload_messages))
+    groups = [(TRUST_MODELS.index(one.guarantee.assumptions.trust), one.protocol.clear) for one in plans]
+    assert groups == sorted(groups)
+    assert {trust for trust, _ in groups} == {0, 1, 2}
+    for group in set(groups):
+        errors = [one.stderr for one, other in zip(plans, groups, strict=True) if other == group]
+        assert errors == sorted(errors)
     # No plan beats a trusted curator, and every shuffled plan beats the local ones.
-    assert plans[0].stderr > 0.999 * central_stderr(schema, BUDGET)
-    shuffled = [one.guarantee.assumptions.shuffler for one in plans]
-    assert shuffled == sorted(shuffled, reverse=True)
-    assert shuffled.count(False) == 1 + schema.exclusive
+    assert min(one.stderr for one in plans) > 0.999 * central_stderr(schema, BUDGET)
+    local, shuffled = (
+        [one.stderr for one in plans if one.guarantee.assumptions.shuffler is on] for on in (False, True)
+    )
+    assert max(shuffled) < min(local)
+    assert len(local) == 1 + schema.exclusive
 
 
 def test_near_the_central_error_where_the_shuffler_adds_fakes() -> None:
-    chosen = plan(Schema.one_hot(100), 10**5, BUDGET, max_messages=1.1)
+    chosen = plan(Schema.one_hot(100), 10**5, BUDGET, max_messages=1.1, trust="shuffler-noise")
     assert chosen.stderr <= 2.85
     assert chosen.stderr / central_stderr(chosen.schema, BUDGET) < 1.001
     assert family_key(chosen) == "clear-shuffler-fakes"
 
 
 def test_the_error_where_only_users_add_noise() -> None:
-    chosen = plan(Schema.one_hot(100), 10**5, BUDGET, shuffler_fakes=False)
+    chosen = plan(Schema.one_hot(100), 10**5, BUDGET, clear=True)
     assert chosen.stderr <= 6.6
     assert chosen.payload_messages <= 1.1
     assert cost(chosen).messages == 2
@@ -60,11 +68,14 @@ def test_the_error_where_only_users_add_noise() -> None:
 
 SMALL = [
     (Schema.one_hot(5), 3000, BUDGET, {}),
-    (Schema.one_hot(5), 3000, BUDGET, {"shuffler_fakes": False}),
+    (Schema.one_hot(5), 3000, BUDGET, {"trust": "shuffler-noise"}),
+    (Schema.one_hot(5), 3000, BUDGET, {"clear": True}),
+    (Schema.one_hot(5), 3000, BUDGET, {"max_collusion_epsilon": 4.0}),
+    (Schema.one_hot(5), 3000, BUDGET, {"trust": "nobody"}),
     (Schema.one_hot(30), 10**4, Budget(0.3, 1e-8), {"max_messages": 1.0}),
-    (Schema.bits(6), 10**5, Budget(2.0, 1e-5), {"joint": True, "shuffler_fakes": False}),
-    (Schema.one_hot(4), 10**4, BUDGET, {"min_q": 0.05}),
-    pytest.param(Schema.bits(6), 10**4, BUDGET, {"min_q": 0.05}, marks=pytest.mark.slow),
+    (Schema.bits(6), 10**5, Budget(2.0, 1e-5), {"joint": True, "clear": True}),
+    (Schema.one_hot(4), 10**4, BUDGET, {"min_q": 0.05, "trust": "shuffler-noise"}),
+    pytest.param(Schema.bits(6), 10**4, BUDGET, {"min_q": 0.05, "trust": "shuffler-noise"}, marks=pytest.mark.slow),
     (Schema.at_most(2, 20), 10**4, BUDGET, {"max_bytes": 300.0}),
     (Schema.one_hot(3), 10, BUDGET, {"honest_fraction": 0.5}),
     (Schema.one_hot(12), 500, Budget(1.0, 0.0), {}),
@@ -76,16 +87,14 @@ SMALL = [
 
 
 @pytest.mark.parametrize(("schema", "n", "budget", "limits"), SMALL, ids=str)
-def test_the_plan_is_the_first_of_the_frontier(
-    schema: Schema, n: int, budget: Budget, limits: dict[str, float]
-) -> None:
+def test_the_plan_is_the_best_of_the_frontier(schema: Schema, n: int, budget: Budget, limits: dict[str, float]) -> None:
     """Pruning loses nothing, constraints hold, and every claim recomputes."""
     if budget.epsilon == 0:
         with pytest.raises(Infeasible):
             plan(schema, n, Budget(0.0, 0.0), **limits)  # type: ignore[arg-type]
-    plans = frontier(schema, n, budget, **limits)  # type: ignore[arg-type]
+    plans = frontier(schema, n, budget, **{"trust": "shuffling", **limits})  # type: ignore[arg-type]
     chosen = plan(schema, n, budget, **limits)  # type: ignore[arg-type]
-    assert chosen == plans[0]
+    assert chosen == min(plans, key=lambda one: (one.stderr, one.payload_messages))
     for one in plans:
         assert verify(one) is one
         assert one.guarantee.meets(budget)
@@ -95,8 +104,8 @@ def test_the_plan_is_the_first_of_the_frontier(
         assert one.protocol.sends_records or not limits.get("joint")
         flip = one.protocol.q * (schema.width - 1 if one.protocol.sends_category else 1)
         assert flip >= limits.get("min_q", 0.0) * (1 - 1e-9)
-        if not limits.get("shuffler_fakes", True):
-            assert not one.protocol.shuffler_fakes
+        assert one.guarantee.assumptions.collusion_epsilon <= limits.get("max_collusion_epsilon", math.inf)
+        assert limits.get("trust") == "shuffler-noise" or not one.protocol.shuffler_fakes
 
 
 def test_honest_users_suffice() -> None:
@@ -142,30 +151,31 @@ def test_pure_rounds_add_up() -> None:
     assert chosen.guarantee.delta == 0.0
 
 
-INVERSE = [
-    (Schema.one_hot(8), True),
-    (Schema.bits(1), False),
-    pytest.param(Schema.one_hot(8), False, marks=pytest.mark.slow),
+INVERSE: list[Any] = [
+    (Schema.one_hot(8), "shuffler-noise"),
+    (Schema.bits(1), "shuffling"),
+    (Schema.bits(1), "nobody"),
+    pytest.param(Schema.one_hot(8), "shuffling", marks=pytest.mark.slow),
 ]
 
 
-@pytest.mark.parametrize(("schema", "fakes"), INVERSE, ids=str)
-def test_smallest_batch_is_minimal(schema: Schema, fakes: bool) -> None:
+@pytest.mark.parametrize(("schema", "trust"), INVERSE, ids=str)
+def test_smallest_batch_is_minimal(schema: Schema, trust: TrustModel) -> None:
     precision = 0.002
-    found = smallest_n(schema, BUDGET, precision, shuffler_fakes=fakes)
+    found = smallest_n(schema, BUDGET, precision, trust=trust)
     assert found.guarantee.meets(BUDGET)
     assert found.stderr <= precision * found.n
     fewer = math.floor(found.n / 1.02)
-    assert plan(schema, fewer, BUDGET, shuffler_fakes=fakes).stderr > precision * fewer
+    assert plan(schema, fewer, BUDGET, trust=trust).stderr > precision * fewer
 
 
-@pytest.mark.parametrize(("schema", "fakes"), INVERSE, ids=str)
-def test_best_epsilon_is_best(schema: Schema, fakes: bool) -> None:
-    n, stderr = 30_000, 12.0
-    found = best_epsilon(schema, n, 1e-6, stderr, shuffler_fakes=fakes)
+@pytest.mark.parametrize(("schema", "trust"), INVERSE, ids=str)
+def test_best_epsilon_is_best(schema: Schema, trust: TrustModel) -> None:
+    n, stderr = 30_000, 12.0 if trust != "nobody" else 120.0
+    found = best_epsilon(schema, n, 1e-6, stderr, trust=trust)
     epsilon = found.guarantee.epsilon
     assert found.stderr <= stderr
-    assert plan(schema, n, Budget(epsilon / 1.01, 1e-6), shuffler_fakes=fakes).stderr > stderr
+    assert plan(schema, n, Budget(epsilon / 1.01, 1e-6), trust=trust).stderr > stderr
 
 
 def test_infeasible_searches_say_what_is_feasible() -> None:
@@ -173,7 +183,7 @@ def test_infeasible_searches_say_what_is_feasible() -> None:
     with pytest.raises(Infeasible, match=told):
         smallest_n(Schema.bits(30), Budget(0.01, 0.0), 1e-6)
     with pytest.raises(Infeasible, match=r"no ε up to 30 .* at ε = 30 it is .*: raise stderr"):
-        best_epsilon(Schema.bits(1), 10, 1e-6, 1.0, min_q=0.4, shuffler_fakes=False)
+        best_epsilon(Schema.bits(1), 10, 1e-6, 1.0, min_q=0.4)
     with pytest.raises(Infeasible, match=r"max_bytes = 157; the smallest upload .* 158 bytes"):
         smallest_n(Schema.bits(9), Budget(1.0, 0.0), 0.01, max_bytes=157)
 
@@ -212,6 +222,9 @@ def test_unknown_constraints_are_named() -> None:
         ({"min_q": 0.5}, r"min_q must be in \[0, 1/2\)"),
         ({"rounds": 0}, "rounds must be"),
         ({"joint": 1}, "joint must be True or False, got 1"),
+        ({"trust": "all"}, "trust must be 'nobody', 'shuffling' or 'shuffler-noise', got 'all'"),
+        ({"clear": "no"}, "clear must be True or False, got 'no'"),
+        ({"max_collusion_epsilon": 0.0}, "max_collusion_epsilon must be above 0"),
         ({"n": 10**10 + 1}, r"n must be a whole number in \[1, 10,000,000,000\]"),
         ({"honest_fraction": 0.0}, "honest_fraction must be"),
     ],

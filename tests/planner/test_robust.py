@@ -12,6 +12,8 @@ import hubbub as hb
 from hubbub.accountant.accounting import honest_users
 from hubbub.planner import FAMILIES, compare, verify
 from hubbub.planner.request import Request
+from hubbub.planner.search import protecting
+from hubbub.privacy import TRUST_MODELS
 
 SCHEMAS = st.sampled_from(
     [
@@ -41,6 +43,9 @@ def requests(*rounds: int) -> st.SearchStrategy[Request]:
         n=PEOPLE,
         budget=BUDGETS,
         rounds=st.sampled_from(rounds),
+        trust=st.sampled_from(TRUST_MODELS),
+        clear=st.booleans(),
+        max_collusion_epsilon=st.sampled_from([math.inf, math.inf, 20.0, 1.0]),
         min_q=st.sampled_from([0.0, 0.05, 0.49]),
         honest_fraction=st.sampled_from([1.0, 0.5, 1e-9]),
     )
@@ -54,11 +59,13 @@ MANY = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCh
 
 def judge_family(key: str, request: Request) -> None:
     """Search one family: it raises an error of hubbub, or finds a plan that meets the budget."""
-    candidate = FAMILIES[key].propose(request)
-    if candidate is None:
-        return
     try:
-        found = candidate.best(request)
+        candidate = FAMILIES[key].candidate(request)
+        if candidate is None:
+            return
+        found = protecting(request, candidate.best(request))
+    except hb.FalseClaim:
+        raise
     except hb.HubbubError:
         return
     assert found.n == request.n
@@ -120,7 +127,7 @@ def test_calibrations_raise_only_errors_of_hubbub_in_many_settings(
 
 def test_s6_rounds_that_leave_the_budget_unused() -> None:
     """A round whose δ covers everything spends ε = 0, by which the search once divided."""
-    request = Request.of(hb.Schema.bits(1000), 10**7, hb.Budget(0.2, 1e-9), shuffler_fakes=False, rounds=30)
+    request = Request.of(hb.Schema.bits(1000), 10**7, hb.Budget(0.2, 1e-9), rounds=30, clear=True)
     candidate = FAMILIES["local-flip"].propose(request)
     assert candidate is not None
     found = candidate.best(request)
@@ -138,7 +145,8 @@ def test_s7_an_impossible_flip_probability_is_reported_soon() -> None:
 @pytest.mark.parametrize("min_q", [0.0, 0.1])
 def test_s1_plans_state_the_assumptions_of_their_theorem(min_q: float) -> None:
     """The figure of every plan is proven with the honest users that it names, and no others."""
-    plans = compare(Request.of(hb.Schema.one_hot(10), 10**5, hb.Budget(1.0, 1e-6), min_q=min_q)).plans
+    request = Request.of(hb.Schema.one_hot(10), 10**5, hb.Budget(1.0, 1e-6), min_q=min_q, trust="shuffler-noise")
+    plans = compare(request).plans
     assert len(plans) >= 5
     for plan in plans.values():
         verify(plan)

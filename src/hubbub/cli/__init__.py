@@ -13,8 +13,8 @@ from hubbub.cli.errors import EPILOG, ReportingGroup
 SECTIONS = {
     "Plan a collection": {
         "plan": ("plan", "Choose the protocol with the smallest error that meets a budget."),
-        "frontier": ("plan", "Compare all protocols that meet a budget."),
-        "account": ("plan", "Compute the guarantee of given parameters."),
+        "frontier": ("frontier", "Compare all protocols that meet a budget, by the trust that they need."),
+        "account": ("plan", "Compute the guarantee of given parameters, and the trust that it needs."),
         "calibrate": ("plan", "Find the least noise, or the smallest batch, that meets a budget."),
     },
     "Repeat a collection": {

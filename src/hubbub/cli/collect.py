@@ -13,7 +13,7 @@ from hubbub.analyzer import achieved_guarantee, tally
 from hubbub.analyzer import estimate as estimate_counts
 from hubbub.analyzer import joint as joint_table
 from hubbub.cli import screen
-from hubbub.cli.options import FORMS, json_option, output_option, plan_option
+from hubbub.cli.options import FORMS, WHOLE, json_option, output_option, plan_option
 from hubbub.client import randomize as randomize_block
 from hubbub.errors import reject
 from hubbub.estimates import Estimate
@@ -36,7 +36,7 @@ reports_argument = click.argument("reports", nargs=-1, required=True)
 @output_option("Write the reports to this .hub or .parquet file", required=True)
 @click.option("--format", "form", type=FORMS, help="Format of VALUES; by default from the file name.")
 @click.option("--column", help="Column, or JSON key, that holds the labels.")
-@click.option("--fakes", type=int, help="Number of fakes to add here, if the plan fixes their total.")
+@click.option("--fakes", type=WHOLE, help="Number of fakes to add here, if the plan fixes their total.")
 @json_option
 def randomize(
     values: str, plan_path: str, output: str, form: Form | None, column: str | None, fakes: int | None, as_json: bool

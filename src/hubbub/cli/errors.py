@@ -41,7 +41,7 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.BudgetExceeded, INFEASIBLE, "`hubbub ledger forecast` shows how many rounds of a plan fit"),
     (errors.AlreadyCharged, INFEASIBLE, "give the collection a new name, or --again if this is a retry"),
     (errors.BatchTooSmall, INFEASIBLE, "wait for more people, or plan for a smaller batch with `hubbub plan -n`"),
-    (errors.Infeasible, INFEASIBLE, "allow a larger epsilon or delta, more people, or fewer constraints"),
+    (errors.Infeasible, INFEASIBLE, "follow the advice in the message, or relax a constraint"),
     (errors.TooLarge, USAGE, "process less data at once"),
     (errors.InvalidRecord, USAGE, "correct or remove this record; records are counted from 1, after any header"),
     (errors.InvalidInput, USAGE, "see `{command} --help`"),

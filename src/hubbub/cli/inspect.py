@@ -48,6 +48,7 @@ def inspect(file: str, plan_path: str | None, as_json: bool) -> None:
         screen.print_json({"file": "plan", **screen.plan_record(plan)})
     else:
         screen.console().print(screen.facts([*screen.described_plan(plan), ("checked", "all claims recomputed")]))
+        screen.warn(plan)
 
 
 def _show_contract(text: bytes, as_json: bool) -> None:

@@ -1,7 +1,9 @@
-"""Options shared by several commands."""
+"""Options and types of values that several commands share."""
 
 import contextlib
 import functools
+import math
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -9,24 +11,72 @@ import click
 
 from hubbub.errors import InvalidInput
 from hubbub.io.documents import read_labels, read_schema
-from hubbub.privacy import Budget
+from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 
 R = TypeVar("R")
 Command = Callable[..., R]
 
+
+class WholeNumber(click.ParamType[int]):
+    """A whole number as people write it: 1000000, 1,000,000, 1_000_000 or 1e6.
+
+    >>> [WHOLE.convert(text, None, None) for text in ("1000000", "1,000,000", "1_000_000", "1e6", "2.5e3")]
+    [1000000, 1000000, 1000000, 1000000, 2500]
+    """
+
+    name = "integer"
+    _GROUPED = re.compile(r"[+-]?\d{1,3}((,\d{3})+|(_\d{3})+)")
+    _PLAIN = re.compile(r"([+-]?\d+)(?:\.(\d+))?(?:[eE]\+?(\d{1,3}))?")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number, or fail with the accepted forms."""
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        if self._GROUPED.fullmatch(text):
+            return int(text.replace(",", "").replace("_", ""))
+        if match := self._PLAIN.fullmatch(text):
+            whole, decimals, power = match[1], (match[2] or "").rstrip("0"), int(match[3] or 0)
+            if len(decimals) <= power:
+                return int(whole + decimals + "0" * (power - len(decimals)))
+        return self.fail(f"{text!r} is not a whole number, such as 1000000, 1,000,000 or 1e6", param, ctx)
+
+
+class Fraction(click.ParamType[float]):
+    """A share or relative error, as a number or a percentage: 0.001 or 0.1%.
+
+    >>> FRACTION.convert("0.1%", None, None), FRACTION.convert("0.25", None, None)
+    (0.001, 0.25)
+    """
+
+    name = "fraction"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number, or fail with the accepted forms."""
+        text = str(value).strip()
+        try:
+            # Divided as text, so that 0.1% is the float 0.001.
+            return float(f"{text[:-1].strip()}e-2") if text.endswith("%") else float(text)
+        except ValueError:
+            return self.fail(f"{text!r} is not a share, such as 0.001 or 0.1%", param, ctx)
+
+
+WHOLE, FRACTION = WholeNumber(), Fraction()
 FORMS = click.Choice(["csv", "jsonl", "parquet"])
 RELEASES = click.Choice(["records", "bits", "category"])
 LABELS = "a number, a file with one label per line, or labels separated by commas"
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-people_option = click.option("-n", "n", type=int, required=True, metavar="PEOPLE", help="Minimum batch size.")
+people_option = click.option("-n", "n", type=WHOLE, required=True, metavar="PEOPLE", help="Minimum batch size.")
 plan_option = click.option(
     "--plan", "plan_path", required=True, metavar="FILE", help="Plan to use; - for standard input."
 )
 HONEST_HELP = "Fraction of users that follow the protocol."
-honest_option = click.option("--honest", "honest_fraction", type=float, default=1.0, metavar="SHARE", help=HONEST_HELP)
+honest_option = click.option(
+    "--honest", "honest_fraction", type=FRACTION, default=1.0, metavar="SHARE", help=HONEST_HELP
+)
 
 
 def combined(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -94,7 +144,7 @@ def protocol_options(command: Command[R]) -> Command[R]:
     """Add the parameters of a protocol; the command gets ``q`` (or None), ``k``, ``m`` (or None) and ``release``."""
 
     @click.option("--q", type=float, help="Flip probability of every bit.")
-    @click.option("--k", type=int, default=1, help="Copies of each record.")
+    @click.option("--k", type=WHOLE, default=1, help="Copies of each record.")
     @click.option("--m", "fakes", metavar="FAKES", help=FAKES_HELP)
     @click.option("--release", type=RELEASES, default="records", help="What a message contains.")
     @functools.wraps(command)
@@ -127,6 +177,37 @@ def _fakes(text: str) -> int | Fakes:
     except ValueError:
         pass
     raise click.UsageError("--m must be a number or a distribution with its parameters, such as laplace:2:25")
+
+
+TRUST_HELP = (
+    "Who must be honest: nobody; a shuffler that mixes, with users who add noise; or a shuffler that also draws fakes "
+    "correctly and secretly."
+)
+CLEAR_HELP = "With --trust shuffling: also allow records in the clear among users' fakes."
+COLLUSION_HELP = "Largest ε that remains over all rounds if shuffler and analyzer collude."
+
+
+def trust_option(default: TrustModel | None) -> Callable[[Command[R]], Command[R]]:
+    """Return the option ``--trust``; without a default, all kinds of trust are compared."""
+    shown = TRUST_HELP if default else f"{TRUST_HELP}  [default: all of them]"
+    return click.option("--trust", type=click.Choice(TRUST_MODELS), default=default, show_default=True, help=shown)
+
+
+def _limit(name: str, default: float, text: str) -> Any:
+    return click.option(name, type=float, default=default, show_default=False, metavar="NUMBER", help=text)
+
+
+constraint_options = combined(
+    click.option("--allow-clear", "clear", is_flag=True, help=CLEAR_HELP),
+    _limit("--max-collusion-epsilon", math.inf, COLLUSION_HELP),
+    honest_option,
+    click.option("--joint", is_flag=True, help="Require whole records, which joint tables need."),
+    _limit("--max-messages", math.inf, "Largest number of messages per user, as sealed by the services."),
+    _limit("--max-bytes", math.inf, "Largest upload per user in bytes, as sealed by the services."),
+    _limit("--min-q", 0.0, "Smallest flip probability that a policy allows."),
+    click.option("--rounds", type=WHOLE, default=1, help="Number of collections that share the budget."),
+)
+"""The constraints of ``plan`` and ``frontier`` besides the trust, which get them as ``**constraints``."""
 
 
 @contextlib.contextmanager

@@ -1,32 +1,29 @@
-"""``plan``, ``frontier``, ``account``, ``calibrate``: choose a protocol and compute its guarantee."""
+"""``plan``, ``account``, ``calibrate``: choose a protocol and compute its guarantee."""
 
-import math
 from typing import Any
 
 import click
-from rich.table import Table
 
 from hubbub import accountant, planner
-from hubbub.canonical import spell
 from hubbub.cli import options, screen
-from hubbub.errors import POSITIVE, Infeasible, Interval, check_real
+from hubbub.cli.options import FRACTION, WHOLE
 from hubbub.io.documents import write_plan
-from hubbub.pages import plans_chart
+from hubbub.planner import Goal
+from hubbub.planner.precision import LEVEL
 from hubbub.plans import Plan
-from hubbub.privacy import TRUST_MODELS, Assumptions, Budget, TrustModel
+from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
 from hubbub.protocol import Fakes, Protocol, Release
 from hubbub.schema import Schema
 
-DISHONEST = Interval(0.0, 1.0, open_high=True)
-TRUST_HELP = "Rely on nobody, on a shuffler that shuffles, or on one that also draws its fakes as planned."
+USED_HELP = "Use no theorem that needs more trust than this."
 PRECISION_HELP = "Instead of -n: find the smallest batch whose standard error is at most this share of it."
 STDERR_HELP = "Instead of --epsilon: find the smallest ε with at most this standard error."
-DISHONEST_HELP = "Also show ε if this fraction of users colludes with the analyzer."
-PLOT_HELP = "Rank the protocols by error, as SVG, PNG or PDF (needs the extra 'plot')."
-CHOOSE_HELP = f"Write the best plan of this family to --output: {', '.join(planner.FAMILIES)}."
+SHARE_HELP = "Share of the population that holds a label, such as 0.1%; the precision is given for it."
+WITHIN_HELP = "Relative error, such as 10%, within which that label is to be measured, sampling error included."
+LEVEL_HELP = "Probability that the error is within --within."
 
-trust_option = click.option(
-    "--trust", type=click.Choice(TRUST_MODELS), default="shuffler-noise", show_default=True, help=TRUST_HELP
+used_trust_option = click.option(
+    "--trust", type=click.Choice(TRUST_MODELS), default="shuffler-noise", show_default=True, help=USED_HELP
 )
 
 
@@ -37,7 +34,7 @@ trust_option = click.option(
 @click.option("--delta", type=float, help="Solve for ε at this δ.")
 @options.protocol_options
 @options.honest_option
-@trust_option
+@used_trust_option
 @click.option("--rigorous", is_flag=True, help="Confirm in ball arithmetic (single bits; needs the extra 'rigorous').")
 @options.output_option("Also write the plan with these parameters")
 @options.json_option
@@ -56,7 +53,7 @@ def account(
     output: str | None,
     as_json: bool,
 ) -> None:
-    """Compute the guarantee of given parameters.
+    """Compute the guarantee of given parameters, and the trust that it needs.
 
     \b
     Example: hubbub account --bits 5 -n 20000 --q 0.1 --delta 1e-6
@@ -73,18 +70,18 @@ def account(
         if output:
             write_plan(planner.plan_from(schema, n, protocol, **request), output)
     if as_json:
-        screen.print_json(guarantee.to_document())
+        screen.print_json({**guarantee.to_document(), "trust": guarantee.assumptions.trust})
     elif output != "-":
         screen.console().print(screen.facts(screen.described_guarantee(guarantee)))
 
 
 @click.command()
 @options.schema_options
-@click.option("-n", "n", type=int, metavar="PEOPLE", help="Minimum batch size; if omitted, the smallest is found.")
+@click.option("-n", "n", type=WHOLE, metavar="PEOPLE", help="Minimum batch size; if omitted, the smallest is found.")
 @options.budget_options
 @options.protocol_options
 @options.honest_option
-@trust_option
+@used_trust_option
 @click.option("--max-q", type=float, default=0.5, help="Largest flip probability to consider.")
 @options.output_option("Also write the plan with the parameters found")
 @options.json_option
@@ -120,43 +117,31 @@ def calibrate(
     _deliver(result, output, as_json)
 
 
-def _deliver(result: Plan, output: str | None, as_json: bool) -> None:
-    """Write the plan to a file and print it; with --json, print the plan file itself."""
+def _deliver(
+    result: Plan, output: str | None, as_json: bool, goal: Goal | None = None, share: float | None = None
+) -> None:
+    """Write the plan to a file and print it with its warnings; with --json, print the plan file itself."""
     if output:
         write_plan(result, output)
     if as_json:
         click.echo(result.to_json())
     elif output != "-":
-        screen.console().print(screen.facts(screen.described_plan(result)))
-
-
-_BY_USERS: dict[str, Any] = {"flag_value": False, "default": True, "show_default": False}
-
-
-def _limit(name: str, default: float, text: str) -> Any:
-    return click.option(name, type=float, default=default, show_default=False, metavar="NUMBER", help=text)
-
-
-constraint_options = options.combined(
-    options.honest_option,
-    click.option("--no-shuffler-fakes", "shuffler_fakes", **_BY_USERS, help="Only users add noise."),
-    click.option("--joint", is_flag=True, help="Require whole records, which joint tables need."),
-    _limit("--max-messages", math.inf, "Largest number of messages per user, as sealed by the services."),
-    _limit("--max-bytes", math.inf, "Largest upload per user in bytes, as sealed by the services."),
-    _limit("--min-q", 0.0, "Smallest flip probability that a policy allows."),
-    click.option("--rounds", type=int, default=1, help="Number of collections that share the budget."),
-)
-"""The constraints of ``plan`` and ``frontier``, which get them as ``**constraints``."""
+        screen.console().print(screen.facts(screen.described_plan(result, goal, share)))
+    screen.warn(result, goal)
 
 
 @click.command()
 @options.schema_options
-@click.option("-n", "n", type=int, metavar="PEOPLE", help="Minimum batch size.")
+@click.option("-n", "n", type=WHOLE, metavar="PEOPLE", help="Minimum batch size.")
 @click.option("--epsilon", type=float, help="Privacy budget ε.")
 @click.option("--delta", type=float, required=True, help="Failure probability δ.")
-@click.option("--precision", type=float, metavar="SHARE", help=PRECISION_HELP)
+@click.option("--share", type=FRACTION, help=SHARE_HELP)
+@click.option("--within", type=FRACTION, help=WITHIN_HELP)
+@click.option("--level", type=FRACTION, default=LEVEL, help=LEVEL_HELP)
+@click.option("--precision", type=FRACTION, metavar="SHARE", help=PRECISION_HELP)
 @click.option("--stderr", type=float, metavar="PEOPLE", help=STDERR_HELP)
-@constraint_options
+@options.trust_option("shuffling")
+@options.constraint_options
 @options.output_option("Write the plan to this file")
 @options.json_option
 def plan(
@@ -164,6 +149,9 @@ def plan(
     n: int | None,
     epsilon: float | None,
     delta: float,
+    share: float | None,
+    within: float | None,
+    level: float,
     precision: float | None,
     stderr: float | None,
     output: str | None,
@@ -172,130 +160,34 @@ def plan(
 ) -> None:
     """Choose the protocol with the smallest error that meets a budget.
 
-    Also solves backwards: --precision finds the smallest batch, --stderr the smallest ε.
+    By default every record is randomized on its device, and the shuffler is trusted to mix and no further; --trust
+    changes that. Also solves backwards, for a label held by a --share of the population that is to be measured --within
+    a relative error: without -n for the number of people, without --epsilon for the smallest ε.
 
     \b
     Example: hubbub plan --one-hot red,green,blue -n 1000 --epsilon 1 --delta 1e-6 -o plan.json
-    Example: hubbub plan --one-hot red,green,blue --precision 0.001 --epsilon 1 --delta 1e-6
-    Example: hubbub plan --one-hot red,green,blue -n 1000 --stderr 5 --delta 1e-6
+    Example: hubbub plan --one-hot 12 --share 0.1% --within 10% --epsilon 1 --delta 1e-8
+    Example: hubbub plan --one-hot 12 -n 1e6 --share 0.1% --within 10% --delta 1e-8
     """
+    if share is None and within is not None:
+        raise click.UsageError("give --share with --within: the share of the people that holds a label")
+    goal = None if share is None or within is None else Goal(share, within, level)
+    terms = {"share": share, "within": within, "level": level, **constraints}
     with screen.waiting("comparing protocols"):
-        match n, epsilon, precision, stderr:
-            case int(), float(), None, None:
+        match n, epsilon, precision, stderr, goal:
+            case int(), float(), None, None, _:
                 result = planner.plan(schema, n, Budget(epsilon, delta), **constraints)
-            case None, float(), float(), None:
+            case None, float(), float(), None, None:
                 result = planner.smallest_n(schema, Budget(epsilon, delta), precision, **constraints)
-            case int(), None, None, float():
+            case None, float(), None, None, Goal():
+                result = planner.smallest_n(schema, Budget(epsilon, delta), **terms)
+            case int(), None, None, float(), None:
                 result = planner.best_epsilon(schema, n, delta, stderr, **constraints)
+            case int(), None, None, None, Goal():
+                result = planner.best_epsilon(schema, n, delta, **terms)
             case _:
-                raise click.UsageError("give -n and --epsilon, --epsilon and --precision, or -n and --stderr")
-    _deliver(result, output, as_json)
-
-
-@click.command()
-@options.schema_options
-@options.people_option
-@options.budget_options
-@constraint_options
-@click.option("--error", type=float, default=0.05, help="Relative error at which a share is measurable.")
-@click.option("--dishonest", type=float, metavar="SHARE", help=DISHONEST_HELP)
-@click.option("--plot", metavar="FILE", help=PLOT_HELP)
-@click.option("--choose", type=click.Choice(list(planner.FAMILIES)), metavar="FAMILY", help=CHOOSE_HELP)
-@options.output_option("Write the best plan, or that of --choose, to this file")
-@options.json_option
-def frontier(
-    schema: Schema,
-    n: int,
-    budget: Budget,
-    error: float,
-    dishonest: float | None,
-    plot: str | None,
-    choose: str | None,
-    output: str | None,
-    as_json: bool,
-    **constraints: Any,
-) -> None:
-    """Compare all protocols that meet a budget.
-
-    \b
-    Example: hubbub frontier --one-hot 12 -n 10000 --epsilon 1 --delta 1e-6
-    """
-    check_real("error", error, POSITIVE)
-    check_real("dishonest", dishonest or 0.0, DISHONEST)
-    with screen.waiting("comparing protocols"):
-        comparison = planner.compare(planner.Request.of(schema, n, budget, **constraints))
-        plans = list(comparison.plans.values())
-        chosen = comparison.best if choose is None else comparison.plans.get(choose)
-        if chosen is None and choose:
-            reason = comparison.failures.get(choose, "it does not apply to this schema and these constraints")
-            raise Infeasible(f"no protocol of the family {choose} meets the request: {reason}")
-        rows = [_row(plan, error, dishonest) for plan in plans]
-    central = planner.central_stderr(schema, budget)
-    if plot:
-        plans_chart(plans, central=central).save(plot)
-    if output and chosen:
-        write_plan(chosen, output)
-    if as_json:
-        screen.print_json({"n": n, "central_stderr": central, "plans": rows, "infeasible": comparison.failures})
-    elif output != "-":
-        screen.console().print(frontier_table(plans, rows, central, error))
-
-
-def _row(one: Plan, error: float, dishonest: float | None) -> dict[str, Any]:
-    row = {
-        "family": planner.family_key(one),
-        "name": planner.family_name(one),
-        "measurable_share": planner.measurable_share(one, error),
-        "joint": one.protocol.sends_records,
-        "trust": _trusted(one.guarantee.assumptions),
-        **screen.plan_record(one),
-    }
-    if dishonest is not None:
-        left = planner.under_attack(one, 1 - dishonest)
-        row["under_attack"] = {"dishonest": dishonest, "epsilon": spell(left.epsilon), "delta": left.delta}
-    return row
-
-
-LEGEND = (
-    "error: standard error of one count, in people. ± of: smallest share of the people that is measured within this "
-    "relative error. messages, bytes: sealed upload of one user; not offered: the services cannot run this protocol. "
-    "joint: joint tables can be estimated. collusion ε: guarantee if shuffler and analyzer collude. trust: who must be "
-    "honest."
-)
-
-
-def frontier_table(plans: list[Plan], rows: list[dict[str, Any]], central: float, error: float) -> Table:
-    """Return the frontier as a table, best first, with the central mechanism as the last row."""
-    head = ["protocol", "error", f"± {error:.0%} of", "messages", "bytes", "joint", "collusion ε", "trust"]
-    cells: list[tuple[str, ...]] = [
-        (
-            row["name"],
-            f"{one.stderr:,.4g}",
-            f"{row['measurable_share']:.3g}" if row["measurable_share"] <= 1 else "none",
-            *planner.cost(one).cells,
-            "yes" if row["joint"] else "no",
-            _epsilon(one.guarantee.assumptions.collusion_epsilon),
-            row["trust"],
-        )
-        for one, row in zip(plans, rows, strict=True)
-    ]
-    reference = ("central mechanism, for reference", f"{central:,.4g}", "", "", "", "", "", "server")
-    if "under_attack" in rows[0]:
-        head.append(f"ε, {rows[0]['under_attack']['dishonest']:.0%} dishonest")
-        attacked = [_epsilon(float(row["under_attack"]["epsilon"])) for row in rows]
-        cells = [(*cell, text) for cell, text in zip(cells, attacked, strict=True)]
-    table = screen.grid("", head, [*cells, reference])
-    for column in table.columns[1:]:
-        column.no_wrap = True
-    table.caption, table.caption_justify = LEGEND, "left"
-    return table
-
-
-def _epsilon(value: float) -> str:
-    return "∞ (no protection)" if math.isinf(value) else f"{value:.3g}"
-
-
-def _trusted(assumptions: Assumptions) -> str:
-    if not assumptions.shuffler:
-        return "nobody"
-    return "shuffler" if assumptions.honest == 1 else "shuffler, users"
+                raise click.UsageError(
+                    "give -n and --epsilon; or a precision (--share and --within, or --precision) and --epsilon, to "
+                    "find the number of people; or a precision (--share and --within, or --stderr) and -n, to find ε"
+                )
+    _deliver(result, output, as_json, goal, share)

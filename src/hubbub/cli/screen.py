@@ -23,11 +23,14 @@ from rich.progress import (
 from rich.table import Table
 
 from hubbub.io.files import write_text
-from hubbub.planner import cost
+from hubbub.planner import Goal, cost, described_precision, family_key, family_name, relative_error, remarks
+from hubbub.planner.precision import LEVEL, percent
 from hubbub.plans import Plan
-from hubbub.privacy import Guarantee
+from hubbub.privacy import TRUST_DESCRIPTIONS, Guarantee
 from hubbub.protocol import Fakes, Protocol
 
+SHARE = 0.01
+"""Share of the population whose precision is shown if no other is asked for."""
 BAR = 28
 """Length of the longest bar, in characters."""
 
@@ -158,7 +161,10 @@ def described_guarantee(guarantee: Guarantee) -> list[tuple[str, str]]:
     rows = [
         ("guarantee", f"({guarantee.epsilon:.4g}, {guarantee.delta:.3g})-differential privacy, n = {guarantee.n:,}"),
         ("", f"{guarantee.basis.value}, by {guarantee.method}"),
+        ("odds", guarantee.odds),
         ("best attack", guarantee.attack + attacked),
+        ("trust", f"{guarantee.assumptions.trust}: {TRUST_DESCRIPTIONS[guarantee.assumptions.trust]}"),
+        ("collusion ε", described_collusion(guarantee.assumptions.collusion_epsilon)),
     ]
     return rows + [("assumptions" if not i else "", line) for i, line in enumerate(guarantee.assumptions.sentences())]
 
@@ -169,20 +175,48 @@ def described_rounds(plan: Plan) -> str:
     return f"{plan.rounds:,} rounds; all together ({epsilon}, {plan.total.delta:.3g})-differential privacy"
 
 
-def described_plan(plan: Plan) -> list[tuple[str, str]]:
-    """Describe a plan as names and values."""
+def described_collusion(epsilon: float) -> str:
+    """Describe what remains if shuffler and analyzer collude.
+
+    >>> described_collusion(4.39), described_collusion(float("inf"))
+    ('4.39', '∞ (no protection)')
+    """
+    return "∞ (no protection)" if math.isinf(epsilon) else f"{epsilon:.3g}"
+
+
+def described_plan(plan: Plan, goal: Goal | None = None, share: float | None = None) -> list[tuple[str, str]]:
+    """Describe a plan as names and values, with its precision for a goal or for a share of the population."""
     schema = plan.schema
     limit = "exactly" if schema.exclusive else "at most"
+    labels = f"{schema.width:,} label{'' if schema.width == 1 else 's'}"
     return [
         ("plan", plan.id),
-        ("schema", f"{schema.kind}, {schema.width:,} labels, {limit} {schema.max_set:,} set"),
+        ("schema", f"{schema.kind}, {labels}, {limit} {schema.max_set:,} set"),
         ("people", f"at least {plan.n:,} in a batch"),
+        ("family", f"{family_name(plan)} ({family_key(plan)})"),
         ("protocol", described_protocol(plan.protocol)),
         ("error", f"{plan.stderr:.4g} people (standard error of one count)"),
+        ("precision", described_precision(plan, share or SHARE, goal.level if goal else LEVEL)),
+        *([("goal", described_goal(plan, goal))] if goal else []),
         ("cost", str(cost(plan))),
         *described_guarantee(plan.guarantee),
         *([("rounds", described_rounds(plan))] if plan.rounds > 1 else []),
     ]
+
+
+def described_goal(plan: Plan, goal: Goal) -> str:
+    """Say if a plan reaches a goal."""
+    reached = relative_error(plan, goal.share, goal.level) <= goal.within
+    return f"±{percent(goal.within)} for {percent(goal.share)} of the people: {'reached' if reached else 'missed'}"
+
+
+def warn(plan: Plan, goal: Goal | None = None) -> None:
+    """Print the warnings about a plan on standard error."""
+    found = remarks(plan)
+    if goal and relative_error(plan, goal.share, goal.level) > goal.within:
+        found.append(f"The plan does not measure {goal}; raise the number of people or epsilon.")
+    for text in found:
+        click.echo(f"warning: {text.replace('max_collusion_epsilon', '--max-collusion-epsilon')}", err=True)
 
 
 def plan_record(plan: Plan) -> dict[str, Any]:
@@ -190,10 +224,15 @@ def plan_record(plan: Plan) -> dict[str, Any]:
     return {
         "id": plan.id,
         "n": plan.n,
+        "family": family_key(plan),
+        "name": family_name(plan),
+        "trust": plan.guarantee.assumptions.trust,
+        "clear": plan.protocol.clear,
         "protocol": {"q": plan.protocol.q, **plan.protocol.to_document()},
         "stderr": plan.stderr,
         **asdict(cost(plan)),
         "guarantee": plan.guarantee.to_document(),
         "rounds": plan.rounds,
         "total": plan.total.to_document(),
+        "warnings": remarks(plan),
     }

@@ -13,7 +13,7 @@ import click
 from hubbub.cli import admission as admissions
 from hubbub.cli import screen
 from hubbub.cli.errors import ReportingGroup
-from hubbub.cli.options import combined, json_option, output_option, plan_option
+from hubbub.cli.options import WHOLE, combined, json_option, output_option, plan_option
 from hubbub.cli.status import described
 from hubbub.io.documents import read_plan
 from hubbub.io.files import naming, read_text, write_text
@@ -51,14 +51,14 @@ def serve() -> None:
 
 
 contract_options = combined(
-    click.option("--epoch", type=int, default=3600, help="Seconds between two releases."),
+    click.option("--epoch", type=WHOLE, default=3600, help="Seconds between two releases."),
     click.option("--days", type=float, help="Days for which uploads are accepted; default: 30, or all rounds."),
-    click.option("--rounds", type=int, help=ROUNDS_HELP),
-    click.option("--round-epochs", type=int, help="Epochs per round; default: 1."),
+    click.option("--rounds", type=WHOLE, help=ROUNDS_HELP),
+    click.option("--round-epochs", type=WHOLE, help="Epochs per round; default: 1."),
     click.option("--total-epsilon", type=float, help=TOTAL_HELP),
     click.option("--total-delta", type=float, help=TOTAL_DELTA_HELP),
-    click.option("--min-batch-size", type=int, help=MIN_BATCH_SIZE_HELP),
-    click.option("--slots", type=int, help="Sealed messages per bundle; default: as few as the plan allows."),
+    click.option("--min-batch-size", type=WHOLE, help=MIN_BATCH_SIZE_HELP),
+    click.option("--slots", type=WHOLE, help="Sealed messages per bundle; default: as few as the plan allows."),
     click.option("--suite", type=click.IntRange(1, 2), default=1, help="Cryptographic suite; 2 adds ML-KEM-768."),
 )
 """The options of a contract."""

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from hubbub.cli import screen
-from hubbub.cli.options import FORMS, combined, json_option, schema_options
+from hubbub.cli.options import FORMS, WHOLE, combined, json_option, schema_options
 from hubbub.io.documents import read_plan
 from hubbub.io.files import check_destination, same_file, write_text
 from hubbub.io.values import Form, read_values
@@ -33,7 +33,7 @@ LEVEL_HELP = "Simulate every record, or only the counts; auto: records if they t
 
 grid_options = combined(
     functools.partial(schema_options, required=False),
-    click.option("-n", "sizes", type=int, multiple=True, metavar="PEOPLE", help=SIZES_HELP),
+    click.option("-n", "sizes", type=WHOLE, multiple=True, metavar="PEOPLE", help=SIZES_HELP),
     click.option("--epsilon", "epsilons", type=float, multiple=True, help=EPSILONS_HELP),
     click.option("--delta", type=float, default=1e-6, help="Failure probability δ."),
     click.option("--plan", "plan_paths", multiple=True, metavar="FILE", help="Use this plan; may be repeated."),
@@ -41,7 +41,7 @@ grid_options = combined(
     click.option("--values", "values_path", metavar="FILE", help=VALUES_HELP),
     click.option("--format", "form", type=FORMS, help="Format of --values."),
     click.option("--column", help="Column, or entry, of --values with the labels."),
-    click.option("--repetitions", type=int, default=50, help="Collections per cell."),
+    click.option("--repetitions", type=WHOLE, default=50, help="Collections per cell."),
     click.option("--level", type=LEVELS, default="auto", help=LEVEL_HELP),
     click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the simulation."),
 )

@@ -30,13 +30,19 @@ def read_schema(path: str) -> Schema:
 def read_labels(text: str) -> list[str] | int:
     """Parse labels from one command-line argument: their number, a file with one per line, or a comma-separated list.
 
-    >>> read_labels("12"), read_labels("red,green")
-    (12, ['red', 'green'])
+    A word without a dot or a slash that is no file is a single label, and so is one with a comma at its end.
+
+    >>> read_labels("12"), read_labels("red,green"), read_labels("crashed"), read_labels("version 1.2,")
+    (12, ['red', 'green'], ['crashed'], ['version 1.2'])
     """
     if text.isdecimal():
         return int(text)
-    if "," in text and not Path(text).exists():
-        return text.split(",")
+    listed = "," in text or (text != PIPE and not any(mark in text for mark in "./\\"))
+    if listed and not _exists(text):
+        labels = text.removesuffix(",").split(",")
+        if not all(labels):
+            reject("labels", f"not be empty; label {labels.index('') + 1:,} of the list is")
+        return labels
     if text == PIPE:
         reject("labels", "be a number, a file, or a comma-separated list; standard input is not supported", text)
     try:
@@ -46,3 +52,11 @@ def read_labels(text: str) -> list[str] | int:
     if not all(lines):
         reject(f"the file of labels {text}", f"have a label on every line; line {lines.index('') + 1:,} is empty")
     return lines
+
+
+def _exists(name: str) -> bool:
+    """Return True if a file has this name; a list of labels may be too long to be one."""
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):
+        return False

@@ -30,9 +30,9 @@ class Demonstration:
     """The plans, the estimate and the attacks of one collection."""
 
     budget: Budget
-    plans: list[Plan]  # all protocols that meet the budget, most precise first
+    plans: list[Plan]  # all protocols that meet the budget, for any trust, most precise first
     names: list[str]
-    plan: Plan
+    plan: Plan  # the most precise one that randomizes every record on its device and trusts the shuffling alone
     central: float  # standard error of a trusted server
     truth: NDArray[np.int64]
     estimate: Estimate
@@ -63,14 +63,14 @@ class Demonstration:
         return (1 + held.delta * math.exp(-held.epsilon)) / (1 + math.exp(-held.epsilon))
 
     @property
-    def safer(self) -> tuple[str, Plan] | None:
-        """The best protocol that protects against a colluding shuffler, if the chosen one does not."""
-        if self.plan.guarantee.assumptions.collusion_epsilon < math.inf:
-            return None
-        pairs = zip(self.names, self.plans, strict=True)
-        return next(
-            ((name, one) for name, one in pairs if one.guarantee.assumptions.collusion_epsilon < math.inf), None
-        )
+    def name(self) -> str:
+        """The name of the chosen protocol."""
+        return planner.family_name(self.plan)
+
+    @property
+    def more_precise(self) -> tuple[str, Plan] | None:
+        """The most precise protocol, if it needs more trust than the chosen one."""
+        return None if self.plans[0] == self.plan else (self.names[0], self.plans[0])
 
     @property
     def local(self) -> float | None:
@@ -86,8 +86,8 @@ def demonstrate(
     progress("collecting home pages")
     people = Population(exponent=1.0).people(schema, n, entropy=entropy)
     progress("comparing all protocols")
-    plans = planner.frontier(schema, n, budget)
-    plan = plans[0]
+    plans = sorted(planner.frontier(schema, n, budget), key=lambda one: one.stderr)
+    plan = planner.plan(schema, n, budget)
     progress("randomizing on every device")
     reports = randomize(people, plan, entropy=entropy)
     progress("shuffling")

@@ -50,14 +50,18 @@ def page(shown: Demonstration) -> str:
 
 def why(shown: Demonstration) -> str:
     """Return the reason for the choice of the protocol, in a sentence or two."""
-    best, name = shown.plan, shown.names[0]
+    best = shown.plan
     text = (
         f"Of {len(shown.plans)} protocols that meet ε = {shown.budget.epsilon:g}, δ = {small(shown.budget.delta)}, "
-        f"“{name}” has the smallest error: {best.stderr:.3g} people on every count, "
-        f"where a server trusted with the raw answers would need {shown.central:.3g}"
+        f"“{shown.name}” has the smallest error among those that randomize every answer on its device and trust the "
+        f"shuffler only to shuffle: {best.stderr:.3g} people on every count, where a server trusted with the raw "
+        f"answers would need {shown.central:.3g}"
     )
     if shown.local is not None:
         text += f", and without a shuffler it would be {shown.local:,.0f}"
+    if shown.more_precise is not None:
+        name, other = shown.more_precise
+        text += f". “{name}” has an error of {other.stderr:.3g}, but needs more trust in the shuffler"
     return text + "."
 
 
@@ -66,21 +70,14 @@ def attack(shown: Demonstration) -> list[str]:
     held = shown.plan.guarantee
     proven = held.epsilon if held.solved == "epsilon" else held.delta
     lines = [
-        f"One person's answer changes the odds of anything that is released by a factor of at most "
-        f"e^{held.epsilon:.3g} = {math.exp(held.epsilon):.3g}, except with probability {small(held.delta)}: "
-        f"{held.basis.value}, by {held.method}.",
+        f"The release is ({held.epsilon:.3g}, {small(held.delta)})-differentially private: {held.basis.value}, by "
+        f"{held.method}.",
         f"An attacker who knows the answers of all other people and must decide between two answers of one person is "
         f"right in at most {shown.guess:.1%} of all cases; guessing gives 50%.",
         f"The best known attack reaches {held.solved} = {small(held.lower_bound)}, and {small(proven)} is proven: "
         f"nothing below the former can be promised.",
         *held.assumptions.sentences(),
     ]
-    if shown.safer is not None:
-        name, other = shown.safer
-        lines.append(
-            f"If you do not trust the shuffler that far, choose “{name}”: its error is {other.stderr:.3g}, and "
-            f"ε = {other.guarantee.assumptions.collusion_epsilon:.3g} remains if the shuffler colludes."
-        )
     if shown.half.epsilon > held.epsilon * 1.001:
         lines.append(f"If half of the users work for the attacker, ε is {shown.half.epsilon:.3g} at the same δ.")
     else:
@@ -104,13 +101,13 @@ def _table(shown: Demonstration) -> Table:
             (name, f"{one.stderr:,.3g}", *cost(one).cells, _colluding(one))
             for one, name in zip(shown.plans, shown.names, strict=True)
         ],
-        ["best" if one is shown.plan else "" for one in shown.plans],
+        ["best" if one == shown.plan else "" for one in shown.plans],
     )
 
 
 def _colluding(one: Plan) -> str:
     pure = one.guarantee.assumptions.collusion_epsilon
-    return "nothing protects" if pure == math.inf else f"ε = {pure:.3g}"
+    return "∞ (no protection)" if pure == math.inf else f"ε = {pure:.3g}"
 
 
 def _steps(shown: Demonstration) -> Steps:

@@ -113,10 +113,23 @@ def plans_chart(plans: Sequence[Plan], *, central: float | None = None) -> Chart
         Rank(planner.family_name(one), one.stderr, one.guarantee.assumptions.trust, planner.cost(one).messages)
         for one in plans
     ]
-    guarantee = plans[0].guarantee
-    delta = number(float(f"{guarantee.delta:.2g}"), powers=True)
-    title = f"Protocols for {plans[0].n:,} people at ε = {guarantee.epsilon:.3g}, δ = {delta}"
-    return frontier_chart(ranks, title, central=central)
+    return frontier_chart(ranks, plans_title(plans), central=central)
+
+
+def plans_title(plans: Sequence[Plan]) -> str:
+    """Return a title with an ε and a δ that hold for all plans."""
+    epsilon, delta = (_rounded_up(max(getattr(one.guarantee, name) for one in plans)) for name in ("epsilon", "delta"))
+    return f"Protocols for {plans[0].n:,} people at ε ≤ {epsilon:g}, δ ≤ {number(delta, powers=True)}"
+
+
+def _rounded_up(value: float) -> float:
+    """Return the number with two digits that is not below the value.
+
+    >>> _rounded_up(9.91e-9), _rounded_up(1.0), _rounded_up(0.0)
+    (1e-08, 1.0, 0.0)
+    """
+    nearest = float(f"{value:.1e}")
+    return nearest if nearest >= value else float(f"{value * 1.05:.1e}")
 
 
 def frontier_chart(

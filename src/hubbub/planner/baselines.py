@@ -5,27 +5,30 @@ import math
 from scipy.special import ndtri
 
 from hubbub.accountant import account
-from hubbub.errors import OPEN_UNIT, POSITIVE, check_real
+from hubbub.errors import OPEN_UNIT, POSITIVE, check_real, check_type, check_whole
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.planner.asymptotics import discrete_laplace
+from hubbub.planner.request import MAX_ROUNDS
 from hubbub.plans import Plan
 from hubbub.privacy import Budget, Guarantee
 from hubbub.schema import Schema
 
 
-def central_stderr(schema: Schema, budget: Budget) -> float:
+def central_stderr(schema: Schema, budget: Budget, rounds: int = 1) -> float:
     """Return σ of one count if a trusted curator adds the noise: the reference for protocols that need none.
 
-    Replacing a record changes h = ``schema.distance`` counts by one. The better of the discrete Laplace mechanism of
-    scale h/ε (:func:`hubbub.planner.asymptotics.discrete_laplace`) and the analytic Gaussian one, σ = √h/μ
-    (:func:`hubbub.numeric.divergences.gaussian_signal`).
+    Replacing a record changes h = ``schema.distance`` counts by one, in each of the rounds that share the budget. The
+    better of the discrete Laplace mechanism of scale h·rounds/ε (:func:`hubbub.planner.asymptotics.discrete_laplace`)
+    and the analytic Gaussian one, σ = √(h·rounds)/μ (:func:`hubbub.numeric.divergences.gaussian_signal`).
 
     >>> round(central_stderr(Schema.one_hot(100), Budget(1.0, 1e-6)), 2)
     2.8
-    >>> round(central_stderr(Schema.bits(13), Budget(1.0, 1e-6)) / 13**0.5, 4)
+    >>> round(central_stderr(Schema.bits(13), Budget(1.0, 1e-6), rounds=4) / 52**0.5, 4)
     4.2247
     """
-    changes = schema.distance
+    check_type("schema", schema, Schema)
+    check_type("budget", budget, Budget)
+    changes = schema.distance * check_whole("rounds", rounds, 1, MAX_ROUNDS)
     laplace = discrete_laplace(changes / budget.epsilon) if budget.epsilon > 0 else math.inf
     if budget.delta == 0:
         return laplace
@@ -33,9 +36,11 @@ def central_stderr(schema: Schema, budget: Budget) -> float:
 
 
 def measurable_share(plan: Plan, error: float = 0.05, level: float = 0.95) -> float:
-    """Return the smallest share of people that is measured within a relative ``error`` with probability ``level``.
+    """Return the smallest share of a batch that is measured within a relative ``error`` with probability ``level``.
 
     z·σ/(error·n), z the two-sided normal quantile: 1.96 for 95 % [003 §4]. Above 1, nothing can be measured that well.
+    This is the share among the people of the batch; :func:`hubbub.planner.relative_error` is about the population that
+    they are drawn from, and includes the sampling error.
 
     >>> from hubbub import Protocol, plan_from
     >>> own = plan_from(Schema.bits(1), 10_000, Protocol(0.1), delta=1e-6)

@@ -124,11 +124,11 @@ class Candidate:
 def flipped(
     request: Request, budget: Budget, k: int = 1, release: Release = "records", *, trust: TrustModel = "shuffler-noise"
 ) -> Calibrated:
-    """Return flips with the smallest q that meets the budget, or with the q that the policy requires."""
+    """Return flips with the smallest q that meets the budget, or with the larger q that a policy requires."""
     schema, n = request.schema, request.n
     calibrated = draft(schema, n, budget, k=k, release=release, honest_fraction=request.honest_fraction, trust=trust)
     category = calibrated.protocol.sends_category
-    least = request.min_q / (schema.width - 1) if category else request.min_q
+    least = request.required_flip(k, release)
     if category and max(calibrated.protocol.q, least) * schema.width >= 1:
         raise Infeasible(
             f"{budget} leaves no information about {schema.width} categories at n = {n:,}; raise epsilon or n"

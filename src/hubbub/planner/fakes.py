@@ -35,11 +35,11 @@ MIN_TOTAL_FAKES = 500  # expected number of fakes below which their random numbe
 def clear_user_fakes(request: Request) -> Candidate | None:
     """Clear records among fakes that the users draw."""
     records = legal_records(request.schema)
-    if not _possible(request) or request.min_q > 0 or records > MAX_COVERED:
+    if not _possible(request) or request.needs_flips or records > MAX_COVERED:
         return None
     if _needed(request) > MAX_FAKES_PER_USER * request.n:
         return None
-    return Candidate(math.sqrt(_variance(request)), [lambda budget: _among_user_fakes(request, budget)])
+    return Candidate(math.sqrt(_variance(request)), [lambda budget: _among_user_fakes(request, budget)], "shuffling")
 
 
 def fake_and_flip(request: Request) -> Candidate | None:
@@ -66,12 +66,12 @@ def fake_and_flip(request: Request) -> Candidate | None:
             predicted_stderr(schema, Protocol(_hidden_flip(request, share), m=round(share * request.n)), request.n)
             for share in shares
         )
-    return Candidate(expected, [_smallest_flip(request, share) for share in shares])
+    return Candidate(expected, [_smallest_flip(request, share) for share in shares], "shuffling")
 
 
 def shuffler_fakes(request: Request) -> Candidate | None:
     """Bits among the shuffler's fakes, a number for each; one-hot records are sent whole where that is as short."""
-    if not _drawn_by_shuffler(request) or (request.joint and not request.schema.exclusive):
+    if not _possible(request) or (request.joint and not request.schema.exclusive):
         return None
     return _among_shuffler_fakes(request, request.schema.distance, 1, _compact(request, NARROW))
 
@@ -80,17 +80,13 @@ def shuffler_fakes_records(request: Request) -> Candidate | None:
     """Whole records among the shuffler's fakes, a number for each legal record."""
     schema = request.schema
     records = legal_records(schema)
-    if not _drawn_by_shuffler(request) or records > MAX_DRAWN or schema.exclusive or schema.width == 1:
+    if not _possible(request) or records > MAX_DRAWN or schema.exclusive or schema.width == 1:
         return None
     return _among_shuffler_fakes(request, 2, records * schema.density, "records")
 
 
 def _possible(request: Request) -> bool:
     return request.budget.delta > 0 and request.budget.epsilon > 0
-
-
-def _drawn_by_shuffler(request: Request) -> bool:
-    return _possible(request) and request.shuffler_fakes
 
 
 def _needed(request: Request) -> float:
@@ -133,7 +129,7 @@ def _among_user_fakes(request: Request, budget: Budget) -> Calibrated:
 
 def _fewest_fakes(request: Request) -> Candidate:
     noise = _variance(request)
-    q = max(request.min_q, noise / request.n)
+    q = max(_required(request), noise / request.n)
     mean = _needed(request) / request.honest_users
 
     def fewest(budget: Budget) -> Calibrated:
@@ -149,21 +145,14 @@ def _fewest_fakes(request: Request) -> Candidate:
             raise Infeasible("the flips alone meet the budget, without fakes")
         return result
 
-    return Candidate(math.sqrt(noise + request.n * q * (1 - q)) / (1 - 2 * q), [fewest])
+    return Candidate(math.sqrt(noise + request.n * q * (1 - q)) / (1 - 2 * q), [fewest], "shuffling")
 
 
 def _smallest_flip(request: Request, share: float) -> Attempt:
-    guess, fakes = _hidden_flip(request, share), _binomial(share, 2 * share)
-
-    def flip(budget: Budget) -> Calibrated:
-        result = smallest(
-            request, lambda q: Protocol(max(q, request.min_q), m=fakes), budget, guess=guess, top=0.4999, relative=1e-3
-        )
-        if result.protocol.clear:
-            raise Infeasible("the fakes alone meet the budget, without flips")
-        return result
-
-    return flip
+    guess, fakes, least = _hidden_flip(request, share), _binomial(share, 2 * share), _required(request)
+    return lambda budget: smallest(
+        request, lambda q: Protocol(max(q, least), m=fakes), budget, guess=guess, top=0.4999, relative=1e-3
+    )
 
 
 def _among_shuffler_fakes(request: Request, changes: int, hidden: float, release: Release) -> Candidate:
@@ -198,12 +187,22 @@ def _among_shuffler_fakes(request: Request, changes: int, hidden: float, release
 
 
 def _flipped(request: Request, clear: Calibrated, budget: Budget) -> Calibrated:
-    """Flip the records as well if the policy requires it."""
-    if request.min_q == 0:
+    """Flip the records as well if a policy requires it."""
+    if not request.needs_flips:
         return clear
     # Flipped whole one-hot records change two counts as clear ones do; single bits of them might change more.
     release = "records" if request.schema.exclusive else clear.protocol.release
-    return settled(request, Protocol(request.min_q, m=clear.protocol.m, release=release), budget)
+    q = request.required_flip(release=release)
+    return settled(request, Protocol(q, m=clear.protocol.m, release=release), budget)
+
+
+def _required(request: Request) -> float:
+    """Return the smallest q beside users' fakes: that of the policy, and about one flip of each bit in the batch.
+
+    Where fakes nearly hide the records, the smallest q that meets the budget is next to none, and the records would be
+    as good as clear.
+    """
+    return min(max(request.required_flip(), 1 / request.n), 0.49)
 
 
 def _binomial(mean: float, most: float) -> Fakes:

@@ -11,6 +11,7 @@ from hubbub.planner import fakes, flips
 from hubbub.planner.certify import Candidate
 from hubbub.planner.request import Request
 from hubbub.plans import Plan
+from hubbub.privacy import TRUST_MODELS, TrustModel
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
@@ -23,36 +24,95 @@ class Family:
 
     key: str
     name: str
+    trust: TrustModel
+    """The trust that its guarantee needs."""
+    clear: bool
+    """True if records are sent in the clear, hidden only by fakes."""
     propose: Propose
 
+    def excluded(self, request: Request) -> str:
+        """Return why the constraints exclude the family, whatever its parameters are; empty if they do not.
 
-def _clear(propose: Propose) -> Propose:
-    return lambda request: propose(request) if request.min_q == 0 else None
+        >>> from hubbub.privacy import Budget
+        >>> asked = Request.of(Schema.bits(3), 1000, Budget(1.0, 1e-6))
+        >>> FAMILIES["clear-user-fakes"].excluded(asked)
+        'it sends records in the clear; set clear=True to allow that'
+        """
+        flipped = self.trust == "shuffler-noise" and not self.clear
+        reasons = (
+            (
+                not trusts(request.trust, self.trust),
+                f"it needs the trust {self.trust!r}, and {request.trust!r} is requested",
+            ),
+            (
+                self.clear and request.needs_flips,
+                "it sends records in the clear, which min_q and max_collusion_epsilon forbid",
+            ),
+            (
+                self.clear and not request.allows_clear,
+                "it sends records in the clear; set clear=True to allow that",
+            ),
+            (
+                flipped and not request.needs_flips,
+                "flips beside the shuffler's fakes only add an error; set min_q to require them",
+            ),
+            (
+                self.trust != "nobody" and request.budget.delta == 0,
+                "with δ = 0 only the noise of each user counts, so that shuffling cannot help; raise delta",
+            ),
+            (
+                self.key.endswith("response") and not request.schema.exclusive,
+                "it needs a one-hot schema",
+            ),
+            (
+                request.joint and self._single(request.schema),
+                "it does not release whole records, which joint tables need; drop joint to allow it",
+            ),
+        )
+        return next((reason for holds, reason in reasons if holds), "")
+
+    def candidate(self, request: Request) -> Candidate | None:
+        """Return the candidate of the family for a request, or None if the constraints or the schema exclude it."""
+        return None if self.excluded(request) else self.propose(request)
+
+    def _single(self, schema: Schema) -> bool:
+        """Return True if messages are single bits or categories."""
+        bits = self.key in ("clear-shuffler-fakes", "flip-shuffler-fakes") and not schema.exclusive
+        return bits or self.key in ("local-response", "split", "response")
 
 
-def _flipped(propose: Propose) -> Propose:
-    return lambda request: propose(request) if request.min_q > 0 else None
+def trusts(asked: TrustModel, needed: TrustModel) -> bool:
+    """Return True if the trust that is asked for includes the trust that a guarantee needs.
+
+    >>> trusts("shuffling", "nobody"), trusts("shuffling", "shuffler-noise")
+    (True, False)
+    """
+    return TRUST_MODELS.index(needed) <= TRUST_MODELS.index(asked)
 
 
 FAMILIES: dict[str, Family] = {
     one.key: one
     for one in (
-        Family("local-flip", "local flips", flips.local_flip),
-        Family("local-response", "local randomized response", flips.local_category),
-        Family("flip", "flipped records", flips.flip),
-        Family("copies", "flipped copies", flips.copies),
-        Family("split", "split bits", flips.split),
-        Family("response", "randomized response", flips.response),
-        Family("fake-and-flip", "flipped records, users' fakes", fakes.fake_and_flip),
-        Family("clear-user-fakes", "clear records, users' fakes", fakes.clear_user_fakes),
-        Family("clear-shuffler-fakes", "clear bits, shuffler's fakes", _clear(fakes.shuffler_fakes)),
-        Family("clear-shuffler-fakes-records", "clear records, shuffler's fakes", _clear(fakes.shuffler_fakes_records)),
-        Family("flip-shuffler-fakes", "flipped bits, shuffler's fakes", _flipped(fakes.shuffler_fakes)),
+        Family("local-flip", "local flips", "nobody", False, flips.local_flip),
+        Family("local-response", "local randomized response", "nobody", False, flips.local_category),
+        Family("flip", "flipped records", "shuffling", False, flips.flip),
+        Family("copies", "flipped copies", "shuffling", False, flips.copies),
+        Family("split", "split bits", "shuffling", False, flips.split),
+        Family("response", "randomized response", "shuffling", False, flips.response),
+        Family("fake-and-flip", "flipped records, users' fakes", "shuffling", False, fakes.fake_and_flip),
+        Family("clear-user-fakes", "clear records, users' fakes", "shuffling", True, fakes.clear_user_fakes),
+        Family("clear-shuffler-fakes", "clear bits, shuffler's fakes", "shuffler-noise", True, fakes.shuffler_fakes),
         Family(
-            "flip-shuffler-fakes-records", "flipped records, shuffler's fakes", _flipped(fakes.shuffler_fakes_records)
+            "clear-shuffler-fakes-records", "clear records, shuffler's fakes", "shuffler-noise", True,
+            fakes.shuffler_fakes_records,
+        ),
+        Family("flip-shuffler-fakes", "flipped bits, shuffler's fakes", "shuffler-noise", False, fakes.shuffler_fakes),
+        Family(
+            "flip-shuffler-fakes-records", "flipped records, shuffler's fakes", "shuffler-noise", False,
+            fakes.shuffler_fakes_records,
         ),
     )
-}
+}  # fmt: skip
 """All families by key."""
 
 

@@ -38,7 +38,9 @@ def flip(request: Request) -> Candidate | None:
     """Flipped whole records, shuffled."""
     if not _whole_records(request):
         return None
-    return Candidate(min(_local_stderr(request), flip_stderr(request)), [lambda budget: flipped(request, budget)])
+    return Candidate(
+        min(_local_stderr(request), flip_stderr(request)), [partial(flipped, request, trust="shuffling")], "shuffling"
+    )
 
 
 def copies(request: Request) -> Candidate | None:
@@ -48,7 +50,7 @@ def copies(request: Request) -> Candidate | None:
     if not _whole_records(request) or request.schema.width == 1 or not allowed:
         return None
     expected = min(_local_stderr(request), flip_stderr(request, allowed[0]))
-    return Candidate(expected, [partial(flipped, request, k=k) for k in allowed])
+    return Candidate(expected, [partial(flipped, request, k=k, trust="shuffling") for k in allowed], "shuffling")
 
 
 def split(request: Request) -> Candidate | None:
@@ -59,7 +61,8 @@ def split(request: Request) -> Candidate | None:
     if not _shuffled(request) or request.joint or request.schema.width == 1:
         return None
     expected = math.sqrt(request.schema.distance / request.signal)
-    return Candidate(min(_local_stderr(request), expected), [lambda budget: flipped(request, budget, release="bits")])
+    attempt = partial(flipped, request, release="bits", trust="shuffling")
+    return Candidate(min(_local_stderr(request), expected), [attempt], "shuffling")
 
 
 def response(request: Request) -> Candidate | None:
@@ -69,7 +72,7 @@ def response(request: Request) -> Candidate | None:
         return None
     protocol = Protocol(1 / (schema.width + n * request.signal / 2 + 1), release="category")
     expected = min(_local_stderr(request), predicted_stderr(schema, protocol, n))
-    return Candidate(expected, [lambda budget: flipped(request, budget, release="category")])
+    return Candidate(expected, [partial(flipped, request, release="category", trust="shuffling")], "shuffling")
 
 
 def flip_stderr(request: Request, k: int = 1) -> float:
@@ -101,9 +104,9 @@ def _local_stderr(request: Request) -> float:
 
 
 def _local_response(request: Request, budget: Budget) -> Calibrated:
-    """Return q = 1/(e^ε + d − 1), rounded up, or the larger q that the policy requires."""
+    """Return q = 1/(e^ε + d − 1), rounded up, or the larger q that a policy requires."""
     d = request.schema.width
-    q = max((1 + 1e-12) / (math.exp(min(budget.epsilon, 600.0)) + d - 1), request.min_q / (d - 1))
+    q = max((1 + 1e-12) / (math.exp(min(budget.epsilon, 600.0)) + d - 1), request.required_flip(release="category"))
     protocol = Protocol(q, release="category")
     if protocol.q * d >= 1:
         raise Infeasible(f"{budget} leaves no information about {d} categories without a shuffler; raise epsilon")

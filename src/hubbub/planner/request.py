@@ -1,14 +1,26 @@
-"""``Request``: the schema, batch size, budget and constraints of a plan, validated once."""
+"""``Request``: the schema, batch size, budget, trust and constraints of a plan, validated once."""
 
 import math
 from dataclasses import dataclass, fields
 from typing import Self, TypedDict, Unpack
 
+from hubbub.accountant.cases.local import collusion
 from hubbub.bundles import bundle_size
-from hubbub.errors import CLEAR_OR_FLIPPED, SHARE, Interval, check_real, check_type, check_whole, reject
+from hubbub.errors import (
+    CLEAR_OR_FLIPPED,
+    SHARE,
+    Infeasible,
+    Interval,
+    check_choice,
+    check_real,
+    check_type,
+    check_whole,
+    reject,
+)
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.plans import MAX_PEOPLE
-from hubbub.privacy import Budget
+from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
+from hubbub.protocol import GRID, Protocol, Release
 from hubbub.schema import Schema
 
 MAX_EPSILON = 30.0
@@ -17,15 +29,20 @@ MAX_ROUNDS = 10**6
 MESSAGES = Interval(1.0, math.inf)
 BYTES = Interval(float(bundle_size(1, 1)), math.inf)
 """Limits on the upload: no sealed bundle is smaller than one slot with a payload of one byte."""
+COLLUSION = Interval(0.0, math.inf, open_low=True)
 
 
-class Constraints(TypedDict, total=False):
-    """The constraints that :func:`plan`, :func:`frontier`, :func:`smallest_n` and :func:`best_epsilon` accept."""
+class Limits(TypedDict, total=False):
+    """The constraints of a plan besides the trust."""
 
+    clear: bool
+    """Allow records in the clear among users' fakes under the trust "shuffling"; "shuffler-noise" allows clear records
+    in any case, and "nobody" in none. Default False."""
+    max_collusion_epsilon: float
+    """Largest pure ε, over all rounds together, of everything one user sent if shuffler and analyzer collude. Default
+    unlimited."""
     honest_fraction: float
     """Fraction of users that follow the protocol; the guarantee counts on no others. Default 1."""
-    shuffler_fakes: bool
-    """Allow fakes that the shuffler draws. Default True."""
     joint: bool
     """Require whole records, which joint tables need. Default False."""
     max_messages: float
@@ -38,6 +55,15 @@ class Constraints(TypedDict, total=False):
     """Number of collections from the same people that share the budget. Default 1."""
 
 
+class Constraints(Limits, total=False):
+    """The constraints that :func:`plan`, :func:`smallest_n` and :func:`best_epsilon` accept."""
+
+    trust: TrustModel
+    """Who must be honest for the guarantee to hold: "nobody"; the shuffler, which mixes, and the users, who add noise
+    ("shuffling"); or a shuffler that also draws fakes as planned and keeps their number secret ("shuffler-noise").
+    Default "shuffling"."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """A validated request for a plan; :class:`Constraints` describes the optional fields."""
@@ -46,8 +72,10 @@ class Request:
     n: int
     """Minimum batch size."""
     budget: Budget
+    trust: TrustModel = "shuffling"
+    clear: bool = False
+    max_collusion_epsilon: float = math.inf
     honest_fraction: float = 1.0
-    shuffler_fakes: bool = True
     joint: bool = False
     max_messages: float = math.inf
     max_bytes: float = math.inf
@@ -57,10 +85,12 @@ class Request:
     def __post_init__(self) -> None:
         check_type("schema", self.schema, Schema)
         check_type("budget", self.budget, Budget)
-        check_type("shuffler_fakes", self.shuffler_fakes, bool)
+        check_choice("trust", self.trust, TRUST_MODELS)
+        check_type("clear", self.clear, bool)
         check_type("joint", self.joint, bool)
         for name, value in (
             ("n", check_whole("n", self.n, 1, MAX_PEOPLE)),
+            ("max_collusion_epsilon", check_real("max_collusion_epsilon", self.max_collusion_epsilon, COLLUSION)),
             ("honest_fraction", check_real("honest_fraction", self.honest_fraction, SHARE)),
             ("max_messages", check_real("max_messages", self.max_messages, MESSAGES)),
             ("max_bytes", check_real("max_bytes", self.max_bytes, BYTES)),
@@ -92,6 +122,63 @@ class Request:
     def signal(self) -> float:
         """Squared signal κ of one round: (μ of a Gaussian mechanism that meets the budget)²/rounds."""
         return gaussian_signal(self.budget.epsilon, self.budget.delta) ** 2 / self.rounds
+
+    @property
+    def needs_flips(self) -> bool:
+        """True if a policy requires that every record is flipped, so that no record may be sent in the clear."""
+        return self.min_q > 0 or math.isfinite(self.max_collusion_epsilon)
+
+    @property
+    def allows_clear(self) -> bool:
+        """True if records may be sent in the clear, hidden only by fakes."""
+        return not self.needs_flips and (self.trust == "shuffler-noise" or (self.trust == "shuffling" and self.clear))
+
+    def required_flip(self, k: int = 1, release: Release = "records") -> float:
+        """Return the smallest q of a protocol that ``min_q`` and ``max_collusion_epsilon`` allow, 0 if any is allowed.
+
+        For ε = ``max_collusion_epsilon``/rounds, h differing bits and k copies: q = 1/(1 + e^(ε/(kh))); for d
+        categories, q = 1/(e^ε + d − 1). Rounded up until the accountant's collusion ε is at most the maximum.
+
+        >>> round(Request.of(Schema.bits(1), 9, Budget(1.0, 0.0), max_collusion_epsilon=2).required_flip(), 4)
+        0.1192
+        """
+        category = release == "category"
+        policy = self.min_q / (self.schema.width - 1) if category else self.min_q
+        if math.isinf(self.max_collusion_epsilon):
+            return policy
+        limit = self.max_collusion_epsilon / self.rounds
+        loss = min(limit if category else limit / (k * self.schema.distance), 600.0)
+        units = math.ceil(GRID / (math.exp(loss) + (self.schema.width - 1 if category else 1)))
+        for _ in range(64):  # the closed form is right to a few units of the grid of flip probabilities
+            if 2 * units >= GRID or (category and units * self.schema.width >= GRID):
+                break
+            protocol = Protocol(max(units, 1) / GRID, k, 0, release)
+            if collusion(protocol, self.schema) * self.rounds <= self.max_collusion_epsilon:
+                return max(policy, protocol.q)
+            units += 1 + units // 2**45
+        raise Infeasible(
+            f"a collusion ε of {self.max_collusion_epsilon:g} leaves no information about one user; "
+            "raise max_collusion_epsilon"
+        )
+
+
+def given_budget(budget: Budget | None, epsilon: float | None, delta: float | None) -> Budget:
+    """Return the budget, given as one object or as its two numbers.
+
+    >>> given_budget(None, 1.0, 1e-6)
+    Budget(epsilon=1.0, delta=1e-06)
+    """
+    if budget is not None:
+        for name, value in (("epsilon", epsilon), ("delta", delta)):
+            if value is not None:
+                reject(name, "be omitted if a budget is given")
+        return check_type("budget", budget, Budget)
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        if value is None:
+            reject(name, "be given if no budget is given")
+    assert epsilon is not None
+    assert delta is not None
+    return Budget(epsilon, delta)
 
 
 def _smallest(n: int | tuple[int, int]) -> int:

@@ -1,20 +1,23 @@
 """``frontier`` and ``plan``: the best plans for one request; ``smallest_n`` and ``best_epsilon``: the inverse."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Unpack
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Unpack
 
-from hubbub.errors import OPEN_UNIT, POSITIVE, Infeasible, TooLarge, check_delta, check_real
+from hubbub.errors import OPEN_UNIT, POSITIVE, FalseClaim, Infeasible, TooLarge, check_delta, check_real, reject
 from hubbub.numeric.inversion import falling_root
 from hubbub.planner.baselines import central_stderr
+from hubbub.planner.certify import Candidate
 from hubbub.planner.costs import cost
-from hubbub.planner.families import FAMILIES
-from hubbub.planner.request import MAX_EPSILON, Constraints, Request
+from hubbub.planner.families import FAMILIES, Family, trusts
+from hubbub.planner.precision import LEVEL, Goal, given_goal, percent, relative_error, sampling_error
+from hubbub.planner.request import MAX_EPSILON, Constraints, Limits, Request, given_budget
 from hubbub.plans import MAX_PEOPLE, Plan
-from hubbub.privacy import Budget
+from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
 from hubbub.schema import Schema
 
+NEWTON_STEPS = 3
 OPTIMISM = 0.8
 """A family is not certified if even this fraction of its expected error exceeds the best error found."""
 CLOSE = {"split": 0.97, "copies": 0.97, "flip": 0.97}
@@ -47,108 +50,264 @@ class Comparison:
                 f"{text} with max_messages = {request.max_messages:g} and max_bytes = {request.max_bytes:g}; the "
                 f"smallest upload is that of the family {key}: {sent}"
             )
+        relaxed = [name for name, one in relaxations(request) if compare(one, prune=True).plans]
+        if relaxed:
+            raise Infeasible(f"{text} with these constraints; relax {' or '.join(relaxed)}")
         for key, reason in self.failures.items():
             raise Infeasible(f"{text}; the most promising family is {key}: {reason}")
-        raise Infeasible(f"{text} within the constraints; relax joint, min_q or shuffler_fakes")
+        raise Infeasible(f"{text} within the constraints; relax several of them, or raise epsilon or delta")
+
+    def why_not(self, key: str) -> str:
+        """Return why a family has no plan; empty if it has one."""
+        if key in self.plans:
+            return ""
+        excluded = FAMILIES[key].excluded(self.request)
+        return excluded or self.failures.get(key, "it does not apply to this schema, budget and number of people")
+
+    @property
+    def grouped(self) -> list[Plan]:
+        """The plans by the trust they need, least first; then those without clear records, by standard error."""
+        return sorted(self.plans.values(), key=_group)
+
+
+def _group(plan: Plan) -> tuple[int, bool]:
+    return TRUST_MODELS.index(plan.guarantee.assumptions.trust), plan.protocol.clear
+
+
+def relaxations(request: Request) -> Iterator[tuple[str, Request]]:
+    """Yield the request without each of its constraints, with a name for the change; those of the trust come last."""
+    for one in fields(Request)[3:]:
+        if one.name not in ("trust", "clear") and getattr(request, one.name) != one.default:
+            relaxed: dict[str, Any] = {one.name: one.default}
+            yield one.name, replace(request, **relaxed)
+    if request.trust == "shuffling" and not request.clear and not request.needs_flips:
+        yield "clear (to True)", replace(request, clear=True)
+    for trust in TRUST_MODELS[TRUST_MODELS.index(request.trust) + 1 :]:
+        yield f"trust (to {trust!r})", replace(request, trust=trust)
 
 
 def compare(request: Request, *, prune: bool = False) -> Comparison:
-    """Search all families; with ``prune``, skip those that cannot have the smallest error."""
-    proposals = [(family, candidate) for family in FAMILIES.values() if (candidate := family.propose(request))]
+    """Search all families that the trust allows; with ``prune``, skip those that cannot have the smallest error."""
+    proposals: list[tuple[Family, Candidate]] = []
     plans: dict[str, Plan] = {}
     failures: dict[str, str] = {}
+    for family in FAMILIES.values():
+        try:
+            candidate = family.candidate(request)
+        except Infeasible as reason:
+            failures[family.key] = str(reason)
+        else:
+            proposals += [(family, candidate)] if candidate else []
     for family, candidate in sorted(proposals, key=lambda pair: pair[1].expected):
         optimism = CLOSE.get(family.key, OPTIMISM) if request.rounds > 1 else OPTIMISM
         if prune and plans and optimism * candidate.expected > min(one.stderr for one in plans.values()):
             continue
         try:
-            plans[family.key] = candidate.best(request)
+            plans[family.key] = protecting(request, candidate.best(request))
         except (Infeasible, TooLarge) as reason:
             failures[family.key] = str(reason)
     ranked = sorted(plans.items(), key=lambda item: (item[1].stderr, item[1].payload_messages))
     return Comparison(request, dict(ranked), failures)
 
 
+def protecting(request: Request, plan: Plan) -> Plan:
+    """Return the plan if it protects at least as the request asks: the last check of every search.
+
+    Raises :class:`FalseClaim` if its guarantee rests on more trust than allowed, or if records would be sent in the
+    clear, or with less local protection than required. No family of the planner should ever cause that.
+    """
+    held, protocol = plan.guarantee.assumptions, plan.protocol
+    if not trusts(request.trust, held.trust):
+        raise FalseClaim(f"the plan needs the trust {held.trust!r}, but must rely on {request.trust!r} at most")
+    if protocol.shuffler_fakes is not None and request.trust != "shuffler-noise":
+        raise FalseClaim(f"the plan has fakes of the shuffler, but must rely on {request.trust!r} at most")
+    if not request.allows_clear and (protocol.clear or math.isinf(held.collusion_epsilon)):
+        raise FalseClaim("the plan sends records in the clear, but must randomize every record on its device")
+    if held.collusion_epsilon * request.rounds > request.max_collusion_epsilon:
+        raise FalseClaim(
+            f"the plan has a collusion ε of {held.collusion_epsilon:.6g} per round, but it must be at most "
+            f"{request.max_collusion_epsilon:g} over {request.rounds:,} rounds"
+        )
+    return plan
+
+
 def frontier(
-    schema: Schema, n: int | tuple[int, int], budget: Budget, **constraints: Unpack[Constraints]
+    schema: Schema,
+    n: int | tuple[int, int],
+    budget: Budget | None = None,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    trust: TrustModel | None = None,
+    **limits: Unpack[Limits],
 ) -> list[Plan]:
-    """Return the best plan of each family that meets the budget, by standard error and then by messages.
+    """Return the best plan of each family that meets the budget, grouped by the trust they need.
 
     The families (:data:`hubbub.planner.FAMILIES`) are local randomization; flipped whole records, in one or up to 32
-    copies; split bits; d-ary randomized response; clear or flipped records among fakes drawn by the users or, if
-    ``shuffler_fakes`` are allowed, by the shuffler. Those that do not meet the budget and the constraints are left out.
+    copies; split bits; d-ary randomized response; clear or flipped records among fakes drawn by the users or by the
+    shuffler. Without ``trust``, all of them, with plans that send records in the clear; with it, those that
+    :func:`plan` chooses from. The groups come in the order of trust, least first, and within one trust plans without
+    clear records first; the plans of a group in the order of standard error. Families that do not meet the budget and
+    the constraints are left out.
 
     ``n`` may be a range (low, high): all figures are for the smallest batch, and a larger one only adds privacy. The
-    keywords are those of :class:`~hubbub.planner.request.Constraints`. With several ``rounds`` the budget holds for all
-    of them together (:class:`hubbub.Ledger`), and the guarantee in a plan is that of one round.
+    budget is an object, or ``epsilon`` and ``delta``. The other keywords are those of
+    :class:`~hubbub.planner.request.Limits`. With several ``rounds`` the budget holds for all of them together
+    (:class:`hubbub.Ledger`), and the guarantee in a plan is that of one round.
 
-    >>> for one in frontier(Schema.one_hot(4), 20_000, Budget(0.5, 1e-6), max_messages=2)[:2]:
-    ...     print(round(one.stderr, 2), round(one.payload_messages, 3), one.guarantee.meets(Budget(0.5, 1e-6)))
-    5.64 1.0 True
-    10.1 1.027 True
+    >>> for one in frontier(Schema.bits(1), 20_000, epsilon=0.5, delta=1e-6):
+    ...     print(one.guarantee.assumptions.trust, one.protocol.clear, round(one.stderr, 1))
+    nobody False 279.9
+    shuffling False 8.8
+    shuffling True 8.9
+    shuffler-noise True 2.8
     """
-    return list(compare(Request.of(schema, n, budget, **constraints)).plans.values())
+    asked = given_budget(budget, epsilon, delta)
+    return compare(Request.of(schema, n, asked, trust="shuffler-noise" if trust is None else trust, **limits)).grouped
 
 
-def plan(schema: Schema, n: int | tuple[int, int], budget: Budget, **constraints: Unpack[Constraints]) -> Plan:
-    """Return the plan with the smallest standard error that meets the budget: the first of :func:`frontier`.
+def plan(
+    schema: Schema,
+    n: int | tuple[int, int],
+    budget: Budget | None = None,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    **constraints: Unpack[Constraints],
+) -> Plan:
+    """Return the plan with the smallest standard error that meets the budget and needs no more than the stated trust.
 
-    Takes the keywords of :class:`~hubbub.planner.request.Constraints`. Families that cannot win are not certified.
-    Raises :class:`Infeasible` if nothing meets the budget and the constraints.
+    By default the trust is "shuffling": every record is randomized on its device, and the shuffler only mixes. The
+    budget is an object, or ``epsilon`` and ``delta``; the other keywords are those of
+    :class:`~hubbub.planner.request.Constraints`. Families that cannot win are not certified. Raises
+    :class:`Infeasible` if nothing meets the budget and the constraints.
 
-    >>> chosen = plan(Schema.one_hot(4), 20_000, Budget(0.5, 1e-6))
-    >>> round(chosen.stderr, 2), chosen.guarantee.meets(Budget(0.5, 1e-6))
-    (5.64, True)
+    >>> chosen = plan(Schema.one_hot(4), 20_000, epsilon=0.5, delta=1e-6)
+    >>> round(chosen.stderr, 2), chosen.guarantee.meets(Budget(0.5, 1e-6)), chosen.protocol.q > 0
+    (12.4, True, True)
+    >>> round(plan(Schema.one_hot(4), 20_000, Budget(0.5, 1e-6), trust="shuffler-noise").stderr, 2)
+    5.64
     """
-    return compare(Request.of(schema, n, budget, **constraints), prune=True).best
+    return compare(Request.of(schema, n, given_budget(budget, epsilon, delta), **constraints), prune=True).best
 
 
-def smallest_n(schema: Schema, budget: Budget, precision: float, **constraints: Unpack[Constraints]) -> Plan:
-    """Return the plan with the smallest n, within 1 %, whose standard error is at most the share ``precision`` of n.
+def smallest_n(
+    schema: Schema,
+    budget: Budget | None = None,
+    precision: float | None = None,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    share: float | None = None,
+    within: float | None = None,
+    level: float = LEVEL,
+    **constraints: Unpack[Constraints],
+) -> Plan:
+    """Return the plan with the smallest n, within 1 %, that reaches a precision.
 
-    Takes the keywords of :class:`~hubbub.planner.request.Constraints`.
+    Give ``share`` and ``within``: a label held by this share of the population is measured within this relative error
+    with probability ``level``, sampling error included (:func:`hubbub.planner.relative_error`). Or give ``precision``:
+    the standard error of the noise is at most this share of n. The other keywords are those of :func:`plan`.
 
-    >>> chosen = smallest_n(Schema.one_hot(4), Budget(1.0, 1e-6), precision=0.001)
+    >>> chosen = smallest_n(Schema.one_hot(4), Budget(1.0, 1e-6), precision=0.001, trust="shuffler-noise")
     >>> chosen.stderr / chosen.n <= 0.001, 2700 < chosen.n < 2900
     (True, True)
+    >>> chosen = smallest_n(Schema.bits(1), epsilon=1.0, delta=1e-6, share=0.01, within=0.2)
+    >>> relative_error(chosen, 0.01) <= 0.2, 9_000 < chosen.n < 12_000
+    (True, True)
     """
-    precision = check_real("precision", precision, OPEN_UNIT)
-    request = Request.of(schema, 1, budget, **constraints)
-    search = _Search(lambda n: replace(request, n=max(1, math.floor(n))), lambda one: one.stderr / one.n / precision)
-    guess = min(max(1.01 * central_stderr(schema, budget) / precision, 2.0), MAX_PEOPLE / 10)
-    least = falling_root(search.excess, guess, float(MAX_PEOPLE), relative=0.01)[1]
+    asked = given_budget(budget, epsilon, delta)
+    goal = given_goal(share, within, level)
+    request = Request.of(schema, 1, asked, **constraints)
+    if goal is not None:
+        if precision is not None:
+            reject("precision", "be omitted if share and within are given")
+        needed, ratio = goal.people, lambda one: relative_error(one, goal.share, goal.level) / goal.within
+    else:
+        if precision is None:
+            reject("precision", "be given, or share and within")
+        wanted = check_real("precision", precision, OPEN_UNIT)
+        needed, ratio = lambda stderr: stderr / wanted, lambda one: one.stderr / one.n / wanted
+    search = _Search(lambda n: replace(request, n=max(1, math.floor(n))), ratio)
+    noise = central_stderr(schema, asked, request.rounds)
+    for _ in range(4):  # the error of the noise depends on n, often little
+        guess = min(max(needed(noise), 2.0), MAX_PEOPLE / 10)
+        noise = search.expected(guess)
+    least = search.least(guess, float(MAX_PEOPLE), relative=0.01)
     if math.isfinite(least):
         return search.plans[least]
     best = search.at(float(MAX_PEOPLE))
+    if goal is not None:
+        raise Infeasible(
+            f"no batch of up to {MAX_PEOPLE:,} people measures {goal} with {asked} for {schema}; at n = "
+            f"{MAX_PEOPLE:,} it is within ±{percent(relative_error(best, goal.share, goal.level))}: raise within to "
+            "that, or raise epsilon"
+        )
     raise Infeasible(
-        f"no batch of up to {MAX_PEOPLE:,} people has a standard error of {precision:g} of n with {budget} "
+        f"no batch of up to {MAX_PEOPLE:,} people has a standard error of {precision:g} of n with {asked} "
         f"for {schema}; at n = {MAX_PEOPLE:,} it is {best.stderr / best.n:.3g} of n: raise precision to that, or "
         "raise epsilon"
     )
 
 
-def best_epsilon(schema: Schema, n: int, delta: float, stderr: float, **constraints: Unpack[Constraints]) -> Plan:
-    """Return the plan with the smallest ε, within 0.2 %, whose standard error is at most ``stderr`` at this n and δ.
+def best_epsilon(
+    schema: Schema,
+    n: int,
+    delta: float,
+    stderr: float | None = None,
+    *,
+    share: float | None = None,
+    within: float | None = None,
+    level: float = LEVEL,
+    **constraints: Unpack[Constraints],
+) -> Plan:
+    """Return the plan with the smallest ε, within 0.2 %, that reaches a precision at this n and δ.
 
-    Takes the keywords of :class:`~hubbub.planner.request.Constraints`.
+    Give ``stderr``, the largest standard error of one count in people, or ``share`` and ``within`` as for
+    :func:`smallest_n`. The other keywords are those of :func:`plan`.
 
-    >>> chosen = best_epsilon(Schema.one_hot(4), 20_000, 1e-6, stderr=2.8)
+    >>> chosen = best_epsilon(Schema.one_hot(4), 20_000, 1e-6, stderr=2.8, trust="shuffler-noise")
     >>> chosen.stderr <= 2.8, round(chosen.guarantee.epsilon, 2)
     (True, 1.0)
     """
     delta = check_delta(delta)
-    stderr = check_real("stderr", stderr, POSITIVE)
+    goal = given_goal(share, within, level)
     request = Request.of(schema, n, Budget(0.0, delta), **constraints)
-    search = _Search(lambda e: replace(request, budget=Budget(e, delta)), lambda one: one.stderr / stderr)
-    guess = min(1.01 * math.sqrt(2) * schema.distance / stderr, 10.0)
-    least = falling_root(search.excess, guess, MAX_EPSILON, relative=0.002)[1]
+    if goal is not None:
+        if stderr is not None:
+            reject("stderr", "be omitted if share and within are given")
+        _check_sample(goal, request.n)
+        wanted, ratio = goal.stderr(request.n), lambda one: relative_error(one, goal.share, goal.level) / goal.within
+    else:
+        if stderr is None:
+            reject("stderr", "be given, or share and within")
+        wanted = check_real("stderr", stderr, POSITIVE)
+        ratio = lambda one: one.stderr / wanted  # noqa: E731
+    search = _Search(lambda e: replace(request, budget=Budget(e, delta)), ratio)
+    guess = min(1.01 * math.sqrt(2) * schema.distance / max(wanted, 1e-300), 10.0)
+    least = search.least(guess, MAX_EPSILON, relative=0.002)
     if math.isfinite(least):
         return search.plans[least]
     best = search.at(MAX_EPSILON)
+    if goal is not None:
+        raise Infeasible(
+            f"no ε up to {MAX_EPSILON:g} measures {goal} for {schema} at n = {request.n:,}; at ε = {MAX_EPSILON:g} it "
+            f"is within ±{percent(relative_error(best, goal.share, goal.level))}: raise within to that, or raise n"
+        )
     raise Infeasible(
         f"no ε up to {MAX_EPSILON:g} gives a standard error of {stderr:g} for {schema} at n = {request.n:,}; "
         f"at ε = {MAX_EPSILON:g} it is {best.stderr:.4g}: raise stderr to that, or raise n"
     )
+
+
+def _check_sample(goal: Goal, n: int) -> None:
+    """Raise :class:`Infeasible` if n people are too few for a goal even without any noise."""
+    sampled = sampling_error(goal.share, n, goal.level)
+    if sampled > goal.within:
+        raise Infeasible(
+            f"{n:,} people cannot measure {goal}: the sampling error alone is ±{percent(sampled)}, whatever ε is; "
+            f"about {math.ceil(goal.sample_size):,} people are needed"
+        )
 
 
 class _Search:
@@ -164,10 +323,48 @@ class _Search:
             self.plans[value] = compare(self._request(value), prune=True).best
         return self.plans[value]
 
+    def expected(self, value: float) -> float:
+        """Return about the smallest standard error at a value, without any certificate."""
+        request = self._request(value)
+        found = [candidate.expected for family in FAMILIES.values() if (candidate := _proposed(family, request))]
+        return min(found, default=1.0)
+
+    def known(self, value: float) -> Plan | None:
+        """Return the best plan at a value, or None if nothing is feasible."""
+        if value not in self.plans:
+            plans = compare(self._request(value), prune=True).plans
+            if not plans:
+                return None
+            self.plans[value] = next(iter(plans.values()))
+        return self.plans[value]
+
+    def least(self, guess: float, top: float, *, relative: float) -> float:
+        """Return the smallest value, within ``relative``, at which the target is reached; ∞ if it is not up to ``top``.
+
+        A plan costs up to seconds, so a few steps of Newton's method, by secants on logarithmic scales, come first.
+        """
+        points: list[tuple[float, float]] = []
+        for _ in range(NEWTON_STEPS):
+            excess = self.excess(guess)
+            if not math.isfinite(excess):
+                break
+            points.append((math.log(guess), excess))
+            if abs(excess) < relative / 2:
+                break
+            (x, last), (y, new) = points[-2:] if len(points) > 1 else ((0.0, 0.0), points[-1])
+            slope = (new - last) / (y - x) if len(points) > 1 and y != x else -1.0
+            step = -new / (slope if -2.0 < slope < -0.1 else -1.0)
+            guess = min(guess * math.exp(min(max(step, -2.0), 2.0)) * (1 + relative / 4), top)
+        return falling_root(self.excess, guess, top, relative=relative, stride=1 + relative / 2)[1]
+
     def excess(self, value: float) -> float:
         """Return the logarithm of the error relative to the target; +∞ where nothing is feasible."""
-        plans = compare(self._request(value), prune=True).plans
-        if not plans:
-            return math.inf
-        self.plans[value] = next(iter(plans.values()))
-        return math.log(self._ratio(self.plans[value]))
+        found = self.known(value)
+        return math.inf if found is None else math.log(self._ratio(found))
+
+
+def _proposed(family: Family, request: Request) -> Candidate | None:
+    try:
+        return family.candidate(request)
+    except Infeasible:
+        return None

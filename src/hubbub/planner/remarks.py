@@ -1,0 +1,63 @@
+"""Warnings about plans that meet their request, but are useless or weaker than they look."""
+
+import math
+
+from hubbub.errors import check_type
+from hubbub.planner.precision import LEVEL, relative_error
+from hubbub.plans import Plan
+from hubbub.privacy import success_rate
+
+HIGH_EPSILON = 5.0
+MEANINGLESS_COLLUSION = 20.0
+"""Collusion ε from which the noise of one device does not even deter; the assumptions say so from
+:data:`~hubbub.privacy.WEAK_COLLUSION` on, which most plans that trust the shuffling exceed."""
+
+
+def remarks(plan: Plan) -> list[str]:
+    """Return warnings about a plan, the most serious first; empty for a plan without weaknesses.
+
+    >>> from hubbub import Protocol, Schema, plan_from
+    >>> remarks(plan_from(Schema.bits(1), 10_000, Protocol(0.1), delta=1e-6))
+    []
+    >>> print(*remarks(plan_from(Schema.bits(1), 100, Protocol(0.499), delta=1e-6)))
+    The error exceeds the crowd: one count of 100 people has a standard error of 2,500. The results will say nothing...
+    """
+    return [text for text in (_useless(check_type("plan", plan, Plan)), *_weak(plan)) if text]
+
+
+def _useless(plan: Plan) -> str:
+    told = f"one count of {plan.n:,} people has a standard error of {plan.stderr:,.0f}"
+    if plan.stderr >= plan.n:
+        return (
+            f"The error exceeds the crowd: {told}. The results will say nothing; raise epsilon or the number of people."
+        )
+    if relative_error(plan, 0.5, LEVEL) >= 1:
+        return (
+            f"The error is about as large as the crowd: {told}, so that not even a label of half the people can be "
+            "told from none. Raise epsilon or the number of people."
+        )
+    return ""
+
+
+def _weak(plan: Plan) -> list[str]:
+    held = plan.guarantee
+    epsilon, delta, colluding = held.epsilon, held.delta, held.assumptions.collusion_epsilon
+    found = []
+    if delta * plan.n >= 1:
+        found.append(
+            f"δ = {delta:.3g} is not below 1/n = {1 / plan.n:.3g}: a protocol that publishes the records of "
+            f"{math.floor(delta * plan.n):,} of {plan.n:,} people would meet it too. Choose δ far below 1/n."
+        )
+    if epsilon > HIGH_EPSILON:
+        found.append(
+            f"ε = {epsilon:.3g} protects little: a guess between two answers of one person may be right in up to "
+            f"{100 * success_rate(epsilon, delta):.4g} % of all cases. Choose an ε of at most {HIGH_EPSILON:g}."
+        )
+    if held.assumptions.shuffler and colluding > MEANINGLESS_COLLUSION:
+        shown = "∞" if math.isinf(colluding) else f"{colluding:.3g}"
+        advice = "max_collusion_epsilon asks for noise that protects in that case too"
+        found.append(
+            f"Everything rests on the shuffler: if it works with the analyzer, nobody is protected (collusion ε = "
+            f"{shown}); {advice}."
+        )
+    return found
