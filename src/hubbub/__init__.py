@@ -25,7 +25,8 @@ if _typing.TYPE_CHECKING:
     from hubbub.accountant import Calibrated, Ledger, account, calibrate
     from hubbub.analyzer import achieved_guarantee, estimate, joint, tally
     from hubbub.client import randomize
-    from hubbub.estimates import Estimate
+    from hubbub.comparisons import Comparison, LabelComparison, compare, compare_power, pool
+    from hubbub.estimates import Estimate, LabelEstimate
     from hubbub.planner import Cost, cost, frontier, load_plan, plan, plan_from
     from hubbub.plans import Plan
     from hubbub.privacy import Assumptions, Basis, Budget, Guarantee
@@ -34,7 +35,7 @@ if _typing.TYPE_CHECKING:
     from hubbub.reports import Batch, BatchHeader, Reports, Tally
     from hubbub.schema import Schema
     from hubbub.shuffler import shuffle
-    from hubbub.tables import Joint
+    from hubbub.tables import ConditionalTable, Joint, JointCell
 
 __version__ = "0.2.0.dev0"
 
@@ -42,7 +43,8 @@ _MODULES = {
     "accountant": ("Calibrated", "Ledger", "account", "calibrate"),
     "analyzer": ("achieved_guarantee", "estimate", "joint", "tally"),
     "client": ("randomize",),
-    "estimates": ("Estimate",),
+    "comparisons": ("Comparison", "LabelComparison", "compare", "compare_power", "pool"),
+    "estimates": ("Estimate", "LabelEstimate"),
     "planner": ("Cost", "cost", "frontier", "load_plan", "plan", "plan_from"),
     "plans": ("Plan",),
     "privacy": ("Assumptions", "Basis", "Budget", "Guarantee"),
@@ -51,7 +53,7 @@ _MODULES = {
     "reports": ("Batch", "BatchHeader", "Reports", "Tally"),
     "schema": ("Schema",),
     "shuffler": ("shuffle",),
-    "tables": ("Joint",),
+    "tables": ("ConditionalTable", "Joint", "JointCell"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -64,6 +66,8 @@ __all__ = [
     "Budget",
     "Calibrated",
     "Collection",
+    "Comparison",
+    "ConditionalTable",
     "Cost",
     "EntropyFailure",
     "Estimate",
@@ -75,6 +79,9 @@ __all__ = [
     "InvalidInput",
     "InvalidRecord",
     "Joint",
+    "JointCell",
+    "LabelComparison",
+    "LabelEstimate",
     "Ledger",
     "Plan",
     "PlanMismatch",
@@ -89,6 +96,8 @@ __all__ = [
     "account",
     "achieved_guarantee",
     "calibrate",
+    "compare",
+    "compare_power",
     "cost",
     "estimate",
     "frontier",
@@ -96,6 +105,7 @@ __all__ = [
     "load_plan",
     "plan",
     "plan_from",
+    "pool",
     "randomize",
     "shuffle",
     "tally",

@@ -115,8 +115,9 @@ class MissingExtra(HubbubError):
     Plotting needs the extra 'plot': pip install 'hubbub[plot]'
     """
 
-    def __init__(self, extra: str, feature: str) -> None:
-        super().__init__(f"{feature} needs the extra '{extra}': pip install 'hubbub[{extra}]'")
+    def __init__(self, extra: str, feature: str, *, package: str = "") -> None:
+        needed = f"the extra '{extra}': pip install 'hubbub[{extra}]'" if extra else f"a package: pip install {package}"
+        super().__init__(f"{feature} needs {needed}")
 
 
 class ProgramFailure(HubbubError):

@@ -121,6 +121,18 @@ class Plan:
             "stderr": self.stderr,
         }
 
+    def __str__(self) -> str:
+        try:
+            from hubbub.pages.words import plan_text  # noqa: PLC0415 (an upward import: words are loaded if needed)
+        except ImportError:  # devices run without numpy
+            return repr(self)
+        return plan_text(self)
+
+    def _repr_html_(self) -> str:
+        from hubbub.pages import plan_table  # noqa: PLC0415
+
+        return plan_table(self)
+
     def __repr__(self) -> str:
         return f"Plan({self.id[:8]}…: {self.schema}, n={self.n:,}, {self.protocol}, stderr={self.stderr:.4g})"
 

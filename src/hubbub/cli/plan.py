@@ -11,7 +11,7 @@ from hubbub.canonical import spell
 from hubbub.cli import options, screen
 from hubbub.errors import POSITIVE, Infeasible, Interval, check_real
 from hubbub.io.documents import write_plan
-from hubbub.pages import plans_chart
+from hubbub.pages import plans_chart, words
 from hubbub.plans import Plan
 from hubbub.privacy import TRUST_MODELS, Assumptions, Budget, TrustModel
 from hubbub.protocol import Fakes, Protocol, Release
@@ -75,7 +75,7 @@ def account(
     if as_json:
         screen.print_json(guarantee.to_document())
     elif output != "-":
-        screen.console().print(screen.facts(screen.described_guarantee(guarantee)))
+        screen.console().print(screen.facts(words.described_guarantee(guarantee)))
 
 
 @click.command()
@@ -127,7 +127,7 @@ def _deliver(result: Plan, output: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(result.to_json())
     elif output != "-":
-        screen.console().print(screen.facts(screen.described_plan(result)))
+        screen.console().print(screen.facts(words.described_plan(result)))
 
 
 _BY_USERS: dict[str, Any] = {"flag_value": False, "default": True, "show_default": False}

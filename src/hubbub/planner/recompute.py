@@ -7,7 +7,7 @@ from hubbub.accountant.accounting import VIEWS, honest_users
 from hubbub.accountant.analysis import needs
 from hubbub.accountant.cases.local import collusion, count_leak
 from hubbub.errors import FalseClaim, check_type
-from hubbub.estimates import predicted_stderr
+from hubbub.noise import predicted_stderr
 from hubbub.plans import Plan
 from hubbub.privacy import Basis, TrustModel
 from hubbub.protocol import Protocol
