@@ -35,7 +35,7 @@ from hubbub.numeric.comparison import (
 from hubbub.numeric.distributions import Distribution
 from hubbub.numeric.population import CountNoise, check_finite, population_interval
 from hubbub.numeric.vectors import check_vector
-from hubbub.plans import Plan
+from hubbub.plans import MAX_PEOPLE, Plan
 from hubbub.privacy import Guarantee
 from hubbub.schema import check_label_names, summarize_labels
 
@@ -335,8 +335,8 @@ def compare_power(
     shares = check_real("share_a", share_a, PROBABILITY), check_real("share_b", share_b, PROBABILITY)
     significance = check_real("significance", significance, OPEN_UNIT)
     sizes = (
-        check_whole("n_a", plan.n if n_a is None else n_a, 1),
-        check_whole("n_b", plan.n if n_b is None else n_b, 1),
+        check_whole("n_a", plan.n if n_a is None else n_a, 1, MAX_PEOPLE),
+        check_whole("n_b", plan.n if n_b is None else n_b, 1, MAX_PEOPLE),
     )
     one, two = (predicted_noise(plan.schema, plan.protocol, n) for n in sizes)
     return score_power(shares, sizes, (one, two), significance)

@@ -123,7 +123,7 @@ class Plan:
 
     def __str__(self) -> str:
         try:
-            from hubbub.pages.words import plan_text  # noqa: PLC0415 (an upward import: words are loaded if needed)
+            from hubbub.pages import plan_text  # noqa: PLC0415 (an upward import: words are loaded if needed)
         except ImportError:  # devices run without numpy
             return repr(self)
         return plan_text(self)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfc, ndtr, ndtri
 
-from hubbub.numeric.population import CountNoise, population_interval, sampled_count
+from hubbub.numeric.population import CountNoise, population_interval, sampled_count, skewed
 
 Array = npt.NDArray[np.float64]
 
@@ -66,10 +66,14 @@ def _largest_p(
     first = np.maximum(np.searchsorted(shares, low, side="right") - 1, 0)
     last = np.minimum(np.searchsorted(shares, high, side="left"), GRID - 1)
     largest = np.zeros(z.size)
+    # Noise known by its variance only may be skewed to either side, in both batches alike.
+    one, two = (skewed(noise) for noise in noises)
+    pairs = [(one[0], two[0])] if len(one) == len(two) == 1 else [(one[0], two[0]), (one[-1], two[-1])]
     for index, share in enumerate(shares):
-        tail = _tail(float(share), sizes, noises)
         inside = (first <= index) & (index <= last)
-        largest[inside] = np.maximum(largest[inside], tail[place[inside]])
+        for pair in pairs:
+            tail = _tail(float(share), sizes, pair)
+            largest[inside] = np.maximum(largest[inside], tail[place[inside]])
     return np.minimum(largest + RESIDUE, 1.0)
 
 

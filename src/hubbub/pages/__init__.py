@@ -32,11 +32,12 @@ from hubbub.pages.rows import (
     plans_chart,
 )
 from hubbub.pages.style import COLOURS, load_matplotlib
+from hubbub.pages.words import plan_text
 
 __all__ = [
     "COLOURS", "Axis", "Bar", "Chart", "Facts", "Figure", "Mark", "Rank", "Report", "Section", "Series", "Steps",
     "Table", "bar_chart", "bars_of", "bullets", "chart", "comparison_chart", "comparison_page", "comparison_table",
     "document", "error_chart", "estimate_chart", "estimate_page", "estimate_table", "figure", "footer",
-    "frontier_chart", "joint_chart", "joint_page", "joint_table", "load_matplotlib", "plan_table", "plans_chart",
-    "render", "table", "tiles",
+    "frontier_chart", "joint_chart", "joint_page", "joint_table", "load_matplotlib", "plan_table", "plan_text",
+    "plans_chart", "render", "table", "tiles",
 ]  # fmt: skip

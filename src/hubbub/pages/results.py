@@ -27,16 +27,16 @@ def percent(share: float) -> str:
     text = f"{abs(100 * share):.3g}"
     if "e" in text:
         text = f"{abs(100 * share):.12f}".rstrip("0")
-    return f"{'−' * (share < 0)}{text}%"
+    return f"{'−' if share < 0 else ''}{text}%"
 
 
 def significance(p: float) -> str:
     """Format a p-value.
 
     >>> significance(0.0312), significance(0.00001), significance(1.0)
-    ('0.031', '< 0.001', '1')
+    ('0.031', '< 0.001', '1.000')
     """
-    return "< 0.001" if p < 0.001 else f"{p:.2g}"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def private(estimate: Estimate) -> str:
@@ -104,7 +104,7 @@ def estimate_page(estimate: Estimate, *, level: float = 0.95, top: int = 20, sim
     found = estimate.guarantee
     if found is not None:
         tiles.append((f"ε = {found.epsilon:.4g}", f"guarantee of this batch, δ = {found.delta:.3g}"))
-        sections.append(Section("Guarantee", [Table(("", ""), described_guarantee(found))]))
+        sections.append(Section("Guarantee", [Table(("guarantee", "statement"), grouped(described_guarantee(found)))]))
     return render(
         Report(
             title="Estimate",
@@ -228,4 +228,20 @@ def comparison_page(comparison: Comparison, *, top: int = 20) -> str:
 
 def plan_table(plan: Plan) -> str:
     """Return the description of a plan as a table, for notebooks."""
-    return table(("plan", plan.id[:8] + "…"), [row for row in described_plan(plan) if row[0] != "plan"])
+    return table(("plan", plan.id[:8] + "…"), [row for row in grouped(described_plan(plan)) if row[0] != "plan"])
+
+
+def grouped(rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return names and values in which lines without a name are joined to the line before them.
+
+    >>> grouped([("method", "exact"), ("", "by enumeration"), ("people", "3")])
+    [('method', 'exact; by enumeration'), ('people', '3')]
+    """
+    joined: list[tuple[str, str]] = []
+    for name, value in rows:
+        if name or not joined:
+            joined.append((name, value))
+        else:
+            mark = " " if joined[-1][1].endswith(".") else "; "
+            joined[-1] = joined[-1][0], f"{joined[-1][1]}{mark}{value}"
+    return joined
