@@ -1428,7 +1428,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
 
 ALIASES = {
     "value": r"the \w+|value",
-    "text": r"text|the plan",
+    "text": r"text|the plan|the estimate|the noise of the estimate",
     "values": r"values|record \d",
     "rows": r"rows|record \d",
     "records": r"records|indices",

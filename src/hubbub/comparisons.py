@@ -1,7 +1,6 @@
 """Batches of different people: ``pool`` adds them up, ``compare`` tests whether their populations differ."""
 
 import functools
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from hubbub.errors import (
     reject,
 )
 from hubbub.estimates import LEVEL, Estimate
-from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
+from hubbub.frames import Columns, to_arrow, to_lines, to_pandas, to_polars
 from hubbub.noise import predicted_noise, smooth
 from hubbub.numeric.comparison import (
     RESIDUE,
@@ -262,7 +261,7 @@ class Comparison:
 
     def to_json(self) -> str:
         """Return the comparison as JSON."""
-        return json.dumps(self.to_document(), ensure_ascii=False, indent=1)
+        return to_lines(self.to_document(), "differences")
 
     def plot(self, *, top: int = 20) -> "Chart":
         """Return a chart of the largest differences with their intervals; ``.save(path)`` writes SVG, PNG or PDF."""

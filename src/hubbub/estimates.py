@@ -1,6 +1,5 @@
 """Estimated counts with error bars."""
 
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ from hubbub.errors import (
     kind_of,
     reject,
 )
-from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
+from hubbub.frames import Columns, to_arrow, to_lines, to_pandas, to_polars
 from hubbub.noise import noise_document, noise_from_document
 from hubbub.numeric.estimation import nearest_counts, shrunk_counts
 from hubbub.numeric.population import CountNoise, check_finite, population_interval
@@ -286,7 +285,7 @@ class Estimate:
 
     def to_json(self, level: float = LEVEL) -> str:
         """Return the JSON that :meth:`from_json` reads, with intervals of the given level for other readers."""
-        return json.dumps(self.to_document(level), ensure_ascii=False, indent=1)
+        return to_lines(self.to_document(level), "counts")
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,6 +48,24 @@ def to_csv(columns: Mapping[str, Any]) -> str:
         [int(cell) if isinstance(cell, bool) else cell for cell in row] for row in zip(*lists, strict=True)
     )
     return text.getvalue()
+
+
+def to_lines(document: Mapping[str, Any], rows: str) -> str:
+    """Return a JSON object, with each item of the list under ``rows`` on a line: readable, and fast for many rows.
+
+    >>> print(to_lines({"people": 3, "counts": [{"label": "a"}, {"label": "b"}]}, "counts"))
+    {
+     "people": 3,
+     "counts": [
+      {"label": "a"},
+      {"label": "b"}
+     ]
+    }
+    """
+    others = {name: value for name, value in document.items() if name != rows}
+    head = json.dumps(others, ensure_ascii=False, indent=1).removesuffix("\n}")
+    lines = ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in document[rows])
+    return f"{head},\n {json.dumps(rows)}: [\n{lines}\n ]\n}}"
 
 
 def to_pandas(columns: Mapping[str, Any]) -> Any:

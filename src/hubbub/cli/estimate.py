@@ -13,6 +13,7 @@ from hubbub.cli.options import json_option, output_option, plan_option
 from hubbub.cli.outputs import HELP, check_result_file, write_result
 from hubbub.comparisons import compare as compare_estimates
 from hubbub.estimates import Estimate
+from hubbub.frames import to_lines
 from hubbub.io.documents import read_estimate, read_plan
 from hubbub.io.files import same_file
 from hubbub.pages import comparison_page, estimate_page, joint_page, results
@@ -63,16 +64,18 @@ def estimate(
     counts = counts.consistent() if consistent else counts.shrunk() if shrunk else counts
     with screen.waiting("computing the guarantee of this batch"):
         counts.interval(level, simultaneous=simultaneous)
-        record = counts.to_document(level, simultaneous=simultaneous) if output or as_json else {}
+        text = ""
+        if output or as_json:
+            text = to_lines(counts.to_document(level, simultaneous=simultaneous), "counts")
     if plot:
         counts.plot(level=level, top=top, simultaneous=simultaneous).save(plot)
     if output:
         columns = counts.columns(level, simultaneous=simultaneous)
         write_result(
-            output, columns, record, lambda: estimate_page(counts, level=level, top=top, simultaneous=simultaneous)
+            output, columns, text, lambda: estimate_page(counts, level=level, top=top, simultaneous=simultaneous)
         )
     if as_json:
-        screen.print_json(record)
+        click.echo(text)
     elif output != "-":
         _show_estimate(counts, level, top, simultaneous)
 
@@ -120,14 +123,15 @@ def joint(
         for x, row in enumerate(zip(*(column.tolist() for column in columns.values()), strict=True))
     ]
     record = {"plan": plan.id, "labels": list(shown.labels), "given": list(given), "level": level, unit: rows}
+    text = to_lines(record, unit)
     if plot:
         table.plot().save(plot)
     if output:
         names = [combination_name(shown.labels, x) for x in range(len(rows))]
         file = table.columns(level) if not given else {"combination": names, **columns}
-        write_result(output, file, record, lambda: joint_page(table, level=level, plan=plan.id))
+        write_result(output, file, text, lambda: joint_page(table, level=level, plan=plan.id))
     if as_json:
-        screen.print_json(record)
+        click.echo(text)
     elif output != "-":
         _show_joint(table, shown, columns, level, top)
 
@@ -159,9 +163,9 @@ def compare(
     if plot:
         found.plot(top=top).save(plot)
     if output:
-        write_result(output, found.columns(), found.to_document(), lambda: comparison_page(found, top=top))
+        write_result(output, found.columns(), found.to_json(), lambda: comparison_page(found, top=top))
     if as_json:
-        screen.print_json(found.to_document())
+        click.echo(found.to_json())
     elif output != "-":
         head, rows = results.comparison_rows(found, top=top)
         view = screen.console()

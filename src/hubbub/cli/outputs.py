@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from hubbub.cli import screen
 from hubbub.frames import to_csv, to_parquet
 from hubbub.io.files import PIPE, check_destination, write_text
 
@@ -23,8 +22,8 @@ def check_result_file(path: str | None) -> None:
     check_destination(path)
 
 
-def write_result(path: str, columns: Mapping[str, Any], document: Mapping[str, Any], page: Callable[[], str]) -> None:
-    """Write a result in the format of its file name: columns, a JSON document or a page; standard output gets JSON."""
+def write_result(path: str, columns: Mapping[str, Any], text: str, page: Callable[[], str]) -> None:
+    """Write a result in the format of its file name: columns, JSON or a page; standard output gets JSON."""
     match Path(path).suffix.lower() if path != PIPE else ".json":
         case ".csv":
             write_text(path, to_csv(columns))
@@ -33,4 +32,4 @@ def write_result(path: str, columns: Mapping[str, Any], document: Mapping[str, A
         case ".html":
             write_text(path, page())
         case _:
-            screen.write_json(path, document)
+            write_text(path, text + "\n")

@@ -20,7 +20,7 @@ from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln, ndtr, ndtri, xlogy
+from scipy.special import gammaln, ndtr, ndtri, xlog1py, xlogy
 
 from hubbub.errors import NON_NEGATIVE, POSITIVE, PROBABILITY, check_real, check_type, reject
 from hubbub.numeric.binomial import binomial, clopper_pearson
@@ -258,8 +258,7 @@ def _binomials(last: int, n: int, shares: Array) -> Array:
     """Return P[Bin(n, π) = t] for t = 0 … last in the rows and every π in the columns."""
     t = np.arange(last + 1, dtype=np.float64)
     ways = np.r_[0.0, np.cumsum(np.log(n - t[:-1]) - np.log(t[:-1] + 1))]
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.exp(ways[:, None] + xlogy(t[:, None], shares) + (n - t[:, None]) * np.log1p(-shares)))
+    return np.asarray(np.exp(ways[:, None] + xlogy(t[:, None], shares) + xlog1py(n - t[:, None], -shares)))
 
 
 def binned(noise: CountNoise, parts: float = 16.0) -> tuple[Array, Array, float]:
