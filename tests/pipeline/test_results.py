@@ -259,7 +259,7 @@ def test_intervals_of_conditional_tables_cover(times: int) -> None:
     kernel = np.array([[flips[0][x ^ y] for y in range(4)] for x in range(4)])
     held = 0
     for _ in range(times):
-        counts = sum(rng.multinomial(truth[x], kernel[x]) for x in range(4))
+        counts = np.sum([rng.multinomial(truth[x], kernel[x]) for x in range(4)], axis=0)
         table = hb.Joint(
             labels=("a", "b"), counts=counts.astype(np.int64), n=n, q=q, k=1, fakes=np.zeros(4), spread=None
         )

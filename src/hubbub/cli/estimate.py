@@ -1,5 +1,6 @@
 """``estimate``, ``joint`` and ``compare``: from shuffled reports to results."""
 
+import contextlib
 from typing import Any
 
 import click
@@ -15,7 +16,7 @@ from hubbub.comparisons import compare as compare_estimates
 from hubbub.estimates import Estimate
 from hubbub.frames import to_lines
 from hubbub.io.documents import read_estimate, read_plan
-from hubbub.io.files import same_file
+from hubbub.io.files import naming, same_file
 from hubbub.pages import comparison_page, estimate_page, joint_page, results
 from hubbub.plans import Plan
 from hubbub.reports import Tally
@@ -158,8 +159,11 @@ def compare(
     """
     check_result_file(output)
     if same_file(a, b):
-        raise click.UsageError("A and B are the same file: give the estimates of two batches")
-    found = compare_estimates(read_estimate(a), read_estimate(b), level=level, correction="holm" if holm else "none")
+        raise click.UsageError(f"the estimates must be of different people, but {a} and {b} are the same file")
+    one, two = read_estimate(a), read_estimate(b)
+    different = set(one.labels) != set(two.labels)
+    with naming(b) if different else contextlib.nullcontext():
+        found = compare_estimates(one, two, level=level, correction="holm" if holm else "none")
     if plot:
         found.plot(top=top).save(plot)
     if output:
