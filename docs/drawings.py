@@ -12,7 +12,7 @@ import hubbub as hb
 from examples import clicks, home_pages, search_defaults, tiles
 from hubbub.accountant import curve
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.estimates import predicted_stderr
+from hubbub.noise import predicted_stderr
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick
 from hubbub.pages import Axis, Chart, Mark, Series, chart

@@ -124,7 +124,7 @@ def _plain(text: str, varies: bool) -> str:
     text = re.sub(r"\b[0-9a-f]{8}(?:[0-9a-f]{56}\b|…)", "#", "\n".join(lines).strip("\n"))
     if varies:
         text = re.sub(r"[\u2580-\u259f]+", "", text)
-        text = re.sub(r"[-−]?\d[\d,.]*(e[-+]?\d+)?", "#", text)
+        text = re.sub(r"[-−+]?\d[\d,.]*(e[-+]?\d+)?", "#", text)
         text = "\n".join(sorted(" ".join(line.split()) for line in text.replace("─", "").split("\n")))
     return text.strip("\n")
 

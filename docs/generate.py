@@ -41,8 +41,12 @@ PIPELINE = (
     "device",
     "shuffler",
     "analyzer",
+    "noise",
     "estimates",
     "tables",
+    "comparisons",
+    "frames",
+    "extras",
     "errors",
     "canonical",
 )

@@ -29,8 +29,9 @@ if _typing.TYPE_CHECKING:
     from hubbub.analyzer import achieved_guarantee, estimate, joint, tally
     from hubbub.charges import Charge
     from hubbub.client import randomize
+    from hubbub.comparisons import Comparison, LabelComparison, compare, compare_power, pool
     from hubbub.curves import PrivacyCurve
-    from hubbub.estimates import Estimate
+    from hubbub.estimates import Estimate, LabelEstimate
     from hubbub.planner import Cost, best_epsilon, cost, frontier, load_plan, plan, plan_from, smallest_n
     from hubbub.plans import Plan
     from hubbub.privacy import Assumptions, Basis, Budget, Guarantee, Total
@@ -39,7 +40,7 @@ if _typing.TYPE_CHECKING:
     from hubbub.reports import Batch, BatchHeader, Reports, Tally
     from hubbub.schema import Schema
     from hubbub.shuffler import shuffle
-    from hubbub.tables import Joint
+    from hubbub.tables import ConditionalTable, Joint, JointCell
 
 __version__ = "0.2.0.dev0"
 
@@ -48,8 +49,9 @@ _MODULES = {
     "analyzer": ("achieved_guarantee", "estimate", "joint", "tally"),
     "charges": ("Charge",),
     "client": ("randomize",),
+    "comparisons": ("Comparison", "LabelComparison", "compare", "compare_power", "pool"),
     "curves": ("PrivacyCurve",),
-    "estimates": ("Estimate",),
+    "estimates": ("Estimate", "LabelEstimate"),
     "planner": ("Cost", "best_epsilon", "cost", "frontier", "load_plan", "plan", "plan_from", "smallest_n"),
     "plans": ("Plan",),
     "privacy": ("Assumptions", "Basis", "Budget", "Guarantee", "Total"),
@@ -58,7 +60,7 @@ _MODULES = {
     "reports": ("Batch", "BatchHeader", "Reports", "Tally"),
     "schema": ("Schema",),
     "shuffler": ("shuffle",),
-    "tables": ("Joint",),
+    "tables": ("ConditionalTable", "Joint", "JointCell"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -74,6 +76,8 @@ __all__ = [
     "Calibrated",
     "Charge",
     "Collection",
+    "Comparison",
+    "ConditionalTable",
     "Cost",
     "EntropyFailure",
     "Estimate",
@@ -85,6 +89,9 @@ __all__ = [
     "InvalidInput",
     "InvalidRecord",
     "Joint",
+    "JointCell",
+    "LabelComparison",
+    "LabelEstimate",
     "Ledger",
     "LedgerDamaged",
     "Plan",
@@ -103,6 +110,8 @@ __all__ = [
     "achieved_guarantee",
     "best_epsilon",
     "calibrate",
+    "compare",
+    "compare_power",
     "cost",
     "estimate",
     "frontier",
@@ -110,6 +119,7 @@ __all__ = [
     "load_plan",
     "plan",
     "plan_from",
+    "pool",
     "randomize",
     "shuffle",
     "smallest_n",

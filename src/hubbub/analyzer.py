@@ -1,5 +1,6 @@
 """The analyzer: ``tally`` counts messages, ``estimate`` removes the noise, ``joint`` estimates tables of labels."""
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from hubbub.accountant import account
 from hubbub.bits.counting import bit_counts
 from hubbub.errors import check_type, check_whole, kind_of, reject
-from hubbub.estimates import Estimate, fake_noise, smooth
+from hubbub.estimates import Estimate
+from hubbub.noise import count_noise, fake_noise
 from hubbub.numeric.estimation import category_estimate, category_variance, count_among_fakes
 from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
@@ -72,25 +74,22 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
     """Estimate the number of people with each label, without bias, with exact standard errors.
 
     T̂ = (S − qkN − μ)/(k(p − q)), σ² = (kNpq + V)/(k(p − q))², μ and V from the fakes
-    (:func:`hubbub.estimates.fake_noise`); for categories :func:`hubbub.numeric.estimation.category_variance` at the
+    (:func:`hubbub.noise.fake_noise`); for categories :func:`hubbub.numeric.estimation.category_variance` at the
     estimated counts, on which it depends. Raises if the declared people and fakes cannot have sent these messages.
     """
     user_fakes = _check_tally(tally, plan)
     schema, protocol = plan.schema, plan.protocol
-    distribution, centre, gain = None, 0.0, protocol.k * (1 - 2 * protocol.q)
     if protocol.sends_category:
-        gain = 1 - schema.width * protocol.q
         values = category_estimate(tally.counts, tally.n, protocol.q, schema.width)
         stderr = np.sqrt(category_variance(np.clip(values, 0, tally.n), tally.n, protocol.q, schema.width))
+        error = count_noise(schema, protocol, tally.n)
     else:
         noise = fake_noise(schema, protocol, tally.n, tally.fakes, batches=tally.batches, user_fakes=user_fakes)
         values, sigma = count_among_fakes(
             tally.counts, tally.n, protocol.q, k=protocol.k, mean=noise.mean, variance=noise.variance
         )
         stderr = np.full(schema.width, sigma)
-        if noise.distribution is not None:
-            distribution = smooth(noise.distribution, noise.rest + protocol.k * tally.n * protocol.q * (1 - protocol.q))
-            centre = float(np.arange(noise.distribution.low, noise.distribution.high + 1) @ noise.distribution.pmf)
+        error = count_noise(schema, protocol, tally.n, noise)
     for array in (values, stderr):
         array.setflags(write=False)
     return Estimate(
@@ -100,9 +99,9 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
         n=tally.n,
         one_choice=schema.exclusive,
         unbiased=values,
-        distribution=distribution,
-        centre=centre,
-        gain=gain,
+        noise=error,
+        plan=plan.id,
+        achieved=functools.partial(_achieved, plan, tally.smallest_batch or tally.n, tally.fakes, tally.batches),
     )
 
 
@@ -114,10 +113,13 @@ def achieved_guarantee(tally: Tally, plan: Plan) -> Guarantee:
     With ``honest_fraction`` < 1 at most ⌊m/n⌋ fakes of each person count, because compromised users may declare more.
     """
     _check_tally(tally, plan)
+    return _achieved(plan, tally.smallest_batch or tally.n, tally.fakes, tally.batches)
+
+
+def _achieved(plan: Plan, people: int, fakes: int, batches: int) -> Guarantee:
     claim, protocol, trust = plan.guarantee, plan.protocol, plan.guarantee.assumptions.trust
-    people = tally.smallest_batch or tally.n
     if protocol.fixed_fakes:
-        fakes = tally.fakes if tally.batches <= 1 else protocol.fixed_fakes
+        fakes = fakes if batches <= 1 else protocol.fixed_fakes
         if plan.honest_fraction < 1 and (people != plan.n or fakes != protocol.fixed_fakes):
             fakes = min(fakes, people * (protocol.fixed_fakes // plan.n))
         if protocol.clear and fakes == 0:  # nothing hides a record, and no protocol says so

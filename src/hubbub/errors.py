@@ -130,8 +130,9 @@ class MissingExtra(HubbubError):
     Plotting needs the extra 'plot': pip install 'hubbub[plot]'
     """
 
-    def __init__(self, extra: str, feature: str) -> None:
-        super().__init__(f"{feature} needs the extra '{extra}': pip install 'hubbub[{extra}]'")
+    def __init__(self, extra: str, feature: str, *, package: str = "") -> None:
+        needed = f"the extra '{extra}': pip install 'hubbub[{extra}]'" if extra else f"a package: pip install {package}"
+        super().__init__(f"{feature} needs {needed}")
 
 
 class ProgramFailure(HubbubError):
@@ -252,6 +253,7 @@ _ORIGINS = {
     "Batch": "hubbub.io.reports.read_reports returns one",
     "Budget": "for example Budget(1.0, 1e-6)",
     "Collection": "create one with Collection.from_values",
+    "Estimate": "hubbub.estimate returns one",
     "Guarantee": "hubbub.account returns one",
     "Plan": "hubbub.plan and hubbub.load_plan return one",
     "Protocol": "for example Protocol(0.1)",

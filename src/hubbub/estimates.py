@@ -1,27 +1,33 @@
-"""Estimated counts with error bars, and the noise that fakes add to them."""
+"""Estimated counts with error bars."""
 
-import functools
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
-from hubbub.errors import NON_NEGATIVE, OPEN_UNIT, POSITIVE, check_real, check_type, check_whole, reject
-from hubbub.numeric.binomial import binomial
-from hubbub.numeric.distributions import Distribution
-from hubbub.numeric.estimation import (
-    category_variance,
-    count_among_fakes,
-    nearest_counts,
-    shown_by_drawn,
-    shown_by_users,
+from hubbub.canonical import Fields, Json, legal, parse
+from hubbub.errors import (
+    NON_NEGATIVE,
+    OPEN_UNIT,
+    WireError,
+    check_choice,
+    check_real,
+    check_type,
+    check_whole,
+    kind_of,
+    reject,
 )
+from hubbub.frames import Columns, to_arrow, to_lines, to_pandas, to_polars
+from hubbub.noise import noise_document, noise_from_document
+from hubbub.numeric.estimation import nearest_counts, shrunk_counts
+from hubbub.numeric.population import CountNoise, check_finite, population_interval
 from hubbub.numeric.vectors import check_vector
-from hubbub.protocol import Fakes, Protocol
-from hubbub.schema import Schema, check_label_names
+from hubbub.privacy import Guarantee
+from hubbub.schema import check_label_names, summarize_labels
 
 if TYPE_CHECKING:
     from hubbub.pages import Chart
@@ -29,102 +35,46 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 LEVEL = 0.95
 """Confidence level of ``detectable`` and of the detection limit."""
-EXACT_DRAWS = 64
-"""Largest number of draws whose sum is computed exactly; the sum of more is close enough to normal."""
+FORMAT = "hubbub estimate 1"
+Of = Literal["collection", "population"]
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """The number of fakes with a given bit set: mean, variance, and the distribution of its non-normal part."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LabelEstimate:
+    """The estimated number of people with one label."""
 
-    mean: float
-    variance: float
-    distribution: Distribution | None = None
-    rest: float = 0.0
-    """Variance of the other part, which is close to normal."""
+    label: str
+    value: float
+    stderr: float
+    detectable: bool
+    """True if the count is distinguishable from 0, with all labels of the estimate taken into account."""
+    estimate: "Estimate" = field(repr=False)
+    """The estimate of this label alone."""
 
+    def __post_init__(self) -> None:
+        check_type("label", self.label, str)
+        check_finite("value", self.value)
+        check_real("stderr", self.stderr, NON_NEGATIVE)
+        check_type("detectable", self.detectable, bool)
+        check_type("estimate", self.estimate, Estimate)
 
-def fake_noise(
-    schema: Schema,
-    protocol: Protocol,
-    n: int,
-    fakes: int,
-    *,
-    batches: int = 1,
-    user_fakes: int | None = None,
-    moments: bool = False,
-) -> Noise:
-    """Return the noise that fakes add to one count of n users.
+    def interval(self, level: float = LEVEL, *, of: Of = "collection") -> tuple[float, float]:
+        """Return the ends of an interval that covers the count with probability ``level``; see Estimate.interval."""
+        low, high = self.estimate.interval(level, of=of)
+        return float(low[0]), float(high[0])
 
-    There are ``fakes`` of them in total, or each user draws their number, or the shuffler does in each of ``batches``.
-
-    A uniform legal fake has a given bit set with probability v = q + (p − q)·density after it is flipped. Whole records
-    reveal the number M of fakes that users drew, ``user_fakes``: all messages but k·n. In predictions, M is replaced by
-    its mean, which gives the mean of the variance. Single bits hide M, so its variance is added. Fakes of the shuffler:
-    :func:`hubbub.numeric.estimation.shown_by_drawn`. With ``moments``, the distribution of the sum, which may take
-    seconds, is left out.
-
-    >>> fake_noise(Schema.one_hot(4), Protocol(0.0, m=400), 1000, 400)
-    Noise(mean=100.0, variance=75.0, distribution=None, rest=0.0)
-    """
-    q = protocol.q
-    fake = q + (1 - 2 * q) * schema.density
-    if users := protocol.user_fakes:
-        if protocol.sends_records:
-            return Noise(*shown_by_users(n * users.mean if user_fakes is None else user_fakes, 0.0, fake))
-        return Noise(*shown_by_users(n * users.mean, n * users.variance, fake))
-    drawn = protocol.shuffler_fakes
-    if drawn is None:
-        return Noise(*shown_by_users(fakes, 0.0, fake))
-    mean, variance = batches * drawn.mean, batches * drawn.variance
-    if protocol.sends_records:
-        with_bit = schema.records_with_bit
-        total = shown_by_drawn(mean, variance, q, with_bit, schema.size - with_bit)
-        rest = shown_by_drawn(mean, variance, q, 0, schema.size - with_bit)[1]
-        return Noise(*total, None if moments else _sum(drawn, q, with_bit * batches), rest)
-    return Noise(mean, variance, None if moments else _sum(drawn, 0.0, batches))
-
-
-@functools.lru_cache(64)
-def _sum(fakes: Fakes, q: float, times: int) -> Distribution | None:
-    """Return the distribution of the sum of ``times`` draws, each unit of which is lost with probability q."""
-    if not 0 < times <= EXACT_DRAWS or times * (fakes.shift + 100 * fakes.scale) > 10**5:
-        return None
-    numbers = fakes.pmf
-    first = int(np.searchsorted(numbers.cumsum(), 1e-18))
-    if q > 0:
-        thinned = np.zeros(numbers.size)
-        for number in range(first, numbers.size):
-            kept = binomial(number, 1 - q)
-            thinned[kept.low : kept.high + 1] += numbers[number] * kept.pmf
-        first = int(np.searchsorted(thinned.cumsum(), 1e-18))
-        numbers = thinned
-    distribution = part = Distribution(first, numbers[first:])
-    for _ in range(times - 1):
-        distribution = distribution.plus(part)
-    return distribution
-
-
-def predicted_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
-    """Return σ of one count of n people; for categories, its maximum over all data.
-
-    >>> round(predicted_stderr(Schema.bits(1), Protocol(0.1), 1000), 6)
-    11.858541
-    """
-    if protocol.sends_category:
-        if not schema.exclusive or protocol.q * schema.width >= 1:
-            reject(
-                "a category",
-                f"be released with a one-hot schema of d labels and q < 1/d, got {schema} and q = {protocol.q:g}",
-            )
-        return math.sqrt(float(category_variance([0, n], n, protocol.q, schema.width).max()))
-    noise = fake_noise(schema, protocol, n, protocol.fixed_fakes, moments=True)
-    return count_among_fakes(0, n, protocol.q, k=protocol.k, mean=noise.mean, variance=noise.variance)[1]
+    def population(self, level: float = LEVEL) -> tuple[float, float]:
+        """Return an interval of the share of the population that has the label; see Estimate.population."""
+        low, high = self.estimate.population(level)
+        return float(low[0]), float(high[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class Estimate:
-    """Estimated number of people with each label: unbiased values, standard errors, intervals and detection limits."""
+    """Estimated number of people with each label: unbiased values, standard errors, intervals and detection limits.
+
+    ``estimate["red"]`` is one label, iteration goes through all of them.
+    """
 
     labels: tuple[str, ...]
     values: Array
@@ -133,14 +83,14 @@ class Estimate:
     one_choice: bool
     """True if every person has exactly one label, so that the counts add up to n."""
     unbiased: Array
-    """Values before :meth:`consistent`, around which intervals are built."""
-    distribution: Distribution | None = None
-    """Distribution of an error in messages if it is not close to normal: few discrete draws by the shuffler."""
-    centre: float = 0.0
-    """Mean of that distribution."""
-    gain: float = 1.0
-    """Expected increase of a count of messages for one more person, k(p − q)."""
+    """Values before :meth:`consistent` or :meth:`shrunk`, around which intervals are built."""
+    noise: CountNoise
+    """The error of a value, from which intervals are computed."""
     remark: str = "unbiased"
+    plan: str | None = None
+    """Id of the plan, or None for batches of several plans."""
+    achieved: Guarantee | Callable[[], Guarantee | None] | None = field(default=None)
+    """The guarantee of the people that were counted, or a function that computes it; see :attr:`guarantee`."""
 
     def __post_init__(self) -> None:
         check_label_names("labels", self.labels)
@@ -148,28 +98,93 @@ class Estimate:
             check_vector(name, getattr(self, name), np.float64, len(self.labels))
         check_whole("n", self.n)
         check_type("one_choice", self.one_choice, bool)
-        if self.distribution is not None:
-            check_type("distribution", self.distribution, Distribution)
-        check_real("centre", self.centre, NON_NEGATIVE)
-        check_real("gain", self.gain, POSITIVE)
+        check_type("noise", self.noise, CountNoise)
         check_type("remark", self.remark, str)
+        if self.plan is not None:
+            check_type("plan", self.plan, str)
+        if self.achieved is not None and not callable(self.achieved):
+            check_type("achieved", self.achieved, Guarantee)
 
-    def interval(self, level: float = LEVEL, *, simultaneous: bool = False) -> tuple[Array, Array]:
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """The guarantee of the people that were counted; it is computed on first use, which may take seconds."""
+        found = self.achieved
+        if callable(found):
+            found = found()
+            object.__setattr__(self, "achieved", found)
+        return found
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __contains__(self, label: object) -> bool:
+        return label in self.labels
+
+    def __iter__(self) -> Iterator[LabelEstimate]:
+        detectable = self.detectable.tolist()
+        return (self._row(i, detectable[i]) for i in range(len(self.labels)))
+
+    def __getitem__(self, label: str) -> LabelEstimate:
+        if not isinstance(label, str) or label not in self.labels:
+            reject("label", f"be a label of the estimate ({summarize_labels(self.labels)})")
+        place = self.labels.index(label)
+        return self._row(place, bool(self.detectable[place]))
+
+    def _row(self, place: int, detectable: bool) -> LabelEstimate:
+        chosen = slice(place, place + 1)
+        values, unbiased = self.values[chosen], self.unbiased[chosen]
+        one = replace(
+            self,
+            labels=self.labels[chosen],
+            values=values,
+            stderr=self.stderr[chosen],
+            unbiased=values if self.values is self.unbiased else unbiased,
+            one_choice=False,
+        )
+        return LabelEstimate(
+            label=self.labels[place],
+            value=float(values[0]),
+            stderr=float(one.stderr[0]),
+            detectable=detectable,
+            estimate=one,
+        )
+
+    def interval(
+        self, level: float = LEVEL, *, simultaneous: bool = False, of: Of = "collection"
+    ) -> tuple[Array, Array]:
         """Return the ends of intervals that cover each true count, or all at once, with probability ``level``.
 
-        value ± (zσ + ½/(k(p − q))) with the normal quantile z and half a message, because counts are whole numbers; or
-        the quantile of the exact distribution of the shuffler's fakes. To cover all d labels at once, each is covered
-        with probability level^(1/d), which suffices for all correlations of normal errors (Šidák 1967). After
-        :meth:`consistent`, the ends are clipped to [0, n], which keeps the coverage.
+        Of the people in the collection: value ± (zσ + ½/(k(p − q))) with the normal quantile z and half a message,
+        because counts are whole numbers; or the quantile of the exact distribution of the shuffler's fakes. To cover
+        all d labels at once, each is covered with probability level^(1/d), which suffices for all correlations of
+        normal errors (Šidák 1967). After :meth:`consistent` or :meth:`shrunk`, the ends are clipped to [0, n], which
+        keeps the coverage.
+
+        Of the population (``of="population"``): n times the shares of :meth:`population`.
         """
-        level = check_real("level", level, OPEN_UNIT)
-        check_type("simultaneous", simultaneous, bool)
-        miss = -math.expm1(math.log(level) / len(self.labels)) if simultaneous else 1 - level
+        miss = self._miss(level, simultaneous)
+        if check_choice("of", of, ("collection", "population")) == "population":
+            low, high = self.population(level, simultaneous=simultaneous)
+            return self.n * low, self.n * high
         reach = self._reach(miss)
         low, high = self.unbiased - reach, self.unbiased + reach
         if self.values is not self.unbiased:
             low, high = np.clip(low, 0, self.n), np.clip(high, 0, self.n)
         return low, high
+
+    def population(self, level: float = LEVEL, *, simultaneous: bool = False) -> tuple[Array, Array]:
+        """Return intervals of the share of the population that has each label: sampling error is included.
+
+        They hold if the people of the collection are a simple random sample of a much larger population. Nothing is
+        assumed about rare labels: small counts are treated exactly or conservatively
+        (:mod:`hubbub.numeric.population`).
+        """
+        return population_interval(self.unbiased, self.n, self.noise, self._miss(level, simultaneous))
+
+    def _miss(self, level: float, simultaneous: bool) -> float:
+        level = check_real("level", level, OPEN_UNIT)
+        check_type("simultaneous", simultaneous, bool)
+        return -math.expm1(math.log(level) / len(self.labels)) if simultaneous else 1 - level
 
     @property
     def detectable(self) -> NDArray[np.bool_]:
@@ -189,12 +204,56 @@ class Estimate:
         intervals remain those of the unbiased values.
         """
         value = nearest_counts(self.unbiased, self.n) if self.one_choice else np.clip(self.unbiased, 0, self.n)
+        return self._adjusted(value, "projected onto possible counts, which biases single values")
+
+    def shrunk(self) -> Self:
+        """Return the counts moved towards their mean by the positive-part James–Stein estimator.
+
+        The expected total squared error of four labels or more is smaller than that of the unbiased values, whatever
+        the true counts, if the errors are normal, equally large and independent (Efron and Morris 1973); the gain is
+        large if the counts differ little compared to their errors. In return, single values are biased towards the
+        mean. Standard errors and intervals remain those of the unbiased values, so that they keep their coverage.
+        """
+        value = shrunk_counts(self.unbiased, float((self.stderr**2).mean()))
+        return self._adjusted(value, "shrunk towards their mean (James–Stein), which biases single values")
+
+    def _adjusted(self, value: Array, remark: str) -> Self:
         value.setflags(write=False)
-        return replace(self, values=value, remark="projected onto possible counts, which biases single values")
+        return replace(self, values=value, remark=remark)
+
+    def columns(self, level: float = LEVEL, *, simultaneous: bool = False) -> Columns:
+        """Return the rows of the estimate as columns: values, errors, both kinds of intervals, detectability.
+
+        ``population_low`` and ``population_high`` are shares; the other figures are numbers of people.
+        """
+        low, high = self.interval(level, simultaneous=simultaneous)
+        shares = self.population(level, simultaneous=simultaneous)
+        return {
+            "label": list(self.labels),
+            "value": self.values,
+            "stderr": self.stderr,
+            "low": low,
+            "high": high,
+            "population_low": shares[0],
+            "population_high": shares[1],
+            "detectable": self.detectable,
+        }
+
+    def to_arrow(self, level: float = LEVEL) -> Any:
+        """Return a PyArrow table with a row for each label; needs the extra ``frames``."""
+        return to_arrow(self.columns(level))
+
+    def to_pandas(self, level: float = LEVEL) -> Any:
+        """Return a pandas data frame with a row for each label; needs the extra ``frames``, and pandas."""
+        return to_pandas(self.columns(level))
+
+    def to_polars(self, level: float = LEVEL) -> Any:
+        """Return a Polars data frame with a row for each label; needs the extra ``frames``, and Polars."""
+        return to_polars(self.columns(level))
 
     def plot(self, *, level: float = LEVEL, top: int = 20, simultaneous: bool = False) -> "Chart":
         """Return a chart of the largest counts with their intervals; ``.save(path)`` writes SVG, PNG or PDF."""
-        from hubbub.pages import estimate_chart  # noqa: PLC0415 (the one upward import: charts are loaded if needed)
+        from hubbub.pages import estimate_chart  # noqa: PLC0415 (the upward import: charts are loaded if needed)
 
         check_whole("top", top, 1)
         return estimate_chart(self, level=level, top=top, simultaneous=simultaneous)
@@ -204,40 +263,79 @@ class Estimate:
 
         return estimate_table(self)
 
+    def to_document(self, level: float = LEVEL, *, simultaneous: bool = False) -> dict[str, Json]:
+        """Return the estimate with its intervals and its guarantee as a JSON object."""
+        columns = {
+            name: column if isinstance(column, list) else column.tolist()
+            for name, column in self.columns(level, simultaneous=simultaneous).items()
+        }
+        columns["unbiased"] = self.unbiased.tolist()
+        return {
+            "format": FORMAT,
+            "plan": self.plan,
+            "people": self.n,
+            "one_choice": self.one_choice,
+            "level": level,
+            "simultaneous": simultaneous,
+            "remark": self.remark,
+            "guarantee": None if self.guarantee is None else self.guarantee.to_document(),
+            "noise": noise_document(self.noise),
+            "counts": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+        }
+
+    def to_json(self, level: float = LEVEL) -> str:
+        """Return the JSON that :meth:`from_json` reads, with intervals of the given level for other readers."""
+        return to_lines(self.to_document(level), "counts")
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read an estimate that :meth:`to_json` or ``hubbub estimate -o`` wrote; intervals are computed again."""
+        if not isinstance(text, str | bytes):
+            reject("text", f"be the JSON of an estimate as str or bytes, not {kind_of(text)}")
+        what = "the estimate"
+        keys = ("format", "plan", "people", "one_choice", "level", "simultaneous", "remark", "guarantee", "noise")
+        read = Fields(parse(text, what), what, *keys, "counts")
+        if read.text("format") != FORMAT:
+            raise WireError(f"the format of the estimate must be {FORMAT!r}")
+        names = ("label", "value", "stderr", "low", "high", "population_low", "population_high", "detectable")
+        rows = [Fields(row, "a count of the estimate", *names, "unbiased") for row in read.items("counts")]
+        figures = {
+            name: np.array([row.real(name) for row in rows], np.float64) for name in ("value", "stderr", "unbiased")
+        }
+        for array in figures.values():
+            array.setflags(write=False)
+        same = np.array_equal(figures["value"], figures["unbiased"])
+        with legal(what):
+            return cls(
+                labels=tuple(row.text("label") for row in rows),
+                values=figures["unbiased" if same else "value"],
+                stderr=figures["stderr"],
+                n=read.whole("people"),
+                one_choice=read.truth("one_choice"),
+                unbiased=figures["unbiased"],
+                noise=noise_from_document(read["noise"]),
+                remark=read.text("remark"),
+                plan=None if read["plan"] is None else read.text("plan"),
+                achieved=None if read["guarantee"] is None else Guarantee.from_document(read["guarantee"]),
+            )
+
     def _critical(self) -> Array:
         miss = -math.expm1(math.log(LEVEL) / len(self.labels))
-        if self.distribution is None:
+        distribution = self.noise.distribution
+        if distribution is None:
             return np.asarray(-float(ndtri(miss)) * self.stderr)
-        above = self.distribution.pmf[::-1].cumsum()
-        return np.full(
-            len(self.labels), (self.distribution.high - np.searchsorted(above, miss) - self.centre) / self.gain
-        )
+        above = distribution.pmf[::-1].cumsum()
+        limit = distribution.high - np.searchsorted(above, miss) - self.noise.centre
+        return np.full(len(self.labels), limit / self.noise.gain)
 
     def _reach(self, miss: float) -> Array:
-        if self.distribution is None:
-            return np.asarray(-float(ndtri(miss / 2)) * self.stderr + 0.5 / self.gain)
-        distance = np.abs(np.arange(self.distribution.low, self.distribution.high + 1) - self.centre)
+        distribution, gain = self.noise.distribution, self.noise.gain
+        if distribution is None:
+            return np.asarray(-float(ndtri(miss / 2)) * self.stderr + 0.5 / gain)
+        distance = np.abs(np.arange(distribution.low, distribution.high + 1) - self.noise.centre)
         order = np.argsort(distance)[::-1]
-        beyond = np.searchsorted(self.distribution.pmf[order].cumsum(), miss, side="right")
-        # Without flips, errors lie on the lattice of the distribution, and only rounding must not exclude a point.
-        slack = 1e-6 if self.gain == 1 else 0.5
-        return np.full(len(self.labels), (distance[order][min(beyond, order.size - 1)] + slack) / self.gain)
+        beyond = np.searchsorted(distribution.pmf[order].cumsum(), miss, side="right")
+        return np.full(len(self.labels), (distance[order][min(beyond, order.size - 1)] + self.noise.slack) / gain)
 
     def __repr__(self) -> str:
         return f"Estimate({len(self.labels)} labels, n={self.n:,}, stderr {self.stderr.max():.4g}, {self.remark})"
-
-
-def smooth(distribution: Distribution, variance: float) -> Distribution | None:
-    """Return the distribution of a whole number plus a rounded normal error of the given variance.
-
-    >>> round(smooth(Distribution(0, np.ones(1)), 4.0).cdf(0), 3)
-    0.599
-    """
-    if variance == 0:
-        return distribution
-    sigma = math.sqrt(variance)
-    reach = math.ceil(9 * sigma) + 1
-    if reach * distribution.pmf.size > 10**8:
-        return None
-    edges: NDArray[Any] = ndtr((np.arange(-reach, reach + 2) - 0.5) / sigma)
-    return distribution.plus(Distribution(-reach, np.diff(edges)))

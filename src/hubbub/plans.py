@@ -152,6 +152,18 @@ class Plan:
             "curve": self.curve.to_document(),
         }
 
+    def __str__(self) -> str:
+        try:
+            from hubbub.pages import plan_text  # noqa: PLC0415 (an upward import: words are loaded if needed)
+        except ImportError:  # devices run without numpy
+            return repr(self)
+        return plan_text(self)
+
+    def _repr_html_(self) -> str:
+        from hubbub.pages import plan_table  # noqa: PLC0415
+
+        return plan_table(self)
+
     def __repr__(self) -> str:
         rounds = f", {self.rounds:,} rounds" if self.rounds > 1 else ""
         return f"Plan({self.id[:8]}…: {self.schema}, n={self.n:,}, {self.protocol}, stderr={self.stderr:.4g}{rounds})"

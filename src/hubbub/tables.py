@@ -1,18 +1,24 @@
 """Joint tables: the number of people with each combination of labels, and marginal and conditional tables."""
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hubbub.errors import NON_NEGATIVE, OPEN_UNIT, Infeasible, check_flip, check_real, check_type, check_whole, reject
+from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
 from hubbub.numeric.estimation import nearest_counts
+from hubbub.numeric.population import check_finite
 from hubbub.numeric.vectors import check_vector, flip_histogram, unflip_histogram, weigh_by_distance
 from hubbub.schema import Schema, check_label_names, choose_labels, summarize_labels
+
+if TYPE_CHECKING:
+    from hubbub.pages import Chart
 
 Array = NDArray[np.float64]
 
@@ -35,18 +41,91 @@ def fake_patterns(schema: Schema, count: int) -> Array:
     return distribution[np.bitwise_count(np.arange(1 << count)).astype(np.int64)]
 
 
+def combination_name(labels: tuple[str, ...], index: int) -> str:
+    """Return the labels that a cell of a joint table has, in words.
+
+    >>> combination_name(("a", "b", "c"), 0b101), combination_name(("a", "b"), 0)
+    ('a + c', 'none')
+    """
+    return " + ".join(label for i, label in enumerate(labels) if index >> i & 1) or "none"
+
+
+def grid_of(labels: tuple[str, ...]) -> tuple[list[str], list[str], NDArray[np.int64]]:
+    """Return the names of the rows and columns of a grid of all combinations, and the cell of each place.
+
+    The last label, or the last two of four labels and more, are in the columns.
+
+    >>> rows, columns, cells = grid_of(("a", "b"))
+    >>> rows, columns, cells.tolist()
+    (['a', 'not a'], ['b', 'not b'], [[3, 1], [2, 0]])
+    """
+    aside = 1 if len(labels) < 4 else 2
+    parts = labels[:-aside], labels[-aside:]
+
+    def names(chosen: tuple[str, ...]) -> tuple[list[str], NDArray[np.int64]]:
+        patterns = list(itertools.product((1, 0), repeat=len(chosen)))
+        words = [
+            ", ".join(label if has else f"not {label}" for label, has in zip(chosen, pattern, strict=True))
+            for pattern in patterns
+        ]
+        numbers = [sum(has << i for i, has in enumerate(pattern)) for pattern in patterns]
+        return words, np.array(numbers, np.int64)
+
+    (rows, left), (columns, right) = names(parts[0]), names(parts[1])
+    return rows, columns, left[:, None] + (right << len(parts[0]))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class ConditionalTable:
     """Fractions of the people who meet a condition, with standard errors; entry x has label i if bit i of x is set."""
 
     labels: tuple[str, ...]
     values: Array
     stderr: Array
 
+    def __post_init__(self) -> None:
+        check_label_names("labels", self.labels)
+        for name in ("values", "stderr"):
+            check_vector(name, getattr(self, name), np.float64, 1 << len(self.labels))
+
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Return the ends of intervals value ± zσ, clipped to [0, 1]; good if σ is small compared to the fraction."""
+        z = -float(ndtri((1 - check_real("level", level, OPEN_UNIT)) / 2))
+        low, high = self.values - z * self.stderr, self.values + z * self.stderr
+        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class JointCell:
+    """The estimated number of people with one combination of labels."""
+
+    present: tuple[str, ...]
+    absent: tuple[str, ...]
+    value: float
+    stderr: float
+    index: int
+    table: "Joint" = field(repr=False)
+
+    def __post_init__(self) -> None:
+        check_type("table", self.table, Joint)
+        check_label_names("present", self.present)
+        check_label_names("absent", self.absent)
+        check_finite("value", self.value)
+        check_real("stderr", self.stderr, NON_NEGATIVE)
+        check_whole("index", self.index, 0, len(self.table) - 1)
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the ends of an interval that covers the number with probability ``level``."""
+        low, high = self.table.interval(level)
+        return float(low[self.index]), float(high[self.index])
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class Joint:
     """Estimated histogram of all combinations of some labels; entry x has label i if bit i of x is set.
+
+    ``joint["a", "c"]`` is the cell of the people with exactly these labels of the table, ``joint[()]`` that of the
+    people with none; iteration goes through all cells.
 
     A message y of a person with combination x adds t(y) to a linear functional w·ĥ, where t = P⁻¹w, and therefore the
     variance Σ_y P(x, y)t(y)² − w(x)². The total is linear in the true histogram, which is replaced by the estimate.
@@ -115,6 +194,61 @@ class Joint:
         reach = (z + np.abs(skew) * (z * z - 1) / 6 + excess * max(z**3 - 3 * z, 0.0) / 24) * sigma
         return values - reach, values + reach
 
+    def __len__(self) -> int:
+        return self.counts.size
+
+    def __iter__(self) -> Iterator[JointCell]:
+        values, errors = self.values.tolist(), self.stderr.tolist()
+        return (self._cell(x, value, error) for x, (value, error) in enumerate(zip(values, errors, strict=True)))
+
+    def __getitem__(self, present: str | tuple[str, ...]) -> JointCell:
+        chosen = choose_labels(present, self.labels, "the table")
+        index = sum(1 << self.labels.index(label) for label in chosen)
+        return self._cell(index, float(self.values[index]), float(self.stderr[index]))
+
+    def _cell(self, index: int, value: float, stderr: float) -> JointCell:
+        has = [bool(index >> i & 1) for i in range(len(self.labels))]
+        present, absent = (
+            tuple(label for label, set_ in zip(self.labels, has, strict=True) if set_ == kind) for kind in (True, False)
+        )
+        return JointCell(present=present, absent=absent, value=value, stderr=stderr, index=index, table=self)
+
+    def columns(self, level: float = 0.95) -> Columns:
+        """Return the cells as columns: the combination, a truth value for each label, value, error and interval."""
+        low, high = self.interval(level)
+        index = np.arange(self.counts.size)
+        return {
+            "combination": [combination_name(self.labels, x) for x in index.tolist()],
+            **{f"has_{label}": (index >> i & 1).astype(np.bool_) for i, label in enumerate(self.labels)},
+            "value": self.values,
+            "stderr": self.stderr,
+            "low": low,
+            "high": high,
+        }
+
+    def to_arrow(self, level: float = 0.95) -> Any:
+        """Return a PyArrow table with a row for each cell; needs the extra ``frames``."""
+        return to_arrow(self.columns(level))
+
+    def to_pandas(self, level: float = 0.95) -> Any:
+        """Return a pandas data frame with a row for each cell; needs the extra ``frames``, and pandas."""
+        return to_pandas(self.columns(level))
+
+    def to_polars(self, level: float = 0.95) -> Any:
+        """Return a Polars data frame with a row for each cell; needs the extra ``frames``, and Polars."""
+        return to_polars(self.columns(level))
+
+    def plot(self) -> "Chart":
+        """Return a heat map of a table of two to six labels; ``.save(path)`` writes SVG, PNG or PDF."""
+        from hubbub.pages import joint_chart  # noqa: PLC0415 (an upward import: charts are loaded if needed)
+
+        return joint_chart(self)
+
+    def _repr_html_(self) -> str:
+        from hubbub.pages import joint_table  # noqa: PLC0415
+
+        return joint_table(self)
+
     def marginal(self, labels: Iterable[str]) -> Self:
         """Return the joint table of some of the labels, in the given order, with its own standard errors."""
         chosen = choose_labels(labels, self.labels, "the table")
@@ -122,7 +256,7 @@ class Joint:
         counts, fakes = self._sum(self.counts, chosen), self._sum(self.fakes, chosen)
         return replace(self, labels=chosen, counts=counts.astype(np.int64), fakes=fakes)
 
-    def conditional(self, given: Mapping[str, bool]) -> Table:
+    def conditional(self, given: Mapping[str, bool]) -> ConditionalTable:
         """Return the fractions with each combination of the other labels among the people who meet a condition.
 
         ``given`` maps labels to whether people have them. R̂ = ĥ_j/b̂, where b̂ is the sum of ĥ over the condition;
@@ -149,7 +283,7 @@ class Joint:
             weights = -share * holds
             weights[cell] += 1
             errors[place] = self._functional(weights) / base
-        return Table(tuple(label for label in self.labels if label not in given), shares, errors)
+        return ConditionalTable(tuple(label for label in self.labels if label not in given), shares, errors)
 
     def _shape(self, sigma: Array) -> tuple[Array, Array]:
         """Return the skewness of ĥ and an upper bound on its excess, from the cumulants of single messages.

@@ -12,7 +12,10 @@ import click
 import pytest
 from tests.cli.conftest import Call
 
+import hubbub as hb
 from hubbub.cli import COMMANDS, collect, main
+from hubbub.io.documents import read_plan
+from hubbub.io.reports import read_reports
 from hubbub.plans import Plan
 from hubbub.service.provision import draft_contract
 from hubbub.service.task.contract import SignedContract
@@ -55,6 +58,10 @@ def prepare(folder: Path) -> None:
     (folder / "schema.json").write_text('{"kind": "one_hot", "labels": ["a"], "max_set": 1}')
     (folder / "contract.json").write_text('{"contract": {"format": "hubbub contract 2"}, "signatures": {}}')
     (folder / "keys.json").write_text('{"body": {"format": "hubbub key list 2"}, "signature": ""}')
+    counts = hb.estimate(hb.tally(read_reports("mixed.hub", read_plan("plan.json"))), read_plan("plan.json")).to_json()
+    (folder / "counts.json").write_text(counts)
+    (folder / "later.json").write_text(counts)
+    (folder / "other-labels.json").write_text(counts.replace('"red"', '"mauve"'))
     (folder / "signed.json").write_bytes(signed_contract(plan))
     (folder / "token").write_text("secret\n")
     (folder / "token.key").write_text("secret\n")
@@ -176,11 +183,28 @@ BAD = [
     ("shuffle reports.hub --plan other.json -o out", CORRUPT),
     (f"shuffle mixed.hub {PLAN} -o out", USAGE),
     (f"shuffle reports.hub {PLAN} --memory 0 -o out", USAGE),
-    (f"estimate cut.parquet {PLAN} -o out", CORRUPT),
-    (f"estimate mixed.hub {PLAN} --level 2 -o out", USAGE),
-    (f"estimate mixed.hub {PLAN} --plot out.bmp -o out", USAGE),
-    (f"estimate mixed.hub missing.hub {PLAN} -o out", IO),
+    (f"estimate cut.parquet {PLAN} -o out.json", CORRUPT),
+    (f"estimate mixed.hub {PLAN} --level 2 -o out.json", USAGE),
+    (f"estimate mixed.hub {PLAN} --plot out.bmp -o out.json", USAGE),
+    (f"estimate mixed.hub missing.hub {PLAN} -o out.json", IO),
+    (f"estimate mixed.hub {PLAN} -o out", USAGE),
+    (f"estimate mixed.hub {PLAN} -o out.xlsx", USAGE),
+    (f"estimate mixed.hub {PLAN} -o missing/out.csv", IO),
+    (f"estimate mixed.hub {PLAN} --consistent --shrunk", USAGE),
     (f"joint mixed.hub {PLAN} --labels red,mauve", USAGE),
+    (f"joint mixed.hub {PLAN} --labels red,blue -o out.txt", USAGE),
+    (f"joint mixed.hub {PLAN} --labels red,blue --level 1", USAGE),
+    (f"joint mixed.hub {PLAN} --labels red,blue --top 0", USAGE),
+    (f"joint mixed.hub {PLAN} --labels red --plot out.svg", USAGE),
+    ("compare counts.json counts.json", USAGE),
+    ("compare counts.json plan.json", CORRUPT),
+    ("compare counts.json missing.json", IO),
+    ("compare missing.json counts.json", IO),
+    ("compare counts.json other-labels.json", USAGE),
+    ("compare counts.json later.json --level 2", USAGE),
+    ("compare counts.json later.json --top 0", USAGE),
+    ("compare counts.json later.json -o out.txt", USAGE),
+    ("compare counts.json later.json --plot out.bmp", USAGE),
     (f"joint mixed.hub {PLAN} --labels red,blue --given red", USAGE),
     ("joint mixed.hub --plan split.json --labels a,b", USAGE),
     ("inspect missing.json", IO),

@@ -1,8 +1,10 @@
 """From values to estimates through files and pipes: the estimates agree with the values within their error bars."""
 
+import csv
 import json
 import math
 import os
+import re
 import resource
 import shlex
 import subprocess
@@ -160,7 +162,7 @@ def test_options_of_estimate(folder: Path, run: Call) -> None:
     assert "<svg" in chart
     assert all(label in chart for label in ("red", "green", "blue"))
     text = run(*words, "--top", "2").stdout
-    assert "1 more labels" in text
+    assert "and 1 more label (" in text
     assert "█" in text
 
 
@@ -169,9 +171,102 @@ def test_joint_tables(folder: Path, run: Call) -> None:
     record = json.loads(run(*words, "--json").stdout)
     people = {tuple(row["with"]): row for row in record["people"]}
     assert abs(people["red",]["value"] - 500) < 6 * people["red",]["stderr"]
+    assert people["red",]["low"] < people["red",]["value"] < people["red",]["high"]
+    assert record["level"] == 0.95
+    wide = json.loads(run(*words, "--level", "0.999", "--json").stdout)["people"][1]
+    assert wide["low"] < people["red",]["low"]
     record = json.loads(run(*words, "--given", "red=0", "--json").stdout)
     assert math.isclose(sum(row["value"] for row in record["share"]), 1)
-    assert "red + blue" in run(*words).stdout
+    assert all(0 <= row["low"] <= row["high"] <= 1 for row in record["share"])
+    text = run(*words).stdout
+    assert "red + blue" in text
+    assert "95% interval" in text
+    assert re.search(r"not red +[-\d,]+ +[-\d,]+ +[-\d,]+", text), "the grid of two labels"
+    assert "and 5 more combinations" in run(*words[:-1], "red,green,blue", "--top", "3").stdout
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "json", "html"])
+def test_joint_tables_as_files(folder: Path, run: Call, form: str) -> None:
+    words = ("joint", "mixed.hub", "--plan", "plan.json", "--labels", "red,green", "-o", f"out.{form}")
+    assert run(*words, "--plot", "out.svg").exit_code == 0
+    assert "not red" in (folder / "out.svg").read_text()
+    names = ["none", "red", "green", "red + green"]
+    if form == "csv":
+        rows = list(csv.DictReader((folder / "out.csv").read_text().splitlines()))
+        assert [row["combination"] for row in rows] == names
+        assert [row["has_red"] for row in rows] == ["0", "1", "0", "1"]
+        assert all(float(row["low"]) <= float(row["value"]) <= float(row["high"]) for row in rows)
+    elif form == "parquet":
+        assert pq.read_table("out.parquet").column("combination").to_pylist() == names
+    elif form == "json":
+        assert len(json.loads((folder / "out.json").read_text())["people"]) == 4
+    else:
+        page = (folder / "out.html").read_text()
+        assert all(name in page for name in names)
+        assert page.startswith("<!doctype html>")
+    assert run(*words, "--given", "red=1").exit_code == 0
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "json", "html"])
+def test_the_extension_chooses_the_format(folder: Path, run: Call, form: str) -> None:
+    """Regression: ``estimate -o est.csv`` wrote JSON."""
+    words = ("estimate", "mixed.hub", "--plan", "plan.json")
+    record = json.loads(run(*words, "--json", "-o", f"out.{form}").stdout)
+    names = ["label", "value", "stderr", "low", "high", "population_low", "population_high", "detectable"]
+    if form == "csv":
+        rows = list(csv.DictReader((folder / "out.csv").read_text().splitlines()))
+        assert list(rows[0]) == names
+        assert [float(row["value"]) for row in rows] == [row["value"] for row in record["counts"]]
+        assert rows[0]["detectable"] == "1"
+    elif form == "parquet":
+        table = pq.read_table("out.parquet")
+        assert table.column_names == names
+        assert table.column("population_high").to_pylist() == [row["population_high"] for row in record["counts"]]
+    elif form == "json":
+        text = (folder / "out.json").read_text()
+        assert json.loads(text) == record
+        again = hb.Estimate.from_json(text)
+        assert again.guarantee == hb.Guarantee.from_document(record["guarantee"])
+    else:
+        page = (folder / "out.html").read_text()
+        assert all(f"{word}" in page for word in ("red", "green", "blue", "Guarantee", "share of the population"))
+        assert "http" not in page.replace("http-equiv", "")
+    assert run(*words, "-o", "-").stdout.startswith("{")
+
+
+def test_shrunk_counts(folder: Path, run: Call) -> None:
+    words = ("estimate", "mixed.hub", "--plan", "plan.json", "--json")
+    record = json.loads(run(*words, "--shrunk").stdout)
+    assert "James–Stein" in record["remark"]
+    assert [row["unbiased"] for row in record["counts"]] == [
+        row["value"] for row in json.loads(run(*words).stdout)["counts"]
+    ]
+
+
+def test_compare(folder: Path, run: Call) -> None:
+    for name, colours in (("before", "red\n" * 700 + "green\n" * 400), ("after", "red\n" * 500 + "green\n" * 600)):
+        (folder / f"{name}.csv").write_text("colour\n" + colours)
+        assert run("randomize", f"{name}.csv", "--plan", "plan.json", "-o", "one.hub").exit_code == 0
+        assert run("shuffle", "one.hub", "--plan", "plan.json", "-o", "two.hub").exit_code == 0
+        assert run("estimate", "two.hub", "--plan", "plan.json", "-o", f"{name}.json").exit_code == 0
+    words = ("compare", "before.json", "after.json")
+    record = json.loads(run(*words, "--json", "--holm", "--plot", "out.svg").stdout)
+    found = {row["label"]: row for row in record["differences"]}
+    assert record["correction"] == "holm"
+    assert found["red"]["difference"] < 0 < found["green"]["difference"]
+    assert found["red"]["significant"]
+    assert found["red"]["low"] < -200 / 1100 < found["red"]["high"]
+    assert "<svg" in (folder / "out.svg").read_text()
+    text = run(*words, "--top", "2").stdout
+    assert "1,100 people in A and 1,100 in B" in text
+    assert "and 1 more label" in text
+    for form in ("csv", "parquet", "json", "html"):
+        assert run(*words, "-o", f"out.{form}").exit_code == 0
+    rows = list(csv.DictReader((folder / "out.csv").read_text().splitlines()))
+    assert [row["label"] for row in rows] == ["red", "green", "blue"]
+    assert pq.read_table("out.parquet").num_rows == 3
+    assert "Two batches compared" in (folder / "out.html").read_text()
+    assert json.loads((folder / "out.json").read_text())["format"] == "hubbub comparison 1"
 
 
 def test_labels_cannot_control_the_terminal(folder: Path, run: Call) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from hubbub.accountant.theorems import bit, pair
 from hubbub.errors import HubbubError, check_delta, check_epsilon, check_flip, check_whole
+from hubbub.extras import load_extra
 from hubbub.plans import MAX_PEOPLE
 
 if TYPE_CHECKING:
@@ -21,11 +22,7 @@ PRECISION = 192  # bits; about 60 are lost to exponents of up to 10⁹
 
 
 def _flint() -> Any:
-    try:
-        import flint  # noqa: PLC0415 (an optional dependency)
-    except ImportError:
-        raise HubbubError("rigorous accounting needs the extra 'rigorous': pip install 'hubbub[rigorous]'") from None
-    return flint
+    return load_extra("flint", "rigorous", "Rigorous accounting")
 
 
 def ball_delta(ones: int, zeros: int, q: float, epsilon: float) -> "arb":

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy, draw, system
 from hubbub.errors import check_memory, check_whole, reject
+from hubbub.extras import load_extra
 
 _BUCKETS = 64
 """A power of two; with more, the scattered writes would miss the cache or open too many files."""
@@ -172,8 +173,7 @@ def _repair(order: NDArray[np.int64], keys: NDArray[Any], entropy: Entropy) -> N
 
 
 def _scatter(records: NDArray[np.uint64], entropy: Entropy) -> NDArray[np.uint64]:
-    if importlib.util.find_spec("numba") is None:
-        reject("fast", "be False unless the extra 'fast' is installed: pip install 'hubbub[fast]'")
+    load_extra("numba", "fast", "Fast shuffling")
     loops = importlib.import_module("hubbub.bits.compiled")
     mixed = np.empty_like(records)
     ends = loops.scatter(records, _buckets(records.size, entropy), mixed, _BUCKETS)

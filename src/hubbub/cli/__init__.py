@@ -23,8 +23,9 @@ SECTIONS = {
     "Collect, file by file": {
         "randomize": ("collect", "Turn people's values into randomized reports."),
         "shuffle": ("collect", "Permute the reports of a batch and add the shuffler's fakes."),
-        "estimate": ("collect", "Estimate how many people have each label, with error bars."),
-        "joint": ("collect", "Estimate how many people have each combination of labels."),
+        "estimate": ("estimate", "Estimate how many people have each label, with error bars."),
+        "joint": ("estimate", "Estimate how many people have each combination of labels."),
+        "compare": ("estimate", "Test whether two batches of different people differ, label by label."),
         "inspect": ("inspect", "Describe and check a plan, a contract or a file of reports."),
     },
     "Run as services": {

@@ -1,30 +1,23 @@
-"""``randomize``, ``shuffle``, ``estimate``, ``joint``: the pipeline, file by file."""
+"""``randomize`` and ``shuffle``: from values to shuffled reports, file by file."""
 
 import itertools
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import click
 
-from hubbub.analyzer import achieved_guarantee, tally
-from hubbub.analyzer import estimate as estimate_counts
-from hubbub.analyzer import joint as joint_table
 from hubbub.cli import screen
 from hubbub.cli.options import FORMS, WHOLE, json_option, output_option, plan_option
 from hubbub.client import randomize as randomize_block
 from hubbub.errors import reject
-from hubbub.estimates import Estimate
 from hubbub.io.documents import read_plan
 from hubbub.io.files import same_file
 from hubbub.io.reports import read_reports, same_batch, write_reports
 from hubbub.io.values import Form, read_values
-from hubbub.pages import estimate_chart
 from hubbub.plans import Plan
-from hubbub.privacy import Guarantee
-from hubbub.reports import Batch, BatchHeader, Tally
+from hubbub.reports import Batch, BatchHeader
 from hubbub.shuffler import shuffle_blocks
 
 reports_argument = click.argument("reports", nargs=-1, required=True)
@@ -76,89 +69,9 @@ def shuffle(reports: tuple[str, ...], plan_path: str, output: str, memory: int, 
     """
     _check_destination(output, *reports, plan_path)
     plan = read_plan(plan_path)
-    batch = shuffle_blocks(_batches(reports, plan, "reading"), plan, tempfile.TemporaryFile, memory=memory << 20)
+    batch = shuffle_blocks(read_batches(reports, plan, "reading"), plan, tempfile.TemporaryFile, memory=memory << 20)
     header = write_reports(output, plan, replace(batch, blocks=screen.counted(batch.blocks, "shuffling")))
     _report_written(header, output, as_json)
-
-
-@click.command()
-@reports_argument
-@plan_option
-@output_option("Also write the estimate to this file, as JSON")
-@click.option("--level", type=float, default=0.95, help="Confidence level of the intervals.")
-@click.option("--simultaneous", is_flag=True, help="Make the intervals hold for all labels at once.")
-@click.option("--consistent", is_flag=True, help="Project onto possible counts: non-negative, with the right total.")
-@click.option("--top", type=click.IntRange(1), default=20, help="Number of labels to print.")
-@click.option("--plot", metavar="FILE", help="Draw bars with intervals, as SVG, PNG or PDF (needs the extra 'plot').")
-@json_option
-def estimate(
-    reports: tuple[str, ...],
-    plan_path: str,
-    output: str | None,
-    level: float,
-    simultaneous: bool,
-    consistent: bool,
-    top: int,
-    plot: str | None,
-    as_json: bool,
-) -> None:
-    """Estimate how many people have each label, with error bars.
-
-    Several shuffled batches of one plan are added.
-
-    \b
-    Example: hubbub estimate mixed.hub --plan plan.json
-    """
-    plan = read_plan(plan_path)
-    total = _tally(reports, plan)
-    counts = estimate_counts(total, plan)
-    counts = counts.consistent() if consistent else counts
-    low, high = counts.interval(level, simultaneous=simultaneous)
-    with screen.waiting("computing the guarantee of this batch"):
-        guarantee = achieved_guarantee(total, plan)
-    record = _estimate_record(counts, plan, guarantee, level, low.tolist(), high.tolist())
-    if plot:
-        estimate_chart(counts, level=level, top=top, simultaneous=simultaneous).save(plot)
-    if output:
-        screen.write_json(output, record)
-    if as_json:
-        screen.print_json(record)
-    elif output != "-":
-        _show_estimate(counts, low.tolist(), high.tolist(), level, top, guarantee)
-
-
-@click.command()
-@reports_argument
-@plan_option
-@click.option("--labels", required=True, metavar="LABELS", help="Up to 20 labels, separated by commas.")
-@click.option(
-    "--given", multiple=True, metavar="LABEL=0|1", help="Show shares among people with (1) or without (0) this label."
-)
-@json_option
-def joint(reports: tuple[str, ...], plan_path: str, labels: str, given: tuple[str, ...], as_json: bool) -> None:
-    """Estimate how many people have each combination of labels.
-
-    The plan must release whole records (`hubbub plan --joint`).
-
-    \b
-    Example: hubbub joint mixed.hub --plan plan.json --labels red,blue
-    """
-    plan = read_plan(plan_path)
-    table = joint_table(_batches(reports, plan, "counting"), plan, labels.split(","))
-    shown = table.conditional(_conditions(given)) if given else table
-    rows = [
-        {"with": [label for i, label in enumerate(shown.labels) if x >> i & 1], "value": value, "stderr": error}
-        for x, (value, error) in enumerate(zip(shown.values.tolist(), shown.stderr.tolist(), strict=True))
-    ]
-    if as_json:
-        unit = "share" if given else "people"
-        screen.print_json({"plan": plan.id, "labels": list(shown.labels), "given": list(given), unit: rows})
-        return
-    digits = ".4f" if given else ",.0f"
-    cells = [
-        (" + ".join(row["with"]) or "none", *(f"{row[key]:{digits}}" for key in ("value", "stderr"))) for row in rows
-    ]
-    screen.console().print(screen.grid("", ["combination", "share" if given else "people", "± σ"], cells))
 
 
 def _check_destination(output: str, *inputs: str) -> None:
@@ -168,7 +81,8 @@ def _check_destination(output: str, *inputs: str) -> None:
         raise click.UsageError("the output would overwrite an input: give -o another name")
 
 
-def _batches(paths: tuple[str, ...], plan: Plan, what: str) -> Iterator[Batch]:
+def read_batches(paths: tuple[str, ...], plan: Plan, what: str) -> Iterator[Batch]:
+    """Yield the batches of several files, which must be different ones, with a running count."""
     if paths.count("-") > 1:
         raise click.UsageError("standard input (-) can be given only once")
     # The same people counted twice would look like a larger batch.
@@ -180,14 +94,6 @@ def _batches(paths: tuple[str, ...], plan: Plan, what: str) -> Iterator[Batch]:
         yield replace(batch, blocks=screen.counted(batch.blocks, what))
 
 
-def _tally(paths: tuple[str, ...], plan: Plan) -> Tally:
-    total = sum(map(tally, _batches(paths, plan, "counting")), start=0)
-    assert isinstance(total, Tally)
-    if not total.batches:
-        screen.note("these reports are not shuffled: anyone who sees them can link them to their senders")
-    return total
-
-
 def _report_written(header: BatchHeader, output: str, as_json: bool) -> None:
     """Print what was written, unless standard output carries the reports themselves."""
     record = {"plan": header.plan, "messages": header.messages, "people": header.n, "shuffled": header.shuffled}
@@ -196,45 +102,3 @@ def _report_written(header: BatchHeader, output: str, as_json: bool) -> None:
     elif output != "-":
         state = "shuffled" if header.shuffled else "not shuffled"
         click.echo(f"{header.messages:,} messages of {header.n:,} people, {state}, in {output}")
-
-
-def _conditions(given: tuple[str, ...]) -> dict[str, bool]:
-    pairs = [text.rpartition("=") for text in given]
-    if any(value not in ("0", "1") or not label for label, _, value in pairs):
-        raise click.UsageError("--given must be LABEL=0 or LABEL=1")
-    return {label: value == "1" for label, _, value in pairs}
-
-
-def _estimate_record(
-    counts: Estimate, plan: Plan, guarantee: Guarantee, level: float, low: list[float], high: list[float]
-) -> dict[str, Any]:
-    columns = (counts.labels, counts.values.tolist(), counts.stderr.tolist(), low, high, counts.detectable.tolist())
-    names = ("label", "value", "stderr", "low", "high", "detectable")
-    return {
-        "plan": plan.id,
-        "people": counts.n,
-        "level": level,
-        "remark": counts.remark,
-        "guarantee": guarantee.to_document(),
-        "counts": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)],
-    }
-
-
-def _show_estimate(
-    counts: Estimate, low: list[float], high: list[float], level: float, top: int, guarantee: Guarantee
-) -> None:
-    order = sorted(range(len(counts.labels)), key=lambda i: -counts.values[i])[:top]
-    bars = screen.bars([counts.values[i] for i in order], [low[i] for i in order], [high[i] for i in order])
-    rows = [
-        (counts.labels[i], f"{counts.values[i]:,.0f}", f"{low[i]:,.0f} – {high[i]:,.0f}", bar)
-        for i, bar in zip(order, bars, strict=True)
-    ]
-    table = screen.grid("", ["label", "people", f"{level:.0%} interval", ""], rows)
-    table.columns[-1].justify = "left"
-    view = screen.console()
-    view.print(table)
-    if len(counts.labels) > top:
-        view.print(f"… and {len(counts.labels) - top:,} more labels (--top, --json)")
-    view.print(
-        f"{counts.n:,} people; this batch is ({guarantee.epsilon:.4g}, {guarantee.delta:.3g})-differentially private."
-    )

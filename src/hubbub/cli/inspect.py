@@ -11,6 +11,7 @@ from hubbub.errors import WireError
 from hubbub.io.documents import read_plan
 from hubbub.io.files import first_bytes, naming, read_text, write_text
 from hubbub.io.reports import inspect_reports
+from hubbub.pages import words
 from hubbub.planner import load_plan
 from hubbub.reports import BatchHeader
 from hubbub.vectors import check_vectors, wire_vectors
@@ -47,7 +48,7 @@ def inspect(file: str, plan_path: str | None, as_json: bool) -> None:
     if as_json:
         screen.print_json({"file": "plan", **screen.plan_record(plan)})
     else:
-        screen.console().print(screen.facts([*screen.described_plan(plan), ("checked", "all claims recomputed")]))
+        screen.console().print(screen.facts([*words.described_plan(plan), ("checked", "all claims recomputed")]))
         screen.warn(plan)
 
 
@@ -63,7 +64,7 @@ def _show_contract(text: bytes, as_json: bool) -> None:
         screen.print_json({"file": "contract", **record})
         return
     checked = "all claims recomputed; compare the operators' identities with those you expect"
-    screen.console().print(screen.facts([*rows, *screen.described_plan(plan), ("checked", checked)]))
+    screen.console().print(screen.facts([*rows, *words.described_plan(plan), ("checked", checked)]))
 
 
 def _show_header(header: BatchHeader, as_json: bool, *, checked: bool) -> None:

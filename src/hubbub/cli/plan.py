@@ -8,6 +8,7 @@ from hubbub import accountant, planner
 from hubbub.cli import options, screen
 from hubbub.cli.options import FRACTION, WHOLE
 from hubbub.io.documents import write_plan
+from hubbub.pages import words
 from hubbub.planner import Goal
 from hubbub.planner.precision import LEVEL
 from hubbub.plans import Plan
@@ -72,7 +73,7 @@ def account(
     if as_json:
         screen.print_json({**guarantee.to_document(), "trust": guarantee.assumptions.trust})
     elif output != "-":
-        screen.console().print(screen.facts(screen.described_guarantee(guarantee)))
+        screen.console().print(screen.facts(words.described_guarantee(guarantee)))
 
 
 @click.command()
@@ -126,7 +127,7 @@ def _deliver(
     if as_json:
         click.echo(result.to_json())
     elif output != "-":
-        screen.console().print(screen.facts(screen.described_plan(result, goal, share)))
+        screen.console().print(screen.facts(words.described_plan(result, goal, share)))
     screen.warn(result, goal)
 
 

@@ -23,14 +23,9 @@ from rich.progress import (
 from rich.table import Table
 
 from hubbub.io.files import write_text
-from hubbub.planner import Goal, cost, described_precision, family_key, family_name, relative_error, remarks
-from hubbub.planner.precision import LEVEL, percent
+from hubbub.planner import Goal, cost, relative_error, remarks
 from hubbub.plans import Plan
-from hubbub.privacy import TRUST_DESCRIPTIONS, Guarantee
-from hubbub.protocol import Fakes, Protocol
 
-SHARE = 0.01
-"""Share of the population whose precision is shown if no other is asked for."""
 BAR = 28
 """Length of the longest bar, in characters."""
 
@@ -133,81 +128,6 @@ def bars(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -
     top = max(*high, 1.0)
     place = [[max(0, min(BAR, round(BAR * x / top))) for x in row] for row in zip(low, values, high, strict=True)]
     return [f"{'█' * a}{'▓' * (b - a)}{'░' * (c - b)}" for a, b, c in place]
-
-
-def described_protocol(protocol: Protocol) -> str:
-    """Describe a protocol in a few words."""
-    words = [f"q = {protocol.q:.4g}" if protocol.q else "in the clear"]
-    if protocol.k > 1:
-        words.append(f"{protocol.k} copies")
-    m = protocol.m
-    if isinstance(m, Fakes):
-        distribution = {
-            "binomial": f"Binomial({m.shift}, {m.scale:.4g}) fakes per user",
-            "poisson": f"Poisson({m.scale:.4g}) fakes per user",
-            "laplace": f"Laplace({m.scale:.4g}) + {m.shift} fakes per category, drawn by the shuffler",
-            "gaussian": f"Gaussian({m.scale:.4g}) + {m.shift} fakes per category, drawn by the shuffler",
-        }
-        words.append(distribution[m.distribution])
-    elif m:
-        words.append(f"{m:,} fakes")
-    kind = {"records": "whole records", "bits": "split bits", "category": "one category"}
-    return f"{kind[protocol.release]}: {', '.join(words)}"
-
-
-def described_guarantee(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """Describe a guarantee: the figures, the theorem, the best attack and the assumptions."""
-    attacked = ": no smaller value can be guaranteed" if guarantee.lower_bound > 0 else ""
-    rows = [
-        ("guarantee", f"({guarantee.epsilon:.4g}, {guarantee.delta:.3g})-differential privacy, n = {guarantee.n:,}"),
-        ("", f"{guarantee.basis.value}, by {guarantee.method}"),
-        ("odds", guarantee.odds),
-        ("best attack", guarantee.attack + attacked),
-        ("trust", f"{guarantee.assumptions.trust}: {TRUST_DESCRIPTIONS[guarantee.assumptions.trust]}"),
-        ("collusion ε", described_collusion(guarantee.assumptions.collusion_epsilon)),
-    ]
-    return rows + [("assumptions" if not i else "", line) for i, line in enumerate(guarantee.assumptions.sentences())]
-
-
-def described_rounds(plan: Plan) -> str:
-    """Describe the rounds of a plan and what they cost together."""
-    epsilon = "∞" if math.isinf(plan.total.epsilon) else f"{plan.total.epsilon:.4g}"
-    return f"{plan.rounds:,} rounds; all together ({epsilon}, {plan.total.delta:.3g})-differential privacy"
-
-
-def described_collusion(epsilon: float) -> str:
-    """Describe what remains if shuffler and analyzer collude.
-
-    >>> described_collusion(4.39), described_collusion(float("inf"))
-    ('4.39', '∞ (no protection)')
-    """
-    return "∞ (no protection)" if math.isinf(epsilon) else f"{epsilon:.3g}"
-
-
-def described_plan(plan: Plan, goal: Goal | None = None, share: float | None = None) -> list[tuple[str, str]]:
-    """Describe a plan as names and values, with its precision for a goal or for a share of the population."""
-    schema = plan.schema
-    limit = "exactly" if schema.exclusive else "at most"
-    labels = f"{schema.width:,} label{'' if schema.width == 1 else 's'}"
-    return [
-        ("plan", plan.id),
-        ("schema", f"{schema.kind}, {labels}, {limit} {schema.max_set:,} set"),
-        ("people", f"at least {plan.n:,} in a batch"),
-        ("family", f"{family_name(plan)} ({family_key(plan)})"),
-        ("protocol", described_protocol(plan.protocol)),
-        ("error", f"{plan.stderr:.4g} people (standard error of one count)"),
-        ("precision", described_precision(plan, share or SHARE, goal.level if goal else LEVEL)),
-        *([("goal", described_goal(plan, goal))] if goal else []),
-        ("cost", str(cost(plan))),
-        *described_guarantee(plan.guarantee),
-        *([("rounds", described_rounds(plan))] if plan.rounds > 1 else []),
-    ]
-
-
-def described_goal(plan: Plan, goal: Goal) -> str:
-    """Say if a plan reaches a goal."""
-    reached = relative_error(plan, goal.share, goal.level) <= goal.within
-    return f"±{percent(goal.within)} for {percent(goal.share)} of the people: {'reached' if reached else 'missed'}"
 
 
 def warn(plan: Plan, goal: Goal | None = None) -> None:

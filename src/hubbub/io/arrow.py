@@ -11,17 +11,15 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from hubbub.errors import MissingExtra, WireError, reject
+from hubbub.errors import WireError, reject
+from hubbub.extras import load_extra
 from hubbub.io.files import PIPE
 
 COLUMN = "message"
 
 
 def _parquet() -> Any:
-    try:
-        return importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        raise MissingExtra("frames", "Parquet") from None
+    return load_extra("pyarrow.parquet", "frames", "Parquet")
 
 
 def _file(path: str) -> Any:

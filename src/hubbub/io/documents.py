@@ -1,9 +1,10 @@
-"""Plans, schemas and lists of labels in files."""
+"""Plans, estimates, schemas and lists of labels in files."""
 
 from pathlib import Path
 
 from hubbub.canonical import parse
 from hubbub.errors import reject
+from hubbub.estimates import Estimate
 from hubbub.io.files import PIPE, naming, read_text, write_text
 from hubbub.planner import load_plan
 from hubbub.plans import Plan
@@ -19,6 +20,12 @@ def read_plan(path: str) -> Plan:
 def write_plan(plan: Plan, path: str) -> None:
     """Write the canonical JSON of a plan, on one line."""
     write_text(path, plan.to_json() + "\n")
+
+
+def read_estimate(path: str) -> Estimate:
+    """Read an estimate from a JSON file that ``hubbub estimate -o`` wrote."""
+    with naming(path):
+        return Estimate.from_json(read_text(path))
 
 
 def read_schema(path: str) -> Schema:

@@ -22,9 +22,9 @@ from hubbub.analyzer import estimate
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.canonical import Fields, Json, canonical, spell
 from hubbub.errors import check_choice, check_whole
-from hubbub.estimates import predicted_stderr
 from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
+from hubbub.noise import predicted_stderr
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.numeric.estimation import category_variance
 from hubbub.planner import cost, family_name

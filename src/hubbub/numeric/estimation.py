@@ -92,3 +92,18 @@ def nearest_counts(values: npt.ArrayLike, total: float) -> Array:
     excess = (falling.cumsum() - total) / np.arange(1, x.size + 1)
     last = int(np.flatnonzero(falling > excess)[-1]) if total > 0 else 0
     return np.asarray(np.maximum(x - excess[last], 0.0))
+
+
+def shrunk_counts(values: npt.ArrayLike, variance: float) -> Array:
+    """Return m + max(0, 1 − (d − 3)σ²/Σ(x_i − m)²)·(x_i − m), m the mean of d values (Efron and Morris 1973, eq 1.4).
+
+    Fewer than four values are returned unchanged.
+
+    >>> shrunk_counts([0.0, 2.0, 4.0, 6.0], 10.0).tolist()
+    [1.5, 2.5, 3.5, 4.5]
+    """
+    x = np.asarray(values, dtype=np.float64)
+    mean = float(x.mean())
+    square = float(((x - mean) ** 2).sum())
+    kept = max(0.0, 1 - max(x.size - 3, 0) * variance / square) if square > 0 else 1.0
+    return np.asarray(mean + kept * (x - mean))

@@ -2,13 +2,25 @@
 
 - ``style``: the palette, as CSS variables and as settings of matplotlib, which is loaded on demand;
 - ``figures``: a chart, in a page or as a file; ``charts``: curves and dots; ``rows``: counts, errors, the frontier;
+- ``results``: estimates, joint tables and comparisons as tables and pages; ``results_charts``: their charts;
+- ``words``: plans and guarantees in words;
 - ``report``: a report as data; ``html``: that report, or parts of it, as one self-contained page.
 """
 
 from hubbub.pages.charts import Axis, Mark, Series, chart
 from hubbub.pages.figures import Chart
-from hubbub.pages.html import bullets, document, estimate_table, figure, footer, render, table, tiles
+from hubbub.pages.html import bullets, document, figure, footer, render, table, tiles
 from hubbub.pages.report import Facts, Figure, Report, Section, Steps, Table
+from hubbub.pages.results import (
+    comparison_page,
+    comparison_table,
+    estimate_page,
+    estimate_table,
+    joint_page,
+    joint_table,
+    plan_table,
+)
+from hubbub.pages.results_charts import comparison_chart, joint_chart
 from hubbub.pages.rows import (
     Bar,
     Rank,
@@ -20,10 +32,12 @@ from hubbub.pages.rows import (
     plans_chart,
 )
 from hubbub.pages.style import COLOURS, load_matplotlib
+from hubbub.pages.words import plan_text
 
 __all__ = [
     "COLOURS", "Axis", "Bar", "Chart", "Facts", "Figure", "Mark", "Rank", "Report", "Section", "Series", "Steps",
-    "Table", "bar_chart", "bars_of", "bullets", "chart", "document", "error_chart", "estimate_chart",
-    "estimate_table", "figure", "footer", "frontier_chart", "load_matplotlib", "plans_chart",
-    "render", "table", "tiles",
+    "Table", "bar_chart", "bars_of", "bullets", "chart", "comparison_chart", "comparison_page", "comparison_table",
+    "document", "error_chart", "estimate_chart", "estimate_page", "estimate_table", "figure", "footer",
+    "frontier_chart", "joint_chart", "joint_page", "joint_table", "load_matplotlib", "plan_table", "plan_text",
+    "plans_chart", "render", "table", "tiles",
 ]  # fmt: skip

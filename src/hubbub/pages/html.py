@@ -6,7 +6,6 @@ from html import escape
 from importlib import resources
 
 from hubbub import __version__
-from hubbub.estimates import Estimate
 from hubbub.pages.figures import SCREEN, Chart
 from hubbub.pages.report import Block, Facts, Figure, Report, Steps, Table
 from hubbub.pages.style import variables
@@ -129,13 +128,3 @@ def footer(text: str, plan: str = "") -> str:
     """Return the footer of a page: version, plan and note."""
     origin = f" · plan <code>{escape(plan)}</code>" if plan else ""
     return f"<footer>hubbub {__version__}{origin} · {escape(text)}</footer>"
-
-
-def estimate_table(estimate: Estimate, *, level: float = 0.95, top: int = 20) -> str:
-    """Return the largest counts of an estimate as a table, for notebooks."""
-    low, high = estimate.interval(level)
-    order = sorted(range(len(estimate.labels)), key=lambda i: -estimate.values[i])[:top]
-    rows = [(estimate.labels[i], f"{estimate.values[i]:,.0f}", f"{low[i]:,.0f} – {high[i]:,.0f}") for i in order]
-    rest = f", the largest {top} of {len(estimate.labels):,} labels" if len(estimate.labels) > top else ""
-    head = ("label", "people", f"{100 * level:g}% interval")
-    return f"<p>{estimate.n:,} people{rest}; {escape(estimate.remark)}</p>{table(head, rows)}"

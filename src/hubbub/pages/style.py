@@ -1,12 +1,11 @@
 """The style of every chart: one colour-blind-safe palette, its CSS variables, and the settings of matplotlib."""
 
 import contextlib
-import importlib
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-from hubbub.errors import MissingExtra
+from hubbub.extras import load_extra
 
 WIDE, NARROW = 680.0, 340.0  # widths of the two variants of a chart in CSS pixels; a page shows the one that fits
 TEXT = 13.0  # size of all text in a chart, in CSS pixels
@@ -69,12 +68,9 @@ def variables(root: str = ":root") -> str:
 
 def load_matplotlib() -> Any:
     """Import matplotlib, or raise an error that names the extra."""
-    try:
-        for part in ("backends.backend_svg", "figure", "lines", "ticker"):
-            importlib.import_module(f"matplotlib.{part}")
-        return importlib.import_module("matplotlib")
-    except ImportError:
-        raise MissingExtra("plot", "Plotting") from None
+    for part in ("backends.backend_svg", "figure", "lines", "patches", "ticker"):
+        load_extra(f"matplotlib.{part}", "plot", "Plotting")
+    return load_extra("matplotlib", "plot", "Plotting")
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from hubbub.accountant.gaussian_limit import likely_loss
 from hubbub.accountant.repeated import round_curve
 from hubbub.charges import Charge
 from hubbub.errors import Infeasible, TooLarge
-from hubbub.estimates import predicted_stderr
+from hubbub.noise import predicted_stderr
 from hubbub.numeric.divergences import gaussian_delta, gaussian_signal
 from hubbub.numeric.inversion import falling_root, gaussian_tail, least_real
 from hubbub.numeric.rounding import up

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from hubbub.accountant import Calibrated
 from hubbub.accountant.calibration import draft
 from hubbub.errors import Infeasible
-from hubbub.estimates import predicted_stderr
+from hubbub.noise import predicted_stderr
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.planner.asymptotics import discrete_laplace, hidden_flip, legal_records
 from hubbub.planner.certify import Attempt, Candidate, settled, smallest

@@ -10,7 +10,7 @@ from functools import partial
 from hubbub.accountant import Calibrated
 from hubbub.bundles import bundle_size
 from hubbub.errors import Infeasible
-from hubbub.estimates import predicted_stderr
+from hubbub.noise import predicted_stderr
 from hubbub.planner.asymptotics import local_flips, local_response, whole_records
 from hubbub.planner.certify import Candidate, flipped, settled
 from hubbub.planner.request import Request

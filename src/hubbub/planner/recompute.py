@@ -9,7 +9,7 @@ from hubbub.accountant.analysis import MARGIN, needs
 from hubbub.accountant.cases.local import collusion, count_leak
 from hubbub.accountant.repeated import assumed_curve, repeated_epsilon, round_curve
 from hubbub.errors import FalseClaim, check_real, check_type, check_whole
-from hubbub.estimates import predicted_stderr
+from hubbub.noise import predicted_stderr
 from hubbub.numeric.rounding import up
 from hubbub.plans import MAX_ROUNDS, Plan, basic_total
 from hubbub.privacy import BUDGET_DELTA, Basis, Total, TrustModel

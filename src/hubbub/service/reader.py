@@ -5,7 +5,6 @@ A result names what it knows. Fields that an analyzer does not state, such as th
 
 import csv
 import datetime
-import importlib
 import io
 import ssl
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,8 @@ from typing import Any, Self
 
 import httpx
 
-from hubbub.errors import CommandFailure, InvalidInput, MissingExtra, WireError, reject
+from hubbub.errors import CommandFailure, InvalidInput, WireError, reject
+from hubbub.extras import load_extra
 
 COLUMNS = {
     "task": "string",
@@ -210,10 +210,7 @@ def to_csv(rows: Sequence[Row]) -> bytes:
 
 def to_parquet(rows: Sequence[Row]) -> bytes:
     """Return a table of results as a Parquet file; needs the extra ``frames``."""
-    try:
-        arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        raise MissingExtra("frames", "Parquet") from None
+    arrow, parquet = (load_extra(name, "frames", "Parquet") for name in ("pyarrow", "pyarrow.parquet"))
     schema = arrow.schema([(name, getattr(arrow, kind)()) for name, kind in COLUMNS.items()])
     sink = arrow.BufferOutputStream()
     parquet.write_table(arrow.Table.from_pylist(list(rows), schema=schema), sink)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hubbub.errors import StoreFailure, StoreUnreachable, reject
+from hubbub.extras import load_extra
 
 _ROWS = 500
 """Rows per statement."""
@@ -245,8 +246,7 @@ class Postgres(Database):
     for_share, for_update, skip_locked = " FOR SHARE", " FOR UPDATE", " FOR UPDATE SKIP LOCKED"
 
     def __init__(self, place: str) -> None:
-        import psycopg  # noqa: PLC0415 (an extra)
-
+        psycopg = load_extra("psycopg", "postgres", "A PostgreSQL store")
         super().__init__(place)
         self._psycopg = psycopg
         self.failures = (psycopg.Error,)

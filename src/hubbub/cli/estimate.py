@@ -1,0 +1,232 @@
+"""``estimate``, ``joint`` and ``compare``: from shuffled reports to results."""
+
+import contextlib
+from typing import Any
+
+import click
+
+from hubbub.analyzer import estimate as estimate_counts
+from hubbub.analyzer import joint as joint_table
+from hubbub.analyzer import tally
+from hubbub.cli import screen
+from hubbub.cli.collect import read_batches, reports_argument
+from hubbub.cli.options import json_option, output_option, plan_option
+from hubbub.cli.outputs import HELP, check_result_file, write_result
+from hubbub.comparisons import compare as compare_estimates
+from hubbub.estimates import Estimate
+from hubbub.frames import to_lines
+from hubbub.io.documents import read_estimate, read_plan
+from hubbub.io.files import naming, same_file
+from hubbub.pages import comparison_page, estimate_page, joint_page, results
+from hubbub.plans import Plan
+from hubbub.reports import Tally
+from hubbub.tables import ConditionalTable, Joint, combination_name
+
+level_option = click.option("--level", type=float, default=0.95, help="Confidence level of the intervals.")
+top_option = click.option("--top", type=click.IntRange(1), default=20, help="Number of rows to print and to draw.")
+
+
+@click.command()
+@reports_argument
+@plan_option
+@output_option(HELP)
+@level_option
+@click.option("--simultaneous", is_flag=True, help="Make the intervals hold for all labels at once.")
+@click.option("--consistent", is_flag=True, help="Project onto possible counts: non-negative, with the right total.")
+@click.option("--shrunk", is_flag=True, help="Move the counts towards their mean (James–Stein).")
+@top_option
+@click.option("--plot", metavar="FILE", help="Draw bars with intervals, as SVG, PNG or PDF (needs the extra 'plot').")
+@json_option
+def estimate(
+    reports: tuple[str, ...],
+    plan_path: str,
+    output: str | None,
+    level: float,
+    simultaneous: bool,
+    consistent: bool,
+    shrunk: bool,
+    top: int,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Estimate how many people have each label, with error bars.
+
+    Several shuffled batches of one plan are added. The interval of a count covers the people who answered. The
+    interval of a share covers the population that they are a random sample of. `hubbub compare` reads the JSON.
+
+    \b
+    Example: hubbub estimate mixed.hub --plan plan.json -o counts.csv
+    """
+    check_result_file(output)
+    if consistent and shrunk:
+        raise click.UsageError("give at most one of --consistent and --shrunk")
+    plan = read_plan(plan_path)
+    counts = estimate_counts(_tally(reports, plan), plan)
+    counts = counts.consistent() if consistent else counts.shrunk() if shrunk else counts
+    with screen.waiting("computing the guarantee of this batch"):
+        counts.interval(level, simultaneous=simultaneous)
+        text = ""
+        if output or as_json:
+            text = to_lines(counts.to_document(level, simultaneous=simultaneous), "counts")
+    if plot:
+        counts.plot(level=level, top=top, simultaneous=simultaneous).save(plot)
+    if output:
+        columns = counts.columns(level, simultaneous=simultaneous)
+        write_result(
+            output, columns, text, lambda: estimate_page(counts, level=level, top=top, simultaneous=simultaneous)
+        )
+    if as_json:
+        click.echo(text)
+    elif output != "-":
+        _show_estimate(counts, level, top, simultaneous)
+
+
+@click.command()
+@reports_argument
+@plan_option
+@click.option("--labels", required=True, metavar="LABELS", help="Up to 20 labels, separated by commas.")
+@click.option(
+    "--given", multiple=True, metavar="LABEL=0|1", help="Show shares among people with (1) or without (0) this label."
+)
+@output_option(HELP)
+@level_option
+@top_option
+@click.option("--plot", metavar="FILE", help="Draw a heat map, as SVG, PNG or PDF (needs the extra 'plot').")
+@json_option
+def joint(
+    reports: tuple[str, ...],
+    plan_path: str,
+    labels: str,
+    given: tuple[str, ...],
+    output: str | None,
+    level: float,
+    top: int,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Estimate how many people have each combination of labels.
+
+    The plan must release whole records (`hubbub plan --joint`).
+
+    \b
+    Example: hubbub joint mixed.hub --plan plan.json --labels red,blue
+    """
+    check_result_file(output)
+    conditions = _conditions(given)
+    plan = read_plan(plan_path)
+    table = joint_table(read_batches(reports, plan, "counting"), plan, labels.split(","))
+    shown = table.conditional(conditions) if given else table
+    low, high = shown.interval(level)
+    columns = _columns(shown, low, high)
+    unit = "share" if given else "people"
+    rows = [
+        {"with": [label for i, label in enumerate(shown.labels) if x >> i & 1], **dict(zip(columns, row, strict=True))}
+        for x, row in enumerate(zip(*(column.tolist() for column in columns.values()), strict=True))
+    ]
+    record = {"plan": plan.id, "labels": list(shown.labels), "given": list(given), "level": level, unit: rows}
+    text = to_lines(record, unit)
+    if plot:
+        table.plot().save(plot)
+    if output:
+        names = [combination_name(shown.labels, x) for x in range(len(rows))]
+        file = table.columns(level) if not given else {"combination": names, **columns}
+        write_result(output, file, text, lambda: joint_page(table, level=level, plan=plan.id))
+    if as_json:
+        click.echo(text)
+    elif output != "-":
+        _show_joint(table, shown, columns, level, top)
+
+
+@click.command()
+@click.argument("a")
+@click.argument("b")
+@output_option(HELP)
+@click.option("--level", type=float, default=0.95, help="Confidence level; p-values up to 1 − level are marked.")
+@click.option("--holm", is_flag=True, help="Adjust the p-values for the number of labels.")
+@top_option
+@click.option("--plot", metavar="FILE", help="Draw the differences, as SVG, PNG or PDF (needs the extra 'plot').")
+@json_option
+def compare(
+    a: str, b: str, output: str | None, level: float, holm: bool, top: int, plot: str | None, as_json: bool
+) -> None:
+    """Test whether two batches of different people differ, label by label.
+
+    A and B are estimates that `hubbub estimate -o FILE.json` wrote, of the same labels. Differences are those of the
+    shares in the populations that the batches are random samples of.
+
+    \b
+    Example: hubbub compare before.json after.json --holm
+    """
+    check_result_file(output)
+    if same_file(a, b):
+        raise click.UsageError(f"the estimates must be of different people, but {a} and {b} are the same file")
+    one, two = read_estimate(a), read_estimate(b)
+    different = set(one.labels) != set(two.labels)
+    with naming(b) if different else contextlib.nullcontext():
+        found = compare_estimates(one, two, level=level, correction="holm" if holm else "none")
+    if plot:
+        found.plot(top=top).save(plot)
+    if output:
+        write_result(output, found.columns(), found.to_json(), lambda: comparison_page(found, top=top))
+    if as_json:
+        click.echo(found.to_json())
+    elif output != "-":
+        head, rows = results.comparison_rows(found, top=top)
+        view = screen.console()
+        view.print(screen.grid("", head, rows))
+        _mention_more(len(found), top, "labels")
+        view.print(results.comparison_summary(found))
+
+
+def _tally(paths: tuple[str, ...], plan: Plan) -> Tally:
+    total = sum(map(tally, read_batches(paths, plan, "counting")), start=0)
+    assert isinstance(total, Tally)
+    if not total.batches:
+        screen.note("these reports are not shuffled: anyone who sees them can link them to their senders")
+    return total
+
+
+def _conditions(given: tuple[str, ...]) -> dict[str, bool]:
+    pairs = [text.rpartition("=") for text in given]
+    if any(value not in ("0", "1") or not label for label, _, value in pairs):
+        raise click.UsageError("--given must be LABEL=0 or LABEL=1")
+    return {label: value == "1" for label, _, value in pairs}
+
+
+def _columns(shown: Joint | ConditionalTable, low: Any, high: Any) -> dict[str, Any]:
+    return {"value": shown.values, "stderr": shown.stderr, "low": low, "high": high}
+
+
+def _show_estimate(counts: Estimate, level: float, top: int, simultaneous: bool) -> None:
+    head, rows = results.estimate_rows(counts, level=level, top=top, simultaneous=simultaneous)
+    order = results.ranked(counts.values, top)
+    low, high = (end[order].tolist() for end in counts.interval(level, simultaneous=simultaneous))
+    bars = screen.bars(counts.values[order].tolist(), low, high)
+    table = screen.grid("", [*head, ""], [[*row, bar] for row, bar in zip(rows, bars, strict=True)])
+    table.columns[-1].justify = "left"
+    view = screen.console()
+    view.print(table)
+    _mention_more(len(counts.labels), top, "labels")
+    view.print(f"{counts.n:,} people; this batch is {results.private(counts)}.")
+
+
+def _show_joint(table: Joint, shown: Joint | ConditionalTable, columns: dict[str, Any], level: float, top: int) -> None:
+    view = screen.console()
+    if shown is table and (cells := results.grid_rows(table)) is not None:
+        view.print(screen.grid("", *cells))
+    digits = ",.0f" if shown is table else ".4f"
+    values, low, high = (columns[name] for name in ("value", "low", "high"))
+    order = range(values.size) if values.size <= top else results.ranked(values, top)
+    rows = [
+        (combination_name(shown.labels, x), f"{values[x]:{digits}}", f"{low[x]:{digits}} – {high[x]:{digits}}")
+        for x in order
+    ]
+    unit = "people" if shown is table else "share"
+    view.print(screen.grid("", ["combination", unit, f"{100 * level:g}% interval"], rows))
+    _mention_more(values.size, top, "combinations")
+
+
+def _mention_more(count: int, top: int, what: str) -> None:
+    if count > top:
+        left = count - top
+        screen.console().print(f"… and {left:,} more {what if left > 1 else what[:-1]} (--top, --json, -o)")

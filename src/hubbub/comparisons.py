@@ -1,0 +1,341 @@
+"""Batches of different people: ``pool`` adds them up, ``compare`` tests whether their populations differ."""
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.canonical import Json
+from hubbub.errors import (
+    NON_NEGATIVE,
+    OPEN_UNIT,
+    PROBABILITY,
+    check_choice,
+    check_items,
+    check_real,
+    check_type,
+    check_whole,
+    reject,
+)
+from hubbub.estimates import LEVEL, Estimate
+from hubbub.frames import Columns, to_arrow, to_lines, to_pandas, to_polars
+from hubbub.noise import predicted_noise, smooth
+from hubbub.numeric.comparison import (
+    RESIDUE,
+    difference_interval,
+    equality_p_values,
+    holm,
+    score_power,
+)
+from hubbub.numeric.distributions import Distribution
+from hubbub.numeric.population import CountNoise, check_finite, population_interval
+from hubbub.numeric.vectors import check_vector
+from hubbub.plans import MAX_PEOPLE, Plan
+from hubbub.privacy import Guarantee
+from hubbub.schema import check_label_names, summarize_labels
+
+if TYPE_CHECKING:
+    from hubbub.pages import Chart
+
+Array = NDArray[np.float64]
+FORMAT = "hubbub comparison 1"
+Correction = Literal["none", "holm"]
+_LONGEST = 10**5
+"""Largest support of a sum of distributions that is computed."""
+
+
+def pool(estimates: Iterable[Estimate]) -> Estimate:
+    """Add the counts of batches of different people, of one plan or of several, that have the same labels.
+
+    Values, variances and numbers of people are added. The noise that is not close to normal is added as a distribution,
+    so that intervals keep their coverage. Every person must be in one batch only: repeated answers of the same people
+    are not more people, and their privacy losses add up (:class:`hubbub.Ledger`). The guarantee is that of the batch
+    with the weakest one.
+
+    >>> from dataclasses import replace
+    >>> noise = CountNoise(variance=9.0)
+    >>> three, one = np.array([3.0]), np.array([40.0])
+    >>> part = Estimate(labels=("a",), values=one, stderr=three, n=100, one_choice=False, unbiased=one, noise=noise)
+    >>> both = pool([part, replace(part, n=50)])
+    >>> both.values.tolist(), both.n, round(float(both.stderr[0]), 4)
+    ([80.0], 150, 4.2426)
+    """
+    parts = list(check_items("estimates", estimates, "be a list of estimates"))
+    for part in parts:
+        check_type("every one of estimates", part, Estimate)
+    if not parts:
+        reject("estimates", "contain at least one estimate")
+    if len({id(part) for part in parts}) != len(parts):
+        reject("estimates", "be of different people, but one of them is given twice")
+    first = parts[0]
+    orders = [_order(first, part, "estimates") for part in parts]
+    values = sum(part.unbiased[order] for part, order in zip(parts, orders, strict=True))
+    variance = sum(part.stderr[order] ** 2 for part, order in zip(parts, orders, strict=True))
+    value, stderr = np.asarray(values, np.float64), np.sqrt(np.asarray(variance, np.float64))
+    for array in (value, stderr):
+        array.setflags(write=False)
+    same = all(part.plan == first.plan for part in parts)
+    return Estimate(
+        labels=first.labels,
+        values=value,
+        stderr=stderr,
+        n=sum(part.n for part in parts),
+        one_choice=all(part.one_choice for part in parts),
+        unbiased=value,
+        noise=_pooled_noise([(part.n, part.noise) for part in parts]),
+        remark="unbiased" if len(parts) == 1 else f"unbiased, the sum of {len(parts):,} estimates",
+        plan=first.plan if same else None,
+        achieved=functools.partial(_weakest, tuple(parts)),
+    )
+
+
+def _order(one: Estimate, two: Estimate, name: str) -> NDArray[np.int64] | slice:
+    """Return the places of the labels of one estimate in another, which must have the same labels."""
+    if one.labels == two.labels:
+        return slice(None)
+    places = {label: place for place, label in enumerate(two.labels)}
+    if places.keys() != set(one.labels):
+        reject(name, f"have the same labels ({summarize_labels(one.labels)}; {summarize_labels(two.labels)})")
+    return np.array([places[label] for label in one.labels], np.int64)
+
+
+def _weakest(parts: tuple[Estimate, ...]) -> Guarantee | None:
+    """Return the guarantee with the largest ε and δ, None if a part has none or no single one has both."""
+    known = [found for part in parts if (found := part.guarantee) is not None]
+    if len(known) < len(parts):
+        return None
+    worst = max(known, key=lambda one: (one.epsilon, one.delta))
+    return worst if all(one.delta <= worst.delta for one in known) else None
+
+
+def _pooled_noise(parts: list[tuple[int, CountNoise]]) -> CountNoise:
+    """Return the error of a sum of counts."""
+    first = parts[0][1]
+    if len(parts) == 1:
+        return first
+    people = max(sum(n for n, _ in parts), 1)
+    variance = math.fsum(noise.variance for _, noise in parts)
+    growth = math.fsum(n * noise.growth for n, noise in parts) / people
+    drawn = [noise for _, noise in parts if noise.distribution is not None]
+    if drawn:
+        gain = max(drawn, key=lambda noise: noise.variance).gain
+        chosen = [noise for noise in drawn if noise.gain == gain]
+        exact = _convolved([noise.distribution for noise in chosen if noise.distribution is not None])
+        rest = gain**2 * max(0.0, variance - math.fsum(noise.variance for noise in chosen))
+        if exact is not None and (total := smooth(exact, rest if len(chosen) < len(parts) else 0.0)) is not None:
+            return CountNoise(
+                variance=variance,
+                gain=gain,
+                growth=growth,
+                distribution=total,
+                centre=math.fsum(noise.centre for noise in chosen),
+                slack=max(noise.slack for noise in chosen) if len(chosen) == len(parts) else 0.5,
+            )
+    alike = all(noise.flip is not None and (noise.flip, noise.gain) == (first.flip, first.gain) for _, noise in parts)
+    gain = min(noise.gain for _, noise in parts)
+    return CountNoise(variance=variance, gain=gain, growth=growth, flip=first.flip if alike else None)
+
+
+def _convolved(distributions: list[Distribution]) -> Distribution | None:
+    """Return the distribution of the sum, None if it is too long to be computed and therefore close to normal."""
+    if sum(one.pmf.size for one in distributions) > _LONGEST:
+        return None
+    return functools.reduce(Distribution.plus, distributions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelComparison:
+    """The difference between two populations in the share of one label."""
+
+    label: str
+    share_a: float
+    share_b: float
+    difference: float
+    stderr: float
+    low: float
+    high: float
+    p_value: float
+
+    def __post_init__(self) -> None:
+        check_type("label", self.label, str)
+        for name in ("share_a", "share_b", "difference", "low", "high"):
+            check_finite(name, getattr(self, name))
+        check_real("stderr", self.stderr, NON_NEGATIVE)
+        check_real("p_value", self.p_value, PROBABILITY)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
+class Comparison:
+    """The differences between two populations in the share of each label, second minus first.
+
+    ``comparison["red"]`` is one label, iteration goes through all of them.
+    """
+
+    labels: tuple[str, ...]
+    share_a: Array
+    share_b: Array
+    stderr: Array
+    """Standard error of the difference, sampling error included."""
+    low: Array
+    high: Array
+    """Ends of the intervals of the differences, each of which holds on its own."""
+    p_value: Array
+    """Two-sided p-values of equal shares, adjusted as ``correction`` says."""
+    level: float
+    n_a: int
+    n_b: int
+    correction: Correction = "none"
+
+    def __post_init__(self) -> None:
+        check_label_names("labels", self.labels)
+        for name in ("share_a", "share_b", "stderr", "low", "high", "p_value"):
+            check_vector(name, getattr(self, name), np.float64, len(self.labels))
+        check_real("level", self.level, OPEN_UNIT)
+        check_whole("n_a", self.n_a, 1)
+        check_whole("n_b", self.n_b, 1)
+        check_choice("correction", self.correction, ("none", "holm"))
+
+    @property
+    def difference(self) -> Array:
+        """Estimated difference of the shares, second minus first; unbiased."""
+        return np.asarray(self.share_b - self.share_a)
+
+    @property
+    def significant(self) -> NDArray[np.bool_]:
+        """True where the p-value is at most 1 − level."""
+        return np.asarray(self.p_value <= 1 - self.level)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __contains__(self, label: object) -> bool:
+        return label in self.labels
+
+    def __iter__(self) -> Iterator[LabelComparison]:
+        return (self._row(place) for place in range(len(self.labels)))
+
+    def __getitem__(self, label: str) -> LabelComparison:
+        if not isinstance(label, str) or label not in self.labels:
+            reject("label", f"be a label of the comparison ({summarize_labels(self.labels)})")
+        return self._row(self.labels.index(label))
+
+    def _row(self, place: int) -> LabelComparison:
+        names = ("share_a", "share_b", "difference", "stderr", "low", "high", "p_value")
+        figures = {name: float(getattr(self, name)[place]) for name in names}
+        return LabelComparison(label=self.labels[place], **figures)
+
+    def columns(self) -> Columns:
+        """Return the rows of the comparison as columns."""
+        names = ("share_a", "share_b", "difference", "stderr", "low", "high", "p_value", "significant")
+        return {"label": list(self.labels), **{name: getattr(self, name) for name in names}}
+
+    def to_arrow(self) -> Any:
+        """Return a PyArrow table with a row for each label; needs the extra ``frames``."""
+        return to_arrow(self.columns())
+
+    def to_pandas(self) -> Any:
+        """Return a pandas data frame with a row for each label; needs the extra ``frames``, and pandas."""
+        return to_pandas(self.columns())
+
+    def to_polars(self) -> Any:
+        """Return a Polars data frame with a row for each label; needs the extra ``frames``, and Polars."""
+        return to_polars(self.columns())
+
+    def to_document(self) -> dict[str, Json]:
+        """Return the comparison as a JSON object."""
+        columns = {
+            name: column if isinstance(column, list) else column.tolist() for name, column in self.columns().items()
+        }
+        return {
+            "format": FORMAT,
+            "people_a": self.n_a,
+            "people_b": self.n_b,
+            "level": self.level,
+            "correction": self.correction,
+            "differences": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+        }
+
+    def to_json(self) -> str:
+        """Return the comparison as JSON."""
+        return to_lines(self.to_document(), "differences")
+
+    def plot(self, *, top: int = 20) -> "Chart":
+        """Return a chart of the largest differences with their intervals; ``.save(path)`` writes SVG, PNG or PDF."""
+        from hubbub.pages import comparison_chart  # noqa: PLC0415 (the upward import: charts are loaded if needed)
+
+        return comparison_chart(self, top=check_whole("top", top, 1))
+
+    def _repr_html_(self) -> str:
+        from hubbub.pages import comparison_table  # noqa: PLC0415
+
+        return comparison_table(self)
+
+    def __repr__(self) -> str:
+        found = int(self.significant.sum())
+        return f"Comparison({len(self.labels)} labels, n={self.n_a:,} and {self.n_b:,}, {found} significant)"
+
+
+def compare(a: Estimate, b: Estimate, *, level: float = LEVEL, correction: Correction = "none") -> Comparison:
+    """Compare two batches of different people: the difference of the shares of each label in the two populations.
+
+    Both batches must be simple random samples of their populations, as the arms of an experiment are. p-values are
+    those of the score test, and exact or too large where counts are small (:mod:`hubbub.numeric.comparison`):
+    the share of false positives among labels that do not differ is at most 1 − level. With many labels some are below
+    5 % by chance: ``correction="holm"`` adjusts the p-values so that any false positive is this rare (Holm 1979).
+    Intervals are not adjusted.
+    """
+    check_type("a", a, Estimate)
+    check_type("b", b, Estimate)
+    level = check_real("level", level, OPEN_UNIT)
+    if check_choice("correction", correction, ("none", "holm")) == "holm":
+        adjust: Callable[[Array], Array] = holm
+    else:
+        adjust = np.asarray
+    for name, part in (("a", a), ("b", b)):
+        check_whole(f"the number of people of {name}", part.n, 1)
+    if a is b:
+        reject("a and b", "be of different people, but they are the same estimate")
+    x, y = a.unbiased, b.unbiased[_order(a, b, "a and b")]
+    sizes, noises = (a.n, b.n), (a.noise, b.noise)
+    together = _pooled_noise([(a.n, a.noise), (b.n, b.noise)])
+    pooled = population_interval(x + y, a.n + b.n, together, RESIDUE)
+    p_value = adjust(equality_p_values(x, y, sizes, noises, pooled))
+    low, high = difference_interval(x, y, sizes, noises, level)
+    variance = sum(
+        noise.sampled_variance(np.clip(one / n, 0, 1), n) / n**2
+        for one, n, noise in zip((x, y), sizes, noises, strict=True)
+    )
+    arrays = {"share_a": x / a.n, "share_b": y / b.n, "stderr": np.sqrt(variance), "low": low, "high": high}
+    for array in (*arrays.values(), p_value):
+        array.setflags(write=False)
+    return Comparison(labels=a.labels, **arrays, p_value=p_value, level=level, n_a=a.n, n_b=b.n, correction=correction)
+
+
+def compare_power(
+    plan: Plan,
+    share_a: float,
+    share_b: float,
+    *,
+    n_a: int | None = None,
+    n_b: int | None = None,
+    significance: float = 0.05,
+) -> float:
+    """Return the probability that :func:`compare` finds a difference between two shares of one label.
+
+    Both batches have the minimum size of the plan unless ``n_a`` and ``n_b`` say otherwise. By the normal
+    approximation, which is good if about 20 people or more of each batch have the label; the test of rarer labels is
+    somewhat more cautious than this. For d labels with ``correction="holm"``, 0.05/d is a cautious ``significance``.
+    """
+    check_type("plan", plan, Plan)
+    shares = check_real("share_a", share_a, PROBABILITY), check_real("share_b", share_b, PROBABILITY)
+    significance = check_real("significance", significance, OPEN_UNIT)
+    sizes = (
+        check_whole("n_a", plan.n if n_a is None else n_a, 1, MAX_PEOPLE),
+        check_whole("n_b", plan.n if n_b is None else n_b, 1, MAX_PEOPLE),
+    )
+    one, two = (predicted_noise(plan.schema, plan.protocol, n) for n in sizes)
+    return score_power(shares, sizes, (one, two), significance)

@@ -1,0 +1,196 @@
+"""The noise of an estimated count: what flips and fakes add to it."""
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from hubbub.canonical import Fields, Json, legal
+from hubbub.errors import WireError, reject
+from hubbub.numeric.binomial import binomial
+from hubbub.numeric.distributions import Distribution
+from hubbub.numeric.estimation import category_variance, count_among_fakes, shown_by_drawn, shown_by_users
+from hubbub.numeric.population import CountNoise
+from hubbub.protocol import Fakes, Protocol
+from hubbub.schema import Schema
+
+EXACT_DRAWS = 64
+"""Largest number of draws whose sum is computed exactly; the sum of more is close enough to normal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The number of fakes with a given bit set: mean, variance, and the distribution of its non-normal part."""
+
+    mean: float
+    variance: float
+    distribution: Distribution | None = None
+    rest: float = 0.0
+    """Variance of the other part, which is close to normal."""
+
+
+def fake_noise(
+    schema: Schema,
+    protocol: Protocol,
+    n: int,
+    fakes: int,
+    *,
+    batches: int = 1,
+    user_fakes: int | None = None,
+    moments: bool = False,
+) -> Noise:
+    """Return the noise that fakes add to one count of n users.
+
+    There are ``fakes`` of them in total, or each user draws their number, or the shuffler does in each of ``batches``.
+
+    A uniform legal fake has a given bit set with probability v = q + (p − q)·density after it is flipped. Whole records
+    reveal the number M of fakes that users drew, ``user_fakes``: all messages but k·n. In predictions, M is replaced by
+    its mean, which gives the mean of the variance. Single bits hide M, so its variance is added. Fakes of the shuffler:
+    :func:`hubbub.numeric.estimation.shown_by_drawn`. With ``moments``, the distribution of the sum, which may take
+    seconds, is left out.
+
+    >>> fake_noise(Schema.one_hot(4), Protocol(0.0, m=400), 1000, 400)
+    Noise(mean=100.0, variance=75.0, distribution=None, rest=0.0)
+    """
+    q = protocol.q
+    fake = q + (1 - 2 * q) * schema.density
+    if users := protocol.user_fakes:
+        if protocol.sends_records:
+            return Noise(*shown_by_users(n * users.mean if user_fakes is None else user_fakes, 0.0, fake))
+        return Noise(*shown_by_users(n * users.mean, n * users.variance, fake))
+    drawn = protocol.shuffler_fakes
+    if drawn is None:
+        return Noise(*shown_by_users(fakes, 0.0, fake))
+    mean, variance = batches * drawn.mean, batches * drawn.variance
+    if protocol.sends_records:
+        with_bit = schema.records_with_bit
+        total = shown_by_drawn(mean, variance, q, with_bit, schema.size - with_bit)
+        rest = shown_by_drawn(mean, variance, q, 0, schema.size - with_bit)[1]
+        return Noise(*total, None if moments else _sum(drawn, q, with_bit * batches), rest)
+    return Noise(mean, variance, None if moments else _sum(drawn, 0.0, batches))
+
+
+@functools.lru_cache(64)
+def _sum(fakes: Fakes, q: float, times: int) -> Distribution | None:
+    """Return the distribution of the sum of ``times`` draws, each unit of which is lost with probability q."""
+    if not 0 < times <= EXACT_DRAWS or times * (fakes.shift + 100 * fakes.scale) > 10**5:
+        return None
+    numbers = fakes.pmf
+    first = int(np.searchsorted(numbers.cumsum(), 1e-18))
+    if q > 0:
+        thinned = np.zeros(numbers.size)
+        for number in range(first, numbers.size):
+            kept = binomial(number, 1 - q)
+            thinned[kept.low : kept.high + 1] += numbers[number] * kept.pmf
+        first = int(np.searchsorted(thinned.cumsum(), 1e-18))
+        numbers = thinned
+    distribution = part = Distribution(first, numbers[first:])
+    for _ in range(times - 1):
+        distribution = distribution.plus(part)
+    return distribution
+
+
+def predicted_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
+    """Return σ of one count of n people; for categories, its maximum over all data.
+
+    >>> round(predicted_stderr(Schema.bits(1), Protocol(0.1), 1000), 6)
+    11.858541
+    """
+    if protocol.sends_category:
+        if not schema.exclusive or protocol.q * schema.width >= 1:
+            reject(
+                "a category",
+                f"be released with a one-hot schema of d labels and q < 1/d, got {schema} and q = {protocol.q:g}",
+            )
+        return math.sqrt(float(category_variance([0, n], n, protocol.q, schema.width).max()))
+    noise = fake_noise(schema, protocol, n, protocol.fixed_fakes, moments=True)
+    return count_among_fakes(0, n, protocol.q, k=protocol.k, mean=noise.mean, variance=noise.variance)[1]
+
+
+def smooth(distribution: Distribution, variance: float) -> Distribution | None:
+    """Return the distribution of a whole number plus a rounded normal error of the given variance.
+
+    >>> round(smooth(Distribution(0, np.ones(1)), 4.0).cdf(0), 3)
+    0.599
+    """
+    if variance == 0:
+        return distribution
+    sigma = math.sqrt(variance)
+    reach = math.ceil(9 * sigma) + 1
+    if reach * distribution.pmf.size > 10**8:
+        return None
+    edges: NDArray[Any] = ndtr((np.arange(-reach, reach + 2) - 0.5) / sigma)
+    return distribution.plus(Distribution(-reach, np.diff(edges)))
+
+
+def count_noise(schema: Schema, protocol: Protocol, n: int, fakes: Noise | None = None) -> CountNoise:
+    """Return the error of one estimated count of n people, given the noise of the fakes (None for categories).
+
+    >>> count_noise(Schema.bits(1), Protocol(0.25), 100, Noise(0.0, 0.0)).variance
+    75.0
+    """
+    q, k = protocol.q, protocol.k
+    if protocol.sends_category:
+        empty, one = category_variance([0, 1], n, q, schema.width).tolist()
+        return CountNoise(variance=empty, gain=1 - schema.width * q, growth=one - empty, flip=q)
+    assert fakes is not None
+    gain, flips = k * (1 - 2 * q), k * n * q * (1 - q)
+    variance = (flips + fakes.variance) / gain**2
+    if fakes.distribution is not None and (exact := smooth(fakes.distribution, fakes.rest + flips)) is not None:
+        centre = float(np.arange(fakes.distribution.low, fakes.distribution.high + 1) @ fakes.distribution.pmf)
+        # Without flips, errors lie on the lattice of the distribution, and only rounding must not exclude a point.
+        slack = 1e-6 if gain == 1 else 0.5
+        return CountNoise(variance=variance, gain=gain, distribution=exact, centre=centre, slack=slack)
+    alone = k == 1 and fakes.variance == 0 and fakes.mean == 0
+    return CountNoise(variance=variance, gain=gain, flip=q if alone else None)
+
+
+def predicted_noise(schema: Schema, protocol: Protocol, n: int) -> CountNoise:
+    """Return the mean and variance of the error of one count in a batch of n people, without its exact distribution.
+
+    >>> predicted_noise(Schema.one_hot(4), Protocol(0.0, m=400), 1000).variance
+    75.0
+    """
+    if protocol.sends_category:
+        return count_noise(schema, protocol, n)
+    return count_noise(schema, protocol, n, fake_noise(schema, protocol, n, protocol.fixed_fakes, moments=True))
+
+
+def noise_document(noise: CountNoise) -> dict[str, Json]:
+    """Return the error of a count as a JSON object."""
+    exact = noise.distribution
+    return {
+        "variance": noise.variance,
+        "gain": noise.gain,
+        "growth": noise.growth,
+        "flip": noise.flip,
+        "distribution": None if exact is None else {"low": exact.low, "pmf": exact.pmf.tolist()},
+        "centre": noise.centre,
+        "slack": noise.slack,
+    }
+
+
+def noise_from_document(value: Json, what: str = "the noise of the estimate") -> CountNoise:
+    """Read the error of a count from a JSON object."""
+    read = Fields(value, what, "variance", "gain", "growth", "flip", "distribution", "centre", "slack")
+    exact = None
+    with legal(what):
+        if read["distribution"] is not None:
+            given = Fields(read["distribution"], f"the distribution of {what}", "low", "pmf")
+            masses = given.items("pmf")
+            if not all(isinstance(mass, int | float) and 0 <= mass <= 1 for mass in masses):
+                raise WireError(f"'pmf' of the distribution of {what} must be a list of probabilities")
+            exact = Distribution(given.whole("low"), np.array(masses, np.float64))
+        return CountNoise(
+            variance=read.real("variance"),
+            gain=read.real("gain"),
+            growth=read.real("growth"),
+            flip=None if read["flip"] is None else read.real("flip"),
+            distribution=exact,
+            centre=read.real("centre"),
+            slack=read.real("slack"),
+        )

@@ -1,0 +1,141 @@
+"""Tests of equal shares in two populations, from noisy counts of a random sample of each."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import erfc, ndtr, ndtri
+
+from hubbub.numeric.population import CountNoise, population_interval, sampled_count, skewed
+
+Array = npt.NDArray[np.float64]
+
+RESIDUE = 1e-5
+"""Probability that the common share lies outside the shares that are considered (Berger and Boos 1994)."""
+GRID = 64
+"""Number of common shares at which p-values are computed."""
+BINS, FARTHEST = 256, 40
+"""Bins of the statistic per unit, and its largest value that is told apart."""
+
+
+def score_statistic(x: Array, y: Array, sizes: tuple[int, int], noises: tuple[CountNoise, CountNoise]) -> Array:
+    """Return z = (y/m − x/n)/σ, σ² = V_x(π)/n² + V_y(π)/m² at the common share π = (x + y)/(n + m); 0/0 is 0.
+
+    >>> none = CountNoise(variance=0.0)
+    >>> score_statistic(np.array([10.0]), np.array([20.0]), (100, 100), (none, none)).round(4).tolist()
+    [1.9803]
+    """
+    (n, m), (one, two) = sizes, noises
+    share = np.clip((x + y) / (n + m), 0.0, 1.0)
+    variance = one.sampled_variance(share, n) / n**2 + two.sampled_variance(share, m) / m**2
+    return np.asarray((y / m - x / n) / np.sqrt(np.maximum(variance, 1e-300)))
+
+
+def equality_p_values(
+    x: Array, y: Array, sizes: tuple[int, int], noises: tuple[CountNoise, CountNoise], pooled: tuple[Array, Array]
+) -> Array:
+    """Return two-sided p-values of equal shares; ``pooled`` are intervals of the common share of level 1 − RESIDUE.
+
+    P[|Z| ≥ |z|] of the score statistic: normal where both estimates are close to it, otherwise the maximum over all
+    common shares of the interval, plus the probability that it lies elsewhere (Berger and Boos 1994), from the
+    distributions of both estimates. It errs upwards.
+    """
+    z = np.abs(score_statistic(x, y, sizes, noises))
+    p = np.asarray(erfc(z / math.sqrt(2)))
+    share = np.clip((x + y) / sum(sizes), 0.0, 1.0)
+    normal = np.logical_and(*(noise.close_to_normal(share, n) for noise, n in zip(noises, sizes, strict=True)))
+    for most in (False, True):
+        chosen = ~normal & ((share > 0.5) == most)
+        if not chosen.any():
+            continue
+        low, high = (bound[chosen] for bound in pooled)
+        if most:  # by the people without the label
+            low, high = 1 - high, 1 - low
+        errors = tuple(noise.reflected(n) if most else noise for noise, n in zip(noises, sizes, strict=True))
+        p[chosen] = _largest_p(z[chosen], sizes, (errors[0], errors[1]), low, high)
+    return p
+
+
+def _largest_p(
+    z: Array, sizes: tuple[int, int], noises: tuple[CountNoise, CountNoise], low: Array, high: Array
+) -> Array:
+    ends = math.sqrt(max(float(low.min()), 0.0)), math.sqrt(min(float(high.max()), 1.0))
+    shares = np.linspace(*ends, GRID) ** 2
+    # The bin of an observed value must contain the value itself, in spite of rounding.
+    place = np.clip(np.floor(z * BINS - 1e-4), 0, BINS * FARTHEST).astype(np.int64)
+    first = np.maximum(np.searchsorted(shares, low, side="right") - 1, 0)
+    last = np.minimum(np.searchsorted(shares, high, side="left"), GRID - 1)
+    largest = np.zeros(z.size)
+    # Noise known by its variance only may be skewed to either side, in both batches alike.
+    one, two = (skewed(noise) for noise in noises)
+    pairs = [(one[0], two[0])] if len(one) == len(two) == 1 else [(one[0], two[0]), (one[-1], two[-1])]
+    for index, share in enumerate(shares):
+        inside = (first <= index) & (index <= last)
+        for pair in pairs:
+            tail = _tail(float(share), sizes, pair)
+            largest[inside] = np.maximum(largest[inside], tail[place[inside]])
+    return np.minimum(largest + RESIDUE, 1.0)
+
+
+def _tail(share: float, sizes: tuple[int, int], noises: tuple[CountNoise, CountNoise]) -> Array:
+    """Return P[|Z| ≥ i/BINS] for every i, if both shares are the given one."""
+    (x, p), (y, r) = (sampled_count(share, n, noise) for n, noise in zip(sizes, noises, strict=True))
+    kept = p > 1e-12, r > 1e-12
+    x, p, y, r = x[kept[0]], p[kept[0]], y[kept[1]], r[kept[1]]
+    z = np.abs(score_statistic(x[:, None], y, sizes, noises))
+    place = np.minimum(z * BINS, BINS * FARTHEST).astype(np.int64).ravel()
+    mass = np.bincount(place, np.multiply.outer(p, r).ravel(), BINS * FARTHEST + 1)
+    return np.asarray(mass[::-1].cumsum()[::-1])
+
+
+def difference_interval(
+    x: Array, y: Array, sizes: tuple[int, int], noises: tuple[CountNoise, CountNoise], level: float
+) -> tuple[Array, Array]:
+    """Return intervals of the difference of two shares, second minus first, from the interval of each.
+
+    The distances of the bounds to the estimates are added in squares (Newcombe 1998, method 10; Zou and Donner 2008).
+    """
+    (low_x, high_x), (low_y, high_y) = (
+        population_interval(one, n, noise, 1 - level) for one, n, noise in zip((x, y), sizes, noises, strict=True)
+    )
+    share_x, share_y = np.clip(x / sizes[0], low_x, high_x), np.clip(y / sizes[1], low_y, high_y)
+    centre = share_y - share_x
+    low = centre - np.hypot(share_y - low_y, high_x - share_x)
+    high = centre + np.hypot(high_y - share_y, share_x - low_x)
+    return np.asarray(low), np.asarray(high)
+
+
+def holm(p: Array) -> Array:
+    """Return p-values adjusted for their number, valid for any dependence (Holm 1979).
+
+    >>> holm(np.array([0.01, 0.04, 0.03])).round(9).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p, kind="stable")
+    rising = np.maximum.accumulate((p.size - np.arange(p.size)) * p[order])
+    adjusted = np.empty(p.size)
+    adjusted[order] = np.minimum(rising, 1.0)
+    return adjusted
+
+
+def score_power(
+    shares: tuple[float, float], sizes: tuple[int, int], noises: tuple[CountNoise, CountNoise], significance: float
+) -> float:
+    """Return the probability that the score test rejects equal shares, by the normal approximation.
+
+    Φ((|δ| − cσ₀)/σ₁) + Φ((−|δ| − cσ₀)/σ₁): δ the difference, c the critical value, σ₀ at the common share that the test
+    expects, σ₁ at the true shares.
+
+    >>> noise = CountNoise(variance=100.0)
+    >>> round(score_power((0.1, 0.1), (10_000, 10_000), (noise, noise), 0.05), 6)
+    0.05
+    """
+    common = sum(share * n for share, n in zip(shares, sizes, strict=True)) / sum(sizes)
+
+    def deviation(*at: float) -> float:
+        parts = (noise.sampled_variance(a, n) / n**2 for a, n, noise in zip(at, sizes, noises, strict=True))
+        return math.sqrt(float(sum(parts)))
+
+    distance = abs(shares[1] - shares[0])
+    critical, sigma = -float(ndtri(significance / 2)) * deviation(common, common), deviation(*shares)
+    return float(ndtr((distance - critical) / sigma) + ndtr((-distance - critical) / sigma))
