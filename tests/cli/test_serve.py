@@ -76,7 +76,13 @@ def test_two_operators_agree_on_a_contract(folder: Path, run: Call) -> None:
     assert contract.task_end - contract.task_start == 49
     shown = run("inspect", "contract.json")
     assert shown.exit_code == 0, shown.stderr
-    for words in (contract.id, contract.task.hex(), contract.plan.id, "by ticket, issued by shuffler", "signature verif"):
+    for words in (
+        contract.id,
+        contract.task.hex(),
+        contract.plan.id,
+        "by ticket, issued by shuffler",
+        "signature verif",
+    ):
         assert words in shown.stdout
     record = json.loads(run("inspect", "contract.json", "--json").stdout)
     assert (record["operators"], sorted(record["signed"])) == (told, ["analyzer", "shuffler"])
@@ -86,8 +92,8 @@ def test_two_operators_agree_on_a_contract(folder: Path, run: Call) -> None:
     forged = json.loads(text)
     forged["signatures"]["shuffler"] = forged["signatures"]["analyzer"]
     (folder / "forged.json").write_text(json.dumps(forged))
-    for words in (("inspect", "forged.json"), ("report", "plan.json", "--contract", "forged.json", "-o", "out.html")):
-        assert run(*words).exit_code == 4
+    assert run("inspect", "forged.json").exit_code == 4
+    assert run("report", "plan.json", "--contract", "forged.json", "-o", "out.html").exit_code == 4
     assert not (folder / "out.html").exists()
 
 

@@ -11,7 +11,7 @@ from hubbub.cli import options, screen
 from hubbub.cli.options import FRACTION
 from hubbub.errors import POSITIVE, SHARE, Infeasible, Interval, check_real
 from hubbub.io.documents import write_plan
-from hubbub.pages import plans_chart
+from hubbub.pages import plans_chart, words
 from hubbub.planner.precision import percent
 from hubbub.plans import Plan
 from hubbub.privacy import Budget, TrustModel
@@ -138,10 +138,10 @@ def frontier_table(
             _measured(row),
             *planner.cost(one).cells,
             "yes" if row["joint"] else "no",
-            screen.described_collusion(one.guarantee.assumptions.collusion_epsilon),
+            words.described_collusion(one.guarantee.assumptions.collusion_epsilon),
         ]
         if attacked:
-            cells.append(screen.described_collusion(float(row["under_attack"]["epsilon"])))
+            cells.append(words.described_collusion(float(row["under_attack"]["epsilon"])))
         table.add_row(*map(screen.plain, cells))
     _section(table, CENTRAL, first=not plans)
     table.add_row("  central mechanism", f"{central:,.4g}")

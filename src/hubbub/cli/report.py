@@ -57,7 +57,7 @@ def report(
         background = Background(
             question=question,
             alternatives=list(rival.plans.values()),
-            central=planner.central_stderr(plan.schema, plan.total, rounds=plan.rounds),
+            central=planner.central_stderr(plan.schema, _budget(plan), rounds=plan.rounds),
             checks=checks,
             agreement=_agreement(contract_path, plan) if contract_path else None,
             statements=statements,
@@ -83,10 +83,15 @@ def _second(plan: Plan) -> str:
 
 
 def _request(plan: Plan) -> planner.Request:
-    budget = Budget(plan.total.epsilon, plan.total.delta)
+    """Return the request that all alternatives meet: the total of the plan, whatever trust they need."""
+    share, rounds = plan.honest_fraction, plan.rounds
     return planner.Request.of(
-        plan.schema, plan.n, budget, trust="shuffler-noise", rounds=plan.rounds, honest_fraction=plan.honest_fraction
+        plan.schema, plan.n, _budget(plan), trust="shuffler-noise", rounds=rounds, honest_fraction=share
     )
+
+
+def _budget(plan: Plan) -> Budget:
+    return Budget(plan.total.epsilon, plan.total.delta)
 
 
 def _estimate(path: str, plan: Plan) -> Estimate:

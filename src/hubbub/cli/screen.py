@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -23,7 +22,7 @@ from rich.progress import (
 from rich.table import Table
 
 from hubbub.io.files import write_text
-from hubbub.planner import Goal, cost, relative_error, remarks
+from hubbub.planner import Goal, cost, family_key, family_name, relative_error, remarks
 from hubbub.plans import Plan
 
 BAR = 28

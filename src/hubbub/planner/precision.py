@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hubbub.errors import OPEN_UNIT, POSITIVE, SHARE, check_real, check_type, check_whole, reject
-from hubbub.estimates import Noise, fake_noise
+from hubbub.noise import Noise, fake_noise
 from hubbub.plans import MAX_PEOPLE, Plan
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
