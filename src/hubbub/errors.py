@@ -31,9 +31,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import NoReturn, TypeVar
+from typing import Literal, NoReturn, TypeVar
 
 T = TypeVar("T")
+RecordProblem = Literal["missing", "unknown", "invalid"]
 
 MEMORY_LIMIT = 4 * 2**30
 """Largest allocation of a single call, in bytes."""
@@ -48,19 +49,32 @@ class InvalidInput(HubbubError, ValueError):
 
 
 class InvalidRecord(InvalidInput):
-    """A record that the schema does not allow; ``record`` is its number, counted from 1.
+    """A record that the schema does not allow; ``record`` is its number, counted from 1, after any header.
+
+    ``column`` is shown unless it is None; ``kind`` is ``"missing"`` (no value), ``"unknown"`` (a label that is not in
+    the schema) or ``"invalid"``; ``more`` is the number of later records that are invalid too, where it is known.
 
     >>> print(InvalidRecord(1700, "has a label that is not in the schema"))
     record 1,700 has a label that is not in the schema
+    >>> print(InvalidRecord(17, "must be 0 or 1", column="red", more=2))
+    record 17 (column 'red') must be 0 or 1; 2 more records are invalid
     """
 
-    def __init__(self, record: int, problem: str) -> None:
-        super().__init__(record, problem)
+    def __init__(
+        self, record: int, problem: str, column: str | None = None, kind: RecordProblem = "invalid", more: int = 0
+    ) -> None:
+        super().__init__(record, problem, column, kind, more)
         self.record = record
         self.problem = problem
+        self.column = column
+        self.kind: RecordProblem = kind
+        self.more = more
 
     def __str__(self) -> str:
-        return f"record {self.record:,} {self.problem}"
+        place = "" if self.column is None else f" (column {self.column!r})"
+        rest = "" if not self.more else "; 1 more record is invalid"
+        rest = rest if self.more < 2 else f"; {self.more:,} more records are invalid"
+        return f"record {self.record:,}{place} {self.problem}{rest}"
 
 
 class TooLarge(InvalidInput):

@@ -16,7 +16,7 @@ from hubbub.schema import Schema
 R = TypeVar("R")
 Command = Callable[..., R]
 
-FORMS = click.Choice(["csv", "jsonl", "parquet"])
+FORMS = click.Choice(["csv", "tsv", "jsonl", "parquet"])
 RELEASES = click.Choice(["records", "bits", "category"])
 LABELS = "a number, a file with one label per line, or labels separated by commas"
 
