@@ -40,7 +40,11 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.BatchTooSmall, INFEASIBLE, "wait for more people, or plan for a smaller batch with `hubbub plan -n`"),
     (errors.Infeasible, INFEASIBLE, "allow a larger epsilon or delta, more people, or fewer constraints"),
     (errors.TooLarge, USAGE, "process less data at once"),
-    (errors.InvalidRecord, USAGE, "correct or remove this record; records are counted from 1, after any header"),
+    (
+        errors.InvalidRecord,
+        USAGE,
+        "correct the record, or see --on-error, --missing, --other and --rejects; records are counted from 1",
+    ),
     (errors.InvalidInput, USAGE, "see `{command} --help`"),
     (errors.ProgramFailure, IO, "run the program by hand; docs/audit.md describes its input and output"),
     (errors.CommandRefused, IO, "see `hubbub serve admin --help`"),

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from hubbub.encoding.encoded import Encoded
-from hubbub.errors import InvalidRecord, check_choice, check_type, reject
+from hubbub.errors import InvalidInput, InvalidRecord, check_choice, check_type
 from hubbub.schema import Schema
 
 OnError = Literal["fail", "skip"]
@@ -54,8 +54,9 @@ class Policy:
         if label is None:
             return None
         if label not in schema.labels:
-            must = f"be a label of the schema ({schema.label_summary}); plan with an additional label for this purpose"
-            reject(name, must, label)
+            shown = f", got {label!r}" if len(label) <= 80 else ""
+            text = f"{name} must be a label of the schema ({schema.label_summary}){shown}; plan again to add a label"
+            raise InvalidInput(text)
         return schema.labels.index(label)
 
 

@@ -78,8 +78,8 @@ def read_values(
     is updated before each block is returned.
     """
     summary = Summary() if summary is None else check_type("summary", summary, Summary)
+    repair = Repair(policy or Policy(), schema, summary)
     with naming(path):
-        repair = Repair(policy or Policy(), schema, summary)
         yield from _collections(path, form or form_of(path), column, block, repair)
 
 
