@@ -4,7 +4,7 @@ Labels are compared by Arrow, without a step of Python for each record. Integers
 """
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from hubbub.encoding.encoded import (
     missing,
     unknown,
 )
-from hubbub.errors import InvalidRecord, MissingExtra, check_memory, reject
+from hubbub.errors import InvalidRecord, MissingExtra, check_memory, kind_of, reject
 from hubbub.schema import Schema
 
 FEATURE = "Reading Arrow data and data frames"
@@ -66,18 +66,25 @@ def to_arrow(values: Any) -> Any:
     if isinstance(values, pa.Array | pa.ChunkedArray | pa.Table):
         return values
     narwhals = _library("narwhals")
-    frame = narwhals.from_native(values, pass_through=True, allow_series=True)
     try:
+        frame = narwhals.from_native(values, pass_through=True, allow_series=True)
         if isinstance(frame, narwhals.LazyFrame):
             frame = frame.collect()
         if isinstance(frame, narwhals.DataFrame | narwhals.Series):
             return frame.to_arrow()
-        if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+        if hasattr(values, "__arrow_c_stream__"):
             return pa.table(values)
-    except (pa.ArrowException, TypeError, ValueError):
+        if isinstance(values, Iterable):
+            return pa.array(values, from_pandas=True)
+    except (pa.ArrowException, narwhals.exceptions.NarwhalsError, TypeError, ValueError):
         # The messages of these errors may quote values.
-        reject("values", "have columns of a single type each, such as strings, booleans or integers")
-    return reject("values", f"be a list, an array, a series or a data frame, not {type(values).__name__}")
+        reject("values", "have columns with distinct names, each of one type, such as strings, booleans or integers")
+    return reject("values", f"be a list, an array, a series or a data frame, not {kind_of(values)}")
+
+
+def _kind(kind: Any) -> str:
+    """Return the name of an Arrow type, without the names of fields, which may be data."""
+    return str(kind).partition("<")[0].partition("[")[0]
 
 
 def encode_columnar(values: Any, schema: Schema) -> Encoded:
@@ -116,7 +123,7 @@ def encode_column(
     elif types.is_null(kind):
         return from_lists(*_no_values(len(column), name), schema, column=name)
     elif not _is_list(kind):
-        reject("values", f"be lists of labels for {schema}, not of the Arrow type {kind}")
+        reject("values", f"be lists of labels for {schema}, not of the Arrow type {_kind(kind)}")
     parts = [_list_codes(chunk, schema) for chunk in chunks]
     flat = np.concatenate([part[0] for part in parts] or [np.empty(0, np.int64)])
     sizes = np.concatenate([part[1] for part in parts] or [np.empty(0, np.int64)])
@@ -182,7 +189,7 @@ def _label_codes(array: Any, schema: Schema) -> Numbers:
     elif types.is_string_view(kind):
         array = array.cast(pa.large_string())
     elif not _is_text(kind):
-        reject("values", f"be labels, not of the Arrow type {kind}")
+        reject("values", f"be labels, not of the Arrow type {_kind(kind)}")
     compute = _library("pyarrow.compute")
     found = compute.index_in(array, value_set=pa.array(schema.labels, array.type))
     codes = _numbers(found.fill_null(NOT_A_LABEL))
@@ -241,7 +248,7 @@ def _cell_codes(column: Any) -> NDArray[np.uint8]:
         codes[absent] = MISSING
         return codes
     if not _is_text(kind):
-        reject("values", f"have columns of 0 and 1 or of booleans, not of the Arrow type {kind}")
+        reject("values", f"have columns of 0 and 1 or of booleans, not of the Arrow type {_kind(kind)}")
     compute = _library("pyarrow.compute")
     text = compute.utf8_lower(column.cast(pa.large_string()))
     found = compute.index_in(text, value_set=pa.array(list(TRUTH), text.type))
