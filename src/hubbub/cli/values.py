@@ -67,13 +67,13 @@ class ValuesOptions:
         if summary.other:
             parts.append(f"{_records(summary.other)} with labels outside the schema became {policy.other!r}")
         if summary.bad:
-            kept = f"became {policy.missing!r}" if policy.missing is not None else "left out"
+            outcome = f"became {policy.missing!r}" if policy.missing is not None else "left out"
             numbers = ", ".join(f"{record:,}" for record in summary.first)
             more = ", …" if summary.bad > len(summary.first) else ""
-            parts.append(f"{_records(summary.bad)} invalid and {kept} (record {numbers}{more})")
-        screen.note(f"{_records(summary.rows)} read: {'; '.join(parts)}")
-        where = f"all are listed in {self.rejects}" if self.rejects else "--rejects FILE lists all of them"
-        screen.note(f"{where}; these counts depend on the raw values, so keep them with the raw values")
+            parts.append(f"{_records(summary.bad, 'invalid ')} {outcome} (no. {numbers}{more})")
+        where = f"{self.rejects} lists them" if self.rejects else "--rejects FILE lists them"
+        screen.note(f"{_records(summary.rows)} read; {'; '.join(parts)}; {where}")
+        screen.note("these counts depend on the raw values: do not pass them on with the reports")
 
 
 def values_options(command: Command[R]) -> Command[R]:
@@ -129,5 +129,5 @@ def _listing(path: str | None) -> Iterator[Any]:
         raise failure
 
 
-def _records(count: int) -> str:
-    return "1 record" if count == 1 else f"{count:,} records"
+def _records(count: int, kind: str = "") -> str:
+    return f"1 {kind}record" if count == 1 else f"{count:,} {kind}records"

@@ -26,7 +26,7 @@ from hubbub.encoding.encoded import (
     missing,
     unknown,
 )
-from hubbub.errors import InvalidRecord, MissingExtra, check_memory, kind_of, reject
+from hubbub.errors import InvalidInput, InvalidRecord, MissingExtra, check_memory, kind_of, reject
 from hubbub.schema import Schema
 
 FEATURE = "Reading Arrow data and data frames"
@@ -77,8 +77,9 @@ def to_arrow(values: Any) -> Any:
         if isinstance(values, Iterable):
             return pa.array(values, from_pandas=True)
     except (pa.ArrowException, narwhals.exceptions.NarwhalsError, TypeError, ValueError):
-        # The messages of these errors may quote values.
-        reject("values", "have columns with distinct names, each of one type, such as strings, booleans or integers")
+        # The messages of these errors may quote values, so they are not the context of this one either.
+        must = "have columns with distinct names, each of one type, such as strings, booleans or integers"
+        raise InvalidInput(f"values must {must}") from None
     return reject("values", f"be a list, an array, a series or a data frame, not {kind_of(values)}")
 
 

@@ -12,6 +12,7 @@ from hubbub.errors import InvalidInput, InvalidRecord, check_choice, check_type
 from hubbub.schema import Schema
 
 OnError = Literal["fail", "skip"]
+UNKNOWN = "has a label that is not in the schema"
 FIRST = 5
 """Numbers of invalid records that a summary lists."""
 
@@ -112,35 +113,31 @@ class Repair:
         summary, start = self.summary, self.summary.rows
         summary.rows += block.n
         summary.other += block.renamed.size
-        for place in block.renamed.tolist():
-            self._report(start + place + 1, "other", "has a label that is not in the schema")
-        for problem in block.problems:
-            self._count(problem, start + problem.record)
+        outcomes = [(start + place + 1, "other", UNKNOWN) for place in block.renamed.tolist()]
+        outcomes += [self._count(problem, start + problem.record) for problem in block.problems]
+        if summary.listener is not None:
+            for outcome in sorted(outcomes):
+                summary.listener(*outcome)
         if self._failure is not None:
             return None
         return block.repaired(self.missing)
 
-    def _count(self, problem: InvalidRecord, record: int) -> None:
+    def _count(self, problem: InvalidRecord, record: int) -> tuple[int, str, str]:
+        """Return the number of an invalid record, what happens to it, and the reason."""
         summary = self.summary
-        # Reasons name columns only where they are labels of the schema or were chosen by the caller.
+        # A column is named only if it is a label of the schema or was chosen by the caller.
         reason = problem.problem if problem.column is None else f"column {problem.column!r} {problem.problem}"
         if problem.kind == "missing" and self.missing is not None:
             summary.missing += 1
-            self._report(record, "missing", reason)
-            return
+            return record, "missing", reason
         summary.bad += 1
         if len(summary.first) < FIRST:
             summary.first.append(record)
         if self.policy.on_error == "skip":
             summary.dropped += self.missing is None
-            self._report(record, "skipped", reason)
-            return
+            return record, "skipped", reason
         self._failure = self._failure or InvalidRecord(record, problem.problem, problem.column, problem.kind)
-        self._report(record, "failed", reason)
-
-    def _report(self, record: int, what: str, reason: str) -> None:
-        if self.summary.listener is not None:
-            self.summary.listener(record, what, reason)
+        return record, "failed", reason
 
     def finish(self) -> None:
         """Raise the first problem, with the number of further ones, if the policy is to fail."""
