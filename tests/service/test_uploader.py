@@ -165,7 +165,7 @@ def test_the_reason_of_a_service_is_shown_without_control_characters() -> None:
     assert (response.status, response.problem, response.retry_after, response.transient) == (503, "busy", 7.0, True)
     assert response.reason.startswith("status 503, busy: the queue�[2J is full!")
     assert len(response.reason) < 250
-    with pytest.raises(NoResponse, match="^the shuffler returned no keys: status 503, busy: the queue"):
+    with pytest.raises(NoResponse, match=r"^the shuffler returned no keys: status 503, busy: the queue"):
         transport.keys("task")
     transport.close()
     empty = httpx.MockTransport(lambda _: httpx.Response(502, text="<html>"))
