@@ -31,10 +31,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Literal, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 T = TypeVar("T")
-RecordProblem = Literal["missing", "unknown", "invalid"]
 
 MEMORY_LIMIT = 4 * 2**30
 """Largest allocation of a single call, in bytes."""
@@ -49,32 +48,21 @@ class InvalidInput(HubbubError, ValueError):
 
 
 class InvalidRecord(InvalidInput):
-    """A record that the schema does not allow; ``record`` is its number, counted from 1, after any header.
+    """A record that the schema does not allow; ``record`` is its number, counted from 1.
 
-    ``column`` is shown unless it is None; ``kind`` is ``"missing"`` (no value), ``"unknown"`` (a label that is not in
-    the schema) or ``"invalid"``; ``more`` is the number of later records that are invalid too, where it is known.
+    ``kind`` is ``"missing"`` (no value), ``"unknown"`` (a label that is not in the schema) or ``"invalid"``.
 
-    >>> print(InvalidRecord(1700, "has a label that is not in the schema"))
-    record 1,700 has a label that is not in the schema
-    >>> print(InvalidRecord(17, "must be 0 or 1", column="red", more=2))
-    record 17 (column 'red') must be 0 or 1; 2 more records are invalid
+    >>> print(InvalidRecord(1700, "has a label that is not in the schema", "colour"))
+    record 1,700 (column 'colour') has a label that is not in the schema
     """
 
-    def __init__(
-        self, record: int, problem: str, column: str | None = None, kind: RecordProblem = "invalid", more: int = 0
-    ) -> None:
-        super().__init__(record, problem, column, kind, more)
-        self.record = record
-        self.problem = problem
-        self.column = column
-        self.kind: RecordProblem = kind
-        self.more = more
+    def __init__(self, record: int, problem: str, column: str | None = None, kind: str = "invalid") -> None:
+        super().__init__(record, problem, column, kind)
+        self.record, self.problem, self.column, self.kind = record, problem, column, kind
 
     def __str__(self) -> str:
         place = "" if self.column is None else f" (column {self.column!r})"
-        rest = "" if not self.more else "; 1 more record is invalid"
-        rest = rest if self.more < 2 else f"; {self.more:,} more records are invalid"
-        return f"record {self.record:,}{place} {self.problem}{rest}"
+        return f"record {self.record:,}{place} {self.problem}"
 
 
 class TooLarge(InvalidInput):

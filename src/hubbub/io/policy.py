@@ -142,5 +142,6 @@ class Repair:
     def finish(self) -> None:
         """Raise the first problem, with the number of further ones, if the policy is to fail."""
         if self._failure is not None:
-            one = self._failure
-            raise InvalidRecord(one.record, one.problem, one.column, one.kind, self.summary.bad - 1)
+            one, more = self._failure, self.summary.bad - 1
+            rest = "" if not more else f"; {more:,} more {'record is' if more == 1 else 'records are'} invalid"
+            raise InvalidRecord(one.record, one.problem + rest, one.column, one.kind)
