@@ -209,6 +209,7 @@ BAD = [
     (f"randomize answers.csv {PLAN} --rejects - -o out", USAGE),
     (f"randomize answers.csv {PLAN} --rejects answers.csv -o out", USAGE),
     (f"randomize answers.csv {PLAN} --rejects out -o out", USAGE),
+    (f"randomize answers.csv {PLAN} --rejects /dev/null -o out", USAGE),
     (f"randomize . {PLAN} --format csv -o out", IO),
     (f"randomize noise.hub {PLAN} --format csv -o out", USAGE),
     ("randomize answers.csv --plan . -o out", IO),

@@ -221,3 +221,10 @@ def test_arguments(call: Callable[[], object]) -> None:
 
 def test_the_corpus_is_large() -> None:
     assert len(PLANS) + len(VALUES) + len(ARGUMENTS) >= 180
+
+
+@pytest.mark.parametrize("value", [{"a": False}, {}, "a", 7, None])
+def test_a_device_accepts_only_lists_of_labels(value: object) -> None:
+    """Regression: the keys of a mapping were taken for labels that are set."""
+    with pytest.raises(errors.InvalidInput, match="the value must be a list of labels"):
+        device.encode(value, MANY)

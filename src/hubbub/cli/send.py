@@ -25,6 +25,8 @@ from hubbub.service.task.admission import TicketKey
 from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, load_contract
 from hubbub.service.uploader import HttpTransport, Sent, Uploader, printable
 
+BLOCK = 1 << 10
+"""Records that are read at a time: sealing is slow, and progress is shown after each block."""
 WAYS = {
     "ticket": "the contract admits by ticket: give --tickets, or --ticket-key to mint them",
     "token": "the contract admits by token: give --issuer with --codes, or --tickets",
@@ -100,7 +102,7 @@ def send(
         transport = stack.enter_context(contextlib.closing(HttpTransport(url)))
         people, summary = None, Summary()
         if values:
-            blocks, summary = stack.enter_context(options.reading(values, contract.plan.schema))
+            blocks, summary = stack.enter_context(options.reading(values, contract.plan.schema, block=BLOCK))
             people = _started(blocks)
         journal = stack.enter_context(_journal(journal_path, contract, number))
         uploader = Uploader(contract, transport, journal, per_request=per_request, issuer=issuer, retrying=_retrying)

@@ -16,7 +16,7 @@ from hubbub.cli.options import FORMS, Command, R
 from hubbub.errors import InvalidRecord
 from hubbub.io.files import PIPE, check_destination, replacing, same_file
 from hubbub.io.policy import OnError, Policy, Summary
-from hubbub.io.values import Form, read_values
+from hubbub.io.values import BLOCK, Form, read_values
 from hubbub.records import Collection
 from hubbub.schema import Schema
 
@@ -34,11 +34,15 @@ class ValuesOptions:
     rejects: str | None
 
     @contextlib.contextmanager
-    def reading(self, path: str, schema: Schema) -> Iterator[tuple[Iterator[Collection], Summary]]:
+    def reading(
+        self, path: str, schema: Schema, *, block: int = BLOCK
+    ) -> Iterator[tuple[Iterator[Collection], Summary]]:
         """Open a file of values and yield its blocks and their summary; writes the list of --rejects at the end."""
         with _listing(self.rejects) as listener:
             summary = Summary(listener=listener)
-            blocks = read_values(path, schema, form=self.form, column=self.column, policy=self.policy, summary=summary)
+            blocks = read_values(
+                path, schema, form=self.form, column=self.column, block=block, policy=self.policy, summary=summary
+            )
             yield blocks, summary
 
     def check_rejects(self, *files: str) -> None:
@@ -48,6 +52,8 @@ class ValuesOptions:
         if self.rejects == PIPE:
             raise click.UsageError("--rejects must be a file; standard output is not supported")
         check_destination(self.rejects)
+        if Path(self.rejects).exists() and not Path(self.rejects).is_file():
+            raise click.UsageError("--rejects must be a regular file, because the file is replaced")
         for name in files:
             if same_file(self.rejects, name) or (name != PIPE and Path(self.rejects) == Path(name)):
                 raise click.UsageError(f"--rejects would overwrite {name}: give it another name")

@@ -126,11 +126,11 @@ def _csv(delimiter: str, path: str, repair: Repair, column: str | None, block: i
     schema = repair.schema
     with opened(path) as (file, fraction):
         several_lines = any("\n" in label or "\r" in label for label in schema.labels)
-        chosen: int | None = None
+        width, used = 0, list[int]()
 
         def spans(row: list[str]) -> bool:
-            """Return False if the cell of labels has several lines, but no label does."""
-            return several_lines or chosen is None or chosen >= len(row) or "\n" not in row[chosen]
+            """Return False if a cell that is read has several lines, but no label does."""
+            return len(row) == width and (several_lines or not any("\n" in row[i] or "\r" in row[i] for i in used))
 
         with contextlib.closing(csv_rows(file, delimiter, spans)) as rows:
             names = next(rows, None)
@@ -147,6 +147,7 @@ def _csv(delimiter: str, path: str, repair: Repair, column: str | None, block: i
                     "the CSV file", "start with a column name, but starts with a label; if it is the name, use --column"
                 )
             chosen = None if name is None else names.index(name)
+            width, used = len(names), [names.index(label) for label in (schema.labels if name is None else [name])]
             for part in _batches(rows, block):
                 # A name that is not the caller's may be the answer of a person, if the file has no header.
                 yield _encode_rows(part, names, chosen, column, repair)
