@@ -16,6 +16,7 @@ from enum import EnumType
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import hubbub as hb
@@ -933,21 +934,90 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Collection", {"records": SetBits(np.array([7], np.uint32))}, InvalidInput, "indices must be below 3"),
     ("Collection", {"records": SetBits(np.array([0.5]))}, InvalidInput, "indices must be a vector of type uint32"),
     ("Collection", {"schema": BITS}, InvalidInput, "records must be stored as Packed for Schema.bits(2 labels)"),
-    ("Collection.from_values", {"values": None}, InvalidInput, "values must be a list or an array, not None"),
-    ("Collection.from_values", {"values": "red"}, InvalidInput, "values must be a list or an array, not str"),
+    (
+        "Collection.from_values",
+        {"values": None},
+        InvalidInput,
+        "values must be a list, an array, a series or a data frame, not None",
+    ),
+    (
+        "Collection.from_values",
+        {"values": "red"},
+        InvalidInput,
+        "values must be a list, an array, a series or a data frame, not str",
+    ),
     (
         "Collection.from_values",
         {"values": ["red", "secret"]},
         InvalidRecord,
         "record 2 has a label that is not in the schema (3 labels: red, green, …)",
     ),
-    ("Collection.from_values", {"values": ["red", None]}, InvalidRecord, "record 2 must be a label, not None"),
+    (
+        "Collection.from_values",
+        {"values": ["red", None]},
+        InvalidRecord,
+        "record 2 must have a value, but it is missing",
+    ),
     ("Collection.from_values", {"values": np.array([0, 3])}, InvalidRecord, "record 2 has an index outside [0, 2]"),
     (
         "Collection.from_values",
         {"values": np.array([0.5])},
         InvalidInput,
-        "values must be an integer array of label indices, not of type float64",
+        "values must be an array of labels or of their indices, not of type float64",
+    ),
+    (
+        "Collection.from_values",
+        {"values": np.array(["red", "secret"])},
+        InvalidRecord,
+        "record 2 has a label that is not in the schema (3 labels: red, green, …)",
+    ),
+    (
+        "Collection.from_values",
+        {"values": np.array([b"red"])},
+        InvalidInput,
+        "values must be an array of labels or of their indices, not of type |S3",
+    ),
+    (
+        "Collection.from_values",
+        {"values": np.array([1, 2]), "schema": hb.Schema.one_hot(["1", "2"])},
+        InvalidInput,
+        "values must be strings, because the labels are numbers that differ from their indices",
+    ),
+    (
+        "Collection.from_values",
+        {"values": np.ma.array([0, 1], mask=[False, True])},
+        InvalidInput,
+        "values must have no masked entries; fill them first",
+    ),
+    (
+        "Collection.from_values",
+        {"values": {"secret": ["red"]}},
+        InvalidInput,
+        "values must be a list, an array, a series or a data frame, not dict",
+    ),
+    (
+        "Collection.from_values",
+        {"values": [{"a": False}], "schema": BITS},
+        InvalidRecord,
+        "record 1 must be a list of labels, not dict",
+    ),
+    (
+        "Collection.from_values",
+        {"values": pa.array([{"secret": 1}])},
+        InvalidInput,
+        "values must be labels, not of the Arrow type struct",
+    ),
+    (
+        "Collection.from_values",
+        {"values": pa.table({"x": ["red"], "y": ["red"]})},
+        InvalidInput,
+        "values must have one column, or a column for every label; select the column of labels first, got 2",
+    ),
+    (
+        "Collection.from_values",
+        {"values": pa.table({"red": ["secret"], "green": [1], "blue": [True]})},
+        InvalidRecord,
+        "record 1 (column 'red') must be 0, 1, true or false",
     ),
     (
         "Collection.from_values",
@@ -959,7 +1029,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Collection.from_values",
         {"values": np.full((2, 3), 2)},
         InvalidRecord,
-        "record 1 has a value other than 0 and 1",
+        "record 1 (column 'red') must be 0, 1, true or false",
     ),
     (
         "Collection.from_values",

@@ -6,7 +6,7 @@ Uses the standard library only. Plans are read by :meth:`hubbub.plans.Plan.from_
 
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 
 from hubbub.bits import device
@@ -31,7 +31,8 @@ def encode(value: object, schema: Schema) -> int:
         return int(value)
     if schema.exclusive:
         value = [value]
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+    # The keys of a mapping would be taken for labels that are set.
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         reject("the value", f"be a list of labels, not of type {type(value).__name__}")
     record = 0
     for label in value:

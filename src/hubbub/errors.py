@@ -53,17 +53,19 @@ class InvalidInput(HubbubError, ValueError):
 class InvalidRecord(InvalidInput):
     """A record that the schema does not allow; ``record`` is its number, counted from 1.
 
-    >>> print(InvalidRecord(1700, "has a label that is not in the schema"))
-    record 1,700 has a label that is not in the schema
+    ``kind`` is ``"missing"`` (no value), ``"unknown"`` (a label that is not in the schema) or ``"invalid"``.
+
+    >>> print(InvalidRecord(1700, "has a label that is not in the schema", "colour"))
+    record 1,700 (column 'colour') has a label that is not in the schema
     """
 
-    def __init__(self, record: int, problem: str) -> None:
-        super().__init__(record, problem)
-        self.record = record
-        self.problem = problem
+    def __init__(self, record: int, problem: str, column: str | None = None, kind: str = "invalid") -> None:
+        super().__init__(record, problem, column, kind)
+        self.record, self.problem, self.column, self.kind = record, problem, column, kind
 
     def __str__(self) -> str:
-        return f"record {self.record:,} {self.problem}"
+        place = "" if self.column is None else f" (column {self.column!r})"
+        return f"record {self.record:,}{place} {self.problem}"
 
 
 class TooLarge(InvalidInput):

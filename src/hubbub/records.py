@@ -1,7 +1,6 @@
 """``Collection``: people's raw records, which never leave the process that created them."""
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
@@ -10,6 +9,9 @@ from numpy.typing import NDArray
 
 from hubbub.bits.counting import bit_counts
 from hubbub.bits.records import check_records
+from hubbub.encoding.columns import encode_columnar, is_columnar
+from hubbub.encoding.encoded import Encoded, limit_text
+from hubbub.encoding.sequences import encode_array, encode_sequence
 from hubbub.errors import InvalidRecord, check_memory, check_type, check_whole, kind_of, reject
 from hubbub.schema import Schema
 
@@ -121,25 +123,28 @@ class Collection:
         self.records.check(self.schema)
 
     @classmethod
-    def from_values(cls, values: Iterable[Any] | NDArray[Any], schema: Schema) -> Self:
+    def from_values(cls, values: Any, schema: Schema) -> Self:
         """Encode values: one label each for one-hot schemas, otherwise the list of the labels that are set.
 
-        An integer array holds the indices of labels (one-hot schemas only). A two-dimensional array of 0 and 1, or of
-        booleans, holds the bits. Schemas of a single bit also accept a list of booleans.
+        Lists, numpy arrays of strings or objects, Arrow arrays, and series of pandas, polars and others hold labels, or
+        lists of labels. A frame or table has one such column, or a column of 0 and 1, or of booleans, for every label.
+        A numpy array of integers holds the indices of labels (one-hot schemas only), and a two-dimensional one of 0 and
+        1, or of booleans, the bits. Schemas of a single bit also accept booleans. Arrow and frames need the extra
+        ``frames``.
 
         >>> Collection.from_values([["a"], [], ["a", "b"]], Schema.bits(["a", "b"])).rows(0, 3).tolist()
         [[1], [0], [3]]
         """
         check_type("schema", schema, Schema)
         if isinstance(values, np.ndarray):
-            if values.ndim == 1 and schema.exclusive:
-                return cls._from_indices(values, schema)
-            if values.ndim == 1 and schema.width == 1 and values.dtype == np.bool_:
-                return cls._from_bits(values[:, None], schema)
-            return cls._from_bits(values, schema)
-        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-            reject("values", f"be a list or an array, not {kind_of(values)}")
-        return cls._from_labels(values if isinstance(values, Sequence) else list(values), schema)
+            encoded = encode_array(values, schema)
+        elif is_columnar(values):
+            encoded = encode_columnar(values, schema)
+        elif isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+            reject("values", f"be a list, an array, a series or a data frame, not {kind_of(values)}")
+        else:
+            encoded = encode_sequence(values if isinstance(values, Sequence) else list(values), schema)
+        return cls(schema, stored(encoded, schema))
 
     @classmethod
     def from_packed(cls, rows: NDArray[np.uint8], schema: Schema) -> Self:
@@ -171,51 +176,6 @@ class Collection:
         indices = np.concatenate([one.indices for one in lists])
         ends = None if schema.exclusive else np.cumsum(np.concatenate([one.sizes for one in lists]))
         return cls(schema, SetBits(indices, ends))
-
-    @classmethod
-    def _from_indices(cls, indices: NDArray[Any], schema: Schema) -> Self:
-        if indices.dtype.kind not in "iu":
-            reject("values", f"be an integer array of label indices, not of type {indices.dtype}")
-        if (bad := np.flatnonzero((indices < 0) | (indices >= schema.width))).size:
-            raise InvalidRecord(int(bad[0]) + 1, f"has an index outside [0, {schema.width - 1}]")
-        return cls(schema, SetBits(_frozen(indices.astype(np.uint32))))
-
-    @classmethod
-    def _from_bits(cls, bits: NDArray[Any], schema: Schema) -> Self:
-        if bits.ndim != 2 or bits.shape[1] != schema.width:
-            reject("values", f"be an array of shape (n, {schema.width})", bits.shape)
-        if bits.dtype.kind not in "biu":
-            reject("values", f"be an array of 0 and 1 or of booleans, not of type {bits.dtype}")
-        if bits.dtype.kind != "b" and (bad := np.flatnonzero(((bits != 0) & (bits != 1)).any(axis=1))).size:
-            raise InvalidRecord(int(bad[0]) + 1, "has a value other than 0 and 1")
-        return cls.from_packed(np.packbits(bits.astype(np.bool_), axis=1, bitorder="little"), schema)
-
-    @classmethod
-    def _from_labels(cls, values: Sequence[Any], schema: Schema) -> Self:
-        index = {label: i for i, label in enumerate(schema.labels)}
-        if schema.width == 1 and values and all(isinstance(value, bool | np.bool_) for value in values):
-            return cls._from_bits(np.array(values, np.bool_)[:, None], schema)
-        if schema.exclusive:
-            try:
-                return cls._from_indices(np.fromiter(map(index.__getitem__, values), np.int64, len(values)), schema)
-            except (KeyError, TypeError):
-                _refuse_label(values, schema)
-        try:
-            if any(isinstance(value, str | bytes) for value in values):
-                _refuse_list(values, schema)
-            chosen = [sorted(map(index.__getitem__, value)) for value in values]
-        except (KeyError, TypeError):
-            _refuse_list(values, schema)
-        for place, row in enumerate(chosen):
-            if any(a == b for a, b in itertools.pairwise(row)):
-                raise InvalidRecord(place + 1, "has a label twice")
-        sizes = np.fromiter(map(len, chosen), np.int64, len(chosen))
-        check_sizes(sizes, schema)
-        flat = np.fromiter(itertools.chain.from_iterable(chosen), np.uint32, int(sizes.sum()))
-        records = SetBits(flat, np.cumsum(sizes))
-        if schema.dense:
-            return cls(schema, Packed(_frozen(records.pack(schema.width))))
-        return cls(schema, _sparse(records, schema))
 
     def rows(self, start: int, stop: int) -> NDArray[np.uint8]:
         """Return the records from ``start`` to before ``stop`` as packed rows."""
@@ -249,13 +209,26 @@ class Collection:
         raise TypeError("a Collection has no wire format: randomize it first")
 
 
+def stored(encoded: Encoded, schema: Schema) -> Packed | SetBits:
+    """Return encoded records in the form that the schema needs; raises the first of their problems."""
+    if encoded.problems:
+        raise encoded.problems[0]
+    if encoded.rows is not None:
+        return Packed(_frozen(encoded.rows))
+    assert encoded.indices is not None
+    indices = _frozen(encoded.indices.astype(np.uint32))
+    if schema.exclusive:
+        return SetBits(indices)
+    sizes = np.ones(encoded.n, np.int64) if encoded.sizes is None else encoded.sizes
+    records = SetBits(indices, np.cumsum(sizes))
+    return Packed(_frozen(records.pack(schema.width))) if schema.dense else records
+
+
 def check_sizes(sizes: NDArray[np.int64], schema: Schema) -> None:
     """Raise :class:`InvalidRecord` unless the schema allows records with these numbers of set bits."""
     bad = np.flatnonzero((sizes < schema.min_set) | (sizes > schema.max_set))
     if bad.size:
-        many = f"has more labels than max_set = {schema.max_set:,} allows"
-        problem = "must have exactly one label" if schema.exclusive else many
-        raise InvalidRecord(int(bad[0]) + 1, problem)
+        raise InvalidRecord(int(bad[0]) + 1, limit_text(schema))
 
 
 def _sparse(records: SetBits, schema: Schema) -> SetBits:
@@ -265,21 +238,3 @@ def _sparse(records: SetBits, schema: Schema) -> SetBits:
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     array.setflags(write=False)
     return array
-
-
-def _refuse_label(values: Sequence[Any], schema: Schema) -> NoReturn:
-    known = set(schema.labels)
-    place = next(i for i, value in enumerate(values) if not isinstance(value, str) or value not in known)
-    if isinstance(values[place], str):
-        raise InvalidRecord(place + 1, f"has a label that is not in the schema ({schema.label_summary})")
-    raise InvalidRecord(place + 1, f"must be a label, not {kind_of(values[place])}")
-
-
-def _refuse_list(values: Sequence[Any], schema: Schema) -> NoReturn:
-    known = set(schema.labels)
-    for place, value in enumerate(values):
-        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-            raise InvalidRecord(place + 1, f"must be a list of labels, not {kind_of(value)}")
-        if not all(isinstance(label, str) and label in known for label in value):
-            raise InvalidRecord(place + 1, f"has a label that is not in the schema ({schema.label_summary})")
-    reject("values", f"each be a list of labels of the schema ({schema.label_summary})")

@@ -54,7 +54,7 @@ LAYERS = [
     ("client", "shuffler", "analyzer", "wire", "planner"),
     ("accountant",),
     ("records", "reports", "bundles"),
-    ("plans",),
+    ("encoding", "plans"),
     ("protocol",),
     ("schema", "privacy"),
     ("bits",),

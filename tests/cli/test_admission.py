@@ -193,6 +193,7 @@ def test_a_collection_with_tokens(issuing: tuple[LiveSystem, str, Path], tmp_pat
         assert json.loads(result.stdout) == {"stored": PEOPLE, "waiting": 0, "refused": {}, "uncertain": 0}
     # The same accounts with a new journal: they have had their tokens.
     result = run(*words, "--codes", str(codes), "--journal", str(tmp_path / "second"), "--json")
+    assert result.exit_code == 5
     assert json.loads(result.stdout) == {
         "stored": 0,
         "waiting": 0,

@@ -1,6 +1,7 @@
 """Bad invocations: one line, a hint, the documented exit code, and nothing half-written."""
 
 import functools
+import gzip
 import os
 import re
 import subprocess
@@ -45,6 +46,9 @@ def prepare(folder: Path) -> None:
     (folder / "false.json").write_text(understate(plan.decode()))
     (folder / "edited.json").write_bytes(plan.replace(b'"n":1000', b'"n":9000'))
     (folder / "wrong.csv").write_text("colour\nred\nmauve\n")
+    (folder / "hopeless.csv").write_text("colour\nmauve\n")
+    (folder / "cells.csv").write_text("red,green,blue\n0,1,0\n")
+    (folder / "cut.csv.gz").write_bytes(gzip.compress(b"colour\n" + b"red\n" * 1000)[:-9])
     (folder / "few.csv").write_text("colour\nred\n")
     (folder / "none.csv").write_text("colour\n")
     (folder / "headless.csv").write_text("red\n" * 1000)
@@ -116,6 +120,8 @@ BAD = [
     ("plan --one-hot 3 -n 1000 --epsilon 1 --delta 2 -o out", USAGE),
     (f"plan --one-hot twice.txt -n 1000 {BUDGET} -o out", USAGE),
     (f"plan --one-hot missing.txt -n 1000 {BUDGET} -o out", IO),
+    (f"plan --bits crashed, -n 1000 {BUDGET} -o out", USAGE),
+    (f"plan --one-hot red,,blue -n 1000 {BUDGET} -o out", USAGE),
     (f"plan --at-most x 3 -n 1000 {BUDGET} -o out", USAGE),
     (f"plan --schema schema.json -n 1000 {BUDGET} -o out", CORRUPT),
     (f"plan --schema missing.json -n 1000 {BUDGET} -o out", IO),
@@ -257,6 +263,19 @@ BAD = [
     (f"randomize answers.csv {PLAN} --format parquet -o out", CORRUPT),
     (f"randomize answers.csv {PLAN} --format jsonl -o out", USAGE),
     (f"randomize answers.csv {PLAN} --fakes 3 -o out", USAGE),
+    (f"randomize answers.csv {PLAN} --format tsv --column age -o out", USAGE),
+    (f"randomize answers.csv {PLAN} --missing mauve -o out", USAGE),
+    (f"randomize answers.csv {PLAN} --other mauve -o out", USAGE),
+    (f"randomize wrong.csv {PLAN} --on-error fail -o out", USAGE),
+    (f"randomize wrong.csv {PLAN} --missing red -o out", USAGE),
+    (f"randomize hopeless.csv {PLAN} --on-error skip -o out", USAGE),
+    (f"randomize cells.csv {PLAN} --other red -o out", USAGE),
+    (f"randomize cut.csv.gz {PLAN} -o out", CORRUPT),
+    (f"randomize answers.csv {PLAN} --rejects missing/list.csv -o out", IO),
+    (f"randomize answers.csv {PLAN} --rejects - -o out", USAGE),
+    (f"randomize answers.csv {PLAN} --rejects answers.csv -o out", USAGE),
+    (f"randomize answers.csv {PLAN} --rejects out -o out", USAGE),
+    (f"randomize answers.csv {PLAN} --rejects /dev/null -o out", USAGE),
     (f"randomize . {PLAN} --format csv -o out", IO),
     (f"randomize noise.hub {PLAN} --format csv -o out", USAGE),
     ("randomize answers.csv --plan . -o out", IO),
@@ -364,6 +383,11 @@ BAD = [
     (f"{SIGNED} --codes answers.txt", USAGE),
     (f"{SIGNED} --issuer http://127.0.0.1:1 --codes answers.txt", USAGE),
     (f"{SIGNED} --per-request 0", USAGE),
+    (f"{SIGNED} --missing mauve", USAGE),
+    (f"{SIGNED} --other mauve", USAGE),
+    (f"{SIGNED} --on-error skip --tickets answers.txt", USAGE),
+    (f"{SIGNED} --rejects contract/list.csv", IO),
+    (f"{SIGNED} --rejects signed.json", USAGE),
     ("serve init new --role both", USAGE),
     ("serve init new --plan plan.json --admission nobody", USAGE),
     ("serve init new --plan plan.json --admission open", INFEASIBLE),

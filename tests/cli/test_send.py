@@ -11,11 +11,12 @@ from tests.cli.conftest import Call
 from tests.service.admissions import new_ticket
 from tests.service.live import LiveSystem, wait_until
 
-from hubbub.cli.send import send
+from hubbub.cli.send import _retrying, send
 from hubbub.planner import plan_from
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 from hubbub.service.provision import CONTRACT, provision_all
+from hubbub.service.uploader import Response
 
 PEOPLE = 240
 
@@ -55,6 +56,52 @@ def test_the_example_sends_everyone_once(live: LiveSystem, tmp_path: Path, run: 
     assert found["people"] >= 200
     assert found["labels"] == ["news", "mail", "maps"]
     assert abs(found["values"][2]) < 6 * found["stderr"][2]
+
+
+def test_refused_answers_make_the_command_fail(live: LiveSystem, tmp_path: Path, run: Call) -> None:
+    """Regression: the exit code was 0 although the shuffler refused every answer."""
+    values, tickets = tmp_path / "answers.csv", tmp_path / "tickets.txt"
+    values.write_text("sites\nnews\nmail\nmaps\n")
+    admissions = [new_ticket(live.contract.task).hex() for _ in range(4)]
+    words = ["send", str(values), "--contract", str(tmp_path / "here" / CONTRACT), "--to", live.url]
+    words += ["--tickets", str(tickets), "--per-request", "2"]
+    tickets.write_text("\n".join(admissions[:3]) + "\n")
+    assert run(*words, "--journal", str(tmp_path / "first")).exit_code == 0
+    reason = "token-spent (the accounts have answered this contract, or this round of it, before)"
+    for journal in ("second", "second"):  # repeating the command does not hide the refusals
+        result = run(*words, "--journal", str(tmp_path / journal))
+        assert result.exit_code == 5
+        assert result.stdout == "0 answers sent, 0 stored by the shuffler in total.\n"
+        assert result.stderr == f"error: 3 of 3 answers were refused: 3 {reason}\n"
+    tickets.write_text("\n".join(admissions[1:]) + "\n")
+    result = run(*words, "--journal", str(tmp_path / "third"), "--json")
+    assert result.exit_code == 5
+    assert json.loads(result.stdout) == {"stored": 1, "waiting": 0, "refused": {"token-spent": 2}, "uncertain": 0}
+    assert result.stderr == f"error: 2 of 3 answers were refused: 2 {reason}\n"
+
+
+def test_invalid_records_are_sent_as_the_missing_label(live: LiveSystem, tmp_path: Path, run: Call) -> None:
+    values, tickets = tmp_path / "answers.csv", tmp_path / "tickets.txt"
+    values.write_text("sites\nnews\nsport\nmaps,mail\n")
+    tickets.write_text("".join(f"{new_ticket(live.contract.task).hex()}\n" for _ in range(3)))
+    words = ["send", str(values), "--contract", str(tmp_path / "here" / CONTRACT), "--to", live.url]
+    words += ["--tickets", str(tickets), "--journal", str(tmp_path / "journal"), "--on-error", "skip"]
+    refused = run(*words)
+    assert refused.exit_code == 2
+    assert "--on-error skip with --tickets or --codes needs --missing, so that no record is left out" in refused.stderr
+    result = run(*words, "--missing", "maps", "--json", "--rejects", str(tmp_path / "list.csv"))
+    assert result.exit_code == 0, result.stderr
+    shown = json.loads(result.stdout)
+    assert shown["stored"] == 3
+    assert shown["values"] == {"rows": 3, "missing": 0, "other": 0, "bad": 2, "dropped": 0, "first": [2, 3]}
+    assert "2 invalid records became 'maps' (no. 2, 3)" in result.stderr
+    assert len((tmp_path / "list.csv").read_text().splitlines()) == 3
+
+
+def test_the_reason_of_a_retry_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    _retrying(Response(503, "unavailable").reason, 1.25)
+    shown = "status 503, unavailable: The service cannot store anything at this time; try again later."
+    assert capsys.readouterr().err == f"note: {shown}; retrying in 1.2 s\n"
 
 
 def test_clear_errors(tmp_path: Path, run: Call) -> None:

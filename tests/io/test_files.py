@@ -281,7 +281,7 @@ def test_records_are_numbered_within_the_file(name: str, good: str, bad: str, wo
 
 def test_cells_of_labels_are_numbered_within_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("red,green,blue\n" + "1,0,0\n" * 7 + "1,0,x\n")
-    with pytest.raises(hb.InvalidRecord, match=r"^record 8 must have 0 or 1 in the column of every label"):
+    with pytest.raises(hb.InvalidRecord, match=r"^record 8 \(column 'blue'\) must be 0, 1, true or false"):
         list(read_values(str(tmp_path / "a.csv"), COLOURS, block=3))
 
 

@@ -89,7 +89,8 @@ VALUES: list[tuple[Any, hb.Schema]] = [
     ([SECRET], ONE), (["red", SECRET], ONE), (["red", None], ONE), (["red", 1], ONE), ([["red"]], ONE), ([b"red"], ONE),
     ("red", ONE), (b"red", ONE), (7, ONE), (None, ONE), ({"red"}, MANY), ([{}, {SECRET: 1}], MANY),
     (np.array([0, 4]), ONE), (np.array([-1]), ONE), (np.array([0.0]), ONE), (np.array([True]), ONE),
-    (np.array(["red"]), ONE),
+    (np.array(["red", SECRET]), ONE), (np.array(["red", None], object), ONE), (np.array([b"red"]), ONE),
+    (np.ma.array([0, 1], mask=[False, True]), ONE), (np.array([["red"]]), ONE), ([{"a": 0}], MANY), ({"a": [1]}, MANY),
     (np.zeros((2, 4)), ONE), (np.zeros((2, 4), int), ONE), (np.ones((2, 4), bool), ONE), (np.full((2, 4), 2), ONE),
     (np.zeros((2, 3), int), ONE), (np.zeros((2, 4, 1), int), ONE), (np.zeros(0), ONE), (np.array(None), ONE),
     ([SECRET], MANY), (["a"], MANY), ([["a", "a"]], MANY), ([["a", SECRET]], MANY), ([[1]], MANY), ([7], MANY),
@@ -103,7 +104,7 @@ VALUES: list[tuple[Any, hb.Schema]] = [
 @pytest.mark.parametrize(("values", "schema"), VALUES, ids=range(len(VALUES)))
 def test_values(values: object, schema: hb.Schema) -> None:
     with pytest.raises(errors.InvalidInput) as caught:
-        hb.Collection.from_values(values, schema)  # type: ignore[arg-type]
+        hb.Collection.from_values(values, schema)
     assert_worded(caught.value)
 
 
@@ -111,7 +112,7 @@ def test_values(values: object, schema: hb.Schema) -> None:
     ("values", "schema", "wording"),
     [
         (["red", SECRET], ONE, "record 2 has a label that is not in the schema (4 labels: red, green, …)"),
-        (["red", None], ONE, "record 2 must be a label, not None"),
+        (["red", None], ONE, "record 2 must have a value, but it is missing"),
         ([["a"], ["a", SECRET]], MANY, "record 2 has a label that is not in the schema (3 labels: a, b, …)"),
         ([["a"], SECRET], MANY, "record 2 must be a list of labels, not str"),
         ([["a"], [], 7], MANY, "record 3 must be a list of labels, not int"),
@@ -119,7 +120,7 @@ def test_values(values: object, schema: hb.Schema) -> None:
         ([[], ["v", "w", "x"]], FEW, "record 2 has more labels than max_set = 2 allows"),
         (np.array([0, 1, 4]), ONE, "record 3 has an index outside [0, 3]"),
         (np.array([[1, 0, 0, 0], [1, 1, 0, 0]]), ONE, "record 2 must have exactly one label"),
-        (np.array([[1, 0, 0], [0, 2, 0]]), MANY, "record 2 has a value other than 0 and 1"),
+        (np.array([[1, 0, 0], [0, 2, 0]]), MANY, "record 2 (column 'b') must be 0, 1, true or false"),
     ],
     ids=range(10),
 )
@@ -220,3 +221,10 @@ def test_arguments(call: Callable[[], object]) -> None:
 
 def test_the_corpus_is_large() -> None:
     assert len(PLANS) + len(VALUES) + len(ARGUMENTS) >= 180
+
+
+@pytest.mark.parametrize("value", [{"a": False}, {}, "a", 7, None])
+def test_a_device_accepts_only_lists_of_labels(value: object) -> None:
+    """Regression: the keys of a mapping were taken for labels that are set."""
+    with pytest.raises(errors.InvalidInput, match="the value must be a list of labels"):
+        device.encode(value, MANY)

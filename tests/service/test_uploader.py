@@ -4,14 +4,15 @@ import functools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.service.admissions import new_ticket
 from tests.service.system import System
 
 from hubbub.errors import InvalidInput, NoResponse, Problem, WireError
 from hubbub.service.journal import Journal
-from hubbub.service.runtime.problems import status_of
-from hubbub.service.uploader import Response, Uploader
+from hubbub.service.runtime.problems import PREFIX, status_of
+from hubbub.service.uploader import HttpTransport, Response, Uploader
 
 
 class Wire:
@@ -141,14 +142,36 @@ def test_busy_keeps_everything_in_the_journal(system: System, tmp_path: Path) ->
     wire = Wire(system)
     wire.post = lambda task, body: Response(429, "busy", 2.0)  # type: ignore[method-assign]
     one = uploader(system, wire, tmp_path / "journal")
+    reasons: list[str] = []
     one.pause = waits.append
+    one.retrying = lambda reason, seconds: reasons.append(reason)
     one.prepare([1] * 3)
-    with pytest.raises(NoResponse):
+    busy = "status 429, busy: The service is overloaded; try again later."
+    with pytest.raises(NoResponse, match=f"^the service accepted nothing in 12 attempts: {busy}$"):
         one.send()
+    assert reasons == [busy] * one.attempts
     assert len(waits) == one.attempts
     assert min(waits) >= 2
     assert max(waits) <= 62
     assert one.journal.states() == {"waiting": 3}
+
+
+def test_the_reason_of_a_service_is_shown_without_control_characters() -> None:
+    """Regression: the reason of a refusal was hidden while the uploader retried."""
+    content = {"type": f"{PREFIX}busy", "detail": "the queue\x1b[2J is full" + "!" * 1000}
+    refuse = httpx.MockTransport(lambda _: httpx.Response(503, json=content, headers={"retry-after": "7"}))
+    transport = HttpTransport("http://shuffler.example", client=httpx.Client(transport=refuse))
+    response = transport.post("task", b"")
+    assert (response.status, response.problem, response.retry_after, response.transient) == (503, "busy", 7.0, True)
+    assert response.reason.startswith("status 503, busy: the queue�[2J is full!")
+    assert len(response.reason) < 250
+    with pytest.raises(NoResponse, match=r"^the shuffler returned no keys: status 503, busy: the queue"):
+        transport.keys("task")
+    transport.close()
+    empty = httpx.MockTransport(lambda _: httpx.Response(502, text="<html>"))
+    transport = HttpTransport("http://shuffler.example", client=httpx.Client(transport=empty))
+    assert transport.post("task", b"").reason == "status 502"
+    transport.close()
 
 
 def test_the_journal_is_private_and_belongs_to_one_contract(system: System, tmp_path: Path) -> None:

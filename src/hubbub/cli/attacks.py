@@ -34,8 +34,10 @@ def attacks(only: tuple[str, ...], trials: int, seed: int | None, output: str | 
         load_matplotlib()  # fails before the work rather than after it
     entropy = system if seed is None else SeededStreamNotForPeople(seed)
     shown = []
-    for name in only or ATTACKS:
-        with screen.waiting(f"attacking: {name}"):
+    names = only or tuple(ATTACKS)
+    with screen.progressing() as progress:
+        for done, name in enumerate(names):
+            progress(f"attacking: {name}", done, len(names))
             shown.append(demonstrate(name, trials=trials, entropy=entropy))
     if output is not None:
         write_text(output, page(shown))

@@ -5,17 +5,19 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import click
 
 from hubbub.cli import screen
-from hubbub.cli.options import FORMS, WHOLE, json_option, output_option, plan_option
+from hubbub.cli.options import WHOLE, json_option, output_option, plan_option
+from hubbub.cli.values import ValuesOptions, values_options
 from hubbub.client import randomize as randomize_block
 from hubbub.errors import reject
 from hubbub.io.documents import read_plan
 from hubbub.io.files import same_file
+from hubbub.io.policy import Summary
 from hubbub.io.reports import read_reports, same_batch, write_reports
-from hubbub.io.values import Form, read_values
 from hubbub.plans import Plan
 from hubbub.reports import Batch, BatchHeader
 from hubbub.shuffler import shuffle_blocks
@@ -27,30 +29,33 @@ reports_argument = click.argument("reports", nargs=-1, required=True)
 @click.argument("values")
 @plan_option
 @output_option("Write the reports to this .hub or .parquet file", required=True)
-@click.option("--format", "form", type=FORMS, help="Format of VALUES; by default from the file name.")
-@click.option("--column", help="Column, or JSON key, that holds the labels.")
+@values_options
 @click.option("--fakes", type=WHOLE, help="Number of fakes to add here, if the plan fixes their total.")
 @json_option
 def randomize(
-    values: str, plan_path: str, output: str, form: Form | None, column: str | None, fakes: int | None, as_json: bool
+    values: str, plan_path: str, output: str, options: ValuesOptions, fakes: int | None, as_json: bool
 ) -> None:
     """Turn people's values into randomized reports.
 
-    VALUES is CSV with a header (one column of labels, or a column of 0 and 1 for each label), JSON lines (a label, or
-    a list of labels), or Parquet; - reads standard input. There is no seed: reproducible noise does not protect.
+    VALUES is CSV or TSV with a header (one column of labels, or a column of 0 and 1 or of true and false for each
+    label), JSON lines (a label, or a list of labels), possibly compressed by gzip, or Parquet; - reads standard input.
+    There is no seed: reproducible noise does not protect.
+
+    What happens to invalid records is printed here, and is part of no file but that of --rejects.
 
     \b
     Example: hubbub randomize answers.csv --plan plan.json -o reports.hub
     """
     _check_destination(output, values, plan_path)
+    options.check_rejects(output, values, plan_path)
     plan = read_plan(plan_path)
     first = itertools.chain([fakes], itertools.repeat(0 if plan.protocol.fixed_fakes else None))
-    blocks = (
-        randomize_block(block, plan, fakes=share)
-        for block, share in zip(read_values(values, plan.schema, form=form, column=column), first, strict=False)
-    )
-    header = write_reports(output, plan, screen.counted(blocks, "randomizing"))
-    _report_written(header, output, as_json)
+    with options.reading(values, plan.schema) as (people, summary):
+        shown = screen.counted(people, "randomizing", fraction=lambda: summary.fraction)
+        blocks = (randomize_block(block, plan, fakes=share) for block, share in zip(shown, first, strict=False))
+        header = write_reports(output, plan, blocks)
+    options.explain(summary)
+    _report_written(header, output, as_json, None if options.is_default else summary)
 
 
 @click.command()
@@ -70,7 +75,8 @@ def shuffle(reports: tuple[str, ...], plan_path: str, output: str, memory: int, 
     _check_destination(output, *reports, plan_path)
     plan = read_plan(plan_path)
     batch = shuffle_blocks(read_batches(reports, plan, "reading"), plan, tempfile.TemporaryFile, memory=memory << 20)
-    header = write_reports(output, plan, replace(batch, blocks=screen.counted(batch.blocks, "shuffling")))
+    blocks = screen.counted(batch.blocks, "shuffling", total=batch.header.messages)
+    header = write_reports(output, plan, replace(batch, blocks=blocks))
     _report_written(header, output, as_json)
 
 
@@ -91,12 +97,13 @@ def read_batches(paths: tuple[str, ...], plan: Plan, what: str) -> Iterator[Batc
             reject("reports", f"be of different people, but {one} and {two} are the same batch")
     for path in paths:
         batch = read_reports(path, plan)
-        yield replace(batch, blocks=screen.counted(batch.blocks, what))
+        yield replace(batch, blocks=screen.counted(batch.blocks, what, total=batch.header.messages))
 
 
-def _report_written(header: BatchHeader, output: str, as_json: bool) -> None:
+def _report_written(header: BatchHeader, output: str, as_json: bool, summary: Summary | None = None) -> None:
     """Print what was written, unless standard output carries the reports themselves."""
-    record = {"plan": header.plan, "messages": header.messages, "people": header.n, "shuffled": header.shuffled}
+    record: dict[str, Any] = {"plan": header.plan, "messages": header.messages, "people": header.n}
+    record |= {"shuffled": header.shuffled} | ({} if summary is None else {"values": summary.to_document()})
     if as_json:
         screen.print_json(record, to_stderr=output == "-")
     elif output != "-":

@@ -5,12 +5,13 @@ import functools
 import math
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from hubbub.errors import InvalidInput
-from hubbub.io.documents import read_labels, read_schema
+from hubbub.io.documents import names_file, read_labels, read_schema
 from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
@@ -64,7 +65,7 @@ class Fraction(click.ParamType[float]):
 
 
 WHOLE, FRACTION = WholeNumber(), Fraction()
-FORMS = click.Choice(["csv", "jsonl", "parquet"])
+FORMS = click.Choice(["csv", "tsv", "jsonl", "parquet"])
 RELEASES = click.Choice(["records", "bits", "category"])
 LABELS = "a number, a file with one label per line, or labels separated by commas"
 
@@ -114,18 +115,30 @@ def schema_options(command: Command[R], *, required: bool = True) -> Command[R]:
         schema: Schema | None = None
         if bits is not None:
             with _option("--bits"):
-                schema = Schema.bits(read_labels(bits))
+                schema = Schema.bits(_labels("--bits", bits))
         elif one_hot is not None:
             with _option("--one-hot"):
-                schema = Schema.one_hot(read_labels(one_hot))
+                schema = Schema.one_hot(_labels("--one-hot", one_hot))
         elif at_most is not None:
             with _option("--at-most"):
-                schema = Schema.at_most(_whole("--at-most", at_most[0]), read_labels(at_most[1]))
+                schema = Schema.at_most(_whole("--at-most", at_most[0]), _labels("--at-most", at_most[1]))
         elif schema_path is not None:
             schema = read_schema(schema_path)
         return command(*args, schema=schema, **rest)
 
     return wrapped
+
+
+def _labels(option: str, text: str) -> list[str] | int:
+    """Read labels, and say which it was if a single word may be a label or a file."""
+    labels = read_labels(text)
+    if text.isdecimal() or "," in text:
+        return labels
+    if not names_file(text):
+        click.echo(f"note: {option} {text!r} is one label; there is no file of this name", err=True)
+    elif not Path(text).suffix:
+        click.echo(f"note: {option} {text!r} is a file of labels in this folder", err=True)
+    return labels
 
 
 def budget_options(command: Command[R]) -> Command[R]:

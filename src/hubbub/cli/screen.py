@@ -12,14 +12,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
-    SpinnerColumn,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from hubbub.io.files import write_text
 from hubbub.planner import Goal, cost, family_key, family_name, relative_error, remarks
@@ -60,31 +61,60 @@ def waiting(what: str) -> Iterator[None]:
         yield
 
 
-def counted(blocks: Iterable[Any], what: str) -> Iterator[Any]:
-    """Yield the blocks while showing a running count of their items."""
+class _RateColumn(ProgressColumn):
+    """Items per second since the start."""
+
+    def render(self, task: Task) -> Text:
+        """Return the rate, or nothing before it is known."""
+        done, seconds = float(task.fields.get("items", task.completed)), task.elapsed
+        return Text(f"{done / seconds:,.0f}/s" if done and seconds else "")
+
+
+def _columns() -> tuple[ProgressColumn, ...]:
+    return (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn("{task.percentage:>3.0f} %", text_format_no_percentage="", show_speed=False),
+        TextColumn("{task.fields[items]:,.0f}"),
+        _RateColumn(),
+        TimeRemainingColumn(),
+    )
+
+
+def counted(
+    blocks: Iterable[Any],
+    what: str,
+    *,
+    total: int | None = None,
+    fraction: Callable[[], float | None] = lambda: None,
+) -> Iterator[Any]:
+    """Yield the blocks while showing the number of their items, the rate and the time left.
+
+    The time left is known from the ``total`` number of items, or from the ``fraction`` of the work that is done.
+    """
     screen = Console(stderr=True)
     if not screen.is_terminal:
         yield from blocks
         return
-    columns = (SpinnerColumn(), TextColumn(what), TextColumn("{task.completed:,.0f}"), TimeElapsedColumn())
-    with Progress(*columns, console=screen, transient=True) as progress:
-        task = progress.add_task(what, total=None)
+    with Progress(*_columns(), console=screen, transient=True) as progress:
+        task, done = progress.add_task(what, total=None, items=0), 0
         for block in blocks:
             yield block
-            progress.advance(task, len(block))
+            done += len(block)
+            part = done / total if total else fraction()
+            progress.update(task, items=done, completed=part or 0, total=None if part is None else 1.0)
 
 
 @contextlib.contextmanager
 def progressing() -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar with ETA; yields a function that takes the step, the amount done and the total."""
+    """Show a progress bar with rate and ETA; yields a function that takes the step, the amount done and the total."""
     screen = Console(stderr=True)
     if not screen.is_terminal:
         yield lambda what, done, total: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen, transient=True) as progress:
-        task = progress.add_task("starting", total=None)
-        yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
+    with Progress(*_columns(), console=screen, transient=True) as progress:
+        task = progress.add_task("starting", total=None, items=0)
+        yield lambda what, done, total: progress.update(task, description=what, items=done, completed=done, total=total)
 
 
 def plain(text: str) -> str:

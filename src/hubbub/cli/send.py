@@ -12,17 +12,21 @@ import click
 
 from hubbub.cli import screen
 from hubbub.cli.admission import read_hex_lines, read_lines
-from hubbub.cli.options import FORMS, json_option
+from hubbub.cli.options import json_option
+from hubbub.cli.values import ValuesOptions, values_options
 from hubbub.errors import InvalidInput, NoResponse
 from hubbub.io.files import read_text
-from hubbub.io.values import Form, read_values
+from hubbub.io.policy import Policy, Summary
 from hubbub.records import Collection
 from hubbub.service.issuance import HttpIssuer
 from hubbub.service.journal import Journal
+from hubbub.service.runtime.problems import KINDS
 from hubbub.service.task.admission import TicketKey
 from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, load_contract
-from hubbub.service.uploader import HttpTransport, Uploader
+from hubbub.service.uploader import HttpTransport, Sent, Uploader, printable
 
+BLOCK = 1 << 10
+"""Records that are read at a time: sealing is slow, and progress is shown after each block."""
 WAYS = {
     "ticket": "the contract admits by ticket: give --tickets, or --ticket-key to mint them",
     "token": "the contract admits by token: give --issuer with --codes, or --tickets",
@@ -45,8 +49,7 @@ REASONS = {
 @click.option(
     "--journal", "journal_path", required=True, metavar="FILE", help="Journal of this upload; needed to resume it."
 )
-@click.option("--format", "form", type=FORMS, help="Format of VALUES; default: by file name.")
-@click.option("--column", help="Column, or JSON key, that holds the labels.")
+@values_options
 @click.option("--tickets", "tickets_path", metavar="FILE", help="Tickets or tokens, in hexadecimal, one per person.")
 @click.option("--ticket-key", "key_path", metavar="FILE", help="Ticket key; for tests: mints a ticket for each person.")
 @click.option("--issuer", "issuer_url", metavar="URL", help="URL of the token issuer.")
@@ -59,8 +62,7 @@ def send(
     contract_path: str,
     url: str,
     journal_path: str,
-    form: Form | None,
-    column: str | None,
+    options: ValuesOptions,
     tickets_path: str | None,
     key_path: str | None,
     issuer_url: str | None,
@@ -80,14 +82,14 @@ def send(
     A contract may require admission: tickets ("--tickets", or "--ticket-key" to mint them), or tokens ("--issuer" with
     "--codes", or "--tickets" if they were issued before).
 
+    The command fails if the shuffler refuses an answer, and prints how many it refused and why.
+
     \b
     Example: hubbub send answers.csv --contract contract.json --to http://127.0.0.1:8401 --journal sent.journal
       --tickets tickets.txt
     """
-    if sum(path is not None for path in (tickets_path, key_path, issuer_url)) > 1:
-        raise click.UsageError("give at most one of --tickets, --ticket-key and --issuer")
-    if codes_path is not None and issuer_url is None:
-        raise click.UsageError("--codes needs --issuer")
+    _check_combination(options.policy, tickets_path, key_path, issuer_url, codes_path)
+    options.check_rejects(*(name for name in (values, contract_path, journal_path, tickets_path, codes_path) if name))
     minimum = 1 if unsafe_test else MIN_BATCH_SIZE
     contract = load_contract(read_text(contract_path), min_batch_size=minimum).contract
     number = contract.round_of(contract.epoch_at(time.time()))
@@ -98,9 +100,12 @@ def send(
     with contextlib.ExitStack() as stack:
         issuer = stack.enter_context(contextlib.closing(HttpIssuer(issuer_url))) if issuer_url else None
         transport = stack.enter_context(contextlib.closing(HttpTransport(url)))
-        people = _started(read_values(values, contract.plan.schema, form=form, column=column)) if values else None
+        people, summary = None, Summary()
+        if values:
+            blocks, summary = stack.enter_context(options.reading(values, contract.plan.schema, block=BLOCK))
+            people = _started(blocks)
         journal = stack.enter_context(_journal(journal_path, contract, number))
-        uploader = Uploader(contract, transport, journal, per_request=per_request, pause=_pause, issuer=issuer)
+        uploader = Uploader(contract, transport, journal, per_request=per_request, issuer=issuer, retrying=_retrying)
         before = journal.states().get("stored", 0)
         try:
             if len(journal):
@@ -110,14 +115,39 @@ def send(
             elif admissions is None and codes is None and contract.admission.kind != "open":
                 raise InvalidInput(WAYS[contract.admission.kind])
             else:
-                uploader.prepare(_records(screen.counted(people, "sealing")), admissions, codes=codes)
+                shown = screen.counted(people, "sealing", fraction=lambda: summary.fraction)
+                uploader.prepare(_records(shown), admissions, codes=codes)
             with screen.progressing() as progress:
                 result = uploader.send(lambda done: progress("sending", done, len(journal)))
         except NoResponse as error:
             raise click.ClickException(f"{error}; repeat the command to send the rest of the journal") from None
+    options.explain(summary)
     if as_json:
-        screen.print_json(dataclasses.asdict(result))
-        return
+        counts = {} if options.is_default or not values else {"values": summary.to_document()}
+        screen.print_json(dataclasses.asdict(result) | counts)
+    else:
+        _show(result, before)
+    if result.refused:
+        total = sum(result.refused.values())
+        reasons = "; ".join(_refusal(problem, count) for problem, count in result.refused.items())
+        raise click.ClickException(f"{total:,} of {_answers(result)} were refused: {reasons}")
+
+
+def _check_combination(
+    policy: Policy, tickets_path: str | None, key_path: str | None, issuer_url: str | None, codes_path: str | None
+) -> None:
+    if sum(path is not None for path in (tickets_path, key_path, issuer_url)) > 1:
+        raise click.UsageError("give at most one of --tickets, --ticket-key and --issuer")
+    if codes_path is not None and issuer_url is None:
+        raise click.UsageError("--codes needs --issuer")
+    if not policy.keeps_all and (tickets_path or codes_path):
+        # A record that is left out would give its ticket or code to the next person.
+        raise click.UsageError(
+            "--on-error skip with --tickets or --codes needs --missing, so that no record is left out"
+        )
+
+
+def _show(result: Sent, before: int) -> None:
     sent = result.stored - before
     screen.console().print(f"{sent:,} answers sent, {result.stored:,} stored by the shuffler in total.")
     if result.uncertain:
@@ -125,9 +155,16 @@ def send(
             f"[yellow]{result.uncertain:,} uncertain: the shuffler's store was restored, so these answers may or may "
             "not be counted; they are not sent again.[/]"
         )
-    for problem, count in result.refused.items():
-        reason = f" ({REASONS[problem]})" if problem in REASONS else ""
-        screen.console().print(f"[red]{count:,} refused: {problem}{reason}[/]", soft_wrap=True)
+
+
+def _answers(result: Sent) -> str:
+    total = result.stored + result.waiting + result.uncertain + sum(result.refused.values())
+    return "1 answer" if total == 1 else f"{total:,} answers"
+
+
+def _refusal(problem: str, count: int) -> str:
+    reason = REASONS.get(problem) or (KINDS[problem].title.rstrip(".") if problem in KINDS else "")
+    return f"{count:,} {printable(problem)}" + (f" ({reason})" if reason else "")
 
 
 def _admissions(
@@ -162,9 +199,8 @@ def _started(blocks: Iterator[Collection]) -> Iterator[Collection]:
     return itertools.chain(first, blocks)
 
 
-def _pause(seconds: float) -> None:
-    screen.note(f"no response, or the shuffler is busy or not ready; retrying in {seconds:.1f} s")
-    time.sleep(seconds)
+def _retrying(reason: str, seconds: float) -> None:
+    screen.note(f"{reason}; retrying in {seconds:.1f} s")
 
 
 def _check_same(people: Iterator[Collection] | None, known: int) -> None:

@@ -51,6 +51,12 @@ def read_columns(path: str, choose: Callable[[list[str]], list[str]], block: int
             raise WireError("the Parquet file is damaged or not a Parquet file") from None
 
 
+def number_of_rows(path: str) -> int:
+    """Return the number of rows of a Parquet file."""
+    with _file(path) as file:
+        return int(file.metadata.num_rows)
+
+
 def message_column(names: list[str]) -> list[str]:
     """Select the column of a batch of reports, for :func:`read_columns`."""
     if names != [COLUMN]:

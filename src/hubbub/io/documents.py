@@ -1,5 +1,6 @@
 """Plans, estimates, schemas and lists of labels in files."""
 
+import os
 from pathlib import Path
 
 from hubbub.canonical import parse
@@ -34,21 +35,22 @@ def read_schema(path: str) -> Schema:
         return Schema.from_document(parse(read_text(path), "the schema"))
 
 
+_SUFFIXES = {".txt", ".csv", ".tsv", ".json", ".jsonl", ".lst", ".list", ".labels", ".dat", ".md"}
+"""Suffixes of names that are taken for files even if the file does not exist."""
+
+
 def read_labels(text: str) -> list[str] | int:
     """Parse labels from one command-line argument: their number, a file with one per line, or a comma-separated list.
 
-    A word without a dot or a slash that is no file is a single label, and so is one with a comma at its end.
-
-    >>> read_labels("12"), read_labels("red,green"), read_labels("crashed"), read_labels("version 1.2,")
-    (12, ['red', 'green'], ['crashed'], ['version 1.2'])
+    >>> read_labels("12"), read_labels("red,green"), read_labels("crashed")
+    (12, ['red', 'green'], ['crashed'])
     """
     if text.isdecimal():
         return int(text)
-    listed = "," in text or (text != PIPE and not any(mark in text for mark in "./\\"))
-    if listed and not _exists(text):
-        labels = text.removesuffix(",").split(",")
+    if not names_file(text):
+        labels = text.split(",")
         if not all(labels):
-            reject("labels", f"not be empty; label {labels.index('') + 1:,} of the list is")
+            reject("labels", "not be empty; remove the comma at the end, or between two commas")
         return labels
     if text == PIPE:
         reject("labels", "be a number, a file, or a comma-separated list; standard input is not supported", text)
@@ -61,9 +63,14 @@ def read_labels(text: str) -> list[str] | int:
     return lines
 
 
-def _exists(name: str) -> bool:
-    """Return True if a file has this name; a list of labels may be too long to be one."""
-    try:
-        return Path(name).exists()
-    except (OSError, ValueError):
-        return False
+def names_file(text: str) -> bool:
+    """Return True if labels on the command line are the name of a file, rather than the labels themselves.
+
+    A text without commas also names a file, possibly one that does not exist, if it looks like a path.
+
+    >>> names_file("labels.txt"), names_file("crashed"), names_file("red,green.txt")
+    (True, False, False)
+    """
+    if text == PIPE or os.path.exists(text):  # noqa: PTH110 (Path.exists raises for long names)
+        return True
+    return "," not in text and (os.sep in text or Path(text).suffix.lower() in _SUFFIXES)

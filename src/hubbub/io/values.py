@@ -1,70 +1,101 @@
-"""Values in CSV, JSON lines or Parquet, read in blocks as collections.
+"""Values in CSV, TSV, JSON lines or Parquet, read in blocks as collections.
 
-- **CSV**, with a header. Either a column of 0 and 1 for every label of the schema, or one column of labels, separated
-  by ``;`` unless the schema is one-hot.
-- **JSON lines**: a string for one-hot schemas, otherwise a list of strings; or objects with such an entry.
+- **CSV** and **TSV**, with a header. Either a column of 0 and 1, or of true and false, for every label of the schema,
+  or one column of labels, separated by ``;`` unless the schema is one-hot.
+- **JSON lines**: a string for one-hot schemas, otherwise a list of strings; or objects with such an entry, or with an
+  entry of 0 and 1, or of true and false, for every label.
 - **Parquet**: columns as in CSV, or one column of lists of strings.
+
+Text may be compressed by gzip. Records are counted from 1, after the header.
 """
 
-import csv
-import io
+import contextlib
 import itertools
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from hubbub.errors import InvalidRecord, reject
+from hubbub.encoding.columns import encode_column, encode_table
+from hubbub.encoding.encoded import CELL_TEXT, INVALID, MISSING, SET, TRUTH, Encoded, from_cells, is_missing, missing
+from hubbub.encoding.sequences import encode_sequence, is_text
+from hubbub.errors import InvalidRecord, check_type, reject
 from hubbub.io import arrow
-from hubbub.io.files import PIPE, naming, reading
-from hubbub.records import Collection
+from hubbub.io.files import PIPE, naming
+from hubbub.io.policy import Policy, Repair, Summary
+from hubbub.io.text import csv_rows, json_line, opened
+from hubbub.records import Collection, stored
 from hubbub.schema import Schema
 
-Form = Literal["csv", "jsonl", "parquet"]
+Form = Literal["csv", "tsv", "jsonl", "parquet"]
 SEPARATOR = ";"
-"""Separates the labels in a CSV cell."""
+"""Separates the labels in a cell of text."""
 BLOCK = 1 << 16
 """Records that are read at a time."""
+FORMS: dict[str, Form] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+}
+"""Formats by suffix; all but Parquet may be followed by ``.gz``."""
 
 
 def form_of(path: str) -> Form:
     """Return the format that the suffix of a file name implies; the default for standard input is CSV.
 
-    >>> form_of("answers.jsonl"), form_of("-")
-    ('jsonl', 'csv')
+    >>> form_of("answers.jsonl"), form_of("answers.tsv.gz"), form_of("-")
+    ('jsonl', 'tsv', 'csv')
     """
-    suffix = Path(path).suffix.lower()
-    forms: dict[str, Form] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
-    if path != PIPE and suffix not in forms:
-        reject("the file of values", "end in .csv, .jsonl, .ndjson or .parquet unless --format is given", suffix)
-    return "csv" if path == PIPE else forms[suffix]
+    if path == PIPE:
+        return "csv"
+    name = Path(path.lower())
+    packed = name.suffix == ".gz"
+    suffix = name.with_suffix("").suffix if packed else name.suffix
+    if suffix not in FORMS or (packed and FORMS[suffix] == "parquet"):
+        known = ".csv, .tsv, .jsonl or .ndjson, each possibly followed by .gz, or in .parquet"
+        reject("the name of the file of values", f"end in {known} unless --format is given", name.suffix)
+    return FORMS[suffix]
 
 
 def read_values(
-    path: str, schema: Schema, *, form: Form | None = None, column: str | None = None, block: int = BLOCK
+    path: str,
+    schema: Schema,
+    *,
+    form: Form | None = None,
+    column: str | None = None,
+    block: int = BLOCK,
+    policy: Policy | None = None,
+    summary: Summary | None = None,
 ) -> Iterator[Collection]:
-    """Yield the records of a file in blocks; raise :class:`InvalidRecord` with the number of the first invalid one.
+    """Yield the records of a file in blocks.
 
-    ``column`` is required if the file has several columns that are not named after the labels.
+    Unless the policy says otherwise, :class:`InvalidRecord` is raised for the first invalid record, after the others
+    are counted. ``column`` is required if the file has several columns that are not named after the labels. ``summary``
+    is updated before each block is returned.
     """
+    summary = Summary() if summary is None else check_type("summary", summary, Summary)
+    repair = Repair(policy or Policy(), schema, summary)
     with naming(path):
-        yield from _collections(path, schema, form or form_of(path), column, block)
+        yield from _collections(path, form or form_of(path), column, block, repair)
 
 
-def _collections(path: str, schema: Schema, kind: Form, column: str | None, block: int) -> Iterator[Collection]:
-    blocks = {"csv": _csv, "jsonl": _json_lines, "parquet": _parquet}[kind](path, schema, column, block)
-    start = 0
-    for values in blocks:
-        try:
-            collection = Collection.from_values(values, schema)
-        except InvalidRecord as error:
-            raise InvalidRecord(start + error.record, error.problem) from None
-        start += len(collection)
-        yield collection
-    if not start:
+def _collections(path: str, form: Form, column: str | None, block: int, repair: Repair) -> Iterator[Collection]:
+    summary, schema, used = repair.summary, repair.schema, 0
+    read = _READERS[form]
+    for encoded in read(path, repair, column, block):
+        records = repair(encoded)
+        if records is not None and records.n:
+            used += records.n
+            yield Collection(schema, stored(records, schema))
+    repair.finish()
+    if not summary.rows:
         reject("the file of values", "contain at least one record")
+    if not used:
+        reject("the file of values", f"contain at least one valid record, but all {summary.rows:,} are invalid")
 
 
 def _batches(rows: Iterable[Any], block: int) -> Iterator[list[Any]]:
@@ -73,7 +104,7 @@ def _batches(rows: Iterable[Any], block: int) -> Iterator[list[Any]]:
         yield part
 
 
-def _choose(names: list[str], schema: Schema, column: str | None) -> str | None:
+def _choose(names: list[str], schema: Schema, column: str | None, policy: Policy) -> str | None:
     """Return the name of the column of labels, or None if there is a column for every label."""
     if len(set(names)) != len(names):
         reject("columns", "have distinct names")
@@ -82,88 +113,147 @@ def _choose(names: list[str], schema: Schema, column: str | None) -> str | None:
             reject("--column", f"be one of the {len(names):,} columns of the file", column)
         return column
     if set(schema.labels) <= set(names):
+        if policy.other is not None:
+            must = "not be given for a file with a column for every label, which has no labels in its cells"
+            reject("--other", must)
         return None
     if len(names) != 1:
         reject("the file", "have one column, or a column for every label; choose one by --column", len(names))
     return names[0]
 
 
-def _csv(path: str, schema: Schema, column: str | None, block: int) -> Iterator[Any]:
-    with reading(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-        try:
-            rows = csv.reader(text, strict=True)
+def _csv(delimiter: str, path: str, repair: Repair, column: str | None, block: int) -> Iterator[Encoded]:
+    schema = repair.schema
+    with opened(path) as (file, fraction):
+        several_lines = any("\n" in label or "\r" in label for label in schema.labels)
+        width, used = 0, list[int]()
+
+        def spans(row: list[str]) -> bool:
+            """Return False if a cell that is read has several lines, but no label does."""
+            return len(row) == width and (several_lines or not any("\n" in row[i] or "\r" in row[i] for i in used))
+
+        with contextlib.closing(csv_rows(file, delimiter, spans)) as rows:
             names = next(rows, None)
             if names is None:
                 reject("the CSV file", "start with a header of column names, but it is empty")
-            chosen = _choose(names, schema, column)
-            if column is None and chosen is not None and set(chosen.split(SEPARATOR)) <= set(schema.labels):
+            if isinstance(names, InvalidRecord):
+                reject("the header of the CSV file", "be properly quoted")
+            if not all(map(is_text, names)):
+                reject("the header of the CSV file", "be UTF-8 text")
+            name = _choose(names, schema, column, repair.policy)
+            if column is None and name is not None and set(name.split(SEPARATOR)) <= set(schema.labels):
                 # If it were taken for the header, the first person's answer would be lost.
                 reject(
                     "the CSV file", "start with a column name, but starts with a label; if it is the name, use --column"
                 )
-            start = 0
+            chosen = None if name is None else names.index(name)
+            width, used = len(names), [names.index(label) for label in (schema.labels if name is None else [name])]
             for part in _batches(rows, block):
-                if any(len(row) != len(names) for row in part):
-                    place = next(i for i, row in enumerate(part) if len(row) != len(names))
-                    problem = f"must have as many columns as the header, {len(names):,}, got {len(part[place]):,}"
-                    raise InvalidRecord(start + place + 1, problem)
-                yield _cells(part, names, chosen, schema, start)
-                start += len(part)
-        except UnicodeDecodeError:
-            reject("the CSV file", "be UTF-8 text")
-        except csv.Error:
-            reject("the CSV file", "be properly quoted and contain no zero bytes")
-        finally:
-            # The wrapper would close standard input.
-            text.detach()
+                # A name that is not the caller's may be the answer of a person, if the file has no header.
+                yield _encode_rows(part, names, chosen, column, repair)
+                repair.summary.fraction = fraction()
 
 
-def _cells(rows: list[list[str]], names: list[str], chosen: str | None, schema: Schema, start: int) -> Any:
+def _encode_rows(rows: list[Any], names: list[str], chosen: int | None, column: str | None, repair: Repair) -> Encoded:
+    schema, width = repair.schema, len(names)
+    problems: dict[int, InvalidRecord] = {}
+    for place, row in enumerate(rows):
+        if isinstance(row, InvalidRecord):
+            problems[place] = InvalidRecord(place + 1, row.problem)
+        elif len(row) != width:
+            text = f"must have as many columns as the header, {width:,}, got {len(row):,}"
+            problems[place] = missing(place) if not row and width == 1 else InvalidRecord(place + 1, text)
+    for place in problems:
+        rows[place] = [""] * width
     if chosen is None:
-        places = [names.index(label) for label in schema.labels]
-        if places != list(range(len(names))):
-            rows = [[row[place] for place in places] for row in rows]
-        if not set(itertools.chain.from_iterable(rows)) <= {"0", "1"}:
-            place = next(i for i, row in enumerate(rows) if not set(row) <= {"0", "1"})
-            raise InvalidRecord(start + place + 1, "must have 0 or 1 in the column of every label")
-        flat = "".join(itertools.chain.from_iterable(rows)).encode()
-        return np.frombuffer(flat, np.uint8).reshape(-1, schema.width) - ord("0")
-    place = names.index(chosen)
-    if schema.exclusive:
-        return [row[place] for row in rows]
-    return [row[place].split(SEPARATOR) if row[place] else [] for row in rows]
+        return _encode_cells(rows, names, schema).with_problems(problems)
+    values: list[Any] = [row[chosen] for row in rows]
+    if not schema.exclusive:
+        values = [cell.split(SEPARATOR) if cell else [] for cell in values]
+    for place in problems:
+        values[place] = None
+    return encode_sequence(values, schema, other=repair.other, column=column).with_problems(problems)
 
 
-def _json_lines(path: str, schema: Schema, column: str | None, block: int) -> Iterator[Any]:
-    del schema
-    with reading(path) as file:
-        start = 0
+def _encode_cells(rows: list[list[str]], names: list[str], schema: Schema) -> Encoded:
+    places = [names.index(label) for label in schema.labels]
+    if places != list(range(len(names))):
+        rows = [[row[place] for place in places] for row in rows]
+    codes = {cell: TRUTH.get(cell.lower(), INVALID) for cell in set(itertools.chain.from_iterable(rows))}
+    cells = np.fromiter(map(codes.__getitem__, itertools.chain.from_iterable(rows)), np.uint8, len(rows) * schema.width)
+    return from_cells(cells.reshape(-1, schema.width), schema)
+
+
+def _json_lines(path: str, repair: Repair, column: str | None, block: int) -> Iterator[Encoded]:
+    with opened(path) as (file, fraction):
         for part in _batches(file, block):
-            yield [_line(line, start + place + 1, column) for place, line in enumerate(part)]
-            start += len(part)
+            values = [_entry(json_line(line, place + 1), place, repair, column) for place, line in enumerate(part)]
+            problems = {place: value for place, value in enumerate(values) if isinstance(value, InvalidRecord)}
+            for place in problems:
+                values[place] = None
+            encoded = encode_sequence(values, repair.schema, other=repair.other, column=column)
+            yield encoded.with_problems(problems)
+            repair.summary.fraction = fraction()
 
 
-def _line(line: bytes, record: int, column: str | None) -> Any:
-    try:
-        value = json.loads(line)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise InvalidRecord(record, "must be a line of JSON in UTF-8") from None
-    if column is None:
+def _entry(value: Any, place: int, repair: Repair, column: str | None) -> Any:
+    """Return the label or labels of a line of JSON, or the problem of the record."""
+    if isinstance(value, InvalidRecord) or value is None:
         return value
-    if not isinstance(value, dict) or column not in value:
-        raise InvalidRecord(record, f"must be an object with the entry {column!r}")
-    return value[column]
+    if column is not None:
+        if not isinstance(value, Mapping) or column not in value:
+            return InvalidRecord(place + 1, f"must be an object with the entry {column!r}")
+        return value[column]
+    if not isinstance(value, Mapping):
+        return value
+    return _truths(value, place, repair)
 
 
-def _parquet(path: str, schema: Schema, column: str | None, block: int) -> Iterator[Any]:
-    for names, columns in arrow.read_columns(path, lambda names: _columns(names, schema, column), block):
-        if names == list(schema.labels):
-            yield np.column_stack([np.asarray(values) for values in columns])
+def _truths(value: Mapping[str, Any], place: int, repair: Repair) -> Any:
+    """Return the labels whose entries are 1 or true."""
+    schema, chosen = repair.schema, []
+    if repair.policy.other is not None:
+        return InvalidRecord(place + 1, "must be a label or a list of labels if --other is given")
+    for label in schema.labels:
+        if label not in value and not any(known in value for known in schema.labels):
+            return InvalidRecord(place + 1, "must be a label, a list of labels, or an object with every label")
+        cell = value.get(label)
+        code = MISSING if is_missing(cell) else INVALID
+        if isinstance(cell, bool | int | str):
+            code = TRUTH.get(str(int(cell) if isinstance(cell, bool) else cell).lower(), INVALID)
+        if code == MISSING:
+            return missing(place, label)
+        if code == INVALID:
+            return InvalidRecord(place + 1, CELL_TEXT, column=label)
+        if code == SET:
+            chosen.append(label)
+    if not schema.exclusive:
+        return chosen
+    return chosen[0] if len(chosen) == 1 else InvalidRecord(place + 1, "must have exactly one label")
+
+
+def _parquet(path: str, repair: Repair, column: str | None, block: int) -> Iterator[Encoded]:
+    schema = repair.schema
+
+    def choose(names: list[str]) -> list[str]:
+        chosen = _choose(names, schema, column, repair.policy)
+        return list(schema.labels) if chosen is None else [chosen]
+
+    total = arrow.number_of_rows(path)
+    done = 0
+    for names, columns in arrow.read_columns(path, choose, block):
+        if column is None and names == list(schema.labels):
+            encoded = encode_table(columns, schema)
         else:
-            yield columns[0].to_pylist()
+            encoded = encode_column(columns[0], schema, other=repair.other, separator=SEPARATOR, name=column)
+        yield encoded
+        done += encoded.n
+        repair.summary.fraction = done / total
 
 
-def _columns(names: list[str], schema: Schema, column: str | None) -> list[str]:
-    chosen = _choose(names, schema, column)
-    return list(schema.labels) if chosen is None else [chosen]
+_READERS: dict[Form, Callable[[str, Repair, str | None, int], Iterator[Encoded]]] = {
+    "csv": partial(_csv, ","),
+    "tsv": partial(_csv, "\t"),
+    "jsonl": _json_lines,
+    "parquet": _parquet,
+}

@@ -1,12 +1,9 @@
 """The client of an issuer of tokens: ``hubbub serve issuer``, or any issuer of Privacy Pass tokens of type 2."""
 
-import contextlib
-
 import httpx
 
 from hubbub.errors import reject
-from hubbub.service.runtime.problems import PREFIX
-from hubbub.service.uploader import Response, no_response
+from hubbub.service.uploader import Response, no_response, read_problem
 
 REQUEST_TYPE = "application/private-token-request"
 
@@ -27,12 +24,7 @@ class HttpIssuer:
         headers = {"content-type": REQUEST_TYPE, "authorization": f"Bearer {code}"}
         with no_response("the issuer"):
             response = self._client.post(f"{self._url}/token-request", content=body, headers=headers)
-        problem, wait = "", response.headers.get("retry-after", "")
-        if response.status_code != 200:
-            with contextlib.suppress(ValueError, AttributeError):
-                problem = str(response.json().get("type", "")).removeprefix(PREFIX)
-        seconds = float(wait) if wait.isascii() and wait.isdigit() else 0.0
-        return Response(response.status_code, problem, seconds, response.content)
+        return Response(200, body=response.content) if response.status_code == 200 else read_problem(response)
 
     def close(self) -> None:
         """Close the connections."""

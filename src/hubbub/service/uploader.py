@@ -21,7 +21,7 @@ from hubbub.canonical import Fields, canonical, parse
 from hubbub.device import record_payloads
 from hubbub.errors import Infeasible, InvalidInput, NoResponse, WireError, reject
 from hubbub.service.journal import Answer, Journal
-from hubbub.service.runtime.problems import PREFIX
+from hubbub.service.runtime.problems import KINDS, PREFIX
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.keylist import KeyList, PublicKey
@@ -46,6 +46,19 @@ class Response:
     retry_after: float = 0.0
     body: bytes = b""
     """The body of an issuer's response."""
+    detail: str = ""
+    """The service's explanation of the problem."""
+
+    @property
+    def reason(self) -> str:
+        """The refusal in words.
+
+        >>> Response(429, "busy").reason, Response(502).reason
+        ('status 429, busy: The service is overloaded; try again later.', 'status 502')
+        """
+        words = self.detail or (KINDS[self.problem].title if self.problem in KINDS else "")
+        known = f", {printable(self.problem)}" if self.problem else ""
+        return f"status {self.status}{known}" + (f": {printable(words)}" if words else "")
 
     @property
     def transient(self) -> bool:
@@ -85,7 +98,7 @@ class HttpTransport:
             if response.status_code == 404:
                 reject("the contract", "be one that the shuffler at this address serves")
             if response.status_code != 200:
-                raise NoResponse(f"the shuffler returned no keys: status {response.status_code}")
+                raise NoResponse(f"the shuffler returned no keys: {read_problem(response).reason}")
             return response.content
 
     def post(self, task: str, body: bytes) -> Response:
@@ -93,15 +106,31 @@ class HttpTransport:
         with no_response("the shuffler"):
             url, headers = f"{self._url}/v1/tasks/{task}/bundles", {"content-type": MEDIA_TYPE}
             response = self._client.post(url, content=body, headers=headers)
-            problem, wait = "", response.headers.get("retry-after", "")
-            if response.status_code != 201:
-                with contextlib.suppress(ValueError, AttributeError):
-                    problem = str(response.json().get("type", "")).removeprefix(PREFIX)
-            return Response(response.status_code, problem, float(wait) if wait.isascii() and wait.isdigit() else 0.0)
+            return read_problem(response) if response.status_code != 201 else Response(201)
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+
+def read_problem(response: httpx.Response) -> Response:
+    """Return the refusal of a service, with what its problem document says."""
+    problem, detail, wait = "", "", response.headers.get("retry-after", "")
+    with contextlib.suppress(ValueError, AttributeError):
+        document = response.json()
+        problem = str(document.get("type", "")).removeprefix(PREFIX)
+        detail = str(document.get("detail", ""))
+    seconds = float(wait) if wait.isascii() and wait.isdigit() else 0.0
+    return Response(response.status_code, problem, seconds, detail=detail)
+
+
+def printable(text: str) -> str:
+    """Return a short version of a text from elsewhere, without control characters.
+
+    >>> printable("busy\x1b[2J")
+    'busy�[2J'
+    """
+    return "".join(letter if letter.isprintable() else "�" for letter in text[:200])
 
 
 @contextlib.contextmanager
@@ -146,6 +175,8 @@ class Uploader:
     entropy: Callable[[int], bytes] = os.urandom
     now: Callable[[], float] = time.time
     issuer: Issuer | None = None
+    retrying: Callable[[str, float], None] = lambda reason, seconds: None
+    """Called before each pause with the reason for another attempt and the length of the pause."""
 
     def prepare(
         self,
@@ -263,16 +294,19 @@ class Uploader:
             wait = 0.0
             try:
                 result = call()
-            except NoResponse:
+            except NoResponse as error:
                 if attempt == self.attempts - 1:
                     raise
+                reason = str(error)
             else:
                 if not (isinstance(result, Response) and result.transient):
                     return result
-                wait = result.retry_after
+                wait, reason = result.retry_after, result.reason
             share = int.from_bytes(self.entropy(4), "big") / 2**32
-            self.pause(wait + share * min(LONGEST_PAUSE, 0.25 * 2**attempt))
-        raise NoResponse("the service is overloaded")
+            seconds = wait + share * min(LONGEST_PAUSE, 0.25 * 2**attempt)
+            self.retrying(reason, seconds)
+            self.pause(seconds)
+        raise NoResponse(f"the service accepted nothing in {self.attempts} attempts: {reason}")
 
     def _fetch(self) -> tuple[PublicKey, PublicKey]:
         """Return the keys of the analyzer and of the shuffler to seal with, each signed by its operator."""
