@@ -83,7 +83,8 @@ def attack_pairs(samples: Sequence[Sample], pairs: Sequence[tuple[int, int]], pl
         found.append(optimal.judged(first, second, threshold, level))
         first, second = _learned(one, two, model)
         threshold = best_threshold(first[::2], second[::2], 0.0, level)
-        learned = Attack(name=name, event="a learned event", claimed=claimed)
+        curve = curve_points(first[1::2], second[1::2])
+        learned = Attack(name=name, event="a learned event", claimed=claimed, curve=curve)
         found.append(learned.judged(first[1::2], second[1::2], threshold, level))
     return found
 
@@ -111,6 +112,7 @@ def attack_bits(samples: Sequence[Sample], plan: Plan, level: float) -> Attack:
                 best, chosen = float(bound.max()), (int(bound.argmax()), a, answer)
     j, a, answer = chosen
     hits, states = (seen if answer else trials - seen), ("set", "unset")
+    share = tuple(float(hits[i, j] / max(trials[i, j], 1)) for i in (1 - a, a))
     return Attack(
         name=f"{MessageModel(plan).bit_name(j)}: {states[a]} | {states[1 - a]}",
         event=f"a single bit shown as {answer}",
@@ -118,6 +120,7 @@ def attack_bits(samples: Sequence[Sample], plan: Plan, level: float) -> Attack:
         trials=(int(trials[a, j]), int(trials[1 - a, j])),
         epsilon=best,
         claimed=up(math.log((1 - q) / q), 1e-12),
+        curve=((0.0, 0.0), (share[0], share[1]), (1.0, 1.0)),
     )
 
 

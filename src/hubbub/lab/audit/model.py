@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,10 @@ class MessageModel:
     """The distribution of a client's messages under its plan."""
 
     plan: Plan
+
+    def with_flip(self, q: float) -> Plan:
+        """Return the plan with another flip probability, for tests under an observed one; its guarantee is void."""
+        return replace(self.plan, protocol=replace(self.plan.protocol, q=q))
 
     @property
     def has_user_fakes(self) -> bool:
