@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hubbub.lab.audit.faults import Diagnosis
 from hubbub.lab.audit.independence import columns, disjoint_pairs, lag_steps, pair_indices
-from hubbub.lab.audit.model import MessageModel
+from hubbub.lab.audit.model import MessageModel, row_hashes
 from hubbub.lab.audit.probes import Sample
 from hubbub.lab.audit.seeds import noise
 from hubbub.lab.audit.statistics import binomial_p, hypergeometric_p, worst
@@ -65,7 +65,7 @@ def log_repeat(samples: Sequence[Sample], model: MessageModel) -> float:
     planned = model.repeat_log_probability(1)
     if not model.linked or model.has_user_fakes:
         return planned
-    _, sizes = np.unique(np.concatenate([noise(one, model) for one in samples]), axis=0, return_counts=True)
+    _, sizes = np.unique(row_hashes(np.concatenate([noise(one, model) for one in samples])), return_counts=True)
     equal, total = float((sizes * (sizes - 1.0)).sum()), float(sizes.sum())
     return max(planned, math.log(max(equal, 1.0) / (total * (total - 1))))
 

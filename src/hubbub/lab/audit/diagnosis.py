@@ -43,7 +43,10 @@ _CLIENT: dict[str, tuple[Kind, str]] = {
         "dependent records",
         "records depend on earlier ones: in a run of mixed values, {where} is shown too often or too rarely",
     ),
-    sequence.BEFORE_NAME: ("dependent records", "records depend on earlier ones: flips of {where}, differ"),
+    sequence.BEFORE_NAME: (
+        "dependent records",
+        "records depend on earlier ones: the flip rate of {where}, is not that after other records",
+    ),
 }
 _SHUFFLER = {
     "input block against output block": "the order of arrival shows: too many or too few messages move {where}",

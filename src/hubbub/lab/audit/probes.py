@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hubbub.errors import WireError
 from hubbub.lab.audit.commands import Client
-from hubbub.lab.audit.model import MessageModel, Probe
+from hubbub.lab.audit.model import MessageModel, Probe, row_hashes
 from hubbub.plans import Plan
 from hubbub.records import Collection
 from hubbub.reports import Reports
@@ -35,6 +35,7 @@ class Sample:
     """The messages of all runs in order; empty for split bits, which cannot be attributed to records."""
     fakes: NDArray[np.int64]  # users' fakes in each run: as declared, or the messages beyond those of the records
     repeats: int  # number of runs whose output equals that of the run before, byte for byte
+    grouped: bool  # True if messages are sorted or grouped by content, so that their order shows nothing
 
     @property
     def runs(self) -> int:
@@ -46,29 +47,30 @@ class Sample:
         """Number of values in all runs."""
         return self.n * self.runs
 
-    @property
-    def grouped(self) -> bool:
-        """True if every run lists equal messages together or in ascending or descending order, as sorting does."""
-        if not len(self.messages) or self.fakes.any():
-            return False
-        whole = self.messages.reshape(len(self.messages), -1)
-        verdicts = [_grouped(run[:: max(1, len(run) // 4000)]) for run in np.split(whole, self.runs)]
-        known = [verdict for verdict in verdicts if verdict is not None]
-        return bool(known) and all(known)
+
+def _grouped(runs: list[NDArray[Any]]) -> bool:
+    """Return True if every run that can tell lists equal messages together or in ascending or descending order."""
+    verdicts = [_run_grouped(run.reshape(len(run), -1)[:: max(1, len(run) // 4000)]) for run in runs if len(run)]
+    known = [verdict for verdict in verdicts if verdict is not None]
+    return bool(known) and all(known)
 
 
-def _grouped(run: NDArray[Any]) -> bool | None:
+def _run_grouped(run: NDArray[Any]) -> bool | None:
     """Return True if messages are sorted or grouped by content; None if they are too few or too alike to tell."""
     size = len(run)
-    _, number, sizes = np.unique(run, axis=0, return_inverse=True, return_counts=True)
+    sizes = np.unique(row_hashes(run), return_counts=True)[1]
     # In random order, this many neighbours differ on average.
     if (1 - np.sum((sizes / size) ** 2)) * size < MIN_CHANGES:
         return None
+    differ = run[1:] != run[:-1]
     if 4 * len(sizes) <= size:
-        return bool((run[1:] != run[:-1]).any(axis=1).sum() == len(sizes) - 1)
-    backwards = np.unique(run[:, ::-1], axis=0, return_inverse=True)[1]
-    steps = [np.diff(order.reshape(-1)) for order in (number, backwards)]
-    return any((step >= 0).all() or (step <= 0).all() for step in steps)
+        return bool(differ.any(axis=1).sum() == len(sizes) - 1)
+    steps = run[1:].astype(np.int64) - run[:-1]
+    for places in (np.argmax(differ, axis=1), differ.shape[1] - 1 - np.argmax(differ[:, ::-1], axis=1)):
+        step = steps[np.arange(size - 1), places]
+        if (step >= 0).all() or (step <= 0).all():
+            return True
+    return False
 
 
 def probes(schema: Schema) -> list[Probe]:
@@ -129,7 +131,15 @@ def sample(client: Client, plan: Plan, probe: Probe, n: int, runs: int, progress
         kept.append(reports.messages if model.linked else reports.messages[:0])
         progress()
     seen, drawn = np.array(counts), np.array(fakes, np.int64)
-    return Sample(probe=probe, n=n, counts=seen, messages=np.concatenate(kept), fakes=drawn, repeats=repeats)
+    return Sample(
+        probe=probe,
+        n=n,
+        counts=seen,
+        messages=np.concatenate(kept),
+        fakes=drawn,
+        repeats=repeats,
+        grouped=not drawn.any() and _grouped(kept),
+    )
 
 
 def check_reports(reports: Reports, plan: Plan, n: int) -> None:

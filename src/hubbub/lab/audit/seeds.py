@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.lab.audit.commands import Client
-from hubbub.lab.audit.model import MessageModel, Probe
+from hubbub.lab.audit.model import MessageModel, Probe, mix, row_hashes
 from hubbub.lab.audit.probes import Sample, probe_collection
 from hubbub.lab.audit.statistics import Finding, finding
 from hubbub.numeric.binomial import binomial_pmf
@@ -141,15 +141,10 @@ def noise(sample: Sample, model: MessageModel) -> NDArray[np.uint8]:
 
 def _equal_windows(rows: NDArray[Any], w: int) -> tuple[int, int] | None:
     """Return the positions of two equal windows of w rows (a power of two), or None."""
-    wide = np.zeros((len(rows), -(-rows.shape[1] // 8) * 8), np.uint8)
-    wide[:, : rows.shape[1]] = rows
-    odd = np.uint64(0x9E3779B97F4A7C15)
-    hashes = np.zeros(len(rows), np.uint64)
-    for column in wide.view("<u8").T:
-        hashes = _mix(hashes * odd + column)
+    hashes = row_hashes(rows)
     step = 1
     while step < w:
-        hashes = _mix(hashes[:-step] * odd + hashes[step:])
+        hashes = mix(hashes[:-step], hashes[step:])
         step *= 2
     order = np.argsort(hashes, kind="stable")
     same = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
@@ -158,8 +153,3 @@ def _equal_windows(rows: NDArray[Any], w: int) -> tuple[int, int] | None:
         if (rows[first : first + w] == rows[second : second + w]).all():
             return first, second
     return None
-
-
-def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    values = (values ^ (values >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
-    return np.asarray(values ^ (values >> np.uint64(29)))

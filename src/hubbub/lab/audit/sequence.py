@@ -86,18 +86,25 @@ def _layouts(shown: Bits, n: int, k: int) -> list[Bits]:
 
 
 def _in_order(aligned: list[Bits], truth: Bits, model: MessageModel) -> tuple[int, bool] | None:
-    """Return the layout that agrees best with the records, and if it is in order; None if noise hides the order."""
+    """Return the layout that agrees best with the records, and if it is in order; None if noise hides the order.
+
+    Messages are in order if they differ from the records in clearly fewer bits than messages in random order would.
+    """
+    share, (n, width) = truth.mean(axis=0), truth.shape
     lit, dark = 1 - model.flip(was_set=True), model.flip(was_set=False)
-    share = truth.mean(axis=0)
-    planned = float((share * (1 - lit) + (1 - share) * dark).sum())
-    bright = share * lit + (1 - share) * dark
-    random = float((share * (1 - bright) + (1 - share) * bright).sum())
-    spread = math.sqrt(truth.shape[1] / 4 / len(truth)) * math.sqrt(truth.shape[1])
-    if random - planned < 16 * spread:
+    margin = 8 * width * math.sqrt(0.25 / n)  # eight standard deviations, even if all bits are flipped together
+    planned, shown = float((share * (1 - lit) + (1 - share) * dark).sum()), share * lit + (1 - share) * dark
+    if _disagreement(share, shown) - planned < 2 * margin:
         return None
     wrong = [float(rows.mean(axis=0).sum()) for rows in aligned]
     best = int(np.argmin(wrong))
-    return best, wrong[best] < (planned + random) / 2
+    shown = (aligned[best] ^ truth).mean(axis=0)
+    return best, wrong[best] < _disagreement(share, shown) - margin
+
+
+def _disagreement(one: NDArray[np.float64], two: NDArray[np.float64]) -> float:
+    """Return the expected number of bits in which independent records with these frequencies differ."""
+    return float((one * (1 - two) + (1 - one) * two).sum())
 
 
 def _after(flips: Bits, truth: Bits, names: list[str]) -> Finding:
