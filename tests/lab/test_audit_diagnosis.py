@@ -6,14 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 from tests.lab.faults import generator, honest, spoiled, tried, unpacked, with_flip
 from tests.pipeline.points import plan_of
 
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.client import randomize
+from hubbub.lab.audit import page
 from hubbub.lab.audit.commands import Client
 from hubbub.lab.audit.faults import Diagnosis
+from hubbub.lab.audit.probes import probes
+from hubbub.lab.audit.seeds import run_values, runs_needed, search
+from hubbub.lab.audit.statistics import bennett_p, hypergeometric_p
 from hubbub.lab.audit.trial import Audit, Effort
 
 Bits = NDArray[np.uint8]
@@ -338,3 +343,88 @@ def test_fixed_seed_is_a_weak_seed() -> None:
 
     one = only(tried(local(), client, replace(EFFORT, mixed=0, short=20)))
     assert one.kind in ("weak seed", "dependent records")
+
+
+def test_headline_and_chart_show_the_same_pair_of_records() -> None:
+    found = tried(local(), honest(), EFFORT)
+    assert found.passed
+    assert found.best is not None
+    assert found.best.of_records
+    assert found.best.name in found.sentence()
+    drawn = page._chosen(found)
+    assert drawn == [found.best]
+    assert drawn[0].curve
+
+
+def test_single_bit_is_the_headline_only_if_it_violates() -> None:
+    def keep(sent: Bits, true: Bits) -> Bits:
+        sent[:, 7] = true[:, 7]
+        return sent
+
+    found = tried(local(), spoiled(keep), EFFORT)
+    assert found.best is not None
+    assert found.best.epsilon > found.best.claimed
+    assert page._chosen(found)[0] is found.best
+    assert f"ε ≥ {found.best.epsilon:.4g}" in found.sentence()
+
+
+@pytest.mark.parametrize(
+    ("factor", "kinds"), [(0.9, {"flip probability"}), (1.1, {"flip probability"}), (1.0, set[str]())]
+)
+def test_no_defect_is_named_that_is_absent(factor: float, kinds: set[str]) -> None:
+    """A wrong flip probability is not mistaken for dependence, over many clients."""
+    for seed in range(8):
+        found = tried(local(hb.Schema.bits(4)), with_flip(factor, seed), replace(EFFORT, values=600, mixed=600))
+        assert {one.kind for one in found.diagnoses} <= kinds
+
+
+def test_bounds_are_conservative() -> None:
+    """The p-values of diagnoses are never below the exact ones."""
+    coins = generator()
+    for _ in range(300):
+        total = int(coins.integers(5, 60))
+        first, second = coins.integers(1, total, 2).tolist()
+        exact = stats.hypergeom(total, first, second)
+        for both in range(max(0, first + second - total), min(first, second) + 1):
+            tails = min(exact.cdf(both), exact.sf(both - 1))
+            bound = hypergeometric_p([[both]], [[first]], [[second]], [[total]])[0]
+            assert bound >= min(1.0, tails) - 1e-12
+        n, p = int(coins.integers(3, 200)), float(coins.random())
+        counts = np.arange(n + 1)
+        tails = np.minimum(stats.binom.cdf(counts, n, p), stats.binom.sf(counts - 1, n, p))
+        assert (bennett_p(counts - n * p, n * p * (1 - p)) >= tails - 1e-12).all()
+
+
+def test_pooled_tables_are_conservative() -> None:
+    """The sum of two hypergeometric counts, against its exact distribution."""
+    coins = generator()
+    for _ in range(100):
+        sizes = coins.integers(5, 30, 2)
+        first, second = (np.array([coins.integers(1, size) for size in sizes]) for _ in range(2))
+        one, two = (stats.hypergeom(*row).pmf(np.arange(31)) for row in zip(sizes, first, second, strict=True))
+        pmf = np.convolve(one, two)
+        for x in np.flatnonzero(pmf > 1e-14):
+            tail = min(pmf[: x + 1].sum(), pmf[x:].sum())
+            # The bound depends on the tables through the sum of their counts only.
+            split = np.array([[x], [0]])
+            assert hypergeometric_p(split, first[:, None], second[:, None], sizes[:, None])[0] >= tail - 1e-12
+
+
+@pytest.mark.slow
+def test_power_of_the_search_for_seeds() -> None:
+    """A seed of the stated size is found with probability 95 %."""
+    plan, probe = local(), probes(LETTERS)[0]
+    outcomes = [search(weak(10, seed), plan, probe, runs_needed(10), lambda: None) for seed in range(150)]
+    assert all(one is not None and one.seed_bits == 10 for one in outcomes)
+    hits = sum(one is not None and one.repeats > 0 for one in outcomes)
+    assert stats.binom.cdf(hits, 150, 0.95) > 1e-3
+    assert stats.binom.sf(hits - 1, 150, 0.95) > 1e-3
+
+
+def test_search_needs_enough_noise() -> None:
+    assert run_values(local(q=0.2), 1000) is not None
+    assert run_values(local(hb.Schema.bits(1), q=1e-4), 1000) is None
+    found = tried(
+        local(hb.Schema.bits(1), q=1e-4), honest(), Effort(values=50, runs=2, shuffles=0, pipeline=0, short=9)
+    )
+    assert any("no weak seed was searched for" in note for note in found.notes)

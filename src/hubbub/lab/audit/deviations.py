@@ -240,7 +240,7 @@ def planned_limit(width: int) -> float:
 
 def fakes(samples: Sequence[Sample], model: MessageModel, level: float) -> list[Diagnosis]:
     """Diagnose the number and the distribution of users' fakes."""
-    return [*_number_of_fakes(samples, model, level), *_bits_of_fakes(samples, model, level)]
+    return [*_number_of_fakes(samples, model, level / 2), *_bits_of_fakes(samples, model, level / 2)]
 
 
 def _number_of_fakes(samples: Sequence[Sample], model: MessageModel, level: float) -> list[Diagnosis]:

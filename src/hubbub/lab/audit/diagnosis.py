@@ -81,7 +81,7 @@ def diagnose(
     ]
     if client:
         found += _of_client(client, samples, plan, alpha, search)
-    found += [_of_shuffler(one) for one in violations if one.part == "shuffler"]
+    found += _of_shuffler([one for one in violations if one.part == "shuffler"])
     if not any(one.harm == "privacy" for one in found):
         found += [_attack(one) for one in violations if one.part == "pipeline"][:1]
     return found
@@ -191,7 +191,21 @@ def _of_test(one: Finding) -> Diagnosis:
     return Diagnosis(kind, f"{_fill(text, one)}: {_numbers(one)}", one.p)
 
 
-def _of_shuffler(one: Finding) -> Diagnosis:
+def _of_shuffler(tests: Sequence[Finding]) -> list[Diagnosis]:
+    """Return a diagnosis for each kind of test that rejects, or the order itself if it is that of arrival."""
+    ordered = next((one for one in tests if one.name == "correlation with arrival" and abs(one.observed) > 0.9), None)
+    if ordered is not None:
+        way = "the order of arrival" if ordered.observed > 0 else "the reverse order of arrival"
+        nearly = "" if abs(ordered.observed) > 1 - 1e-9 else "nearly "
+        text = f"messages leave in {nearly}{way}: correlation {ordered.observed:.4g}, expected 0"
+        fakes = [one for one in tests if "shuffler fakes" in one.name]
+        return [Diagnosis("shuffler", text, ordered.p), *map(_shuffler_test, fakes)]
+    # A repeated order explains the rest.
+    first = sorted(tests, key=lambda one: one.name != "repeated orders")
+    return [_shuffler_test(one) for one in first]
+
+
+def _shuffler_test(one: Finding) -> Diagnosis:
     text = _fill(_SHUFFLER.get(one.name, "{name}: {where}"), one)
     return Diagnosis("shuffler", f"{text}: {_numbers(one)}", one.p)
 

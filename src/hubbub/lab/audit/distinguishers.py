@@ -35,6 +35,7 @@ class Attack:
     trials: tuple[int, int] = (0, 0)
     epsilon: float = -math.inf  # lower bound on ε, at the confidence of the audit
     curve: Curve = ()  # false and true positive rates as the threshold falls
+    of_records: bool = True  # False if the inputs are values of one bit, whatever the rest of the record is
 
     def judged(self, first: Floats, second: Floats, threshold: float, level: float) -> "Attack":
         """Return the attack with the result of the event {statistic ≥ threshold} under both inputs."""
@@ -121,6 +122,7 @@ def attack_bits(samples: Sequence[Sample], plan: Plan, level: float) -> Attack:
         epsilon=best,
         claimed=up(math.log((1 - q) / q), 1e-12),
         curve=((0.0, 0.0), (share[0], share[1]), (1.0, 1.0)),
+        of_records=False,
     )
 
 

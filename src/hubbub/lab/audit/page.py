@@ -155,11 +155,17 @@ def _label(one: Rate) -> str:
 
 
 def _chosen(found: Audit) -> list[Attack]:
-    """Return the attacks to draw: that of the headline, and the nearest to its claim among those of the other part."""
-    drawn = [one for one in found.attacks if one.curve and math.isfinite(one.claimed)]
-    parts = [[one for one in drawn if one.name.startswith("n = ") is batch] for batch in (False, True)]
-    nearest = [max(part, key=lambda one: one.epsilon / one.claimed) for part in parts if part]
-    return sorted(nearest, key=lambda one: one is not found.best)
+    """Return the attacks to draw: that of the headline, and the best of the other kind, on messages or on batches."""
+    best = found.best
+    if best is None:
+        return []
+    others = [one for one in found.attacks if one.of_records and _on_batch(one) is not _on_batch(best)]
+    drawn = [best, *sorted(others, key=lambda one: -one.epsilon / one.claimed)[:1]]
+    return [one for one in drawn if one.curve and math.isfinite(one.claimed)]
+
+
+def _on_batch(one: Attack) -> bool:
+    return one.name.startswith("n = ")
 
 
 def _trade(one: Attack) -> Section:

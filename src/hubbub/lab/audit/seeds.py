@@ -24,7 +24,7 @@ from hubbub.plans import Plan
 CERTAIN = math.log(1e-9)  # expected repetitions of an honest client, in logarithms
 MAX_VALUES = 20_000  # most values of a short run
 MAX_WINDOWS = 1 << 20  # most messages that are searched for equal stretches
-SEARCH_SECONDS = 30.0  # the search by short runs ends after this time
+SEARCH_SECONDS = 20.0  # the search by short runs ends after this time
 RUNS_NAME, NOISE_NAME = "repeated short runs", "repeated stretches of noise"
 
 
