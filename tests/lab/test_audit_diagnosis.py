@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -428,3 +429,22 @@ def test_search_needs_enough_noise() -> None:
         local(hb.Schema.bits(1), q=1e-4), honest(), Effort(values=50, runs=2, shuffles=0, pipeline=0, short=9)
     )
     assert any("no weak seed was searched for" in note for note in found.notes)
+
+
+def test_illegal_messages_in_short_runs() -> None:
+    """A client that breaks only on few records."""
+    send = honest()
+
+    def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
+        if len(collection) < 50:
+            raise hb.WireError("messages of this plan must have 21 bytes each, got 5 bytes in total")
+        return send(collection, plan)
+
+    one = only(tried(local(), client, Effort(values=100, runs=2, shuffles=0, pipeline=0, short=5)))
+    assert (one.kind, one.text.split(" (")[-1]) == ("illegal messages", "short runs)")
+
+
+def test_seeds_stated_in_the_docs() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
+    for bits in (16, 20, 24, 32):
+        assert f"| {bits} bits | {runs_needed(bits):,} |" in text

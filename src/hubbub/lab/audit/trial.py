@@ -145,7 +145,7 @@ def effort(
     >>> from hubbub.lab.audit.commands import library_client
     >>> from hubbub import Protocol, Schema
     >>> effort(plan_from(Schema.bits(8), 100, Protocol(0.01), delta=1e-6, trust="nobody"), library_client, None)
-    Effort(values=6731, runs=8, shuffles=0, pipeline=0, mixed=13462, short=2508)
+    Effort(values=6731, runs=8, shuffles=0, pipeline=0, mixed=13462, short=2507)
     """
     protocol, width, model = plan.protocol, plan.schema.width, MessageModel(plan)
     slow = isinstance(client, ClientCommand)
@@ -214,8 +214,11 @@ def audit(
     search = None
     if client is not None and samples and not any(one.part == "wire" for one in findings):
         findings += _mix(client, plan, samples, tried.mixed, notes)
-        search = _search(client, plan, samples, tried.short, progress, notes)
-        findings += [search.finding()] if search is not None else []
+        try:
+            search = _search(client, plan, samples, tried.short, progress, notes)
+            findings += [search.finding()] if search is not None else []
+        except WireError as error:
+            findings.append(_wire(error, "short runs"))
     if shuffler is not None:
         findings += _shuffle(shuffler, plan, tried, progress, notes)
     broken = any(one.part == "wire" for one in findings)
