@@ -1,6 +1,7 @@
 """``hubbub audit``: the verdict as text, JSON, report and exit code."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -25,19 +26,64 @@ def test_library_client_and_shuffler_pass(folder: Path, run: Call) -> None:
     assert found["verdict"] == "PASS"
     assert {one["part"] for one in found["tests"]} == {"client", "shuffler", "pipeline"}
     assert 0 < found["power"]["all_bits"] < 1
+    assert found["power"]["seed_bits"] > 5
+    assert found["privacy"] == "PASS"
+    assert not found["diagnoses"]
     assert found["limits"]
     page = (folder / "a.html").read_text()
     check_page(page, 3)
     assert "No violation found" in page
+    best = found["attacks"][found["headline"]]
+    assert f"empirical ε ≥ {best['epsilon']:.4g}, claimed ≤ {best['claimed']:.4g} ({best['pair']})" in found["sentence"]
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", page, re.DOTALL)
+    numbers = f"{best['hits'][0]:,} of {best['trials'][0]:,} against {best['hits'][1]:,} of {best['trials'][1]:,}"
+    assert numbers in captions[1]
+    assert best["pair"] in captions[1]
 
 
 def test_raw_client_exits_with_its_own_code(folder: Path, run: Call) -> None:
     (folder / "raw.py").write_text(RAW)
-    result = run("audit", "--plan", "plan.json", "--runs", "300", "-o", "a.html", "--", sys.executable, "raw.py")
+    options = ("--runs", "300", "--seed-runs", "5", "-o", "a.html")
+    result = run("audit", "--plan", "plan.json", *options, "--", sys.executable, "raw.py")
     assert result.exit_code == 6
-    assert "FAIL: flips of unset bits: all bits; flips of set bits: all bits; flips per bit: bit" in result.stdout
+    assert "FAIL: records are sent unchanged: nothing was flipped in " in " ".join(result.stdout.split())
     assert "VIOLATED" in result.stdout
-    assert "Violation found" in (folder / "a.html").read_text()
+    page = (folder / "a.html").read_text()
+    assert "Violation found" in page
+    assert "clear records" in page
+
+
+UNEVEN = """
+import csv, random, sys
+plan = __import__("json").load(open("plan.json"))
+head, labels = b"HBM" + bytes([2]) + bytes.fromhex(plan["id"])[:16], plan["schema"]["labels"]
+q = plan["protocol"]["flip"] / 2**48
+rates = [RATES]
+for row in list(csv.reader(sys.stdin))[1:]:
+    noise = sum((random.random() < rate) << i for i, rate in enumerate(rates))
+    sys.stdout.buffer.write(head + bytes([(1 << labels.index(row[0])) ^ noise]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("rates", "privacy", "lines"),
+    [
+        ("q / 2, q / 3, q", "FAIL", ("FAIL: 2 defects:", "is flipped less often than planned: expected ")),
+        ("1.4 * q, 1.3 * q, q", "PASS", ("FAIL: more noise than planned; estimates would be biased, ",)),
+    ],
+)
+def test_too_much_and_too_little_noise_read_differently(
+    rates: str, privacy: str, lines: tuple[str, ...], folder: Path, run: Call
+) -> None:
+    (folder / "uneven.py").write_text(UNEVEN.replace("RATES", rates))
+    options = ("--plan", "plan.json", "--runs", "6000", "--seed-runs", "0")
+    result = run("audit", *options, "--", sys.executable, "uneven.py")
+    assert result.exit_code == 6
+    text = " ".join(result.stdout.split())
+    assert all(line in text for line in lines), text
+    found = json.loads(run("audit", *options, "--json", "--", sys.executable, "uneven.py").stdout)
+    assert (found["verdict"], found["privacy"]) == ("FAIL", privacy)
+    assert {one["harm"] for one in found["diagnoses"]} == {"privacy" if privacy == "FAIL" else "estimates"}
 
 
 def test_shuffler_without_client(folder: Path, run: Call) -> None:

@@ -331,6 +331,7 @@ BAD = [
     ("audit --plan cut.json", CORRUPT),
     (f"audit {PLAN} --shuffler nonesuch --runs 100", IO),
     (f"audit {PLAN} --runs 5", USAGE),
+    (f"audit {PLAN} --seed-runs -1", USAGE),
     (f"audit {PLAN} --confidence 2", USAGE),
     (f"audit {PLAN} --runs 100 --seconds -1 -- false", USAGE),
     (f"audit {PLAN} --runs 100 -- nonesuch", IO),

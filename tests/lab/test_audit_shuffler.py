@@ -198,3 +198,20 @@ def test_statistic_of_a_batch_is_its_likelihood_ratio() -> None:
         else:
             assert np.all(np.diff(values) < 0)
             assert np.all(np.diff(exact) < 0)
+
+
+def test_shuffler_that_keeps_or_reverses_the_order_is_diagnosed() -> None:
+    for order, text in (
+        (np.arange, "messages leave in the order of arrival"),
+        (lambda n: np.arange(n)[::-1], "reverse"),
+    ):
+        found = tried(reordered(order), 20)
+        assert len(found.diagnoses) == 1
+        assert text in found.sentence()
+        assert not found.private
+
+
+def test_repeated_order_comes_first() -> None:
+    once = generator().permutation(4000)
+    found = tried(reordered(lambda n: once))
+    assert found.diagnoses[0].text.startswith("the same order was used again, as with a fixed seed")

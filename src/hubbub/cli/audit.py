@@ -11,12 +11,15 @@ from hubbub.io.documents import read_plan
 from hubbub.io.files import check_destination, write_text
 from hubbub.lab.audit import page
 from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand, library_client
-from hubbub.lab.audit.trial import LIMITS, Audit
+from hubbub.lab.audit.trial import LIMITS, Audit, headline
 from hubbub.lab.audit.trial import audit as run_audit
 from hubbub.pages import load_matplotlib
 from hubbub.shuffler import shuffle
 
 RUNS_HELP = "Copies of each test value.  [default: enough to find a q that is 5 % too small]"
+SEEDS_HELP = (
+    "Short runs that search for repeated noise.  [default: enough to find a seed of 20 bits, or of 16 bits in COMMAND]"
+)
 
 
 @click.command()
@@ -26,6 +29,7 @@ RUNS_HELP = "Copies of each test value.  [default: enough to find a q that is 5 
     "--shuffler", metavar="COMMAND", help="Audit this shuffler, which reads a .hub batch and writes it shuffled."
 )
 @click.option("--runs", type=click.IntRange(100), metavar="N", help=RUNS_HELP)
+@click.option("--seed-runs", type=click.IntRange(0), metavar="N", help=SEEDS_HELP)
 @click.option("--confidence", type=float, default=0.99, help="Probability that an honest program passes.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), default=60.0, help="Timeout per run, in seconds.")
 @output_option("Also write an HTML report to this file")
@@ -37,6 +41,7 @@ def audit(
     plan_path: str,
     shuffler: str | None,
     runs: int | None,
+    seed_runs: int | None,
     confidence: float,
     seconds: float,
     output: str | None,
@@ -45,7 +50,8 @@ def audit(
     """Test a client or a shuffler against its plan as a black box.
 
     COMMAND, after --, reads values as CSV and writes reports as consecutive messages or as a .hub batch. Without
-    COMMAND and --shuffler, hubbub's own client and shuffler are audited. Exits with code 6 on a violation.
+    COMMAND and --shuffler, hubbub's own client and shuffler are audited. Exits with code 6 if the program does not
+    follow its plan, also if it only adds more noise than planned.
 
     \b
     Example: hubbub audit --plan plan.json --runs 1000 -o audit.html
@@ -59,7 +65,9 @@ def audit(
     if client is None and audited is None:
         client, audited = library_client, shuffle
     with screen.progressing() as progress:
-        found = run_audit(plan, client, audited, runs=runs, confidence=confidence, progress=progress)
+        found = run_audit(
+            plan, client, audited, runs=runs, seed_runs=seed_runs, confidence=confidence, progress=progress
+        )
     if output:
         write_text(output, page.page(found))
     if as_json:
@@ -84,7 +92,15 @@ def _show(found: Audit) -> None:
     ]
     view = screen.console()
     view.print(screen.grid("", ["part", "test", "worst at", "observed", "expected", "p", ""], rows, left=3))
-    view.print(screen.plain(found.sentence()) + ".")
+    if len(found.diagnoses) > 1:
+        kind = "more noise than planned; estimates would be biased, but no loss of privacy was found"
+        view.print(f"FAIL: {kind if found.private else f'{len(found.diagnoses)} defects'}:")
+        for one in found.diagnoses:
+            view.print(f"  • {screen.plain(one.text)}")
+        if found.best is not None:
+            view.print(f"Best attack: {screen.plain(headline(found.best))}.")
+    else:
+        view.print(screen.plain(found.sentence()) + ".")
     view.print(f"\nAn honest program passes with probability {found.confidence:g}. What an audit cannot show:")
     for line in (*LIMITS, *found.notes):
         view.print(f"  • {screen.plain(line)}")

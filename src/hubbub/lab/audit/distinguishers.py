@@ -35,6 +35,7 @@ class Attack:
     trials: tuple[int, int] = (0, 0)
     epsilon: float = -math.inf  # lower bound on ε, at the confidence of the audit
     curve: Curve = ()  # false and true positive rates as the threshold falls
+    of_records: bool = True  # False if the inputs are values of one bit, whatever the rest of the record is
 
     def judged(self, first: Floats, second: Floats, threshold: float, level: float) -> "Attack":
         """Return the attack with the result of the event {statistic ≥ threshold} under both inputs."""
@@ -83,7 +84,8 @@ def attack_pairs(samples: Sequence[Sample], pairs: Sequence[tuple[int, int]], pl
         found.append(optimal.judged(first, second, threshold, level))
         first, second = _learned(one, two, model)
         threshold = best_threshold(first[::2], second[::2], 0.0, level)
-        learned = Attack(name=name, event="a learned event", claimed=claimed)
+        curve = curve_points(first[1::2], second[1::2])
+        learned = Attack(name=name, event="a learned event", claimed=claimed, curve=curve)
         found.append(learned.judged(first[1::2], second[1::2], threshold, level))
     return found
 
@@ -111,6 +113,7 @@ def attack_bits(samples: Sequence[Sample], plan: Plan, level: float) -> Attack:
                 best, chosen = float(bound.max()), (int(bound.argmax()), a, answer)
     j, a, answer = chosen
     hits, states = (seen if answer else trials - seen), ("set", "unset")
+    share = tuple(float(hits[i, j] / max(trials[i, j], 1)) for i in (1 - a, a))
     return Attack(
         name=f"{MessageModel(plan).bit_name(j)}: {states[a]} | {states[1 - a]}",
         event=f"a single bit shown as {answer}",
@@ -118,6 +121,8 @@ def attack_bits(samples: Sequence[Sample], plan: Plan, level: float) -> Attack:
         trials=(int(trials[a, j]), int(trials[1 - a, j])),
         epsilon=best,
         claimed=up(math.log((1 - q) / q), 1e-12),
+        curve=((0.0, 0.0), (share[0], share[1]), (1.0, 1.0)),
+        of_records=False,
     )
 
 

@@ -45,7 +45,7 @@ def rates(samples: Sequence[Sample], plan: Plan, level: float, most: int = 40) -
 
     The expected contribution of users' fakes is subtracted.
     """
-    ones, flips, trials = _flips(samples, MessageModel(plan))
+    ones, flips, trials = observed_flips(samples, MessageModel(plan))
     level /= 4 * min(plan.schema.width, most)
     result = []
     for j in range(min(plan.schema.width, most)):
@@ -72,7 +72,7 @@ def power(samples: Sequence[Sample], plan: Plan, level: float) -> tuple[float | 
     share = level / (2 * width)
     if not model.has_user_fakes:
         return shortfall(cells, q, level), shortfall(lone, q, share) if lone else None
-    _, variance, covariance = _moments(samples, model)
+    _, variance, covariance = fake_moments(samples, model)
     count = unset.sum(axis=1)
     total = float((count * variance + count * (count - 1) * covariance).sum())
     reach = [(1.645 - float(ndtri(part / 2))) for part in (level, share)]
@@ -81,27 +81,28 @@ def power(samples: Sequence[Sample], plan: Plan, level: float) -> tuple[float | 
     return first, min(1.0, reach[1] * math.sqrt(alone) / (lone * q)) if lone else None
 
 
-def _moments(samples: Sequence[Sample], model: MessageModel) -> tuple[Floats, Floats, Floats]:
+def fake_moments(samples: Sequence[Sample], model: MessageModel) -> tuple[Floats, Floats, Floats]:
+    """Return, by probe, the mean that fakes add to each count, the variance of a count, and the covariance of two."""
     rows = [model.moments(sample.values, int(sample.fakes.sum())) for sample in samples]
     gained, variance, covariance = np.array(rows).T
     return gained, variance, covariance
 
 
-def _flips(samples: Sequence[Sample], model: MessageModel) -> tuple[NDArray[np.bool_], Floats, Numbers]:
+def observed_flips(samples: Sequence[Sample], model: MessageModel) -> tuple[NDArray[np.bool_], Floats, Numbers]:
     """Return, by probe and bit, if it was set and how often it was flipped, and the messages of each probe."""
     width, k = model.plan.schema.width, model.plan.protocol.k
     ones = np.array([sample.probe.bits(width) for sample in samples], np.bool_)
     trials = np.array([k * sample.values for sample in samples])
     counts = np.array([sample.counts.sum(axis=0) for sample in samples], np.float64)
-    counts -= _moments(samples, model)[0][:, None]
+    counts -= fake_moments(samples, model)[0][:, None]
     return ones, np.where(ones, trials[:, None] - counts, counts), trials
 
 
 def _marginals(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
     """Test flip rates: of all bits, of each bit over all values, of each value over all bits, and of each pair."""
     model, width = MessageModel(plan), plan.schema.width
-    ones, flips, trials = _flips(samples, model)
-    _, variance, covariance = _moments(samples, model)
+    ones, flips, trials = observed_flips(samples, model)
+    _, variance, covariance = fake_moments(samples, model)
     bits = [model.bit_name(j) for j in range(width)]
     values = [f"value: {one.probe.name}" for one in samples]
     names = ("flips of unset bits", "flips of set bits", "flips per bit", "flips per value")

@@ -34,7 +34,7 @@ def examine(samples: Sequence[Sample], plan: Plan) -> list[Finding]:
         found += _pairs_across_runs(samples, model)
     elif plan.protocol.sends_records:
         found += _pairs(samples, model)
-    if model.linked and not model.has_user_fakes:
+    if model.linked and not model.has_user_fakes and not any(one.grouped for one in samples):
         found += _lags(samples, model)
     return [*found, *_dispersion(samples, model)]
 
@@ -45,7 +45,7 @@ def _repetition(samples: Sequence[Sample], model: MessageModel) -> Finding:
     # Equal messages have equal counts, and a count of variance v repeats with probability 1/√(4πv).
     variance = model.moments(one.n, int(one.fakes[0]))[1]
     luck = -0.5 * max(1, model.plan.schema.width - 1) * math.log(max(1.0, 4 * math.pi * variance))
-    if model.linked:
+    if model.linked and not any(sample.grouped for sample in samples):
         luck = min(luck, model.repeat_log_probability(one.n * model.plan.protocol.k))
     repeats, runs = sum(sample.repeats for sample in samples), sum(sample.runs for sample in samples)
     where = next((f"value: {sample.probe.name}" for sample in samples if sample.repeats), "all values")
@@ -53,7 +53,8 @@ def _repetition(samples: Sequence[Sample], model: MessageModel) -> Finding:
     return finding("client", "repeated runs", where, repeats, 0.0, 0.0 if certain else 1.0)
 
 
-def _pair_indices(width: int) -> tuple[list[int], NDArray[np.int64], NDArray[np.int64]]:
+def pair_indices(width: int) -> tuple[list[int], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the bits that are tested in pairs, and the places of the first and of the second bit of each pair."""
     chosen = columns(width)
     first, second = np.array(list(itertools.combinations(range(len(chosen)), 2)), np.int64).reshape(-1, 2).T
     return chosen, first, second
@@ -62,7 +63,7 @@ def _pair_indices(width: int) -> tuple[list[int], NDArray[np.int64], NDArray[np.
 def _pairs(samples: Sequence[Sample], model: MessageModel) -> list[Finding]:
     """Test how often two bits are shown together in one message."""
     plan = model.plan
-    chosen, first, second = _pair_indices(plan.schema.width)
+    chosen, first, second = pair_indices(plan.schema.width)
     if not first.size:
         return []
     fake = fake_pair(plan.schema, plan.protocol.q) if model.has_user_fakes else 0.0
@@ -102,7 +103,7 @@ def _scores(sample: Sample, model: MessageModel) -> tuple[Floats, float, float]:
 
 def _pairs_across_runs(samples: Sequence[Sample], model: MessageModel) -> list[Finding]:
     """Test if the counts of two bits vary together across runs, which is all that split bits show of dependence."""
-    chosen, first, second = _pair_indices(model.plan.schema.width)
+    chosen, first, second = pair_indices(model.plan.schema.width)
     scored = [_scores(sample, model) for sample in samples]
     if not first.size or any(variance < MIN_VARIANCE for _, variance, _ in scored):
         return []
@@ -119,23 +120,34 @@ def _pairs_across_runs(samples: Sequence[Sample], model: MessageModel) -> list[F
     return [finding("client", "pairs of bits across runs", where, (sums, differences)[kind][j] / runs, 1.0, smallest)]
 
 
-def _lags(samples: Sequence[Sample], model: MessageModel) -> list[Finding]:
-    """Test if a unit is flipped where an earlier message, another copy, or the previous run flipped it too."""
-    k, n = model.plan.protocol.k, samples[0].n
-    chosen, chance = columns(model.plan.schema.width), model.message_flip
+def lag_steps(sample: Sample, model: MessageModel) -> dict[str, int]:
+    """Return the distances at which flips are compared, by name."""
+    k, n = model.plan.protocol.k, sample.n
     lags = {f"{step} messages earlier" if step > 1 else "1 message earlier": step for step in (*LAGS, k)}
     lags = {name: step for name, step in lags.items() if 2 * step <= k * n}
     if k > 1:
         lags["in another copy"] = n
-    if samples[0].runs > 1:
+    if sample.runs > 1:
         lags["at the same position in the previous run"] = k * n
+    return lags
+
+
+def disjoint_pairs(flips: NDArray[np.bool_], step: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the rows of all pairs at a distance; disjoint, so that coincidences are independent."""
+    rows = flips[: len(flips) // (2 * step) * (2 * step)].reshape(-1, 2, step, flips.shape[1])
+    return rows[:, 0].reshape(-1, flips.shape[1]), rows[:, 1].reshape(-1, flips.shape[1])
+
+
+def _lags(samples: Sequence[Sample], model: MessageModel) -> list[Finding]:
+    """Test if a unit is flipped where an earlier message, another copy, or the previous run flipped it too."""
+    chosen, chance = columns(model.plan.schema.width), model.message_flip
+    lags = lag_steps(samples[0], model)
     hits, trials = dict.fromkeys(lags, 0), dict.fromkeys(lags, 0)
     for sample in samples:
         flips = model.flips(sample.messages, sample.probe, chosen)
         for name, step in lags.items():
-            # Disjoint pairs, so that coincidences are independent and their number is binomial.
-            rows = flips[: len(flips) // (2 * step) * (2 * step)].reshape(-1, 2, step, flips.shape[1])
-            pairs = rows[:, 0] & rows[:, 1]
+            earlier, later = disjoint_pairs(flips, step)
+            pairs = earlier & later
             hits[name] += int(pairs.sum())
             trials[name] += pairs.size
     names = [name for name in lags if trials[name]]

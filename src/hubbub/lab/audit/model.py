@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,10 @@ class MessageModel:
     """The distribution of a client's messages under its plan."""
 
     plan: Plan
+
+    def with_flip(self, q: float) -> Plan:
+        """Return the plan with another flip probability, for tests under an observed one; its guarantee is void."""
+        return replace(self.plan, protocol=replace(self.plan.protocol, q=q))
 
     @property
     def has_user_fakes(self) -> bool:
@@ -242,6 +246,28 @@ def unpack(messages: NDArray[Any], columns: Iterable[int]) -> NDArray[np.bool_]:
     if len(chosen) > 64:
         return np.unpackbits(messages, axis=1, bitorder="little")[:, chosen].astype(np.bool_)
     return np.column_stack([(messages[:, i >> 3] >> (i & 7) & 1).astype(np.bool_) for i in chosen])
+
+
+def mix(hashes: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return hashes of pairs; they tell different pairs apart but resist no adversary."""
+    values = hashes * np.uint64(0x9E3779B97F4A7C15) + more
+    values = (values ^ (values >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    return np.asarray(values ^ (values >> np.uint64(29)))
+
+
+def row_hashes(rows: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a hash of each row of bytes or of small numbers.
+
+    >>> row_hashes(np.array([[1, 2], [1, 3], [1, 2]], np.uint8)).argsort().tolist() in ([0, 2, 1], [1, 0, 2])
+    True
+    """
+    flat = np.ascontiguousarray(rows).view(np.uint8)
+    wide = np.zeros((len(flat), -(-flat.shape[1] // 8) * 8), np.uint8)
+    wide[:, : flat.shape[1]] = flat
+    hashes = np.zeros(len(flat), np.uint64)
+    for column in wide.view("<u8").T:
+        hashes = mix(hashes, column)
+    return hashes
 
 
 def _weights(messages: NDArray[Any]) -> NDArray[np.int64]:

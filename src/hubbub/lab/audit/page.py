@@ -24,7 +24,16 @@ def record(found: Audit) -> dict[str, Any]:
         "confidence": found.confidence,
         "level": found.level,
         "values": found.probes * found.effort.values * found.effort.runs,
-        "power": {"all_bits": found.power, "one_bit": found.power_bit},
+        "power": {
+            "all_bits": found.power,
+            "one_bit": found.power_bit,
+            "seed_bits": found.search.seed_bits if found.search is not None else None,
+        },
+        "headline": found.attacks.index(found.best) if found.best is not None else None,
+        "privacy": "PASS" if found.private else "FAIL",
+        "diagnoses": [
+            {"kind": one.kind, "text": one.text, "harm": one.harm, "p": _number(one.p)} for one in found.diagnoses
+        ],
         "violations": [f"{one.name}: {one.where}" for one in found.violations],
         "tests": [
             {**{name: _number(getattr(one, name)) for name in names}, "passed": not one.violates(found.level)}
@@ -62,10 +71,11 @@ def page(found: Audit) -> str:
     return render(
         Report(
             title=f"hubbub: an audit of {found.plan.id[:8]}",
-            heading="No violation found" if found.passed else "Violation found",
-            lede=f"{found.sentence()}.",
+            heading=_heading(found),
+            lede=f"{found.sentence()}." if found.passed else f"{found.sentence().split(':')[0]}: see the diagnosis.",
             tiles=_tiles(found),
             sections=[
+                *_diagnosis(found),
                 *_rates(found),
                 *map(_trade, _chosen(found)),
                 Section("All tests", [text, _table(found)]),
@@ -77,6 +87,22 @@ def page(found: Audit) -> str:
     )
 
 
+def _heading(found: Audit) -> str:
+    if found.passed:
+        return "No violation found"
+    return "More noise than planned" if found.private else "Violation found"
+
+
+def _diagnosis(found: Audit) -> list[Section]:
+    if not found.diagnoses:
+        return []
+    harms = {"privacy": "privacy", "estimates": "estimates only: more noise than planned"}
+    rows = [(one.kind, one.text, harms[one.harm], f"{one.p:.2g}") for one in found.diagnoses]
+    marks = ["alarm" if one.harm == "privacy" else "" for one in found.diagnoses]
+    text = f"A program that follows its plan gets any diagnosis with probability at most {1 - found.confidence:.2g}."
+    return [Section("Diagnosis", [text, Table(("defect", "evidence", "concerns", "p"), rows, marks)])]
+
+
 def _tiles(found: Audit) -> list[tuple[str, str]]:
     shown = [
         ("PASS" if found.passed else "FAIL", f"{len(found.findings)} tests, {len(found.violations)} violations"),
@@ -84,9 +110,11 @@ def _tiles(found: Audit) -> list[tuple[str, str]]:
     ]
     if found.best is not None:
         reached, claimed = max(found.best.epsilon, 0.0), found.best.claimed
-        shown.append((f"ε ≥ {reached:.3g}", f"by the best attack; claimed ≤ {claimed:.3g}"))
+        shown.append((f"ε ≥ {reached:.3g}", f"by the best attack, {found.best.name}; claimed ≤ {claimed:.3g}"))
     if found.power is not None:
         shown.append((f"{100 * found.power:.2g} %", "the deficit of q that is found 19 times out of 20"))
+    if found.search is not None and found.search.seed_bits:
+        shown.append((f"{found.search.seed_bits} bits", "the seed per run that is found 19 times out of 20"))
     return shown
 
 
@@ -127,10 +155,17 @@ def _label(one: Rate) -> str:
 
 
 def _chosen(found: Audit) -> list[Attack]:
-    """Return the attacks to draw: those that come nearest to their claim, on single messages and on batches."""
-    drawn = [one for one in found.attacks if one.curve and math.isfinite(one.claimed)]
-    parts = [[one for one in drawn if one.name.startswith("n = ") is batch] for batch in (False, True)]
-    return [max(part, key=lambda one: one.epsilon / one.claimed) for part in parts if part]
+    """Return the attacks to draw: that of the headline, and the best of the other kind, on messages or on batches."""
+    best = found.best
+    if best is None:
+        return []
+    others = [one for one in found.attacks if one.of_records and _on_batch(one) is not _on_batch(best)]
+    drawn = [best, *sorted(others, key=lambda one: -one.epsilon / one.claimed)[:1]]
+    return [one for one in drawn if one.curve and math.isfinite(one.claimed)]
+
+
+def _on_batch(one: Attack) -> bool:
+    return one.name.startswith("n = ")
 
 
 def _trade(one: Attack) -> Section:
@@ -139,6 +174,11 @@ def _trade(one: Attack) -> Section:
     drawn = chart(
         [
             Series(label="the attack, as observed", points=one.curve),
+            Series(
+                label=f"the event of the bound ε ≥ {max(one.epsilon, 0):.3g}",
+                points=[(one.hits[1] / max(one.trials[1], 1), one.hits[0] / max(one.trials[0], 1))],
+                kind="dots",
+            ),
             Series(
                 label=f"the limit of ε = {one.claimed:.3g}, δ = {one.delta:.2g}",
                 points=[(x, max_true_positive_rate(x, one.claimed, one.delta)) for x in shares],

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hubbub.errors import WireError
 from hubbub.lab.audit.commands import Client
-from hubbub.lab.audit.model import MessageModel, Probe
+from hubbub.lab.audit.model import MessageModel, Probe, row_hashes
 from hubbub.plans import Plan
 from hubbub.records import Collection
 from hubbub.reports import Reports
@@ -20,6 +20,7 @@ MISSING = frozenset(
     ["", "-", "?", "0", "n/a", "na", "nan", "nil", "none", "null", "missing", "other", "undefined", "unknown"]
 )
 """Labels that programs tend to treat as a missing answer."""
+MIN_CHANGES = 40  # expected changes between neighbouring messages from which on a run shows if messages are sorted
 MAX_PROBES = 12  # largest number of probes of a one-hot schema
 
 
@@ -34,6 +35,7 @@ class Sample:
     """The messages of all runs in order; empty for split bits, which cannot be attributed to records."""
     fakes: NDArray[np.int64]  # users' fakes in each run: as declared, or the messages beyond those of the records
     repeats: int  # number of runs whose output equals that of the run before, byte for byte
+    grouped: bool  # True if messages are sorted or grouped by content, so that their order shows nothing
 
     @property
     def runs(self) -> int:
@@ -44,6 +46,31 @@ class Sample:
     def values(self) -> int:
         """Number of values in all runs."""
         return self.n * self.runs
+
+
+def _grouped(runs: list[NDArray[Any]]) -> bool:
+    """Return True if every run that can tell lists equal messages together or in ascending or descending order."""
+    verdicts = [_run_grouped(run.reshape(len(run), -1)[:: max(1, len(run) // 4000)]) for run in runs if len(run)]
+    known = [verdict for verdict in verdicts if verdict is not None]
+    return bool(known) and all(known)
+
+
+def _run_grouped(run: NDArray[Any]) -> bool | None:
+    """Return True if messages are sorted or grouped by content; None if they are too few or too alike to tell."""
+    size = len(run)
+    sizes = np.unique(row_hashes(run), return_counts=True)[1]
+    # In random order, this many neighbours differ on average.
+    if (1 - np.sum((sizes / size) ** 2)) * size < MIN_CHANGES:
+        return None
+    differ = run[1:] != run[:-1]
+    if 4 * len(sizes) <= size:
+        return bool(differ.any(axis=1).sum() == len(sizes) - 1)
+    steps = run[1:].astype(np.int64) - run[:-1]
+    for places in (np.argmax(differ, axis=1), differ.shape[1] - 1 - np.argmax(differ[:, ::-1], axis=1)):
+        step = steps[np.arange(size - 1), places]
+        if (step >= 0).all() or (step <= 0).all():
+            return True
+    return False
 
 
 def probes(schema: Schema) -> list[Probe]:
@@ -80,49 +107,76 @@ def neighbours(found: list[Probe]) -> list[tuple[int, int]]:
     return list(dict.fromkeys(itertools.chain.from_iterable((pair, pair[::-1]) for pair in pairs)))
 
 
+def probe_collection(schema: Schema, probe: Probe, n: int) -> Collection:
+    """Return a collection of n equal records."""
+    single = Collection.from_values(probe.bits(schema.width)[None, :], schema)
+    return Collection.concatenate([single] * n)
+
+
 def sample(client: Client, plan: Plan, probe: Probe, n: int, runs: int, progress: Callable[[], None]) -> Sample:
     """Send one record n times in each of several runs.
 
     Raises :class:`WireError` on reports that an honest client cannot send.
     """
-    model = MessageModel(plan)
-    single = Collection.from_values(probe.bits(plan.schema.width)[None, :], plan.schema)
-    collection = Collection.concatenate([single] * n)
+    model, collection = MessageModel(plan), probe_collection(plan.schema, probe, n)
     counts, fakes, last, repeats = [], [], b"", 0
     kept: list[NDArray[Any]] = []
     for _ in range(runs):
         reports = client(collection, plan)
-        _check(reports, plan, n)
+        check_reports(reports, plan, n)
         counts.append(model.counts(reports.messages))
-        fakes.append(_fakes(reports, n))
+        fakes.append(number_of_fakes(reports, n))
         data = reports.messages.tobytes()
         repeats, last = repeats + (data == last), data
         kept.append(reports.messages if model.linked else reports.messages[:0])
         progress()
     seen, drawn = np.array(counts), np.array(fakes, np.int64)
-    return Sample(probe=probe, n=n, counts=seen, messages=np.concatenate(kept), fakes=drawn, repeats=repeats)
+    return Sample(
+        probe=probe,
+        n=n,
+        counts=seen,
+        messages=np.concatenate(kept),
+        fakes=drawn,
+        repeats=repeats,
+        grouped=not drawn.any() and _grouped(kept),
+    )
 
 
-def _check(reports: Reports, plan: Plan, n: int) -> None:
+def check_reports(reports: Reports, plan: Plan, n: int) -> None:
     """Check that messages belong to the plan and that their number is one that n people can send."""
     if not isinstance(reports, Reports) or reports.plan.id != plan.id:
         raise WireError("a client must return reports of its plan")
     protocol = plan.protocol
     if protocol.sends_bits:
         return
-    own, drawn, m = protocol.k * n, protocol.user_fakes, protocol.fixed_fakes
+    own, drawn, m, sent = protocol.k * n, protocol.user_fakes, protocol.fixed_fakes, len(reports)
     if drawn is not None:
         most = own + n * drawn.shift if drawn.distribution == "binomial" else None
-        legal = len(reports) >= own and (most is None or len(reports) <= most)
+        legal = sent >= own and (most is None or sent <= most)
         expected = f"at least {own}" if most is None else f"{own} to {most}"
     else:
-        legal = len(reports) - own in {m, m * n // plan.n, -(-m * n // plan.n)}
+        legal = sent - own in {m, m * n // plan.n, -(-m * n // plan.n)}
         expected = f"{own}" if not m else f"{own} and {m * n // plan.n} or {m} fake"
     if not legal:
-        raise WireError(f"{n} people must send {expected} messages, got {len(reports)}")
+        raise WireError(f"{n} people must send {expected} messages, got {sent}{_reason(sent, n, plan)}")
 
 
-def _fakes(reports: Reports, n: int) -> int:
+def _reason(sent: int, n: int, plan: Plan) -> str:
+    """Return the number of copies or fakes that explains a wrong number of messages, if there is one."""
+    k, planned = plan.protocol.k, plan.protocol.fixed_fakes * n // plan.n
+    if (sent - planned) % n == 0 and (sent - planned) // n not in (0, k):
+        return f", as if each record were sent in {_copies((sent - planned) // n)} instead of {k}"
+    if plan.protocol.fixed_fakes and sent >= k * n:
+        return f", that is {sent - k * n} fakes"
+    return ""
+
+
+def _copies(number: int) -> str:
+    return "1 copy" if number == 1 else f"{number} copies"
+
+
+def number_of_fakes(reports: Reports, n: int) -> int:
+    """Return the users' fakes among the messages of n people."""
     plan = reports.plan
     if not plan.protocol.sends_bits:
         return len(reports) - plan.protocol.k * n

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincinv, chdtr, chdtrc, gammainc, gammaincc, ndtr, ndtri, pdtr, pdtrc
+from scipy.special import betainc, betaincinv, chdtr, chdtrc, gammainc, gammaincc, ndtr, ndtri, pdtr, pdtrc, rel_entr
 
 from hubbub.numeric.binomial import clopper_pearson
 
@@ -101,6 +101,68 @@ def gamma_p(value: float, mean: float, variance: float) -> float:
         return float(abs(value - mean) < 1e-9)
     shape, scale = mean * mean / variance, variance / mean
     return float(min(1.0, 2 * min(gammainc(shape, value / scale), gammaincc(shape, value / scale))))
+
+
+def bennett_p(deviation: ArrayLike, variance: ArrayLike, bound: ArrayLike = 1.0) -> Array:
+    """Return an upper bound on P[|S − E S| ≥ |deviation|] for a sum S of independent terms of which each is at most b.
+
+    2·exp(−V/b²·h(b·d/V)) with h(u) = (1 + u)·ln(1 + u) − u and the variance V of the sum (Bennett 1962). Binomial,
+    Poisson and compound sums all qualify, so it is conservative with fakes among the messages too.
+
+    >>> float(bennett_p(0.0, 5.0)), float(bennett_p(1.0, 0.0)), float(bennett_p(60, 100.0)) > float(normal_p(6.0))
+    (1.0, 0.0, True)
+    """
+    d, v, b = (np.asarray(x, np.float64) for x in (deviation, variance, bound))
+    d = np.where(np.abs(d) < 1e-6, 0.0, np.abs(d))
+    u = b * d / np.maximum(v, 1e-9)
+    with np.errstate(over="ignore"):
+        tail = 2 * np.exp(-np.maximum(v, 1e-9) / b**2 * ((1 + u) * np.log1p(u) - u))
+    return np.asarray(np.minimum(1.0, np.where(v > 1e-9, tail, d == 0)))
+
+
+def hypergeometric_p(both: ArrayLike, first: ArrayLike, second: ArrayLike, total: ArrayLike) -> Array:
+    """Return an upper bound on the two-sided p-value of independence of two events, given their numbers.
+
+    ``both`` of ``total`` trials show both events, ``first`` and ``second`` show each. Given the margins, ``both`` is
+    hypergeometric under independence whatever the two probabilities are, and 2·exp(−n·KL(x/n ‖ K/N)) bounds its tails
+    (Hoeffding 1963, Chvátal 1979), for either event and for its complement in the role of the sample. Several tables
+    along the first axis are pooled: hypergeometric variables are sums of independent Bernoulli variables (Vatutin and
+    Mikhailov 1982), to which the bound applies with the mean of their probabilities.
+
+    >>> float(hypergeometric_p([[25.0]], [[50.0]], [[50.0]], [[100.0]])[0])
+    1.0
+    >>> float(hypergeometric_p([[50.0]], [[50.0]], [[50.0]], [[100.0]])[0]) < 1e-14
+    True
+    """
+    x, k, n, size = (np.asarray(a, np.float64) for a in (both, first, second, total))
+    mean = k * n / np.maximum(size, 1)
+    drawn, seen, middle = n.sum(axis=0), x.sum(axis=0), mean.sum(axis=0)
+    exponent = np.zeros_like(seen)
+    for trials, hits, expected in (
+        (drawn, seen, middle),
+        (k.sum(axis=0), seen, middle),
+        ((size - n).sum(axis=0), (k - x).sum(axis=0), (k - mean).sum(axis=0)),
+        ((size - k).sum(axis=0), (n - x).sum(axis=0), (n - mean).sum(axis=0)),
+    ):
+        whole = np.maximum(trials, 1)
+        a, b = np.clip(hits / whole, 0, 1), np.clip(expected / whole, 0, 1)
+        # Exact margins leave no freedom: the divergence is infinite only through rounding of an expected 0 or 1.
+        distance = np.where(np.abs(a - b) < 1e-12, 0.0, rel_entr(a, b) + rel_entr(1 - a, 1 - b))
+        exponent = np.maximum(exponent, trials * distance)
+    return np.asarray(np.minimum(1.0, 2 * np.exp(-exponent)))
+
+
+def holm(p: ArrayLike) -> Array:
+    """Return p-values adjusted by Holm's method: those at most α are wrong anywhere with probability at most α.
+
+    >>> holm([0.01, 0.04, 0.03]).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    values = np.asarray(p, np.float64)
+    order = np.argsort(values, kind="stable")
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(values[order] * np.arange(values.size, 0, -1)))
+    return adjusted
 
 
 def largest_rejected(trials: int, chance: float, level: float) -> int:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hubbub.errors import Interval, WireError, check_real, check_whole
-from hubbub.lab.audit import flips, independence, pipeline
+from hubbub.lab.audit import flips, independence, pipeline, seeds, sequence
 from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand
+from hubbub.lab.audit.diagnosis import diagnose
 from hubbub.lab.audit.distinguishers import Attack, attack_bits, attack_pairs
+from hubbub.lab.audit.faults import Diagnosis
 from hubbub.lab.audit.flips import Rate
 from hubbub.lab.audit.model import MessageModel
 from hubbub.lab.audit.probes import Sample, neighbours, probes, sample
@@ -25,11 +27,13 @@ LIMITS = (
     "the tested values, passes.",
     "It sees outputs only, not timing, memory, logs, keys, network addresses or anything else that leaves a device.",
     "Randomness that is predictable but looks random, such as that of a weak seed, is found only if it repeats within "
-    "the audit.",
+    "the audit, so only short seeds are.",
     "A lower bound on ε proves no privacy: it is what these attacks achieved. The guarantee is that of the plan.",
 )
 """The limits of an audit, for its reports."""
 
+SEED_BITS, SEED_BITS_COMMAND = 20, 16  # seeds that are found with probability 95 %, in a callable and in a command
+MIN_MIXED, MAX_MIXED = 50, 20_000
 WANTED_FLIPS = 14_000  # flips of unset bits that reveal, with probability 95 %, a q that is 5 % too small
 
 
@@ -41,6 +45,8 @@ class Effort:
     runs: int  # runs of each probe
     shuffles: int
     pipeline: int  # runs of the pipeline on each of two neighbouring collections; 0 skips it
+    mixed: int = 0  # records of mixed values in one run; 0 skips it
+    short: int = 0  # short runs that search for a weak seed; 0 skips them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +65,8 @@ class Audit:
     """Relative shortfall of q on all bits that is found with probability 95 %; None if nothing is flipped."""
     power_bit: float | None  # the same for a shortfall on one bit only
     notes: list[str]  # the parts that were skipped, with reasons
+    diagnoses: list[Diagnosis]  # the defects that explain the violations
+    search: seeds.Search | None  # the search for a weak seed
 
     @property
     def violations(self) -> list[Finding]:
@@ -71,19 +79,26 @@ class Audit:
         return not self.violations
 
     @property
+    def private(self) -> bool:
+        """True if no test shows less privacy than planned: the audit passes, or finds only more noise than planned."""
+        return self.passed or (bool(self.diagnoses) and all(one.harm == "estimates" for one in self.diagnoses))
+
+    @property
     def best(self) -> Attack | None:
-        """The attack whose bound on ε is largest relative to the claim."""
-        return max(self.attacks, key=lambda one: one.epsilon / one.claimed if one.claimed else 0.0, default=None)
+        """The attack of the headline and of the chart: largest bound on ε relative to the claim, on a pair of records.
+
+        An attack on a single bit takes its place only if it exceeds its claim.
+        """
+        shown = [one for one in self.attacks if one.of_records or one.epsilon > one.claimed]
+        return max(shown, key=lambda one: one.epsilon / one.claimed if one.claimed else 0.0, default=None)
 
     def sentence(self) -> str:
         """Return the verdict in words."""
         if not self.passed:
-            reasons = "; ".join(f"{one.name}: {one.where}" for one in self.violations[:5])
-            more = len(self.violations) - 5
-            return f"FAIL: {reasons}" + (f"; and {more} more" if more > 0 else "")
+            return self._failure()
         parts = ["PASS: no violation found"]
         if self.best is not None and self.best.epsilon > 0:
-            parts.append(f"empirical ε ≥ {self.best.epsilon:.4g}, claimed ≤ {self.best.claimed:.4g} ({self.best.name})")
+            parts.append(headline(self.best))
         if self.power is not None and self.power < 1:
             text = f"a q that is {100 * self.power:.2g} % too small would have been found with 95 % probability"
             if self.power_bit is not None:
@@ -92,18 +107,45 @@ class Audit:
             parts.append(text)
         elif self.power is not None:
             parts.append("the runs are too few to find a q that is too small")
+        if self.search is not None and self.search.seed_bits:
+            bits = self.search.seed_bits
+            parts.append(f"a seed of up to {bits} bits per run would have been found with 95 % probability")
         return "; ".join(parts)
 
+    def _failure(self) -> str:
+        reasons = "; ".join(one.text for one in self.diagnoses[:5])
+        more = len(self.diagnoses) - 5
+        reasons += f"; and {more} more" if more > 0 else ""
+        if self.private:
+            return (
+                f"FAIL: more noise than planned: {reasons}; estimates would be biased, but no loss of privacy was found"
+            )
+        if self.best is not None and self.best.epsilon > self.best.claimed:
+            reasons += f"; {headline(self.best)}"
+        return f"FAIL: {reasons}"
 
-def effort(plan: Plan, client: Client | None, shuffler: Shuffler | None, *, runs: int | None = None) -> Effort:
-    """Return the effort that finds a q that is 5 % too small, within limits on memory and time.
 
-    ``runs`` sets the number of copies of each probe instead.
+def headline(best: Attack) -> str:
+    """Return the bound on ε that an attack shows, with its claim and its pair of inputs."""
+    return f"empirical ε ≥ {best.epsilon:.4g}, claimed ≤ {best.claimed:.4g} ({best.name})"
+
+
+def effort(
+    plan: Plan,
+    client: Client | None,
+    shuffler: Shuffler | None,
+    *,
+    runs: int | None = None,
+    seed_runs: int | None = None,
+) -> Effort:
+    """Return the effort that finds a q that is 5 % too small and a short seed, within limits on memory and time.
+
+    ``runs`` sets the number of copies of each probe instead, and ``seed_runs`` that of the short runs.
 
     >>> from hubbub.lab.audit.commands import library_client
     >>> from hubbub import Protocol, Schema
     >>> effort(plan_from(Schema.bits(8), 100, Protocol(0.01), delta=1e-6, trust="nobody"), library_client, None)
-    Effort(values=6731, runs=8, shuffles=0, pipeline=0)
+    Effort(values=6731, runs=8, shuffles=0, pipeline=0, mixed=13462, short=2507)
     """
     protocol, width, model = plan.protocol, plan.schema.width, MessageModel(plan)
     slow = isinstance(client, ClientCommand)
@@ -123,7 +165,19 @@ def effort(plan: Plan, client: Client | None, shuffler: Shuffler | None, *, runs
         shuffles = 200 if runs is None else min(200, max(20, runs // 10))
     both = client is not None and shuffler is not None and not slow and not isinstance(shuffler, ShufflerCommand)
     repeats = 0 if not both else 1000 if runs is None else min(1000, max(100, runs // 4))
-    return Effort(values=max(1, math.ceil(total / times)), runs=times, shuffles=shuffles, pipeline=repeats)
+    values, short = max(1, math.ceil(total / times)), seed_runs
+    if short is None:
+        short = seeds.runs_needed(SEED_BITS_COMMAND if slow else SEED_BITS)
+        short = short if runs is None else min(short, runs // 10)
+    mixed = min(MAX_MIXED, 2 * values, (1 << 26) // width)  # one byte per bit
+    return Effort(
+        values=values,
+        runs=times,
+        shuffles=shuffles,
+        pipeline=repeats,
+        mixed=mixed if client is not None and mixed >= MIN_MIXED else 0,
+        short=short if client is not None else 0,
+    )
 
 
 def audit(
@@ -132,6 +186,7 @@ def audit(
     shuffler: Shuffler | None,
     *,
     runs: int | None = None,
+    seed_runs: int | None = None,
     confidence: float = 0.99,
     tried: Effort | None = None,
     progress: Progress = lambda what, done, total: None,
@@ -139,17 +194,31 @@ def audit(
     """Audit a client, a shuffler, or with both also the pipeline, against a plan.
 
     An honest program passes with probability at least ``confidence``: each of M tests has the significance level
-    (1 − confidence)/M, and every bound on ε holds at that level.
+    (1 − confidence)/M, and every bound on ε holds at that level. If a test rejects the plan, its defects are diagnosed.
     """
     confidence = check_real("confidence", confidence, Interval(0.5, 1.0, open_high=True))
     if runs is not None:
         check_whole("runs", runs, 100)
-    tried, model = tried or effort(plan, client, shuffler, runs=runs), MessageModel(plan)
+    if seed_runs is not None:
+        check_whole("seed_runs", seed_runs, 0)
+    tried = tried or effort(plan, client, shuffler, runs=runs, seed_runs=seed_runs)
+    model = MessageModel(plan)
     notes: list[str] = []
     findings: list[Finding] = []
     samples = _send(client, plan, tried, progress, findings) if client is not None else []
     if samples:
         findings += [*flips.examine(samples, plan), *independence.examine(samples, plan)]
+        findings += seeds.stretches(samples, plan)
+        if any(one.grouped for one in samples):
+            notes.append("messages are sorted by content: dependence on earlier messages cannot be tested")
+    search = None
+    if client is not None and samples and not any(one.part == "wire" for one in findings):
+        findings += _mix(client, plan, samples, tried.mixed, notes)
+        try:
+            search = _search(client, plan, samples, tried.short, progress, notes)
+            findings += [search.finding()] if search is not None else []
+        except WireError as error:
+            findings.append(_wire(error, "short runs"))
     if shuffler is not None:
         findings += _shuffle(shuffler, plan, tried, progress, notes)
     broken = any(one.part == "wire" for one in findings)
@@ -168,6 +237,7 @@ def audit(
         attacks += reached
         findings += [one.finding("pipeline") for one in reached]
     power, power_bit = flips.power(samples, plan, level)
+    violations = [one for one in findings if one.violates(level)]
     return Audit(
         plan=plan,
         confidence=confidence,
@@ -180,7 +250,35 @@ def audit(
         power=power,
         power_bit=power_bit,
         notes=notes,
+        diagnoses=diagnose(violations, samples, plan, 1 - confidence, search),
+        search=search,
     )
+
+
+def _mix(client: Client, plan: Plan, samples: list[Sample], n: int, notes: list[str]) -> list[Finding]:
+    """Test a run of mixed values."""
+    if not n:
+        return []
+    try:
+        found, in_order = sequence.examine(sequence.send_mixed(client, plan, [one.probe for one in samples], n), plan)
+    except WireError as error:
+        return [_wire(error, "mixed values")]
+    if in_order is False:
+        notes.append("messages are not in the order of the records: dependence on other values is tested in total only")
+    return found
+
+
+def _search(
+    client: Client, plan: Plan, samples: list[Sample], runs: int, progress: Progress, notes: list[str]
+) -> seeds.Search | None:
+    """Search for a weak seed in many short runs."""
+    if any(one.grouped for one in samples):
+        return None
+    count = _counter("searching for a weak seed", runs, progress)
+    found = seeds.search(client, plan, samples[0].probe, runs, count)
+    if found is None and runs:
+        notes.append("no weak seed was searched for: a short run of this plan has too little noise to be recognized")
+    return found
 
 
 def _wire(error: WireError, where: str) -> Finding:
