@@ -93,7 +93,7 @@ REQUEST = {
     "delta": None,
     "trust": "shuffler-noise",
     "clear": False,
-    "max_collusion_epsilon": 1000.0,
+    "max_collusion_epsilon": INF,
     "honest_fraction": 1.0,
     "joint": False,
     "max_messages": 100.0,

@@ -135,7 +135,9 @@ def test_the_epsilon_for_a_goal() -> None:
 
 
 def test_review_27_143_people_are_too_few_for_a_tenth_of_a_percent() -> None:
-    told = r"27,143 people cannot measure .* within ±10% .* sampling error alone is ±39%, .* about 383,7\d\d people"
+    told = (
+        r"27,143 people cannot measure .* within ±10% .* sampling error alone is ±39%, .* needs about 383,7\d\d people"
+    )
     with pytest.raises(Infeasible, match=told):
         best_epsilon(Schema.one_hot(12), 27_143, 1e-6, share=0.001, within=0.1)
     goal = Goal(0.001, 0.1)

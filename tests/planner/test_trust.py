@@ -163,7 +163,7 @@ def test_a_family_that_lies_about_its_trust_is_stopped(monkeypatch: pytest.Monke
 def test_the_required_flip_is_the_smallest(schema: Schema, limit: float, rounds: int) -> None:
     asked = Request.of(schema, 100, BUDGET, max_collusion_epsilon=limit, rounds=rounds)
     kinds: list[tuple[int, Release]] = [(1, "records"), (8, "records"), (1, "bits")]
-    for k, release in kinds + ([(1, "category")] if schema.exclusive else []):  # type: ignore[list-item]
+    for k, release in kinds + ([(1, "category")] if schema.exclusive else []):
         q = asked.required_flip(k, release)
         assert collusion(Protocol(q, k, 0, release), schema) * rounds <= limit
         less = q * (1 - 1e-9) - 2.0**-46

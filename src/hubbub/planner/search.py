@@ -306,7 +306,7 @@ def _check_sample(goal: Goal, n: int) -> None:
     if sampled > goal.within:
         raise Infeasible(
             f"{n:,} people cannot measure {goal}: the sampling error alone is ±{percent(sampled)}, whatever ε is; "
-            f"about {math.ceil(goal.sample_size):,} people are needed"
+            f"this needs about {math.ceil(goal.sample_size):,} people"
         )
 
 
