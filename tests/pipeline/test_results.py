@@ -5,6 +5,7 @@ import math
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
@@ -16,6 +17,7 @@ from tests.pipeline.sampled import draw
 import hubbub as hb
 from hubbub.errors import MissingExtra
 from hubbub.numeric.estimation import shrunk_counts
+from hubbub.service.runtime.database import Postgres
 
 COLOURS = ["red", "green", "blue", "grey"]
 PROTOCOLS = [
@@ -209,6 +211,27 @@ def test_missing_packages_are_named(missing: str, method: str, message: str, mon
     monkeypatch.setattr("importlib.import_module", without)
     with pytest.raises(MissingExtra, match=f"^{message}$"):
         getattr(estimate, method)()
+
+
+@pytest.mark.parametrize(
+    ("missing", "feature", "extra", "use"),
+    [
+        (
+            "flint",
+            "Rigorous accounting",
+            "rigorous",
+            lambda: hb.account(hb.Protocol(0.1), hb.Schema.bits(1), 9, delta=0.1, rigorous=True),
+        ),
+        ("psycopg", "A PostgreSQL store", "postgres", lambda: Postgres("postgresql://nowhere")),
+    ],
+)
+def test_missing_extras_have_one_wording(
+    missing: str, feature: str, extra: str, use: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: each extra was reported in words of its own, or not at all."""
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(MissingExtra, match=rf"^{feature} needs the extra '{extra}': pip install 'hubbub\[{extra}\]'$"):
+        use()
 
 
 def test_notebooks() -> None:
