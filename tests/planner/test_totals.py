@@ -104,7 +104,7 @@ def test_the_checker_confirms_what_adds_up_and_says_what_it_cannot() -> None:
 
 def test_a_contract_takes_its_rounds_from_the_plan() -> None:
     """Rounds and total of a planned series once had to be typed again."""
-    keys = {"analyzer": bytes(32), "shuffler": bytes([1]) * 32}
+    keys: dict[str, Any] = {"analyzer": bytes(32), "shuffler": bytes([1]) * 32}
     agreed = draft_contract(WEEKLY, **keys)
     assert agreed.series is not None
     assert (agreed.rounds, agreed.series.total.delta) == (52, 1e-6)
