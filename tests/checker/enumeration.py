@@ -134,4 +134,8 @@ def claim(
         may_use_shufflers_fakes=True,
         collusion_epsilon=None,
         count_epsilon=None,
+        rounds=1,
+        total_epsilon=None,
+        total_delta=Fraction(1),
+        curve=((Fraction(0), Fraction(1)),),
     )

@@ -3,6 +3,7 @@
 import random
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hubbub.accountant.composition import Loss
 from hubbub.device_ledger import Cover, DeviceLedger, convolve
 from hubbub.numeric.divergences import gaussian_delta
 
-SETTINGS = [
+SETTINGS: list[tuple[hb.Schema, int, hb.Protocol, dict[str, Any]]] = [
     (hb.Schema.bits(1), 10_000, hb.Protocol(0.1), {"delta": 1e-8}),
     (hb.Schema.bits(1), 20, hb.Protocol(0.2), {"delta": 1e-4}),
     (hb.Schema.bits(1), 1000, hb.Protocol(0.45), {"delta": 1e-8, "trust": "nobody"}),

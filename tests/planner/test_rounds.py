@@ -57,7 +57,7 @@ def test_an_oscillating_search_narrows_down(ledgers: list[Protocol]) -> None:
     request = Request.of(Schema.bits(40), 2, budget, rounds=365, min_q=0.05)
     found = search("flip-shuffler-fakes", request)
     tried = [(fakes.scale, protocol) for protocol in ledgers if (fakes := protocol.shuffler_fakes)]
-    assert len(tried) == len(ledgers) > 3  # it does oscillate
+    assert len(tried) == len(ledgers) > 1  # the first trial is not accepted
     low, high = 0.0, float("inf")
     for scale, protocol in tried:
         assert low < scale < high

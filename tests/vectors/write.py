@@ -131,8 +131,8 @@ def ledgers() -> list[dict[str, Any]]:
         for name, rounds in history:
             ledger = ledger.charge(plans[name], rounds=rounds)
         epsilon = ledger.epsilon(delta)
-        rounds = [{"plan": name, "rounds": count} for name, count in history]
-        found.append({"history": rounds, "delta": delta, "at_least": 0.999 * epsilon, "at_most": 1.03 * epsilon})
+        charged = [{"plan": name, "rounds": count} for name, count in history]
+        found.append({"history": charged, "delta": delta, "at_least": 0.999 * epsilon, "at_most": 1.03 * epsilon})
     return found
 
 

@@ -11,6 +11,7 @@ from functools import cache
 from itertools import pairwise, takewhile
 
 from hubbub.numeric.inversion import falling_root, gaussian_tail
+from hubbub.numeric.minimum import golden_section
 from hubbub.numeric.rounding import up
 from hubbub.privacy import Basis
 
@@ -188,20 +189,7 @@ def non_increasing(curve: Curve) -> Curve:
         """Return the least value found between two ε if the curve rises at the higher one, else ∞."""
         if not at(high - NEAR) < at(high) - RISE:
             return math.inf
-        ratio, found = (math.sqrt(5) - 1) / 2, at(low)
-        left, right = high - ratio * (high - low), low + ratio * (high - low)
-        one, two = at(left), at(right)
-        while high - low > FINE:
-            found = min(found, one, two)
-            if one <= two:
-                high, right, two = right, left, one
-                left = high - ratio * (high - low)
-                one = at(left)
-            else:
-                low, left, one = left, right, two
-                right = low + ratio * (high - low)
-                two = at(right)
-        return min(found, one, two)
+        return min(at(low), golden_section(at, low, high, width=FINE, steps=200).least)
 
     def result(epsilon: float) -> float:
         value = at(epsilon)

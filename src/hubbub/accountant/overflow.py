@@ -28,6 +28,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from hubbub.errors import Infeasible, reject
+from hubbub.numeric.minimum import golden_section
 from hubbub.plans import Plan
 from hubbub.protocol import GRID, Fakes, Protocol
 
@@ -216,17 +217,5 @@ def _log_price(n: int, epsilon: float) -> float:
 
 def _minimum(f: Cumulant) -> tuple[float, float]:
     """Return the minimizer of a unimodal function on (0, MAX_EXPONENT] and its value, by golden-section search."""
-    ratio = (math.sqrt(5) - 1) / 2
-    low, high = 0.0, MAX_EXPONENT
-    left, right = high - ratio * (high - low), low + ratio * (high - low)
-    at_left, at_right = f(left), f(right)
-    for _ in range(90):
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - ratio * (high - low)
-            at_left = f(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + ratio * (high - low)
-            at_right = f(right)
-    return (left, at_left) if at_left <= at_right else (right, at_right)
+    found = golden_section(f, 0.0, MAX_EXPONENT)
+    return found.at, found.value

@@ -31,7 +31,7 @@ charged_options = combined(
 
 @click.group(cls=ReportingGroup)
 def ledger() -> None:
-    """Keep the total of repeated collections from the same people, and refuse what exceeds a budget.
+    """Keep the total of repeated collections in a file, within a budget.
 
     A ledger is a file to which lines are only added, each bound to those before it. Charge a collection before people
     are asked. Commands exit with code 3 beyond the budget, and 4 if lines are missing or were changed.
