@@ -87,7 +87,7 @@ SMALL = [
 
 
 @pytest.mark.parametrize(("schema", "n", "budget", "limits"), SMALL, ids=str)
-def test_the_plan_is_the_best_of_the_frontier(schema: Schema, n: int, budget: Budget, limits: dict[str, float]) -> None:
+def test_the_plan_is_the_best_of_the_frontier(schema: Schema, n: int, budget: Budget, limits: dict[str, Any]) -> None:
     """Pruning loses nothing, constraints hold, and every claim recomputes."""
     if budget.epsilon == 0:
         with pytest.raises(Infeasible):

@@ -59,7 +59,7 @@ class Constraints(Limits, total=False):
     """The constraints that :func:`plan`, :func:`smallest_n` and :func:`best_epsilon` accept."""
 
     trust: TrustModel
-    """Who must be honest for the guarantee to hold: "nobody"; the shuffler, which mixes, and the users, who add noise
+    """The parties that must be honest for the guarantee to hold: "nobody"; the shuffler, which mixes, and the users, who add noise
     ("shuffling"); or a shuffler that also draws fakes as planned and keeps their number secret ("shuffler-noise").
     Default "shuffling"."""
 
