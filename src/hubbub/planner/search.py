@@ -10,7 +10,7 @@ from hubbub.numeric.inversion import falling_root
 from hubbub.planner.baselines import central_stderr
 from hubbub.planner.certify import Candidate
 from hubbub.planner.costs import cost
-from hubbub.planner.families import FAMILIES, Family, includes_trust
+from hubbub.planner.families import FAMILIES, Family, family_key, includes_trust
 from hubbub.planner.precision import LEVEL, Goal, given_goal, percent, relative_error, sampling_error
 from hubbub.planner.request import MAX_EPSILON, Constraints, Limits, Request, given_budget
 from hubbub.plans import MAX_PEOPLE, Plan
@@ -69,7 +69,7 @@ class Comparison:
 
 
 def _group(plan: Plan) -> tuple[int, bool]:
-    return TRUST_MODELS.index(plan.guarantee.assumptions.trust), plan.protocol.clear
+    return TRUST_MODELS.index(FAMILIES[family_key(plan)].trust), plan.protocol.clear
 
 
 def relaxations(request: Request) -> Iterator[tuple[str, Request]]:
