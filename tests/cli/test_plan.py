@@ -88,8 +88,7 @@ def test_frontier_and_plan_agree(folder: Path, run: Call) -> None:
 
 
 def test_plan_solves_for_batch_size_or_epsilon(run: Call) -> None:
-    words = ("plan", "--one-hot", "4", "--delta", "1e-6", "--json")
-    words = (*words, "--trust", "shuffler-noise")
+    words = ("plan", "--one-hot", "4", "--delta", "1e-6", "--json", "--trust", "shuffler-noise")
     smallest = json.loads(run(*words, "--epsilon", "1", "--precision", "0.1%").stdout)
     assert smallest["stderr"] <= 0.001 * smallest["n"]
     private = json.loads(run(*words, "-n", "20000", "--stderr", "2.8").stdout)

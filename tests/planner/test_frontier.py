@@ -87,13 +87,13 @@ SMALL = [
 
 
 @pytest.mark.parametrize(("schema", "n", "budget", "limits"), SMALL, ids=str)
-def test_the_plan_is_the_best_of_the_frontier(schema: Schema, n: int, budget: Budget, limits: dict[str, float]) -> None:
+def test_the_plan_is_the_best_of_the_frontier(schema: Schema, n: int, budget: Budget, limits: dict[str, Any]) -> None:
     """Pruning loses nothing, constraints hold, and every claim recomputes."""
     if budget.epsilon == 0:
         with pytest.raises(Infeasible):
-            plan(schema, n, Budget(0.0, 0.0), **limits)  # type: ignore[arg-type]
-    plans = frontier(schema, n, budget, **{"trust": "shuffling", **limits})  # type: ignore[arg-type]
-    chosen = plan(schema, n, budget, **limits)  # type: ignore[arg-type]
+            plan(schema, n, Budget(0.0, 0.0), **limits)
+    plans = frontier(schema, n, budget, **{"trust": "shuffling", **limits})
+    chosen = plan(schema, n, budget, **limits)
     assert chosen == min(plans, key=lambda one: (one.stderr, one.payload_messages))
     for one in plans:
         assert verify(one) is one

@@ -24,7 +24,7 @@ def given(n: int, protocol: Protocol, **solved: float) -> hb.Plan:
         (given(1000, Protocol(0.48), delta=1e-6), ["The error is about as large as the crowd"]),
         (given(1000, Protocol(0.2), delta=1e-3), ["δ = 0.001 is not below 1/n = 0.001: a protocol that publishes"]),
         (given(10_000, Protocol(0.1), epsilon=6.0), ["ε = 6 protects little: a guess between two answers"]),
-        (given(10**6, Protocol(4e-5, release="bits"), delta=1e-6), ["Everything rests on the shuffler"]),
+        (given(10**6, Protocol(4e-5, release="bits"), delta=1e-7), ["Everything rests on the shuffler"]),
         (given(1000, Protocol(0.0, m=Fakes.laplace(2.0, 25)), delta=1e-6), ["(collusion ε = ∞)"]),
     ],
     ids=lambda one: one[0][:30] if isinstance(one, list) and one else "",

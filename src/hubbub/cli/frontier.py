@@ -90,7 +90,7 @@ def _chosen(comparison: planner.Comparison, choose: str | None, trust: TrustMode
     allowed = [
         one
         for one in comparison.plans.values()
-        if one.guarantee.assumptions.trust != "shuffler-noise" and (clear or not one.protocol.clear)
+        if one.protocol.shuffler_fakes is None and (clear or not one.protocol.clear)
     ]
     return best if trust or not allowed else allowed[0]
 
@@ -153,7 +153,7 @@ def frontier_table(
 
 def _title(one: Plan) -> str:
     """Return the title of the group of a plan: the trust it needs, and the options that allow it."""
-    trust = one.guarantee.assumptions.trust
+    trust = planner.FAMILIES[planner.family_key(one)].trust
     if trust == "shuffling":
         return f"trust: shuffling {'--allow-clear' if one.protocol.clear else '(default)'}"
     return f"trust: {trust}"

@@ -42,7 +42,7 @@ class WholeNumber(click.ParamType[int]):
             whole, decimals, power = match[1], (match[2] or "").rstrip("0"), int(match[3] or 0)
             if len(decimals) <= power:
                 return int(whole + decimals + "0" * (power - len(decimals)))
-        return self.fail(f"{text!r} is not a whole number, such as 1000000, 1,000,000 or 1e6", param, ctx)
+        return self.fail(f"{text!r} is not a valid whole number, such as 1000000, 1,000,000 or 1e6", param, ctx)
 
 
 class Fraction(click.ParamType[float]):
@@ -61,7 +61,7 @@ class Fraction(click.ParamType[float]):
             # Divided as text, so that 0.1% is the float 0.001.
             return float(f"{text[:-1].strip()}e-2") if text.endswith("%") else float(text)
         except ValueError:
-            return self.fail(f"{text!r} is not a share, such as 0.001 or 0.1%", param, ctx)
+            return self.fail(f"{text!r} is not a valid share, such as 0.001 or 0.1%", param, ctx)
 
 
 WHOLE, FRACTION = WholeNumber(), Fraction()

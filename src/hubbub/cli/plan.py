@@ -7,6 +7,7 @@ import click
 from hubbub import accountant, planner
 from hubbub.cli import options, screen
 from hubbub.cli.options import FRACTION, WHOLE
+from hubbub.errors import SHARE, check_real
 from hubbub.io.documents import write_plan
 from hubbub.pages import words
 from hubbub.planner import Goal
@@ -170,6 +171,7 @@ def plan(
     Example: hubbub plan --one-hot 12 --share 0.1% --within 10% --epsilon 1 --delta 1e-8
     Example: hubbub plan --one-hot 12 -n 1e6 --share 0.1% --within 10% --delta 1e-8
     """
+    check_real("share", 1.0 if share is None else share, SHARE)
     if share is None and within is not None:
         raise click.UsageError("give --share with --within: the share of the people that holds a label")
     goal = None if share is None or within is None else Goal(share, within, level)

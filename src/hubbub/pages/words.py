@@ -74,7 +74,7 @@ def described_plan(plan: Plan, goal: Goal | None = None, share: float | None = N
         ("family", f"{family_name(plan)} ({family_key(plan)})"),
         ("protocol", described_protocol(plan.protocol)),
         ("error", f"{plan.stderr:.4g} people (standard error of one count)"),
-        ("precision", described_precision(plan, share or SHARE, goal.level if goal else LEVEL)),
+        ("precision", described_precision(plan, SHARE if share is None else share, goal.level if goal else LEVEL)),
         *([("goal", described_goal(plan, goal))] if goal else []),
         ("cost", str(cost(plan))),
         *described_guarantee(plan.guarantee),

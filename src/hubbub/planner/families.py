@@ -41,7 +41,7 @@ class Family:
         flipped = self.trust == "shuffler-noise" and not self.clear
         reasons = (
             (
-                not trusts(request.trust, self.trust),
+                not includes_trust(request.trust, self.trust),
                 f"it needs the trust {self.trust!r}, and {request.trust!r} is requested",
             ),
             (
@@ -81,10 +81,10 @@ class Family:
         return bits or self.key in ("local-response", "split", "response")
 
 
-def trusts(asked: TrustModel, needed: TrustModel) -> bool:
+def includes_trust(asked: TrustModel, needed: TrustModel) -> bool:
     """Return True if the trust that is asked for includes the trust that a guarantee needs.
 
-    >>> trusts("shuffling", "nobody"), trusts("shuffling", "shuffler-noise")
+    >>> includes_trust("shuffling", "nobody"), includes_trust("shuffling", "shuffler-noise")
     (True, False)
     """
     return TRUST_MODELS.index(needed) <= TRUST_MODELS.index(asked)

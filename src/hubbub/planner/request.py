@@ -59,9 +59,9 @@ class Constraints(Limits, total=False):
     """The constraints that :func:`plan`, :func:`smallest_n` and :func:`best_epsilon` accept."""
 
     trust: TrustModel
-    """Who must be honest for the guarantee to hold: "nobody"; the shuffler, which mixes, and the users, who add noise
-    ("shuffling"); or a shuffler that also draws fakes as planned and keeps their number secret ("shuffler-noise").
-    Default "shuffling"."""
+    """The parties that must be honest for the guarantee to hold: "nobody"; the shuffler, which mixes, and the users,
+    who add noise ("shuffling"); or a shuffler that also draws fakes as planned and keeps their number secret
+    ("shuffler-noise"). Default "shuffling"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from hubbub.numeric.inversion import falling_root
 from hubbub.planner.baselines import central_stderr
 from hubbub.planner.certify import Candidate
 from hubbub.planner.costs import cost
-from hubbub.planner.families import FAMILIES, Family, trusts
+from hubbub.planner.families import FAMILIES, Family, family_key, includes_trust
 from hubbub.planner.precision import LEVEL, Goal, given_goal, percent, relative_error, sampling_error
 from hubbub.planner.request import MAX_EPSILON, Constraints, Limits, Request, given_budget
 from hubbub.plans import MAX_PEOPLE, Plan
@@ -71,7 +71,7 @@ class Comparison:
 
 
 def _group(plan: Plan) -> tuple[int, bool]:
-    return TRUST_MODELS.index(plan.guarantee.assumptions.trust), plan.protocol.clear
+    return TRUST_MODELS.index(FAMILIES[family_key(plan)].trust), plan.protocol.clear
 
 
 def relaxations(request: Request) -> Iterator[tuple[str, Request]]:
@@ -117,7 +117,7 @@ def protecting(request: Request, plan: Plan) -> Plan:
     clear, or with less local protection than required. No family of the planner should ever cause that.
     """
     held, protocol = plan.guarantee.assumptions, plan.protocol
-    if not trusts(request.trust, held.trust):
+    if not includes_trust(request.trust, held.trust):
         raise FalseClaim(f"the plan needs the trust {held.trust!r}, but must rely on {request.trust!r} at most")
     if protocol.shuffler_fakes is not None and request.trust != "shuffler-noise":
         raise FalseClaim(f"the plan has fakes of the shuffler, but must rely on {request.trust!r} at most")
