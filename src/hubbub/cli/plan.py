@@ -9,7 +9,7 @@ from hubbub.cli import options, screen
 from hubbub.cli.options import FRACTION, WHOLE
 from hubbub.errors import SHARE, check_real
 from hubbub.io.documents import write_plan
-from hubbub.pages import words
+from hubbub.pages import explanation, words
 from hubbub.planner import Goal
 from hubbub.planner.precision import LEVEL
 from hubbub.plans import Plan
@@ -120,13 +120,22 @@ def calibrate(
 
 
 def _deliver(
-    result: Plan, output: str | None, as_json: bool, goal: Goal | None = None, share: float | None = None
+    result: Plan,
+    output: str | None,
+    as_json: bool,
+    goal: Goal | None = None,
+    share: float | None = None,
+    *,
+    explain: bool = False,
 ) -> None:
     """Write the plan to a file and print it with its warnings; with --json, print the plan file itself."""
     if output:
         write_plan(result, output)
     if as_json:
         click.echo(result.to_json())
+    elif explain and output != "-":
+        for heading, sentences in explanation.explain(result):
+            click.echo(f"{heading}\n" + "".join(f"  {line}\n" for line in map(words.printable, sentences)))
     elif output != "-":
         screen.console().print(screen.facts(words.described_plan(result, goal, share)))
     screen.warn(result, goal)
@@ -144,6 +153,7 @@ def _deliver(
 @click.option("--stderr", type=float, metavar="PEOPLE", help=STDERR_HELP)
 @options.trust_option("shuffling")
 @options.constraint_options
+@click.option("--explain", is_flag=True, help="Explain the plan in plain words instead: see also `hubbub report`.")
 @options.output_option("Write the plan to this file")
 @options.json_option
 def plan(
@@ -156,6 +166,7 @@ def plan(
     level: float,
     precision: float | None,
     stderr: float | None,
+    explain: bool,
     output: str | None,
     as_json: bool,
     **constraints: Any,
@@ -193,4 +204,4 @@ def plan(
                     "give -n and --epsilon; or a precision (--share and --within, or --precision) and --epsilon, to "
                     "find the number of people; or a precision (--share and --within, or --stderr) and -n, to find ε"
                 )
-    _deliver(result, output, as_json, goal, share)
+    _deliver(result, output, as_json, goal, share, explain=explain)

@@ -95,7 +95,7 @@ def aligned(rows: Iterable[tuple[str, str]]) -> str:
     plan    1f
     people  at least 10
     """
-    shown = [[_printable(cell) for cell in row] for row in rows]
+    shown = [[printable(cell) for cell in row] for row in rows]
     width = max((len(name) for name, _ in shown), default=0)
     return "\n".join(f"{name:{width}}  {value}".rstrip() for name, value in shown)
 
@@ -105,5 +105,6 @@ def plan_text(plan: Plan) -> str:
     return aligned(described_plan(plan))
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """Return a text without control characters."""
     return "".join(letter if letter.isprintable() else "�" for letter in text)
