@@ -135,7 +135,8 @@ def _deliver(
         click.echo(result.to_json())
     elif explain and output != "-":
         for heading, sentences in explanation.explain(result):
-            click.echo(f"{heading}\n" + "".join(f"  {line}\n" for line in map(words.printable, sentences)))
+            lines = [words.printable(line.replace("\u00a0", " ")) for line in sentences]
+            click.echo(f"{heading}\n" + "".join(f"  {line}\n" for line in lines))
     elif output != "-":
         screen.console().print(screen.facts(words.described_plan(result, goal, share)))
     screen.warn(result, goal)

@@ -72,7 +72,7 @@ def learned(epsilon: float, delta: float = 0.0) -> str:
     if math.isinf(epsilon):
         return "the answer (no protection)"
     if share >= CERTAIN:
-        return "almost always the answer (no real protection)"
+        return "the answer, almost always (no real protection)"
     degree = "little" if share < WEAK else "much"
     return f"{degree}: a guess at the answer is right {guesses(epsilon, delta)}"
 
