@@ -44,7 +44,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
-    """What a report states besides the plan: the question, the alternatives, the checks, and the operators' words."""
+    """The contents of a report besides the plan: question, alternatives, checks, results, and the operators' words."""
 
     question: str = ""
     alternatives: Sequence[Plan] = ()
