@@ -168,7 +168,8 @@ def _alternatives(plan: Plan, given: Background) -> list[Section]:
         rows.append(("central mechanism, for reference", margin, "a server that sees all answers", "always"))
         marks.append("")
     head = ("protocol", "95 % margin", "who must be honest", "colluding operators guess right")
-    return [Section("Alternatives considered", [Table(head, rows, marks)])]
+    words = "Protocols with the same guarantee" + (" in each round:" if plan.rounds > 1 else ":")
+    return [Section("Alternatives considered", [words, Table(head, rows, marks)])]
 
 
 def _verified(plan: Plan, given: Background) -> list[str]:
