@@ -1,5 +1,6 @@
 """``report``: one page about a plan and its results, for a lawyer, an analyst and an engineer."""
 
+import math
 from pathlib import Path
 
 import click
@@ -51,13 +52,16 @@ def report(
     with screen.waiting("recomputing the claims of the plan"):
         plan = read_plan(plan_path)
         checks = [f"All claims of the plan were recomputed when this page was made, by {_version()}.", _second(plan)]
+    held = plan.guarantee
+    protected = math.isfinite(held.epsilon) and held.delta < 1
     with screen.waiting("comparing protocols"):
-        rival = planner.compare(_request(plan))
+        rivals = list(planner.compare(_request(plan)).plans.values()) if protected else []
+        central = planner.central_stderr(plan.schema, _budget(plan)) if protected else None
     with screen.waiting("writing the page"):
         background = Background(
             question=question,
-            alternatives=list(rival.plans.values()),
-            central=planner.central_stderr(plan.schema, _budget(plan)),
+            alternatives=rivals,
+            central=central,
             checks=checks,
             agreement=_agreement(contract_path, plan) if contract_path else None,
             statements=statements,
