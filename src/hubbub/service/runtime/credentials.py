@@ -49,7 +49,7 @@ class Fence:
     """The random identity of the folder; empty before it is first written."""
     last_key: int = 0
     sealed: Mapping[str, int] = field(default_factory=dict)
-    """The highest sealed bucket by task, in hexadecimal digits."""
+    """The highest bucket that was sealed or has ended, by task in hexadecimal digits."""
     restores: int = 0
     beat: int = 0
     """The last beat of the store."""

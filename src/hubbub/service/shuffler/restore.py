@@ -110,16 +110,20 @@ class Restores:
             # Later statements may have replaced those that the backup knows, and keys may have been destroyed since.
             database.run("UPDATE statements SET sent = 0")
             reopened = self._reopened()
+            ((restores,),) = database.rows("SELECT restores FROM life")
+            # Another backup was restored after this one was made.
+            branched = restores < fence.restores
             for task in self._tasks.all():
                 if task.row.state != "open":
                     continue
+                # Bundles were accepted in every bucket that was opened after the backup, released or not.
+                first = self._first_incomplete(task, branched)
+                last = max(reopened.get(task.row.id, 0), self._buckets.last_opened(task.row.id))
                 if task.row.id in reopened:
-                    newest = reopened[task.row.id]
-                    discarded += self._buckets.rewind(task.row, task.contract, task.keys, newest)
+                    discarded += self._buckets.rewind(task.row, task.contract, task.keys, first, last)
                 else:
                     # Nothing of this bucket has left the store, so it stays, but bundles may be missing from it.
-                    bucket, _ = self._store.waiting(task.row)
-                    self._buckets.record_gap(task.row, Gap(bucket, bucket, 0, "restored"))
+                    self._buckets.record_gap(task.row, Gap(first, last, 0, "restored"))
             statement = f"UPDATE life SET beat = ?, restores = ?, place = {database.identity}"
             database.run(statement, fence.beat + 1, fence.restores + 1)
             reach("restore-written")
@@ -128,6 +132,16 @@ class Restores:
         self._tasks.refresh()
         self._incidents.report("restored", f"the store was restored from a backup; {discarded:,} bundles discarded")
         return True
+
+    def _first_incomplete(self, task: ServedTask, branched: bool) -> int:
+        """Return the first bucket of a restored task that may lack bundles.
+
+        It is the open one. If another backup was restored in between, as ``branched`` states, that one may have been
+        older: bundles may have been accepted again in buckets that are sealed here but have not ended.
+        """
+        bucket, _ = self._store.waiting(task.row)
+        waiting = self._store.buckets({task.row.number: task.row}, "sealed", "shuffled") if branched else []
+        return min([bucket, *(one.number for one in waiting)])
 
     def tidy(self) -> None:
         """Erase secrets of buckets that have ended, or that a restored store does not know."""
