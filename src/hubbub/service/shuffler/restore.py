@@ -116,9 +116,10 @@ class Restores:
             for task in self._tasks.all():
                 if task.row.state != "open":
                     continue
-                # Bundles were accepted in every bucket that was opened after the backup, released or not.
-                first = self._first_incomplete(task, branched)
-                last = max(reopened.get(task.row.id, 0), self._buckets.last_opened(task.row.id))
+                bucket, _ = self._store.waiting(task.row)
+                first = self._first_incomplete(task, bucket) if branched else bucket
+                # Bundles may have been accepted in every bucket that was opened after the backup, released or not.
+                last = max(bucket, reopened.get(task.row.id, 0), self._buckets.last_opened(task.row.id))
                 if task.row.id in reopened:
                     discarded += self._buckets.rewind(task.row, task.contract, task.keys, first, last)
                 else:
@@ -133,14 +134,12 @@ class Restores:
         self._incidents.report("restored", f"the store was restored from a backup; {discarded:,} bundles discarded")
         return True
 
-    def _first_incomplete(self, task: ServedTask, branched: bool) -> int:
-        """Return the first bucket of a restored task that may lack bundles.
+    def _first_incomplete(self, task: ServedTask, bucket: int) -> int:
+        """Return the first bucket that may lack bundles if another backup was restored after this one was made.
 
-        It is the open one. If another backup was restored in between, as ``branched`` states, that one may have been
-        older: bundles may have been accepted again in buckets that are sealed here but have not ended.
+        That backup may have been older: in buckets that wait here, more bundles may have been accepted since.
         """
-        bucket, _ = self._store.waiting(task.row)
-        waiting = self._store.buckets({task.row.number: task.row}, "sealed", "shuffled") if branched else []
+        waiting = self._store.buckets({task.row.number: task.row}, "sealed", "shuffled")
         return min([bucket, *(one.number for one in waiting)])
 
     def tidy(self) -> None:
