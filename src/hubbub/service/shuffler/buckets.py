@@ -334,8 +334,9 @@ class Buckets:
             bucket = self._store.bucket(tasks[task_number], number) if task_number in tasks else None
             if bucket is None:
                 continue
-            # A bucket that expired was not shuffled, and only its secret showed that it had been opened.
-            self._credentials.raise_fence(sealed={bucket.task.id.hex(): bucket.number})
+            if bucket.state == "expired":
+                # It was not shuffled, so the fence does not cover it, and only its secret shows that it was opened.
+                self._credentials.raise_fence(sealed={bucket.task.id.hex(): bucket.number})
             # The pin last: while it can be shuffled, the bucket can only leave as the batch that was announced.
             for name in (seed_secret, bucket_secret, batch_pin):
                 self._credentials.erase(name(bucket.task.id, bucket.number))
