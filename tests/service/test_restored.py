@@ -162,6 +162,21 @@ def test_bundles_lost_between_two_restores_are_in_the_gap(system: System) -> Non
     assert system.counts() == Counts(accepted=100, committed=100)
 
 
+def test_bundles_lost_with_a_task_that_is_closed_again_are_in_the_gap(system: System) -> None:
+    """Regression: the older backup opened the task again, and the newer one, where it is closed, named nothing."""
+    system.fill(60)
+    older = system.back_up("older.db")
+    system.shuffler.close(system.contract.task)
+    newer = system.back_up("newer.db")
+    system.restore(older)
+    system.shuffler.fetch_keys(system.analyzer)
+    system.fill(30)
+    assert system.counts() == Counts(accepted=90, fenced=60, open=30)
+    system.restore(newer)
+    assert system.counts() == Counts(accepted=60, expired=60)
+    assert gaps(system) == [Gap(2, 2, 0, "restored")]
+
+
 def test_a_bundle_that_may_have_been_counted_is_uncertain(system: System) -> None:
     system.fill(20)
     kept = system.fill(1)[0]

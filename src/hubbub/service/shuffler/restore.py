@@ -114,13 +114,15 @@ class Restores:
             # Another backup was restored after this one was made.
             branched = restores < fence.restores
             for task in self._tasks.all():
-                if task.row.state != "open":
-                    continue
                 bucket, _ = self._store.waiting(task.row)
                 first = self._first_incomplete(task, bucket) if branched else bucket
                 # Bundles may have been accepted in every bucket that was opened after the backup, released or not.
                 last = max(bucket, reopened.get(task.row.id, 0), self._buckets.last_opened(task.row.id))
-                if task.row.id in reopened:
+                if task.row.state != "open":
+                    if last > bucket:
+                        # An older backup was restored in between, in which the task was open.
+                        self._buckets.record_gap(task.row, Gap(bucket + 1, last, 0, "restored"))
+                elif task.row.id in reopened:
                     discarded += self._buckets.rewind(task.row, task.contract, task.keys, first, last)
                 else:
                     # Nothing of this bucket has left the store, so it stays, but bundles may be missing from it.
