@@ -117,11 +117,15 @@ class Report:
     bundle: bytes
     slots: list[bytes]
     stored: int = 0
-    """The bucket that its bundle was first stored in, with or without an answer; 0 before."""
+    """The bucket of the present store that its bundle is or was in, with or without an answer; 0 if it never was."""
     bucket: int = 0
-    """The same once it is acknowledged; 0 before."""
+    """The bucket that it was stored in when it was acknowledged; 0 before."""
     uncertain: bool = False
-    """A store was restored to a time before its acknowledgement."""
+    """It was acknowledged but a restored store does not know it, or its client was told so."""
+
+
+Stored = dict[int, tuple[bytes, int]]
+"""The bundles of reports in a store and their buckets, by the value of the report."""
 
 
 class Simulation:
@@ -150,7 +154,9 @@ class Simulation:
         self.malicious: Counter[bytes] = Counter()
         self.chunks: dict[tuple[str, int], bytes] = {}
         self.homes: dict[bytes, str] = {}
-        self.copies: dict[str, tuple[Path, int]] = {}
+        self.analyzer_backup: Path | None = None
+        self.shuffler_backups: list[tuple[Path, Stored]] = []
+        """The backups of the shuffler, and the reports that each of them has."""
         self.restored = False
         self.old_list = (self.system.link.keys(), self.system.clock.now())
         self.old_keys = self.system.shuffler.tasks.keys_document(self.contracts[0].task)
@@ -485,22 +491,32 @@ class Simulation:
         if not self.backups:
             return
         role = self.random.choice(["shuffler", "analyzer"])
-        path = self.folder / f"{role}-backup.db"
-        path.unlink(missing_ok=True)
-        getattr(self.system, role).store.backup(path)
-        self.copies[role] = path, len(self._acknowledged())
-        if role == "shuffler":
-            self.known = {id(report) for report in self._acknowledged()}
+        if role == "analyzer":
+            self.analyzer_backup = self.folder / "analyzer-backup.db"
+            self.analyzer_backup.unlink(missing_ok=True)
+            self.system.analyzer.store.backup(self.analyzer_backup)
+        else:
+            name = f"shuffler-{len(self.shuffler_backups)}.db"
+            self.shuffler_backups.append((self.system.back_up(name), self._stored()))
+
+    def _stored(self) -> Stored:
+        """Return the reports that are or were in the present store, acknowledged or not."""
+        return {report.value: (report.bundle, report.stored) for report in self.reports if report.stored}
 
     def step_restore_the_shuffler(self) -> None:
-        if "shuffler" not in self.copies:
-            return
+        """Restore a backup: the last one, or one that may be older or newer than the one that was restored before."""
+        if self.shuffler_backups:
+            self._restore(*self.random.choice([self.shuffler_backups[-1], *self.shuffler_backups[-3:]]))
+
+    def _restore(self, backup: Path, stored: Stored) -> None:
         for report in self.reports:
-            if id(report) not in self.known:
-                # Those that were not acknowledged may have been accepted, too.
-                report.uncertain = report.uncertain or bool(report.bucket)
+            bundle, bucket = stored.get(report.value, (b"", 0))
+            report.stored = bucket if bundle == report.bundle else 0
+            if report.bucket:
+                # Clients of the others learn it when they retry.
+                report.uncertain = not report.stored
         self.restored = True
-        self.system.restore(self.copies["shuffler"][0])
+        self.system.restore(backup)
         self._watch(self.system.shuffler)
         self._fetch()
 
@@ -509,8 +525,7 @@ class Simulation:
         if not self.backups:
             return
         contract = self.random.choice(self.contracts)
-        backup = self.system.back_up("short.db")
-        before = {id(report) for report in self._acknowledged()}
+        backup, before = self.system.back_up("short.db"), self._stored()
         reports = [self._new(contract) for _ in range(min(8, WIDTH - len(self.reports)))]
         for report in reports:
             self.system.upload(report.bundle, contract=contract)
@@ -521,24 +536,19 @@ class Simulation:
             self._deliver(self.system.shuffler)
             self.system.count()
         self.check()
-        for report in self.reports:
-            report.uncertain |= bool(report.bucket) and id(report) not in before
-        self.restored = True
-        self.system.restore(backup)
-        self._watch(self.system.shuffler)
-        self._fetch()
+        self._restore(backup, before)
         for report in reports[:2]:
             found = refusal(lambda report=report: self.system.upload(report.bundle, contract=contract))  # type: ignore[misc]
             assert found == "uncertain", f"a restored store accepted a bundle that may have been counted: {found}"
 
     def step_restore_the_analyzer(self) -> None:
-        if "analyzer" not in self.copies:
+        if self.analyzer_backup is None:
             return
         self.system.results()
         self.system.shut_analyzer()
         for suffix in ("", "-wal", "-shm"):
             (self.folder / f"analyzer.db{suffix}").unlink(missing_ok=True)
-        shutil.copy(self.copies["analyzer"][0], self.folder / "analyzer.db")
+        shutil.copy(self.analyzer_backup, self.folder / "analyzer.db")
         self.system.start_analyzer()
 
     # -- a lying analyzer --
@@ -626,16 +636,21 @@ class Simulation:
                 assert self._accounted(report), f"report {report.value} of bucket {report.bucket} is lost"
 
     def _accounted(self, report: Report) -> bool:
-        """Return True if the bucket of a report explains why it is not counted."""
+        """Return True if the bucket of a report explains why it is not counted.
+
+        A report that the restored store does not know is not in any of its buckets, even if one has the same number:
+        only a gap explains its loss.
+        """
         system, contract = self.system, report.contract
         row = system.shuffler.tasks.rows()
         task = next(one for one in row.values() if one.id == contract.task)
-        result = system.read.get(batch_id(contract.task, report.bucket))
-        if result is not None and result["state"] == "withheld":
-            return True
-        bucket = system.shuffler.store.bucket(task, report.bucket)
-        if bucket is not None and bucket.state in ("open", "fenced", "expired"):
-            return True
+        if not report.uncertain:
+            result = system.read.get(batch_id(contract.task, report.bucket))
+            if result is not None and result["state"] == "withheld":
+                return True
+            bucket = system.shuffler.store.bucket(task, report.bucket)
+            if bucket is not None and bucket.state in ("open", "fenced", "expired"):
+                return True
         gaps = [parsed(document)["body"] for document in system.shuffler.store.gaps(task)]
         gaps += system.analyzer.gaps(contract.task)
         return any(gap["first"] <= report.bucket <= gap["last"] for gap in gaps)

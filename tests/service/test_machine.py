@@ -225,6 +225,22 @@ def test_the_simulation_finds_a_defect_of_series(
     assert re.search(message, _first_failure())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [10_089, 10_119])
+def test_the_simulation_finds_a_gap_that_names_sealed_buckets_only(seed: int, monkeypatch: Patch) -> None:
+    """The reports of the bucket that was open when the store was lost are then in no gap.
+
+    The bucket before it had been shuffled in the first sequence, and only sealed in the second.
+    """
+
+    def last_sealed(buckets: Buckets, task: bytes) -> int:
+        return buckets._credentials.fence().sealed.get(task.hex(), 0)
+
+    monkeypatch.setattr(Buckets, "last_opened", last_sealed)
+    with pytest.raises(AssertionError, match="is lost"):
+        Simulation(seed).run(40)
+
+
 def _first_failure() -> str:
     """Return the error of the first of a few sequences that fails."""
     for seed in range(60):

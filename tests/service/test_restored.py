@@ -58,15 +58,16 @@ def test_defect_2_a_restored_bucket_is_never_released_again(system: System) -> N
     system.restore(backup)
     assert system.shuffler.incidents.counts["restored"] == 1
     assert system.counts() == Counts(accepted=110, fenced=110)
-    assert gaps(system) == [Gap(1, 1, 110, "restored")]
+    # Bundles may have been accepted in the bucket after it as well.
+    assert gaps(system) == [Gap(1, 2, 110, "restored")]
     assert system.next_epoch() == []
     system.shuffler.fetch_keys(system.analyzer)
     system.fill(120)
     system.next_epoch()
     system.deliver()
     old, new = system.analyzer.results()
-    assert (old.manifest.bucket, new.manifest.bucket) == (1, 2)
-    assert new.manifest.gaps == (Gap(1, 1, 110, "restored"),)
+    assert (old.manifest.bucket, new.manifest.bucket) == (1, 3)
+    assert new.manifest.gaps == (Gap(1, 2, 110, "restored"),)
     # No slot is in two batches: there is no intersection to learn from.
     assert max(system.analyzer.slots.values()) == 1
     assert first < set(system.analyzer.slots)
@@ -75,17 +76,105 @@ def test_defect_2_a_restored_bucket_is_never_released_again(system: System) -> N
 
 
 def test_defect_2_every_bucket_that_may_have_left_is_in_the_gap(system: System) -> None:
+    """So is the last one, which was open, and whose bundles were acknowledged."""
     system.fill(100)
     backup = system.back_up()
     for _ in range(3):
         system.next_epoch()
         system.fill(100)
     system.restore(backup)
-    assert gaps(system) == [Gap(1, 3, 100, "restored")]
-    assert system.shuffler.tasks.find(system.contract.task).row.bucket == 4
+    assert gaps(system) == [Gap(1, 4, 100, "restored")]
+    assert system.shuffler.tasks.find(system.contract.task).row.bucket == 5
     # The secrets of the lost buckets are of no use any more.
     assert system.credentials.names("seed-") == []
-    assert system.credentials.names("bucket-") == [f"bucket-{system.contract.id}-4"]
+    assert system.credentials.names("bucket-") == [f"bucket-{system.contract.id}-5"]
+
+
+def test_bundles_lost_from_a_later_bucket_are_in_the_gap(system: System) -> None:
+    """Regression: bundles accepted after a release were in the next bucket, which no gap named."""
+    system.fill(100)
+    backup = system.back_up()
+    system.next_epoch()
+    system.deliver()
+    system.fill(30)
+    system.restore(backup)
+    assert gaps(system) == [Gap(1, 2, 100, "restored")]
+    # A new bucket does not have the number of the one that was lost.
+    assert system.shuffler.tasks.find(system.contract.task).row.bucket == 3
+    system.shuffler.fetch_keys(system.analyzer)
+    system.fill(100)
+    system.next_epoch()
+    system.deliver()
+    announced = [(batch.manifest.bucket, batch.manifest.gaps) for batch in system.analyzer.results()]
+    assert announced == [(1, ()), (3, (Gap(1, 2, 100, "restored"),))]
+    assert system.counts() == Counts(accepted=200, fenced=100, committed=100)
+
+
+def test_bundles_lost_from_a_bucket_after_one_that_has_not_left_are_in_the_gap(system: System) -> None:
+    """Regression: the bucket of the backup had been sealed but not shuffled, so it was open again, and named alone."""
+    system.fill(100)
+    backup = system.back_up()
+    system.clock.advance(EPOCH)
+    system.shuffler.tick()
+    lost = system.fill(30)[0]
+    system.restore(backup)
+    assert gaps(system) == [Gap(1, 2, 0, "restored")]
+    assert refusal(system, lost) == "uncertain"
+    system.shuffler.fetch_keys(system.analyzer)
+    for _ in range(3):
+        system.fill(100)
+        system.next_epoch()
+        system.deliver()
+    # The analyzer refuses buckets of a gap that was announced, so both are delivered first.
+    announced = [(batch.manifest.bucket, batch.manifest.gaps) for batch in system.analyzer.results()]
+    assert announced == [(1, ()), (2, ()), (3, (Gap(1, 2, 0, "restored"),))]
+    assert system.counts() == Counts(accepted=400, committed=400)
+
+
+def test_bundles_that_expired_between_backup_and_restore_are_in_the_gap(system: System) -> None:
+    """Regression: the secret of a bucket that expired was erased, and with it the number of the bucket."""
+    system.fill(100)
+    backup = system.back_up()
+    system.next_epoch()
+    system.deliver()
+    system.fill(30)
+    assert system.shuffler.close(system.contract.task).expired == 30
+    system.restore(backup)
+    assert gaps(system) == [Gap(1, 2, 100, "restored")]
+
+
+def test_bundles_lost_between_two_restores_are_in_the_gap(system: System) -> None:
+    """Regression: a newer backup, restored after an older one, named only its open bucket."""
+    system.fill(100)
+    older = system.back_up("older.db")
+    system.clock.advance(EPOCH)
+    system.shuffler.tick()
+    newer = system.back_up("newer.db")
+    system.restore(older)
+    system.shuffler.fetch_keys(system.analyzer)
+    lost = system.fill(30)[0]
+    system.restore(newer)
+    # The newer backup has bucket 1 sealed, without the 30 bundles that were accepted in it since.
+    assert gaps(system) == [Gap(1, 2, 0, "restored")]
+    assert refusal(system, lost) == "uncertain"
+    system.shuffler.shuffle()
+    system.deliver()
+    assert system.counts() == Counts(accepted=100, committed=100)
+
+
+def test_bundles_lost_with_a_task_that_is_closed_again_are_in_the_gap(system: System) -> None:
+    """Regression: the older backup opened the task again, and the newer one, where it is closed, named nothing."""
+    system.fill(60)
+    older = system.back_up("older.db")
+    system.shuffler.close(system.contract.task)
+    newer = system.back_up("newer.db")
+    system.restore(older)
+    system.shuffler.fetch_keys(system.analyzer)
+    system.fill(30)
+    assert system.counts() == Counts(accepted=90, fenced=60, open=30)
+    system.restore(newer)
+    assert system.counts() == Counts(accepted=60, expired=60)
+    assert gaps(system) == [Gap(2, 2, 0, "restored")]
 
 
 def test_a_bundle_that_may_have_been_counted_is_uncertain(system: System) -> None:
@@ -198,7 +287,7 @@ def test_the_analyzers_counter_reveals_a_restore_that_the_fence_does_not_know(sy
     assert system.counts().open == 110
     system.shuffler.fetch_keys(system.analyzer)
     assert system.counts() == Counts(accepted=110, fenced=110)
-    assert gaps(system) == [Gap(1, 1, 110, "restored")]
+    assert gaps(system) == [Gap(1, 2, 110, "restored")]
     assert system.next_epoch() == []
 
 
@@ -314,12 +403,13 @@ def test_a_doubled_shuffler_with_other_people_is_fenced(system: System) -> None:
     system.next_epoch()
     system.deliver()
     assert system.counts() == Counts(accepted=120, fenced=120)
-    assert Gap(1, 1, 120, "fenced") in gaps(system)
+    # The gap of the restore includes the bucket that is fenced.
+    assert gaps(system) == [Gap(1, 2, 120, "restored")]
     assert [batch.manifest.bundles for batch in system.analyzer.results()] == [110]
     assert max(system.analyzer.slots.values()) == 1
 
 
-def test_a_lost_store_goes_on_after_the_buckets_of_the_fence(tmp_path: Path) -> None:
+def test_a_lost_store_goes_on_after_the_buckets_that_it_opened(tmp_path: Path) -> None:
     system = System(tmp_path, plan=clear_plan(16, 100))
     system.fill(110)
     system.next_epoch()
@@ -328,13 +418,36 @@ def test_a_lost_store_goes_on_after_the_buckets_of_the_fence(tmp_path: Path) -> 
         path.unlink()
     system.start()
     system.serve(system.contract)
-    assert system.shuffler.tasks.find(system.contract.task).row.bucket == 2
-    assert gaps(system) == [Gap(1, 1, 0, "restored")]
+    assert system.shuffler.tasks.find(system.contract.task).row.bucket == 3
+    assert gaps(system) == [Gap(1, 2, 0, "restored")]
     system.fill(100)
     system.next_epoch()
     system.deliver()
-    assert [batch.manifest.bucket for batch in system.analyzer.results()] == [2]
+    assert [batch.manifest.bucket for batch in system.analyzer.results()] == [3]
     system.shut()
+
+
+def test_the_open_bucket_of_a_lost_store_is_in_the_gap(tmp_path: Path) -> None:
+    """Regression: nothing was sealed yet, and the bundles of the first bucket were lost without a word."""
+    system = System(tmp_path, plan=clear_plan(16, 100))
+    system.fill(60)
+    system.kill()
+    for path in tmp_path.glob("shuffler.db*"):
+        path.unlink()
+    system.start()
+    system.serve(system.contract)
+    assert gaps(system) == [Gap(1, 1, 0, "restored")]
+    assert system.shuffler.tasks.find(system.contract.task).row.bucket == 2
+    system.shut()
+
+
+def test_a_task_whose_first_bucket_was_not_committed_has_no_gap(system: System) -> None:
+    """The process died after it had made the secret of the bucket: no store was lost."""
+    contract = system.new_contract(min_batch_size=101)
+    system.credentials.create(f"bucket-{contract.id}-1")
+    system.serve(contract)
+    row = system.shuffler.tasks.find(contract.task).row
+    assert (row.bucket, system.shuffler.store.gaps(row)) == (1, [])
 
 
 def test_a_task_that_was_closed_before_the_restore_discards_its_bucket(system: System) -> None:

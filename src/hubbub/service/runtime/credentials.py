@@ -4,9 +4,9 @@ The store holds nothing that opens anything. Every secret is a file of 32 random
 backups: one per encryption key, one per bucket, and one seed per sealed bucket. Erasing the file is final, whatever
 copy of the store is restored later. All replicas of a role share the folder.
 
-The *fence* records the highest number ever given to a key and to a sealed bucket, the rounds that were charged, and a
-beat that the service raises every second in both places. It only grows, so a store that is behind was restored from a
-backup.
+The *fence* records the highest number ever given to a key and to a bucket that was sealed or has ended, the rounds that
+were charged, and a beat that the service raises every second in both places. It only grows, so a store that is behind
+was restored from a backup.
 
 A missing secret means that it was erased, and the services discard data for that reason. The folder may also be a
 volume that is not mounted: then the fence is missing as well, and every access fails instead of reporting a secret as
@@ -49,7 +49,7 @@ class Fence:
     """The random identity of the folder; empty before it is first written."""
     last_key: int = 0
     sealed: Mapping[str, int] = field(default_factory=dict)
-    """The highest sealed bucket by task, in hexadecimal digits."""
+    """The highest bucket that was sealed or has ended, by task in hexadecimal digits."""
     restores: int = 0
     beat: int = 0
     """The last beat of the store."""

@@ -23,7 +23,21 @@ _NONCE_SIZE = 12
 
 def bucket_secret(task: bytes, bucket: int) -> str:
     """Return the name of the secret that opens the blocks of a bucket."""
-    return f"bucket-{task.hex()}-{bucket}"
+    return f"{bucket_prefix(task)}{bucket}"
+
+
+def bucket_prefix(task: bytes) -> str:
+    """Return the beginning of the names of the secrets of all buckets of a task."""
+    return f"bucket-{task.hex()}-"
+
+
+def bucket_number(name: str) -> int:
+    """Return the bucket that a secret belongs to.
+
+    >>> bucket_number(bucket_secret(bytes(2), 7))
+    7
+    """
+    return int(name.rsplit("-", 1)[1])
 
 
 def seed_secret(task: bytes, bucket: int) -> str:

@@ -15,7 +15,14 @@ from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.leases import Lease, Leases, rest
-from hubbub.service.shuffler.blocks import batch_pin, bucket_secret, seed_check, seed_secret
+from hubbub.service.shuffler.blocks import (
+    batch_pin,
+    bucket_number,
+    bucket_prefix,
+    bucket_secret,
+    seed_check,
+    seed_secret,
+)
 from hubbub.service.shuffler.incidents import Incidents
 from hubbub.service.shuffler.keychoice import next_key
 from hubbub.service.shuffler.store import TERMINAL, Bucket, ShufflerStore, TaskRow
@@ -58,14 +65,17 @@ class Buckets:
     def add_task(self, contract: Contract, text: bytes, listed: KeyList | None) -> None:
         """Add a task with its first bucket; idempotent.
 
-        If the task was served before by a store that was lost, its buckets go on after those that were sealed then.
+        If the task was served before by a store that was lost, its buckets go on after those that were opened then.
         """
-        sealed = self._credentials.fence().sealed.get(contract.id, 0)
-        bucket, first = sealed + 1, contract.round_of(contract.epoch_at(self._context.clock.now()))
+        first = contract.round_of(contract.epoch_at(self._context.clock.now()))
         with self._database.transaction():
             self._database.exclude("tasks")
             if self._database.rows("SELECT 1 FROM tasks WHERE id = ?", contract.task):
                 return
+            fence = self._credentials.fence()
+            # If no store was ever lost, the secret of a bucket is that of an attempt that did not commit.
+            lost = self.last_opened(contract.task) if fence.restores else fence.sealed.get(contract.id, 0)
+            bucket = lost + 1
             self._credentials.create(bucket_secret(contract.task, bucket))
             ((number,),) = self._database.rows("SELECT COALESCE(MAX(number), 0) + 1 FROM tasks")
             statement = "INSERT INTO tasks VALUES (?, ?, ?, 'open', ?, -1, ?)"
@@ -73,8 +83,16 @@ class Buckets:
             self._database.run("INSERT INTO totals VALUES (?, 0, 0, 0, 0, 0)", number)
             row = TaskRow(number, contract.task, text, "open", bucket, -1, 0, first)
             self._insert(row, bucket, *self._stated(contract, next_key(listed, contract.suite, 0)))
-            if sealed:
-                self.record_gap(row, Gap(1, sealed, 0, "restored"))
+            if lost:
+                self.record_gap(row, Gap(1, lost, 0, "restored"))
+
+    def last_opened(self, task: bytes) -> int:
+        """Return the highest bucket of a task that any store with these credentials opened, 0 if there is none.
+
+        Every bucket that was opened has a secret until it ends, and from then on the fence covers it.
+        """
+        sealed = self._credentials.fence().sealed.get(task.hex(), 0)
+        return max([sealed, *map(bucket_number, self._credentials.names(bucket_prefix(task)))])
 
     def use_keys(self, task: TaskRow, contract: Contract, listed: KeyList) -> bool:
         """Give the open bucket its key if it has none, and return False if the list has no key for it.
@@ -238,20 +256,19 @@ class Buckets:
         self._database.run(f"UPDATE totals SET {state} = {state} + ? WHERE task = ?", bundles, task.number)
         return bundles
 
-    def rewind(self, task: TaskRow, contract: Contract, listed: KeyList | None, newest: int) -> int:
+    def rewind(self, task: TaskRow, contract: Contract, listed: KeyList | None, first: int, last: int) -> int:
         """Discard an open bucket that was sealed before the store was restored, in the caller's transaction.
 
         All its bundles were in that sealed bucket: to release them again would strip the fakes. The numbers of all
-        buckets that may have been sealed are left out, and named in a gap.
+        buckets that were opened before the restore are left out; the gap is from bucket ``first`` to ``last``.
         """
         bucket, _ = self._store.waiting(task)
-        last = max(newest, bucket)
         self._credentials.create(bucket_secret(task.id, last + 1))
         current = self._store.bucket(task, bucket)
         bundles = self._end(task, bucket, "fenced")
         chosen = next_key(listed, contract.suite, 0 if current is None else current.key_id)
         self._open(task, last + 1, *self._stated(contract, chosen))
-        self.record_gap(task, Gap(bucket, last, bundles, "restored"))
+        self.record_gap(task, Gap(first, last, bundles, "restored"))
         return bundles
 
     def deliver(self, bucket: Bucket, manifest: bytes, receipt: bytes, outcome: str, lease: Lease) -> None:
@@ -294,10 +311,14 @@ class Buckets:
         self._database.run(statement, bucket.bundles, bucket.task.number)
 
     def record_gap(self, task: TaskRow, gap: Gap) -> None:
-        """Sign and store a gap, in the caller's transaction; a gap that begins with the same bucket is extended."""
-        query = "SELECT last, bundles FROM gaps WHERE task = ? AND first = ?"
-        for last, bundles in self._database.rows(query, task.number, gap.first):
-            gap = Gap(gap.first, max(last, gap.last), bundles + gap.bundles, gap.reason)
+        """Sign and store a gap, in the caller's transaction; a gap that begins with the same bucket is extended.
+
+        The reason is that of the longer one.
+        """
+        query = "SELECT last, bundles, reason FROM gaps WHERE task = ? AND first = ?"
+        for last, bundles, reason in self._database.rows(query, task.number, gap.first):
+            longer, why = max((gap.last, gap.reason), (last, reason), key=lambda one: one[0])
+            gap = Gap(gap.first, longer, bundles + gap.bundles, why)
         body = {"format": document_format("gap"), "task": task.id.hex(), **gap.to_document()}
         document = SignedDocument.sign(self._context.identity, "gap", body).to_json()
         self._database.run("DELETE FROM gaps WHERE task = ? AND first = ?", task.number, gap.first)
@@ -313,6 +334,9 @@ class Buckets:
             bucket = self._store.bucket(tasks[task_number], number) if task_number in tasks else None
             if bucket is None:
                 continue
+            if bucket.state == "expired":
+                # It was not shuffled, so the fence does not cover it, and only its secret shows that it was opened.
+                self._credentials.raise_fence(sealed={bucket.task.id.hex(): bucket.number})
             # The pin last: while it can be shuffled, the bucket can only leave as the batch that was announced.
             for name in (seed_secret, bucket_secret, batch_pin):
                 self._credentials.erase(name(bucket.task.id, bucket.number))

@@ -110,16 +110,23 @@ class Restores:
             # Later statements may have replaced those that the backup knows, and keys may have been destroyed since.
             database.run("UPDATE statements SET sent = 0")
             reopened = self._reopened()
+            ((restores,),) = database.rows("SELECT restores FROM life")
+            # Another backup was restored after this one was made.
+            branched = restores < fence.restores
             for task in self._tasks.all():
+                bucket, _ = self._store.waiting(task.row)
+                first = self._first_incomplete(task, bucket) if branched else bucket
+                # Bundles may have been accepted in every bucket that was opened after the backup, released or not.
+                last = max(bucket, reopened.get(task.row.id, 0), self._buckets.last_opened(task.row.id))
                 if task.row.state != "open":
-                    continue
-                if task.row.id in reopened:
-                    newest = reopened[task.row.id]
-                    discarded += self._buckets.rewind(task.row, task.contract, task.keys, newest)
+                    if last > bucket:
+                        # An older backup was restored in between, in which the task was open.
+                        self._buckets.record_gap(task.row, Gap(bucket + 1, last, 0, "restored"))
+                elif task.row.id in reopened:
+                    discarded += self._buckets.rewind(task.row, task.contract, task.keys, first, last)
                 else:
                     # Nothing of this bucket has left the store, so it stays, but bundles may be missing from it.
-                    bucket, _ = self._store.waiting(task.row)
-                    self._buckets.record_gap(task.row, Gap(bucket, bucket, 0, "restored"))
+                    self._buckets.record_gap(task.row, Gap(first, last, 0, "restored"))
             statement = f"UPDATE life SET beat = ?, restores = ?, place = {database.identity}"
             database.run(statement, fence.beat + 1, fence.restores + 1)
             reach("restore-written")
@@ -128,6 +135,14 @@ class Restores:
         self._tasks.refresh()
         self._incidents.report("restored", f"the store was restored from a backup; {discarded:,} bundles discarded")
         return True
+
+    def _first_incomplete(self, task: ServedTask, bucket: int) -> int:
+        """Return the first bucket that may lack bundles if another backup was restored after this one was made.
+
+        That backup may have been older: in buckets that wait here, more bundles may have been accepted since.
+        """
+        waiting = self._store.buckets({task.row.number: task.row}, "sealed", "shuffled")
+        return min([bucket, *(one.number for one in waiting)])
 
     def tidy(self) -> None:
         """Erase secrets of buckets that have ended, or that a restored store does not know."""
