@@ -41,7 +41,8 @@ def _useless(plan: Plan) -> str:
 
 def _weak(plan: Plan) -> list[str]:
     held = plan.guarantee
-    epsilon, delta, colluding = held.epsilon, held.delta, held.assumptions.collusion_epsilon
+    # All rounds together: they are what a person risks.
+    epsilon, delta, colluding = plan.total.epsilon, plan.total.delta, held.assumptions.collusion_epsilon
     found = []
     if delta * plan.n >= 1:
         found.append(
