@@ -108,8 +108,9 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
 def achieved_guarantee(tally: Tally, plan: Plan) -> Guarantee:
     """Return the guarantee of the batches that arrived, which may be larger or smaller than planned.
 
-    It holds for the smallest shuffled batch, or for all people if nothing was shuffled, with the fakes that arrived,
-    and is solved for the parameter that the plan solved for. A batch of the planned size has the planned guarantee.
+    It holds for the smallest shuffled batch, with the fakes that arrived, and is solved for the parameter that the plan
+    solved for. A batch of the planned size has the planned guarantee. If nothing was shuffled, only the randomization
+    of each device protects its record.
     With ``honest_fraction`` < 1 at most ⌊m/n⌋ fakes of each person count, because compromised users may declare more.
     """
     _check_tally(tally, plan)
@@ -125,7 +126,9 @@ def _achieved(plan: Plan, people: int, fakes: int, batches: int) -> Guarantee:
         if protocol.clear and fakes == 0:  # nothing hides a record, and no protocol says so
             fakes, trust = protocol.fixed_fakes, "nobody"
         protocol = replace(protocol, m=fakes)
-    if people == plan.n and protocol == plan.protocol:
+    if batches == 0:
+        trust = "nobody"
+    if people == plan.n and protocol == plan.protocol and trust == claim.assumptions.trust:
         return claim
     return account(
         protocol,

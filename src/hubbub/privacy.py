@@ -146,7 +146,7 @@ class Assumptions:
         The analyzer sees whole records, unlinked from their senders by an honest shuffler.
         The shuffler mixes all messages, tells nobody their order or their senders, and does not work with the analyzer.
         At least 900 users, including the protected one, follow the protocol and keep their noise secret.
-        Every person answers once: the guarantee covers one record, and each further answer weakens it.
+        Every person answers once per round: the guarantee covers one record, and each further answer weakens it.
         The devices and the shuffler draw their randomness from secure sources.
         If shuffler and analyzer collude, only the person's own noise is left: a guess between two answers is then right
         in up to 98.8 % of all cases (collusion ε = 4.4).
@@ -156,7 +156,9 @@ class Assumptions:
         >>> clear.sentences()[-1].endswith("or the shuffler learns it.")
         True
         """
-        once = "Every person answers once: the guarantee covers one record, and each further answer weakens it."
+        once = (
+            "Every person answers once per round: the guarantee covers one record, and each further answer weakens it."
+        )
         if not self.shuffler:
             return [
                 f"The analyzer sees {self.view}, with their senders.",

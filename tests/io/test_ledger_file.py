@@ -1,5 +1,6 @@
 """Ledgers in files: what was begun counts, and a changed, truncated or restored file is noticed."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -147,3 +148,44 @@ def test_without_a_list_of_what_was_lost_nothing_more_is_allowed(kept: LedgerFil
 def test_a_new_ledger_needs_a_new_file(kept: LedgerFile[hb.Ledger]) -> None:
     with pytest.raises(hb.InvalidInput, match="new file"):
         kept.create(BUDGET)
+
+
+def test_a_recovery_that_is_interrupted_never_rewinds_the_ledger(
+    kept: LedgerFile[hb.Ledger], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: the anchor accepted the short file before what was lost had been charged."""
+    path = tmp_path / "people.ledger"
+    path.write_bytes(b"".join(lines(tmp_path)[:2]))
+    anchor = tmp_path / "people.ledger.anchor"
+    before = path.read_bytes(), anchor.read_bytes()
+    real = FileAnchor.write
+    for announced in (False, True):
+        path.write_bytes(before[0])
+        anchor.write_bytes(before[1])
+
+        def die(own: FileAnchor, data: bytes, announced: bool = announced) -> None:
+            if announced:
+                real(own, data)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(FileAnchor, "write", die)
+            kept.recover([(PLAN, 2)])
+        if announced:
+            assert sum(one.rounds for one in kept.read().charges) == 3
+        else:
+            with pytest.raises(hb.LedgerDamaged):
+                kept.read()
+            assert sum(one.rounds for one in kept.recover([(PLAN, 2)]).charges) == 3
+
+
+def test_a_recovery_counts_the_charge_that_was_begun(kept: LedgerFile[hb.Ledger], tmp_path: Path) -> None:
+    """Regression: the line that the anchor had announced was dropped."""
+    path, anchor = tmp_path / "people.ledger", tmp_path / "people.ledger.anchor"
+    old = b"".join(lines(tmp_path)[:2])
+    before = anchor.read_bytes()
+    kept.charge(PLAN, collection="week 3", rounds=4)
+    line = lines(tmp_path)[-1].decode().strip()
+    anchor.write_bytes(before.replace(b'"pending":""', b'"pending":' + json.dumps(line).encode()))
+    path.write_bytes(old)
+    assert sum(one.rounds for one in kept.recover([(PLAN, 2)]).charges) == 1 + 2 + 4

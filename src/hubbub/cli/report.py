@@ -8,10 +8,11 @@ import click
 from hubbub import checker, planner
 from hubbub.cli import screen
 from hubbub.cli.options import output_option
-from hubbub.errors import PlanMismatch
+from hubbub.errors import FalseClaim, PlanMismatch
 from hubbub.estimates import Estimate
 from hubbub.io.documents import read_plan
 from hubbub.io.files import check_destination, naming, read_text, write_text
+from hubbub.numeric.inversion import least_real
 from hubbub.pages import load_matplotlib, render
 from hubbub.pages.plan_report import Agreement, Background, plan_report
 from hubbub.plans import Plan
@@ -19,6 +20,7 @@ from hubbub.privacy import Budget
 
 QUESTION_HELP = "The question that people are asked, as the heading."
 STATEMENT_HELP = "A statement of the operators, such as the legal basis or a contact; may be repeated."
+SECOND = "A second, independent implementation in integer arithmetic"
 CONTRACT_HELP = "The signed contract of the services: adds operators, period, admission and signatures."
 
 
@@ -53,10 +55,11 @@ def report(
         plan = read_plan(plan_path)
         checks = [f"All claims of the plan were recomputed when this page was made, by {_version()}.", _second(plan)]
     held = plan.guarantee
-    protected = math.isfinite(held.epsilon) and held.delta < 1
+    protected = math.isfinite(held.epsilon) and math.isfinite(plan.total.epsilon) and plan.total.delta < 1
     with screen.waiting("comparing protocols"):
         rivals = list(planner.compare(_request(plan)).plans.values()) if protected else []
-        central = planner.central_stderr(plan.schema, _budget(plan)) if protected else None
+        total = Budget(plan.total.epsilon, plan.total.delta) if protected else None
+        central = planner.central_stderr(plan.schema, total, rounds=plan.rounds) if total else None
     with screen.waiting("writing the page"):
         background = Background(
             question=question,
@@ -81,15 +84,23 @@ def _version() -> str:
 def _second(plan: Plan) -> str:
     verdict = checker.verify(plan.to_json())
     if verdict.state is checker.State.CONFIRMED:
-        return "A second, independent implementation in integer arithmetic confirms the whole privacy claim."
-    open_parts = [f"{part.name} ({part.reason})" for part in verdict.parts if part.state is not checker.State.CONFIRMED]
-    return f"A second, independent implementation does not confirm: {'; '.join(open_parts)}."
+        return f"{SECOND} confirms the whole privacy claim."
+    if verdict.state is checker.State.FALSE:
+        raise FalseClaim(f"{SECOND} contradicts the plan: {_parts(verdict, checker.State.FALSE)}")
+    confirmed = [part.name for part in verdict.parts if part.state is checker.State.CONFIRMED]
+    checked = f"confirms: {', '.join(confirmed)}; it" if confirmed else "was run as well; it"
+    return f"{SECOND} {checked} cannot decide about: {_parts(verdict, checker.State.NOT_CONFIRMED)}."
+
+
+def _parts(verdict: checker.Verdict, state: checker.State) -> str:
+    return "; ".join(f"{part.name} ({part.reason})" for part in verdict.parts if part.state is state)
 
 
 def _request(plan: Plan) -> planner.Request:
-    """Return the request that all alternatives meet: the guarantee of one round, whatever trust they need.
+    """Return the request that all alternatives meet: the cost of one round at the δ of the total, with any trust.
 
-    A search for the same total over many rounds would take minutes, and hardly changes the order of the families.
+    A search for the total of many rounds would take minutes; protocols with the same cost of one round at that δ
+    compose alike.
     """
     return planner.Request.of(
         plan.schema, plan.n, _budget(plan), trust="shuffler-noise", honest_fraction=plan.honest_fraction
@@ -97,14 +108,17 @@ def _request(plan: Plan) -> planner.Request:
 
 
 def _budget(plan: Plan) -> Budget:
-    return Budget(plan.guarantee.epsilon, plan.guarantee.delta)
+    if plan.rounds == 1:
+        return Budget(plan.guarantee.epsilon, plan.guarantee.delta)
+    delta = plan.total.delta
+    return Budget(least_real(lambda x: plan.curve.delta(x) <= delta, 0.0, plan.guarantee.epsilon), delta)
 
 
 def _estimate(path: str, plan: Plan) -> Estimate:
     with naming(path):
         found = Estimate.from_json(read_text(path))
-        if found.labels != plan.schema.labels:
-            raise PlanMismatch("the estimate must have the labels of the plan")
+        if found.plan not in (None, plan.id) or found.labels != plan.schema.labels:
+            raise PlanMismatch("the estimate must be of a collection under the plan of the report")
         return found
 
 

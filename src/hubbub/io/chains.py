@@ -12,7 +12,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -169,10 +169,12 @@ def locked(path: Path, *, missing: bool = False) -> Iterator[BinaryIO]:
         yield file
 
 
-def repair_chain(path: Path, anchor: Anchor) -> int:
-    """Accept the lines of a damaged file up to the first that is wrong, and return the number of lines cut off.
+def repair_chain(path: Path, anchor: Anchor, missing: Callable[[int, Json], Json]) -> None:
+    """Accept the lines of a damaged file up to the first that is wrong, and append an entry for what may be missing.
 
-    The damaged file is kept as ``NAME.damaged``. The caller appends what may be missing.
+    ``missing`` returns that entry, given the number of lines that were accepted and the entry of an append that was
+    begun, or None. The anchor accepts the lines and announces the entry at once: whenever this is interrupted, either
+    the file is still damaged or the entry counts. The damaged file is kept as ``NAME.damaged``.
     """
     with locked(path) as file:
         lines = file.read().split(b"\n")[:-1]
@@ -189,8 +191,19 @@ def repair_chain(path: Path, anchor: Anchor) -> int:
         file.truncate(sum(len(line) + 1 for line in lines[:good]))
         file.flush()
         os.fsync(file.fileno())
-        anchor.write(_Mark(good, head, "").to_bytes())
-        return len(lines) - good
+        line, _ = _line(good + 1, head, missing(good, _begun(anchor)))
+        anchor.write(_Mark(good, head, line).to_bytes())
+    with open_chain(path, anchor):
+        pass
+
+
+def _begun(anchor: Anchor) -> Json:
+    """Return the entry that a readable anchor has announced, or None."""
+    try:
+        read = Fields(parse(anchor.read() or b"", "the anchor"), "the anchor", "format", "sequence", "head", "pending")
+        return Fields(parse(read.text("pending"), "a line"), "a line", "entry", "previous", "sequence", "hash")["entry"]
+    except WireError:
+        return None
 
 
 def _line(sequence: int, previous: str, entry: Json) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 ``docs/data-model.md`` specifies the file and its anchor.
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,15 +85,21 @@ class LedgerFile(Generic[_L]):
         Without any, it is charged an unknown collection, after which no budget allows another one. List every round
         that may have been charged after the file was written: what is missing here is missing from all totals.
         """
-        repair_chain(self._path, self._anchor)
-        with self._opened() as (chain, _):
-            number = len(chain.entries)
-            found = [
-                Charge(name=f"recovered/{number}.{i}", rounds=rounds, curve=plan.curve)
-                for i, (plan, rounds) in enumerate(lost, start=1)
-            ] or [Charge(name=f"recovered/{number}", rounds=1, curve=NO_PRIVACY)]
-            for charge in found:
-                chain.append(charge.to_document())
+
+        def missing(number: int, begun: Json) -> Json:
+            found = [(plan.curve, rounds) for plan, rounds in lost] or [(NO_PRIVACY, 1)]
+            if begun is not None:
+                with contextlib.suppress(WireError):
+                    # A charge that was interrupted counts, although its line is lost.
+                    charge = Charge.from_document(begun)
+                    found.append((charge.curve, charge.rounds))
+            charges = [
+                Charge(name=f"recovered/{number}.{i}", rounds=rounds, curve=curve)
+                for i, (curve, rounds) in enumerate(found, start=1)
+            ]
+            return [charge.to_document() for charge in charges]
+
+        repair_chain(self._path, self._anchor, missing)
         return self.read()
 
     @contextmanager
@@ -107,7 +114,9 @@ class LedgerFile(Generic[_L]):
                 raise WireError(f"the format of the ledger must be {FORMAT!r}")
             with legal("the ledger"):
                 budget = Budget.from_document(fields["budget"])
-                charges = tuple(Charge.from_document(entry) for entry in entries[1:])
+                # The entry of a recovery is a list of charges.
+                found = [one for entry in entries[1:] for one in (entry if isinstance(entry, list) else [entry])]
+                charges = tuple(Charge.from_document(one) for one in found)
                 return self._kind(budget=budget, charges=charges)  # type: ignore[call-arg]
         except WireError as error:
             raise LedgerDamaged(f"the file is not a ledger: {error}") from None

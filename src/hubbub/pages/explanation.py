@@ -149,8 +149,8 @@ def leaves(plan: Plan) -> list[str]:
     if sent.messages is not None and sent.bytes is not None:
         number = f"{sent.messages:,} message{'s' * (sent.messages != 1)}"
         lines.append(
-            f"The services send {number} per person in a sealed envelope of {sent.bytes:,} bytes, the same size for "
-            "everyone. No name, no address, no time and no device identifier is part of a message."
+            f"The device sends {number} to the services in a sealed envelope of {sent.bytes:,} bytes, the same size "
+            "for everyone. No name, no address, no time and no device identifier is part of a message."
         )
     else:
         lines.append("No name, no address, no time and no device identifier is part of a message.")
@@ -186,9 +186,10 @@ def meaning(payload: bytes, plan: Plan) -> str:
 def odds(plan: Plan) -> list[tuple[str, str]]:
     """Return who guesses a person's answer, and how often at most the guess is right."""
     held = plan.guarantee
+    once = "" if plan.rounds == 1 else " of one round"
     rows = [
         ("somebody who knows nothing", "50\u00a0% of the time, by chance"),
-        ("the analyzer, or a reader of the results", guesses(held.epsilon, held.delta)),
+        (f"the analyzer, or a reader of the results{once}", guesses(held.epsilon, held.delta)),
     ]
     if plan.rounds > 1:
         total = guesses(plan.total.epsilon, plan.total.delta)
@@ -204,12 +205,12 @@ def learns(plan: Plan) -> list[tuple[str, str, str]]:
     if not held.shuffler:
         everything = "every message, with its sender"
         return [
-            ("analyzer", everything, learned(plan.guarantee.epsilon, plan.guarantee.delta)),
+            ("analyzer", everything, learned(plan.total.epsilon, plan.total.delta)),
             ("reader of the results", "counts with error bars", "no more than the analyzer"),
             ("observer of the network", "who takes part, and when", "nothing about the answer"),
         ]
     return [
-        ("analyzer", f"{held.view}, without senders", learned(plan.guarantee.epsilon, plan.guarantee.delta)),
+        ("analyzer", f"{held.view}, without senders", learned(plan.total.epsilon, plan.total.delta)),
         ("shuffler", "who sends, and when; messages are sealed to the analyzer", "nothing about the answer"),
         ("both, if they collude", "every message with its sender", learned(held.collusion_epsilon)),
         ("reader of the results", "counts with error bars", "no more than the analyzer"),
@@ -249,17 +250,17 @@ def percent(share: float) -> str:
 
 def summary(plan: Plan) -> str:
     """Return the protection in one or two sentences."""
-    held = plan.guarantee
+    held, total = plan.guarantee, plan.total
     does = "hides its answer among fakes" if plan.protocol.clear else "randomizes its answer"
     first = {
         "nobody": "Every device randomizes its answer so strongly that nobody has to be trusted.",
         "shuffling": f"Every device {does}, and a shuffler separates answers from the people who gave them.",
         "shuffler-noise": "A shuffler separates answers from the people who gave them and hides them among fakes.",
     }[held.assumptions.trust]
-    right = guesses(held.epsilon, held.delta)
-    return (
-        f"{first} Whoever sees the results and guesses between two answers is right {right}; blind chance is 50\u00a0%."
-    )
+    results = "the results" if plan.rounds == 1 else f"the results of all {plan.rounds:,} rounds"
+    right = guesses(total.epsilon, total.delta)
+    chance = "chance alone gives 50\u00a0%"
+    return f"{first} Whoever sees {results} and guesses between two answers is right {right}; {chance}."
 
 
 def explain(plan: Plan) -> Sequence[tuple[str, Sequence[str]]]:

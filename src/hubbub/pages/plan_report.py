@@ -79,10 +79,12 @@ def plan_report(plan: Plan, background: Background | None = None) -> Report:
         Section("Identifiers and signatures", _identifiers(plan, given)),
     ]
     margin = explanation.MARGIN * plan.stderr
-    right = explanation.rounded(explanation.share_of_right_guesses(held.epsilon, held.delta))
+    right = explanation.rounded(explanation.share_of_right_guesses(plan.total.epsilon, plan.total.delta))
+    together = "" if plan.rounds == 1 else f", after all {plan.rounds:,} rounds"
+    once = "" if plan.rounds == 1 else " in one round"
     tiles = [
-        (f"ε = {held.epsilon:.3g}", f"proven for every person, except with probability {one_in(held.delta)}"),
-        (right, "of guesses are right, at most"),
+        (f"ε = {held.epsilon:.3g}", f"proven for every person{once}, except with probability {one_in(held.delta)}"),
+        (right, f"of guesses are right, at most{together}"),
         (f"± {margin:,.3g} people", "on a count, 95 of 100 times"),
         (f"{plan.n:,} people", "at least, in every result"),
     ]
@@ -168,7 +170,7 @@ def _alternatives(plan: Plan, given: Background) -> list[Section]:
         rows.append(("central mechanism, for reference", margin, "a server that sees all answers", "always"))
         marks.append("")
     head = ("protocol", "95 % margin", "who must be honest", "colluding operators guess right")
-    words = "Protocols with the same guarantee" + (" in each round:" if plan.rounds > 1 else ":")
+    words = "Protocols with the same privacy" + (" in each round:" if plan.rounds > 1 else ":")
     return [Section("Alternatives considered", [words, Table(head, rows, marks)])]
 
 
@@ -207,7 +209,7 @@ def _retention(plan: Plan, given: Background) -> list[str]:
     return [
         f"{link} {kept}",
         when,
-        "Taking part is voluntary for the device: a device that sends nothing leaves no trace.",
+        "A device that sends nothing leaves no trace: nobody has to take part.",
         "A single answer cannot be found, corrected or deleted after it was sent, because nothing links it to a "
         "person. Withdrawing means not answering in later rounds. The people should be told so beforehand.",
         "These statements describe hubbub's services. Operators who move files themselves state their own periods.",

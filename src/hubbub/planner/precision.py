@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from hubbub.errors import OPEN_UNIT, POSITIVE, SHARE, check_real, check_type, check_whole, reject
+from hubbub.errors import OPEN_UNIT, POSITIVE, SHARE, Interval, check_real, check_type, check_whole, reject
 from hubbub.noise import Noise, fake_noise
 from hubbub.plans import MAX_PEOPLE, Plan
 from hubbub.protocol import Protocol
@@ -20,6 +20,8 @@ from hubbub.schema import Schema
 
 Array = NDArray[np.float64]
 LEVEL = 0.95
+WITHIN = Interval(0.0, 1.0, open_low=True)
+"""Relative errors that may be asked for; more than 100 % tells nothing about a count."""
 MAX_EXACT_SPREAD = 1000.0
 """Standard deviation in messages up to which counts are whole numbers; larger ones are computed in larger steps."""
 WINDOW = 26.0  # width of the table in standard deviations; beyond it lies a probability of less than 10⁻⁷
@@ -40,7 +42,7 @@ class Goal:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "share", check_real("share", self.share, SHARE))
-        object.__setattr__(self, "within", check_real("within", self.within, POSITIVE))
+        object.__setattr__(self, "within", check_real("within", self.within, WITHIN))
         object.__setattr__(self, "level", check_real("level", self.level, OPEN_UNIT))
 
     def __str__(self) -> str:

@@ -41,6 +41,7 @@ from hubbub.accountant.theorems.records.contour import (
 )
 from hubbub.accountant.theorems.records.kinds import Family, Matched
 from hubbub.accountant.theorems.records.labels import BATCH, MAX_ERROR, OWN, ROUNDING, WORK, tilted_variance
+from hubbub.errors import TooLarge
 
 Floats = NDArray[np.float64]
 
@@ -185,6 +186,8 @@ class Half:
         self.weight = ((1.0 + u) * (1.0 + v))[:, None] / (1.0 + mass)
         exponents = n * self.log[:, 0]
         near = np.argsort(-exponents, kind="stable")[:24]
+        if not math.isfinite(exponents[near[0]]):
+            raise TooLarge("the bound for whole records exceeds the range of floating-point numbers; raise delta")
         near = near[exponents[near] > exponents[near[0]] - 40.0]
         self.scale = best_scale(Crowd(n), self.log[near], self.weight[near], None)
         self.plain = integral_without_phases(cell.line, cell.grid, self.scale, n, self.log, self.weight, None)
