@@ -39,7 +39,8 @@ def inspect(file: str, plan_path: str | None, as_json: bool) -> None:
     text = read_text(file)
     declared = _format(text)
     if declared.startswith("hubbub contract "):
-        _show_contract(text, as_json)
+        with naming(file):
+            _show_contract(text, as_json)
         return
     if declared and not declared.startswith("hubbub plan "):
         raise WireError(f"{file} must be a plan, a contract or a file of reports, but its format is {declared!r}")

@@ -140,13 +140,17 @@ def _verify_curve(plan: Plan) -> None:
         return
     analysis = assumed_curve(plan.protocol, plan.schema, plan.n, plan.honest_fraction, claim.assumptions)
     options = list(analysis.options or (analysis,)) if analysis else []
+    least = math.inf
     for epsilon, delta in points:
+        if delta >= least:
+            continue  # implied by a point with a smaller ε
         place = next((i for i, option in enumerate(options) if option.certifies(epsilon, delta)), None)
         if place is None:
             raise FalseClaim(
                 f"the curve of the plan claims ({epsilon:.6g}, {delta:.3g})-DP for one round, which is not proven "
                 "under the assumptions of its guarantee"
             )
+        least = delta
         options.insert(0, options.pop(place))  # a theorem that certifies a point usually certifies the next one
 
 
