@@ -49,6 +49,8 @@ def test_example_works(name: str, folder: Path, run: Call) -> None:
     if name == "compare":
         for file in ("before.json", "after.json"):
             assert run("estimate", "mixed.hub", "--plan", "plan.json", "-o", file).exit_code == 0
+    if name == "report":
+        assert run("estimate", "mixed.hub", "--plan", "plan.json", "-o", "estimate.json").exit_code == 0
     for example in examples:
         program, *words = shlex.split(example)
         result = run(*words)

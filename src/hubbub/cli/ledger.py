@@ -34,7 +34,7 @@ def ledger() -> None:
     """Keep the total of repeated collections in a file, within a budget.
 
     A ledger is a file to which lines are only added, each bound to those before it. Charge a collection before people
-    are asked. Commands exit with code 3 beyond the budget, and 4 if lines are missing or were changed.
+    are asked. Charges exit with code 3 beyond the budget, and 4 if lines are missing or were changed.
 
     \b
     Example: hubbub ledger create people.ledger --epsilon 2 --delta 1e-6
@@ -98,7 +98,8 @@ def forecast(file: str, plan_path: str, rounds: int, anchor: str | None, as_json
     if as_json:
         screen.print_json({"rounds": rounds, "total": after.to_document(), "remaining": remaining})
         return
-    rows = [("now", _figures(kept.total())), (f"after {rounds:,} more", _figures(after))]
+    beyond = ", beyond the budget" if remaining < rounds else ""
+    rows = [("now", _figures(kept.total())), (f"after {rounds:,} more", _figures(after) + beyond)]
     screen.console().print(screen.facts([*rows, ("budget", _budget(kept)), ("remaining rounds", f"{remaining:,}")]))
 
 

@@ -39,7 +39,7 @@ def report(
     statements: tuple[str, ...],
     output: str,
 ) -> None:
-    """Write one page about a plan and its results, to hand to a lawyer, an analyst or an engineer.
+    """Write one page about a plan and its results, for a lawyer, an analyst and an engineer.
 
     PLAN is a plan, and ESTIMATES are files that `hubbub estimate -o estimate.json` wrote. The page says what is asked,
     what leaves a device, who learns what, the odds, the precision, the alternatives, the assumptions and how they were

@@ -142,7 +142,7 @@ class Chain:
 def create_chain(path: Path, anchor: Anchor, entry: Json) -> None:
     """Create the file with its first entry; neither the file nor the anchor may exist."""
     if path.exists() or anchor.read() is not None:
-        reject("path", "be the name of a new file, without an anchor")
+        reject("path", "be the name of a new file; this ledger or its anchor exists already: charge it instead")
     anchor.write(_Mark(0, START, _line(1, START, entry)[0]).to_bytes())
     with open_chain(path, anchor):
         pass
