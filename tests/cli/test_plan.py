@@ -156,7 +156,7 @@ def test_inspect(folder: Path, run: Call) -> None:
 def test_vectors(folder: Path, run: Call) -> None:
     assert json.loads(run("vectors").stdout) == wire_vectors()
     assert run("vectors", "-o", "vectors.json").exit_code == 0
-    assert json.loads(run("vectors", "--check", "vectors.json", "--json").stdout)["agree"] == 368
+    assert json.loads(run("vectors", "--check", "vectors.json", "--json").stdout)["agree"] == 374
     document = wire_vectors()
     good, bad = document["good"][0], document["bad"][1]
     message = good["messages"][0][0]
@@ -187,15 +187,16 @@ def test_review_one_label_and_commas(folder: Path, run: Call) -> None:
     long = "x" * 300
     for text, labels in (
         ("crashed", ["crashed"]),
-        ("crashed,", ["crashed"]),
-        ("a,b,", ["a", "b"]),
         (f"{long},b", [long, "b"]),
         (long, [long]),
     ):
         result = run("account", "--bits", text, *rest)
         assert result.exit_code == 0, result.stderr
         assert read_plan(str(folder / "own.json")).schema == hb.Schema.bits(labels)
-    assert "not be empty; label 2 of the list is" in run("account", "--bits", "a,,b", *rest).stderr
+    for text in ("crashed,", "a,b,", "a,,b"):
+        refused = run("account", "--bits", text, *rest)
+        assert refused.exit_code == 2
+        assert "labels must not be empty; remove the comma at the end, or between two commas" in refused.stderr
     assert "no such file" in run("account", "--bits", "labels.txt", *rest).stderr
     assert "bits, 1 label, at most 1 set" in run("plan", "--bits", "crashed", "-n", "1000", *BUDGET).stdout
 
@@ -227,7 +228,7 @@ def test_review_a_share_within_an_error(run: Call) -> None:
     met = run(*words, "--epsilon", "1", "-n", str(people["n"]))
     assert "a label held by 0.1% of the people is measured within ±10% at the 95% level" in met.stdout
     assert "±10% for 0.1% of the people: reached" in met.stdout
-    assert not met.stderr
+    assert "warning" not in met.stderr
     missed = run(*words, "--epsilon", "1", "-n", "27143")
     assert ": missed" in missed.stdout
     assert "warning: The plan does not measure a label held by 0.1% of the people within ±10%" in missed.stderr
