@@ -180,3 +180,12 @@ def test_pure_collections_add_up() -> None:
     assert ledger.delta(3.4) == 0.0
     with pytest.raises(BudgetExceeded):
         ledger.charge(local)
+
+
+def test_a_far_end_of_a_curve_does_not_take_the_points_from_its_beginning() -> None:
+    """Regression: another theorem ended the curve at a hundred times its ε, and the total was five times as large."""
+    fakes = Fakes.gaussian(3357.3467322684164, shift=25_249)
+    protocol, schema = Protocol(0.05, m=fakes, release="bits"), Schema.bits(40)
+    plan = plan_from(schema, 2, protocol, epsilon=0.01, rounds=365, total_delta=4e-8)
+    loose = Ledger().charge_protocol(protocol, schema, 2, rounds=365).epsilon(4e-8)
+    assert loose == pytest.approx(plan.total.epsilon, rel=0.02)

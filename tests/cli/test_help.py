@@ -63,7 +63,7 @@ def test_example_works(name: str, folder: Path, run: Call) -> None:
 def test_help_lists_the_sections_and_exit_codes(run: Call) -> None:
     text = run("--help").stdout
     assert all(f"{title}:" in text for title in SECTIONS)
-    for line in ("0    success", "2    invalid option", "3    infeasible", "4    a plan or batch", "5    a file, pipe"):
+    for line in ("0    success", "2    invalid option", "3    infeasible", "4    a plan, batch", "5    a file, pipe"):
         assert line in text
 
 

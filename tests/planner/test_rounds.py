@@ -61,7 +61,8 @@ def test_an_oscillating_search_narrows_down(ledgers: list[Protocol]) -> None:
     low, high = 0.0, float("inf")
     for scale, protocol in tried:
         assert low < scale < high
-        spent = Ledger().charge_protocol(protocol, request.schema, 2, rounds=365).epsilon(budget.delta)
+        one = {"epsilon": found.guarantee.epsilon, "total_delta": budget.delta}
+        spent = hb.plan_from(request.schema, 2, protocol, rounds=365, **one).total.epsilon
         low, high = (low, scale) if spent <= budget.epsilon else (scale, high)
     assert found.protocol.shuffler_fakes is not None
     assert found.protocol.shuffler_fakes.scale == high

@@ -22,6 +22,7 @@ FINE, ONCE = 0.22, 0.28  # distance of points in standard deviations where most 
 EXCESS = 0.16  # eight times the relative excess of ε between two points, for a single round
 GROWTH = 2.0  # largest ratio of two neighbouring distances
 PROBES = 4  # parts of a curve at whose ends all theorems are evaluated
+NEARLY = 0.999  # share of the largest ε at which a curve is taken to have reached its limit
 WHOLE = 1 - 2.0**-20  # δ at ε = 0 from which on nothing is protected
 
 
@@ -62,7 +63,10 @@ def certified_points(
             single = math.sqrt(EXCESS * epsilon / slope)
             fine = finest * math.exp(min(beyond * beyond / 6, 50.0))
             distance = min(fine, max(single, finest / 2), GROWTH * distance)
-        node = epsilon + max(distance, (reach - epsilon) / (MAX_POINTS - 8 - len(points)))
+        left = MAX_POINTS - 8 - len(points)
+        if left < MAX_POINTS / 2:  # the end must be reached, but not at the cost of the beginning
+            distance = max(distance, (reach - epsilon) / left)
+        node = epsilon + distance
         node = min(float(f"{node:.6g}"), reach)
         points.append((node, min(_shortened(leading.delta(node)), delta)))
     if analysis.pure <= STEEP and points[-1][1] > TAIL:
@@ -97,11 +101,10 @@ def _reach(analysis: Analysis) -> float:
     found = least(goal, most)
     if found < most:
         return found
-    if analysis.pure <= STEEP:
-        return analysis.pure
-    # Outcomes that reveal a record give the curve a positive limit: sample up to where it is reached.
-    limit = max(analysis.upper(STEEP), goal) + 1e-3
-    return min(least(limit, STEEP), STEEP)
+    # Outcomes that reveal a record give the curve a positive limit: sample up to where it is reached. Another theorem
+    # may end the curve far beyond.
+    limit = max(analysis.upper(NEARLY * most), goal) + 1e-3
+    return min(least(limit, most), most)
 
 
 def _leading(analysis: Analysis, probes: list[float]) -> Curve:

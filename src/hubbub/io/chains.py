@@ -191,8 +191,8 @@ def repair_chain(path: Path, anchor: Anchor, missing: Callable[[int, Json], Json
         file.truncate(sum(len(line) + 1 for line in lines[:good]))
         file.flush()
         os.fsync(file.fileno())
-        line, _ = _line(good + 1, head, missing(good, _begun(anchor)))
-        anchor.write(_Mark(good, head, line).to_bytes())
+        announced, _ = _line(good + 1, head, missing(good, _begun(anchor)))
+        anchor.write(_Mark(good, head, announced).to_bytes())
     with open_chain(path, anchor):
         pass
 
