@@ -61,8 +61,9 @@ def test_an_oscillating_search_narrows_down(ledgers: list[Protocol]) -> None:
     low, high = 0.0, float("inf")
     for scale, protocol in tried:
         assert low < scale < high
-        one = {"epsilon": found.guarantee.epsilon, "total_delta": budget.delta}
-        spent = hb.plan_from(request.schema, 2, protocol, rounds=365, **one).total.epsilon
+        epsilon, delta = found.guarantee.epsilon, budget.delta
+        tried_plan = hb.plan_from(request.schema, 2, protocol, epsilon=epsilon, rounds=365, total_delta=delta)
+        spent = tried_plan.total.epsilon
         low, high = (low, scale) if spent <= budget.epsilon else (scale, high)
     assert found.protocol.shuffler_fakes is not None
     assert found.protocol.shuffler_fakes.scale == high
