@@ -218,12 +218,20 @@ def learns(plan: Plan) -> list[tuple[str, str, str]]:
     ]
 
 
+def margin(stderr: float) -> str:
+    """Return the half-width of a 95 % interval with three digits.
+
+    >>> margin(23.2), margin(567.0)
+    ('± 45.5', '± 1,110')
+    """
+    return f"± {float(f'{MARGIN * stderr:.3g}'):,.10g}"
+
+
 def precision(plan: Plan) -> list[str]:
     """Say how precise the results are."""
-    margin = MARGIN * plan.stderr
     lines = [
-        f"In a batch of {plan.n:,} people, the added noise moves a count by at most ± {margin:,.3g} people in 95 of "
-        "100 collections. Every result states its own interval."
+        f"In a batch of {plan.n:,} people, the added noise moves a count by at most {margin(plan.stderr)} people in "
+        "95 of 100 collections. Every result states its own interval."
     ]
     share = measurable_share(plan, 0.1)
     if share <= 1:

@@ -78,14 +78,13 @@ def plan_report(plan: Plan, background: Background | None = None) -> Report:
         Section("Retention, erasure and withdrawal", [Facts(_retention(plan, given))]),
         Section("Identifiers and signatures", _identifiers(plan, given)),
     ]
-    margin = explanation.MARGIN * plan.stderr
     right = explanation.rounded(explanation.share_of_right_guesses(plan.total.epsilon, plan.total.delta))
     together = "" if plan.rounds == 1 else f", after all {plan.rounds:,} rounds"
     once = "" if plan.rounds == 1 else " in one round"
     tiles = [
         (f"ε = {held.epsilon:.3g}", f"proven for every person{once}, except with probability {one_in(held.delta)}"),
         (right, f"of guesses are right, at most{together}"),
-        (f"± {margin:,.3g} people", "on a count, 95 of 100 times"),
+        (f"{explanation.margin(plan.stderr)} people", "on a count, 95 of 100 times"),
         (f"{plan.n:,} people", "at least, in every result"),
     ]
     if plan.rounds > 1:
@@ -99,11 +98,13 @@ def plan_report(plan: Plan, background: Background | None = None) -> Report:
         sections=sections,
         note="this page describes technical measures and is not legal advice; it loads and sends nothing.",
         plan=plan.id,
-        style=PRINT,
+        style=STYLE,
     )
 
 
-PRINT = """
+STYLE = """
+td, td:not(.words) { white-space: normal; overflow-wrap: anywhere }
+td::before { overflow-wrap: normal; flex: none; max-width: 45% }
 @media print {
   @page { margin: 10mm 12mm }
   main { padding: 0; max-width: none }
@@ -116,7 +117,7 @@ PRINT = """
   .table { margin: 3px 0 } table { font-size: 12px } th, td { padding: 1px 6px }
   figure { display: none }
   tr, li, .tile { break-inside: avoid }
-  footer { margin-top: 8px; padding-top: 4px; font-size: 12px }
+  footer { margin-top: 8px; padding-top: 4px; font-size: 12px } code { font-size: 1em }
 }
 """
 """Two sheets of A4, in the smallest type that is pleasant to read; tables replace the charts."""
@@ -156,17 +157,19 @@ def _alternatives(plan: Plan, given: Background) -> list[Section]:
         return []
     number = dict.fromkeys(TRUST, 0)
     rows, marks = [], []
-    for one in sorted(given.alternatives, key=lambda one: one.stderr):
-        held, chosen = one.guarantee.assumptions, one.protocol == plan.protocol
+    own = planner.family_key(plan)
+    others = [one for one in given.alternatives if planner.family_key(one) != own]
+    for one in sorted([plan, *others], key=lambda one: one.stderr):
+        held, chosen = one.guarantee.assumptions, one is plan
         number[held.trust] += 1
         if number[held.trust] > PER_TRUST and not chosen:
             continue
         together = explanation.guesses(held.collusion_epsilon) if held.shuffler else "no shuffler needed"
-        margin = f"± {explanation.MARGIN * one.stderr:,.3g}"
+        margin = explanation.margin(one.stderr)
         rows.append((planner.family_name(one), margin, TRUST[held.trust], together.partition(" of the time")[0]))
         marks.append("best" if chosen else "")
     if given.central is not None:
-        margin = f"± {explanation.MARGIN * given.central:,.3g}"
+        margin = explanation.margin(given.central)
         rows.append(("central mechanism, for reference", margin, "a server that sees all answers", "always"))
         marks.append("")
     head = ("protocol", "95 % margin", "who must be honest", "colluding operators guess right")
