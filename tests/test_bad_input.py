@@ -663,7 +663,8 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
             ({"share": 0.0}, InvalidInput, "share must be in (0, 1], got 0.0"),
             ({"share": None}, InvalidInput, "share must be given together with within"),
             ({"within": None}, InvalidInput, "within must be given together with share"),
-            ({"within": "10%"}, InvalidInput, "within must be a finite number above 0, got '10%'"),
+            ({"within": "10%"}, InvalidInput, "within must be a number in (0, 1], got '10%'"),
+            ({"within": 10.0}, InvalidInput, "within must be in (0, 1], got 10.0"),
             ({"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
             ({"precision": 0.1}, InvalidInput, "precision must be omitted if share and within are given"),
             (

@@ -174,12 +174,23 @@ def test_compromised_users_who_declare_more_fakes_add_nothing_to_the_achieved_gu
     plan = hb.plan_from(schema, 50, protocol, delta=1e-6, honest_fraction=0.5)
     people = hb.Collection.from_values([True] * 60, schema)
     usual, declared = (
-        replace(hb.tally(hb.randomize(people, plan, fakes=100)), fakes=fakes, messages=60 + fakes)
+        replace(hb.tally(hb.shuffle(hb.randomize(people, plan, fakes=100))), fakes=fakes, messages=60 + fakes)
         for fakes in (120, 10_000)
     )
     assert achieved_guarantee(declared, plan) == achieved_guarantee(usual, plan)
     alone = hb.account(replace(protocol, m=120), schema, 60, delta=1e-6, honest_fraction=0.5)
     assert achieved_guarantee(declared, plan).epsilon == alone.epsilon
+
+
+def test_reports_that_were_never_shuffled_have_the_guarantee_of_their_flips() -> None:
+    """Regression: a batch that nobody had shuffled was certified as if it were."""
+    schema = hb.Schema.bits(1)
+    plan = hb.plan_from(schema, 1000, hb.Protocol(0.1), delta=1e-6)
+    reports = hb.randomize(hb.Collection.from_values([True] * 1000, schema), plan)
+    assert achieved_guarantee(hb.tally(hb.shuffle(reports)), plan) == plan.guarantee
+    held = achieved_guarantee(hb.tally(reports), plan)
+    assert held.assumptions.trust == "nobody"
+    assert held.epsilon == pytest.approx(plan.guarantee.assumptions.collusion_epsilon, rel=1e-4)
 
 
 def test_clear_records_of_users_without_a_whole_fake_each_have_no_guarantee() -> None:
