@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass
+from decimal import ROUND_FLOOR, Context
 from enum import StrEnum
 from typing import Literal, NoReturn, Self
 
@@ -17,6 +18,8 @@ from hubbub.errors import (
     reject,
 )
 
+NEARLY_CERTAIN = 0.99
+"""Success rate from which on the digits of what is missing to certainty count."""
 LIMIT = Interval(0.0, math.inf)
 """Values of an ε that may be infinite."""
 BUDGET_DELTA = Interval(0.0, 1.0, open_high=True)
@@ -34,7 +37,7 @@ TRUST_DESCRIPTIONS: dict[TrustModel, str] = {
 }
 WEAK_COLLUSION = 10.0
 """Collusion ε above which the noise of one device protects nobody in practice: a guess between two answers is then
-right in up to 99.995 % of all cases."""
+right in up to 99.9955 % of all cases."""
 
 
 class Basis(StrEnum):
@@ -202,7 +205,7 @@ class Assumptions:
             )
         return (
             "If shuffler and analyzer collude, only the person's own noise is left: a guess between two answers is "
-            f"then right in up to {_rate(success_rate(epsilon))} of all cases (collusion ε = {epsilon:.3g})."
+            f"then right in up to {described_rate(success_rate(epsilon))} of all cases (collusion ε = {epsilon:.3g})."
         )
 
     def to_document(self) -> dict[str, Json]:
@@ -295,7 +298,7 @@ class Guarantee:
         rate = success_rate(self.epsilon, self.delta)
         return (
             "an attacker who knows everyone else's answer and guesses between two answers of one person is right in at "
-            f"most {_rate(rate)} of all cases, and by chance in 50 %"
+            f"most {described_rate(rate)} of all cases, and by chance in 50 %"
         )
 
     @property
@@ -315,8 +318,8 @@ class Guarantee:
 def success_rate(epsilon: float, delta: float = 0.0) -> float:
     """Return the largest success rate of a guess between two equally likely answers of one person.
 
-    (e^ε + δ)/(e^ε + 1), the best test between two hypotheses under (ε,δ)-differential privacy (Kairouz, Oh and
-    Viswanath 2015).
+    (e^ε + δ)/(e^ε + 1): a test with false positive rate a has a true positive rate of at most e^ε·a + δ and of at most
+    1 − e^−ε(1 − δ − a) (Kairouz, Oh and Viswanath 2015); the sum of both rates of success is largest where they meet.
 
     >>> round(success_rate(0.0), 3), round(success_rate(1.0, 1e-6), 3), success_rate(math.inf)
     (0.5, 0.731, 1.0)
@@ -324,10 +327,13 @@ def success_rate(epsilon: float, delta: float = 0.0) -> float:
     return (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
 
 
-def _rate(value: float) -> str:
-    """Write a success rate with two digits of what is missing to certainty.
+def described_rate(value: float) -> str:
+    """Write a success rate, rounded up: with three digits, or with two digits of what is missing to certainty.
 
-    >>> _rate(0.7310586), _rate(0.99989), _rate(1.0)
-    ('73.1 %', '99.989 %', '100 %')
+    >>> described_rate(0.5), described_rate(0.7310586), described_rate(0.99989), described_rate(1.0)
+    ('50 %', '73.2 %', '99.99 %', '100 %')
     """
-    return f"{100 * value:.3g} %" if value < 0.99 else f"{100 - float(f'{100 - 100 * value:.2g}'):.10g} %"
+    if value < NEARLY_CERTAIN:
+        return f"{math.ceil(1000 * value) / 10:g} %"
+    missing = Context(prec=2, rounding=ROUND_FLOOR).create_decimal(100 - 100 * value)
+    return f"{float(100 - missing):.10g} %"

@@ -59,3 +59,17 @@ def generator(seed: int = 1) -> np.random.Generator:
 def reordered(order: Callable[[int], NDArray[np.int64]]) -> Callable[[hb.Reports], hb.Reports]:
     """Return a shuffler that arranges n messages in the given order."""
     return lambda reports: replace(reports, messages=reports.messages[order(len(reports))], shuffled=True)
+
+
+def without_last_fake() -> Client:
+    """Return a client none of whose fakes shows the last of four categories."""
+    send = honest()
+
+    def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
+        reports = send(collection, plan)
+        bits = unpacked(reports)
+        late = np.arange(len(bits)) >= len(collection)
+        bits[late & (bits[:, 3] == 1)] = [1, 0, 0, 0]
+        return replace(reports, messages=np.packbits(bits, axis=1, bitorder="little"))
+
+    return client

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
-from tests.lab.faults import EFFORT, generator, honest, spoiled, tried, unpacked, with_flip
+from tests.lab.faults import EFFORT, generator, honest, spoiled, tried, with_flip, without_last_fake
 from tests.pipeline.points import POINTS, plan_of
 
 import hubbub as hb
@@ -192,16 +192,7 @@ def test_too_few_fakes() -> None:
 
 def test_wrong_fakes() -> None:
     plan = plan_of("one_hot", "clear among fakes")
-    send = honest()
-
-    def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
-        reports = send(collection, plan)
-        bits = unpacked(reports)
-        late = np.arange(len(bits)) >= len(collection)
-        bits[late & (bits[:, 3] == 1)] = [1, 0, 0, 0]  # no fake shows the last category
-        return replace(reports, messages=np.packbits(bits, axis=1, bitorder="little"))
-
-    assert "bit 3 (other)" in reasons(tried(plan, client))
+    assert "bit 3 (other)" in reasons(tried(plan, without_last_fake()))
 
 
 def test_category_that_flips_to_its_neighbour_only() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
-from tests.lab.faults import generator, honest, spoiled, tried, unpacked, with_flip
+from tests.lab.faults import generator, honest, spoiled, tried, with_flip, without_last_fake
 from tests.pipeline.points import plan_of
 
 import hubbub as hb
@@ -271,16 +271,7 @@ def test_wrong_number_of_fakes(scale: float, word: str, harm: str) -> None:
 
 @pytest.mark.parametrize("name", ["clear among fakes", "fake and flip"])
 def test_fakes_that_are_not_uniform(name: str) -> None:
-    send = honest()
-
-    def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
-        reports = send(collection, plan)
-        bits = unpacked(reports)
-        late = np.arange(len(bits)) >= len(collection)
-        bits[late & (bits[:, 3] == 1)] = [1, 0, 0, 0]  # no fake shows the last category
-        return replace(reports, messages=np.packbits(bits, axis=1, bitorder="little"))
-
-    one = only(tried(plan_of("one_hot", name), client, EFFORT))
+    one = only(tried(plan_of("one_hot", name), without_last_fake(), EFFORT))
     assert one.kind == "distribution of fakes"
     assert one.text.startswith("fakes are not uniform over the legal records: they show ")
 

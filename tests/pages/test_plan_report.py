@@ -10,6 +10,7 @@ from tests.pages.structure import check_page
 import hubbub as hb
 from hubbub.pages import explanation, render
 from hubbub.pages.plan_report import Agreement, Background, plan_report
+from hubbub.privacy import success_rate
 
 COLOURS = hb.Schema.one_hot(["red", "green", "blue", "<other>"])
 FLAGS = hb.Schema.bits(["dark", "sound"])
@@ -92,20 +93,20 @@ def test_a_large_collusion_epsilon_is_no_protection() -> None:
 def test_the_odds_are_those_of_the_best_guess(epsilon: float) -> None:
     """Randomized response with odds e^ε is guessed right with exactly the stated share; a leak of δ adds to it."""
     keep = math.exp(epsilon) / (1 + math.exp(epsilon))
-    assert explanation.share_of_right_guesses(epsilon, 0.0) == pytest.approx(keep, rel=1e-12)
+    assert success_rate(epsilon, 0.0) == pytest.approx(keep, rel=1e-12)
     # With probability δ the answer is revealed, otherwise randomized response: this mechanism is (ε, δ)-private.
     delta = 0.01
     best = delta + (1 - delta) * keep
-    assert best <= explanation.share_of_right_guesses(epsilon, delta) * (1 + 1e-12)
-    assert explanation.share_of_right_guesses(epsilon, delta) == pytest.approx(
+    assert best <= success_rate(epsilon, delta) * (1 + 1e-12)
+    assert success_rate(epsilon, delta) == pytest.approx(
         (math.exp(epsilon) + delta) / (math.exp(epsilon) + 1), rel=1e-12
     )
 
 
 def test_the_stated_share_is_rounded_up() -> None:
-    shares = [explanation.share_of_right_guesses(step / 100, 1e-6) for step in range(600)]
+    shares = [success_rate(step / 100, 1e-6) for step in range(600)]
     for share in shares:
-        assert float(explanation.rounded(share).removesuffix("\u00a0%")) >= 100 * share - 1e-6
+        assert float(explanation.rounded(share).removesuffix("\u00a0%")) >= 100 * share - 1e-9
 
 
 def test_small_probabilities_are_rounded_up() -> None:

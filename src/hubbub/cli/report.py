@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from hubbub import checker, planner
+from hubbub import __version__, checker, planner
 from hubbub.cli import screen
 from hubbub.cli.options import output_option
 from hubbub.errors import FalseClaim, PlanMismatch
@@ -53,7 +53,10 @@ def report(
         load_matplotlib()  # fails before the work rather than after it
     with screen.waiting("recomputing the claims of the plan"):
         plan = read_plan(plan_path)
-        checks = [f"All claims of the plan were recomputed when this page was made, by {_version()}.", _second(plan)]
+        checks = [
+            f"All claims of the plan were recomputed when this page was made, by hubbub {__version__}.",
+            _second(plan),
+        ]
     held = plan.guarantee
     protected = math.isfinite(held.epsilon) and math.isfinite(plan.total.epsilon) and plan.total.delta < 1
     with screen.waiting("comparing protocols"):
@@ -73,12 +76,6 @@ def report(
         write_text(output, render(plan_report(plan, background)))
     if output != "-":
         click.echo(f"wrote {output}")
-
-
-def _version() -> str:
-    from hubbub import __version__  # noqa: PLC0415
-
-    return f"hubbub {__version__}"
 
 
 def _second(plan: Plan) -> str:

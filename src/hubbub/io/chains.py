@@ -93,7 +93,7 @@ class Chain:
 
     def load(self) -> None:
         """Read and check all lines; complete an append that was interrupted."""
-        mark = self._mark()
+        mark = _mark(self._anchor)
         data = self._file.read()
         *lines, torn = data.split(b"\n")
         hashes = [START]
@@ -126,17 +126,19 @@ class Chain:
             self.entries.append(entry)
         self._anchor.write(_Mark(mark.sequence + 1, self._head, "").to_bytes())
 
-    def _mark(self) -> _Mark:
-        data = self._anchor.read()
-        if data is None:
-            raise LedgerDamaged("the ledger needs its anchor, which is missing: the file may be an older copy")
-        try:
-            fields = Fields(parse(data, "the anchor"), "the anchor", "format", "sequence", "head", "pending")
-            if fields.text("format") != ANCHOR_FORMAT:
-                raise WireError("the format of the anchor is unknown")
-            return _Mark(fields.whole("sequence"), fields.text("head"), fields.text("pending"))
-        except WireError as error:
-            raise LedgerDamaged(f"its anchor is unreadable: {error}") from None
+
+def _mark(anchor: Anchor) -> _Mark:
+    """Return what the anchor holds, or raise LedgerDamaged."""
+    data = anchor.read()
+    if data is None:
+        raise LedgerDamaged("the ledger needs its anchor, which is missing: the file may be an older copy")
+    try:
+        fields = Fields(parse(data, "the anchor"), "the anchor", "format", "sequence", "head", "pending")
+        if fields.text("format") != ANCHOR_FORMAT:
+            raise WireError("the format of the anchor is unknown")
+        return _Mark(fields.whole("sequence"), fields.text("head"), fields.text("pending"))
+    except WireError as error:
+        raise LedgerDamaged(f"its anchor is unreadable: {error}") from None
 
 
 def create_chain(path: Path, anchor: Anchor, entry: Json) -> None:
@@ -198,11 +200,11 @@ def repair_chain(path: Path, anchor: Anchor, missing: Callable[[int, Json], Json
 
 
 def _begun(anchor: Anchor) -> Json:
-    """Return the entry that a readable anchor has announced, or None."""
+    """Return the entry of the line that a readable anchor has announced, or None."""
     try:
-        read = Fields(parse(anchor.read() or b"", "the anchor"), "the anchor", "format", "sequence", "head", "pending")
-        return Fields(parse(read.text("pending"), "a line"), "a line", "entry", "previous", "sequence", "hash")["entry"]
-    except WireError:
+        line = parse(_mark(anchor).pending, "a line")
+        return Fields(line, "a line", "entry", "previous", "sequence", "hash")["entry"]
+    except (LedgerDamaged, WireError):
         return None
 
 

@@ -1,6 +1,5 @@
 """A whole collection on synthetic people: planned, randomized, shuffled, estimated and attacked."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -51,16 +50,6 @@ class Demonstration:
         """Half the width of the widest 95 % interval."""
         low, high = self.estimate.interval(0.95)
         return float((high - low).max() / 2)
-
-    @property
-    def guess(self) -> float:
-        """Largest success rate of an attacker who guesses between two equally likely answers of one person.
-
-        (e^ε + δ)/(e^ε + 1), the best test between two hypotheses under (ε,δ)-differential privacy (Kairouz, Oh and
-        Viswanath 2015).
-        """
-        held = self.plan.guarantee
-        return (1 + held.delta * math.exp(-held.epsilon)) / (1 + math.exp(-held.epsilon))
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ from hubbub.pages.report import Facts, Figure, Report, Section, Steps, Table
 from hubbub.pages.rows import bar_chart, bars_of, error_chart, plans_chart
 from hubbub.planner import cost
 from hubbub.plans import Plan
+from hubbub.privacy import described_rate, success_rate
 
 
 def page(shown: Demonstration) -> str:
@@ -73,7 +74,7 @@ def attack(shown: Demonstration) -> list[str]:
         f"The release is ({held.epsilon:.3g}, {small(held.delta)})-differentially private: {held.basis.value}, by "
         f"{held.method}.",
         f"An attacker who knows the answers of all other people and must decide between two answers of one person is "
-        f"right in at most {shown.guess:.1%} of all cases; guessing gives 50%.",
+        f"right in at most {described_rate(success_rate(held.epsilon, held.delta))} of all cases; guessing gives 50 %.",
         f"The best known attack reaches {held.solved} = {small(held.lower_bound)}, and {small(proven)} is proven: "
         f"nothing below the former can be promised.",
         *held.assumptions.sentences(),

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from hubbub import device
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import check_type
+from hubbub.pages.results import percent
 from hubbub.planner import cost, measurable_share
 from hubbub.plans import Plan
+from hubbub.privacy import described_rate, success_rate
 from hubbub.schema import Schema
 from hubbub.wire import messages
 
@@ -24,28 +26,13 @@ MARGIN = 1.96
 """Standard errors on each side of a 95 % interval."""
 
 
-def share_of_right_guesses(epsilon: float, delta: float) -> float:
-    """Return the largest share of right guesses between two answers that are equally likely beforehand.
-
-    (e^ε + δ)/(e^ε + 1): a test with false positive rate a has a true positive rate of at most e^ε·a + δ, and of at most
-    1 − e^−ε(1 − δ − a) [Kairouz, Oh and Viswanath 2015, theorem 2.1]; the average of both is largest where they meet.
-
-    >>> share_of_right_guesses(0.0, 0.0), round(share_of_right_guesses(1.0, 1e-6), 4)
-    (0.5, 0.7311)
-    """
-    if math.isinf(epsilon):
-        return 1.0
-    odds = math.exp(-epsilon)
-    return min(1.0, (1.0 + delta * odds) / (1.0 + odds))
-
-
 def guesses(epsilon: float, delta: float = 0.0) -> str:
-    """Return that share in words, rounded up to a tenth of a percent.
+    """Return how often a guess between two answers is right, in words.
 
     >>> guesses(1.0, 1e-6), guesses(57.0), guesses(math.inf)
     ('at most 73.2\\xa0% of the time', 'almost always (no real protection)', 'always (no protection)')
     """
-    share = share_of_right_guesses(epsilon, delta)
+    share = success_rate(epsilon, delta)
     if math.isinf(epsilon):
         return "always (no protection)"
     if share >= CERTAIN:
@@ -54,12 +41,12 @@ def guesses(epsilon: float, delta: float = 0.0) -> str:
 
 
 def rounded(share: float) -> str:
-    """Return a share in percent, rounded up to a tenth.
+    """Return a share of right guesses in percent, rounded up, with a space at which no line breaks.
 
     >>> rounded(0.73106)
     '73.2\\xa0%'
     """
-    return f"{math.ceil(1000 * share - 1e-9) / 10:g}\u00a0%"
+    return described_rate(share).replace(" ", "\u00a0")
 
 
 def learned(epsilon: float, delta: float = 0.0) -> str:
@@ -68,7 +55,7 @@ def learned(epsilon: float, delta: float = 0.0) -> str:
     >>> learned(1.0), learned(math.inf)
     ('little: a guess at the answer is right at most 73.2\\xa0% of the time', 'the answer (no protection)')
     """
-    share = share_of_right_guesses(epsilon, delta)
+    share = success_rate(epsilon, delta)
     if math.isinf(epsilon):
         return "the answer (no protection)"
     if share >= CERTAIN:
@@ -245,15 +232,6 @@ def precision(plan: Plan) -> list[str]:
         "How well the people who take part represent others is a separate question, which noise does not change."
     )
     return lines
-
-
-def percent(share: float) -> str:
-    """Return a share in percent with three digits.
-
-    >>> percent(0.2719), percent(0.00001234)
-    ('27.2\\xa0%', '0.00123\\xa0%')
-    """
-    return f"{float(f'{100 * share:.3g}'):.10f}".rstrip("0").rstrip(".") + "\u00a0%"
 
 
 def summary(plan: Plan) -> str:

@@ -7,17 +7,13 @@ from hubbub import planner
 from hubbub.errors import check_type
 from hubbub.estimates import Estimate
 from hubbub.pages import explanation
-from hubbub.pages.explanation import one_in, percent
+from hubbub.pages.explanation import one_in
 from hubbub.pages.report import Block, Facts, Figure, Report, Section, Table
-from hubbub.pages.rows import estimate_chart
+from hubbub.pages.results import percent
+from hubbub.pages.rows import TRUST, estimate_chart
 from hubbub.plans import Plan
+from hubbub.privacy import success_rate
 
-TRUST = {
-    "nobody": "nobody",
-    "shuffling": "a shuffler that shuffles",
-    "shuffler-noise": "a shuffler that also draws fakes",
-}
-"""The parties that must be honest, by kind of trust."""
 PER_TRUST = 2
 """Alternatives shown of each kind of trust."""
 TOP = 10
@@ -78,7 +74,7 @@ def plan_report(plan: Plan, background: Background | None = None) -> Report:
         Section("Retention, erasure and withdrawal", [Facts(_retention(plan, given))]),
         Section("Identifiers and signatures", _identifiers(plan, given)),
     ]
-    right = explanation.rounded(explanation.share_of_right_guesses(plan.total.epsilon, plan.total.delta))
+    right = explanation.rounded(success_rate(plan.total.epsilon, plan.total.delta))
     together = "" if plan.rounds == 1 else f", after all {plan.rounds:,} rounds"
     once = "" if plan.rounds == 1 else " in one round"
     tiles = [
@@ -166,7 +162,7 @@ def _alternatives(plan: Plan, given: Background) -> list[Section]:
             continue
         together = explanation.guesses(held.collusion_epsilon) if held.shuffler else "no shuffler needed"
         margin = explanation.margin(one.stderr)
-        rows.append((planner.family_name(one), margin, TRUST[held.trust], together.partition(" of the time")[0]))
+        rows.append((planner.family_name(one), margin, TRUST[held.trust][1], together.partition(" of the time")[0]))
         marks.append("best" if chosen else "")
     if given.central is not None:
         margin = explanation.margin(given.central)
