@@ -331,7 +331,7 @@ def described_rate(value: float) -> str:
     """Write a success rate, rounded up: with three digits, or with two digits of what is missing to certainty.
 
     >>> described_rate(0.5), described_rate(0.7310586), described_rate(0.99989), described_rate(1.0)
-    ('50 %', '73.2 %', '99.99 %', '100 %')
+    ('50 %', '73.2 %', '99.989 %', '100 %')
     """
     if value < NEARLY_CERTAIN:
         return f"{math.ceil(1000 * value) / 10:g} %"
