@@ -22,7 +22,8 @@ from hubbub.errors import HubbubError
 from hubbub.planner import FAMILIES
 from hubbub.planner.request import Request
 from hubbub.privacy import Budget
-from hubbub.protocol import Fakes, Protocol, Release
+from hubbub.protocol import Fakes, Protocol
+from hubbub.releases import Release
 from hubbub.schema import Schema
 
 T = TypeVar("T")

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from hubbub.noise import count_noise, fake_noise
 from hubbub.numeric.estimation import category_estimate, category_variance, count_among_fakes
 from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
-from hubbub.protocol import PAYLOAD_FORMATS
+from hubbub.releases import PAYLOAD_FORMATS
 from hubbub.reports import Batch, Reports, Source, Tally, check_plan, parts
 from hubbub.schema import choose_labels
 from hubbub.tables import Joint, fake_patterns
@@ -125,7 +124,7 @@ def _achieved(plan: Plan, people: int, fakes: int, batches: int) -> Guarantee:
             fakes = min(fakes, people * (protocol.fixed_fakes // plan.n))
         if protocol.clear and fakes == 0:  # nothing hides a record, and no protocol says so
             fakes, trust = protocol.fixed_fakes, "nobody"
-        protocol = replace(protocol, m=fakes)
+        protocol = protocol.changed(m=fakes)
     if batches == 0:
         trust = "nobody"
     if people == plan.n and protocol == plan.protocol and trust == claim.assumptions.trust:

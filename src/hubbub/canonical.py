@@ -181,6 +181,15 @@ class Fields:
             self._refuse(key, "a number")
         return float(value)
 
+    def reals(self, key: str) -> list[float]:
+        """Return a list of numbers as floats."""
+        value = self._entries[key]
+        if not isinstance(value, list) or any(
+            not isinstance(one, int | float) or isinstance(one, bool) for one in value
+        ):
+            self._refuse(key, "a list of numbers")
+        return [float(one) for one in value if isinstance(one, int | float)]
+
     def limit(self, key: str) -> float:
         """Return a number, or infinity for the string ``"inf"``."""
         return math.inf if self._entries[key] == "inf" else self.real(key)

@@ -4,12 +4,24 @@ Devices use this module too, so it loads numpy only for tables of probabilities.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal, Self
 
 from hubbub.canonical import Fields, Json, legal
-from hubbub.errors import Interval, WireError, check_choice, check_flip, check_memory, check_real, check_whole, reject
+from hubbub.errors import (
+    Interval,
+    check_choice,
+    check_flip,
+    check_items,
+    check_memory,
+    check_real,
+    check_type,
+    check_whole,
+    reject,
+)
+from hubbub.releases import PAYLOAD_FORMATS, PayloadFormat, Release
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,60 +32,12 @@ GRID = 2**48
 MAX_COPIES = 10**6
 MAX_FAKES = 10**12
 MAX_SHIFT = 2**40
-Release = Literal["records", "bits", "category"]
 DistributionName = Literal["binomial", "poisson", "laplace", "gaussian"]
 _SCALES: dict[DistributionName, Interval] = {
     "binomial": Interval(0.0, 1.0, open_low=True),
     "poisson": Interval(0.0, 2.0**30, open_low=True),
     "laplace": Interval(2.0**-10, 2.0**30),
     "gaussian": Interval(2.0**-10, 2.0**30),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class PayloadFormat:
-    """The encoding of one message of a release: a packed record, or the index of a bit or category."""
-
-    code: int
-    """Identifies the release on the wire."""
-    is_index: bool
-
-    def size(self, width: int) -> int:
-        """Return the bytes of a payload, fixed so that its length reveals nothing.
-
-        >>> PAYLOAD_FORMATS["records"].size(12), PAYLOAD_FORMATS["bits"].size(300)
-        (2, 2)
-        """
-        if not self.is_index:
-            return -(-width // 8)
-        return 1 if width <= 2**8 else 2 if width <= 2**16 else 4
-
-    def check(self, payload: bytes, width: int) -> bytes:
-        """Return the payload if it is one that a client can send: the right size, zero padding, an index below width.
-
-        >>> PAYLOAD_FORMATS["bits"].check(bytes([3]), 3)
-        Traceback (most recent call last):
-        hubbub.errors.WireError: the payload must be an index below 3
-        """
-        if len(payload) != self.size(width):
-            raise WireError(f"the length of the payload must be {self.size(width)}, got {len(payload)}")
-        if int.from_bytes(payload, "little") >= self.limit(width):
-            raise WireError(
-                f"the payload must be an index below {width}"
-                if self.is_index
-                else "the payload must have zero padding bits"
-            )
-        return payload
-
-    def limit(self, width: int) -> int:
-        """Return the exclusive upper bound of a payload read as a little-endian integer."""
-        return width if self.is_index else 1 << width
-
-
-PAYLOAD_FORMATS: dict[Release, PayloadFormat] = {
-    "records": PayloadFormat(code=1, is_index=False),
-    "bits": PayloadFormat(code=2, is_index=True),
-    "category": PayloadFormat(code=3, is_index=True),
 }
 
 
@@ -185,35 +149,94 @@ class Fakes:
 
 
 @dataclass(frozen=True, slots=True)
+class Noise:
+    """The noise of one attribute: every bit is flipped with probability ``q``, and ``m`` fakes are added.
+
+    ``q`` is rounded *up* to the grid of 2⁻⁴⁸. ``m`` is the total number of uniform fakes, or the distribution of a
+    random number.
+
+    >>> Noise(0.1).flip_numerator == 28147497671066, Noise(0.1).q >= 0.1, Noise(m=Fakes.laplace(2.0, 25)).clear
+    (True, True, True)
+    """
+
+    q: float = 0.0
+    m: int | Fakes = 0
+
+    def __post_init__(self) -> None:
+        q = math.ceil(check_flip(self.q, zero=True) * GRID) / GRID
+        object.__setattr__(self, "q", check_flip(q, zero=True))
+        fakes: object = self.m
+        if not isinstance(fakes, Fakes):
+            if not isinstance(fakes, Integral):
+                reject("m", "be a number of fakes, or a distribution such as Fakes.poisson(0.5)", fakes)
+            object.__setattr__(self, "m", check_whole("m", fakes, 0, MAX_FAKES))
+        if self.clear and self.m == 0:
+            reject("q", "be in (0, 1/2) if no fakes are added", 0.0)
+
+    @property
+    def clear(self) -> bool:
+        """True if answers are not flipped, so that only fakes hide them."""
+        return self.q == 0
+
+    @property
+    def flip_numerator(self) -> int:
+        """The flip probability in units of 1/GRID."""
+        return round(self.q * GRID)
+
+    @property
+    def fixed_fakes(self) -> int:
+        """Total number of fakes if it is fixed, otherwise 0."""
+        return self.m if isinstance(self.m, int) else 0
+
+    @property
+    def user_fakes(self) -> Fakes | None:
+        """Distribution of the fakes that each user draws, if any."""
+        return self.m if isinstance(self.m, Fakes) and self.m.by == "users" else None
+
+    @property
+    def shuffler_fakes(self) -> Fakes | None:
+        """Distribution of the fakes that the shuffler draws, if any."""
+        return self.m if isinstance(self.m, Fakes) and self.m.by == "shuffler" else None
+
+    def to_document(self) -> dict[str, Json]:
+        """Return the noise as a JSON object."""
+        fakes: Json = asdict(self.m) if isinstance(self.m, Fakes) else self.m
+        return {"flip": self.flip_numerator, "m": fakes}
+
+    @classmethod
+    def from_document(cls, value: Json, what: str) -> Self:
+        """Read the noise from a JSON object."""
+        read = Fields(value, what, "flip", "m")
+        with legal(what):
+            flip = check_whole("flip", read.whole("flip"), 0, GRID // 2 - 1)
+            m = (
+                read.whole("m")
+                if isinstance(read["m"], int)
+                else Fakes.from_document(read["m"], f"the fakes of {what}")
+            )
+            return cls(flip / GRID, m)
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class Protocol:
     """Flip every bit with probability ``q``, send ``k`` copies, add ``m`` fakes; release records, bits or a category.
 
     ``q`` is rounded *up* to the grid of 2⁻⁴⁸. ``m`` is the total number of uniform fakes, or the distribution of a
     random number. ``release`` is what the shuffler passes on: whole ``"records"``; ``"bits"``, where every set bit of
     a flipped record is a separate message; or one ``"category"`` by d-ary randomized response, the standard baseline,
-    where q is the probability of each wrong category.
+    where q is the probability of each wrong category. A survey has a noise for every attribute: :meth:`survey`.
 
     >>> Protocol(0.1).flip_numerator == 28147497671066, Protocol(0.1).q >= 0.1
     (True, True)
     """
 
-    q: float
-    k: int = 1
-    m: int | Fakes = 0
-    release: Release = "records"
+    noise: tuple[Noise, ...]
+    """The noise of each attribute of a survey; otherwise one for all bits."""
+    k: int
+    release: Release
 
-    def __post_init__(self) -> None:
-        q = math.ceil(check_flip(self.q, zero=True) * GRID) / GRID
-        object.__setattr__(self, "q", check_flip(q, zero=True))
-        object.__setattr__(self, "k", check_whole("k", self.k, 1, MAX_COPIES))
-        fakes: object = self.m
-        if not isinstance(fakes, Fakes):
-            if not isinstance(fakes, Integral):
-                reject("m", "be a number of fakes, or a distribution such as Fakes.poisson(0.5)", fakes)
-            object.__setattr__(self, "m", check_whole("m", fakes, 0, MAX_FAKES))
-        check_choice("release", self.release, tuple(PAYLOAD_FORMATS))
-        if self.clear and self.m == 0:
-            reject("q", "be in (0, 1/2) if no fakes are added", 0.0)
+    def __init__(self, q: float, k: int = 1, m: int | Fakes = 0, release: Release = "records") -> None:
+        self._set((Noise(q, m),), k, release)
         if self.clear and self.k > 1:
             reject("k", "be 1 if records are sent in the clear", self.k)
         if self.shuffler_fakes and self.k > 1:
@@ -222,15 +245,81 @@ class Protocol:
         if self.sends_category and (self.k > 1 or self.m != 0):
             reject("k and m", "be 1 and 0 for a category, which is sent once and without fakes", (self.k, self.m))
 
+    @classmethod
+    def survey(cls, noise: Iterable[Noise], release: Release = "bits") -> Self:
+        """Return the protocol of a survey: every attribute has its own noise, and its messages are not linked.
+
+        ``"bits"`` sends the category of every attribute, in the clear among fakes or as flipped bits; ``"category"``
+        sends it by randomized response, so that everybody sends exactly one message for each attribute.
+
+        >>> Protocol.survey([Noise(m=Fakes.laplace(4.0, 54)), Noise(m=Fakes.laplace(4.0, 54))]).release
+        'bits'
+        """
+        each = tuple(check_items("noise", noise, "be a list of the noise of each attribute"))
+        check_whole("the number of attributes", len(each), 1)
+        for one in each:
+            check_type("noise", one, Noise)
+            if one.fixed_fakes:
+                reject("m", "be the distribution of a random number of fakes in a survey", one.m)
+            if release == "category" and one.m != 0:
+                reject("m", "be 0 for a category, which is sent once and without fakes")
+        if release == "records":
+            reject("release", "be 'bits' or 'category' for a survey, whose answers are not linked", release)
+        made = cls.__new__(cls)
+        made._set(each, 1, release)
+        return made
+
+    def _set(self, noise: tuple[Noise, ...], k: int, release: Release) -> None:
+        object.__setattr__(self, "noise", noise)
+        object.__setattr__(self, "k", check_whole("k", k, 1, MAX_COPIES))
+        object.__setattr__(self, "release", check_choice("release", release, tuple(PAYLOAD_FORMATS)))
+
+    def changed(
+        self,
+        *,
+        q: float | None = None,
+        k: int | None = None,
+        m: int | Fakes | None = None,
+        release: Release | None = None,
+    ) -> "Protocol":
+        """Return the protocol with other parameters; not for surveys.
+
+        >>> Protocol(0.1, 2).changed(q=0.25)
+        Protocol(q=0.25, k=2, m=0, release='records')
+        """
+        return Protocol(
+            self.q if q is None else q,
+            self.k if k is None else k,
+            self.m if m is None else m,
+            self.release if release is None else release,
+        )
+
+    @property
+    def only(self) -> Noise:
+        """The noise of a protocol that is not for a survey of several attributes."""
+        if len(self.noise) > 1:
+            reject("the protocol", f"not be that of a survey of {len(self.noise):,} attributes")
+        return self.noise[0]
+
+    @property
+    def q(self) -> float:
+        """The flip probability."""
+        return self.only.q
+
+    @property
+    def m(self) -> int | Fakes:
+        """The fakes."""
+        return self.only.m
+
     @property
     def clear(self) -> bool:
-        """True if records are not flipped, so that only fakes hide them."""
-        return self.q == 0
+        """True if a record, or an answer of a survey, is not flipped, so that only fakes hide it."""
+        return any(one.clear for one in self.noise)
 
     @property
     def flip_numerator(self) -> int:
         """The flip probability in units of 1/GRID."""
-        return round(self.q * GRID)
+        return self.only.flip_numerator
 
     @property
     def sends_records(self) -> bool:
@@ -249,18 +338,18 @@ class Protocol:
 
     @property
     def fixed_fakes(self) -> int:
-        """Total number of fakes if it is fixed, otherwise 0."""
-        return self.m if isinstance(self.m, int) else 0
+        """Total number of fakes if it is fixed, otherwise 0; surveys fix none."""
+        return self.noise[0].fixed_fakes
 
     @property
     def user_fakes(self) -> Fakes | None:
         """Distribution of the fakes that each user draws, if any."""
-        return self.m if isinstance(self.m, Fakes) and self.m.by == "users" else None
+        return self.only.user_fakes
 
     @property
     def shuffler_fakes(self) -> Fakes | None:
         """Distribution of the fakes that the shuffler draws, if any."""
-        return self.m if isinstance(self.m, Fakes) and self.m.by == "shuffler" else None
+        return self.only.shuffler_fakes
 
     @property
     def payload_format(self) -> PayloadFormat:
@@ -269,22 +358,24 @@ class Protocol:
 
     def to_document(self) -> dict[str, Json]:
         """Return the protocol as a JSON object."""
-        fakes: Json = asdict(self.m) if isinstance(self.m, Fakes) else self.m
-        return {"flip": self.flip_numerator, "k": self.k, "m": fakes, "release": self.release}
+        return {"noise": [one.to_document() for one in self.noise], "k": self.k, "release": self.release}
 
     @classmethod
     def from_document(cls, value: Json, what: str = "the protocol") -> Self:
         """Read a protocol from a JSON object."""
-        read = Fields(value, what, "flip", "k", "m", "release")
+        read = Fields(value, what, "noise", "k", "release")
         with legal(what):
-            release = check_choice("release", read.text("release"), tuple(PAYLOAD_FORMATS))
-            flip = check_whole("flip", read.whole("flip"), 0, GRID // 2 - 1)
-            m = (
-                read.whole("m")
-                if isinstance(read["m"], int)
-                else Fakes.from_document(read["m"], f"the fakes of {what}")
-            )
-            return cls(flip / GRID, read.whole("k"), m, _RELEASES[release])
+            release = _RELEASES[check_choice("release", read.text("release"), tuple(PAYLOAD_FORMATS))]
+            noise = [Noise.from_document(one, f"the noise of {what}") for one in read.items("noise")]
+            if len(noise) == 1:
+                return cls(noise[0].q, read.whole("k"), noise[0].m, release)
+            check_whole("k", read.whole("k"), 1, 1)
+            return cls.survey(noise, release)
+
+    def __repr__(self) -> str:
+        if len(self.noise) > 1:
+            return f"Protocol.survey({len(self.noise)} attributes, release={self.release!r})"
+        return f"Protocol(q={self.q!r}, k={self.k!r}, m={self.m!r}, release={self.release!r})"
 
 
 _RELEASES: dict[str, Release] = {name: name for name in PAYLOAD_FORMATS}

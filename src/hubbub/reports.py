@@ -21,7 +21,7 @@ from hubbub.errors import (
 )
 from hubbub.numeric.vectors import check_vector
 from hubbub.plans import Plan
-from hubbub.protocol import PAYLOAD_FORMATS, Release
+from hubbub.releases import PAYLOAD_FORMATS, Release
 from hubbub.schema import MAX_LABELS
 
 MAX_DECLARED = 10**12

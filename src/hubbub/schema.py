@@ -9,27 +9,34 @@ from typing import Literal, Self
 
 from hubbub.canonical import Fields, Json, legal
 from hubbub.errors import check_choice, check_items, check_whole, kind_of, reject
+from hubbub.questions import Attribute, Question, Questions
 
 MAX_LABELS = 10**7
+KINDS = ("bits", "one_hot", "at_most", "survey")
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
     """The labels of a record's bits, and which records are legal.
 
-    Created by :meth:`bits` (any bits), :meth:`one_hot` (exactly one) or :meth:`at_most` (a limited number).
+    Created by :meth:`bits` (any bits), :meth:`one_hot` (exactly one), :meth:`at_most` (a limited number) or
+    :meth:`survey` (several questions, each with attributes of which exactly one category is set).
 
     >>> Schema.one_hot(["red", "green", "blue"])
     Schema.one_hot(3 labels)
     """
 
-    kind: Literal["bits", "one_hot", "at_most"]
+    kind: Literal["bits", "one_hot", "at_most", "survey"]
     labels: tuple[str, ...]
     max_set: int
     """Largest number of bits set in a legal record."""
+    questions: Questions | None = None
+    """The questions of a survey."""
 
     def __post_init__(self) -> None:
-        check_choice("kind", self.kind, ("bits", "one_hot", "at_most"))
+        check_choice("kind", self.kind, KINDS)
+        if (self.questions is not None) != (self.kind == "survey"):
+            reject("questions", "be given for surveys, and only for those")
         check_label_names("labels", self.labels)
         if len(set(self.labels)) != len(self.labels):
             reject("labels", "be distinct")
@@ -53,6 +60,36 @@ class Schema:
         names = _names(labels)
         return cls("at_most", names, check_whole("max_set", max_set, 1, max(len(names), 1)))
 
+    @classmethod
+    def survey(cls, questions: Mapping[str, Question], *, derived: Iterable[str] = ()) -> Self:
+        """Records of answers to several questions, by name; each question has attributes with a noise of their own.
+
+        The planner chooses the digits of numbers and the levels of scales that leave them open, and which questions
+        are ``derived`` from a cross-table alone: encode answers with the schema of the plan.
+
+        >>> from hubbub.questions import Choice, Flag
+        >>> Schema.survey({"colour": Choice(["red", "blue"]), "dark mode": Flag()})
+        Schema.survey(2 questions, 2 attributes, 4 labels)
+        """
+        named = tuple(check_items("derived", derived, "be a list of the names of questions"))
+        return cls._of(Questions.create(questions, named))
+
+    @classmethod
+    def _of(cls, questions: Questions) -> Self:
+        check_whole("the number of categories of all attributes", questions.attributes[-1].stop, 2, MAX_LABELS)
+        return cls("survey", questions.labels, len(questions.attributes), questions)
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """Attributes of which every record has exactly one category: those of a survey, or the only one if one-hot.
+
+        >>> [one.size for one in Schema.one_hot(5).attributes], Schema.bits(3).attributes
+        ([5], ())
+        """
+        if self.questions is not None:
+            return self.questions.attributes
+        return (Attribute("", 0, self.width),) if self.exclusive else ()
+
     @property
     def width(self) -> int:
         """Number of bits in a record.
@@ -75,7 +112,7 @@ class Schema:
     @property
     def min_set(self) -> int:
         """Smallest number of bits set in a legal record."""
-        return 1 if self.exclusive else 0
+        return len(self.attributes)
 
     @property
     def distance(self) -> int:
@@ -93,17 +130,21 @@ class Schema:
         >>> Schema.bits(5).size, Schema.one_hot(5).size, Schema.at_most(2, 5).size
         (32, 5, 16)
         """
-        if self.max_set == self.width and not self.min_set:
+        if self.attributes:
+            return math.prod(attribute.size for attribute in self.attributes)
+        if self.max_set == self.width:
             return 1 << self.width
-        return sum(math.comb(self.width, i) for i in range(self.min_set, self.max_set + 1))
+        return sum(math.comb(self.width, i) for i in range(self.max_set + 1))
 
     @property
     def records_with_bit(self) -> int:
-        """Number of legal records in which one given bit is set.
+        """Number of legal records in which one given bit is set; not for surveys, where it depends on the bit.
 
         >>> Schema.bits(3).records_with_bit, Schema.one_hot(3).records_with_bit, Schema.at_most(2, 4).records_with_bit
         (4, 1, 4)
         """
+        if self.questions is not None:
+            reject("the schema", "not be a survey, whose attributes differ")
         if self.max_set == self.width and not self.min_set:
             return 1 << (self.width - 1)
         return sum(math.comb(self.width - 1, i - 1) for i in range(1, self.max_set + 1))
@@ -127,16 +168,23 @@ class Schema:
         return summarize_labels(self.labels)
 
     def to_document(self) -> dict[str, Json]:
-        """Return the schema as a JSON object."""
+        """Return the schema as a JSON object; the labels of a survey follow from its questions."""
+        if self.questions is not None:
+            return {"kind": self.kind, **self.questions.to_document()}
         return {"kind": self.kind, "labels": list(self.labels), "max_set": self.max_set}
 
     @classmethod
     def from_document(cls, value: Json, what: str = "the schema") -> Self:
         """Read a schema from a JSON object, as in ``{"kind": "one_hot", "labels": ["red", "blue"], "max_set": 1}``."""
+        if isinstance(value, dict) and value.get("kind") == "survey":
+            read = Fields(value, what, "kind", "questions", "derived")
+            questions = Questions.from_document(read.items("questions"), read.texts("derived"), what)
+            with legal(what):
+                return cls._of(questions)
         read = Fields(value, what, "kind", "labels", "max_set")
         kind, labels, max_set = read.text("kind"), read.texts("labels"), read.whole("max_set")
         with legal(what):
-            check_choice("kind", kind, ("bits", "one_hot", "at_most"))
+            check_choice("kind", kind, KINDS[:3])
             if kind == "at_most":
                 return cls.at_most(max_set, labels)
             schema = cls.bits(labels) if kind == "bits" else cls.one_hot(labels)
@@ -146,7 +194,13 @@ class Schema:
 
     def __repr__(self) -> str:
         limit = f"{self.max_set}, " if self.kind == "at_most" else ""
+        if self.questions is not None:
+            limit = f"{_counted(len(self.questions), 'question')}, {_counted(self.max_set, 'attribute')}, "
         return f"Schema.{self.kind}({limit}{self.width} label{'' if self.width == 1 else 's'})"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _names(labels: Sequence[str] | int) -> tuple[str, ...]:

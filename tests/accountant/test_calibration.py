@@ -1,7 +1,6 @@
 """Calibration lands where the budget holds, next to the boundary."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -147,6 +146,6 @@ def test_split_bits_take_few_certificates(schema: Schema, n: int | None, q: floa
     split.cover.cache_clear()
     found = calibrate(schema, n, budget, q=q, release="bits")
     assert split.cover.cache_info().misses <= 5
-    smaller = replace(found.protocol, q=found.protocol.q * (0.999 if q is None else 1.0))
+    smaller = found.protocol.changed(q=found.protocol.q * (0.999 if q is None else 1.0))
     less = account(smaller, schema, found.n if q is None else math.floor(0.999 * found.n), epsilon=budget.epsilon)
     assert found.guarantee.delta <= budget.delta < less.delta

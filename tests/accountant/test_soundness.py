@@ -19,7 +19,8 @@ from hubbub.accountant import account
 from hubbub.accountant.theorems import bit
 from hubbub.planner import frontier
 from hubbub.privacy import Budget
-from hubbub.protocol import GRID, Fakes, Protocol, Release
+from hubbub.protocol import GRID, Fakes, Protocol
+from hubbub.releases import Release
 from hubbub.schema import Schema
 
 

@@ -184,7 +184,7 @@ def test_too_few_fakes() -> None:
     send = honest()
 
     def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
-        fewer = replace(plan, protocol=replace(plan.protocol, m=hb.Fakes.binomial(3, 0.28)))
+        fewer = replace(plan, protocol=plan.protocol.changed(m=hb.Fakes.binomial(3, 0.28)))
         return replace(send(collection, fewer), plan=plan)
 
     assert "fakes per user" in reasons(tried(plan, client))

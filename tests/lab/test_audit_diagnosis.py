@@ -145,7 +145,7 @@ def test_wrong_number_of_copies(sent: int, expected: int, release: str) -> None:
     send, plan = honest(), local(k=expected, release=release)
 
     def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
-        other = replace(plan, protocol=replace(plan.protocol, k=sent))
+        other = replace(plan, protocol=plan.protocol.changed(k=sent))
         return replace(send(collection, other), plan=plan)
 
     found = tried(plan, client, replace(EFFORT, values=300))
@@ -260,7 +260,7 @@ def test_wrong_number_of_fakes(scale: float, word: str, harm: str) -> None:
     send = honest()
 
     def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
-        other = replace(plan, protocol=replace(plan.protocol, m=hb.Fakes.binomial(3, scale)))
+        other = replace(plan, protocol=plan.protocol.changed(m=hb.Fakes.binomial(3, scale)))
         return replace(send(collection, other), plan=plan)
 
     found = tried(plan_of("one_hot", "clear among binomial fakes"), client, EFFORT)

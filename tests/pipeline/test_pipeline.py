@@ -178,7 +178,7 @@ def test_compromised_users_who_declare_more_fakes_add_nothing_to_the_achieved_gu
         for fakes in (120, 10_000)
     )
     assert achieved_guarantee(declared, plan) == achieved_guarantee(usual, plan)
-    alone = hb.account(replace(protocol, m=120), schema, 60, delta=1e-6, honest_fraction=0.5)
+    alone = hb.account(protocol.changed(m=120), schema, 60, delta=1e-6, honest_fraction=0.5)
     assert achieved_guarantee(declared, plan).epsilon == alone.epsilon
 
 

@@ -48,9 +48,9 @@ def test_ids_depend_on_everything() -> None:
     others = [
         replace(PLAN, n=1000, honest_fraction=0.5),
         replace(PLAN, stderr=PLAN.stderr * (1 + 1e-12)),
-        replace(PLAN, protocol=replace(PLAN.protocol, q=0.1 + 2**-47)),
-        replace(PLAN, protocol=replace(PLAN.protocol, m=hb.Fakes.poisson(0.6))),
-        replace(PLAN, protocol=replace(PLAN.protocol, release="bits")),
+        replace(PLAN, protocol=PLAN.protocol.changed(q=0.1 + 2**-47)),
+        replace(PLAN, protocol=PLAN.protocol.changed(m=hb.Fakes.poisson(0.6))),
+        replace(PLAN, protocol=PLAN.protocol.changed(release="bits")),
         replace(PLAN, schema=hb.Schema.at_most(2, ["a", "b", "d"])),
         replace(PLAN, schema=hb.Schema.at_most(1, ["a", "b", "c"])),
         replace(PLAN, guarantee=replace(PLAN.guarantee, epsilon=1.1)),

@@ -19,7 +19,7 @@ from hubbub.bundles import MAX_BUNDLE_SIZE
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.planner import FAMILIES, compare, cost, plan_from
 from hubbub.planner.request import Request
-from hubbub.protocol import Release
+from hubbub.releases import Release
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
 from hubbub.service.uploader import Response

@@ -14,7 +14,8 @@ from hubbub.planner import FAMILIES, Request, compare, family_key, family_name, 
 from hubbub.planner.families import includes_trust
 from hubbub.planner.search import protecting, relaxations
 from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
-from hubbub.protocol import Fakes, Protocol, Release
+from hubbub.protocol import Fakes, Protocol
+from hubbub.releases import Release
 from hubbub.schema import Schema
 
 BUDGET = Budget(1.0, 1e-6)

@@ -12,7 +12,8 @@ from hubbub.accountant.rigorous import certify
 from hubbub.errors import SHARE, check_choice, check_epsilon, check_real, check_type, check_whole, reject
 from hubbub.plans import MAX_PEOPLE
 from hubbub.privacy import BUDGET_DELTA, TRUST_MODELS, Assumptions, Guarantee, TrustModel
-from hubbub.protocol import Protocol, Release
+from hubbub.protocol import Protocol
+from hubbub.releases import Release
 from hubbub.schema import Schema
 
 VIEWS: dict[Release, str] = {

@@ -13,7 +13,8 @@ from hubbub.errors import Infeasible, Interval, check_choice, check_real, check_
 from hubbub.numeric.inversion import Bend, compressed, falling_root, gaussian_tail, least_whole
 from hubbub.plans import MAX_PEOPLE
 from hubbub.privacy import TRUST_MODELS, Budget, Guarantee, TrustModel
-from hubbub.protocol import GRID, Fakes, Protocol, Release
+from hubbub.protocol import GRID, Fakes, Protocol
+from hubbub.releases import Release
 from hubbub.schema import Schema
 
 CLOSE = 5e-4  # largest relative distance of the returned q from the smallest one
@@ -169,7 +170,7 @@ class _Search:
         top = min(limit, 1 / choices) * (1 - 2**-40)
 
         def flipped(odds: float) -> Protocol:
-            return replace(protocol, q=min(max(odds / (1 + choices * odds), SMALLEST_FLIP), top))
+            return protocol.changed(q=min(max(odds / (1 + choices * odds), SMALLEST_FLIP), top))
 
         def odds_of(q: float) -> float:
             q = min(q, top)
@@ -183,7 +184,7 @@ class _Search:
                 lambda odds: excess(flipped(odds)), start, most, relative=close, bend=self.bend, stride=stride
             )[1]
 
-        alone = replace(protocol, release="bits") if protocol.sends_records else protocol
+        alone = protocol.changed(release="bits") if protocol.sends_records else protocol
         most = root(self.local_excess, likely_flip(alone, self.schema, 1, self.budget), odds_of(top))
         if self.trust == "nobody" and math.isfinite(most):
             return flipped(most)
@@ -240,10 +241,10 @@ class _Search:
 
     def smallest_m(self, protocol: Protocol, n: int) -> Protocol:
         def holds(m: int) -> bool:
-            return not (protocol.clear and m == 0) and self.excess(replace(protocol, m=m), n) <= 0
+            return not (protocol.clear and m == 0) and self.excess(protocol.changed(m=m), n) <= 0
 
         try:
-            return replace(protocol, m=least_whole(holds, 0, MAX_FAKES))
+            return protocol.changed(m=least_whole(holds, 0, MAX_FAKES))
         except Infeasible:
             raise Infeasible(f"no number of fakes up to {MAX_FAKES:,} meets {self.budget} for {self.schema}") from None
 
@@ -252,7 +253,7 @@ class _Search:
         assert fakes is not None
 
         def holds(shift: int) -> bool:
-            return self.excess(replace(protocol, m=replace(fakes, shift=shift)), n) <= 0
+            return self.excess(protocol.changed(m=replace(fakes, shift=shift)), n) <= 0
 
         try:
             shift = least_whole(holds, 0, math.ceil(100 * fakes.scale) + 100)
@@ -261,7 +262,7 @@ class _Search:
                 f"no shift makes {fakes.distribution} fakes of scale {fakes.scale:g} meet {self.budget}; "
                 "try a larger scale"
             ) from None
-        return replace(protocol, m=replace(fakes, shift=shift))
+        return protocol.changed(m=replace(fakes, shift=shift))
 
     def smallest_n(self, protocol: Protocol) -> int:
         def excess(n: float) -> float:

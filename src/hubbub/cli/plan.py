@@ -14,7 +14,8 @@ from hubbub.planner import Goal
 from hubbub.planner.precision import LEVEL
 from hubbub.plans import Plan
 from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
-from hubbub.protocol import Fakes, Protocol, Release
+from hubbub.protocol import Fakes, Protocol
+from hubbub.releases import Release
 from hubbub.schema import Schema
 
 USED_HELP = "Use no theorem that needs more trust than this."

@@ -25,7 +25,8 @@ from hubbub.planner.recompute import with_rounds
 from hubbub.planner.request import Request
 from hubbub.plans import Plan
 from hubbub.privacy import Budget, TrustModel
-from hubbub.protocol import Protocol, Release
+from hubbub.protocol import Protocol
+from hubbub.releases import Release
 
 MIN_BUDGET_USE = 0.97
 """Fraction of the budget that several rounds should use before the search for a larger ε per round ends."""

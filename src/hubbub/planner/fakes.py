@@ -19,7 +19,8 @@ from hubbub.planner.certify import Attempt, Candidate, settled, smallest
 from hubbub.planner.flips import MAX_WHOLE_WIDTH, flip_stderr
 from hubbub.planner.request import Request
 from hubbub.privacy import Budget
-from hubbub.protocol import Fakes, Protocol, Release
+from hubbub.protocol import Fakes, Protocol
+from hubbub.releases import Release
 
 MAX_COVERED = 2**20  # number of legal records up to which uniform fakes can cover all of them
 MAX_DRAWN = 2**16  # number of legal records up to which a shuffler draws fakes for each of them

@@ -15,7 +15,8 @@ from hubbub.planner.asymptotics import local_flips, local_response, whole_record
 from hubbub.planner.certify import Candidate, flipped, settled
 from hubbub.planner.request import Request
 from hubbub.privacy import Budget
-from hubbub.protocol import PAYLOAD_FORMATS, Protocol
+from hubbub.protocol import Protocol
+from hubbub.releases import PAYLOAD_FORMATS
 
 COPIES = (32, 16, 8, 4, 2)
 MAX_WHOLE_WIDTH = 256

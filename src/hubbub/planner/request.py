@@ -20,7 +20,8 @@ from hubbub.errors import (
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.plans import MAX_PEOPLE
 from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
-from hubbub.protocol import GRID, Protocol, Release
+from hubbub.protocol import GRID, Protocol
+from hubbub.releases import Release
 from hubbub.schema import Schema
 
 MAX_EPSILON = 30.0

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from hubbub.canonical import legal
 from hubbub.errors import WireError, reject
 from hubbub.plans import Plan
-from hubbub.protocol import PAYLOAD_FORMATS
+from hubbub.releases import PAYLOAD_FORMATS
 from hubbub.reports import Batch, BatchHeader, Reports, decode_payloads
 
 MAGIC = b"HUBB"

@@ -14,7 +14,8 @@ from dataclasses import replace
 from tests.accountant.enumeration.checks import Findings, Violation
 from tests.accountant.enumeration.settings import Setting
 
-from hubbub.protocol import Fakes, Protocol, Release
+from hubbub.protocol import Fakes, Protocol
+from hubbub.releases import Release
 from hubbub.schema import Schema
 
 WOBBLE = 0.011
@@ -98,12 +99,12 @@ def chains(seed: int) -> Iterator[tuple[str, list[Call]]]:
             yield "n", [(here, at), (replace(here, n=2 * here.n), at)]
         elif grows == "m" and (more := _more_fakes(protocol.m)) is not None:
             whole = replace(here, fraction=1.0)
-            yield "m", [(whole, at), (replace(whole, protocol=replace(protocol, m=more)), at)]
+            yield "m", [(whole, at), (replace(whole, protocol=protocol.changed(m=more)), at)]
         elif grows == "q" and protocol.q and not (protocol.sends_bits and isinstance(protocol.m, Fakes)):
             most = 1 / schema.width if protocol.sends_category else 0.5
             higher = min(protocol.q + (most - protocol.q) * rng.uniform(0.05, 0.5), most * (1 - 1e-9))
             if higher > protocol.q:
-                yield "q", [(here, at), (replace(here, protocol=replace(protocol, q=higher)), at)]
+                yield "q", [(here, at), (replace(here, protocol=protocol.changed(q=higher)), at)]
         elif grows == "δ" and (protocol.clear or schema.width == 1 or not protocol.sends_records):
             delta = 10 ** -rng.choice([rng.uniform(2, 12), rng.uniform(2, 300)])
             yield "δ", [(here, {"delta": delta}), (here, {"delta": 10 * delta})]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from flint import arb, ctx, fmpq
 from tests.accountant.enumeration.reference import PRECISION, exact, fewest_fakes, number_of_fakes
 
-from hubbub.protocol import GRID, Fakes, Protocol, Release
+from hubbub.protocol import GRID, Fakes, Protocol
+from hubbub.releases import Release
 from hubbub.schema import Schema
 
 SCHEMAS = [

@@ -51,7 +51,7 @@ class MessageModel:
 
     def with_flip(self, q: float) -> Plan:
         """Return the plan with another flip probability, for tests under an observed one; its guarantee is void."""
-        return replace(self.plan, protocol=replace(self.plan.protocol, q=q))
+        return replace(self.plan, protocol=self.plan.protocol.changed(q=q))
 
     @property
     def has_user_fakes(self) -> bool:

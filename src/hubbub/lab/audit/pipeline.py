@@ -7,7 +7,7 @@ enough to be measured, and are held against their own account.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def crowds(plan: Plan) -> list[Neighbours]:
         if protocol.fixed_fakes and not protocol.clear:
             # Fakes among flipped records keep their ratio to people; clear records are hidden by their number alone.
             m = min(protocol.fixed_fakes, max(1, -(-protocol.fixed_fakes * n // plan.n)))
-        small = plan_from(schema, n, replace(protocol, m=m), delta=held.delta, trust=held.assumptions.trust)
+        small = plan_from(schema, n, protocol.changed(m=m), delta=held.delta, trust=held.assumptions.trust)
         if small.guarantee.epsilon < math.inf:
             rests = [two] if n == 1 else [two, *third]
             result += [Neighbours(small, one, two, rest) for rest in rests]

@@ -1,0 +1,188 @@
+"""``Questions``: the questions of a survey with their names, and the attributes that they are collected as."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from hubbub.canonical import Fields, Json, legal
+from hubbub.errors import WireError, check_choice, check_type, check_whole, kind_of, reject
+from hubbub.questions.answers import Coin
+from hubbub.questions.choice import Choice, Flag
+from hubbub.questions.cross import Cross, sides
+from hubbub.questions.number import Number
+from hubbub.questions.scale import Scale
+
+MAX_QUESTIONS = 1000
+Question = Choice | Flag | Scale | Number | Cross
+Asked = Choice | Flag | Scale | Number
+"""Questions that people answer; the others follow from these."""
+_KINDS: dict[str, tuple[type[Question], tuple[str, ...]]] = {
+    "choice": (Choice, ("labels", "missing")),
+    "flag": (Flag, ("missing",)),
+    "scale": (Scale, ("edges", "low", "high", "buckets", "missing", "unit", "levels")),
+    "number": (Number, ("low", "high", "missing", "variance", "unit", "digits")),
+    "cross": (Cross, ("names",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One of the categorical attributes of a survey: every record has exactly one of its categories."""
+
+    question: str
+    """Name of the question that it belongs to."""
+    start: int
+    """Index of its first category among the labels of the schema."""
+    size: int
+    """Number of categories."""
+
+    @property
+    def stop(self) -> int:
+        """Index after its last category."""
+        return self.start + self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """The questions of a survey in order, each with its name.
+
+    ``derived`` names the questions that have no attribute of their own because a cross-table gives their answers.
+
+    >>> questions = Questions.create({"colour": Choice(["red", "blue"]), "dark mode": Flag()})
+    >>> [attribute.size for attribute in questions.attributes], questions["dark mode"]
+    ([2, 2], Flag(missing=False))
+    """
+
+    items: tuple[tuple[str, Question], ...]
+    derived: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_whole("the number of questions", len(self.items), 1, MAX_QUESTIONS)
+        for name, question in self.items:
+            if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 200:
+                reject("the name of a question", "be a printable text of 1 to 200 characters")
+            if not isinstance(question, Choice | Flag | Scale | Number | Cross):
+                reject(f"the question {name!r}", f"be a Choice, Flag, Scale, Number or Cross, not {kind_of(question)}")
+        named = dict(self.items)
+        if len(named) != len(self.items):
+            reject("the names of the questions", "be distinct")
+        for question in named.values():
+            if isinstance(question, Cross):
+                sides(question, named)
+        for name in self.derived:
+            if not isinstance(named.get(name), Choice | Flag) or not self.crosses(name):
+                reject("derived", "name questions of the survey that are a Choice or a Flag in a cross-table", name)
+        if len(set(self.derived)) != len(self.derived) or list(self.derived) != sorted(self.derived):
+            reject("derived", "be distinct and sorted")
+        if not self.asked:
+            reject("a survey", "have at least one question that is not a cross-table")
+
+    @classmethod
+    def create(cls, questions: Mapping[str, Question], derived: tuple[str, ...] = ()) -> Self:
+        """Return the questions of a mapping from names to questions."""
+        if not isinstance(questions, Mapping):
+            reject("questions", f"be a mapping from names to questions, not {kind_of(questions)}")
+        return cls(tuple(questions.items()), tuple(sorted(derived)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all questions."""
+        return tuple(name for name, _ in self.items)
+
+    @property
+    def asked(self) -> tuple[tuple[str, Asked], ...]:
+        """Questions that people answer, with their names."""
+        return tuple((name, one) for name, one in self.items if not isinstance(one, Cross))
+
+    def crosses(self, name: str) -> tuple[str, ...]:
+        """Return the names of the cross-tables that a question is in."""
+        return tuple(key for key, one in self.items if isinstance(one, Cross) and name in one.names)
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """All attributes in order, those of a question next to each other."""
+        named, found, start = dict(self.items), [], 0
+        for name, question in self.items:
+            if isinstance(question, Cross):
+                sizes: tuple[int, ...] = (math.prod(side.sizes[-1] for side in sides(question, named)),)
+            else:
+                sizes = () if name in self.derived else question.sizes
+            for size in sizes:
+                found.append(Attribute(name, start, size))
+                start += size
+        return tuple(found)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of the categories of all attributes, each with the name of its question."""
+        return tuple(f"{name}: {label}" for name, labels in self._groups() for label in labels)
+
+    def _groups(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the labels of every attribute, after the name of its question."""
+        named = dict(self.items)
+        for name, question in self.items:
+            if isinstance(question, Cross):
+                labels = [""]
+                for side in sides(question, named):
+                    labels = [f"{one} × {two}" if one else two for one in labels for two in side.attributes[-1]]
+                yield name, tuple(labels)
+            elif name not in self.derived:
+                for group in question.attributes:
+                    yield name, group
+
+    def encode(self, answers: object, coin: Coin) -> tuple[int, ...]:
+        """Return the category of every attribute of one person; a question without an entry has no answer.
+
+        >>> questions = Questions.create({"a": Flag(), "b": Choice(["x", "y"]), "a × b": Cross("a", "b")})
+        >>> questions.encode({"a": True, "b": "x"}, lambda _: False)
+        (1, 0, 2)
+        """
+        if not isinstance(answers, Mapping):
+            reject("the answers", f"be a mapping from questions to answers, not {kind_of(answers)}")
+        asked = dict(self.asked)
+        for name in answers:
+            if name not in asked:
+                reject("the answers", f"be to the questions of the survey ({', '.join(map(repr, list(asked)[:3]))}, …)")
+        found = {
+            name: question.encode(answers.get(name), coin, f"the answer to {name!r}")
+            for name, question in asked.items()
+        }
+        result: list[int] = []
+        for name, question in self.items:
+            if isinstance(question, Cross):
+                cell = 0
+                for key, side in zip(question.names, sides(question, asked), strict=True):
+                    cell = cell * side.sizes[-1] + found[key][-1]
+                result.append(cell)
+            elif name not in self.derived:
+                result += found[name]
+        return tuple(result)
+
+    def to_document(self) -> dict[str, Json]:
+        """Return the questions as a JSON object."""
+        listed: list[Json] = [{"name": name, **question.to_document()} for name, question in self.items]
+        return {"questions": listed, "derived": list(self.derived)}
+
+    @classmethod
+    def from_document(cls, items: list[Json], derived: list[str], what: str) -> Self:
+        """Read the questions from JSON values."""
+        found: list[tuple[str, Question]] = []
+        for place, item in enumerate(items):
+            where = f"question {place + 1:,} of {what}"
+            kind = item.get("kind") if isinstance(item, dict) else None
+            if not isinstance(kind, str) or kind not in _KINDS:
+                raise WireError(f"{where} must be an object whose kind is one of {', '.join(_KINDS)}")
+            make, keys = _KINDS[kind]
+            read = Fields(item, where, "name", "kind", *keys)
+            with legal(where):
+                found.append((read.text("name"), make.from_document(read)))
+        with legal(what):
+            return cls(tuple(found), tuple(derived))
+
+    def __getitem__(self, name: str) -> Question:
+        check_type("name", name, str)
+        return dict(self.items)[check_choice("the name of a question", name, self.names)]
+
+    def __len__(self) -> int:
+        return len(self.items)
