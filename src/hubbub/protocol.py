@@ -261,8 +261,10 @@ class Protocol:
             check_type("noise", one, Noise)
             if one.fixed_fakes:
                 reject("m", "be the distribution of a random number of fakes in a survey", one.m)
-            if release == "category" and one.m != 0:
-                reject("m", "be 0 for a category, which is sent once and without fakes")
+            if not one.clear and one.m != 0:
+                reject("m", "be 0 for an attribute of a survey that is flipped")
+            if release == "category" and one.clear:
+                reject("q", "be in (0, 1/2) for a category, which is sent once and without fakes", one.q)
         if release == "records":
             reject("release", "be 'bits' or 'category' for a survey, whose answers are not linked", release)
         made = cls.__new__(cls)

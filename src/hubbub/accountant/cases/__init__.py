@@ -6,6 +6,7 @@
 - clear records among users' fakes: the exact distribution of the fakes (:mod:`.clear`);
 - the shuffler's fakes: the exact distribution, or a composition over counts, also with flips (:mod:`.shuffler`);
 - flipped whole records among the shuffler's fakes: the product of both bounds (:mod:`.product`);
+- surveys of several attributes: a composition over their distributions or certified curves (:mod:`.surveys`);
 - one user's messages alone, which bound every protocol that flips (:mod:`.local`).
 
 A further theorem is one more option here.
@@ -20,6 +21,7 @@ from hubbub.accountant.cases.flips import flip_analysis, user_fakes_analysis
 from hubbub.accountant.cases.local import local_analysis
 from hubbub.accountant.cases.product import product_analysis
 from hubbub.accountant.cases.shuffler import combined_analysis, shuffler_fakes_analysis
+from hubbub.accountant.cases.surveys import check_survey, survey_analysis
 from hubbub.privacy import Basis, TrustModel
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
@@ -31,6 +33,16 @@ def analyze(protocol: Protocol, schema: Schema, n: int, honest: int, trust: Trus
     >>> analyze(Protocol(0.1), Schema.bits(1), 1000, 1000).options[0].basis
     <Basis.EXACT: 'exact'>
     """
+    if schema.questions is not None:
+        check_survey(protocol, schema)
+        if len(schema.attributes) > 1:
+            return survey_analysis(protocol, schema, honest, trust)
+        return _single(protocol, Schema.one_hot(schema.width), n, honest, trust)
+    return _single(protocol, schema, n, honest, trust)
+
+
+def _single(protocol: Protocol, schema: Schema, n: int, honest: int, trust: TrustModel) -> Analysis:
+    """Return the analysis of records whose bits all have the same noise."""
     if protocol.sends_category:
         check_category(protocol.q, schema)
     local = local_analysis(protocol, schema)

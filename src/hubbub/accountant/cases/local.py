@@ -49,6 +49,7 @@ def local_analysis(protocol: Protocol, schema: Schema) -> Analysis:
 def collusion(protocol: Protocol, schema: Schema) -> float:
     """Return the pure ε of all messages of one user, seen with their sender: k·h·ln(p/q) at distance h. [000 Prop 5.1]
 
+    Those of the attributes of a survey add up.
     The smallest float above the exact value, also where p and q are so close that ln(p/q) cancels.
 
     >>> round(collusion(Protocol(0.25, k=2), Schema.one_hot(9)), 6) == round(4 * math.log(3), 6)
@@ -56,23 +57,31 @@ def collusion(protocol: Protocol, schema: Schema) -> float:
     """
     if protocol.clear:
         return math.inf
-    wrong = protocol.flip_numerator
-    if protocol.sends_category:
-        return _rounded_up(_scaled_logarithm(max(GRID - (schema.width - 1) * wrong, wrong), wrong, 1))
-    return _rounded_up(_scaled_logarithm(GRID - wrong, wrong, protocol.k * schema.distance))
+    if not schema.attributes:
+        wrong = protocol.flip_numerator
+        return _rounded_up(_scaled_logarithm(GRID - wrong, wrong, protocol.k * schema.distance))
+    with localcontext(Context(prec=60)):
+        total = Decimal(0)
+        for attribute, noise in zip(schema.attributes, protocol.noise, strict=True):
+            wrong = noise.flip_numerator
+            if protocol.sends_category:
+                total += _scaled_logarithm(max(GRID - (attribute.size - 1) * wrong, wrong), wrong, 1)
+            else:
+                total += _scaled_logarithm(GRID - wrong, wrong, 2 * protocol.k)
+        return _rounded_up(total)
 
 
 def count_leak(protocol: Protocol, schema: Schema) -> float:
     """Return the pure ε of the number of messages of one user, which the shuffler sees unless uploads are padded.
 
     A user always sends k whole records. The number of split bits is the number of set bits in the flipped copies: for
-    one-hot records it is Bin(k, p) + Bin(k(d−1), q) whatever the category, and leaks nothing. Other records have
+    one-hot records and attributes it is Bin(k, p) + Bin(k(d−1), q) whatever the category, and leaks nothing. Others have
     0 … max_set set bits, and the likelihood ratio reaches (p/q)^(k·max_set). Rounded like :func:`collusion`.
 
     >>> count_leak(Protocol(0.1, release="bits"), Schema.one_hot(9)), count_leak(Protocol(0.1), Schema.bits(9))
     (0.0, 0.0)
     """
-    if not protocol.sends_bits or schema.exclusive:
+    if not protocol.sends_bits or schema.attributes:
         return 0.0
     wrong = protocol.flip_numerator
     return _rounded_up(_scaled_logarithm(GRID - wrong, wrong, protocol.k * schema.max_set)) if wrong else math.inf

@@ -48,11 +48,17 @@ def homogeneous_delta(n: int, q: float, k: int, epsilon: float) -> float:
     return math.exp(min(float(bit.log_delta(others, none, q, epsilon, k)[0]), 0.0))
 
 
-def _sampled(log_delta: Callable[[int], float], size: int, step: float) -> list[float]:
+def sampled(log_delta: Callable[[int], float], size: int, step: float, *, bend: float = BEND) -> list[float]:
     """Return upper bounds on δ at the nodes 0 to ``size`` of a grid of ε, evaluating few of them where δ falls slowly.
 
     δ is convex in e^ε, so the chord between two nodes lies above those in between, by about an eighth of its width
-    times the difference between its slope and that of the last chord. Chords are shortened where this is too much.
+    times the difference between its slope and that of the last chord. Chords are shortened where this is more than the
+    share ``bend`` of δ.
+
+    >>> exact = [math.exp(-2 - i / 50) for i in range(101)]
+    >>> bounds = sampled(lambda i: -2 - i / 50, 100, 0.02)
+    >>> 1 <= min(u / v for u, v in zip(bounds, exact)) <= max(u / v for u, v in zip(bounds, exact)) < 1.002
+    True
     """
 
     @cache
@@ -65,16 +71,16 @@ def _sampled(log_delta: Callable[[int], float], size: int, step: float) -> list[
         stride = min(stride, longest, size + 1 - len(curve))
         start, end, width = curve[-1], delta(len(curve) - 1 + stride), math.expm1(step * stride)
         slope = (end - start) / width
-        height = BEND / 2 if before is None or start == 0.0 else (slope - before) * width / (4 * (start + end))
-        if height > 4 * BEND and stride > 1:
+        height = bend / 2 if before is None or start == 0.0 else (slope - before) * width / (4 * (start + end))
+        if height > 4 * bend and stride > 1:
             stride //= 2
             continue
         parts = np.expm1(step * np.arange(1, stride)) / width
         curve += [up(value, 1e-12) for value in (start + (end - start) * parts).tolist()] + [end]
         before = slope * (1 + width)
-        if height > BEND:
+        if height > bend:
             stride = max(stride // 2, 1)
-        elif height < BEND / 8:
+        elif height < bend / 8:
             stride *= 2
     return curve
 
@@ -105,7 +111,7 @@ def cover(n: int, q: float, k: int = 1, grain: int = GRAIN, *, singles: int = 0,
         step = pure / size
     probes = top * np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.8])
     ones, zeros = bit.partition(n, q, probes, k, singles=singles, fair=fair, tolerance=0.005)
-    curve = _sampled(lambda i: bit.largest_log_delta(ones, zeros, q, step * i, k, fair=fair), size, step)
+    curve = sampled(lambda i: bit.largest_log_delta(ones, zeros, q, step * i, k, fair=fair), size, step)
     if bounded:
         curve[-1] = 0.0  # the pure ε is rounded up by more than the product of step and size is rounded down
     return Loss.from_envelope(curve, step)

@@ -1,0 +1,133 @@
+"""Surveys: compositions over their attributes, of which each has a noise of its own."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+
+from hubbub.accountant.analysis import Analysis, best, log, unknown
+from hubbub.accountant.cases.local import collusion
+from hubbub.accountant.composition import Loss
+from hubbub.accountant.theorems import category, surveys
+from hubbub.accountant.theorems.surveys import Answers
+from hubbub.errors import reject
+from hubbub.privacy import Basis, TrustModel
+from hubbub.protocol import Protocol
+from hubbub.schema import Schema
+
+LOCAL_STEP = 400  # grid points of the largest loss of one user's messages
+
+
+def check_survey(protocol: Protocol, schema: Schema) -> None:
+    """Raise unless the protocol has a noise for every attribute of the survey that its number of categories allows.
+
+    >>> from hubbub.questions import Flag
+    >>> check_survey(Protocol(0.1), Schema.survey({"a": Flag(), "b": Flag()}))
+    Traceback (most recent call last):
+    hubbub.errors.InvalidInput: the protocol must have a noise for each of 2 attributes, got 1
+    """
+    attributes = schema.attributes
+    if len(protocol.noise) != len(attributes):
+        reject("the protocol", f"have a noise for each of {len(attributes):,} attributes", len(protocol.noise))
+    if protocol.sends_records:
+        reject("release", "be 'bits' or 'category' for a survey, whose answers are not linked", protocol.release)
+    for attribute, noise in zip(attributes, protocol.noise, strict=True):
+        if protocol.sends_category and noise.q * attribute.size >= 1:
+            reject("q", f"be below 1/{attribute.size} for an attribute of {attribute.size} categories", noise.q)
+
+
+def survey_analysis(protocol: Protocol, schema: Schema, honest: int, trust: TrustModel) -> Analysis:
+    """Return the analysis of a survey of several attributes under the stated trust.
+
+    >>> from hubbub.protocol import Fakes, Noise
+    >>> from hubbub.questions import Flag
+    >>> protocol = Protocol.survey([Noise(m=Fakes.laplace(4.0, 54))] * 2)
+    >>> survey_analysis(protocol, Schema.survey({"a": Flag(), "b": Flag()}), 1, "shuffler-noise").basis
+    <Basis.EXACT: 'exact'>
+    """
+    parts = surveys.grouped([one.size for one in schema.attributes], protocol.noise)
+    local = _local_analysis(parts, protocol, collusion(protocol, schema))
+    drawn = any(one.noise.shuffler_fakes for one in parts)
+    if trust == "nobody" or (drawn and trust == "shuffling"):
+        return local
+    exact = all(one.noise.clear for one in parts)
+    users = any(one.noise.shuffler_fakes is None for one in parts)
+    whole = _composed(parts, protocol, honest if users else 1, exact=exact, fakes=drawn)
+    return whole if protocol.clear else best(whole, replace(local, basis=Basis.PROVEN))
+
+
+def _composed(parts: tuple[Answers, ...], protocol: Protocol, honest: int, *, exact: bool, fakes: bool) -> Analysis:
+    limit = surveys.largest_loss(parts)
+
+    def cover() -> Loss:
+        return surveys.cover(parts, protocol.release, honest)
+
+    def upper(epsilon: float) -> float:
+        # From the largest finite loss on, the grid of the composition may be too coarse for what is known exactly.
+        beyond = limit is not None and Fraction(epsilon) >= limit[0]
+        return log(limit[1] if limit is not None and beyond else cover().delta(epsilon))
+
+    def lower(epsilon: float) -> float:
+        found = surveys.attack(parts, protocol.release, honest)
+        return log(found.delta(epsilon)) if found else _one_response(parts, honest, epsilon)
+
+    def solve(delta: float) -> tuple[float, float]:
+        found = surveys.attack(parts, protocol.release, honest)
+        least = cover().epsilon(delta)
+        if limit is not None and delta >= limit[1]:
+            # The quotient is rounded to the nearest float, the next one is at least the exact bound.
+            least = min(least, math.nextafter(float(limit[0]), math.inf))
+        return found.epsilon(delta) if found else 0.0, least
+
+    count = sum(one.times for one in parts)
+    noise = "the exact distributions of the fakes" if exact else "certified curves of the users' noise"
+    return Analysis(
+        upper=upper,
+        lower=lower,
+        basis=Basis.EXACT if exact else Basis.PROVEN,
+        method=f"composition of {noise} over {count} attributes",
+        guess=5 * math.sqrt(sum(one.times * surveys.information(one, protocol.release, honest) for one in parts)),
+        honest=honest,
+        fakes=fakes,
+        solve=solve,
+    )
+
+
+def _one_response(parts: tuple[Answers, ...], honest: int, epsilon: float) -> float:
+    """Return ln δ(ε) of the best attack on a single attribute by randomized response; errs downwards."""
+    return max(category.attack(one.size, one.noise.q, honest, epsilon) for one in parts)
+
+
+def _local_analysis(parts: tuple[Answers, ...], protocol: Protocol, pure: float) -> Analysis:
+    """Return the analysis of one user's messages alone: the composition over all attributes, or nothing at all."""
+
+    @cache
+    def cover() -> Loss:
+        result = None
+        for one in parts:
+            q = one.noise.q
+            if protocol.sends_category:
+                truth = 1 - (one.size - 1) * q
+                pair = [truth, q, (one.size - 2) * q], [q, truth, (one.size - 2) * q]
+            else:
+                pair = [(1 - q) ** 2, 2 * q * (1 - q), q * q], [q * q, 2 * q * (1 - q), (1 - q) ** 2]
+            loss = Loss.from_distributions(*pair, step=pure / LOCAL_STEP).power(one.times)
+            result = loss if result is None else result.compose(loss)
+        assert result is not None
+        return result
+
+    def upper(epsilon: float) -> float:
+        if math.isinf(pure):
+            return 0.0
+        return -math.inf if epsilon >= pure else log(cover().delta(epsilon))
+
+    return Analysis(
+        upper=upper,
+        lower=unknown,
+        basis=Basis.PROVEN,
+        method="the likelihood ratio of one user's messages",
+        honest=1,
+        shuffler=False,
+        pure=pure,
+        guess=1.0 if math.isinf(pure) else pure / 2,
+    )

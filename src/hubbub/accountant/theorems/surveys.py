@@ -1,0 +1,232 @@
+"""Surveys: several attributes, each with one message and a noise of its own, which nothing links.
+
+Records are tuples (x₁, …, x_J); the analyzer sees, for each attribute, how many messages name each of its categories.
+
+**Theorem 1 (fakes).** Let the fakes of attribute j be a random vector F_j over its categories, *exchangeable*,
+independent of the records and of the other attributes. Then the supremum of δ(ε) over all collections, all pairs of
+tuples and both orders is that of the product over all j of the pairs F_j + e_a against F_j + e_b, a ≠ b. It is reached
+by every pair of tuples that differ in all attributes, whatever n is and whatever the others hold.
+*Proof.* The others' messages are constants and cancel. Attributes that do not change have equal distributions and drop
+out; the others are independent, so the pair is a product. Exchanging a and b maps either distribution to the other, so
+both orders give the same, and by exchangeability so do all a and b. Fewer changed attributes are a marginal, of which δ
+is at most as large. ∎
+
+It covers the shuffler's independent fakes of one distribution for all categories of an attribute, and the users'
+uniform fakes.
+
+**Corollary 2 (Laplace fakes).** With scales b_j, δ(ε) = 1 − ∏_j (1 − P_j(0)) exactly for every ε ≥ Σ_j 2/b_j.
+*Proof.* A finite loss of attribute j is at most 2/b_j, and an infinite one means that the rising count had no fake. ∎
+On a grid that does not divide all 1/b_j, the composition would put mass just above such an ε.
+
+**Theorem 2 (any independent noise).** If μ_j covers attribute j for all columns of n values, all changes and both
+orders (:mod:`hubbub.accountant.composition`), then μ₁∗…∗μ_J covers the survey.
+*Proof.* Given the records, the attributes are independent; compositions of covers cover the product. A cover also
+covers an attribute that does not change: μ[x] ≥ (1 − x)⁺. ∎
+
+Split bits change two positions of an attribute (:mod:`.split`), a category by randomized response is a single bit if
+there are two of them, and otherwise has a uniform blanket (:mod:`.category`).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.accountant.attained import Attained, Pair, together
+from hubbub.accountant.composition import Loss
+from hubbub.accountant.theorems import category, fakes, split
+from hubbub.numeric.binomial import binomial, binomial_pmf
+from hubbub.numeric.rounding import up
+from hubbub.protocol import Fakes, Noise
+from hubbub.releases import Release
+
+Floats = NDArray[np.float64]
+
+GRAIN = 400  # grid points per standard deviation of the loss of all attributes
+FINE = 2e-5  # relative height of a chord above the curve of users' fakes up to which grid points are skipped
+NODES = 1200  # grid points of the curve of one attribute among users' fakes
+STEPS = 240  # grid points of the curve of one attribute by randomized response
+REACH = 14.0  # standard deviations of its loss that they span
+CELLS = 10**6  # pairs of counts up to which an attack on users' fakes is computed
+POSITIONS = 2048  # attributes that an attack uses at most; with fewer it is weaker, but still an attack
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """One attribute of a survey: its number of categories, its noise, and how many attributes are like it."""
+
+    size: int
+    noise: Noise
+    times: int = 1
+
+
+def grouped(sizes: Sequence[int], noise: Sequence[Noise]) -> tuple[Answers, ...]:
+    """Return the attributes of a survey with equal ones counted; the order does not matter for privacy.
+
+    Only users' noise depends on the number of categories.
+
+    >>> [one.times for one in grouped([2, 5, 2], [Noise(0.1), Noise(0.1), Noise(0.1)])]
+    [2, 1]
+    """
+    found = Counter((size if one.shuffler_fakes is None else 2, one) for size, one in zip(sizes, noise, strict=True))
+    return tuple(Answers(size, one, times) for (size, one), times in found.items())
+
+
+@lru_cache(maxsize=64)
+def cover(attributes: tuple[Answers, ...], release: Release, honest: int) -> Loss:
+    """Return a loss that covers any change of all attributes, among ``honest`` users; errs upwards. Theorems 1 and 2.
+
+    >>> one = Answers(5, Noise(m=Fakes.gaussian(19.0, 110)), 10)
+    >>> round(cover((one,), "bits", 1).delta(1.0) * 1e7, 4)
+    9.009
+    """
+    step = None if len(attributes) == 1 else _signal(attributes, release, honest) / GRAIN
+    parts = [_attribute(one, release, honest, step).power(one.times) for one in attributes]
+    parts.sort(key=lambda loss: loss.step)
+    result = parts[0]
+    for part in parts[1:]:
+        result = result.compose(part)
+    return result
+
+
+def _signal(attributes: Sequence[Answers], release: Release, honest: int) -> float:
+    """Return about the standard deviation of the loss of all attributes together."""
+    return math.sqrt(sum(one.times * information(one, release, honest) for one in attributes))
+
+
+def information(one: Answers, release: Release, honest: int) -> float:
+    """Return about the variance of the loss of one attribute: 2/σ² for two counts that change by one under noise of σ.
+
+    >>> information(Answers(5, Noise(m=Fakes.gaussian(20.0, 110))), "bits", 1)
+    0.005
+    """
+    drawn, users, q = one.noise.shuffler_fakes, one.noise.user_fakes, one.noise.q
+    if drawn is not None:
+        return 2 / drawn.scale**2
+    if users is not None:
+        return 2 * one.size / max(honest * users.mean, 1.0)
+    if release == "category" and one.size > 2:
+        return 2 * (1 - one.size * q) ** 2 / (honest * q)
+    return (1 if release == "category" else 2) * split.spread(honest, q, 1) ** 2
+
+
+def _attribute(one: Answers, release: Release, honest: int, step: float | None) -> Loss:
+    noise = one.noise
+    if noise.shuffler_fakes is not None:
+        return fakes.change_loss(noise.shuffler_fakes, 1, 1, step=step)
+    if noise.user_fakes is not None:
+        return _user_fakes(noise.user_fakes, honest, one.size)
+    if release == "bits":
+        return split.positions(honest, noise.q, 1, 2)
+    return split.cover(honest, noise.q) if one.size == 2 else _response(one.size, noise.q, honest)
+
+
+@lru_cache(maxsize=256)
+def _user_fakes(users: Fakes, honest: int, categories: int) -> Loss:
+    """Return a cover of one clear attribute among the uniform fakes of the users: exact but for the grid."""
+    mean = honest * users.mean
+    top = min(REACH * math.sqrt(2 * categories / mean), math.log(2 * (honest * max(users.shift, users.scale) + 1)) + 2)
+    step = top / NODES
+
+    def log_delta(place: int) -> float:
+        return math.log(max(fakes.user_bounds(step * place, users, honest, categories)[1], 5e-324))
+
+    return Loss.from_envelope(split.sampled(log_delta, NODES, step, bend=FINE), step)
+
+
+@lru_cache(maxsize=256)
+def _response(categories: int, q: float, honest: int) -> Loss:
+    """Return a cover of one attribute by randomized response, from its blanket, which holds in both orders."""
+    pure = category.pure_epsilon(categories, q)
+    top = min(pure, REACH * math.sqrt(2 / (honest * q)) * (1 - categories * q))
+    step = top / STEPS
+    curve = split.sampled(lambda i: category.blanket(categories, q, honest, step * i), STEPS, step)
+    if top == pure:
+        curve[-1] = 0.0  # as for split bits: the pure ε is rounded up by more than the last node is rounded down
+    return Loss.from_envelope(curve, step)
+
+
+def largest_loss(attributes: Sequence[Answers]) -> tuple[Fraction, float] | None:
+    """Return Σ 2/b and an upper bound on δ from there on, if all fakes are the shuffler's Laplace ones. Corollary 2.
+
+    >>> bound, delta = largest_loss([Answers(2, Noise(m=Fakes.laplace(2.0, 25)))])
+    >>> bound, round(delta * 1e7, 6)
+    (Fraction(1, 1), 9.127282)
+    """
+    bound, stays = Fraction(0), 0.0
+    for one in attributes:
+        drawn = one.noise.shuffler_fakes
+        if drawn is None or drawn.distribution != "laplace":
+            return None
+        bound += 2 * one.times / Fraction(drawn.scale)
+        # At an ε above 2/b all of δ is P(0).
+        stays += one.times * math.log1p(-fakes.swap_delta(drawn, math.nextafter(2 / drawn.scale, math.inf)))
+    return bound, up(-math.expm1(stays), 1e-12)
+
+
+@lru_cache(maxsize=64)
+def attack(attributes: tuple[Answers, ...], release: Release, honest: int) -> Attained | None:
+    """Return the loss if all attributes change of which an attack is known; errs downwards, None if there is none.
+
+    All others hold the same tuple.
+
+    >>> one = (Answers(5, Noise(m=Fakes.gaussian(19.0, 110)), 10),)
+    >>> 0.98 < attack(one, "bits", 1).delta(1.0) / cover(one, "bits", 1).delta(1.0) <= 1
+    True
+    """
+    pairs: list[Pair] = []
+    left = POSITIONS
+    for one in attributes:
+        times = min(one.times, left)
+        left -= times
+        pairs += [(first, second, times) for first, second in _attacked(one, release, honest)]
+    return together(pairs) if pairs else None
+
+
+def _attacked(one: Answers, release: Release, honest: int) -> list[tuple[Floats, Floats]]:
+    noise = one.noise
+    if noise.shuffler_fakes is not None:
+        pmf = noise.shuffler_fakes.pmf
+        likely = np.maximum(pmf, fakes.NOTHING)  # a probability that underflows is not 0
+        return [(pmf, np.append(0.0, likely[:-1])), (pmf[:-1], likely[1:])]
+    if noise.user_fakes is not None:
+        return _attacked_users(noise.user_fakes, honest, one.size)
+    if release == "category" and one.size > 2:
+        return []
+    # The loss of a position is that of a crowd which all hold the same bit, in the worse order.
+    crowd = binomial(honest - 1, 1 - noise.q, tail=split.CUT)
+    first, second = (np.convolve(crowd.pmf, binomial_pmf(1, probability)) for probability in (1 - noise.q, noise.q))
+    lacking = 0.0 if crowd.pmf.size == honest else 4 * math.exp(-split.CUT)
+    pair = np.where(first > lacking, first, 0.0), second + lacking
+    return [pair] if release == "category" else [pair, pair]
+
+
+def _attacked_users(users: Fakes, honest: int, categories: int) -> list[tuple[Floats, Floats]]:
+    """Return the counts of two categories among uniform fakes, a pair for each number of messages for the two.
+
+    Given T fakes of either category, the counts are (1 + B, T − B) and (B, 1 + T − B) with B ~ Bin(T, 1/2), so that
+    the pair of all outcomes is a mixture over T, which both sides share.
+    """
+    chance = 2.0 / categories
+    if users.distribution == "binomial":
+        law = binomial(honest * users.shift, min(1.0, users.scale * chance), tail=split.CUT)
+        weights, low = law.pmf, law.low
+    else:
+        mean = honest * users.scale * chance
+        reach = math.ceil(10 * math.sqrt(mean)) + 40
+        low = max(0, math.floor(mean) - reach)
+        counts = np.arange(low, math.floor(mean) + reach)
+        weights = np.exp(counts * math.log(mean) - mean - np.array([math.lgamma(count + 1.0) for count in counts]))
+    if weights.size * (low + weights.size) > CELLS:
+        return []
+    first, second = [], []
+    for place, weight in enumerate(weights):
+        halves = weight * binomial_pmf(low + place, 0.5)
+        first.append(np.append(0.0, halves))
+        second.append(np.append(halves, 0.0))
+    return [(np.concatenate(first), np.concatenate(second))]
