@@ -5,6 +5,7 @@ first message is created.
 """
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -49,6 +50,11 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
     if collection.schema != plan.schema:
         raise PlanMismatch(f"the collection must have the schema of the plan, {plan.schema}, got {collection.schema}")
     protocol = plan.protocol
+    if len(protocol.noise) > 1:
+        if fakes is not None:
+            check_share(plan, len(collection), fakes)
+        messages = np.concatenate(list(_answers(collection, plan, entropy)))
+        return Reports(plan, np.ascontiguousarray(messages, message_type(plan)), len(collection), 0)
     flip_numerator = protocol.flip_numerator
     total = _number_of_fakes(plan, len(collection), fakes, entropy)
     fake_records = fake_collection(total, plan.schema, entropy=entropy)
@@ -68,11 +74,33 @@ def _number_of_fakes(plan: Plan, n: int, requested: int | None, entropy: Entropy
     drawn = protocol.user_fakes
     if requested is not None:
         return check_share(plan, n, requested)
-    if drawn is None:
-        return protocol.fixed_fakes
+    return protocol.fixed_fakes if drawn is None else _drawn(drawn, n, entropy)
+
+
+def _drawn(drawn: Fakes, n: int, entropy: Entropy) -> int:
+    """Draw the number of fakes of n users together."""
     if drawn.distribution == "binomial":
         return _binomial(n * drawn.shift, drawn.scale, entropy)
     return _poisson(n, drawn, entropy)
+
+
+def _answers(collection: Collection, plan: Plan, entropy: Entropy) -> Iterator[Numbers]:
+    """Yield the messages of a survey, attribute after attribute: categories, flipped bits, or answers among fakes."""
+    n, attributes = len(collection), plan.schema.attributes
+    answers = collection.ones(0, n)[0].reshape(n, len(attributes))
+    for place, (attribute, noise) in enumerate(zip(attributes, plan.protocol.noise, strict=True)):
+        start, size = attribute.start, attribute.size
+        column = answers[:, place]
+        if plan.protocol.sends_category:
+            yield start + _categories(column - start, size, noise.flip_numerator, entropy)
+        elif noise.clear:
+            yield column
+            if noise.user_fakes:
+                yield start + uniform_categories(_drawn(noise.user_fakes, n, entropy), size, entropy=entropy)
+        else:
+            cells = np.arange(n) * size + column - start
+            flips = positions(n * size, noise.flip_numerator, entropy=entropy)
+            yield start + np.setxor1d(cells, flips, assume_unique=True) % size
 
 
 def _binomial(trials: int, chance: float, entropy: Entropy) -> int:

@@ -13,20 +13,24 @@ from hubbub.bits import device
 from hubbub.bits.exact import poisson
 from hubbub.errors import check_type, reject
 from hubbub.plans import Plan, check_share
-from hubbub.protocol import GRID
+from hubbub.protocol import GRID, Fakes
 from hubbub.schema import Schema
 
 Source = Callable[[int], bytes]
 
 
-def encode(value: object, schema: Schema) -> int:
+def encode(value: object, schema: Schema, *, entropy: Source = os.urandom) -> int:
     """Return a record as a number whose bit i is label i, from one label for one-hot schemas, otherwise from a list.
 
-    Schemas of a single bit also accept a boolean.
+    Schemas of a single bit also accept a boolean. A survey takes a mapping from the names of its questions to answers;
+    numbers are rounded at random, which is what ``entropy`` is for.
 
     >>> encode("blue", Schema.one_hot(["red", "green", "blue"])), encode(["b", "a"], Schema.bits(["a", "b", "c"]))
     (4, 3)
     """
+    if schema.questions is not None:
+        answers = schema.questions.encode(value, lambda numerator: device.coins(1, numerator, entropy=entropy) == 1)
+        return sum(1 << one.start + answer for one, answer in zip(schema.attributes, answers, strict=True))
     if schema.width == 1 and isinstance(value, bool):
         return int(value)
     if schema.exclusive:
@@ -60,13 +64,17 @@ def payloads(value: object, plan: Plan, *, fakes: int | None = None, entropy: So
     [1]
     """
     check_type("plan", plan, Plan)
-    return record_payloads(encode(value, plan.schema), plan, fakes=fakes, entropy=entropy)
+    return record_payloads(encode(value, plan.schema, entropy=entropy), plan, fakes=fakes, entropy=entropy)
 
 
 def record_payloads(record: int, plan: Plan, *, fakes: int | None = None, entropy: Source = os.urandom) -> list[bytes]:
     """Return the payloads for a record that :func:`encode` returned."""
     schema, protocol = plan.schema, plan.protocol
     width = schema.width
+    if len(protocol.noise) > 1:
+        if fakes is not None:
+            check_share(plan, 1, fakes)
+        return _mixed(_answers(record, plan, entropy), plan, entropy)
     flip_numerator = protocol.flip_numerator
     count = _number_of_fakes(plan, fakes, entropy)
     if protocol.sends_category:
@@ -75,11 +83,36 @@ def record_payloads(record: int, plan: Plan, *, fakes: int | None = None, entrop
     flipped = [one ^ device.coins(width, flip_numerator, entropy=entropy) for one in sent]
     if protocol.sends_bits:
         flipped = [i for one in flipped for i in range(width) if one >> i & 1]
-    # The position of a message must not distinguish the record from the fakes, nor one copy from another.
-    for last in range(len(flipped) - 1, 0, -1):
+    return _mixed(flipped, plan, entropy)
+
+
+def _mixed(messages: list[int], plan: Plan, entropy: Source) -> list[bytes]:
+    """Return the payloads in random order: it must not tell the record from the fakes, nor one copy from another."""
+    for last in range(len(messages) - 1, 0, -1):
         other = device.uniform(last + 1, entropy=entropy)
-        flipped[last], flipped[other] = flipped[other], flipped[last]
-    return [one.to_bytes(plan.payload, "little") for one in flipped]
+        messages[last], messages[other] = messages[other], messages[last]
+    return [one.to_bytes(plan.payload, "little") for one in messages]
+
+
+def _answers(record: int, plan: Plan, entropy: Source) -> list[int]:
+    """Return the messages of a survey: for each attribute its category, its flipped bits, or it among fakes."""
+    sent = []
+    category = plan.protocol.sends_category
+    for attribute, noise in zip(plan.schema.attributes, plan.protocol.noise, strict=True):
+        start, size = attribute.start, attribute.size
+        bits = record >> start & (1 << size) - 1
+        true = bits.bit_length() - 1
+        if category:
+            sent.append(start + _category(true, size, noise.flip_numerator, entropy))
+        elif noise.clear:
+            sent.append(start + true)
+            if noise.user_fakes:
+                count = _drawn(noise.user_fakes, entropy)
+                sent += [start + device.uniform(size, entropy=entropy) for _ in range(count)]
+        else:
+            flipped = bits ^ device.coins(size, noise.flip_numerator, entropy=entropy)
+            sent += [start + i for i in range(size) if flipped >> i & 1]
+    return sent
 
 
 def _number_of_fakes(plan: Plan, requested: int | None, entropy: Source) -> int:
@@ -91,6 +124,11 @@ def _number_of_fakes(plan: Plan, requested: int | None, entropy: Source) -> int:
         if protocol.fixed_fakes % plan.n:
             reject("fakes", f"be given if n = {plan.n:,} does not divide their total {protocol.fixed_fakes:,}")
         return protocol.fixed_fakes // plan.n
+    return _drawn(drawn, entropy)
+
+
+def _drawn(drawn: Fakes, entropy: Source) -> int:
+    """Draw the number of fakes of one user."""
     if drawn.distribution == "poisson":
         return poisson(drawn.scale, entropy=entropy)
     chance = math.ceil(Fraction(drawn.scale) * GRID)

@@ -354,6 +354,11 @@ class Protocol:
         return self.only.shuffler_fakes
 
     @property
+    def own_messages(self) -> int:
+        """Messages that every user sends for a record, without fakes, unless flipped bits make their number random."""
+        return self.k * len(self.noise)
+
+    @property
     def payload_format(self) -> PayloadFormat:
         """The encoding of one message."""
         return PAYLOAD_FORMATS[self.release]

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.bits.counting import bit_counts
+from hubbub.bits.entropy import Entropy, check_entropy, system
 from hubbub.bits.records import check_records
+from hubbub.encoding.answers import encode_answers
 from hubbub.encoding.columns import encode_columnar, is_columnar
 from hubbub.encoding.encoded import Encoded, limit_text
 from hubbub.encoding.sequences import encode_array, encode_sequence
@@ -123,20 +125,23 @@ class Collection:
         self.records.check(self.schema)
 
     @classmethod
-    def from_values(cls, values: Any, schema: Schema) -> Self:
+    def from_values(cls, values: Any, schema: Schema, *, entropy: Entropy = system) -> Self:
         """Encode values: one label each for one-hot schemas, otherwise the list of the labels that are set.
 
         Lists, numpy arrays of strings or objects, Arrow arrays, and series of pandas, polars and others hold labels, or
         lists of labels. A frame or table has one such column, or a column of 0 and 1, or of booleans, for every label.
         A numpy array of integers holds the indices of labels (one-hot schemas only), and a two-dimensional one of 0 and
         1, or of booleans, the bits. Schemas of a single bit also accept booleans. Arrow and frames need the extra
-        ``frames``.
+        ``frames``. A survey takes a frame, a table or a mapping with a column for every question, or a list of mappings
+        from questions to answers; its numbers are rounded at random, which is what ``entropy`` is for.
 
         >>> Collection.from_values([["a"], [], ["a", "b"]], Schema.bits(["a", "b"])).rows(0, 3).tolist()
         [[1], [0], [3]]
         """
         check_type("schema", schema, Schema)
-        if isinstance(values, np.ndarray):
+        if schema.questions is not None:
+            encoded = encode_answers(values, schema, entropy=check_entropy(entropy))
+        elif isinstance(values, np.ndarray):
             encoded = encode_array(values, schema)
         elif is_columnar(values):
             encoded = encode_columnar(values, schema)

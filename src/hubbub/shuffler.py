@@ -102,8 +102,8 @@ def _check_batch(plan: Plan, batch: BatchHeader) -> None:
         raise BatchTooSmall(f"a batch must have at least {protocol.fixed_fakes:,} fakes, got {fakes:,}")
     if protocol.sends_bits:
         return
-    expected = protocol.k * n + fakes
-    if protocol.user_fakes:
+    expected = protocol.own_messages * n + fakes
+    if not protocol.sends_category and protocol.user_fakes:
         if batch.messages < expected:
             raise BatchTooSmall(f"{n:,} people must send at least {expected:,} messages, got {batch.messages:,}")
     elif batch.messages != expected:
@@ -115,19 +115,28 @@ def _check_batch(plan: Plan, batch: BatchHeader) -> None:
 def draw_fakes(plan: Plan, *, entropy: Entropy = system) -> NDArray[Any]:
     """Return the messages of the shuffler's fakes; an empty array if the plan has none.
 
-    For every legal record, or every bit if bits are released, the number of fakes is drawn by :func:`draw_number`. Fake
+    For every legal record, or every bit if bits are released, the number of fakes is drawn by :func:`draw_number`, in a
+    survey from the distribution of the bit's attribute. Fake
     records are flipped like those of people, so that the release is a function of clear records among clear fakes.
     """
     protocol, schema, kind = plan.protocol, plan.schema, message_type(plan)
-    records, drawn = protocol.sends_records, protocol.shuffler_fakes
-    if drawn is None:
+    records = protocol.sends_records
+    if not any(noise.shuffler_fakes for noise in protocol.noise):
         return np.empty((0, plan.payload) if records else 0, kind)
     source = Buffered(entropy)
-    count = schema.size if records else schema.width
-    check_memory(f"the fakes of {count:,} categories", count * (drawn.shift + 1) * plan.payload)
-    numbers = np.array([draw_number(drawn, entropy=source) for _ in range(count)], np.int64)
+    total = schema.size if records else schema.width
+    sizes = [one.size for one in schema.attributes] if len(protocol.noise) > 1 else [total]
+    parts = []
+    for count, noise in zip(sizes, protocol.noise, strict=True):
+        drawn = noise.shuffler_fakes
+        if drawn is None:
+            parts.append(np.zeros(count, np.int64))
+            continue
+        check_memory(f"the fakes of {count:,} categories", count * (drawn.shift + 1) * plan.payload)
+        parts.append(np.array([draw_number(drawn, entropy=source) for _ in range(count)], np.int64))
+    numbers = np.concatenate(parts)
     if not records:
-        return np.repeat(np.arange(count), numbers).astype(kind)
+        return np.repeat(np.arange(total), numbers).astype(kind)
     fakes = np.repeat(legal_records(schema), numbers, axis=0)
     return flip(fakes, schema.width, protocol.flip_numerator, entropy=entropy)
 

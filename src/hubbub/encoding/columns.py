@@ -228,17 +228,18 @@ def encode_table(columns: Sequence[Any], schema: Schema) -> Encoded:
     check_memory(f"{n:,} records of {schema.width:,} bits", n * schema.width)
     cells = np.empty((n, schema.width), np.uint8)
     for place, column in enumerate(columns):
-        cells[:, place] = _cell_codes(column)
+        cells[:, place] = truth_codes(column)
     return from_cells(cells, schema)
 
 
-def _cell_codes(column: Any) -> NDArray[np.uint8]:
+def truth_codes(column: Any) -> NDArray[np.uint8]:
+    """Return the code of every cell of an Arrow column of booleans, of 0 and 1, or of their spellings."""
     pa = arrow()
     if isinstance(column, pa.ChunkedArray):
-        return np.concatenate([_cell_codes(chunk) for chunk in column.chunks] or [np.empty(0, np.uint8)])
+        return np.concatenate([truth_codes(chunk) for chunk in column.chunks] or [np.empty(0, np.uint8)])
     types, kind = pa.types, column.type
     if types.is_dictionary(kind):
-        codes = np.append(_cell_codes(column.dictionary), MISSING).astype(np.uint8)
+        codes = np.append(truth_codes(column.dictionary), MISSING).astype(np.uint8)
         return codes[_numbers(column.indices.cast(pa.int64()).fill_null(len(codes) - 1))]
     if types.is_null(kind):
         return np.full(len(column), MISSING, np.uint8)

@@ -113,7 +113,7 @@ class Number:
                 reject(what, NO_VALUE)
             return (1,) + (0,) * (len(self.sizes) - 1)
         share = self.share(value, what)
-        shares = (share, (2 * share - 1) ** 2) if self.variance else (share,)
+        shares = (share, (2 * share - 1) * (2 * share - 1)) if self.variance else (share,)
         digits = [digit for one in shares for digit in split(_rounded(one, self.levels, coin), radices)]
         return ((0,) if self.missing else ()) + tuple(digits)
 

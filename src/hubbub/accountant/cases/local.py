@@ -75,8 +75,8 @@ def count_leak(protocol: Protocol, schema: Schema) -> float:
     """Return the pure ε of the number of messages of one user, which the shuffler sees unless uploads are padded.
 
     A user always sends k whole records. The number of split bits is the number of set bits in the flipped copies: for
-    one-hot records and attributes it is Bin(k, p) + Bin(k(d−1), q) whatever the category, and leaks nothing. Others have
-    0 … max_set set bits, and the likelihood ratio reaches (p/q)^(k·max_set). Rounded like :func:`collusion`.
+    one-hot records and attributes it is Bin(k, p) + Bin(k(d−1), q) whatever the category, and leaks nothing. Other
+    records have 0 … max_set set bits, and the likelihood ratio reaches (p/q)^(k·max_set). Rounded like collusion.
 
     >>> count_leak(Protocol(0.1, release="bits"), Schema.one_hot(9)), count_leak(Protocol(0.1), Schema.bits(9))
     (0.0, 0.0)
