@@ -23,7 +23,7 @@ EXACT_DRAWS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class FakeCount:
     """The number of fakes with a given bit set: mean, variance, and the distribution of its non-normal part."""
 
     mean: float
@@ -42,7 +42,7 @@ def fake_noise(
     batches: int = 1,
     user_fakes: int | None = None,
     moments: bool = False,
-) -> Noise:
+) -> FakeCount:
     """Return the noise that fakes add to one count of n users.
 
     There are ``fakes`` of them in total, or each user draws their number, or the shuffler does in each of ``batches``.
@@ -54,24 +54,24 @@ def fake_noise(
     seconds, is left out.
 
     >>> fake_noise(Schema.one_hot(4), Protocol(0.0, m=400), 1000, 400)
-    Noise(mean=100.0, variance=75.0, distribution=None, rest=0.0)
+    FakeCount(mean=100.0, variance=75.0, distribution=None, rest=0.0)
     """
     q = protocol.q
     fake = q + (1 - 2 * q) * schema.density
     if users := protocol.user_fakes:
         if protocol.sends_records:
-            return Noise(*shown_by_users(n * users.mean if user_fakes is None else user_fakes, 0.0, fake))
-        return Noise(*shown_by_users(n * users.mean, n * users.variance, fake))
+            return FakeCount(*shown_by_users(n * users.mean if user_fakes is None else user_fakes, 0.0, fake))
+        return FakeCount(*shown_by_users(n * users.mean, n * users.variance, fake))
     drawn = protocol.shuffler_fakes
     if drawn is None:
-        return Noise(*shown_by_users(fakes, 0.0, fake))
+        return FakeCount(*shown_by_users(fakes, 0.0, fake))
     mean, variance = batches * drawn.mean, batches * drawn.variance
     if protocol.sends_records:
         with_bit = schema.records_with_bit
         total = shown_by_drawn(mean, variance, q, with_bit, schema.size - with_bit)
         rest = shown_by_drawn(mean, variance, q, 0, schema.size - with_bit)[1]
-        return Noise(*total, None if moments else _sum(drawn, q, with_bit * batches), rest)
-    return Noise(mean, variance, None if moments else _sum(drawn, 0.0, batches))
+        return FakeCount(*total, None if moments else _sum(drawn, q, with_bit * batches), rest)
+    return FakeCount(mean, variance, None if moments else _sum(drawn, 0.0, batches))
 
 
 @functools.lru_cache(64)
@@ -127,10 +127,10 @@ def smooth(distribution: Distribution, variance: float) -> Distribution | None:
     return distribution.plus(Distribution(-reach, np.diff(edges)))
 
 
-def count_noise(schema: Schema, protocol: Protocol, n: int, fakes: Noise | None = None) -> CountNoise:
+def count_noise(schema: Schema, protocol: Protocol, n: int, fakes: FakeCount | None = None) -> CountNoise:
     """Return the error of one estimated count of n people, given the noise of the fakes (None for categories).
 
-    >>> count_noise(Schema.bits(1), Protocol(0.25), 100, Noise(0.0, 0.0)).variance
+    >>> count_noise(Schema.bits(1), Protocol(0.25), 100, FakeCount(0.0, 0.0)).variance
     75.0
     """
     q, k = protocol.q, protocol.k

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hubbub.errors import OPEN_UNIT, POSITIVE, SHARE, Interval, check_real, check_type, check_whole, reject
-from hubbub.noise import Noise, fake_noise
+from hubbub.noise import FakeCount, fake_noise
 from hubbub.plans import MAX_PEOPLE, Plan
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
@@ -190,7 +190,7 @@ def _errors(schema: Schema, protocol: Protocol | None, n: int, share: float) -> 
     characteristic function is f = share·(1 + own·z)^k + (1 − share)(1 + other·z)^k, z = e^(iθ) − 1, and that of all
     people is f^n. Fakes are independent of them.
     """
-    own, other, k, gain, noise = 1.0, 0.0, 1, 1.0, Noise(0.0, 0.0)
+    own, other, k, gain, noise = 1.0, 0.0, 1, 1.0, FakeCount(0.0, 0.0)
     if protocol is not None:
         q, k = protocol.q, protocol.k
         own, other = (1 - (schema.width - 1) * q, q) if protocol.sends_category else (1 - q, q)
@@ -220,7 +220,7 @@ def _errors(schema: Schema, protocol: Protocol | None, n: int, share: float) -> 
 
 
 def _fakes(
-    schema: Schema, protocol: Protocol, n: int, noise: Noise, theta: Array, *, exact: bool
+    schema: Schema, protocol: Protocol, n: int, noise: FakeCount, theta: Array, *, exact: bool
 ) -> tuple[NDArray[np.complex128], float]:
     """Return the characteristic function of the fakes that show a label around a whole number, and their mean from it.
 

@@ -1,0 +1,1 @@
+"""Surveys: the design behind their plans, and the estimates of their questions."""
