@@ -76,8 +76,10 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
     (:func:`hubbub.noise.fake_noise`); for categories :func:`hubbub.numeric.estimation.category_variance` at the
     estimated counts, on which it depends. Raises if the declared people and fakes cannot have sent these messages.
     """
-    user_fakes = _check_tally(tally, plan)
+    user_fakes = check_tally(tally, plan)
     schema, protocol = plan.schema, plan.protocol
+    if schema.questions is not None:
+        reject("the plan", "not be that of a survey; use hubbub.estimate_survey")
     if protocol.sends_category:
         values = category_estimate(tally.counts, tally.n, protocol.q, schema.width)
         stderr = np.sqrt(category_variance(np.clip(values, 0, tally.n), tally.n, protocol.q, schema.width))
@@ -112,7 +114,7 @@ def achieved_guarantee(tally: Tally, plan: Plan) -> Guarantee:
     of each device protects its record.
     With ``honest_fraction`` < 1 at most ⌊m/n⌋ fakes of each person count, because compromised users may declare more.
     """
-    _check_tally(tally, plan)
+    check_tally(tally, plan)
     return _achieved(plan, tally.smallest_batch or tally.n, tally.fakes, tally.batches)
 
 
@@ -166,7 +168,7 @@ def joint(reports: Source, plan: Plan, labels: Iterable[str]) -> Joint:
         total = one if total is None else total + one
     if total is None:
         reject("reports", "contain at least one batch")
-    user_fakes = _check_tally(total, plan)
+    user_fakes = check_tally(total, plan)
     schema, drawn = plan.schema, plan.protocol.shuffler_fakes
     patterns = fake_patterns(schema, len(bits))
     if drawn:
@@ -191,20 +193,20 @@ def _select(records: NDArray[np.uint8], bits: list[int]) -> NDArray[np.int64]:
     return value
 
 
-def _check_tally(tally: Tally, plan: Plan) -> int | None:
+def check_tally(tally: Tally, plan: Plan) -> int | None:
     """Return the number of fakes that users drew, if messages reveal it; raise on a tally that the plan cannot give."""
     check_type("tally", tally, Tally)
     check_type("plan", plan, Plan)
     check_plan(plan.id, tally.plan, "tally and plan")
     protocol = plan.protocol
-    own = protocol.k * tally.n
-    if protocol.shuffler_fakes:
+    own = protocol.own_messages * tally.n
+    if any(noise.shuffler_fakes for noise in protocol.noise):
         if not tally.batches:
             reject("the reports", "be shuffled, because the shuffler adds the fakes of this plan")
         return None
     if protocol.sends_bits:
         return None
-    if protocol.user_fakes:
+    if not protocol.sends_category and protocol.user_fakes:
         if tally.messages < own:
             reject("the tally", f"have at least {own:,} messages of {tally.n:,} people", tally.messages)
         return tally.messages - own

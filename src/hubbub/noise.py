@@ -17,6 +17,7 @@ from hubbub.numeric.estimation import category_variance, count_among_fakes, show
 from hubbub.numeric.population import CountNoise
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
+from hubbub.surveys.errors import survey_stderr
 
 EXACT_DRAWS = 64
 """Largest number of draws whose sum is computed exactly; the sum of more is close enough to normal."""
@@ -70,12 +71,12 @@ def fake_noise(
         with_bit = schema.records_with_bit
         total = shown_by_drawn(mean, variance, q, with_bit, schema.size - with_bit)
         rest = shown_by_drawn(mean, variance, q, 0, schema.size - with_bit)[1]
-        return FakeCount(*total, None if moments else _sum(drawn, q, with_bit * batches), rest)
-    return FakeCount(mean, variance, None if moments else _sum(drawn, 0.0, batches))
+        return FakeCount(*total, None if moments else drawn_sum(drawn, q, with_bit * batches), rest)
+    return FakeCount(mean, variance, None if moments else drawn_sum(drawn, 0.0, batches))
 
 
 @functools.lru_cache(64)
-def _sum(fakes: Fakes, q: float, times: int) -> Distribution | None:
+def drawn_sum(fakes: Fakes, q: float, times: int) -> Distribution | None:
     """Return the distribution of the sum of ``times`` draws, each unit of which is lost with probability q."""
     if not 0 < times <= EXACT_DRAWS or times * (fakes.shift + 100 * fakes.scale) > 10**5:
         return None
@@ -95,11 +96,13 @@ def _sum(fakes: Fakes, q: float, times: int) -> Distribution | None:
 
 
 def predicted_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
-    """Return σ of one count of n people; for categories, its maximum over all data.
+    """Return σ of one count of n people; for categories, its maximum over all data; for surveys, of all questions.
 
     >>> round(predicted_stderr(Schema.bits(1), Protocol(0.1), 1000), 6)
     11.858541
     """
+    if schema.questions is not None:
+        return survey_stderr(schema, protocol, n)
     if protocol.sends_category:
         if not schema.exclusive or protocol.q * schema.width >= 1:
             reject(

@@ -12,7 +12,7 @@ from hubbub.canonical import Fields, Json, canonical, legal, parse
 from hubbub.curves import PrivacyCurve
 from hubbub.errors import SHARE, Interval, WireError, check_real, check_type, check_whole, kind_of, reject
 from hubbub.privacy import Basis, Guarantee, Total
-from hubbub.protocol import Protocol, check_fakes
+from hubbub.protocol import Noise, Protocol, check_fakes
 from hubbub.schema import Schema
 
 HEADER = 20
@@ -66,11 +66,7 @@ class Plan:
         if self.guarantee.basis not in (Basis.EXACT, Basis.PROVEN):
             reject("the guarantee", "rest on a theorem", self.guarantee.basis.value)
         self._set_defaults()
-        if self.protocol.sends_category:
-            if not self.schema.exclusive:
-                reject("schema", f"be one-hot if a category is released, got {self.schema}")
-            if self.protocol.q * self.schema.width >= 1:
-                reject("q", f"be below 1/{self.schema.width} for {self.schema.width} categories", self.protocol.q)
+        check_protocol(self.protocol, self.schema)
         object.__setattr__(self, "id", hashlib.sha256(canonical(self._document())).hexdigest())
 
     def _set_defaults(self) -> None:
@@ -96,6 +92,9 @@ class Plan:
         :func:`hubbub.cost` gives the fixed number of messages that the services send instead.
         """
         protocol, schema = self.protocol, self.schema
+        if schema.questions is not None:
+            each = zip(schema.attributes, protocol.noise, strict=True)
+            return math.fsum(_answer_messages(noise, one.size, protocol.sends_bits) for one, noise in each)
         q = protocol.q
         own = protocol.k * (schema.max_set * (1 - 2 * q) + schema.width * q if protocol.sends_bits else 1)
         fakes = protocol.user_fakes.mean if protocol.user_fakes else protocol.fixed_fakes / self.n
@@ -167,6 +166,37 @@ class Plan:
     def __repr__(self) -> str:
         rounds = f", {self.rounds:,} rounds" if self.rounds > 1 else ""
         return f"Plan({self.id[:8]}…: {self.schema}, n={self.n:,}, {self.protocol}, stderr={self.stderr:.4g}{rounds})"
+
+
+def _answer_messages(noise: Noise, size: int, bits: bool) -> float:
+    """Return the expected messages of one user for one attribute of a survey."""
+    if noise.user_fakes is not None:
+        return 1 + noise.user_fakes.mean
+    return 1 + (size - 2) * noise.q if bits else 1
+
+
+def check_protocol(protocol: Protocol, schema: Schema) -> None:
+    """Raise unless the protocol can be used with records of the schema.
+
+    >>> check_protocol(Protocol(0.1, release="category"), Schema.bits(3))
+    Traceback (most recent call last):
+    hubbub.errors.InvalidInput: schema must be one-hot if a category is released, got Schema.bits(3 labels)
+    """
+    attributes = schema.attributes
+    if schema.questions is None and len(protocol.noise) > 1:
+        reject("the protocol", f"have one noise for all bits of {schema}", len(protocol.noise))
+    if schema.questions is not None:
+        if len(protocol.noise) != len(attributes):
+            reject("the protocol", f"have a noise for each of {len(attributes):,} attributes", len(protocol.noise))
+        if protocol.sends_records:
+            reject("release", "be 'bits' or 'category' for a survey, whose answers are not linked", protocol.release)
+    if not protocol.sends_category:
+        return
+    if not attributes:
+        reject("schema", f"be one-hot if a category is released, got {schema}")
+    for attribute, noise in zip(attributes, protocol.noise, strict=True):
+        if noise.q * attribute.size >= 1:
+            reject("q", f"be below 1/{attribute.size} for {attribute.size} categories", noise.q)
 
 
 def basic_total(guarantee: Guarantee, rounds: int) -> Total:

@@ -90,4 +90,4 @@ def _effect(counts: Floats, factors: Factors, effect: Factors) -> Floats:
     margin = margin.transpose([kept.index(name) for name in effect])
     for axis in range(margin.ndim):
         margin = margin - margin.mean(axis=axis, keepdims=True)
-    return margin
+    return np.asarray(margin)

@@ -73,7 +73,7 @@ class Tree:
             here = t - rest + rest * rest / width
             sums += (here - before) / weight
             before = here
-        return np.maximum(sums - (t / lam[0]) ** 2 / self._known(), 0.0)
+        return np.asarray(np.maximum(sums - (t / lam[0]) ** 2 / self._known(), 0.0))
 
     def bucket_variance(self) -> float:
         """Return the variance of one bucket."""
@@ -96,7 +96,7 @@ class Tree:
             here = float((q.reshape(-1, width).sum(axis=1) ** 2).sum() / width)
             sums += (here - before) / weight
             before = here
-        return max(0.0, sums - (float(q.sum()) / lam[0]) ** 2 / self._known())
+        return max(0.0, sums - (float(q.sum()) / float(lam[0])) ** 2 / self._known())
 
     def _known(self) -> float:
         """Return the variance of the total before it is used."""

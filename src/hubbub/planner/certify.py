@@ -26,7 +26,9 @@ from hubbub.planner.request import Request
 from hubbub.plans import Plan
 from hubbub.privacy import Budget, TrustModel
 from hubbub.protocol import Protocol
+from hubbub.questions import Attribute
 from hubbub.releases import Release
+from hubbub.schema import Schema
 
 MIN_BUDGET_USE = 0.97
 """Fraction of the budget that several rounds should use before the search for a larger ε per round ends."""
@@ -53,9 +55,13 @@ class Candidate:
     expected: float
     attempts: Sequence[Attempt]
     trust: TrustModel = "shuffler-noise"
+    schema: Schema | None = None
+    """The survey as the family lays it out, if it is one."""
 
     def best(self, request: Request) -> Plan:
         """Return the plan with the smallest error within the constraints, or raise Infeasible with the first reason."""
+        if self.schema is not None:
+            request = replace(request, schema=self.schema)
         rivals, others = self._ranked(request)
         try:
             plan, found = self._search(request, rivals)
@@ -307,7 +313,10 @@ def constrained(request: Request, calibrated: Calibrated) -> Plan:
     protocol, guarantee, schema, n = calibrated.protocol, calibrated.guarantee, request.schema, request.n
     stderr, share = predicted_stderr(schema, protocol, n), request.honest_fraction
     plan = Plan(schema=schema, n=n, protocol=protocol, guarantee=guarantee, stderr=stderr, honest_fraction=share)
-    flip = protocol.q * (schema.width - 1) if protocol.sends_category else protocol.q
+    flip = min(
+        noise.q * (one.size - 1) if protocol.sends_category else noise.q
+        for one, noise in zip(schema.attributes or (Attribute("", 0, 2),), protocol.noise, strict=True)
+    )
     if flip < request.min_q * (1 - 1e-12):
         raise Infeasible(f"its flip probability is {flip:.4g}; set min_q to at most that to allow it")
     if math.isfinite(request.max_messages) or math.isfinite(request.max_bytes):

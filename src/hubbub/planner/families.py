@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hubbub.errors import check_type, reject
-from hubbub.planner import fakes, flips
+from hubbub.planner import fakes, flips, surveys
 from hubbub.planner.certify import Candidate
 from hubbub.planner.request import Request
 from hubbub.plans import Plan
 from hubbub.privacy import TRUST_MODELS, TrustModel
-from hubbub.protocol import Protocol
+from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 
 Propose = Callable[[Request], Candidate | None]
@@ -61,8 +61,8 @@ class Family:
                 "with δ = 0 only the noise of each user counts, so that shuffling cannot help; raise delta",
             ),
             (
-                self.key.endswith("response") and not request.schema.exclusive,
-                "it needs a one-hot schema",
+                self.key.endswith("response") and not request.schema.attributes,
+                "it needs a one-hot schema, or a survey",
             ),
             (
                 request.joint and self._single(request.schema),
@@ -73,7 +73,11 @@ class Family:
 
     def candidate(self, request: Request) -> Candidate | None:
         """Return the candidate of the family for a request, or None if the constraints or the schema exclude it."""
-        return None if self.excluded(request) else self.propose(request)
+        if self.excluded(request):
+            return None
+        if request.schema.questions is None:
+            return self.propose(request)
+        return SURVEYS[self.key](request) if self.key in SURVEYS else None
 
     def _single(self, schema: Schema) -> bool:
         """Return True if messages are single bits or categories."""
@@ -116,6 +120,16 @@ FAMILIES: dict[str, Family] = {
 """All families by key."""
 
 
+SURVEYS: dict[str, Propose] = {
+    "local-response": surveys.local_response,
+    "split": surveys.split,
+    "response": surveys.response,
+    "clear-user-fakes": surveys.user_fakes,
+    "clear-shuffler-fakes": surveys.shuffler_fakes,
+}
+"""Families that apply to surveys, by key."""
+
+
 def family_key(chosen: Plan | Protocol, schema: Schema | None = None) -> str:
     """Return the key of the family of a plan, or of a protocol that is used with a shuffler.
 
@@ -125,6 +139,8 @@ def family_key(chosen: Plan | Protocol, schema: Schema | None = None) -> str:
     protocol, schema = _parts(chosen, schema)
     if isinstance(chosen, Plan) and not chosen.guarantee.assumptions.shuffler:
         return "local-response" if protocol.sends_category else "local-flip"
+    if len(protocol.noise) > 1:
+        return _survey_key(protocol)
     if protocol.shuffler_fakes:
         whole = protocol.sends_records and not (schema and schema.exclusive)
         return f"{'clear' if protocol.clear else 'flip'}-shuffler-fakes{'-records' if whole else ''}"
@@ -134,6 +150,14 @@ def family_key(chosen: Plan | Protocol, schema: Schema | None = None) -> str:
         return "response"
     split = protocol.sends_bits and not (schema and schema.width == 1)
     return "split" if split else "copies" if protocol.k > 1 else "flip"
+
+
+def _survey_key(protocol: Protocol) -> str:
+    if any(noise.shuffler_fakes for noise in protocol.noise):
+        return "clear-shuffler-fakes"
+    if protocol.clear:
+        return "clear-user-fakes"
+    return "response" if protocol.sends_category else "split"
 
 
 def family_name(chosen: Plan | Protocol, schema: Schema | None = None) -> str:
@@ -147,6 +171,10 @@ def family_name(chosen: Plan | Protocol, schema: Schema | None = None) -> str:
     if key == "copies":
         return f"{protocol.k} flipped copies"
     name = FAMILIES[key].name
+    if schema and schema.questions is not None:
+        name = name.replace("clear bits", "clear answers").replace("clear records", "clear answers")
+        laws = {one.m.distribution for one in protocol.noise if isinstance(one.m, Fakes)}
+        return f"{name} ({' and '.join(sorted(laws))})" if laws else name
     if key == "response" and schema:
         return f"{schema.width}-ary {name}"
     if schema and schema.exclusive:

@@ -1,7 +1,8 @@
 """``Request``: the schema, batch size, budget, trust and constraints of a plan, validated once."""
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Self, TypedDict, Unpack
 
 from hubbub.accountant.cases.local import collusion
@@ -15,6 +16,7 @@ from hubbub.errors import (
     check_real,
     check_type,
     check_whole,
+    kind_of,
     reject,
 )
 from hubbub.numeric.divergences import gaussian_signal
@@ -27,6 +29,7 @@ from hubbub.schema import Schema
 MAX_EPSILON = 30.0
 """Largest ε of the search; a larger budget buys no smaller error."""
 MAX_ROUNDS = 10**6
+WEIGHT = Interval(1e-6, 1e6)
 MESSAGES = Interval(1.0, math.inf)
 BYTES = Interval(float(bundle_size(1, 1)), math.inf)
 """Limits on the upload: no sealed bundle is smaller than one slot with a payload of one byte."""
@@ -54,6 +57,8 @@ class Limits(TypedDict, total=False):
     """Smallest flip probability of a bit, or of a category, that a policy requires. Default 0."""
     rounds: int
     """Number of collections from the same people that share the budget. Default 1."""
+    weights: Mapping[str, float]
+    """Importance of the squared error of each question of a survey, by name. Default 1 for each."""
 
 
 class Constraints(Limits, total=False):
@@ -82,6 +87,7 @@ class Request:
     max_bytes: float = math.inf
     min_q: float = 0.0
     rounds: int = 1
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_type("schema", self.schema, Schema)
@@ -100,6 +106,16 @@ class Request:
             ("budget", Budget(min(self.budget.epsilon, MAX_EPSILON), self.budget.delta)),
         ):
             object.__setattr__(self, name, value)
+        self._check_weights()
+
+    def _check_weights(self) -> None:
+        names = self.schema.questions.names if self.schema.questions is not None else ()
+        if not isinstance(self.weights, Mapping):
+            reject("weights", f"be a mapping from questions to numbers, not {kind_of(self.weights)}")
+        for name, weight in self.weights.items():
+            if name not in names:
+                reject("weights", "name questions of the survey" if names else "be given for surveys only")
+            check_real(f"the weight of {name!r}", weight, WEIGHT)
 
     @classmethod
     def of(cls, schema: Schema, n: int | tuple[int, int], budget: Budget, **constraints: Unpack[Constraints]) -> Self:

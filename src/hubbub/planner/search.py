@@ -119,7 +119,7 @@ def protecting(request: Request, plan: Plan) -> Plan:
     held, protocol = plan.guarantee.assumptions, plan.protocol
     if not includes_trust(request.trust, held.trust):
         raise FalseClaim(f"the plan needs the trust {held.trust!r}, but must rely on {request.trust!r} at most")
-    if protocol.shuffler_fakes is not None and request.trust != "shuffler-noise":
+    if any(noise.shuffler_fakes is not None for noise in protocol.noise) and request.trust != "shuffler-noise":
         raise FalseClaim(f"the plan has fakes of the shuffler, but must rely on {request.trust!r} at most")
     if not request.allows_clear and (protocol.clear or math.isinf(held.collusion_epsilon)):
         raise FalseClaim("the plan sends records in the clear, but must randomize every record on its device")

@@ -35,7 +35,7 @@ def gaussian_shares(parts: Sequence[Effect], count: int, weights: Mapping[str, f
     >>> from hubbub.surveys.design import effects
     >>> parts = effects(Schema.survey({"a": Flag(), "b": Choice(list("vwxyz"))}))
     >>> shares = gaussian_shares(parts, 2, {"a": 1.0, "b": 1.0})
-    >>> round(shares[1] / shares[0], 4)      # √(0.8/0.5)
+    >>> round(float(shares[1] / shares[0]), 4)      # √(0.8/0.5)
     1.2649
     """
     matrix, costs = _matrices(parts, count, weights)
@@ -61,7 +61,7 @@ def laplace_shares(parts: Sequence[Effect], count: int, weights: Mapping[str, fl
     >>> from hubbub.surveys.design import effects
     >>> parts = effects(Schema.survey({"a": Flag(), "b": Choice(list("vwxyz"))}))
     >>> shares = laplace_shares(parts, 2, {"a": 1.0, "b": 1.0})
-    >>> round((shares[1] / shares[0]) ** 3, 4)      # 0.8/0.5
+    >>> round(float(shares[1] / shares[0]) ** 3, 4)      # 0.8/0.5
     1.6
     """
     matrix, costs = _matrices(parts, count, weights)

@@ -37,7 +37,7 @@ def places(schema: Schema) -> dict[str, tuple[int, ...]]:
     >>> places(Schema.survey({"a": Flag(), "b": Scale(0, 8, buckets=8, levels=[4, 1])}))
     {'a': (0,), 'b': (1, 2)}
     """
-    found: dict[str, tuple[int, ...]] = {name: () for name in _questions(schema).names}
+    found: dict[str, tuple[int, ...]] = dict.fromkeys(_questions(schema).names, ())
     for place, attribute in enumerate(schema.attributes):
         found[attribute.question] += (place,)
     return found
@@ -108,11 +108,14 @@ def effects(schema: Schema) -> list[Effect]:
                     gamma = math.prod(counted.sizes[one] - 1 for one in effect) / counted.cells(table) ** 2
                     seen = [other for other in measured if set(effect) <= set(other)]
                     found.append(Effect(name, gamma, {measured[other]: 1 / counted.cells(other) for other in seen}))
-        elif isinstance(question, Scale):
-            found += _scale(name, question, where[name])
         else:
-            found += _number(name, question, where[name])
+            found += own_effects(name, question, where[name])
     return found
+
+
+def own_effects(name: str, question: Scale | Number, where: Sequence[int]) -> list[Effect]:
+    """Return the effects of a scale or a number, which only its own attributes observe, at the given places."""
+    return _scale(name, question, where) if isinstance(question, Scale) else _number(name, question, where)
 
 
 def _scale(name: str, question: Scale, where: Sequence[int]) -> list[Effect]:

@@ -15,13 +15,14 @@ A further theorem is one more option here.
 from dataclasses import replace
 
 from hubbub.accountant.analysis import Analysis, best
-from hubbub.accountant.cases.category import category_analysis, check_category
+from hubbub.accountant.cases.category import category_analysis
 from hubbub.accountant.cases.clear import clear_analysis
 from hubbub.accountant.cases.flips import flip_analysis, user_fakes_analysis
 from hubbub.accountant.cases.local import local_analysis
 from hubbub.accountant.cases.product import product_analysis
 from hubbub.accountant.cases.shuffler import combined_analysis, shuffler_fakes_analysis
-from hubbub.accountant.cases.surveys import check_survey, survey_analysis
+from hubbub.accountant.cases.surveys import survey_analysis
+from hubbub.plans import check_protocol
 from hubbub.privacy import Basis, TrustModel
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
@@ -33,8 +34,8 @@ def analyze(protocol: Protocol, schema: Schema, n: int, honest: int, trust: Trus
     >>> analyze(Protocol(0.1), Schema.bits(1), 1000, 1000).options[0].basis
     <Basis.EXACT: 'exact'>
     """
+    check_protocol(protocol, schema)
     if schema.questions is not None:
-        check_survey(protocol, schema)
         if len(schema.attributes) > 1:
             return survey_analysis(protocol, schema, honest, trust)
         return _single(protocol, Schema.one_hot(schema.width), n, honest, trust)
@@ -43,8 +44,6 @@ def analyze(protocol: Protocol, schema: Schema, n: int, honest: int, trust: Trus
 
 def _single(protocol: Protocol, schema: Schema, n: int, honest: int, trust: TrustModel) -> Analysis:
     """Return the analysis of records whose bits all have the same noise."""
-    if protocol.sends_category:
-        check_category(protocol.q, schema)
     local = local_analysis(protocol, schema)
     if trust == "nobody":
         return local

@@ -5,17 +5,8 @@ import math
 from hubbub.accountant.analysis import Analysis
 from hubbub.accountant.cases.positions import Positions
 from hubbub.accountant.theorems import bit, category
-from hubbub.errors import reject
 from hubbub.privacy import Basis
 from hubbub.schema import Schema
-
-
-def check_category(q: float, schema: Schema) -> None:
-    """Raise unless categories of the schema can be released with this q."""
-    if not schema.exclusive:
-        reject("schema", f"be one-hot if a category is released, got {schema}")
-    if q * schema.width >= 1:
-        reject("q", f"be below 1/{schema.width} for {schema.width} categories", q)
 
 
 def category_analysis(q: float, schema: Schema, honest: int) -> Analysis:
@@ -24,7 +15,6 @@ def category_analysis(q: float, schema: Schema, honest: int) -> Analysis:
     >>> category_analysis(0.1, Schema.one_hot(4), 1000).method
     'the uniform privacy blanket'
     """
-    check_category(q, schema)
     d = schema.width
     binary = d == 2
     return Analysis(

@@ -10,30 +10,11 @@ from hubbub.accountant.cases.local import collusion
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import category, surveys
 from hubbub.accountant.theorems.surveys import Answers
-from hubbub.errors import reject
 from hubbub.privacy import Basis, TrustModel
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 
 LOCAL_STEP = 400  # grid points of the largest loss of one user's messages
-
-
-def check_survey(protocol: Protocol, schema: Schema) -> None:
-    """Raise unless the protocol has a noise for every attribute of the survey that its number of categories allows.
-
-    >>> from hubbub.questions import Flag
-    >>> check_survey(Protocol(0.1), Schema.survey({"a": Flag(), "b": Flag()}))
-    Traceback (most recent call last):
-    hubbub.errors.InvalidInput: the protocol must have a noise for each of 2 attributes, got 1
-    """
-    attributes = schema.attributes
-    if len(protocol.noise) != len(attributes):
-        reject("the protocol", f"have a noise for each of {len(attributes):,} attributes", len(protocol.noise))
-    if protocol.sends_records:
-        reject("release", "be 'bits' or 'category' for a survey, whose answers are not linked", protocol.release)
-    for attribute, noise in zip(attributes, protocol.noise, strict=True):
-        if protocol.sends_category and noise.q * attribute.size >= 1:
-            reject("q", f"be below 1/{attribute.size} for an attribute of {attribute.size} categories", noise.q)
 
 
 def survey_analysis(protocol: Protocol, schema: Schema, honest: int, trust: TrustModel) -> Analysis:

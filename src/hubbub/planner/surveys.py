@@ -1,0 +1,206 @@
+"""Families of surveys: every attribute with its own noise, allocated by the closed forms, scaled by the accountant.
+
+Each function returns the :class:`~hubbub.planner.certify.Candidate` of one family, with the layout of the survey that
+suits its noise, or None if the family does not apply.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from hubbub.accountant import Calibrated
+from hubbub.errors import Infeasible
+from hubbub.numeric.divergences import gaussian_signal
+from hubbub.planner.certify import Attempt, Candidate, settled, smallest
+from hubbub.planner.request import Request
+from hubbub.privacy import Budget
+from hubbub.protocol import GRID, Fakes, Noise, Protocol
+from hubbub.releases import Release
+from hubbub.schema import Schema
+from hubbub.surveys.allocation import gaussian_shares, laplace_shares, total_error
+from hubbub.surveys.design import effects
+from hubbub.surveys.layouts import Law, laid_out
+
+ZEROS = 0.02  # share of δ that a count of no fakes at all may take beside Gaussian noise
+MOST_FAKES = 1000.0  # fakes per user and attribute beyond which the family is not searched
+PRECISE = 5e-4  # relative width within which the accountant finds the common factor of all scales
+Variances = Sequence[float]
+
+
+def shuffler_fakes(request: Request) -> Candidate | None:
+    """Clear answers among the shuffler's fakes, Laplace or Gaussian, whichever has the smaller expected error."""
+    if request.budget.delta == 0:
+        return None
+    options = [_laplace(request), _gaussian(request)]
+    return min(options, key=lambda one: one.expected)
+
+
+def user_fakes(request: Request) -> Candidate | None:
+    """Clear answers among the uniform fakes of the users."""
+    schema, variances, expected = _allocated(request)
+    sizes = [one.size for one in schema.attributes]
+    rates = [size * s / request.honest_users for size, s in zip(sizes, variances, strict=True)]
+    if request.budget.delta == 0 or max(rates) > MOST_FAKES:
+        return None
+
+    def make(factor: float) -> Protocol:
+        return Protocol.survey([Noise(m=_binomial(factor * rate, 2 * rate)) for rate in rates])
+
+    return Candidate(expected, [_scaled(replace(request, schema=schema), make)], "shuffling", schema)
+
+
+def split(request: Request) -> Candidate | None:
+    """Answers whose flipped bits are sent as separate messages."""
+    return _flipped(request, "bits")
+
+
+def response(request: Request) -> Candidate | None:
+    """Answers by randomized response: everybody sends exactly one message for each attribute."""
+    return _flipped(request, "category")
+
+
+def local_response(request: Request) -> Candidate | None:
+    """Randomized response that needs no shuffler: the ε of all attributes add up to the budget."""
+    schema, _, _ = _allocated(request)
+    own = replace(request, schema=schema)
+    count = len(schema.attributes)
+
+    def attempt(budget: Budget) -> Calibrated:
+        # The smallest flip probability whose logarithm of the odds, rounded up, stays within its share.
+        share = budget.epsilon / count * (1 - 1e-12)
+        noise = [Noise(_at_least(_local_flip(share, one.size), own, one.size)) for one in schema.attributes]
+        return settled(own, Protocol.survey(noise, "category"), budget, trust="nobody")
+
+    variance = [
+        request.n * (q := _local_flip(request.budget.epsilon / count, one.size)) / max(1 - one.size * q, 1e-9) ** 2
+        for one in schema.attributes
+    ]
+    return Candidate(_rms(own, variance), [attempt], "nobody", schema)
+
+
+def _local_flip(epsilon: float, size: int) -> float:
+    return 1 / (math.exp(min(epsilon, 600.0)) + size - 1)
+
+
+def _laplace(request: Request) -> Candidate:
+    weights = _weights(request)
+    precision = request.budget.epsilon**2 / 8  # of one attribute alone: 1/(2b²), b = 2/ε
+    schema = laid_out(request.schema, "laplace", weights, request.n, precision / request.rounds**2)
+    own = replace(request, schema=schema)
+    parts, count = effects(schema), len(schema.attributes)
+    shares = laplace_shares(parts, count, weights)
+    scales = 2 * request.rounds / max(request.budget.epsilon, 1e-9) / shares
+
+    def attempt(budget: Budget) -> Calibrated:
+        if budget.epsilon == 0:
+            raise Infeasible("Laplace fakes give no guarantee at ε = 0")
+        tail = budget.delta * (1 - 1e-6) / count
+        # Rounded up by so much that the exact sum of 2/b is at most ε.
+        each = [2 / budget.epsilon / share * (1 + 1e-14) for share in shares.tolist()]
+        noise = [Noise(m=_laplace_fakes(scale, tail)) for scale in each]
+        return settled(own, Protocol.survey(noise), budget)
+
+    return Candidate(_rms(own, (2 * scales**2).tolist()), [attempt], "shuffler-noise", schema)
+
+
+def _laplace_fakes(scale: float, tail: float) -> Fakes:
+    """Return Laplace fakes of which there are none with probability at most ``tail``, at the smallest shift."""
+    ratio = math.exp(-1 / scale)
+    shift = max(0, math.floor(scale * math.log((1 - ratio) / ((1 + ratio) * tail))) - 2) if tail < 1 else 0
+    while math.exp(-shift / scale) * (1 - ratio) / (1 + ratio - ratio ** (shift + 1)) > tail * (1 - 1e-9):
+        shift += 1
+    return Fakes.laplace(scale, shift)
+
+
+def _gaussian(request: Request) -> Candidate:
+    schema, variances, expected = _allocated(request)
+    own = replace(request, schema=schema)
+    tail = ZEROS * request.budget.delta / request.rounds / len(variances)
+
+    def make(factor: float) -> Protocol:
+        return Protocol.survey([Noise(m=_gaussian_fakes(math.sqrt(factor * one), tail)) for one in variances])
+
+    return Candidate(expected, [_scaled(own, make)], "shuffler-noise", schema)
+
+
+def _gaussian_fakes(scale: float, tail: float) -> Fakes:
+    norm = max(1.0, scale * math.sqrt(2 * math.pi))
+    return Fakes.gaussian(scale, math.ceil(scale * math.sqrt(max(0.0, -2 * math.log(tail * norm)))))
+
+
+def _flipped(request: Request, release: Release) -> Candidate | None:
+    schema, variances, expected = _allocated(request)
+    if request.budget.delta == 0:
+        return None
+    own, sizes = replace(request, schema=schema), [one.size for one in schema.attributes]
+
+    def make(factor: float) -> Protocol:
+        flips = [
+            _flip(factor * s, size, request.honest_users, category=release == "category")
+            for size, s in zip(sizes, variances, strict=True)
+        ]
+        return Protocol.survey([Noise(_at_least(q, own, d)) for q, d in zip(flips, sizes, strict=True)], release)
+
+    if release == "category" and any(2 * q.q * size > 1 for q, size in zip(make(1.0).noise, sizes, strict=True)):
+        raise Infeasible("too many categories for randomized response at this n; raise n or epsilon")
+    return Candidate(expected, [_scaled(own, make)], "shuffling", schema)
+
+
+def _flip(variance: float, size: int, people: float, *, category: bool) -> float:
+    """Return the flip probability by which the counts of one attribute have s² as their variance."""
+    if not category or size == 2:
+        part = variance / 2 if category else variance
+        return 0.5 * (1 - math.sqrt(people / (people + 4 * part)))
+    middle = 2 * variance * size + people
+    return 2 * variance / (middle + math.sqrt(middle**2 - 4 * (variance * size) ** 2))
+
+
+def _at_least(q: float, request: Request, size: int) -> float:
+    """Return a flip probability that also meets ``min_q`` and an equal share of ``max_collusion_epsilon``."""
+    least = request.min_q
+    if math.isfinite(request.max_collusion_epsilon):
+        share = request.max_collusion_epsilon / request.rounds / len(request.schema.attributes) * (1 - 1e-12)
+        least = max(least, _local_flip(share / 2, 2), _local_flip(share, size))
+    return max(q, least, 1 / GRID)
+
+
+def _allocated(request: Request) -> tuple[Schema, list[float], float]:
+    """Return the layout for Gaussian noise and its likes, s² of every attribute, and the expected error."""
+    weights = _weights(request)
+    signal = request.signal or 1e-12
+    law: Law = "gaussian"
+    schema = laid_out(request.schema, law, weights, request.n, signal / 2)
+    own = replace(request, schema=schema)
+    shares = gaussian_shares(effects(schema), len(schema.attributes), weights)
+    variances = (2 / signal / shares).tolist()
+    return schema, variances, _rms(own, variances)
+
+
+def _weights(request: Request) -> dict[str, float]:
+    assert request.schema.questions is not None
+    given = dict(request.weights)
+    return {name: given.get(name, 1.0) for name in request.schema.questions.names}
+
+
+def _rms(request: Request, variances: Variances) -> float:
+    """Return the root mean square error of the questions, each by its weight; the figure by which families compare."""
+    weights = _weights(request)
+    total = total_error(effects(request.schema), [1 / one for one in variances], weights)
+    return math.sqrt(total / math.fsum(weights.values()))
+
+
+def _scaled(request: Request, make: Callable[[float], Protocol]) -> Attempt:
+    """Return the attempt that finds the smallest common factor of all variances that meets a budget."""
+    signal = request.signal or 1e-12
+
+    def attempt(budget: Budget) -> Calibrated:
+        wanted = gaussian_signal(budget.epsilon, budget.delta) ** 2
+        guess = 1.002 * signal / wanted if wanted > 0 else 1.0
+        return smallest(request, make, budget, guess=guess, top=64 * guess, relative=PRECISE)
+
+    return attempt
+
+
+def _binomial(rate: float, most: float) -> Fakes:
+    trials = max(1, math.ceil(most))
+    return Fakes.binomial(trials, min(1.0, rate / trials))

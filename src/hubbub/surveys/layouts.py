@@ -1,0 +1,119 @@
+"""The layout of a survey: digits of numbers, levels of scales, and which questions a cross-table answers alone.
+
+Each question is laid out by itself: with optimal noise, the total error is (Σ √W·K)² for Gaussian and (Σ W^{1/3}·K)³
+for Laplace noise, where K depends on the layout of one question only.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from hubbub.questions import Choice, Flag, Number, Question, Scale
+from hubbub.questions.number import MAX_LEVELS
+from hubbub.schema import Schema
+from hubbub.surveys.allocation import NOTHING, gaussian_shares, laplace_shares, total_error
+from hubbub.surveys.design import effects, own_effects, places
+
+Law = Literal["laplace", "gaussian"]
+FANOUTS = (2, 4, 8, 16)
+WORTH = 0.02  # relative gain in error that a further message of a question must bring
+ROUNDED = 0.14  # error of random rounding that a number may have, relative to that of its noise
+WIDEST = 2**12  # buckets up to which all combinations of three widths are tried
+
+
+def laid_out(schema: Schema, law: Law, weights: Mapping[str, float], n: int, precision: float) -> Schema:
+    """Return the survey with every open layout chosen for one law of noise.
+
+    ``precision`` is the largest precision that all attributes together can have: the error of a number that is alone in
+    the survey, against which its rounding is small.
+
+    >>> schema = Schema.survey({"load time": Scale(0, 4096, buckets=256), "memory": Number(0, 65_536)})
+    >>> chosen = laid_out(schema, "laplace", {"load time": 1.0, "memory": 1.0}, 10_000, 0.125)
+    >>> chosen.questions["load time"].widths, chosen.questions["memory"].radices
+    ((16, 1), (4, 4, 4, 4))
+    """
+    assert schema.questions is not None
+    found: dict[str, Question] = {
+        name: _chosen(question, law, n, precision) for name, question in schema.questions.items
+    }
+    return _derived(Schema.survey(found, derived=schema.questions.derived), law, weights)
+
+
+def _derived(schema: Schema, law: Law, weights: Mapping[str, float]) -> Schema:
+    """Return the survey without the attributes that are not worth a message beside a cross-table."""
+    questions = schema.questions
+    assert questions is not None
+    inside = [
+        name
+        for name, question in questions.items
+        if isinstance(question, Choice | Flag) and questions.crosses(name) and name not in questions.derived
+    ]
+    if not inside:
+        return schema
+    parts, count, where = effects(schema), len(schema.attributes), places(schema)
+    shares = (laplace_shares if law == "laplace" else gaussian_shares)(parts, count, weights)
+    idle = [name for name in inside if shares[where[name][0]] <= math.sqrt(NOTHING) * shares.max()]
+    return Schema.survey(dict(questions.items), derived=[*questions.derived, *idle]) if idle else schema
+
+
+def _chosen(question: Question, law: Law, n: int, precision: float) -> Question:
+    options: list[Scale | Number]
+    if isinstance(question, Scale) and not question.levels and question.buckets > 2:
+        options = [_with_levels(question, widths) for widths in _widths(question.buckets)]
+    elif isinstance(question, Number) and not question.digits:
+        options = [_with_digits(question, digits) for digits in _digits(law, n, precision)]
+    else:
+        return question
+    errors = [_error(option, law) for option in options]
+    # A message more must be worth it.
+    ranks = [error / (1 - WORTH) ** len(option.sizes) for option, error in zip(options, errors, strict=True)]
+    return options[ranks.index(min(ranks))]
+
+
+def _error(question: Scale | Number, law: Law) -> float:
+    """Return the error of a question that is alone, for one unit of precision or of loss."""
+    parts, weights = own_effects("", question, range(len(question.sizes))), {"": 1.0}
+    if law == "laplace":
+        precisions = laplace_shares(parts, len(question.sizes), weights) ** 2
+    else:
+        precisions = gaussian_shares(parts, len(question.sizes), weights)
+    return math.sqrt(total_error(parts, precisions.tolist(), weights))
+
+
+def _with_levels(question: Scale, widths: tuple[int, ...]) -> Scale:
+    return Scale(edges=question.edges, missing=question.missing, unit=question.unit, levels=widths)
+
+
+def _with_digits(question: Number, digits: tuple[int, ...]) -> Number:
+    return Number(
+        question.low,
+        question.high,
+        missing=question.missing,
+        variance=question.variance,
+        unit=question.unit,
+        digits=digits,
+    )
+
+
+def _widths(buckets: int) -> Iterator[tuple[int, ...]]:
+    """Yield widths of levels that are worth a try: up to three powers of two, and trees of equal fan-out."""
+    powers = [2**i for i in range(1, 40) if 2**i < buckets]
+    yield (1,)
+    for one in powers:
+        yield (one, 1)
+    if buckets <= WIDEST:
+        for two, one in itertools.combinations(powers, 2):
+            yield (one, two, 1)
+    for fanout in FANOUTS:
+        tree = [fanout**i for i in range(40) if fanout**i < buckets]
+        if len(tree) > 3:
+            yield tuple(reversed(tree))
+
+
+def _digits(law: Law, n: int, precision: float) -> Iterator[tuple[int, ...]]:
+    """Yield digits with so many levels that random rounding adds little to the noise."""
+    for radix in (4,) if law == "laplace" else (2, 4):
+        alone = _error(Number(0, 1, digits=(radix,) * 4), law) / math.sqrt(precision)
+        levels = min(1 + math.sqrt(n) / (2 * ROUNDED * alone), MAX_LEVELS)
+        yield (radix,) * max(2, math.ceil(math.log(levels) / math.log(radix) - 1e-9))
