@@ -35,11 +35,22 @@ if _typing.TYPE_CHECKING:
     from hubbub.planner import Cost, best_epsilon, cost, frontier, load_plan, plan, plan_from, smallest_n
     from hubbub.plans import Plan
     from hubbub.privacy import Assumptions, Basis, Budget, Guarantee, Total
-    from hubbub.protocol import Fakes, Protocol
+    from hubbub.protocol import Fakes, Noise, Protocol
+    from hubbub.questions import Choice, Cross, Flag, Number, Scale
     from hubbub.records import Collection
     from hubbub.reports import Batch, BatchHeader, Reports, Tally
     from hubbub.schema import Schema
     from hubbub.shuffler import shuffle
+    from hubbub.surveys import (
+        CrossEstimate,
+        Measure,
+        NumberEstimate,
+        QuestionError,
+        ScaleEstimate,
+        SurveyEstimate,
+        estimate_survey,
+        question_errors,
+    )
     from hubbub.tables import ConditionalTable, Joint, JointCell
 
 __version__ = "0.2.0.dev0"
@@ -55,11 +66,22 @@ _MODULES = {
     "planner": ("Cost", "best_epsilon", "cost", "frontier", "load_plan", "plan", "plan_from", "smallest_n"),
     "plans": ("Plan",),
     "privacy": ("Assumptions", "Basis", "Budget", "Guarantee", "Total"),
-    "protocol": ("Fakes", "Protocol"),
+    "protocol": ("Fakes", "Noise", "Protocol"),
+    "questions": ("Choice", "Cross", "Flag", "Number", "Scale"),
     "records": ("Collection",),
     "reports": ("Batch", "BatchHeader", "Reports", "Tally"),
     "schema": ("Schema",),
     "shuffler": ("shuffle",),
+    "surveys": (
+        "CrossEstimate",
+        "Measure",
+        "NumberEstimate",
+        "QuestionError",
+        "ScaleEstimate",
+        "SurveyEstimate",
+        "estimate_survey",
+        "question_errors",
+    ),
     "tables": ("ConditionalTable", "Joint", "JointCell"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -75,14 +97,18 @@ __all__ = [
     "BudgetExceeded",
     "Calibrated",
     "Charge",
+    "Choice",
     "Collection",
     "Comparison",
     "ConditionalTable",
     "Cost",
+    "Cross",
+    "CrossEstimate",
     "EntropyFailure",
     "Estimate",
     "Fakes",
     "FalseClaim",
+    "Flag",
     "Guarantee",
     "HubbubError",
     "Infeasible",
@@ -94,14 +120,22 @@ __all__ = [
     "LabelEstimate",
     "Ledger",
     "LedgerDamaged",
+    "Measure",
+    "Noise",
+    "Number",
+    "NumberEstimate",
     "Plan",
     "PlanMismatch",
     "PrivacyCurve",
     "ProgramFailure",
     "Protocol",
+    "QuestionError",
     "Reports",
+    "Scale",
+    "ScaleEstimate",
     "Schema",
     "SealError",
+    "SurveyEstimate",
     "Tally",
     "TooLarge",
     "Total",
@@ -114,12 +148,14 @@ __all__ = [
     "compare_power",
     "cost",
     "estimate",
+    "estimate_survey",
     "frontier",
     "joint",
     "load_plan",
     "plan",
     "plan_from",
     "pool",
+    "question_errors",
     "randomize",
     "shuffle",
     "smallest_n",

@@ -3,8 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from hubbub.errors import reject
+from hubbub.errors import check_type, reject
 from hubbub.numeric.estimation import category_variance
+from hubbub.plans import Plan
 from hubbub.protocol import Noise, Protocol
 from hubbub.questions import Cross, Number, Scale
 from hubbub.schema import Schema
@@ -55,7 +56,7 @@ def answer_variances(schema: Schema, protocol: Protocol, n: int, *, batches: int
     ]
 
 
-def question_errors(schema: Schema, protocol: Protocol, n: int) -> tuple[QuestionError, ...]:
+def predicted_errors(schema: Schema, protocol: Protocol, n: int) -> tuple[QuestionError, ...]:
     """Return the predicted error of every question of a survey in a batch of n people.
 
     The rounding of numbers adds at most half a step to each of them, independently; its share is included.
@@ -63,7 +64,7 @@ def question_errors(schema: Schema, protocol: Protocol, n: int) -> tuple[Questio
     >>> from hubbub.protocol import Fakes
     >>> from hubbub.questions import Choice, Flag
     >>> survey = Schema.survey({"colour": Choice(["red", "green", "blue"]), "dark mode": Flag()})
-    >>> for one in question_errors(survey, Protocol.survey([Noise(m=Fakes.laplace(4.0, 54))] * 2), 1000):
+    >>> for one in predicted_errors(survey, Protocol.survey([Noise(m=Fakes.laplace(4.0, 54))] * 2), 1000):
     ...     print(one.question, round(one.stderr, 2), one.unit, one.measures)
     colour 4.61 people one count
     dark mode 3.99 people one count
@@ -85,6 +86,16 @@ def question_errors(schema: Schema, protocol: Protocol, n: int) -> tuple[Questio
     return tuple(found)
 
 
+def question_errors(plan: Plan) -> tuple[QuestionError, ...]:
+    """Return the predicted error of every question of a plan for a survey, from the noise and the rounding of numbers.
+
+    Sampling error comes on top if the people are a sample of a population.
+    """
+    if check_type("plan", plan, Plan).schema.questions is None:
+        reject("the plan", "be that of a survey; the error of others is plan.stderr")
+    return predicted_errors(plan.schema, plan.protocol, plan.n)
+
+
 def survey_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
     """Return the root mean square of the errors of all questions, in people (or ranges): one figure for a survey.
 
@@ -92,5 +103,5 @@ def survey_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
     >>> round(survey_stderr(Schema.survey({"a": Flag(), "b": Flag()}), Protocol.survey([Noise(0.1)] * 2), 1000), 3)
     8.385
     """
-    each = question_errors(schema, protocol, n)
+    each = predicted_errors(schema, protocol, n)
     return math.sqrt(math.fsum(one.people**2 for one in each) / len(each))
