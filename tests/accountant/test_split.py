@@ -187,7 +187,7 @@ def test_skipped_grid_points_stay_above_the_curve() -> None:
         calls.append(i)
         return float(bit.log_delta([n - 1.0], [0.0], q, step * i)[0])
 
-    curve = split._sampled(log_delta, size, step)
+    curve = split.sampled(log_delta, size, step)
     assert len(curve) == size + 1
     assert len(calls) < size
     exact = [math.exp(log_delta(i)) for i in range(size + 1)]
@@ -230,7 +230,7 @@ def test_skipped_nodes_are_bounded_by_chords() -> None:
             calls.append(i)
             return -slope * 0.01 * i
 
-        nodes = np.array(split._sampled(curve, 200, 0.01))
+        nodes = np.array(split.sampled(curve, 200, 0.01))
         exact = np.exp(-slope * 0.01 * np.arange(201))
         assert (nodes >= exact).all()
         assert (nodes <= exact * (1 + 4 * split.BEND)).all()

@@ -2,13 +2,14 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import hubbub as hb
+from hubbub.privacy import TrustModel
 from hubbub.protocol import Noise
 from hubbub.questions import Choice, Flag
 from hubbub.releases import Release
@@ -17,6 +18,7 @@ pytestmark = pytest.mark.accountant
 
 EPSILONS = (0.0, 0.3, 0.7, 1.0, 1.5, 2.5)
 Law = dict[tuple[int, ...], float]
+Collection = tuple[tuple[int, ...], ...]
 
 
 def survey(sizes: Sequence[int]) -> hb.Schema:
@@ -30,10 +32,10 @@ def divergence(p: Law, q: Law, epsilon: float) -> float:
     return math.fsum(max(0.0, p.get(key, 0.0) - math.exp(epsilon) * q.get(key, 0.0)) for key in keys)
 
 
-def worst(sizes: Sequence[int], n: int, law: "Iterable") -> list[float]:
+def worst(sizes: Sequence[int], n: int, law: Callable[[Collection], Law]) -> list[float]:
     """Return the largest δ at each ε over all collections, all pairs of tuples and both orders."""
     tuples = list(itertools.product(*map(range, sizes)))
-    known: dict[tuple[tuple[int, ...], ...], Law] = {}
+    known: dict[Collection, Law] = {}
 
     def view(collection: tuple[tuple[int, ...], ...]) -> Law:
         key = tuple(sorted(collection))
@@ -85,7 +87,7 @@ def test_fakes_of_the_shuffler_are_exact(sizes: tuple[int, ...], fakes: list[hb.
 
     def view(collection: tuple[tuple[int, ...], ...]) -> Law:
         rows = counted(collection, sizes)
-        cells = [
+        cells: list[Law] = [
             {(count + extra,): float(law[extra]) for extra in range(law.size)}
             for row, law in zip(rows, laws, strict=True)
             for count in row
@@ -266,7 +268,7 @@ def test_collusion_adds_up_over_attributes() -> None:
 
 
 @pytest.mark.parametrize("trust", ["nobody", "shuffling"])
-def test_clear_answers_need_the_shufflers_fakes(trust: hb.planner.TrustModel) -> None:  # type: ignore[name-defined]
+def test_clear_answers_need_the_shufflers_fakes(trust: TrustModel) -> None:
     found = hb.account(hb.Protocol.survey([Noise(m=L(4.0, 54))] * 2), survey([2, 2]), 100, delta=1e-6, trust=trust)
     assert math.isinf(found.epsilon)
 

@@ -46,7 +46,7 @@ def with_flip(factor: float, seed: int = 1) -> Client:
     send = honest(seed)
 
     def client(collection: hb.Collection, plan: hb.Plan) -> hb.Reports:
-        other = replace(plan, protocol=replace(plan.protocol, q=plan.protocol.q * factor))
+        other = replace(plan, protocol=plan.protocol.changed(q=plan.protocol.q * factor))
         return replace(send(collection, other), plan=plan)
 
     return client

@@ -108,7 +108,7 @@ def test_fakes_without_noise(point: tuple[str, str]) -> None:
         m = reports.plan.protocol.shuffler_fakes
         if m is None:
             return shuffler(reports)
-        still = replace(reports.plan, protocol=replace(reports.plan.protocol, m=replace(m, scale=0.01)))
+        still = replace(reports.plan, protocol=reports.plan.protocol.changed(m=replace(m, scale=0.01)))
         return replace(shuffler(replace(reports, plan=still)), plan=reports.plan)
 
     assert "distribution of shuffler fakes" in names(tried(constant, 80, plan))

@@ -1,6 +1,5 @@
 """Counts drawn directly have the distribution of counts from the whole pipeline; similar ones are rejected."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -71,7 +70,7 @@ def test_both_simulators_agree_in_long_runs(kind: str, name: str) -> None:
 @pytest.mark.parametrize(("name", "q"), [("flip", 0.21), ("split", 0.16), ("fake and flip", 0.11), ("category", 0.11)])
 def test_other_flip_probability_is_detected(name: str, q: float) -> None:
     plan = plan_of("one_hot", name)
-    other = hb.plan_from(plan.schema, N, replace(PROTOCOLS[name], q=q), epsilon=3.0)
+    other = hb.plan_from(plan.schema, N, PROTOCOLS[name].changed(q=q), epsilon=3.0)
     found = worst(by_records("one_hot", name), by_counts(other, collection(plan.schema, N).counts()))
     assert found["mean"] < FALSE_POSITIVE_RATE
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import hubbub as hb
 from hubbub import device
 from hubbub.errors import InvalidInput, InvalidRecord, WireError
-from hubbub.questions import Choice, Cross, Flag, Number, Questions, Scale
+from hubbub.questions import Choice, Cross, Flag, Number, Question, Questions, Scale
 
 pytestmark = pytest.mark.pipeline
 
@@ -24,7 +24,7 @@ def always(numerator: int) -> bool:
     return True
 
 
-SURVEY = {
+SURVEY: dict[str, Question] = {
     "colour": Choice(["red", "green", "blue"]),
     "dark mode": Flag(missing=True),
     "load time": Scale(0, 4096, buckets=256, unit="ms", levels=[16, 1]),
@@ -49,7 +49,7 @@ def test_a_record_has_one_category_of_every_attribute() -> None:
 
 def test_derived_questions_have_no_attribute() -> None:
     schema = hb.Schema.survey(SURVEY, derived=["colour"])
-    assert [one.question for one in schema.attributes][0] == "dark mode"
+    assert schema.attributes[0].question == "dark mode"
     assert len(schema.attributes) == len(hb.Schema.survey(SURVEY).attributes) - 1
     with pytest.raises(InvalidInput, match="Choice or a Flag in a cross-table"):
         hb.Schema.survey({"a": Flag(), "b": Flag()}, derived=["a"])
@@ -100,7 +100,7 @@ def test_bad_json_is_refused(change: dict[str, object]) -> None:
         (Number(0, 9), 1j, "a number"),
     ],
 )
-def test_bad_answers_are_refused_before_anything_is_sent(question: Choice, value: object, text: str) -> None:
+def test_bad_answers_are_refused_before_anything_is_sent(question: Question, value: object, text: str) -> None:
     schema = hb.Schema.survey({"asked": question})
     with pytest.raises(InvalidInput, match=f"the answer to 'asked' must .*{text}"):
         device.encode({"asked": value}, schema)

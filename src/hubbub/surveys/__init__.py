@@ -2,7 +2,7 @@
 
 - ``design``: effects, and what the noise of attributes does to questions; ``errors``: predicted errors;
 - ``allocation``, ``layouts``: how much noise for which attribute, digits, levels and derived questions;
-- ``answers``: unbiased counts of attributes; ``estimate``, ``scales``, ``numbers``, ``cross``: the questions' own terms.
+- ``answers``: unbiased counts of attributes; ``estimate``, ``scales``, ``numbers``, ``cross``: results of questions.
 
 Names load on first use, because the design is also needed below the analyzer.
 """
