@@ -20,6 +20,8 @@ from hubbub.schema import Schema
 NEWTON_STEPS = 3
 OPTIMISM = 0.8
 """A family is not certified if even this fraction of its expected error exceeds the best error found."""
+EXPECTED = 1.01
+"""The same for surveys, whose expected errors follow from closed forms that the accountant confirms to a percent."""
 CLOSE = {"split": 0.97, "copies": 0.97, "flip": 0.97}
 """The same in several rounds, for families that are costly to search and whose expected error is a close estimate."""
 
@@ -100,6 +102,8 @@ def compare(request: Request, *, prune: bool = False) -> Comparison:
             proposals += [(family, candidate)] if candidate else []
     for family, candidate in sorted(proposals, key=lambda pair: pair[1].expected):
         optimism = CLOSE.get(family.key, OPTIMISM) if request.rounds > 1 else OPTIMISM
+        if request.schema.questions is not None:
+            optimism = EXPECTED
         if prune and plans and optimism * candidate.expected > min(one.stderr for one in plans.values()):
             continue
         try:

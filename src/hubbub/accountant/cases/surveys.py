@@ -76,7 +76,8 @@ def _composed(parts: tuple[Answers, ...], protocol: Protocol, honest: int, *, ex
 
 def _one_response(parts: tuple[Answers, ...], honest: int, epsilon: float) -> float:
     """Return ln δ(ε) of the best attack on a single attribute by randomized response; errs downwards."""
-    return max(category.attack(one.size, one.noise.q, honest, epsilon) for one in parts)
+    flipped = [one for one in parts if not one.noise.clear]
+    return max((category.attack(one.size, one.noise.q, honest, epsilon) for one in flipped), default=-math.inf)
 
 
 def _local_analysis(parts: tuple[Answers, ...], protocol: Protocol, pure: float) -> Analysis:

@@ -47,7 +47,8 @@ from hubbub.releases import Release
 
 Floats = NDArray[np.float64]
 
-GRAIN = 400  # grid points per standard deviation of the loss of all attributes
+GRAIN = 150  # grid points per standard deviation of the loss of all attributes, at least,
+STEP = 1e-3  # and their largest distance
 FINE = 2e-5  # relative height of a chord above the curve of users' fakes up to which grid points are skipped
 NODES = 1200  # grid points of the curve of one attribute among users' fakes
 STEPS = 240  # grid points of the curve of one attribute by randomized response
@@ -85,7 +86,7 @@ def cover(attributes: tuple[Answers, ...], release: Release, honest: int) -> Los
     >>> round(cover((one,), "bits", 1).delta(1.0) * 1e7, 4)
     9.009
     """
-    step = None if len(attributes) == 1 else _signal(attributes, release, honest) / GRAIN
+    step = None if len(attributes) == 1 else min(_signal(attributes, release, honest) / GRAIN, STEP)
     parts = [_attribute(one, release, honest, step).power(one.times) for one in attributes]
     parts.sort(key=lambda loss: loss.step)
     result = parts[0]
