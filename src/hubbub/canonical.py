@@ -43,7 +43,9 @@ def _write(value: Json) -> str:
         case str():
             return encode_basestring(value)
         case list():
-            return "[" + ",".join(map(_write, value)) + "]"
+            # Schemas have up to ten million labels, and every process that loads a task computes its digest.
+            plain = all(type(one) is str for one in value)
+            return "[" + ",".join(map(encode_basestring if plain else _write, value)) + "]"
         case dict():
             # RFC 8785 sorts by UTF-16 units, which for the ASCII keys used here is the order of Python.
             return "{" + ",".join(f"{json.dumps(key)}:{_write(value[key])}" for key in sorted(value)) + "}"
