@@ -44,8 +44,8 @@ def _write(value: Json) -> str:
             return encode_basestring(value)
         case list():
             # Schemas have up to ten million labels, and every process that loads a task computes its digest.
-            plain = all(type(one) is str for one in value)
-            return "[" + ",".join(map(encode_basestring if plain else _write, value)) + "]"
+            texts = [encode_basestring(one) for one in value if isinstance(one, str)]
+            return "[" + ",".join(texts if len(texts) == len(value) else map(_write, value)) + "]"
         case dict():
             # RFC 8785 sorts by UTF-16 units, which for the ASCII keys used here is the order of Python.
             return "{" + ",".join(f"{json.dumps(key)}:{_write(value[key])}" for key in sorted(value)) + "}"
