@@ -23,6 +23,8 @@ def canonical(value: Json) -> bytes:
 
     >>> canonical({"b": [1e-6, 2.0, 0.1], "a": "é"}).decode()
     '{"a":"é","b":[0.000001,2,0.1]}'
+    >>> canonical([["a", "b"], ["a", 1, None], []]).decode()
+    '[["a","b"],["a",1,null],[]]'
     """
     try:
         return _write(value).encode()

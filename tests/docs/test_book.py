@@ -233,7 +233,7 @@ def test_the_page_says_how_stored_figures_were_measured() -> None:
     """Figures that were put together from several runs, or at an unknown load, are not shown as one quiet run."""
     run = json.loads((DOCS / "benchmarks" / "services.json").read_text())
     text = generate.benchmarks([DOCS / "benchmarks" / "services.json"])
-    assert ("load which was not recorded" in text) == (run["machine"]["load"] is None)
+    assert ("at an unrecorded load" in text) == (run["machine"]["load"] is None)
     assert run.get("remark", "") in text
 
 
