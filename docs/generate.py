@@ -325,12 +325,13 @@ def benchmarks(files: Iterable[Path]) -> str:
         name, about = run["benchmark"], run["machine"]
         told = FIGURES.get(name, {})
         peers = ", ".join(f"{peer} {version}" for peer, version in run["versions"].items())
+        load = "an unrecorded load" if about["load"] is None else f"a load of {about['load']:g} before it started"
         lines += [
             f"## {name}",
             "",
             f"Measured on {run['date']} on {about['cores']} cores of an {about['processor']} with "
-            f"{about['memory_gib']} GiB, {about['system']}, Python {about['python']}, at a load of {about['load']:g} "
-            f"before it started; {peers}. To run it again: `{run['command']}`.",
+            f"{about['memory_gib']} GiB, {about['system']}, Python {about['python']}, at {load}; "
+            f"{peers}. To run it again: `{run['command']}`. {run.get('remark', '')}".rstrip(),
             "",
             "| what | against | measured |",
             "|---|---|---:|",

@@ -128,7 +128,7 @@ def measure_replicas(folder: Path, workers: Workers, scale: float) -> dict[str, 
                     before = cpu_seconds(pids)
                     load = send_all(both[:processes], bench.path(), bundles, size, connections)
                     cost = (cpu_seconds(pids) - before) / load.stored
-                    assert load.refused == 0
+                    assert load.refused == 0, load.statuses
                     spent.setdefault((processes, kind), []).append(cost)
         for kind in ("singles", "hundreds"):
             one, two = (statistics.mean(spent[processes, kind]) for processes in (1, 2))

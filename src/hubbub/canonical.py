@@ -23,6 +23,8 @@ def canonical(value: Json) -> bytes:
 
     >>> canonical({"b": [1e-6, 2.0, 0.1], "a": "é"}).decode()
     '{"a":"é","b":[0.000001,2,0.1]}'
+    >>> canonical([["a", "b"], ["a", 1, None], []]).decode()
+    '[["a","b"],["a",1,null],[]]'
     """
     try:
         return _write(value).encode()
@@ -43,7 +45,9 @@ def _write(value: Json) -> str:
         case str():
             return encode_basestring(value)
         case list():
-            return "[" + ",".join(map(_write, value)) + "]"
+            # Schemas have up to ten million labels, and every process that loads a task computes its digest.
+            texts = [encode_basestring(one) for one in value if isinstance(one, str)]
+            return "[" + ",".join(texts if len(texts) == len(value) else map(_write, value)) + "]"
         case dict():
             # RFC 8785 sorts by UTF-16 units, which for the ASCII keys used here is the order of Python.
             return "{" + ",".join(f"{json.dumps(key)}:{_write(value[key])}" for key in sorted(value)) + "}"
