@@ -1,0 +1,277 @@
+/** Contracts and key lists: a plan and the terms of its collection, signed by both operators, and the keys to seal to. */
+
+import { concat, hex, sha256, unhex, uint16 } from './bytes.js';
+import { ExpiredKeys, FalseClaim, check, demand } from './errors.js';
+import { need } from './extensions.js';
+import { Fields, canonical, parse } from './json.js';
+import { messageCount, readPlan } from './plan.js';
+
+/**
+ * @typedef {import('./bytes.js').Bytes} Bytes
+ * @typedef {import('./json.js').Json} Json
+ * @typedef {import('./plan.js').Plan} Plan
+ * @typedef {{kind: 'open' | 'ticket' | 'token', issuer: string, key: Bytes, size: number}} Admission
+ * @typedef {{rounds: number, roundEpochs: number, total: {epsilon: number, delta: number}}} Series
+ * @typedef {{analyzer: string, shuffler: string}} Operators Public identities in hexadecimal digits.
+ *
+ * @typedef {object} Contract One collection: its plan, batch size, time span, suite, admission and operators.
+ * @property {string} id the task in hexadecimal digits
+ * @property {Bytes} task 16 bytes that identify the contract
+ * @property {Plan} plan
+ * @property {number} minBatchSize
+ * @property {number} slots
+ * @property {number} epoch seconds of an epoch
+ * @property {number} taskStart
+ * @property {number} taskEnd
+ * @property {1 | 2} suite
+ * @property {Admission} admission
+ * @property {Operators} operators
+ * @property {Series | null} series
+ *
+ * @typedef {{id: number, suite: number, key: Bytes, state: string}} PublicKey
+ * @typedef {{analyzer: PublicKey, shuffler: PublicKey}} Keys The keys to seal with.
+ */
+
+/** The smallest batch size that a client accepts, except in tests. */
+export const MIN_BATCH_SIZE = 100;
+const MAX_CONTRACT_SIZE = 1 << 24;
+const MAX_BUNDLE_SIZE = 2 ** 20;
+const MAX_EPOCH = 2 ** 40;
+const CLOCK_TOLERANCE = 86_400;
+const ROLES = /** @type {const} */ (['analyzer', 'shuffler']);
+const TERMS = ['min_batch_size', 'slots', 'epoch', 'task_start', 'task_end', 'suite'];
+const ISSUER = /^[a-z0-9]([a-z0-9.:-]{0,198}[a-z0-9])?$/;
+/** Bytes of an encapsulated key and of a public key, by suite. */
+const ENCAPSULATED = [0, 32, 1120];
+const PUBLIC = [0, 32, 1216];
+
+/**
+ * Read a signed contract, verify both signatures, and check every term that does not need the mathematics.
+ *
+ * Anyone can sign with an identity of their own: compare `operators` with the identities you expect, or remember them
+ * from the first contract ({@link checkOperators}).
+ * @param {string | Uint8Array} text
+ * @param {{task?: string, operators?: Operators, minBatchSize?: number}} [expected]
+ * @returns {Promise<Contract>}
+ */
+export async function readContract(text, { task: expectedTask, operators, minBatchSize = MIN_BATCH_SIZE } = {}) {
+  check(text.length <= MAX_CONTRACT_SIZE, 'the signed contract must have at most 16 MiB');
+  const signed = new Fields(parse(text, 'the signed contract'), 'the signed contract', 'contract', 'signatures');
+  const names = ['format', 'plan', 'admission', 'series', ...TERMS, ...ROLES];
+  const read = new Fields(signed.get('contract'), 'the contract', ...names);
+  check(read.text('format') === 'hubbub contract 2', "the format of the contract must be 'hubbub contract 2'");
+  const plan = await readPlan(read.get('plan'));
+  const keys = ROLES.map((role) => unhex(read.text(role), 32, `the ${role}'s identity`));
+  const body = canonical(read.entries);
+  const task = (await sha256(body)).slice(0, 16);
+  const taskStart = read.whole('task_start', 0, MAX_EPOCH);
+  /** @type {Contract} */
+  const contract = {
+    id: hex(task),
+    task,
+    plan,
+    minBatchSize: read.whole('min_batch_size', plan.n, 1e10),
+    slots: read.whole('slots', 1, 2 ** 16),
+    epoch: read.whole('epoch', 1, 1e9),
+    taskStart,
+    taskEnd: read.whole('task_end', taskStart + 1, MAX_EPOCH),
+    suite: /** @type {1 | 2} */ (read.whole('suite', 1, 2)),
+    admission: readAdmission(read.get('admission')),
+    operators: { analyzer: read.text('analyzer'), shuffler: read.text('shuffler') },
+    series: read.get('series') === null ? null : readSeries(read.get('series')),
+  };
+  checkTerms(contract);
+  const signatures = signed.get('signatures');
+  check(
+    signatures !== null && typeof signatures === 'object' && Object.keys(signatures).every((one) => ROLES.includes(/** @type {'analyzer'} */ (one))),
+    'only the analyzer and the shuffler may sign a contract',
+  );
+  for (const [i, role] of ROLES.entries()) {
+    const signature = /** @type {{[role: string]: Json}} */ (signatures)[role];
+    if (signature === undefined) throw new FalseClaim(`the contract has no signature of its ${role}`);
+    await verify(/** @type {Bytes} */ (keys[i]), 'contract', body, unhex(signature, 64, 'a signature'));
+  }
+  demand(
+    contract.minBatchSize >= minBatchSize,
+    `the contract must have batches of at least ${minBatchSize} people, not ${contract.minBatchSize}`,
+  );
+  if (expectedTask !== undefined && expectedTask !== contract.id) throw new FalseClaim('the contract is that of another task');
+  if (operators) checkOperators(contract, operators);
+  return contract;
+}
+
+/**
+ * Throw unless the operators of a contract are the expected ones.
+ * @param {Contract} contract
+ * @param {Operators} expected
+ */
+export function checkOperators(contract, expected) {
+  for (const role of ROLES) {
+    if (contract.operators[role] !== expected[role]) throw new FalseClaim(`the contract names another ${role}`);
+  }
+}
+
+/** @param {Contract} contract */
+function checkTerms({ plan, slots, taskStart, taskEnd, suite, admission, operators, series }) {
+  check(operators.analyzer !== operators.shuffler, 'analyzer and shuffler must be different operators');
+  const { honest } = plan.guarantee;
+  check(
+    admission.kind !== 'open' || honest <= 1 || plan.honestFraction < 1,
+    `the plan's guarantee needs ${honest} honest users, but with open admission one sender can fill a batch`,
+  );
+  if (series) {
+    check(taskEnd - taskStart === series.rounds * series.roundEpochs, 'task_end must be the end of the last round');
+    check(admission.kind !== 'token', 'a series must admit by ticket or be open');
+  }
+  const count = messageCount(plan);
+  if (count === undefined) need('checkSlots')(plan, slots);
+  else check(slots === count, `slots must be ${count}, the number of messages of every client`);
+  check(bundleSize(suite, slots, plan.payload, admission.size) <= MAX_BUNDLE_SIZE, 'a bundle must have at most 1 MiB');
+}
+
+/**
+ * Return the bytes of a bundle.
+ * @param {number} suite
+ * @param {number} slots
+ * @param {number} payload
+ * @param {number} admission
+ */
+export function bundleSize(suite, slots, payload, admission) {
+  const encapsulated = Number(ENCAPSULATED[suite]);
+  return 24 + encapsulated + admission + slots * (2 + encapsulated + 2 + payload + 16) + 16;
+}
+
+/**
+ * @param {Json} value
+ * @returns {Admission}
+ */
+function readAdmission(value) {
+  const kind = /** @type {{kind?: Json} | null} */ (value)?.kind;
+  const keys = { open: [], ticket: ['issuer'], token: ['issuer', 'key'] };
+  check(typeof kind === 'string' && Object.hasOwn(keys, kind), "'admission' must have the kind open, ticket or token");
+  const known = /** @type {Admission['kind']} */ (kind);
+  const read = new Fields(value, 'the admission', 'kind', ...keys[known]);
+  const issuer = known === 'open' ? '' : read.text('issuer');
+  check(known === 'open' || ISSUER.test(issuer), 'the name of the issuer must be a host name in lower case');
+  const text = known === 'token' ? read.text('key') : '';
+  const key = unhex(text, known === 'token' ? 342 : 0, 'the key of the admission');
+  if (known === 'token') need('checkTokenKey')(key);
+  return { kind: known, issuer, key, size: { open: 0, ticket: 32, token: 354 }[known] };
+}
+
+/**
+ * @param {Json} value
+ * @returns {Series}
+ */
+function readSeries(value) {
+  const read = new Fields(value, 'the series', 'rounds', 'round_epochs', 'total');
+  const total = new Fields(read.get('total'), 'the total of the series', 'epsilon', 'delta');
+  const delta = total.real('delta', 0, 1);
+  check(delta < 1, 'the δ of the total of the series must be below 1');
+  return {
+    rounds: read.whole('rounds', 1, 10_000),
+    roundEpochs: read.whole('round_epochs', 1, 1e9),
+    total: { epsilon: total.real('epsilon', 0, Number.MAX_VALUE), delta },
+  };
+}
+
+/**
+ * Return the number of the round at a time, from 1; times outside the task belong to the nearest round.
+ * @param {Contract} contract
+ * @param {number} time seconds since 1970
+ */
+export function roundAt({ epoch, taskStart, series }, time) {
+  if (!series) return 1;
+  const number = Math.floor((Math.floor(time / epoch) - taskStart) / series.roundEpochs) + 1;
+  return Math.min(Math.max(number, 1), series.rounds);
+}
+
+/**
+ * Return the 16 bytes to which everything of a round is bound: the task, or in a series those of the round.
+ * @param {Contract} contract
+ * @param {number} round
+ */
+export async function roundContext({ task, series }, round) {
+  if (!series) return task;
+  return (await sha256(concat('hubbub/2 round', task, uint16(round >>> 16), uint16(round & 0xffff)))).slice(0, 16);
+}
+
+/**
+ * Throw a {@link FalseClaim} unless the holder of a public key signed this body as a document of this kind.
+ * @param {Bytes} publicKey
+ * @param {string} kind
+ * @param {string} body
+ * @param {Bytes} signature
+ */
+async function verify(publicKey, kind, body, signature) {
+  let good = false;
+  try {
+    const key = await crypto.subtle.importKey('raw', publicKey, { name: 'Ed25519' }, false, ['verify']);
+    good = await crypto.subtle.verify({ name: 'Ed25519' }, key, signature, concat(`hubbub/2 ${kind}\0`, body));
+  } catch (error) {
+    // An unsupported algorithm is not a false claim of the operator.
+    if (/** @type {Error} */ (error).name === 'NotSupportedError') throw error;
+  }
+  if (!good) throw new FalseClaim(`the ${kind} is not signed by its operator`);
+}
+
+/**
+ * Read the key document of a task, verify both lists and their dates, and return the keys to seal with.
+ * @param {string | Uint8Array} text
+ * @param {Contract} contract
+ * @param {number} now seconds since 1970
+ * @returns {Promise<Keys>}
+ */
+export async function readKeys(text, { operators, suite }, now) {
+  const what = 'the key document';
+  const read = new Fields(parse(text, what), what, 'shuffler', 'analyzer', 'analyzer_key_id');
+  const analyzer = await readKeyList(read.get('analyzer'), operators.analyzer, 'analyzer', now);
+  const shuffler = await readKeyList(read.get('shuffler'), operators.shuffler, 'shuffler', now);
+  const id = read.whole('analyzer_key_id');
+  const used = analyzer.find((key) => key.id === id);
+  check(used?.suite === suite, "'analyzer_key_id' must name a key of the contract's suite in the analyzer's list");
+  const active = shuffler.find((key) => key.state === 'active' && key.suite === suite);
+  check(active, `the key list of the shuffler has no active key of suite ${suite}`);
+  return { analyzer: used, shuffler: active };
+}
+
+/**
+ * Read a signed key list; throws unless the operator with this identity signed it for `role` and it is valid now.
+ * @param {Json} value
+ * @param {string} identity
+ * @param {string} role
+ * @param {number} [now] seconds since 1970
+ * @returns {Promise<PublicKey[]>}
+ */
+export async function readKeyList(value, identity, role, now) {
+  const signed = new Fields(value, 'the signed document', 'body', 'signature');
+  const signature = unhex(signed.get('signature'), 64, 'the signature');
+  await verify(unhex(identity, 32), 'key list', canonical(signed.get('body')), signature);
+  const read = new Fields(signed.get('body'), 'the key list', 'format', 'role', 'issued', 'expires', 'keys');
+  check(read.text('format') === 'hubbub key list 2', "the format of the key list must be 'hubbub key list 2'");
+  check(read.text('role') === role, `the key list must be that of the ${role}`);
+  const keys = read.list('keys').map(readKey);
+  check(new Set(keys.map((key) => key.id)).size === keys.length, 'a key list must have distinct ids');
+  for (const suite of [1, 2]) {
+    const active = keys.filter((key) => key.state === 'active' && key.suite === suite);
+    check(active.length < 2, 'a key list must have at most one active key of each suite');
+  }
+  const issued = read.whole('issued');
+  const expires = read.whole('expires', issued + 1);
+  if (now !== undefined && !(issued - CLOCK_TOLERANCE <= now && now < expires)) {
+    throw new ExpiredKeys(`the key list of the ${role} is not valid at this time; fetch a new one`);
+  }
+  return keys;
+}
+
+/** @param {Json} value */
+function readKey(value) {
+  const read = new Fields(value, 'a key', 'id', 'suite', 'public', 'state');
+  const suite = read.whole('suite', 1, 2);
+  return {
+    id: read.whole('id', 0, 2 ** 16 - 1),
+    suite,
+    key: unhex(read.text('public'), PUBLIC[suite], 'the public key'),
+    state: read.choice('state', ['pending', 'active', 'expired']),
+  };
+}

@@ -1,0 +1,139 @@
+/**
+ * Hybrid public-key encryption (RFC 9180): base mode, single shot, HKDF-SHA256 and AES-128-GCM, by WebCrypto alone.
+ */
+
+import { concat, hex, uint16 } from './bytes.js';
+import { check } from './errors.js';
+
+/**
+ * @typedef {import('./bytes.js').Bytes} Bytes
+ * @typedef {object} Kem A key encapsulation mechanism.
+ * @property {number} id its number in HPKE
+ * @property {number} publicSize bytes of a public key
+ * @property {number} size bytes of an encapsulated key
+ * @property {(publicKey: Bytes) => Promise<{encapsulated: Bytes, secret: Bytes}>} encapsulate
+ */
+
+const { subtle } = crypto;
+const VERSION = 'HPKE-v1';
+const EMPTY = new Uint8Array();
+
+/**
+ * DHKEM(X25519, HKDF-SHA256), the mechanism of suite 1.
+ * @type {Kem}
+ */
+export const X25519 = {
+  id: 0x20,
+  publicSize: 32,
+  size: 32,
+  async encapsulate(publicKey) {
+    const pair = /** @type {CryptoKeyPair} */ (await subtle.generateKey({ name: 'X25519' }, false, ['deriveBits']));
+    return encapsulateWith(pair, publicKey);
+  },
+};
+
+/**
+ * Return the encapsulated key and the shared secret of an ephemeral key pair.
+ * @param {CryptoKeyPair} pair
+ * @param {Bytes} publicKey
+ */
+export async function encapsulateWith(pair, publicKey) {
+  const suite = concat('KEM', uint16(X25519.id));
+  const recipient = await subtle.importKey('raw', publicKey, { name: 'X25519' }, false, []);
+  const encapsulated = new Uint8Array(await subtle.exportKey('raw', pair.publicKey));
+  /** @type {Bytes} */
+  let shared;
+  try {
+    shared = new Uint8Array(await subtle.deriveBits({ name: 'X25519', public: recipient }, pair.privateKey, 256));
+  } catch {
+    shared = EMPTY;
+  }
+  check(shared.some((byte) => byte), 'the public key is not a valid key of suite 1');
+  const key = await subtle.importKey('raw', concat(VERSION, suite, 'eae_prk', shared), 'HKDF', false, ['deriveBits']);
+  const info = labeled(suite, 'shared_secret', concat(encapsulated, publicKey), 32);
+  return { encapsulated, secret: await expand(key, EMPTY, info, 32) };
+}
+
+/**
+ * Return the key and the nonce of a context.
+ * @param {number} kem
+ * @param {Bytes} secret
+ * @param {Bytes} info
+ */
+export async function schedule(kem, secret, info) {
+  const { suite, input, context } = await contextOf(kem, info);
+  const [key, nonce] = await Promise.all([
+    expand(input, secret, labeled(suite, 'key', context, 16), 16),
+    expand(input, secret, labeled(suite, 'base_nonce', context, 12), 12),
+  ]);
+  return { key, nonce };
+}
+
+/** @type {Map<string, Promise<{suite: Bytes, input: CryptoKey, context: Bytes}>>} */
+const contexts = new Map();
+
+/**
+ * Return what all seals with the same info share; the last few are kept.
+ * @param {number} kem
+ * @param {Bytes} info
+ */
+function contextOf(kem, info) {
+  const name = `${kem} ${hex(info)}`;
+  let found = contexts.get(name);
+  if (!found) {
+    if (contexts.size > 31) contexts.clear();
+    contexts.set(name, (found = makeContext(kem, info)));
+  }
+  return found;
+}
+
+/**
+ * @param {number} kem
+ * @param {Bytes} info
+ */
+async function makeContext(kem, info) {
+  const suite = concat('HPKE', uint16(kem), uint16(1), uint16(1));
+  // An empty salt stands for 32 zero bytes.
+  const salt = await subtle.importKey('raw', new Uint8Array(32), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
+  /** @type {(label: string, data: Bytes) => Promise<Bytes>} */
+  const extract = async (label, data) =>
+    new Uint8Array(await subtle.sign('HMAC', salt, concat(VERSION, suite, label, data)));
+  const context = concat(Uint8Array.of(0), await extract('psk_id_hash', EMPTY), await extract('info_hash', info));
+  const input = await subtle.importKey('raw', concat(VERSION, suite, 'secret'), 'HKDF', false, ['deriveBits']);
+  return { suite, input, context };
+}
+
+/**
+ * @param {Bytes} suite
+ * @param {string} label
+ * @param {Bytes} context
+ * @param {number} size
+ */
+const labeled = (suite, label, context, size) => concat(uint16(size), VERSION, suite, label, context);
+
+/**
+ * Extract with a salt, then expand.
+ * @param {CryptoKey} key
+ * @param {Bytes} salt
+ * @param {Bytes} info
+ * @param {number} size
+ * @returns {Promise<Bytes>}
+ */
+async function expand(key, salt, info, size) {
+  return new Uint8Array(await subtle.deriveBits({ name: 'HKDF', hash: 'SHA-256', salt, info }, key, 8 * size));
+}
+
+/**
+ * Encrypt to a public key; returns the encapsulated key and the ciphertext.
+ * @param {Kem} kem
+ * @param {Bytes} publicKey
+ * @param {Bytes} info
+ * @param {Bytes} plain
+ * @returns {Promise<Bytes>}
+ */
+export async function seal(kem, publicKey, info, plain) {
+  const { encapsulated, secret } = await kem.encapsulate(publicKey);
+  const { key, nonce } = await schedule(kem.id, secret, info);
+  const cipher = await subtle.importKey('raw', key, 'AES-GCM', false, ['encrypt']);
+  return concat(encapsulated, new Uint8Array(await subtle.encrypt({ name: 'AES-GCM', iv: nonce }, cipher, plain)));
+}

@@ -1,0 +1,12 @@
+/** Everything: the core, and the client with its journal, ledger and tokens. */
+
+import './overflow.js';
+import './questions.js';
+
+export * from './core.js';
+export { system } from './coins.js';
+export { Client } from './client.js';
+export { BrowserStore, MemoryStore } from './store.js';
+export { charge, total } from './ledger.js';
+export { PendingToken, challenge, verifyToken } from './tokens.js';
+export { decodeBatch, decodeMessage, encodeBatch, encodeMessage } from './wire.js';

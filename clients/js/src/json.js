@@ -1,0 +1,276 @@
+/** Canonical JSON (RFC 8785), a strict parser, and typed readers of JSON objects. */
+
+import { check } from './errors.js';
+
+/** @typedef {null | boolean | number | string | Real | Json[] | {[key: string]: Json}} Json */
+
+/** A number that is written with a fraction or an exponent: never a whole number, even if its value is one. */
+export class Real {
+  /** @param {number} value */
+  constructor(value) {
+    this.value = value;
+  }
+}
+
+const MAX_DEPTH = 100;
+const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
+const SCALAR = /true|false|null|(-?(?:0|[1-9]\d*))(\.\d+)?([eE][+-]?\d+)?/y;
+
+/**
+ * Parse JSON strictly: no duplicate keys, no number out of range, UTF-8 without lone surrogates.
+ * @param {string | Uint8Array} source
+ * @param {string} what
+ * @returns {Json}
+ */
+export function parse(source, what) {
+  const text = typeof source === 'string' ? source : decode(source, what);
+  let at = 0;
+  /** @type {(condition: unknown, message?: string) => asserts condition} */
+  const must = (condition, message = 'be JSON in UTF-8') => check(condition, `${what} must ${message}`);
+  /** @param {RegExp} pattern */
+  const match = (pattern) => {
+    pattern.lastIndex = at;
+    const found = pattern.exec(text);
+    must(found);
+    at = pattern.lastIndex;
+    return found;
+  };
+  const next = () => {
+    while (' \t\n\r'.includes(text[at] || '-')) at++;
+    return text[at];
+  };
+  const string = () => {
+    const value = /** @type {string} */ (JSON.parse(match(STRING)[0]));
+    must(!/\p{Surrogate}/u.test(value), 'not contain lone surrogates');
+    return value;
+  };
+  const scalar = () => {
+    const [all, whole, fraction, exponent] = match(SCALAR);
+    if (whole === undefined) return JSON.parse(all);
+    const value = Number(all);
+    const real = fraction || exponent;
+    must(Number.isFinite(value) && (real || all.length < 20), 'not have a number that is infinite, NaN or out of range');
+    return real ? new Real(value) : value;
+  };
+  /**
+   * Read the items of a list or an object.
+   * @param {string} end
+   * @param {() => void} item
+   */
+  const items = (end, item) => {
+    at++;
+    if (next() !== end) {
+      for (;;) {
+        item();
+        const sign = next();
+        if (sign === end) break;
+        must(sign === ',');
+        at++;
+        next();
+      }
+    }
+    at++;
+  };
+  /** @type {(depth: number) => Json} */
+  const value = (depth) => {
+    must(depth < MAX_DEPTH);
+    const first = next();
+    if (first === '[') {
+      /** @type {Json[]} */
+      const list = [];
+      items(']', () => list.push(value(depth + 1)));
+      return list;
+    }
+    if (first !== '{') return first === '"' ? string() : scalar();
+    const object = new Map();
+    items('}', () => {
+      const key = string();
+      must(!object.has(key), 'not have a duplicate key');
+      must(next() === ':');
+      at++;
+      object.set(key, value(depth + 1));
+    });
+    return Object.fromEntries(object);
+  };
+  const found = value(0);
+  must(next() === undefined);
+  return found;
+}
+
+/**
+ * @param {Uint8Array} data
+ * @param {string} what
+ */
+function decode(data, what) {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(data);
+  } catch {
+    return check(false, `${what} must be JSON in UTF-8`), '';
+  }
+}
+
+/**
+ * Return the canonical text of a value: sorted keys, no spaces, shortest numbers.
+ * @param {Json} value
+ * @returns {string}
+ */
+export function canonical(value) {
+  if (value instanceof Real) return JSON.stringify(value.value);
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  if (value === null || typeof value !== 'object') return JSON.stringify(value);
+  const entries = Object.keys(value).sort();
+  return `{${entries.map((key) => `${JSON.stringify(key)}:${canonical(/** @type {Json} */ (value[key]))}`).join(',')}}`;
+}
+
+/** A JSON object with exactly the given keys, read one typed entry at a time. */
+export class Fields {
+  /**
+   * @param {Json | undefined} value
+   * @param {string} what
+   * @param {...string} keys
+   */
+  constructor(value, what, ...keys) {
+    const object = isObject(value) ? value : {};
+    check(
+      isObject(value) && Object.keys(object).length === keys.length && keys.every((key) => Object.hasOwn(object, key)),
+      `${what} must be an object with exactly the keys ${keys.join(', ')}`,
+    );
+    this.entries = object;
+    this.what = what;
+  }
+
+  /**
+   * Return an entry of any type.
+   * @param {string} key
+   * @returns {Json}
+   */
+  get(key) {
+    return /** @type {Json} */ (this.entries[key]);
+  }
+
+  /**
+   * @template {Json} T
+   * @param {string} key
+   * @param {string} kind
+   * @param {(value: Json) => value is T} test
+   * @returns {T}
+   */
+  typed(key, kind, test) {
+    const value = this.get(key);
+    check(test(value), `'${key}' of ${this.what} must be ${kind}`);
+    return value;
+  }
+
+  /** @param {string} key */
+  text(key) {
+    return this.typed(key, 'a string', isText);
+  }
+
+  /**
+   * Return one of several strings.
+   * @template {string} T
+   * @param {string} key
+   * @param {readonly T[]} choices
+   */
+  choice(key, choices) {
+    return this.typed(key, `one of ${choices.join(', ')}`, /** @type {(value: Json) => value is T} */ (
+      (value) => choices.includes(/** @type {T} */ (value))
+    ));
+  }
+
+  /** @param {string} key */
+  truth(key) {
+    return this.typed(key, 'true or false', /** @type {(value: Json) => value is boolean} */ (
+      (value) => typeof value === 'boolean'
+    ));
+  }
+
+  /** @param {string} key */
+  list(key) {
+    return this.typed(key, 'a list', /** @type {(value: Json) => value is Json[]} */ (Array.isArray));
+  }
+
+  /** @param {string} key */
+  texts(key) {
+    const list = this.list(key);
+    check(list.every(isText), `'${key}' of ${this.what} must be a list of strings`);
+    return /** @type {string[]} */ (list);
+  }
+
+  /**
+   * Return a whole number of [low, high].
+   * @param {string} key
+   * @param {number} [low]
+   * @param {number} [high]
+   */
+  whole(key, low = 0, high = Number.MAX_SAFE_INTEGER) {
+    return whole(this.get(key), `'${key}' of ${this.what}`, low, high);
+  }
+
+  /**
+   * Return whole numbers of [low, high].
+   * @param {string} key
+   * @param {number} low
+   * @param {number} high
+   */
+  wholes(key, low, high) {
+    return this.list(key).map((one) => whole(one, `'${key}' of ${this.what}`, low, high));
+  }
+
+  /**
+   * Return a number of [low, high].
+   * @param {string} key
+   * @param {number} [low]
+   * @param {number} [high]
+   */
+  real(key, low = -Infinity, high = Infinity) {
+    return real(this.get(key), `'${key}' of ${this.what}`, low, high);
+  }
+
+  /**
+   * Return a number that is at least 0, or infinity for the string "inf".
+   * @param {string} key
+   */
+  limit(key) {
+    return this.get(key) === 'inf' ? Infinity : this.real(key, 0);
+  }
+}
+
+/**
+ * @param {Json | undefined} value
+ * @returns {value is {[key: string]: Json}}
+ */
+function isObject(value) {
+  return value !== null && typeof value === 'object' && !Array.isArray(value) && !(value instanceof Real);
+}
+
+/** @type {(value: Json) => value is string} */
+const isText = (value) => typeof value === 'string';
+
+/**
+ * Return a whole number of [low, high].
+ * @param {Json | undefined} value
+ * @param {string} what
+ * @param {number} low
+ * @param {number} high
+ */
+export function whole(value, what, low, high) {
+  check(
+    typeof value === 'number' && Number.isSafeInteger(value) && value >= low && value <= high,
+    `${what} must be a whole number of [${low}, ${high}]`,
+  );
+  return value;
+}
+
+/**
+ * Return a number of [low, high].
+ * @param {Json | undefined} value
+ * @param {string} what
+ * @param {number} low
+ * @param {number} high
+ */
+export function real(value, what, low, high) {
+  const number = value instanceof Real ? value.value : value;
+  check(typeof number === 'number' && number >= low && number <= high, `${what} must be a number of [${low}, ${high}]`);
+  return number;
+}

@@ -1,0 +1,231 @@
+/** Plans: schema, protocol and guarantee, read with every check that needs no recomputation of the guarantee. */
+
+import { hex, sha256 } from './bytes.js';
+import { PlanMismatch, check } from './errors.js';
+import { need } from './extensions.js';
+import { Fields, canonical, parse, real } from './json.js';
+
+/**
+ * @typedef {import('./json.js').Json} Json
+ * @typedef {{distribution: 'binomial' | 'poisson' | 'laplace' | 'gaussian', scale: number, shift: number, byUsers: boolean}} Fakes
+ * @typedef {{flip: bigint, m: number | Fakes}} Noise The noise of one attribute of a survey, or of all bits.
+ * @typedef {{start: number, size: number}} Attribute Categories of which a record has exactly one.
+ *
+ * @typedef {object} Schema The labels of a record's bits, and which records are legal.
+ * @property {'bits' | 'one_hot' | 'at_most' | 'survey'} kind
+ * @property {string[]} labels empty for surveys, whose labels follow from the questions
+ * @property {number} width
+ * @property {number} maxSet
+ * @property {import('./questions.js').Questions | null} questions
+ * @property {Attribute[]} attributes
+ *
+ * @typedef {object} Plan The agreement between all parties.
+ * @property {string} id SHA-256 of the canonical JSON
+ * @property {Schema} schema
+ * @property {number} n minimum batch size, in people
+ * @property {number} honestFraction
+ * @property {{noise: Noise[], k: number, release: 'records' | 'bits' | 'category'}} protocol
+ * @property {{epsilon: number, delta: number, honest: number}} guarantee
+ * @property {number} rounds
+ * @property {{epsilon: number, delta: number}} total
+ * @property {[number, number][]} curve certified points (ε, δ) of one round
+ * @property {number} payload bytes of a payload
+ * @property {bigint} limit exclusive upper bound of a payload read as a number
+ */
+
+const HALF_GRID = 2 ** 47;
+const PARTS = ['schema', 'n', 'honest_fraction', 'protocol', 'guarantee', 'stderr', 'rounds', 'total', 'curve'];
+const RELEASES = /** @type {const} */ (['records', 'bits', 'category']);
+/** The smallest and largest scale of each distribution of fakes; binomial and Poisson scales must also be above 0. */
+const SCALES = /** @type {const} */ ({
+  binomial: [0, 1],
+  poisson: [0, 2 ** 30],
+  laplace: [2 ** -10, 2 ** 30],
+  gaussian: [2 ** -10, 2 ** 30],
+});
+const NAMES = /** @type {Fakes['distribution'][]} */ (Object.keys(SCALES));
+
+/**
+ * Read a plan from JSON, or from a JSON value that {@link parse} returned; its id must be the digest of its content.
+ * @param {string | Uint8Array | Json} source
+ * @returns {Promise<Plan>}
+ */
+export async function readPlan(source) {
+  const value = typeof source === 'string' || source instanceof Uint8Array ? parse(source, 'the plan') : source;
+  const read = new Fields(value, 'the plan', 'format', 'id', ...PARTS);
+  check(read.text('format') === 'hubbub plan 2', "the format of the plan must be 'hubbub plan 2'");
+  const schema = readSchema(read.get('schema'));
+  const protocol = readProtocol(read.get('protocol'));
+  checkProtocol(protocol, schema);
+  const n = read.whole('n', 1, 1e10);
+  const honestFraction = read.real('honest_fraction', Number.MIN_VALUE, 1);
+  read.real('stderr', Number.MIN_VALUE, 1e300);
+  const total = new Fields(read.get('total'), 'the total of the plan', 'epsilon', 'delta');
+  const index = protocol.release !== 'records';
+  const { width } = schema;
+  /** @type {Plan} */
+  const plan = {
+    id: read.text('id'),
+    schema,
+    n,
+    honestFraction,
+    protocol,
+    guarantee: readGuarantee(read.get('guarantee'), n),
+    rounds: read.whole('rounds', 1, 1e6),
+    total: { epsilon: total.limit('epsilon'), delta: total.real('delta', 0, 1) },
+    curve: readCurve(read.list('curve')),
+    payload: index ? (width <= 2 ** 8 ? 1 : width <= 2 ** 16 ? 2 : 4) : Math.ceil(width / 8),
+    limit: index ? BigInt(width) : 1n << BigInt(width),
+  };
+  const { id, ...content } = read.entries;
+  check(hex(await sha256(canonical(content))) === id, 'the id of the plan must be the digest of its content');
+  return plan;
+}
+
+/**
+ * @param {Json} value
+ * @returns {Schema}
+ */
+function readSchema(value) {
+  const what = 'the schema of the plan';
+  if (/** @type {{kind?: Json} | null} */ (value)?.kind === 'survey') {
+    const read = new Fields(value, what, 'kind', 'questions', 'derived');
+    const questions = need('survey')(read.list('questions'), read.texts('derived'));
+    let width = 0;
+    const attributes = questions.sizes.map((size) => ({ start: (width += size) - size, size }));
+    check(width >= 2 && width <= 1e7, 'the attributes of a survey must have 2 to 10,000,000 categories');
+    return { kind: 'survey', labels: [], width, maxSet: attributes.length, questions, attributes };
+  }
+  const read = new Fields(value, what, 'kind', 'labels', 'max_set');
+  const kind = read.choice('kind', /** @type {const} */ (['bits', 'one_hot', 'at_most']));
+  const labels = read.texts('labels');
+  const width = labels.length;
+  const exclusive = kind === 'one_hot';
+  check(width > Number(exclusive) && new Set(labels).size === width, 'the labels of the schema must be distinct');
+  const maxSet = read.whole('max_set', kind === 'bits' ? width : 1, exclusive ? 1 : width);
+  return { kind, labels, width, maxSet, questions: null, attributes: exclusive ? [{ start: 0, size: width }] : [] };
+}
+
+/** @param {Json} value */
+function readProtocol(value) {
+  const read = new Fields(value, 'the protocol of the plan', 'noise', 'k', 'release');
+  const release = read.choice('release', RELEASES);
+  const noise = read.list('noise').map(readNoise);
+  const k = read.whole('k', 1, 1e6);
+  for (const { flip, m } of noise) {
+    const clear = !flip;
+    check(!clear || m !== 0, 'q must be above 0 if no fakes are added');
+    check(release !== 'category' || (!clear && m === 0 && k === 1), 'a category must be sent once and without fakes');
+    check(k === 1 || (!clear && (typeof m === 'number' || m.byUsers)), 'k must be 1 for clear records or fakes of the shuffler');
+  }
+  return { noise, k, release };
+}
+
+/**
+ * @param {Json} value
+ * @returns {Noise}
+ */
+function readNoise(value) {
+  const read = new Fields(value, 'the noise of the protocol', 'flip', 'm');
+  const flip = BigInt(read.whole('flip', 0, HALF_GRID - 1));
+  if (typeof read.get('m') === 'number') return { flip, m: read.whole('m', 0, 1e12) };
+  const fakes = new Fields(read.get('m'), 'the fakes of the protocol', 'distribution', 'scale', 'shift');
+  const distribution = fakes.choice('distribution', NAMES);
+  const [low, high] = SCALES[distribution];
+  const scale = fakes.real('scale', low || Number.MIN_VALUE, high);
+  const shift = fakes.whole('shift', Number(distribution === 'binomial'), 2 ** 40);
+  return { flip, m: { distribution, scale, shift, byUsers: low === 0 } };
+}
+
+/**
+ * @param {Plan['protocol']} protocol
+ * @param {Schema} schema
+ */
+function checkProtocol({ noise, k, release }, { questions, attributes }) {
+  const expected = questions ? attributes.length : 1;
+  check(noise.length === expected, `the protocol must have ${expected} entries of noise, got ${noise.length}`);
+  if (questions) {
+    check(k === 1 && release !== 'records', "a survey must have k = 1 and the release 'bits' or 'category'");
+    const apart = noise.every(({ flip, m }) => (flip ? m === 0 : typeof m === 'object'));
+    check(apart, 'an attribute of a survey must be flipped, or among a random number of fakes');
+  }
+  if (release !== 'category') return;
+  check(attributes.length, 'the schema must be one-hot if a category is released');
+  attributes.forEach(({ size }, i) => {
+    const flip = /** @type {Noise} */ (noise[i]).flip;
+    check(flip * BigInt(size) < 1n << 48n, `q must be below 1/${size} for ${size} categories`);
+  });
+}
+
+/**
+ * @param {Json} value
+ * @param {number} n
+ */
+function readGuarantee(value, n) {
+  const what = 'the guarantee of the plan';
+  const keys = ['epsilon', 'delta', 'lower_bound', 'solved', 'basis', 'method', 'n', 'assumptions'];
+  const read = new Fields(value, what, ...keys);
+  read.limit('lower_bound');
+  read.choice('solved', ['epsilon', 'delta']);
+  read.choice('basis', ['exact', 'proven']);
+  read.text('method');
+  read.whole('n', n, n);
+  const held = ['honest', 'shuffler', 'fakes', 'view', 'collusion_epsilon', 'count_epsilon'];
+  const assumptions = new Fields(read.get('assumptions'), `the assumptions of ${what}`, ...held);
+  assumptions.truth('shuffler');
+  assumptions.truth('fakes');
+  assumptions.text('view');
+  assumptions.limit('collusion_epsilon');
+  assumptions.limit('count_epsilon');
+  return { epsilon: read.limit('epsilon'), delta: read.real('delta', 0, 1), honest: assumptions.whole('honest', 1) };
+}
+
+/**
+ * Read certified points (ε, δ), of which ε increases and δ does not.
+ * @param {Json[]} list
+ */
+export function readCurve(list) {
+  const what = 'the curve of the plan';
+  check(list.length >= 1 && list.length <= 64, `${what} must have 1 to 64 points`);
+  const points = list.map((pair) => {
+    check(Array.isArray(pair) && pair.length === 2, `${what} must be a list of pairs of numbers`);
+    return /** @type {[number, number]} */ ([
+      real(pair[0], `ε of ${what}`, 0, Number.MAX_VALUE),
+      real(pair[1], `δ of ${what}`, 0, 1),
+    ]);
+  });
+  points.reduce((before, point) => {
+    check(before[0] < point[0] && before[1] >= point[1], `${what} must have ε increasing and δ not`);
+    return point;
+  }, /** @type {[number, number]} */ ([-1, 1]));
+  return points;
+}
+
+/**
+ * Return the total number of fakes if the plan fixes it, otherwise 0.
+ * @param {Plan} plan
+ */
+export const fixedFakes = ({ protocol: { noise } }) => (typeof noise[0]?.m === 'number' ? noise[0].m : 0);
+
+/**
+ * Throw unless two ids are of one plan.
+ * @param {string} expected
+ * @param {string} found
+ * @param {string} what
+ */
+export function checkPlan(expected, found, what) {
+  if (expected !== found) throw new PlanMismatch(`${what} must be of this plan`);
+}
+
+
+/**
+ * Return the number of messages of every client, or undefined if it varies or is checked by `overflow.js`.
+ * @param {Plan} plan
+ */
+export function messageCount(plan) {
+  const { schema, protocol } = plan;
+  const total = fixedFakes(plan);
+  if (schema.questions || protocol.release === 'bits' || typeof protocol.noise[0]?.m === 'object') return undefined;
+  check(total % plan.n === 0, `m must be a multiple of n = ${plan.n}, so that every client adds equally many`);
+  return protocol.k + total / plan.n;
+}

@@ -1,0 +1,338 @@
+/** The questions of a survey, and how answers become categories; the order of all operations is that of Python. */
+
+import { check, demand } from './errors.js';
+import { loaded } from './extensions.js';
+import { Fields, real, whole } from './json.js';
+
+/**
+ * @typedef {import('./json.js').Json} Json
+ * @typedef {(numerator: bigint) => boolean} Coin True with probability exactly numerator/2⁴⁸.
+ * @typedef {object} Question One question: its attributes, and the categories of an answer.
+ * @property {string} name
+ * @property {string} kind
+ * @property {number[]} sizes number of categories of each attribute
+ * @property {(answer: unknown, coin: Coin) => number[]} encode
+ * @property {string[]} names questions of a cross-table
+ * @property {Json} document the question as the plan states it
+ */
+
+const KEYS = {
+  choice: ['labels', 'missing'],
+  flag: ['missing'],
+  scale: ['edges', 'low', 'high', 'buckets', 'missing', 'unit', 'levels'],
+  number: ['low', 'high', 'missing', 'variance', 'unit', 'digits'],
+  cross: ['names'],
+};
+const GRID = 2 ** 48;
+const MAX_SIZE = 1e150;
+const PRINTABLE = /^(?:[^\p{C}\p{Z}]| )*$/u;
+
+/** The questions of a survey in order. */
+export class Questions {
+  /**
+   * @param {Json[]} items
+   * @param {string[]} derived names of the questions whose answers follow from a cross-table alone
+   */
+  constructor(items, derived) {
+    check(items.length > 0 && items.length <= 1000, 'a survey must have 1 to 1000 questions');
+    this.all = items.map((item, i) => readQuestion(item, `question ${i + 1} of the schema`));
+    this.derived = derived;
+    const named = new Map(this.all.map((one) => [one.name, one]));
+    check(named.size === items.length, 'the names of the questions must be distinct');
+    this.named = named;
+    const crossed = new Set(this.all.flatMap((one) => one.names));
+    for (const one of this.all) if (one.kind === 'cross') one.sizes = [this.cells(one)];
+    const sorted = derived.every((name, i) => !i || comparePoints(/** @type {string} */ (derived[i - 1]), name) < 0);
+    check(
+      sorted && derived.every((name) => /^(choice|flag)$/.test(named.get(name)?.kind ?? '') && crossed.has(name)),
+      'derived must name, sorted, questions that are a choice or a flag in a cross-table',
+    );
+    check(this.all.some((one) => one.kind !== 'cross'), 'a survey must have a question that is not a cross-table');
+    /** Number of categories of every attribute. */
+    this.sizes = this.all.flatMap((one) => (derived.includes(one.name) ? [] : one.sizes));
+  }
+
+  /**
+   * Return the number of cells of a cross-table.
+   * @param {Question} cross
+   */
+  cells(cross) {
+    const sides = cross.names.map((name) => this.named.get(name));
+    check(
+      sides.every((side) => side && /^(choice|flag|scale)$/.test(side.kind)),
+      'a cross-table must name questions of the survey that are a choice, a flag or a scale',
+    );
+    const cells = sides.reduce((product, side) => product * /** @type {number} */ (side?.sizes.at(-1)), 1);
+    return whole(cells, 'the number of cells of a cross-table', 4, 1e6);
+  }
+
+  /**
+   * Return the category of every attribute of one person; a question without an entry has no answer.
+   * @param {unknown} answers
+   * @param {Coin} coin
+   */
+  encode(answers, coin) {
+    demand(
+      answers !== null && typeof answers === 'object' && !Array.isArray(answers),
+      'the answers must be an object from questions to answers',
+    );
+    const given = /** @type {{[name: string]: unknown}} */ (answers);
+    const asked = this.all.filter((one) => one.kind !== 'cross');
+    const known = new Set(asked.map((one) => one.name));
+    demand(Object.keys(given).every((name) => known.has(name)), 'the answers must be to the questions of the survey');
+    const found = new Map(
+      asked.map((one) => [one.name, one.encode(Object.hasOwn(given, one.name) ? given[one.name] : null, coin)]),
+    );
+    return this.all.flatMap((one) => {
+      if (one.kind !== 'cross') return this.derived.includes(one.name) ? [] : /** @type {number[]} */ (found.get(one.name));
+      let cell = 0;
+      for (const name of one.names) {
+        cell = cell * Number(this.named.get(name)?.sizes.at(-1)) + Number(found.get(name)?.at(-1));
+      }
+      return [cell];
+    });
+  }
+}
+
+/**
+ * @param {Json} item
+ * @param {string} what
+ * @returns {Question}
+ */
+function readQuestion(item, what) {
+  const kind = /** @type {{kind?: Json} | null} */ (item)?.kind;
+  check(typeof kind === 'string' && Object.hasOwn(KEYS, kind), `${what} must have a known kind`);
+  const known = /** @type {keyof typeof KEYS} */ (kind);
+  const read = new Fields(item, what, 'name', 'kind', ...KEYS[known]);
+  const name = read.text('name');
+  check(
+    PRINTABLE.test(name) && name.trim() && [...name].length <= 200,
+    `the name of ${what} must be a printable text of 1 to 200 characters`,
+  );
+  if (known !== 'choice' && known !== 'flag' && known !== 'cross') {
+    const unit = read.text('unit');
+    check(PRINTABLE.test(unit) && [...unit].length <= 20, `the unit of ${what} must be at most 20 characters`);
+  }
+  return { name, kind, names: [], document: item, ...READERS[known](read, `the answer to '${name}'`) };
+}
+
+/** @type {{[kind in keyof typeof KEYS]: (read: Fields, answer: string) => {sizes: number[], names?: string[], encode: Question['encode']}}} */
+const READERS = {
+  choice(read, answer) {
+    const labels = read.texts('labels');
+    const missing = read.truth('missing');
+    check(labels.length > 1 && new Set(labels).size === labels.length, 'a choice must have two or more distinct labels');
+    check(!missing || !labels.includes('no answer'), "a choice with missing answers must not have the label 'no answer'");
+    return {
+      sizes: [labels.length + Number(missing)],
+      encode(value) {
+        if (isMissing(value)) return [absent(missing, labels.length, answer)];
+        const place = labels.indexOf(/** @type {string} */ (value));
+        demand(place >= 0, `${answer} must be one of ${labels.length} labels`);
+        return [place];
+      },
+    };
+  },
+  flag(read, answer) {
+    const missing = read.truth('missing');
+    return {
+      sizes: [2 + Number(missing)],
+      encode(value) {
+        if (isMissing(value)) return [absent(missing, 2, answer)];
+        demand(typeof value === 'boolean', `${answer} must be true or false`);
+        return [Number(value)];
+      },
+    };
+  },
+  scale(read, answer) {
+    const missing = read.truth('missing');
+    const edges = readEdges(read);
+    const buckets = edges.length - 1;
+    const levels = read.wholes('levels', 1, 2 ** 16);
+    const good = levels.every((width, i) => {
+      const next = levels[i + 1];
+      return next === undefined ? width === 1 : width > next && width % next === 0;
+    });
+    check(good && (levels[0] ?? 1) < buckets, `levels must descend from less than ${buckets} to 1, each a multiple of the next`);
+    const widths = levels.length ? levels : [1];
+    const widest = /** @type {number} */ (widths[0]);
+    const padded = Math.ceil(buckets / widest) * widest;
+    return {
+      sizes: widths.map((width) => padded / width + Number(missing)),
+      encode(value) {
+        let bucket;
+        if (isMissing(value)) bucket = absent(missing, padded, answer);
+        else {
+          const given = number(value, answer);
+          bucket = Math.min(Math.max(countUpTo(edges, given) - 1, 0), buckets - 1);
+        }
+        return widths.map((width) => Math.floor(bucket / width));
+      },
+    };
+  },
+  number(read, answer) {
+    const [low, high] = readRange(read);
+    const [missing, variance] = [read.truth('missing'), read.truth('variance')];
+    const digits = read.wholes('digits', 2, 1024);
+    const radices = digits.length ? digits : [4, 4, 4, 4];
+    const levels = radices.reduce((product, radix) => product * radix, 1);
+    check(levels <= 2 ** 40, 'the product of the digits must be at most 2^40');
+    const each = variance ? [...radices, ...radices] : radices;
+    return {
+      sizes: missing ? [2, ...each] : each,
+      encode(value, coin) {
+        if (isMissing(value)) return [absent(missing, 1, answer), ...each.map(() => 0)];
+        const share = (Math.min(Math.max(number(value, answer), low), high) - low) / (high - low);
+        const shares = variance ? [share, (2 * share - 1) * (2 * share - 1)] : [share];
+        const found = shares.flatMap((one) => split(rounded(one, levels, coin), radices));
+        return missing ? [0, ...found] : found;
+      },
+    };
+  },
+  cross(read) {
+    const names = read.texts('names');
+    check(
+      names.length >= 2 && names.length <= 8 && new Set(names).size === names.length,
+      'a cross-table must have 2 to 8 distinct names',
+    );
+    return { sizes: [], names, encode: () => [] };
+  },
+};
+
+/**
+ * Return the edges of a scale; equal buckets are written by their bounds.
+ * @param {Fields} read
+ */
+function readEdges(read) {
+  const given = read.list('edges').map((edge) => bound(edge, 'an edge'));
+  if (!given.length) {
+    const [low, high] = readRange(read);
+    return equalEdges(low, high, read.whole('buckets', 2, 2 ** 16));
+  }
+  check(
+    read.real('low') === 0 && read.real('high') === 0 && read.whole('buckets') === 0,
+    'low, high and buckets of a scale must be 0 if there are edges',
+  );
+  check(given.length >= 3 && given.length <= 2 ** 16 + 1, 'a scale must have 3 to 65537 edges');
+  check(ascends(given), 'the edges of a scale must ascend');
+  const first = /** @type {number} */ (given[0]);
+  const last = /** @type {number} */ (given.at(-1));
+  const same = spaced(first, last, given.length - 1).every((edge, i) => edge === given[i]);
+  check(!same, 'the edges of a scale must be left out for equal buckets');
+  return given;
+}
+
+/** @param {Fields} read */
+function readRange(read) {
+  const low = bound(read.get('low'), 'low');
+  const high = bound(read.get('high'), 'high');
+  check(low < high && high - low >= 1 / MAX_SIZE, 'high must be above low');
+  return /** @type {const} */ ([low, high]);
+}
+
+/**
+ * @param {Json} value
+ * @param {string} what
+ */
+const bound = (value, what) => real(value, what, -MAX_SIZE, MAX_SIZE);
+
+/** @param {number[]} edges */
+const ascends = (edges) => edges.every((edge, i) => !i || /** @type {number} */ (edges[i - 1]) < edge);
+
+/**
+ * @param {number} low
+ * @param {number} high
+ * @param {number} buckets
+ */
+function equalEdges(low, high, buckets) {
+  const edges = spaced(low, high, buckets);
+  check(ascends(edges), 'the buckets of a scale must be wider than the rounding of numbers');
+  return edges;
+}
+
+/**
+ * Return equally spaced edges; the order of the operations is part of the format.
+ * @param {number} low
+ * @param {number} high
+ * @param {number} buckets
+ */
+const spaced = (low, high, buckets) =>
+  Array.from({ length: buckets + 1 }, (_, i) => (i === buckets ? high : low + ((high - low) * i) / buckets));
+
+/**
+ * Return the number of edges that are at most a value, by bisection.
+ * @param {number[]} edges
+ * @param {number} value
+ */
+function countUpTo(edges, value) {
+  let low = 0;
+  let high = edges.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (/** @type {number} */ (edges[middle]) <= value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/**
+ * Return one of the two nearest levels, the higher one with the chance that keeps the expectation, to 2⁻⁴⁸.
+ * @param {number} share
+ * @param {number} levels
+ * @param {Coin} coin
+ */
+function rounded(share, levels, coin) {
+  const place = share * (levels - 1);
+  const lower = Math.min(Math.trunc(place), levels - 1);
+  const chance = Math.trunc((place - lower) * GRID);
+  return lower + Number(chance > 0 && coin(BigInt(chance)));
+}
+
+/**
+ * Return the digits of a level, lowest first.
+ * @param {number} level
+ * @param {number[]} radices
+ */
+function split(level, radices) {
+  return radices.map((radix) => {
+    const digit = level % radix;
+    level = (level - digit) / radix;
+    return digit;
+  });
+}
+
+/** @param {unknown} value */
+const isMissing = (value) => value === null || value === undefined || Number.isNaN(value);
+
+/**
+ * Return the category of a missing answer.
+ * @param {boolean} allowed
+ * @param {number} category
+ * @param {string} answer
+ */
+function absent(allowed, category, answer) {
+  demand(allowed, `${answer} must have a value`);
+  return category;
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} answer
+ */
+function number(value, answer) {
+  demand(typeof value === 'number', `${answer} must be a number`);
+  return value;
+}
+
+/**
+ * Compare two texts by their code points, as Python does.
+ * @param {string} one
+ * @param {string} two
+ */
+function comparePoints(one, two) {
+  const [a, b] = [[...one], [...two]].map((text) => text.map((letter) => letter.codePointAt(0) ?? 0));
+  for (let i = 0; a && b && i < Math.min(a.length, b.length); i++) if (a[i] !== b[i]) return Number(a[i]) - Number(b[i]);
+  return Number(a?.length) - Number(b?.length);
+}
+
+loaded.survey = (questions, derived) => new Questions(questions, derived);

@@ -1,0 +1,187 @@
+/**
+ * Privacy Pass tokens of type 2, Blind RSA with 2048 bits (RFC 9474, 9577, 9578): the part of the client.
+ *
+ * The issuer signs a number that is uniformly random, whatever the token, and so cannot recognize the token later.
+ */
+
+import { concat, equal, fromNumber, hex, sha256, toNumber, uint16 } from './bytes.js';
+import { system } from './coins.js';
+import { check } from './errors.js';
+import { loaded } from './extensions.js';
+
+/**
+ * @typedef {import('./bytes.js').Bytes} Bytes
+ * @typedef {import('./coins.js').Source} Source
+ */
+
+const TYPE = Uint8Array.of(0, 2);
+const [NONCE, SALT, MODULUS, HASH] = [32, 48, 256, 48];
+const EXPONENT = 65537n;
+/** SubjectPublicKeyInfo of an RSASSA-PSS key of 2048 bits: the bytes before and after the modulus (RFC 9578, 6.5). */
+const KEY_START =
+  '30820152303d06092a864886f70d01010a3030a00d300b0609608648016503040202a11a301806092a864886f70d010108300b0609608648' +
+  '016503040202a2030201300382010f003082010a0282010100';
+const KEY_END = '0203010001';
+const MODULUS_START = KEY_START.length / 2;
+
+/**
+ * Return the TokenChallenge of a task: type, issuer name, redemption context, empty origin (RFC 9577, section 2.1).
+ * @param {string} issuer
+ * @param {Uint8Array} task
+ */
+export async function challenge(issuer, task) {
+  const context = await sha256(concat('hubbub/2 admission', task));
+  return concat(TYPE, uint16(issuer.length), issuer, Uint8Array.of(context.length), context, uint16(0));
+}
+
+/** The secrets of a token that is being requested; keep them, or the issued token is lost. */
+export class PendingToken {
+  /**
+   * @param {Bytes} key SubjectPublicKeyInfo of the issuer's key, as the contract states it
+   * @param {Bytes} challenged
+   * @param {Bytes} secrets nonce, salt and blinding factor
+   */
+  constructor(key, challenged, secrets) {
+    check(secrets.length === NONCE + SALT + MODULUS, 'the secrets of a requested token have the wrong length');
+    this.key = key;
+    this.challenged = challenged;
+    this.secrets = secrets;
+    this.modulus = toNumber(key.subarray(MODULUS_START, MODULUS_START + MODULUS));
+    this.factor = toNumber(secrets.subarray(NONCE + SALT));
+  }
+
+  /**
+   * Draw new secrets.
+   * @param {Bytes} key
+   * @param {Bytes} challenged
+   * @param {Source} [source]
+   */
+  static generate(key, challenged, source = system) {
+    const modulus = toNumber(key.subarray(MODULUS_START, MODULUS_START + MODULUS));
+    for (;;) {
+      // Rejection, because a remainder would make small factors more likely and the request would depend on them.
+      const factor = source(MODULUS);
+      const value = toNumber(factor);
+      if (value > 0n && value < modulus && inverse(value, modulus)) {
+        return new PendingToken(key, challenged, concat(source(NONCE), source(SALT), factor));
+      }
+    }
+  }
+
+  /** Return the signed part of the token. */
+  async input() {
+    return concat(TYPE, this.secrets.subarray(0, NONCE), await sha256(this.challenged), await sha256(this.key));
+  }
+
+  /** Return the TokenRequest; it is a function of the secrets, so a repeated request gets the same response. */
+  async request() {
+    const encoded = await encodePss(await this.input(), this.secrets.subarray(NONCE, NONCE + SALT));
+    check(inverse(encoded, this.modulus), "the message has a common divisor with the issuer's key");
+    const blinded = (encoded * power(this.factor, EXPONENT, this.modulus)) % this.modulus;
+    return concat(TYPE, (await sha256(this.key)).subarray(-1), fromNumber(blinded, MODULUS));
+  }
+
+  /**
+   * Return the token from the issuer's response; throws if the response is not a valid signature.
+   * @param {Uint8Array} response
+   */
+  async finalize(response) {
+    const blinded = toNumber(response);
+    check(
+      response.length === MODULUS && blinded < this.modulus,
+      `the issuer's response must be a number of ${MODULUS} bytes below its modulus`,
+    );
+    const unblinded = (blinded * inverse(this.factor, this.modulus)) % this.modulus;
+    const token = concat(await this.input(), fromNumber(unblinded, MODULUS));
+    check(await verifyToken(token, this.key, this.challenged), "the issuer's response is not a valid signature of the request");
+    return token;
+  }
+}
+
+/**
+ * Return true if the bytes are a token of the key for the challenge.
+ * @param {Bytes} token
+ * @param {Bytes} key
+ * @param {Bytes} challenged
+ */
+export async function verifyToken(token, key, challenged) {
+  const size = TYPE.length + NONCE + 64;
+  if (token.length !== size + MODULUS) return false;
+  const expected = concat(TYPE, token.subarray(2, 2 + NONCE), await sha256(challenged), await sha256(key));
+  if (!equal(token.subarray(0, size), expected)) return false;
+  const n = base64url(key.subarray(MODULUS_START, MODULUS_START + MODULUS));
+  const jwk = { kty: 'RSA', alg: 'PS384', n, e: 'AQAB' };
+  const algorithm = { name: 'RSA-PSS', hash: 'SHA-384' };
+  const imported = await crypto.subtle.importKey('jwk', jwk, algorithm, false, ['verify']);
+  const terms = { name: 'RSA-PSS', saltLength: SALT };
+  return crypto.subtle.verify(terms, imported, token.subarray(size), token.subarray(0, size));
+}
+
+/** @param {Uint8Array} data */
+const base64url = (data) =>
+  btoa(String.fromCharCode(...data)).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
+
+/** @param {Uint8Array} data */
+const sha384 = async (data) => new Uint8Array(await crypto.subtle.digest('SHA-384', concat(data)));
+
+/**
+ * Return EMSA-PSS-ENCODE of a message with SHA-384 and MGF1, of 2047 bits (RFC 8017, section 9.1.1).
+ * @param {Bytes} message
+ * @param {Bytes} salt
+ */
+export async function encodePss(message, salt) {
+  const digest = await sha384(concat(new Uint8Array(8), await sha384(message), salt));
+  const block = concat(new Uint8Array(MODULUS - salt.length - HASH - 2), Uint8Array.of(1), salt);
+  for (let start = 0, counter = 0; start < block.length; start += HASH, counter++) {
+    const mask = await sha384(concat(digest, Uint8Array.of(0, 0, 0, counter)));
+    block.subarray(start, start + HASH).forEach((byte, i, part) => (part[i] = byte ^ Number(mask[i])));
+  }
+  block[0] = Number(block[0]) & 0x7f;
+  return toNumber(concat(block, digest, Uint8Array.of(0xbc)));
+}
+
+/**
+ * @param {bigint} base
+ * @param {bigint} exponent
+ * @param {bigint} modulus
+ */
+function power(base, exponent, modulus) {
+  let result = 1n;
+  for (const digit of exponent.toString(2)) {
+    result = (result * result) % modulus;
+    if (digit === '1') result = (result * base) % modulus;
+  }
+  return result;
+}
+
+/**
+ * Return the inverse of a number modulo another one, or 0 if there is none (extended Euclid).
+ * @param {bigint} value
+ * @param {bigint} modulus
+ */
+function inverse(value, modulus) {
+  let [rest, last] = [modulus, value % modulus];
+  let [before, factor] = [0n, 1n];
+  while (last) {
+    const quotient = rest / last;
+    [rest, last] = [last, rest - quotient * last];
+    [before, factor] = [factor, before - quotient * factor];
+  }
+  return rest === 1n ? (before + modulus) % modulus : 0n;
+}
+
+/**
+ * Return the id under which a token is spent, in hexadecimal digits.
+ * @param {Uint8Array} token
+ */
+export const spentId = async (token) => hex((await sha256(concat('hubbub/2 token', token.subarray(2, 34)))).subarray(0, 16));
+
+loaded.checkTokenKey = (key) => {
+  const text = hex(key);
+  const modulus = key.subarray(MODULUS_START, MODULUS_START + MODULUS);
+  const odd = Number(modulus.at(-1)) % 2;
+  check(
+    text.startsWith(KEY_START) && text.endsWith(KEY_END) && Number(modulus[0]) > 127 && odd,
+    "the issuer's key must be an RSASSA-PSS key with 2048 bits and SHA-384",
+  );
+};

@@ -1,0 +1,241 @@
+/**
+ * The upload of one answer: randomized once, sealed, and sent until it is known to be stored.
+ *
+ * The randomized messages and the sealed bundle are in the journal before the first attempt. A bundle is sent unchanged
+ * until there is a response; only the problem `outdated-keys`, which says that it was not stored, makes the uploader seal
+ * the same messages again, with the same admission. A lost response, a crash or a key rotation therefore never counts an
+ * answer twice.
+ */
+
+import { hex, unhex } from './bytes.js';
+import { system } from './coins.js';
+import { readKeys } from './contract.js';
+import { HubbubError, InvalidInput, NoResponse } from './errors.js';
+import { sealBundle } from './sealing.js';
+
+/**
+ * @typedef {import('./bytes.js').Bytes} Bytes
+ * @typedef {import('./contract.js').Contract} Contract
+ * @typedef {import('./store.js').Store} Store
+ *
+ * @typedef {object} Answer An entry of the journal; after it is settled, only round and state are left.
+ * @property {number} round
+ * @property {string} state `waiting`, `stored`, `uncertain`, or the name of the problem for which it was refused
+ * @property {string[]} [messages] randomized payloads in hexadecimal digits
+ * @property {string | null} [admission]
+ * @property {string | null} [bundle]
+ * @property {string} [pending] the secrets of a token that is being requested
+ * @property {string} [code] the code by which the issuer knows the account
+ *
+ * @typedef {object} Transport
+ * @property {string} shuffler URL of the shuffler, or of a relay on the page's own origin
+ * @property {string} [issuer] URL of the issuer of tokens, or of a relay
+ * @property {typeof fetch} [fetch]
+ * @property {number} [attempts] attempts per request; afterwards the journal keeps the answer for the next run
+ * @property {number} [timeout] milliseconds after which a request counts as lost
+ * @property {(milliseconds: number) => Promise<void>} [pause]
+ * @property {() => number} [now] seconds since 1970
+ * @property {import('./hpke.js').Kem} [kem]
+ *
+ * @typedef {{status: number, problem: string, wait: number, body: Bytes}} Response
+ */
+
+const PREFIX = 'urn:hubbub:problem:';
+const ATTEMPTS = 12;
+const TIMEOUT = 30_000;
+const LONGEST_PAUSE = 60_000;
+const FIRST_PAUSE = 250;
+// Nothing that distinguishes one device from another.
+const QUIET = /** @type {RequestInit} */ ({
+  credentials: 'omit',
+  referrerPolicy: 'no-referrer',
+  cache: 'no-store',
+  redirect: 'error',
+});
+
+/** @type {(milliseconds: number) => Promise<void>} */
+const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** Sends the answers of a journal to the shuffler of a contract. */
+export class Uploader {
+  /**
+   * @param {Contract} contract
+   * @param {Store} journal
+   * @param {Transport} transport
+   */
+  constructor(contract, journal, transport) {
+    this.contract = contract;
+    this.journal = journal;
+    this.transport = transport;
+    this.attempts = transport.attempts ?? ATTEMPTS;
+    this.base = `${transport.shuffler.replace(/\/$/, '')}/v1/tasks/${contract.id}`;
+  }
+
+  /**
+   * Store an answer unless there is one already; returns the entry that is in the journal.
+   * @param {string} key
+   * @param {Answer} answer
+   * @returns {Promise<Answer>}
+   */
+  async prepare(key, answer) {
+    await this.journal.put(key, answer, 0);
+    return (await this.read(key)).value;
+  }
+
+  /**
+   * Send an answer until it is stored or refused; returns its final state.
+   * @param {string} key
+   * @returns {Promise<string>}
+   */
+  async send(key) {
+    for (let resealed = 0; resealed < this.attempts; ) {
+      const { value: answer, version } = await this.read(key);
+      if (answer.state !== 'waiting') return answer.state;
+      if (typeof answer.admission !== 'string') {
+        await this.admit(key, answer, version);
+      } else if (typeof answer.bundle !== 'string') {
+        const bundle = await this.seal(answer, answer.admission);
+        // If another tab has sealed the answer in the meantime, that bundle is the one to send.
+        await this.journal.put(key, { ...answer, bundle }, version);
+      } else {
+        const body = unhex(answer.bundle);
+        const { status, problem } = await this.post(`${this.base}/bundles`, 'application/hubbub-bundle', body);
+        if (problem === 'outdated-keys') {
+          resealed++;
+          await this.journal.put(key, { ...answer, bundle: null }, version);
+        } else {
+          await this.settle(key, status === 201 ? 'stored' : problem);
+        }
+      }
+    }
+    throw new HubbubError("the shuffler's keys changed during every attempt; try again later");
+  }
+
+  /**
+   * Obtain the admission that an answer waits for.
+   * @param {string} _key
+   * @param {Answer} _answer
+   * @param {number} _version
+   * @returns {Promise<void>}
+   */
+  async admit(_key, _answer, _version) {
+    throw new InvalidInput('the answer waits for a token: name the issuer to request it from');
+  }
+
+  /**
+   * Set the final state of an answer, and delete everything else about it.
+   * @param {string} key
+   * @param {string} state
+   */
+  async settle(key, state) {
+    for (;;) {
+      const { value, version } = await this.read(key);
+      if (value.state !== 'waiting' || (await this.journal.put(key, { round: value.round, state }, version))) return;
+    }
+  }
+
+  /**
+   * @param {Answer} answer
+   * @param {string} admission
+   */
+  async seal({ messages = [], round }, admission) {
+    const text = await this.retry(async () => {
+      const response = await this.request(`${this.base}/keys`, {});
+      if (response.problem === 'unknown-task') throw new InvalidInput('the shuffler must serve the task of the contract');
+      return response;
+    });
+    if (text.status !== 200) throw new NoResponse(`the shuffler returned no keys: ${text.problem}`);
+    const now = this.transport.now?.() ?? Date.now() / 1000;
+    const keys = await readKeys(text.body, this.contract, now);
+    const payloads = messages.map((one) => unhex(one));
+    const { kem } = this.transport;
+    return hex(await sealBundle(payloads, unhex(admission), this.contract, keys, { round, ...(kem && { kem }) }));
+  }
+
+  /**
+   * @param {string} key
+   * @returns {Promise<{value: Answer, version: number}>}
+   */
+  async read(key) {
+    const found = await this.journal.get(key);
+    if (!found) throw new InvalidInput('the journal has no such answer');
+    return found;
+  }
+
+  /**
+   * Send bytes until there is a final response.
+   * @param {string} url
+   * @param {string} type
+   * @param {Bytes} body
+   * @param {{[name: string]: string}} [headers]
+   */
+  post(url, type, body, headers = {}) {
+    return this.retry(() => this.request(url, { method: 'POST', headers: { 'content-type': type, ...headers }, body }));
+  }
+
+  /**
+   * Make a request; throws {@link NoResponse} unless a service of hubbub has answered it.
+   * @param {string} url
+   * @param {RequestInit} options
+   * @returns {Promise<Response>}
+   */
+  async request(url, options) {
+    const signal = AbortSignal.timeout(this.transport.timeout ?? TIMEOUT);
+    /** @type {globalThis.Response} */
+    let response;
+    /** @type {Bytes} */
+    let body;
+    try {
+      response = await (this.transport.fetch ?? fetch)(url, { ...QUIET, ...options, signal });
+      body = new Uint8Array(await response.arrayBuffer());
+    } catch (error) {
+      throw new NoResponse(`no response: ${/** @type {Error} */ (error).name}`);
+    }
+    const { status } = response;
+    const seconds = response.headers.get('retry-after') ?? '';
+    const wait = /^\d{1,6}$/.test(seconds) ? 1000 * Number(seconds) : 0;
+    if (status === 200 || status === 201) return { status, problem: '', wait, body };
+    return { status, problem: problemOf(body), wait, body };
+  }
+
+  /**
+   * Repeat a request until there is a final response; pauses double, with full jitter, up to a minute.
+   * @param {() => Promise<Response>} call
+   */
+  async retry(call) {
+    let reason = '';
+    for (let attempt = 0; attempt < this.attempts; attempt++) {
+      let wait = 0;
+      try {
+        const response = await call();
+        if (response.status < 300 || (response.problem && !isTransient(response.status))) return response;
+        wait = response.wait;
+        reason = `status ${response.status} ${response.problem}`;
+      } catch (error) {
+        if (!(error instanceof NoResponse)) throw error;
+        reason = error.message;
+      }
+      if (attempt < this.attempts - 1) {
+        const share = new DataView(system(4).buffer).getUint32(0) / 2 ** 32;
+        await (this.transport.pause ?? sleep)(wait + share * Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** attempt));
+      }
+    }
+    throw new NoResponse(`no final response in ${this.attempts} attempts: ${reason}`);
+  }
+}
+
+/** @param {number} status */
+const isTransient = (status) => status === 408 || status === 425 || status === 429 || status >= 500;
+
+/**
+ * Return the name of the problem that a service states; empty if the response is not that of a service of hubbub.
+ * @param {Uint8Array} body
+ */
+function problemOf(body) {
+  try {
+    const type = String(JSON.parse(new TextDecoder().decode(body)).type);
+    return type.startsWith(PREFIX) ? type.slice(PREFIX.length) : '';
+  } catch {
+    return '';
+  }
+}
