@@ -37,7 +37,7 @@ class TokenUploader extends Uploader {
     const token = await pendingToken(this.contract, unhex(pending));
     const url = `${issuer.replace(/\/$/, '')}/token-request`;
     const headers = { authorization: `Bearer ${code}` };
-    const response = await this.post(url, 'application/private-token-request', await token.request(), headers);
+    const response = await this.post(url, 'application/private-token-request', await token.request(), 200, headers);
     // A refused request settles the answer.
     if (response.status !== 200) return this.settle(key, response.problem);
     await this.journal.put(key, { ...rest, admission: hex(await token.finalize(response.body)) }, version);

@@ -99,7 +99,7 @@ export class Uploader {
         await this.journal.put(key, { ...answer, bundle }, version);
       } else {
         const body = unhex(answer.bundle);
-        const { status, problem } = await this.post(`${this.base}/bundles`, 'application/hubbub-bundle', body);
+        const { status, problem } = await this.post(`${this.base}/bundles`, 'application/hubbub-bundle', body, 201);
         if (problem === 'outdated-keys') {
           resealed++;
           await this.journal.put(key, { ...answer, bundle: null }, version);
@@ -143,7 +143,7 @@ export class Uploader {
       const response = await this.request(`${this.base}/keys`, {});
       if (response.problem === 'unknown-task') throw new InvalidInput('the shuffler must serve the task of the contract');
       return response;
-    });
+    }, 200);
     if (text.status !== 200) throw new NoResponse(`the shuffler returned no keys: ${text.problem}`);
     const now = this.transport.now?.() ?? Date.now() / 1000;
     const keys = await readKeys(text.body, this.contract, now);
@@ -167,14 +167,16 @@ export class Uploader {
    * @param {string} url
    * @param {string} type
    * @param {Bytes} body
+   * @param {number} success
    * @param {{[name: string]: string}} [headers]
    */
-  post(url, type, body, headers = {}) {
-    return this.retry(() => this.request(url, { method: 'POST', headers: { 'content-type': type, ...headers }, body }));
+  post(url, type, body, success, headers = {}) {
+    const options = { method: 'POST', headers: { 'content-type': type, ...headers }, body };
+    return this.retry(() => this.request(url, options), success);
   }
 
   /**
-   * Make a request; throws {@link NoResponse} unless a service of hubbub has answered it.
+   * Make a request; throws {@link NoResponse} if there is no response.
    * @param {string} url
    * @param {RequestInit} options
    * @returns {Promise<Response>}
@@ -194,21 +196,23 @@ export class Uploader {
     const { status } = response;
     const seconds = response.headers.get('retry-after') ?? '';
     const wait = /^\d{1,6}$/.test(seconds) ? 1000 * Number(seconds) : 0;
-    if (status === 200 || status === 201) return { status, problem: '', wait, body };
-    return { status, problem: problemOf(body), wait, body };
+    return { status, problem: status < 400 ? '' : problemOf(body), wait, body };
   }
 
   /**
-   * Repeat a request until there is a final response; pauses double, with full jitter, up to a minute.
+   * Repeat a request until it succeeds, or a service of hubbub refuses it; pauses double, with full jitter.
+   *
+   * Everything else, such as the page of a hotel's network, counts as no response.
    * @param {() => Promise<Response>} call
+   * @param {number} success status of a successful response
    */
-  async retry(call) {
+  async retry(call, success) {
     let reason = '';
     for (let attempt = 0; attempt < this.attempts; attempt++) {
       let wait = 0;
       try {
         const response = await call();
-        if (response.status < 300 || (response.problem && !isTransient(response.status))) return response;
+        if (response.status === success || (response.problem && !isTransient(response.status))) return response;
         wait = response.wait;
         reason = `status ${response.status} ${response.problem}`;
       } catch (error) {
