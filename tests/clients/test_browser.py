@@ -1,0 +1,157 @@
+"""The JavaScript client in Chromium, against real services: every vector, and every person counted exactly once."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.service.admissions import TICKET_KEY
+from tests.service.live import LiveSystem, wait_until
+from tools.page_server import PageServer, as_json
+
+from hubbub import vectors
+
+CLIENT = Path(__file__).parents[2] / "clients" / "js"
+PAGE = "/client/test/browser/page.html"
+PEOPLE = 60
+MANY = 1000
+
+
+def pages(system: LiveSystem, people: int) -> PageServer:
+    """Return a server of the test page, with a contract, tickets for all people, and a relay to the shuffler."""
+    contract = system.contract
+    tickets = [TICKET_KEY.mint(contract.task, f"person {i}").hex() for i in range(people)]
+    return PageServer(
+        {"/client": CLIENT, "/vectors": Path(vectors.__file__).parent},
+        {"/contract.json": lambda: system.paths[0].read_bytes(), "/tickets.json": lambda: as_json(tickets)},
+        {"/relay": system.url},
+        connect=system.url,
+    )
+
+
+def open_page(context: Any, server: PageServer, problems: list[str]) -> Any:
+    page = context.new_page()
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(server.origin + PAGE)
+    page.wait_for_function("window.ready")
+    return page
+
+
+def test_all_vectors_agree(browser: Any) -> None:
+    server = PageServer({"/client": CLIENT, "/vectors": Path(vectors.__file__).parent})
+    problems: list[str] = []
+    with server.running():
+        page = open_page(browser.new_context(), server, problems)
+        found = page.evaluate("vectors()")
+        page.context.close()
+    assert found["failed"] == []
+    assert found["passed"] > 700
+    # Documents that are refused are no reason for messages on the console.
+    assert problems == []
+
+
+def test_people_are_counted_once_through_a_relay(browser: Any, tmp_path: Path) -> None:
+    system = LiveSystem(tmp_path, width=PEOPLE, min_batch_size=PEOPLE)
+    problems: list[str] = []
+    with system.running(), pages(system, PEOPLE).running() as server:
+        system.keys()
+        page = open_page(browser.new_context(), server, problems)
+        assert page.evaluate(f"people(0, {PEOPLE - 1}, '/relay')") == {"stored": PEOPLE - 1}
+        assert page.evaluate(f"people(0, {PEOPLE - 1}, '/relay')") == {"stored": PEOPLE - 1}
+        assert page.evaluate(f"inServiceWorker({PEOPLE - 1}, '/relay')") == "stored"
+        wait_until(lambda: sum(system.counted().values()) >= PEOPLE, "all reports to be counted")
+        assert system.counted() == dict.fromkeys(range(PEOPLE), 1)
+        page.context.close()
+    assert problems == []
+
+
+def test_pages_of_configured_origins_upload_directly(browser: Any, tmp_path: Path) -> None:
+    system = LiveSystem(tmp_path, width=PEOPLE, min_batch_size=PEOPLE)
+    with pages(system, PEOPLE).running() as server:
+        system.change("shuffler", {"origins": [server.origin]})
+        with system.running():
+            system.keys()
+            page = open_page(browser.new_context(), server, [])
+            assert page.evaluate(f"people(0, 3, {system.url!r})") == {"stored": 3}
+            assert sum(system.counts().values()) >= 3
+            page.context.close()
+
+
+def test_pages_of_other_origins_are_refused_by_default(browser: Any, tmp_path: Path) -> None:
+    system = LiveSystem(tmp_path, width=PEOPLE, min_batch_size=PEOPLE)
+    with system.running(), pages(system, PEOPLE).running() as server:
+        system.keys()
+        page = open_page(browser.new_context(), server, [])
+        assert page.evaluate(f"people(0, 1, {system.url!r})") == {"NoResponse": 1}
+        page.context.close()
+
+
+def send_in_chaos(browser: Any, system: LiveSystem, server: PageServer, people: int, seed: int) -> dict[str, int]:
+    """Let people answer while tabs are killed, the network fails and keys are rotated; return what happened."""
+    choice = random.Random(seed)
+    happened = {"killed": 0, "offline": 0, "rotated": 0, "tabs": 0}
+    context = browser.new_context()
+    step = people // 4
+    for turn in range(12):
+        tabs = []
+        for part in range(4):
+            page = open_page(context, server, [])
+            happened["tabs"] += 1
+            first, last = part * step, people if part == 3 else (part + 1) * step
+            # Some tabs work on the same people at the same time.
+            if turn % 3 == 2:
+                first = max(0, first - step // 2)
+            page.evaluate(f"() => {{ window.work = people({first}, {last}, '/relay'); }}")
+            tabs.append(page)
+        page.wait_for_timeout(choice.randrange(300, 2500))
+        if turn % 2:
+            context.set_offline(True)
+            happened["offline"] += 1
+            page.wait_for_timeout(choice.randrange(100, 900))
+            context.set_offline(False)
+        if turn % 3 == 0:
+            system.command(choice.choice(["shuffler", "analyzer"]), "rotate")  # type: ignore[arg-type]
+            happened["rotated"] += 1
+            page.wait_for_timeout(1200)
+        for one in tabs:
+            if choice.random() < 0.7:
+                session = context.new_cdp_session(one)
+                session.send("Page.enable")
+                try:
+                    session.send("Page.crash", {})
+                except Exception:  # the tab is gone, as intended
+                    pass
+            one.close()
+            happened["killed"] += 1
+    for _ in range(5):
+        page = open_page(context, server, [])
+        if page.evaluate(f"people(0, {people}, '/relay')") == {"stored": people}:
+            break
+        page.close()
+    context.close()
+    return happened
+
+
+def check_chaos(browser: Any, tmp_path: Path, people: int, seed: int) -> None:
+    entries: Any = {"shuffler": {"key_grace": 1.0}, "analyzer": {"key_grace": 1.0}}
+    system = LiveSystem(tmp_path, width=people, min_batch_size=people // 10, entries=entries)
+    with system.running(), pages(system, people).running() as server:
+        system.keys()
+        happened = send_in_chaos(browser, system, server, people, seed)
+        # Too few people for a batch may be left: they are in the shuffler's store.
+        wait_until(lambda: system.drained(), "all batches to be delivered")
+        counted = system.counted()
+        left = system.command("shuffler", "status")["tasks"][system.contract.id]["open"]
+        assert max(counted.values()) == 1
+        assert sum(counted.values()) + left == people
+        print(happened, "counted", sum(counted.values()), "left", left)
+
+
+def test_people_are_counted_once_in_chaos(browser: Any, tmp_path: Path) -> None:
+    check_chaos(browser, tmp_path, 100, 1)
+
+
+@pytest.mark.slow
+def test_a_thousand_people_are_counted_once_in_chaos(browser: Any, tmp_path: Path) -> None:
+    check_chaos(browser, tmp_path, MANY, 2)
