@@ -23,7 +23,7 @@ export function unhex(text, size, what = 'the text') {
   const digits = size === undefined ? '' : `${2 * size} `;
   check(
     typeof text === 'string' && /^([0-9a-f]{2})*$/.test(text) && (size === undefined || text.length === 2 * size),
-    `${what} must have ${digits}lower-case hexadecimal digits`,
+    `${what} must be ${digits}lower-case hexadecimal digits`,
   );
   const data = new Uint8Array(text.length / 2);
   for (let i = 0; i < data.length; i++) data[i] = parseInt(text.slice(2 * i, 2 * i + 2), 16);

@@ -28,7 +28,7 @@ export function system(size) {
  * @param {Source} source
  * @param {number} size
  */
-export function draw(source, size) {
+export function drawNumber(source, size) {
   const data = source(size);
   if (!(data instanceof Uint8Array) || data.length !== size) {
     throw new EntropyFailure(`the entropy source must return ${size} bytes`);
@@ -53,7 +53,7 @@ export function coins(width, numerator, source) {
   let ones = 0n;
   let undecided = (1n << step) - 1n;
   for (let start = 0; start < digits.length && undecided; start += SLICES) {
-    let noise = draw(source, size);
+    let noise = drawNumber(source, size);
     for (const digit of digits.slice(start, start + SLICES)) {
       const kept = undecided & noise;
       if (digit === '1') {
@@ -77,7 +77,7 @@ export function uniform(below, source) {
   const bits = below === 1n ? 0 : (below - 1n).toString(2).length;
   const mask = (1n << BigInt(bits)) - 1n;
   for (;;) {
-    const value = draw(source, Math.ceil(bits / 8)) & mask;
+    const value = drawNumber(source, Math.ceil(bits / 8)) & mask;
     if (value < below) return value;
   }
 }

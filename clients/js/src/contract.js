@@ -4,7 +4,7 @@ import { concat, hex, sha256, unhex, uint16 } from './bytes.js';
 import { ExpiredKeys, FalseClaim, check, demand } from './errors.js';
 import { need } from './extensions.js';
 import { Fields, canonical, parse } from './json.js';
-import { messageCount, readPlan } from './plan.js';
+import { readPlan } from './plan.js';
 
 /**
  * @typedef {import('./bytes.js').Bytes} Bytes
@@ -55,13 +55,13 @@ const PUBLIC = [0, 32, 1216];
  * @returns {Promise<Contract>}
  */
 export async function readContract(text, { task: expectedTask, operators, minBatchSize = MIN_BATCH_SIZE } = {}) {
-  check(text.length <= MAX_CONTRACT_SIZE, 'the signed contract must have at most 16 MiB');
+  check(text.length <= MAX_CONTRACT_SIZE, 'a contract must have at most 16 MiB');
   const signed = new Fields(parse(text, 'the signed contract'), 'the signed contract', 'contract', 'signatures');
   const names = ['format', 'plan', 'admission', 'series', ...TERMS, ...ROLES];
   const read = new Fields(signed.get('contract'), 'the contract', ...names);
-  check(read.text('format') === 'hubbub contract 2', "the format of the contract must be 'hubbub contract 2'");
+  read.format('contract');
   const plan = await readPlan(read.get('plan'));
-  const keys = ROLES.map((role) => unhex(read.text(role), 32, `the ${role}'s identity`));
+  const keys = ROLES.map((role) => unhex(read.text(role), 32, `the ${role}`));
   const body = canonical(read.entries);
   const task = (await sha256(body)).slice(0, 16);
   const taskStart = read.whole('task_start', 0, MAX_EPOCH);
@@ -84,18 +84,18 @@ export async function readContract(text, { task: expectedTask, operators, minBat
   const signatures = signed.get('signatures');
   check(
     signatures !== null && typeof signatures === 'object' && Object.keys(signatures).every((one) => ROLES.includes(/** @type {'analyzer'} */ (one))),
-    'only the analyzer and the shuffler may sign a contract',
+    'only its operators may sign a contract',
   );
   for (const [i, role] of ROLES.entries()) {
     const signature = /** @type {{[role: string]: Json}} */ (signatures)[role];
-    if (signature === undefined) throw new FalseClaim(`the contract has no signature of its ${role}`);
+    if (signature === undefined) throw new FalseClaim(`the contract is not signed by its ${role}`);
     await verify(/** @type {Bytes} */ (keys[i]), 'contract', body, unhex(signature, 64, 'a signature'));
   }
   demand(
     contract.minBatchSize >= minBatchSize,
-    `the contract must have batches of at least ${minBatchSize} people, not ${contract.minBatchSize}`,
+    `min_batch_size must be at least ${minBatchSize}, got ${contract.minBatchSize}`,
   );
-  if (expectedTask !== undefined && expectedTask !== contract.id) throw new FalseClaim('the contract is that of another task');
+  if (expectedTask !== undefined && expectedTask !== contract.id) throw new FalseClaim('the contract has another task');
   if (operators) checkOperators(contract, operators);
   return contract;
 }
@@ -113,19 +113,19 @@ export function checkOperators(contract, expected) {
 
 /** @param {Contract} contract */
 function checkTerms({ plan, slots, taskStart, taskEnd, suite, admission, operators, series }) {
-  check(operators.analyzer !== operators.shuffler, 'analyzer and shuffler must be different operators');
+  check(operators.analyzer !== operators.shuffler, 'the operators must be different');
   const { honest } = plan.guarantee;
   check(
     admission.kind !== 'open' || honest <= 1 || plan.honestFraction < 1,
-    `the plan's guarantee needs ${honest} honest users, but with open admission one sender can fill a batch`,
+    `the plan needs ${honest} honest users, but anyone may fill a batch`,
   );
   if (series) {
-    check(taskEnd - taskStart === series.rounds * series.roundEpochs, 'task_end must be the end of the last round');
-    check(admission.kind !== 'token', 'a series must admit by ticket or be open');
+    check(taskEnd - taskStart === series.rounds * series.roundEpochs, 'task_end must end the last round');
+    check(admission.kind !== 'token', 'a series must not admit by token');
   }
-  const count = messageCount(plan);
-  if (count === undefined) need('checkSlots')(plan, slots);
-  else check(slots === count, `slots must be ${count}, the number of messages of every client`);
+  const { noise, k, release } = plan.protocol;
+  if (release === 'bits' || plan.schema.questions || noise[0]?.m !== 0) need('checkSlots')(plan, slots);
+  else check(slots === k, `slots must be ${k}`);
   check(bundleSize(suite, slots, plan.payload, admission.size) <= MAX_BUNDLE_SIZE, 'a bundle must have at most 1 MiB');
 }
 
@@ -148,13 +148,13 @@ export function bundleSize(suite, slots, payload, admission) {
 function readAdmission(value) {
   const kind = /** @type {{kind?: Json} | null} */ (value)?.kind;
   const keys = { open: [], ticket: ['issuer'], token: ['issuer', 'key'] };
-  check(typeof kind === 'string' && Object.hasOwn(keys, kind), "'admission' must have the kind open, ticket or token");
+  check(typeof kind === 'string' && Object.hasOwn(keys, kind), 'admission must have a known kind');
   const known = /** @type {Admission['kind']} */ (kind);
   const read = new Fields(value, 'the admission', 'kind', ...keys[known]);
   const issuer = known === 'open' ? '' : read.text('issuer');
-  check(known === 'open' || ISSUER.test(issuer), 'the name of the issuer must be a host name in lower case');
+  check(known === 'open' || ISSUER.test(issuer), 'the issuer must be a host name');
   const text = known === 'token' ? read.text('key') : '';
-  const key = unhex(text, known === 'token' ? 342 : 0, 'the key of the admission');
+  const key = unhex(text, known === 'token' ? 342 : 0, "the issuer's key");
   if (known === 'token') need('checkTokenKey')(key);
   return { kind: known, issuer, key, size: { open: 0, ticket: 32, token: 354 }[known] };
 }
@@ -165,9 +165,9 @@ function readAdmission(value) {
  */
 function readSeries(value) {
   const read = new Fields(value, 'the series', 'rounds', 'round_epochs', 'total');
-  const total = new Fields(read.get('total'), 'the total of the series', 'epsilon', 'delta');
+  const total = new Fields(read.get('total'), 'the total', 'epsilon', 'delta');
   const delta = total.real('delta', 0, 1);
-  check(delta < 1, 'the δ of the total of the series must be below 1');
+  check(delta < 1, 'δ of the total must be below 1');
   return {
     rounds: read.whole('rounds', 1, 10_000),
     roundEpochs: read.whole('round_epochs', 1, 1e9),
@@ -229,9 +229,9 @@ export async function readKeys(text, { operators, suite }, now) {
   const shuffler = await readKeyList(read.get('shuffler'), operators.shuffler, 'shuffler', now);
   const id = read.whole('analyzer_key_id');
   const used = analyzer.find((key) => key.id === id);
-  check(used?.suite === suite, "'analyzer_key_id' must name a key of the contract's suite in the analyzer's list");
+  check(used?.suite === suite, `analyzer_key_id must name a key of suite ${suite}`);
   const active = shuffler.find((key) => key.state === 'active' && key.suite === suite);
-  check(active, `the key list of the shuffler has no active key of suite ${suite}`);
+  check(active, `the shuffler has no active key of suite ${suite}`);
   return { analyzer: used, shuffler: active };
 }
 
@@ -248,18 +248,18 @@ export async function readKeyList(value, identity, role, now) {
   const signature = unhex(signed.get('signature'), 64, 'the signature');
   await verify(unhex(identity, 32), 'key list', canonical(signed.get('body')), signature);
   const read = new Fields(signed.get('body'), 'the key list', 'format', 'role', 'issued', 'expires', 'keys');
-  check(read.text('format') === 'hubbub key list 2', "the format of the key list must be 'hubbub key list 2'");
+  read.format('key list');
   check(read.text('role') === role, `the key list must be that of the ${role}`);
   const keys = read.list('keys').map(readKey);
-  check(new Set(keys.map((key) => key.id)).size === keys.length, 'a key list must have distinct ids');
+  check(new Set(keys.map((key) => key.id)).size === keys.length, 'key ids must be distinct');
   for (const suite of [1, 2]) {
     const active = keys.filter((key) => key.state === 'active' && key.suite === suite);
-    check(active.length < 2, 'a key list must have at most one active key of each suite');
+    check(active.length < 2, 'a suite must have one active key');
   }
   const issued = read.whole('issued');
   const expires = read.whole('expires', issued + 1);
   if (now !== undefined && !(issued - CLOCK_TOLERANCE <= now && now < expires)) {
-    throw new ExpiredKeys(`the key list of the ${role} is not valid at this time; fetch a new one`);
+    throw new ExpiredKeys(`the key list of the ${role} is not valid now`);
   }
   return keys;
 }

@@ -3,7 +3,6 @@
 import { coins, system, uniform } from './coins.js';
 import { demand } from './errors.js';
 import { need } from './extensions.js';
-import { fixedFakes } from './plan.js';
 
 /**
  * @typedef {import('./bytes.js').Bytes} Bytes
@@ -33,12 +32,12 @@ export function encode(value, schema, source = system) {
   let record = 0n;
   for (const label of labels) {
     const place = schema.labels.indexOf(label);
-    demand(place >= 0, 'the value must contain only labels of the schema');
+    demand(place >= 0, 'the value must have labels of the schema only');
     const bit = 1n << BigInt(place);
-    demand(!(record & bit), 'the value must contain each label at most once');
+    demand(!(record & bit), 'the value must have distinct labels');
     record |= bit;
   }
-  demand(labels.length <= schema.maxSet, `the value must contain at most ${schema.maxSet} labels`);
+  demand(labels.length <= schema.maxSet, `the value must have at most ${schema.maxSet} labels`);
   return record;
 }
 
@@ -54,16 +53,17 @@ export function encode(value, schema, source = system) {
 export function payloads(value, plan, { fakes, source = system } = {}) {
   const { schema, protocol } = plan;
   const record = encode(value, schema, source);
-  if (fakes !== undefined) checkShare(plan, fakes);
   const noise = /** @type {Noise} */ (protocol.noise[0]);
-  if (schema.questions) return mixed(answers(record, plan, source), plan, source);
-  const count = fakes ?? numberOfFakes(plan, source);
+  if (schema.questions) {
+    demand(fakes === undefined, 'fakes must be omitted for a survey');
+    return mixed(answers(record, plan, source), plan, source);
+  }
+  const others = noise.m === 0 && fakes === undefined ? [] : need('fakes')(plan, fakes, source);
   const { width } = schema;
   if (protocol.release === 'category') {
     return [toPayload(category(place(record), width, noise.flip, source), plan.payload)];
   }
-  const sent = Array.from({ length: protocol.k }, () => record);
-  for (let i = 0; i < count; i++) sent.push(fake(schema, source));
+  const sent = [...Array.from({ length: protocol.k }, () => record), ...others];
   const flipped = sent.map((one) => one ^ coins(width, noise.flip, source));
   return mixed(protocol.release === 'bits' ? flipped.flatMap((one) => setBits(one)) : flipped, plan, source);
 }
@@ -82,7 +82,7 @@ function answers(record, { schema, protocol }, source) {
     if (protocol.release === 'category') return [first + category(place(bits), size, flip, source)];
     if (flip) return setBits(bits ^ coins(size, flip, source)).map((one) => first + one);
     const sent = [first + BigInt(place(bits))];
-    for (let left = drawn(m, source); left > 0; left--) sent.push(first + uniform(BigInt(size), source));
+    for (let left = need('draw')(m, source); left > 0; left--) sent.push(first + uniform(BigInt(size), source));
     return sent;
   });
 }
@@ -114,64 +114,6 @@ function toPayload(value, size) {
   const digits = value.toString(16).padStart(2 * size, '0');
   for (let i = 0; i < size; i++) data[size - 1 - i] = parseInt(digits.slice(2 * i, 2 * i + 2), 16);
   return data;
-}
-
-/**
- * @param {Plan} plan
- * @param {Source} source
- */
-function numberOfFakes(plan, source) {
-  const total = fixedFakes(plan);
-  demand(total % plan.n === 0, `fakes must be given if n = ${plan.n} does not divide their total ${total}`);
-  return total / plan.n || drawn(/** @type {Noise} */ (plan.protocol.noise[0]).m, source);
-}
-
-/**
- * Draw the number of fakes of one person; those of the shuffler are none of the device's.
- * @param {Noise['m']} m
- * @param {Source} source
- */
-function drawn(m, source) {
-  return typeof m === 'number' || !m.byUsers ? 0 : need('draw')(m, source);
-}
-
-/**
- * Throw unless a device may add this number of fakes: a part of the fixed total, and no small one.
- * @param {Plan} plan
- * @param {number} fakes
- */
-function checkShare(plan, fakes) {
-  const total = fixedFakes(plan);
-  const least = plan.honestFraction < 1 ? Math.floor(total / plan.n) : 0;
-  const random = plan.protocol.noise.some(({ m }) => typeof m === 'object');
-  demand(!random, 'fakes must be omitted, because this plan does not fix the total number of fakes');
-  demand(
-    Number.isSafeInteger(fakes) && fakes >= least && fakes <= total,
-    `fakes must be a whole number of [${least}, ${total}]`,
-  );
-}
-
-/**
- * Draw a uniform legal record: first the number of set bits, then which ones, by Floyd's algorithm (1987).
- * @param {Schema} schema
- * @param {Source} source
- */
-function fake({ kind, width, maxSet, attributes }, source) {
-  if (kind === 'bits') return uniform(1n << BigInt(width), source);
-  if (attributes.length) return 1n << uniform(BigInt(width), source);
-  const counts = [1n];
-  for (let i = 1; i <= maxSet; i++) {
-    counts.push((/** @type {bigint} */ (counts[i - 1]) * BigInt(width - i + 1)) / BigInt(i));
-  }
-  let left = uniform(counts.reduce((sum, one) => sum + one), source);
-  let size = 0;
-  for (let count; left >= (count = /** @type {bigint} */ (counts[size])); size++) left -= count;
-  let record = 0n;
-  for (let last = width - size; last < width; last++) {
-    const bit = 1n << uniform(BigInt(last + 1), source);
-    record |= record & bit ? 1n << BigInt(last) : bit;
-  }
-  return record;
 }
 
 /**

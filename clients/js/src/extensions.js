@@ -1,8 +1,8 @@
 /**
  * Parts that the core uses if they are loaded, so that pages that do not need them stay small.
  *
- * `questions.js` reads surveys, `fakes.js` draws random numbers of fakes and checks plans whose number of messages
- * varies, `tokens.js` checks the keys of token issuers. `index.js` loads all of them.
+ * `questions.js` reads surveys, `fakes.js` draws fakes, `overflow.js` checks the slots of plans with fakes or single
+ * bits, `tokens.js` checks the keys of token issuers. `index.js` loads all of them.
  */
 
 import { demand } from './errors.js';
@@ -10,7 +10,8 @@ import { demand } from './errors.js';
 /**
  * @typedef {object} Extensions
  * @property {(questions: import('./json.js').Json[], derived: string[]) => import('./questions.js').Questions} [survey]
- * @property {(fakes: import('./plan.js').Fakes, source: import('./coins.js').Source) => number} [draw]
+ * @property {(m: import('./plan.js').Noise['m'], source: import('./coins.js').Source) => number} [draw]
+ * @property {(plan: import('./plan.js').Plan, given: number | undefined, source: import('./coins.js').Source) => bigint[]} [fakes]
  * @property {(plan: import('./plan.js').Plan, slots: number) => void} [checkSlots]
  * @property {(key: Uint8Array) => void} [checkTokenKey]
  */
@@ -26,6 +27,6 @@ export const loaded = {};
  */
 export function need(name) {
   const part = loaded[name];
-  demand(part, `import 'hubbub-client' for '${name}'; the core does not contain it`);
+  demand(part, `the core has no '${name}': import 'hubbub-client'`);
   return part;
 }

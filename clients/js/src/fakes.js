@@ -1,9 +1,16 @@
-/** Random numbers of fakes, exact in whole numbers: binomial and Poisson. */
+/** The fakes of one person: their number, exactly binomial, Poisson or fixed, and uniform legal records. */
 
-import { coins, draw } from './coins.js';
+import { coins, drawNumber, uniform } from './coins.js';
+import { demand } from './errors.js';
 import { loaded } from './extensions.js';
+import { fixedFakes } from './plan.js';
 
-/** @typedef {import('./coins.js').Source} Source */
+/**
+ * @typedef {import('./coins.js').Source} Source
+ * @typedef {import('./plan.js').Plan} Plan
+ * @typedef {import('./plan.js').Noise} Noise
+ * @typedef {import('./plan.js').Schema} Schema
+ */
 
 /** Probabilities are whole multiples of 1/GRID. */
 export const GRID = 1n << 48n;
@@ -37,7 +44,7 @@ export function poisson(rate, source) {
   edges ??= poissonEdges();
   let total = 0;
   for (let i = 0; i < whole; i++) {
-    const word = draw(source, 16);
+    const word = drawNumber(source, 16);
     total += edges.filter((edge) => word >= edge).length;
   }
   const keep = ceilOfProduct(rate, GRID, BigInt(whole));
@@ -86,5 +93,67 @@ export function ceilOfProduct(value, factor, divisor = 1n) {
   return (numerator + denominator - 1n) / denominator;
 }
 
-loaded.draw = ({ distribution, scale, shift }, source) =>
-  distribution === 'poisson' ? poisson(scale, source) : binomial(shift, scale, source);
+/**
+ * @param {Plan} plan
+ * @param {Source} source
+ */
+function numberOfFakes(plan, source) {
+  const total = fixedFakes(plan);
+  demand(total % plan.n === 0, `fakes must be given if n = ${plan.n} does not divide their total ${total}`);
+  return total / plan.n || draw(/** @type {Noise} */ (plan.protocol.noise[0]).m, source);
+}
+
+/**
+ * Draw the number of fakes of one person; those of the shuffler are none of the device's.
+ * @param {Noise['m']} m
+ * @param {Source} source
+ */
+function draw(m, source) {
+  if (typeof m === 'number' || !m.byUsers) return 0;
+  return m.distribution === 'poisson' ? poisson(m.scale, source) : binomial(m.shift, m.scale, source);
+}
+
+/**
+ * Throw unless a device may add this number of fakes: a part of the fixed total, and no small one.
+ * @param {Plan} plan
+ * @param {number} fakes
+ */
+function checkShare(plan, fakes) {
+  const total = fixedFakes(plan);
+  const least = plan.honestFraction < 1 ? Math.floor(total / plan.n) : 0;
+  const random = plan.protocol.noise.some(({ m }) => typeof m === 'object');
+  demand(!random, 'fakes must be omitted: this plan does not fix their total number');
+  demand(
+    Number.isSafeInteger(fakes) && fakes >= least && fakes <= total,
+    `fakes must be a whole number of [${least}, ${total}]`,
+  );
+}
+
+/**
+ * Draw a uniform legal record: first the number of set bits, then which ones, by Floyd's algorithm (1987).
+ * @param {Schema} schema
+ * @param {Source} source
+ */
+function fake({ kind, width, maxSet, attributes }, source) {
+  if (kind === 'bits') return uniform(1n << BigInt(width), source);
+  if (attributes.length) return 1n << uniform(BigInt(width), source);
+  const counts = [1n];
+  for (let i = 1; i <= maxSet; i++) {
+    counts.push((/** @type {bigint} */ (counts[i - 1]) * BigInt(width - i + 1)) / BigInt(i));
+  }
+  let left = uniform(counts.reduce((sum, one) => sum + one), source);
+  let size = 0;
+  for (let count; left >= (count = /** @type {bigint} */ (counts[size])); size++) left -= count;
+  let record = 0n;
+  for (let last = width - size; last < width; last++) {
+    const bit = 1n << uniform(BigInt(last + 1), source);
+    record |= record & bit ? 1n << BigInt(last) : bit;
+  }
+  return record;
+}
+
+loaded.draw = draw;
+loaded.fakes = (plan, given, source) => {
+  if (given !== undefined) checkShare(plan, given);
+  return Array.from({ length: given ?? numberOfFakes(plan, source) }, () => fake(plan.schema, source));
+};

@@ -49,7 +49,7 @@ export function parse(source, what) {
     if (whole === undefined) return JSON.parse(all);
     const value = Number(all);
     const real = fraction || exponent;
-    must(Number.isFinite(value) && (real || all.length < 20), 'not have a number that is infinite, NaN or out of range');
+    must(Number.isFinite(value) && (real || all.length < 20), 'not have a number out of range');
     return real ? new Real(value) : value;
   };
   /**
@@ -133,7 +133,7 @@ export class Fields {
     const object = isObject(value) ? value : {};
     check(
       isObject(value) && Object.keys(object).length === keys.length && keys.every((key) => Object.hasOwn(object, key)),
-      `${what} must be an object with exactly the keys ${keys.join(', ')}`,
+      `${what} must have exactly the keys ${keys.join(', ')}`,
     );
     this.entries = object;
     this.what = what;
@@ -159,6 +159,14 @@ export class Fields {
     const value = this.get(key);
     check(test(value), `'${key}' of ${this.what} must be ${kind}`);
     return value;
+  }
+
+  /**
+   * Check the entry `format`, which names the kind of document.
+   * @param {string} kind
+   */
+  format(kind) {
+    this.choice('format', [`hubbub ${kind} 2`]);
   }
 
   /** @param {string} key */

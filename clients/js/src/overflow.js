@@ -50,7 +50,7 @@ function messages(plan) {
   const [first] = /** @type {[Noise]} */ (protocol.noise);
   if (schema.questions) return sum(schema.attributes.map(({ size }, i) => answer(plan, /** @type {Noise} */ (protocol.noise[i]), size)));
   const total = fixedFakes(plan);
-  check(total % plan.n === 0, `m must be a multiple of n = ${plan.n}, so that every client adds equally many`);
+  check(total % plan.n === 0, `m must be a multiple of n = ${plan.n}`);
   const { width, maxSet } = schema;
   const q = Number(first.flip) / 2 ** 48;
   const bits = protocol.release === 'bits';

@@ -53,14 +53,14 @@ const NAMES = /** @type {Fakes['distribution'][]} */ (Object.keys(SCALES));
 export async function readPlan(source) {
   const value = typeof source === 'string' || source instanceof Uint8Array ? parse(source, 'the plan') : source;
   const read = new Fields(value, 'the plan', 'format', 'id', ...PARTS);
-  check(read.text('format') === 'hubbub plan 2', "the format of the plan must be 'hubbub plan 2'");
+  read.format('plan');
   const schema = readSchema(read.get('schema'));
   const protocol = readProtocol(read.get('protocol'));
   checkProtocol(protocol, schema);
   const n = read.whole('n', 1, 1e10);
   const honestFraction = read.real('honest_fraction', Number.MIN_VALUE, 1);
   read.real('stderr', Number.MIN_VALUE, 1e300);
-  const total = new Fields(read.get('total'), 'the total of the plan', 'epsilon', 'delta');
+  const total = new Fields(read.get('total'), 'the total', 'epsilon', 'delta');
   const index = protocol.release !== 'records';
   const { width } = schema;
   /** @type {Plan} */
@@ -78,7 +78,7 @@ export async function readPlan(source) {
     limit: index ? BigInt(width) : 1n << BigInt(width),
   };
   const { id, ...content } = read.entries;
-  check(hex(await sha256(canonical(content))) === id, 'the id of the plan must be the digest of its content');
+  check(hex(await sha256(canonical(content))) === id, 'the id of the plan must be its digest');
   return plan;
 }
 
@@ -87,13 +87,13 @@ export async function readPlan(source) {
  * @returns {Schema}
  */
 function readSchema(value) {
-  const what = 'the schema of the plan';
+  const what = 'the schema';
   if (/** @type {{kind?: Json} | null} */ (value)?.kind === 'survey') {
     const read = new Fields(value, what, 'kind', 'questions', 'derived');
     const questions = need('survey')(read.list('questions'), read.texts('derived'));
     let width = 0;
     const attributes = questions.sizes.map((size) => ({ start: (width += size) - size, size }));
-    check(width >= 2 && width <= 1e7, 'the attributes of a survey must have 2 to 10,000,000 categories');
+    check(width >= 2 && width <= 1e7, 'a survey must have 2 to 10,000,000 categories');
     return { kind: 'survey', labels: [], width, maxSet: attributes.length, questions, attributes };
   }
   const read = new Fields(value, what, 'kind', 'labels', 'max_set');
@@ -101,22 +101,22 @@ function readSchema(value) {
   const labels = read.texts('labels');
   const width = labels.length;
   const exclusive = kind === 'one_hot';
-  check(width > Number(exclusive) && new Set(labels).size === width, 'the labels of the schema must be distinct');
+  check(width > Number(exclusive) && new Set(labels).size === width, 'labels must be distinct');
   const maxSet = read.whole('max_set', kind === 'bits' ? width : 1, exclusive ? 1 : width);
   return { kind, labels, width, maxSet, questions: null, attributes: exclusive ? [{ start: 0, size: width }] : [] };
 }
 
 /** @param {Json} value */
 function readProtocol(value) {
-  const read = new Fields(value, 'the protocol of the plan', 'noise', 'k', 'release');
+  const read = new Fields(value, 'the protocol', 'noise', 'k', 'release');
   const release = read.choice('release', RELEASES);
   const noise = read.list('noise').map(readNoise);
   const k = read.whole('k', 1, 1e6);
   for (const { flip, m } of noise) {
     const clear = !flip;
-    check(!clear || m !== 0, 'q must be above 0 if no fakes are added');
-    check(release !== 'category' || (!clear && m === 0 && k === 1), 'a category must be sent once and without fakes');
-    check(k === 1 || (!clear && (typeof m === 'number' || m.byUsers)), 'k must be 1 for clear records or fakes of the shuffler');
+    check(!clear || m !== 0, 'q must be above 0 without fakes');
+    check(release !== 'category' || (!clear && m === 0 && k === 1), 'a category has no copies and fakes');
+    check(k === 1 || (!clear && (typeof m === 'number' || m.byUsers)), "k must be 1 for clear records or the shuffler's fakes");
   }
   return { noise, k, release };
 }
@@ -126,10 +126,10 @@ function readProtocol(value) {
  * @returns {Noise}
  */
 function readNoise(value) {
-  const read = new Fields(value, 'the noise of the protocol', 'flip', 'm');
+  const read = new Fields(value, 'the noise', 'flip', 'm');
   const flip = BigInt(read.whole('flip', 0, HALF_GRID - 1));
   if (typeof read.get('m') === 'number') return { flip, m: read.whole('m', 0, 1e12) };
-  const fakes = new Fields(read.get('m'), 'the fakes of the protocol', 'distribution', 'scale', 'shift');
+  const fakes = new Fields(read.get('m'), 'the fakes', 'distribution', 'scale', 'shift');
   const distribution = fakes.choice('distribution', NAMES);
   const [low, high] = SCALES[distribution];
   const scale = fakes.real('scale', low || Number.MIN_VALUE, high);
@@ -143,17 +143,17 @@ function readNoise(value) {
  */
 function checkProtocol({ noise, k, release }, { questions, attributes }) {
   const expected = questions ? attributes.length : 1;
-  check(noise.length === expected, `the protocol must have ${expected} entries of noise, got ${noise.length}`);
+  check(noise.length === expected, `the protocol must have ${expected} entries of noise`);
   if (questions) {
-    check(k === 1 && release !== 'records', "a survey must have k = 1 and the release 'bits' or 'category'");
+    check(k === 1 && release !== 'records', 'a survey must release single bits or categories');
     const apart = noise.every(({ flip, m }) => (flip ? m === 0 : typeof m === 'object'));
-    check(apart, 'an attribute of a survey must be flipped, or among a random number of fakes');
+    check(apart, 'an attribute must be flipped, or among random fakes');
   }
   if (release !== 'category') return;
-  check(attributes.length, 'the schema must be one-hot if a category is released');
+  check(attributes.length, 'a category needs a one-hot schema');
   attributes.forEach(({ size }, i) => {
     const flip = /** @type {Noise} */ (noise[i]).flip;
-    check(flip * BigInt(size) < 1n << 48n, `q must be below 1/${size} for ${size} categories`);
+    check(flip * BigInt(size) < 1n << 48n, `q must be below 1/${size}`);
   });
 }
 
@@ -162,7 +162,7 @@ function checkProtocol({ noise, k, release }, { questions, attributes }) {
  * @param {number} n
  */
 function readGuarantee(value, n) {
-  const what = 'the guarantee of the plan';
+  const what = 'the guarantee';
   const keys = ['epsilon', 'delta', 'lower_bound', 'solved', 'basis', 'method', 'n', 'assumptions'];
   const read = new Fields(value, what, ...keys);
   read.limit('lower_bound');
@@ -171,7 +171,7 @@ function readGuarantee(value, n) {
   read.text('method');
   read.whole('n', n, n);
   const held = ['honest', 'shuffler', 'fakes', 'view', 'collusion_epsilon', 'count_epsilon'];
-  const assumptions = new Fields(read.get('assumptions'), `the assumptions of ${what}`, ...held);
+  const assumptions = new Fields(read.get('assumptions'), 'the assumptions', ...held);
   assumptions.truth('shuffler');
   assumptions.truth('fakes');
   assumptions.text('view');
@@ -185,10 +185,10 @@ function readGuarantee(value, n) {
  * @param {Json[]} list
  */
 export function readCurve(list) {
-  const what = 'the curve of the plan';
+  const what = 'the curve';
   check(list.length >= 1 && list.length <= 64, `${what} must have 1 to 64 points`);
   const points = list.map((pair) => {
-    check(Array.isArray(pair) && pair.length === 2, `${what} must be a list of pairs of numbers`);
+    check(Array.isArray(pair) && pair.length === 2, `${what} must be pairs of numbers`);
     return /** @type {[number, number]} */ ([
       real(pair[0], `ε of ${what}`, 0, Number.MAX_VALUE),
       real(pair[1], `δ of ${what}`, 0, 1),
@@ -218,14 +218,3 @@ export function checkPlan(expected, found, what) {
 }
 
 
-/**
- * Return the number of messages of every client, or undefined if it varies or is checked by `overflow.js`.
- * @param {Plan} plan
- */
-export function messageCount(plan) {
-  const { schema, protocol } = plan;
-  const total = fixedFakes(plan);
-  if (schema.questions || protocol.release === 'bits' || typeof protocol.noise[0]?.m === 'object') return undefined;
-  check(total % plan.n === 0, `m must be a multiple of n = ${plan.n}, so that every client adds equally many`);
-  return protocol.k + total / plan.n;
-}

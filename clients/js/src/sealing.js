@@ -26,11 +26,11 @@ const VERSION = 2;
 export async function sealBundle(messages, admission, contract, keys, { round = 1, kem } = {}) {
   const { plan, slots, suite } = contract;
   const used = kem ?? X25519;
-  demand(used.publicSize === keys.shuffler.key.length, `suite ${suite} needs another key encapsulation mechanism`);
+  demand(used.publicSize === keys.shuffler.key.length, `suite ${suite} needs another kem`);
   demand(admission.length === contract.admission.size, `an admission must have ${contract.admission.size} bytes`);
   demand(
     messages.length <= slots && messages.every((one) => one.length === plan.payload),
-    `a bundle must have at most ${slots} messages of ${plan.payload} bytes`,
+    `a bundle has ${slots} slots of ${plan.payload} bytes`,
   );
   const context = await roundContext(contract, round);
   const inner = uint16(keys.analyzer.id);

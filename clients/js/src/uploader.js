@@ -108,7 +108,7 @@ export class Uploader {
         }
       }
     }
-    throw new HubbubError("the shuffler's keys changed during every attempt; try again later");
+    throw new HubbubError('the keys changed during every attempt; try again later');
   }
 
   /**
@@ -119,7 +119,7 @@ export class Uploader {
    * @returns {Promise<void>}
    */
   async admit(_key, _answer, _version) {
-    throw new InvalidInput('the answer waits for a token: name the issuer to request it from');
+    throw new InvalidInput('the answer waits for a token of an issuer');
   }
 
   /**
@@ -141,7 +141,7 @@ export class Uploader {
   async seal({ messages = [], round }, admission) {
     const text = await this.retry(async () => {
       const response = await this.request(`${this.base}/keys`, {});
-      if (response.problem === 'unknown-task') throw new InvalidInput('the shuffler must serve the task of the contract');
+      if (response.problem === 'unknown-task') throw new InvalidInput('the shuffler does not serve this task');
       return response;
     }, 200);
     if (text.status !== 200) throw new NoResponse(`the shuffler returned no keys: ${text.problem}`);
@@ -158,7 +158,7 @@ export class Uploader {
    */
   async read(key) {
     const found = await this.journal.get(key);
-    if (!found) throw new InvalidInput('the journal has no such answer');
+    if (!found) throw new InvalidInput('there is no such answer');
     return found;
   }
 
