@@ -3,7 +3,8 @@
 
 import { readFileSync, realpathSync, writeSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { InvalidInput, encodeMessage, payloads, readPlan, system } from '../src/index.js';
+import { InvalidInput, payloads, readPlan, system } from '../src/index.js';
+import { encodeMessage } from '../src/wire.js';
 
 const SEPARATOR = ';';
 const TRUE = ['1', 'true', 'yes'];

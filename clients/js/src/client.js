@@ -1,10 +1,11 @@
 /** The client: one person's answers to one contract, each randomized once and counted once. */
 
 import { hex, unhex } from './bytes.js';
-import { checkOperators, readContract, roundAt } from './contract.js';
+import { checkOperators, readContract } from './contract.js';
 import { payloads } from './device.js';
-import { AlreadyCharged, HubbubError, InvalidInput, demand } from './errors.js';
-import { charge, total } from './ledger.js';
+import { HubbubError, InvalidInput, demand } from './errors.js';
+import { AlreadyCharged, charge, total } from './ledger.js';
+import { roundAt } from './series.js';
 import { PendingToken, challenge } from './tokens.js';
 import { Uploader } from './uploader.js';
 
@@ -111,10 +112,10 @@ export class Client {
     const key = this.key(round);
     if (await this.store.get(key)) return key;
     const byCode = code !== undefined && terms.kind === 'token';
-    demand(code === undefined || byCode, 'a code needs a contract that admits by token');
-    demand(byCode || terms.kind === 'open' || admission, `the contract admits by ${terms.kind}: the answer needs one`);
+    demand(code === undefined || byCode, 'a code needs admission by token');
+    demand(byCode || terms.kind === 'open' || admission, `the answer needs a ${terms.kind}`);
     const proof = admission ?? new Uint8Array();
-    demand(byCode || proof.length === terms.size, `an admission of kind ${terms.kind} must have ${terms.size} bytes`);
+    demand(byCode || proof.length === terms.size, `a ${terms.kind} must have ${terms.size} bytes`);
     const messages = payloads(value, plan).slice(0, slots).map(hex);
     await this.charge(round);
     const entry = { round, state: 'waiting', messages, bundle: null };
@@ -176,7 +177,7 @@ export class Client {
         throw error;
       }
     }
-    throw new HubbubError('the ledger was changed during every attempt');
+    throw new HubbubError('the ledger changed during every attempt');
   }
 }
 
@@ -189,7 +190,7 @@ export class Client {
 async function remember(store, key, contract) {
   await store.put(key, contract.operators, 0);
   const known = await store.get(key);
-  if (!known) throw new InvalidInput('the store must keep what is stored in it');
+  if (!known) throw new InvalidInput('the store must keep its records');
   checkOperators(contract, known.value);
 }
 

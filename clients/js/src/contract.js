@@ -1,6 +1,6 @@
 /** Contracts and key lists: a plan and the terms of its collection, signed by both operators, and the keys to seal to. */
 
-import { concat, hex, sha256, unhex, uint16 } from './bytes.js';
+import { concat, hex, sha256, unhex } from './bytes.js';
 import { ExpiredKeys, FalseClaim, check, demand } from './errors.js';
 import { need } from './extensions.js';
 import { Fields, canonical, parse } from './json.js';
@@ -11,7 +11,7 @@ import { readPlan } from './plan.js';
  * @typedef {import('./json.js').Json} Json
  * @typedef {import('./plan.js').Plan} Plan
  * @typedef {{kind: 'open' | 'ticket' | 'token', issuer: string, key: Bytes, size: number}} Admission
- * @typedef {{rounds: number, roundEpochs: number, total: {epsilon: number, delta: number}}} Series
+ * @typedef {import('./series.js').Series} Series
  * @typedef {{analyzer: string, shuffler: string}} Operators Public identities in hexadecimal digits.
  *
  * @typedef {object} Contract One collection: its plan, batch size, time span, suite, admission and operators.
@@ -78,7 +78,7 @@ export async function readContract(text, { task: expectedTask, operators, minBat
     suite: /** @type {1 | 2} */ (read.whole('suite', 1, 2)),
     admission: readAdmission(read.get('admission')),
     operators: { analyzer: read.text('analyzer'), shuffler: read.text('shuffler') },
-    series: read.get('series') === null ? null : readSeries(read.get('series')),
+    series: read.get('series') === null ? null : need('series')(read.get('series')),
   };
   checkTerms(contract);
   const signatures = signed.get('signatures');
@@ -117,7 +117,7 @@ function checkTerms({ plan, slots, taskStart, taskEnd, suite, admission, operato
   const { honest } = plan.guarantee;
   check(
     admission.kind !== 'open' || honest <= 1 || plan.honestFraction < 1,
-    `the plan needs ${honest} honest users, but anyone may fill a batch`,
+    `with open admission, the plan must not need ${honest} honest users`,
   );
   if (series) {
     check(taskEnd - taskStart === series.rounds * series.roundEpochs, 'task_end must end the last round');
@@ -157,43 +157,6 @@ function readAdmission(value) {
   const key = unhex(text, known === 'token' ? 342 : 0, "the issuer's key");
   if (known === 'token') need('checkTokenKey')(key);
   return { kind: known, issuer, key, size: { open: 0, ticket: 32, token: 354 }[known] };
-}
-
-/**
- * @param {Json} value
- * @returns {Series}
- */
-function readSeries(value) {
-  const read = new Fields(value, 'the series', 'rounds', 'round_epochs', 'total');
-  const total = new Fields(read.get('total'), 'the total', 'epsilon', 'delta');
-  const delta = total.real('delta', 0, 1);
-  check(delta < 1, 'δ of the total must be below 1');
-  return {
-    rounds: read.whole('rounds', 1, 10_000),
-    roundEpochs: read.whole('round_epochs', 1, 1e9),
-    total: { epsilon: total.real('epsilon', 0, Number.MAX_VALUE), delta },
-  };
-}
-
-/**
- * Return the number of the round at a time, from 1; times outside the task belong to the nearest round.
- * @param {Contract} contract
- * @param {number} time seconds since 1970
- */
-export function roundAt({ epoch, taskStart, series }, time) {
-  if (!series) return 1;
-  const number = Math.floor((Math.floor(time / epoch) - taskStart) / series.roundEpochs) + 1;
-  return Math.min(Math.max(number, 1), series.rounds);
-}
-
-/**
- * Return the 16 bytes to which everything of a round is bound: the task, or in a series those of the round.
- * @param {Contract} contract
- * @param {number} round
- */
-export async function roundContext({ task, series }, round) {
-  if (!series) return task;
-  return (await sha256(concat('hubbub/2 round', task, uint16(round >>> 16), uint16(round & 0xffff)))).slice(0, 16);
 }
 
 /**

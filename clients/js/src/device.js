@@ -56,7 +56,7 @@ export function payloads(value, plan, { fakes, source = system } = {}) {
   const noise = /** @type {Noise} */ (protocol.noise[0]);
   if (schema.questions) {
     demand(fakes === undefined, 'fakes must be omitted for a survey');
-    return mixed(answers(record, plan, source), plan, source);
+    return mixed(need('answers')(record, plan, source), plan, source);
   }
   const others = noise.m === 0 && fakes === undefined ? [] : need('fakes')(plan, fakes, source);
   const { width } = schema;
@@ -66,25 +66,6 @@ export function payloads(value, plan, { fakes, source = system } = {}) {
   const sent = [...Array.from({ length: protocol.k }, () => record), ...others];
   const flipped = sent.map((one) => one ^ coins(width, noise.flip, source));
   return mixed(protocol.release === 'bits' ? flipped.flatMap((one) => setBits(one)) : flipped, plan, source);
-}
-
-/**
- * Return the messages of a survey: for each attribute its category, its flipped bits, or it among fakes.
- * @param {bigint} record
- * @param {Plan} plan
- * @param {Source} source
- */
-function answers(record, { schema, protocol }, source) {
-  return schema.attributes.flatMap(({ start, size }, i) => {
-    const { flip, m } = /** @type {Noise} */ (protocol.noise[i]);
-    const bits = (record >> BigInt(start)) & ((1n << BigInt(size)) - 1n);
-    const first = BigInt(start);
-    if (protocol.release === 'category') return [first + category(place(bits), size, flip, source)];
-    if (flip) return setBits(bits ^ coins(size, flip, source)).map((one) => first + one);
-    const sent = [first + BigInt(place(bits))];
-    for (let left = need('draw')(m, source); left > 0; left--) sent.push(first + uniform(BigInt(size), source));
-    return sent;
-  });
 }
 
 /**
@@ -123,7 +104,7 @@ function toPayload(value, size) {
  * @param {bigint} flip
  * @param {Source} source
  */
-function category(true_, size, flip, source) {
+export function category(true_, size, flip, source) {
   if (!coins(1, BigInt(size - 1) * flip, source)) return BigInt(true_);
   const other = uniform(BigInt(size - 1), source);
   return other + BigInt(other >= BigInt(true_));
@@ -133,13 +114,13 @@ function category(true_, size, flip, source) {
  * Return the index of the only bit that is set.
  * @param {bigint} bits
  */
-const place = (bits) => bits.toString(2).length - 1;
+export const place = (bits) => bits.toString(2).length - 1;
 
 /**
  * Return the indices of the set bits, in order.
  * @param {bigint} bits
  */
-function setBits(bits) {
+export function setBits(bits) {
   const digits = bits.toString(2);
   /** @type {bigint[]} */
   const found = [];

@@ -12,10 +12,6 @@ export class InvalidInput extends HubbubError {
 export class WireError extends InvalidInput {
   name = 'WireError';
 }
-/** Objects of two different plans are used together. */
-export class PlanMismatch extends InvalidInput {
-  name = 'PlanMismatch';
-}
 /** A document is not what it claims to be: a signature, a task or an operator is wrong. */
 export class FalseClaim extends HubbubError {
   name = 'FalseClaim';
@@ -23,14 +19,6 @@ export class FalseClaim extends HubbubError {
 /** A key list is out of date: its keys may no longer exist. */
 export class ExpiredKeys extends FalseClaim {
   name = 'ExpiredKeys';
-}
-/** A charge would bring the total of the ledger above its budget; nothing was charged. */
-export class BudgetExceeded extends HubbubError {
-  name = 'BudgetExceeded';
-}
-/** The ledger has charged this collection before; nothing was charged. */
-export class AlreadyCharged extends HubbubError {
-  name = 'AlreadyCharged';
 }
 /** A randomness source returned fewer bytes than requested. */
 export class EntropyFailure extends HubbubError {

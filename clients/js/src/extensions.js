@@ -1,18 +1,25 @@
 /**
  * Parts that the core uses if they are loaded, so that pages that do not need them stay small.
  *
- * `questions.js` reads surveys, `fakes.js` draws fakes, `overflow.js` checks the slots of plans with fakes or single
+ * `questions.js` reads surveys, `series.js` rounds, `fakes.js` draws fakes, `overflow.js` checks the slots of plans with fakes or single
  * bits, `tokens.js` checks the keys of token issuers. `index.js` loads all of them.
  */
 
 import { demand } from './errors.js';
 
 /**
+ * @typedef {import('./json.js').Json} Json
+ * @typedef {import('./coins.js').Source} Source
+ * @typedef {import('./plan.js').Plan} Plan
  * @typedef {object} Extensions
- * @property {(questions: import('./json.js').Json[], derived: string[]) => import('./questions.js').Questions} [survey]
- * @property {(m: import('./plan.js').Noise['m'], source: import('./coins.js').Source) => number} [draw]
- * @property {(plan: import('./plan.js').Plan, given: number | undefined, source: import('./coins.js').Source) => bigint[]} [fakes]
- * @property {(plan: import('./plan.js').Plan, slots: number) => void} [checkSlots]
+ * @property {(value: Json) => import('./plan.js').Schema} [survey]
+ * @property {(record: bigint, plan: Plan, source: Source) => bigint[]} [answers]
+ * @property {(value: Json) => import('./plan.js').Fakes} [readFakes]
+ * @property {(value: Json) => import('./series.js').Series} [series]
+ * @property {(task: Uint8Array, round: number) => Promise<import('./bytes.js').Bytes>} [roundContext]
+ * @property {(m: import('./plan.js').Noise['m'], source: Source) => number} [draw]
+ * @property {(plan: Plan, given: number | undefined, source: Source) => bigint[]} [fakes]
+ * @property {(plan: Plan, slots: number) => void} [checkSlots]
  * @property {(key: Uint8Array) => void} [checkTokenKey]
  */
 
@@ -27,6 +34,6 @@ export const loaded = {};
  */
 export function need(name) {
   const part = loaded[name];
-  demand(part, `the core has no '${name}': import 'hubbub-client'`);
+  demand(part, `import 'hubbub-client' for ${name}`);
   return part;
 }

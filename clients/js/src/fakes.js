@@ -3,6 +3,7 @@
 import { coins, drawNumber, uniform } from './coins.js';
 import { demand } from './errors.js';
 import { loaded } from './extensions.js';
+import { Fields } from './json.js';
 import { fixedFakes } from './plan.js';
 
 /**
@@ -12,6 +13,14 @@ import { fixedFakes } from './plan.js';
  * @typedef {import('./plan.js').Schema} Schema
  */
 
+/** The smallest and largest scale of each distribution of fakes; binomial and Poisson scales must also be above 0. */
+const SCALES = /** @type {const} */ ({
+  binomial: [0, 1],
+  poisson: [0, 2 ** 30],
+  laplace: [2 ** -10, 2 ** 30],
+  gaussian: [2 ** -10, 2 ** 30],
+});
+const NAMES = /** @type {import('./plan.js').Fakes['distribution'][]} */ (Object.keys(SCALES));
 /** Probabilities are whole multiples of 1/GRID. */
 export const GRID = 1n << 48n;
 
@@ -156,4 +165,12 @@ loaded.draw = draw;
 loaded.fakes = (plan, given, source) => {
   if (given !== undefined) checkShare(plan, given);
   return Array.from({ length: given ?? numberOfFakes(plan, source) }, () => fake(plan.schema, source));
+};
+loaded.readFakes = (value) => {
+  const fakes = new Fields(value, 'the fakes', 'distribution', 'scale', 'shift');
+  const distribution = fakes.choice('distribution', NAMES);
+  const [low, high] = SCALES[distribution];
+  const scale = fakes.real('scale', low || Number.MIN_VALUE, high);
+  const shift = fakes.whole('shift', Number(distribution === 'binomial'), 2 ** 40);
+  return { distribution, scale, shift, byUsers: low === 0 };
 };

@@ -2,7 +2,7 @@
  * Hybrid public-key encryption (RFC 9180): base mode, single shot, HKDF-SHA256 and AES-128-GCM, by WebCrypto alone.
  */
 
-import { concat, hex, uint16 } from './bytes.js';
+import { concat, uint16 } from './bytes.js';
 import { check } from './errors.js';
 
 /**
@@ -54,45 +54,16 @@ export async function encapsulateWith(pair, publicKey) {
   return { encapsulated, secret: await expand(key, EMPTY, info, 32) };
 }
 
-/**
- * Return the key and the nonce of a context.
- * @param {number} kem
- * @param {Bytes} secret
- * @param {Bytes} info
- */
-export async function schedule(kem, secret, info) {
-  const { suite, input, context } = await contextOf(kem, info);
-  const [key, nonce] = await Promise.all([
-    expand(input, secret, labeled(suite, 'key', context, 16), 16),
-    expand(input, secret, labeled(suite, 'base_nonce', context, 12), 12),
-  ]);
-  return { key, nonce };
-}
-
-/** @type {Map<string, Promise<{suite: Bytes, input: CryptoKey, context: Bytes}>>} */
-const contexts = new Map();
+/** @typedef {{kem: Kem, suite: Bytes, input: CryptoKey, context: Bytes}} Context What all seals with one info share. */
 
 /**
- * Return what all seals with the same info share; the last few are kept.
- * @param {number} kem
+ * Return what all seals with the same info share.
+ * @param {Kem} kem
  * @param {Bytes} info
+ * @returns {Promise<Context>}
  */
-function contextOf(kem, info) {
-  const name = `${kem} ${hex(info)}`;
-  let found = contexts.get(name);
-  if (!found) {
-    if (contexts.size > 31) contexts.clear();
-    contexts.set(name, (found = makeContext(kem, info)));
-  }
-  return found;
-}
-
-/**
- * @param {number} kem
- * @param {Bytes} info
- */
-async function makeContext(kem, info) {
-  const suite = concat('HPKE', uint16(kem), uint16(1), uint16(1));
+export async function createContext(kem, info) {
+  const suite = concat('HPKE', uint16(kem.id), uint16(1), uint16(1));
   // An empty salt stands for 32 zero bytes.
   const salt = await subtle.importKey('raw', new Uint8Array(32), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
   /** @type {(label: string, data: Bytes) => Promise<Bytes>} */
@@ -100,7 +71,7 @@ async function makeContext(kem, info) {
     new Uint8Array(await subtle.sign('HMAC', salt, concat(VERSION, suite, label, data)));
   const context = concat(Uint8Array.of(0), await extract('psk_id_hash', EMPTY), await extract('info_hash', info));
   const input = await subtle.importKey('raw', concat(VERSION, suite, 'secret'), 'HKDF', false, ['deriveBits']);
-  return { suite, input, context };
+  return { kem, suite, input, context };
 }
 
 /**
@@ -124,16 +95,25 @@ async function expand(key, salt, info, size) {
 }
 
 /**
+ * Return the key and the nonce of a shared secret.
+ * @param {Context} context
+ * @param {Bytes} secret
+ */
+export async function schedule({ suite, input, context }, secret) {
+  const key = await expand(input, secret, labeled(suite, 'key', context, 16), 16);
+  return { key, nonce: await expand(input, secret, labeled(suite, 'base_nonce', context, 12), 12) };
+}
+
+/**
  * Encrypt to a public key; returns the encapsulated key and the ciphertext.
- * @param {Kem} kem
+ * @param {Context} context
  * @param {Bytes} publicKey
- * @param {Bytes} info
  * @param {Bytes} plain
  * @returns {Promise<Bytes>}
  */
-export async function seal(kem, publicKey, info, plain) {
-  const { encapsulated, secret } = await kem.encapsulate(publicKey);
-  const { key, nonce } = await schedule(kem.id, secret, info);
+export async function seal(context, publicKey, plain) {
+  const { encapsulated, secret } = await context.kem.encapsulate(publicKey);
+  const { key, nonce } = await schedule(context, secret);
   const cipher = await subtle.importKey('raw', key, 'AES-GCM', false, ['encrypt']);
   return concat(encapsulated, new Uint8Array(await subtle.encrypt({ name: 'AES-GCM', iv: nonce }, cipher, plain)));
 }

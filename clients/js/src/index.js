@@ -7,6 +7,6 @@ export * from './core.js';
 export { system } from './coins.js';
 export { Client } from './client.js';
 export { BrowserStore, MemoryStore } from './store.js';
-export { charge, total } from './ledger.js';
+export { AlreadyCharged, BudgetExceeded, charge, total } from './ledger.js';
+export { roundAt } from './series.js';
 export { PendingToken, challenge, verifyToken } from './tokens.js';
-export { decodeBatch, decodeMessage, encodeBatch, encodeMessage } from './wire.js';

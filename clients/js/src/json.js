@@ -1,6 +1,6 @@
 /** Canonical JSON (RFC 8785), a strict parser, and typed readers of JSON objects. */
 
-import { check } from './errors.js';
+import { WireError, check } from './errors.js';
 
 /** @typedef {null | boolean | number | string | Real | Json[] | {[key: string]: Json}} Json */
 
@@ -12,100 +12,51 @@ export class Real {
   }
 }
 
-const MAX_DEPTH = 100;
-const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
-const SCALAR = /true|false|null|(-?(?:0|[1-9]\d*))(\.\d+)?([eE][+-]?\d+)?/y;
+const TOKEN = /"(?:[^"\\]|\\.)*"|:|-?\d+(\.\d+)?([eE][+-]?\d+)?/g;
+const MARK = '\ud800'; // a lone surrogate, which no text may contain
 
 /**
  * Parse JSON strictly: no duplicate keys, no number out of range, UTF-8 without lone surrogates.
+ *
+ * JSON.parse sees neither duplicate keys nor the difference of 1 and 1.0. Before it runs, real numbers become marked
+ * strings, and colons are counted: there must be as many keys as colons.
  * @param {string | Uint8Array} source
  * @param {string} what
  * @returns {Json}
  */
 export function parse(source, what) {
-  const text = typeof source === 'string' ? source : decode(source, what);
-  let at = 0;
-  /** @type {(condition: unknown, message?: string) => asserts condition} */
-  const must = (condition, message = 'be JSON in UTF-8') => check(condition, `${what} must ${message}`);
-  /** @param {RegExp} pattern */
-  const match = (pattern) => {
-    pattern.lastIndex = at;
-    const found = pattern.exec(text);
-    must(found);
-    at = pattern.lastIndex;
-    return found;
-  };
-  const next = () => {
-    while (' \t\n\r'.includes(text[at] || '-')) at++;
-    return text[at];
-  };
-  const string = () => {
-    const value = /** @type {string} */ (JSON.parse(match(STRING)[0]));
-    must(!/\p{Surrogate}/u.test(value), 'not contain lone surrogates');
-    return value;
-  };
-  const scalar = () => {
-    const [all, whole, fraction, exponent] = match(SCALAR);
-    if (whole === undefined) return JSON.parse(all);
-    const value = Number(all);
-    const real = fraction || exponent;
-    must(Number.isFinite(value) && (real || all.length < 20), 'not have a number out of range');
-    return real ? new Real(value) : value;
-  };
-  /**
-   * Read the items of a list or an object.
-   * @param {string} end
-   * @param {() => void} item
-   */
-  const items = (end, item) => {
-    at++;
-    if (next() !== end) {
-      for (;;) {
-        item();
-        const sign = next();
-        if (sign === end) break;
-        must(sign === ',');
-        at++;
-        next();
-      }
-    }
-    at++;
-  };
-  /** @type {(depth: number) => Json} */
-  const value = (depth) => {
-    must(depth < MAX_DEPTH);
-    const first = next();
-    if (first === '[') {
-      /** @type {Json[]} */
-      const list = [];
-      items(']', () => list.push(value(depth + 1)));
-      return list;
-    }
-    if (first !== '{') return first === '"' ? string() : scalar();
-    const object = new Map();
-    items('}', () => {
-      const key = string();
-      must(!object.has(key), 'not have a duplicate key');
-      must(next() === ':');
-      at++;
-      object.set(key, value(depth + 1));
-    });
-    return Object.fromEntries(object);
-  };
-  const found = value(0);
-  must(next() === undefined);
-  return found;
-}
-
-/**
- * @param {Uint8Array} data
- * @param {string} what
- */
-function decode(data, what) {
+  let pairs = 1;
+  /** @type {Json} */
+  let value;
   try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(data);
-  } catch {
-    return check(false, `${what} must be JSON in UTF-8`), '';
+    const text = typeof source === 'string' ? source : new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(source);
+    const marked = text.replace(TOKEN, (token, fraction, exponent) => {
+      if (token === ':') pairs++;
+      else if (token[0] === '"') must(!/\p{Surrogate}/u.test(JSON.parse(token)), 'not contain lone surrogates');
+      else {
+        const real = fraction || exponent;
+        must(Number.isFinite(Number(token)) && (real || token.length < 20), 'not have a number out of range');
+        if (real) return JSON.stringify(MARK + token);
+      }
+      return token;
+    });
+    value = JSON.parse(marked, function (_, one) {
+      if (!Array.isArray(this)) pairs--;
+      return typeof one === 'string' && one[0] === MARK ? new Real(Number(one.slice(1))) : one;
+    });
+  } catch (error) {
+    if (error instanceof WireError) throw error;
+    throw new WireError(`${what} must be JSON in UTF-8`);
+  }
+  must(!pairs, 'not have a duplicate key');
+  return value;
+
+  /**
+   * @param {unknown} condition
+   * @param {string} message
+   */
+  function must(condition, message) {
+    check(condition, `${what} must ${message}`);
   }
 }
 

@@ -7,7 +7,7 @@
  * enlarges it, so a total is never below the exact one.
  */
 
-import { AlreadyCharged, BudgetExceeded, demand } from './errors.js';
+import { HubbubError, demand } from './errors.js';
 import { ceilOfProduct } from './fakes.js';
 
 /**
@@ -26,6 +26,15 @@ const WIDEN = 1e-12; // relative error of exponentials and sums of floats, and m
 const UNIT = 2 ** -53;
 const REACH = 600; // losses beyond this count as infinite
 
+/** A charge would bring the total of the ledger above its budget; nothing was charged. */
+export class BudgetExceeded extends HubbubError {
+  name = 'BudgetExceeded';
+}
+/** The ledger has charged this collection before; nothing was charged. */
+export class AlreadyCharged extends HubbubError {
+  name = 'AlreadyCharged';
+}
+
 /**
  * Return the charges after one more collection; throws beyond the budget, or if the collection is charged already.
  * @param {Charge[]} charges
@@ -36,14 +45,14 @@ const REACH = 600; // losses beyond this count as infinite
  */
 export function charge(charges, plan, collection, budget) {
   const { epsilon, delta } = budget;
-  demand(epsilon >= 0 && epsilon < Infinity && delta >= 0 && delta < 1, 'the budget must have ε ≥ 0 and 0 ≤ δ < 1');
+  demand(epsilon >= 0 && epsilon < Infinity && delta >= 0 && delta < 1, 'the budget must have ε ≥ 0 and δ in [0, 1)');
   const name = `${plan.id}/${collection}`;
   if (charges.some((one) => one.name === name)) throw new AlreadyCharged('the collection is already charged');
   const after = [...charges, { name, rounds: 1, curve: plan.curve }];
   const spent = total(after, delta);
   if (!(spent <= epsilon)) {
     throw new BudgetExceeded(
-      `the charge would bring the total to ε = ${spent} at δ = ${delta}, above the budget of ε = ${epsilon}; nothing was charged`,
+      `the total would be ε = ${spent} at δ = ${delta}, above the budget of ${epsilon}`,
     );
   }
   return after;

@@ -30,15 +30,15 @@ const GOLDEN = (Math.sqrt(5) - 1) / 2;
  */
 export function checkSlots(plan, slots) {
   const { low, high, cumulant } = messages(plan);
-  if (low === high) return check(slots === low, `slots must be ${low}, the number of messages of every client`);
-  check(slots <= high, `slots must be at most ${high}, the largest number of messages of a client`);
+  if (low === high) return check(slots === low, `slots must be ${low}`);
+  check(slots <= high, `slots must be at most ${high}`);
   if (slots === high) return;
   const { epsilon, delta } = plan.guarantee;
   const [t, value] = minimize((one) => cumulant(one) - one * (slots + 1));
   const tail = Math.min(0, value + ROUNDING * (Math.abs(cumulant(t)) + t * (slots + 1)));
   const price = Math.log(plan.n) + epsilon + Math.log1p(Math.exp(-epsilon)) + tail;
   const cost = Math.exp(price + ROUNDING * Math.abs(price)) || Number.MIN_VALUE;
-  check(cost <= MAX_DELTA_SHARE * delta, `slots must be large enough for the plan's δ, got ${slots}`);
+  check(cost <= MAX_DELTA_SHARE * delta, `slots must be more than ${slots}`);
 }
 
 /**
@@ -67,7 +67,7 @@ function messages(plan) {
   };
   // Fillers are not hidden among fakes: their number is that of all slots minus the messages of the users.
   const hidden = typeof first.m === 'object' && !first.m.byUsers;
-  check(!hidden || found.low === found.high, "with the shuffler's fakes, every client must send equally many messages");
+  check(!hidden || found.low === found.high, "clients must send equally many messages with the shuffler's fakes");
   return found;
 }
 

@@ -1,7 +1,7 @@
 /** Plans: schema, protocol and guarantee, read with every check that needs no recomputation of the guarantee. */
 
 import { hex, sha256 } from './bytes.js';
-import { PlanMismatch, check } from './errors.js';
+import { check } from './errors.js';
 import { need } from './extensions.js';
 import { Fields, canonical, parse, real } from './json.js';
 
@@ -36,14 +36,6 @@ import { Fields, canonical, parse, real } from './json.js';
 const HALF_GRID = 2 ** 47;
 const PARTS = ['schema', 'n', 'honest_fraction', 'protocol', 'guarantee', 'stderr', 'rounds', 'total', 'curve'];
 const RELEASES = /** @type {const} */ (['records', 'bits', 'category']);
-/** The smallest and largest scale of each distribution of fakes; binomial and Poisson scales must also be above 0. */
-const SCALES = /** @type {const} */ ({
-  binomial: [0, 1],
-  poisson: [0, 2 ** 30],
-  laplace: [2 ** -10, 2 ** 30],
-  gaussian: [2 ** -10, 2 ** 30],
-});
-const NAMES = /** @type {Fakes['distribution'][]} */ (Object.keys(SCALES));
 
 /**
  * Read a plan from JSON, or from a JSON value that {@link parse} returned; its id must be the digest of its content.
@@ -87,16 +79,8 @@ export async function readPlan(source) {
  * @returns {Schema}
  */
 function readSchema(value) {
-  const what = 'the schema';
-  if (/** @type {{kind?: Json} | null} */ (value)?.kind === 'survey') {
-    const read = new Fields(value, what, 'kind', 'questions', 'derived');
-    const questions = need('survey')(read.list('questions'), read.texts('derived'));
-    let width = 0;
-    const attributes = questions.sizes.map((size) => ({ start: (width += size) - size, size }));
-    check(width >= 2 && width <= 1e7, 'a survey must have 2 to 10,000,000 categories');
-    return { kind: 'survey', labels: [], width, maxSet: attributes.length, questions, attributes };
-  }
-  const read = new Fields(value, what, 'kind', 'labels', 'max_set');
+  if (/** @type {{kind?: Json} | null} */ (value)?.kind === 'survey') return need('survey')(value);
+  const read = new Fields(value, 'the schema', 'kind', 'labels', 'max_set');
   const kind = read.choice('kind', /** @type {const} */ (['bits', 'one_hot', 'at_most']));
   const labels = read.texts('labels');
   const width = labels.length;
@@ -129,12 +113,7 @@ function readNoise(value) {
   const read = new Fields(value, 'the noise', 'flip', 'm');
   const flip = BigInt(read.whole('flip', 0, HALF_GRID - 1));
   if (typeof read.get('m') === 'number') return { flip, m: read.whole('m', 0, 1e12) };
-  const fakes = new Fields(read.get('m'), 'the fakes', 'distribution', 'scale', 'shift');
-  const distribution = fakes.choice('distribution', NAMES);
-  const [low, high] = SCALES[distribution];
-  const scale = fakes.real('scale', low || Number.MIN_VALUE, high);
-  const shift = fakes.whole('shift', Number(distribution === 'binomial'), 2 ** 40);
-  return { flip, m: { distribution, scale, shift, byUsers: low === 0 } };
+  return { flip, m: need('readFakes')(read.get('m')) };
 }
 
 /**
@@ -206,15 +185,4 @@ export function readCurve(list) {
  * @param {Plan} plan
  */
 export const fixedFakes = ({ protocol: { noise } }) => (typeof noise[0]?.m === 'number' ? noise[0].m : 0);
-
-/**
- * Throw unless two ids are of one plan.
- * @param {string} expected
- * @param {string} found
- * @param {string} what
- */
-export function checkPlan(expected, found, what) {
-  if (expected !== found) throw new PlanMismatch(`${what} must be of this plan`);
-}
-
 

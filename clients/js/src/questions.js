@@ -1,7 +1,9 @@
 /** The questions of a survey, and how answers become categories; the order of all operations is that of Python. */
 
+import { coins, uniform } from './coins.js';
+import { category, place, setBits } from './device.js';
 import { check, demand } from './errors.js';
-import { loaded } from './extensions.js';
+import { loaded, need } from './extensions.js';
 import { Fields, real, whole } from './json.js';
 
 /**
@@ -38,16 +40,16 @@ export class Questions {
     this.all = items.map((item, i) => readQuestion(item, `question ${i + 1} of the schema`));
     this.derived = derived;
     const named = new Map(this.all.map((one) => [one.name, one]));
-    check(named.size === items.length, 'the names of the questions must be distinct');
+    check(named.size === items.length, 'the names of questions must be distinct');
     this.named = named;
     const crossed = new Set(this.all.flatMap((one) => one.names));
     for (const one of this.all) if (one.kind === 'cross') one.sizes = [this.cells(one)];
-    const sorted = derived.every((name, i) => !i || comparePoints(/** @type {string} */ (derived[i - 1]), name) < 0);
+    const sorted = derived.every((name, i) => !i || /** @type {string} */ (derived[i - 1]) < name);
     check(
       sorted && derived.every((name) => /^(choice|flag)$/.test(named.get(name)?.kind ?? '') && crossed.has(name)),
-      'derived must name, sorted, questions that are a choice or a flag in a cross-table',
+      'derived must name, sorted, choices and flags of cross-tables',
     );
-    check(this.all.some((one) => one.kind !== 'cross'), 'a survey must have a question that is not a cross-table');
+    check(this.all.some((one) => one.kind !== 'cross'), 'a survey must have a question');
     /** Number of categories of every attribute. */
     this.sizes = this.all.flatMap((one) => (derived.includes(one.name) ? [] : one.sizes));
   }
@@ -60,10 +62,10 @@ export class Questions {
     const sides = cross.names.map((name) => this.named.get(name));
     check(
       sides.every((side) => side && /^(choice|flag|scale)$/.test(side.kind)),
-      'a cross-table must name questions of the survey that are a choice, a flag or a scale',
+      'a cross-table must name choices, flags and scales',
     );
     const cells = sides.reduce((product, side) => product * /** @type {number} */ (side?.sizes.at(-1)), 1);
-    return whole(cells, 'the number of cells of a cross-table', 4, 1e6);
+    return whole(cells, 'the number of cells', 4, 1e6);
   }
 
   /**
@@ -74,12 +76,12 @@ export class Questions {
   encode(answers, coin) {
     demand(
       answers !== null && typeof answers === 'object' && !Array.isArray(answers),
-      'the answers must be an object from questions to answers',
+      'the answers must be an object',
     );
     const given = /** @type {{[name: string]: unknown}} */ (answers);
     const asked = this.all.filter((one) => one.kind !== 'cross');
     const known = new Set(asked.map((one) => one.name));
-    demand(Object.keys(given).every((name) => known.has(name)), 'the answers must be to the questions of the survey');
+    demand(Object.keys(given).every((name) => known.has(name)), 'the answers must be to questions of the survey');
     const found = new Map(
       asked.map((one) => [one.name, one.encode(Object.hasOwn(given, one.name) ? given[one.name] : null, coin)]),
     );
@@ -107,11 +109,11 @@ function readQuestion(item, what) {
   const name = read.text('name');
   check(
     PRINTABLE.test(name) && name.trim() && [...name].length <= 200,
-    `the name of ${what} must be a printable text of 1 to 200 characters`,
+    `the name of ${what} must be 1 to 200 printable characters`,
   );
   if (known !== 'choice' && known !== 'flag' && known !== 'cross') {
     const unit = read.text('unit');
-    check(PRINTABLE.test(unit) && [...unit].length <= 20, `the unit of ${what} must be at most 20 characters`);
+    check(PRINTABLE.test(unit) && [...unit].length <= 20, `the unit of ${what} must be 0 to 20 printable characters`);
   }
   return { name, kind, names: [], document: item, ...READERS[known](read, `the answer to '${name}'`) };
 }
@@ -121,8 +123,8 @@ const READERS = {
   choice(read, answer) {
     const labels = read.texts('labels');
     const missing = read.truth('missing');
-    check(labels.length > 1 && new Set(labels).size === labels.length, 'a choice must have two or more distinct labels');
-    check(!missing || !labels.includes('no answer'), "a choice with missing answers must not have the label 'no answer'");
+    check(labels.length > 1 && new Set(labels).size === labels.length, 'labels must be distinct');
+    check(!missing || !labels.includes('no answer'), "labels must not contain 'no answer'");
     return {
       sizes: [labels.length + Number(missing)],
       encode(value) {
@@ -153,7 +155,7 @@ const READERS = {
       const next = levels[i + 1];
       return next === undefined ? width === 1 : width > next && width % next === 0;
     });
-    check(good && (levels[0] ?? 1) < buckets, `levels must descend from less than ${buckets} to 1, each a multiple of the next`);
+    check(good && (levels[0] ?? 1) < buckets, 'levels must descend to 1, each a multiple of the next');
     const widths = levels.length ? levels : [1];
     const widest = /** @type {number} */ (widths[0]);
     const padded = Math.ceil(buckets / widest) * widest;
@@ -176,7 +178,7 @@ const READERS = {
     const digits = read.wholes('digits', 2, 1024);
     const radices = digits.length ? digits : [4, 4, 4, 4];
     const levels = radices.reduce((product, radix) => product * radix, 1);
-    check(levels <= 2 ** 40, 'the product of the digits must be at most 2^40');
+    check(levels <= 2 ** 40, 'the product of digits must be at most 2^40');
     const each = variance ? [...radices, ...radices] : radices;
     return {
       sizes: missing ? [2, ...each] : each,
@@ -193,7 +195,7 @@ const READERS = {
     const names = read.texts('names');
     check(
       names.length >= 2 && names.length <= 8 && new Set(names).size === names.length,
-      'a cross-table must have 2 to 8 distinct names',
+      'a cross-table must have 2 to 8 names',
     );
     return { sizes: [], names, encode: () => [] };
   },
@@ -211,14 +213,14 @@ function readEdges(read) {
   }
   check(
     read.real('low') === 0 && read.real('high') === 0 && read.whole('buckets') === 0,
-    'low, high and buckets of a scale must be 0 if there are edges',
+    'low, high and buckets must be 0 with edges',
   );
   check(given.length >= 3 && given.length <= 2 ** 16 + 1, 'a scale must have 3 to 65537 edges');
-  check(ascends(given), 'the edges of a scale must ascend');
+  check(ascends(given), 'edges must ascend');
   const first = /** @type {number} */ (given[0]);
   const last = /** @type {number} */ (given.at(-1));
   const same = spaced(first, last, given.length - 1).every((edge, i) => edge === given[i]);
-  check(!same, 'the edges of a scale must be left out for equal buckets');
+  check(!same, 'edges must be omitted for equal buckets');
   return given;
 }
 
@@ -246,7 +248,7 @@ const ascends = (edges) => edges.every((edge, i) => !i || /** @type {number} */ 
  */
 function equalEdges(low, high, buckets) {
   const edges = spaced(low, high, buckets);
-  check(ascends(edges), 'the buckets of a scale must be wider than the rounding of numbers');
+  check(ascends(edges), 'edges must ascend');
   return edges;
 }
 
@@ -324,15 +326,25 @@ function number(value, answer) {
   return value;
 }
 
-/**
- * Compare two texts by their code points, as Python does.
- * @param {string} one
- * @param {string} two
- */
-function comparePoints(one, two) {
-  const [a, b] = [[...one], [...two]].map((text) => text.map((letter) => letter.codePointAt(0) ?? 0));
-  for (let i = 0; a && b && i < Math.min(a.length, b.length); i++) if (a[i] !== b[i]) return Number(a[i]) - Number(b[i]);
-  return Number(a?.length) - Number(b?.length);
-}
 
-loaded.survey = (questions, derived) => new Questions(questions, derived);
+loaded.survey = (value) => {
+  const read = new Fields(value, 'the schema', 'kind', 'questions', 'derived');
+  const questions = new Questions(read.list('questions'), read.texts('derived'));
+  let width = 0;
+  const attributes = questions.sizes.map((size) => ({ start: (width += size) - size, size }));
+  check(width >= 2 && width <= 1e7, 'a survey must have 2 to 10,000,000 categories');
+  return { kind: 'survey', labels: [], width, maxSet: attributes.length, questions, attributes };
+};
+
+/** The messages of a survey: for each attribute its category, its flipped bits, or it among fakes. */
+loaded.answers = (record, { schema, protocol }, source) =>
+  schema.attributes.flatMap(({ start, size }, i) => {
+    const { flip, m } = /** @type {import('./plan.js').Noise} */ (protocol.noise[i]);
+    const bits = (record >> BigInt(start)) & ((1n << BigInt(size)) - 1n);
+    const first = BigInt(start);
+    if (protocol.release === 'category') return [first + category(place(bits), size, flip, source)];
+    if (flip) return setBits(bits ^ coins(size, flip, source)).map((one) => first + one);
+    const sent = [first + BigInt(place(bits))];
+    for (let left = need('draw')(m, source); left > 0; left--) sent.push(first + uniform(BigInt(size), source));
+    return sent;
+  });

@@ -1,9 +1,9 @@
 /** Bundles: every message sealed to the analyzer, all slots of one person together to the shuffler, at a fixed size. */
 
 import { concat, uint16 } from './bytes.js';
-import { roundContext } from './contract.js';
 import { demand } from './errors.js';
-import { X25519, seal } from './hpke.js';
+import { need } from './extensions.js';
+import { X25519, createContext, seal } from './hpke.js';
 
 /**
  * @typedef {import('./bytes.js').Bytes} Bytes
@@ -32,17 +32,18 @@ export async function sealBundle(messages, admission, contract, keys, { round = 
     messages.length <= slots && messages.every((one) => one.length === plan.payload),
     `a bundle has ${slots} slots of ${plan.payload} bytes`,
   );
-  const context = await roundContext(contract, round);
+  const context = contract.series ? await need('roundContext')(contract.task, round) : contract.task;
   const inner = uint16(keys.analyzer.id);
   const outer = uint16(keys.shuffler.id);
-  const info = concat('hubbub/2 slot', context, inner);
+  const slot = await createContext(used, concat('hubbub/2 slot', context, inner));
+  const bundle = await createContext(used, concat('hubbub/2 bundle', context, outer));
   const sealed = await Promise.all(
     Array.from({ length: slots }, (_, i) => {
       const message = messages[i] ?? new Uint8Array(plan.payload);
-      return seal(used, keys.analyzer.key, info, concat(Uint8Array.of(VERSION, Number(i < messages.length)), message));
+      return seal(slot, keys.analyzer.key, concat(Uint8Array.of(VERSION, Number(i < messages.length)), message));
     }),
   );
-  const plain = concat(admission, ...sealed.flatMap((slot) => [inner, slot]));
+  const plain = concat(admission, ...sealed.flatMap((one) => [inner, one]));
   const header = concat('HBB2', Uint8Array.of(suite, 0), outer, context);
-  return concat(header, await seal(used, keys.shuffler.key, concat('hubbub/2 bundle', context, outer), plain));
+  return concat(header, await seal(bundle, keys.shuffler.key, plain));
 }

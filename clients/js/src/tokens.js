@@ -42,7 +42,7 @@ export class PendingToken {
    * @param {Bytes} secrets nonce, salt and blinding factor
    */
   constructor(key, challenged, secrets) {
-    check(secrets.length === NONCE + SALT + MODULUS, 'the secrets of a requested token have the wrong length');
+    check(secrets.length === NONCE + SALT + MODULUS, 'the secrets of a token have the wrong length');
     this.key = key;
     this.challenged = challenged;
     this.secrets = secrets;
@@ -76,7 +76,7 @@ export class PendingToken {
   /** Return the TokenRequest; it is a function of the secrets, so a repeated request gets the same response. */
   async request() {
     const encoded = await encodePss(await this.input(), this.secrets.subarray(NONCE, NONCE + SALT));
-    check(inverse(encoded, this.modulus), "the message has a common divisor with the issuer's key");
+    check(inverse(encoded, this.modulus), "the message divides the issuer's key");
     const blinded = (encoded * power(this.factor, EXPONENT, this.modulus)) % this.modulus;
     return concat(TYPE, (await sha256(this.key)).subarray(-1), fromNumber(blinded, MODULUS));
   }
@@ -89,11 +89,11 @@ export class PendingToken {
     const blinded = toNumber(response);
     check(
       response.length === MODULUS && blinded < this.modulus,
-      `the issuer's response must be a number of ${MODULUS} bytes below its modulus`,
+      "the issuer's response is out of range",
     );
     const unblinded = (blinded * inverse(this.factor, this.modulus)) % this.modulus;
     const token = concat(await this.input(), fromNumber(unblinded, MODULUS));
-    check(await verifyToken(token, this.key, this.challenged), "the issuer's response is not a valid signature of the request");
+    check(await verifyToken(token, this.key, this.challenged), "the issuer's response is not a valid signature");
     return token;
   }
 }
@@ -182,6 +182,6 @@ loaded.checkTokenKey = (key) => {
   const odd = Number(modulus.at(-1)) % 2;
   check(
     text.startsWith(KEY_START) && text.endsWith(KEY_END) && Number(modulus[0]) > 127 && odd,
-    "the issuer's key must be an RSASSA-PSS key with 2048 bits and SHA-384",
+    "the issuer's key must be RSASSA-PSS with 2048 bits",
   );
 };

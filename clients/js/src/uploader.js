@@ -108,7 +108,7 @@ export class Uploader {
         }
       }
     }
-    throw new HubbubError('the keys changed during every attempt; try again later');
+    throw new HubbubError('the keys changed during every attempt');
   }
 
   /**
@@ -144,7 +144,7 @@ export class Uploader {
       if (response.problem === 'unknown-task') throw new InvalidInput('the shuffler does not serve this task');
       return response;
     }, 200);
-    if (text.status !== 200) throw new NoResponse(`the shuffler returned no keys: ${text.problem}`);
+    if (text.status !== 200) throw new NoResponse(`no keys: ${text.problem}`);
     const now = this.transport.now?.() ?? Date.now() / 1000;
     const keys = await readKeys(text.body, this.contract, now);
     const payloads = messages.map((one) => unhex(one));
@@ -224,7 +224,7 @@ export class Uploader {
         await (this.transport.pause ?? sleep)(wait + share * Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** attempt));
       }
     }
-    throw new NoResponse(`no final response in ${this.attempts} attempts: ${reason}`);
+    throw new NoResponse(`no final response: ${reason}`);
   }
 }
 

@@ -1,14 +1,19 @@
 /** The formats of single messages and of batches of reports (`.hub` files), as docs/wire.md specifies them. */
 
 import { concat, equal, hex, sha256, unhex } from './bytes.js';
-import { check } from './errors.js';
-import { checkPlan, fixedFakes } from './plan.js';
+import { InvalidInput, check } from './errors.js';
+import { fixedFakes } from './plan.js';
 
 /**
  * @typedef {import('./bytes.js').Bytes} Bytes
  * @typedef {import('./plan.js').Plan} Plan
  * @typedef {{payloads: Bytes[], n: number, fakes: number, shuffled: boolean}} Reports
  */
+
+/** Objects of two different plans are used together. */
+export class PlanMismatch extends InvalidInput {
+  name = 'PlanMismatch';
+}
 
 const HEADER = 20;
 const BATCH_HEADER = 72;
@@ -100,4 +105,14 @@ export async function decodeBatch(data, plan) {
     return checkPayload(bytes.subarray(start, start + plan.payload), plan);
   });
   return { payloads, n, fakes, shuffled: shuffled === 1 };
+}
+
+/**
+ * Throw unless two ids are of one plan.
+ * @param {string} expected
+ * @param {string} found
+ * @param {string} what
+ */
+function checkPlan(expected, found, what) {
+  if (expected !== found) throw new PlanMismatch(`${what} must be of this plan`);
 }

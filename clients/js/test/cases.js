@@ -6,10 +6,6 @@ import {
   NoResponse,
   PendingToken,
   challenge,
-  decodeBatch,
-  decodeMessage,
-  encodeBatch,
-  encodeMessage,
   hex,
   payloads,
   readContract,
@@ -21,6 +17,7 @@ import {
 } from '../src/index.js';
 import { sha256 } from '../src/bytes.js';
 import { spentId } from '../src/tokens.js';
+import { decodeBatch, decodeMessage, encodeBatch, encodeMessage } from '../src/wire.js';
 
 /** Names of the files of vectors. */
 export const FILES = ['good', 'bad', 'ledgers', 'plans', 'surveys', 'contracts', 'keylists', 'tokens', 'uploads'];
