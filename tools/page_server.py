@@ -8,6 +8,7 @@ nginx for production.
 import contextlib
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -37,6 +38,8 @@ class PageServer:
         self.folders, self.documents, self.relays = dict(folders), dict(documents or {}), dict(relays or {})
         self.policy = f"{POLICY} {connect}".strip()
         self._client = httpx.Client(headers={"user-agent": ""}, verify=False, trust_env=False, timeout=30.0)
+        self.statuses: Counter[int] = Counter()
+        """Responses of the relays by status."""
         page_server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -90,6 +93,7 @@ class PageServer:
         except httpx.HTTPError:
             self.send(request, 502, b"", {})
             return
+        self.statuses[response.status_code] += 1
         kept = {name: response.headers[name] for name in RELAYED if name in response.headers}
         self.send(request, response.status_code, response.content, kept)
 
