@@ -59,8 +59,7 @@ class PageServer:
             def log_message(self, format: str, *args: object) -> None:
                 """Log nothing: requests tell who answers when."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", port), Handler)
 
     @property
     def origin(self) -> str:
@@ -118,6 +117,13 @@ class PageServer:
             self._server.shutdown()
             self._server.server_close()
             self._client.close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Ignore connections that break: tabs are closed at any time."""
 
 
 def as_json(value: object) -> bytes:

@@ -1,4 +1,4 @@
-"""Chromium, and a web server with the modules of the browser client."""
+"""Node and Chromium, which the tests of the browser client need."""
 
 import os
 import shutil
@@ -23,3 +23,12 @@ def browser() -> Iterator[Any]:
         opened = play.chromium.launch(executable_path=program, args=FLAGS)
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    """The program ``node``; without it the tests are skipped, but in continuous integration they fail."""
+    program = shutil.which("node")
+    if not program:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("needs Node 20 or newer")
+    return program

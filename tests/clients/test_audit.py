@@ -12,7 +12,7 @@ from hubbub.plans import Plan
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
 NODE = shutil.which("node")
-pytestmark = pytest.mark.skipif(NODE is None, reason="needs Node")
+pytestmark = pytest.mark.usefixtures("node")
 POINTS: dict[str, tuple[hb.Schema, hb.Protocol]] = {
     "flip": (hb.Schema.one_hot(["red", "green", "blue"]), hb.Protocol(0.1)),
     "copies": (hb.Schema.bits(5), hb.Protocol(0.25, 3)),

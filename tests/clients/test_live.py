@@ -1,5 +1,6 @@
 """The JavaScript client in Node against real services: tickets, suite 2, split bits, kills and rotations."""
 
+import contextlib
 import json
 import random
 import shutil
@@ -9,15 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.admissions import TICKET_KEY
+from tests.service.admissions import TICKET_KEY, TOKEN_KEY
 from tests.service.live import LiveSystem, wait_until
+from tests.service.test_issuer import running, write_codes
 
 import hubbub as hb
+from hubbub.service.task.admission import Admission
 from hubbub.service.task.contract import Contract
 
 NODE = shutil.which("node")
 PROGRAM = Path(__file__).parents[2] / "clients" / "js" / "test" / "live.js"
-pytestmark = pytest.mark.skipif(NODE is None, reason="needs Node")
+pytestmark = pytest.mark.usefixtures("node")
 PEOPLE = 50
 
 
@@ -93,3 +96,47 @@ def test_a_plan_of_the_library(tmp_path: Path) -> None:
         (result,) = system.results()
         assert result["state"] == "committed"
         assert all(abs(value - 10) < 6 * plan.stderr for value in result["values"])
+
+
+def test_tokens(tmp_path: Path) -> None:
+    """The issuer of the library signs blindly, and answers a client that died with the same token."""
+    terms = Admission("token", "issuer.example", TOKEN_KEY.public)
+    system = LiveSystem(tmp_path / "services", width=10, min_batch_size=10, admission=terms)
+    codes = [f"code-of-person-{i:06}" for i in range(11)]
+    folder = tmp_path / "issuer"
+    (folder / "token-keys").mkdir(parents=True)
+    TOKEN_KEY.save(folder / "token-keys" / "00.pem")
+    write_codes(folder / "codes", codes)
+    settings = f'contracts = ["{system.paths[0]}"]\ncodes = "codes"\nlisten = "127.0.0.1:0"\nunsafe_test = true\n'
+    (folder / "settings.toml").write_text(settings)
+    people = [{"name": f"person-{i}", "value": str(i), "code": codes[i]} for i in range(10)]
+    with system.running(), running(folder) as (_, url):
+        system.keys()
+        process = start(system, tmp_path / "people", people, issuer=url)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1.0)
+        process.kill()
+        process.communicate()
+        assert states(start(system, tmp_path / "people", people, issuer=url)) == {"stored": 10}
+        stranger = [{"name": "stranger", "value": "1", "code": "an-unknown-code-here"}]
+        assert states(start(system, tmp_path / "people", stranger, issuer=url)) == {"unauthorized": 1}
+        again = [{**people[0], "name": "second device"}]
+        assert states(start(system, tmp_path / "people", again, issuer=url)) == {"already-issued": 1}
+        wait_until(lambda: sum(system.counted().values()) >= 10, "all reports to be counted")
+        assert system.counted() == dict.fromkeys(range(10), 1)
+
+
+def test_rounds(tmp_path: Path) -> None:
+    """Tickets and bundles of a series are bound to their round."""
+    series: Any = {"rounds": 3, "round_epochs": 100_000, "days": None}
+    system = LiveSystem(tmp_path / "services", width=10, min_batch_size=10, **series)
+    with system.running():
+        system.keys()
+        people = with_tickets(system.contract, [str(i) for i in range(10)])
+        assert states(start(system, tmp_path / "people", people)) == {"stored": 10}
+        early = [{**one, "round": 2} for one in with_tickets(system.contract, ["1"], 2)]
+        assert states(start(system, tmp_path / "people", early))["stored"] == 0
+        wrong = [{**one, "name": "other", "round": 1} for one in with_tickets(system.contract, ["1"], 2)]
+        assert states(start(system, tmp_path / "people", wrong)) == {"bad-token": 1}
+        wait_until(lambda: sum(system.counted().values()) >= 10, "all reports to be counted")
+        assert system.counted() == dict.fromkeys(range(10), 1)

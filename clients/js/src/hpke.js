@@ -10,7 +10,6 @@ import { check } from './errors.js';
  * @typedef {object} Kem A key encapsulation mechanism.
  * @property {number} id its number in HPKE
  * @property {number} publicSize bytes of a public key
- * @property {number} size bytes of an encapsulated key
  * @property {(publicKey: Bytes) => Promise<{encapsulated: Bytes, secret: Bytes}>} encapsulate
  */
 
@@ -25,7 +24,6 @@ const EMPTY = new Uint8Array();
 export const X25519 = {
   id: 0x20,
   publicSize: 32,
-  size: 32,
   async encapsulate(publicKey) {
     const pair = /** @type {CryptoKeyPair} */ (await subtle.generateKey({ name: 'X25519' }, false, ['deriveBits']));
     return encapsulateWith(pair, publicKey);

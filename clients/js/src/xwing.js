@@ -6,7 +6,6 @@ import { ml_kem768_x25519 as xwing } from '@noble/post-quantum/hybrid.js';
 export const XWing = {
   id: 0x647a,
   publicSize: 1216,
-  size: 1120,
   async encapsulate(publicKey) {
     const { cipherText, sharedSecret } = xwing.encapsulate(publicKey);
     return { encapsulated: new Uint8Array(cipherText), secret: new Uint8Array(sharedSecret) };

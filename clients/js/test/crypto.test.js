@@ -6,7 +6,6 @@ import test from 'node:test';
 import { hex, unhex } from '../src/bytes.js';
 import { X25519, createContext, encapsulateWith, schedule, seal } from '../src/hpke.js';
 import { PendingToken, encodePss, verifyToken } from '../src/tokens.js';
-import { XWing } from '../src/xwing.js';
 
 const golden = (name) => JSON.parse(readFileSync(new URL(`../../../tests/service/golden/${name}.json`, import.meta.url), 'utf8'));
 
@@ -34,17 +33,6 @@ test('HPKE refuses public keys of low order', async () => {
   for (const key of ['00'.repeat(32), `01${'00'.repeat(31)}`]) {
     await assert.rejects(seal(context, unhex(key), new Uint8Array(1)), { name: 'WireError' });
   }
-});
-
-test('X-Wing: sizes and decapsulation', async () => {
-  const { ml_kem768_x25519: xwing } = await import('@noble/post-quantum/hybrid.js');
-  const vector = golden('hpke').xwing;
-  const { publicKey, secretKey } = xwing.keygen(unhex(vector.seed));
-  assert.equal(hex(publicKey.subarray(-32)), vector.pk_end);
-  assert.equal(hex(xwing.decapsulate(unhex(vector.ct.join('')), secretKey)), vector.ss);
-  const { encapsulated, secret } = await XWing.encapsulate(new Uint8Array(publicKey));
-  assert.equal(encapsulated.length, XWing.size);
-  assert.equal(hex(xwing.decapsulate(encapsulated, secretKey)), hex(secret));
 });
 
 test('tokens: RFC 9578, A.2', async () => {
