@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Error
 from tests.service.admissions import TICKET_KEY
 from tests.service.live import LiveSystem, wait_until
+from tools import demo_browser
 from tools.page_server import PageServer, as_json
 
 from hubbub import vectors
@@ -87,6 +88,41 @@ def test_pages_of_other_origins_are_refused_by_default(browser: Any, tmp_path: P
         page = open_page(browser.new_context(), server, [])
         assert page.evaluate(f"people(0, 1, {system.url!r})") == {"NoResponse": 1}
         page.context.close()
+
+
+def test_the_demonstration(browser: Any, tmp_path: Path) -> None:
+    """An answer in the page, the bits that leave, and the released batch."""
+    problems: list[str] = []
+    with demo_browser.running(tmp_path) as demo:
+        page = browser.new_context().new_page()
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(demo.address)
+        page.get_by_label("news").check()
+        page.get_by_role("button", name="Answer").click()
+        page.get_by_text("stored by the shuffler").wait_for()
+        rows = page.locator("#bits tbody tr").all_inner_texts()
+        assert [row.split("\t")[1] for row in rows] == ["0", "1", "0", "0", "0"]
+        assert "Sealed: " in page.locator("#bundle").inner_text()
+        page.locator("#results").wait_for(timeout=60_000)
+        assert page.locator("#results tbody tr").count() == 5
+        page.reload()
+        page.get_by_text("stored by the shuffler").wait_for()
+        assert page.get_by_role("button", name="Answer").is_disabled()
+        page.context.close()
+    assert problems == []
+
+
+def test_the_time_of_an_answer(browser: Any, tmp_path: Path) -> None:
+    """Randomizing, sealing and packing: 2 ms on a quiet machine; the limit is that of a busy one."""
+    system = LiveSystem(tmp_path, width=PEOPLE, min_batch_size=PEOPLE)
+    with system.running(), pages(system, 1).running() as server:
+        system.keys()
+        page = open_page(browser.new_context(), server, [])
+        found = page.evaluate("timing(300)")
+        page.context.close()
+    print(found)
+    assert found["median"] < 20
 
 
 def send_in_chaos(browser: Any, system: LiveSystem, server: PageServer, people: int, seed: int) -> dict[str, int]:
