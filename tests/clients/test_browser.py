@@ -149,7 +149,7 @@ def send_in_chaos(browser: Any, system: LiveSystem, server: PageServer, people: 
             page.wait_for_timeout(choice.randrange(100, 900))
             context.set_offline(False)
         if turn % 3 == 0:
-            system.command(choice.choice(["shuffler", "analyzer"]), "rotate")  # type: ignore[arg-type]
+            system.command(choice.choice(["shuffler", "analyzer"]), "rotate")
             happened["rotated"] += 1
             page.wait_for_timeout(1200)
         for one in tabs:

@@ -70,6 +70,7 @@ def test_people_are_counted_once_although_processes_are_killed(tmp_path: Path) -
         assert states(start(system, tmp_path / "others", people[:2])) == {"token-spent": 2}
 
 
+@pytest.mark.slow
 def test_suite_2(tmp_path: Path) -> None:
     pytest.importorskip("cryptography.hazmat.primitives.asymmetric.mlkem")
     if not (PROGRAM.parents[1] / "node_modules" / "@noble" / "post-quantum").exists():
@@ -84,6 +85,7 @@ def test_suite_2(tmp_path: Path) -> None:
         assert system.counted() == dict.fromkeys(range(10), 1)
 
 
+@pytest.mark.slow
 def test_a_plan_of_the_library(tmp_path: Path) -> None:
     """Split bits: several messages and fillers in a bundle; the analyzer accepts every slot."""
     plan = hb.plan_from(hb.Schema.one_hot(6), 60, hb.Protocol(0.1, release="bits"), epsilon=4.0)
@@ -126,6 +128,7 @@ def test_tokens(tmp_path: Path) -> None:
         assert system.counted() == dict.fromkeys(range(10), 1)
 
 
+@pytest.mark.slow
 def test_rounds(tmp_path: Path) -> None:
     """Tickets and bundles of a series are bound to their round."""
     series: Any = {"rounds": 3, "round_epochs": 100_000, "days": None}
