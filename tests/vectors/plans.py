@@ -155,6 +155,7 @@ def plans() -> list[Vector]:
         ("an exponent for a whole number", good.replace('"rounds":1,', '"rounds":1e0,')),
         ("a longer spelling of a real number", good.replace('"honest_fraction":1,', '"honest_fraction":1.000,')),
         ("a leading zero", good.replace('"rounds":1,', '"rounds":01,')),
+        ("a leading zero of a fraction", good.replace('"honest_fraction":1,', '"honest_fraction":01.0,')),
         ("an infinite number", good.replace('"stderr":', '"stderr":1e999,"x":')),
         ("not a number", good.replace('"rounds":1,', '"rounds":NaN,')),
         ("a comma too many", good.replace('"rounds":1,', '"rounds":1,,')),

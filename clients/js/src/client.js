@@ -77,6 +77,7 @@ export class Client {
    */
   static async open({ contract: text, operators, store, budget, task, minBatchSize, name, ...transport }) {
     const terms = { ...(task !== undefined && { task }), ...(minBatchSize !== undefined && { minBatchSize }) };
+    demand(operators, "operators must be their identities or 'first-use'");
     const contract = await readContract(text, terms);
     if (operators !== 'first-use') checkOperators(contract, operators);
     else await remember(store, `operators/${name ?? transport.shuffler}`, contract);

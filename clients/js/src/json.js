@@ -35,7 +35,8 @@ export function parse(source, what) {
       else if (token[0] === '"') must(!/\p{Surrogate}/u.test(JSON.parse(token)), 'not contain lone surrogates');
       else {
         const real = fraction || exponent;
-        must(Number.isFinite(Number(token)) && (real || token.length < 20), 'not have a number out of range');
+        // Parsed on its own, because a string may contain a number that JSON does not allow.
+        must(Number.isFinite(JSON.parse(token)) && (real || token.length < 20), 'not have a number out of range');
         if (real) return JSON.stringify(MARK + token);
       }
       return token;

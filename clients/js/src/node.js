@@ -1,9 +1,11 @@
 /** A store in a folder of files, for Node. */
 
-import { link, mkdir, open, readFile, readdir, unlink } from 'node:fs/promises';
+import { link, mkdir, open, readFile, readdir, stat, unlink } from 'node:fs/promises';
 import { HubbubError } from './errors.js';
 
 /** @typedef {import('./store.js').Store} Store */
+
+const ABANDONED = 60_000; // milliseconds after which a draft belongs to a process that has died
 
 /**
  * A store in a folder, with one file for the current version of each record; readable by its owner only.
@@ -20,14 +22,21 @@ export class FileStore {
   /** @param {string} folder */
   static async open(folder) {
     await mkdir(folder, { recursive: true, mode: 0o700 });
+    for (const name of await readdir(folder)) {
+      const path = `${folder}/${name}`;
+      if (name.startsWith('draft-') && Date.now() - (await modified(path)) > ABANDONED) await remove(path);
+    }
     return new FileStore(folder);
   }
 
   /** @type {Store['get']} */
   async get(key) {
     for (;;) {
-      const version = Math.max(0, ...(await this.versions(key)));
+      const versions = await this.versions(key);
+      const version = Math.max(0, ...versions);
       if (!version) return undefined;
+      // A process may have died before it deleted the versions that it had replaced.
+      for (const old of versions) if (old < version) await remove(this.path(key, old));
       try {
         const text = await readFile(this.path(key, version), 'utf8');
         return { version, value: JSON.parse(text) };
@@ -102,6 +111,12 @@ export class FileStore {
     }
   }
 }
+
+/**
+ * Return the time of the last change of a file, now if it is gone.
+ * @param {string} path
+ */
+const modified = async (path) => (await stat(path).catch(() => undefined))?.mtimeMs ?? Date.now();
 
 /** @param {string} path */
 async function remove(path) {

@@ -40,7 +40,7 @@ import { sealBundle } from './sealing.js';
  * @typedef {{status: number, problem: string, wait: number, body: Bytes}} Response
  */
 
-const PREFIX = 'urn:hubbub:problem:';
+const PROBLEM = /^urn:hubbub:problem:(?!stored$|waiting$)([a-z-]{1,40})$/;
 const ATTEMPTS = 12;
 const TIMEOUT = 30_000;
 const LONGEST_PAUSE = 60_000;
@@ -237,8 +237,7 @@ const isTransient = (status) => status === 408 || status === 425 || status === 4
  */
 function problemOf(body) {
   try {
-    const type = String(JSON.parse(new TextDecoder().decode(body)).type);
-    return type.startsWith(PREFIX) ? type.slice(PREFIX.length) : '';
+    return PROBLEM.exec(JSON.parse(new TextDecoder().decode(body)).type)?.[1] ?? '';
   } catch {
     return '';
   }

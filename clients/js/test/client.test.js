@@ -1,7 +1,7 @@
 /** The client: one answer per person, checks before anything is sent, the ledger, and the stores. */
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
@@ -206,6 +206,32 @@ test('a store of files keeps the last version, and nothing else', async (t) => {
   const names = readdirSync(store.folder);
   assert.equal(names.length, 2);
   for (const name of names) assert.equal(statSync(join(store.folder, name)).mode & 0o777, 0o600);
+});
+
+test('a store of files deletes what a process left behind when it died', async (t) => {
+  const path = folder(t);
+  const store = await FileStore.open(path);
+  await store.put('a', 2, 0);
+  writeFileSync(join(path, 'a.v7'), '7');
+  writeFileSync(join(path, 'draft-old'), 'secret');
+  utimesSync(join(path, 'draft-old'), 1, 1);
+  writeFileSync(join(path, 'draft-new'), 'being written');
+  assert.deepEqual(await (await FileStore.open(path)).get('a'), { version: 7, value: 7 });
+  assert.deepEqual(readdirSync(path).sort(), ['a.v7', 'draft-new']);
+});
+
+test('a problem cannot pretend that an answer is stored, or still waits', async () => {
+  const shuffler = new Shuffler();
+  const client = await open(shuffler);
+  await client.record('red', { admission });
+  const { fetch } = shuffler;
+  for (const name of ['stored', 'waiting', '', 'Stored', 'x'.repeat(41)]) {
+    const body = JSON.stringify({ type: `urn:hubbub:problem:${name}` });
+    client.uploader.transport.fetch = (url, options) =>
+      url.endsWith('/keys') ? fetch(url, options) : Promise.resolve(new Response(body, { status: 403 }));
+    await assert.rejects(client.resume(), NoResponse);
+    assert.equal((await client.store.get(client.key(1))).value.messages.length, 1);
+  }
 });
 
 test('of many writers to a store of files one succeeds', async (t) => {

@@ -9,6 +9,7 @@ declare module 'node:fs/promises' {
   export function mkdir(path: string, options: { recursive: boolean; mode: number }): Promise<unknown>;
   export function readFile(path: string, encoding: 'utf8'): Promise<string>;
   export function readdir(path: string): Promise<string[]>;
+  export function stat(path: string): Promise<{ mtimeMs: number }>;
   export function link(from: string, to: string): Promise<void>;
   export function unlink(path: string): Promise<void>;
 }
