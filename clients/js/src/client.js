@@ -119,12 +119,13 @@ export class Client {
     demand(byCode || proof.length === terms.size, `a ${terms.kind} must have ${terms.size} bytes`);
     const messages = payloads(value, plan).slice(0, slots).map(hex);
     await this.charge(round);
+    // If another tab has stored an answer in the meantime, that one counts.
     const entry = { round, state: 'waiting', messages, bundle: null };
     if (byCode) {
       const { secrets } = await pendingToken(this.contract);
-      await this.uploader.prepare(key, { ...entry, admission: null, pending: hex(secrets), code });
+      await this.store.put(key, { ...entry, admission: null, pending: hex(secrets), code }, 0);
     } else {
-      await this.uploader.prepare(key, { ...entry, admission: hex(proof) });
+      await this.store.put(key, { ...entry, admission: hex(proof) }, 0);
     }
     return key;
   }

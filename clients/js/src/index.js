@@ -9,4 +9,4 @@ export { Client } from './client.js';
 export { BrowserStore, MemoryStore } from './store.js';
 export { AlreadyCharged, BudgetExceeded, charge, total } from './ledger.js';
 export { roundAt } from './series.js';
-export { PendingToken, challenge, verifyToken } from './tokens.js';
+export { PendingToken, challenge } from './tokens.js';

@@ -207,21 +207,16 @@ const READERS = {
  */
 function readEdges(read) {
   const given = read.list('edges').map((edge) => bound(edge, 'an edge'));
-  if (!given.length) {
-    const [low, high] = readRange(read);
-    return equalEdges(low, high, read.whole('buckets', 2, 2 ** 16));
+  const edges = given.length ? given : spaced(...readRange(read), read.whole('buckets', 2, 2 ** 16));
+  if (given.length) {
+    const bounds = [read.real('low'), read.real('high'), read.whole('buckets')];
+    check(bounds.every((one) => one === 0), 'low, high and buckets must be 0 with edges');
+    check(given.length > 2 && given.length < 2 ** 16 + 2, 'a scale must have 3 to 65537 edges');
+    const equal = spaced(Number(given[0]), Number(given.at(-1)), given.length - 1);
+    check(equal.some((edge, i) => edge !== given[i]), 'edges must be omitted for equal buckets');
   }
-  check(
-    read.real('low') === 0 && read.real('high') === 0 && read.whole('buckets') === 0,
-    'low, high and buckets must be 0 with edges',
-  );
-  check(given.length >= 3 && given.length <= 2 ** 16 + 1, 'a scale must have 3 to 65537 edges');
-  check(ascends(given), 'edges must ascend');
-  const first = /** @type {number} */ (given[0]);
-  const last = /** @type {number} */ (given.at(-1));
-  const same = spaced(first, last, given.length - 1).every((edge, i) => edge === given[i]);
-  check(!same, 'edges must be omitted for equal buckets');
-  return given;
+  check(edges.every((edge, i) => !i || Number(edges[i - 1]) < edge), 'edges must ascend');
+  return edges;
 }
 
 /** @param {Fields} read */
@@ -237,20 +232,6 @@ function readRange(read) {
  * @param {string} what
  */
 const bound = (value, what) => real(value, what, -MAX_SIZE, MAX_SIZE);
-
-/** @param {number[]} edges */
-const ascends = (edges) => edges.every((edge, i) => !i || /** @type {number} */ (edges[i - 1]) < edge);
-
-/**
- * @param {number} low
- * @param {number} high
- * @param {number} buckets
- */
-function equalEdges(low, high, buckets) {
-  const edges = spaced(low, high, buckets);
-  check(ascends(edges), 'edges must ascend');
-  return edges;
-}
 
 /**
  * Return equally spaced edges; the order of the operations is part of the format.

@@ -4,7 +4,7 @@
  * The issuer signs a number that is uniformly random, whatever the token, and so cannot recognize the token later.
  */
 
-import { concat, equal, fromNumber, hex, sha256, toNumber, uint16 } from './bytes.js';
+import { concat, fromNumber, hex, sha256, toNumber, uint16 } from './bytes.js';
 import { system } from './coins.js';
 import { check } from './errors.js';
 import { loaded } from './extensions.js';
@@ -22,7 +22,8 @@ const KEY_START =
   '30820152303d06092a864886f70d01010a3030a00d300b0609608648016503040202a11a301806092a864886f70d010108300b0609608648' +
   '016503040202a2030201300382010f003082010a0282010100';
 const KEY_END = '0203010001';
-const MODULUS_START = KEY_START.length / 2;
+/** Place of the modulus in a key. */
+export const MODULUS_START = KEY_START.length / 2;
 
 /**
  * Return the TokenChallenge of a task: type, issuer name, redemption context, empty origin (RFC 9577, section 2.1).
@@ -73,9 +74,14 @@ export class PendingToken {
     return concat(TYPE, this.secrets.subarray(0, NONCE), await sha256(this.challenged), await sha256(this.key));
   }
 
+  /** Return the encoded message, whose signature the issuer makes without seeing it. */
+  async encoded() {
+    return encodePss(await this.input(), this.secrets.subarray(NONCE, NONCE + SALT));
+  }
+
   /** Return the TokenRequest; it is a function of the secrets, so a repeated request gets the same response. */
   async request() {
-    const encoded = await encodePss(await this.input(), this.secrets.subarray(NONCE, NONCE + SALT));
+    const encoded = await this.encoded();
     check(inverse(encoded, this.modulus), "the message divides the issuer's key");
     const blinded = (encoded * power(this.factor, EXPONENT, this.modulus)) % this.modulus;
     return concat(TYPE, (await sha256(this.key)).subarray(-1), fromNumber(blinded, MODULUS));
@@ -92,34 +98,12 @@ export class PendingToken {
       "the issuer's response is out of range",
     );
     const unblinded = (blinded * inverse(this.factor, this.modulus)) % this.modulus;
-    const token = concat(await this.input(), fromNumber(unblinded, MODULUS));
-    check(await verifyToken(token, this.key, this.challenged), "the issuer's response is not a valid signature");
-    return token;
+    // The salt is known, so that encoding the message again verifies the signature.
+    const valid = power(unblinded, EXPONENT, this.modulus) === (await this.encoded());
+    check(valid, "the issuer's response is not a valid signature");
+    return concat(await this.input(), fromNumber(unblinded, MODULUS));
   }
 }
-
-/**
- * Return true if the bytes are a token of the key for the challenge.
- * @param {Bytes} token
- * @param {Bytes} key
- * @param {Bytes} challenged
- */
-export async function verifyToken(token, key, challenged) {
-  const size = TYPE.length + NONCE + 64;
-  if (token.length !== size + MODULUS) return false;
-  const expected = concat(TYPE, token.subarray(2, 2 + NONCE), await sha256(challenged), await sha256(key));
-  if (!equal(token.subarray(0, size), expected)) return false;
-  const n = base64url(key.subarray(MODULUS_START, MODULUS_START + MODULUS));
-  const jwk = { kty: 'RSA', alg: 'PS384', n, e: 'AQAB' };
-  const algorithm = { name: 'RSA-PSS', hash: 'SHA-384' };
-  const imported = await crypto.subtle.importKey('jwk', jwk, algorithm, false, ['verify']);
-  const terms = { name: 'RSA-PSS', saltLength: SALT };
-  return crypto.subtle.verify(terms, imported, token.subarray(size), token.subarray(0, size));
-}
-
-/** @param {Uint8Array} data */
-const base64url = (data) =>
-  btoa(String.fromCharCode(...data)).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
 
 /** @param {Uint8Array} data */
 const sha384 = async (data) => new Uint8Array(await crypto.subtle.digest('SHA-384', concat(data)));
@@ -170,11 +154,6 @@ function inverse(value, modulus) {
   return rest === 1n ? (before + modulus) % modulus : 0n;
 }
 
-/**
- * Return the id under which a token is spent, in hexadecimal digits.
- * @param {Uint8Array} token
- */
-export const spentId = async (token) => hex((await sha256(concat('hubbub/2 token', token.subarray(2, 34)))).subarray(0, 16));
 
 loaded.checkTokenKey = (key) => {
   const text = hex(key);

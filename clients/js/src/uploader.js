@@ -72,17 +72,6 @@ export class Uploader {
   }
 
   /**
-   * Store an answer unless there is one already; returns the entry that is in the journal.
-   * @param {string} key
-   * @param {Answer} answer
-   * @returns {Promise<Answer>}
-   */
-  async prepare(key, answer) {
-    await this.journal.put(key, answer, 0);
-    return (await this.read(key)).value;
-  }
-
-  /**
    * Send an answer until it is stored or refused; returns its final state.
    * @param {string} key
    * @returns {Promise<string>}

@@ -1,8 +1,9 @@
-/** The formats of single messages and of batches of reports (`.hub` files), as docs/wire.md specifies them. */
+/** For tools: single messages, batches of reports (`.hub` files), and the verification of tokens. */
 
 import { concat, equal, hex, sha256, unhex } from './bytes.js';
 import { InvalidInput, check } from './errors.js';
 import { fixedFakes } from './plan.js';
+import { MODULUS_START } from './tokens.js';
 
 /**
  * @typedef {import('./bytes.js').Bytes} Bytes
@@ -116,3 +117,32 @@ export async function decodeBatch(data, plan) {
 function checkPlan(expected, found, what) {
   if (expected !== found) throw new PlanMismatch(`${what} must be of this plan`);
 }
+
+/**
+ * Return true if the bytes are a token of the key for the challenge.
+ * @param {Bytes} token
+ * @param {Bytes} key
+ * @param {Bytes} challenged
+ */
+export async function verifyToken(token, key, challenged) {
+  const size = 98;
+  if (token.length !== size + 256) return false;
+  const expected = concat(Uint8Array.of(0, 2), token.subarray(2, 34), await sha256(challenged), await sha256(key));
+  if (!equal(token.subarray(0, size), expected)) return false;
+  const n = base64url(key.subarray(MODULUS_START, MODULUS_START + 256));
+  const jwk = { kty: 'RSA', alg: 'PS384', n, e: 'AQAB' };
+  const algorithm = { name: 'RSA-PSS', hash: 'SHA-384' };
+  const imported = await crypto.subtle.importKey('jwk', jwk, algorithm, false, ['verify']);
+  const terms = { name: 'RSA-PSS', saltLength: 48 };
+  return crypto.subtle.verify(terms, imported, token.subarray(size), token.subarray(0, size));
+}
+
+/** @param {Uint8Array} data */
+const base64url = (data) =>
+  btoa(String.fromCharCode(...data)).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
+
+/**
+ * Return the id under which a token is spent, in hexadecimal digits.
+ * @param {Uint8Array} token
+ */
+export const spentId = async (token) => hex((await sha256(concat('hubbub/2 token', token.subarray(2, 34)))).subarray(0, 16));

@@ -13,11 +13,9 @@ import {
   readPlan,
   total,
   unhex,
-  verifyToken,
 } from '../src/index.js';
 import { sha256 } from '../src/bytes.js';
-import { spentId } from '../src/tokens.js';
-import { decodeBatch, decodeMessage, encodeBatch, encodeMessage } from '../src/wire.js';
+import { decodeBatch, decodeMessage, encodeBatch, encodeMessage, spentId, verifyToken } from '../src/wire.js';
 
 /** Names of the files of vectors. */
 export const FILES = ['good', 'bad', 'ledgers', 'plans', 'surveys', 'contracts', 'keylists', 'tokens', 'uploads'];
@@ -141,6 +139,7 @@ export function cases(vectors) {
       const token = await pending.finalize(unhex(vector.response));
       same(hex(token), vector.token, 'token');
       same(await spentId(token), vector.spent_id, 'spent id');
+      same(await verifyToken(token, key, challenged), true, 'verification');
       same(await verifyToken(token, key, await challenge('another', unhex(vector.task))), false, 'another challenge');
       for (const bad of vector.bad_responses) await throwing(() => pending.finalize(unhex(bad.response)), bad.error, bad.why);
     });

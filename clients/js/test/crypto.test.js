@@ -5,7 +5,8 @@ import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import { hex, unhex } from '../src/bytes.js';
 import { X25519, createContext, encapsulateWith, schedule, seal } from '../src/hpke.js';
-import { PendingToken, encodePss, verifyToken } from '../src/tokens.js';
+import { PendingToken, encodePss } from '../src/tokens.js';
+import { verifyToken } from '../src/wire.js';
 
 const golden = (name) => JSON.parse(readFileSync(new URL(`../../../tests/service/golden/${name}.json`, import.meta.url), 'utf8'));
 
