@@ -1,4 +1,4 @@
-"""What the vectors of the services share: operators, plans, and edits of documents."""
+"""Operators, plans and edits of documents that the vectors of the services share."""
 
 import hashlib
 import json
