@@ -89,8 +89,11 @@ def random_records(choice: random.Random) -> tuple[Schema, Protocol, list[Any]]:
     if schema.exclusive and choice.random() < 0.3:
         protocol = Protocol(choice.uniform(1e-6, 0.9 / width) / 2, release="category")
     else:
-        drawn = [Fakes.poisson(choice.uniform(0.01, 4)), Fakes.binomial(choice.randint(1, 20), choice.uniform(0.01, 1))]
-        fakes = choice.choice([0, 100 * choice.randint(1, 4), *drawn])
+        drawn: list[int | Fakes] = [
+            Fakes.poisson(choice.uniform(0.01, 4)),
+            Fakes.binomial(choice.randint(1, 20), choice.uniform(0.01, 1)),
+        ]
+        fakes: int | Fakes = choice.choice([0, 100 * choice.randint(1, 4), *drawn])
         protocol = Protocol(
             choice.uniform(1e-9, 0.49), choice.randint(1, 3), fakes, "records" if choice.random() < 0.5 else "bits"
         )
