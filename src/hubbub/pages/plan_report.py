@@ -12,10 +12,11 @@ from hubbub.pages.report import Block, Facts, Figure, Report, Section, Table
 from hubbub.pages.results import percent
 from hubbub.pages.rows import TRUST, estimate_chart
 from hubbub.pages.survey_explanation import survey_margin
+from hubbub.pages.survey_results import question_blocks
 from hubbub.pages.survey_words import batch_fakes, described_error, described_questions
 from hubbub.plans import Plan
 from hubbub.privacy import success_rate
-from hubbub.surveys import question_errors
+from hubbub.surveys import SurveyEstimate, question_errors
 
 PER_TRUST = 2
 """Alternatives shown of each kind of trust."""
@@ -55,7 +56,7 @@ class Background:
     agreement: Agreement | None = None
     statements: Sequence[str] = ()
     """Statements of the operators on retention, legal basis or contact."""
-    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+    estimates: Mapping[str, Estimate | SurveyEstimate] = field(default_factory=dict)
     """Results of collections under the plan, by name."""
 
 
@@ -256,6 +257,12 @@ def _identifiers(plan: Plan, given: Background) -> list[Block]:
 def _results(given: Background) -> list[Section]:
     sections = []
     for name, one in given.estimates.items():
+        if isinstance(one, SurveyEstimate):
+            sections += [
+                Section(f"Results: {name}, {question}", question_blocks(question, result, 0.95, TOP))
+                for question, result in one.results
+            ]
+            continue
         low, high = one.interval()
         order = sorted(range(len(one.labels)), key=lambda i: -one.values[i])[:TOP]
         rows = [
