@@ -129,6 +129,8 @@ def joint(
     check_result_file(output)
     conditions = _conditions(given)
     plan = read_plan(plan_path)
+    if plan.schema.questions is not None:
+        raise click.UsageError("the joint tables of a survey are planned as questions of the kind cross")
     table = joint_table(read_batches(reports, plan, "counting"), plan, labels.split(","))
     shown = table.conditional(conditions) if given else table
     low, high = shown.interval(level)

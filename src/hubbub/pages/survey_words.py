@@ -132,7 +132,7 @@ def described_survey_protocol(protocol: Protocol) -> str:
     """Describe the protocol of a survey in a few words.
 
     >>> described_survey_protocol(Protocol.survey([Noise(m=Fakes.laplace(4.0, 54))] * 2))
-    "2 answers in the clear: Laplace fakes of scale 4 in every category, drawn by the shuffler"
+    '2 answers in the clear: Laplace fakes of scale 4 in every category, drawn by the shuffler'
     """
     noise = protocol.noise
     answers = f"{len(noise):,} answer{'' if len(noise) == 1 else 's'}"
