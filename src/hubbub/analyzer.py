@@ -200,7 +200,7 @@ def check_tally(tally: Tally, plan: Plan) -> int | None:
     check_plan(plan.id, tally.plan, "tally and plan")
     protocol = plan.protocol
     own = protocol.own_messages * tally.n
-    if any(noise.shuffler_fakes for noise in protocol.noise):
+    if protocol.has_shuffler_fakes:
         if not tally.batches:
             reject("the reports", "be shuffled, because the shuffler adds the fakes of this plan")
         return None

@@ -50,7 +50,7 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
     if collection.schema != plan.schema:
         raise PlanMismatch(f"the collection must have the schema of the plan, {plan.schema}, got {collection.schema}")
     protocol = plan.protocol
-    if len(protocol.noise) > 1:
+    if plan.schema.questions is not None:
         if fakes is not None:
             check_share(plan, len(collection), fakes)
         messages = np.concatenate(list(_answers(collection, plan, entropy)))

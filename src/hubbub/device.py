@@ -71,7 +71,7 @@ def record_payloads(record: int, plan: Plan, *, fakes: int | None = None, entrop
     """Return the payloads for a record that :func:`encode` returned."""
     schema, protocol = plan.schema, plan.protocol
     width = schema.width
-    if len(protocol.noise) > 1:
+    if schema.questions is not None:
         if fakes is not None:
             check_share(plan, 1, fakes)
         return _mixed(_answers(record, plan, entropy), plan, entropy)

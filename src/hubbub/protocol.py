@@ -354,6 +354,11 @@ class Protocol:
         return self.only.shuffler_fakes
 
     @property
+    def has_shuffler_fakes(self) -> bool:
+        """True if the shuffler adds fakes, to one attribute of a survey at least."""
+        return any(one.shuffler_fakes for one in self.noise)
+
+    @property
     def own_messages(self) -> int:
         """Messages that every user sends for a record, without fakes, unless flipped bits make their number random."""
         return self.k * len(self.noise)
@@ -387,11 +392,3 @@ class Protocol:
 
 _RELEASES: dict[str, Release] = {name: name for name in PAYLOAD_FORMATS}
 _DISTRIBUTIONS: dict[str, DistributionName] = {name: name for name in _SCALES}
-
-
-def check_fakes(protocol: Protocol, number: object) -> int:
-    """Return the number of fakes that a caller adds: a part of the total that the protocol fixes."""
-    count = check_whole("fakes", number)
-    if not protocol.fixed_fakes and (count or isinstance(protocol.m, Fakes)):
-        reject("fakes", "be omitted, because this plan does not fix the total number of fakes", count)
-    return check_whole("fakes", count, 0, protocol.fixed_fakes)

@@ -91,7 +91,7 @@ def position(batch: BatchRow, contract: Contract) -> dict[str, Json]:
 
 def _tally(plan: Plan, total: BatchTally, people: int) -> Tally:
     per_client = messages_per_client(plan)
-    if per_client is not None and plan.protocol.shuffler_fakes is None:
+    if per_client is not None and not plan.protocol.has_shuffler_fakes:
         total.drop_last(total.messages - per_client * people)
     total.counts.setflags(write=False)
     return Tally(
@@ -115,7 +115,7 @@ def _statement(counts: Tally, contract: Contract, certified: int) -> dict[str, J
     found = estimate(counts, plan)
     low, high = found.interval(LEVEL)
     fakes = _declared_fakes(plan, certified)
-    messages = plan.protocol.k * certified + fakes
+    messages = plan.protocol.own_messages * certified + fakes
     achieved = achieved_guarantee(
         replace(counts, n=certified, smallest_batch=certified, fakes=fakes, messages=messages), plan
     )
