@@ -236,6 +236,8 @@ SUBJECTS = {
     "estimate": Subject(hb.estimate, {"tally": TALLY, "plan": PLAN}),
     "frontier": Subject(hb.frontier, REQUEST),
     "joint": Subject(hb.joint, {"reports": SHUFFLED, "plan": PLAN, "labels": ["red"]}),
+    "Survey": Subject(hb.Survey, {"schema": hb.Schema.survey({"a": hb.Flag()}), "weights": {"a": 2.0}}),
+    "Survey.from_toml": Subject(hb.Survey.from_toml, {"text": '[questions.a]\nkind = "flag"'}),
     "load_plan": Subject(hb.load_plan, {"text": PLAN.to_json()}),
     "plan": Subject(hb.plan, REQUEST),
     "smallest_n": Subject(hb.smallest_n, {**{k: v for k, v in REQUEST.items() if k != "n"}, **GOAL, "precision": None}),
@@ -587,6 +589,12 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         WireError,
         "the plan must not have a duplicate key",
     ),
+    ("Survey", {"schema": SCHEMA}, InvalidInput, "schema must be that of a survey, got Schema.one_hot(3 labels)"),
+    ("Survey", {"weights": {"b": 2.0}}, InvalidInput, "weights must name questions of the survey"),
+    ("Survey", {"weights": [2]}, InvalidInput, "weights must be a mapping from questions to numbers, not list"),
+    ("Survey", {"weights": {"a": NAN}}, InvalidInput, "weights['a'] must be in [1e-06, 1,000,000], got nan"),
+    ("Survey.from_toml", {"text": 7}, InvalidInput, "text must be a survey file as str or bytes, not int"),
+    ("Survey.from_toml", {"text": "[questions"}, InvalidInput, "a survey file must be TOML: …"),
     ("load_plan", {"text": PLAN}, InvalidInput, "text must be the JSON of a plan as str or bytes, not Plan"),
     (
         "load_plan",
@@ -1641,7 +1649,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
 
 ALIASES = {
     "value": r"the \w+|value",
-    "text": r"text|the plan|the ledger|the estimate|the noise of the estimate",
+    "text": r"text|a survey file|the plan|the ledger|the estimate|the noise of the estimate",
     "values": r"values|record \d",
     "rows": r"rows|record \d",
     "records": r"records|indices",

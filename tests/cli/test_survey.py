@@ -11,6 +11,7 @@ from tests.pages.structure import check_page
 
 import hubbub as hb
 from hubbub.io.documents import read_estimate, write_plan
+from hubbub.io.surveys import read_survey
 from hubbub.protocol import Noise
 
 SURVEY = """
@@ -85,11 +86,25 @@ def test_a_survey_file_becomes_a_plan(survey: Path, run: Call) -> None:
     (survey / "two.toml").write_text(
         '[questions.a]\nkind = "flag"\nweight = 4\n[questions.b]\nkind = "scale"\nlow = 0\nhigh = 8\nbuckets = 2'
     )
-    words = "plan --survey two.toml -n 1000 --epsilon 8 --delta 1e-6 --trust nobody -o own.json".split()
+    words = [
+        "plan",
+        "--survey",
+        "two.toml",
+        "-n",
+        "1000",
+        "--epsilon",
+        "8",
+        "--delta",
+        "1e-6",
+        "--trust",
+        "nobody",
+        "-o",
+        "own.json",
+    ]
     done = run(*words)
     assert done.exit_code == 0, done.output
     plan = hb.load_plan((survey / "own.json").read_text())
-    assert plan.schema == hb.read_survey("two.toml").schema
+    assert plan.schema == read_survey("two.toml").schema
     assert "survey of 2 questions, 4 categories in all" in done.stdout
     assert "b: " in done.stdout
     assert json.loads(run(*words[:-2], "--json").stdout)["id"] == plan.id
@@ -105,10 +120,10 @@ def test_the_weights_of_the_file_are_used(survey: Path, run: Call, monkeypatch: 
         raise hb.Infeasible("stop here")
 
     monkeypatch.setattr("hubbub.planner.plan", plan)
-    done = run(*"plan --survey survey.toml -n 1000 --epsilon 1 --delta 1e-6".split())
+    done = run(*["plan", "--survey", "survey.toml", "-n", "1000", "--epsilon", "1", "--delta", "1e-6"])
     assert done.exit_code == 3
     assert seen["weights"] == {"dark mode": 3.0}
-    assert seen["schema"] == hb.read_survey("survey.toml").schema
+    assert seen["schema"] == read_survey("survey.toml").schema
 
 
 def test_inspect_describes_every_question(survey: Path, run: Call) -> None:
@@ -163,7 +178,9 @@ def test_results_as_files(survey: Path, run: Call) -> None:
 
 
 def test_one_question_in_detail(survey: Path, run: Call) -> None:
-    done = run(*"estimate mixed.hub --plan plan.json --question".split(), "load time", "-o", "one.csv", "--plot", "a.svg")
+    done = run(
+        *["estimate", "mixed.hub", "--plan", "plan.json", "--question"], "load time", "-o", "one.csv", "--plot", "a.svg"
+    )
     assert done.exit_code == 0, done.output
     assert "memory" not in done.stdout
     with open("one.csv", newline="") as file:  # noqa: PTH123
@@ -172,10 +189,25 @@ def test_one_question_in_detail(survey: Path, run: Call) -> None:
     assert "<svg" in (survey / "a.svg").read_text()
 
 
+def test_a_page_about_plan_and_results(survey: Path, run: Call) -> None:
+    run("estimate", "mixed.hub", "--plan", "plan.json", "-o", "week.json")
+    done = run("report", "plan.json", "week.json", "-o", "page.html")
+    assert done.exit_code == 0, done.output
+    page = (survey / "page.html").read_text()
+    check_page(page, 5)
+    assert "Results: week, load time" in page
+    assert "How each question is collected" in page
+    (survey / "other.json").write_text((survey / "week.json").read_text().replace('"MB"', '"GB"'))
+    assert run("report", "plan.json", "other.json", "-o", "page.html").exit_code == 4
+
+
 def test_clipped_answers_are_told(survey: Path, run: Call) -> None:
     (survey / "far.csv").write_text("colour,dark mode,load time,memory\nred,1,-1,2000\nred,1,5,5\n")
     done = run("randomize", "far.csv", "--plan", "plan.json", "-o", "far.hub", "--json")
-    assert "note: 2 records read; 2 numbers outside of the bounds of a question count as the nearest bound\n" in done.stderr
+    assert (
+        "note: 2 records read; 2 numbers outside of the bounds of a question count as the nearest bound\n"
+        in done.stderr
+    )
     assert "do not pass them on" in done.stderr
 
 

@@ -130,7 +130,7 @@ def joint(
     conditions = _conditions(given)
     plan = read_plan(plan_path)
     if plan.schema.questions is not None:
-        raise click.UsageError("the joint tables of a survey are planned as questions of the kind cross")
+        raise click.UsageError("--plan must not be for a survey, whose joint tables are questions of the kind cross")
     table = joint_table(read_batches(reports, plan, "counting"), plan, labels.split(","))
     shown = table.conditional(conditions) if given else table
     low, high = shown.interval(level)

@@ -38,7 +38,7 @@ class SurveyRequest:
         questions = plan.schema.questions
         assert questions is not None
         if refused:
-            raise click.UsageError(f"{refused[0]} does not apply to surveys")
+            raise click.UsageError(f"{refused[0]} must not be given for a survey")
         if self.question is not None and self.question not in questions.names:
             raise click.UsageError(f"--question must be a question of the plan: {', '.join(questions.names)}")
         if self.question is None and self.plot:
@@ -47,7 +47,7 @@ class SurveyRequest:
             self.output == PIPE or Path(self.output).suffix.lower() in (".json", ".html")
         )
         if self.question is not None and (whole or self.as_json):
-            raise click.UsageError("--question writes .csv or .parquet; JSON and HTML have all questions")
+            raise click.UsageError("--question must not be given for JSON and HTML, which have all questions")
 
 
 def deliver_survey(found: SurveyEstimate, request: SurveyRequest) -> None:
