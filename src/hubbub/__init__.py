@@ -29,7 +29,17 @@ if _typing.TYPE_CHECKING:
     from hubbub.analyzer import achieved_guarantee, estimate, joint, tally
     from hubbub.charges import Charge
     from hubbub.client import randomize
-    from hubbub.comparisons import Comparison, LabelComparison, compare, compare_power, pool
+    from hubbub.comparisons import (
+        Comparison,
+        Difference,
+        LabelComparison,
+        NumberComparison,
+        ScaleComparison,
+        SurveyComparison,
+        compare,
+        compare_power,
+        pool,
+    )
     from hubbub.curves import PrivacyCurve
     from hubbub.estimates import Estimate, LabelEstimate
     from hubbub.planner import Cost, best_epsilon, cost, frontier, load_plan, plan, plan_from, smallest_n
@@ -60,7 +70,17 @@ _MODULES = {
     "analyzer": ("achieved_guarantee", "estimate", "joint", "tally"),
     "charges": ("Charge",),
     "client": ("randomize",),
-    "comparisons": ("Comparison", "LabelComparison", "compare", "compare_power", "pool"),
+    "comparisons": (
+        "Comparison",
+        "Difference",
+        "LabelComparison",
+        "NumberComparison",
+        "ScaleComparison",
+        "SurveyComparison",
+        "compare",
+        "compare_power",
+        "pool",
+    ),
     "curves": ("PrivacyCurve",),
     "estimates": ("Estimate", "LabelEstimate"),
     "planner": ("Cost", "best_epsilon", "cost", "frontier", "load_plan", "plan", "plan_from", "smallest_n"),
@@ -104,6 +124,7 @@ __all__ = [
     "Cost",
     "Cross",
     "CrossEstimate",
+    "Difference",
     "EntropyFailure",
     "Estimate",
     "Fakes",
@@ -123,6 +144,7 @@ __all__ = [
     "Measure",
     "Noise",
     "Number",
+    "NumberComparison",
     "NumberEstimate",
     "Plan",
     "PlanMismatch",
@@ -132,9 +154,11 @@ __all__ = [
     "QuestionError",
     "Reports",
     "Scale",
+    "ScaleComparison",
     "ScaleEstimate",
     "Schema",
     "SealError",
+    "SurveyComparison",
     "SurveyEstimate",
     "Tally",
     "TooLarge",

@@ -55,6 +55,22 @@ def test_derived_questions_have_no_attribute() -> None:
         hb.Schema.survey({"a": Flag(), "b": Flag()}, derived=["a"])
 
 
+@pytest.mark.parametrize(
+    "scale",
+    [
+        Scale(0, 8, buckets=8, levels=[4, 1], missing=True),
+        Scale(0, 9, buckets=9, levels=[4, 1]),
+        Scale(0, 9, buckets=9, levels=[4, 2, 1]),
+    ],
+)
+def test_categories_with_one_label_at_several_levels_are_told_apart(scale: Scale) -> None:
+    """Missing answers, unused buckets, and a last block of a single bucket have the same label at several levels."""
+    schema = hb.Schema.survey({"x": scale})
+    assert len(set(schema.labels)) == sum(scale.sizes)
+    assert hb.Schema.from_document(schema.to_document()) == schema
+    assert device.encode({"x": 1}, schema).bit_count() == len(scale.sizes)
+
+
 @pytest.mark.parametrize("derived", [[], ["colour"], ["colour", "dark mode"]])
 def test_json_is_read_back(derived: list[str]) -> None:
     schema = hb.Schema.survey(

@@ -115,8 +115,19 @@ class Questions:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of the categories of all attributes, each with the name of its question."""
-        return tuple(f"{name}: {label}" for name, labels in self._groups() for label in labels)
+        """Labels of the categories of all attributes, each with the name of its question, and all distinct.
+
+        A label that an earlier attribute has, such as that of missing answers at every level of a scale, is followed by
+        the number of the attribute.
+        """
+        found: dict[str, None] = {}
+        for place, (name, labels) in enumerate(self._groups(), start=1):
+            for label in labels:
+                text = f"{name}: {label}"
+                while text in found:
+                    text = f"{text} (attribute {place})"
+                found[text] = None
+        return tuple(found)
 
     def _groups(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield the labels of every attribute, after the name of its question."""
