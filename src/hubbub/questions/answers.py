@@ -1,4 +1,4 @@
-"""What the questions of a survey share: labels, numbers, and the policy for answers that are missing."""
+"""The common ground of the questions of a survey: labels, numbers, and the policy for answers that are missing."""
 
 import math
 from collections.abc import Callable, Sequence
