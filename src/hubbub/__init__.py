@@ -42,6 +42,7 @@ if _typing.TYPE_CHECKING:
     )
     from hubbub.curves import PrivacyCurve
     from hubbub.estimates import Estimate, LabelEstimate
+    from hubbub.io.surveys import Survey, read_survey
     from hubbub.planner import Cost, best_epsilon, cost, frontier, load_plan, plan, plan_from, smallest_n
     from hubbub.plans import Plan
     from hubbub.privacy import Assumptions, Basis, Budget, Guarantee, Total
@@ -83,6 +84,7 @@ _MODULES = {
     ),
     "curves": ("PrivacyCurve",),
     "estimates": ("Estimate", "LabelEstimate"),
+    "io.surveys": ("Survey", "read_survey"),
     "planner": ("Cost", "best_epsilon", "cost", "frontier", "load_plan", "plan", "plan_from", "smallest_n"),
     "plans": ("Plan",),
     "privacy": ("Assumptions", "Basis", "Budget", "Guarantee", "Total"),
@@ -158,6 +160,7 @@ __all__ = [
     "ScaleEstimate",
     "Schema",
     "SealError",
+    "Survey",
     "SurveyComparison",
     "SurveyEstimate",
     "Tally",
@@ -181,6 +184,7 @@ __all__ = [
     "pool",
     "question_errors",
     "randomize",
+    "read_survey",
     "shuffle",
     "smallest_n",
     "tally",

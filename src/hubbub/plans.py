@@ -12,7 +12,7 @@ from hubbub.canonical import Fields, Json, canonical, legal, parse
 from hubbub.curves import PrivacyCurve
 from hubbub.errors import SHARE, Interval, WireError, check_real, check_type, check_whole, kind_of, reject
 from hubbub.privacy import Basis, Guarantee, Total
-from hubbub.protocol import Noise, Protocol, check_fakes
+from hubbub.protocol import Fakes, Noise, Protocol
 from hubbub.schema import Schema
 
 HEADER = 20
@@ -188,8 +188,9 @@ def check_protocol(protocol: Protocol, schema: Schema) -> None:
     if schema.questions is not None:
         if len(protocol.noise) != len(attributes):
             reject("the protocol", f"have a noise for each of {len(attributes):,} attributes", len(protocol.noise))
-        if protocol.sends_records:
-            reject("release", "be 'bits' or 'category' for a survey, whose answers are not linked", protocol.release)
+        # A single attribute has the protocols of several, although Protocol(…) also describes others.
+        if protocol != Protocol.survey(protocol.noise, protocol.release):
+            reject("k", "be 1 for a survey", protocol.k)
     if not protocol.sends_category:
         return
     if not attributes:
@@ -225,10 +226,18 @@ def check_share(plan: Plan, people: int, number: object) -> int:
     >>> check_share(plan, 1, 3)
     3
     """
-    count, total = check_fakes(plan.protocol, number), plan.protocol.fixed_fakes
+    count, total = _check_fakes(plan.protocol, number), plan.protocol.fixed_fakes
     least = min(total, people * (total // plan.n))
     if plan.honest_fraction < 1 and count < least:
         users = f"{people:,} user{'' if people == 1 else 's'}"
         why = f"because the plan counts on an equal share of the {total:,} fakes from every honest user"
         reject("fakes", f"be at least {least:,} for {users}, {why}", count)
     return count
+
+
+def _check_fakes(protocol: Protocol, number: object) -> int:
+    """Return the number of fakes that a caller adds: a part of the total that the protocol fixes."""
+    count = check_whole("fakes", number)
+    if not protocol.fixed_fakes and (count or any(isinstance(noise.m, Fakes) for noise in protocol.noise)):
+        reject("fakes", "be omitted, because this plan does not fix the total number of fakes", count)
+    return check_whole("fakes", count, 0, protocol.fixed_fakes)

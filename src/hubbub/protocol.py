@@ -5,7 +5,7 @@ Devices use this module too, so it loads numpy only for tables of probabilities.
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -161,6 +161,10 @@ class Noise:
 
     q: float = 0.0
     m: int | Fakes = 0
+    flip_numerator: int = field(init=False, compare=False, repr=False)
+    """The flip probability in units of 1/GRID."""
+    user_fakes: Fakes | None = field(init=False, compare=False, repr=False)
+    """Distribution of the fakes that each user draws, if any."""
 
     def __post_init__(self) -> None:
         q = math.ceil(check_flip(self.q, zero=True) * GRID) / GRID
@@ -172,6 +176,10 @@ class Noise:
             object.__setattr__(self, "m", check_whole("m", fakes, 0, MAX_FAKES))
         if self.clear and self.m == 0:
             reject("q", "be in (0, 1/2) if no fakes are added", 0.0)
+        # Devices need these for every attribute of every record.
+        object.__setattr__(self, "flip_numerator", round(self.q * GRID))
+        drawn = isinstance(self.m, Fakes) and self.m.by == "users"
+        object.__setattr__(self, "user_fakes", self.m if drawn else None)
 
     @property
     def clear(self) -> bool:
@@ -179,19 +187,9 @@ class Noise:
         return self.q == 0
 
     @property
-    def flip_numerator(self) -> int:
-        """The flip probability in units of 1/GRID."""
-        return round(self.q * GRID)
-
-    @property
     def fixed_fakes(self) -> int:
         """Total number of fakes if it is fixed, otherwise 0."""
         return self.m if isinstance(self.m, int) else 0
-
-    @property
-    def user_fakes(self) -> Fakes | None:
-        """Distribution of the fakes that each user draws, if any."""
-        return self.m if isinstance(self.m, Fakes) and self.m.by == "users" else None
 
     @property
     def shuffler_fakes(self) -> Fakes | None:
@@ -354,6 +352,11 @@ class Protocol:
         return self.only.shuffler_fakes
 
     @property
+    def has_shuffler_fakes(self) -> bool:
+        """True if the shuffler adds fakes, to one attribute of a survey at least."""
+        return any(one.shuffler_fakes for one in self.noise)
+
+    @property
     def own_messages(self) -> int:
         """Messages that every user sends for a record, without fakes, unless flipped bits make their number random."""
         return self.k * len(self.noise)
@@ -387,11 +390,3 @@ class Protocol:
 
 _RELEASES: dict[str, Release] = {name: name for name in PAYLOAD_FORMATS}
 _DISTRIBUTIONS: dict[str, DistributionName] = {name: name for name in _SCALES}
-
-
-def check_fakes(protocol: Protocol, number: object) -> int:
-    """Return the number of fakes that a caller adds: a part of the total that the protocol fixes."""
-    count = check_whole("fakes", number)
-    if not protocol.fixed_fakes and (count or isinstance(protocol.m, Fakes)):
-        reject("fakes", "be omitted, because this plan does not fix the total number of fakes", count)
-    return check_whole("fakes", count, 0, protocol.fixed_fakes)

@@ -116,16 +116,16 @@ def draw_fakes(plan: Plan, *, entropy: Entropy = system) -> NDArray[Any]:
     """Return the messages of the shuffler's fakes; an empty array if the plan has none.
 
     For every legal record, or every bit if bits are released, the number of fakes is drawn by :func:`draw_number`, in a
-    survey from the distribution of the bit's attribute. Fake
-    records are flipped like those of people, so that the release is a function of clear records among clear fakes.
+    survey from the distribution of the bit's attribute. Fake records are flipped like those of people, so that the
+    release is a function of clear records among clear fakes.
     """
     protocol, schema, kind = plan.protocol, plan.schema, message_type(plan)
     records = protocol.sends_records
-    if not any(noise.shuffler_fakes for noise in protocol.noise):
+    if not protocol.has_shuffler_fakes:
         return np.empty((0, plan.payload) if records else 0, kind)
     source = Buffered(entropy)
     total = schema.size if records else schema.width
-    sizes = [one.size for one in schema.attributes] if len(protocol.noise) > 1 else [total]
+    sizes = [total] if schema.questions is None else [one.size for one in schema.attributes]
     parts = []
     for count, noise in zip(sizes, protocol.noise, strict=True):
         drawn = noise.shuffler_fakes

@@ -18,11 +18,12 @@ from hubbub.wire.batches import decode_header
 
 PLAN = plan_of("at_most", "flip among Poisson fakes")
 SECRET = "ostrich"
+NOISE = ("protocol", "noise", 0)
 
 
-def edited(*path: str, to: object) -> str:
+def edited(*path: str | int, to: object) -> str:
     document = json.loads(PLAN.to_json())
-    inner = document
+    inner: Any = document
     for key in path[:-1]:
         inner = inner[key]
     if to is ...:
@@ -50,16 +51,18 @@ PLANS: list[str | bytes] = [
     edited("schema", "labels", to=[1, 2, 3]), edited("schema", "labels", to="vwxyz"), edited("schema", "max_set", to=0),
     edited("schema", "max_set", to=6), edited("schema", "max_set", to=2.0), edited("schema", "more", to=1),
     edited("schema", "labels", to=["\ud800", "w", "x", "y", "z"]),
-    edited("protocol", "flip", to=2**47), edited("protocol", "flip", to=-1), edited("protocol", "flip", to=0.1),
-    edited("protocol", "flip", to=0), edited("protocol", "k", to=0), edited("protocol", "k", to=1.0),
+    edited(*NOISE, "flip", to=2**47), edited(*NOISE, "flip", to=-1), edited(*NOISE, "flip", to=0.1),
+    edited(*NOISE, "flip", to=0), edited("protocol", "k", to=0), edited("protocol", "k", to=1.0),
     edited("protocol", "release", to="all"), edited("protocol", "release", to="category"),
-    edited("protocol", "m", to=-1),
-    edited("protocol", "m", to=1.5), edited("protocol", "m", to=True), edited("protocol", "m", to=None),
-    edited("protocol", "m", "distribution", to="cauchy"), edited("protocol", "m", "scale", to=0),
-    edited("protocol", "m", "scale", to=-1),
-    edited("protocol", "m", "shift", to=-1), edited("protocol", "m", "shift", to=0.5),
-    edited("protocol", "m", "shift", to=...),
-    edited("protocol", "q", to=0.1), edited("guarantee", to=None), edited("guarantee", "epsilon", to=-1),
+    edited(*NOISE, "m", to=-1),
+    edited(*NOISE, "m", to=1.5), edited(*NOISE, "m", to=True), edited(*NOISE, "m", to=None),
+    edited(*NOISE, "m", "distribution", to="cauchy"), edited(*NOISE, "m", "scale", to=0),
+    edited(*NOISE, "m", "scale", to=-1),
+    edited(*NOISE, "m", "shift", to=-1), edited(*NOISE, "m", "shift", to=0.5),
+    edited(*NOISE, "m", "shift", to=...),
+    edited(*NOISE, "q", to=0.1), edited("protocol", "q", to=0.1),
+    edited("protocol", "noise", to=[]), edited("protocol", "noise", to={}), edited(*NOISE, to=None),
+    edited("guarantee", to=None), edited("guarantee", "epsilon", to=-1),
     edited("guarantee", "epsilon", to="infinite"), edited("guarantee", "delta", to=2),
     edited("guarantee", "delta", to="inf"),
     edited("guarantee", "n", to=7), edited("guarantee", "basis", to="faith"), edited("guarantee", "basis", to="notes"),

@@ -24,13 +24,15 @@ slots. Devices check contracts with this module, so it works without numpy.
 
 import functools
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from hubbub.errors import Infeasible, reject
 from hubbub.numeric.minimum import golden_section
 from hubbub.plans import Plan
-from hubbub.protocol import GRID, Fakes, Protocol
+from hubbub.protocol import GRID, Fakes, Noise, Protocol
+from hubbub.questions import Attribute
 
 MAX_DELTA_SHARE = 1e-3  # largest part of δ that overflow may cost
 ROUNDING = 1e-9  # relative amount by which an exponent is rounded outwards
@@ -57,8 +59,10 @@ def check_slots(plan: Plan, slots: int) -> None:
 def check_servable(plan: Plan) -> tuple[int, int | None]:
     """Return the fewest and most messages of a client, or raise if fillers would reveal what the fakes must hide."""
     low, high = min_messages(plan), max_messages(plan)
-    if plan.protocol.shuffler_fakes and low != high:
+    if plan.schema.questions is None and plan.protocol.has_shuffler_fakes and low != high:
         # Fillers are not hidden among fakes: their number is that of all slots minus the messages of the users.
+        # A survey has exactly one message of every user where the shuffler draws the fakes, and the messages of its
+        # other attributes are released without the shuffler's: their number tells nothing that the release does not.
         raise Infeasible(
             "with the shuffler's fakes, every client must send the same number of messages: otherwise the number of "
             "filler slots reveals the exact sum of the users' bits; use whole records, or one-hot records in the clear"
@@ -129,6 +133,10 @@ def log_tail(plan: Plan, slots: int) -> float:
 def max_messages(plan: Plan) -> int | None:
     """Return the largest number of messages of a client, or None if it is unbounded."""
     protocol, schema = plan.protocol, plan.schema
+    if schema.questions is not None:
+        most = [_max_answers(protocol, noise, one.size) for one, noise in _answers(plan)]
+        bounded = [one for one in most if one is not None]
+        return sum(bounded) if len(bounded) == len(most) else None
     fakes = _max_fakes(plan)
     if fakes is None:
         return None
@@ -140,10 +148,33 @@ def max_messages(plan: Plan) -> int | None:
 def min_messages(plan: Plan) -> int:
     """Return the smallest number of messages of a client."""
     protocol, schema = plan.protocol, plan.schema
+    if schema.questions is not None:
+        return sum(_min_answers(protocol, noise) for _, noise in _answers(plan))
     if protocol.sends_bits and not (protocol.clear and schema.exclusive):
         return 0
     drawn = protocol.user_fakes
     return protocol.k + (0 if drawn and _fake_probability(drawn) < 1 else _max_fakes(plan) or 0)
+
+
+def _answers(plan: Plan) -> Iterable[tuple[Attribute, Noise]]:
+    """Return the attributes of a survey with their noise."""
+    return zip(plan.schema.attributes, plan.protocol.noise, strict=True)
+
+
+def _max_answers(protocol: Protocol, noise: Noise, size: int) -> int | None:
+    """Return the largest number of messages for one attribute of a survey, or None if it is unbounded."""
+    drawn = noise.user_fakes
+    if drawn is not None:
+        return 1 + drawn.shift if drawn.distribution == "binomial" else None
+    return 1 if protocol.sends_category or noise.clear else size
+
+
+def _min_answers(protocol: Protocol, noise: Noise) -> int:
+    """Return the smallest number of messages for one attribute of a survey."""
+    drawn = noise.user_fakes
+    if drawn is not None and drawn.distribution == "binomial" and _fake_probability(drawn) == 1:
+        return 1 + drawn.shift
+    return int(protocol.sends_category or noise.clear)
 
 
 def _max_fakes(plan: Plan) -> int | None:
@@ -164,6 +195,8 @@ def _fake_probability(fakes: Fakes) -> float:
 
 
 def _cumulant(plan: Plan) -> Cumulant:
+    if plan.schema.questions is not None:
+        return _answers_cumulant(tuple(one.size for one in plan.schema.attributes), plan.protocol)
     return _messages_cumulant(plan.schema.width, plan.schema.max_set, plan.protocol, plan.n)
 
 
@@ -188,6 +221,37 @@ def _messages_cumulant(width: int, max_set: int, protocol: Protocol, n: int) -> 
     if drawn.distribution == "poisson":
         return lambda t: k * own(t) + (chance * math.expm1(g) if (g := fake(t)) < MAX_EXPONENT else math.inf)
     return lambda t: k * own(t) + trials * _mixed(chance, fake(t))
+
+
+@functools.lru_cache(maxsize=256)
+def _answers_cumulant(sizes: tuple[int, ...], protocol: Protocol) -> Cumulant:
+    """Return K(t) of a survey: the sum over its attributes, whose messages are independent.
+
+    An answer gives t, and its fakes add as above with G(t) = t; flipped bits are those of a record with one bit set.
+    Attributes with the same noise, and the same number of bits if these are flipped, are counted together.
+    """
+    flipped = not protocol.sends_category
+    groups = Counter(
+        (noise, size if flipped and not noise.clear else 0) for size, noise in zip(sizes, protocol.noise, strict=True)
+    )
+
+    def total(t: float) -> float:
+        return math.fsum(count * _answer(noise, size, t) for (noise, size), count in groups.items())
+
+    return total
+
+
+def _answer(noise: Noise, flipped: int, t: float) -> float:
+    """Return K(t) of one attribute; ``flipped`` is the number of its bits that are flipped."""
+    if flipped:
+        return _record(flipped, 1, noise.q)(t)
+    drawn = noise.user_fakes
+    if drawn is None:
+        return t
+    chance = _fake_probability(drawn)
+    if drawn.distribution == "poisson":
+        return t + (chance * math.expm1(t) if t < MAX_EXPONENT else math.inf)
+    return t + drawn.shift * _mixed(chance, t)
 
 
 def _mixed(chance: float, g: float) -> float:

@@ -119,7 +119,7 @@ def answer_counts(tally: Tally, plan: Plan) -> list[AnswerCounts]:
 def _variance(noise: Noise, size: int, n: int, sent: float, *, category: bool, batches: int) -> tuple[float, float]:
     """Return s² and the growth of the variance with the counts."""
     if noise.user_fakes is not None:
-        return max(0.0, sent - n) / size, 0.0  # the messages tell how many fakes there are
+        return max(0.0, float(sent) - n) / size, 0.0  # the messages tell how many fakes there are
     if category and size > 2:
         gain = 1 - size * noise.q
         return n * noise.q / gain**2, size * noise.q / gain

@@ -308,7 +308,7 @@ def _check_sizes(manifest: Manifest, contract: Contract) -> None:
     if manifest.bundles < contract.min_batch_size:
         raise Problem("forbidden", f"a batch of this task must have at least {contract.min_batch_size} bundles")
     sent = contract.slots * manifest.bundles
-    with_fakes = contract.plan.protocol.shuffler_fakes is not None
+    with_fakes = contract.plan.protocol.has_shuffler_fakes
     if manifest.slots < sent or (manifest.slots > sent and not with_fakes):
         raise Problem("forbidden", "the number of slots does not match the number of bundles")
     if not 1 <= len(manifest.chunks) <= MAX_CHUNKS:
