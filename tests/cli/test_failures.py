@@ -118,6 +118,7 @@ BAD = [
     ("estimate mixed.hub --plan questions.json --plot out.svg", USAGE),
     ("estimate mixed.hub --plan questions.json --consistent -o out.csv", USAGE),
     ("estimate mixed.hub --plan questions.json -o out.csv", CORRUPT),
+    ("compare counts.json later.json --question a", USAGE),
     ("joint mixed.hub --plan questions.json --labels a,b -o out.csv", USAGE),
     ("randomize answers.csv --plan questions.json -o out", USAGE),
     ("randomize answers.csv --plan questions.json --missing a -o out", USAGE),
