@@ -24,6 +24,7 @@ from docs.notes import errata
 from hubbub import lab
 from hubbub.cli import COMMANDS, main
 from hubbub.pages import Chart
+from hubbub.io.surveys import survey_keys
 from hubbub.service.runtime.reference import settings_page
 
 __all__ = ["generate"]
@@ -59,6 +60,7 @@ def generate(folder: Path) -> None:
     parts = {
         "commands.md": commands(),
         "settings.md": settings_page(),
+        "survey-keys.md": survey_keys(),
         "errata.md": errata(judge(STATEMENTS), readings(), drawn),
         "benchmarks.md": benchmarks(sorted((DOCS / "benchmarks").glob("*.json"))),
         "names.md": names(),
