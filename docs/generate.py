@@ -23,8 +23,8 @@ from docs import drawings
 from docs.notes import errata
 from hubbub import lab
 from hubbub.cli import COMMANDS, main
-from hubbub.pages import Chart
 from hubbub.io.surveys import survey_keys
+from hubbub.pages import Chart
 from hubbub.service.runtime.reference import settings_page
 
 __all__ = ["generate"]

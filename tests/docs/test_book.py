@@ -247,5 +247,7 @@ def test_broken_links_are_noticed(tmp_path: Path) -> None:
 
 def test_files_of_a_page_are_written(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("```toml a.toml\n[a]\n```\n```toml\n[b]\n```\n```console\n$ cat a.toml\n[a]\n$ ls *.toml\na.toml\n```\n")
+    page.write_text(
+        "```toml a.toml\n[a]\n```\n```toml\n[b]\n```\n```console\n$ cat a.toml\n[a]\n$ ls *.toml\na.toml\n```\n"
+    )
     examples.run(page, tmp_path)
