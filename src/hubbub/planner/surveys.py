@@ -95,7 +95,9 @@ def _local_flip(epsilon: float, size: int) -> float:
 def _laplace(request: Request) -> Candidate:
     weights = _weights(request)
     precision = request.budget.epsilon**2 / 8  # of one attribute alone: 1/(2b²), b = 2/ε
-    schema = laid_out(request.schema, "laplace", weights, request.n, precision / request.rounds**2)
+    schema = laid_out(
+        request.schema, "laplace", weights, request.n, precision / request.rounds**2, request.max_messages
+    )
     own = replace(request, schema=schema)
     _check_messages(own, more=False)
     parts, count = effects(schema), len(schema.attributes)
@@ -154,7 +156,9 @@ def _flipped(request: Request, release: Release) -> Candidate | None:
             _flip(factor * s, size, request.honest_users, category=release == "category")
             for size, s in zip(sizes, variances, strict=True)
         ]
-        return Protocol.survey([Noise(_at_least(q, own, d)) for q, d in zip(flips, sizes, strict=True)], release)
+        return Protocol.survey(
+            [Noise(_at_least(q, own, d, release)) for q, d in zip(flips, sizes, strict=True)], release
+        )
 
     about = make(1.0)
     if release == "category" and any(2 * q.q * size > 1 for q, size in zip(about.noise, sizes, strict=True)):
@@ -172,20 +176,27 @@ def _flip(variance: float, size: int, people: float, *, category: bool) -> float
     return 2 * variance / (middle + math.sqrt(middle**2 - 4 * (variance * size) ** 2))
 
 
-def _at_least(q: float, request: Request, size: int) -> float:
-    """Return a flip probability that also meets ``min_q`` and an equal share of ``max_collusion_epsilon``."""
-    least = request.min_q
+def _at_least(q: float, request: Request, size: int, release: Release = "category") -> float:
+    """Return a flip probability that also meets ``min_q`` and an equal share of ``max_collusion_epsilon``.
+
+    Raises :class:`Infeasible` if it leaves no information about one answer.
+    """
+    category = release == "category"
+    least = request.min_q / (size - 1) if category else request.min_q
     if math.isfinite(request.max_collusion_epsilon):
         share = request.max_collusion_epsilon / request.rounds / len(request.schema.attributes) * (1 - 1e-12)
-        least = max(least, _local_flip(share / 2, 2), _local_flip(share, size))
-    return max(q, least, 1 / GRID)
+        least = max(least, _local_flip(share, size) if category else _local_flip(share / 2, 2))
+    found = max(q, least, 1 / GRID)
+    if found * (size if category else 2) >= 1:
+        raise Infeasible(f"flips leave no information about an attribute of {size:,} categories; raise epsilon or n")
+    return found
 
 
 def _allocated(request: Request) -> tuple[Schema, list[float]]:
     """Return the layout for Gaussian noise and its likes, and s² of every attribute."""
     weights = _weights(request)
     signal = request.signal or 1e-12
-    schema = laid_out(request.schema, "gaussian", weights, request.n, signal / 2)
+    schema = laid_out(request.schema, "gaussian", weights, request.n, signal / 2, request.max_messages)
     shares = gaussian_shares(effects(schema), len(schema.attributes), weights)
     return schema, (2 / signal / shares).tolist()
 
