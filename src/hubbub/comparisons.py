@@ -1,7 +1,6 @@
 """Batches of different people: ``pool`` adds them up, ``compare`` tests whether their populations differ."""
 
 import functools
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,7 +22,7 @@ from hubbub.errors import (
 )
 from hubbub.estimates import LEVEL, Estimate
 from hubbub.frames import Columns, to_arrow, to_lines, to_pandas, to_polars
-from hubbub.noise import predicted_noise, smooth
+from hubbub.noise import pooled_noise, predicted_noise
 from hubbub.numeric.comparison import (
     RESIDUE,
     difference_interval,
@@ -31,8 +30,7 @@ from hubbub.numeric.comparison import (
     holm,
     score_power,
 )
-from hubbub.numeric.distributions import Distribution
-from hubbub.numeric.population import CountNoise, check_finite, population_interval
+from hubbub.numeric.population import check_finite, population_interval
 from hubbub.numeric.vectors import check_vector
 from hubbub.plans import MAX_PEOPLE, Plan
 from hubbub.privacy import Guarantee
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 FORMAT = "hubbub comparison 1"
 Correction = Literal["none", "holm"]
-_LONGEST = 10**5
-"""Largest support of a sum of distributions that is computed."""
 
 
 def pool(estimates: Iterable[Estimate]) -> Estimate:
@@ -86,7 +82,7 @@ def pool(estimates: Iterable[Estimate]) -> Estimate:
         n=sum(part.n for part in parts),
         one_choice=all(part.one_choice for part in parts),
         unbiased=value,
-        noise=_pooled_noise([(part.n, part.noise) for part in parts]),
+        noise=pooled_noise([(part.n, part.noise) for part in parts]),
         remark="unbiased" if len(parts) == 1 else f"unbiased, the sum of {len(parts):,} estimates",
         plan=first.plan if same else None,
         achieved=functools.partial(_weakest, tuple(parts)),
@@ -110,41 +106,6 @@ def _weakest(parts: tuple[Estimate, ...]) -> Guarantee | None:
         return None
     worst = max(known, key=lambda one: (one.epsilon, one.delta))
     return worst if all(one.delta <= worst.delta for one in known) else None
-
-
-def _pooled_noise(parts: list[tuple[int, CountNoise]]) -> CountNoise:
-    """Return the error of a sum of counts."""
-    first = parts[0][1]
-    if len(parts) == 1:
-        return first
-    people = max(sum(n for n, _ in parts), 1)
-    variance = math.fsum(noise.variance for _, noise in parts)
-    growth = math.fsum(n * noise.growth for n, noise in parts) / people
-    drawn = [noise for _, noise in parts if noise.distribution is not None]
-    if drawn:
-        gain = max(drawn, key=lambda noise: noise.variance).gain
-        chosen = [noise for noise in drawn if noise.gain == gain]
-        exact = _convolved([noise.distribution for noise in chosen if noise.distribution is not None])
-        rest = gain**2 * max(0.0, variance - math.fsum(noise.variance for noise in chosen))
-        if exact is not None and (total := smooth(exact, rest if len(chosen) < len(parts) else 0.0)) is not None:
-            return CountNoise(
-                variance=variance,
-                gain=gain,
-                growth=growth,
-                distribution=total,
-                centre=math.fsum(noise.centre for noise in chosen),
-                slack=max(noise.slack for noise in chosen) if len(chosen) == len(parts) else 0.5,
-            )
-    alike = all(noise.flip is not None and (noise.flip, noise.gain) == (first.flip, first.gain) for _, noise in parts)
-    gain = min(noise.gain for _, noise in parts)
-    return CountNoise(variance=variance, gain=gain, growth=growth, flip=first.flip if alike else None)
-
-
-def _convolved(distributions: list[Distribution]) -> Distribution | None:
-    """Return the distribution of the sum, None if it is too long to be computed and therefore close to normal."""
-    if sum(one.pmf.size for one in distributions) > _LONGEST:
-        return None
-    return functools.reduce(Distribution.plus, distributions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +262,7 @@ def compare(a: Estimate, b: Estimate, *, level: float = LEVEL, correction: Corre
         reject("a and b", "be of different people, but they are the same estimate")
     x, y = a.unbiased, b.unbiased[_order(a, b, "a and b")]
     sizes, noises = (a.n, b.n), (a.noise, b.noise)
-    together = _pooled_noise([(a.n, a.noise), (b.n, b.noise)])
+    together = pooled_noise([(a.n, a.noise), (b.n, b.noise)])
     pooled = population_interval(x + y, a.n + b.n, together, RESIDUE)
     p_value = adjust(equality_p_values(x, y, sizes, noises, pooled))
     low, high = difference_interval(x, y, sizes, noises, level)

@@ -20,6 +20,10 @@ from hubbub.extras import load_extra
 
 _BUCKETS = 64
 """A power of two; with more, the scattered writes would miss the cache or open too many files."""
+_WIDTH = 10
+"""Binary digits of numbers that leave enough of 16 and 32 bits for random ones."""
+_FEW = 1 << 16
+"""Numbers whose keys of 4 bytes fit into the cache of a core."""
 
 
 def permutation(n: int, *, entropy: Entropy = system, fast: bool = False) -> NDArray[np.int64]:
@@ -61,6 +65,8 @@ def shuffle(records: NDArray[Any], *, entropy: Entropy = system, fast: bool = Fa
             words["row"] = rows
         mixed = _scatter(words.view(np.uint64), entropy).view(cell)["row"]
         return np.ascontiguousarray(mixed).view(records.dtype).reshape(records.shape)
+    if not fast and (width := _small(records)) is not None:
+        return _sort_small(records, width, entropy)
     return np.take(records, permutation(len(records), entropy=entropy, fast=fast), axis=0)
 
 
@@ -123,7 +129,15 @@ def _rows(sample: NDArray[Any], memory: int) -> int:
 
 def _spread(rows: NDArray[Any], files: list[BinaryIO], entropy: Entropy) -> NDArray[np.int64]:
     bucket = _buckets(len(rows), entropy)
-    rows = np.take(rows, np.argsort(bucket, kind="stable"), axis=0)
+    if (width := _small(rows)) is not None:
+        # The order within a bucket does not matter, so the rows themselves are a part of what is sorted.
+        keys = np.left_shift(bucket, width, dtype=np.uint16)
+        keys |= rows
+        keys.sort()
+        keys &= np.uint16((1 << width) - 1)
+        rows = keys.astype(rows.dtype)
+    else:
+        rows = np.take(rows, np.argsort(bucket, kind="stable"), axis=0)
     sizes = np.bincount(bucket, minlength=_BUCKETS)
     for file, part in zip(files, np.split(rows, np.cumsum(sizes)[:-1]), strict=True):
         file.write(part.tobytes())
@@ -158,13 +172,65 @@ def _sort(n: int, bits: int, entropy: Entropy) -> NDArray[np.int64]:
     return order
 
 
-def _repair(order: NDArray[np.int64], keys: NDArray[Any], entropy: Entropy) -> None:
+def _small(records: NDArray[Any]) -> int | None:
+    """Return the binary digits of the largest of many small numbers, or None if the records are anything else."""
+    if records.ndim != 1 or records.dtype not in (np.uint8, np.uint16) or len(records) < _FEW:
+        return None
+    width = int(records.max()).bit_length()
+    return width if width <= _WIDTH else None
+
+
+def _sort_small(records: NDArray[Any], width: int, entropy: Entropy) -> NDArray[Any]:
+    """Return small numbers in uniform random order: sorted by random digits in front of their own.
+
+    Short keys sort fastest, and so do few of them: each number goes to a uniform random bucket first, and each bucket
+    is put into uniform order (Rao 1961; Sandelius 1962). Numbers with the same random digits have new ones drawn.
+    """
+    mixed, ends = _bucketed(records, width, entropy)
+    ties = []
+    mask = (1 << width) - 1
+    pool, used = np.empty(0, np.uint32), 0
+    for start, end in zip([0, *ends], ends, strict=False):
+        if used + end - start > pool.size:
+            pool, used = draw(entropy, max(end - start, 8 * _FEW), np.uint32), 0
+        keys = pool[used : used + end - start]
+        used += end - start
+        keys &= np.uint32(0xFFFFFFFF - mask)
+        keys |= mixed[start:end]
+        keys.sort()
+        mixed[start:end] = keys
+        ties.append(np.flatnonzero((keys[1:] ^ keys[:-1]) <= np.uint32(mask)) + start)
+    mixed &= mixed.dtype.type(mask & np.iinfo(mixed.dtype).max)
+    _resolve(mixed, np.concatenate(ties), entropy)
+    return mixed
+
+
+def _bucketed(records: NDArray[Any], width: int, entropy: Entropy) -> tuple[NDArray[Any], list[int]]:
+    """Return small numbers in uniform random buckets, sorted within each, and the ends of the buckets."""
+    levels = min(16 - width, (len(records) // _FEW).bit_length())
+    counts = np.zeros(1 << levels + width, np.int64)
+    for start in range(0, len(records), _FEW):
+        part = records[start : start + _FEW]
+        keys = draw(entropy, part.size, np.uint16)
+        keys >>= np.uint16(16 - levels)
+        keys <<= np.uint16(width)
+        keys |= part
+        counts += np.bincount(keys, minlength=counts.size)
+    numbers = np.tile(np.arange(1 << width, dtype=records.dtype), 1 << levels)
+    return np.repeat(numbers, counts), np.cumsum(counts.reshape(1 << levels, -1).sum(axis=1)).tolist()
+
+
+def _repair(order: NDArray[Any], keys: NDArray[Any], entropy: Entropy) -> None:
     """Put each run of equal sorted keys into uniform order, by further digits for its members."""
-    ties = np.flatnonzero(keys[1:] == keys[:-1])
+    _resolve(order, np.flatnonzero(keys[1:] == keys[:-1]), entropy)
+
+
+def _resolve(order: NDArray[Any], ties: NDArray[np.int64], entropy: Entropy) -> None:
+    """Put each run of ties into uniform order; a tie i has the same key at i and i + 1."""
     if not ties.size:
         return
     where = np.union1d(ties, ties + 1)
-    run, further = keys[where], draw(entropy, where.size)
+    run, further = np.cumsum(~np.isin(where - 1, ties)), draw(entropy, where.size)
     by = np.lexsort((further, run))
     run, further = run[by], further[by]
     tied = order[where[by]]
