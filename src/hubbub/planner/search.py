@@ -79,7 +79,7 @@ def _group(plan: Plan) -> tuple[int, bool]:
 def relaxations(request: Request) -> Iterator[tuple[str, Request]]:
     """Yield the request without each of its constraints, with a name for the change; those of the trust come last."""
     for one in fields(Request)[3:]:
-        if one.name not in ("trust", "clear") and getattr(request, one.name) != one.default:
+        if one.name not in ("trust", "clear", "weights") and getattr(request, one.name) != one.default:
             relaxed: dict[str, Any] = {one.name: one.default}
             yield one.name, replace(request, **relaxed)
     if request.trust == "shuffling" and not request.clear and not request.needs_flips:
