@@ -32,6 +32,7 @@ if _typing.TYPE_CHECKING:
     from hubbub.comparisons import Comparison, LabelComparison, compare, compare_power, pool
     from hubbub.curves import PrivacyCurve
     from hubbub.estimates import Estimate, LabelEstimate
+    from hubbub.io.surveys import Survey, read_survey
     from hubbub.planner import Cost, best_epsilon, cost, frontier, load_plan, plan, plan_from, smallest_n
     from hubbub.plans import Plan
     from hubbub.privacy import Assumptions, Basis, Budget, Guarantee, Total
@@ -63,6 +64,7 @@ _MODULES = {
     "comparisons": ("Comparison", "LabelComparison", "compare", "compare_power", "pool"),
     "curves": ("PrivacyCurve",),
     "estimates": ("Estimate", "LabelEstimate"),
+    "io.surveys": ("Survey", "read_survey"),
     "planner": ("Cost", "best_epsilon", "cost", "frontier", "load_plan", "plan", "plan_from", "smallest_n"),
     "plans": ("Plan",),
     "privacy": ("Assumptions", "Basis", "Budget", "Guarantee", "Total"),
@@ -135,6 +137,7 @@ __all__ = [
     "ScaleEstimate",
     "Schema",
     "SealError",
+    "Survey",
     "SurveyEstimate",
     "Tally",
     "TooLarge",
@@ -157,6 +160,7 @@ __all__ = [
     "pool",
     "question_errors",
     "randomize",
+    "read_survey",
     "shuffle",
     "smallest_n",
     "tally",

@@ -12,14 +12,15 @@ from hubbub.cli import screen
 from hubbub.cli.collect import read_batches, reports_argument
 from hubbub.cli.options import json_option, output_option, plan_option
 from hubbub.cli.outputs import HELP, check_result_file, write_result
+from hubbub.cli.survey_results import QUESTION_HELP, SurveyRequest, deliver_survey, mention_more, show_counts
 from hubbub.comparisons import compare as compare_estimates
-from hubbub.estimates import Estimate
 from hubbub.frames import to_lines
 from hubbub.io.documents import read_estimate, read_plan
 from hubbub.io.files import naming, same_file
 from hubbub.pages import comparison_page, estimate_page, joint_page, results
 from hubbub.plans import Plan
 from hubbub.reports import Tally
+from hubbub.surveys import SurveyEstimate, estimate_survey
 from hubbub.tables import ConditionalTable, Joint, combination_name
 
 level_option = click.option("--level", type=float, default=0.95, help="Confidence level of the intervals.")
@@ -35,6 +36,7 @@ top_option = click.option("--top", type=click.IntRange(1), default=20, help="Num
 @click.option("--consistent", is_flag=True, help="Project onto possible counts: non-negative, with the right total.")
 @click.option("--shrunk", is_flag=True, help="Move the counts towards their mean (James–Stein).")
 @top_option
+@click.option("--question", metavar="NAME", help=QUESTION_HELP)
 @click.option("--plot", metavar="FILE", help="Draw bars with intervals, as SVG, PNG or PDF (needs the extra 'plot').")
 @json_option
 def estimate(
@@ -46,6 +48,7 @@ def estimate(
     consistent: bool,
     shrunk: bool,
     top: int,
+    question: str | None,
     plot: str | None,
     as_json: bool,
 ) -> None:
@@ -54,13 +57,24 @@ def estimate(
     Several shuffled batches of one plan are added. The interval of a count covers the people who answered. The
     interval of a share covers the population that they are a random sample of. `hubbub compare` reads the JSON.
 
+    For a survey, every question is estimated in its own terms: counts, quantiles, means, cross-tables.
+
     \b
     Example: hubbub estimate mixed.hub --plan plan.json -o counts.csv
+    Example: hubbub estimate mixed.hub --plan survey.json --question "load time" -o distribution.csv
     """
     check_result_file(output)
     if consistent and shrunk:
         raise click.UsageError("give at most one of --consistent and --shrunk")
     plan = read_plan(plan_path)
+    if plan.schema.questions is not None:
+        given = {"--simultaneous": simultaneous, "--consistent": consistent, "--shrunk": shrunk}
+        request = SurveyRequest(level=level, top=top, question=question, plot=plot, output=output, as_json=as_json)
+        request.check(plan, [name for name, chosen in given.items() if chosen])
+        deliver_survey(estimate_survey(_tally(reports, plan), plan), request)
+        return
+    if question is not None:
+        raise click.UsageError("--question needs a plan for a survey")
     counts = estimate_counts(_tally(reports, plan), plan)
     counts = counts.consistent() if consistent else counts.shrunk() if shrunk else counts
     with screen.waiting("computing the guarantee of this batch"):
@@ -78,7 +92,8 @@ def estimate(
     if as_json:
         click.echo(text)
     elif output != "-":
-        _show_estimate(counts, level, top, simultaneous)
+        show_counts(counts, level, top, simultaneous)
+        screen.console().print(f"{counts.n:,} people; this batch is {results.private(counts)}.")
 
 
 @click.command()
@@ -114,6 +129,8 @@ def joint(
     check_result_file(output)
     conditions = _conditions(given)
     plan = read_plan(plan_path)
+    if plan.schema.questions is not None:
+        raise click.UsageError("the joint tables of a survey are planned as questions of the kind cross")
     table = joint_table(read_batches(reports, plan, "counting"), plan, labels.split(","))
     shown = table.conditional(conditions) if given else table
     low, high = shown.interval(level)
@@ -161,6 +178,8 @@ def compare(
     if same_file(a, b):
         raise click.UsageError(f"the estimates must be of different people, but {a} and {b} are the same file")
     one, two = read_estimate(a), read_estimate(b)
+    if isinstance(one, SurveyEstimate) or isinstance(two, SurveyEstimate):
+        raise click.UsageError("estimates of surveys cannot be compared yet")
     different = set(one.labels) != set(two.labels)
     with naming(b) if different else contextlib.nullcontext():
         found = compare_estimates(one, two, level=level, correction="holm" if holm else "none")
@@ -174,7 +193,7 @@ def compare(
         head, rows = results.comparison_rows(found, top=top)
         view = screen.console()
         view.print(screen.grid("", head, rows))
-        _mention_more(len(found), top, "labels")
+        mention_more(len(found), top, "labels")
         view.print(results.comparison_summary(found))
 
 
@@ -197,19 +216,6 @@ def _columns(shown: Joint | ConditionalTable, low: Any, high: Any) -> dict[str, 
     return {"value": shown.values, "stderr": shown.stderr, "low": low, "high": high}
 
 
-def _show_estimate(counts: Estimate, level: float, top: int, simultaneous: bool) -> None:
-    head, rows = results.estimate_rows(counts, level=level, top=top, simultaneous=simultaneous)
-    order = results.ranked(counts.values, top)
-    low, high = (end[order].tolist() for end in counts.interval(level, simultaneous=simultaneous))
-    bars = screen.bars(counts.values[order].tolist(), low, high)
-    table = screen.grid("", [*head, ""], [[*row, bar] for row, bar in zip(rows, bars, strict=True)])
-    table.columns[-1].justify = "left"
-    view = screen.console()
-    view.print(table)
-    _mention_more(len(counts.labels), top, "labels")
-    view.print(f"{counts.n:,} people; this batch is {results.private(counts)}.")
-
-
 def _show_joint(table: Joint, shown: Joint | ConditionalTable, columns: dict[str, Any], level: float, top: int) -> None:
     view = screen.console()
     if shown is table and (cells := results.grid_rows(table)) is not None:
@@ -223,10 +229,4 @@ def _show_joint(table: Joint, shown: Joint | ConditionalTable, columns: dict[str
     ]
     unit = "people" if shown is table else "share"
     view.print(screen.grid("", ["combination", unit, f"{100 * level:g}% interval"], rows))
-    _mention_more(values.size, top, "combinations")
-
-
-def _mention_more(count: int, top: int, what: str) -> None:
-    if count > top:
-        left = count - top
-        screen.console().print(f"… and {left:,} more {what if left > 1 else what[:-1]} (--top, --json, -o)")
+    mention_more(values.size, top, "combinations")

@@ -99,7 +99,7 @@ def _tables(result: Estimate | ScaleEstimate | NumberEstimate | CrossEstimate, l
     return [grid, Table(head, rows, folded=f"All {len(rows):,} intervals")]
 
 
-def _blocks(
+def question_blocks(
     name: str, result: Estimate | ScaleEstimate | NumberEstimate | CrossEstimate, level: float, top: int
 ) -> list[Block]:
     """Return the remark, the chart and the tables of one question."""
@@ -121,7 +121,7 @@ def _blocks(
 def survey_page(estimate: SurveyEstimate, *, level: float = 0.95, top: int = 20) -> str:
     """Return the results of a survey as one self-contained HTML page: every question, and the guarantee."""
     tiles = [(f"{estimate.n:,}", "people"), (f"{len(estimate):,}", "questions")]
-    sections = [Section(name, _blocks(name, result, level, top)) for name, result in estimate.results]
+    sections = [Section(name, question_blocks(name, result, level, top)) for name, result in estimate.results]
     found = estimate.guarantee
     if found is not None:
         tiles.append((f"ε = {found.epsilon:.4g}", f"guarantee of this batch, δ = {found.delta:.3g}"))

@@ -5,26 +5,31 @@ suits its noise, or None if the family does not apply.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from hubbub.accountant import Calibrated
+from hubbub.accountant import Calibrated, curve
+from hubbub.accountant.analysis import MARGIN
 from hubbub.errors import Infeasible
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.planner.certify import Attempt, Candidate, settled, smallest
 from hubbub.planner.request import Request
+from hubbub.plans import Plan
 from hubbub.privacy import Budget
 from hubbub.protocol import GRID, Fakes, Noise, Protocol
 from hubbub.releases import Release
 from hubbub.schema import Schema
-from hubbub.surveys.allocation import gaussian_shares, laplace_shares, total_error
+from hubbub.surveys.allocation import gaussian_shares, laplace_shares
 from hubbub.surveys.design import effects
-from hubbub.surveys.layouts import Law, laid_out
+from hubbub.surveys.errors import answer_variances, rms_error
+from hubbub.surveys.layouts import laid_out
 
 ZEROS = 0.02  # share of δ that a count of no fakes at all may take beside Gaussian noise
 MOST_FAKES = 1000.0  # fakes per user and attribute beyond which the family is not searched
-PRECISE = 5e-4  # relative width within which the accountant finds the common factor of all scales
-Variances = Sequence[float]
+PRECISE = 1e-3  # relative width within which the accountant finds the common factor of all variances
+TRIALS = 6  # certificates from which the factor follows as for a Gaussian mechanism
+STRIDE = 3.0  # largest factor by which one of them changes it
+MULTINOMIAL = 1.001  # error of users' fakes relative to Gaussian ones of the same loss
 
 
 def shuffler_fakes(request: Request) -> Candidate | None:
@@ -37,7 +42,7 @@ def shuffler_fakes(request: Request) -> Candidate | None:
 
 def user_fakes(request: Request) -> Candidate | None:
     """Clear answers among the uniform fakes of the users."""
-    schema, variances, expected = _allocated(request)
+    schema, variances = _allocated(request)
     sizes = [one.size for one in schema.attributes]
     rates = [size * s / request.honest_users for size, s in zip(sizes, variances, strict=True)]
     if request.budget.delta == 0 or max(rates) > MOST_FAKES:
@@ -46,7 +51,9 @@ def user_fakes(request: Request) -> Candidate | None:
     def make(factor: float) -> Protocol:
         return Protocol.survey([Noise(m=_binomial(factor * rate, 2 * rate)) for rate in rates])
 
-    return Candidate(expected, [_scaled(replace(request, schema=schema), make)], "shuffling", schema)
+    own = replace(request, schema=schema)
+    _check_messages(own, more=True)
+    return Candidate(MULTINOMIAL * _expected(own, make(1.0)), [_scaled(own, make)], "shuffling", schema)
 
 
 def split(request: Request) -> Candidate | None:
@@ -61,8 +68,9 @@ def response(request: Request) -> Candidate | None:
 
 def local_response(request: Request) -> Candidate | None:
     """Randomized response that needs no shuffler: the ε of all attributes add up to the budget."""
-    schema, _, _ = _allocated(request)
+    schema, _ = _allocated(request)
     own = replace(request, schema=schema)
+    _check_messages(own, more=False)
     count = len(schema.attributes)
 
     def attempt(budget: Budget) -> Calibrated:
@@ -71,11 +79,11 @@ def local_response(request: Request) -> Candidate | None:
         noise = [Noise(_at_least(_local_flip(share, one.size), own, one.size)) for one in schema.attributes]
         return settled(own, Protocol.survey(noise, "category"), budget, trust="nobody")
 
-    variance = [
-        request.n * (q := _local_flip(request.budget.epsilon / count, one.size)) / max(1 - one.size * q, 1e-9) ** 2
-        for one in schema.attributes
-    ]
-    return Candidate(_rms(own, variance), [attempt], "nobody", schema)
+    share = request.budget.epsilon / count
+    about = Protocol.survey(
+        [Noise(_at_least(_local_flip(share, one.size), own, one.size)) for one in schema.attributes], "category"
+    )
+    return Candidate(_expected(own, about), [attempt], "nobody", schema)
 
 
 def _local_flip(epsilon: float, size: int) -> float:
@@ -87,6 +95,7 @@ def _laplace(request: Request) -> Candidate:
     precision = request.budget.epsilon**2 / 8  # of one attribute alone: 1/(2b²), b = 2/ε
     schema = laid_out(request.schema, "laplace", weights, request.n, precision / request.rounds**2)
     own = replace(request, schema=schema)
+    _check_messages(own, more=False)
     parts, count = effects(schema), len(schema.attributes)
     shares = laplace_shares(parts, count, weights)
     scales = 2 * request.rounds / max(request.budget.epsilon, 1e-9) / shares
@@ -100,7 +109,8 @@ def _laplace(request: Request) -> Candidate:
         noise = [Noise(m=_laplace_fakes(scale, tail)) for scale in each]
         return settled(own, Protocol.survey(noise), budget)
 
-    return Candidate(_rms(own, (2 * scales**2).tolist()), [attempt], "shuffler-noise", schema)
+    expected = rms_error(schema, (2 * scales**2).tolist(), own.n, weights)
+    return Candidate(expected, [attempt], "shuffler-noise", schema)
 
 
 def _laplace_fakes(scale: float, tail: float) -> Fakes:
@@ -113,13 +123,15 @@ def _laplace_fakes(scale: float, tail: float) -> Fakes:
 
 
 def _gaussian(request: Request) -> Candidate:
-    schema, variances, expected = _allocated(request)
+    schema, variances = _allocated(request)
     own = replace(request, schema=schema)
+    _check_messages(own, more=False)
     tail = ZEROS * request.budget.delta / request.rounds / len(variances)
 
     def make(factor: float) -> Protocol:
         return Protocol.survey([Noise(m=_gaussian_fakes(math.sqrt(factor * one), tail)) for one in variances])
 
+    expected = rms_error(schema, variances, own.n, _weights(request))
     return Candidate(expected, [_scaled(own, make)], "shuffler-noise", schema)
 
 
@@ -129,10 +141,11 @@ def _gaussian_fakes(scale: float, tail: float) -> Fakes:
 
 
 def _flipped(request: Request, release: Release) -> Candidate | None:
-    schema, variances, expected = _allocated(request)
+    schema, variances = _allocated(request)
     if request.budget.delta == 0:
         return None
     own, sizes = replace(request, schema=schema), [one.size for one in schema.attributes]
+    _check_messages(own, more=release == "bits")
 
     def make(factor: float) -> Protocol:
         flips = [
@@ -141,9 +154,10 @@ def _flipped(request: Request, release: Release) -> Candidate | None:
         ]
         return Protocol.survey([Noise(_at_least(q, own, d)) for q, d in zip(flips, sizes, strict=True)], release)
 
-    if release == "category" and any(2 * q.q * size > 1 for q, size in zip(make(1.0).noise, sizes, strict=True)):
+    about = make(1.0)
+    if release == "category" and any(2 * q.q * size > 1 for q, size in zip(about.noise, sizes, strict=True)):
         raise Infeasible("too many categories for randomized response at this n; raise n or epsilon")
-    return Candidate(expected, [_scaled(own, make)], "shuffling", schema)
+    return Candidate(_expected(own, about), [_scaled(own, make)], "shuffling", schema)
 
 
 def _flip(variance: float, size: int, people: float, *, category: bool) -> float:
@@ -164,16 +178,13 @@ def _at_least(q: float, request: Request, size: int) -> float:
     return max(q, least, 1 / GRID)
 
 
-def _allocated(request: Request) -> tuple[Schema, list[float], float]:
-    """Return the layout for Gaussian noise and its likes, s² of every attribute, and the expected error."""
+def _allocated(request: Request) -> tuple[Schema, list[float]]:
+    """Return the layout for Gaussian noise and its likes, and s² of every attribute."""
     weights = _weights(request)
     signal = request.signal or 1e-12
-    law: Law = "gaussian"
-    schema = laid_out(request.schema, law, weights, request.n, signal / 2)
-    own = replace(request, schema=schema)
+    schema = laid_out(request.schema, "gaussian", weights, request.n, signal / 2)
     shares = gaussian_shares(effects(schema), len(schema.attributes), weights)
-    variances = (2 / signal / shares).tolist()
-    return schema, variances, _rms(own, variances)
+    return schema, (2 / signal / shares).tolist()
 
 
 def _weights(request: Request) -> dict[str, float]:
@@ -182,20 +193,53 @@ def _weights(request: Request) -> dict[str, float]:
     return {name: given.get(name, 1.0) for name in request.schema.questions.names}
 
 
-def _rms(request: Request, variances: Variances) -> float:
-    """Return the root mean square error of the questions, each by its weight; the figure by which families compare."""
-    weights = _weights(request)
-    total = total_error(effects(request.schema), [1 / one for one in variances], weights)
-    return math.sqrt(total / math.fsum(weights.values()))
+def _expected(request: Request, protocol: Protocol) -> float:
+    """Return the error by which families compare, for the data that make it largest."""
+    variances = answer_variances(request.schema, protocol, request.n)
+    return rms_error(request.schema, variances, request.n, _weights(request))
+
+
+def survey_error(request: Request, plan: Plan) -> float:
+    """Return the error of a plan by which families compare: each question by its weight."""
+    return _expected(replace(request, schema=plan.schema), plan.protocol)
+
+
+def _check_messages(request: Request, *, more: bool) -> None:
+    """Raise Infeasible if a user sends too many messages: one for each attribute, or ``more``, if fakes are added."""
+    count = len(request.schema.attributes)
+    if count + more > request.max_messages:
+        number = f"more than {count:,}" if more else f"{count:,}"
+        raise Infeasible(f"it sends {number} messages per user; raise max_messages to allow it")
 
 
 def _scaled(request: Request, make: Callable[[float], Protocol]) -> Attempt:
-    """Return the attempt that finds the smallest common factor of all variances that meets a budget."""
+    """Return the attempt that finds the smallest common factor of all variances that meets a budget.
+
+    A certificate with users' noise costs a good part of a second. The loss of a survey is nearly that of a Gaussian
+    mechanism, whose signal μ falls with the root of the factor: each certificate gives μ, hence the next factor, and
+    two or three of them suffice. Where this fails, as for large losses, a plain search takes over.
+    """
     signal = request.signal or 1e-12
 
     def attempt(budget: Budget) -> Calibrated:
         wanted = gaussian_signal(budget.epsilon, budget.delta) ** 2
         guess = 1.002 * signal / wanted if wanted > 0 else 1.0
+        goal = math.log(budget.delta) - 2 * MARGIN
+        share, factor, accepted = request.honest_fraction, guess, math.inf
+        for _ in range(TRIALS):
+            analysis = curve(make(factor), request.schema, request.n, honest_fraction=share)
+            found = analysis.upper(budget.epsilon)
+            if found <= goal:
+                accepted = min(accepted, factor)
+            if found >= math.log(0.5) or found == -math.inf:
+                break
+            ratio = (gaussian_signal(budget.epsilon, math.exp(found)) / math.sqrt(wanted)) ** 2
+            if found <= goal and ratio > 1 - PRECISE:
+                return settled(request, make(factor), budget)
+            if not 1 / STRIDE < ratio < STRIDE:
+                break
+            factor *= ratio * (1 + PRECISE / 4)
+        guess = accepted if math.isfinite(accepted) else guess
         return smallest(request, make, budget, guess=guess, top=64 * guess, relative=PRECISE)
 
     return attempt

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from hubbub.accountant.attained import Attained, Pair, together
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import category, fakes, split
+from hubbub.accountant.theorems.uniform import COARSE, user_loss
 from hubbub.numeric.binomial import binomial, binomial_pmf
 from hubbub.numeric.rounding import up
 from hubbub.protocol import Fakes, Noise
@@ -47,12 +48,12 @@ from hubbub.releases import Release
 
 Floats = NDArray[np.float64]
 
-GRAIN = 150  # grid points per standard deviation of the loss of all attributes, at least,
-STEP = 1e-3  # and their largest distance
-FINE = 2e-5  # relative height of a chord above the curve of users' fakes up to which grid points are skipped
-NODES = 1200  # grid points of the curve of one attribute among users' fakes
-STEPS = 240  # grid points of the curve of one attribute by randomized response
-REACH = 14.0  # standard deviations of its loss that they span
+GRAIN = (150.0, 60.0, 1000.0)  # grid points per standard deviation of the loss of all attributes: at least, times √J,
+STEP = 1e-3  # at most; and their largest distance
+NODES = (4, 14)  # grid points per standard deviation of the curve of one attribute with users' noise
+FAINT = 1e-13  # δ of one attribute down to which that curve is precise
+LEAST = 0.05  # smallest share of the variance by which the precision of users' fakes is reduced
+REACH = 14.0  # standard deviations of the loss of one attribute by randomized response that its curve spans
 CELLS = 10**6  # pairs of counts up to which an attack on users' fakes is computed
 POSITIONS = 2048  # attributes that an attack uses at most; with fewer it is weaker, but still an attack
 
@@ -86,9 +87,16 @@ def cover(attributes: tuple[Answers, ...], release: Release, honest: int) -> Los
     >>> round(cover((one,), "bits", 1).delta(1.0) * 1e7, 4)
     9.009
     """
-    step = None if len(attributes) == 1 else min(_signal(attributes, release, honest) / GRAIN, STEP)
-    parts = [_attribute(one, release, honest, step).power(one.times) for one in attributes]
-    parts.sort(key=lambda loss: loss.step)
+    signal, count = _signal(attributes, release, honest), sum(one.times for one in attributes)
+    step = min(signal / min(max(GRAIN[0], GRAIN[1] * math.sqrt(count)), GRAIN[2]), STEP)
+    parts = []
+    for one in attributes:
+        share = one.times * information(one, release, honest) / signal**2
+        parts.append(_attribute(one, release, honest, step, share, alone=len(attributes) == 1).power(one.times))
+    if len(parts) == 1:
+        return parts[0]
+    parts = [part if part.step == step else part.regrid(step) for part in parts]
+    parts.sort(key=lambda loss: loss.masses.size)
     result = parts[0]
     for part in parts[1:]:
         result = result.compose(part)
@@ -116,37 +124,31 @@ def information(one: Answers, release: Release, honest: int) -> float:
     return (1 if release == "category" else 2) * split.spread(honest, q, 1) ** 2
 
 
-def _attribute(one: Answers, release: Release, honest: int, step: float | None) -> Loss:
+def _attribute(one: Answers, release: Release, honest: int, step: float, share: float, *, alone: bool) -> Loss:
+    """Return a cover of one attribute, less precise if it has a small share of the variance of the loss.
+
+    Chords between the nodes of a curve widen its loss by a share of its variance, and so do intervals of fakes.
+    """
     noise = one.noise
     if noise.shuffler_fakes is not None:
-        return fakes.change_loss(noise.shuffler_fakes, 1, 1, step=step)
+        return fakes.change_loss(noise.shuffler_fakes, 1, 1, step=None if alone else step)
     if noise.user_fakes is not None:
-        return _user_fakes(noise.user_fakes, honest, one.size)
-    if release == "bits":
-        return split.positions(honest, noise.q, 1, 2)
-    return split.cover(honest, noise.q) if one.size == 2 else _response(one.size, noise.q, honest)
+        return user_loss(noise.user_fakes, honest, one.size, step, COARSE / max(share, LEAST))
+    nodes = min(max(NODES[0], math.ceil(NODES[1] * math.sqrt(share))), NODES[1])
+    if release == "category" and one.size > 2:
+        return _response(one.size, noise.q, honest, nodes)
+    position = split.cover(honest, noise.q, grain=nodes, faint=FAINT)
+    return position if release == "category" else position.power(2)
 
 
 @lru_cache(maxsize=256)
-def _user_fakes(users: Fakes, honest: int, categories: int) -> Loss:
-    """Return a cover of one clear attribute among the uniform fakes of the users: exact but for the grid."""
-    mean = honest * users.mean
-    top = min(REACH * math.sqrt(2 * categories / mean), math.log(2 * (honest * max(users.shift, users.scale) + 1)) + 2)
-    step = top / NODES
-
-    def log_delta(place: int) -> float:
-        return math.log(max(fakes.user_bounds(step * place, users, honest, categories)[1], 5e-324))
-
-    return Loss.from_envelope(split.sampled(log_delta, NODES, step, bend=FINE), step)
-
-
-@lru_cache(maxsize=256)
-def _response(categories: int, q: float, honest: int) -> Loss:
+def _response(categories: int, q: float, honest: int, nodes: int) -> Loss:
     """Return a cover of one attribute by randomized response, from its blanket, which holds in both orders."""
     pure = category.pure_epsilon(categories, q)
     top = min(pure, REACH * math.sqrt(2 / (honest * q)) * (1 - categories * q))
-    step = top / STEPS
-    curve = split.sampled(lambda i: category.blanket(categories, q, honest, step * i), STEPS, step)
+    count = math.ceil(REACH * nodes)
+    step = top / count
+    curve = split.sampled(lambda i: category.blanket(categories, q, honest, step * i), count, step, faint=FAINT)
     if top == pure:
         curve[-1] = 0.0  # as for split bits: the pure ε is rounded up by more than the last node is rounded down
     return Loss.from_envelope(curve, step)
