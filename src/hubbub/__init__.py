@@ -29,7 +29,17 @@ if _typing.TYPE_CHECKING:
     from hubbub.analyzer import achieved_guarantee, estimate, joint, tally
     from hubbub.charges import Charge
     from hubbub.client import randomize
-    from hubbub.comparisons import Comparison, LabelComparison, compare, compare_power, pool
+    from hubbub.comparisons import (
+        Comparison,
+        Difference,
+        LabelComparison,
+        NumberComparison,
+        ScaleComparison,
+        SurveyComparison,
+        compare,
+        compare_power,
+        pool,
+    )
     from hubbub.curves import PrivacyCurve
     from hubbub.estimates import Estimate, LabelEstimate
     from hubbub.io.surveys import Survey, read_survey
@@ -61,7 +71,17 @@ _MODULES = {
     "analyzer": ("achieved_guarantee", "estimate", "joint", "tally"),
     "charges": ("Charge",),
     "client": ("randomize",),
-    "comparisons": ("Comparison", "LabelComparison", "compare", "compare_power", "pool"),
+    "comparisons": (
+        "Comparison",
+        "Difference",
+        "LabelComparison",
+        "NumberComparison",
+        "ScaleComparison",
+        "SurveyComparison",
+        "compare",
+        "compare_power",
+        "pool",
+    ),
     "curves": ("PrivacyCurve",),
     "estimates": ("Estimate", "LabelEstimate"),
     "io.surveys": ("Survey", "read_survey"),
@@ -106,6 +126,7 @@ __all__ = [
     "Cost",
     "Cross",
     "CrossEstimate",
+    "Difference",
     "EntropyFailure",
     "Estimate",
     "Fakes",
@@ -125,6 +146,7 @@ __all__ = [
     "Measure",
     "Noise",
     "Number",
+    "NumberComparison",
     "NumberEstimate",
     "Plan",
     "PlanMismatch",
@@ -134,10 +156,12 @@ __all__ = [
     "QuestionError",
     "Reports",
     "Scale",
+    "ScaleComparison",
     "ScaleEstimate",
     "Schema",
     "SealError",
     "Survey",
+    "SurveyComparison",
     "SurveyEstimate",
     "Tally",
     "TooLarge",

@@ -9,6 +9,7 @@ adds the growth dq/(1 − dq) times the variance of the true counts: a linear qu
 variance s²·Σ w_c² + growth·Σ T_c·w_c².
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -132,10 +133,12 @@ def _variance(noise: Noise, size: int, n: int, sent: float, *, category: bool, b
     return answer_variance(noise, size, n, category=category, batches=batches), 0.0
 
 
+@functools.lru_cache(256)
 def _excess(fakes: Fakes) -> float:
     """Return the excess kurtosis of a number of fakes, 0 if its tails are no longer than normal ones."""
-    number = np.arange(fakes.pmf.size) - fakes.mean
-    found = float(number**4 @ fakes.pmf) / max(fakes.variance, 1e-300) ** 2 - 3
+    pmf = fakes.pmf
+    number = np.arange(pmf.size) - fakes.mean
+    found = float(number**4 @ pmf) / max(fakes.variance, 1e-300) ** 2 - 3
     return found if found > 1e-3 else 0.0
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
+from scipy.special import ndtri
 
 from hubbub.canonical import Json
 from hubbub.errors import OPEN_UNIT, PROBABILITY, check_choice, check_real, check_type, check_whole, reject
@@ -166,6 +167,28 @@ class ScaleEstimate:
         sure = (a > 0) & (self.answered > 0)
         safe = np.where(sure, a, 1.0)
         return np.where(sure, (b - root) / safe, 0.0), np.where(sure, (b + root) / safe, 1.0)
+
+    def shares(self, level: float, *, of: Of, count: int = 1) -> tuple[Array, Array]:
+        """Return intervals of the share below each edge by itself, whose level is raised for ``count`` of them.
+
+        Of the population: (S − F·A)² ≤ r² + z²·A·F(1 − F) with the reach r of the noise (Wilson 1927), and half a
+        person on either side.
+        """
+        miss = -math.expm1(math.log(level) / count)
+        if of == "collection" or self.n == 0:
+            low, high = self._noise_band(miss)
+            return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+        below, people = np.cumsum(self.values)[:-1], self.people
+        reach = self.errors(np.clip(below / people, 0.0, 1.0)).reach(miss)
+        square = float(ndtri(miss / 2)) ** 2
+        a = people * people + square * people
+
+        def root(centre: Array, sign: int) -> Array:
+            b = 2 * centre * people + square * people
+            c = centre**2 - reach**2
+            return np.asarray((b + sign * np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))) / (2 * a))
+
+        return np.clip(root(below - SLACK, -1), 0.0, 1.0), np.clip(root(below + SLACK, 1), 0.0, 1.0)
 
     def quantile(self, p: float) -> Measure:
         """Return the number below which the share p of the answers lies.
