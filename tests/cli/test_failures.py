@@ -106,6 +106,8 @@ BAD = [
     (f"plan --survey questions.json -n 1000 {BUDGET} -o out", USAGE),
     (f"plan --survey survey.toml --one-hot 3 -n 1000 {BUDGET} -o out", USAGE),
     (f"plan --survey survey.toml -n 1000 {BUDGET} --share 1% --within 5% -o out", USAGE),
+    (f"frontier --survey wrong.toml -n 1000 {BUDGET} -o out", USAGE),
+    (f"frontier --survey survey.toml -n 1000 {BUDGET} --share 1% -o out", USAGE),
     ("survey missing.toml", IO),
     ("survey wrong.toml", USAGE),
     ("survey survey.toml -o out", USAGE),
