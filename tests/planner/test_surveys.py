@@ -115,7 +115,7 @@ def test_families_of_each_trust(trust: hb.privacy.TrustModel, families: set[str]
 def test_mixed_surveys_have_plans_for_every_trust() -> None:
     errors = []
     for trust in ("shuffler-noise", "shuffling", "nobody"):
-        plan = hb.plan(MIXED, N, BUDGET, trust=trust)  # type: ignore[arg-type]
+        plan = hb.plan(MIXED, N, BUDGET, trust=trust)
         assert plan.guarantee.meets(BUDGET)
         assert hb.load_plan(plan.to_json()) == plan
         errors.append(plan.stderr)
