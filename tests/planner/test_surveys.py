@@ -9,6 +9,7 @@ import pytest
 
 import hubbub as hb
 from hubbub.accountant.theorems import surveys as theorem
+from hubbub.device_ledger import DeviceLedger
 from hubbub.planner import Goal, PeopleNeeded, compare, coverage, family_key, people_needed, relative_error
 from hubbub.planner.request import Request
 from hubbub.planner.surveys import survey_error
@@ -98,6 +99,14 @@ def test_errors_with_the_shufflers_noise_do_not_depend_on_n(n: int) -> None:
 @pytest.mark.parametrize("n", [1_000, 10_000_000])
 def test_errors_with_users_noise_hardly_depend_on_n(n: int) -> None:
     assert noise_error(hb.plan(FORTY, n, BUDGET, max_messages=40)) == pytest.approx(27.14, rel=2e-3)
+
+
+def test_two_answers_never_crowd_each_other_out() -> None:
+    """The lowest digit of a number is flipped with probability 0.39 among a thousand people."""
+    plan = hb.plan(number([2] * 8), 1_000, BUDGET, max_messages=8)
+    assert family_key(plan) == "response"
+    assert max(one.q for one in plan.protocol.noise) > 0.35
+    assert noise_error(plan) <= 4.85
 
 
 @pytest.mark.parametrize(
@@ -223,6 +232,14 @@ def test_weekly_rounds_share_the_budget() -> None:
     assert ledger.remaining(plan, hb.Budget(1.2, 1e-6)) > 0
     assert ledger.remaining(plan, BUDGET) == 0
     assert hb.load_plan(plan.to_json()).total == plan.total
+
+
+def test_devices_charge_surveys() -> None:
+    """A device refuses the round that would exceed its budget, from the points of the plan alone."""
+    plan = hb.plan(FLAGS, N, BUDGET, trust="shuffler-noise", rounds=52)
+    points = hb.Charge(name="survey", rounds=52, curve=plan.curve)
+    total = DeviceLedger(hb.Budget(2.0, 1e-6), (points,)).total(1e-6).epsilon
+    assert plan.total.epsilon * 0.999 <= total <= 1.03 * plan.total.epsilon
 
 
 def test_any_protocol_of_a_survey_has_an_account() -> None:
