@@ -93,6 +93,7 @@ bench: $(BENCH)/.bench ## tightness and throughput, against the peers, as JSON
 	$(BENCH)/bin/python -m benchmarks.pipeline --json
 	$(BENCH)/bin/python -m benchmarks.accountant --json
 	$(BENCH)/bin/python -m benchmarks.study --json
+	$(BENCH)/bin/python -m benchmarks.surveys --json
 	$(BENCH)/bin/python -m benchmarks.services --json
 
 build: $(VENV)/.dev ## sdist and wheel into dist/, the wheel checked, installed into a clean environment and tried

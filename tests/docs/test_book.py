@@ -222,6 +222,14 @@ def test_stored_benchmarks_are_described() -> None:
     assert "peer not installed" not in text
 
 
+def test_every_figure_of_surveys_is_described() -> None:
+    stored = json.loads((DOCS / "benchmarks" / "surveys.json").read_text())["figures"]
+    assert stored.keys() == generate.FIGURES["surveys"].keys()
+    limits = {"sum_ranges": 3.27, "sum_ranges_users": 4.85, "cdf64_rms": 8.7, "cdf256_rms": 12.8, "cdf1024_rms": 18.3}
+    limits |= {"ten_questions": 16.95, "forty_flags": 26.8, "plan_max_s": 2.0}
+    assert {name: stored[name] for name, limit in limits.items() if stored[name] > limit} == {}
+
+
 def test_every_figure_of_the_services_is_described() -> None:
     stored = json.loads((DOCS / "benchmarks" / "services.json").read_text())["figures"]
     assert stored.keys() == generate.FIGURES["services"].keys()
