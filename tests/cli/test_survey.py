@@ -163,7 +163,9 @@ def test_results_as_files(survey: Path, run: Call) -> None:
 
 
 def test_one_question_in_detail(survey: Path, run: Call) -> None:
-    done = run(*"estimate mixed.hub --plan plan.json --question".split(), "load time", "-o", "one.csv", "--plot", "a.svg")
+    done = run(
+        *"estimate mixed.hub --plan plan.json --question".split(), "load time", "-o", "one.csv", "--plot", "a.svg"
+    )
     assert done.exit_code == 0, done.output
     assert "memory" not in done.stdout
     with open("one.csv", newline="") as file:  # noqa: PTH123
@@ -175,7 +177,10 @@ def test_one_question_in_detail(survey: Path, run: Call) -> None:
 def test_clipped_answers_are_told(survey: Path, run: Call) -> None:
     (survey / "far.csv").write_text("colour,dark mode,load time,memory\nred,1,-1,2000\nred,1,5,5\n")
     done = run("randomize", "far.csv", "--plan", "plan.json", "-o", "far.hub", "--json")
-    assert "note: 2 records read; 2 numbers outside of the bounds of a question count as the nearest bound\n" in done.stderr
+    assert (
+        "note: 2 records read; 2 numbers outside of the bounds of a question count as the nearest bound\n"
+        in done.stderr
+    )
     assert "do not pass them on" in done.stderr
 
 

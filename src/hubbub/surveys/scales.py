@@ -128,7 +128,9 @@ class ScaleEstimate:
             sampling = math.sqrt(math.log(2 / miss) / (2 * max(self._fewest(miss), 1e-300)))
         low, high = self._noise_band(-math.expm1(math.log1p(-miss) / count))
         low, high = np.clip(low - sampling, 0.0, 1.0), np.clip(high + sampling, 0.0, 1.0)
-        return np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
+        low, high = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
+        # The ends cross where no rising curve fits between them; what is between them is then the best that is known.
+        return np.minimum(low, high), np.maximum(low, high)
 
     def _fewest(self, miss: float) -> float:
         """Return the least number of people who answered that is plausible."""
