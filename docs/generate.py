@@ -44,7 +44,6 @@ PIPELINE = (
     "noise",
     "estimates",
     "tables",
-    "comparisons",
     "frames",
     "extras",
     "errors",
