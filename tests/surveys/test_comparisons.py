@@ -182,7 +182,7 @@ def test_other_questions_are_refused() -> None:
     with pytest.raises(InvalidInput, match="b must be of type ScaleEstimate"):
         hb.compare(one, two)  # type: ignore[call-overload]
     with pytest.raises(InvalidInput, match="every one of estimates must be of type ScaleEstimate"):
-        hb.pool([one, two])  # type: ignore[type-var, list-item]
+        hb.pool([one, two])  # type: ignore[list-item]
     with pytest.raises(InvalidInput, match="of different people, but they are the same"):
         hb.compare(one, one)
     with pytest.raises(InvalidInput, match="given twice"):

@@ -88,6 +88,13 @@ class AnswerCounts:
             )
 
 
+def sizes_of(counts: object) -> list[int]:
+    """Return the number of categories of each attribute; none unless it is a tuple of counts."""
+    if not isinstance(counts, tuple) or not all(isinstance(one, AnswerCounts) for one in counts):
+        return []
+    return [one.values.size for one in counts]
+
+
 def answer_counts(tally: Tally, plan: Plan) -> list[AnswerCounts]:
     """Return the counts of every attribute of a survey."""
     category, questions = plan.protocol.sends_category, plan.schema.questions

@@ -22,7 +22,8 @@ from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
 from hubbub.numeric.tails import ErrorSums
 from hubbub.numeric.trees import Tree
 from hubbub.questions import Scale
-from hubbub.surveys.answers import AnswerCounts
+from hubbub.reports import MAX_DECLARED
+from hubbub.surveys.answers import AnswerCounts, sizes_of
 from hubbub.surveys.design import tree
 from hubbub.surveys.measures import LEVEL, Measure, Of, listed
 
@@ -60,8 +61,8 @@ class ScaleEstimate:
     def __post_init__(self) -> None:
         check_type("name", self.name, str)
         check_type("question", self.question, Scale)
-        check_whole("n", self.n)
-        if [one.values.size for one in self.attributes] != list(self.question.sizes):
+        check_whole("n", self.n, 0, MAX_DECLARED)
+        if sizes_of(self.attributes) != list(self.question.sizes):
             reject("attributes", "be the counts of every level of the question")
         if self.plan is not None:
             check_type("plan", self.plan, str)
@@ -209,7 +210,9 @@ class ScaleEstimate:
         # Below an edge whose upper share is less than p lies too little, below one whose lower share is p enough.
         first = int(np.searchsorted(high, p, side="left"))
         last = int(np.searchsorted(low, p, side="left"))
-        return float(whole[first]), float(whole[min(last + 1, len(whole) - 1)])
+        last = min(last + 1, len(whole) - 1)
+        # Where the noise exceeds the counts the ends of the band may cross, and a quantile lies anywhere between them.
+        return float(whole[min(first, last)]), float(whole[max(first, last)])
 
     def single_quantile(self, p: float, level: float, of: Of) -> tuple[float, float]:
         """Return an interval of one quantile by itself: the edges at which its share is not rejected.
