@@ -45,7 +45,6 @@ PIPELINE = (
     "noise",
     "estimates",
     "tables",
-    "comparisons",
     "frames",
     "extras",
     "errors",

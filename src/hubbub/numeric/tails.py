@@ -127,7 +127,7 @@ def _quantiles(sums: ErrorSums, miss: float) -> Array:
     return _cached(*(part.tobytes() for part in (sums.variances, sums.copies, sums.excesses)), rows, miss)
 
 
-@functools.lru_cache(64)
+@functools.lru_cache(256)
 def _cached(variances: bytes, copies: bytes, excesses: bytes, rows: int, miss: float) -> Array:
     first, second = (np.frombuffer(part).reshape(rows, -1) for part in (variances, copies))
     sums = ErrorSums(first, second, np.frombuffer(excesses))

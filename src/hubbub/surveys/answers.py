@@ -155,6 +155,7 @@ def _count_noise(
     return CountNoise(variance=error, gain=gain)
 
 
+@functools.lru_cache(64)
 def _drawn(fakes: Fakes, size: int, variance: float, batches: int) -> CountNoise | None:
     """Return the error F_c − F̄ of one count, d/(d − 1) of which is F_c minus the mean of the others.
 
