@@ -114,7 +114,7 @@ def test_a_survey_file_becomes_a_plan(survey: Path, run: Call) -> None:
 
 def test_the_frontier_of_a_survey(survey: Path, run: Call) -> None:
     (survey / "one.toml").write_text('[questions.a]\nkind = "flag"\n[questions.b]\nkind = "flag"\n')
-    words = "frontier --survey one.toml -n 1000 --epsilon 4 --delta 1e-6 --trust nobody".split()
+    words = ["frontier", "--survey", "one.toml", "-n", "1000", "--epsilon", "4", "--delta", "1e-6", "--trust", "nobody"]
     done = run(*words, "-o", "own.json")
     assert done.exit_code == 0, done.output
     assert "local randomized response" in done.stdout

@@ -62,8 +62,6 @@ def frontier(
     check_real("error", error, POSITIVE)
     check_real("dishonest", dishonest or 0.0, DISHONEST)
     check_real("share", 1.0 if share is None else share, SHARE)
-    if schema.questions is not None and share is not None:
-        raise click.UsageError("--share must not be given for a survey, whose questions have errors of their own")
     with screen.waiting("comparing protocols"):
         request = planner.Request.of(schema, n, budget, trust=trust or "shuffler-noise", **constraints)
         comparison = planner.compare(request)
