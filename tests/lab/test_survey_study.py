@@ -112,6 +112,12 @@ def test_counts_of_every_attribute_add_up() -> None:
         next(tallies_by_counts(counts, N, plan_of("flips"), 1, entropy=SeededStreamNotForPeople(1)))
 
 
+def test_bits_and_labels_have_populations_of_their_own() -> None:
+    for draw in (Population().people, Population().counts):
+        with pytest.raises(InvalidInput, match="not be that of a survey"):
+            draw(SCHEMA, 10, entropy=SeededStreamNotForPeople(1))
+
+
 def test_records_give_back_their_answers() -> None:
     answers = draw_answers(Population(exponent=1.0), SCHEMA, N, entropy=SeededStreamNotForPeople(1))
     found = decoded(encoded(answers, SCHEMA, entropy=SeededStreamNotForPeople(2)))
