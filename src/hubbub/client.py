@@ -55,7 +55,7 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
             check_share(plan, len(collection), fakes)
         kind = message_type(plan)
         parts = [np.ascontiguousarray(part, kind) for part in _answers(collection, plan, entropy)]
-        return Reports(plan, np.concatenate(parts), len(collection), 0)
+        return Reports(plan, parts[0] if len(parts) == 1 else np.concatenate(parts), len(collection), 0)
     flip_numerator = protocol.flip_numerator
     total = _number_of_fakes(plan, len(collection), fakes, entropy)
     fake_records = fake_collection(total, plan.schema, entropy=entropy)
