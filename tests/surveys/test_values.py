@@ -172,6 +172,12 @@ def test_right_values_in_every_form(form: str) -> None:
     assert found.ones(0, 2)[0].tolist() == [0, 3, 4, 1, 2, 7]
 
 
+@pytest.mark.parametrize("index", [[7, 3], ["x", "y"], pd.Index([5, 9], name="person")])
+def test_the_index_of_a_frame_is_no_answer(index: Any) -> None:
+    found = hb.Collection.from_values(pd.DataFrame(RIGHT, index=index), SURVEY)
+    assert found.ones(0, 2)[0].tolist() == [0, 3, 4, 1, 2, 7]
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("name", "value", "text"),
@@ -244,6 +250,7 @@ def test_large_integers_are_rounded_and_clipped(column: list[int]) -> None:
         ({**RIGHT, "age": [1, 2]}, "values must have a column for every question, but 'age' is not one"),
         ({"colour": ["red"], "dark": [True]}, "values must have a column for every question, but 'load' has none"),
         (pa.table({"colour": ["red"], "dark": [True]}), "values must have a column for every question"),
+        (pa.table({**RIGHT, "age": [1, 2]}), "values must have a column for every question, but 'age' is not one"),
         ({**RIGHT, "load": [1]}, "the columns of values must have the same length"),
         ({**RIGHT, "load": "12"}, "the column 'load' must be a list, an array or a series, not str"),
         ({**RIGHT, "load": {1: 2}}, "the column 'load' must be a list, an array or a series, not dict"),
