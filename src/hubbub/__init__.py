@@ -42,7 +42,7 @@ if _typing.TYPE_CHECKING:
     )
     from hubbub.curves import PrivacyCurve
     from hubbub.estimates import Estimate, LabelEstimate
-    from hubbub.io.surveys import Survey, read_survey
+    from hubbub.io.surveys import Survey
     from hubbub.planner import Cost, best_epsilon, cost, frontier, load_plan, plan, plan_from, smallest_n
     from hubbub.plans import Plan
     from hubbub.privacy import Assumptions, Basis, Budget, Guarantee, Total
@@ -84,7 +84,7 @@ _MODULES = {
     ),
     "curves": ("PrivacyCurve",),
     "estimates": ("Estimate", "LabelEstimate"),
-    "io.surveys": ("Survey", "read_survey"),
+    "io.surveys": ("Survey",),
     "planner": ("Cost", "best_epsilon", "cost", "frontier", "load_plan", "plan", "plan_from", "smallest_n"),
     "plans": ("Plan",),
     "privacy": ("Assumptions", "Basis", "Budget", "Guarantee", "Total"),
@@ -184,7 +184,6 @@ __all__ = [
     "pool",
     "question_errors",
     "randomize",
-    "read_survey",
     "shuffle",
     "smallest_n",
     "tally",

@@ -78,7 +78,6 @@ def test_both_levels_give_the_same_errors() -> None:
 
 def test_too_little_noise_is_a_contradiction(monkeypatch: pytest.MonkeyPatch) -> None:
     """A study finds estimates whose errors are twice the predicted ones."""
-    from hubbub.lab import cells
 
     real = cells.predicted_errors
 

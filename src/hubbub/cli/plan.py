@@ -186,10 +186,7 @@ def plan(
     Example: hubbub plan --survey survey.toml -n 10000 --epsilon 1 --delta 1e-6 --trust shuffler-noise -o plan.json
     """
     if schema.questions is not None and share is not None:
-        raise click.UsageError(
-            "--share and --within are about one label; the questions of a survey have errors of "
-            "their own: plan for -n people, or for a --precision"
-        )
+        raise click.UsageError("--share must not be given for a survey: give -n or --precision, for all its questions")
     check_real("share", 1.0 if share is None else share, SHARE)
     if share is None and within is not None:
         raise click.UsageError("give --share with --within: the share of the people that holds a label")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hubbub.accountant import Calibrated, curve
-from hubbub.accountant.analysis import MARGIN
+from hubbub.accountant.analysis import MARGIN, Analysis
 from hubbub.errors import Infeasible
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.planner.certify import Attempt, Candidate, settled, smallest
@@ -26,9 +26,11 @@ from hubbub.surveys.layouts import laid_out
 
 ZEROS = 0.02  # share of δ that a count of no fakes at all may take beside Gaussian noise
 MOST_FAKES = 1000.0  # fakes per user and attribute beyond which the family is not searched
-PRECISE = 1e-3  # relative width within which the accountant finds the common factor of all variances
+PRECISE = 2e-3  # relative width within which the accountant finds the common factor of all variances
 TRIALS = 6  # certificates from which the factor follows as for a Gaussian mechanism
 STRIDE = 3.0  # largest factor by which one of them changes it
+ATTACKED = 1.012  # variances at which a certificate holds, relative to those at which the attack does, about
+LIKELY = (-300.0, math.log(0.5))  # ln δ between which a loss is compared with that of a Gaussian mechanism
 MULTINOMIAL = 1.001  # error of users' fakes relative to Gaussian ones of the same loss
 
 
@@ -93,7 +95,9 @@ def _local_flip(epsilon: float, size: int) -> float:
 def _laplace(request: Request) -> Candidate:
     weights = _weights(request)
     precision = request.budget.epsilon**2 / 8  # of one attribute alone: 1/(2b²), b = 2/ε
-    schema = laid_out(request.schema, "laplace", weights, request.n, precision / request.rounds**2)
+    schema = laid_out(
+        request.schema, "laplace", weights, request.n, precision / request.rounds**2, request.max_messages
+    )
     own = replace(request, schema=schema)
     _check_messages(own, more=False)
     parts, count = effects(schema), len(schema.attributes)
@@ -152,12 +156,15 @@ def _flipped(request: Request, release: Release) -> Candidate | None:
             _flip(factor * s, size, request.honest_users, category=release == "category")
             for size, s in zip(sizes, variances, strict=True)
         ]
-        return Protocol.survey([Noise(_at_least(q, own, d)) for q, d in zip(flips, sizes, strict=True)], release)
+        return Protocol.survey(
+            [Noise(_at_least(q, own, d, release)) for q, d in zip(flips, sizes, strict=True)], release
+        )
 
     about = make(1.0)
     if release == "category" and any(2 * q.q * size > 1 for q, size in zip(about.noise, sizes, strict=True)):
         raise Infeasible("too many categories for randomized response at this n; raise n or epsilon")
-    return Candidate(_expected(own, about), [_scaled(own, make)], "shuffling", schema)
+    attacked = release == "bits" or max(sizes) == 2
+    return Candidate(_expected(own, about), [_scaled(own, make, attacked=attacked)], "shuffling", schema)
 
 
 def _flip(variance: float, size: int, people: float, *, category: bool) -> float:
@@ -169,20 +176,27 @@ def _flip(variance: float, size: int, people: float, *, category: bool) -> float
     return 2 * variance / (middle + math.sqrt(middle**2 - 4 * (variance * size) ** 2))
 
 
-def _at_least(q: float, request: Request, size: int) -> float:
-    """Return a flip probability that also meets ``min_q`` and an equal share of ``max_collusion_epsilon``."""
-    least = request.min_q
+def _at_least(q: float, request: Request, size: int, release: Release = "category") -> float:
+    """Return a flip probability that also meets ``min_q`` and an equal share of ``max_collusion_epsilon``.
+
+    Raises :class:`Infeasible` if it leaves no information about one answer.
+    """
+    category = release == "category"
+    least = request.min_q / (size - 1) if category else request.min_q
     if math.isfinite(request.max_collusion_epsilon):
         share = request.max_collusion_epsilon / request.rounds / len(request.schema.attributes) * (1 - 1e-12)
-        least = max(least, _local_flip(share / 2, 2), _local_flip(share, size))
-    return max(q, least, 1 / GRID)
+        least = max(least, _local_flip(share, size) if category else _local_flip(share / 2, 2))
+    found = max(q, least, 1 / GRID)
+    if found * (size if category else 2) >= 1:
+        raise Infeasible(f"flips leave no information about an attribute of {size:,} categories; raise epsilon or n")
+    return found
 
 
 def _allocated(request: Request) -> tuple[Schema, list[float]]:
     """Return the layout for Gaussian noise and its likes, and s² of every attribute."""
     weights = _weights(request)
     signal = request.signal or 1e-12
-    schema = laid_out(request.schema, "gaussian", weights, request.n, signal / 2)
+    schema = laid_out(request.schema, "gaussian", weights, request.n, signal / 2, request.max_messages)
     shares = gaussian_shares(effects(schema), len(schema.attributes), weights)
     return schema, (2 / signal / shares).tolist()
 
@@ -212,7 +226,7 @@ def _check_messages(request: Request, *, more: bool) -> None:
         raise Infeasible(f"it sends {number} messages per user; raise max_messages to allow it")
 
 
-def _scaled(request: Request, make: Callable[[float], Protocol]) -> Attempt:
+def _scaled(request: Request, make: Callable[[float], Protocol], *, attacked: bool = False) -> Attempt:
     """Return the attempt that finds the smallest common factor of all variances that meets a budget.
 
     A certificate with users' noise costs a good part of a second. The loss of a survey is nearly that of a Gaussian
@@ -225,15 +239,24 @@ def _scaled(request: Request, make: Callable[[float], Protocol]) -> Attempt:
         wanted = gaussian_signal(budget.epsilon, budget.delta) ** 2
         guess = 1.002 * signal / wanted if wanted > 0 else 1.0
         goal = math.log(budget.delta) - 2 * MARGIN
-        share, factor, accepted = request.honest_fraction, guess, math.inf
+        factor, accepted = guess, math.inf
+
+        def analysis(factor: float) -> Analysis:
+            return curve(make(factor), request.schema, request.n, honest_fraction=request.honest_fraction)
+
+        def change(log_delta: float) -> float:
+            """Return the ratio by which the variances of a Gaussian mechanism with this δ must grow."""
+            if not LIKELY[0] < log_delta < LIKELY[1]:
+                return math.inf
+            return float(gaussian_signal(budget.epsilon, math.exp(log_delta)) ** 2 / wanted)
+
+        if attacked and wanted > 0:  # an attack costs a fraction of a certificate, and is close to it
+            ratio = change(analysis(factor).lower(budget.epsilon))
+            factor *= ATTACKED * ratio if 1 / STRIDE < ratio < STRIDE else 1.0
         for _ in range(TRIALS):
-            analysis = curve(make(factor), request.schema, request.n, honest_fraction=share)
-            found = analysis.upper(budget.epsilon)
-            if found <= goal:
-                accepted = min(accepted, factor)
-            if found >= math.log(0.5) or found == -math.inf:
-                break
-            ratio = (gaussian_signal(budget.epsilon, math.exp(found)) / math.sqrt(wanted)) ** 2
+            found = analysis(factor).upper(budget.epsilon)
+            accepted = min(accepted, factor) if found <= goal else accepted
+            ratio = change(found) if wanted > 0 else math.inf
             if found <= goal and ratio > 1 - PRECISE:
                 return settled(request, make(factor), budget)
             if not 1 / STRIDE < ratio < STRIDE:

@@ -24,6 +24,7 @@ CUT_FAINT = math.log(1e-9)  # the same relative to a given δ down to which the 
 POSITIONS = 2048  # positions that an attack uses at most; with fewer it is weaker, but still an attack
 CUT = 55.0  # outcomes of a crowd beyond e^−55 are not part of an attack
 GRAIN = 16  # grid points per standard deviation of one position's loss
+TOLERANCE = 0.005  # relative excess in δ of a block of crowds, at this grain or a finer one
 POINTS = 7.5  # grid points of one position's loss at least, times the grain
 BEND = 3e-4  # relative height of a chord above the curve up to which grid points are skipped
 LONGEST = 300.0  # difference in ε that a chord spans at most
@@ -118,7 +119,8 @@ def cover(
     if bounded:  # the last node is the pure ε, so that no composition has a larger loss than all positions together
         step = pure / size
     probes = top * np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.8])
-    ones, zeros = bit.partition(n, q, probes, k, singles=singles, fair=fair, tolerance=0.005)
+    tolerance = TOLERANCE * max(1.0, GRAIN / grain)
+    ones, zeros = bit.partition(n, q, probes, k, singles=singles, fair=fair, tolerance=tolerance)
     curve = sampled(lambda i: bit.largest_log_delta(ones, zeros, q, step * i, k, fair=fair), size, step, faint=faint)
     if bounded:
         curve[-1] = 0.0  # the pure ε is rounded up by more than the product of step and size is rounded down

@@ -40,21 +40,20 @@ from numpy.typing import NDArray
 from hubbub.accountant.attained import Attained, Pair, together
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import category, fakes, split
-from hubbub.accountant.theorems.uniform import COARSE, user_loss
+from hubbub.accountant.theorems.uniform import COARSE, attacked_pair, user_loss
 from hubbub.numeric.binomial import binomial, binomial_pmf
 from hubbub.numeric.rounding import up
-from hubbub.protocol import Fakes, Noise
+from hubbub.protocol import Noise
 from hubbub.releases import Release
 
 Floats = NDArray[np.float64]
 
 GRAIN = (150.0, 60.0, 1000.0)  # grid points per standard deviation of the loss of all attributes: at least, times √J,
 STEP = 1e-3  # at most; and their largest distance
-NODES = (4, 14)  # grid points per standard deviation of the curve of one attribute with users' noise
+NODES = (4, 18)  # grid points per standard deviation of the curve of one attribute with users' noise
 FAINT = 1e-13  # δ of one attribute down to which that curve is precise
 LEAST = 0.05  # smallest share of the variance by which the precision of users' fakes is reduced
 REACH = 14.0  # standard deviations of the loss of one attribute by randomized response that its curve spans
-CELLS = 10**6  # pairs of counts up to which an attack on users' fakes is computed
 POSITIONS = 2048  # attributes that an attack uses at most; with fewer it is weaker, but still an attack
 
 
@@ -83,6 +82,7 @@ def grouped(sizes: Sequence[int], noise: Sequence[Noise]) -> tuple[Answers, ...]
 def cover(attributes: tuple[Answers, ...], release: Release, honest: int) -> Loss:
     """Return a loss that covers any change of all attributes, among ``honest`` users; errs upwards. Theorems 1 and 2.
 
+    >>> from hubbub.protocol import Fakes
     >>> one = Answers(5, Noise(m=Fakes.gaussian(19.0, 110)), 10)
     >>> round(cover((one,), "bits", 1).delta(1.0) * 1e7, 4)
     9.009
@@ -111,6 +111,7 @@ def _signal(attributes: Sequence[Answers], release: Release, honest: int) -> flo
 def information(one: Answers, release: Release, honest: int) -> float:
     """Return about the variance of the loss of one attribute: 2/σ² for two counts that change by one under noise of σ.
 
+    >>> from hubbub.protocol import Fakes
     >>> information(Answers(5, Noise(m=Fakes.gaussian(20.0, 110))), "bits", 1)
     0.005
     """
@@ -157,6 +158,7 @@ def _response(categories: int, q: float, honest: int, nodes: int) -> Loss:
 def largest_loss(attributes: Sequence[Answers]) -> tuple[Fraction, float] | None:
     """Return Σ 2/b and an upper bound on δ from there on, if all fakes are the shuffler's Laplace ones. Corollary 2.
 
+    >>> from hubbub.protocol import Fakes
     >>> bound, delta = largest_loss([Answers(2, Noise(m=Fakes.laplace(2.0, 25)))])
     >>> bound, round(delta * 1e7, 6)
     (Fraction(1, 1), 9.127282)
@@ -178,6 +180,7 @@ def attack(attributes: tuple[Answers, ...], release: Release, honest: int) -> At
 
     All others hold the same tuple.
 
+    >>> from hubbub.protocol import Fakes
     >>> one = (Answers(5, Noise(m=Fakes.gaussian(19.0, 110)), 10),)
     >>> 0.98 < attack(one, "bits", 1).delta(1.0) / cover(one, "bits", 1).delta(1.0) <= 1
     True
@@ -198,7 +201,7 @@ def _attacked(one: Answers, release: Release, honest: int) -> list[tuple[Floats,
         likely = np.maximum(pmf, fakes.NOTHING)  # a probability that underflows is not 0
         return [(pmf, np.append(0.0, likely[:-1])), (pmf[:-1], likely[1:])]
     if noise.user_fakes is not None:
-        return _attacked_users(noise.user_fakes, honest, one.size)
+        return [attacked_pair(noise.user_fakes, honest, one.size)]
     if release == "category" and one.size > 2:
         return []
     # The loss of a position is that of a crowd which all hold the same bit, in the worse order.
@@ -207,29 +210,3 @@ def _attacked(one: Answers, release: Release, honest: int) -> list[tuple[Floats,
     lacking = 0.0 if crowd.pmf.size == honest else 4 * math.exp(-split.CUT)
     pair = np.where(first > lacking, first, 0.0), second + lacking
     return [pair] if release == "category" else [pair, pair]
-
-
-def _attacked_users(users: Fakes, honest: int, categories: int) -> list[tuple[Floats, Floats]]:
-    """Return the counts of two categories among uniform fakes, a pair for each number of messages for the two.
-
-    Given T fakes of either category, the counts are (1 + B, T − B) and (B, 1 + T − B) with B ~ Bin(T, 1/2), so that
-    the pair of all outcomes is a mixture over T, which both sides share.
-    """
-    chance = 2.0 / categories
-    if users.distribution == "binomial":
-        law = binomial(honest * users.shift, min(1.0, users.scale * chance), tail=split.CUT)
-        weights, low = law.pmf, law.low
-    else:
-        mean = honest * users.scale * chance
-        reach = math.ceil(10 * math.sqrt(mean)) + 40
-        low = max(0, math.floor(mean) - reach)
-        counts = np.arange(low, math.floor(mean) + reach)
-        weights = np.exp(counts * math.log(mean) - mean - np.array([math.lgamma(count + 1.0) for count in counts]))
-    if weights.size * (low + weights.size) > CELLS:
-        return []
-    first, second = [], []
-    for place, weight in enumerate(weights):
-        halves = weight * binomial_pmf(low + place, 0.5)
-        first.append(np.append(0.0, halves))
-        second.append(np.append(halves, 0.0))
-    return [(np.concatenate(first), np.concatenate(second))]

@@ -44,12 +44,33 @@ def user_loss(users: Fakes, honest: int, categories: int, step: float, coarse: f
     >>> 1 <= loss.delta(0.5) / uniform_delta(0.5, 2000, 10, share=0.5) < 1.001
     True
     """
+    first, second = _pairs(users, honest, categories, coarse, 1)
+    loss = Loss.from_distributions(first, second, step)
+    # Beyond the window of N, and beyond that of each binomial distribution, on either side.
+    return replace(loss, infinite=loss.infinite + 4 * math.exp(-DEPTH))
+
+
+def attacked_pair(users: Fakes, honest: int, categories: int) -> tuple[Floats, Floats]:
+    """Return the two distributions of a clear category among uniform fakes, for an attack; they err downwards.
+
+    Every N of an interval is replaced by the largest of them.
+
+    >>> first, second = attacked_pair(Fakes.binomial(1, 0.5), 200, 10)
+    >>> 0.99 < float(first.sum()) <= 1.0
+    True
+    """
+    return _pairs(users, honest, categories, 5 * COARSE, -1)
+
+
+def _pairs(users: Fakes, honest: int, categories: int, coarse: float, side: int) -> tuple[Floats, Floats]:
+    """Return the probabilities of all (N, x), and those of the second distribution at the exact ratio y/x."""
     low, weights = _numbers(users, honest, categories)
     starts = _starts(low, weights.size, coarse)
     shares = np.add.reduceat(weights, starts)
-    number = (low + starts).astype(np.float64)[:, None]
+    chosen = starts if side > 0 else np.append(starts[1:], weights.size) - 1
+    number = (low + chosen).astype(np.float64)[:, None]
     # Hoeffding: beyond |x − 1 − N/2| = √(N·DEPTH/2) lies a mass of e^−DEPTH on either side.
-    reach = math.ceil(math.sqrt((low + int(starts[-1])) * DEPTH / 2)) + 1
+    reach = math.ceil(math.sqrt((low + int(chosen[-1])) * DEPTH / 2)) + 1
     check_memory("the distribution of the fakes", 64 * starts.size * (2 * reach + 1))
     drawn = np.floor(number / 2) + np.arange(-reach, reach + 1)  # x − 1, those that fell on the new category
     inside = (drawn >= 0) & (drawn <= number)
@@ -57,10 +78,8 @@ def user_loss(users: Fakes, honest: int, categories: int, step: float, coarse: f
     logs = _log_factorials(number) - _log_factorials(drawn) - _log_factorials(number - drawn) - number * math.log(2.0)
     # The logarithms of factorials are right to a few units in the last place.
     error = RELATIVE + 64 * UNIT * math.lgamma(low + weights.size + 1.0) + 8 * UNIT * weights.size
-    first = np.where(inside, np.exp(logs) * shares[:, None] * (1 + error), 0.0)
-    loss = Loss.from_distributions(first.ravel(), (first * ((number - drawn) / (drawn + 1.0))).ravel(), step)
-    # Beyond the window of N, and beyond that of each binomial distribution, on either side.
-    return replace(loss, infinite=loss.infinite + 4 * math.exp(-DEPTH))
+    first = (np.exp(logs) * shares[:, None] * (1 + side * error))[inside]
+    return first, first * ((number - drawn) / (drawn + 1.0))[inside]
 
 
 def _starts(low: int, size: int, coarse: float) -> NDArray[np.int64]:
