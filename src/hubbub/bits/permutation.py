@@ -215,8 +215,9 @@ def _bucketed(records: NDArray[Any], width: int, entropy: Entropy) -> tuple[NDAr
     """Return small numbers in uniform random buckets, sorted within each, and the sizes of the buckets."""
     levels = min(16 - width, (len(records) // _FEW).bit_length())
     counts = np.zeros(1 << levels + width, np.int64)
-    kind = np.uint8 if levels <= 8 else np.uint16
-    buckets, keys = np.empty(4 * _FEW, kind), np.empty(4 * _FEW, np.uint16)
+    kind: Any = np.uint8 if levels <= 8 else np.uint16
+    buckets: NDArray[Any] = np.empty(4 * _FEW, kind)
+    keys = np.empty(4 * _FEW, np.uint16)
     for start in range(0, len(records), 4 * _FEW):
         part = records[start : start + 4 * _FEW]
         bucket, key = buckets[: part.size], keys[: part.size]
