@@ -85,7 +85,7 @@ def _drawn(drawn: Fakes, n: int, entropy: Entropy) -> int:
     return _poisson(n, drawn, entropy)
 
 
-def _answers(collection: Collection, plan: Plan, entropy: Entropy) -> Iterator[Numbers]:
+def _answers(collection: Collection, plan: Plan, entropy: Entropy) -> Iterator[NDArray[Any]]:
     """Yield the messages of a survey, attribute after attribute: categories, flipped bits, or answers among fakes."""
     n, attributes, protocol = len(collection), plan.schema.attributes, plan.protocol
     assert isinstance(collection.records, SetBits)

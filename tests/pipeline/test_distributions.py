@@ -15,6 +15,7 @@ import hubbub as hb
 from hubbub import device
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.client import fake_collection
+from hubbub.questions import Question
 from hubbub.shuffler import draw_fakes, draw_number
 
 N = 10_000
@@ -210,7 +211,7 @@ def test_the_shuffler_covers_every_kind(kind: str) -> None:
 def test_devices_need_no_numpy() -> None:
     """Without numpy, scipy and compiled extensions, a device reads a plan and encodes its messages."""
     plan = plan_of("at_most", "flip among Poisson fakes")
-    questions = {
+    questions: dict[str, Question] = {
         "colour": hb.Choice(["red", "blue"]), "dark": hb.Flag(missing=True), "load": hb.Scale(0, 8, buckets=4),
         "memory": hb.Number(0, 15), "both": hb.Cross("colour", "dark"),
     }  # fmt: skip
