@@ -21,8 +21,11 @@ from hubbub.estimates import LEVEL, Estimate
 from hubbub.noise import predicted_noise
 from hubbub.numeric.comparison import score_power
 from hubbub.plans import MAX_PEOPLE, Plan
-from hubbub.surveys import CrossEstimate, NumberEstimate, ScaleEstimate, SurveyEstimate
 from hubbub.surveys.answers import AnswerCounts, pooled_counts
+from hubbub.surveys.cross import CrossEstimate
+from hubbub.surveys.numbers import NumberEstimate
+from hubbub.surveys.results import SurveyEstimate
+from hubbub.surveys.scales import ScaleEstimate
 
 Digits = TypeVar("Digits", ScaleEstimate, NumberEstimate)
 RESULTS = (Estimate, ScaleEstimate, NumberEstimate, CrossEstimate, SurveyEstimate)
