@@ -112,7 +112,7 @@ def test_bands_cover(noise: str, data: str) -> None:
 
 @pytest.mark.parametrize(("noise", "missing"), [("Laplace fakes", True), ("response", False)])
 def test_bands_of_tiny_batches_cover(noise: str, missing: bool) -> None:
-    """Where little is known the ends of single edges cross, and intervals remain intervals all the same."""
+    """The ends of single edges may cross if little is known, and intervals remain intervals all the same."""
     judged(scale_coverage(noise, "skewed", 12, FEW, missing=missing), plausible)
 
 

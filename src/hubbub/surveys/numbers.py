@@ -101,7 +101,7 @@ class NumberEstimate:
 
     @property
     def total(self) -> float:
-        """Estimated sum of the answers as shares of the range: between 0 and the number of people, but for the noise."""
+        """Estimated sum of the answers as shares of the range: from 0 to the number of people, but for noise."""
         return self._total().value
 
     def _answered(self) -> Total:
