@@ -102,7 +102,7 @@ def _spelled(column: NDArray[Any]) -> NDArray[Any]:
 
 def uniform(size: int, entropy: Entropy) -> Floats:
     """Draw numbers between 0 and 1."""
-    return ((draw(entropy, size) >> np.uint64(11)) + 0.5) * 2.0**-53
+    return np.asarray(((draw(entropy, size) >> np.uint64(11)) + 0.5) * 2.0**-53, np.float64)
 
 
 def people(size: int, entropy: Entropy) -> Answers:

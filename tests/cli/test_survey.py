@@ -126,7 +126,7 @@ def test_the_frontier_of_a_survey(survey: Path, run: Call) -> None:
 
 
 def test_the_weights_of_the_file_are_used(survey: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = {}
+    seen: dict[str, object] = {}
 
     def plan(schema: hb.Schema, n: int, budget: hb.Budget, **rest: object) -> hb.Plan:
         seen.update(rest, schema=schema)
@@ -223,16 +223,17 @@ def test_two_weeks_are_compared(survey: Path, run: Call) -> None:
     done = run("compare", "one.json", "two.json", "-o", "changes.csv")
     assert done.exit_code == 0, done.output
     assert "questions that differ" in done.stdout
-    found = hb.compare(read_estimate("one.json"), read_estimate("two.json"))  # type: ignore[call-overload]
+    one, two = (hb.SurveyEstimate.from_json((survey / f"{name}.json").read_text()) for name in ("one", "two"))
+    found = hb.compare(one, two)
     assert {"colour", "load time"} <= set(found.significant)
     assert "memory" not in found.significant
     with open("changes.csv", newline="") as file:  # noqa: PTH123
         medians = [row for row in csv.DictReader(file) if row["item"] == "median"]
     assert [row["question"] for row in medians] == ["load time"]
     assert -40 < float(medians[0]["difference"]) < -20
-    one = run("compare", "one.json", "two.json", "--question", "load time", "--plot", "change.svg")
-    assert one.exit_code == 0, one.output
-    assert "colour" not in one.stdout.split("people in A")[0]
+    shown = run("compare", "one.json", "two.json", "--question", "load time", "--plot", "change.svg")
+    assert shown.exit_code == 0, shown.output
+    assert "colour" not in shown.stdout.split("people in A")[0]
     assert json.loads(run("compare", "one.json", "two.json", "--json").stdout)["people_a"] == PEOPLE
 
 

@@ -27,10 +27,9 @@ SURVEY = hb.Schema.survey(
 )
 FLAGS = hb.Schema.survey({"a": hb.Flag(), "b": hb.Flag()})
 SCALES = (8.0, 8.5, 7.5, 100.0, 40.0, 100.0, 40.0, 6.5)
+LAPLACE = [hb.Fakes.laplace(b, int(16 * b)) for b in SCALES]
 PLANS = {
-    "shuffler's fakes": hb.plan_from(
-        SURVEY, 10_000, hb.Protocol.survey([Noise(m=hb.Fakes.laplace(b, int(16 * b))) for b in SCALES]), delta=1e-6
-    ),
+    "shuffler's fakes": hb.plan_from(SURVEY, 10_000, hb.Protocol.survey([Noise(m=one) for one in LAPLACE]), delta=1e-6),
     "users' fakes": hb.plan_from(
         FLAGS, 1000, hb.Protocol.survey([Noise(m=hb.Fakes.binomial(4, 0.25))] * 2), delta=1e-6
     ),
@@ -101,7 +100,7 @@ def test_a_layout_that_is_not_chosen_is_one_level() -> None:
 def test_fakes_of_a_batch_add_up() -> None:
     plan = PLANS["shuffler's fakes"]
     sizes = [one.size for one in plan.schema.attributes]
-    expected = sum(size * noise.m.mean for size, noise in zip(sizes, plan.protocol.noise, strict=True))  # type: ignore[union-attr]
+    expected = sum(size * fakes.mean for size, fakes in zip(sizes, LAPLACE, strict=True))
     assert batch_fakes(plan) == pytest.approx(expected)
     assert f"fakes        {expected:,.0f} in a batch, drawn by the shuffler" in str(plan)
     assert batch_fakes(PLANS["users' fakes"]) == pytest.approx(2 * 1000 * 1.0)
