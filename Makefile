@@ -49,9 +49,9 @@ $(BENCH)/.bench: requirements/bench.txt pyproject.toml
 demo: $(VENV)/.run ## the main job, on synthetic people
 	@$(BIN)/hubbub demo
 
-EXAMPLES := home-pages search-defaults tiles clicks search-queries
+EXAMPLES := home-pages search-defaults tiles clicks search-queries telemetry
 .PHONY: $(EXAMPLES:%=example-%)
-examples: $(EXAMPLES:%=example-%) ## the five applications at their full size, a page each: minutes
+examples: $(EXAMPLES:%=example-%) ## the applications at their full size, a page each: minutes
 $(EXAMPLES:%=example-%): example-%: $(VENV)/.run ## one of them, such as example-home-pages
 	$(BIN)/python -m examples.$(subst -,_,$*) -o hubbub-$*.html
 

@@ -23,6 +23,7 @@ from docs import drawings
 from docs.notes import errata
 from hubbub import lab
 from hubbub.cli import COMMANDS, main
+from hubbub.io.surveys import survey_keys
 from hubbub.pages import Chart
 from hubbub.service.runtime.reference import settings_page
 
@@ -44,7 +45,6 @@ PIPELINE = (
     "noise",
     "estimates",
     "tables",
-    "comparisons",
     "frames",
     "extras",
     "errors",
@@ -59,6 +59,7 @@ def generate(folder: Path) -> None:
     parts = {
         "commands.md": commands(),
         "settings.md": settings_page(),
+        "survey-keys.md": survey_keys(),
         "errata.md": errata(judge(STATEMENTS), readings(), drawn),
         "benchmarks.md": benchmarks(sorted((DOCS / "benchmarks").glob("*.json"))),
         "names.md": names(),

@@ -253,6 +253,7 @@ class Protocol:
         >>> Protocol.survey([Noise(m=Fakes.laplace(4.0, 54)), Noise(m=Fakes.laplace(4.0, 54))]).release
         'bits'
         """
+        check_choice("release", release, tuple(PAYLOAD_FORMATS))
         each = tuple(check_items("noise", noise, "be a list of the noise of each attribute"))
         check_whole("the number of attributes", len(each), 1)
         for one in each:

@@ -158,8 +158,9 @@ class Collection:
         [[1], [0], [3]]
         """
         check_type("schema", schema, Schema)
+        check_entropy(entropy)
         if schema.questions is not None:
-            encoded = encode_answers(values, schema, entropy=check_entropy(entropy))
+            encoded = encode_answers(values, schema, entropy=entropy)
         elif isinstance(values, np.ndarray):
             encoded = encode_array(values, schema)
         elif is_columnar(values):

@@ -67,10 +67,21 @@ def prepare(folder: Path) -> None:
     (folder / "later.json").write_text(counts)
     (folder / "other-labels.json").write_text(counts.replace('"red"', '"mauve"'))
     (folder / "signed.json").write_bytes(signed_contract(plan))
+    (folder / "questions.json").write_text(survey_plan())
+    (folder / "survey.toml").write_text('[questions.a]\nkind = "flag"\n')
+    (folder / "wrong.toml").write_text('[questions.a]\nkind = "flag"\nlow = 3\n')
     (folder / "token").write_text("secret\n")
     (folder / "token.key").write_text("secret\n")
     (folder / "token.key").chmod(0o600)
     (folder / "vectors.json").write_text('{"format": "hubbub wire vectors 1", "good": [{}], "bad": []}')
+
+
+@functools.cache
+def survey_plan() -> str:
+    """Return a plan for a survey of two questions."""
+    schema = hb.Schema.survey({"a": hb.Flag(), "b": hb.Flag()})
+    noise = [hb.Noise(m=hb.Fakes.laplace(4.0, 60))] * 2
+    return hb.plan_from(schema, 10, hb.Protocol.survey(noise), delta=1e-6).to_json()
 
 
 @functools.cache
@@ -90,6 +101,31 @@ def understate(text: str) -> str:
 
 
 BAD = [
+    (f"plan --survey missing.toml -n 1000 {BUDGET} -o out", IO),
+    (f"plan --survey wrong.toml -n 1000 {BUDGET} -o out", USAGE),
+    (f"plan --survey questions.json -n 1000 {BUDGET} -o out", USAGE),
+    (f"plan --survey survey.toml --one-hot 3 -n 1000 {BUDGET} -o out", USAGE),
+    (f"plan --survey survey.toml -n 1000 {BUDGET} --within 5% -o out", USAGE),
+    (f"frontier --survey wrong.toml -n 1000 {BUDGET} -o out", USAGE),
+    (f"frontier --survey survey.toml -n 1000 {BUDGET} --share 200% -o out", USAGE),
+    ("survey missing.toml", IO),
+    ("survey wrong.toml", USAGE),
+    ("survey survey.toml -o out", USAGE),
+    ("survey --json", USAGE),
+    ("survey -o missing/survey.toml", IO),
+    ("estimate mixed.hub --plan plan.json --question a", USAGE),
+    ("estimate mixed.hub --plan questions.json --question c -o out.csv", USAGE),
+    ("estimate mixed.hub --plan questions.json --question a -o out.json", USAGE),
+    ("estimate mixed.hub --plan questions.json --question a --json", USAGE),
+    ("estimate mixed.hub --plan questions.json --plot out.svg", USAGE),
+    ("estimate mixed.hub --plan questions.json --consistent -o out.csv", USAGE),
+    ("estimate mixed.hub --plan questions.json -o out.csv", CORRUPT),
+    ("compare counts.json later.json --question a", USAGE),
+    ("joint mixed.hub --plan questions.json --labels a,b -o out.csv", USAGE),
+    ("randomize answers.csv --plan questions.json -o out", USAGE),
+    ("randomize answers.csv --plan questions.json --missing a -o out", USAGE),
+    ("randomize answers.csv --plan questions.json --other a -o out", USAGE),
+    ("randomize answers.csv --plan questions.json --column colour -o out", USAGE),
     ("nonesuch", USAGE),
     (f"plan --one-hot 3 -n 1000 {BUDGET} --trust everybody -o out", USAGE),
     (f"plan --one-hot 3 -n 1000 {BUDGET} --max-collusion-epsilon 0 -o out", USAGE),

@@ -11,6 +11,7 @@ from tests.pages.structure import check_page
 
 import hubbub as hb
 from hubbub.io.documents import read_estimate, write_plan
+from hubbub.io.surveys import read_survey
 from hubbub.protocol import Noise
 
 SURVEY = """
@@ -85,16 +86,43 @@ def test_a_survey_file_becomes_a_plan(survey: Path, run: Call) -> None:
     (survey / "two.toml").write_text(
         '[questions.a]\nkind = "flag"\nweight = 4\n[questions.b]\nkind = "scale"\nlow = 0\nhigh = 8\nbuckets = 2'
     )
-    words = "plan --survey two.toml -n 1000 --epsilon 8 --delta 1e-6 --trust nobody -o own.json".split()
+    words = [
+        "plan",
+        "--survey",
+        "two.toml",
+        "-n",
+        "1000",
+        "--epsilon",
+        "8",
+        "--delta",
+        "1e-6",
+        "--trust",
+        "nobody",
+        "-o",
+        "own.json",
+    ]
     done = run(*words)
     assert done.exit_code == 0, done.output
     plan = hb.load_plan((survey / "own.json").read_text())
-    assert plan.schema == hb.read_survey("two.toml").schema
+    assert plan.schema == read_survey("two.toml").schema
     assert "survey of 2 questions, 4 categories in all" in done.stdout
     assert "b: " in done.stdout
     assert json.loads(run(*words[:-2], "--json").stdout)["id"] == plan.id
     told = run(*words[:-2], "--explain").stdout
     assert "Every person answers 2 questions." in told
+
+
+def test_the_frontier_of_a_survey(survey: Path, run: Call) -> None:
+    (survey / "one.toml").write_text('[questions.a]\nkind = "flag"\n[questions.b]\nkind = "flag"\n')
+    words = ["frontier", "--survey", "one.toml", "-n", "1000", "--epsilon", "4", "--delta", "1e-6", "--trust", "nobody"]
+    done = run(*words, "-o", "own.json")
+    assert done.exit_code == 0, done.output
+    assert "local randomized response" in done.stdout
+    assert "root mean square over all questions" in " ".join(done.stdout.split())
+    assert "central mechanism" not in done.stdout
+    record = json.loads(run(*words, "--json").stdout)
+    assert record["central_stderr"] is None
+    assert record["plans"][0]["id"] == hb.load_plan((survey / "own.json").read_text()).id
 
 
 def test_the_weights_of_the_file_are_used(survey: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,10 +133,10 @@ def test_the_weights_of_the_file_are_used(survey: Path, run: Call, monkeypatch: 
         raise hb.Infeasible("stop here")
 
     monkeypatch.setattr("hubbub.planner.plan", plan)
-    done = run(*"plan --survey survey.toml -n 1000 --epsilon 1 --delta 1e-6".split())
+    done = run(*["plan", "--survey", "survey.toml", "-n", "1000", "--epsilon", "1", "--delta", "1e-6"])
     assert done.exit_code == 3
     assert seen["weights"] == {"dark mode": 3.0}
-    assert seen["schema"] == hb.read_survey("survey.toml").schema
+    assert seen["schema"] == read_survey("survey.toml").schema
 
 
 def test_inspect_describes_every_question(survey: Path, run: Call) -> None:
@@ -124,9 +152,8 @@ def test_a_table_for_every_question(survey: Path, run: Call) -> None:
     done = run("estimate", "mixed.hub", "--plan", "plan.json")
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert [line.strip() for line in lines if line.strip() in ("colour", "dark mode", "load time", "memory", "both")] == [
-        "colour", "dark mode", "load time", "memory", "both",
-    ]  # fmt: skip
+    names = ["colour", "dark mode", "load time", "memory", "both"]
+    assert [line.strip() for line in lines if line.strip() in names] == names
     for text in ("red", "no answer", "median", "95% quantile", "mean", "sum", "colour × dark mode", "total"):
         assert text in done.stdout
     assert f"{PEOPLE:,} people; this batch is (" in done.stdout
@@ -163,7 +190,9 @@ def test_results_as_files(survey: Path, run: Call) -> None:
 
 
 def test_one_question_in_detail(survey: Path, run: Call) -> None:
-    done = run(*"estimate mixed.hub --plan plan.json --question".split(), "load time", "-o", "one.csv", "--plot", "a.svg")
+    done = run(
+        *["estimate", "mixed.hub", "--plan", "plan.json", "--question"], "load time", "-o", "one.csv", "--plot", "a.svg"
+    )
     assert done.exit_code == 0, done.output
     assert "memory" not in done.stdout
     with open("one.csv", newline="") as file:  # noqa: PTH123
@@ -172,10 +201,68 @@ def test_one_question_in_detail(survey: Path, run: Call) -> None:
     assert "<svg" in (survey / "a.svg").read_text()
 
 
+def test_a_page_about_plan_and_results(survey: Path, run: Call) -> None:
+    run("estimate", "mixed.hub", "--plan", "plan.json", "-o", "week.json")
+    done = run("report", "plan.json", "week.json", "-o", "page.html")
+    assert done.exit_code == 0, done.output
+    page = (survey / "page.html").read_text()
+    check_page(page, 5)
+    assert "Results: week, load time" in page
+    assert "How each question is collected" in page
+    (survey / "other.json").write_text((survey / "week.json").read_text().replace('"MB"', '"GB"'))
+    assert run("report", "plan.json", "other.json", "-o", "page.html").exit_code == 4
+
+
+def test_two_weeks_are_compared(survey: Path, run: Call) -> None:
+    run("estimate", "mixed.hub", "--plan", "plan.json", "-o", "one.json")
+    lines = [("colour", "dark mode", "load time", "memory"), *(("blue", *row[1:2], "20", row[3]) for row in rows())]
+    (survey / "later.csv").write_text("".join(",".join(line) + "\n" for line in lines))
+    run("randomize", "later.csv", "--plan", "plan.json", "-o", "later.hub")
+    run("shuffle", "later.hub", "--plan", "plan.json", "-o", "later-mixed.hub")
+    run("estimate", "later-mixed.hub", "--plan", "plan.json", "-o", "two.json")
+    done = run("compare", "one.json", "two.json", "-o", "changes.csv")
+    assert done.exit_code == 0, done.output
+    assert "questions that differ" in done.stdout
+    found = hb.compare(read_estimate("one.json"), read_estimate("two.json"))  # type: ignore[call-overload]
+    assert {"colour", "load time"} <= set(found.significant)
+    assert "memory" not in found.significant
+    with open("changes.csv", newline="") as file:  # noqa: PTH123
+        medians = [row for row in csv.DictReader(file) if row["item"] == "median"]
+    assert [row["question"] for row in medians] == ["load time"]
+    assert -40 < float(medians[0]["difference"]) < -20
+    one = run("compare", "one.json", "two.json", "--question", "load time", "--plot", "change.svg")
+    assert one.exit_code == 0, one.output
+    assert "colour" not in one.stdout.split("people in A")[0]
+    assert json.loads(run("compare", "one.json", "two.json", "--json").stdout)["people_a"] == PEOPLE
+
+
+def test_surveys_are_compared_with_surveys(survey: Path, run: Call) -> None:
+    run("estimate", "mixed.hub", "--plan", "plan.json", "-o", "one.json")
+    noise = [Noise(m=hb.Fakes.laplace(5.0, 90))]
+    flag = hb.Schema.survey({"a": hb.Flag()})
+    plan = hb.plan_from(flag, 2, hb.Protocol.survey(noise), delta=1e-6)
+    people = hb.Collection.from_values({"a": [True, False]}, flag)
+    tally = hb.tally(hb.shuffle(hb.randomize(people, plan), plan))
+    (survey / "flag.json").write_text(hb.estimate_survey(tally, plan).to_json())
+    labels = hb.Schema.one_hot(["x", "y"])
+    other = hb.plan_from(labels, 2, hb.Protocol(0.1), delta=1e-6)
+    counted = hb.tally(hb.shuffle(hb.randomize(hb.Collection.from_values(["x", "y"], labels), other), other))
+    (survey / "labels.json").write_text(hb.estimate(counted, other).to_json())
+    assert "must both be of surveys" in run("compare", "one.json", "labels.json").stderr
+    assert "surveys with the same questions" in run("compare", "one.json", "flag.json").stderr
+    for words in (("--question", "none"), ("--plot", "a.svg")):
+        done = run("compare", "one.json", "flag.json", *words)
+        assert done.exit_code == 2
+        assert "--question" in done.stderr
+
+
 def test_clipped_answers_are_told(survey: Path, run: Call) -> None:
     (survey / "far.csv").write_text("colour,dark mode,load time,memory\nred,1,-1,2000\nred,1,5,5\n")
     done = run("randomize", "far.csv", "--plan", "plan.json", "-o", "far.hub", "--json")
-    assert "note: 2 records read; 2 numbers outside of the bounds of a question count as the nearest bound\n" in done.stderr
+    assert (
+        "note: 2 records read; 2 numbers outside of the bounds of a question count as the nearest bound\n"
+        in done.stderr
+    )
     assert "do not pass them on" in done.stderr
 
 

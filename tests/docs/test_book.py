@@ -251,3 +251,11 @@ def test_broken_links_are_noticed(tmp_path: Path) -> None:
     )
     (tmp_path / "b.html").write_text('<p id="y"><a href="a.html#z">a</a><a href="c.html">c</a>')
     assert links.broken_links(tmp_path) == ["b.html: a.html#z", "b.html: c.html"]
+
+
+def test_files_of_a_page_are_written(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```toml a.toml\n[a]\n```\n```toml\n[b]\n```\n```console\n$ cat a.toml\n[a]\n$ ls *.toml\na.toml\n```\n"
+    )
+    examples.run(page, tmp_path)

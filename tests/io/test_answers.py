@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Files of answers to surveys: columns by name, strict parsing by kind of question, in blocks."""
 
 import gzip

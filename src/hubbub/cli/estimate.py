@@ -12,8 +12,16 @@ from hubbub.cli import screen
 from hubbub.cli.collect import read_batches, reports_argument
 from hubbub.cli.options import json_option, output_option, plan_option
 from hubbub.cli.outputs import HELP, check_result_file, write_result
-from hubbub.cli.survey_results import QUESTION_HELP, SurveyRequest, deliver_survey, mention_more, show_counts
+from hubbub.cli.survey_results import (
+    QUESTION_HELP,
+    SurveyRequest,
+    deliver_comparison,
+    deliver_survey,
+    mention_more,
+    show_counts,
+)
 from hubbub.comparisons import compare as compare_estimates
+from hubbub.estimates import Estimate
 from hubbub.frames import to_lines
 from hubbub.io.documents import read_estimate, read_plan
 from hubbub.io.files import naming, same_file
@@ -57,11 +65,11 @@ def estimate(
     Several shuffled batches of one plan are added. The interval of a count covers the people who answered. The
     interval of a share covers the population that they are a random sample of. `hubbub compare` reads the JSON.
 
-    For a survey, every question is estimated in its own terms: counts, quantiles, means, cross-tables.
+    For a survey, every question is estimated in its own terms: counts, quantiles, means, cross-tables; --question NAME
+    shows one of them in detail.
 
     \b
     Example: hubbub estimate mixed.hub --plan plan.json -o counts.csv
-    Example: hubbub estimate mixed.hub --plan survey.json --question "load time" -o distribution.csv
     """
     check_result_file(output)
     if consistent and shrunk:
@@ -130,7 +138,7 @@ def joint(
     conditions = _conditions(given)
     plan = read_plan(plan_path)
     if plan.schema.questions is not None:
-        raise click.UsageError("the joint tables of a survey are planned as questions of the kind cross")
+        raise click.UsageError("--plan must not be for a survey, whose joint tables are questions of the kind cross")
     table = joint_table(read_batches(reports, plan, "counting"), plan, labels.split(","))
     shown = table.conditional(conditions) if given else table
     low, high = shown.interval(level)
@@ -161,15 +169,25 @@ def joint(
 @click.option("--level", type=float, default=0.95, help="Confidence level; p-values up to 1 − level are marked.")
 @click.option("--holm", is_flag=True, help="Adjust the p-values for the number of labels.")
 @top_option
+@click.option("--question", metavar="NAME", help="One question of a survey: print it, and draw it with --plot.")
 @click.option("--plot", metavar="FILE", help="Draw the differences, as SVG, PNG or PDF (needs the extra 'plot').")
 @json_option
 def compare(
-    a: str, b: str, output: str | None, level: float, holm: bool, top: int, plot: str | None, as_json: bool
+    a: str,
+    b: str,
+    output: str | None,
+    level: float,
+    holm: bool,
+    top: int,
+    question: str | None,
+    plot: str | None,
+    as_json: bool,
 ) -> None:
     """Test whether two batches of different people differ, label by label.
 
     A and B are estimates that `hubbub estimate -o FILE.json` wrote, of the same labels. Differences are those of the
-    shares in the populations that the batches are random samples of.
+    shares in the populations that the batches are random samples of. Surveys are compared question by question: shares,
+    quantiles, means.
 
     \b
     Example: hubbub compare before.json after.json --holm
@@ -179,7 +197,10 @@ def compare(
         raise click.UsageError(f"the estimates must be of different people, but {a} and {b} are the same file")
     one, two = read_estimate(a), read_estimate(b)
     if isinstance(one, SurveyEstimate) or isinstance(two, SurveyEstimate):
-        raise click.UsageError("estimates of surveys cannot be compared yet")
+        _compare_surveys((a, one), (b, two), question, output, level, holm, top, plot, as_json)
+        return
+    if question is not None:
+        raise click.UsageError("--question needs two estimates of a survey")
     different = set(one.labels) != set(two.labels)
     with naming(b) if different else contextlib.nullcontext():
         found = compare_estimates(one, two, level=level, correction="holm" if holm else "none")
@@ -195,6 +216,29 @@ def compare(
         view.print(screen.grid("", head, rows))
         mention_more(len(found), top, "labels")
         view.print(results.comparison_summary(found))
+
+
+def _compare_surveys(
+    a: tuple[str, Estimate | SurveyEstimate],
+    b: tuple[str, Estimate | SurveyEstimate],
+    question: str | None,
+    output: str | None,
+    level: float,
+    holm: bool,
+    top: int,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    one, two = a[1], b[1]
+    if not isinstance(one, SurveyEstimate) or not isinstance(two, SurveyEstimate):
+        raise click.UsageError(f"the estimates must both be of surveys or both of labels: {a[0]}, {b[0]}")
+    if question is not None and question not in one:
+        raise click.UsageError(f"--question must be a question of the survey: {', '.join(one)}")
+    if question is None and plot:
+        raise click.UsageError("--plot draws one question of a survey: give its name by --question")
+    with naming(b[0]) if list(one) != list(two) else contextlib.nullcontext():
+        found = compare_estimates(one, two, level=level, correction="holm" if holm else "none")
+    deliver_comparison(found, output=output, top=top, question=question, plot=plot, as_json=as_json)
 
 
 def _tally(paths: tuple[str, ...], plan: Plan) -> Tally:

@@ -8,10 +8,11 @@ import click
 
 from hubbub.cli import screen
 from hubbub.cli.outputs import write_result
+from hubbub.comparisons import Comparison, SurveyComparison
 from hubbub.estimates import Estimate
 from hubbub.io.files import PIPE
-from hubbub.pages import results, survey_page
-from hubbub.pages.survey_results import cross_rows, measure_rows
+from hubbub.pages import results, survey_comparison_page, survey_page
+from hubbub.pages.survey_results import cross_rows, difference_rows, measure_rows, survey_summary
 from hubbub.plans import Plan
 from hubbub.surveys import CrossEstimate, NumberEstimate, ScaleEstimate, SurveyEstimate
 
@@ -38,7 +39,7 @@ class SurveyRequest:
         questions = plan.schema.questions
         assert questions is not None
         if refused:
-            raise click.UsageError(f"{refused[0]} does not apply to surveys")
+            raise click.UsageError(f"{refused[0]} must not be given for a survey")
         if self.question is not None and self.question not in questions.names:
             raise click.UsageError(f"--question must be a question of the plan: {', '.join(questions.names)}")
         if self.question is None and self.plot:
@@ -47,7 +48,7 @@ class SurveyRequest:
             self.output == PIPE or Path(self.output).suffix.lower() in (".json", ".html")
         )
         if self.question is not None and (whole or self.as_json):
-            raise click.UsageError("--question writes .csv or .parquet; JSON and HTML have all questions")
+            raise click.UsageError("--question must not be given for JSON and HTML, which have all questions")
 
 
 def deliver_survey(found: SurveyEstimate, request: SurveyRequest) -> None:
@@ -68,6 +69,28 @@ def deliver_survey(found: SurveyEstimate, request: SurveyRequest) -> None:
         for name, result in shown:
             _show(name, result, level, request.top)
         screen.console().print(f"{found.n:,} people; this batch is {private}.")
+
+
+def deliver_comparison(
+    found: SurveyComparison, *, output: str | None, top: int, question: str | None, plot: str | None, as_json: bool
+) -> None:
+    """Print the comparison of two surveys, and write it to files."""
+    shown = found.results if question is None else ((question, found[question]),)
+    if plot and question is not None:
+        found[question].plot().save(plot)
+    if output:
+        write_result(output, found.columns(), found.to_json(), lambda: survey_comparison_page(found, top=top))
+    if as_json:
+        click.echo(found.to_json())
+    elif output != PIPE:
+        view = screen.console()
+        for name, one in shown:
+            rows = results.comparison_rows(one, top=top) if isinstance(one, Comparison) else difference_rows(one)
+            view.print(screen.plain(name), style="bold")
+            view.print(screen.grid("", *rows))
+            if isinstance(one, Comparison):
+                mention_more(len(one), top, "labels")
+        view.print(survey_summary(found))
 
 
 def _show(name: str, result: Result, level: float, top: int) -> None:

@@ -132,7 +132,7 @@ class Survey:
         for name, weight in self.weights.items():
             if name not in names:
                 reject("weights", "name questions of the survey")
-            found[name] = check_real(f"the weight of {name!r}", weight, WEIGHT)
+            found[name] = check_real(f"weights[{name!r}]", weight, WEIGHT)
         object.__setattr__(self, "weights", MappingProxyType(found))
 
     @classmethod
@@ -192,8 +192,7 @@ def _read(entries: Any) -> tuple[Question, float | None]:
     kind = KINDS[name]
     for key in entries:
         if key not in kind.all_keys:
-            listed = ", ".join(kind.all_keys)
-            raise InvalidInput(f"{key!r} is not a key of the kind {name!r}, which has {listed}")
+            reject(repr(key), f"be one of the keys of the kind {name!r}: {', '.join(kind.all_keys)}")
     for key, one in kind.keys.items():
         if one.required and key not in entries:
             reject(key, f"be given for the kind {name!r}")

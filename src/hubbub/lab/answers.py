@@ -22,8 +22,9 @@ from hubbub.questions.survey import Asked
 from hubbub.records import Collection
 from hubbub.schema import Schema
 from hubbub.surveys.cross import CrossEstimate
-from hubbub.surveys.estimate import Result, estimate_survey
+from hubbub.surveys.estimate import estimate_survey
 from hubbub.surveys.numbers import NumberEstimate
+from hubbub.surveys.results import Result
 from hubbub.surveys.scales import ScaleEstimate
 
 Array = NDArray[np.float64]

@@ -85,12 +85,8 @@ class ErrorSums:
         (4.0, 4.0)
         """
         deviation = math.sqrt(float(self.variance[0]))
-        edges = (np.arange(int(FARTHEST * CELLS)) + 0.5) / CELLS
-        inside = np.r_[0.0, _inside(self.rows(np.array([0])), _sines(tuple(edges.tolist())))[0]]
-        upper = np.maximum(np.diff(np.maximum.accumulate(np.minimum(inside, 1.0))), 0.0)
-        half = upper[1:] / 2
-        pmf = np.r_[half[::-1], upper[0], half]
-        return Distribution(-half.size, pmf / pmf.sum()), CELLS / deviation
+        first = self.variances[0], self.copies[0], self.excesses
+        return _cells(*(part.tobytes() for part in first)), CELLS / deviation
 
 
 def _inside(sums: ErrorSums, sines: Array) -> Array:
@@ -114,11 +110,30 @@ def _sines(points: tuple[float, ...]) -> Array:
     return np.vstack([x, waves])
 
 
+@functools.lru_cache(64)
+def _cells(variances: bytes, copies: bytes, excesses: bytes) -> Distribution:
+    sums = ErrorSums(np.frombuffer(variances)[None], np.frombuffer(copies)[None], np.frombuffer(excesses))
+    edges = (np.arange(int(FARTHEST * CELLS)) + 0.5) / CELLS
+    inside = _inside(sums, _sines(tuple(edges.tolist())))[0]
+    upper = np.maximum(np.diff(np.maximum.accumulate(np.minimum(np.r_[0.0, inside], 1.0))), 0.0)
+    half = upper[1:] / 2
+    pmf = np.r_[half[::-1], upper[0], half]
+    return Distribution(-half.size, pmf / pmf.sum())
+
+
 def _quantiles(sums: ErrorSums, miss: float) -> Array:
     """Return the distances, in deviations, that are exceeded with probability ``miss``."""
+    rows = sums.variances.shape[0]
+    return _cached(*(part.tobytes() for part in (sums.variances, sums.copies, sums.excesses)), rows, miss)
+
+
+@functools.lru_cache(256)
+def _cached(variances: bytes, copies: bytes, excesses: bytes, rows: int, miss: float) -> Array:
+    first, second = (np.frombuffer(part).reshape(rows, -1) for part in (variances, copies))
+    sums = ErrorSums(first, second, np.frombuffer(excesses))
     points = np.arange(0, FARTHEST + STEP / 2, STEP)
     tails = np.minimum.accumulate(1 - _inside(sums, _sines(tuple(points.tolist()))), axis=1)
-    found = np.empty(tails.shape[0])
+    found = np.empty(rows)
     for row, tail in enumerate(tails):
         last = max(int(np.searchsorted(-tail, -LEAST)), 2)
         logs = np.log(tail[:last])
@@ -127,4 +142,5 @@ def _quantiles(sums: ErrorSums, miss: float) -> Array:
         else:  # sums of Laplace errors have log-concave tails: the straight line errs outwards
             slope = (logs[-1] - logs[-9]) / (8 * STEP) if last > 9 else -1.0
             found[row] = points[last - 1] + (math.log(miss) - logs[-1]) / slope
+    found.setflags(write=False)
     return found

@@ -11,7 +11,7 @@ from hubbub.pages.charts import Axis, Mark, Series, chart, number, ticks
 from hubbub.pages.figures import Canvas, Chart
 from hubbub.pages.results_charts import DARKEST
 from hubbub.pages.rows import row_axes
-from hubbub.pages.style import LIGHT
+from hubbub.pages.style import COLOURS, LIGHT
 from hubbub.surveys import CrossEstimate, Measure, NumberEstimate, ScaleEstimate
 
 MARKED = (0.5, 0.95)  # quantiles that a distribution shows
@@ -38,21 +38,56 @@ def scale_chart(estimate: ScaleEstimate, *, level: float = 0.95) -> Chart:
         [(edges[0], 0.0, 0.0), *zip(edges[1:-1], low.tolist(), high.tolist(), strict=True), (edges[-1], 1.0, 1.0)]
         for low, high in bands
     )
-    log = edges[0] > 0 and edges[-1] - edges[-2] > LOGARITHMIC * (edges[1] - edges[0])
     words = f"{100 * level:g}% band of the"
     series = [
         Series(label=f"{words} population", points=outer, kind="band", colour="two"),
         Series(label=f"{words} people who answered", points=inner, kind="band", colour="one"),
         Series(label="share below, estimated", points=list(zip(edges, [0.0, *share, 1.0], strict=True)), colour="one"),
     ]
-    marks = [
-        Mark(f"{one.name} {number(float(f'{one.value:.3g}'))}", one.value) for one in map(estimate.quantile, MARKED)
-    ]
-    across = Axis(in_unit(estimate.name, estimate.question.unit), edges[0], edges[-1], log=log)
+    marks = [Mark(f"{one.name} {shown_value(one.value)}", one.value) for one in map(estimate.quantile, MARKED)]
+    across = _across(estimate)
+    # The labels of the quantiles are above the curve.
+    up = Axis("share of the people below", 0.0, 1.12, percent=True, at=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
     title = f"Distribution of {estimate.name} of {estimate.n:,} people"
-    return chart(
-        series, title, across=across, up=Axis("share of the people below", 0.0, 1.0, percent=True), marks=marks
-    )
+    return chart(series, title, across=across, up=up, marks=marks)
+
+
+def scales_chart(estimates: Sequence[tuple[str, ScaleEstimate]], *, level: float = 0.95) -> Chart:
+    """Draw the distributions of several batches, each with its name, with the bands of their populations."""
+    if not estimates:
+        reject("estimates", "contain at least one estimate")
+    series, first = [], estimates[0][1]
+    for (name, one), colour in zip(estimates, COLOURS, strict=False):
+        edges = [float(edge) for edge in one.question.edges]
+        low, high = one.band(level, of="population")
+        share = np.maximum.accumulate(np.clip(one.cdf()[1], 0.0, 1.0)).tolist()
+        inner = zip(edges[1:-1], low.tolist(), high.tolist(), strict=True)
+        band = [(edges[0], 0.0, 0.0), *inner, (edges[-1], 1.0, 1.0)]
+        line = list(zip(edges, [0.0, *share, 1.0], strict=True))
+        series += [
+            Series(label=f"{name}: {100 * level:g}% band of the population", points=band, kind="band", colour=colour),
+            Series(label=f"{name}: share below, median {shown_value(one.median.value)}", points=line, colour=colour),
+        ]
+    across = _across(first)
+    up = Axis("share of the people below", 0.0, 1.0, percent=True)
+    people = " and ".join(f"{one.n:,}" for _, one in estimates)
+    return chart(series, f"Distribution of {first.name} of {people} people", across=across, up=up)
+
+
+def shown_value(value: float) -> str:
+    """Format a value with three significant digits.
+
+    >>> shown_value(1234.5)
+    '1,230'
+    """
+    return number(float(f"{value:.3g}"))
+
+
+def _across(estimate: ScaleEstimate) -> Axis:
+    """Return the axis of a scale, logarithmic if its buckets grow much."""
+    edges = estimate.question.edges
+    log = edges[0] > 0 and edges[-1] - edges[-2] > LOGARITHMIC * (edges[1] - edges[0])
+    return Axis(in_unit(estimate.name, estimate.question.unit), float(edges[0]), float(edges[-1]), log=log)
 
 
 def number_chart(estimate: NumberEstimate, *, level: float = 0.95) -> Chart:

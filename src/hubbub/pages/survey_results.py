@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from html import escape
 
+from hubbub.comparisons import Comparison, NumberComparison, ScaleComparison, SurveyComparison
 from hubbub.estimates import Estimate
 from hubbub.pages.html import render, table
 from hubbub.pages.report import Block, Figure, Report, Section, Table
-from hubbub.pages.results import FOOT, estimate_rows, grouped
+from hubbub.pages.results import FOOT, comparison_rows, estimate_rows, grouped, significance
+from hubbub.pages.results_charts import comparison_chart
 from hubbub.pages.rows import estimate_chart
-from hubbub.pages.survey_charts import cross_chart, number_chart, scale_chart
+from hubbub.pages.survey_charts import cross_chart, in_unit, number_chart, scale_chart
 from hubbub.pages.words import described_guarantee
 from hubbub.surveys import CrossEstimate, Measure, NumberEstimate, ScaleEstimate, SurveyEstimate
 from hubbub.surveys.numbers import REMARK
@@ -70,6 +72,66 @@ def survey_table(estimate: SurveyEstimate, *, level: float = 0.95, top: int = 20
         parts.append(f"<h4>{escape(name)}</h4>")
         parts += [table(block.head, block.rows) for block in _tables(result, level, top)]
     return "".join(parts)
+
+
+def difference_rows(comparison: NumberComparison | ScaleComparison) -> Rows:
+    """Return the head and the rows of a table of differences with both intervals and p-values."""
+    rows, level = [], comparison.level
+    for one in comparison.differences():
+        ends = [one.interval(level, of="collection")] + ([one.interval(level)] if one.sampled else [])
+        spans = [f"{shown(low)} – {shown(high)}" for low, high in ends]
+        values = [shown(value) for value in (one.value_a, one.value_b, one.difference)]
+        rows.append([in_unit(one.name, one.unit), *values, *spans, *[""] * (2 - len(spans)), significance(one.p_value)])
+    words = f"{100 * level:g}% interval"
+    return ["figure", "A", "B", "difference", words, "of the populations", "p"], rows
+
+
+def differences_table(comparison: NumberComparison | ScaleComparison) -> str:
+    """Return the differences of a number or a scale as a table, for notebooks."""
+    words = f"{comparison.a.n:,} people in A and {comparison.b.n:,} in B; differences are B minus A."
+    return _titled(words, difference_rows(comparison))
+
+
+def survey_comparison_table(comparison: SurveyComparison, *, top: int = 20) -> str:
+    """Return the differences of all questions as tables, for notebooks."""
+    parts = [f"<p>{escape(survey_summary(comparison))}</p>"]
+    for name, one in comparison.results:
+        rows = comparison_rows(one, top=top) if isinstance(one, Comparison) else difference_rows(one)
+        parts.append(f"<h4>{escape(name)}</h4>{table(*rows)}")
+    return "".join(parts)
+
+
+def survey_summary(comparison: SurveyComparison) -> str:
+    """Return the outcome of the comparison of two surveys in a sentence."""
+    found = ", ".join(comparison.significant) or "none"
+    chance = f"{100 * (1 - comparison.level):g}%"
+    return (
+        f"{comparison.n_a:,} people in A and {comparison.n_b:,} in B; questions that differ at {chance}, the "
+        f"probability of a false positive for each figure: {found}."
+    )
+
+
+def survey_comparison_page(comparison: SurveyComparison, *, top: int = 20) -> str:
+    """Return the comparison of two surveys as one self-contained HTML page."""
+    sections = []
+    for name, one in comparison.results:
+        if isinstance(one, Comparison):
+            drawn = Figure(comparison_chart(one, top=top), "Differences of the shares, B minus A.")
+            head, rows = comparison_rows(one, top=None)
+        else:
+            drawn = Figure(one.plot(), "Both batches, with the intervals of their populations.")
+            head, rows = difference_rows(one)
+        folded = f"All {len(rows):,} rows" if len(rows) > min(top, ROWS) else ""
+        sections.append(Section(name, [drawn, Table(head, rows, folded=folded)]))
+    return render(
+        Report(
+            title="Comparison",
+            heading="Two surveys compared",
+            lede=survey_summary(comparison),
+            sections=sections,
+            note="Both batches are taken as random samples of their populations; sampling error is included.",
+        )
+    )
 
 
 def _titled(words: str, rows: Rows) -> str:

@@ -9,6 +9,7 @@ adds the growth dq/(1 − dq) times the variance of the true counts: a linear qu
 variance s²·Σ w_c² + growth·Σ T_c·w_c².
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,6 +88,13 @@ class AnswerCounts:
             )
 
 
+def sizes_of(counts: object) -> list[int]:
+    """Return the number of categories of each attribute; none unless it is a tuple of counts."""
+    if not isinstance(counts, tuple) or not all(isinstance(one, AnswerCounts) for one in counts):
+        return []
+    return [one.values.size for one in counts]
+
+
 def answer_counts(tally: Tally, plan: Plan) -> list[AnswerCounts]:
     """Return the counts of every attribute of a survey."""
     category, questions = plan.protocol.sends_category, plan.schema.questions
@@ -125,10 +133,12 @@ def _variance(noise: Noise, size: int, n: int, sent: float, *, category: bool, b
     return answer_variance(noise, size, n, category=category, batches=batches), 0.0
 
 
+@functools.lru_cache(256)
 def _excess(fakes: Fakes) -> float:
     """Return the excess kurtosis of a number of fakes, 0 if its tails are no longer than normal ones."""
-    number = np.arange(fakes.pmf.size) - fakes.mean
-    found = float(number**4 @ fakes.pmf) / max(fakes.variance, 1e-300) ** 2 - 3
+    pmf = fakes.pmf
+    number = np.arange(pmf.size) - fakes.mean
+    found = float(number**4 @ pmf) / max(fakes.variance, 1e-300) ** 2 - 3
     return found if found > 1e-3 else 0.0
 
 
@@ -145,6 +155,7 @@ def _count_noise(
     return CountNoise(variance=error, gain=gain)
 
 
+@functools.lru_cache(64)
 def _drawn(fakes: Fakes, size: int, variance: float, batches: int) -> CountNoise | None:
     """Return the error F_c − F̄ of one count, d/(d − 1) of which is F_c minus the mean of the others.
 

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.canonical import Json
-from hubbub.errors import OPEN_UNIT, check_real, check_type, reject
+from hubbub.errors import OPEN_UNIT, check_items, check_real, check_type, reject
 from hubbub.estimates import LEVEL, Estimate, LabelEstimate, Of
 from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
+from hubbub.schema import check_label_names
 from hubbub.surveys.measures import listed
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class CrossEstimate:
         check_type("name", self.name, str)
         check_type("cells", self.cells, Estimate)
         check_type("direct", self.direct, bool)
+        for name, each in (("names", [self.names]), ("axes", self.axes)):
+            for one in check_items(name, each, "be a tuple of labels for every question"):
+                check_label_names(name, one)
         if len(self.axes) != len(self.names) or self.cells.labels != cell_labels(self.axes):
             reject("cells", "have a label for every combination of the labels of the axes")
 

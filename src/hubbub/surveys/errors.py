@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hubbub.errors import check_type, reject
+from hubbub.errors import NON_NEGATIVE, check_real, check_type, reject
 from hubbub.numeric.estimation import category_variance
 from hubbub.plans import Plan
 from hubbub.protocol import Noise, Protocol
@@ -25,6 +25,12 @@ class QuestionError:
     unit: str
     measures: str
     """The figure that has this error."""
+
+    def __post_init__(self) -> None:
+        for name in ("question", "unit", "measures"):
+            check_type(name, getattr(self, name), str)
+        for name in ("stderr", "people"):
+            check_real(name, getattr(self, name), NON_NEGATIVE)
 
 
 def answer_variance(noise: Noise, size: int, n: int, *, category: bool, batches: int = 1) -> float:

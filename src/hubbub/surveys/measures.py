@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hubbub.canonical import Json
-from hubbub.errors import NON_NEGATIVE, OPEN_UNIT, Infeasible, check_choice, check_real, check_type
+from hubbub.errors import NON_NEGATIVE, OPEN_UNIT, Infeasible, check_choice, check_real, check_type, kind_of, reject
 from hubbub.frames import Columns
 from hubbub.numeric.population import check_finite
 
@@ -32,6 +32,8 @@ class Measure:
         check_finite("value", self.value)
         check_real("stderr", self.stderr, NON_NEGATIVE)
         check_type("unit", self.unit, str)
+        if not callable(self.ends):
+            reject("ends", f"be a function of a level and of whom it covers, not {kind_of(self.ends)}")
         check_type("sampled", self.sampled, bool)
 
     def interval(self, level: float = LEVEL, *, of: Of = "collection") -> tuple[float, float]:

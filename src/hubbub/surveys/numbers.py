@@ -21,7 +21,8 @@ from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
 from hubbub.numeric.population import population_interval
 from hubbub.numeric.tails import ErrorSums
 from hubbub.questions import Number
-from hubbub.surveys.answers import AnswerCounts, summed_noise
+from hubbub.reports import MAX_DECLARED
+from hubbub.surveys.answers import AnswerCounts, sizes_of, summed_noise
 from hubbub.surveys.design import place_values
 from hubbub.surveys.measures import LEVEL, Measure, Of
 
@@ -82,8 +83,8 @@ class NumberEstimate:
     def __post_init__(self) -> None:
         check_type("name", self.name, str)
         check_type("question", self.question, Number)
-        check_whole("n", self.n)
-        if [one.values.size for one in self.attributes] != list(self.question.sizes):
+        check_whole("n", self.n, 0, MAX_DECLARED)
+        if sizes_of(self.attributes) != list(self.question.sizes):
             reject("attributes", "be the counts of every attribute of the question")
         if self.plan is not None:
             check_type("plan", self.plan, str)
@@ -97,6 +98,11 @@ class NumberEstimate:
     def answered(self) -> float:
         """Estimated number of people who answered; n unless answers may be missing."""
         return self._answered().value
+
+    @property
+    def total(self) -> float:
+        """Estimated sum of the answers as shares of the range: between 0 and the number of people, but for the noise."""
+        return self._total().value
 
     def _answered(self) -> Total:
         if not self.question.missing:

@@ -13,8 +13,9 @@ from hubbub.estimates import LEVEL, Estimate
 from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
 from hubbub.privacy import Guarantee
 from hubbub.questions import Cross, Number, Question, Scale
+from hubbub.reports import MAX_DECLARED
 from hubbub.schema import Schema
-from hubbub.surveys.answers import AnswerCounts
+from hubbub.surveys.answers import AnswerCounts, sizes_of
 from hubbub.surveys.cross import CrossEstimate
 from hubbub.surveys.design import places
 from hubbub.surveys.measures import listed
@@ -52,10 +53,10 @@ class SurveyEstimate:
 
     def __post_init__(self) -> None:
         check_type("schema", self.schema, Schema)
-        check_whole("n", self.n)
+        check_whole("n", self.n, 0, MAX_DECLARED)
         if self.schema.questions is None:
             reject("schema", "be that of a survey")
-        if [one.values.size for one in self.counts] != [one.size for one in self.schema.attributes]:
+        if sizes_of(self.counts) != [one.size for one in self.schema.attributes]:
             reject("counts", "be the counts of every attribute of the survey")
         if self.plan is not None:
             check_type("plan", self.plan, str)
@@ -95,7 +96,7 @@ class SurveyEstimate:
 
     def __getitem__(self, name: str) -> Result:
         for one, result in self.results:
-            if one == name:
+            if isinstance(name, str) and one == name:
                 return result
         more = ", …" if len(self) > 3 else ""
         return reject("name", f"be the name of a question ({', '.join(map(repr, list(self)[:3]))}{more})")

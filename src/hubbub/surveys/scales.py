@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
+from scipy.special import ndtri
 
 from hubbub.canonical import Json
 from hubbub.errors import OPEN_UNIT, PROBABILITY, check_choice, check_real, check_type, check_whole, reject
@@ -21,7 +22,8 @@ from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
 from hubbub.numeric.tails import ErrorSums
 from hubbub.numeric.trees import Tree
 from hubbub.questions import Scale
-from hubbub.surveys.answers import AnswerCounts
+from hubbub.reports import MAX_DECLARED
+from hubbub.surveys.answers import AnswerCounts, sizes_of
 from hubbub.surveys.design import tree
 from hubbub.surveys.measures import LEVEL, Measure, Of, listed
 
@@ -59,8 +61,8 @@ class ScaleEstimate:
     def __post_init__(self) -> None:
         check_type("name", self.name, str)
         check_type("question", self.question, Scale)
-        check_whole("n", self.n)
-        if [one.values.size for one in self.attributes] != list(self.question.sizes):
+        check_whole("n", self.n, 0, MAX_DECLARED)
+        if sizes_of(self.attributes) != list(self.question.sizes):
             reject("attributes", "be the counts of every level of the question")
         if self.plan is not None:
             check_type("plan", self.plan, str)
@@ -117,17 +119,15 @@ class ScaleEstimate:
         """Return lower and upper shares at all edges that hold for all of them at once with probability ``level``."""
         level = check_real("level", level, OPEN_UNIT)
         check_choice("of", of, ("collection", "population"))
-        return self._band(level, of, simultaneous=True)
-
-    def _band(self, level: float, of: Of, *, simultaneous: bool) -> tuple[Array, Array]:
-        miss, sampling = 1 - level, 0.0
-        count = self.question.buckets - 1 if simultaneous else 1
+        miss, sampling, count = 1 - level, 0.0, self.question.buckets - 1
         if of == "population":
             miss /= 3 if self.question.missing else 2  # noise, sampling, and the number of people who answered
             sampling = math.sqrt(math.log(2 / miss) / (2 * max(self._fewest(miss), 1e-300)))
         low, high = self._noise_band(-math.expm1(math.log1p(-miss) / count))
         low, high = np.clip(low - sampling, 0.0, 1.0), np.clip(high + sampling, 0.0, 1.0)
-        return np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
+        low, high = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
+        # The ends cross where no rising curve fits between them; what is between them is then the best that is known.
+        return np.minimum(low, high), np.maximum(low, high)
 
     def _fewest(self, miss: float) -> float:
         """Return the least number of people who answered that is plausible."""
@@ -166,6 +166,28 @@ class ScaleEstimate:
         safe = np.where(sure, a, 1.0)
         return np.where(sure, (b - root) / safe, 0.0), np.where(sure, (b + root) / safe, 1.0)
 
+    def shares(self, level: float, *, of: Of, count: int = 1) -> tuple[Array, Array]:
+        """Return intervals of the share below each edge by itself, whose level is raised for ``count`` of them.
+
+        Of the population: (S − F·A)² ≤ r² + z²·A·F(1 − F) with the reach r of the noise (Wilson 1927), and half a
+        person on either side.
+        """
+        miss = -math.expm1(math.log(level) / count)
+        if of == "collection" or self.n == 0:
+            low, high = self._noise_band(miss)
+            return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+        below, people = np.cumsum(self.values)[:-1], self.people
+        reach = self.errors(np.clip(below / people, 0.0, 1.0)).reach(miss)
+        square = float(ndtri(miss / 2)) ** 2
+        a = people * people + square * people
+
+        def root(centre: Array, sign: int) -> Array:
+            b = 2 * centre * people + square * people
+            c = centre**2 - reach**2
+            return np.asarray((b + sign * np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))) / (2 * a))
+
+        return np.clip(root(below - SLACK, -1), 0.0, 1.0), np.clip(root(below + SLACK, 1), 0.0, 1.0)
+
     def quantile(self, p: float) -> Measure:
         """Return the number below which the share p of the answers lies.
 
@@ -178,7 +200,7 @@ class ScaleEstimate:
         def ends(level: float, of: Of) -> tuple[float, float]:
             return self._between(p, self.band(level, of=of))
 
-        low, high = self._between(p, self._band(ONE_SIGMA, "collection", simultaneous=False))
+        low, high = self.single_quantile(p, ONE_SIGMA, "collection")
         name = "median" if p == 0.5 else f"{100 * p:g}% quantile"
         return Measure(name=name, value=self._inverse(p), stderr=(high - low) / 2, unit=self.question.unit, ends=ends)
 
@@ -188,7 +210,21 @@ class ScaleEstimate:
         # Below an edge whose upper share is less than p lies too little, below one whose lower share is p enough.
         first = int(np.searchsorted(high, p, side="left"))
         last = int(np.searchsorted(low, p, side="left"))
-        return float(whole[first]), float(whole[min(last + 1, len(whole) - 1)])
+        last = min(last + 1, len(whole) - 1)
+        # Where the noise exceeds the counts the ends of the band may cross, and a quantile lies anywhere between them.
+        return float(whole[min(first, last)]), float(whole[max(first, last)])
+
+    def single_quantile(self, p: float, level: float, of: Of) -> tuple[float, float]:
+        """Return an interval of one quantile by itself: the edges at which its share is not rejected.
+
+        It is shorter than the one that holds for all quantiles at once.
+        """
+        low, high = self.shares(level, of=of)
+        possible, whole = np.flatnonzero(high >= p), self.question.edges
+        first = int(possible[0]) if possible.size else self.question.buckets - 1
+        small = np.flatnonzero(low < p)
+        last = int(small[-1]) + 1 if small.size else 0
+        return float(whole[min(first, last)]), float(whole[max(first, last) + 1])
 
     @property
     def median(self) -> Measure:
