@@ -302,7 +302,7 @@ def test_one_choice_is_one_hot() -> None:
 
 
 def test_losses_of_laplace_fakes_end_at_their_sum() -> None:
-    """Corollary 2: on a grid, δ at Σ 2/b would be many times as large."""
+    """The corollary: on a grid, δ at Σ 2/b would be many times as large."""
     scales = (52.0, 20.5, 8.2, 3.25)
     protocol = hb.Protocol.survey([Noise(m=L(b, math.ceil(13 * b))) for b in scales])
     schema = hb.Schema.survey({str(j): Flag() for j in range(4)})

@@ -11,11 +11,11 @@ out; the others are independent, so the pair is a product. Exchanging a and b ma
 both orders give the same, and by exchangeability so do all a and b. Fewer changed attributes are a marginal, of which δ
 is at most as large. ∎
 
-It covers the shuffler's independent fakes of one distribution for all categories of an attribute, and the users'
-uniform fakes.
+It covers the shuffler's independent fakes of one distribution for all categories of an attribute (:mod:`.fakes`), and
+the users' uniform fakes (:mod:`.uniform`).
 
-**Corollary 2 (Laplace fakes).** With scales b_j, δ(ε) = 1 − ∏_j (1 − P_j(0)) exactly for every ε ≥ Σ_j 2/b_j.
-*Proof.* A finite loss of attribute j is at most 2/b_j, and an infinite one means that the rising count had no fake. ∎
+**Corollary (Laplace fakes).** With scales b_j, δ(ε) = 1 − ∏_j (1 − P_j(0)) exactly for every ε ≥ Σ_j 2/b_j.
+*Proof.* A finite loss of attribute j is at most 2/b_j; it is infinite if the other tuple's category has no fake. ∎
 On a grid that does not divide all 1/b_j, the composition would put mass just above such an ε.
 
 **Theorem 2 (any independent noise).** If μ_j covers attribute j for all columns of n values, all changes and both
@@ -156,7 +156,7 @@ def _response(categories: int, q: float, honest: int, nodes: int) -> Loss:
 
 
 def largest_loss(attributes: Sequence[Answers]) -> tuple[Fraction, float] | None:
-    """Return Σ 2/b and an upper bound on δ from there on, if all fakes are the shuffler's Laplace ones. Corollary 2.
+    """Return Σ 2/b and an upper bound on δ from there on, if all fakes are the shuffler's Laplace ones. The corollary.
 
     >>> from hubbub.protocol import Fakes
     >>> bound, delta = largest_loss([Answers(2, Noise(m=Fakes.laplace(2.0, 25)))])
