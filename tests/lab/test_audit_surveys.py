@@ -197,10 +197,10 @@ def test_moments_of_alike_neighbours() -> None:
     """The stated variance is that of random orders: z-values of many batches have variance 1."""
     rng = generator()
 
-    def mixing(reports: hb.Reports) -> hb.Reports:
+    def permuted(reports: hb.Reports) -> hb.Reports:
         return replace(reports, messages=rng.permutation(reports.messages), shuffled=True)
 
-    p = [linked_answers(mixing, FLIPS, 1, lambda: None).p for _ in range(400)]
+    p = [linked_answers(permuted, FLIPS, 1, lambda: None).p for _ in range(400)]
     assert 0.01 < np.mean(np.array(p) < 0.05) < 0.1
 
 

@@ -147,7 +147,7 @@ def level_of(plan: Plan, n: int, repetitions: int) -> Level:
     protocol, schema = plan.protocol, plan.schema
     if schema.questions is not None:
         drawn = [(one.size, noise.shuffler_fakes) for one, noise in zip(schema.attributes, protocol.noise, strict=True)]
-        fakes = sum(size * (law.mean + 1000) for size, law in drawn if law is not None)
+        fakes = sum(size * (one.mean + 1000) for size, one in drawn if one is not None)
         work = repetitions * (n * plan.payload_messages + fakes) * SURVEY_WORK
         return "records" if work <= AFFORDABLE else "counts"
     messages: float = protocol.k * n + protocol.fixed_fakes
