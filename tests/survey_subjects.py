@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import hubbub as hb
 from hubbub.errors import HubbubError, InvalidInput, WireError
+from hubbub.questions import Question
 
 NAN, INF = math.nan, math.inf
 HUGE = 10**400
 
-QUESTIONS = {
+QUESTIONS: dict[str, Question] = {
     "colour": hb.Choice(["red", "blue"]),
     "dark mode": hb.Flag(),
     "load": hb.Scale(0, 8, buckets=4),
@@ -30,6 +31,9 @@ assert isinstance(MEMORY, hb.NumberEstimate)
 assert isinstance(CROSS, hb.CrossEstimate)
 MEAN = MEMORY.mean
 ERROR = hb.question_errors(PLAN)[0]
+SECOND = hb.estimate_survey(hb.tally(hb.shuffle(hb.randomize(hb.Collection.from_values(PEOPLE, SURVEY), PLAN))), PLAN)
+COMPARISON = hb.compare(ESTIMATE, SECOND)
+LOADS, MEMORIES = hb.compare(LOAD, SECOND["load"]), hb.compare(MEMORY, SECOND["memory"])  # type: ignore[call-overload]
 
 
 class Subject(NamedTuple):
@@ -56,7 +60,16 @@ def encoder(question: hb.Choice | hb.Flag | hb.Scale | hb.Number) -> Callable[..
 
 LEVEL = {"level": 0.95}
 NUMBER = {"low": 0, "high": 15, "missing": False, "variance": False, "unit": "", "digits": [4, 4]}
-SCALE = {"low": 0, "high": 8, "buckets": 4, "log": False, "edges": None, "missing": False, "unit": "", "levels": []}
+SCALE: dict[str, Any] = {
+    "low": 0,
+    "high": 8,
+    "buckets": 4,
+    "log": False,
+    "edges": None,
+    "missing": False,
+    "unit": "",
+    "levels": [],
+}
 TABLES = ("columns", "to_arrow", "to_pandas", "to_polars")
 SUBJECTS: dict[str, Subject] = {
     "Choice": Subject(hb.Choice, {"labels": ["red", "blue"], "missing": False}),
@@ -65,6 +78,9 @@ SUBJECTS: dict[str, Subject] = {
     "CrossEstimate": Subject(hb.CrossEstimate, fields(CROSS)),
     "CrossEstimate.interval": Subject(CROSS.interval, {**LEVEL, "simultaneous": False, "of": "collection"}),
     "CrossEstimate.population": Subject(CROSS.population, {**LEVEL, "simultaneous": False}),
+    "Difference": Subject(hb.Difference, fields(MEMORIES.mean)),
+    "Difference.interval": Subject(MEMORIES.mean.interval, {**LEVEL, "of": "population"}),
+    "Difference.to_document": Subject(MEMORIES.mean.to_document, LEVEL),
     "Flag": Subject(hb.Flag, {"missing": False}),
     "Flag.encode": Subject(encoder(hb.Flag()), {"value": True}),
     "Measure": Subject(hb.Measure, fields(MEAN)),
@@ -76,15 +92,20 @@ SUBJECTS: dict[str, Subject] = {
     "Number.encode": Subject(encoder(hb.Number(0, 15)), {"value": 7}),
     "Number.share": Subject(hb.Number(0, 15).share, {"value": 7}),
     "NumberEstimate": Subject(hb.NumberEstimate, fields(MEMORY)),
+    "NumberComparison": Subject(hb.NumberComparison, fields(MEMORIES)),
     "Protocol.survey": Subject(hb.Protocol.survey, {"noise": NOISE, "release": "bits"}),
     "QuestionError": Subject(hb.QuestionError, fields(ERROR)),
     "Scale": Subject(hb.Scale, SCALE),
     "Scale.bucket": Subject(hb.Scale(0, 8, buckets=4).bucket, {"value": 3}),
     "Scale.encode": Subject(encoder(hb.Scale(0, 8, buckets=4)), {"value": 3}),
+    "ScaleComparison": Subject(hb.ScaleComparison, fields(LOADS)),
+    "ScaleComparison.band": Subject(LOADS.band, {**LEVEL, "of": "population"}),
+    "ScaleComparison.quantile": Subject(LOADS.quantile, {"p": 0.5}),
     "ScaleEstimate": Subject(hb.ScaleEstimate, fields(LOAD)),
     "ScaleEstimate.band": Subject(LOAD.band, {**LEVEL, "of": "collection"}),
     "ScaleEstimate.quantile": Subject(LOAD.quantile, {"p": 0.5}),
     "Schema.survey": Subject(hb.Schema.survey, {"questions": QUESTIONS, "derived": ["colour"]}),
+    "SurveyComparison": Subject(hb.SurveyComparison, fields(COMPARISON)),
     "SurveyEstimate": Subject(hb.SurveyEstimate, fields(ESTIMATE)),
     "SurveyEstimate.from_json": Subject(hb.SurveyEstimate.from_json, {"text": ESTIMATE.to_json()}),
     "SurveyEstimate.plot": Subject(ESTIMATE.plot, {"name": "load", **LEVEL}),
@@ -237,7 +258,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Number.share", {"value": "7"}, InvalidInput, "the answer must be a number, not of type str"),
     ("NumberEstimate", {"name": 7}, InvalidInput, "name must be of type str, not int"),
     ("NumberEstimate", {"question": QUESTIONS["load"]}, InvalidInput, "question must be of type Number, not Scale"),
-    ("NumberEstimate", {"n": -1}, InvalidInput, "n must be a whole number of at least 0, got -1"),
+    ("NumberEstimate", {"n": -1}, InvalidInput, "n must be a whole number in [0, 1,000,000,000,000], got -1"),
     (
         "NumberEstimate",
         {"attributes": ()},
@@ -334,7 +355,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ),
     ("ScaleEstimate", {"name": 7}, InvalidInput, "name must be of type str, not int"),
     ("ScaleEstimate", {"question": QUESTIONS["memory"]}, InvalidInput, "question must be of type Scale, not Number"),
-    ("ScaleEstimate", {"n": -1}, InvalidInput, "n must be a whole number of at least 0, got -1"),
+    ("ScaleEstimate", {"n": -1}, InvalidInput, "n must be a whole number in [0, 1,000,000,000,000], got -1"),
     ("ScaleEstimate", {"attributes": ()}, InvalidInput, "attributes must be the counts of every level of the question"),
     ("ScaleEstimate", {"plan": 7}, InvalidInput, "plan must be of type str, not int"),
     ("ScaleEstimate.band", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
@@ -380,7 +401,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         InvalidInput,
         "schema must be of type Schema, not None; create one with Schema.one_hot, .bits, .at_most or .survey",
     ),
-    ("SurveyEstimate", {"n": -1}, InvalidInput, "n must be a whole number of at least 0, got -1"),
+    ("SurveyEstimate", {"n": -1}, InvalidInput, "n must be a whole number in [0, 1,000,000,000,000], got -1"),
     ("SurveyEstimate", {"counts": ()}, InvalidInput, "counts must be the counts of every attribute of the survey"),
     ("SurveyEstimate", {"plan": 7}, InvalidInput, "plan must be of type str, not int"),
     (
@@ -427,6 +448,34 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         InvalidInput,
         "plan must be of type Plan, not int; hubbub.plan and hubbub.load_plan return one",
     ),
+    ("Difference", {"name": 7}, InvalidInput, "name must be of type str, not int"),
+    ("Difference", {"value_a": INF}, InvalidInput, "value_a must be a finite number, got inf"),
+    ("Difference", {"value_b": "3"}, InvalidInput, "value_b must be a finite number, got '3'"),
+    ("Difference", {"stderr": -1}, InvalidInput, "stderr must be finite and at least 0, got -1.0"),
+    ("Difference", {"unit": None}, InvalidInput, "unit must be of type str, not None"),
+    ("Difference", {"ends": 7}, InvalidInput, "ends must be a function of a level and of whom it covers, not int"),
+    ("Difference", {"sampled": "no"}, InvalidInput, "sampled must be True or False, got 'no'"),
+    ("Difference.interval", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
+    ("Difference.interval", {"of": "all"}, InvalidInput, "of must be 'collection' or 'population', got 'all'"),
+    ("Difference.to_document", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
+    ("NumberComparison", {"a": None}, InvalidInput, "a must be of type NumberEstimate, not None"),
+    ("NumberComparison", {"b": LOAD}, InvalidInput, "b must be of type NumberEstimate, not ScaleEstimate"),
+    ("NumberComparison", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
+    ("ScaleComparison", {"a": None}, InvalidInput, "a must be of type ScaleEstimate, not None"),
+    ("ScaleComparison", {"b": MEMORY}, InvalidInput, "b must be of type ScaleEstimate, not NumberEstimate"),
+    ("ScaleComparison", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
+    ("ScaleComparison.band", {"level": 0}, InvalidInput, "level must be in (0, 1), got 0.0"),
+    ("ScaleComparison.band", {"of": "all"}, InvalidInput, "of must be 'collection' or 'population', got 'all'"),
+    ("ScaleComparison.quantile", {"p": 2}, InvalidInput, "p must be in [0, 1], got 2.0"),
+    (
+        "SurveyComparison",
+        {"results": 7},
+        InvalidInput,
+        "results must be pairs of questions and their comparisons, not int",
+    ),
+    ("SurveyComparison", {"n_a": -1}, InvalidInput, "n_a must be a whole number of at least 1, got -1"),
+    ("SurveyComparison", {"n_b": -1}, InvalidInput, "n_b must be a whole number of at least 1, got -1"),
+    ("SurveyComparison", {"level": 1}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("CrossEstimate.columns", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("CrossEstimate.to_arrow", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),
     ("CrossEstimate.to_pandas", {"level": 1.0}, InvalidInput, "level must be in (0, 1), got 1.0"),

@@ -55,7 +55,7 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
             check_share(plan, len(collection), fakes)
         kind = message_type(plan)
         parts = [np.ascontiguousarray(part, kind) for part in _answers(collection, plan, entropy)]
-        return Reports(plan, np.concatenate(parts), len(collection), 0)
+        return Reports(plan, parts[0] if len(parts) == 1 else np.concatenate(parts), len(collection), 0)
     flip_numerator = protocol.flip_numerator
     total = _number_of_fakes(plan, len(collection), fakes, entropy)
     fake_records = fake_collection(total, plan.schema, entropy=entropy)
@@ -85,7 +85,7 @@ def _drawn(drawn: Fakes, n: int, entropy: Entropy) -> int:
     return _poisson(n, drawn, entropy)
 
 
-def _answers(collection: Collection, plan: Plan, entropy: Entropy) -> Iterator[Numbers]:
+def _answers(collection: Collection, plan: Plan, entropy: Entropy) -> Iterator[NDArray[Any]]:
     """Yield the messages of a survey, attribute after attribute: categories, flipped bits, or answers among fakes."""
     n, attributes, protocol = len(collection), plan.schema.attributes, plan.protocol
     assert isinstance(collection.records, SetBits)

@@ -17,12 +17,13 @@ from hubbub.accountant.overflow import check_slots, log_tail, max_messages, min_
 from hubbub.cli.results import _print
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.privacy import Budget
+from hubbub.questions import Question
 from hubbub.service.reader import COLUMNS, TaskResults, to_csv, to_parquet
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.series import Series
 
 N = 40
-QUESTIONS = {
+QUESTIONS: dict[str, Question] = {
     "colour": hb.Choice(["red", "green", "blue"]),
     "dark mode": hb.Flag(missing=True),
     "load time": hb.Scale(0, 80, buckets=8, unit="ms", levels=[4, 1]),
@@ -49,7 +50,7 @@ def survey(noise: hb.Noise, release: str = "bits") -> hb.Protocol:
     return hb.Protocol.survey([noise] * J, release)  # type: ignore[arg-type]
 
 
-def plan_of(protocol: hb.Protocol, **target: float) -> hb.Plan:
+def plan_of(protocol: hb.Protocol, **target: Any) -> hb.Plan:
     return hb.plan_from(SCHEMA, N, protocol, **target)
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import hubbub as hb
 from hubbub import device
 from hubbub.errors import InvalidInput, InvalidRecord, PlanMismatch
+from hubbub.questions import Question
 from hubbub.questions.answers import is_missing
 from hubbub.questions.number import GRID
 from hubbub.records import SetBits
@@ -149,7 +150,11 @@ def test_columns_and_devices_find_the_same_bucket(values: list[float]) -> None:
         assert hb.Collection.from_values({"load": column}, schema).ones(0, len(values))[0].tolist() == expected
 
 
-QUESTIONS = {"colour": hb.Choice(["red", "blue"]), "dark": hb.Flag(), "load": hb.Scale(0, 8, buckets=4)}
+QUESTIONS: dict[str, Question] = {
+    "colour": hb.Choice(["red", "blue"]),
+    "dark": hb.Flag(),
+    "load": hb.Scale(0, 8, buckets=4),
+}
 SURVEY = hb.Schema.survey(QUESTIONS)
 RIGHT: dict[str, list[Any]] = {"colour": ["red", "blue"], "dark": [True, False], "load": [1.5, 7]}
 
@@ -169,6 +174,12 @@ TABLES: dict[str, Callable[[dict[str, Any]], Any]] = {"arrow": pa.table, "pandas
 @pytest.mark.parametrize("form", [*FORMS, *TABLES])
 def test_right_values_in_every_form(form: str) -> None:
     found = hb.Collection.from_values({**FORMS, **TABLES}[form](RIGHT), SURVEY)
+    assert found.ones(0, 2)[0].tolist() == [0, 3, 4, 1, 2, 7]
+
+
+@pytest.mark.parametrize("index", [[7, 3], ["x", "y"], pd.Index([5, 9], name="person")])
+def test_the_index_of_a_frame_is_no_answer(index: Any) -> None:
+    found = hb.Collection.from_values(pd.DataFrame(RIGHT, index=index), SURVEY)
     assert found.ones(0, 2)[0].tolist() == [0, 3, 4, 1, 2, 7]
 
 
@@ -244,6 +255,7 @@ def test_large_integers_are_rounded_and_clipped(column: list[int]) -> None:
         ({**RIGHT, "age": [1, 2]}, "values must have a column for every question, but 'age' is not one"),
         ({"colour": ["red"], "dark": [True]}, "values must have a column for every question, but 'load' has none"),
         (pa.table({"colour": ["red"], "dark": [True]}), "values must have a column for every question"),
+        (pa.table({**RIGHT, "age": [1, 2]}), "values must have a column for every question, but 'age' is not one"),
         ({**RIGHT, "load": [1]}, "the columns of values must have the same length"),
         ({**RIGHT, "load": "12"}, "the column 'load' must be a list, an array or a series, not str"),
         ({**RIGHT, "load": {1: 2}}, "the column 'load' must be a list, an array or a series, not dict"),
@@ -252,7 +264,7 @@ def test_large_integers_are_rounded_and_clipped(column: list[int]) -> None:
         ({**RIGHT, "load": np.zeros((2, 2))}, "the column 'load' must have one dimension, got 2"),
         ({**RIGHT, "load": np.array([1, 2], "m8[ns]")}, "the column 'load' must have numbers, not values of type"),
         ({**RIGHT, "load": np.array(["a", "b"])}, "the column 'load' must have numbers, not values of type"),
-        ({**RIGHT, "load": np.ma.masked_array([1, 2], [0, 1])}, "the column 'load' must have no masked entries"),
+        ({**RIGHT, "load": np.ma.masked_equal([1, 2], 2)}, "the column 'load' must have no masked entries"),
         ({**RIGHT, "load": pd.DataFrame({"a": [1, 2]})}, "the column 'load' must be a single column, not DataFrame"),
         ({**RIGHT, "colour": np.array([0, 1])}, "the column 'colour' must have labels, not values of type int64"),
         (["red"], "record 1 must be a mapping from questions to answers, not str"),

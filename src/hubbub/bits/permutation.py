@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.bits.entropy import Entropy, draw, system
+from hubbub.bits.entropy import Entropy, draw, fill, system
 from hubbub.errors import check_memory, check_whole, reject
 from hubbub.extras import load_extra
 
@@ -186,38 +186,48 @@ def _sort_small(records: NDArray[Any], width: int, entropy: Entropy) -> NDArray[
     Short keys sort fastest, and so do few of them: each number goes to a uniform random bucket first, and each bucket
     is put into uniform order (Rao 1961; Sandelius 1962). Numbers with the same random digits have new ones drawn.
     """
-    mixed, ends = _bucketed(records, width, entropy)
-    ties = []
-    mask = (1 << width) - 1
-    pool, used = np.empty(0, np.uint32), 0
-    for start, end in zip([0, *ends], ends, strict=False):
-        if used + end - start > pool.size:
-            pool, used = draw(entropy, max(end - start, 8 * _FEW), np.uint32), 0
-        keys = pool[used : used + end - start]
-        used += end - start
-        keys &= np.uint32(0xFFFFFFFF - mask)
-        keys |= mixed[start:end]
-        keys.sort()
-        mixed[start:end] = keys
-        ties.append(np.flatnonzero((keys[1:] ^ keys[:-1]) <= np.uint32(mask)) + start)
-    mixed &= mixed.dtype.type(mask & np.iinfo(mixed.dtype).max)
+    mixed, sizes = _bucketed(records, width, entropy)
+    whole, most, ties = 255 if records.itemsize == 1 else (1 << width) - 1, int(sizes.max()), []
+    keys, differences, tied = np.empty(most, "<u4"), np.empty(most, "<u4"), np.empty(most, np.bool_)
+    end = 0
+    for size in sizes.tolist():
+        start, end = end, end + size
+        own = keys[:size]
+        fill(entropy, own)
+        if records.itemsize == 1:
+            own.view(np.uint8)[::4] = mixed[start:end]  # the lowest byte
+        else:
+            own &= np.uint32(0xFFFFFFFF - whole)
+            own |= mixed[start:end]
+        own.sort()
+        mixed[start:end] = own  # the lowest byte, or two
+        pairs = slice(max(size - 1, 0))
+        np.bitwise_xor(own[1:], own[:-1], out=differences[pairs])
+        np.less_equal(differences[pairs], np.uint32(whole), out=tied[pairs])
+        ties.append(np.flatnonzero(tied[pairs]) + start)
+    if whole < np.iinfo(mixed.dtype).max:
+        mixed &= mixed.dtype.type(whole)
     _resolve(mixed, np.concatenate(ties), entropy)
     return mixed
 
 
-def _bucketed(records: NDArray[Any], width: int, entropy: Entropy) -> tuple[NDArray[Any], list[int]]:
-    """Return small numbers in uniform random buckets, sorted within each, and the ends of the buckets."""
+def _bucketed(records: NDArray[Any], width: int, entropy: Entropy) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return small numbers in uniform random buckets, sorted within each, and the sizes of the buckets."""
     levels = min(16 - width, (len(records) // _FEW).bit_length())
     counts = np.zeros(1 << levels + width, np.int64)
-    for start in range(0, len(records), _FEW):
-        part = records[start : start + _FEW]
-        keys = draw(entropy, part.size, np.uint16)
-        keys >>= np.uint16(16 - levels)
-        keys <<= np.uint16(width)
-        keys |= part
-        counts += np.bincount(keys, minlength=counts.size)
+    kind: Any = np.uint8 if levels <= 8 else np.uint16
+    buckets: NDArray[Any] = np.empty(4 * _FEW, kind)
+    keys = np.empty(4 * _FEW, np.uint16)
+    for start in range(0, len(records), 4 * _FEW):
+        part = records[start : start + 4 * _FEW]
+        bucket, key = buckets[: part.size], keys[: part.size]
+        fill(entropy, bucket)
+        bucket >>= kind(8 * bucket.itemsize - levels)
+        np.left_shift(bucket, width, out=key, dtype=np.uint16)
+        key |= part
+        counts += np.bincount(key, minlength=counts.size)
     numbers = np.tile(np.arange(1 << width, dtype=records.dtype), 1 << levels)
-    return np.repeat(numbers, counts), np.cumsum(counts.reshape(1 << levels, -1).sum(axis=1)).tolist()
+    return np.repeat(numbers, counts), counts.reshape(1 << levels, -1).sum(axis=1)
 
 
 def _repair(order: NDArray[Any], keys: NDArray[Any], entropy: Entropy) -> None:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.canonical import Json
-from hubbub.errors import OPEN_UNIT, Infeasible, check_choice, check_real, check_type, reject
+from hubbub.errors import NON_NEGATIVE, OPEN_UNIT, Infeasible, check_choice, check_real, check_type, kind_of, reject
 from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
+from hubbub.numeric.population import check_finite
 from hubbub.surveys.measures import LEVEL, Measure, Of, listed
 from hubbub.surveys.numbers import NumberEstimate
 from hubbub.surveys.scales import QUANTILES, ScaleEstimate
@@ -78,7 +79,13 @@ class Difference:
 
     def __post_init__(self) -> None:
         check_type("name", self.name, str)
+        check_finite("value_a", self.value_a)
+        check_finite("value_b", self.value_b)
+        check_real("stderr", self.stderr, NON_NEGATIVE)
         check_type("unit", self.unit, str)
+        if not callable(self.ends):
+            reject("ends", f"be a function of a level and of whom it covers, not {kind_of(self.ends)}")
+        check_type("sampled", self.sampled, bool)
 
     @property
     def difference(self) -> float:

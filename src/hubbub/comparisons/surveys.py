@@ -11,7 +11,7 @@ import numpy as np
 from hubbub.canonical import Json
 from hubbub.comparisons.figures import FIGURES, NumberComparison, ScaleComparison
 from hubbub.comparisons.labels import Comparison
-from hubbub.errors import OPEN_UNIT, check_real, check_type, check_whole, reject
+from hubbub.errors import OPEN_UNIT, check_items, check_real, check_whole, reject
 from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
 
 FORMAT = "hubbub survey comparison 1"
@@ -32,9 +32,10 @@ class SurveyComparison:
     level: float
 
     def __post_init__(self) -> None:
-        for name, one in self.results:
-            check_type("the name of a question", name, str)
-            if not isinstance(one, Comparison | ScaleComparison | NumberComparison):
+        for each in check_items("results", self.results, "be pairs of questions and their comparisons"):
+            if not isinstance(each, tuple) or len(each) != 2 or not isinstance(each[0], str):
+                reject("results", "be pairs of questions and their comparisons")
+            if not isinstance(each[1], Comparison | ScaleComparison | NumberComparison):
                 reject("results", "be the comparisons of questions")
         check_whole("n_a", self.n_a, 1)
         check_whole("n_b", self.n_b, 1)
@@ -51,7 +52,7 @@ class SurveyComparison:
 
     def __getitem__(self, name: str) -> QuestionComparison:
         for one, result in self.results:
-            if one == name:
+            if isinstance(name, str) and one == name:
                 return result
         more = ", …" if len(self) > 3 else ""
         return reject("name", f"be the name of a question ({', '.join(map(repr, list(self)[:3]))}{more})")

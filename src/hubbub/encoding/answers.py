@@ -87,20 +87,25 @@ def _columns(values: Any, questions: Questions) -> dict[str, Any]:
         names = list(table.column_names)
         if len(set(names)) != len(names):
             reject("the columns of values", "have distinct names")
-        lacking = [name for name in asked if name not in names]
-        if lacking:
-            reject("values", f"have a column for every question, but {lacking[0]!r} has none")
+        # The index of a pandas frame becomes columns, which are no answers.
+        index = (table.schema.pandas_metadata or {}).get("index_columns", [])
+        _check_names([name for name in names if name in asked or name not in index], asked)
         return {name: table.column(name) for name in asked}
     if isinstance(values, Mapping):
-        unknown = [name for name in values if name not in asked]
-        lacking = [name for name in asked if name not in values]
-        if unknown or lacking:
-            about = f"{unknown[0]!r} is not one" if unknown else f"{lacking[0]!r} has none"
-            reject("values", f"have a column for every question, but {about}")
+        _check_names(list(values), asked)
         return {name: values[name] for name in asked}
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
         reject("values", f"be a table, a mapping of columns, or a list of mappings, not {kind_of(values)}")
     return _transposed(values, asked)
+
+
+def _check_names(names: Sequence[Any], asked: Sequence[str]) -> None:
+    """Raise unless there is a column for every question, and for nothing else."""
+    unknown = [name for name in names if name not in asked]
+    lacking = [name for name in asked if name not in names]
+    if unknown or lacking:
+        about = f"{unknown[0]!r} is not one" if unknown else f"{lacking[0]!r} has none"
+        reject("values", f"have a column for every question, but {about}")
 
 
 def _transposed(records: Sequence[Any], asked: Sequence[str]) -> dict[str, Any]:

@@ -146,8 +146,9 @@ def _figures(counts: Tally, plan: Plan) -> dict[str, Json]:
 def _answers(counts: Tally, plan: Plan, guarantee: Guarantee) -> dict[str, Json]:
     """Return the figures of every question of a survey, and the estimate that others follow from."""
     found = replace(estimate_survey(counts, plan), achieved=guarantee)
-    columns = {
-        name: column if isinstance(column, list) else column.tolist() for name, column in found.columns(LEVEL).items()
+    columns: dict[str, Json] = {
+        name: list(column) if isinstance(column, list) else column.tolist()
+        for name, column in found.columns(LEVEL).items()
     }
     return {
         "questions": columns["question"],
