@@ -69,6 +69,11 @@ def test_differences_are_found_and_covered(noise: str) -> None:
     bands = [one.band() for one in curves]
     assert plausible([bool(((low <= truth) & (truth <= high)).all()) for low, high in bands])
     assert all(one.significant for one in curves)
+    centre = [int(np.searchsorted(np.cumsum(shares), 0.5)) for shares in (SHARES, other)]
+    medians = [one.median.interval() for one in curves]
+    apart = centre[1] - centre[0]
+    assert plausible([low <= apart + 1 and apart - 1 <= high for low, high in medians])
+    assert np.mean([low > 0 for low, _ in medians]) > 0.9
 
 
 def test_differences_of_the_people_are_covered() -> None:
