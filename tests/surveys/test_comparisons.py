@@ -35,7 +35,7 @@ def numbers(rng: np.random.Generator, noise: str, n: int, mean: float = 0.3) -> 
 
 @pytest.mark.parametrize(("noise", "sizes"), [("Laplace fakes", (400, 700)), ("response", (300, 300))])
 def test_false_positives_of_scales_and_numbers_are_rare(noise: str, sizes: tuple[int, int]) -> None:
-    rng, times = np.random.default_rng(31), 120
+    rng, times = np.random.default_rng(31), 60
     same = [hb.compare(scales(rng, noise, sizes[0]), scales(rng, noise, sizes[1])) for _ in range(times)]
     assert plausible([not one.significant for one in same])
     means = [hb.compare(numbers(rng, noise, sizes[0]), numbers(rng, noise, sizes[1])) for _ in range(times)]
@@ -69,6 +69,11 @@ def test_differences_are_found_and_covered(noise: str) -> None:
     bands = [one.band() for one in curves]
     assert plausible([bool(((low <= truth) & (truth <= high)).all()) for low, high in bands])
     assert all(one.significant for one in curves)
+    centre = [int(np.searchsorted(np.cumsum(shares), 0.5)) for shares in (SHARES, other)]
+    medians = [one.median.interval() for one in curves]
+    apart = centre[1] - centre[0]
+    assert plausible([low <= apart + 1 and apart - 1 <= high for low, high in medians])
+    assert np.mean([low > 0 for low, _ in medians]) > 0.9
 
 
 def test_differences_of_the_people_are_covered() -> None:
@@ -146,6 +151,17 @@ def test_the_rounds_of_a_year_are_added() -> None:
     assert alone.mean.value == pytest.approx(memory.mean.value)
     assert alone.mean.interval() == pytest.approx(memory.mean.interval())
     assert memory.mean.stderr < 0.2 * weeks[0]["memory"].mean.stderr  # type: ignore[union-attr]
+
+
+def test_batches_without_noise_are_pooled_and_compared() -> None:
+    """Regression: users who drew no fakes at all leave no variance, which was divided by."""
+    rng, noise = np.random.default_rng(41), [hb.Noise(m=hb.Fakes.poisson(1e-9))] * 2
+    plan = survey_plan({"x": SCALE}, noise)
+    parts = [estimate(plan, levels(rng.multinomial(20, SHARES), SCALE), rng)["x"] for _ in range(2)]
+    a, b = (part for part in parts if isinstance(part, hb.ScaleEstimate))
+    low, high = hb.pool([a, b]).band()
+    assert (high - low).max() <= 1 / 40 + 1e-9
+    assert not hb.compare(a, b).significant
 
 
 def test_pooled_intervals_cover() -> None:

@@ -18,7 +18,7 @@ from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
 from hubbub.numeric.population import check_finite
 from hubbub.surveys.measures import LEVEL, Measure, Of, listed
 from hubbub.surveys.numbers import NumberEstimate
-from hubbub.surveys.scales import QUANTILES, ScaleEstimate
+from hubbub.surveys.scales import QUANTILES, ScaleEstimate, single_quantile
 
 if TYPE_CHECKING:
     from hubbub.pages import Chart
@@ -287,7 +287,7 @@ class ScaleComparison:
 
         def alone(part: ScaleEstimate, whole: Measure) -> Measure:
             def ends(level: float, of: Of) -> tuple[float, float]:
-                return part.single_quantile(p, level, of)
+                return single_quantile(part, p, level, of)
 
             return replace(whole, ends=ends)
 

@@ -53,7 +53,7 @@ class ErrorSums:
     def excess(self) -> Array:
         """Excess kurtosis of each sum: Σ e·v²/(Σ v)²."""
         fourth = (self.variances**2 * self.copies * self.excesses).sum(axis=1)
-        return np.asarray(fourth / np.maximum(self.variance, 1e-300) ** 2)
+        return np.asarray(fourth / np.maximum(self.variance**2, 1e-300))
 
     def rows(self, chosen: NDArray[np.int64]) -> "ErrorSums":
         """Return some of the sums."""

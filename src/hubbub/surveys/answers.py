@@ -138,7 +138,7 @@ def _excess(fakes: Fakes) -> float:
     """Return the excess kurtosis of a number of fakes, 0 if its tails are no longer than normal ones."""
     pmf = fakes.pmf
     number = np.arange(pmf.size) - fakes.mean
-    found = float(number**4 @ pmf) / max(fakes.variance, 1e-300) ** 2 - 3
+    found = float(number**4 @ pmf) / max(fakes.variance**2, 1e-300) - 3
     return found if found > 1e-3 else 0.0
 
 
@@ -191,7 +191,7 @@ def pooled_counts(parts: Sequence[AnswerCounts], people: Sequence[int]) -> Answe
         values=values,
         variance=variance,
         growth=math.fsum(n * part.growth for n, part in zip(people, parts, strict=True)) / max(sum(people), 1),
-        excess=fourth / max(variance, 1e-300) ** 2,
+        excess=fourth / max(variance**2, 1e-300),
         noise=pooled_noise([(n, part.noise) for n, part in zip(people, parts, strict=True)]),
     )
 

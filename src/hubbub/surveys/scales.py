@@ -200,7 +200,7 @@ class ScaleEstimate:
         def ends(level: float, of: Of) -> tuple[float, float]:
             return self._between(p, self.band(level, of=of))
 
-        low, high = self.single_quantile(p, ONE_SIGMA, "collection")
+        low, high = single_quantile(self, p, ONE_SIGMA, "collection")
         name = "median" if p == 0.5 else f"{100 * p:g}% quantile"
         return Measure(name=name, value=self._inverse(p), stderr=(high - low) / 2, unit=self.question.unit, ends=ends)
 
@@ -213,18 +213,6 @@ class ScaleEstimate:
         last = min(last + 1, len(whole) - 1)
         # Where the noise exceeds the counts the ends of the band may cross, and a quantile lies anywhere between them.
         return float(whole[min(first, last)]), float(whole[max(first, last)])
-
-    def single_quantile(self, p: float, level: float, of: Of) -> tuple[float, float]:
-        """Return an interval of one quantile by itself: the edges at which its share is not rejected.
-
-        It is shorter than the one that holds for all quantiles at once.
-        """
-        low, high = self.shares(level, of=of)
-        possible, whole = np.flatnonzero(high >= p), self.question.edges
-        first = int(possible[0]) if possible.size else self.question.buckets - 1
-        small = np.flatnonzero(low < p)
-        last = int(small[-1]) + 1 if small.size else 0
-        return float(whole[min(first, last)]), float(whole[max(first, last) + 1])
 
     @property
     def median(self) -> Measure:
@@ -293,3 +281,16 @@ class ScaleEstimate:
 
     def __repr__(self) -> str:
         return f"ScaleEstimate({self.name!r}: {self.median}, n={self.n:,})"
+
+
+def single_quantile(estimate: ScaleEstimate, p: float, level: float, of: Of) -> tuple[float, float]:
+    """Return an interval of one quantile by itself: the edges at which its share is not rejected.
+
+    It is shorter than the one that holds for all quantiles at once.
+    """
+    low, high = estimate.shares(level, of=of)
+    possible, whole = np.flatnonzero(high >= p), estimate.question.edges
+    first = int(possible[0]) if possible.size else estimate.question.buckets - 1
+    small = np.flatnonzero(low < p)
+    last = int(small[-1]) + 1 if small.size else 0
+    return float(whole[min(first, last)]), float(whole[max(first, last) + 1])
