@@ -116,7 +116,7 @@ def merged(p: Law, q: Law) -> tuple[Law, Law]:
     used = (p > 1e-18) | (q > 1e-18)
     p, q = p[used], q[used]
     _, group = np.unique(np.round(p / (p + q), 11), return_inverse=True)
-    return np.bincount(group, p), np.bincount(group, q)
+    return np.bincount(group, p).astype(np.float64), np.bincount(group, q).astype(np.float64)
 
 
 def columns(law: Law, n: int) -> list[tuple[Law, Law]]:

@@ -112,6 +112,19 @@ def test_a_survey_file_becomes_a_plan(survey: Path, run: Call) -> None:
     assert "Every person answers 2 questions." in told
 
 
+def test_the_frontier_of_a_survey(survey: Path, run: Call) -> None:
+    (survey / "one.toml").write_text('[questions.a]\nkind = "flag"\n[questions.b]\nkind = "flag"\n')
+    words = ["frontier", "--survey", "one.toml", "-n", "1000", "--epsilon", "4", "--delta", "1e-6", "--trust", "nobody"]
+    done = run(*words, "-o", "own.json")
+    assert done.exit_code == 0, done.output
+    assert "local randomized response" in done.stdout
+    assert "root mean square over all questions" in " ".join(done.stdout.split())
+    assert "central mechanism" not in done.stdout
+    record = json.loads(run(*words, "--json").stdout)
+    assert record["central_stderr"] is None
+    assert record["plans"][0]["id"] == hb.load_plan((survey / "own.json").read_text()).id
+
+
 def test_the_weights_of_the_file_are_used(survey: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {}
 

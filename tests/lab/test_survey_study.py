@@ -17,7 +17,7 @@ from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
 from hubbub.lab.study import Grid, Results, run
 from hubbub.lab.study_page import study_page
 from hubbub.protocol import Noise
-from hubbub.surveys.errors import QuestionError
+from hubbub.surveys.errors import QuestionError, predicted_errors
 
 SCHEMA = hb.Schema.survey(
     {
@@ -79,7 +79,7 @@ def test_both_levels_give_the_same_errors() -> None:
 def test_too_little_noise_is_a_contradiction(monkeypatch: pytest.MonkeyPatch) -> None:
     """A study finds estimates whose errors are twice the predicted ones."""
 
-    real = cells.predicted_errors
+    real = predicted_errors
 
     def half(schema: hb.Schema, protocol: hb.Protocol, n: int) -> list[QuestionError]:
         return [replace(one, people=one.people / 2) for one in real(schema, protocol, n)]
@@ -110,6 +110,12 @@ def test_counts_of_every_attribute_add_up() -> None:
     counts[0] = N
     with pytest.raises(InvalidInput, match="for each attribute of the survey"):
         next(tallies_by_counts(counts, N, plan_of("flips"), 1, entropy=SeededStreamNotForPeople(1)))
+
+
+def test_bits_and_labels_have_populations_of_their_own() -> None:
+    for draw in (Population().people, Population().counts):
+        with pytest.raises(InvalidInput, match="not be that of a survey"):
+            draw(SCHEMA, 10, entropy=SeededStreamNotForPeople(1))
 
 
 def test_records_give_back_their_answers() -> None:

@@ -12,7 +12,7 @@ from hubbub.cli import screen
 from hubbub.pages import explanation, render, words
 from hubbub.pages.plan_report import Background, plan_report
 from hubbub.pages.survey_words import batch_fakes, described_layout, described_questions
-from hubbub.planner import remarks
+from hubbub.planner import Goal, remarks
 from hubbub.protocol import Noise
 
 SURVEY = hb.Schema.survey(
@@ -107,6 +107,17 @@ def test_fakes_of_a_batch_add_up() -> None:
     assert batch_fakes(PLANS["users' fakes"]) == pytest.approx(2 * 1000 * 1.0)
     assert batch_fakes(PLANS["split"]) == 0
     assert "fakes  " not in str(PLANS["split"])
+
+
+def test_a_goal_says_how_many_people_it_needs() -> None:
+    plan = PLANS["shuffler's fakes"]
+    rows = dict(words.described_plan(plan, Goal(0.01, 0.05), 0.01))
+    assert rows["goal"] == "±5% for 1% of the people: missed"
+    assert rows["precision"].startswith("a label held by 1% of the people is measured within ±")
+    assert re.match(
+        r"[\d,]+ people measure a label held by 1% .*: \d\d\.\d% of the squared error is sampling", rows["needed"]
+    )
+    assert "needed" not in dict(words.described_plan(plan))
 
 
 def test_the_json_record_has_the_questions() -> None:

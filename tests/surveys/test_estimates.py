@@ -211,7 +211,7 @@ def test_combined_cells_by_response_have_the_variance_of_the_data() -> None:
     values = np.array([each.values for each in cells if isinstance(each, hb.CrossEstimate)])
     sigma = np.mean([each.stderr for each in cells if isinstance(each, hb.CrossEstimate)], axis=0)
     for place in np.ndindex(3, 2):
-        assert unbiased(values[(slice(None), *place)], pairs[place], float(sigma[place])), place
+        assert unbiased(values[(slice(None), *place)], float(pairs[place]), float(sigma[place])), place
 
 
 # ---- cross-tables ----
@@ -286,7 +286,7 @@ def test_bands_are_monotone_and_hold_the_estimate() -> None:
     found = answered()["load time"]
     assert isinstance(found, hb.ScaleEstimate)
     for of in ("collection", "population"):
-        low, high = found.band(of=of)  # type: ignore[arg-type]
+        low, high = found.band(of=of)
         assert (np.diff(low) >= 0).all()
         assert (np.diff(high) >= 0).all()
         assert ((low >= 0) & (high <= 1) & (low <= high)).all()
@@ -345,7 +345,8 @@ def test_results_are_read_back() -> None:
     document = json.loads(found.to_json())
     assert document["format"] == "hubbub survey estimate 1"
     assert [result["name"] for result in document["results"]] == list(SURVEY)
-    for change in ({"format": "x"}, {"people": -1}, {"attributes": []}, {"schema": {}}):
+    changes: list[dict[str, object]] = [{"format": "x"}, {"people": -1}, {"attributes": []}, {"schema": {}}]
+    for change in changes:
         with pytest.raises(WireError):
             hb.SurveyEstimate.from_json(json.dumps({**document, **change}))
 

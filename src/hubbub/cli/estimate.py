@@ -65,11 +65,11 @@ def estimate(
     Several shuffled batches of one plan are added. The interval of a count covers the people who answered. The
     interval of a share covers the population that they are a random sample of. `hubbub compare` reads the JSON.
 
-    For a survey, every question is estimated in its own terms: counts, quantiles, means, cross-tables.
+    For a survey, every question is estimated in its own terms: counts, quantiles, means, cross-tables; --question NAME
+    shows one of them in detail.
 
     \b
     Example: hubbub estimate mixed.hub --plan plan.json -o counts.csv
-    Example: hubbub estimate mixed.hub --plan survey.json --question "load time" -o distribution.csv
     """
     check_result_file(output)
     if consistent and shrunk:

@@ -185,8 +185,6 @@ def plan(
     Example: hubbub plan --one-hot 12 -n 1e6 --share 0.1% --within 10% --delta 1e-8
     Example: hubbub plan --survey survey.toml -n 10000 --epsilon 1 --delta 1e-6 --trust shuffler-noise -o plan.json
     """
-    if schema.questions is not None and share is not None:
-        raise click.UsageError("--share must not be given for a survey: give -n or --precision, for all its questions")
     check_real("share", 1.0 if share is None else share, SHARE)
     if share is None and within is not None:
         raise click.UsageError("give --share with --within: the share of the people that holds a label")

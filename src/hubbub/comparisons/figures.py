@@ -6,7 +6,7 @@ in squares (Newcombe 1998, method 10; Zou and Donner 2008).
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -282,16 +282,16 @@ class ScaleComparison:
         return recovered(self.a.cdf()[1], self.b.cdf()[1], one, two)
 
     def quantile(self, p: float) -> Difference:
-        """Return the difference of a quantile, between the ends of the intervals of both, each at half of the error."""
+        """Return the difference of a quantile; its interval holds for this quantile by itself."""
         one, two = self.a.quantile(p), self.b.quantile(p)
 
-        def ends(level: float, of: Of) -> tuple[float, float]:
-            each = 1 - (1 - level) / 2
-            first, last = one.interval(each, of=of), two.interval(each, of=of)
-            return last[0] - first[1], last[1] - first[0]
+        def alone(part: ScaleEstimate, whole: Measure) -> Measure:
+            def ends(level: float, of: Of) -> tuple[float, float]:
+                return part.single_quantile(p, level, of)
 
-        stderr = math.hypot(one.stderr, two.stderr)
-        return Difference(name=one.name, value_a=one.value, value_b=two.value, stderr=stderr, unit=one.unit, ends=ends)
+            return replace(whole, ends=ends)
+
+        return difference_of(alone(self.a, one), alone(self.b, two))
 
     @property
     def median(self) -> Difference:

@@ -80,8 +80,8 @@ class ErrorSums:
     def distribution(self) -> tuple[Distribution, float]:
         """Return the first sum in cells, and the cells per unit.
 
-        >>> law, gain = ErrorSums(np.array([[4.0]]), np.array([[1.0]]), np.array([0.0])).distribution()
-        >>> gain, round(float(law.pmf @ np.arange(law.low, law.high + 1.0) ** 2) / gain**2, 1)
+        >>> cells, gain = ErrorSums(np.array([[4.0]]), np.array([[1.0]]), np.array([0.0])).distribution()
+        >>> gain, round(float(cells.pmf @ np.arange(cells.low, cells.high + 1.0) ** 2) / gain**2, 1)
         (4.0, 4.0)
         """
         deviation = math.sqrt(float(self.variance[0]))
@@ -127,7 +127,7 @@ def _quantiles(sums: ErrorSums, miss: float) -> Array:
     return _cached(*(part.tobytes() for part in (sums.variances, sums.copies, sums.excesses)), rows, miss)
 
 
-@functools.lru_cache(64)
+@functools.lru_cache(256)
 def _cached(variances: bytes, copies: bytes, excesses: bytes, rows: int, miss: float) -> Array:
     first, second = (np.frombuffer(part).reshape(rows, -1) for part in (variances, copies))
     sums = ErrorSums(first, second, np.frombuffer(excesses))

@@ -10,7 +10,7 @@ from hubbub.pages.report import Block, Figure, Report, Section, Table
 from hubbub.pages.results import FOOT, comparison_rows, estimate_rows, grouped, significance
 from hubbub.pages.results_charts import comparison_chart
 from hubbub.pages.rows import estimate_chart
-from hubbub.pages.survey_charts import cross_chart, number_chart, scale_chart
+from hubbub.pages.survey_charts import cross_chart, in_unit, number_chart, scale_chart
 from hubbub.pages.words import described_guarantee
 from hubbub.surveys import CrossEstimate, Measure, NumberEstimate, ScaleEstimate, SurveyEstimate
 from hubbub.surveys.numbers import REMARK
@@ -80,10 +80,10 @@ def difference_rows(comparison: NumberComparison | ScaleComparison) -> Rows:
     for one in comparison.differences():
         ends = [one.interval(level, of="collection")] + ([one.interval(level)] if one.sampled else [])
         spans = [f"{shown(low)} – {shown(high)}" for low, high in ends]
-        values = [shown(value, one.unit) for value in (one.value_a, one.value_b, one.difference)]
-        rows.append([one.name, *values, *spans, *[""] * (2 - len(spans)), significance(one.p_value)])
+        values = [shown(value) for value in (one.value_a, one.value_b, one.difference)]
+        rows.append([in_unit(one.name, one.unit), *values, *spans, *[""] * (2 - len(spans)), significance(one.p_value)])
     words = f"{100 * level:g}% interval"
-    return ["figure", "A", "B", "difference", words, "interval of the populations", "p"], rows
+    return ["figure", "A", "B", "difference", words, "of the populations", "p"], rows
 
 
 def differences_table(comparison: NumberComparison | ScaleComparison) -> str:

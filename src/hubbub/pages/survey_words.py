@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from hubbub.plans import Plan
 from hubbub.protocol import Fakes, Noise, Protocol
 from hubbub.questions import Choice, Cross, Flag, Number, Question, Questions, Scale
+from hubbub.questions.cross import sides
 from hubbub.surveys import QuestionError, question_errors
 from hubbub.surveys.design import places
 
-_LAWS = {"binomial": "Binomial", "poisson": "Poisson", "laplace": "Laplace", "gaussian": "Gaussian"}
+_NAMES = {"binomial": "Binomial", "poisson": "Poisson", "laplace": "Laplace", "gaussian": "Gaussian"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,7 @@ class QuestionWords:
     name: str
     error: QuestionError
     layout: str
-    """What is counted, such as "256 buckets in levels of 16 and 1"."""
+    """The categories that are counted, such as "256 buckets in levels of 16 and 1"."""
     messages: int
     """Answers that a person sends for it, fakes not included: one for each attribute."""
     noise: str
@@ -87,7 +88,7 @@ def _layout(question: Question, questions: Questions) -> str:
         bases = sorted(set(question.radices))
         digits = f"{len(question.radices)} digits of base {_listed(map(str, bases))}"
         return f"{question.levels:,} levels in {digits}{', also of the square' if question.variance else ''}"
-    sizes = [questions[side].sizes[-1] for side in question.names]  # type: ignore[union-attr]
+    sizes = [side.sizes[-1] for side in sides(question, dict(questions.items))]
     return f"{math.prod(sizes):,} cells, {' × '.join(question.names)}"
 
 
@@ -123,9 +124,9 @@ def _noise(noise: Noise) -> tuple[str, str]:
     if not isinstance(m, Fakes):
         return f"q = {noise.q:.4g}", ""
     if m.by == "shuffler":
-        return f"{_LAWS[m.distribution]}({m.scale:.4g}) + {m.shift}", " fakes per category"
+        return f"{_NAMES[m.distribution]}({m.scale:.4g}) + {m.shift}", " fakes per category"
     parameters = f"{m.shift}, {m.scale:.4g}" if m.distribution == "binomial" else f"{m.scale:.4g}"
-    return f"{_LAWS[m.distribution]}({parameters})", " fakes per user"
+    return f"{_NAMES[m.distribution]}({parameters})", " fakes per user"
 
 
 def described_survey_protocol(protocol: Protocol) -> str:
@@ -139,16 +140,16 @@ def described_survey_protocol(protocol: Protocol) -> str:
     flips = [one.q for one in noise if not one.clear]
     texts = []
     if flips:
-        kind = "randomized response" if protocol.sends_category else "split bits"
-        texts.append(f"{answers if len(flips) == len(noise) else len(flips)} by {kind}: q = {_span(flips)}")
-    for law in dict.fromkeys(one.m.distribution for one in noise if isinstance(one.m, Fakes)):
-        drawn = [one.m for one in noise if isinstance(one.m, Fakes) and one.m.distribution == law]
+        by = "randomized response" if protocol.sends_category else "split bits"
+        texts.append(f"{answers if len(flips) == len(noise) else len(flips)} by {by}: q = {_span(flips)}")
+    for kind in dict.fromkeys(one.m.distribution for one in noise if isinstance(one.m, Fakes)):
+        drawn = [one.m for one in noise if isinstance(one.m, Fakes) and one.m.distribution == kind]
         who = answers if len(drawn) == len(noise) else f"{len(drawn)}"
         if drawn[0].by == "shuffler":
             scales = _span([one.scale for one in drawn])
-            told = f"{_LAWS[law]} fakes of scale {scales} in every category, drawn by the shuffler"
+            told = f"{_NAMES[kind]} fakes of scale {scales} in every category, drawn by the shuffler"
         else:
-            told = f"{_LAWS[law]} fakes of the users, {_span([one.mean for one in drawn])} each on average"
+            told = f"{_NAMES[kind]} fakes of the users, {_span([one.mean for one in drawn])} each on average"
         texts.append(f"{who} in the clear: {told}")
     return "; ".join(texts)
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable
 
 from hubbub.pages.survey_words import described_survey_protocol, survey_rows
-from hubbub.planner import Goal, cost, described_precision, family_key, family_name, relative_error
-from hubbub.planner.precision import LEVEL, percent
+from hubbub.planner import Goal, PeopleNeeded, cost, described_precision, family_key, family_name, relative_error
+from hubbub.planner.precision import LEVEL, percent, question_noise
 from hubbub.plans import Plan
 from hubbub.privacy import TRUST_DESCRIPTIONS, Guarantee
 from hubbub.protocol import Fakes, Protocol
@@ -75,7 +75,7 @@ def described_plan(plan: Plan, goal: Goal | None = None, share: float | None = N
         ("people", f"at least {plan.n:,} in a batch"),
         ("family", f"{family_name(plan)} ({family_key(plan)})"),
         ("protocol", described_protocol(plan.protocol)),
-        *(_precision(plan, goal, share) if schema.questions is None else survey_rows(plan)),
+        *(_precision(plan, goal, share) if schema.questions is None else _survey_rows(plan, goal, share)),
         ("cost", str(cost(plan))),
         *described_guarantee(plan.guarantee),
         *([("rounds", described_rounds(plan))] if plan.rounds > 1 else []),
@@ -102,6 +102,17 @@ def _precision(plan: Plan, goal: Goal | None, share: float | None) -> list[tuple
         ("precision", described_precision(plan, SHARE if share is None else share, goal.level if goal else LEVEL)),
         *([("goal", described_goal(plan, goal))] if goal else []),
     ]
+
+
+def _survey_rows(plan: Plan, goal: Goal | None, share: float | None) -> list[tuple[str, str]]:
+    """Describe the questions; the precision for a share is that of the least precise one that has shares."""
+    rows = survey_rows(plan)
+    if share is not None:
+        rows.append(("precision", described_precision(plan, share, goal.level if goal else LEVEL)))
+    if goal is not None:
+        rows.append(("goal", described_goal(plan, goal)))
+        rows.append(("needed", str(PeopleNeeded.of(goal, question_noise(plan)))))
+    return rows
 
 
 def described_goal(plan: Plan, goal: Goal) -> str:

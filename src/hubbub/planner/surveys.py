@@ -26,10 +26,12 @@ from hubbub.surveys.layouts import laid_out
 
 ZEROS = 0.02  # share of δ that a count of no fakes at all may take beside Gaussian noise
 MOST_FAKES = 1000.0  # fakes per user and attribute beyond which the family is not searched
-PRECISE = 2e-3  # relative width within which the accountant finds the common factor of all variances
+PRECISE = 4e-3  # relative width within which the accountant finds the common factor of all variances
 TRIALS = 6  # certificates from which the factor follows as for a Gaussian mechanism
 STRIDE = 3.0  # largest factor by which one of them changes it
-ATTACKED = 1.012  # variances at which a certificate holds, relative to those at which the attack does, about
+ATTACKED = (0.0032, 0.0165, 0.003)  # excess of the variances of a certificate over those of the attack: for each of
+# the attributes that matter, at most, and for split bits
+ATTACKS, NEAR = 2, 0.05  # attacks that correct the first factor, and the last change after which no more is needed
 LIKELY = (-300.0, math.log(0.5))  # ln δ between which a loss is compared with that of a Gaussian mechanism
 MULTINOMIAL = 1.001  # error of users' fakes relative to Gaussian ones of the same loss
 
@@ -161,10 +163,14 @@ def _flipped(request: Request, release: Release) -> Candidate | None:
         )
 
     about = make(1.0)
-    if release == "category" and any(2 * q.q * size > 1 for q, size in zip(about.noise, sizes, strict=True)):
+    crowded = (size > 2 and 2 * one.q * size > 1 for one, size in zip(about.noise, sizes, strict=True))
+    if release == "category" and any(crowded):
         raise Infeasible("too many categories for randomized response at this n; raise n or epsilon")
-    attacked = release == "bits" or max(sizes) == 2
-    return Candidate(_expected(own, about), [_scaled(own, make, attacked=attacked)], "shuffling", schema)
+    excess = 0.0
+    if release == "bits" or max(sizes) == 2:
+        matter = math.fsum(1 / s for s in variances) ** 2 / math.fsum(1 / s**2 for s in variances)
+        excess = min(ATTACKED[0] * matter, ATTACKED[1]) + (ATTACKED[2] if release == "bits" else 0.0)
+    return Candidate(_expected(own, about), [_scaled(own, make, excess)], "shuffling", schema)
 
 
 def _flip(variance: float, size: int, people: float, *, category: bool) -> float:
@@ -226,12 +232,13 @@ def _check_messages(request: Request, *, more: bool) -> None:
         raise Infeasible(f"it sends {number} messages per user; raise max_messages to allow it")
 
 
-def _scaled(request: Request, make: Callable[[float], Protocol], *, attacked: bool = False) -> Attempt:
+def _scaled(request: Request, make: Callable[[float], Protocol], excess: float = 0.0) -> Attempt:
     """Return the attempt that finds the smallest common factor of all variances that meets a budget.
 
     A certificate with users' noise costs a good part of a second. The loss of a survey is nearly that of a Gaussian
     mechanism, whose signal μ falls with the root of the factor: each certificate gives μ, hence the next factor, and
-    two or three of them suffice. Where this fails, as for large losses, a plain search takes over.
+    two or three of them suffice. Where the attack is known, the first factor is that at which it meets the budget,
+    with the usual ``excess`` of a certificate. Where this fails, as for large losses, a plain search takes over.
     """
     signal = request.signal or 1e-12
 
@@ -250,9 +257,15 @@ def _scaled(request: Request, make: Callable[[float], Protocol], *, attacked: bo
                 return math.inf
             return float(gaussian_signal(budget.epsilon, math.exp(log_delta)) ** 2 / wanted)
 
-        if attacked and wanted > 0:  # an attack costs a fraction of a certificate, and is close to it
+        for _ in range(ATTACKS if excess and wanted > 0 else 0):
+            # An attack costs a fraction of a certificate, and is close to it.
             ratio = change(analysis(factor).lower(budget.epsilon))
-            factor *= ATTACKED * ratio if 1 / STRIDE < ratio < STRIDE else 1.0
+            if not 1 / STRIDE < ratio < STRIDE:
+                break
+            factor *= ratio
+            if abs(ratio - 1) < NEAR:
+                break
+        factor *= 1 + excess
         for _ in range(TRIALS):
             found = analysis(factor).upper(budget.epsilon)
             accepted = min(accepted, factor) if found <= goal else accepted

@@ -99,6 +99,11 @@ class NumberEstimate:
         """Estimated number of people who answered; n unless answers may be missing."""
         return self._answered().value
 
+    @property
+    def total(self) -> float:
+        """Estimated sum of the answers as shares of the range: from 0 to the number of people, but for noise."""
+        return self._total().value
+
     def _answered(self) -> Total:
         if not self.question.missing:
             return Total(float(self.n), 0.0)

@@ -119,17 +119,15 @@ class ScaleEstimate:
         """Return lower and upper shares at all edges that hold for all of them at once with probability ``level``."""
         level = check_real("level", level, OPEN_UNIT)
         check_choice("of", of, ("collection", "population"))
-        return self._band(level, of, simultaneous=True)
-
-    def _band(self, level: float, of: Of, *, simultaneous: bool) -> tuple[Array, Array]:
-        miss, sampling = 1 - level, 0.0
-        count = self.question.buckets - 1 if simultaneous else 1
+        miss, sampling, count = 1 - level, 0.0, self.question.buckets - 1
         if of == "population":
             miss /= 3 if self.question.missing else 2  # noise, sampling, and the number of people who answered
             sampling = math.sqrt(math.log(2 / miss) / (2 * max(self._fewest(miss), 1e-300)))
         low, high = self._noise_band(-math.expm1(math.log1p(-miss) / count))
         low, high = np.clip(low - sampling, 0.0, 1.0), np.clip(high + sampling, 0.0, 1.0)
-        return np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
+        low, high = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
+        # The ends cross where no rising curve fits between them; what is between them is then the best that is known.
+        return np.minimum(low, high), np.maximum(low, high)
 
     def _fewest(self, miss: float) -> float:
         """Return the least number of people who answered that is plausible."""
@@ -202,7 +200,7 @@ class ScaleEstimate:
         def ends(level: float, of: Of) -> tuple[float, float]:
             return self._between(p, self.band(level, of=of))
 
-        low, high = self._between(p, self._band(ONE_SIGMA, "collection", simultaneous=False))
+        low, high = self.single_quantile(p, ONE_SIGMA, "collection")
         name = "median" if p == 0.5 else f"{100 * p:g}% quantile"
         return Measure(name=name, value=self._inverse(p), stderr=(high - low) / 2, unit=self.question.unit, ends=ends)
 
@@ -215,6 +213,18 @@ class ScaleEstimate:
         last = min(last + 1, len(whole) - 1)
         # Where the noise exceeds the counts the ends of the band may cross, and a quantile lies anywhere between them.
         return float(whole[min(first, last)]), float(whole[max(first, last)])
+
+    def single_quantile(self, p: float, level: float, of: Of) -> tuple[float, float]:
+        """Return an interval of one quantile by itself: the edges at which its share is not rejected.
+
+        It is shorter than the one that holds for all quantiles at once.
+        """
+        low, high = self.shares(level, of=of)
+        possible, whole = np.flatnonzero(high >= p), self.question.edges
+        first = int(possible[0]) if possible.size else self.question.buckets - 1
+        small = np.flatnonzero(low < p)
+        last = int(small[-1]) + 1 if small.size else 0
+        return float(whole[min(first, last)]), float(whole[max(first, last) + 1])
 
     @property
     def median(self) -> Measure:

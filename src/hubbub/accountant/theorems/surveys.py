@@ -50,7 +50,7 @@ Floats = NDArray[np.float64]
 
 GRAIN = (150.0, 60.0, 1000.0)  # grid points per standard deviation of the loss of all attributes: at least, times √J,
 STEP = 1e-3  # at most; and their largest distance
-NODES = (4, 18)  # grid points per standard deviation of the curve of one attribute with users' noise
+NODES = (4, 16)  # grid points per standard deviation of the curve of one attribute with users' noise
 FAINT = 1e-13  # δ of one attribute down to which that curve is precise
 LEAST = 0.05  # smallest share of the variance by which the precision of users' fakes is reduced
 REACH = 14.0  # standard deviations of the loss of one attribute by randomized response that its curve spans

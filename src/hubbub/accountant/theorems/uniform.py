@@ -72,9 +72,9 @@ def _pairs(users: Fakes, honest: int, categories: int, coarse: float, side: int)
     # Hoeffding: beyond |x − 1 − N/2| = √(N·DEPTH/2) lies a mass of e^−DEPTH on either side.
     reach = math.ceil(math.sqrt((low + int(chosen[-1])) * DEPTH / 2)) + 1
     check_memory("the distribution of the fakes", 64 * starts.size * (2 * reach + 1))
-    drawn = np.floor(number / 2) + np.arange(-reach, reach + 1)  # x − 1, those that fell on the new category
+    drawn = np.floor(number / 2) + np.arange(-reach, reach + 1.0)  # x − 1, those that fell on the new category
     inside = (drawn >= 0) & (drawn <= number)
-    drawn = np.clip(drawn, 0.0, number)
+    drawn = np.asarray(np.clip(drawn, 0.0, number), np.float64)
     logs = _log_factorials(number) - _log_factorials(drawn) - _log_factorials(number - drawn) - number * math.log(2.0)
     # The logarithms of factorials are right to a few units in the last place.
     error = RELATIVE + 64 * UNIT * math.lgamma(low + weights.size + 1.0) + 8 * UNIT * weights.size
