@@ -128,7 +128,7 @@ def measure(n: int) -> Figures:
     figures: Figures = {"records_per_s": n / wall, "vs_numpy": cpu(lambda: by_numpy(n // 20), n // 20) / own}
     for name, client in clients.items():
         figures[name] = None if client is None else cpu(lambda c=client: one_by_one(c, few), few) / own  # type: ignore[misc]
-    surveys = {"survey8_vs_bits40": survey_ratio(n // 2), "survey_device_us": device_us()}
+    surveys = {"survey8_vs_bits40": survey_ratio(n // 4), "survey_device_us": device_us()}
     return figures | {"peak_gib": peak} | surveys
 
 

@@ -33,7 +33,7 @@ MEAN = MEMORY.mean
 ERROR = hb.question_errors(PLAN)[0]
 SECOND = hb.estimate_survey(hb.tally(hb.shuffle(hb.randomize(hb.Collection.from_values(PEOPLE, SURVEY), PLAN))), PLAN)
 COMPARISON = hb.compare(ESTIMATE, SECOND)
-LOADS, MEMORIES = hb.compare(LOAD, SECOND["load"]), hb.compare(MEMORY, SECOND["memory"])  # type: ignore[call-overload]
+LOADS, MEMORIES = hb.compare(LOAD, SECOND["load"]), hb.compare(MEMORY, SECOND["memory"])  # type: ignore[arg-type]
 
 
 class Subject(NamedTuple):

@@ -1780,7 +1780,7 @@ def test_poison(subject: str) -> None:
 
 UNCHECKED = {"what", "coin", "read"}
 """Arguments that only appear in messages, or that hubbub itself passes on."""
-INTERNAL = {"ScaleEstimate.errors", "ScaleEstimate.shares"}
+INTERNAL = {"ScaleEstimate.errors", "ScaleEstimate.shares", "ScaleEstimate.single_quantile"}
 """Methods for other modules of hubbub."""
 EXCEPTIONS = {
     name for name in hb.__all__ if isinstance(getattr(hb, name), type) and issubclass(getattr(hb, name), Exception)
