@@ -33,7 +33,10 @@ MEAN = MEMORY.mean
 ERROR = hb.question_errors(PLAN)[0]
 SECOND = hb.estimate_survey(hb.tally(hb.shuffle(hb.randomize(hb.Collection.from_values(PEOPLE, SURVEY), PLAN))), PLAN)
 COMPARISON = hb.compare(ESTIMATE, SECOND)
-LOADS, MEMORIES = hb.compare(LOAD, SECOND["load"]), hb.compare(MEMORY, SECOND["memory"])  # type: ignore[arg-type]
+NEXT_LOAD, NEXT_MEMORY = SECOND["load"], SECOND["memory"]
+assert isinstance(NEXT_LOAD, hb.ScaleEstimate)
+assert isinstance(NEXT_MEMORY, hb.NumberEstimate)
+LOADS, MEMORIES = hb.compare(LOAD, NEXT_LOAD), hb.compare(MEMORY, NEXT_MEMORY)
 
 
 class Subject(NamedTuple):

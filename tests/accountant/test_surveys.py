@@ -20,7 +20,7 @@ from hubbub.releases import Release
 pytestmark = pytest.mark.accountant
 
 EPSILONS = (0.0, 0.3, 0.7, 1.0, 1.5, 2.5)
-Law = NDArray[np.float64]  # probabilities of all outcomes, in the same order for every collection
+Probabilities = NDArray[np.float64]  # probabilities of all outcomes, in the same order for every collection
 Collection = tuple[tuple[int, ...], ...]
 
 
@@ -29,20 +29,20 @@ def survey(sizes: Sequence[int]) -> hb.Schema:
     return hb.Schema.survey({f"q{j}": Choice([str(c) for c in range(size)]) for j, size in enumerate(sizes)})
 
 
-def divergence(p: Law, q: Law, epsilon: float) -> float:
+def divergence(p: Probabilities, q: Probabilities, epsilon: float) -> float:
     """Return H(p‖q) at e^ε over all outcomes."""
     return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
 
 
-def worst(sizes: Sequence[int], n: int, law: Callable[[Collection], Law]) -> list[float]:
+def worst(sizes: Sequence[int], n: int, view_of: Callable[[Collection], Probabilities]) -> list[float]:
     """Return the largest δ at each ε over all collections, all pairs of tuples and both orders."""
     tuples = list(itertools.product(*map(range, sizes)))
-    known: dict[Collection, Law] = {}
+    known: dict[Collection, Probabilities] = {}
 
-    def view(collection: Collection) -> Law:
+    def view(collection: Collection) -> Probabilities:
         key = tuple(sorted(collection))
         if key not in known:
-            known[key] = law(key)
+            known[key] = view_of(key)
         return known[key]
 
     found = [0.0] * len(EPSILONS)
@@ -61,30 +61,30 @@ def counted(collection: Collection, sizes: Sequence[int]) -> list[list[int]]:
     return [[sum(x[j] == c for x in collection) for c in range(size)] for j, size in enumerate(sizes)]
 
 
-def product(parts: Iterable[Law]) -> Law:
+def product(parts: Iterable[Probabilities]) -> Probabilities:
     """Return the probabilities of all combinations of independent outcomes."""
-    law = np.ones(1)
+    chances = np.ones(1)
     for part in parts:
-        law = np.multiply.outer(law, part.ravel()).ravel()
-    return law
+        chances = np.multiply.outer(chances, part.ravel()).ravel()
+    return chances
 
 
-def moved(law: Law, counts: Sequence[int], n: int) -> Law:
+def moved(chances: Probabilities, counts: Sequence[int], n: int) -> Probabilities:
     """Return the distribution of a vector of counts plus fakes, on a table with room for n people."""
-    table = np.zeros([length + n for length in law.shape])
-    table[tuple(slice(count, count + length) for count, length in zip(counts, law.shape, strict=True))] = law
+    table = np.zeros([length + n for length in chances.shape])
+    table[tuple(slice(count, count + length) for count, length in zip(counts, chances.shape, strict=True))] = chances
     return table
 
 
-def short(fakes: hb.Fakes) -> Law:
+def short(fakes: hb.Fakes) -> Probabilities:
     """Return the probabilities without a far tail, which would make the enumeration long."""
     pmf = fakes.pmf
     return pmf[: int(np.searchsorted(np.cumsum(pmf), 1 - 1e-12)) + 1]
 
 
-def independent(law: Law, size: int) -> Law:
+def independent(chances: Probabilities, size: int) -> Probabilities:
     """Return the distribution of the fakes of all categories, each drawn by itself."""
-    return product([law] * size).reshape((law.size,) * size)
+    return product([chances] * size).reshape((chances.size,) * size)
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,10 @@ def independent(law: Law, size: int) -> Law:
     ],
 )
 def test_fakes_of_the_shuffler_are_exact(sizes: tuple[int, ...], fakes: list[hb.Fakes], n: int) -> None:
-    laws = [independent(short(one), size) for one, size in zip(fakes, sizes, strict=True)]
+    views = [independent(short(one), size) for one, size in zip(fakes, sizes, strict=True)]
 
-    def view(collection: Collection) -> Law:
-        return product(moved(law, row, n) for law, row in zip(laws, counted(collection, sizes), strict=True))
+    def view(collection: Collection) -> Probabilities:
+        return product(moved(chances, row, n) for chances, row in zip(views, counted(collection, sizes), strict=True))
 
     protocol = hb.Protocol.survey([Noise(m=one) for one in fakes])
     bounds = certified(protocol, sizes, n)
@@ -111,7 +111,7 @@ def test_fakes_of_the_shuffler_are_exact(sizes: tuple[int, ...], fakes: list[hb.
     assert hb.account(protocol, survey(sizes), n, epsilon=1.0).basis is hb.Basis.EXACT
 
 
-def merged(p: Law, q: Law) -> tuple[Law, Law]:
+def merged(p: Probabilities, q: Probabilities) -> tuple[Probabilities, Probabilities]:
     """Return a pair of distributions with outcomes of the same likelihood ratio added up, which keeps every δ."""
     used = (p > 1e-18) | (q > 1e-18)
     p, q = p[used], q[used]
@@ -119,14 +119,14 @@ def merged(p: Law, q: Law) -> tuple[Law, Law]:
     return np.bincount(group, p).astype(np.float64), np.bincount(group, q).astype(np.float64)
 
 
-def columns(law: Law, n: int) -> list[tuple[Law, Law]]:
+def columns(chances: Probabilities, n: int) -> list[tuple[Probabilities, Probabilities]]:
     """Return the distinct pairs of one attribute: all answers of the others, all changes, and none, in both orders."""
-    size = law.ndim
-    found: dict[tuple[float, ...], tuple[Law, Law]] = {}
+    size = chances.ndim
+    found: dict[tuple[float, ...], tuple[Probabilities, Probabilities]] = {}
     for others in itertools.combinations_with_replacement(range(size), n - 1):
         for a, b in itertools.product(range(size), repeat=2):
             rows = ([(own, *others).count(c) for c in range(size)] for own in (a, b))
-            pair = merged(*(moved(law, row, n).ravel() for row in rows))
+            pair = merged(*(moved(chances, row, n).ravel() for row in rows))
             curve = tuple(round(divergence(*pair, epsilon), 11) for epsilon in EPSILONS)
             found.setdefault((len(pair[0]), *curve), pair)
     return list(found.values())
@@ -139,8 +139,8 @@ TINY = [hb.Fakes.laplace(0.5, 1), hb.Fakes.gaussian(0.6, 1), hb.Fakes.gaussian(0
 @pytest.mark.parametrize("sizes", [(2, 2, 2), (2, 3, 2), (3, 3, 3), (3, 2), (3, 3)])
 def test_all_collections_of_up_to_three_attributes(sizes: tuple[int, ...], n: int) -> None:
     """Attributes are independent given the collection, so all collections are all combinations of their columns."""
-    laws = [independent(short(one), size) for one, size in zip(TINY, sizes, strict=False)]
-    pairs = [columns(law, n) for law in laws]
+    views = [independent(short(one), size) for one, size in zip(TINY, sizes, strict=False)]
+    pairs = [columns(chances, n) for chances in views]
     assert [len(each) for each in pairs] == [2] * len(sizes)  # a change, whichever, and none: Theorem 1
     truth = [0.0] * len(EPSILONS)
     for chosen in itertools.product(*pairs):
@@ -155,17 +155,17 @@ def test_all_collections_of_up_to_three_attributes(sizes: tuple[int, ...], n: in
 
 def test_tuples_that_differ_everywhere_are_all_alike() -> None:
     """The control of Theorem 1: fewer changes lose less, and all pairs that differ everywhere lose the same."""
-    laws = [independent(short(one), 2) for one in (hb.Fakes.gaussian(0.8, 2), hb.Fakes.gaussian(0.6, 1))]
+    views = [independent(short(one), 2) for one in (hb.Fakes.gaussian(0.8, 2), hb.Fakes.gaussian(0.6, 1))]
 
-    def view(x: tuple[int, int]) -> Law:
-        return product(moved(law, row, 1) for law, row in zip(laws, counted((x,), (2, 2)), strict=True))
+    def view(x: tuple[int, int]) -> Probabilities:
+        return product(moved(chances, row, 1) for chances, row in zip(views, counted((x,), (2, 2)), strict=True))
 
     whole = {round(divergence(view(x), view(y), 0.7), 12) for x in ((0, 0), (0, 1)) for y in ((1 - x[0], 1 - x[1]),)}
     assert len(whole) == 1
     assert divergence(view((0, 0)), view((0, 1)), 0.7) < 0.9 * whole.pop()
 
 
-def uniform(most: int, chance: float, size: int) -> Law:
+def uniform(most: int, chance: float, size: int) -> Probabilities:
     """Return the distribution of Bin(most, chance) uniform fakes over the categories."""
     table = np.zeros((most + 1,) * size)
     for key in itertools.product(range(most + 1), repeat=size):
@@ -179,10 +179,10 @@ def uniform(most: int, chance: float, size: int) -> Law:
 @pytest.mark.parametrize(("sizes", "trials", "n"), [((2, 3), (3, 2), 2), ((2, 2, 2), (1, 2, 1), 2), ((3,), (4,), 3)])
 def test_fakes_of_the_users_are_exact(sizes: tuple[int, ...], trials: tuple[int, ...], n: int) -> None:
     chance = 0.5
-    laws = [uniform(n * count, chance, size) for count, size in zip(trials, sizes, strict=True)]
+    views = [uniform(n * count, chance, size) for count, size in zip(trials, sizes, strict=True)]
 
-    def view(collection: Collection) -> Law:
-        return product(moved(law, row, n) for law, row in zip(laws, counted(collection, sizes), strict=True))
+    def view(collection: Collection) -> Probabilities:
+        return product(moved(chances, row, n) for chances, row in zip(views, counted(collection, sizes), strict=True))
 
     protocol = hb.Protocol.survey([Noise(m=hb.Fakes.binomial(count, chance)) for count in trials])
     for bound, truth in zip(certified(protocol, sizes, n), worst(sizes, n, view), strict=True):
@@ -190,7 +190,7 @@ def test_fakes_of_the_users_are_exact(sizes: tuple[int, ...], trials: tuple[int,
         assert bound <= truth * 1.0001
 
 
-def single(value: int, size: int, q: float, release: Release) -> Law:
+def single(value: int, size: int, q: float, release: Release) -> Probabilities:
     """Return the distribution of one user's messages for one attribute, over all vectors of bits."""
     table = np.zeros((2,) * size)
     if release == "category":
@@ -202,14 +202,14 @@ def single(value: int, size: int, q: float, release: Release) -> Law:
     return table
 
 
-def summed(laws: Sequence[Law]) -> Law:
+def summed(views: Sequence[Probabilities]) -> Probabilities:
     """Return the distribution of the sum of independent vectors of bits."""
-    total = laws[0]
-    for law in laws[1:]:
+    total = views[0]
+    for chances in views[1:]:
         table = np.zeros([length + 1 for length in total.shape])
-        for bits in itertools.product((0, 1), repeat=law.ndim):
+        for bits in itertools.product((0, 1), repeat=chances.ndim):
             table[tuple(slice(bit, bit + length) for bit, length in zip(bits, total.shape, strict=True))] += (
-                law[bits] * total
+                chances[bits] * total
             )
         total = table
     return total
@@ -231,7 +231,7 @@ def test_noise_of_the_users_is_covered(
 ) -> None:
     protocol = hb.Protocol.survey([Noise(q) for q in flips], release)
 
-    def view(collection: Collection) -> Law:
+    def view(collection: Collection) -> Probabilities:
         return product(
             summed([single(x[j], size, noise.q, release) for x in collection])
             for j, (size, noise) in enumerate(zip(sizes, protocol.noise, strict=True))
@@ -310,6 +310,52 @@ def test_losses_of_laplace_fakes_end_at_their_sum() -> None:
     here = hb.account(protocol, schema, 10, epsilon=largest * (1 + 1e-12)).delta
     assert here == pytest.approx(-math.expm1(math.fsum(math.log1p(-float(n.m.pmf[0])) for n in protocol.noise)))  # type: ignore[union-attr]
     assert hb.account(protocol, schema, 10, delta=here * 1.0001).epsilon == pytest.approx(largest, rel=1e-6)
+
+
+@pytest.mark.parametrize("fakes", [[(4.0, 54), (6.0, 80)], [(2.0, 3), (3.3, 0), (5.0, 9)]])
+def test_laplace_fakes_of_different_scales_are_exact(fakes: list[tuple[float, int]]) -> None:
+    """The smallest ε at which only empty categories tell anything apart, and everything below it."""
+    protocol = hb.Protocol.survey([Noise(m=L(*one)) for one in fakes])
+    largest = math.fsum(2 / scale for scale, _ in fakes)
+    losses, masses, never = np.zeros(1), np.ones(1), 1.0
+    for noise in protocol.noise:
+        assert noise.shuffler_fakes is not None
+        pmf, step = noise.shuffler_fakes.pmf, 1 / noise.shuffler_fakes.scale
+        # All pairs of numbers of fakes: of the old category, and of the new one.
+        rising = np.where(np.arange(pmf.size) >= noise.shuffler_fakes.shift, step, -step)
+        falling = np.where(np.arange(1, pmf.size) <= noise.shuffler_fakes.shift, step, -step)
+        parts: dict[float, float] = {}
+        for loss, mass in zip(
+            np.add.outer(rising, falling).ravel(), np.multiply.outer(pmf, pmf[1:]).ravel(), strict=True
+        ):
+            parts[round(float(loss), 12)] = parts.get(round(float(loss), 12), 0.0) + float(mass)
+        losses = np.add.outer(losses, np.array([*parts])).ravel()
+        masses = np.multiply.outer(masses, np.array([*parts.values()])).ravel()
+        never *= 1 - float(pmf[0])
+    for share in (0.0, 0.5, 0.9, 0.999, 0.99999, 1 - 1e-9):
+        epsilon = share * largest
+        truth = 1 - never + float(masses @ np.maximum(-np.expm1(epsilon - losses), 0.0))
+        found = hb.account(protocol, survey([2] * len(fakes)), 10, epsilon=epsilon)
+        assert 1 - 1e-6 <= found.delta / truth < 1.0001
+        assert found.lower_bound <= found.delta
+
+
+def test_squares_of_a_number_are_not_free() -> None:
+    """No two numbers differ in all digits and in all digits of their squares, so that the composition is a bound."""
+    protocol = hb.Protocol.survey([Noise(m=L(2.0, 2))] * 2)
+    bound = hb.Schema.survey({"x": hb.Number(0, 1, digits=[2], variance=True)})
+    found = hb.account(protocol, bound, 10, epsilon=0.3)
+    assert found.basis is hb.Basis.PROVEN
+    # The largest δ over all pairs of numbers is 0.3354.
+    assert found.lower_bound < 0.3354 < found.delta
+    free = hb.Schema.survey({"x": hb.Number(0, 1, digits=[2], variance=True, missing=True)})
+    three = hb.Protocol.survey([Noise(m=L(2.0, 2))] * 3)
+    assert hb.account(three, free, 10, epsilon=0.3).basis is hb.Basis.EXACT
+
+
+def test_fakes_that_are_always_none_protect_nobody() -> None:
+    protocol = hb.Protocol.survey([Noise(m=L(1 / 32, 0))] * 2)
+    assert hb.account(protocol, survey([2, 2]), 10, epsilon=0.3).delta == 1
 
 
 def test_collusion_adds_up_over_attributes() -> None:

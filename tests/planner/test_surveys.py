@@ -289,3 +289,10 @@ def test_number_of_people_for_a_question() -> None:
         people_needed(hb.plan(hb.Schema.bits(1), 1000, BUDGET), "colour", share=0.01, within=0.05)
     with pytest.raises(hb.InvalidInput, match="other than numbers"):
         relative_error(hb.plan(number([4, 4]), 1000, BUDGET, trust="shuffler-noise"), 0.01)
+
+
+def test_without_delta_the_noise_is_local() -> None:
+    schema = hb.Schema.survey({"a": hb.Flag(), "b": hb.Choice(list("vwxyz"))})
+    plan = hb.plan(schema, 1000, hb.Budget(1.0, 0.0), trust="nobody")
+    assert plan.guarantee.epsilon <= 1
+    assert plan.guarantee.delta == 0

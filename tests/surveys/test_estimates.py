@@ -103,9 +103,9 @@ def test_a_malicious_client_moves_results_by_the_stated_bounds() -> None:
     worst = 0.0
     for block in range(4):
         for leaf in range(16):
-            lied = [blocks + np.eye(4, dtype=int)[block] - np.eye(4, dtype=int)[3]]
-            lied.append(leaves + np.eye(16, dtype=int)[leaf] - np.eye(16, dtype=int)[15])
-            other = one(question, LAPLACE, lied, seed=5)["x"]
+            sent = [blocks + np.eye(4, dtype=int)[block] - np.eye(4, dtype=int)[3]]
+            sent.append(leaves + np.eye(16, dtype=int)[leaf] - np.eye(16, dtype=int)[15])
+            other = one(question, LAPLACE, sent, seed=5)["x"]
             assert isinstance(other, hb.ScaleEstimate)
             worst = max(worst, float(np.abs(np.cumsum(other.values) - np.cumsum(found.values))[:-1].max()))
     assert 1.0 < worst <= found.influence + 1e-9

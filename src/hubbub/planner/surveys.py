@@ -201,7 +201,8 @@ def _at_least(q: float, request: Request, size: int, release: Release = "categor
 def _allocated(request: Request) -> tuple[Schema, list[float]]:
     """Return the layout for Gaussian noise and its likes, and s² of every attribute."""
     weights = _weights(request)
-    signal = request.signal or 1e-12
+    # Without δ only local noise is left, whose precision grows with ε² as well.
+    signal = (request.signal if request.budget.delta else request.budget.epsilon**2 / request.rounds) or 1e-12
     schema = laid_out(request.schema, "gaussian", weights, request.n, signal / 2, request.max_messages)
     shares = gaussian_shares(effects(schema), len(schema.attributes), weights)
     return schema, (2 / signal / shares).tolist()

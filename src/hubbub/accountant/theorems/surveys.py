@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from hubbub.accountant.attained import Attained, Pair, together
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import category, fakes, split
+from hubbub.accountant.theorems.laplace import Atoms, atoms
 from hubbub.accountant.theorems.uniform import COARSE, attacked_pair, user_loss
 from hubbub.numeric.binomial import binomial, binomial_pmf
 from hubbub.numeric.rounding import up
@@ -170,8 +171,17 @@ def largest_loss(attributes: Sequence[Answers]) -> tuple[Fraction, float] | None
             return None
         bound += 2 * one.times / Fraction(drawn.scale)
         # At an ε above 2/b all of δ is P(0).
-        stays += one.times * math.log1p(-fakes.swap_delta(drawn, math.nextafter(2 / drawn.scale, math.inf)))
-    return bound, up(-math.expm1(stays), 1e-12)
+        nothing = fakes.swap_delta(drawn, math.nextafter(2 / drawn.scale, math.inf))
+        stays += one.times * (math.log1p(-nothing) if nothing < 1 else -math.inf)
+    return bound, min(1.0, up(-math.expm1(stays), 1e-12))
+
+
+@lru_cache(maxsize=64)
+def laplace_cover(attributes: tuple[Answers, ...]) -> Atoms | None:
+    """Return the loss of attributes that have different scales and are all among the shuffler's Laplace fakes."""
+    drawn = [(one.noise.shuffler_fakes, one.times) for one in attributes]
+    groups = [(fakes, times) for fakes, times in drawn if fakes is not None and fakes.distribution == "laplace"]
+    return atoms(groups) if 1 < len(groups) == len(attributes) else None
 
 
 @lru_cache(maxsize=64)
