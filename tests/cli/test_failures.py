@@ -4,6 +4,7 @@ import functools
 import gzip
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -74,6 +75,26 @@ def prepare(folder: Path) -> None:
     (folder / "token.key").write_text("secret\n")
     (folder / "token.key").chmod(0o600)
     (folder / "vectors.json").write_text('{"format": "hubbub wire vectors 1", "good": [{}], "bad": []}')
+
+
+@pytest.fixture(scope="module")
+def prepared(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the invalid files, which every test copies."""
+    place = tmp_path_factory.mktemp("failures") / "work"
+    shutil.copytree(original, place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        prepare(place)
+    return place
+
+
+@pytest.fixture
+def folder(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder of a test."""
+    place = tmp_path / "work"
+    shutil.copytree(prepared, place)
+    monkeypatch.chdir(place)
+    return place
 
 
 @functools.cache
@@ -569,7 +590,6 @@ def names_a_file(error: str, line: str) -> bool:
 
 @pytest.mark.parametrize(("line", "code"), BAD)
 def test_bad_invocation(line: str, code: int, folder: Path, run: Call) -> None:
-    prepare(folder)
     before = {path: path.read_bytes() for path in folder.iterdir()}
     result = run(*line.split())
     error, *hints = result.stderr.splitlines()
@@ -584,19 +604,16 @@ def test_bad_invocation(line: str, code: int, folder: Path, run: Call) -> None:
 
 
 def test_errors_do_not_quote_the_data(folder: Path, run: Call) -> None:
-    prepare(folder)
     result = run("randomize", "wrong.csv", "--plan", "plan.json", "-o", "out")
     assert "record 2 has a label that is not in the schema (3 labels: red, green, …)" in result.stderr
     assert "mauve" not in result.stderr
 
 
 def test_inspect_names_the_format_of_other_documents(folder: Path, run: Call) -> None:
-    prepare(folder)
     assert "its format is 'hubbub key list 2'" in run("inspect", "keys.json").stderr
 
 
 def test_too_few_people(folder: Path, run: Call) -> None:
-    prepare(folder)
     assert run("randomize", "few.csv", "--plan", "plan.json", "-o", "few.hub").exit_code == 0
     result = run("shuffle", "few.hub", "--plan", "plan.json", "-o", "out")
     assert result.exit_code == INFEASIBLE
@@ -613,7 +630,6 @@ def test_truncated_pipe(folder: Path, run: Call) -> None:
 
 
 def test_an_old_output_survives_a_failure(folder: Path, run: Call) -> None:
-    prepare(folder)
     (folder / "out").write_text("old")
     assert run("shuffle", "flipped.hub", "--plan", "plan.json", "-o", "out").exit_code == CORRUPT
     assert (folder / "out").read_text() == "old"
