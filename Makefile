@@ -52,9 +52,9 @@ demo: $(VENV)/.run ## the main job, on synthetic people
 demo-browser: $(VENV)/.run ## answer one question in a web page, see the bits that leave, and watch the collection
 	@$(BIN)/python -m tools.demo_browser
 
-EXAMPLES := home-pages search-defaults tiles clicks search-queries
+EXAMPLES := home-pages search-defaults tiles clicks search-queries telemetry
 .PHONY: $(EXAMPLES:%=example-%)
-examples: $(EXAMPLES:%=example-%) ## the five applications at their full size, a page each: minutes
+examples: $(EXAMPLES:%=example-%) ## the applications at their full size, a page each: minutes
 $(EXAMPLES:%=example-%): example-%: $(VENV)/.run ## one of them, such as example-home-pages
 	$(BIN)/python -m examples.$(subst -,_,$*) -o hubbub-$*.html
 
@@ -99,6 +99,7 @@ bench: $(BENCH)/.bench ## tightness and throughput, against the peers, as JSON
 	$(BENCH)/bin/python -m benchmarks.pipeline --json
 	$(BENCH)/bin/python -m benchmarks.accountant --json
 	$(BENCH)/bin/python -m benchmarks.study --json
+	$(BENCH)/bin/python -m benchmarks.surveys --json
 	$(BENCH)/bin/python -m benchmarks.services --json
 
 build: $(VENV)/.dev ## sdist and wheel into dist/, the wheel checked, installed into a clean environment and tried

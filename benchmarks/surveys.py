@@ -1,32 +1,43 @@
 """Errors, planning times and throughput of surveys: ``python -m benchmarks.surveys [--json] [--quick]``.
 
-All errors are those of certified plans at (1, 10⁻⁶), from the noise alone, with the shuffler's fakes unless said:
+All errors are those of certified plans at (1, 10⁻⁶) and n = 10⁵, from the noise alone, with the shuffler's fakes unless
+said:
 
 - ``sum_ranges``: the sum of numbers of 256 levels in ranges, with 4 messages; ``sum_ranges_users`` by randomized
   response, with exactly 8 messages;
 - ``cdf64_rms``, ``cdf256_rms``, ``cdf1024_rms``: people below an edge, root mean square over all edges;
 - ``ten_questions``: one count of ten choices of five answers; ``forty_flags``: one count of forty flags.
 
-Each has the central figure beside it, of the Laplace or the Gaussian mechanism with the same budget, whichever is
-smaller, and the local one at n = 10⁵: ``…_central``, ``…_local``. For distribution functions the central figure is that
-of the square-root factorization (Fichtenberger, Henzinger and Upadhyay 2023), with Gaussian noise.
+``…_messages`` is the number of messages of every user. Each error has two figures of other trust models beside it, by
+the formulas of the literature:
 
-- ``plan_max_s``: the longest time that ``hubbub.plan`` took for one of them;
+- ``…_central``: a trusted curator with the same budget, who adds Laplace or Gaussian noise, whichever is better; for
+  distribution functions the square-root factorization (Fichtenberger, Henzinger and Upadhyay 2023) with Gaussian noise;
+- ``…_local``: local differential privacy with ε = 1, where everybody answers one question or one level of a tree: the
+  hybrid mechanism for sums (Wang et al. 2019), optimal unary encoding or randomized response for counts (Wang et al.
+  2017). Sampling of the question is not included. ``…_local_plan`` is that of hubbub's own plan without any trust, in
+  which everybody answers everything.
+
+- ``plan_max_s``: the longest processor time that ``hubbub.plan`` took for one of them;
 - ``survey_vs_bits``: records per second of a survey of 8 attributes through the local pipeline, over those of 40 bits;
 - ``device_us``: processor time of one record of that survey on a device.
 """
 
 import argparse
+import itertools
 import json
 import math
 import time
 from collections.abc import Callable
+from typing import Unpack
 
 import numpy as np
 
 import hubbub as hb
 from hubbub import device
 from hubbub.numeric.divergences import gaussian_signal
+from hubbub.planner.request import Constraints
+from hubbub.surveys.design import mean_square, own_effects
 
 Figures = dict[str, float]
 
@@ -92,26 +103,72 @@ CENTRAL = {
 }
 
 
-def timed(work: Callable[[], hb.Plan]) -> tuple[hb.Plan, float]:
-    start = time.perf_counter()
-    return work(), time.perf_counter() - start
+def local_cdf(buckets: int) -> float:
+    """Return the root mean square error of a tree of which everybody answers one level, with the best fan-out."""
+    e = math.exp(BUDGET.epsilon)
+    found = []
+    for fanout in (2, 4, 8, 16, 64):
+        widths = [fanout**i for i in range(20) if fanout**i < buckets and buckets % fanout**i == 0][::-1]
+        if any(wide % fine for wide, fine in itertools.pairwise([buckets, *widths])):
+            continue
+        question = hb.Scale(0, buckets, buckets=buckets, levels=widths)
+        precision = 1 / (len(widths) * N * 4 * e / (e - 1) ** 2)
+        parts = own_effects("x", question, range(len(widths)))
+        found.append(mean_square(parts, [precision] * len(widths))["x"])
+    return math.sqrt(min(found))
+
+
+def local_count(questions: int, answers: int) -> float:
+    e = math.exp(BUDGET.epsilon)
+    return math.sqrt(questions * N * min(answers - 2 + e, 4 * e)) / (e - 1)
+
+
+def local_sum() -> float:
+    """Return the error of a sum by the hybrid mechanism for ε above 0.61, at its largest, in ranges."""
+    root, e = math.exp(BUDGET.epsilon / 2), math.exp(BUDGET.epsilon)
+    piecewise = (root + 3) / (3 * root * (root - 1))
+    return math.sqrt(N * (piecewise + (e + 1) ** 2 / (root * (e - 1) ** 2))) / 2
+
+
+LOCAL = {
+    "sum_ranges": local_sum(),
+    "cdf64_rms": local_cdf(64),
+    "cdf256_rms": local_cdf(256),
+    "cdf1024_rms": local_cdf(1024),
+    "ten_questions": local_count(10, 5),
+    "forty_flags": local_count(40, 2),
+}
+
+
+class Clock:
+    """Plans, and the longest processor time of one of them."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+
+    def plan(self, schema: hb.Schema, **constraints: Unpack[Constraints]) -> hb.Plan:
+        start = time.process_time()
+        plan = hb.plan(schema, N, BUDGET, **constraints)
+        self.longest = max(self.longest, time.process_time() - start)
+        return plan
 
 
 def errors() -> Figures:
     found: Figures = {}
-    longest = 0.0
+    clock = Clock()
     for name, schema in {"sum_ranges": SUM, **SURVEYS}.items():
-        plan, seconds = timed(lambda schema=schema: hb.plan(schema, N, BUDGET, trust="shuffler-noise"))  # type: ignore[misc]
-        longest = max(longest, seconds)
+        plan = clock.plan(schema, trust="shuffler-noise")
         found[name] = noise_error(plan)
         found[f"{name}_central"] = CENTRAL[name]
-        local, seconds = timed(lambda schema=schema: hb.plan(schema, N, BUDGET, trust="nobody"))  # type: ignore[misc]
-        longest = max(longest, seconds)
-        found[f"{name}_local"] = noise_error(local)
+        found[f"{name}_local"] = LOCAL[name]
+        found[f"{name}_local_plan"] = noise_error(clock.plan(schema, trust="nobody"))
         found[f"{name}_messages"] = float(hb.cost(plan).messages or 0)
-    users, seconds = timed(lambda: hb.plan(BITS, N, BUDGET, max_messages=8))
+    users = clock.plan(BITS, max_messages=8)
     found["sum_ranges_users"] = noise_error(users)
-    found["plan_max_s"] = max(longest, seconds)
+    found["sum_ranges_users_messages"] = float(hb.cost(users).messages or 0)
+    flags = clock.plan(SURVEYS["forty_flags"], max_messages=40)
+    found["forty_flags_users"] = noise_error(flags)
+    found["plan_max_s"] = clock.longest
     return found
 
 

@@ -4,6 +4,7 @@ The fences of a page run in order, in one namespace and one empty folder:
 
 - ``python``: executed, except ``python program``, which has a test of its own;
 - ``pycon``: a session, compared by :mod:`doctest`;
+- ``toml NAME``: written to the file of this name;
 - ``console``: commands after ``$``, each followed by its expected output. ``…`` matches anything, and eight hexadecimal
   digits before it any digest. In ``console varies`` numbers, bars and the order of lines may differ, because the
   randomness is real.
@@ -49,7 +50,8 @@ def examples(page: Path) -> list[Example]:
     text = page.read_text(encoding="utf-8")
     found = []
     for match in FENCE.finditer(text):
-        if match[1] in ("python", "pycon", "console") and match[2].strip() != "program":
+        runs = match[1] in ("python", "pycon", "console") or (match[1] == "toml" and match[2].strip())
+        if runs and match[2].strip() != "program":
             line = text.count("\n", 0, match.start()) + 2
             found.append(Example(match[1], match[2].strip(), textwrap.dedent(match[3]), line))
     return found
@@ -61,7 +63,9 @@ def run(page: Path, folder: Path) -> None:
     with contextlib.chdir(folder), _environment(COLUMNS=COLUMNS, TERM="dumb", LC_ALL="C.UTF-8", PYTHONWARNINGS="error"):
         for example in examples(page):
             place = f"{page.name}:{example.line}"
-            if example.language == "python":
+            if example.language == "toml":
+                Path(example.mode).write_text(example.text, encoding="utf-8")
+            elif example.language == "python":
                 exec(compile(example.text, place, "exec"), namespace)
             elif example.language == "pycon":
                 _session(example, namespace, place)

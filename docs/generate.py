@@ -23,6 +23,7 @@ from docs import drawings
 from docs.notes import errata
 from hubbub import lab
 from hubbub.cli import COMMANDS, main
+from hubbub.io.surveys import survey_keys
 from hubbub.pages import Chart
 from hubbub.service.runtime.reference import settings_page
 
@@ -44,7 +45,6 @@ PIPELINE = (
     "noise",
     "estimates",
     "tables",
-    "comparisons",
     "frames",
     "extras",
     "errors",
@@ -59,6 +59,7 @@ def generate(folder: Path) -> None:
     parts = {
         "commands.md": commands(),
         "settings.md": settings_page(),
+        "survey-keys.md": survey_keys(),
         "errata.md": errata(judge(STATEMENTS), readings(), drawn),
         "benchmarks.md": benchmarks(sorted((DOCS / "benchmarks").glob("*.json"))),
         "names.md": names(),
@@ -269,6 +270,48 @@ FIGURES = {
         "copies_s": ("one repetition of 32 copies of a million records", "", "s"),
         "billion_s": ("fifty repetitions of a billion people by counts, mean over plans", "", "s"),
         "billion_worst_s": ("the same, slowest plan", "", "s"),
+    },
+    "surveys": {
+        "sum_ranges": ("sum of numbers of 256 levels, standard error", "the shuffler's noise, (1, 10⁻⁶)", "ranges"),
+        "sum_ranges_central": ("the same", "a trusted curator", "ranges"),
+        "sum_ranges_local": ("the same", "local differential privacy, one question each", "ranges"),
+        "sum_ranges_local_plan": ("the same", "hubbub's plan without trust, all questions each", "ranges"),
+        "sum_ranges_messages": ("messages of every user with the shuffler's noise", "", ""),
+        "cdf64_rms": (
+            "people below an edge, 64 buckets, root mean square",
+            "the shuffler's noise, (1, 10⁻⁶)",
+            "people",
+        ),
+        "cdf64_rms_central": ("the same", "a trusted curator", "people"),
+        "cdf64_rms_local": ("the same", "local differential privacy, one question each", "people"),
+        "cdf64_rms_local_plan": ("the same", "hubbub's plan without trust, all questions each", "people"),
+        "cdf64_rms_messages": ("messages of every user with the shuffler's noise", "", ""),
+        "cdf256_rms": ("the same, 256 buckets", "the shuffler's noise, (1, 10⁻⁶)", "people"),
+        "cdf256_rms_central": ("the same", "a trusted curator", "people"),
+        "cdf256_rms_local": ("the same", "local differential privacy, one question each", "people"),
+        "cdf256_rms_local_plan": ("the same", "hubbub's plan without trust, all questions each", "people"),
+        "cdf256_rms_messages": ("messages of every user with the shuffler's noise", "", ""),
+        "cdf1024_rms": ("the same, 1,024 buckets", "the shuffler's noise, (1, 10⁻⁶)", "people"),
+        "cdf1024_rms_central": ("the same", "a trusted curator", "people"),
+        "cdf1024_rms_local": ("the same", "local differential privacy, one question each", "people"),
+        "cdf1024_rms_local_plan": ("the same", "hubbub's plan without trust, all questions each", "people"),
+        "cdf1024_rms_messages": ("messages of every user with the shuffler's noise", "", ""),
+        "ten_questions": ("one count of ten questions of five answers", "the shuffler's noise, (1, 10⁻⁶)", "people"),
+        "ten_questions_central": ("the same", "a trusted curator", "people"),
+        "ten_questions_local": ("the same", "local differential privacy, one question each", "people"),
+        "ten_questions_local_plan": ("the same", "hubbub's plan without trust, all questions each", "people"),
+        "ten_questions_messages": ("messages of every user with the shuffler's noise", "", ""),
+        "forty_flags": ("one count of forty flags", "the shuffler's noise, (1, 10⁻⁶)", "people"),
+        "forty_flags_central": ("the same", "a trusted curator", "people"),
+        "forty_flags_local": ("the same", "local differential privacy, one question each", "people"),
+        "forty_flags_local_plan": ("the same", "hubbub's plan without trust, all questions each", "people"),
+        "forty_flags_messages": ("messages of every user with the shuffler's noise", "", ""),
+        "sum_ranges_users": ("sum of numbers of 256 levels", "users' noise, (1, 10⁻⁶)", "ranges"),
+        "sum_ranges_users_messages": ("messages of every user with users' noise", "", ""),
+        "forty_flags_users": ("one count of forty flags", "users' noise, 40 messages", "people"),
+        "plan_max_s": ("processor time of `plan` for these, slowest", "", "s"),
+        "survey_vs_bits": ("records per second of a survey of 8 attributes", "those of 40 bits", "×"),
+        "device_us": ("one record of that survey on a device", "", "µs"),
     },
     "services": {
         "bundle_bytes": ("size of a bundle", "", "bytes"),

@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "benchmarks"
-NAMES = ("bits", "pipeline", "accountant", "study", "services")
+NAMES = ("bits", "pipeline", "accountant", "study", "surveys", "services")
 VERSIONS = ("numpy", "scipy", "cryptography", "numba", "uvicorn", "uvloop", "opendp", "pure-ldp", "multi-freq-ldpy")
 
 

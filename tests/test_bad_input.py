@@ -13,11 +13,13 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from enum import EnumType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests import survey_subjects
+from tests.survey_subjects import Subject, fields
 
 import hubbub as hb
 from hubbub.errors import (
@@ -67,22 +69,10 @@ TWO_PLANS, SWAPPED = f"{OTHER.id[:8]}… and {PLAN.id[:8]}…", f"{PLAN.id[:8]}�
 ROWS = np.array([[1], [4]], np.uint8)
 
 
-def fields(value: Any) -> dict[str, Any]:
-    """Return the arguments of the constructor of a dataclass."""
-    return {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init}
-
-
 def claiming(**claims: object) -> str:
     """Return the JSON of a plan that claims another guarantee or error than it has, under the right id."""
     guarantee = dataclasses.replace(PLAN.guarantee, **{k: v for k, v in claims.items() if k != "stderr"})  # type: ignore[arg-type]
     return hb.Plan(**{**fields(PLAN), "guarantee": guarantee, "stderr": claims.get("stderr", PLAN.stderr)}).to_json()
-
-
-class Subject(NamedTuple):
-    """A public callable with legal arguments, each of which a case may replace."""
-
-    call: Callable[..., Any]
-    arguments: dict[str, Any]
 
 
 REQUEST = {
@@ -100,7 +90,9 @@ REQUEST = {
     "max_bytes": 1e5,
     "min_q": 0.0,
     "rounds": 1,
+    "weights": {},
 }
+FLIP_ARGUMENTS = {"q": 0.1, "k": 1, "m": 0, "release": "records"}
 GOAL = {"share": 0.3, "within": 0.5, "level": 0.9}
 LAPLACE_FAKES = {"distribution": "laplace", "scale": 2.0, "shift": 3}
 
@@ -124,7 +116,9 @@ SUBJECTS = {
     "Collection.blocks": Subject(lambda size: list(COLLECTION.blocks(size)), {"size": 1}),
     "Collection.concatenate": Subject(hb.Collection.concatenate, {"parts": [COLLECTION, COLLECTION]}),
     "Collection.from_packed": Subject(hb.Collection.from_packed, {"rows": ROWS, "schema": SCHEMA}),
-    "Collection.from_values": Subject(hb.Collection.from_values, {"values": ["red"], "schema": SCHEMA}),
+    "Collection.from_values": Subject(
+        hb.Collection.from_values, {"values": ["red"], "schema": SCHEMA, "entropy": os.urandom}
+    ),
     "Collection.ones": Subject(COLLECTION.ones, {"start": 0, "stop": 1}),
     "Collection.rows": Subject(COLLECTION.rows, {"start": 0, "stop": 1}),
     "Comparison": Subject(hb.Comparison, fields(COMPARISON)),
@@ -185,7 +179,8 @@ SUBJECTS = {
     "PrivacyCurve": Subject(hb.PrivacyCurve, {"points": ((0.0, 0.1), (1.0, 0.0))}),
     "PrivacyCurve.delta": Subject(ONCE.curve.delta, {"epsilon": 0.5}),
     "PrivacyCurve.from_document": Subject(hb.PrivacyCurve.from_document, {"value": [[0, 0.1]]}),
-    "Protocol": Subject(hb.Protocol, fields(FLIP)),
+    "Protocol": Subject(hb.Protocol, FLIP_ARGUMENTS),
+    "Protocol.changed": Subject(FLIP.changed, FLIP_ARGUMENTS),
     "Protocol.from_document": Subject(hb.Protocol.from_document, {"value": FLIP.to_document()}),
     "Reports": Subject(hb.Reports, fields(REPORTS)),
     "Reports.__add__": Subject(REPORTS.__add__, {"other": REPORTS}),
@@ -236,6 +231,8 @@ SUBJECTS = {
     "estimate": Subject(hb.estimate, {"tally": TALLY, "plan": PLAN}),
     "frontier": Subject(hb.frontier, REQUEST),
     "joint": Subject(hb.joint, {"reports": SHUFFLED, "plan": PLAN, "labels": ["red"]}),
+    "Survey": Subject(hb.Survey, {"schema": hb.Schema.survey({"a": hb.Flag()}), "weights": {"a": 2.0}}),
+    "Survey.from_toml": Subject(hb.Survey.from_toml, {"text": '[questions.a]\nkind = "flag"'}),
     "load_plan": Subject(hb.load_plan, {"text": PLAN.to_json()}),
     "plan": Subject(hb.plan, REQUEST),
     "smallest_n": Subject(hb.smallest_n, {**{k: v for k, v in REQUEST.items() if k != "n"}, **GOAL, "precision": None}),
@@ -267,12 +264,14 @@ SUBJECTS = {
     "shuffle": Subject(hb.shuffle, {"reports": REPORTS, "plan": PLAN, "entropy": os.urandom, "fast": False}),
     "tally": Subject(hb.tally, {"reports": SHUFFLED}),
 }
+SUBJECTS |= survey_subjects.SUBJECTS
 
 CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     # Schemas
-    ("Schema", {"kind": "many"}, InvalidInput, "kind must be 'bits', 'one_hot' or 'at_most', got 'many'"),
+    ("Schema", {"kind": "many"}, InvalidInput, "kind must be 'bits', 'one_hot', 'at_most' or 'survey', got 'many'"),
     ("Schema", {"labels": ["red", "green"]}, InvalidInput, "labels must be a tuple of strings, not list"),
     ("Schema", {"labels": ("red", 7)}, InvalidInput, "labels must be strings, but label 2 is of type int"),
+    ("Schema", {"questions": 7}, InvalidInput, "questions must be given for surveys, and only for those"),
     ("Schema", {"max_set": 4}, InvalidInput, "max_set must be a whole number in [1, 3], got 4"),
     (
         "Schema.bits",
@@ -445,19 +444,28 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Protocol.from_document",
         {"value": None},
         WireError,
-        "the protocol must be an object with exactly the keys flip, k, m, release",
+        "the protocol must be an object with exactly the keys noise, k, release",
     ),
     (
         "Protocol.from_document",
-        {"value": {**FLIP.to_document(), "flip": -1}},
+        {"value": {**FLIP.to_document(), "noise": [{"flip": -1, "m": 0}]}},
         WireError,
-        "in the protocol: flip must be a whole number in [0, 140,737,488,355,327], got -1",
+        "in the noise of the protocol: flip must be a whole number in [0, 140,737,488,355,327], got -1",
     ),
     (
         "Protocol.from_document",
-        {"value": {**FLIP.to_document(), "m": "many"}},
+        {"value": {**FLIP.to_document(), "noise": [{"flip": 0, "m": "many"}]}},
         WireError,
-        "the fakes of the protocol must be an object with exactly the keys distribution, scale, shift",
+        "the fakes of the noise of the protocol must be an object with exactly the keys distribution, scale, shift",
+    ),
+    ("Protocol.changed", {"q": 0.7}, InvalidInput, "q must be in [0, 1/2), got 0.7"),
+    ("Protocol.changed", {"k": 0}, InvalidInput, "k must be a whole number in [1, 1,000,000], got 0"),
+    ("Protocol.changed", {"m": -1}, InvalidInput, "m must be a whole number in [0, 1,000,000,000,000], got -1"),
+    (
+        "Protocol.changed",
+        {"release": "all"},
+        InvalidInput,
+        "release must be 'records', 'bits' or 'category', got 'all'",
     ),
     # Budgets and guarantees
     ("Budget", {"epsilon": -1}, InvalidInput, "epsilon must be finite and at least 0, got -1.0"),
@@ -517,7 +525,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Plan",
         {"schema": ["red"]},
         InvalidInput,
-        "schema must be of type Schema, not list; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+        "schema must be of type Schema, not list; create one with Schema.one_hot, .bits, .at_most or .survey",
     ),
     (
         "Plan",
@@ -587,6 +595,12 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         WireError,
         "the plan must not have a duplicate key",
     ),
+    ("Survey", {"schema": SCHEMA}, InvalidInput, "schema must be that of a survey, got Schema.one_hot(3 labels)"),
+    ("Survey", {"weights": {"b": 2.0}}, InvalidInput, "weights must name questions of the survey"),
+    ("Survey", {"weights": [2]}, InvalidInput, "weights must be a mapping from questions to numbers, not list"),
+    ("Survey", {"weights": {"a": NAN}}, InvalidInput, "weights['a'] must be in [1e-06, 1,000,000], got nan"),
+    ("Survey.from_toml", {"text": 7}, InvalidInput, "text must be a survey file as str or bytes, not int"),
+    ("Survey.from_toml", {"text": "[questions"}, InvalidInput, "a survey file must be TOML: …"),
     ("load_plan", {"text": PLAN}, InvalidInput, "text must be the JSON of a plan as str or bytes, not Plan"),
     (
         "load_plan",
@@ -604,7 +618,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "plan_from",
         {"schema": 5},
         InvalidInput,
-        "schema must be of type Schema, not int; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+        "schema must be of type Schema, not int; create one with Schema.one_hot, .bits, .at_most or .survey",
     ),
     ("plan_from", {"n": -1}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got -1"),
     (
@@ -629,7 +643,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
             (
                 {"schema": 5},
                 InvalidInput,
-                "schema must be of type Schema, not int; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+                "schema must be of type Schema, not int; create one with Schema.one_hot, .bits, .at_most or .survey",
             ),
             ({"n": 0}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 0"),
             ({"n": (10, 5)}, InvalidInput, "n must be a range with low ≤ high, got (10, 5)"),
@@ -689,6 +703,14 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         Infeasible,
         "100 people cannot measure a label held by 0.1% of the people within ±50% at the 90% level: …",
     ),
+    *(
+        (name, {"weights": wrong}, InvalidInput, f"weights must {must}")
+        for name in ("best_epsilon", "frontier", "plan", "smallest_n")
+        for wrong, must in (
+            (7, "be a mapping from questions to numbers, not int"),
+            ({"colour": 1.0}, "be given for surveys only"),
+        )
+    ),
     (
         "plan",
         {"budget": hb.Budget(0.0, 0.0)},
@@ -718,7 +740,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "account",
         {"schema": "bits"},
         InvalidInput,
-        "schema must be of type Schema, not str; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+        "schema must be of type Schema, not str; create one with Schema.one_hot, .bits, .at_most or .survey",
     ),
     ("account", {"n": True}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got True"),
     ("account", {"n": 10**11}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 100000000000"),
@@ -755,7 +777,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "calibrate",
         {"schema": None},
         InvalidInput,
-        "schema must be of type Schema, not None; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+        "schema must be of type Schema, not None; create one with Schema.one_hot, .bits, .at_most or .survey",
     ),
     (
         "calibrate",
@@ -898,7 +920,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Ledger.charge_protocol",
         {"schema": 3},
         InvalidInput,
-        "schema must be of type Schema, not int; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+        "schema must be of type Schema, not int; create one with Schema.one_hot, .bits, .at_most or .survey",
     ),
     ("Ledger.charge_protocol", {"n": 0}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 0"),
     ("Ledger.charge_protocol", {"rounds": 0}, InvalidInput, "rounds must be a whole number in [1, 1,000,000], got 0"),
@@ -918,7 +940,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Collection",
         {"schema": None},
         InvalidInput,
-        "schema must be of type Schema, not None; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+        "schema must be of type Schema, not None; create one with Schema.one_hot, .bits, .at_most or .survey",
     ),
     (
         "Collection",
@@ -935,6 +957,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Collection", {"records": SetBits(np.array([7], np.uint32))}, InvalidInput, "indices must be below 3"),
     ("Collection", {"records": SetBits(np.array([0.5]))}, InvalidInput, "indices must be a vector of type uint32"),
     ("Collection", {"schema": BITS}, InvalidInput, "records must be stored as Packed for Schema.bits(2 labels)"),
+    ("Collection.from_values", {"entropy": 7}, InvalidInput, "entropy must be a function …"),
     (
         "Collection.from_values",
         {"values": None},
@@ -1072,7 +1095,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Collection.from_values",
         {"schema": ["red"]},
         InvalidInput,
-        "schema must be of type Schema, not list; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+        "schema must be of type Schema, not list; create one with Schema.one_hot, .bits, .at_most or .survey",
     ),
     (
         "Collection.from_packed",
@@ -1097,7 +1120,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Collection.from_packed",
         {"schema": 3},
         InvalidInput,
-        "schema must be of type Schema, not int; create one with Schema.bits, Schema.one_hot or Schema.at_most",
+        "schema must be of type Schema, not int; create one with Schema.one_hot, .bits, .at_most or .survey",
     ),
     (
         "Collection.concatenate",
@@ -1639,9 +1662,22 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("randomize", {"plan": CROWDED}, TooLarge, "100,000,000,000 fakes needs 2235.2 GiB; the limit is 4.0 GiB"),
 ]
 
+CASES += survey_subjects.CASES
 ALIASES = {
+    "names": r"names|cross-table|cells",
+    "axes": r"cells",
+    "digits": r"digits|radix|radices",
+    "noise": r"noise|attributes|m must",
+    "release": r"release|q must",
+    "questions": r"questions?\b|cross-table|derived|survey",
+    "low": r"low|high|scale",
+    "high": r"high|scale",
+    "buckets": r"buckets|scale",
+    "log": r"log|low",
+    "edges": r"edges?",
+    "levels": r"levels?",
     "value": r"the \w+|value",
-    "text": r"text|the plan|the ledger|the estimate|the noise of the estimate",
+    "text": r"text|a survey file|the plan|the ledger|the estimate|the noise of the estimate",
     "values": r"values|record \d",
     "rows": r"rows|record \d",
     "records": r"records|indices",
@@ -1742,8 +1778,10 @@ def test_poison(subject: str) -> None:
                     check_message(error, [argument])
 
 
-UNCHECKED = {"what"}
-"""Arguments that only appear in messages."""
+UNCHECKED = {"what", "coin", "read"}
+"""Arguments that only appear in messages, or that hubbub itself passes on."""
+INTERNAL = {"ScaleEstimate.errors", "ScaleEstimate.shares", "ScaleEstimate.single_quantile"}
+"""Methods for other modules of hubbub."""
 EXCEPTIONS = {
     name for name in hb.__all__ if isinstance(getattr(hb, name), type) and issubclass(getattr(hb, name), Exception)
 }
@@ -1759,7 +1797,7 @@ def surface() -> Iterator[tuple[str, set[str]]]:
         yield name, _arguments(value)
         if isinstance(value, type):
             for method in ("__add__", *(key for key in vars(value) if not key.startswith("_"))):
-                if callable(bound := getattr(value, method, None)):
+                if f"{name}.{method}" not in INTERNAL and callable(bound := getattr(value, method, None)):
                     yield f"{name}.{method}", _arguments(bound) - {"self"}
 
 

@@ -29,9 +29,20 @@ if _typing.TYPE_CHECKING:
     from hubbub.analyzer import achieved_guarantee, estimate, joint, tally
     from hubbub.charges import Charge
     from hubbub.client import randomize
-    from hubbub.comparisons import Comparison, LabelComparison, compare, compare_power, pool
+    from hubbub.comparisons import (
+        Comparison,
+        Difference,
+        LabelComparison,
+        NumberComparison,
+        ScaleComparison,
+        SurveyComparison,
+        compare,
+        compare_power,
+        pool,
+    )
     from hubbub.curves import PrivacyCurve
     from hubbub.estimates import Estimate, LabelEstimate
+    from hubbub.io.surveys import Survey
     from hubbub.planner import Cost, best_epsilon, cost, frontier, load_plan, plan, plan_from, smallest_n
     from hubbub.plans import Plan
     from hubbub.privacy import Assumptions, Basis, Budget, Guarantee, Total
@@ -60,9 +71,20 @@ _MODULES = {
     "analyzer": ("achieved_guarantee", "estimate", "joint", "tally"),
     "charges": ("Charge",),
     "client": ("randomize",),
-    "comparisons": ("Comparison", "LabelComparison", "compare", "compare_power", "pool"),
+    "comparisons": (
+        "Comparison",
+        "Difference",
+        "LabelComparison",
+        "NumberComparison",
+        "ScaleComparison",
+        "SurveyComparison",
+        "compare",
+        "compare_power",
+        "pool",
+    ),
     "curves": ("PrivacyCurve",),
     "estimates": ("Estimate", "LabelEstimate"),
+    "io.surveys": ("Survey",),
     "planner": ("Cost", "best_epsilon", "cost", "frontier", "load_plan", "plan", "plan_from", "smallest_n"),
     "plans": ("Plan",),
     "privacy": ("Assumptions", "Basis", "Budget", "Guarantee", "Total"),
@@ -104,6 +126,7 @@ __all__ = [
     "Cost",
     "Cross",
     "CrossEstimate",
+    "Difference",
     "EntropyFailure",
     "Estimate",
     "Fakes",
@@ -123,6 +146,7 @@ __all__ = [
     "Measure",
     "Noise",
     "Number",
+    "NumberComparison",
     "NumberEstimate",
     "Plan",
     "PlanMismatch",
@@ -132,9 +156,12 @@ __all__ = [
     "QuestionError",
     "Reports",
     "Scale",
+    "ScaleComparison",
     "ScaleEstimate",
     "Schema",
     "SealError",
+    "Survey",
+    "SurveyComparison",
     "SurveyEstimate",
     "Tally",
     "TooLarge",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant import account
-from hubbub.bits.counting import bit_counts
+from hubbub.bits.counting import bit_counts, index_counts
 from hubbub.errors import check_type, check_whole, kind_of, reject
 from hubbub.estimates import Estimate
 from hubbub.noise import count_noise, fake_noise
@@ -49,8 +49,7 @@ def _tally(reports: Reports | Batch, visit: Callable[[NDArray[Any]], None]) -> T
     counts, messages = np.zeros(header.width, np.int64), 0
     for block in reports.blocks:
         if PAYLOAD_FORMATS[header.release].is_index:
-            for start in range(0, len(block), _ROWS):
-                counts += np.bincount(block[start : start + _ROWS], minlength=header.width)
+            counts += index_counts(block, header.width)
         else:
             counts += bit_counts(block, header.width)
         messages += len(block)

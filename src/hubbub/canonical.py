@@ -59,7 +59,7 @@ def _number(value: float) -> str:
         raise WireError(f"JSON numbers must be finite, got {value}")
     if value == 0:
         return "0"
-    text = repr(value)
+    text = float.__repr__(value)  # subclasses, such as the floats of numpy, have other ones
     if "e" not in text:
         # Python and ECMAScript print the same shortest digits; they differ in the exponent and in a trailing .0.
         return text.removesuffix(".0")

@@ -53,8 +53,9 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
     if plan.schema.questions is not None:
         if fakes is not None:
             check_share(plan, len(collection), fakes)
-        messages = np.concatenate(list(_answers(collection, plan, entropy)))
-        return Reports(plan, np.ascontiguousarray(messages, message_type(plan)), len(collection), 0)
+        kind = message_type(plan)
+        parts = [np.ascontiguousarray(part, kind) for part in _answers(collection, plan, entropy)]
+        return Reports(plan, parts[0] if len(parts) == 1 else np.concatenate(parts), len(collection), 0)
     flip_numerator = protocol.flip_numerator
     total = _number_of_fakes(plan, len(collection), fakes, entropy)
     fake_records = fake_collection(total, plan.schema, entropy=entropy)
@@ -84,23 +85,52 @@ def _drawn(drawn: Fakes, n: int, entropy: Entropy) -> int:
     return _poisson(n, drawn, entropy)
 
 
-def _answers(collection: Collection, plan: Plan, entropy: Entropy) -> Iterator[Numbers]:
+def _answers(collection: Collection, plan: Plan, entropy: Entropy) -> Iterator[NDArray[Any]]:
     """Yield the messages of a survey, attribute after attribute: categories, flipped bits, or answers among fakes."""
-    n, attributes = len(collection), plan.schema.attributes
-    answers = collection.ones(0, n)[0].reshape(n, len(attributes))
-    for place, (attribute, noise) in enumerate(zip(attributes, plan.protocol.noise, strict=True)):
+    n, attributes, protocol = len(collection), plan.schema.attributes, plan.protocol
+    assert isinstance(collection.records, SetBits)
+    flat = collection.records.indices
+    in_clear = all(noise.clear for noise in protocol.noise)
+    if in_clear:
+        yield flat
+    answers = flat.reshape(n, len(attributes))
+    for place, (attribute, noise) in enumerate(zip(attributes, protocol.noise, strict=True)):
         start, size = attribute.start, attribute.size
+        if noise.user_fakes is not None:
+            yield start + uniform_categories(_drawn(noise.user_fakes, n, entropy), size, entropy=entropy)
+        if in_clear:
+            continue
         column = answers[:, place]
-        if plan.protocol.sends_category:
-            yield start + _categories(column - start, size, noise.flip_numerator, entropy)
+        if protocol.sends_category:
+            yield _responses(column, start, size, noise.flip_numerator, entropy)
         elif noise.clear:
             yield column
-            if noise.user_fakes:
-                yield start + uniform_categories(_drawn(noise.user_fakes, n, entropy), size, entropy=entropy)
         else:
-            cells = np.arange(n) * size + column - start
-            flips = positions(n * size, noise.flip_numerator, entropy=entropy)
-            yield start + np.setxor1d(cells, flips, assume_unique=True) % size
+            yield from _flipped(column, start, size, noise.flip_numerator, entropy)
+
+
+def _responses(column: NDArray[Any], start: int, size: int, flip_numerator: int, entropy: Entropy) -> NDArray[Any]:
+    """Apply randomized response to the answers of one attribute; the cost grows with the changed answers only."""
+    if 2 * (size - 1) * flip_numerator >= GRID:
+        return start + _categories(column.astype(np.int64) - start, size, flip_numerator, entropy)
+    result = column.copy()
+    where = positions(column.size, (size - 1) * flip_numerator, entropy=entropy)
+    others = start + uniform_categories(where.size, size - 1, entropy=entropy)
+    result[where] = others + (others >= result[where])
+    return result
+
+
+def _flipped(
+    column: NDArray[Any], start: int, size: int, flip_numerator: int, entropy: Entropy
+) -> Iterator[NDArray[Any]]:
+    """Yield the set bits of the flipped answers of one attribute: the answers that stay, and bits that were not set."""
+    people, bits = np.divmod(positions(column.size * size, flip_numerator, entropy=entropy), size)
+    bits += start
+    set_before = column[people] == bits
+    stays = np.ones(column.size, np.bool_)
+    stays[people[set_before]] = False
+    yield column[stays]
+    yield bits[~set_before]
 
 
 def _binomial(trials: int, chance: float, entropy: Entropy) -> int:

@@ -4,9 +4,10 @@ Uses the standard library only. Plans are read by :meth:`hubbub.plans.Plan.from_
 :mod:`hubbub.wire.messages`.
 """
 
+import functools
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from hubbub.bits import device
@@ -14,9 +15,12 @@ from hubbub.bits.exact import poisson
 from hubbub.errors import check_type, reject
 from hubbub.plans import Plan, check_share
 from hubbub.protocol import GRID, Fakes
+from hubbub.questions import Attribute
 from hubbub.schema import Schema
 
 Source = Callable[[int], bytes]
+_STEPS = 1 << 48
+"""Largest product of the ranges of steps of a permutation that share a random number."""
 
 
 def encode(value: object, schema: Schema, *, entropy: Source = os.urandom) -> int:
@@ -29,7 +33,7 @@ def encode(value: object, schema: Schema, *, entropy: Source = os.urandom) -> in
     (4, 3)
     """
     if schema.questions is not None:
-        answers = schema.questions.encode(value, lambda numerator: device.coins(1, numerator, entropy=entropy) == 1)
+        answers = _categories(value, schema, entropy)
         return sum(1 << one.start + answer for one, answer in zip(schema.attributes, answers, strict=True))
     if schema.width == 1 and isinstance(value, bool):
         return int(value)
@@ -64,6 +68,9 @@ def payloads(value: object, plan: Plan, *, fakes: int | None = None, entropy: So
     [1]
     """
     check_type("plan", plan, Plan)
+    if plan.schema.questions is not None:
+        _check_no_fakes(plan, fakes)
+        return _answers(_categories(value, plan.schema, entropy), plan, entropy)
     return record_payloads(encode(value, plan.schema, entropy=entropy), plan, fakes=fakes, entropy=entropy)
 
 
@@ -72,9 +79,8 @@ def record_payloads(record: int, plan: Plan, *, fakes: int | None = None, entrop
     schema, protocol = plan.schema, plan.protocol
     width = schema.width
     if schema.questions is not None:
-        if fakes is not None:
-            check_share(plan, 1, fakes)
-        return _mixed(_answers(record, plan, entropy), plan, entropy)
+        _check_no_fakes(plan, fakes)
+        return _answers([_place(record, one) for one in schema.attributes], plan, entropy)
     flip_numerator = protocol.flip_numerator
     count = _number_of_fakes(plan, fakes, entropy)
     if protocol.sends_category:
@@ -91,28 +97,72 @@ def _mixed(messages: list[int], plan: Plan, entropy: Source) -> list[bytes]:
     for last in range(len(messages) - 1, 0, -1):
         other = device.uniform(last + 1, entropy=entropy)
         messages[last], messages[other] = messages[other], messages[last]
-    return [one.to_bytes(plan.payload, "little") for one in messages]
+    size = plan.payload
+    return [one.to_bytes(size, "little") for one in messages]
 
 
-def _answers(record: int, plan: Plan, entropy: Source) -> list[int]:
-    """Return the messages of a survey: for each attribute its category, its flipped bits, or it among fakes."""
-    sent = []
+def _categories(value: object, schema: Schema, entropy: Source) -> Sequence[int]:
+    """Return the category of every attribute of a survey; numbers are rounded by exact coins."""
+    assert schema.questions is not None
+    return schema.questions.encode(value, lambda numerator: device.coin(numerator, entropy=entropy))
+
+
+def _place(record: int, attribute: Attribute) -> int:
+    """Return the only category of an attribute that is set in a record."""
+    bits = record >> attribute.start & (1 << attribute.size) - 1
+    if bits.bit_count() != 1:
+        reject("the record", "have exactly one category of every attribute")
+    return bits.bit_length() - 1
+
+
+def _check_no_fakes(plan: Plan, fakes: int | None) -> None:
+    if fakes is not None:
+        check_share(plan, 1, fakes)
+
+
+def _answers(answers: Sequence[int], plan: Plan, entropy: Source) -> list[bytes]:
+    """Return the payloads of a survey: for each attribute its category, its flipped bits, or it among fakes."""
+    sent: list[int] = []
     category = plan.protocol.sends_category
-    for attribute, noise in zip(plan.schema.attributes, plan.protocol.noise, strict=True):
+    for attribute, noise, true in zip(plan.schema.attributes, plan.protocol.noise, answers, strict=True):
         start, size = attribute.start, attribute.size
-        bits = record >> start & (1 << size) - 1
-        true = bits.bit_length() - 1
         if category:
-            sent.append(start + _category(true, size, noise.flip_numerator, entropy))
-        elif noise.clear:
+            sent.append(start + _response(true, size, noise.flip_numerator, entropy))
+        elif noise.q == 0:
             sent.append(start + true)
-            if noise.user_fakes:
-                count = _drawn(noise.user_fakes, entropy)
+            if noise.user_fakes is not None and (count := _drawn(noise.user_fakes, entropy)):
                 sent += [start + device.uniform(size, entropy=entropy) for _ in range(count)]
         else:
-            flipped = bits ^ device.coins(size, noise.flip_numerator, entropy=entropy)
-            sent += [start + i for i in range(size) if flipped >> i & 1]
-    return sent
+            flipped = 1 << true ^ device.coins(size, noise.flip_numerator, entropy=entropy)
+            while flipped:
+                lowest = flipped & -flipped
+                sent.append(start + lowest.bit_length() - 1)
+                flipped ^= lowest
+    _permute(sent, entropy)
+    size = plan.payload
+    return [one.to_bytes(size, "little") for one in sent]
+
+
+def _permute(messages: list[int], entropy: Source) -> None:
+    """Put messages into uniform random order, several steps of Fisher and Yates for each random number."""
+    last = len(messages) - 1
+    while last > 0:
+        first, product = last, 1
+        while last > 0 and product <= _STEPS // (last + 1):
+            product *= last + 1
+            last -= 1
+        value = device.uniform(product, entropy=entropy)
+        for place in range(first, last, -1):
+            value, other = divmod(value, place + 1)
+            messages[place], messages[other] = messages[other], messages[place]
+
+
+def _response(true: int, size: int, flip_numerator: int, entropy: Source) -> int:
+    """Return the category that randomized response reports among ``size`` ones."""
+    if not device.coin((size - 1) * flip_numerator, entropy=entropy):
+        return true
+    other = device.uniform(size - 1, entropy=entropy)
+    return other + (other >= true)
 
 
 def _number_of_fakes(plan: Plan, requested: int | None, entropy: Source) -> int:
@@ -131,8 +181,14 @@ def _drawn(drawn: Fakes, entropy: Source) -> int:
     """Draw the number of fakes of one user."""
     if drawn.distribution == "poisson":
         return poisson(drawn.scale, entropy=entropy)
-    chance = math.ceil(Fraction(drawn.scale) * GRID)
+    chance = _chance(drawn)
     return drawn.shift if chance >= GRID else device.coins(drawn.shift, chance, entropy=entropy).bit_count()
+
+
+@functools.lru_cache(maxsize=1024)
+def _chance(drawn: Fakes) -> int:
+    """Return the probability of a binomial distribution in units of 1/GRID, rounded up: more fakes, never fewer."""
+    return math.ceil(Fraction(drawn.scale) * GRID)
 
 
 def _fake(schema: Schema, entropy: Source) -> int:

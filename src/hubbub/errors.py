@@ -260,7 +260,7 @@ _ORIGINS = {
     "Plan": "hubbub.plan and hubbub.load_plan return one",
     "Protocol": "for example Protocol(0.1)",
     "Reports": "hubbub.randomize returns them",
-    "Schema": "create one with Schema.bits, Schema.one_hot or Schema.at_most",
+    "Schema": "create one with Schema.one_hot, .bits, .at_most or .survey",
     "Tally": "hubbub.tally returns one",
 }
 """The functions that create objects of the public types."""
@@ -282,7 +282,8 @@ def _shown(got: object) -> str:
     if any(isinstance(part, int) and part.bit_length() > 128 for part in parts):
         return ", got a number of more than 128 bits"
     if all(part is None or isinstance(part, _READABLE) for part in parts):
-        plain = [float(part) if isinstance(part, float) else part for part in parts]
+        # The strings and floats of numpy have other forms.
+        plain = [next((kind(part) for kind in (float, str) if isinstance(part, kind)), part) for part in parts]
         text = repr(tuple(plain) if isinstance(got, tuple) else plain[0])
         return f", got {text}" if len(text) <= _LONGEST else ""
     return "" if isinstance(got, tuple) else f", not {kind_of(got)}"

@@ -19,6 +19,8 @@ from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
 from hubbub.surveys.errors import survey_stderr
 
+_LONGEST = 10**5
+"""Largest support of a sum of distributions that is computed."""
 EXACT_DRAWS = 64
 """Largest number of draws whose sum is computed exactly; the sum of more is close enough to normal."""
 
@@ -161,6 +163,41 @@ def predicted_noise(schema: Schema, protocol: Protocol, n: int) -> CountNoise:
     if protocol.sends_category:
         return count_noise(schema, protocol, n)
     return count_noise(schema, protocol, n, fake_noise(schema, protocol, n, protocol.fixed_fakes, moments=True))
+
+
+def pooled_noise(parts: list[tuple[int, CountNoise]]) -> CountNoise:
+    """Return the error of a sum of counts."""
+    first = parts[0][1]
+    if len(parts) == 1:
+        return first
+    people = max(sum(n for n, _ in parts), 1)
+    variance = math.fsum(noise.variance for _, noise in parts)
+    growth = math.fsum(n * noise.growth for n, noise in parts) / people
+    drawn = [noise for _, noise in parts if noise.distribution is not None]
+    if drawn:
+        gain = max(drawn, key=lambda noise: noise.variance).gain
+        chosen = [noise for noise in drawn if noise.gain == gain]
+        exact = _convolved([noise.distribution for noise in chosen if noise.distribution is not None])
+        rest = gain**2 * max(0.0, variance - math.fsum(noise.variance for noise in chosen))
+        if exact is not None and (total := smooth(exact, rest if len(chosen) < len(parts) else 0.0)) is not None:
+            return CountNoise(
+                variance=variance,
+                gain=gain,
+                growth=growth,
+                distribution=total,
+                centre=math.fsum(noise.centre for noise in chosen),
+                slack=max(noise.slack for noise in chosen) if len(chosen) == len(parts) else 0.5,
+            )
+    alike = all(noise.flip is not None and (noise.flip, noise.gain) == (first.flip, first.gain) for _, noise in parts)
+    gain = min(noise.gain for _, noise in parts)
+    return CountNoise(variance=variance, gain=gain, growth=growth, flip=first.flip if alike else None)
+
+
+def _convolved(distributions: list[Distribution]) -> Distribution | None:
+    """Return the distribution of the sum, None if it is too long to be computed and therefore close to normal."""
+    if sum(one.pmf.size for one in distributions) > _LONGEST:
+        return None
+    return functools.reduce(Distribution.plus, distributions)
 
 
 def noise_document(noise: CountNoise) -> dict[str, Json]:

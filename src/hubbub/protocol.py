@@ -5,7 +5,7 @@ Devices use this module too, so it loads numpy only for tables of probabilities.
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -161,6 +161,10 @@ class Noise:
 
     q: float = 0.0
     m: int | Fakes = 0
+    flip_numerator: int = field(init=False, compare=False, repr=False)
+    """The flip probability in units of 1/GRID."""
+    user_fakes: Fakes | None = field(init=False, compare=False, repr=False)
+    """Distribution of the fakes that each user draws, if any."""
 
     def __post_init__(self) -> None:
         q = math.ceil(check_flip(self.q, zero=True) * GRID) / GRID
@@ -172,6 +176,10 @@ class Noise:
             object.__setattr__(self, "m", check_whole("m", fakes, 0, MAX_FAKES))
         if self.clear and self.m == 0:
             reject("q", "be in (0, 1/2) if no fakes are added", 0.0)
+        # Devices need these for every attribute of every record.
+        object.__setattr__(self, "flip_numerator", round(self.q * GRID))
+        drawn = isinstance(self.m, Fakes) and self.m.by == "users"
+        object.__setattr__(self, "user_fakes", self.m if drawn else None)
 
     @property
     def clear(self) -> bool:
@@ -179,19 +187,9 @@ class Noise:
         return self.q == 0
 
     @property
-    def flip_numerator(self) -> int:
-        """The flip probability in units of 1/GRID."""
-        return round(self.q * GRID)
-
-    @property
     def fixed_fakes(self) -> int:
         """Total number of fakes if it is fixed, otherwise 0."""
         return self.m if isinstance(self.m, int) else 0
-
-    @property
-    def user_fakes(self) -> Fakes | None:
-        """Distribution of the fakes that each user draws, if any."""
-        return self.m if isinstance(self.m, Fakes) and self.m.by == "users" else None
 
     @property
     def shuffler_fakes(self) -> Fakes | None:
@@ -255,6 +253,7 @@ class Protocol:
         >>> Protocol.survey([Noise(m=Fakes.laplace(4.0, 54)), Noise(m=Fakes.laplace(4.0, 54))]).release
         'bits'
         """
+        check_choice("release", release, tuple(PAYLOAD_FORMATS))
         each = tuple(check_items("noise", noise, "be a list of the noise of each attribute"))
         check_whole("the number of attributes", len(each), 1)
         for one in each:

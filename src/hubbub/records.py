@@ -97,6 +97,9 @@ class SetBits:
             reject("ends", "be None for one-hot schemas, and only for those")
         if self.ends is None:
             return
+        if schema.questions is not None:
+            self._check_answers(schema)
+            return
         sizes = self.sizes
         if (sizes < 0).any() or int(sizes.sum()) != self.indices.size:
             reject("ends", "ascend to the number of indices")
@@ -104,6 +107,22 @@ class SetBits:
         cells = np.repeat(np.arange(len(self)) * schema.width, sizes) + self.indices
         if (np.diff(cells) <= 0).any():
             reject("indices", "ascend within each record")
+
+    def _check_answers(self, schema: Schema) -> None:
+        """Raise unless every record has exactly one category of every attribute of a survey, in their order."""
+        assert self.ends is not None
+        count = len(schema.attributes)
+        if self.indices.size != count * len(self) or not np.array_equal(
+            self.ends, np.arange(count, self.indices.size + 1, count)
+        ):
+            reject("ends", f"give every record one category of each of {count:,} attributes")
+        answers = self.indices.reshape(-1, count)
+        starts = np.array([one.start for one in schema.attributes], np.uint32)
+        sizes = np.array([one.size for one in schema.attributes], np.uint32)
+        # A category before the start becomes a large number by the unsigned subtraction.
+        wrong = (answers - starts >= sizes).any(axis=1)
+        if wrong.any():
+            raise InvalidRecord(int(wrong.argmax()) + 1, "must have exactly one category of every attribute")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -139,8 +158,9 @@ class Collection:
         [[1], [0], [3]]
         """
         check_type("schema", schema, Schema)
+        check_entropy(entropy)
         if schema.questions is not None:
-            encoded = encode_answers(values, schema, entropy=check_entropy(entropy))
+            encoded = encode_answers(values, schema, entropy=entropy)
         elif isinstance(values, np.ndarray):
             encoded = encode_array(values, schema)
         elif is_columnar(values):

@@ -1,4 +1,4 @@
-"""What a shuffler passes on: whole records, single bits or categories, and how their messages are encoded."""
+"""The releases of a shuffler: whole records, single bits or categories, and how their messages are encoded."""
 
 from dataclasses import dataclass
 from typing import Literal

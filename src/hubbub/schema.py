@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Literal, Self
 
 from hubbub.canonical import Fields, Json, legal
-from hubbub.errors import check_choice, check_items, check_whole, kind_of, reject
+from hubbub.errors import check_choice, check_items, check_type, check_whole, kind_of, reject
 from hubbub.questions import Attribute, Question, Questions
 
 MAX_LABELS = 10**7
@@ -37,6 +37,10 @@ class Schema:
         check_choice("kind", self.kind, KINDS)
         if (self.questions is not None) != (self.kind == "survey"):
             reject("questions", "be given for surveys, and only for those")
+        if self.questions is not None:
+            check_type("questions", self.questions, Questions)
+            if (self.labels, self.max_set) != (self.questions.labels, len(self.questions.attributes)):
+                reject("labels and max_set", "be those of the questions; create surveys with Schema.survey")
         check_label_names("labels", self.labels)
         if len(set(self.labels)) != len(self.labels):
             reject("labels", "be distinct")
@@ -71,7 +75,10 @@ class Schema:
         >>> Schema.survey({"colour": Choice(["red", "blue"]), "dark mode": Flag()})
         Schema.survey(2 questions, 2 attributes, 4 labels)
         """
-        named = tuple(check_items("derived", derived, "be a list of the names of questions"))
+        must = "be a list of the names of questions"
+        named = tuple(check_items("derived", derived, must))
+        if not all(isinstance(name, str) for name in named):
+            reject("derived", must)
         return cls._of(Questions.create(questions, named))
 
     @classmethod

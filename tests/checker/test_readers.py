@@ -101,7 +101,7 @@ def test_huge_epsilons_are_decided() -> None:
 )
 def test_very_many_fakes_are_refused_at_once(schema: hb.Schema, flip: int) -> None:
     plan = hb.plan_from(schema, 10, hb.Protocol(0.1, 1, 50, "bits"), delta=1e-3)
-    document = json.loads(forged(plan, lambda one: one["protocol"].update(m=10**12, flip=flip)))
+    document = json.loads(forged(plan, lambda one: one["protocol"]["noise"][0].update(m=10**12, flip=flip)))
     _held(document).update(collusion_epsilon="inf", count_epsilon="inf")
     document["guarantee"].update(epsilon=1e-9, delta=1e-9)
     verdict = verify(rehashed(document))

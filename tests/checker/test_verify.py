@@ -52,8 +52,8 @@ LAPLACE = hb.plan_from(hb.Schema.one_hot(3), 1000, hb.Protocol(0, 1, hb.Fakes.la
 PURE = hb.plan_from(hb.Schema.bits(3), 100, hb.Protocol(0.3), delta=0.0)
 
 
-def _set(*path: str, to: Any) -> Callable[[dict[str, Any]], None]:
-    def change(document: dict[str, Any]) -> None:
+def _set(*path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
+    def change(document: Any) -> None:
         for key in path[:-1]:
             document = document[key]
         document[path[-1]] = to(document[path[-1]]) if callable(to) else to
@@ -71,7 +71,7 @@ def _some_honest(document: dict[str, Any]) -> None:
 
 FAULTS: list[tuple[str, hb.Plan, Callable[[dict[str, Any]], None], State]] = [
     ("smaller delta", BIT, _set("guarantee", "delta", to=9e-7), FALSE),
-    ("fewer flips", BIT, _set("protocol", "flip", to=lambda flip: flip - flip // 1000), FALSE),
+    ("fewer flips", BIT, _set("protocol", "noise", 0, "flip", to=lambda flip: flip - flip // 1000), FALSE),
     ("more copies", BIT, _set("protocol", "k", to=2), FALSE),
     ("one honest user", BIT, _set(*ASSUMED, "honest", to=1), FALSE),
     ("fewer honest users", BIT, _set(*ASSUMED, "honest", to=990), FALSE),
@@ -79,14 +79,14 @@ FAULTS: list[tuple[str, hb.Plan, Callable[[dict[str, Any]], None], State]] = [
     ("no collusion", BIT, _set(*ASSUMED, "collusion_epsilon", to=2.197), FALSE),
     ("no information in the number", SPLIT, _set(*ASSUMED, "count_epsilon", to=6.59), FALSE),
     ("smaller epsilon", SPLIT, _set("guarantee", "epsilon", to=lambda epsilon: epsilon * 0.999), NOT_CONFIRMED),
-    ("fewer fakes", FIXED, _set("protocol", "m", to=400), FALSE),
+    ("fewer fakes", FIXED, _set("protocol", "noise", 0, "m", to=400), FALSE),
     ("uneven fakes", FIXED, _some_honest, FALSE),
     ("honest part of the fakes", FIXED, _set(*ASSUMED, "honest", to=99), FALSE),
-    ("fewer fakes among flipped bits", FAIR, _set("protocol", "m", to=890), FALSE),
+    ("fewer fakes among flipped bits", FAIR, _set("protocol", "noise", 0, "m", to=890), FALSE),
     ("fakes of dishonest users", FAIR, _set(*ASSUMED, "honest", to=299), NOT_CONFIRMED),
     ("clear records under collusion", FIXED, _set(*ASSUMED, "collusion_epsilon", to=700.0), FALSE),
-    ("lower centre", LAPLACE, _set("protocol", "m", "shift", to=24), FALSE),
-    ("smaller scale", LAPLACE, _set("protocol", "m", "scale", to=1.99), FALSE),
+    ("lower centre", LAPLACE, _set("protocol", "noise", 0, "m", "shift", to=24), FALSE),
+    ("smaller scale", LAPLACE, _set("protocol", "noise", 0, "m", "scale", to=1.99), FALSE),
     ("unassumed fakes", LAPLACE, _set(*ASSUMED, to=lambda held: {**held, "fakes": False}), NOT_CONFIRMED),
     ("pure by a billionth", PURE, _set("guarantee", "epsilon", to=lambda epsilon: epsilon * (1 - 9e-10)), FALSE),
 ]
@@ -167,14 +167,14 @@ ILLEGAL: list[tuple[Callable[[dict[str, Any]], None], str]] = [
     (_set("schema", "labels", to=[1]), "list of strings"),
     (_set("schema", "labels", to=["a", "a"]), "distinct"),
     (_set("schema", "max_set", to=2), "max_set"),
-    (_set("protocol", "flip", to=2**47), "flip"),
-    (_set("protocol", "flip", to=0), "clear records"),
+    (_set("protocol", "noise", 0, "flip", to=2**47), "flip"),
+    (_set("protocol", "noise", 0, "flip", to=0), "clear records"),
     (_set("protocol", "k", to=0), "'k'"),
     (_set("protocol", "release", to="words"), "release"),
     (_set("protocol", "release", to="category"), "category"),
-    (_set("protocol", "m", to=-1), "'m'"),
-    (_set("protocol", "m", to={"distribution": "cauchy", "scale": 1, "shift": 0}), "distribution"),
-    (_set("protocol", "m", to={"distribution": "laplace", "scale": 0, "shift": 0}), "scale"),
+    (_set("protocol", "noise", 0, "m", to=-1), "'m'"),
+    (_set("protocol", "noise", 0, "m", to={"distribution": "cauchy", "scale": 1, "shift": 0}), "distribution"),
+    (_set("protocol", "noise", 0, "m", to={"distribution": "laplace", "scale": 0, "shift": 0}), "scale"),
     (_set("guarantee", "epsilon", to=-1), "epsilon"),
     (_set("guarantee", "delta", to=1.5), "delta"),
     (_set("guarantee", "delta", to="0"), "delta"),

@@ -4,6 +4,7 @@ import functools
 import gzip
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -67,10 +68,41 @@ def prepare(folder: Path) -> None:
     (folder / "later.json").write_text(counts)
     (folder / "other-labels.json").write_text(counts.replace('"red"', '"mauve"'))
     (folder / "signed.json").write_bytes(signed_contract(plan))
+    (folder / "questions.json").write_text(survey_plan())
+    (folder / "survey.toml").write_text('[questions.a]\nkind = "flag"\n')
+    (folder / "wrong.toml").write_text('[questions.a]\nkind = "flag"\nlow = 3\n')
     (folder / "token").write_text("secret\n")
     (folder / "token.key").write_text("secret\n")
     (folder / "token.key").chmod(0o600)
     (folder / "vectors.json").write_text('{"format": "hubbub wire vectors 1", "good": [{}], "bad": []}')
+
+
+@pytest.fixture(scope="module")
+def prepared(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the invalid files, which every test copies."""
+    place = tmp_path_factory.mktemp("failures") / "work"
+    shutil.copytree(original, place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        prepare(place)
+    return place
+
+
+@pytest.fixture
+def folder(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder of a test."""
+    place = tmp_path / "work"
+    shutil.copytree(prepared, place)
+    monkeypatch.chdir(place)
+    return place
+
+
+@functools.cache
+def survey_plan() -> str:
+    """Return a plan for a survey of two questions."""
+    schema = hb.Schema.survey({"a": hb.Flag(), "b": hb.Flag()})
+    noise = [hb.Noise(m=hb.Fakes.laplace(4.0, 60))] * 2
+    return hb.plan_from(schema, 10, hb.Protocol.survey(noise), delta=1e-6).to_json()
 
 
 @functools.cache
@@ -90,6 +122,31 @@ def understate(text: str) -> str:
 
 
 BAD = [
+    (f"plan --survey missing.toml -n 1000 {BUDGET} -o out", IO),
+    (f"plan --survey wrong.toml -n 1000 {BUDGET} -o out", USAGE),
+    (f"plan --survey questions.json -n 1000 {BUDGET} -o out", USAGE),
+    (f"plan --survey survey.toml --one-hot 3 -n 1000 {BUDGET} -o out", USAGE),
+    (f"plan --survey survey.toml -n 1000 {BUDGET} --within 5% -o out", USAGE),
+    (f"frontier --survey wrong.toml -n 1000 {BUDGET} -o out", USAGE),
+    (f"frontier --survey survey.toml -n 1000 {BUDGET} --share 200% -o out", USAGE),
+    ("survey missing.toml", IO),
+    ("survey wrong.toml", USAGE),
+    ("survey survey.toml -o out", USAGE),
+    ("survey --json", USAGE),
+    ("survey -o missing/survey.toml", IO),
+    ("estimate mixed.hub --plan plan.json --question a", USAGE),
+    ("estimate mixed.hub --plan questions.json --question c -o out.csv", USAGE),
+    ("estimate mixed.hub --plan questions.json --question a -o out.json", USAGE),
+    ("estimate mixed.hub --plan questions.json --question a --json", USAGE),
+    ("estimate mixed.hub --plan questions.json --plot out.svg", USAGE),
+    ("estimate mixed.hub --plan questions.json --consistent -o out.csv", USAGE),
+    ("estimate mixed.hub --plan questions.json -o out.csv", CORRUPT),
+    ("compare counts.json later.json --question a", USAGE),
+    ("joint mixed.hub --plan questions.json --labels a,b -o out.csv", USAGE),
+    ("randomize answers.csv --plan questions.json -o out", USAGE),
+    ("randomize answers.csv --plan questions.json --missing a -o out", USAGE),
+    ("randomize answers.csv --plan questions.json --other a -o out", USAGE),
+    ("randomize answers.csv --plan questions.json --column colour -o out", USAGE),
     ("nonesuch", USAGE),
     (f"plan --one-hot 3 -n 1000 {BUDGET} --trust everybody -o out", USAGE),
     (f"plan --one-hot 3 -n 1000 {BUDGET} --max-collusion-epsilon 0 -o out", USAGE),
@@ -533,7 +590,6 @@ def names_a_file(error: str, line: str) -> bool:
 
 @pytest.mark.parametrize(("line", "code"), BAD)
 def test_bad_invocation(line: str, code: int, folder: Path, run: Call) -> None:
-    prepare(folder)
     before = {path: path.read_bytes() for path in folder.iterdir()}
     result = run(*line.split())
     error, *hints = result.stderr.splitlines()
@@ -548,19 +604,16 @@ def test_bad_invocation(line: str, code: int, folder: Path, run: Call) -> None:
 
 
 def test_errors_do_not_quote_the_data(folder: Path, run: Call) -> None:
-    prepare(folder)
     result = run("randomize", "wrong.csv", "--plan", "plan.json", "-o", "out")
     assert "record 2 has a label that is not in the schema (3 labels: red, green, …)" in result.stderr
     assert "mauve" not in result.stderr
 
 
 def test_inspect_names_the_format_of_other_documents(folder: Path, run: Call) -> None:
-    prepare(folder)
     assert "its format is 'hubbub key list 2'" in run("inspect", "keys.json").stderr
 
 
 def test_too_few_people(folder: Path, run: Call) -> None:
-    prepare(folder)
     assert run("randomize", "few.csv", "--plan", "plan.json", "-o", "few.hub").exit_code == 0
     result = run("shuffle", "few.hub", "--plan", "plan.json", "-o", "out")
     assert result.exit_code == INFEASIBLE
@@ -577,7 +630,6 @@ def test_truncated_pipe(folder: Path, run: Call) -> None:
 
 
 def test_an_old_output_survives_a_failure(folder: Path, run: Call) -> None:
-    prepare(folder)
     (folder / "out").write_text("old")
     assert run("shuffle", "flipped.hub", "--plan", "plan.json", "-o", "out").exit_code == CORRUPT
     assert (folder / "out").read_text() == "old"

@@ -46,6 +46,8 @@ def test_example_works(name: str, folder: Path, run: Call) -> None:
     if name == "verify":  # the checker does not know the proof for whole records
         plan = hb.plan_from(hb.Schema.bits(1), 1000, hb.Protocol(0.1), delta=1e-6)
         (folder / "plan.json").write_text(plan.to_json())
+    if name == "plan":
+        (folder / "survey.toml").write_text('[questions.a]\nkind = "flag"\n[questions.b]\nkind = "flag"\n')
     if name == "compare":
         for file in ("before.json", "after.json"):
             assert run("estimate", "mixed.hub", "--plan", "plan.json", "-o", file).exit_code == 0

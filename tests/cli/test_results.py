@@ -154,7 +154,7 @@ def test_results_without_the_optional_fields(folder: Path) -> None:
         assert table.exit_code == 0, table.stderr
         assert "inf" in table.stdout
         text = call("results", address, "--token", "token", "--format", "csv").stdout
-    assert text.splitlines()[1] == f"{TASK},,,,,{'01' * 16},committed,,,,,,inf,0.0,,,,"
+    assert text.splitlines()[1] == f"{TASK},,,,,{'01' * 16},committed,,,,,,,,inf,0.0,,,,"
 
 
 def test_refusals_are_reported(url: str, folder: Path) -> None:

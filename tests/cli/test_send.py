@@ -93,7 +93,15 @@ def test_invalid_records_are_sent_as_the_missing_label(live: LiveSystem, tmp_pat
     assert result.exit_code == 0, result.stderr
     shown = json.loads(result.stdout)
     assert shown["stored"] == 3
-    assert shown["values"] == {"rows": 3, "missing": 0, "other": 0, "bad": 2, "dropped": 0, "first": [2, 3]}
+    assert shown["values"] == {
+        "rows": 3,
+        "missing": 0,
+        "other": 0,
+        "bad": 2,
+        "dropped": 0,
+        "clipped": 0,
+        "first": [2, 3],
+    }
     assert "2 invalid records became 'maps' (no. 2, 3)" in result.stderr
     assert len((tmp_path / "list.csv").read_text().splitlines()) == 3
 

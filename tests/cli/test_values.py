@@ -61,7 +61,7 @@ def test_missing_and_other_keep_the_number_of_people(folder: Path, run: Call) ->
     assert shown["people"] == 2000
     counts = shown["values"]
     assert {key: counts[key] for key in counts if key != "first"} == {
-        "rows": 2000, "missing": 4, "other": 4, "bad": 12, "dropped": 0,
+        "rows": 2000, "missing": 4, "other": 4, "bad": 12, "dropped": 0, "clipped": 0,
     }  # fmt: skip
     assert "4 records without a value became 'blue'" in result.stderr
     assert "4 records with labels outside the schema became 'green'" in result.stderr

@@ -56,7 +56,7 @@ def test_plans(vector: dict[str, Any]) -> None:
     check_error(vector, lambda: Plan.from_json(vector["plan"]))
 
 
-@pytest.mark.parametrize("vector", named("surveys"))
+@pytest.mark.parametrize("vector", named("answers"))
 def test_surveys(vector: dict[str, Any]) -> None:
     plan, entropy = Plan.from_json(vector["plan"]), Counter()
     sent = [device.payloads(value, plan, entropy=entropy) for value in vector["values"]]

@@ -222,6 +222,14 @@ def test_stored_benchmarks_are_described() -> None:
     assert "peer not installed" not in text
 
 
+def test_every_figure_of_surveys_is_described() -> None:
+    stored = json.loads((DOCS / "benchmarks" / "surveys.json").read_text())["figures"]
+    assert stored.keys() == generate.FIGURES["surveys"].keys()
+    limits = {"sum_ranges": 3.27, "sum_ranges_users": 4.85, "cdf64_rms": 8.7, "cdf256_rms": 12.8, "cdf1024_rms": 18.3}
+    limits |= {"ten_questions": 16.95, "forty_flags": 26.8, "plan_max_s": 2.0}
+    assert {name: stored[name] for name, limit in limits.items() if stored[name] > limit} == {}
+
+
 def test_every_figure_of_the_services_is_described() -> None:
     stored = json.loads((DOCS / "benchmarks" / "services.json").read_text())["figures"]
     assert stored.keys() == generate.FIGURES["services"].keys()
@@ -243,3 +251,11 @@ def test_broken_links_are_noticed(tmp_path: Path) -> None:
     )
     (tmp_path / "b.html").write_text('<p id="y"><a href="a.html#z">a</a><a href="c.html">c</a>')
     assert links.broken_links(tmp_path) == ["b.html: a.html#z", "b.html: c.html"]
+
+
+def test_files_of_a_page_are_written(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```toml a.toml\n[a]\n```\n```toml\n[b]\n```\n```console\n$ cat a.toml\n[a]\n$ ls *.toml\na.toml\n```\n"
+    )
+    examples.run(page, tmp_path)

@@ -138,7 +138,7 @@ def test_skipping_recovers_at_the_next_line(block: int, tmp_path: Path) -> None:
     rows, summary, outcomes = read(write(tmp_path / "a.csv", BAD), COLOURS, SKIP, block=block)
     assert rows == [["red"], ["blue"], ["green"]]
     assert summary.to_document() == {
-        "rows": 9, "missing": 0, "other": 0, "bad": 6, "dropped": 6, "first": [2, 3, 4, 6, 8],
+        "rows": 9, "missing": 0, "other": 0, "bad": 6, "dropped": 6, "clipped": 0, "first": [2, 3, 4, 6, 8],
     }  # fmt: skip
     assert [(record, what) for record, what, _ in outcomes] == [(i, "skipped") for i in (2, 3, 4, 6, 8, 9)]
     assert [reason.split(" (")[0] for _, _, reason in outcomes] == [

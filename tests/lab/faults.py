@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.lab.audit.commands import Client, seeded_client
-from hubbub.lab.audit.trial import Audit, Effort, audit
+from hubbub.lab.audit.results import Audit, Effort
+from hubbub.lab.audit.trial import audit
 
 EFFORT = Effort(values=1500, runs=8, shuffles=0, pipeline=0)
 

@@ -13,11 +13,12 @@ from tests.pages.structure import check_page
 import hubbub as hb
 from hubbub.accountant import Ledger, account
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.errors import BatchTooSmall
+from hubbub.errors import BatchTooSmall, InvalidInput
 from hubbub.lab import attacks
 from hubbub.lab.attacks import compromised, poisoning, repetition, small_batches
 from hubbub.lab.attacks.evidence import Attack, rate
 from hubbub.lab.attacks.page import page
+from hubbub.protocol import Noise
 
 BIT = hb.Schema.bits(1)
 FOUR = hb.Schema.one_hot(poisoning.LABELS)
@@ -227,3 +228,20 @@ def test_command_prints_json_and_writes_a_page(tmp_path: object) -> None:
     again = call("attacks", "--only", "batches", "--trials", "200", "--seed", "3", "--json")
     assert json.loads(again.stdout) == [one]
     assert "small" in call("attacks", "--only", "batches", "--trials", "100").stdout
+
+
+def test_surveys_are_refused() -> None:
+    flags = hb.Schema.survey({"dark mode": hb.Flag(), "logged in": hb.Flag()})
+    protocol = hb.Protocol.survey([Noise(0.1)] * 2)
+    plan = hb.plan_from(flags, 20, protocol, delta=1e-3)
+    single = hb.plan_from(hb.Schema.survey({"dark mode": hb.Flag()}), 20, hb.Protocol(0.1, release="bits"), delta=1e-3)
+    for one in (plan, single):
+        for run in (
+            lambda: compromised.attack_flips(one, 0.5, trials=10, entropy=stream()),  # noqa: B023
+            lambda: compromised.attack_fakes(one, 0.5, trials=10, entropy=stream()),  # noqa: B023
+            lambda: repetition.attack(one, [1], trials=10, entropy=stream()),  # noqa: B023
+            lambda: poisoning.poisoned(one, np.zeros(20, np.int64), 1, 1, stream()),  # noqa: B023
+            lambda: poisoning.bias(one.protocol, one.schema, 1),  # noqa: B023
+        ):
+            with pytest.raises(InvalidInput, match="must not be that of a survey; attacks"):
+                run()

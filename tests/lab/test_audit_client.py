@@ -17,7 +17,7 @@ from hubbub.client import randomize
 from hubbub.lab.audit import flips, independence
 from hubbub.lab.audit.commands import Client, read_output
 from hubbub.lab.audit.probes import probes, sample
-from hubbub.lab.audit.trial import Audit, Effort
+from hubbub.lab.audit.results import Audit, Effort
 
 Bits = NDArray[np.uint8]
 COLOURS = hb.Schema.one_hot(["red", "", "blue"])

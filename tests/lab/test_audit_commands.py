@@ -12,8 +12,9 @@ from scipy import stats
 import hubbub as hb
 from hubbub.io.values import read_values
 from hubbub.lab.audit.commands import ClientCommand, ShufflerCommand, read_output, spell_values
+from hubbub.lab.audit.results import Effort
 from hubbub.lab.audit.statistics import binomial_p, epsilon_bound, largest_rejected, shortfall
-from hubbub.lab.audit.trial import Effort, audit
+from hubbub.lab.audit.trial import audit
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.wire import batches, messages
 

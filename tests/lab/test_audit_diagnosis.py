@@ -18,9 +18,9 @@ from hubbub.lab.audit import page
 from hubbub.lab.audit.commands import Client
 from hubbub.lab.audit.faults import Diagnosis
 from hubbub.lab.audit.probes import probes
+from hubbub.lab.audit.results import Audit, Effort
 from hubbub.lab.audit.seeds import run_values, runs_needed, search
 from hubbub.lab.audit.statistics import bennett_p, hypergeometric_p
-from hubbub.lab.audit.trial import Audit, Effort
 
 Bits = NDArray[np.uint8]
 LETTERS = hb.Schema.bits(list("abcdefgh"))

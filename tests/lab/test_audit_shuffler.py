@@ -15,8 +15,9 @@ from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.lab.audit.commands import Shuffler
 from hubbub.lab.audit.model import Probe
 from hubbub.lab.audit.pipeline import Neighbours, attack_pipeline, crowds, statistic
+from hubbub.lab.audit.results import Audit, Effort
 from hubbub.lab.audit.shuffler import arrivals, examine_shuffler, numbered_plan, observe
-from hubbub.lab.audit.trial import Audit, Effort, audit
+from hubbub.lab.audit.trial import audit
 
 Order = NDArray[np.int64]
 

@@ -99,9 +99,11 @@ def test_correlated_labels_are_not_treated_as_independent() -> None:
     schema = hb.Schema.one_hot(2)
     plan = hb.plan_from(schema, N, hb.Protocol(0.1, release="category"), epsilon=3.0)
     rows = [measure(cell(plan, seed)) for seed in range(300)]
-    assert np.mean([row.ratio_low <= 1 <= row.ratio_high for row in rows]) > 0.91
+    # Of 900 other cells 93.9 % held, so that 300 of them vary by 1.4 %.
+    held = np.mean([row.ratio_low <= 1 <= row.ratio_high for row in rows])
+    assert held > 0.885
     naive = [cells._compared(row.ratio**2, 100.0)[0] for row in rows]
-    assert np.mean([low <= 1 <= high for _, low, high in naive]) < 0.9
+    assert np.mean([low <= 1 <= high for _, low, high in naive]) < held - 0.05
 
 
 @pytest.mark.parametrize("factor", [0.9, 1.12])

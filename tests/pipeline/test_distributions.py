@@ -15,6 +15,7 @@ import hubbub as hb
 from hubbub import device
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.client import fake_collection
+from hubbub.questions import Question
 from hubbub.shuffler import draw_fakes, draw_number
 
 N = 10_000
@@ -210,6 +211,13 @@ def test_the_shuffler_covers_every_kind(kind: str) -> None:
 def test_devices_need_no_numpy() -> None:
     """Without numpy, scipy and compiled extensions, a device reads a plan and encodes its messages."""
     plan = plan_of("at_most", "flip among Poisson fakes")
+    questions: dict[str, Question] = {
+        "colour": hb.Choice(["red", "blue"]), "dark": hb.Flag(missing=True), "load": hb.Scale(0, 8, buckets=4),
+        "memory": hb.Number(0, 15), "both": hb.Cross("colour", "dark"),
+    }  # fmt: skip
+    survey = hb.Schema.survey(questions)
+    count = len(survey.attributes)
+    response = hb.plan_from(survey, 100, hb.Protocol.survey([hb.Noise(0.01)] * count, "category"), epsilon=90.0)
     script = f"""
 import sys
 class Blocked:
@@ -223,6 +231,9 @@ from hubbub.wire import messages
 plan = Plan.from_json({plan.to_json()!r})
 sent = [messages.encode(payload, plan) for payload in device.payloads(["v", "x"], plan)]
 assert all(len(message) == messages.size(plan) for message in sent)
+survey = Plan.from_json({response.to_json()!r})
+answers = dict(colour="red", dark=None, load=3.5, memory=7)
+assert len(device.payloads(answers, survey)) == {count}
 assert not any(name.split(".")[0] in ("numpy", "scipy") for name in sys.modules)
 print(len(sent) >= 1)
 """

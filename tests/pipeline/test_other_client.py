@@ -90,10 +90,11 @@ def number_of_fakes(m: Any, n: int, take: Source) -> int:
 
 def send(value: Any, plan: dict[str, Any], take: Source) -> list[bytes]:
     schema, protocol = plan["schema"], plan["protocol"]
-    labels, release, flip_numerator = schema["labels"], protocol["release"], protocol["flip"]
+    (noise,) = protocol["noise"]
+    labels, release, flip_numerator = schema["labels"], protocol["release"], noise["flip"]
     width = len(labels)
     record = sum(1 << labels.index(label) for label in ([value] if schema["kind"] == "one_hot" else value))
-    count = number_of_fakes(protocol["m"], plan["n"], take)
+    count = number_of_fakes(noise["m"], plan["n"], take)
     size = -(-width // 8) if release == "records" else 1 if width <= 2**8 else 2 if width <= 2**16 else 4
     if release == "category":
         sent = [labels.index(value)]
@@ -113,7 +114,7 @@ def send(value: Any, plan: dict[str, Any], take: Source) -> list[bytes]:
 
 
 def batch(payloads: list[bytes], n: int, plan: dict[str, Any]) -> bytes:
-    m, release = plan["protocol"]["m"], plan["protocol"]["release"]
+    m, release = plan["protocol"]["noise"][0]["m"], plan["protocol"]["release"]
     sizes = len(plan["schema"]["labels"]), len(payloads[0])
     totals = len(payloads), n, m // plan["n"] * n if isinstance(m, int) else 0
     data = b"HUBB" + bytes([2, {"records": 1, "bits": 2, "category": 3}[release], 0, 0])

@@ -220,3 +220,18 @@ def test_random_rounding_of_columns_is_unbiased() -> None:
     total = counts[:4] @ np.arange(4) + 4 * counts[4:] @ np.arange(4)
     # 0.3·15 = 4.5: the sum is 4.5·n with a standard deviation of √n/2.
     assert abs(total - 4.5 * n) < 5 * math.sqrt(n) / 2
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [
+        hb.Scale(0, 16, buckets=16, levels=[4, 1], missing=True),
+        hb.Scale(0, 9, buckets=9, levels=[4, 1]),
+        hb.Scale(0, 9, buckets=9, levels=[8, 4, 2, 1], missing=True),
+    ],
+)
+def test_levels_of_a_scale_have_distinct_labels(scale: hb.Scale) -> None:
+    """Regression: missing answers, or a last block of one bucket, gave two levels the same label: no schema."""
+    schema = hb.Schema.survey({"a": scale})
+    assert len(set(schema.labels)) == sum(scale.sizes)
+    assert schema.labels[-1] == ("a: no answer" if scale.missing else "a: unused 3")

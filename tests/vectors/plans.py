@@ -4,7 +4,7 @@ import copy
 import json
 
 from tests.vectors.common import Edit, Json, Vector, at, error_of, identified, small_plan, without
-from tests.vectors.surveys import surveys
+from tests.vectors.answers import surveys
 
 from hubbub.plans import Plan
 

@@ -10,13 +10,13 @@ from tests.vectors.common import FOLDER, Vector
 from tests.vectors.contracts import contracts
 from tests.vectors.keylists import keylists
 from tests.vectors.plans import plans
-from tests.vectors.surveys import surveys
+from tests.vectors.answers import surveys
 from tests.vectors.tokens import issued
 from tests.vectors.uploads import uploads
 
 WRITERS: dict[str, Callable[[], list[Vector]]] = {
     "plans": plans,
-    "surveys": surveys,
+    "answers": surveys,
     "contracts": contracts,
     "keylists": keylists,
     "tokens": issued,

@@ -9,6 +9,7 @@ from typing import Any
 import hubbub as hb
 from hubbub import device, vectors
 from hubbub.plans import HEADER
+from hubbub.protocol import Noise
 from hubbub.reports import decode_payloads
 from hubbub.vectors import Counter
 from hubbub.wire import batches, messages
@@ -136,7 +137,104 @@ def ledgers() -> list[dict[str, Any]]:
     return found
 
 
-WRITERS: dict[str, Callable[[], list[dict[str, Any]]]] = {"good": good, "bad": bad, "ledgers": ledgers}
+SURVEYS: list[tuple[str, dict[str, Any], list[str], list[Noise] | Noise, str]] = [
+    (
+        "every question",
+        {
+            "colour": hb.Choice(["red", "green", "blue"], missing=True),
+            "dark mode": hb.Flag(),
+            "logged in": hb.Flag(missing=True),
+            "load time": hb.Scale(0, 8, buckets=16, levels=[8, 2, 1]),
+            "distance": hb.Scale(edges=[-5, 0, 0.1, 2, 100], missing=True, unit="km"),
+            "size": hb.Scale(1, 1000, buckets=5, log=True),
+            "memory": hb.Number(-1, 2, digits=[4, 4], missing=True, variance=True),
+            "share": hb.Number(0, 1),
+            "colour × dark mode": hb.Cross("colour", "dark mode"),
+            "colour × distance × dark mode": hb.Cross("colour", "distance", "dark mode"),
+        },
+        ["dark mode"],
+        Noise(m=hb.Fakes.gaussian(20.0, 120)),
+        "bits",
+    ),
+    (
+        "users' noise",
+        {"colour": hb.Choice(["red", "green", "blue"]), "dark mode": hb.Flag(), "memory": hb.Number(0, 8, digits=[8])},
+        [],
+        [Noise(0.125), Noise(m=hb.Fakes.poisson(1.5)), Noise(m=hb.Fakes.binomial(3, 0.5))],
+        "bits",
+    ),
+    (
+        "randomized response",
+        {
+            "colour": hb.Choice(["red", "green", "blue"]),
+            "dark mode": hb.Flag(),
+            "memory": hb.Number(0, 8, digits=[2] * 3),
+        },
+        [],
+        [Noise(0.1), Noise(0.25), Noise(0.25), Noise(0.125), Noise(0.0625)],
+        "category",
+    ),
+]
+ANSWERS: dict[str, list[Any]] = {
+    "colour": ["red", "green", "blue", None],
+    "dark mode": [True, False, False],
+    "logged in": [True, None, False],
+    "load time": [-1, 0, 0.499, 0.5, 3.5, 4, 7, 7.25, 7.999, 8, 1e300],
+    "distance": [-6, -5, -0.001, 0, 0.1, 1.999, None, 2, 101],
+    "size": [0.5, 1, 3.9, 4, 63, 64, 999, 1000],
+    "memory": [-2, -1, -0.5, 0.5, None, 1.7, 2, 3],
+    "share": [0, 0.001, 0.25, 0.5, 0.999, 1],
+}
+"""Answers in turn: at edges, between and beyond them, and missing."""
+PEOPLE = 24
+
+
+def surveys() -> list[dict[str, Any]]:
+    """Surveys with answers, their categories, the messages of devices with the counter stream, and the estimates.
+
+    The tally counts these messages alone, as if the shuffler had drawn no fake.
+    """
+    found = []
+    for name, questions, derived, noise, release in SURVEYS:
+        schema = hb.Schema.survey(questions, derived=derived)
+        each = [noise] * len(schema.attributes) if isinstance(noise, Noise) else noise
+        protocol = hb.Protocol.survey(each, release)  # type: ignore[arg-type]
+        plan = hb.plan_from(schema, PEOPLE, protocol, epsilon=3.0)
+        asked = dict(schema.questions.asked) if schema.questions else {}
+        answers = [{key: _answer(key, place, one.missing) for key, one in asked.items()} for place in range(PEOPLE)]
+        entropy, categories, sent = Counter(), [], []
+        for one in answers:
+            record = device.encode(one, schema, entropy=entropy)
+            categories.append(vectors.categories(record, plan))
+            sent.append([payload.hex() for payload in device.record_payloads(record, plan, entropy=entropy)])
+        counts = vectors.counted(sent, plan)
+        found.append(
+            {
+                "name": name,
+                "plan": plan.to_json(),
+                "id": plan.id,
+                "sizes": [one.size for one in schema.attributes],
+                "answers": answers,
+                "categories": categories,
+                "payloads": sent,
+                "counts": counts,
+                "estimate": vectors.estimated(counts, PEOPLE, plan),
+            }
+        )
+    return found
+
+
+def _answer(name: str, place: int, missing: bool) -> Any:
+    choices = [one for one in ANSWERS[name] if one is not None or missing]
+    return choices[place % len(choices)]
+
+
+WRITERS: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "good": good,
+    "bad": bad,
+    "ledgers": ledgers,
+    "surveys": surveys,
+}
 
 
 if __name__ == "__main__":

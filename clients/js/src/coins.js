@@ -69,6 +69,13 @@ export function coins(width, numerator, source) {
 }
 
 /**
+ * Return true with probability exactly numerator/2⁴⁸: 48 random digits, as a number, are below the numerator.
+ * @param {bigint} numerator
+ * @param {Source} source
+ */
+export const coin = (numerator, source) => drawNumber(source, 6) < numerator;
+
+/**
  * Return a uniform number of [0, below), by rejection.
  * @param {bigint} below
  * @param {Source} source

@@ -1,6 +1,6 @@
 /** The device: encode one person's answer, flip it, and return the payloads of its messages. */
 
-import { coins, system, uniform } from './coins.js';
+import { coin, coins, system, uniform } from './coins.js';
 import { demand } from './errors.js';
 import { need } from './extensions.js';
 
@@ -23,7 +23,7 @@ import { need } from './extensions.js';
  */
 export function encode(value, schema, source = system) {
   if (schema.questions) {
-    const answers = schema.questions.encode(value, (numerator) => coins(1, numerator, source) === 1n);
+    const answers = schema.questions.encode(value, (numerator) => coin(numerator, source));
     return schema.attributes.reduce((sum, one, i) => sum | (1n << BigInt(one.start + Number(answers[i]))), 0n);
   }
   if (schema.width === 1 && typeof value === 'boolean') return BigInt(value);
@@ -56,7 +56,7 @@ export function payloads(value, plan, { fakes, source = system } = {}) {
   const noise = /** @type {Noise} */ (protocol.noise[0]);
   if (schema.questions) {
     demand(fakes === undefined, 'fakes must be omitted for a survey');
-    return mixed(need('answers')(record, plan, source), plan, source);
+    return need('answers')(record, plan, source).map((one) => toPayload(one, plan.payload));
   }
   const others = noise.m === 0 && fakes === undefined ? [] : need('fakes')(plan, fakes, source);
   const { width } = schema;
@@ -104,7 +104,7 @@ function toPayload(value, size) {
  * @param {bigint} flip
  * @param {Source} source
  */
-export function category(true_, size, flip, source) {
+function category(true_, size, flip, source) {
   if (!coins(1, BigInt(size - 1) * flip, source)) return BigInt(true_);
   const other = uniform(BigInt(size - 1), source);
   return other + BigInt(other >= BigInt(true_));

@@ -1,13 +1,14 @@
 /** The questions of a survey, and how answers become categories; the order of all operations is that of Python. */
 
-import { coins, uniform } from './coins.js';
-import { category, place, setBits } from './device.js';
+import { coin, coins, uniform } from './coins.js';
+import { place, setBits } from './device.js';
 import { check, demand } from './errors.js';
 import { loaded, need } from './extensions.js';
 import { Fields, real, whole } from './json.js';
 
 /**
  * @typedef {import('./json.js').Json} Json
+ * @typedef {import('./coins.js').Source} Source
  * @typedef {(numerator: bigint) => boolean} Coin True with probability exactly numerator/2⁴⁸.
  * @typedef {object} Question One question: its attributes, and the categories of an answer.
  * @property {string} name
@@ -26,6 +27,7 @@ const KEYS = {
   cross: ['names'],
 };
 const GRID = 2 ** 48;
+const STEPS = 1n << 48n; // largest product of the ranges of steps that share a random number
 const MAX_SIZE = 1e150;
 const PRINTABLE = /^(?:[^\p{C}\p{Z}]| )*$/u;
 
@@ -317,15 +319,54 @@ loaded.survey = (value) => {
   return { kind: 'survey', labels: [], width, maxSet: attributes.length, questions, attributes };
 };
 
-/** The messages of a survey: for each attribute its category, its flipped bits, or it among fakes. */
+/** The messages of a survey in random order: for each attribute its category, its flipped bits, or it among fakes. */
 loaded.answers = (record, { schema, protocol }, source) =>
-  schema.attributes.flatMap(({ start, size }, i) => {
-    const { flip, m } = /** @type {import('./plan.js').Noise} */ (protocol.noise[i]);
-    const bits = (record >> BigInt(start)) & ((1n << BigInt(size)) - 1n);
-    const first = BigInt(start);
-    if (protocol.release === 'category') return [first + category(place(bits), size, flip, source)];
-    if (flip) return setBits(bits ^ coins(size, flip, source)).map((one) => first + one);
-    const sent = [first + BigInt(place(bits))];
-    for (let left = need('draw')(m, source); left > 0; left--) sent.push(first + uniform(BigInt(size), source));
-    return sent;
-  });
+  permuted(
+    schema.attributes.flatMap(({ start, size }, i) => {
+      const { flip, m } = /** @type {import('./plan.js').Noise} */ (protocol.noise[i]);
+      const bits = (record >> BigInt(start)) & ((1n << BigInt(size)) - 1n);
+      const first = BigInt(start);
+      const answer = BigInt(place(bits));
+      if (protocol.release === 'category') return [first + response(answer, BigInt(size), flip, source)];
+      if (flip) return setBits(bits ^ coins(size, flip, source)).map((one) => first + one);
+      const sent = [first + answer];
+      for (let left = need('draw')(m, source); left > 0; left--) sent.push(first + uniform(BigInt(size), source));
+      return sent;
+    }),
+    source,
+  );
+
+/**
+ * Return the category that randomized response reports.
+ * @param {bigint} answer
+ * @param {bigint} size
+ * @param {bigint} flip
+ * @param {Source} source
+ */
+function response(answer, size, flip, source) {
+  if (!coin((size - 1n) * flip, source)) return answer;
+  const other = uniform(size - 1n, source);
+  return other + BigInt(other >= answer);
+}
+
+/**
+ * Put messages into uniform random order, several steps of Fisher and Yates for each random number.
+ * @param {bigint[]} messages
+ * @param {Source} source
+ */
+function permuted(messages, source) {
+  for (let last = messages.length - 1; last > 0; ) {
+    const first = last;
+    let product = 1n;
+    while (last > 0 && product <= STEPS / BigInt(last + 1)) product *= BigInt(last-- + 1);
+    let value = uniform(product, source);
+    for (let at = first; at > last; at--) {
+      const other = Number(value % BigInt(at + 1));
+      value /= BigInt(at + 1);
+      const kept = /** @type {bigint} */ (messages[at]);
+      messages[at] = /** @type {bigint} */ (messages[other]);
+      messages[other] = kept;
+    }
+  }
+  return messages;
+}

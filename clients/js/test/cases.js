@@ -18,7 +18,7 @@ import { sha256 } from '../src/bytes.js';
 import { decodeBatch, decodeMessage, encodeBatch, encodeMessage, spentId, verifyToken } from '../src/wire.js';
 
 /** Names of the files of vectors. */
-export const FILES = ['good', 'bad', 'ledgers', 'plans', 'surveys', 'contracts', 'keylists', 'tokens', 'uploads'];
+export const FILES = ['good', 'bad', 'ledgers', 'plans', 'surveys', 'answers', 'contracts', 'keylists', 'tokens', 'uploads'];
 
 /**
  * Return the counter stream: block i is the SHA-256 of i as eight little-endian bytes.
@@ -78,7 +78,7 @@ export function cases(vectors) {
   const byTicket = () => readContract(vectors.contracts.find((one) => one.why === 'by ticket').contract);
   const found = [];
   const add = (name, run) => found.push({ name, run });
-  for (const vector of [...vectors.good, ...vectors.surveys]) {
+  for (const vector of [...vectors.good, ...vectors.answers]) {
     add(`messages: ${vector.name}`, async () => {
       const plan = await readPlan(vector.plan);
       same(plan.id, vector.id, 'id');
@@ -88,6 +88,16 @@ export function cases(vectors) {
       const reports = await decodeBatch(unhex(vector.batch), plan);
       same(reports.payloads.map(hex), sent.flat().map(hex), 'payloads of the batch');
       same(hex(await encodeBatch(reports, plan)), vector.batch, 'batch');
+    });
+  }
+  for (const vector of vectors.surveys) {
+    add(`survey: ${vector.name}`, async () => {
+      const plan = await readPlan(vector.plan);
+      same(plan.id, vector.id, 'id');
+      same(plan.schema.questions.sizes, vector.sizes, 'sizes');
+      const source = await counter(1024);
+      const sent = vector.answers.map((value) => payloads(value, plan, { source }).map(hex));
+      same(sent, vector.payloads, 'payloads');
     });
   }
   for (const vector of vectors.bad) {

@@ -2,15 +2,17 @@
 
 import itertools
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.bits.records import check_records
-from hubbub.errors import check_whole
+from hubbub.errors import check_whole, reject
 
 _SLAB = 1 << 13
 _ROWS = 1 << 20
+_PAIRS = 1 << 18
 _LOW_BITS = np.uint64(0x0101010101010101)
 
 Plane = NDArray[np.uint64]
@@ -109,3 +111,26 @@ def histogram(records: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
             value |= block[:, place].astype(np.int64) << (8 * place)
         counts += np.bincount(value, minlength=1 << width)
     return counts
+
+
+def index_counts(indices: NDArray[Any], width: int) -> NDArray[np.int64]:
+    """Return the number of occurrences of each index below ``width``. Memory: 3 MiB, or 16 bytes for each index.
+
+    >>> index_counts(np.array([2, 0, 2], np.uint8), 3).tolist()
+    [1, 0, 2]
+    """
+    if indices.size and int(indices.max()) >= width:
+        reject("indices", f"be below {width:,}")
+    if indices.dtype != np.uint8 or indices.size < 1 << 18:
+        counts = np.zeros(width, np.int64)
+        for start in range(0, indices.size, _ROWS):
+            counts += np.bincount(indices[start : start + _ROWS], minlength=width)
+        return counts
+    # Two indices at a time are one of 2¹⁶ pairs: half as many steps.
+    even = indices.size // 2 * 2
+    pairs, found = np.ascontiguousarray(indices[:even]).view(np.uint16), np.zeros(1 << 16, np.int64)
+    for start in range(0, pairs.size, _PAIRS):
+        found += np.bincount(pairs[start : start + _PAIRS], minlength=1 << 16)
+    table = found.reshape(256, 256)
+    single = np.bincount(indices[even:], minlength=256)
+    return np.asarray((table.sum(axis=0) + table.sum(axis=1) + single)[:width])

@@ -72,6 +72,15 @@ def _scheme(width: int, numerator: int) -> tuple[int, tuple[tuple[int, ...], ...
     return (_SLICES * width + 7) // 8, chunks
 
 
+def coin(numerator: int, *, entropy: Callable[[int], bytes] = os.urandom) -> bool:
+    """Return True with probability exactly numerator/2⁴⁸: 48 random digits, as a number, are below the numerator.
+
+    >>> coin(1, entropy=lambda size: bytes(size)), coin(2**48 - 1, entropy=lambda size: b"\\xff" * size)
+    (True, False)
+    """
+    return _take_number(entropy, GRID_BITS // 8) < numerator
+
+
 def flip(record: bytes, width: int, numerator: int, *, entropy: Callable[[int], bytes] = os.urandom) -> bytes:
     """Return the record with each of its ``width`` bits flipped with probability exactly numerator/2⁴⁸.
 

@@ -14,12 +14,16 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.bits.entropy import Entropy, draw, system
+from hubbub.bits.entropy import Entropy, draw, fill, system
 from hubbub.errors import check_memory, check_whole, reject
 from hubbub.extras import load_extra
 
 _BUCKETS = 64
 """A power of two; with more, the scattered writes would miss the cache or open too many files."""
+_WIDTH = 10
+"""Binary digits of numbers that leave enough of 16 and 32 bits for random ones."""
+_FEW = 1 << 16
+"""Numbers whose keys of 4 bytes fit into the cache of a core."""
 
 
 def permutation(n: int, *, entropy: Entropy = system, fast: bool = False) -> NDArray[np.int64]:
@@ -61,6 +65,8 @@ def shuffle(records: NDArray[Any], *, entropy: Entropy = system, fast: bool = Fa
             words["row"] = rows
         mixed = _scatter(words.view(np.uint64), entropy).view(cell)["row"]
         return np.ascontiguousarray(mixed).view(records.dtype).reshape(records.shape)
+    if not fast and (width := _small(records)) is not None:
+        return _sort_small(records, width, entropy)
     return np.take(records, permutation(len(records), entropy=entropy, fast=fast), axis=0)
 
 
@@ -123,7 +129,15 @@ def _rows(sample: NDArray[Any], memory: int) -> int:
 
 def _spread(rows: NDArray[Any], files: list[BinaryIO], entropy: Entropy) -> NDArray[np.int64]:
     bucket = _buckets(len(rows), entropy)
-    rows = np.take(rows, np.argsort(bucket, kind="stable"), axis=0)
+    if (width := _small(rows)) is not None:
+        # The order within a bucket does not matter, so the rows themselves are a part of what is sorted.
+        keys = np.left_shift(bucket, width, dtype=np.uint16)
+        keys |= rows
+        keys.sort()
+        keys &= np.uint16((1 << width) - 1)
+        rows = keys.astype(rows.dtype)
+    else:
+        rows = np.take(rows, np.argsort(bucket, kind="stable"), axis=0)
     sizes = np.bincount(bucket, minlength=_BUCKETS)
     for file, part in zip(files, np.split(rows, np.cumsum(sizes)[:-1]), strict=True):
         file.write(part.tobytes())
@@ -158,13 +172,75 @@ def _sort(n: int, bits: int, entropy: Entropy) -> NDArray[np.int64]:
     return order
 
 
-def _repair(order: NDArray[np.int64], keys: NDArray[Any], entropy: Entropy) -> None:
+def _small(records: NDArray[Any]) -> int | None:
+    """Return the binary digits of the largest of many small numbers, or None if the records are anything else."""
+    if records.ndim != 1 or records.dtype not in (np.uint8, np.uint16) or len(records) < _FEW:
+        return None
+    width = int(records.max()).bit_length()
+    return width if width <= _WIDTH else None
+
+
+def _sort_small(records: NDArray[Any], width: int, entropy: Entropy) -> NDArray[Any]:
+    """Return small numbers in uniform random order: sorted by random digits in front of their own.
+
+    Short keys sort fastest, and so do few of them: each number goes to a uniform random bucket first, and each bucket
+    is put into uniform order (Rao 1961; Sandelius 1962). Numbers with the same random digits have new ones drawn.
+    """
+    mixed, sizes = _bucketed(records, width, entropy)
+    whole, most, ties = 255 if records.itemsize == 1 else (1 << width) - 1, int(sizes.max()), []
+    keys, differences, tied = np.empty(most, "<u4"), np.empty(most, "<u4"), np.empty(most, np.bool_)
+    end = 0
+    for size in sizes.tolist():
+        start, end = end, end + size
+        own = keys[:size]
+        fill(entropy, own)
+        if records.itemsize == 1:
+            own.view(np.uint8)[::4] = mixed[start:end]  # the lowest byte
+        else:
+            own &= np.uint32(0xFFFFFFFF - whole)
+            own |= mixed[start:end]
+        own.sort()
+        mixed[start:end] = own  # the lowest byte, or two
+        pairs = slice(max(size - 1, 0))
+        np.bitwise_xor(own[1:], own[:-1], out=differences[pairs])
+        np.less_equal(differences[pairs], np.uint32(whole), out=tied[pairs])
+        ties.append(np.flatnonzero(tied[pairs]) + start)
+    if whole < np.iinfo(mixed.dtype).max:
+        mixed &= mixed.dtype.type(whole)
+    _resolve(mixed, np.concatenate(ties), entropy)
+    return mixed
+
+
+def _bucketed(records: NDArray[Any], width: int, entropy: Entropy) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return small numbers in uniform random buckets, sorted within each, and the sizes of the buckets."""
+    levels = min(16 - width, (len(records) // _FEW).bit_length())
+    counts = np.zeros(1 << levels + width, np.int64)
+    kind: Any = np.uint8 if levels <= 8 else np.uint16
+    buckets: NDArray[Any] = np.empty(4 * _FEW, kind)
+    keys = np.empty(4 * _FEW, np.uint16)
+    for start in range(0, len(records), 4 * _FEW):
+        part = records[start : start + 4 * _FEW]
+        bucket, key = buckets[: part.size], keys[: part.size]
+        fill(entropy, bucket)
+        bucket >>= kind(8 * bucket.itemsize - levels)
+        np.left_shift(bucket, width, out=key, dtype=np.uint16)
+        key |= part
+        counts += np.bincount(key, minlength=counts.size)
+    numbers = np.tile(np.arange(1 << width, dtype=records.dtype), 1 << levels)
+    return np.repeat(numbers, counts), counts.reshape(1 << levels, -1).sum(axis=1)
+
+
+def _repair(order: NDArray[Any], keys: NDArray[Any], entropy: Entropy) -> None:
     """Put each run of equal sorted keys into uniform order, by further digits for its members."""
-    ties = np.flatnonzero(keys[1:] == keys[:-1])
+    _resolve(order, np.flatnonzero(keys[1:] == keys[:-1]), entropy)
+
+
+def _resolve(order: NDArray[Any], ties: NDArray[np.int64], entropy: Entropy) -> None:
+    """Put each run of ties into uniform order; a tie i has the same key at i and i + 1."""
     if not ties.size:
         return
     where = np.union1d(ties, ties + 1)
-    run, further = keys[where], draw(entropy, where.size)
+    run, further = np.cumsum(~np.isin(where - 1, ties)), draw(entropy, where.size)
     by = np.lexsort((further, run))
     run, further = run[by], further[by]
     tied = order[where[by]]

@@ -20,6 +20,8 @@ MAX_POINTS = 4096
 EFFORTS = ((32, 256, 700), (64, 2048, 1400))
 """Grid points per spread of the loss; a block is halved while it exceeds the worst known crowd by more than one part in
 the second number; most blocks. The second row serves where the first bound is close to the goal."""
+MAX_SPREAD = 150
+"""Largest standard deviation of one position's count whose crowds are composed within a minute."""
 CLOSE = 400
 """A bound is close to the goal if it exceeds it by less than one part in this many."""
 
@@ -116,7 +118,7 @@ def positions_delta(problem: Bits, count: int, e: int, goal: int) -> int:
         points = powers(ratio, steps, bits)
         worst = bit_curve(problem, n, 0).values(points)
         points = points[: next((i for i, value in enumerate(worst) if value <= negligible), steps) + 1]
-        curve = _envelope(problem, points, sharp, most)
+        curve = envelope(problem, points, sharp, most)
         bound = min(bound, composed_delta(curve, points, ratio, bits, count, e, negligible))
         if not goal < bound < goal + goal // CLOSE:
             break
@@ -142,7 +144,7 @@ def composed_delta(
     return loss.delta(e, lambda i: wide[i][1] if i >= 0 else 1 << bits)
 
 
-def _envelope(problem: Bits, points: list[tuple[int, int]], sharp: int, most: int) -> list[int]:
+def envelope(problem: Bits, points: list[tuple[int, int]], sharp: int, most: int) -> list[int]:
     """Return upper bounds of H at the points over all crowds, by blocks that are halved where they are not sharp."""
     n = problem.others
     last = len(points) - 1

@@ -35,6 +35,10 @@ class TooMuchWork(Exception):
     """The evaluation would take longer than a minute."""
 
 
+class NoTheorem(Exception):
+    """No theorem of this checker applies, for the reason given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bits:
     """One user's k copies of a bit among others, all flipped with probability ``flip``.

@@ -8,18 +8,22 @@ that are no part of the privacy claim must be well-formed, too: a text is either
 import hashlib
 import json
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NoReturn
 
+from hubbub.checker import questions
+from hubbub.checker.fields import epsilon, keys, real, truth, whole
 from hubbub.errors import WireError
 
 FORMAT = "hubbub plan 2"
 GRID = 2**48
 MAX_USERS, MAX_COPIES, MAX_FAKES = 10**10, 10**6, 10**12
-KINDS, RELEASES = ("bits", "one_hot", "at_most"), ("records", "bits", "category")
+KINDS, RELEASES = ("bits", "one_hot", "at_most", "survey"), ("records", "bits", "category")
 USERS_FAKES, SHUFFLERS_FAKES = ("binomial", "poisson"), ("laplace", "gaussian")
 PLAN = {
     "format", "id", "schema", "n", "honest_fraction", "protocol", "guarantee", "stderr", "rounds", "total", "curve"
@@ -42,6 +46,28 @@ class Fakes:
     def by_shuffler(self) -> bool:
         """True if the shuffler draws these fakes."""
         return self.name in SHUFFLERS_FAKES
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The noise of all bits of a record, or of one attribute of a survey."""
+
+    flip: Fraction
+    fakes: int | Fakes
+
+    @property
+    def by_shuffler(self) -> bool:
+        """True if the shuffler draws fakes."""
+        return isinstance(self.fakes, Fakes) and self.fakes.by_shuffler
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Attributes of a survey that are alike: their number of categories, their noise, and their number."""
+
+    size: int
+    noise: Noise
+    times: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +96,10 @@ class Claim:
     total_delta: Fraction
     curve: tuple[tuple[Fraction, Fraction], ...]
     """Points (ε, δ) claimed for one round, with ε rising and δ falling."""
+    answers: tuple[Answers, ...] = ()
+    """The attributes of a survey of several ones; ``flip`` is then their smallest, and ``fakes`` is 0."""
+    free: bool = True
+    """True if two legal records are known to differ in all attributes."""
 
     @property
     def distance(self) -> int:
@@ -109,7 +139,7 @@ def read(text: str | bytes) -> Claim:
     if not isinstance(text, str | bytes):
         raise WireError("the plan must be JSON, as str or bytes")
     value = _parse(text)
-    _keys(value, PLAN, "the plan")
+    keys(value, PLAN, "the plan")
     if value["format"] != FORMAT:
         raise WireError(f"the format of the plan must be {FORMAT!r}")
     body = {key: part for key, part in value.items() if key != "id"}
@@ -120,21 +150,25 @@ def read(text: str | bytes) -> Claim:
     if value["id"] != digest:
         raise WireError("the id of the plan must be the digest of its content")
     schema, protocol, guarantee = value["schema"], value["protocol"], value["guarantee"]
-    kind, width, max_set = _schema(schema)
-    n = _whole(value, "n", 1, MAX_USERS)
-    flip, copies, fakes, release = _protocol(protocol)
-    _keys(guarantee, GUARANTEE, "the guarantee")
+    kind, sizes, max_set = _schema(schema)
+    width = sum(sizes)
+    n = whole(value, "n", 1, MAX_USERS)
+    noise, copies, release = _protocol(protocol, len(sizes))
+    answers = tuple(Answers(size, one, times) for (size, one), times in Counter(zip(sizes, noise, strict=True)).items())
+    keys(guarantee, GUARANTEE, "the guarantee")
     held, share = guarantee["assumptions"], _share(value)
-    _keys(held, ASSUMPTIONS, "the assumptions")
+    keys(held, ASSUMPTIONS, "the assumptions")
     _unused(value, guarantee)
-    if _whole(guarantee, "n", 1, MAX_USERS) != n:
+    if whole(guarantee, "n", 1, MAX_USERS) != n:
         raise WireError(f"the guarantee must be for n = {n:,}")
-    _keys(value["total"], {"epsilon", "delta"}, "the total")
-    total = _epsilon(value["total"], "epsilon")
-    honest, most = _whole(held, "honest", 1, n), max(1, math.floor(n * share))
+    keys(value["total"], {"epsilon", "delta"}, "the total")
+    total = epsilon(value["total"], "epsilon")
+    honest, most = whole(held, "honest", 1, n), max(1, math.floor(n * share))
     if honest > most:
         raise WireError(f"the honest users must be at most {most:,}, which the honest fraction provides")
-    if release == "category" and (kind != "one_hot" or flip * width >= 1):
+    if release == "category" and (
+        kind not in ("one_hot", "survey") or any(one.noise.flip * one.size >= 1 for one in answers)
+    ):
         raise WireError("a category must be released with one-hot records and a flip probability below 1/width")
     if held["view"] != VIEWS[release]:
         raise WireError(f"the view must be {VIEWS[release]!r} for this release")
@@ -145,21 +179,23 @@ def read(text: str | bytes) -> Claim:
         max_set=max_set,
         n=n,
         honest_fraction=share,
-        flip=flip,
+        flip=min(one.flip for one in noise),
         copies=copies,
-        fakes=fakes,
+        fakes=noise[0].fakes if len(noise) == 1 else 0,
         release=release,
-        epsilon=_epsilon(guarantee, "epsilon"),
-        delta=_real(guarantee, "delta", 0, 1),
+        epsilon=epsilon(guarantee, "epsilon"),
+        delta=real(guarantee, "delta", 0, 1),
         honest=honest,
-        shuffler=_truth(held, "shuffler"),
-        may_use_shufflers_fakes=_truth(held, "fakes"),
-        collusion_epsilon=_epsilon(held, "collusion_epsilon"),
-        count_epsilon=_epsilon(held, "count_epsilon"),
-        rounds=_whole(value, "rounds", 1, MAX_ROUNDS),
+        shuffler=truth(held, "shuffler"),
+        may_use_shufflers_fakes=truth(held, "fakes"),
+        collusion_epsilon=epsilon(held, "collusion_epsilon"),
+        count_epsilon=epsilon(held, "count_epsilon"),
+        rounds=whole(value, "rounds", 1, MAX_ROUNDS),
         total_epsilon=total,
-        total_delta=_real(value["total"], "delta", 0, 1),
+        total_delta=real(value["total"], "delta", 0, 1),
         curve=_curve(value["curve"]),
+        answers=answers if len(noise) > 1 else (),
+        free=questions.free(schema),
     )
 
 
@@ -172,7 +208,7 @@ def _curve(value: Any) -> tuple[tuple[Fraction, Fraction], ...]:
         if not isinstance(pair, list) or len(pair) != 2:
             raise WireError("a point of the curve must be a pair of numbers")
         point = dict(zip(("epsilon", "delta"), pair, strict=True))
-        points.append((_real(point, "epsilon", 0, None), _real(point, "delta", 0, 1)))
+        points.append((real(point, "epsilon", 0, None), real(point, "delta", 0, 1)))
     if any(a[0] >= b[0] or a[1] < b[1] for a, b in pairwise(points)):
         raise WireError("along the curve, epsilon must rise and delta must not")
     return tuple(points)
@@ -180,17 +216,24 @@ def _curve(value: Any) -> tuple[tuple[Fraction, Fraction], ...]:
 
 def _unused(value: dict[str, Any], guarantee: dict[str, Any]) -> None:
     """Check the form of the fields that are no part of the privacy claim."""
-    if _real(value, "stderr", 0, 10**300) == 0:
+    if real(value, "stderr", 0, 10**300) == 0:
         raise WireError("'stderr' must be above 0")
-    _epsilon(guarantee, "lower_bound")
+    epsilon(guarantee, "lower_bound")
     if guarantee["solved"] not in ("epsilon", "delta") or guarantee["basis"] not in ("exact", "proven"):
         raise WireError("'solved' must be epsilon or delta, and 'basis' exact or proven")
     if not isinstance(guarantee["method"], str):
         raise WireError("'method' must be a string")
 
 
-def _schema(value: Any) -> tuple[str, int, int]:
-    _keys(value, {"kind", "labels", "max_set"}, "the schema")
+def _schema(value: Any) -> tuple[str, list[int], int]:
+    """Return the kind, the number of categories of each attribute (or all bits), and the largest number of set bits.
+
+    A survey of a single attribute is one-hot.
+    """
+    if isinstance(value, dict) and value.get("kind") == "survey":
+        sizes = questions.sizes(value)
+        return ("one_hot" if len(sizes) == 1 else "survey"), sizes, len(sizes)
+    keys(value, {"kind", "labels", "max_set"}, "the schema")
     kind, labels = value["kind"], value["labels"]
     if kind not in KINDS:
         raise WireError(f"the kind of the schema must be one of {', '.join(KINDS)}")
@@ -199,35 +242,49 @@ def _schema(value: Any) -> tuple[str, int, int]:
     width = len(labels)
     if len(set(labels)) != width or width < 1 + (kind == "one_hot"):
         raise WireError("the labels must be distinct, and at least two for one-hot records")
-    max_set = _whole(value, "max_set", 1, width)
+    max_set = whole(value, "max_set", 1, width)
     if max_set != {"bits": width, "one_hot": 1, "at_most": max_set}[kind]:
         raise WireError("max_set must fit the kind of the schema")
-    return kind, width, max_set
+    return kind, [width], max_set
 
 
-def _protocol(value: Any) -> tuple[Fraction, int, int | Fakes, str]:
-    _keys(value, {"flip", "k", "m", "release"}, "the protocol")
-    flip, copies = _whole(value, "flip", 0, GRID // 2 - 1), _whole(value, "k", 1, MAX_COPIES)
-    release, fakes = value["release"], value["m"]
+def _protocol(value: Any, attributes: int) -> tuple[Sequence[Noise], int, str]:
+    keys(value, {"noise", "k", "release"}, "the protocol")
+    copies, release, listed = whole(value, "k", 1, MAX_COPIES), value["release"], value["noise"]
     if release not in RELEASES:
         raise WireError(f"the release must be one of {', '.join(RELEASES)}")
-    if isinstance(fakes, dict):
-        _keys(fakes, {"distribution", "scale", "shift"}, "the fakes")
-        name, shift = fakes["distribution"], _whole(fakes, "shift", 0, 2**40)
-        if name not in USERS_FAKES + SHUFFLERS_FAKES:
-            raise WireError("the distribution of the fakes must be binomial, poisson, laplace or gaussian")
-        scale = _real(fakes, "scale", 0, 1 if name == "binomial" else 2**30)
-        if scale == 0 or (name in SHUFFLERS_FAKES and scale < Fraction(1, 1024)) or (name == "binomial" and shift < 1):
-            raise WireError("the scale and the shift of the fakes must be in range")
-        fakes = Fakes(name, scale, shift)
-    else:
-        fakes = _whole(value, "m", 0, MAX_FAKES)
-    by_shuffler = isinstance(fakes, Fakes) and fakes.by_shuffler
-    if flip == 0 and (fakes == 0 or copies > 1):
-        raise WireError("clear records must be sent once, among fakes")
-    if (by_shuffler and copies > 1) or (release == "category" and (copies > 1 or fakes != 0)):
-        raise WireError("copies must not be combined with the shuffler's fakes, nor copies or fakes with a category")
-    return Fraction(flip, GRID), copies, fakes, release
+    if not isinstance(listed, list) or len(listed) != attributes:
+        raise WireError(f"the noise must be a list of {attributes:,}, one for each attribute")
+    noise = [_noise(one) for one in listed]
+    if attributes > 1:
+        if copies > 1 or release == "records":
+            raise WireError("a survey must be sent once, as bits or categories")
+        for one in noise:
+            if (isinstance(one.fakes, int) and one.fakes) or (one.flip > 0 and one.fakes != 0):
+                raise WireError("an attribute of a survey must be flipped, or be among a random number of fakes")
+    for one in noise:
+        if one.flip == 0 and (one.fakes == 0 or copies > 1):
+            raise WireError("clear records must be sent once, among fakes")
+        if (one.by_shuffler and copies > 1) or (release == "category" and (copies > 1 or one.fakes != 0)):
+            raise WireError(
+                "copies must not be combined with the shuffler's fakes, nor copies or fakes with a category"
+            )
+    return noise, copies, release
+
+
+def _noise(value: Any) -> Noise:
+    keys(value, {"flip", "m"}, "the noise")
+    flip, fakes = whole(value, "flip", 0, GRID // 2 - 1), value["m"]
+    if not isinstance(fakes, dict):
+        return Noise(Fraction(flip, GRID), whole(value, "m", 0, MAX_FAKES))
+    keys(fakes, {"distribution", "scale", "shift"}, "the fakes")
+    name, shift = fakes["distribution"], whole(fakes, "shift", 0, 2**40)
+    if name not in USERS_FAKES + SHUFFLERS_FAKES:
+        raise WireError("the distribution of the fakes must be binomial, poisson, laplace or gaussian")
+    scale = real(fakes, "scale", 0, 1 if name == "binomial" else 2**30)
+    if scale == 0 or (name in SHUFFLERS_FAKES and scale < Fraction(1, 1024)) or (name == "binomial" and shift < 1):
+        raise WireError("the scale and the shift of the fakes must be in range")
+    return Noise(Fraction(flip, GRID), Fakes(name, scale, shift))
 
 
 def canonical(value: Any) -> str:
@@ -274,7 +331,7 @@ def _parse(text: str | bytes) -> Any:
     def number(digits: str) -> float:
         return float(digits) if math.isfinite(float(digits)) else refuse(digits)
 
-    def whole(digits: str) -> int:
+    def integer(digits: str) -> int:
         return int(digits) if len(digits) < 20 else refuse(digits)
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -284,43 +341,15 @@ def _parse(text: str | bytes) -> Any:
 
     try:
         source = text.decode() if isinstance(text, bytes) else text
-        return json.loads(source, object_pairs_hook=unique, parse_constant=refuse, parse_float=number, parse_int=whole)
+        return json.loads(
+            source, object_pairs_hook=unique, parse_constant=refuse, parse_float=number, parse_int=integer
+        )
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         raise WireError("the plan must be JSON in UTF-8") from None
 
 
-def _keys(value: Any, keys: set[str], what: str) -> None:
-    if not isinstance(value, dict) or value.keys() != keys:
-        raise WireError(f"{what} must be an object with exactly the keys {', '.join(sorted(keys))}")
-
-
-def _whole(value: dict[str, Any], key: str, low: int, high: int) -> int:
-    number = value[key]
-    if type(number) is not int or not low <= number <= high:
-        raise WireError(f"{key!r} must be a whole number in [{low:,}, {high:,}]")
-    return number
-
-
-def _real(value: dict[str, Any], key: str, low: int, high: int | None) -> Fraction:
-    number = value[key]
-    if type(number) not in (int, float) or number < low or (high is not None and number > high):
-        raise WireError(f"{key!r} must be a number of at least {low}" + (f" and at most {high}" if high else ""))
-    return Fraction(float(number))
-
-
-def _epsilon(value: dict[str, Any], key: str) -> Fraction | None:
-    return None if value[key] == "inf" else _real(value, key, 0, None)
-
-
 def _share(value: dict[str, Any]) -> Fraction:
-    share = _real(value, "honest_fraction", 0, 1)
+    share = real(value, "honest_fraction", 0, 1)
     if share == 0:
         raise WireError("'honest_fraction' must be above 0")
     return Fraction(repr(float(share)))
-
-
-def _truth(value: dict[str, Any], key: str) -> bool:
-    flag = value[key]
-    if not isinstance(flag, bool):
-        raise WireError(f"{key!r} must be true or false")
-    return flag

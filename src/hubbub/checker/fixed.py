@@ -58,6 +58,40 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     return low >> work - bits, ceil_shift(high, work - bits)
 
 
+@lru_cache(maxsize=1024)
+def log_bounds(x: Fraction, bits: int) -> tuple[int, int]:
+    """Return integers with low ≤ ln(x)·2^bits ≤ high for x ≥ 1, which differ by a few units.
+
+    ln x = k·ln 2 + 2·artanh((y − 1)/(y + 1)) with y = x/2^k in [1, 2), and ln 2 = 2·artanh(1/3). The terms of the
+    series, z^(2i+1)/(2i+1) with z ≤ 1/3, fall by a factor of 9 at least, so that the rest is below the last term.
+
+    >>> low, high = log_bounds(Fraction(10), 60)
+    >>> low <= 2654699869899991813 <= high, high - low < 16      # ln(10)·2^60
+    (True, True)
+    """
+    halvings = (x.numerator // x.denominator).bit_length() - 1
+    work = bits + halvings.bit_length() + 16
+    low, high = _artanh(Fraction(1, 3), work)
+    rest = x / (1 << halvings)
+    rest_low, rest_high = _artanh((rest - 1) / (rest + 1), work)
+    shift = work - bits - 1
+    return halvings * low + rest_low >> shift, ceil_shift(halvings * high + rest_high, shift)
+
+
+def _artanh(z: Fraction, bits: int) -> tuple[int, int]:
+    """Return bounds of artanh(z)·2^bits for 0 ≤ z ≤ 1/3."""
+    below = (z.numerator << bits) // z.denominator
+    low_power, high_power = below, below + 1
+    low = high = 0
+    k = 1
+    while low_power:
+        low, high = low + low_power // k, high + ceil_div(high_power, k)
+        low_power = low_power * below * below >> 2 * bits
+        high_power = ceil_shift(high_power * (below + 1) * (below + 1), 2 * bits)
+        k += 2
+    return low, high + 2 * high_power
+
+
 @dataclass(frozen=True, slots=True)
 class Masses:
     """A distribution on whole numbers: P(first + i)·2^bits lies in [low[i], low[i] + slack].

@@ -32,7 +32,7 @@ class Loss:
         masses = [ceil_shift(mass, self.bits) for mass in convolve(self.masses, other.masses)]
         finite, theirs = sum(self.masses), sum(other.masses) + other.infinite
         infinite = ceil_shift(self.infinite * theirs + other.infinite * finite, self.bits)
-        return _trim(Loss(self.first + other.first, masses, infinite, self.bits), negligible)
+        return trim(Loss(self.first + other.first, masses, infinite, self.bits), negligible)
 
     def power(self, times: int, negligible: int) -> "Loss":
         """Return the cover of ``times`` ≥ 1 independent copies, by repeated squaring."""
@@ -54,7 +54,8 @@ class Loss:
         return min(total, 1 << self.bits)
 
 
-def _trim(loss: Loss, negligible: int) -> Loss:
+def trim(loss: Loss, negligible: int) -> Loss:
+    """Return the cover with at most ``negligible`` mass moved upwards at either end."""
     masses = list(loss.masses)
     infinite, moved = loss.infinite, 0
     while len(masses) > 1 and moved + masses[-1] <= negligible:

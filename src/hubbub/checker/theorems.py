@@ -5,65 +5,15 @@ other users' or fakes, never raises δ (data processing), so that every theorem 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 
-from hubbub.checker import blanket, columns, fakes
+from hubbub.checker import blanket, columns, fakes, surveys
+from hubbub.checker.bounds import LARGEST_EPSILON, MAX_LIST, Bound, fakes_sent
 from hubbub.checker.crowds import Bits, TooMuchWork, supremum
 from hubbub.checker.document import Claim, Fakes
-from hubbub.checker.fixed import Masses, binomial, ceil_div, exp_bounds, poisson
+from hubbub.checker.fixed import Masses, binomial, ceil_div, exp_bounds
 from hubbub.checker.losses import Loss
-
-LARGEST_EPSILON = 2000
-"""A larger ε is checked as if it were this one, which only raises δ."""
-MAX_LIST = 10**6
-MAX_SPREAD = 150
-"""Largest standard deviation of one position's count whose crowds are composed within a minute."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A proven upper bound on δ and, where an attack is evaluated as well, a lower one."""
-
-    upper: Fraction
-    method: str
-    honest: int
-    """Honest users needed, including the protected one."""
-    shuffler: bool = True
-    """True if the shuffler must be honest."""
-    fakes: bool = False
-    """True if the shuffler must draw its fakes as planned."""
-    lower: Fraction = Fraction(0)
-
-
-def exceeds_pure(epsilon: Fraction | None, ratio: Fraction, power: int) -> bool:
-    """Return True if e^ε ≥ ratio^power, decided without tolerance: e^(ε/power) is irrational unless ε = 0.
-
-    >>> exceeds_pure(Fraction(11, 10), Fraction(3), 1), exceeds_pure(Fraction(10, 10), Fraction(3), 1)
-    (True, False)
-    """
-    if epsilon is None:
-        return True
-    share = epsilon / power
-    if share == 0 or share > 64:  # ratios are below 2^48
-        return share > 0 or ratio <= 1
-    bits = 128
-    while True:
-        low, high = exp_bounds(share, bits)
-        if low >= ratio * 2**bits:
-            return True
-        if high < ratio * 2**bits:
-            return False
-        bits *= 2
-
-
-def odds(claim: Claim) -> tuple[Fraction, int]:
-    """Return (r, c) such that one user's messages are c·ln(r)-private on their own: [000 Prop 5.1], Warner 1965."""
-    q = claim.flip
-    if claim.release == "category":
-        return (1 - (claim.width - 1) * q) / q, 1
-    return (1 - q) / q, claim.copies * claim.distance
 
 
 def theorems(claim: Claim) -> list[Callable[[], Iterator[Bound]]]:
@@ -72,6 +22,8 @@ def theorems(claim: Claim) -> list[Callable[[], Iterator[Bound]]]:
     Each yields bounds, or raises :class:`TooMuchWork`.
     """
     assert claim.epsilon is not None
+    if claim.answers:
+        return surveys.theorems(claim)
     task = _Task(claim, min(claim.epsilon, Fraction(LARGEST_EPSILON)))
     found: list[Callable[[], Iterator[Bound]]] = []
     if claim.flip > 0:
@@ -210,16 +162,11 @@ class _Task:
 
     def _numbers(self, drawn: Fakes | None, share: Fraction, bits: int) -> Masses:
         """Return the distribution of the honest users' fakes, each counted with probability ``share``."""
-        claim = self.claim
-        if drawn is None:
-            total, chance = claim.fixed_fakes, share
-        elif drawn.name == "binomial":
-            total, chance = claim.users * drawn.shift, share * drawn.scale
-        else:
-            total, chance = claim.users, drawn.scale * share
-        if isqrt(int(total * chance)) > MAX_LIST // 40:
+        if drawn is not None:
+            return fakes_sent(drawn, self.claim.users, share, bits)
+        if isqrt(int(self.claim.fixed_fakes * share)) > MAX_LIST // 40:
             raise TooMuchWork
-        return poisson(total * chance, bits) if drawn and drawn.name == "poisson" else binomial(total, chance, bits)
+        return binomial(self.claim.fixed_fakes, share, bits)
 
     def positions(self) -> Iterator[Bound]:
         """Single or split bits among flipped fakes.
@@ -241,7 +188,7 @@ class _Task:
             return
         bits = 80 + self.digits + claim.distance.bit_length()
         problem = Bits(claim.flip, claim.copies, others, unit, bits, fair)
-        if problem.variance > MAX_SPREAD**2:
+        if problem.variance > columns.MAX_SPREAD**2:
             raise TooMuchWork
         goal = int((claim.delta - missed) * 2**bits)
         upper = columns.positions_delta(problem, claim.distance, self.exp(bits)[0], goal)

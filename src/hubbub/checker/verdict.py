@@ -6,9 +6,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from fractions import Fraction
 
-from hubbub.checker.crowds import TooMuchWork
+from hubbub.checker.bounds import Bound, exceeds_pure, odds
+from hubbub.checker.crowds import NoTheorem, TooMuchWork
 from hubbub.checker.document import Claim, Fakes, read
-from hubbub.checker.theorems import Bound, exceeds_pure, odds, theorems
+from hubbub.checker.theorems import theorems
 
 
 class State(StrEnum):
@@ -78,7 +79,7 @@ def _guarantee(claim: Claim) -> tuple[Part, Bound | None]:
     """Decide the claimed (ε, δ)."""
     if claim.epsilon is None or claim.delta == 1:
         return Part("guarantee", State.CONFIRMED, "the claim is empty: every protocol meets it"), None
-    if claim.flip > 0 and exceeds_pure(claim.epsilon, *odds(claim)):
+    if claim.flip > 0 and exceeds_pure(claim.epsilon, odds(claim)):
         pure = Bound(Fraction(0), PURE, 1, shuffler=False)
         return Part("guarantee", State.CONFIRMED, _sentence(claim, pure)), pure
     if claim.delta == 0:
@@ -97,6 +98,8 @@ def _guarantee(claim: Claim) -> tuple[Part, Bound | None]:
                 best = bound if best is None or bound.upper < best.upper else best
         except TooMuchWork:
             reasons = ["the evaluation would take longer than a minute"]
+        except NoTheorem as error:
+            reasons = [str(error)]
     if best and best.upper < 1:
         reasons.insert(0, f"the best bound found is δ ≤ {_text(best.upper)}, by {best.method}")
     return Part("guarantee", State.NOT_CONFIRMED, "; ".join(reasons) or "no theorem of this checker applies"), best
@@ -133,7 +136,7 @@ def _total(claim: Claim, guarantee: Part) -> Part:
         added = False
     else:
         added = claim.rounds * claim.delta <= claim.total_delta
-    pure = claim.flip > 0 and exceeds_pure(claim.total_epsilon / claim.rounds, *odds(claim))
+    pure = claim.flip > 0 and exceeds_pure(claim.total_epsilon / claim.rounds, odds(claim))
     if pure:
         return Part("total", State.CONFIRMED, f"{rounds} cost at most the sum of the pure ε of one user's messages")
     if not added and claim.rounds == 1:
@@ -149,17 +152,17 @@ def _total(claim: Claim, guarantee: Part) -> Part:
 
 def _collusion(claim: Claim) -> Part:
     """Decide the claim for a colluding shuffler: the pure ε of all messages of one user."""
-    true = claim.collusion_epsilon is None or (claim.flip > 0 and exceeds_pure(claim.collusion_epsilon, *odds(claim)))
+    true = claim.collusion_epsilon is None or (claim.flip > 0 and exceeds_pure(claim.collusion_epsilon, odds(claim)))
     return _pure_part("collusion_epsilon", "one user's messages", true)
 
 
 def _count(claim: Claim) -> Part:
     """Decide the claim for the number of messages: it depends on the record if set bits are sent, but not for one-hot
-    records, whose number of set bits has one distribution for all categories."""
-    if claim.release != "bits" or claim.kind == "one_hot" or claim.count_epsilon is None:
+    records and surveys, whose number of set bits has one distribution for all categories."""
+    if claim.release != "bits" or claim.kind in ("one_hot", "survey") or claim.count_epsilon is None:
         return _pure_part("count_epsilon", "the number of one user's messages", True)
     ratio = (1 - claim.flip) / claim.flip if claim.flip else Fraction(0)
-    true = claim.flip > 0 and exceeds_pure(claim.count_epsilon, ratio, claim.copies * claim.max_set)
+    true = claim.flip > 0 and exceeds_pure(claim.count_epsilon, [(ratio, claim.copies * claim.max_set)])
     return _pure_part("count_epsilon", "the number of one user's messages", true)
 
 

@@ -11,7 +11,7 @@ from hubbub.io.documents import read_plan
 from hubbub.io.files import check_destination, write_text
 from hubbub.lab.audit import page
 from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand, library_client
-from hubbub.lab.audit.trial import LIMITS, Audit, headline
+from hubbub.lab.audit.results import LIMITS, Audit, headline
 from hubbub.lab.audit.trial import audit as run_audit
 from hubbub.pages import load_matplotlib
 from hubbub.shuffler import shuffle

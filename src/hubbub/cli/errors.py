@@ -112,7 +112,9 @@ def _handle(error: Exception, path: str = "hubbub", parameters: Sequence[click.P
         if isinstance(error, kind):
             if isinstance(error, OSError):
                 _abandon_output()
-            text = _system(error) if isinstance(error, OSError) else _with_options(str(error), parameters)
+            text = _system(error) if isinstance(error, OSError) else str(error)
+            if not isinstance(error, OSError | errors.InvalidRecord) and not text.startswith("question "):
+                text = _with_options(text, parameters)  # the others are about columns and questions of a file
             advice = _SOCKET_HINTS.get(error.errno or 0, hint) if isinstance(error, OSError) else hint
             if files := getattr(error, "__notes__", ()):
                 advice = _FILE_HINT if kind is errors.InvalidInput and "--" not in text else hint

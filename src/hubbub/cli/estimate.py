@@ -12,6 +12,14 @@ from hubbub.cli import screen
 from hubbub.cli.collect import read_batches, reports_argument
 from hubbub.cli.options import json_option, output_option, plan_option
 from hubbub.cli.outputs import HELP, check_result_file, write_result
+from hubbub.cli.survey_results import (
+    QUESTION_HELP,
+    SurveyRequest,
+    deliver_comparison,
+    deliver_survey,
+    mention_more,
+    show_counts,
+)
 from hubbub.comparisons import compare as compare_estimates
 from hubbub.estimates import Estimate
 from hubbub.frames import to_lines
@@ -20,6 +28,7 @@ from hubbub.io.files import naming, same_file
 from hubbub.pages import comparison_page, estimate_page, joint_page, results
 from hubbub.plans import Plan
 from hubbub.reports import Tally
+from hubbub.surveys import SurveyEstimate, estimate_survey
 from hubbub.tables import ConditionalTable, Joint, combination_name
 
 level_option = click.option("--level", type=float, default=0.95, help="Confidence level of the intervals.")
@@ -35,6 +44,7 @@ top_option = click.option("--top", type=click.IntRange(1), default=20, help="Num
 @click.option("--consistent", is_flag=True, help="Project onto possible counts: non-negative, with the right total.")
 @click.option("--shrunk", is_flag=True, help="Move the counts towards their mean (James–Stein).")
 @top_option
+@click.option("--question", metavar="NAME", help=QUESTION_HELP)
 @click.option("--plot", metavar="FILE", help="Draw bars with intervals, as SVG, PNG or PDF (needs the extra 'plot').")
 @json_option
 def estimate(
@@ -46,6 +56,7 @@ def estimate(
     consistent: bool,
     shrunk: bool,
     top: int,
+    question: str | None,
     plot: str | None,
     as_json: bool,
 ) -> None:
@@ -54,6 +65,9 @@ def estimate(
     Several shuffled batches of one plan are added. The interval of a count covers the people who answered. The
     interval of a share covers the population that they are a random sample of. `hubbub compare` reads the JSON.
 
+    For a survey, every question is estimated in its own terms: counts, quantiles, means, cross-tables; --question NAME
+    shows one of them in detail.
+
     \b
     Example: hubbub estimate mixed.hub --plan plan.json -o counts.csv
     """
@@ -61,6 +75,14 @@ def estimate(
     if consistent and shrunk:
         raise click.UsageError("give at most one of --consistent and --shrunk")
     plan = read_plan(plan_path)
+    if plan.schema.questions is not None:
+        given = {"--simultaneous": simultaneous, "--consistent": consistent, "--shrunk": shrunk}
+        request = SurveyRequest(level=level, top=top, question=question, plot=plot, output=output, as_json=as_json)
+        request.check(plan, [name for name, chosen in given.items() if chosen])
+        deliver_survey(estimate_survey(_tally(reports, plan), plan), request)
+        return
+    if question is not None:
+        raise click.UsageError("--question needs a plan for a survey")
     counts = estimate_counts(_tally(reports, plan), plan)
     counts = counts.consistent() if consistent else counts.shrunk() if shrunk else counts
     with screen.waiting("computing the guarantee of this batch"):
@@ -78,7 +100,8 @@ def estimate(
     if as_json:
         click.echo(text)
     elif output != "-":
-        _show_estimate(counts, level, top, simultaneous)
+        show_counts(counts, level, top, simultaneous)
+        screen.console().print(f"{counts.n:,} people; this batch is {results.private(counts)}.")
 
 
 @click.command()
@@ -114,6 +137,8 @@ def joint(
     check_result_file(output)
     conditions = _conditions(given)
     plan = read_plan(plan_path)
+    if plan.schema.questions is not None:
+        raise click.UsageError("--plan must not be for a survey, whose joint tables are questions of the kind cross")
     table = joint_table(read_batches(reports, plan, "counting"), plan, labels.split(","))
     shown = table.conditional(conditions) if given else table
     low, high = shown.interval(level)
@@ -144,15 +169,25 @@ def joint(
 @click.option("--level", type=float, default=0.95, help="Confidence level; p-values up to 1 − level are marked.")
 @click.option("--holm", is_flag=True, help="Adjust the p-values for the number of labels.")
 @top_option
+@click.option("--question", metavar="NAME", help="One question of a survey: print it, and draw it with --plot.")
 @click.option("--plot", metavar="FILE", help="Draw the differences, as SVG, PNG or PDF (needs the extra 'plot').")
 @json_option
 def compare(
-    a: str, b: str, output: str | None, level: float, holm: bool, top: int, plot: str | None, as_json: bool
+    a: str,
+    b: str,
+    output: str | None,
+    level: float,
+    holm: bool,
+    top: int,
+    question: str | None,
+    plot: str | None,
+    as_json: bool,
 ) -> None:
     """Test whether two batches of different people differ, label by label.
 
     A and B are estimates that `hubbub estimate -o FILE.json` wrote, of the same labels. Differences are those of the
-    shares in the populations that the batches are random samples of.
+    shares in the populations that the batches are random samples of. Surveys are compared question by question: shares,
+    quantiles, means.
 
     \b
     Example: hubbub compare before.json after.json --holm
@@ -161,6 +196,11 @@ def compare(
     if same_file(a, b):
         raise click.UsageError(f"the estimates must be of different people, but {a} and {b} are the same file")
     one, two = read_estimate(a), read_estimate(b)
+    if isinstance(one, SurveyEstimate) or isinstance(two, SurveyEstimate):
+        _compare_surveys((a, one), (b, two), question, output, level, holm, top, plot, as_json)
+        return
+    if question is not None:
+        raise click.UsageError("--question needs two estimates of a survey")
     different = set(one.labels) != set(two.labels)
     with naming(b) if different else contextlib.nullcontext():
         found = compare_estimates(one, two, level=level, correction="holm" if holm else "none")
@@ -174,8 +214,31 @@ def compare(
         head, rows = results.comparison_rows(found, top=top)
         view = screen.console()
         view.print(screen.grid("", head, rows))
-        _mention_more(len(found), top, "labels")
+        mention_more(len(found), top, "labels")
         view.print(results.comparison_summary(found))
+
+
+def _compare_surveys(
+    a: tuple[str, Estimate | SurveyEstimate],
+    b: tuple[str, Estimate | SurveyEstimate],
+    question: str | None,
+    output: str | None,
+    level: float,
+    holm: bool,
+    top: int,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    one, two = a[1], b[1]
+    if not isinstance(one, SurveyEstimate) or not isinstance(two, SurveyEstimate):
+        raise click.UsageError(f"the estimates must both be of surveys or both of labels: {a[0]}, {b[0]}")
+    if question is not None and question not in one:
+        raise click.UsageError(f"--question must be a question of the survey: {', '.join(one)}")
+    if question is None and plot:
+        raise click.UsageError("--plot draws one question of a survey: give its name by --question")
+    with naming(b[0]) if list(one) != list(two) else contextlib.nullcontext():
+        found = compare_estimates(one, two, level=level, correction="holm" if holm else "none")
+    deliver_comparison(found, output=output, top=top, question=question, plot=plot, as_json=as_json)
 
 
 def _tally(paths: tuple[str, ...], plan: Plan) -> Tally:
@@ -197,19 +260,6 @@ def _columns(shown: Joint | ConditionalTable, low: Any, high: Any) -> dict[str, 
     return {"value": shown.values, "stderr": shown.stderr, "low": low, "high": high}
 
 
-def _show_estimate(counts: Estimate, level: float, top: int, simultaneous: bool) -> None:
-    head, rows = results.estimate_rows(counts, level=level, top=top, simultaneous=simultaneous)
-    order = results.ranked(counts.values, top)
-    low, high = (end[order].tolist() for end in counts.interval(level, simultaneous=simultaneous))
-    bars = screen.bars(counts.values[order].tolist(), low, high)
-    table = screen.grid("", [*head, ""], [[*row, bar] for row, bar in zip(rows, bars, strict=True)])
-    table.columns[-1].justify = "left"
-    view = screen.console()
-    view.print(table)
-    _mention_more(len(counts.labels), top, "labels")
-    view.print(f"{counts.n:,} people; this batch is {results.private(counts)}.")
-
-
 def _show_joint(table: Joint, shown: Joint | ConditionalTable, columns: dict[str, Any], level: float, top: int) -> None:
     view = screen.console()
     if shown is table and (cells := results.grid_rows(table)) is not None:
@@ -223,10 +273,4 @@ def _show_joint(table: Joint, shown: Joint | ConditionalTable, columns: dict[str
     ]
     unit = "people" if shown is table else "share"
     view.print(screen.grid("", ["combination", unit, f"{100 * level:g}% interval"], rows))
-    _mention_more(values.size, top, "combinations")
-
-
-def _mention_more(count: int, top: int, what: str) -> None:
-    if count > top:
-        left = count - top
-        screen.console().print(f"… and {left:,} more {what if left > 1 else what[:-1]} (--top, --json, -o)")
+    mention_more(values.size, top, "combinations")

@@ -26,7 +26,7 @@ CENTRAL = "trust: a server with all records, for reference"
 
 
 @click.command()
-@options.schema_options
+@options.survey_options
 @options.people_option
 @options.budget_options
 @options.trust_option(None)
@@ -68,7 +68,8 @@ def frontier(
         plans = comparison.grouped
         chosen = _chosen(comparison, choose, trust, constraints["clear"])
         rows = [_row(plan, error, share, dishonest) for plan in plans]
-    central = planner.central_stderr(schema, budget, request.rounds)
+    # A central mechanism for a survey would have a layout and an allocation of its own.
+    central = planner.central_stderr(schema, budget, request.rounds) if schema.questions is None else None
     if plot:
         plans_chart(plans, central=central).save(plot)
     if output:
@@ -90,7 +91,7 @@ def _chosen(comparison: planner.Comparison, choose: str | None, trust: TrustMode
     allowed = [
         one
         for one in comparison.plans.values()
-        if one.protocol.shuffler_fakes is None and (clear or not one.protocol.clear)
+        if not any(noise.shuffler_fakes for noise in one.protocol.noise) and (clear or not one.protocol.clear)
     ]
     return best if trust or not allowed else allowed[0]
 
@@ -114,11 +115,12 @@ LEGEND = (
     "relative error. messages, bytes: sealed upload of one user; not offered: the services cannot run this protocol. "
     "joint: joint tables can be estimated. collusion ε: guarantee if shuffler and analyzer collude."
 )
+SURVEY_LEGEND = "in people or ranges, as the root mean square over all questions"
 SHARE_LEGEND = "error of: relative error, at the 95% level, of a label held by this share of the population."
 
 
 def frontier_table(
-    plans: list[Plan], rows: list[dict[str, Any]], central: float, error: float, share: float | None = None
+    plans: list[Plan], rows: list[dict[str, Any]], central: float | None, error: float, share: float | None = None
 ) -> Table:
     """Return the frontier as a table with a section for each kind of trust, and the central mechanism as last row."""
     measured = f"± {percent(error)} of" if share is None else f"error of {percent(share)}"
@@ -143,11 +145,15 @@ def frontier_table(
         if attacked:
             cells.append(words.described_collusion(float(row["under_attack"]["epsilon"])))
         table.add_row(*map(screen.plain, cells))
-    _section(table, CENTRAL, first=not plans)
-    table.add_row("  central mechanism", f"{central:,.4g}")
+    if central is not None:
+        _section(table, CENTRAL, first=not plans)
+        table.add_row("  central mechanism", f"{central:,.4g}")
     for column in table.columns[1:]:
         column.no_wrap = True
-    table.caption, table.caption_justify = LEGEND if share is None else f"{LEGEND} {SHARE_LEGEND}", "left"
+    legend = LEGEND if share is None else f"{LEGEND} {SHARE_LEGEND}"
+    survey = any(one.schema.questions is not None for one in plans)
+    table.caption = legend.replace("of one count, in people", SURVEY_LEGEND) if survey else legend
+    table.caption_justify = "left"
     return table
 
 

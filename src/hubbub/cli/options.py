@@ -12,6 +12,7 @@ import click
 
 from hubbub.errors import InvalidInput
 from hubbub.io.documents import names_file, read_labels, read_schema
+from hubbub.io.surveys import read_survey
 from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
@@ -125,6 +126,30 @@ def schema_options(command: Command[R], *, required: bool = True) -> Command[R]:
         elif schema_path is not None:
             schema = read_schema(schema_path)
         return command(*args, schema=schema, **rest)
+
+    return wrapped
+
+
+SURVEY_HELP = "Survey file (TOML) with the questions; `hubbub survey` writes one to begin with."
+
+
+def survey_options(command: Command[R]) -> Command[R]:
+    """Add the ways to give a schema, and a survey file; the command gets a ``schema`` and ``weights`` of questions."""
+    inner = schema_options(command, required=False)
+
+    @click.option("--survey", "survey_path", metavar="FILE", help=SURVEY_HELP)
+    @functools.wraps(inner)
+    def wrapped(*args: Any, survey_path: str | None, **rest: Any) -> R:
+        others = [rest[name] is not None for name in ("bits", "one_hot", "at_most", "schema_path")]
+        if sum(others) + (survey_path is not None) != 1:
+            raise click.UsageError("give exactly one of --bits, --one-hot, --at-most, --schema and --survey")
+        if survey_path is None:
+            return inner(*args, **rest)
+        survey = read_survey(survey_path)
+        given = {
+            name: value for name, value in rest.items() if name not in ("bits", "one_hot", "at_most", "schema_path")
+        }
+        return command(*args, schema=survey.schema, weights=survey.weights, **given)
 
     return wrapped
 

@@ -10,13 +10,14 @@ from hubbub.cli import screen
 from hubbub.cli.options import output_option
 from hubbub.errors import FalseClaim, PlanMismatch
 from hubbub.estimates import Estimate
-from hubbub.io.documents import read_plan
+from hubbub.io.documents import read_estimate, read_plan
 from hubbub.io.files import check_destination, naming, read_text, write_text
 from hubbub.numeric.inversion import least_real
 from hubbub.pages import load_matplotlib, render
 from hubbub.pages.plan_report import Agreement, Background, plan_report
 from hubbub.plans import Plan
 from hubbub.privacy import Budget
+from hubbub.surveys import SurveyEstimate
 
 QUESTION_HELP = "The question that people are asked, as the heading."
 STATEMENT_HELP = "A statement of the operators, such as the legal basis or a contact; may be repeated."
@@ -58,7 +59,13 @@ def report(
             _second(plan),
         ]
     held = plan.guarantee
-    protected = math.isfinite(held.epsilon) and math.isfinite(plan.total.epsilon) and plan.total.delta < 1
+    # The alternatives for a survey depend on its weights, which are not part of the plan.
+    protected = (
+        plan.schema.questions is None
+        and math.isfinite(held.epsilon)
+        and math.isfinite(plan.total.epsilon)
+        and plan.total.delta < 1
+    )
     with screen.waiting("comparing protocols"):
         rivals = list(planner.compare(_request(plan)).plans.values()) if protected else []
         total = Budget(plan.total.epsilon, plan.total.delta) if protected else None
@@ -111,10 +118,11 @@ def _budget(plan: Plan) -> Budget:
     return Budget(least_real(lambda x: plan.curve.delta(x) <= delta, 0.0, plan.guarantee.epsilon), delta)
 
 
-def _estimate(path: str, plan: Plan) -> Estimate:
+def _estimate(path: str, plan: Plan) -> Estimate | SurveyEstimate:
+    found = read_estimate(path)
     with naming(path):
-        found = Estimate.from_json(read_text(path))
-        if found.plan not in (None, plan.id) or found.labels != plan.schema.labels:
+        same = found.labels == plan.schema.labels if isinstance(found, Estimate) else found.schema == plan.schema
+        if found.plan not in (None, plan.id) or not same:
             raise PlanMismatch("the estimate must be of a collection under the plan of the report")
         return found
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ FORMS = ("table", "csv", "json", "parquet")
 @click.option("--task", metavar="HEX", help="Task to read; default: all that the token may read.")
 @click.option("--format", "form", type=click.Choice(FORMS), help="Output format; default: by file name, else a table.")
 @click.option("--authority", metavar="FILE", help="Certificate authority to trust; default: those of the system.")
-@click.option("--top", type=click.IntRange(1), default=20, help="Number of labels per task in a table.")
+@click.option("--top", type=click.IntRange(1), default=20, help="Number of labels per task, or question, in a table.")
 @output_option("File for the results", required=True)
 def results(
     url: str,
@@ -129,11 +130,29 @@ def _whole(value: object) -> str:
 
 
 def _estimates(result: dict[str, Any], top: int) -> Any:
+    if result.get("questions"):
+        return _answers(result, top)
     columns = [result.get(name) or [] for name in ("labels", "values", "low", "high")]
     ranked = sorted(zip(*columns, strict=True), key=lambda one: -one[1])
     rows = [(str(label), f"{value:,.0f}", f"{low:,.0f} … {high:,.0f}") for label, value, low, high in ranked[:top]]
-    where = f"bucket {result['bucket']}" if result.get("bucket") else "newest batch"
     rest = f", {top} of {len(ranked)} labels" if len(ranked) > top else ""
-    return screen.grid(
-        f"estimates of the {where}{rest}".replace("the bucket", "bucket"), ("label", "people", "95 % interval"), rows
-    )
+    return screen.grid(f"estimates of {_where(result)}{rest}", ("label", "people", "95 % interval"), rows)
+
+
+def _answers(result: dict[str, Any], top: int) -> Any:
+    """Return the table of a survey: the figures of its questions in order, ``top`` of each."""
+    columns = [result.get(name) or [] for name in ("questions", "labels", "units", "values", "low", "high")]
+    rows, shown = [], Counter[str]()
+    for question, label, unit, value, low, high in zip(*columns, strict=True):
+        shown[question] += 1
+        if shown[question] <= top:
+            ends = f"{low:,.4g} … {high:,.4g}" if unit != "people" else f"{low:,.0f} … {high:,.0f}"
+            figure = f"{value:,.4g}" if unit != "people" else f"{value:,.0f}"
+            rows.append((str(question) if shown[question] == 1 else "", str(label), figure, ends, str(unit)))
+    rest = f", {top} figures of each question" if max(shown.values(), default=0) > top else ""
+    head = ("question", "answer", "estimate", "95 % interval", "unit")
+    return screen.grid(f"estimates of {_where(result)}{rest}", head, rows, left=2)
+
+
+def _where(result: dict[str, Any]) -> str:
+    return f"bucket {result['bucket']}" if result.get("bucket") else "the newest batch"

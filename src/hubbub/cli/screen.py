@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hubbub.io.files import write_text
+from hubbub.pages.survey_words import batch_fakes, survey_record
 from hubbub.planner import Goal, cost, family_key, family_name, relative_error, remarks
 from hubbub.plans import Plan
 
@@ -177,11 +178,18 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "name": family_name(plan),
         "trust": plan.guarantee.assumptions.trust,
         "clear": plan.protocol.clear,
-        "protocol": {"q": plan.protocol.q, **plan.protocol.to_document()},
+        "protocol": _protocol_record(plan),
         "stderr": plan.stderr,
+        **({} if plan.schema.questions is None else {"questions": survey_record(plan), "fakes": batch_fakes(plan)}),
         **asdict(cost(plan)),
         "guarantee": plan.guarantee.to_document(),
         "rounds": plan.rounds,
         "total": plan.total.to_document(),
         "warnings": remarks(plan),
     }
+
+
+def _protocol_record(plan: Plan) -> dict[str, Any]:
+    """Return the protocol; the noise of a survey differs from attribute to attribute, so it has no single q."""
+    whole = plan.protocol.to_document()
+    return whole if plan.schema.questions is not None else {"q": plan.protocol.q, **whole}

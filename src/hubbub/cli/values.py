@@ -77,8 +77,13 @@ class ValuesOptions:
             numbers = ", ".join(f"{record:,}" for record in summary.first)
             more = ", …" if summary.bad > len(summary.first) else ""
             parts.append(f"{_records(summary.bad, 'invalid ')} {outcome} (no. {numbers}{more})")
+        if summary.clipped:
+            count = "1 number" if summary.clipped == 1 else f"{summary.clipped:,} numbers"
+            verb = "counts" if summary.clipped == 1 else "count"
+            parts.append(f"{count} outside of the bounds of a question {verb} as the nearest bound")
         where = f"{self.rejects} lists them" if self.rejects else "--rejects FILE lists them"
-        screen.note(f"{_records(summary.rows)} read; {'; '.join(parts)}; {where}")
+        listed = f"; {where}" if summary.missing or summary.other or summary.bad else ""
+        screen.note(f"{_records(summary.rows)} read; {'; '.join(parts)}{listed}")
         screen.note("these counts depend on the raw values: do not pass them on with the reports")
 
 

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy, draw
 from hubbub.encoding.columns import arrow, encode_column, is_columnar, to_arrow, truth_codes
-from hubbub.encoding.encoded import CELL_TEXT, MISSING, Encoded, Numbers, is_missing, missing
+from hubbub.encoding.encoded import CELL_TEXT, MISSING, Encoded, Numbers, missing
 from hubbub.encoding.sequences import encode_array, encode_sequence
-from hubbub.errors import InvalidRecord, check_memory, kind_of, reject
+from hubbub.errors import InvalidInput, InvalidRecord, check_memory, kind_of, reject
 from hubbub.questions import Choice, Cross, Flag, Number, Scale
+from hubbub.questions.answers import is_missing, number
 from hubbub.questions.number import GRID
 from hubbub.questions.survey import Asked, Questions
 from hubbub.schema import Schema
@@ -86,20 +87,25 @@ def _columns(values: Any, questions: Questions) -> dict[str, Any]:
         names = list(table.column_names)
         if len(set(names)) != len(names):
             reject("the columns of values", "have distinct names")
-        lacking = [name for name in asked if name not in names]
-        if lacking:
-            reject("values", f"have a column for every question, but {lacking[0]!r} has none")
+        # The index of a pandas frame becomes columns, which are no answers.
+        index = (table.schema.pandas_metadata or {}).get("index_columns", [])
+        _check_names([name for name in names if name in asked or name not in index], asked)
         return {name: table.column(name) for name in asked}
     if isinstance(values, Mapping):
-        unknown = [name for name in values if name not in asked]
-        lacking = [name for name in asked if name not in values]
-        if unknown or lacking:
-            about = f"{unknown[0]!r} is not one" if unknown else f"{lacking[0]!r} has none"
-            reject("values", f"have a column for every question, but {about}")
+        _check_names(list(values), asked)
         return {name: values[name] for name in asked}
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
         reject("values", f"be a table, a mapping of columns, or a list of mappings, not {kind_of(values)}")
     return _transposed(values, asked)
+
+
+def _check_names(names: Sequence[Any], asked: Sequence[str]) -> None:
+    """Raise unless there is a column for every question, and for nothing else."""
+    unknown = [name for name in names if name not in asked]
+    lacking = [name for name in asked if name not in names]
+    if unknown or lacking:
+        about = f"{unknown[0]!r} is not one" if unknown else f"{lacking[0]!r} has none"
+        reject("values", f"have a column for every question, but {about}")
 
 
 def _transposed(records: Sequence[Any], asked: Sequence[str]) -> dict[str, Any]:
@@ -114,8 +120,15 @@ def _transposed(records: Sequence[Any], asked: Sequence[str]) -> dict[str, Any]:
 
 
 def _length(name: str, column: Any) -> int:
-    if isinstance(column, str | bytes | Mapping) or not hasattr(column, "__len__"):
+    sized = is_columnar(column) or isinstance(column, Sequence | np.ndarray)
+    if isinstance(column, str | bytes) or not sized:
         reject(f"the column {name!r}", f"be a list, an array or a series, not {kind_of(column)}")
+    if isinstance(column, np.ndarray) and column.ndim != 1:
+        reject(f"the column {name!r}", "have one dimension", column.ndim)
+    if isinstance(column, np.ma.MaskedArray) and np.ma.is_masked(column):
+        reject(f"the column {name!r}", "have no masked entries; fill them first")
+    if is_columnar(column) and hasattr(column, "columns"):
+        reject(f"the column {name!r}", f"be a single column, not {kind_of(column)}")
     return len(column)
 
 
@@ -138,13 +151,17 @@ def _encode(question: Asked, column: Any, name: str, n: int, problems: _Problems
 def _choices(question: Choice, column: Any, name: str, n: int, problems: _Problems) -> Numbers:
     schema = Schema.one_hot(list(question.labels))
     if is_columnar(column):
-        encoded = encode_column(to_arrow(column), schema, name=name)
+        try:
+            encoded = encode_column(to_arrow(column), schema, name=name)
+        except InvalidInput as error:
+            raise InvalidInput(str(error).replace("values", f"the column {name!r}", 1)) from None
     elif isinstance(column, np.ndarray) and column.dtype.kind not in "OUT":
         return reject(f"the column {name!r}", f"have labels, not values of type {column.dtype}")
-    elif isinstance(column, np.ndarray):
+    elif isinstance(column, np.ndarray) and column.dtype.kind == "U":
         encoded = encode_array(column, schema)
     else:
-        encoded = encode_sequence(column, schema, column=name)
+        listed = column.tolist() if isinstance(column, np.ndarray) else column
+        encoded = encode_sequence(listed, schema, column=name)
     assert encoded.indices is not None
     codes = np.zeros(n, np.int64)
     good = np.ones(n, np.bool_)
@@ -154,14 +171,14 @@ def _choices(question: Choice, column: Any, name: str, n: int, problems: _Proble
         if one.kind == "missing" and question.missing:
             codes[one.record - 1] = len(question.labels)
         else:
-            problems.put(one)
+            problems.put(InvalidRecord(one.record, one.problem, column=name, kind=one.kind))
     return codes
 
 
 def _flags(question: Flag, column: Any, name: str, n: int, problems: _Problems) -> Numbers:
     if is_columnar(column):
         codes = truth_codes(to_arrow(column)).astype(np.int64)
-        absent, wrong = codes == MISSING, codes > MISSING - 1
+        absent = codes == MISSING
         wrong = (codes > 1) & ~absent
     else:
         listed = column.tolist() if isinstance(column, np.ndarray) else column
@@ -181,34 +198,34 @@ def _numbers(column: Any, name: str, n: int, problems: _Problems) -> tuple[Float
     if is_columnar(column):
         return _arrow_numbers(to_arrow(column), name, problems)
     if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
-        floats = column.astype(np.float64)
-        return floats, np.isnan(floats)
+        with np.errstate(over="ignore"):  # longer floats than these become infinite, and are clipped
+            floats = column.astype(np.float64)
+        absent = np.isnan(floats)
+        return np.where(absent, 0.0, floats), absent
+    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
+        reject(f"the column {name!r}", f"have numbers, not values of type {column.dtype}")
     listed = column.tolist() if isinstance(column, np.ndarray) else column
     floats, absent = np.zeros(n), np.zeros(n, np.bool_)
     for place, value in enumerate(listed):
-        if is_missing(value):
-            absent[place] = True
-        elif isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
-            text = f"{NUMBER_TEXT}, not {kind_of(value)}"
-            problems.put(InvalidRecord(place + 1, text, column=name))
-        else:
-            floats[place] = _float(value)
+        try:
+            if is_missing(value):
+                absent[place] = True
+            else:
+                floats[place] = number(value)
+        except InvalidInput:
+            problems.put(InvalidRecord(place + 1, f"{NUMBER_TEXT}, not {kind_of(value)}", column=name))
     return floats, absent
-
-
-def _float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
 
 
 def _arrow_numbers(column: Any, name: str, problems: _Problems) -> tuple[Floats, NDArray[np.bool_]]:
     pa = arrow()
     types, kind = pa.types, column.type
+    if types.is_dictionary(kind):
+        return _arrow_numbers(column.cast(kind.value_type), name, problems)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        absent = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-        floats = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        # Large integers are rounded to floats, as Python does; Arrow would refuse them, and quote one.
+        floats = column.cast(pa.float64(), safe=False).fill_null(float("nan")).to_numpy(zero_copy_only=False)
+        absent = np.isnan(floats)
         return np.where(absent, 0.0, floats), np.asarray(absent)
     if types.is_null(kind):
         return np.zeros(len(column)), np.ones(len(column), np.bool_)
@@ -219,6 +236,8 @@ def _arrow_numbers(column: Any, name: str, problems: _Problems) -> tuple[Floats,
         try:
             if text is None or not text.strip():
                 absent[place] = True
+            elif "_" in text:
+                raise ValueError
             else:
                 floats[place] = float(text)
         except ValueError:

@@ -10,6 +10,8 @@ from hubbub.io.files import PIPE, naming, read_text, write_text
 from hubbub.planner import load_plan
 from hubbub.plans import Plan
 from hubbub.schema import Schema
+from hubbub.surveys import SurveyEstimate
+from hubbub.surveys.results import FORMAT as SURVEY_FORMAT
 
 
 def read_plan(path: str) -> Plan:
@@ -23,10 +25,13 @@ def write_plan(plan: Plan, path: str) -> None:
     write_text(path, plan.to_json() + "\n")
 
 
-def read_estimate(path: str) -> Estimate:
-    """Read an estimate from a JSON file that ``hubbub estimate -o`` wrote."""
+def read_estimate(path: str) -> Estimate | SurveyEstimate:
+    """Read an estimate, of labels or of a survey, from a JSON file that ``hubbub estimate -o`` wrote."""
     with naming(path):
-        return Estimate.from_json(read_text(path))
+        text = read_text(path)
+        document = parse(text, "the estimate")
+        survey = isinstance(document, dict) and document.get("format") == SURVEY_FORMAT
+        return SurveyEstimate.from_json(text) if survey else Estimate.from_json(text)
 
 
 def read_schema(path: str) -> Schema:

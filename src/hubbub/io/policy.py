@@ -79,6 +79,8 @@ class Summary:
     """Other invalid records, and those for which no label is given."""
     dropped: int = 0
     """Invalid records that were left out; the other ones became the label for missing values."""
+    clipped: int = 0
+    """Answers to a survey outside of the bounds of their question, which count as the nearest bound."""
     first: list[int] = field(default_factory=list)
     """Numbers of the first invalid records."""
     fraction: float | None = None
@@ -88,15 +90,15 @@ class Summary:
     @property
     def clean(self) -> bool:
         """True if every record is used as it is."""
-        return not (self.missing or self.other or self.bad)
+        return not (self.missing or self.other or self.bad or self.clipped)
 
     def to_document(self) -> dict[str, Any]:
         """Return the counts as a JSON object.
 
         >>> Summary(rows=3, bad=1, dropped=1, first=[2]).to_document()
-        {'rows': 3, 'missing': 0, 'other': 0, 'bad': 1, 'dropped': 1, 'first': [2]}
+        {'rows': 3, 'missing': 0, 'other': 0, 'bad': 1, 'dropped': 1, 'clipped': 0, 'first': [2]}
         """
-        names = ("rows", "missing", "other", "bad", "dropped", "first")
+        names = ("rows", "missing", "other", "bad", "dropped", "clipped", "first")
         return {name: value for name, value in asdict(self).items() if name in names}
 
 

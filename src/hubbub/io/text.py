@@ -4,15 +4,17 @@ import contextlib
 import csv
 import gzip
 import io
+import itertools
 import json
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 from hubbub.errors import InvalidRecord, WireError
 from hubbub.io.files import PIPE, reading
 
+T = TypeVar("T")
 MAGIC = b"\x1f\x8b"
 """The first bytes of a file compressed by gzip."""
 QUOTING = "must be properly quoted"
@@ -39,6 +41,13 @@ def opened(path: str) -> Iterator[tuple[BinaryIO, Callable[[], float | None]]]:
         finally:
             if source is not file:
                 source.detach()  # so that standard input stays open
+
+
+def batches(rows: Iterable[T], block: int) -> Iterator[list[T]]:
+    """Yield the rows in lists of at most ``block``."""
+    source = iter(rows)
+    while part := list(itertools.islice(source, block)):
+        yield part
 
 
 class _Lines:

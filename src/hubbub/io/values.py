@@ -6,12 +6,14 @@
   entry of 0 and 1, or of true and false, for every label.
 - **Parquet**: columns as in CSV, or one column of lists of strings.
 
+Surveys have a column, or an entry, for every question: :mod:`hubbub.io.answers`.
+
 Text may be compressed by gzip. Records are counted from 1, after the header.
 """
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -22,10 +24,10 @@ from hubbub.encoding.columns import encode_column, encode_table
 from hubbub.encoding.encoded import CELL_TEXT, INVALID, MISSING, SET, TRUTH, Encoded, from_cells, is_missing, missing
 from hubbub.encoding.sequences import encode_sequence, is_text
 from hubbub.errors import InvalidRecord, check_type, reject
-from hubbub.io import arrow
+from hubbub.io import answers, arrow
 from hubbub.io.files import PIPE, naming
 from hubbub.io.policy import Policy, Repair, Summary
-from hubbub.io.text import csv_rows, json_line, opened
+from hubbub.io.text import batches, csv_rows, json_line, opened
 from hubbub.records import Collection, stored
 from hubbub.schema import Schema
 
@@ -78,6 +80,8 @@ def read_values(
     is updated before each block is returned.
     """
     summary = Summary() if summary is None else check_type("summary", summary, Summary)
+    if check_type("schema", schema, Schema).questions is not None:
+        answers.check_options(policy or Policy(), column)
     repair = Repair(policy or Policy(), schema, summary)
     with naming(path):
         yield from _collections(path, form or form_of(path), column, block, repair)
@@ -85,8 +89,9 @@ def read_values(
 
 def _collections(path: str, form: Form, column: str | None, block: int, repair: Repair) -> Iterator[Collection]:
     summary, schema, used = repair.summary, repair.schema, 0
-    read = _READERS[form]
-    for encoded in read(path, repair, column, block):
+    survey = schema.questions is not None
+    blocks = answers.READERS[form](path, repair, block) if survey else _READERS[form](path, repair, column, block)
+    for encoded in blocks:
         records = repair(encoded)
         if records is not None and records.n:
             used += records.n
@@ -96,12 +101,6 @@ def _collections(path: str, form: Form, column: str | None, block: int, repair: 
         reject("the file of values", "contain at least one record")
     if not used:
         reject("the file of values", f"contain at least one valid record, but all {summary.rows:,} are invalid")
-
-
-def _batches(rows: Iterable[Any], block: int) -> Iterator[list[Any]]:
-    source = iter(rows)
-    while part := list(itertools.islice(source, block)):
-        yield part
 
 
 def _choose(names: list[str], schema: Schema, column: str | None, policy: Policy) -> str | None:
@@ -148,7 +147,7 @@ def _csv(delimiter: str, path: str, repair: Repair, column: str | None, block: i
                 )
             chosen = None if name is None else names.index(name)
             width, used = len(names), [names.index(label) for label in (schema.labels if name is None else [name])]
-            for part in _batches(rows, block):
+            for part in batches(rows, block):
                 # A name that is not the caller's may be the answer of a person, if the file has no header.
                 yield _encode_rows(part, names, chosen, column, repair)
                 repair.summary.fraction = fraction()
@@ -186,7 +185,7 @@ def _encode_cells(rows: list[list[str]], names: list[str], schema: Schema) -> En
 
 def _json_lines(path: str, repair: Repair, column: str | None, block: int) -> Iterator[Encoded]:
     with opened(path) as (file, fraction):
-        for part in _batches(file, block):
+        for part in batches(file, block):
             values = [_entry(json_line(line, place + 1), place, repair, column) for place, line in enumerate(part)]
             problems = {place: value for place, value in enumerate(values) if isinstance(value, InvalidRecord)}
             for place in problems:

@@ -10,7 +10,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ from hubbub.analyzer import estimate
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.canonical import Fields, Json, canonical, spell
 from hubbub.errors import check_choice, check_whole
+from hubbub.lab.answers import SurveyTrials, simulate
 from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
 from hubbub.noise import predicted_stderr
@@ -32,11 +33,14 @@ from hubbub.plans import Plan
 from hubbub.records import Collection
 from hubbub.reports import Tally
 from hubbub.schema import Schema
+from hubbub.surveys.errors import predicted_errors
 
 Array = NDArray[np.float64]
 Level = Literal["records", "counts"]
 LEVEL = 0.95  # confidence level of the tested intervals and of the intervals of the results
 MIN_REPETITIONS = 10  # smallest number of repetitions that gives a usable variance
+LAPLACE_EXCESS = 3.0  # excess kurtosis of a Laplace distribution
+SURVEY_WORK = 32  # a message of a survey costs as much as this many bits
 AFFORDABLE = 2 * 10**8  # largest number of message bits in a cell that is simulated by records by default
 
 
@@ -50,6 +54,8 @@ class Cell:
     repetitions: int
     level: Level
     seed: int
+    question: str = ""
+    """The question of a survey whose figures are tested."""
 
     def __post_init__(self) -> None:
         check_whole("n", self.n, 1, 10**10)
@@ -60,14 +66,18 @@ class Cell:
     @property
     def key(self) -> str:
         """A digest of everything that the results depend on, including the version of hubbub."""
-        return digest(
-            "cell", self.plan.id, self.population.name, self.n, self.repetitions, self.level, self.seed, __version__
-        )
+        asked = [self.question] if self.question else []
+        people = (self.population.name, self.n, self.repetitions)
+        return digest("cell", self.plan.id, *people, self.level, self.seed, __version__, *asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """The results of one cell. Errors are numbers of people; p-values test the predictions."""
+    """The results of one cell; p-values test the predictions.
+
+    Errors are numbers of people, or ranges for the sum of a number, of which a person adds at most one. For a scale,
+    the counts are those below each edge.
+    """
 
     key: str
     plan: str
@@ -135,6 +145,11 @@ def level_of(plan: Plan, n: int, repetitions: int) -> Level:
     ('records', 'counts')
     """
     protocol, schema = plan.protocol, plan.schema
+    if schema.questions is not None:
+        drawn = [(one.size, noise.shuffler_fakes) for one, noise in zip(schema.attributes, protocol.noise, strict=True)]
+        fakes = sum(size * (one.mean + 1000) for size, one in drawn if one is not None)
+        work = repetitions * (n * plan.payload_messages + fakes) * SURVEY_WORK
+        return "records" if work <= AFFORDABLE else "counts"
     messages: float = protocol.k * n + protocol.fixed_fakes
     if protocol.user_fakes is not None:
         messages += n * protocol.user_fakes.mean
@@ -149,6 +164,8 @@ def measure(cell: Cell) -> Row:
     """Simulate a cell and test its predictions."""
     start = time.perf_counter()
     plan, n = cell.plan, cell.n
+    if plan.schema.questions is not None:
+        return _question_row(cell, start)
     truth, tallies = _simulate(cell)
     sigma = _predicted(plan, n, truth)
     times, width = cell.repetitions, plan.schema.width
@@ -185,6 +202,57 @@ def measure(cell: Cell) -> Row:
         messages=plan.payload_messages, bytes=cost(plan).bytes or math.inf,
         released=released / times / n, seconds=time.perf_counter() - start,
     )  # fmt: skip
+
+
+def _question_row(cell: Cell, start: float) -> Row:
+    """Return the results of one question of a survey."""
+    plan, n, times = cell.plan, cell.n, cell.repetitions
+    simulated = trials(replace(cell, question=""))
+    one = simulated.questions[cell.question]
+    predicted = next(e.people for e in predicted_errors(plan.schema, plan.protocol, n) if e.question == cell.question)
+    errors, width = one.errors, one.errors.shape[1]
+    squares = np.asarray((errors**2).mean(axis=1) / predicted**2)
+    laplace = any(noise.shuffler_fakes is not None for noise in plan.protocol.noise)
+    freedom = _freedom(squares, width, LAPLACE_EXCESS if laplace else 0.0)
+    ratio, p_error = _compared(float(squares.mean()), freedom)
+    if one.at_most:  # the prediction is an upper bound
+        p_error = float(chdtrc(freedom, freedom * float(squares.mean())))
+    # Errors of one question differ by figure, so that their own spread is the measure of a bias.
+    spread = np.sqrt(np.maximum((errors**2).mean(axis=0), 1e-300))
+    z = np.abs(errors.sum(axis=0)) / (spread * math.sqrt(times))
+    effective = min(max(freedom, times), times * width)
+    single = _share(float(one.covered.mean()) * effective, effective)
+    joint = _share(float(one.together.sum()), times)
+    return Row(
+        key=cell.key, plan=plan.id, schema=f"{repr(plan.schema).removeprefix('Schema.')}: {cell.question}",
+        width=width, n=n, epsilon=plan.guarantee.epsilon, delta=plan.guarantee.delta, family=family_name(plan),
+        release=plan.protocol.release, population=cell.population.name, level=cell.level, repetitions=times,
+        promised=predicted, predicted=predicted, observed=math.sqrt(float((errors**2).mean())),
+        ratio=ratio[0], ratio_low=ratio[1], ratio_high=ratio[2], p_error=p_error,
+        bias=float(errors.mean()), worst_bias=float(z.max()), p_bias=min(1.0, 2 * width * float(ndtr(-z.max()))),
+        coverage=single[0], coverage_low=single[1], coverage_high=single[2], p_coverage=single[3],
+        simultaneous=joint[0], simultaneous_low=joint[1], simultaneous_high=joint[2], p_simultaneous=joint[3],
+        messages=plan.payload_messages, bytes=cost(plan).bytes or math.inf,
+        released=simulated.released / times / n, seconds=time.perf_counter() - start,
+    )  # fmt: skip
+
+
+def trials(cell: Cell) -> SurveyTrials:
+    """Simulate a survey; the last one is kept, because all questions of a plan use the same repetitions."""
+    if cell.key not in _LAST:
+        _LAST.clear()
+        _LAST[cell.key] = _survey_trials(cell)
+    return _LAST[cell.key]
+
+
+_LAST: dict[str, SurveyTrials] = {}
+
+
+def _survey_trials(cell: Cell) -> SurveyTrials:
+    noise = SeededStreamNotForPeople(int(cell.key, 16))
+    source = _source(cell.population, cell.plan.schema, cell.n, cell.seed)
+    records = cell.level == "records"
+    return simulate(cell.population, cell.plan, cell.n, cell.repetitions, records=records, source=source, noise=noise)
 
 
 def contradictions(rows: list[Row], level: float = 0.01) -> list[tuple[Row, str]]:

@@ -97,6 +97,7 @@ class Population:
         >>> Population(exponent=1.0).people(Schema.at_most(2, 9), 5, entropy=system)
         Collection(5 records of Schema.at_most(2, 9 labels))
         """
+        _check_no_survey(schema)
         check_memory(f"{n} people of {schema}", n * max(24 * schema.max_set, -(-schema.width // 8)))
         classes = uniform_categories(n, self.segments, entropy=entropy)
         if schema.dense:
@@ -117,6 +118,7 @@ class Population:
         >>> int(Population(exponent=1.0).counts(Schema.one_hot(9), 10**9, entropy=system).sum())
         1000000000
         """
+        _check_no_survey(schema)
         rng = generator(entropy)
         sizes = rng.multinomial(n, np.full(self.segments, 1 / self.segments))
         if schema.dense:
@@ -243,6 +245,11 @@ def column_counts(totals: Numbers, schema: Schema, rng: Rng, odds: Array | None 
         left -= now
         left[:, :-1] += now[:, 1:]
     return counts
+
+
+def _check_no_survey(schema: Schema) -> None:
+    if schema.questions is not None:
+        reject("the schema", "not be that of a survey; hubbub.lab.answers draws the answers to its questions")
 
 
 def _table(odds: Array, schema: Schema) -> Array:

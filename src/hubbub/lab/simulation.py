@@ -9,7 +9,8 @@ have this joint distribution, which takes the same time to sample for any N:
 - the shuffler's fakes: a number per legal record, which gives F and M; or, if bits are released, a number per bit,
   which is added to S_j after the flips;
 - a category: with probability 1 − dq the true one, otherwise one of all d uniformly: S = Bin(T_j, 1 − dq) + a uniform
-  multinomial of the rest.
+  multinomial of the rest;
+- a survey: the same for each attribute, with its own noise, independently.
 """
 
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from hubbub.errors import BatchTooSmall, check_memory, check_type, check_whole, 
 from hubbub.lab.populations import column_counts
 from hubbub.lab.sampling import Rng, draw_from, generator
 from hubbub.plans import Plan
-from hubbub.protocol import Fakes, Protocol
+from hubbub.protocol import Fakes, Noise, Protocol
 from hubbub.records import Collection
 from hubbub.reports import Tally
 from hubbub.shuffler import legal_records, shuffle
@@ -64,6 +65,10 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
         reject("truth", f"be {width} whole numbers in [0, {n}]")
     if plan.schema.exclusive and int(true.sum()) != n:
         reject("truth", f"add up to n = {n:,}, because every record has exactly one label", int(true.sum()))
+    if plan.schema.questions is not None and any(
+        int(true[a.start : a.stop].sum()) != n for a in plan.schema.attributes
+    ):
+        reject("truth", f"add up to n = {n:,} for each attribute of the survey")
     if n < plan.n:
         raise BatchTooSmall(f"a batch must have at least {plan.n:,} people, got {n:,}")
     left, rng = check_whole("repetitions", repetitions, 1), generator(entropy)
@@ -80,15 +85,18 @@ def tallies_by_counts(truth: Numbers, n: int, plan: Plan, repetitions: int, *, e
 def _draw(true: Numbers, n: int, plan: Plan, times: int, rng: Rng) -> tuple[Numbers, Numbers]:
     """Draw a row of counts and the total number of messages for each repetition."""
     protocol, width = plan.protocol, plan.schema.width
+    if plan.schema.questions is not None:
+        each = zip(plan.schema.attributes, protocol.noise, strict=True)
+        parts = [_draw_answers(true[one.start : one.stop], n, noise, protocol, times, rng) for one, noise in each]
+        counts = np.concatenate(parts, axis=1)
+        return counts, counts.sum(axis=1)
     k, q, drawn = protocol.k, protocol.q, protocol.shuffler_fakes
     if protocol.sends_category:
-        kept = rng.binomial(true, max(0.0, 1 - width * q), (times, width))
-        lost = n - kept.sum(axis=1)
-        return kept + rng.multinomial(lost, np.full(width, 1 / width)), np.full(times, n, np.int64)
+        return _responses(true, n, q, times, rng), np.full(times, n, np.int64)
     if drawn is not None and protocol.sends_records:
         clear, fakes = _per_record(drawn, plan, times, rng)
     else:
-        fakes = _uniform_fakes(protocol, n, times, rng)
+        fakes = _uniform_fakes(protocol.only, n, times, rng)
         clear = column_counts(fakes, plan.schema, rng) if fakes.any() else np.zeros((times, width), np.int64)
     with_bit, everything = k * true + clear, (k * n + fakes)[:, None]
     counts = rng.binomial(with_bit, 1 - q) + rng.binomial(everything - with_bit, q)
@@ -97,11 +105,30 @@ def _draw(true: Numbers, n: int, plan: Plan, times: int, rng: Rng) -> tuple[Numb
     return counts, counts.sum(axis=1) if protocol.sends_bits else everything[:, 0]
 
 
-def _uniform_fakes(protocol: Protocol, n: int, times: int, rng: Rng) -> Numbers:
+def _draw_answers(true: Numbers, n: int, noise: Noise, protocol: Protocol, times: int, rng: Rng) -> Numbers:
+    """Draw the counts of one attribute of a survey, a row for each repetition."""
+    size, q = true.size, noise.q
+    if protocol.sends_category:
+        return _responses(true, n, q, times, rng)
+    if noise.shuffler_fakes is not None:
+        return true + draw_from(noise.shuffler_fakes.pmf, (times, size), rng)
+    if noise.user_fakes is not None:
+        return true + rng.multinomial(_uniform_fakes(noise, n, times, rng), np.full(size, 1 / size))
+    return rng.binomial(true, 1 - q, (times, size)) + rng.binomial(n - true, q, (times, size))
+
+
+def _responses(true: Numbers, n: int, q: float, times: int, rng: Rng) -> Numbers:
+    """Draw the counts of categories by randomized response."""
+    kept = rng.binomial(true, max(0.0, 1 - true.size * q), (times, true.size))
+    lost = n - kept.sum(axis=1)
+    return kept + rng.multinomial(lost, np.full(true.size, 1 / true.size))
+
+
+def _uniform_fakes(noise: Noise, n: int, times: int, rng: Rng) -> Numbers:
     """Draw the number of uniform fakes of each repetition."""
-    drawn = protocol.user_fakes
+    drawn = noise.user_fakes
     if drawn is None:
-        return np.full(times, protocol.fixed_fakes, np.int64)
+        return np.full(times, noise.fixed_fakes, np.int64)
     if drawn.distribution == "binomial":
         return rng.binomial(n * drawn.shift, drawn.scale, times)
     return rng.poisson(n * drawn.scale, times)

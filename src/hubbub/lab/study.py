@@ -78,11 +78,21 @@ class Grid:
             sizes = self.sizes if self.plans and self.sizes else (plan.n,)
             for n, population in itertools.product(sizes, self.populations):
                 level = self.level or level_of(plan, n, self.repetitions)
-                people = population if level == "records" else population.without_records()
-                cell = Cell(
-                    plan=plan, population=people, n=n, repetitions=self.repetitions, level=level, seed=self.seed
-                )
-                found.setdefault(cell.key, cell)
+                questions = plan.schema.questions
+                # The records of a survey give the truth of its questions, at both levels.
+                kept = level == "records" or questions is not None
+                people = population if kept else population.without_records()
+                for question in questions.names if questions is not None else ("",):
+                    cell = Cell(
+                        plan=plan,
+                        population=people,
+                        n=n,
+                        repetitions=self.repetitions,
+                        level=level,
+                        seed=self.seed,
+                        question=question,
+                    )
+                    found.setdefault(cell.key, cell)
         return list(found.values())
 
 

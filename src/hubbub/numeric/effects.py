@@ -22,6 +22,35 @@ Factors = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class CellWeights:
+    """The equal weights of some counts of a table in an estimated cell of another table."""
+
+    table: Factors
+    shared: Factors
+    """Factors of both tables."""
+    agreed: Factors
+    """Shared factors in which the counts agree with the cell; they differ from it in the other shared factors."""
+    weight: float
+    copies: int
+
+    def people(self, cells: Floats, names: Factors) -> Floats:
+        """Return, for every cell of the estimated table, the number of people in these counts.
+
+        >>> weights = CellWeights(("a",), ("a",), (), 0.1, 1)
+        >>> weights.people(np.array([3.0, 7.0]), ("a",)).tolist()      # those who are not in the cell
+        [7.0, 3.0]
+        """
+        others = [name for name in self.shared if name not in self.agreed]
+        total = np.zeros_like(cells)
+        for count in range(len(others) + 1):
+            for more in itertools.combinations(others, count):
+                kept = {*self.agreed, *more}
+                rest = tuple(axis for axis, name in enumerate(names) if name not in kept)
+                total = total + (-1) ** count * cells.sum(axis=rest, keepdims=True)
+        return np.asarray(total)
+
+
+@dataclass(frozen=True, slots=True)
 class Factorial:
     """Tables over factors: the number of categories of each factor, and the precision 1/variance of each table."""
 
@@ -56,6 +85,32 @@ class Factorial:
                 return math.inf
             sums += math.prod(self.sizes[name] - 1 for name in effect) / weight
         return sums / self.cells(table) ** 2
+
+    def cell_weights(self, table: Factors) -> list["CellWeights"]:
+        """Return the weights of the counts of all tables in a cell, by the factors in which they agree with the cell.
+
+        A count of the table R has the weight Σ_T |D_T|/|D_S|·u_R/(|D_R|·λ_T)·∏_{i ∈ T} (1[agrees in i] − 1/d_i), over
+        the nonempty sets T of factors of both tables.
+
+        >>> [(one.weight, one.copies) for one in Factorial({"a": 4}, {("a",): 0.5}).cell_weights(("a",))]
+        [(-0.25, 3), (0.75, 1)]
+        """
+        found = []
+        for other, u in self.precisions.items():
+            shared = tuple(name for name in table if name in other)
+            scales = {
+                effect: self.cells(effect) / self.cells(table) * u / self.cells(other) / self.weight(effect)
+                for effect in _effects(shared)
+            }
+            for count in range(len(shared) + 1) if shared else ():
+                for agreed in itertools.combinations(shared, count):
+                    weight = math.fsum(
+                        scale * math.prod((name in agreed) - 1 / self.sizes[name] for name in effect)
+                        for effect, scale in scales.items()
+                    )
+                    copies = math.prod(self.sizes[name] - (name in shared) for name in other if name not in agreed)
+                    found.append(CellWeights(other, shared, agreed, weight, copies))
+        return found
 
     def estimate(self, counts: Mapping[Factors, Floats], table: Factors, n: int) -> Floats:
         """Return the least-squares cells of a table from unbiased counts of all tables, each with an axis per factor.

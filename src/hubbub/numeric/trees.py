@@ -21,6 +21,26 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PrefixWeights:
+    """The weights of counts in numbers of people below edges: a row for each edge, a column for equal weights."""
+
+    level: NDArray[np.int64]
+    """Level of the counts of each column."""
+    weights: Floats
+    first: Floats
+    last: Floats
+    """Buckets that the blocks of a column cover, from the first to before the last; beyond all: missing answers."""
+
+    def influence(self) -> Floats:
+        """Return how far one person who names unrelated blocks can move each number."""
+        total = np.zeros(self.weights.shape[0])
+        for level in np.unique(self.level):
+            used = np.where((self.last > self.first)[:, self.level == level], self.weights[:, self.level == level], 0)
+            total += used.max(axis=1) - used.min(axis=1)
+        return total
+
+
 @dataclass(frozen=True, slots=True)
 class Tree:
     """Levels of blocks over ``buckets`` buckets: their widths, descending to 1, and the precision 1/variance of each.
@@ -97,6 +117,43 @@ class Tree:
             sums += (here - before) / weight
             before = here
         return max(0.0, sums - (float(q.sum()) / float(lam[0])) ** 2 / self._known())
+
+    def prefix_weights(self, right: ArrayLike, share: ArrayLike = 0.0) -> "PrefixWeights":
+        """Return the weights of the counts of every level in the number of people in the first ``right`` buckets.
+
+        Minus ``share`` times the number of people in all buckets, if answers may be missing. Blocks of a level have
+        equal weights if they leave the block of the prefix at the same wider level, on the same side: with x_l = 1
+        below and 0 above that block and its filled share inside, a block of level k has the weight
+        u_k·w_k·Σ_{l ≤ k} (x_l − x_{l−1})/λ_l, where x_0 takes away the total.
+        """
+        t, part = np.broadcast_arrays(np.asarray(right, dtype=np.float64), np.asarray(share, dtype=np.float64))
+        lam, known, absent = self.weights, self._known(), self.absent_precision
+        taken = t / lam[0] / known
+        if self.missing:
+            taken = taken + part / known / absent
+        starts, stops = [np.zeros_like(t)], [np.full_like(t, float(self.buckets))]
+        inside: list[Floats] = [taken]
+        for width in self.widths:
+            starts.append(t - t % width)
+            stops.append(starts[-1] + width)
+            inside.append(t % width / width)
+        columns: list[tuple[int, Floats, Floats, Floats]] = []
+        for k, (u, width) in enumerate(zip(self.precisions, self.widths, strict=True), start=1):
+            before, scale = np.zeros_like(t), u * width
+            for m in range(1, k + 1):
+                below = scale * (before + (1 - inside[m - 1]) / lam[m - 1])
+                above = scale * (before - inside[m - 1] / lam[m - 1])
+                columns.append((k - 1, below, starts[m - 1], starts[m]))
+                columns.append((k - 1, above, stops[m], stops[m - 1]))
+                before = before + (inside[m] - inside[m - 1]) / lam[m - 1]
+            columns.append((k - 1, scale * before, starts[k], stops[k]))
+            if self.missing:
+                own = u / absent * (part * (1 - 1 / known / absent) - t / lam[0] / known)
+                nobody = np.full_like(t, float(self.buckets))
+                columns.append((k - 1, own, nobody, nobody + width))
+        level = np.array([column[0] for column in columns])
+        weights, first, last = (np.stack([column[i] for column in columns], axis=-1) for i in (1, 2, 3))
+        return PrefixWeights(level=level, weights=weights, first=first, last=last)
 
     def _known(self) -> float:
         """Return the variance of the total before it is used."""

@@ -3,6 +3,7 @@
 - ``style``: the palette, as CSS variables and as settings of matplotlib, which is loaded on demand;
 - ``figures``: a chart, in a page or as a file; ``charts``: curves and dots; ``rows``: counts, errors, the frontier;
 - ``results``: estimates, joint tables and comparisons as tables and pages; ``results_charts``: their charts;
+- ``survey_results``, ``survey_charts``: the same for surveys;
 - ``words``: plans and guarantees in words;
 - ``report``: a report as data; ``html``: that report, or parts of it, as one self-contained page.
 """
@@ -32,12 +33,32 @@ from hubbub.pages.rows import (
     plans_chart,
 )
 from hubbub.pages.style import COLOURS, load_matplotlib
+from hubbub.pages.survey_charts import (
+    cross_chart,
+    means_chart,
+    number_chart,
+    rounds_chart,
+    scale_chart,
+    scales_chart,
+)
+from hubbub.pages.survey_results import (
+    cross_table,
+    differences_table,
+    number_table,
+    scale_table,
+    survey_comparison_page,
+    survey_comparison_table,
+    survey_page,
+    survey_table,
+)
 from hubbub.pages.words import plan_text
 
 __all__ = [
     "COLOURS", "Axis", "Bar", "Chart", "Facts", "Figure", "Mark", "Rank", "Report", "Section", "Series", "Steps",
     "Table", "bar_chart", "bars_of", "bullets", "chart", "comparison_chart", "comparison_page", "comparison_table",
-    "document", "error_chart", "estimate_chart", "estimate_page", "estimate_table", "figure", "footer",
-    "frontier_chart", "joint_chart", "joint_page", "joint_table", "load_matplotlib", "plan_table", "plan_text",
-    "plans_chart", "render", "table", "tiles",
+    "cross_chart", "cross_table", "differences_table", "document", "error_chart", "estimate_chart", "estimate_page",
+    "estimate_table", "figure", "footer", "frontier_chart", "joint_chart", "joint_page", "joint_table",
+    "load_matplotlib", "means_chart", "number_chart", "number_table", "plan_table", "plan_text", "plans_chart",
+    "render", "rounds_chart", "scale_chart", "scale_table", "scales_chart", "survey_comparison_page",
+    "survey_comparison_table", "survey_page", "survey_table", "table", "tiles",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from hubbub import device
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import check_type
 from hubbub.pages.results import percent
+from hubbub.pages.survey_explanation import asked_questions, example_answers, survey_leaves, survey_precision
 from hubbub.planner import cost, measurable_share
 from hubbub.plans import Plan
 from hubbub.privacy import described_rate, success_rate
@@ -80,6 +81,14 @@ def one_in(probability: float) -> str:
 def asked(plan: Plan) -> list[str]:
     """Say what is asked of how many people."""
     schema = check_type("plan", plan, Plan).schema
+    lines = [_choice(schema)] if schema.questions is None else asked_questions(plan)
+    lines.append(f"No result is computed from fewer than {plan.n:,} people.")
+    if plan.rounds > 1:
+        lines.append(f"The same people may be asked up to {plan.rounds:,} times.")
+    return lines
+
+
+def _choice(schema: Schema) -> str:
     if schema.exclusive:
         choice = f"Every person gives exactly one of {schema.width:,} answers"
     elif schema.width == 1:
@@ -88,11 +97,7 @@ def asked(plan: Plan) -> list[str]:
         choice = f"Every person answers yes or no to each of {schema.width:,} items"
     else:
         choice = f"Every person chooses at most {schema.max_set:,} of {schema.width:,} items"
-    lines = [f"{choice}: {labels(schema)}."]
-    lines.append(f"No result is computed from fewer than {plan.n:,} people.")
-    if plan.rounds > 1:
-        lines.append(f"The same people may be asked up to {plan.rounds:,} times.")
-    return lines
+    return f"{choice}: {labels(schema)}."
 
 
 def labels(schema: Schema) -> str:
@@ -104,6 +109,20 @@ def labels(schema: Schema) -> str:
 
 def leaves(plan: Plan) -> list[str]:
     """Say what leaves a device."""
+    lines = _own_messages(plan) if plan.schema.questions is None else survey_leaves(plan)
+    sent = cost(plan)
+    if sent.messages is not None and sent.bytes is not None:
+        number = f"{sent.messages:,} message{'s' * (sent.messages != 1)}"
+        lines.append(
+            f"The device sends {number} to the services in a sealed envelope of {sent.bytes:,} bytes, the same size "
+            "for everyone. No name, no address, no time and no device identifier is part of a message."
+        )
+    else:
+        lines.append("No name, no address, no time and no device identifier is part of a message.")
+    return lines
+
+
+def _own_messages(plan: Plan) -> list[str]:
     protocol, schema = plan.protocol, plan.schema
     lines = []
     if protocol.sends_category:
@@ -132,15 +151,6 @@ def leaves(plan: Plan) -> list[str]:
         lines.append(f"All devices together add {protocol.fixed_fakes:,} fakes, messages with a random answer.")
     if protocol.shuffler_fakes:
         lines.append("The shuffler adds a random number of fakes for every answer and keeps that number secret.")
-    sent = cost(plan)
-    if sent.messages is not None and sent.bytes is not None:
-        number = f"{sent.messages:,} message{'s' * (sent.messages != 1)}"
-        lines.append(
-            f"The device sends {number} to the services in a sealed envelope of {sent.bytes:,} bytes, the same size "
-            "for everyone. No name, no address, no time and no device identifier is part of a message."
-        )
-    else:
-        lines.append("No name, no address, no time and no device identifier is part of a message.")
     return lines
 
 
@@ -152,6 +162,8 @@ def example(plan: Plan) -> tuple[str, list[tuple[str, str]]]:
     schema, protocol = plan.schema, plan.protocol
     answer = schema.labels[0]
     value: object = answer if schema.exclusive else [answer]
+    if schema.questions is not None:
+        answer, value = example_answers(plan)
     entropy = SeededStreamNotForPeople(int(plan.id[:8], 16))
     fixed = protocol.fixed_fakes // plan.n if protocol.fixed_fakes else None
     sent = device.payloads(value, plan, fakes=fixed, entropy=entropy)
@@ -216,6 +228,8 @@ def margin(stderr: float) -> str:
 
 def precision(plan: Plan) -> list[str]:
     """Say how precise the results are."""
+    if plan.schema.questions is not None:
+        return survey_precision(plan)
     lines = [
         f"In a batch of {plan.n:,} people, the added noise moves a count by at most {margin(plan.stderr)} people in "
         "95 of 100 collections. Every result states its own interval."

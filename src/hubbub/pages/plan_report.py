@@ -11,8 +11,12 @@ from hubbub.pages.explanation import one_in
 from hubbub.pages.report import Block, Facts, Figure, Report, Section, Table
 from hubbub.pages.results import percent
 from hubbub.pages.rows import TRUST, estimate_chart
+from hubbub.pages.survey_explanation import survey_margin
+from hubbub.pages.survey_results import question_blocks
+from hubbub.pages.survey_words import batch_fakes, described_error, described_questions
 from hubbub.plans import Plan
 from hubbub.privacy import success_rate
+from hubbub.surveys import SurveyEstimate, question_errors
 
 PER_TRUST = 2
 """Alternatives shown of each kind of trust."""
@@ -52,7 +56,7 @@ class Background:
     agreement: Agreement | None = None
     statements: Sequence[str] = ()
     """Statements of the operators on retention, legal basis or contact."""
-    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+    estimates: Mapping[str, Estimate | SurveyEstimate] = field(default_factory=dict)
     """Results of collections under the plan, by name."""
 
 
@@ -67,6 +71,7 @@ def plan_report(plan: Plan, background: Background | None = None) -> Report:
         Section("Who learns what", [Table(("party", "sees", "learns"), explanation.learns(plan))]),
         Section("The odds in plain words", _odds(plan)),
         Section("How precise the results are", [Facts(explanation.precision(plan))]),
+        *_survey(plan),
         *_results(given),
         *_alternatives(plan, given),
         Section("What the guarantee rests on", [Facts(held.assumptions.sentences())]),
@@ -80,7 +85,7 @@ def plan_report(plan: Plan, background: Background | None = None) -> Report:
     tiles = [
         (f"ε = {held.epsilon:.3g}", f"proven for every person{once}, except with probability {one_in(held.delta)}"),
         (right, f"of guesses are right, at most{together}"),
-        (f"{explanation.margin(plan.stderr)} people", "on a count, 95 of 100 times"),
+        _margin(plan),
         (f"{plan.n:,} people", "at least, in every result"),
     ]
     if plan.rounds > 1:
@@ -96,6 +101,14 @@ def plan_report(plan: Plan, background: Background | None = None) -> Report:
         plan=plan.id,
         style=STYLE,
     )
+
+
+def _margin(plan: Plan) -> tuple[str, str]:
+    """Return the margin of a count, or of the first question of a survey."""
+    if plan.schema.questions is None:
+        return f"{explanation.margin(plan.stderr)} people", "on a count, 95 of 100 times"
+    first = question_errors(plan)[0]
+    return survey_margin(first), f"on {first.question} ({first.measures}), 95 of 100 times"
 
 
 STYLE = """
@@ -129,6 +142,20 @@ def _leaves(plan: Plan) -> list[Block]:
     words = f"{first} The device might send {'this message' if len(sent) == 1 else 'these messages'}{rest}:"
     table = Table(("message", "says", "bytes before sealing, in hexadecimal"), rows)
     return [Facts(explanation.leaves(plan)), words, table]
+
+
+def _survey(plan: Plan) -> list[Section]:
+    """Return the questions of a survey as engineers see them: error, layout, messages and noise of each."""
+    if plan.schema.questions is None:
+        return []
+    rows = [
+        (one.name, described_error(one.error), one.error.measures, one.layout, str(one.messages), one.noise or "–")
+        for one in described_questions(plan)
+    ]
+    head = ("question", "standard error", "of", "counted as", "messages", "noise")
+    fakes = batch_fakes(plan)
+    words = f"A batch of {plan.n:,} people contains {fakes:,.0f} fakes on average." if fakes else "There are no fakes."
+    return [Section("How each question is collected", [Table(head, rows), words])]
 
 
 def _odds(plan: Plan) -> list[Block]:
@@ -230,6 +257,12 @@ def _identifiers(plan: Plan, given: Background) -> list[Block]:
 def _results(given: Background) -> list[Section]:
     sections = []
     for name, one in given.estimates.items():
+        if isinstance(one, SurveyEstimate):
+            sections += [
+                Section(f"Results: {name}, {question}", question_blocks(question, result, 0.95, TOP))
+                for question, result in one.results
+            ]
+            continue
         low, high = one.interval()
         order = sorted(range(len(one.labels)), key=lambda i: -one.values[i])[:TOP]
         rows = [

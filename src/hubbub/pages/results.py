@@ -13,6 +13,7 @@ from hubbub.pages.results_charts import comparison_chart, joint_chart
 from hubbub.pages.rows import estimate_chart
 from hubbub.pages.words import described_guarantee, described_plan
 from hubbub.plans import Plan
+from hubbub.surveys import SurveyEstimate
 from hubbub.tables import Joint, combination_name, grid_of
 
 FOOT = "Intervals of the collection cover the people who answered; those of the population include sampling error."
@@ -39,7 +40,7 @@ def significance(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def private(estimate: Estimate) -> str:
+def private(estimate: Estimate | SurveyEstimate) -> str:
     """Return the guarantee of an estimate in a few words, empty if it is not known."""
     found = estimate.guarantee
     return "" if found is None else f"({found.epsilon:.4g}, {found.delta:.3g})-differentially private"

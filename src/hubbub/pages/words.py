@@ -3,11 +3,13 @@
 import math
 from collections.abc import Iterable
 
-from hubbub.planner import Goal, cost, described_precision, family_key, family_name, relative_error
-from hubbub.planner.precision import LEVEL, percent
+from hubbub.pages.survey_words import described_survey_protocol, survey_rows
+from hubbub.planner import Goal, PeopleNeeded, cost, described_precision, family_key, family_name, relative_error
+from hubbub.planner.precision import LEVEL, percent, question_noise
 from hubbub.plans import Plan
 from hubbub.privacy import TRUST_DESCRIPTIONS, Guarantee
 from hubbub.protocol import Fakes, Protocol
+from hubbub.schema import Schema
 
 SHARE = 0.01
 """Share of the population whose precision is shown if no other is asked for."""
@@ -15,6 +17,8 @@ SHARE = 0.01
 
 def described_protocol(protocol: Protocol) -> str:
     """Describe a protocol in a few words."""
+    if len(protocol.noise) > 1:
+        return described_survey_protocol(protocol)
     words = [f"q = {protocol.q:.4g}" if protocol.q else "in the clear"]
     if protocol.k > 1:
         words.append(f"{protocol.k} copies")
@@ -65,21 +69,50 @@ def described_collusion(epsilon: float) -> str:
 def described_plan(plan: Plan, goal: Goal | None = None, share: float | None = None) -> list[tuple[str, str]]:
     """Describe a plan as names and values, with its precision for a goal or for a share of the population."""
     schema = plan.schema
-    limit = "exactly" if schema.exclusive else "at most"
-    labels = f"{schema.width:,} label{'' if schema.width == 1 else 's'}"
     return [
         ("plan", plan.id),
-        ("schema", f"{schema.kind}, {labels}, {limit} {schema.max_set:,} set"),
+        ("schema", described_schema(schema)),
         ("people", f"at least {plan.n:,} in a batch"),
         ("family", f"{family_name(plan)} ({family_key(plan)})"),
         ("protocol", described_protocol(plan.protocol)),
-        ("error", f"{plan.stderr:.4g} people (standard error of one count)"),
-        ("precision", described_precision(plan, SHARE if share is None else share, goal.level if goal else LEVEL)),
-        *([("goal", described_goal(plan, goal))] if goal else []),
+        *(_precision(plan, goal, share) if schema.questions is None else _survey_rows(plan, goal, share)),
         ("cost", str(cost(plan))),
         *described_guarantee(plan.guarantee),
         *([("rounds", described_rounds(plan))] if plan.rounds > 1 else []),
     ]
+
+
+def described_schema(schema: Schema) -> str:
+    """Describe the records of a schema in a few words.
+
+    >>> described_schema(Schema.one_hot(3))
+    'one_hot, 3 labels, exactly 1 set'
+    """
+    if schema.questions is not None:
+        count = len(schema.questions)
+        return f"survey of {count:,} question{'' if count == 1 else 's'}, {schema.width:,} categories in all"
+    limit = "exactly" if schema.exclusive else "at most"
+    labels = f"{schema.width:,} label{'' if schema.width == 1 else 's'}"
+    return f"{schema.kind}, {labels}, {limit} {schema.max_set:,} set"
+
+
+def _precision(plan: Plan, goal: Goal | None, share: float | None) -> list[tuple[str, str]]:
+    return [
+        ("error", f"{plan.stderr:.4g} people (standard error of one count)"),
+        ("precision", described_precision(plan, SHARE if share is None else share, goal.level if goal else LEVEL)),
+        *([("goal", described_goal(plan, goal))] if goal else []),
+    ]
+
+
+def _survey_rows(plan: Plan, goal: Goal | None, share: float | None) -> list[tuple[str, str]]:
+    """Describe the questions; the precision for a share is that of the least precise one that has shares."""
+    rows = survey_rows(plan)
+    if share is not None:
+        rows.append(("precision", described_precision(plan, share, goal.level if goal else LEVEL)))
+    if goal is not None:
+        rows.append(("goal", described_goal(plan, goal)))
+        rows.append(("needed", str(PeopleNeeded.of(goal, question_noise(plan)))))
+    return rows
 
 
 def described_goal(plan: Plan, goal: Goal) -> str:

@@ -1,10 +1,11 @@
 """The planner: from a request to the protocol with the smallest error, certified by the accountant.
 
 - ``request``: schema, batch size, budget and constraints;
-- ``families``, ``flips``, ``fakes``: the families of protocols, and how to find the smallest noise of each;
+- ``families``, ``flips``, ``fakes``, ``surveys``: the families of protocols, and the search for their smallest noise;
 - ``asymptotics``: expected errors that order the search; ``certify``: the account that every plan needs;
 - ``search``: ``frontier`` and ``plan``, and their inverses ``smallest_n`` and ``best_epsilon``;
-- ``precision``: the error of a share of the population, with its sampling error; ``remarks``: warnings about a plan;
+- ``precision``: the error of a share of the population, with its sampling error; ``people``: how many people a
+  question of a survey needs; ``remarks``: warnings about a plan;
 - ``costs``: what one user sends; ``baselines``: central reference, measurable shares, guarantees under attack;
 - ``recompute``: plans from given parameters, and the check of a plan that someone else made.
 """
@@ -12,6 +13,7 @@
 from hubbub.planner.baselines import central_stderr, measurable_share, under_attack
 from hubbub.planner.costs import Cost, cost
 from hubbub.planner.families import FAMILIES, family_key, family_name
+from hubbub.planner.people import PeopleNeeded, people_needed
 from hubbub.planner.precision import Goal, coverage, described_precision, relative_error, sampling_error
 from hubbub.planner.recompute import load_plan, plan_from, verify
 from hubbub.planner.remarks import remarks
@@ -19,7 +21,8 @@ from hubbub.planner.request import Constraints, Request
 from hubbub.planner.search import Comparison, best_epsilon, compare, frontier, plan, smallest_n
 
 __all__ = [
-    "FAMILIES", "Comparison", "Constraints", "Cost", "Goal", "Request", "best_epsilon", "central_stderr", "compare",
-    "cost", "coverage", "described_precision", "family_key", "family_name", "frontier", "load_plan", "measurable_share",
-    "plan", "plan_from", "relative_error", "remarks", "sampling_error", "smallest_n", "under_attack", "verify",
+    "FAMILIES", "Comparison", "Constraints", "Cost", "Goal", "PeopleNeeded", "Request", "best_epsilon",
+    "central_stderr", "compare", "cost", "coverage", "described_precision", "family_key", "family_name", "frontier",
+    "load_plan", "measurable_share", "people_needed", "plan", "plan_from", "relative_error", "remarks",
+    "sampling_error", "smallest_n", "under_attack", "verify",
 ]  # fmt: skip

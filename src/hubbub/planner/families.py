@@ -173,8 +173,8 @@ def family_name(chosen: Plan | Protocol, schema: Schema | None = None) -> str:
     name = FAMILIES[key].name
     if schema and schema.questions is not None:
         name = name.replace("clear bits", "clear answers").replace("clear records", "clear answers")
-        laws = {one.m.distribution for one in protocol.noise if isinstance(one.m, Fakes)}
-        return f"{name} ({' and '.join(sorted(laws))})" if laws else name
+        drawn_from = {one.m.distribution for one in protocol.noise if isinstance(one.m, Fakes)}
+        return f"{name} ({' and '.join(sorted(drawn_from))})" if drawn_from else name
     if key == "response" and schema:
         return f"{schema.width}-ary {name}"
     if schema and schema.exclusive:

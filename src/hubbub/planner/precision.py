@@ -16,7 +16,9 @@ from hubbub.errors import OPEN_UNIT, POSITIVE, SHARE, Interval, check_real, chec
 from hubbub.noise import FakeCount, fake_noise
 from hubbub.plans import MAX_PEOPLE, Plan
 from hubbub.protocol import Protocol
+from hubbub.questions import Number
 from hubbub.schema import Schema
+from hubbub.surveys.errors import question_errors
 
 Array = NDArray[np.float64]
 LEVEL = 0.95
@@ -51,16 +53,16 @@ class Goal:
     @property
     def sample_size(self) -> float:
         """About how many people the sampling error alone requires: z²(1 − share)/(share·within²)."""
-        return _normal_quantile(self.level) ** 2 * (1 - self.share) / (self.share * self.within**2)
+        return normal_quantile(self.level) ** 2 * (1 - self.share) / (self.share * self.within**2)
 
     def people(self, stderr: float) -> float:
         """Return about how many people are needed if the noise of a count has this standard error, for any n."""
-        sampled, noise = self.sample_size, _normal_quantile(self.level) * stderr / (self.share * self.within)
+        sampled, noise = self.sample_size, normal_quantile(self.level) * stderr / (self.share * self.within)
         return (sampled + math.sqrt(sampled**2 + 4 * noise**2)) / 2
 
     def stderr(self, n: int) -> float:
         """Return about the largest standard error of a count of n people that meets the goal; 0 if none does."""
-        reach = self.within * self.share * n / _normal_quantile(self.level)
+        reach = self.within * self.share * n / normal_quantile(self.level)
         return math.sqrt(max(reach**2 - self.share * (1 - self.share) * n, 0.0))
 
 
@@ -85,7 +87,8 @@ def relative_error(plan: Plan, share: float, level: float = LEVEL) -> float:
 
     Includes the sampling error: the people of the batch are drawn independently from the population. The exact
     distribution of the messages, widened by half a message on both sides, so that the result errs upwards and holds
-    however the whole numbers fall.
+    however the whole numbers fall. For surveys, that of the least precise question that has shares, by the normal
+    distribution.
 
     >>> from hubbub import Protocol, plan_from
     >>> own = plan_from(Schema.bits(1), 10_000, Protocol(0.1), delta=1e-6)
@@ -94,6 +97,8 @@ def relative_error(plan: Plan, share: float, level: float = LEVEL) -> float:
     """
     check_type("plan", plan, Plan)
     share, level = check_real("share", share, SHARE), check_real("level", level, OPEN_UNIT)
+    if plan.schema.questions is not None:
+        return normal_quantile(level) * _survey_deviation(plan, share) / (share * plan.n)
     return _errors(plan.schema, plan.protocol, plan.n, share).reach(level) / (share * plan.n)
 
 
@@ -107,7 +112,36 @@ def coverage(plan: Plan, share: float, within: float) -> float:
     """
     check_type("plan", plan, Plan)
     share, within = check_real("share", share, SHARE), check_real("within", within, POSITIVE)
+    if plan.schema.questions is not None:
+        return math.erf(within * share * plan.n / _survey_deviation(plan, share) / math.sqrt(2))
     return _errors(plan.schema, plan.protocol, plan.n, share).probability(within * share * plan.n)
+
+
+def question_noise(plan: Plan, question: str = "") -> float:
+    """Return the standard error of the noise of a question of a survey, in people; by default the largest of them.
+
+    Numbers have no shares: their error is :func:`hubbub.question_errors`.
+
+    >>> from hubbub import Fakes, Flag, Protocol, Schema, plan_from
+    >>> from hubbub.protocol import Noise
+    >>> flags = Schema.survey({"a": Flag(), "b": Flag()})
+    >>> own = plan_from(flags, 1000, Protocol.survey([Noise(m=Fakes.laplace(4.0, 54))] * 2), epsilon=1.0)
+    >>> round(question_noise(own, "b"), 2)
+    3.99
+    """
+    questions = check_type("plan", plan, Plan).schema.questions
+    if questions is None:
+        reject("the plan", "be that of a survey")
+    counted = [name for name, one in questions.items if not isinstance(one, Number)]
+    if not counted:
+        reject("the survey", "have a question other than numbers, which have no shares")
+    if question and question not in counted:
+        reject("question", f"name a question of the survey that is not a number: {', '.join(counted)}", question)
+    return max(one.people for one in question_errors(plan) if one.question in ([question] if question else counted))
+
+
+def _survey_deviation(plan: Plan, share: float) -> float:
+    return math.sqrt(share * (1 - share) * plan.n + question_noise(plan) ** 2)
 
 
 def described_precision(plan: Plan, share: float = 0.01, level: float = LEVEL) -> str:
@@ -146,7 +180,12 @@ def _at(level: float) -> str:
     return f"at the {percent(level)} level"
 
 
-def _normal_quantile(level: float) -> float:
+def normal_quantile(level: float) -> float:
+    """Return z, within which a standard normal variable lies with probability ``level`` on both sides.
+
+    >>> round(normal_quantile(0.95), 4)
+    1.96
+    """
     return -float(ndtri((1 - level) / 2))
 
 

@@ -6,8 +6,10 @@ from hubbub.errors import check_type
 from hubbub.planner.precision import LEVEL, relative_error
 from hubbub.plans import Plan
 from hubbub.privacy import success_rate
+from hubbub.surveys.errors import question_errors
 
 HIGH_EPSILON = 5.0
+MARGIN = 1.96  # standard errors on each side of a 95 % interval
 MEANINGLESS_COLLUSION = 20.0
 """Collusion ε from which the noise of one device does not even deter; the assumptions say so from
 :data:`~hubbub.privacy.WEAK_COLLUSION` on, which most plans that trust the shuffling exceed."""
@@ -26,6 +28,8 @@ def remarks(plan: Plan) -> list[str]:
 
 
 def _useless(plan: Plan) -> str:
+    if plan.schema.questions is not None:
+        return _useless_question(plan)
     told = f"one count of {plan.n:,} people has a standard error of {plan.stderr:,.0f}"
     if plan.stderr >= plan.n:
         return (
@@ -37,6 +41,18 @@ def _useless(plan: Plan) -> str:
             "told from none. Raise epsilon or the number of people."
         )
     return ""
+
+
+def _useless_question(plan: Plan) -> str:
+    """Return a warning about the question of a survey with the largest error, if its interval covers everything."""
+    worst = max(question_errors(plan), key=lambda one: one.people)
+    if MARGIN * worst.people < plan.n / 2:
+        return ""
+    error = f"{worst.stderr:,.3g}{' ' + worst.unit if worst.unit else ''}"
+    return (
+        f"The error of {worst.question!r} is about as large as the crowd: its standard error is {error} in a batch of "
+        f"{plan.n:,} people. Raise epsilon, the number of people or the weight of the question."
+    )
 
 
 def _weak(plan: Plan) -> list[str]:

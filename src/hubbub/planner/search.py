@@ -13,6 +13,7 @@ from hubbub.planner.costs import cost
 from hubbub.planner.families import FAMILIES, Family, family_key, includes_trust
 from hubbub.planner.precision import LEVEL, Goal, given_goal, percent, relative_error, sampling_error
 from hubbub.planner.request import MAX_EPSILON, Constraints, Limits, Request, given_budget
+from hubbub.planner.surveys import survey_error
 from hubbub.plans import MAX_PEOPLE, Plan
 from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
 from hubbub.schema import Schema
@@ -79,7 +80,7 @@ def _group(plan: Plan) -> tuple[int, bool]:
 def relaxations(request: Request) -> Iterator[tuple[str, Request]]:
     """Yield the request without each of its constraints, with a name for the change; those of the trust come last."""
     for one in fields(Request)[3:]:
-        if one.name not in ("trust", "clear") and getattr(request, one.name) != one.default:
+        if one.name not in ("trust", "clear", "weights") and getattr(request, one.name) != one.default:
             relaxed: dict[str, Any] = {one.name: one.default}
             yield one.name, replace(request, **relaxed)
     if request.trust == "shuffling" and not request.clear and not request.needs_flips:
@@ -93,6 +94,10 @@ def compare(request: Request, *, prune: bool = False) -> Comparison:
     proposals: list[tuple[Family, Candidate]] = []
     plans: dict[str, Plan] = {}
     failures: dict[str, str] = {}
+
+    def error(one: Plan) -> float:
+        return one.stderr if request.schema.questions is None else survey_error(request, one)
+
     for family in FAMILIES.values():
         try:
             candidate = family.candidate(request)
@@ -104,13 +109,13 @@ def compare(request: Request, *, prune: bool = False) -> Comparison:
         optimism = CLOSE.get(family.key, OPTIMISM) if request.rounds > 1 else OPTIMISM
         if request.schema.questions is not None:
             optimism = EXPECTED
-        if prune and plans and optimism * candidate.expected > min(one.stderr for one in plans.values()):
+        if prune and plans and optimism * candidate.expected > min(map(error, plans.values())):
             continue
         try:
             plans[family.key] = protecting(request, candidate.best(request))
         except (Infeasible, TooLarge) as reason:
             failures[family.key] = str(reason)
-    ranked = sorted(plans.items(), key=lambda item: (item[1].stderr, item[1].payload_messages))
+    ranked = sorted(plans.items(), key=lambda item: (error(item[1]), item[1].payload_messages))
     return Comparison(request, dict(ranked), failures)
 
 

@@ -5,26 +5,35 @@ suits its noise, or None if the family does not apply.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from hubbub.accountant import Calibrated
+from hubbub.accountant import Calibrated, curve
+from hubbub.accountant.analysis import MARGIN, Analysis
 from hubbub.errors import Infeasible
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.planner.certify import Attempt, Candidate, settled, smallest
 from hubbub.planner.request import Request
+from hubbub.plans import Plan
 from hubbub.privacy import Budget
 from hubbub.protocol import GRID, Fakes, Noise, Protocol
 from hubbub.releases import Release
 from hubbub.schema import Schema
-from hubbub.surveys.allocation import gaussian_shares, laplace_shares, total_error
+from hubbub.surveys.allocation import gaussian_shares, laplace_shares
 from hubbub.surveys.design import effects
-from hubbub.surveys.layouts import Law, laid_out
+from hubbub.surveys.errors import answer_variances, rms_error
+from hubbub.surveys.layouts import laid_out
 
 ZEROS = 0.02  # share of δ that a count of no fakes at all may take beside Gaussian noise
 MOST_FAKES = 1000.0  # fakes per user and attribute beyond which the family is not searched
-PRECISE = 5e-4  # relative width within which the accountant finds the common factor of all scales
-Variances = Sequence[float]
+PRECISE = 4e-3  # relative width within which the accountant finds the common factor of all variances
+TRIALS = 6  # certificates from which the factor follows as for a Gaussian mechanism
+STRIDE = 3.0  # largest factor by which one of them changes it
+ATTACKED = (0.0032, 0.0165, 0.003)  # excess of the variances of a certificate over those of the attack: for each of
+# the attributes that matter, at most, and for split bits
+ATTACKS, NEAR = 2, 0.05  # attacks that correct the first factor, and the last change after which no more is needed
+LIKELY = (-300.0, math.log(0.5))  # ln δ between which a loss is compared with that of a Gaussian mechanism
+MULTINOMIAL = 1.001  # error of users' fakes relative to Gaussian ones of the same loss
 
 
 def shuffler_fakes(request: Request) -> Candidate | None:
@@ -37,7 +46,7 @@ def shuffler_fakes(request: Request) -> Candidate | None:
 
 def user_fakes(request: Request) -> Candidate | None:
     """Clear answers among the uniform fakes of the users."""
-    schema, variances, expected = _allocated(request)
+    schema, variances = _allocated(request)
     sizes = [one.size for one in schema.attributes]
     rates = [size * s / request.honest_users for size, s in zip(sizes, variances, strict=True)]
     if request.budget.delta == 0 or max(rates) > MOST_FAKES:
@@ -46,7 +55,9 @@ def user_fakes(request: Request) -> Candidate | None:
     def make(factor: float) -> Protocol:
         return Protocol.survey([Noise(m=_binomial(factor * rate, 2 * rate)) for rate in rates])
 
-    return Candidate(expected, [_scaled(replace(request, schema=schema), make)], "shuffling", schema)
+    own = replace(request, schema=schema)
+    _check_messages(own, more=True)
+    return Candidate(MULTINOMIAL * _expected(own, make(1.0)), [_scaled(own, make)], "shuffling", schema)
 
 
 def split(request: Request) -> Candidate | None:
@@ -61,8 +72,9 @@ def response(request: Request) -> Candidate | None:
 
 def local_response(request: Request) -> Candidate | None:
     """Randomized response that needs no shuffler: the ε of all attributes add up to the budget."""
-    schema, _, _ = _allocated(request)
+    schema, _ = _allocated(request)
     own = replace(request, schema=schema)
+    _check_messages(own, more=False)
     count = len(schema.attributes)
 
     def attempt(budget: Budget) -> Calibrated:
@@ -71,11 +83,11 @@ def local_response(request: Request) -> Candidate | None:
         noise = [Noise(_at_least(_local_flip(share, one.size), own, one.size)) for one in schema.attributes]
         return settled(own, Protocol.survey(noise, "category"), budget, trust="nobody")
 
-    variance = [
-        request.n * (q := _local_flip(request.budget.epsilon / count, one.size)) / max(1 - one.size * q, 1e-9) ** 2
-        for one in schema.attributes
-    ]
-    return Candidate(_rms(own, variance), [attempt], "nobody", schema)
+    share = request.budget.epsilon / count
+    about = Protocol.survey(
+        [Noise(_at_least(_local_flip(share, one.size), own, one.size)) for one in schema.attributes], "category"
+    )
+    return Candidate(_expected(own, about), [attempt], "nobody", schema)
 
 
 def _local_flip(epsilon: float, size: int) -> float:
@@ -85,8 +97,11 @@ def _local_flip(epsilon: float, size: int) -> float:
 def _laplace(request: Request) -> Candidate:
     weights = _weights(request)
     precision = request.budget.epsilon**2 / 8  # of one attribute alone: 1/(2b²), b = 2/ε
-    schema = laid_out(request.schema, "laplace", weights, request.n, precision / request.rounds**2)
+    schema = laid_out(
+        request.schema, "laplace", weights, request.n, precision / request.rounds**2, request.max_messages
+    )
     own = replace(request, schema=schema)
+    _check_messages(own, more=False)
     parts, count = effects(schema), len(schema.attributes)
     shares = laplace_shares(parts, count, weights)
     scales = 2 * request.rounds / max(request.budget.epsilon, 1e-9) / shares
@@ -100,7 +115,8 @@ def _laplace(request: Request) -> Candidate:
         noise = [Noise(m=_laplace_fakes(scale, tail)) for scale in each]
         return settled(own, Protocol.survey(noise), budget)
 
-    return Candidate(_rms(own, (2 * scales**2).tolist()), [attempt], "shuffler-noise", schema)
+    expected = rms_error(schema, (2 * scales**2).tolist(), own.n, weights)
+    return Candidate(expected, [attempt], "shuffler-noise", schema)
 
 
 def _laplace_fakes(scale: float, tail: float) -> Fakes:
@@ -113,13 +129,15 @@ def _laplace_fakes(scale: float, tail: float) -> Fakes:
 
 
 def _gaussian(request: Request) -> Candidate:
-    schema, variances, expected = _allocated(request)
+    schema, variances = _allocated(request)
     own = replace(request, schema=schema)
+    _check_messages(own, more=False)
     tail = ZEROS * request.budget.delta / request.rounds / len(variances)
 
     def make(factor: float) -> Protocol:
         return Protocol.survey([Noise(m=_gaussian_fakes(math.sqrt(factor * one), tail)) for one in variances])
 
+    expected = rms_error(schema, variances, own.n, _weights(request))
     return Candidate(expected, [_scaled(own, make)], "shuffler-noise", schema)
 
 
@@ -129,21 +147,30 @@ def _gaussian_fakes(scale: float, tail: float) -> Fakes:
 
 
 def _flipped(request: Request, release: Release) -> Candidate | None:
-    schema, variances, expected = _allocated(request)
+    schema, variances = _allocated(request)
     if request.budget.delta == 0:
         return None
     own, sizes = replace(request, schema=schema), [one.size for one in schema.attributes]
+    _check_messages(own, more=release == "bits")
 
     def make(factor: float) -> Protocol:
         flips = [
             _flip(factor * s, size, request.honest_users, category=release == "category")
             for size, s in zip(sizes, variances, strict=True)
         ]
-        return Protocol.survey([Noise(_at_least(q, own, d)) for q, d in zip(flips, sizes, strict=True)], release)
+        return Protocol.survey(
+            [Noise(_at_least(q, own, d, release)) for q, d in zip(flips, sizes, strict=True)], release
+        )
 
-    if release == "category" and any(2 * q.q * size > 1 for q, size in zip(make(1.0).noise, sizes, strict=True)):
+    about = make(1.0)
+    crowded = (size > 2 and 2 * one.q * size > 1 for one, size in zip(about.noise, sizes, strict=True))
+    if release == "category" and any(crowded):
         raise Infeasible("too many categories for randomized response at this n; raise n or epsilon")
-    return Candidate(expected, [_scaled(own, make)], "shuffling", schema)
+    excess = 0.0
+    if release == "bits" or max(sizes) == 2:
+        matter = math.fsum(1 / s for s in variances) ** 2 / math.fsum(1 / s**2 for s in variances)
+        excess = min(ATTACKED[0] * matter, ATTACKED[1]) + (ATTACKED[2] if release == "bits" else 0.0)
+    return Candidate(_expected(own, about), [_scaled(own, make, excess)], "shuffling", schema)
 
 
 def _flip(variance: float, size: int, people: float, *, category: bool) -> float:
@@ -155,25 +182,30 @@ def _flip(variance: float, size: int, people: float, *, category: bool) -> float
     return 2 * variance / (middle + math.sqrt(middle**2 - 4 * (variance * size) ** 2))
 
 
-def _at_least(q: float, request: Request, size: int) -> float:
-    """Return a flip probability that also meets ``min_q`` and an equal share of ``max_collusion_epsilon``."""
-    least = request.min_q
+def _at_least(q: float, request: Request, size: int, release: Release = "category") -> float:
+    """Return a flip probability that also meets ``min_q`` and an equal share of ``max_collusion_epsilon``.
+
+    Raises :class:`Infeasible` if it leaves no information about one answer.
+    """
+    category = release == "category"
+    least = request.min_q / (size - 1) if category else request.min_q
     if math.isfinite(request.max_collusion_epsilon):
         share = request.max_collusion_epsilon / request.rounds / len(request.schema.attributes) * (1 - 1e-12)
-        least = max(least, _local_flip(share / 2, 2), _local_flip(share, size))
-    return max(q, least, 1 / GRID)
+        least = max(least, _local_flip(share, size) if category else _local_flip(share / 2, 2))
+    found = max(q, least, 1 / GRID)
+    if found * (size if category else 2) >= 1:
+        raise Infeasible(f"flips leave no information about an attribute of {size:,} categories; raise epsilon or n")
+    return found
 
 
-def _allocated(request: Request) -> tuple[Schema, list[float], float]:
-    """Return the layout for Gaussian noise and its likes, s² of every attribute, and the expected error."""
+def _allocated(request: Request) -> tuple[Schema, list[float]]:
+    """Return the layout for Gaussian noise and its likes, and s² of every attribute."""
     weights = _weights(request)
-    signal = request.signal or 1e-12
-    law: Law = "gaussian"
-    schema = laid_out(request.schema, law, weights, request.n, signal / 2)
-    own = replace(request, schema=schema)
+    # Without δ only local noise is left, whose precision grows with ε² as well.
+    signal = (request.signal if request.budget.delta else request.budget.epsilon**2 / request.rounds) or 1e-12
+    schema = laid_out(request.schema, "gaussian", weights, request.n, signal / 2, request.max_messages)
     shares = gaussian_shares(effects(schema), len(schema.attributes), weights)
-    variances = (2 / signal / shares).tolist()
-    return schema, variances, _rms(own, variances)
+    return schema, (2 / signal / shares).tolist()
 
 
 def _weights(request: Request) -> dict[str, float]:
@@ -182,20 +214,69 @@ def _weights(request: Request) -> dict[str, float]:
     return {name: given.get(name, 1.0) for name in request.schema.questions.names}
 
 
-def _rms(request: Request, variances: Variances) -> float:
-    """Return the root mean square error of the questions, each by its weight; the figure by which families compare."""
-    weights = _weights(request)
-    total = total_error(effects(request.schema), [1 / one for one in variances], weights)
-    return math.sqrt(total / math.fsum(weights.values()))
+def _expected(request: Request, protocol: Protocol) -> float:
+    """Return the error by which families compare, for the data that make it largest."""
+    variances = answer_variances(request.schema, protocol, request.n)
+    return rms_error(request.schema, variances, request.n, _weights(request))
 
 
-def _scaled(request: Request, make: Callable[[float], Protocol]) -> Attempt:
-    """Return the attempt that finds the smallest common factor of all variances that meets a budget."""
+def survey_error(request: Request, plan: Plan) -> float:
+    """Return the error of a plan by which families compare: each question by its weight."""
+    return _expected(replace(request, schema=plan.schema), plan.protocol)
+
+
+def _check_messages(request: Request, *, more: bool) -> None:
+    """Raise Infeasible if a user sends too many messages: one for each attribute, or ``more``, if fakes are added."""
+    count = len(request.schema.attributes)
+    if count + more > request.max_messages:
+        number = f"more than {count:,}" if more else f"{count:,}"
+        raise Infeasible(f"it sends {number} messages per user; raise max_messages to allow it")
+
+
+def _scaled(request: Request, make: Callable[[float], Protocol], excess: float = 0.0) -> Attempt:
+    """Return the attempt that finds the smallest common factor of all variances that meets a budget.
+
+    A certificate with users' noise costs a good part of a second. The loss of a survey is nearly that of a Gaussian
+    mechanism, whose signal μ falls with the root of the factor: each certificate gives μ, hence the next factor, and
+    two or three of them suffice. Where the attack is known, the first factor is that at which it meets the budget,
+    with the usual ``excess`` of a certificate. Where this fails, as for large losses, a plain search takes over.
+    """
     signal = request.signal or 1e-12
 
     def attempt(budget: Budget) -> Calibrated:
         wanted = gaussian_signal(budget.epsilon, budget.delta) ** 2
         guess = 1.002 * signal / wanted if wanted > 0 else 1.0
+        goal = math.log(budget.delta) - 2 * MARGIN
+        factor, accepted = guess, math.inf
+
+        def analysis(factor: float) -> Analysis:
+            return curve(make(factor), request.schema, request.n, honest_fraction=request.honest_fraction)
+
+        def change(log_delta: float) -> float:
+            """Return the ratio by which the variances of a Gaussian mechanism with this δ must grow."""
+            if not LIKELY[0] < log_delta < LIKELY[1]:
+                return math.inf
+            return float(gaussian_signal(budget.epsilon, math.exp(log_delta)) ** 2 / wanted)
+
+        for _ in range(ATTACKS if excess and wanted > 0 else 0):
+            # An attack costs a fraction of a certificate, and is close to it.
+            ratio = change(analysis(factor).lower(budget.epsilon))
+            if not 1 / STRIDE < ratio < STRIDE:
+                break
+            factor *= ratio
+            if abs(ratio - 1) < NEAR:
+                break
+        factor *= 1 + excess
+        for _ in range(TRIALS):
+            found = analysis(factor).upper(budget.epsilon)
+            accepted = min(accepted, factor) if found <= goal else accepted
+            ratio = change(found) if wanted > 0 else math.inf
+            if found <= goal and ratio > 1 - PRECISE:
+                return settled(request, make(factor), budget)
+            if not 1 / STRIDE < ratio < STRIDE:
+                break
+            factor *= ratio * (1 + PRECISE / 4)
+        guess = accepted if math.isfinite(accepted) else guess
         return smallest(request, make, budget, guess=guess, top=64 * guess, relative=PRECISE)
 
     return attempt

@@ -1,8 +1,9 @@
-"""What the questions of a survey share: labels, numbers, and the policy for answers that are missing."""
+"""The common ground of the questions of a survey: labels, numbers, and the policy for answers that are missing."""
 
 import math
 from collections.abc import Callable, Sequence
-from numbers import Real
+from decimal import Decimal
+from numbers import Rational, Real
 
 from hubbub.canonical import Json
 from hubbub.errors import check_type, kind_of, reject
@@ -22,23 +23,29 @@ def is_missing(value: object) -> bool:
     >>> is_missing(None), is_missing(float("nan")), is_missing("")
     (True, True, False)
     """
+    if type(value) is float:
+        return math.isnan(value)
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(value, Real) and not isinstance(value, int) and math.isnan(float(value))
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    return isinstance(value, Real) and not isinstance(value, Rational) and math.isnan(float(value))
 
 
 def number(value: object, what: str = ANSWER) -> float:
     """Return an answer as a float; ±∞ where it is too large, which the bounds of the question clip.
 
-    >>> number(7), number(-10**400)
-    (7.0, -inf)
+    >>> number(7), number(-10**400), number(Decimal("0.5"))
+    (7.0, -inf, 0.5)
     """
-    if isinstance(value, bool) or type(value).__name__ == "bool_" or not isinstance(value, Real):
+    if type(value) is float:
+        return value
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
         reject(what, f"be a number, not of type {kind_of(value)}")
     try:
         return float(value)
     except OverflowError:
-        return -math.inf if str(value).startswith("-") else math.inf
+        return -math.inf if value < 0 else math.inf
 
 
 def check_bound(name: str, value: object) -> float:

@@ -1,7 +1,7 @@
 """Questions with a few answers: one label of several, and yes or no."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from hubbub.canonical import Fields
@@ -20,6 +20,8 @@ class Choice:
     kind: ClassVar[str] = "choice"
     labels: tuple[str, ...]
     missing: bool
+    _places: dict[str, int] = field(compare=False, repr=False)
+    """The category of each label."""
 
     def __init__(self, labels: Sequence[str], *, missing: bool = False) -> None:
         names = tuple(check_items("labels", labels, "be a list of strings"))
@@ -30,6 +32,7 @@ class Choice:
             reject("labels", "be distinct")
         check_whole("the number of labels", len(names), 2)
         object.__setattr__(self, "labels", names)
+        object.__setattr__(self, "_places", {label: place for place, label in enumerate(names)})
         object.__setattr__(self, "missing", check_type("missing", missing, bool))
         if missing and NO_ANSWER in names:
             reject("labels", f"not contain {NO_ANSWER!r}, which is the category for missing answers")
@@ -51,8 +54,9 @@ class Choice:
 
     def encode(self, value: object, coin: Coin, what: str = ANSWER) -> tuple[int, ...]:
         """Return the category of an answer."""
-        if isinstance(value, str) and value in self.labels:
-            return (self.labels.index(value),)
+        place = self._places.get(value) if isinstance(value, str) else None
+        if place is not None:
+            return (place,)
         if is_missing(value):
             if not self.missing:
                 reject(what, NO_VALUE)

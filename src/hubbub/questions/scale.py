@@ -105,12 +105,17 @@ class Scale:
         names = [spell(edge) for edge in self.edges]
         if len(set(names)) != len(names):
             names = [repr(edge) for edge in self.edges]
-        found = []
-        for width in self.widths:
+        found: list[tuple[str, ...]] = []
+        seen: set[str] = set()
+        for width in reversed(self.widths):
             labels = [f"{names[i]} to {names[min(i + width, self.buckets)]}" for i in range(0, self.buckets, width)]
             labels += [f"unused {i + 1}" for i in range(self.padded // width - len(labels))]
-            found.append(with_missing(labels, self.missing))
-        return tuple(found)
+            level = with_missing(labels, self.missing)
+            # The last block may be a single bucket, and missing answers are a category of every level.
+            level = tuple(f"{label}, blocks of {width}" if label in seen else label for label in level)
+            seen.update(level)
+            found.append(level)
+        return tuple(reversed(found))
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from hubbub.canonical import Fields, Json, legal
@@ -56,6 +56,11 @@ class Questions:
 
     items: tuple[tuple[str, Question], ...]
     derived: tuple[str, ...] = ()
+    asked: tuple[tuple[str, Asked], ...] = field(init=False, compare=False, repr=False)
+    """Questions that people answer, with their names."""
+    attributes: tuple[Attribute, ...] = field(init=False, compare=False, repr=False)
+    """All attributes in order, those of a question next to each other."""
+    _named: dict[str, Asked] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_whole("the number of questions", len(self.items), 1, MAX_QUESTIONS)
@@ -64,6 +69,9 @@ class Questions:
                 reject("the name of a question", "be a printable text of 1 to 200 characters")
             if not isinstance(question, Choice | Flag | Scale | Number | Cross):
                 reject(f"the question {name!r}", f"be a Choice, Flag, Scale, Number or Cross, not {kind_of(question)}")
+        asked = tuple((name, one) for name, one in self.items if not isinstance(one, Cross))
+        object.__setattr__(self, "asked", asked)
+        object.__setattr__(self, "_named", dict(asked))
         named = dict(self.items)
         if len(named) != len(self.items):
             reject("the names of the questions", "be distinct")
@@ -77,6 +85,7 @@ class Questions:
             reject("derived", "be distinct and sorted")
         if not self.asked:
             reject("a survey", "have at least one question that is not a cross-table")
+        object.__setattr__(self, "attributes", self._attributes())
 
     @classmethod
     def create(cls, questions: Mapping[str, Question], derived: tuple[str, ...] = ()) -> Self:
@@ -90,18 +99,11 @@ class Questions:
         """Names of all questions."""
         return tuple(name for name, _ in self.items)
 
-    @property
-    def asked(self) -> tuple[tuple[str, Asked], ...]:
-        """Questions that people answer, with their names."""
-        return tuple((name, one) for name, one in self.items if not isinstance(one, Cross))
-
     def crosses(self, name: str) -> tuple[str, ...]:
         """Return the names of the cross-tables that a question is in."""
         return tuple(key for key, one in self.items if isinstance(one, Cross) and name in one.names)
 
-    @property
-    def attributes(self) -> tuple[Attribute, ...]:
-        """All attributes in order, those of a question next to each other."""
+    def _attributes(self) -> tuple[Attribute, ...]:
         named, found, start = dict(self.items), [], 0
         for name, question in self.items:
             if isinstance(question, Cross):
@@ -140,20 +142,19 @@ class Questions:
         """
         if not isinstance(answers, Mapping):
             reject("the answers", f"be a mapping from questions to answers, not {kind_of(answers)}")
-        asked = dict(self.asked)
-        for name in answers:
-            if name not in asked:
-                reject("the answers", f"be to the questions of the survey ({', '.join(map(repr, list(asked)[:3]))}, …)")
+        if not answers.keys() <= self._named.keys():
+            some = ", ".join(map(repr, list(self._named)[:3]))
+            reject("the answers", f"be to the questions of the survey ({some}{', …' * (len(self._named) > 3)})")
         found = {
             name: question.encode(answers.get(name), coin, f"the answer to {name!r}")
-            for name, question in asked.items()
+            for name, question in self._named.items()
         }
         result: list[int] = []
         for name, question in self.items:
             if isinstance(question, Cross):
                 cell = 0
-                for key, side in zip(question.names, sides(question, asked), strict=True):
-                    cell = cell * side.sizes[-1] + found[key][-1]
+                for key in question.names:
+                    cell = cell * self._named[key].sizes[-1] + found[key][-1]
                 result.append(cell)
             elif name not in self.derived:
                 result += found[name]

@@ -26,7 +26,9 @@ COLUMNS = {
     "batch": "string",
     "state": "string",
     "people": "int64",
+    "question": "string",
     "label": "string",
+    "unit": "string",
     "value": "float64",
     "low": "float64",
     "high": "float64",
@@ -62,7 +64,7 @@ class TaskResults:
         return cls(task, order, sorted(unique.values(), key=lambda one: one.get("first") or 0))
 
     def rows(self) -> Iterator[Row]:
-        """Yield a row per batch and label; a batch without an estimate and a gap have one row each."""
+        """Yield a row per batch and label, or figure of a question; one for a batch without an estimate, and a gap."""
         gaps = list(self.gaps)
         for result in self.results:
             while gaps and (gaps[0].get("first") or 0) <= (result.get("bucket") or 0):
@@ -84,8 +86,12 @@ class TaskResults:
             return
         if len({len(one) for one in columns}) > 1:
             raise WireError("a result must have as many values as labels")
-        for label, value, low, high in zip(*columns, strict=True):
-            yield _row(**about, label=label, value=value, low=low, high=high)
+        # Only the results of surveys have questions and units.
+        others = [result.get(name) or [None] * len(columns[0]) for name in ("questions", "units")]
+        if len({len(one) for one in others} | {len(columns[0])}) > 1:
+            raise WireError("a result must have as many questions and units as labels")
+        for label, value, low, high, question, unit in zip(*columns, *others, strict=True):
+            yield _row(**about, question=question, label=label, unit=unit, value=value, low=low, high=high)
 
     def _gap_row(self, gap: dict[str, Any]) -> Row:
         return _row(task=self.task, bucket=gap.get("first"), state="gap", reason=describe_gap(gap))

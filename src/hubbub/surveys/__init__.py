@@ -2,7 +2,8 @@
 
 - ``design``: effects, and what the noise of attributes does to questions; ``errors``: predicted errors;
 - ``allocation``, ``layouts``: how much noise for which attribute, digits, levels and derived questions;
-- ``answers``: unbiased counts of attributes; ``estimate``, ``scales``, ``numbers``, ``cross``: results of questions.
+- ``answers``: unbiased counts of attributes; ``scales``, ``numbers``, ``tables``, ``cross``: estimates of questions;
+- ``results``, ``estimate``: all of them together.
 
 Names load on first use, because the design is also needed below the analyzer.
 """
@@ -13,9 +14,10 @@ import typing
 if typing.TYPE_CHECKING:
     from hubbub.surveys.cross import CrossEstimate
     from hubbub.surveys.errors import QuestionError, question_errors
-    from hubbub.surveys.estimate import SurveyEstimate, estimate_survey
+    from hubbub.surveys.estimate import estimate_survey
     from hubbub.surveys.measures import Measure
     from hubbub.surveys.numbers import NumberEstimate
+    from hubbub.surveys.results import SurveyEstimate
     from hubbub.surveys.scales import ScaleEstimate
 
 _MODULES = {
@@ -24,7 +26,7 @@ _MODULES = {
     "NumberEstimate": "numbers",
     "QuestionError": "errors",
     "ScaleEstimate": "scales",
-    "SurveyEstimate": "estimate",
+    "SurveyEstimate": "results",
     "estimate_survey": "estimate",
     "question_errors": "errors",
 }

@@ -1,4 +1,4 @@
-"""How much noise each attribute of a survey gets: the smallest total error for a given privacy loss.
+"""The allocation of noise to the attributes of a survey: the smallest total error for a given privacy loss.
 
 The total is Σ_e W_e·γ_e/λ_e (:mod:`.design`) with the weight W of each question, λ_e = Σ_a A_ea·u_a.
 

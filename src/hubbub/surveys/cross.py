@@ -1,93 +1,116 @@
 """``CrossEstimate``: how many people gave which combination of answers to two or more questions."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.errors import NON_NEGATIVE, check_real, check_type, check_whole, reject
-from hubbub.estimates import LEVEL, Estimate
+from hubbub.canonical import Json
+from hubbub.errors import OPEN_UNIT, check_items, check_real, check_type, reject
+from hubbub.estimates import LEVEL, Estimate, LabelEstimate, Of
 from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
-from hubbub.numeric.population import CountNoise
+from hubbub.schema import check_label_names
+from hubbub.surveys.measures import listed
+
+if TYPE_CHECKING:
+    from hubbub.pages import Chart
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CrossEstimate:
-    """Estimated number of people in each cell of a cross-table, with an axis for every question."""
+    """Estimated number of people in each cell of a cross-table, with an axis for every question.
+
+    ``estimate["red", "yes"]`` is the cell with these labels, iteration goes through all cells. One malicious client
+    moves a cell by at most one person in each table that counts it.
+    """
 
     name: str
     names: tuple[str, ...]
     """The questions of the axes."""
     axes: tuple[tuple[str, ...], ...]
     """The labels of each axis."""
-    values: Array
-    """Unbiased number of people in each cell."""
-    variance: float
-    """Variance of one cell."""
-    n: int
-    plan: str | None = None
+    cells: Estimate
+    """All cells as an estimate of labels, the last axis fastest: intervals, shares of the population."""
+    direct: bool
+    """True if the cells are counted as one attribute of combinations only, False if tables are combined."""
 
     def __post_init__(self) -> None:
         check_type("name", self.name, str)
-        if self.values.shape != tuple(len(axis) for axis in self.axes) or len(self.axes) != len(self.names):
-            reject("values", "have an axis for every question, with a cell for every label")
-        check_real("variance", self.variance, NON_NEGATIVE)
-        check_whole("n", self.n)
+        check_type("cells", self.cells, Estimate)
+        check_type("direct", self.direct, bool)
+        for name, each in (("names", [self.names]), ("axes", self.axes)):
+            for one in check_items(name, each, "be a tuple of labels for every question"):
+                check_label_names(name, one)
+        if len(self.axes) != len(self.names) or self.cells.labels != cell_labels(self.axes):
+            reject("cells", "have a label for every combination of the labels of the axes")
 
     @property
-    def stderr(self) -> float:
-        """Standard error of one cell."""
-        return math.sqrt(self.variance)
+    def n(self) -> int:
+        """People in the collection."""
+        return self.cells.n
 
     @property
-    def cells(self) -> Estimate:
-        """All cells as an estimate of labels, each the combination in words: intervals, shares of the population."""
-        labels = [""]
-        for axis in self.axes:
-            labels = [f"{one} × {two}" if one else two for one in labels for two in axis]
-        values = np.ascontiguousarray(self.values.reshape(-1))
-        stderr = np.full(values.size, self.stderr)
-        for array in (values, stderr):
-            array.setflags(write=False)
-        return Estimate(
-            labels=tuple(labels),
-            values=values,
-            stderr=stderr,
-            n=self.n,
-            one_choice=True,
-            unbiased=values,
-            noise=CountNoise(variance=self.variance),
-            plan=self.plan,
-        )
+    def plan(self) -> str | None:
+        """Id of the plan, or None for batches of several plans."""
+        return self.cells.plan
+
+    @property
+    def values(self) -> Array:
+        """Unbiased number of people in each cell; small ones may be below 0."""
+        return self._shaped(self.cells.values)
+
+    @property
+    def stderr(self) -> Array:
+        """Standard error of each cell."""
+        return self._shaped(self.cells.stderr)
+
+    @property
+    def remark(self) -> str:
+        """The way in which the cells were measured."""
+        if self.direct:
+            return "counted directly, as one attribute of combinations"
+        return "combined by least squares from the table of combinations and the tables of single questions"
+
+    def _shaped(self, array: Array) -> Array:
+        return array.reshape([len(axis) for axis in self.axes])
+
+    def interval(
+        self, level: float = LEVEL, *, simultaneous: bool = False, of: Of = "collection"
+    ) -> tuple[Array, Array]:
+        """Return the ends of intervals of the cells; see Estimate.interval."""
+        low, high = self.cells.interval(level, simultaneous=simultaneous, of=of)
+        return self._shaped(low), self._shaped(high)
+
+    def population(self, level: float = LEVEL, *, simultaneous: bool = False) -> tuple[Array, Array]:
+        """Return intervals of the shares of the population; see Estimate.population."""
+        low, high = self.cells.population(level, simultaneous=simultaneous)
+        return self._shaped(low), self._shaped(high)
 
     def __len__(self) -> int:
-        return self.values.size
+        return len(self.cells)
 
-    def __iter__(self) -> Iterator[tuple[tuple[str, ...], float]]:
-        for place in np.ndindex(self.values.shape):
-            labels = tuple(axis[i] for axis, i in zip(self.axes, place, strict=True))
-            yield labels, float(self.values[place])
+    def __iter__(self) -> Iterator[LabelEstimate]:
+        return iter(self.cells)
 
-    def __getitem__(self, labels: tuple[str, ...]) -> float:
+    def __getitem__(self, labels: tuple[str, ...]) -> LabelEstimate:
         if not isinstance(labels, tuple) or len(labels) != len(self.axes):
             reject("labels", f"be one label of each of {len(self.axes)} questions")
-        place = []
-        for axis, label in zip(self.axes, labels, strict=True):
-            if label not in axis:
-                reject("labels", "be labels of the questions of the cross-table")
-            place.append(axis.index(label))
-        return float(self.values[tuple(place)])
+        if any(label not in axis for axis, label in zip(self.axes, labels, strict=True)):
+            reject("labels", "be labels of the questions of the cross-table")
+        return self.cells[" × ".join(labels)]
 
     def columns(self, level: float = LEVEL) -> Columns:
         """Return a row for each cell: a column for every question, value, standard error, both intervals."""
         found = self.cells.columns(level)
-        labels = list(zip(*(key for key, _ in self), strict=True))
-        named: Columns = {name: list(column) for name, column in zip(self.names, labels, strict=True)}
+        places = np.indices([len(axis) for axis in self.axes]).reshape(len(self.axes), -1)
+        named: Columns = {
+            name: [axis[i] for i in column.tolist()]
+            for name, axis, column in zip(self.names, self.axes, places, strict=True)
+        }
         return {**named, **{name: column for name, column in found.items() if name != "label"}}
 
     def to_arrow(self, level: float = LEVEL) -> Any:
@@ -102,6 +125,42 @@ class CrossEstimate:
         """Return a Polars data frame with a row for each cell; needs the extra ``frames``, and Polars."""
         return to_polars(self.columns(level))
 
+    def plot(self, *, level: float = LEVEL) -> "Chart":
+        """Return a heat map of the cells; ``.save(path)`` writes SVG, PNG or PDF."""
+        from hubbub.pages import cross_chart  # noqa: PLC0415 (an upward import: charts are loaded if needed)
+
+        return cross_chart(self, level=check_real("level", level, OPEN_UNIT))
+
+    def _repr_html_(self) -> str:
+        from hubbub.pages import cross_table  # noqa: PLC0415
+
+        return cross_table(self)
+
+    def to_document(self, level: float = LEVEL) -> dict[str, Json]:
+        """Return the cells with their intervals as a JSON object."""
+        return {
+            "name": self.name,
+            "kind": "cross",
+            "people": self.n,
+            "questions": list(self.names),
+            "direct": self.direct,
+            "remark": self.remark,
+            "cells": listed(self.columns(level)),
+        }
+
     def __repr__(self) -> str:
         shape = " × ".join(str(len(axis)) for axis in self.axes)
-        return f"CrossEstimate({self.name!r}: {shape} cells, n={self.n:,}, stderr {self.stderr:.4g})"
+        error = float(self.stderr.max())
+        return f"CrossEstimate({self.name!r}: {shape} cells, n={self.n:,}, stderr {error:.4g})"
+
+
+def cell_labels(axes: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """Return the labels of all cells, the last axis fastest.
+
+    >>> cell_labels((("a", "b"), ("x", "y")))
+    ('a × x', 'a × y', 'b × x', 'b × y')
+    """
+    labels = [""]
+    for axis in axes:
+        labels = [f"{one} × {two}" if one else two for one in labels for two in axis]
+    return tuple(labels)

@@ -1,4 +1,4 @@
-"""What the noise of the attributes of a survey does to its questions: the design behind plans and estimates.
+"""The effect of the noise of attributes on the questions of a survey: the design behind plans and estimates.
 
 Every question is a sum of *effects*: the levels of a scale, the digits of a number, the margins and interactions of a
 cross-table. An effect e has the variance 1/λ_e, λ_e = Σ_a A_ea·u_a, where u_a is the precision (1/variance) of one

@@ -1,9 +1,10 @@
 """The predicted errors of a survey: of one category's count, and of every question in its own terms."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hubbub.errors import check_type, reject
+from hubbub.errors import NON_NEGATIVE, check_real, check_type, reject
 from hubbub.numeric.estimation import category_variance
 from hubbub.plans import Plan
 from hubbub.protocol import Noise, Protocol
@@ -24,6 +25,12 @@ class QuestionError:
     unit: str
     measures: str
     """The figure that has this error."""
+
+    def __post_init__(self) -> None:
+        for name in ("question", "unit", "measures"):
+            check_type(name, getattr(self, name), str)
+        for name in ("stderr", "people"):
+            check_real(name, getattr(self, name), NON_NEGATIVE)
 
 
 def answer_variance(noise: Noise, size: int, n: int, *, category: bool, batches: int = 1) -> float:
@@ -69,8 +76,12 @@ def predicted_errors(schema: Schema, protocol: Protocol, n: int) -> tuple[Questi
     colour 4.61 people one count
     dark mode 3.99 people one count
     """
+    return _predicted(schema, answer_variances(schema, protocol, n), n)
+
+
+def _predicted(schema: Schema, variances: Sequence[float], n: int) -> tuple[QuestionError, ...]:
     assert schema.questions is not None
-    squares = mean_square(effects(schema), [1 / one for one in answer_variances(schema, protocol, n)])
+    squares = mean_square(effects(schema), [1 / one for one in variances])
     found = []
     for name, question in schema.questions.items:
         people, unit, measures = math.sqrt(squares[name]), "people", "one count"
@@ -94,6 +105,18 @@ def question_errors(plan: Plan) -> tuple[QuestionError, ...]:
     if check_type("plan", plan, Plan).schema.questions is None:
         reject("the plan", "be that of a survey; the error of others is plan.stderr")
     return predicted_errors(plan.schema, plan.protocol, plan.n)
+
+
+def rms_error(schema: Schema, variances: Sequence[float], n: int, weights: Mapping[str, float]) -> float:
+    """Return the root mean square of the errors of all questions by their weights, given s² of every attribute.
+
+    >>> from hubbub.questions import Flag
+    >>> round(rms_error(Schema.survey({"a": Flag(), "b": Flag()}), [2.0, 8.0], 1000, {"a": 1.0, "b": 3.0}), 4)
+    1.8028
+    """
+    each = _predicted(schema, variances, n)
+    total = math.fsum(weights[one.question] for one in each)
+    return math.sqrt(math.fsum(weights[one.question] * one.people**2 for one in each) / total)
 
 
 def survey_stderr(schema: Schema, protocol: Protocol, n: int) -> float:

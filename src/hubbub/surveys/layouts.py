@@ -15,18 +15,27 @@ from hubbub.schema import Schema
 from hubbub.surveys.allocation import NOTHING, gaussian_shares, laplace_shares, total_error
 from hubbub.surveys.design import effects, own_effects, places
 
-Law = Literal["laplace", "gaussian"]
+NoiseFamily = Literal["laplace", "gaussian"]
 FANOUTS = (2, 4, 8, 16)
-WORTH = 0.02  # relative gain in error that a further message of a question must bring
+WORTH = (0.02, 0.1, 0.25, 0.5, 0.9)  # relative gain in error that a further message of a question must bring
+WIDE = (16, 64, 256)  # further radices, if messages are scarce
 ROUNDED = 0.14  # error of random rounding that a number may have, relative to that of its noise
 WIDEST = 2**12  # buckets up to which all combinations of three widths are tried
 
 
-def laid_out(schema: Schema, law: Law, weights: Mapping[str, float], n: int, precision: float) -> Schema:
-    """Return the survey with every open layout chosen for one law of noise.
+def laid_out(
+    schema: Schema,
+    family: NoiseFamily,
+    weights: Mapping[str, float],
+    n: int,
+    precision: float,
+    messages: float = math.inf,
+) -> Schema:
+    """Return the survey with every open layout chosen for one distribution of noise.
 
     ``precision`` is the largest precision that all attributes together can have: the error of a number that is alone in
-    the survey, against which its rounding is small.
+    the survey, against which its rounding is small. If there are more attributes than ``messages``, layouts with fewer
+    of them are chosen at the cost of larger errors, as far as possible.
 
     >>> schema = Schema.survey({"load time": Scale(0, 4096, buckets=256), "memory": Number(0, 65_536)})
     >>> chosen = laid_out(schema, "laplace", {"load time": 1.0, "memory": 1.0}, 10_000, 0.125)
@@ -34,13 +43,16 @@ def laid_out(schema: Schema, law: Law, weights: Mapping[str, float], n: int, pre
     ((16, 1), (4, 4, 4, 4))
     """
     assert schema.questions is not None
-    found: dict[str, Question] = {
-        name: _chosen(question, law, n, precision) for name, question in schema.questions.items
-    }
-    return _derived(Schema.survey(found, derived=schema.questions.derived), law, weights)
+    questions, derived = schema.questions.items, schema.questions.derived
+    for worth in WORTH:
+        found: dict[str, Question] = {name: _chosen(one, family, n, precision, worth) for name, one in questions}
+        chosen = _derived(Schema.survey(found, derived=derived), family, weights)
+        if len(chosen.attributes) <= messages:
+            break
+    return chosen
 
 
-def _derived(schema: Schema, law: Law, weights: Mapping[str, float]) -> Schema:
+def _derived(schema: Schema, family: NoiseFamily, weights: Mapping[str, float]) -> Schema:
     """Return the survey without the attributes that are not worth a message beside a cross-table."""
     questions = schema.questions
     assert questions is not None
@@ -52,29 +64,29 @@ def _derived(schema: Schema, law: Law, weights: Mapping[str, float]) -> Schema:
     if not inside:
         return schema
     parts, count, where = effects(schema), len(schema.attributes), places(schema)
-    shares = (laplace_shares if law == "laplace" else gaussian_shares)(parts, count, weights)
+    shares = (laplace_shares if family == "laplace" else gaussian_shares)(parts, count, weights)
     idle = [name for name in inside if shares[where[name][0]] <= math.sqrt(NOTHING) * shares.max()]
     return Schema.survey(dict(questions.items), derived=[*questions.derived, *idle]) if idle else schema
 
 
-def _chosen(question: Question, law: Law, n: int, precision: float) -> Question:
+def _chosen(question: Question, family: NoiseFamily, n: int, precision: float, worth: float) -> Question:
     options: list[Scale | Number]
     if isinstance(question, Scale) and not question.levels and question.buckets > 2:
         options = [_with_levels(question, widths) for widths in _widths(question.buckets)]
     elif isinstance(question, Number) and not question.digits:
-        options = [_with_digits(question, digits) for digits in _digits(law, n, precision)]
+        options = [_with_digits(question, digits) for digits in _digits(family, n, precision, scarce=worth > WORTH[0])]
     else:
         return question
-    errors = [_error(option, law) for option in options]
+    errors = [_error(option, family) for option in options]
     # A message more must be worth it.
-    ranks = [error / (1 - WORTH) ** len(option.sizes) for option, error in zip(options, errors, strict=True)]
+    ranks = [error / (1 - worth) ** len(option.sizes) for option, error in zip(options, errors, strict=True)]
     return options[ranks.index(min(ranks))]
 
 
-def _error(question: Scale | Number, law: Law) -> float:
+def _error(question: Scale | Number, family: NoiseFamily) -> float:
     """Return the error of a question that is alone, for one unit of precision or of loss."""
     parts, weights = own_effects("", question, range(len(question.sizes))), {"": 1.0}
-    if law == "laplace":
+    if family == "laplace":
         precisions = laplace_shares(parts, len(question.sizes), weights) ** 2
     else:
         precisions = gaussian_shares(parts, len(question.sizes), weights)
@@ -111,9 +123,10 @@ def _widths(buckets: int) -> Iterator[tuple[int, ...]]:
             yield tuple(reversed(tree))
 
 
-def _digits(law: Law, n: int, precision: float) -> Iterator[tuple[int, ...]]:
+def _digits(family: NoiseFamily, n: int, precision: float, *, scarce: bool) -> Iterator[tuple[int, ...]]:
     """Yield digits with so many levels that random rounding adds little to the noise."""
-    for radix in (4,) if law == "laplace" else (2, 4):
-        alone = _error(Number(0, 1, digits=(radix,) * 4), law) / math.sqrt(precision)
+    for radix in ((4,) if family == "laplace" else (2, 4)) + (WIDE if scarce else ()):
+        alone = _error(Number(0, 1, digits=(radix,) * 4), family) / math.sqrt(precision)
         levels = min(1 + math.sqrt(n) / (2 * ROUNDED * alone), MAX_LEVELS)
-        yield (radix,) * max(2, math.ceil(math.log(levels) / math.log(radix) - 1e-9))
+        least = 1 if radix in WIDE else 2
+        yield (radix,) * max(least, math.ceil(math.log(levels) / math.log(radix) - 1e-9))

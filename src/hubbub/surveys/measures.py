@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hubbub.errors import NON_NEGATIVE, OPEN_UNIT, check_choice, check_real, check_type
+from hubbub.canonical import Json
+from hubbub.errors import NON_NEGATIVE, OPEN_UNIT, Infeasible, check_choice, check_real, check_type, kind_of, reject
+from hubbub.frames import Columns
 from hubbub.numeric.population import check_finite
 
 LEVEL = 0.95
@@ -12,7 +14,7 @@ Of = Literal["collection", "population"]
 Interval = Callable[[float, Of], tuple[float, float]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Measure:
     """An estimated figure with its standard error, from the noise and the rounding of answers, and its intervals."""
 
@@ -20,14 +22,19 @@ class Measure:
     value: float
     stderr: float
     unit: str
-    ends: Interval = field(repr=False)
+    ends: Interval
     """(level, of) ↦ the ends of an interval."""
+    sampled: bool = field(default=True)
+    """True if there is an interval of the population: a sum has none."""
 
     def __post_init__(self) -> None:
         check_type("name", self.name, str)
         check_finite("value", self.value)
         check_real("stderr", self.stderr, NON_NEGATIVE)
         check_type("unit", self.unit, str)
+        if not callable(self.ends):
+            reject("ends", f"be a function of a level and of whom it covers, not {kind_of(self.ends)}")
+        check_type("sampled", self.sampled, bool)
 
     def interval(self, level: float = LEVEL, *, of: Of = "collection") -> tuple[float, float]:
         """Return the ends of an interval that covers the figure with probability ``level``.
@@ -35,7 +42,23 @@ class Measure:
         Of the people in the ``"collection"``, or of the ``"population"`` that they are a simple random sample of.
         """
         check_choice("of", of, ("collection", "population"))
-        return self.ends(check_real("level", level, OPEN_UNIT), of)
+        level = check_real("level", level, OPEN_UNIT)
+        if of == "population" and not self.sampled:
+            raise Infeasible(f"a sample does not tell the {self.name} of a population; use the mean")
+        return self.ends(level, of)
+
+    def to_document(self, level: float = LEVEL) -> dict[str, Json]:
+        """Return the figure with both intervals as a JSON object; null where the population has none."""
+        low, high = self.interval(level)
+        first, last = self.interval(level, of="population") if self.sampled else (None, None)
+        return {
+            "value": self.value,
+            "stderr": self.stderr,
+            "low": low,
+            "high": high,
+            "population_low": first,
+            "population_high": last,
+        }
 
     def __float__(self) -> float:
         return self.value
@@ -43,3 +66,16 @@ class Measure:
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""
         return f"{self.name} {self.value:,.6g} ± {self.stderr:.3g}{unit}"
+
+    def __repr__(self) -> str:
+        return f"Measure({self})"
+
+
+def listed(columns: Columns) -> list[Json]:
+    """Return columns as a list of JSON objects, one for each row.
+
+    >>> listed({"label": ["a", "b"]})
+    [{'label': 'a'}, {'label': 'b'}]
+    """
+    plain = {name: column if isinstance(column, list) else column.tolist() for name, column in columns.items()}
+    return [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]

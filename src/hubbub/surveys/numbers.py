@@ -3,76 +3,91 @@
 With digits of radix r_j at the places b_j, the sum of all levels is Σ_j b_j·Σ_c c·T̂_jc. Random rounding is unbiased, so
 that low·n + step·(sum of levels) is unbiased for the sum of the clipped numbers; what clipping takes away cannot be
 estimated from the data. Rounding adds at most a quarter of a squared step to the variance of each number.
+
+Intervals use the tails of the noise (:mod:`hubbub.numeric.tails`). The mean of those who answered is a ratio where
+answers may be missing, and its interval that of Fieller (1954).
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri
+from numpy.typing import NDArray
 
-from hubbub.errors import NON_NEGATIVE, Infeasible, check_real, check_type, check_whole
-from hubbub.numeric.population import check_finite
+from hubbub.canonical import Json
+from hubbub.errors import OPEN_UNIT, Infeasible, check_real, check_type, check_whole, reject
+from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
+from hubbub.numeric.population import population_interval
+from hubbub.numeric.tails import ErrorSums
 from hubbub.questions import Number
-from hubbub.surveys.answers import AnswerCounts, linear_variance
+from hubbub.reports import MAX_DECLARED
+from hubbub.surveys.answers import AnswerCounts, sizes_of, summed_noise
 from hubbub.surveys.design import place_values
-from hubbub.surveys.measures import Measure, Of
+from hubbub.surveys.measures import LEVEL, Measure, Of
+
+if TYPE_CHECKING:
+    from hubbub.pages import Chart
+
+Array = NDArray[np.float64]
+REMARK = "numbers outside of the bounds count as the nearest bound"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True)
+class Total:
+    """An estimated sum, its variance, and the variances of the independent parts of its noise with their excess."""
+
+    value: float
+    variance: float
+    parts: tuple[tuple[float, float], ...] = ()
+
+    def scaled(self, factor: float) -> "Total":
+        """Return a multiple."""
+        square = factor * factor
+        parts = tuple((square * part, excess) for part, excess in self.parts)
+        return Total(factor * self.value, square * self.variance, parts)
+
+    def plus(self, other: "Total") -> "Total":
+        """Return the sum with an independent one.
+
+        >>> Total(1.0, 4.0, ((4.0, 3.0),)).plus(Total(2.0, 1.0)).reach(0.05) > 1.96 * math.sqrt(5)
+        True
+        """
+        return Total(self.value + other.value, self.variance + other.variance, self.parts + other.parts)
+
+    def reach(self, miss: float) -> float:
+        """Return the distance that the error exceeds with probability ``miss``."""
+        if self.variance <= 0:
+            return 0.0
+        rest = max(0.0, self.variance - math.fsum(part for part, _ in self.parts))
+        shares = np.array([[*(part for part, _ in self.parts), rest]])
+        excesses = np.array([*(excess for _, excess in self.parts), 0.0])
+        return float(ErrorSums(shares, np.ones_like(shares), excesses).reach(miss)[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class NumberEstimate:
-    """Sum and mean of the clipped answers to a question, and their variance where it was asked for."""
+    """Sum and mean of the clipped answers to a question, and their variance where it was asked for.
+
+    One malicious client moves the sum by at most one range, as an honest change of mind can.
+    """
 
     name: str
     question: Number
     n: int
     """People in the collection, with or without an answer."""
-    total: float
-    """Sum of the shares of the range, of those who answered."""
-    total_variance: float
-    """Its variance, rounding included."""
-    answered: float
-    """Estimated number of people who answered; n unless answers may be missing."""
-    answered_variance: float
-    squares: float | None = None
-    """Sum of (2·share − 1)², if the variance was asked for."""
-    squares_variance: float = 0.0
-    remark: str = field(default="numbers outside of the bounds count as the nearest bound")
+    attributes: tuple[AnswerCounts, ...]
+    """Counts of all attributes: of answers where they may be missing, of digits, of digits of squares."""
+    plan: str | None = None
 
     def __post_init__(self) -> None:
         check_type("name", self.name, str)
         check_type("question", self.question, Number)
-        check_whole("n", self.n)
-        check_finite("total", self.total)
-        check_finite("answered", self.answered)
-        for name in ("total_variance", "answered_variance", "squares_variance"):
-            check_real(name, getattr(self, name), NON_NEGATIVE)
-
-    @classmethod
-    def of(cls, name: str, question: Number, attributes: Sequence[AnswerCounts], n: int) -> "NumberEstimate":
-        """Return the estimate from the counts of all attributes of the question."""
-        answered, answered_variance = float(n), 0.0
-        digits = list(attributes)
-        if question.missing:
-            present = digits.pop(0)
-            answered = float(present.values[0])
-            answered_variance = linear_variance(present, np.array([1.0, 0.0]))
-        count = len(question.radices)
-        rounding = max(answered, 0.0) / 4 / (question.levels - 1) ** 2
-        total, variance = _total(question, digits[:count])
-        squares: tuple[float, float] | None = _total(question, digits[count:]) if question.variance else None
-        return cls(
-            name=name,
-            question=question,
-            n=n,
-            total=total,
-            total_variance=variance + rounding,
-            answered=answered,
-            answered_variance=answered_variance,
-            squares=squares[0] if squares else None,
-            squares_variance=squares[1] + rounding if squares else 0.0,
-        )
+        check_whole("n", self.n, 0, MAX_DECLARED)
+        if sizes_of(self.attributes) != list(self.question.sizes):
+            reject("attributes", "be the counts of every attribute of the question")
+        if self.plan is not None:
+            check_type("plan", self.plan, str)
 
     @property
     def range(self) -> float:
@@ -80,93 +95,204 @@ class NumberEstimate:
         return self.question.high - self.question.low
 
     @property
+    def answered(self) -> float:
+        """Estimated number of people who answered; n unless answers may be missing."""
+        return self._answered().value
+
+    @property
+    def total(self) -> float:
+        """Estimated sum of the answers as shares of the range: from 0 to the number of people, but for noise."""
+        return self._total().value
+
+    def _answered(self) -> Total:
+        if not self.question.missing:
+            return Total(float(self.n), 0.0)
+        return _linear(self.attributes[0], np.array([1.0, 0.0]))
+
+    def _total(self, *, squares: bool = False) -> Total:
+        """Return the sum of all answers, or of (2·share − 1)², as shares of the range, rounding included."""
+        question = self.question
+        count, first = len(question.radices), int(question.missing)
+        digits = self.attributes[first + count :] if squares else self.attributes[first : first + count]
+        found = Total(0.0, max(self.answered, 0.0) / 4 / (question.levels - 1) ** 2)
+        for place, digit in zip(place_values(question), digits, strict=True):
+            query = place * np.arange(digit.values.size, dtype=np.float64) / (question.levels - 1)
+            found = found.plus(_linear(digit, query))
+        return found
+
+    @property
+    def _slack(self) -> float:
+        """Half of a step in shares of the range: sums are those of whole levels."""
+        return 0.5 / (self.question.levels - 1)
+
+    @property
     def sum(self) -> Measure:
         """The sum of the answers of the people in the collection."""
-        low, width = self.question.low, self.range
-        value = width * self.total + low * self.answered
-        deviation = math.sqrt(width**2 * self.total_variance + low**2 * self.answered_variance)
+        whole = self._total().scaled(self.range).plus(self._answered().scaled(self.question.low))
 
         def ends(level: float, of: Of) -> tuple[float, float]:
-            if of == "population":
-                raise Infeasible("a population has no sum that a sample could tell; use the mean")
-            reach = _quantile(level) * deviation
-            return value - reach, value + reach
+            reach = whole.reach(1 - level) + self.range * self._slack
+            return whole.value - reach, whole.value + reach
 
-        return Measure(name="sum", value=value, stderr=deviation, unit=self.question.unit, ends=ends)
+        deviation = math.sqrt(whole.variance)
+        return Measure(
+            name="sum", value=whole.value, stderr=deviation, unit=self.question.unit, ends=ends, sampled=False
+        )
 
     @property
     def mean(self) -> Measure:
-        """The mean of those who answered: the ratio of two estimates where answers may be missing."""
-        people = max(self.answered, 1.0)
-        share = min(max(self.total / people, 0.0), 1.0)
+        """The mean of those who answered: the ratio of two estimates where answers may be missing.
+
+        Of the population: the sum is treated as a binomial count, which has the largest variance of all sums of numbers
+        between the bounds (Bhatia and Davis 2000) and errs outwards; or with the estimated variance, if it was asked
+        for, and one further answer at the far end of the range, for rare answers that nobody in the collection gave.
+        """
+        total, answered = self._total(), self._answered()
+        people = max(answered.value, 1.0)
+        share = min(max(total.value / people, 0.0), 1.0)
         # The ratio of sum and number, by the first order of both.
-        deviation = math.sqrt(self.total_variance + share**2 * self.answered_variance) / people
+        deviation = math.sqrt(total.variance + share**2 * answered.variance) / people
         low, width = self.question.low, self.range
-        value = low + width * self.total / people
 
         def ends(level: float, of: Of) -> tuple[float, float]:
-            sampled = math.sqrt(deviation**2 + self._spread(share) / people) if of == "population" else deviation
-            reach = _quantile(level) * width * sampled
-            return max(value - reach, low), min(value + reach, low + width)
+            first, last = self._mean_ends(total, answered, share, level, of)
+            return low + width * max(first, 0.0), low + width * min(last, 1.0)
 
+        value = low + width * total.value / people
         return Measure(name="mean", value=value, stderr=width * deviation, unit=self.question.unit, ends=ends)
 
-    def _spread(self, share: float) -> float:
-        """Return the variance of one answer in squared ranges: as estimated, or at most (1 − m)·m for the mean m.
+    def _mean_ends(self, total: Total, answered: Total, share: float, level: float, of: Of) -> tuple[float, float]:
+        """Return an interval of the mean as a share of the range; (0, 1) if it is not certain that anybody answered."""
+        if self.n == 0:
+            return 0.0, 1.0
+        known = self.question.variance
+        if of == "population" and not known and not self.question.missing:
+            noise = summed_noise(total.variance, total.parts)
+            first, last = population_interval(np.array([total.value]), self.n, noise, 1 - level)
+            return float(first[0]), float(last[0])
+        both = total.plus(answered.scaled(-share))
+        square = (both.reach(1 - level) / max(math.sqrt(both.variance), 1e-300)) ** 2
+        people, slack = answered.value, self._slack
+        # (S − F·A)² ≤ z²·(V_S + F²·V_A + sampling), a quadratic inequality in F.
+        sampled = spread = 0.0
+        if of == "population":
+            slack += 0.5
+            if known:
+                spread = max(people, 0.0) * self._spread() + 1.0
+            else:
+                sampled = max(people, 0.0)
+        a = people**2 - square * (answered.variance - sampled)
+        if a <= 0 or people <= 0:
+            return 0.0, 1.0
 
-        The bound is that of Bhatia and Davis (2000); intervals that use it err outwards.
-        """
-        most = max(share * (1 - share), 0.25 / max(self.answered, 1.0))
-        if self.squares is None:
-            return most
-        error = math.sqrt(self.squares_variance) / max(self.answered, 1.0)
-        # One standard error above the estimate, so that a low draw does not shorten the interval much.
-        return min(max(self._shares_variance(share) + error / 4, 0.0), most)
+        def root(value: float, sign: int) -> float:
+            b = 2 * value * people + square * sampled
+            c = value**2 - square * (total.variance + spread)
+            return (b + sign * math.sqrt(max(b * b - 4 * a * c, 0.0))) / (2 * a)
 
-    def _shares_variance(self, share: float) -> float:
-        assert self.squares is not None
-        people = max(self.answered, 1.0)
-        noise = self.total_variance / people**2
-        return self.squares / people / 4 - (share - 0.5) ** 2 + noise
+        return root(total.value - slack, -1), root(total.value + slack, 1)
+
+    def _spread(self) -> float:
+        """Return the estimated variance of one answer in squared ranges, raised by its standard error."""
+        found = self.variance
+        square = self.range**2
+        return min(max(found.value + found.stderr, 0.0) / square, 0.25)
 
     @property
     def variance(self) -> Measure:
         """The variance of the answers, where the question asked for it.
 
         v = mean of y − (mean of x − c)² + σ², y = (x − c)² around the middle c; its error is that of y, and of the
-        squared mean: 4(m − c)²σ² + 2σ⁴.
+        squared mean: 4(m − c)²σ² + 2σ⁴. The sampling error of the population is at most that of Bhatia and Davis for
+        squared distances from the mean.
         """
-        if self.squares is None:
+        if not self.question.variance:
             raise Infeasible(f"the variance of {self.name!r} was not asked for; use Number(…, variance=True)")
-        people, width = max(self.answered, 1.0), self.range
-        share = self.total / people
-        noise = self.total_variance / people**2
-        value = width**2 * self._shares_variance(share)
-        own = self.squares_variance / people**2 / 16
-        deviation = width**2 * math.sqrt(own + 4 * (share - 0.5) ** 2 * noise + 2 * noise**2)
+        total, squares, answered = self._total(), self._total(squares=True), self._answered()
+        people, width = max(answered.value, 1.0), self.range
+        share, far = total.value / people, squares.value / people / 4
+        noise = (total.variance + share**2 * answered.variance) / people**2
+        value = far - (share - 0.5) ** 2 + noise
+        parts = [
+            squares.scaled(0.25 / people),
+            total.scaled(-2 * (share - 0.5) / people),
+            answered.scaled((2 * (share - 0.5) * share - far) / people),
+            Total(0.0, 2 * noise**2),
+        ]
+        error = parts[0].plus(parts[1]).plus(parts[2]).plus(parts[3])
+        deviation = math.sqrt(error.variance)
+        unit = f"{self.question.unit}²" if self.question.unit else ""
 
         def ends(level: float, of: Of) -> tuple[float, float]:
-            # The variance of a squared distance of at most 1/4 is at most that of a coin with these values.
-            sampled = width**2 * 0.125 / math.sqrt(people) if of == "population" else 0.0
-            reach = _quantile(level) * math.hypot(deviation, sampled)
-            return max(value - reach, 0.0), min(value + reach, width**2 / 4)
+            if answered.value <= 0:
+                return 0.0, width**2 / 4
+            reach = error.reach(1 - level)
+            if of == "population":
+                inner = min(max(share, 0.0), 1.0)
+                most = max(inner, 1 - inner) ** 2
+                likely = min(max(value + deviation, 0.0), inner * (1 - inner)) + 1 / people
+                sampled = math.sqrt(max(likely * (most - likely), 0.0) / people)
+                reach = math.hypot(reach, reach / max(deviation, 1e-300) * sampled) + 0.5 / people
+            return width**2 * max(value - reach, 0.0), width**2 * min(max(value + reach, 0.0), 0.25)
 
-        unit = f"{self.question.unit}²" if self.question.unit else ""
-        return Measure(name="variance", value=value, stderr=deviation, unit=unit, ends=ends)
+        return Measure(name="variance", value=width**2 * value, stderr=width**2 * deviation, unit=unit, ends=ends)
+
+    def measures(self) -> tuple[Measure, ...]:
+        """Return mean and sum, and the variance where the question asked for it."""
+        return (self.mean, self.sum, *((self.variance,) if self.question.variance else ()))
+
+    def columns(self, level: float = LEVEL) -> Columns:
+        """Return a row for each figure: value, standard error, both intervals; NaN where there is none."""
+        rows = [(one, one.to_document(level)) for one in self.measures()]
+        names = ("value", "stderr", "low", "high", "population_low", "population_high")
+        figures = {name: [math.nan if row[name] is None else row[name] for _, row in rows] for name in names}
+        return {
+            "figure": [one.name for one, _ in rows],
+            **{name: np.array(column, np.float64) for name, column in figures.items()},
+        }
+
+    def to_arrow(self, level: float = LEVEL) -> Any:
+        """Return a PyArrow table with a row for each figure; needs the extra ``frames``."""
+        return to_arrow(self.columns(level))
+
+    def to_pandas(self, level: float = LEVEL) -> Any:
+        """Return a pandas data frame with a row for each figure; needs the extra ``frames``, and pandas."""
+        return to_pandas(self.columns(level))
+
+    def to_polars(self, level: float = LEVEL) -> Any:
+        """Return a Polars data frame with a row for each figure; needs the extra ``frames``, and Polars."""
+        return to_polars(self.columns(level))
+
+    def plot(self, *, level: float = LEVEL) -> "Chart":
+        """Return a chart of the mean with both intervals; ``.save(path)`` writes SVG, PNG or PDF."""
+        from hubbub.pages import number_chart  # noqa: PLC0415 (an upward import: charts are loaded if needed)
+
+        return number_chart(self, level=check_real("level", level, OPEN_UNIT))
+
+    def _repr_html_(self) -> str:
+        from hubbub.pages import number_table  # noqa: PLC0415
+
+        return number_table(self)
+
+    def to_document(self, level: float = LEVEL) -> dict[str, Json]:
+        """Return the figures with their intervals as a JSON object."""
+        return {
+            "name": self.name,
+            "kind": self.question.kind,
+            "people": self.n,
+            "answered": self.answered,
+            "unit": self.question.unit,
+            "bounds": [self.question.low, self.question.high],
+            "remark": REMARK,
+            **{one.name: one.to_document(level) for one in self.measures()},
+        }
 
     def __repr__(self) -> str:
         return f"NumberEstimate({self.name!r}: {self.mean}, n={self.n:,})"
 
 
-def _total(question: Number, digits: Sequence[AnswerCounts]) -> tuple[float, float]:
-    """Return the sum of all levels as shares of the range, and its variance."""
-    total, variance = 0.0, 0.0
-    for place, digit in zip(place_values(question), digits, strict=True):
-        query = place * np.arange(digit.values.size, dtype=np.float64) / (question.levels - 1)
-        total += float(query @ digit.values)
-        variance += linear_variance(digit, query)
-    return total, variance
-
-
-def _quantile(level: float) -> float:
-    return -float(ndtri((1 - level) / 2))
+def _linear(counts: AnswerCounts, query: Array) -> Total:
+    """Return a linear query of the counts of one attribute."""
+    weights = query - query.mean()
+    parts = tuple((counts.variance * weight**2, counts.excess) for weight in weights.tolist() if weight)
+    return Total(float(query @ counts.values), counts.linear_variance(query), parts)

@@ -1,121 +1,218 @@
 """``ScaleEstimate``: the distribution of a number over buckets, its quantiles, and bands that hold for all of it.
 
 The levels of a scale are combined by least squares (:mod:`hubbub.numeric.trees`). A band covers the number of people
-below every edge at once: normal intervals whose level is raised for their number (Šidák 1967, valid for all
-correlations of normal errors), with monotone ends. For the population the largest distance of an empirical distribution
-function is added (Massart 1990), with half of the error each.
+below every edge at once: intervals from the tails of the noise (:mod:`hubbub.numeric.tails`) whose level is raised for
+their number (Šidák 1967), with monotone ends. For the population the largest distance of an empirical distribution
+function is added (Massart 1990), with half of the error each. Where answers may be missing, shares are ratios of two
+estimates, whose intervals are those of Fieller (1954): unbounded if it is not certain that anybody answered.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
-from hubbub.errors import OPEN_UNIT, PROBABILITY, check_choice, check_real, check_type, check_whole
+from hubbub.canonical import Json
+from hubbub.errors import OPEN_UNIT, PROBABILITY, check_choice, check_real, check_type, check_whole, reject
 from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
+from hubbub.numeric.tails import ErrorSums
 from hubbub.numeric.trees import Tree
-from hubbub.numeric.vectors import check_vector
 from hubbub.questions import Scale
-from hubbub.surveys.answers import AnswerCounts
+from hubbub.reports import MAX_DECLARED
+from hubbub.surveys.answers import AnswerCounts, sizes_of
 from hubbub.surveys.design import tree
-from hubbub.surveys.measures import LEVEL, Measure, Of
+from hubbub.surveys.measures import LEVEL, Measure, Of, listed
+
+if TYPE_CHECKING:
+    from hubbub.pages import Chart
 
 Array = NDArray[np.float64]
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Quantiles that tables and pages show."""
+ONE_SIGMA = 0.6827
+SLACK = 0.5  # people, because counts are whole numbers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ScaleEstimate:
-    """Estimated number of people in each bucket, and everything that follows from them."""
+    """Estimated number of people in each bucket, and everything that follows from them.
+
+    One person who names unrelated blocks at every level moves the number of people below an edge by at most
+    :attr:`influence`; an honest change of mind moves it by 1.
+    """
 
     name: str
     question: Scale
     n: int
     """People in the collection, with or without an answer."""
-    values: Array
+    attributes: tuple[AnswerCounts, ...]
+    """Counts of the blocks of every level, from the widest to single buckets."""
+    plan: str | None = None
+    values: Array = field(init=False)
     """Unbiased number of people in each bucket; small ones may be below 0."""
-    answered: float
+    answered: float = field(init=False)
     """Estimated number of people who answered; n unless answers may be missing."""
-    levels: Tree
+    levels: Tree = field(init=False)
 
     def __post_init__(self) -> None:
         check_type("name", self.name, str)
         check_type("question", self.question, Scale)
-        check_whole("n", self.n)
-        check_vector("values", self.values, np.float64, self.question.buckets)
-        check_type("levels", self.levels, Tree)
-
-    @classmethod
-    def of(cls, name: str, question: Scale, attributes: Sequence[AnswerCounts], n: int) -> "ScaleEstimate":
-        """Return the estimate from the counts of all levels."""
-        levels = tree(question, [1 / max(one.variance, 1e-12) for one in attributes])
-        leaves, absent = levels.leaves([one.values for one in attributes], n)
-        values = leaves[: question.buckets].copy()
+        check_whole("n", self.n, 0, MAX_DECLARED)
+        if sizes_of(self.attributes) != list(self.question.sizes):
+            reject("attributes", "be the counts of every level of the question")
+        if self.plan is not None:
+            check_type("plan", self.plan, str)
+        levels = tree(self.question, [1 / one.mean_variance for one in self.attributes])
+        leaves, absent = levels.leaves([one.values for one in self.attributes], self.n)
+        values = leaves[: self.question.buckets].copy()
         values.setflags(write=False)
-        return cls(name=name, question=question, n=n, values=values, answered=n - absent, levels=levels)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "answered", float(self.n - absent))
+        object.__setattr__(self, "levels", levels)
 
     @property
     def edges(self) -> Array:
         """Edges between two buckets: all but the first and the last."""
         return np.array(self.question.edges[1:-1])
 
-    def cdf(self) -> tuple[Array, Array, Array]:
-        """Return the edges between buckets, the estimated share below each, and the standard errors of the shares."""
-        below = np.cumsum(self.values)[:-1]
-        share = below / max(self.answered, 1.0)
-        return self.edges, share, self._deviations(share)
+    @property
+    def influence(self) -> float:
+        """Largest change of a number of people below an edge that one malicious client can cause, in people."""
+        right = np.arange(1, self.question.buckets)
+        return float(self.levels.prefix_weights(right).influence().max())
 
-    def _deviations(self, share: Array) -> Array:
-        """Return the standard errors of the shares: those of a ratio where answers may be missing."""
-        right = np.arange(1, self.question.buckets, dtype=np.float64)
-        people, levels = max(self.answered, 1.0), self.levels
-        variance = levels.prefix_variance(right)
-        if levels.missing:
-            first, whole = float(levels.weights[0]), levels.buckets
-            known = levels.total_variance() + 1 / levels.absent_precision
-            both = right / first * (1 - whole / first / known)
-            variance = variance - 2 * share * both + share**2 * levels.absent_variance()
-        return np.asarray(np.sqrt(np.maximum(variance, 0.0)) / people)
+    @property
+    def people(self) -> float:
+        """The number of people that shares refer to: those who answered, at least 1."""
+        return max(self.answered, 1.0)
+
+    def cdf(self) -> tuple[Array, Array, Array]:
+        """Return the edges between buckets, the estimated share below each, and the standard errors of the shares.
+
+        Shares are unbiased, so that a few may be below 0, above 1, or fall; the band does not.
+        """
+        share = np.cumsum(self.values)[:-1] / self.people
+        return self.edges, share, np.sqrt(self.errors(share).variance) / self.people
+
+    def errors(self, share: Array) -> ErrorSums:
+        """Return the errors of the numbers of people below all edges, minus given shares of those who answered."""
+        parts = self.levels.prefix_weights(np.arange(1, self.question.buckets), share)
+        widths = np.array(self.levels.widths, np.float64)[parts.level]
+        copies = (parts.last - parts.first) / widths
+        variances = np.array([one.variance for one in self.attributes])[parts.level] * parts.weights**2
+        excesses = np.array([one.excess for one in self.attributes])[parts.level]
+        growth = np.array([one.growth for one in self.attributes])[parts.level]
+        if growth.any():
+            below = np.r_[0.0, np.cumsum(np.maximum(self.values, 0.0))]
+            first, last = (np.minimum(end, self.question.buckets).astype(np.int64) for end in (parts.first, parts.last))
+            people = np.where(parts.first >= self.levels.buckets, self.n - self.answered, below[last] - below[first])
+            more = (growth * parts.weights**2 * np.maximum(people, 0.0)).sum(axis=1)
+            variances, copies = np.column_stack([variances, more]), np.column_stack([copies, np.ones_like(more)])
+            excesses = np.r_[excesses, 0.0]
+        return ErrorSums(variances, copies, excesses)
 
     def band(self, level: float = LEVEL, *, of: Of = "collection") -> tuple[Array, Array]:
         """Return lower and upper shares at all edges that hold for all of them at once with probability ``level``."""
         level = check_real("level", level, OPEN_UNIT)
         check_choice("of", of, ("collection", "population"))
-        _, share, deviation = self.cdf()
-        miss, sampling = 1 - level, 0.0
+        miss, sampling, count = 1 - level, 0.0, self.question.buckets - 1
         if of == "population":
-            miss /= 2
-            sampling = math.sqrt(math.log(2 / miss) / (2 * max(self.answered, 1.0)))
-        count = max(share.size, 1)
-        z = -float(ndtri(-math.expm1(math.log1p(-miss) / count) / 2))
-        low = np.maximum.accumulate(share - z * deviation - sampling)
-        high = np.minimum.accumulate((share + z * deviation + sampling)[::-1])[::-1]
-        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+            miss /= 3 if self.question.missing else 2  # noise, sampling, and the number of people who answered
+            sampling = math.sqrt(math.log(2 / miss) / (2 * max(self._fewest(miss), 1e-300)))
+        low, high = self._noise_band(-math.expm1(math.log1p(-miss) / count))
+        low, high = np.clip(low - sampling, 0.0, 1.0), np.clip(high + sampling, 0.0, 1.0)
+        low, high = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
+        # The ends cross where no rising curve fits between them; what is between them is then the best that is known.
+        return np.minimum(low, high), np.maximum(low, high)
+
+    def _fewest(self, miss: float) -> float:
+        """Return the least number of people who answered that is plausible."""
+        if not self.question.missing:
+            return float(self.n)
+        return self.answered - float(self._all(np.array([1.0])).reach(2 * miss)[0])
+
+    def _all(self, share: Array) -> ErrorSums:
+        """Return the error of the number of people who answered, times a share."""
+        parts = self.levels.prefix_weights(np.zeros(1), share)
+        widths = np.array(self.levels.widths, np.float64)[parts.level]
+        variances = np.array([one.mean_variance for one in self.attributes])[parts.level] * parts.weights**2
+        excesses = np.array([one.excess for one in self.attributes])[parts.level]
+        return ErrorSums(variances, (parts.last - parts.first) / widths, excesses)
+
+    def _noise_band(self, miss: float) -> tuple[Array, Array]:
+        """Return intervals of the shares below each edge, each of which errs with probability ``miss``."""
+        size = self.question.buckets - 1
+        if self.n == 0:
+            return np.zeros(size), np.ones(size)
+        below = np.cumsum(self.values)[:-1]
+        share = np.clip(below / self.people, 0.0, 1.0)
+        errors = self.errors(share)
+        reach = errors.reach(miss) + SLACK
+        if not self.question.missing:
+            return (below - reach) / self.n, (below + reach) / self.n
+        # |S − F·A| ≤ z·σ(F), a quadratic inequality in F.
+        square = reach**2 / np.maximum(errors.variance, 1e-300)
+        flat, plus, minus = (self.errors(np.full(size, one)).variance for one in (0.0, 1.0, -1.0))
+        both, whole = (minus - plus) / 4, (plus + minus) / 2 - flat
+        a = self.answered**2 - square * whole
+        b = below * self.answered - square * both
+        c = below**2 - square * flat
+        root = np.sqrt(np.maximum(b * b - a * c, 0.0))
+        sure = (a > 0) & (self.answered > 0)
+        safe = np.where(sure, a, 1.0)
+        return np.where(sure, (b - root) / safe, 0.0), np.where(sure, (b + root) / safe, 1.0)
+
+    def shares(self, level: float, *, of: Of, count: int = 1) -> tuple[Array, Array]:
+        """Return intervals of the share below each edge by itself, whose level is raised for ``count`` of them.
+
+        Of the population: (S − F·A)² ≤ r² + z²·A·F(1 − F) with the reach r of the noise (Wilson 1927), and half a
+        person on either side.
+        """
+        miss = -math.expm1(math.log(level) / count)
+        if of == "collection" or self.n == 0:
+            low, high = self._noise_band(miss)
+            return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+        below, people = np.cumsum(self.values)[:-1], self.people
+        reach = self.errors(np.clip(below / people, 0.0, 1.0)).reach(miss)
+        square = float(ndtri(miss / 2)) ** 2
+        a = people * people + square * people
+
+        def root(centre: Array, sign: int) -> Array:
+            b = 2 * centre * people + square * people
+            c = centre**2 - reach**2
+            return np.asarray((b + sign * np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))) / (2 * a))
+
+        return np.clip(root(below - SLACK, -1), 0.0, 1.0), np.clip(root(below + SLACK, 1), 0.0, 1.0)
 
     def quantile(self, p: float) -> Measure:
         """Return the number below which the share p of the answers lies.
 
         Its interval inverts the band, so that the intervals of all quantiles hold at once; an end beyond the first or
-        the last edge is the bound of the scale.
+        the last edge is the bound of the scale. Its standard error is half of the interval at 68 % from the noise at
+        single edges, of at least one bucket.
         """
         p = check_real("p", p, PROBABILITY)
-        whole = np.array(self.question.edges)
 
         def ends(level: float, of: Of) -> tuple[float, float]:
-            low, high = self.band(level, of=of)
-            # Below an edge whose upper share is less than p lies too little, below one whose lower share is p enough.
-            first = int(np.searchsorted(high, p, side="left"))
-            last = int(np.searchsorted(low, p, side="left"))
-            return float(whole[first]), float(whole[min(last + 1, whole.size - 1)])
+            return self._between(p, self.band(level, of=of))
 
-        value = self._inverse(p)
-        low, high = ends(0.6827, "collection")
-        return Measure(
-            name=f"{100 * p:g} % quantile", value=value, stderr=(high - low) / 2, unit=self.question.unit, ends=ends
-        )
+        low, high = single_quantile(self, p, ONE_SIGMA, "collection")
+        name = "median" if p == 0.5 else f"{100 * p:g}% quantile"
+        return Measure(name=name, value=self._inverse(p), stderr=(high - low) / 2, unit=self.question.unit, ends=ends)
+
+    def _between(self, p: float, band: tuple[Array, Array]) -> tuple[float, float]:
+        """Return the edges between which a quantile lies if the band holds."""
+        whole, (low, high) = self.question.edges, band
+        # Below an edge whose upper share is less than p lies too little, below one whose lower share is p enough.
+        first = int(np.searchsorted(high, p, side="left"))
+        last = int(np.searchsorted(low, p, side="left"))
+        last = min(last + 1, len(whole) - 1)
+        # Where the noise exceeds the counts the ends of the band may cross, and a quantile lies anywhere between them.
+        return float(whole[min(first, last)]), float(whole[max(first, last)])
 
     @property
     def median(self) -> Measure:
@@ -124,7 +221,7 @@ class ScaleEstimate:
 
     def _inverse(self, p: float) -> float:
         """Return the quantile of the nearest distribution function that does not fall, linear within buckets."""
-        _, share, _ = self.cdf()
+        share = np.cumsum(self.values)[:-1] / self.people
         rising = isotonic_regression(np.clip(share, 0.0, 1.0)).x
         shares = np.concatenate([[0.0], rising, [1.0]])
         return float(np.interp(p, shares, np.array(self.question.edges)))
@@ -143,17 +240,57 @@ class ScaleEstimate:
             "population_high": outer[1],
         }
 
-    def to_arrow(self, level: float = LEVEL) -> object:
+    def measures(self) -> tuple[Measure, ...]:
+        """Return the quantiles that tables and pages show."""
+        return tuple(self.quantile(p) for p in QUANTILES)
+
+    def to_arrow(self, level: float = LEVEL) -> Any:
         """Return a PyArrow table with a row for each edge; needs the extra ``frames``."""
         return to_arrow(self.columns(level))
 
-    def to_pandas(self, level: float = LEVEL) -> object:
+    def to_pandas(self, level: float = LEVEL) -> Any:
         """Return a pandas data frame with a row for each edge; needs the extra ``frames``, and pandas."""
         return to_pandas(self.columns(level))
 
-    def to_polars(self, level: float = LEVEL) -> object:
+    def to_polars(self, level: float = LEVEL) -> Any:
         """Return a Polars data frame with a row for each edge; needs the extra ``frames``, and Polars."""
         return to_polars(self.columns(level))
 
+    def plot(self, *, level: float = LEVEL) -> "Chart":
+        """Return a chart of the distribution with its bands and quantiles; ``.save(path)`` writes SVG, PNG or PDF."""
+        from hubbub.pages import scale_chart  # noqa: PLC0415 (an upward import: charts are loaded if needed)
+
+        return scale_chart(self, level=check_real("level", level, OPEN_UNIT))
+
+    def _repr_html_(self) -> str:
+        from hubbub.pages import scale_table  # noqa: PLC0415
+
+        return scale_table(self)
+
+    def to_document(self, level: float = LEVEL) -> dict[str, Json]:
+        """Return the estimate with its intervals as a JSON object."""
+        return {
+            "name": self.name,
+            "kind": self.question.kind,
+            "people": self.n,
+            "answered": self.answered,
+            "unit": self.question.unit,
+            "quantiles": [{"p": p, **self.quantile(p).to_document(level)} for p in QUANTILES],
+            "cdf": listed(self.columns(level)),
+        }
+
     def __repr__(self) -> str:
         return f"ScaleEstimate({self.name!r}: {self.median}, n={self.n:,})"
+
+
+def single_quantile(estimate: ScaleEstimate, p: float, level: float, of: Of) -> tuple[float, float]:
+    """Return an interval of one quantile by itself: the edges at which its share is not rejected.
+
+    It is shorter than the one that holds for all quantiles at once.
+    """
+    low, high = estimate.shares(level, of=of)
+    possible, whole = np.flatnonzero(high >= p), estimate.question.edges
+    first = int(possible[0]) if possible.size else estimate.question.buckets - 1
+    small = np.flatnonzero(low < p)
+    last = int(small[-1]) + 1 if small.size else 0
+    return float(whole[min(first, last)]), float(whole[max(first, last) + 1])

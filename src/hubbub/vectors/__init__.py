@@ -9,6 +9,8 @@ import json
 from importlib import resources
 from typing import Any
 
+import numpy as np
+
 from hubbub import device, errors
 from hubbub.canonical import parse
 from hubbub.charges import Charge
@@ -16,6 +18,9 @@ from hubbub.device_ledger import DeviceLedger
 from hubbub.errors import InvalidInput, WireError
 from hubbub.plans import Plan
 from hubbub.privacy import Budget
+from hubbub.reports import Tally
+from hubbub.surveys.estimate import estimate_survey
+from hubbub.surveys.numbers import NumberEstimate
 from hubbub.wire import batches, messages
 
 FORMAT = "hubbub wire vectors 2"
@@ -43,14 +48,15 @@ class Counter:
 
 
 def wire_vectors() -> dict[str, Any]:
-    """Return plans with the messages of devices under :class:`Counter`, bytes to reject, and totals of repeated plans.
+    """Return plans with the messages of devices under :class:`Counter`, bytes to reject, totals, and surveys.
 
     >>> {name: len(part) for name, part in wire_vectors().items() if name != "format"}
-    {'good': 10, 'bad': 358, 'ledgers': 6}
+    {'good': 10, 'bad': 358, 'ledgers': 6, 'surveys': 3}
     """
     folder = resources.files(__name__)
     parts = {
-        name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("good", "bad", "ledgers")
+        name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("good", "bad", "ledgers", "surveys")
     }
     return {"format": FORMAT, **parts}
 
@@ -59,7 +65,7 @@ def check_vectors(text: str | bytes) -> int:
     """Return the number of vectors in a file; raise :class:`WireError` on the first that this program disagrees with.
 
     >>> check_vectors(json.dumps(wire_vectors()))
-    374
+    377
     """
     document: Any = parse(text, "the file of vectors")
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -70,7 +76,9 @@ def check_vectors(text: str | bytes) -> int:
             _check_bad(one, plans[one["plan"]])
         for one in document["ledgers"]:
             _check_ledger(one, plans)
-        return len(document["good"]) + len(document["bad"]) + len(document["ledgers"])
+        for one in document["surveys"]:
+            _check_survey(one)
+        return sum(len(document[name]) for name in ("good", "bad", "ledgers", "surveys"))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, WireError):
             raise
@@ -110,3 +118,50 @@ def _check_bad(vector: dict[str, Any], plan: Plan) -> None:
         if isinstance(error, expected):
             return
     raise WireError(f"the bad vector {vector['why']!r} of {vector['plan']!r} must raise {vector['error']}")
+
+
+def categories(record: int, plan: Plan) -> list[int]:
+    """Return the category of every attribute of an encoded record of a survey."""
+    parts = ((record >> one.start & (1 << one.size) - 1) for one in plan.schema.attributes)
+    return [part.bit_length() - 1 for part in parts]
+
+
+def counted(payloads: list[list[str]], plan: Plan) -> list[int]:
+    """Return how many of the payloads, in hexadecimal digits by person, name each category."""
+    counts = [0] * plan.schema.width
+    for person in payloads:
+        for payload in person:
+            counts[int.from_bytes(bytes.fromhex(payload), "little")] += 1
+    return counts
+
+
+def estimated(counts: list[int], n: int, plan: Plan) -> dict[str, list[float]]:
+    """Return the estimates of all questions from these counts of n people.
+
+    People for each label, bucket or cell; for a number the sum of the shares of its range.
+    """
+    tally = Tally(
+        plan=plan.id, n=n, fakes=0, messages=sum(counts), batches=1, smallest_batch=n, counts=np.array(counts, np.int64)
+    )
+    found = {}
+    for name, one in estimate_survey(tally, plan).results:
+        found[name] = [one.total] if isinstance(one, NumberEstimate) else one.values.reshape(-1).tolist()
+    return found
+
+
+def _check_survey(vector: dict[str, Any]) -> None:
+    plan, entropy = Plan.from_json(vector["plan"]), Counter()
+    encoded, sent = [], []
+    for answers in vector["answers"]:
+        record = device.encode(answers, plan.schema, entropy=entropy)
+        encoded.append(categories(record, plan))
+        sent.append([payload.hex() for payload in device.record_payloads(record, plan, entropy=entropy)])
+    sizes = [one.size for one in plan.schema.attributes]
+    same = (plan.id, sizes, encoded, sent) == tuple(vector[key] for key in ("id", "sizes", "categories", "payloads"))
+    if not same or counted(sent, plan) != vector["counts"]:
+        raise WireError(f"the categories or payloads of the survey {vector['name']!r} differ")
+    found = estimated(vector["counts"], len(sent), plan)
+    if found.keys() != vector["estimate"].keys() or not all(
+        np.allclose(values, vector["estimate"][name], rtol=1e-9, atol=1e-9) for name, values in found.items()
+    ):
+        raise WireError(f"the estimates of the survey {vector['name']!r} differ")

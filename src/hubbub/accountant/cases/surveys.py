@@ -9,9 +9,11 @@ from hubbub.accountant.analysis import Analysis, best, log, unknown
 from hubbub.accountant.cases.local import collusion
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import category, surveys
+from hubbub.accountant.theorems.laplace import Atoms
 from hubbub.accountant.theorems.surveys import Answers
 from hubbub.privacy import Basis, TrustModel
 from hubbub.protocol import Protocol
+from hubbub.questions import Number
 from hubbub.schema import Schema
 
 LOCAL_STEP = 400  # grid points of the largest loss of one user's messages
@@ -31,17 +33,39 @@ def survey_analysis(protocol: Protocol, schema: Schema, honest: int, trust: Trus
     drawn = any(one.noise.shuffler_fakes for one in parts)
     if trust == "nobody" or (drawn and trust == "shuffling"):
         return local
-    exact = all(one.noise.clear for one in parts)
     users = any(one.noise.shuffler_fakes is None for one in parts)
-    whole = _composed(parts, protocol, honest if users else 1, exact=exact, fakes=drawn)
+    whole = _composed(parts, _free(protocol, schema), protocol, honest if users else 1, fakes=drawn)
     return whole if protocol.clear else best(whole, replace(local, basis=Basis.PROVEN))
 
 
-def _composed(parts: tuple[Answers, ...], protocol: Protocol, honest: int, *, exact: bool, fakes: bool) -> Analysis:
-    limit = surveys.largest_loss(parts)
+def _free(protocol: Protocol, schema: Schema) -> tuple[Answers, ...]:
+    """Return attributes in all of which two records can differ at once: all but those that others determine.
 
-    def cover() -> Loss:
-        return surveys.cover(parts, protocol.release, honest)
+    The squares of a number depend on its digits. If answers may be missing, the largest number and no answer differ in
+    all attributes.
+    """
+    assert schema.questions is not None
+    sizes, noise = [], []
+    left: dict[str, int] = {}
+    for one, own in zip(schema.attributes, protocol.noise, strict=True):
+        question = schema.questions[one.question]
+        bound = isinstance(question, Number) and question.variance and not question.missing
+        digits = left.setdefault(one.question, len(question.radices) if isinstance(question, Number) else 0)
+        left[one.question] -= 1
+        if not bound or digits > 0:
+            sizes.append(one.size)
+            noise.append(own)
+    return surveys.grouped(sizes, noise)
+
+
+def _composed(
+    parts: tuple[Answers, ...], free: tuple[Answers, ...], protocol: Protocol, honest: int, *, fakes: bool
+) -> Analysis:
+    limit = surveys.largest_loss(parts)
+    exact = all(one.noise.clear for one in parts) and free == parts
+
+    def cover() -> Loss | Atoms:
+        return surveys.laplace_cover(parts) or surveys.cover(parts, protocol.release, honest)
 
     def upper(epsilon: float) -> float:
         # From the largest finite loss on, the grid of the composition may be too coarse for what is known exactly.
@@ -49,11 +73,11 @@ def _composed(parts: tuple[Answers, ...], protocol: Protocol, honest: int, *, ex
         return log(limit[1] if limit is not None and beyond else cover().delta(epsilon))
 
     def lower(epsilon: float) -> float:
-        found = surveys.attack(parts, protocol.release, honest)
+        found = surveys.attack(free, protocol.release, honest)
         return log(found.delta(epsilon)) if found else _one_response(parts, honest, epsilon)
 
     def solve(delta: float) -> tuple[float, float]:
-        found = surveys.attack(parts, protocol.release, honest)
+        found = surveys.attack(free, protocol.release, honest)
         least = cover().epsilon(delta)
         if limit is not None and delta >= limit[1]:
             # The quotient is rounded to the nearest float, the next one is at least the exact bound.
@@ -61,7 +85,8 @@ def _composed(parts: tuple[Answers, ...], protocol: Protocol, honest: int, *, ex
         return found.epsilon(delta) if found else 0.0, least
 
     count = sum(one.times for one in parts)
-    noise = "the exact distributions of the fakes" if exact else "certified curves of the users' noise"
+    clear = all(one.noise.clear for one in parts)
+    noise = "the exact distributions of the fakes" if clear else "certified curves of the users' noise"
     return Analysis(
         upper=upper,
         lower=lower,

@@ -20,10 +20,12 @@ from hubbub.numeric.inversion import falling_root
 from hubbub.numeric.rounding import up
 
 TAIL = math.log(1e-28)  # logarithm of the mass of one position's curve that counts as an infinite loss
+CUT_FAINT = math.log(1e-9)  # the same relative to a given δ down to which the curve is precise
 POSITIONS = 2048  # positions that an attack uses at most; with fewer it is weaker, but still an attack
-POINTS = 120  # grid points of one position's loss at least
 CUT = 55.0  # outcomes of a crowd beyond e^−55 are not part of an attack
 GRAIN = 16  # grid points per standard deviation of one position's loss
+TOLERANCE = 0.005  # relative excess in δ of a block of crowds, at this grain or a finer one
+POINTS = 7.5  # grid points of one position's loss at least, times the grain
 BEND = 3e-4  # relative height of a chord above the curve up to which grid points are skipped
 LONGEST = 300.0  # difference in ε that a chord spans at most
 
@@ -48,12 +50,14 @@ def homogeneous_delta(n: int, q: float, k: int, epsilon: float) -> float:
     return math.exp(min(float(bit.log_delta(others, none, q, epsilon, k)[0]), 0.0))
 
 
-def sampled(log_delta: Callable[[int], float], size: int, step: float, *, bend: float = BEND) -> list[float]:
+def sampled(
+    log_delta: Callable[[int], float], size: int, step: float, *, bend: float = BEND, faint: float = 0.0
+) -> list[float]:
     """Return upper bounds on δ at the nodes 0 to ``size`` of a grid of ε, evaluating few of them where δ falls slowly.
 
     δ is convex in e^ε, so the chord between two nodes lies above those in between, by about an eighth of its width
     times the difference between its slope and that of the last chord. Chords are shortened where this is more than the
-    share ``bend`` of δ.
+    share ``bend`` of δ; of the larger ``faint``, where δ is below that.
 
     >>> exact = [math.exp(-2 - i / 50) for i in range(101)]
     >>> bounds = sampled(lambda i: -2 - i / 50, 100, 0.02)
@@ -71,7 +75,8 @@ def sampled(log_delta: Callable[[int], float], size: int, step: float, *, bend: 
         stride = min(stride, longest, size + 1 - len(curve))
         start, end, width = curve[-1], delta(len(curve) - 1 + stride), math.expm1(step * stride)
         slope = (end - start) / width
-        height = bend / 2 if before is None or start == 0.0 else (slope - before) * width / (4 * (start + end))
+        scale = 4 * (start + end) + 8 * faint
+        height = bend / 2 if before is None or scale == 0.0 else (slope - before) * width / scale
         if height > 4 * bend and stride > 1:
             stride //= 2
             continue
@@ -85,12 +90,14 @@ def sampled(log_delta: Callable[[int], float], size: int, step: float, *, bend: 
     return curve
 
 
-@lru_cache(maxsize=64)
-def cover(n: int, q: float, k: int = 1, grain: int = GRAIN, *, singles: int = 0, fair: int = 0) -> Loss:
+@lru_cache(maxsize=256)
+def cover(
+    n: int, q: float, k: int = 1, grain: int = GRAIN, *, singles: int = 0, fair: int = 0, faint: float = 0.0
+) -> Loss:
     """Return a loss that covers one position in every collection of n people who send k copies, in both orders.
 
     ``fair`` fakes are uniform bits in each position, independent of all others; ``singles`` are fakes of unknown bits.
-    Errs upwards.
+    The curve is precise down to δ = ``faint``. Errs upwards.
 
     >>> round(cover(5000, 0.1964).epsilon(1e-6), 3)  # exactly .0793
     0.079
@@ -99,19 +106,22 @@ def cover(n: int, q: float, k: int = 1, grain: int = GRAIN, *, singles: int = 0,
     others = np.array([n - 1 + singles / k])
     none = np.zeros(1)
 
+    cut = math.log(faint) + CUT_FAINT if faint else TAIL
+
     def homogeneous(epsilon: float) -> float:
-        return float(bit.log_delta(others, none, q, epsilon, k, fair=fair)[0]) - TAIL
+        return float(bit.log_delta(others, none, q, epsilon, k, fair=fair)[0]) - cut
 
     deviation = spread(n, q, k, singles, fair)
     top = min(falling_root(homogeneous, min(8 * deviation, pure / 2), pure, relative=0.02)[1], pure)
-    step = min(deviation / grain, top / POINTS)
+    step = min(deviation / grain, top / (POINTS * grain))
     size = math.ceil(top / step)
     bounded = top == pure
     if bounded:  # the last node is the pure ε, so that no composition has a larger loss than all positions together
         step = pure / size
     probes = top * np.array([0.0, 0.15, 0.3, 0.45, 0.6, 0.8])
-    ones, zeros = bit.partition(n, q, probes, k, singles=singles, fair=fair, tolerance=0.005)
-    curve = sampled(lambda i: bit.largest_log_delta(ones, zeros, q, step * i, k, fair=fair), size, step)
+    tolerance = TOLERANCE * max(1.0, GRAIN / grain)
+    ones, zeros = bit.partition(n, q, probes, k, singles=singles, fair=fair, tolerance=tolerance)
+    curve = sampled(lambda i: bit.largest_log_delta(ones, zeros, q, step * i, k, fair=fair), size, step, faint=faint)
     if bounded:
         curve[-1] = 0.0  # the pure ε is rounded up by more than the product of step and size is rounded down
     return Loss.from_envelope(curve, step)

@@ -11,11 +11,11 @@ out; the others are independent, so the pair is a product. Exchanging a and b ma
 both orders give the same, and by exchangeability so do all a and b. Fewer changed attributes are a marginal, of which δ
 is at most as large. ∎
 
-It covers the shuffler's independent fakes of one distribution for all categories of an attribute, and the users'
-uniform fakes.
+It covers the shuffler's independent fakes of one distribution for all categories of an attribute (:mod:`.fakes`), and
+the users' uniform fakes (:mod:`.uniform`).
 
-**Corollary 2 (Laplace fakes).** With scales b_j, δ(ε) = 1 − ∏_j (1 − P_j(0)) exactly for every ε ≥ Σ_j 2/b_j.
-*Proof.* A finite loss of attribute j is at most 2/b_j, and an infinite one means that the rising count had no fake. ∎
+**Corollary (Laplace fakes).** With scales b_j, δ(ε) = 1 − ∏_j (1 − P_j(0)) exactly for every ε ≥ Σ_j 2/b_j.
+*Proof.* A finite loss of attribute j is at most 2/b_j; it is infinite if the other tuple's category has no fake. ∎
 On a grid that does not divide all 1/b_j, the composition would put mass just above such an ε.
 
 **Theorem 2 (any independent noise).** If μ_j covers attribute j for all columns of n values, all changes and both
@@ -40,20 +40,21 @@ from numpy.typing import NDArray
 from hubbub.accountant.attained import Attained, Pair, together
 from hubbub.accountant.composition import Loss
 from hubbub.accountant.theorems import category, fakes, split
+from hubbub.accountant.theorems.laplace import Atoms, atoms
+from hubbub.accountant.theorems.uniform import COARSE, attacked_pair, user_loss
 from hubbub.numeric.binomial import binomial, binomial_pmf
 from hubbub.numeric.rounding import up
-from hubbub.protocol import Fakes, Noise
+from hubbub.protocol import Noise
 from hubbub.releases import Release
 
 Floats = NDArray[np.float64]
 
-GRAIN = 150  # grid points per standard deviation of the loss of all attributes, at least,
-STEP = 1e-3  # and their largest distance
-FINE = 2e-5  # relative height of a chord above the curve of users' fakes up to which grid points are skipped
-NODES = 1200  # grid points of the curve of one attribute among users' fakes
-STEPS = 240  # grid points of the curve of one attribute by randomized response
-REACH = 14.0  # standard deviations of its loss that they span
-CELLS = 10**6  # pairs of counts up to which an attack on users' fakes is computed
+GRAIN = (150.0, 60.0, 1000.0)  # grid points per standard deviation of the loss of all attributes: at least, times √J,
+STEP = 1e-3  # at most; and their largest distance
+NODES = (4, 16)  # grid points per standard deviation of the curve of one attribute with users' noise
+FAINT = 1e-13  # δ of one attribute down to which that curve is precise
+LEAST = 0.05  # smallest share of the variance by which the precision of users' fakes is reduced
+REACH = 14.0  # standard deviations of the loss of one attribute by randomized response that its curve spans
 POSITIONS = 2048  # attributes that an attack uses at most; with fewer it is weaker, but still an attack
 
 
@@ -82,13 +83,21 @@ def grouped(sizes: Sequence[int], noise: Sequence[Noise]) -> tuple[Answers, ...]
 def cover(attributes: tuple[Answers, ...], release: Release, honest: int) -> Loss:
     """Return a loss that covers any change of all attributes, among ``honest`` users; errs upwards. Theorems 1 and 2.
 
+    >>> from hubbub.protocol import Fakes
     >>> one = Answers(5, Noise(m=Fakes.gaussian(19.0, 110)), 10)
     >>> round(cover((one,), "bits", 1).delta(1.0) * 1e7, 4)
     9.009
     """
-    step = None if len(attributes) == 1 else min(_signal(attributes, release, honest) / GRAIN, STEP)
-    parts = [_attribute(one, release, honest, step).power(one.times) for one in attributes]
-    parts.sort(key=lambda loss: loss.step)
+    signal, count = _signal(attributes, release, honest), sum(one.times for one in attributes)
+    step = min(signal / min(max(GRAIN[0], GRAIN[1] * math.sqrt(count)), GRAIN[2]), STEP)
+    parts = []
+    for one in attributes:
+        share = one.times * information(one, release, honest) / signal**2
+        parts.append(_attribute(one, release, honest, step, share, alone=len(attributes) == 1).power(one.times))
+    if len(parts) == 1:
+        return parts[0]
+    parts = [part if part.step == step else part.regrid(step) for part in parts]
+    parts.sort(key=lambda loss: loss.masses.size)
     result = parts[0]
     for part in parts[1:]:
         result = result.compose(part)
@@ -103,6 +112,7 @@ def _signal(attributes: Sequence[Answers], release: Release, honest: int) -> flo
 def information(one: Answers, release: Release, honest: int) -> float:
     """Return about the variance of the loss of one attribute: 2/σ² for two counts that change by one under noise of σ.
 
+    >>> from hubbub.protocol import Fakes
     >>> information(Answers(5, Noise(m=Fakes.gaussian(20.0, 110))), "bits", 1)
     0.005
     """
@@ -116,45 +126,40 @@ def information(one: Answers, release: Release, honest: int) -> float:
     return (1 if release == "category" else 2) * split.spread(honest, q, 1) ** 2
 
 
-def _attribute(one: Answers, release: Release, honest: int, step: float | None) -> Loss:
+def _attribute(one: Answers, release: Release, honest: int, step: float, share: float, *, alone: bool) -> Loss:
+    """Return a cover of one attribute, less precise if it has a small share of the variance of the loss.
+
+    Chords between the nodes of a curve widen its loss by a share of its variance, and so do intervals of fakes.
+    """
     noise = one.noise
     if noise.shuffler_fakes is not None:
-        return fakes.change_loss(noise.shuffler_fakes, 1, 1, step=step)
+        return fakes.change_loss(noise.shuffler_fakes, 1, 1, step=None if alone else step)
     if noise.user_fakes is not None:
-        return _user_fakes(noise.user_fakes, honest, one.size)
-    if release == "bits":
-        return split.positions(honest, noise.q, 1, 2)
-    return split.cover(honest, noise.q) if one.size == 2 else _response(one.size, noise.q, honest)
+        return user_loss(noise.user_fakes, honest, one.size, step, COARSE / max(share, LEAST))
+    nodes = min(max(NODES[0], math.ceil(NODES[1] * math.sqrt(share))), NODES[1])
+    if release == "category" and one.size > 2:
+        return _response(one.size, noise.q, honest, nodes)
+    position = split.cover(honest, noise.q, grain=nodes, faint=FAINT)
+    return position if release == "category" else position.power(2)
 
 
 @lru_cache(maxsize=256)
-def _user_fakes(users: Fakes, honest: int, categories: int) -> Loss:
-    """Return a cover of one clear attribute among the uniform fakes of the users: exact but for the grid."""
-    mean = honest * users.mean
-    top = min(REACH * math.sqrt(2 * categories / mean), math.log(2 * (honest * max(users.shift, users.scale) + 1)) + 2)
-    step = top / NODES
-
-    def log_delta(place: int) -> float:
-        return math.log(max(fakes.user_bounds(step * place, users, honest, categories)[1], 5e-324))
-
-    return Loss.from_envelope(split.sampled(log_delta, NODES, step, bend=FINE), step)
-
-
-@lru_cache(maxsize=256)
-def _response(categories: int, q: float, honest: int) -> Loss:
+def _response(categories: int, q: float, honest: int, nodes: int) -> Loss:
     """Return a cover of one attribute by randomized response, from its blanket, which holds in both orders."""
     pure = category.pure_epsilon(categories, q)
     top = min(pure, REACH * math.sqrt(2 / (honest * q)) * (1 - categories * q))
-    step = top / STEPS
-    curve = split.sampled(lambda i: category.blanket(categories, q, honest, step * i), STEPS, step)
+    count = math.ceil(REACH * nodes)
+    step = top / count
+    curve = split.sampled(lambda i: category.blanket(categories, q, honest, step * i), count, step, faint=FAINT)
     if top == pure:
         curve[-1] = 0.0  # as for split bits: the pure ε is rounded up by more than the last node is rounded down
     return Loss.from_envelope(curve, step)
 
 
 def largest_loss(attributes: Sequence[Answers]) -> tuple[Fraction, float] | None:
-    """Return Σ 2/b and an upper bound on δ from there on, if all fakes are the shuffler's Laplace ones. Corollary 2.
+    """Return Σ 2/b and an upper bound on δ from there on, if all fakes are the shuffler's Laplace ones. The corollary.
 
+    >>> from hubbub.protocol import Fakes
     >>> bound, delta = largest_loss([Answers(2, Noise(m=Fakes.laplace(2.0, 25)))])
     >>> bound, round(delta * 1e7, 6)
     (Fraction(1, 1), 9.127282)
@@ -166,8 +171,17 @@ def largest_loss(attributes: Sequence[Answers]) -> tuple[Fraction, float] | None
             return None
         bound += 2 * one.times / Fraction(drawn.scale)
         # At an ε above 2/b all of δ is P(0).
-        stays += one.times * math.log1p(-fakes.swap_delta(drawn, math.nextafter(2 / drawn.scale, math.inf)))
-    return bound, up(-math.expm1(stays), 1e-12)
+        nothing = fakes.swap_delta(drawn, math.nextafter(2 / drawn.scale, math.inf))
+        stays += one.times * (math.log1p(-nothing) if nothing < 1 else -math.inf)
+    return bound, min(1.0, up(-math.expm1(stays), 1e-12))
+
+
+@lru_cache(maxsize=64)
+def laplace_cover(attributes: tuple[Answers, ...]) -> Atoms | None:
+    """Return the loss of attributes that have different scales and are all among the shuffler's Laplace fakes."""
+    drawn = [(one.noise.shuffler_fakes, one.times) for one in attributes]
+    groups = [(fakes, times) for fakes, times in drawn if fakes is not None and fakes.distribution == "laplace"]
+    return atoms(groups) if 1 < len(groups) == len(attributes) else None
 
 
 @lru_cache(maxsize=64)
@@ -176,6 +190,7 @@ def attack(attributes: tuple[Answers, ...], release: Release, honest: int) -> At
 
     All others hold the same tuple.
 
+    >>> from hubbub.protocol import Fakes
     >>> one = (Answers(5, Noise(m=Fakes.gaussian(19.0, 110)), 10),)
     >>> 0.98 < attack(one, "bits", 1).delta(1.0) / cover(one, "bits", 1).delta(1.0) <= 1
     True
@@ -196,7 +211,7 @@ def _attacked(one: Answers, release: Release, honest: int) -> list[tuple[Floats,
         likely = np.maximum(pmf, fakes.NOTHING)  # a probability that underflows is not 0
         return [(pmf, np.append(0.0, likely[:-1])), (pmf[:-1], likely[1:])]
     if noise.user_fakes is not None:
-        return _attacked_users(noise.user_fakes, honest, one.size)
+        return [attacked_pair(noise.user_fakes, honest, one.size)]
     if release == "category" and one.size > 2:
         return []
     # The loss of a position is that of a crowd which all hold the same bit, in the worse order.
@@ -205,29 +220,3 @@ def _attacked(one: Answers, release: Release, honest: int) -> list[tuple[Floats,
     lacking = 0.0 if crowd.pmf.size == honest else 4 * math.exp(-split.CUT)
     pair = np.where(first > lacking, first, 0.0), second + lacking
     return [pair] if release == "category" else [pair, pair]
-
-
-def _attacked_users(users: Fakes, honest: int, categories: int) -> list[tuple[Floats, Floats]]:
-    """Return the counts of two categories among uniform fakes, a pair for each number of messages for the two.
-
-    Given T fakes of either category, the counts are (1 + B, T − B) and (B, 1 + T − B) with B ~ Bin(T, 1/2), so that
-    the pair of all outcomes is a mixture over T, which both sides share.
-    """
-    chance = 2.0 / categories
-    if users.distribution == "binomial":
-        law = binomial(honest * users.shift, min(1.0, users.scale * chance), tail=split.CUT)
-        weights, low = law.pmf, law.low
-    else:
-        mean = honest * users.scale * chance
-        reach = math.ceil(10 * math.sqrt(mean)) + 40
-        low = max(0, math.floor(mean) - reach)
-        counts = np.arange(low, math.floor(mean) + reach)
-        weights = np.exp(counts * math.log(mean) - mean - np.array([math.lgamma(count + 1.0) for count in counts]))
-    if weights.size * (low + weights.size) > CELLS:
-        return []
-    first, second = [], []
-    for place, weight in enumerate(weights):
-        halves = weight * binomial_pmf(low + place, 0.5)
-        first.append(np.append(0.0, halves))
-        second.append(np.append(halves, 0.0))
-    return [(np.concatenate(first), np.concatenate(second))]

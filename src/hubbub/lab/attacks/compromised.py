@@ -32,6 +32,7 @@ def attack_flips(plan: Plan, share: float, *, trials: int, entropy: Entropy) -> 
 
     Each of those sends an unflipped one. All other honest people have a one, which the attacker knows.
     """
+    evidence.check_no_survey(plan.schema)
     q, honest = plan.protocol.q, honest_users(plan.n, 1 - share)
     truth = evidence.victims(trials, honest, entropy)
     own = np.ones((trials, plan.n - honest), np.uint8)
@@ -54,6 +55,7 @@ def exact_fakes(fakes: Fakes) -> float:
 
 def attack_fakes(plan: Plan, share: float, *, trials: int, entropy: Entropy) -> Reading:
     """Simulate the same guess for clear bits among the shuffler's fakes, batch by batch through the real shuffler."""
+    evidence.check_no_survey(plan.schema)
     fakes, honest = plan.protocol.shuffler_fakes, honest_users(plan.n, 1 - share)
     assert fakes is not None
     truth = evidence.coins(trials, entropy)

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from hubbub.bits.entropy import Entropy, draw
 from hubbub.client import randomize
-from hubbub.errors import check_whole
+from hubbub.errors import check_whole, reject
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.numeric.crowd import neighbours
 from hubbub.numeric.divergences import hockey_stick
@@ -99,6 +99,18 @@ def coins(count: int, entropy: Entropy) -> NDArray[np.bool_]:
     True
     """
     return (draw(entropy, count, np.uint8) & 1).astype(np.bool_)
+
+
+def check_no_survey(schema: Schema) -> None:
+    """Raise if the schema is that of a survey, on which no attack is demonstrated.
+
+    >>> from hubbub.questions import Flag
+    >>> check_no_survey(Schema.survey({"dark mode": Flag()}))
+    Traceback (most recent call last):
+    hubbub.errors.InvalidInput: the plan must not be that of a survey; attacks are demonstrated on bits and labels only
+    """
+    if schema.questions is not None:
+        reject("the plan", "not be that of a survey; attacks are demonstrated on bits and labels only")
 
 
 def victims(trials: int, n: int, entropy: Entropy) -> NDArray[np.bool_]:

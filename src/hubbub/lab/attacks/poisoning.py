@@ -68,6 +68,7 @@ def bias(protocol: Protocol, schema: Schema, sent: int) -> float:
     >>> round(bias(Protocol(0.25), Schema.one_hot(4), 1), 12), round(bias(Protocol(0.25), Schema.one_hot(4), 0), 12)
     (1.5, -0.5)
     """
+    evidence.check_no_survey(schema)
     q, k = protocol.q, protocol.k
     if protocol.sends_category:
         return (sent - q) / (1 - schema.width * q)
@@ -88,6 +89,7 @@ def _messages(plan: Plan, malicious: int, sent: int) -> NDArray[np.generic]:
 
 def poisoned(plan: Plan, truth: NDArray[np.int64], malicious: int, sent: int, entropy: Entropy) -> Estimate:
     """Run the pipeline with malicious messages among the honest reports."""
+    evidence.check_no_survey(plan.schema)
     reports = randomize(Collection.from_values(truth, plan.schema), plan, entropy=entropy)
     messages = np.concatenate([reports.messages, _messages(plan, malicious, sent)])
     batch = Reports(plan, messages, reports.n + malicious, reports.fakes)

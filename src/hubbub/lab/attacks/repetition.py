@@ -53,6 +53,7 @@ def rounds_within(plan: Plan, epsilon: float, most: int) -> int:
 
 def attack(plan: Plan, rounds: Iterable[int], *, trials: int, entropy: Entropy) -> list[Reading]:
     """Simulate the guesses after each number of rounds, from shuffled counts and from linked reports."""
+    evidence.check_no_survey(plan.schema)
     wanted = sorted(rounds)
     q, n, most = plan.protocol.q, plan.n, wanted[-1]
     truth = evidence.victims(trials, n, entropy)

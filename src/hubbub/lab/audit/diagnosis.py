@@ -9,7 +9,7 @@ out: correct the first defect and audit again.
 import math
 from collections.abc import Sequence
 
-from hubbub.lab.audit import dependence, deviations, seeds, sequence
+from hubbub.lab.audit import dependence, deviations, seeds, sequence, surveys
 from hubbub.lab.audit.faults import Diagnosis, Kind
 from hubbub.lab.audit.independence import examine as examine_independence
 from hubbub.lab.audit.model import MessageModel
@@ -58,6 +58,7 @@ _SHUFFLER = {
     "distance between former neighbours": "former neighbours are too close together or too far apart",
     "repeated orders": "the same order was used again, as with a fixed seed",
     "number of shuffler fakes": "the shuffler adds {more} fakes than planned, {where}",
+    surveys.LINKED_NAME: "the answers of one person leave next to each other too often or too rarely",
     "distribution of shuffler fakes": "the numbers of the shuffler's fakes do not have the planned distribution",
 }
 

@@ -7,8 +7,8 @@ from hubbub.canonical import spell
 from hubbub.lab.audit.distinguishers import Attack
 from hubbub.lab.audit.flips import Rate
 from hubbub.lab.audit.model import MessageModel
+from hubbub.lab.audit.results import LIMITS, Audit
 from hubbub.lab.audit.statistics import max_true_positive_rate
-from hubbub.lab.audit.trial import LIMITS, Audit
 from hubbub.pages import Axis, Bar, Facts, Figure, Report, Section, Series, Table, chart, error_chart, render
 
 ROWS = 24  # the most bits in the chart
@@ -130,9 +130,9 @@ def _table(found: Audit) -> Table:
 
 
 def _rates(found: Audit) -> list[Section]:
-    q = found.plan.protocol.q
-    if not found.rates or not q:
+    if not found.rates or found.plan.protocol.clear:
         return []
+    q = found.plan.protocol.q
     model = MessageModel(found.plan)
     bars = []
     for one in found.rates[:ROWS]:

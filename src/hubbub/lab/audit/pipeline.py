@@ -8,6 +8,7 @@ enough to be measured, and are held against their own account.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -47,6 +48,28 @@ class Neighbours:
         first, second = (np.vstack([victim.bits(width), rows[1:]]) for victim in (self.one, self.two))
         return Collection.from_values(first, self.plan.schema), Collection.from_values(second, self.plan.schema)
 
+    def statistic(self) -> Callable[[Reports], float]:
+        """Return the log-likelihood ratio of a batch."""
+        return statistic(self)
+
+
+class Pair(Protocol):
+    """Two neighbouring collections that an attack tells apart."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of both, with its guarantee."""
+
+    @property
+    def name(self) -> str:
+        """The pair in words."""
+
+    def collections(self) -> tuple[Collection, Collection]:
+        """Return both collections."""
+
+    def statistic(self) -> Callable[[Reports], float]:
+        """Return the log-likelihood ratio of a batch; large values indicate the first collection."""
+
 
 def crowds(plan: Plan) -> list[Neighbours]:
     """Return the neighbours to attack: one person alone, and a small crowd with the same or with a third record."""
@@ -77,10 +100,10 @@ def cost(plan: Plan) -> float:
 
 
 def attack_pipeline(
-    pair: Neighbours, client: Client, shuffler: Shuffler, runs: int, level: float, progress: Callable[[], None]
+    pair: Pair, client: Client, shuffler: Shuffler, runs: int, level: float, progress: Callable[[], None]
 ) -> list[Attack]:
     """Run both collections many times and tell them apart in both orders; every second run chooses the threshold."""
-    score = statistic(pair)
+    score = pair.statistic()
     sides: list[Floats] = []
     for collection in pair.collections():
         values = np.empty(runs)

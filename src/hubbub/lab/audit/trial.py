@@ -2,18 +2,17 @@
 
 import itertools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from hubbub.errors import Interval, WireError, check_real, check_whole
-from hubbub.lab.audit import flips, independence, pipeline, seeds, sequence
+from hubbub.errors import Interval, WireError, check_real, check_whole, reject
+from hubbub.lab.audit import flips, independence, pipeline, seeds, sequence, surveys
 from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand
 from hubbub.lab.audit.diagnosis import diagnose
 from hubbub.lab.audit.distinguishers import Attack, attack_bits, attack_pairs
-from hubbub.lab.audit.faults import Diagnosis
-from hubbub.lab.audit.flips import Rate
 from hubbub.lab.audit.model import MessageModel
 from hubbub.lab.audit.probes import Sample, neighbours, probes, sample
+from hubbub.lab.audit.results import Audit, Effort
 from hubbub.lab.audit.shuffler import batch_size, distinct, examine_shuffler, numbered_plan, observe
 from hubbub.lab.audit.statistics import Finding, finding
 from hubbub.planner import plan_from
@@ -22,112 +21,9 @@ from hubbub.plans import Plan
 Progress = Callable[[str, int, int], None]
 """Called with the current activity, the finished steps and the total number of steps."""
 
-LIMITS = (
-    "An audit can reveal violations but not rule them out: a client that behaves only while it is audited, or only on "
-    "the tested values, passes.",
-    "It sees outputs only, not timing, memory, logs, keys, network addresses or anything else that leaves a device.",
-    "Randomness that is predictable but looks random, such as that of a weak seed, is found only if it repeats within "
-    "the audit, so only short seeds are.",
-    "A lower bound on ε proves no privacy: it is what these attacks achieved. The guarantee is that of the plan.",
-)
-"""The limits of an audit, for its reports."""
-
 SEED_BITS, SEED_BITS_COMMAND = 20, 16  # seeds that are found with probability 95 %, in a callable and in a command
 MIN_MIXED, MAX_MIXED = 50, 20_000
 WANTED_FLIPS = 14_000  # flips of unset bits that reveal, with probability 95 %, a q that is 5 % too small
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
-    """The number of repetitions of each part of an audit."""
-
-    values: int  # copies of each probe in one run
-    runs: int  # runs of each probe
-    shuffles: int
-    pipeline: int  # runs of the pipeline on each of two neighbouring collections; 0 skips it
-    mixed: int = 0  # records of mixed values in one run; 0 skips it
-    short: int = 0  # short runs that search for a weak seed; 0 skips them
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
-    """The results of an audit, and the verdict."""
-
-    plan: Plan
-    confidence: float
-    level: float  # significance level of each test: (1 − confidence) divided by the number of tests
-    effort: Effort
-    probes: int
-    findings: list[Finding]
-    attacks: list[Attack]
-    rates: list[Rate]
-    power: float | None
-    """Relative shortfall of q on all bits that is found with probability 95 %; None if nothing is flipped."""
-    power_bit: float | None  # the same for a shortfall on one bit only
-    notes: list[str]  # the parts that were skipped, with reasons
-    diagnoses: list[Diagnosis]  # the defects that explain the violations
-    search: seeds.Search | None  # the search for a weak seed
-
-    @property
-    def violations(self) -> list[Finding]:
-        """The tests that reject the plan, in the order of testing."""
-        return [one for one in self.findings if one.violates(self.level)]
-
-    @property
-    def passed(self) -> bool:
-        """True if no test rejects the plan."""
-        return not self.violations
-
-    @property
-    def private(self) -> bool:
-        """True if no test shows less privacy than planned: the audit passes, or finds only more noise than planned."""
-        return self.passed or (bool(self.diagnoses) and all(one.harm == "estimates" for one in self.diagnoses))
-
-    @property
-    def best(self) -> Attack | None:
-        """The attack of the headline and of the chart: largest bound on ε relative to the claim, on a pair of records.
-
-        An attack on a single bit takes its place only if it exceeds its claim.
-        """
-        shown = [one for one in self.attacks if one.of_records or one.epsilon > one.claimed]
-        return max(shown, key=lambda one: one.epsilon / one.claimed if one.claimed else 0.0, default=None)
-
-    def sentence(self) -> str:
-        """Return the verdict in words."""
-        if not self.passed:
-            return self._failure()
-        parts = ["PASS: no violation found"]
-        if self.best is not None and self.best.epsilon > 0:
-            parts.append(headline(self.best))
-        if self.power is not None and self.power < 1:
-            text = f"a q that is {100 * self.power:.2g} % too small would have been found with 95 % probability"
-            if self.power_bit is not None:
-                alone = f"{100 * self.power_bit:.2g} %" if self.power_bit < 1 else "not even q = 0"
-                text += f" (on a single bit: {alone})"
-            parts.append(text)
-        elif self.power is not None:
-            parts.append("the runs are too few to find a q that is too small")
-        if self.search is not None and self.search.seed_bits:
-            bits = self.search.seed_bits
-            parts.append(f"a seed of up to {bits} bits per run would have been found with 95 % probability")
-        return "; ".join(parts)
-
-    def _failure(self) -> str:
-        reasons = "; ".join(one.text for one in self.diagnoses[:5])
-        more = len(self.diagnoses) - 5
-        reasons += f"; and {more} more" if more > 0 else ""
-        if self.private:
-            return (
-                f"FAIL: more noise than planned: {reasons}; estimates would be biased, but no loss of privacy was found"
-            )
-        if self.best is not None and self.best.epsilon > self.best.claimed:
-            reasons += f"; {headline(self.best)}"
-        return f"FAIL: {reasons}"
-
-
-def headline(best: Attack) -> str:
-    """Return the bound on ε that an attack shows, with its claim and its pair of inputs."""
-    return f"empirical ε ≥ {best.epsilon:.4g}, claimed ≤ {best.claimed:.4g} ({best.name})"
 
 
 def effort(
@@ -201,6 +97,8 @@ def audit(
         check_whole("runs", runs, 100)
     if seed_runs is not None:
         check_whole("seed_runs", seed_runs, 0)
+    if plan.schema.questions is not None:
+        return _audit_survey(plan, client, shuffler, runs, seed_runs, confidence, tried, progress)
     tried = tried or effort(plan, client, shuffler, runs=runs, seed_runs=seed_runs)
     model = MessageModel(plan)
     notes: list[str] = []
@@ -253,6 +151,84 @@ def audit(
         diagnoses=diagnose(violations, samples, plan, 1 - confidence, search),
         search=search,
     )
+
+
+def _audit_survey(
+    plan: Plan,
+    client: Client | None,
+    shuffler: Shuffler | None,
+    runs: int | None,
+    seed_runs: int | None,
+    confidence: float,
+    tried: Effort | None,
+    progress: Progress,
+) -> Audit:
+    """Audit every attribute of a survey as a one-hot plan of its own, and then the messages of all together."""
+    if isinstance(client, ClientCommand) or isinstance(shuffler, ShufflerCommand):
+        reject("the program", "be a Python callable for a survey; commands are audited with other plans only")
+    each = surveys.attributes(plan)
+    alpha = (1 - confidence) / (len(each) + 1)
+    audits: list[Audit] = []
+    for one in each if client is not None else []:
+        assert client is not None
+        alone, send = one.plan(), one.client(client)
+        part = tried or effort(alone, send, None, runs=runs, seed_runs=seed_runs)
+        # One search for a weak seed suffices, because a run draws all attributes from one generator.
+        part = replace(part, shuffles=0, pipeline=0, short=0 if audits else part.short)
+        audits.append(audit(alone, send, None, confidence=1 - alpha, tried=part, progress=progress))
+    spent = tried or effort(each[0].plan(), client, shuffler, runs=runs, seed_runs=seed_runs)
+    findings, notes = [], dict.fromkeys(note for one in audits for note in one.notes if "pipeline" not in note)
+    if shuffler is not None:
+        findings = _shuffle_survey(shuffler, each, plan, spent.shuffles, progress)
+    broken = any(one.part == "wire" for found in (findings, *(a.findings for a in audits)) for one in found)
+    whole = client is not None and shuffler is not None and spent.pipeline and not broken
+    crowds = surveys.crowds(plan) if whole else []
+    if client is not None and not crowds:
+        notes[_no_pipeline(plan, client, shuffler, broken)] = None
+    level = alpha / max(1, len(findings) + 2 * len(crowds))
+    named = list(zip((one.name for one in each), audits, strict=False))
+    attacks = [replace(one, name=f"{name}: {one.name}") for name, found in named for one in found.attacks]
+    if crowds and client is not None and shuffler is not None:
+        reached = _attack_pipeline(crowds, client, shuffler, spent.pipeline, level, progress, surveys.cost)
+        attacks += reached
+        findings += [one.finding("pipeline") for one in reached]
+    together = diagnose([one for one in findings if one.violates(level)], [], plan, alpha)
+    tests = [replace(one, where=f"{name}: {one.where}") for name, found in named for one in found.findings]
+    causes = [replace(one, text=f"{name}: {one.text}") for name, found in named for one in found.diagnoses]
+    powers = [one.power for one in audits if one.power is not None]
+    single = [one.power_bit for one in audits if one.power_bit is not None]
+    return Audit(
+        plan=plan,
+        confidence=confidence,
+        level=min([level, *(one.level for one in audits)]),
+        effort=spent,
+        probes=sum(one.probes for one in audits),
+        findings=[*tests, *findings],
+        attacks=attacks,
+        rates=[],
+        power=max(powers, default=None),
+        power_bit=max(single, default=None),
+        notes=list(notes),
+        diagnoses=[*causes, *together],
+        search=next((one.search for one in audits), None),
+    )
+
+
+def _shuffle_survey(
+    shuffler: Shuffler, each: list[surveys.AttributeAudit], plan: Plan, runs: int, progress: Progress
+) -> list[Finding]:
+    """Test a shuffler on numbered messages, on each attribute, and on the answers of whole people."""
+    count = _counter("shuffling", (len(each) + 2) * runs, progress)
+    numbered = numbered_plan()
+    found = examine_shuffler(observe(shuffler, numbered, runs, count), numbered)
+    for one in each:
+        alone = one.plan(min(plan.n, 400), numbers=True)
+        try:
+            tests = examine_shuffler(observe(one.shuffler(shuffler), alone, runs, count), alone)
+            found += [replace(test, where=f"{one.name}: {test.where}") for test in tests]
+        except WireError as error:
+            found.append(_wire(error, f"the shuffler, {one.name}"))
+    return [*found, surveys.linked_answers(shuffler, plan, runs, count)]
 
 
 def _mix(client: Client, plan: Plan, samples: list[Sample], n: int, notes: list[str]) -> list[Finding]:
@@ -321,9 +297,15 @@ def _shuffle(shuffler: Shuffler, plan: Plan, tried: Effort, progress: Progress, 
 
 
 def _attack_pipeline(
-    pairs: list[pipeline.Neighbours], client: Client, shuffler: Shuffler, runs: int, level: float, progress: Progress
+    pairs: Sequence[pipeline.Pair],
+    client: Client,
+    shuffler: Shuffler,
+    runs: int,
+    level: float,
+    progress: Progress,
+    cost: Callable[[Plan], float] = pipeline.cost,
 ) -> list[Attack]:
-    sizes = [int(min(runs, max(100, 400_000 // pipeline.cost(pair.plan)))) for pair in pairs]
+    sizes = [int(min(runs, max(100, 400_000 // cost(pair.plan)))) for pair in pairs]
     count = _counter("attacking the pipeline", 2 * sum(sizes), progress)
     return [
         attack

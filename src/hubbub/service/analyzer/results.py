@@ -27,6 +27,7 @@ from hubbub.analyzer import achieved_guarantee, estimate
 from hubbub.canonical import Json
 from hubbub.errors import InvalidInput
 from hubbub.plans import Plan
+from hubbub.privacy import Guarantee
 from hubbub.reports import Tally
 from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.analyzer.tallies import BatchTally
@@ -34,6 +35,7 @@ from hubbub.service.analyzer.verdicts import messages_per_client
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.manifest import Gap
 from hubbub.service.task.series import Spending
+from hubbub.surveys import estimate_survey
 
 FORMAT = "hubbub result 2"
 LEVEL = 0.95
@@ -112,8 +114,6 @@ def _declared_fakes(plan: Plan, people: int) -> int:
 def _statement(counts: Tally, contract: Contract, certified: int) -> dict[str, Json]:
     """Return the estimate of a batch, and the guarantee under which it was collected."""
     plan = contract.plan
-    found = estimate(counts, plan)
-    low, high = found.interval(LEVEL)
     fakes = _declared_fakes(plan, certified)
     messages = plan.protocol.own_messages * certified + fakes
     achieved = achieved_guarantee(
@@ -124,11 +124,39 @@ def _statement(counts: Tally, contract: Contract, certified: int) -> dict[str, J
     return {
         "people": counts.n,
         "messages": counts.messages,
+        "level": LEVEL,
+        **(_figures(counts, plan) if plan.schema.questions is None else _answers(counts, plan, guarantee)),
+        "guarantee": guarantee.to_document(),
+    }
+
+
+def _figures(counts: Tally, plan: Plan) -> dict[str, Json]:
+    """Return the estimated number of people with each label."""
+    found = estimate(counts, plan)
+    low, high = found.interval(LEVEL)
+    return {
         "labels": list(found.labels),
         "values": found.values.tolist(),
         "stderr": found.stderr.tolist(),
-        "level": LEVEL,
         "low": low.tolist(),
         "high": high.tolist(),
-        "guarantee": guarantee.to_document(),
+    }
+
+
+def _answers(counts: Tally, plan: Plan, guarantee: Guarantee) -> dict[str, Json]:
+    """Return the figures of every question of a survey, and the estimate that others follow from."""
+    found = replace(estimate_survey(counts, plan), achieved=guarantee)
+    columns: dict[str, Json] = {
+        name: list(column) if isinstance(column, list) else column.tolist()
+        for name, column in found.columns(LEVEL).items()
+    }
+    return {
+        "questions": columns["question"],
+        "labels": columns["item"],
+        "units": columns["unit"],
+        "values": columns["value"],
+        "stderr": columns["stderr"],
+        "low": columns["low"],
+        "high": columns["high"],
+        "estimate": found.to_document(LEVEL),
     }

@@ -1,10 +1,9 @@
-"""Batches of different people: ``pool`` adds them up, ``compare`` tests whether their populations differ."""
+"""Counts of labels of two batches: their sum, and the differences between their populations."""
 
 import functools
-import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,26 +14,22 @@ from hubbub.errors import (
     OPEN_UNIT,
     PROBABILITY,
     check_choice,
-    check_items,
     check_real,
     check_type,
     check_whole,
     reject,
 )
-from hubbub.estimates import LEVEL, Estimate
+from hubbub.estimates import Estimate
 from hubbub.frames import Columns, to_arrow, to_lines, to_pandas, to_polars
-from hubbub.noise import predicted_noise, smooth
+from hubbub.noise import pooled_noise
 from hubbub.numeric.comparison import (
     RESIDUE,
     difference_interval,
     equality_p_values,
     holm,
-    score_power,
 )
-from hubbub.numeric.distributions import Distribution
-from hubbub.numeric.population import CountNoise, check_finite, population_interval
+from hubbub.numeric.population import check_finite, population_interval
 from hubbub.numeric.vectors import check_vector
-from hubbub.plans import MAX_PEOPLE, Plan
 from hubbub.privacy import Guarantee
 from hubbub.schema import check_label_names, summarize_labels
 
@@ -44,33 +39,10 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 FORMAT = "hubbub comparison 1"
 Correction = Literal["none", "holm"]
-_LONGEST = 10**5
-"""Largest support of a sum of distributions that is computed."""
 
 
-def pool(estimates: Iterable[Estimate]) -> Estimate:
-    """Add the counts of batches of different people, of one plan or of several, that have the same labels.
-
-    Values, variances and numbers of people are added. The noise that is not close to normal is added as a distribution,
-    so that intervals keep their coverage. Every person must be in one batch only: repeated answers of the same people
-    are not more people, and their privacy losses add up (:class:`hubbub.Ledger`). The guarantee is that of the batch
-    with the weakest one.
-
-    >>> from dataclasses import replace
-    >>> noise = CountNoise(variance=9.0)
-    >>> three, one = np.array([3.0]), np.array([40.0])
-    >>> part = Estimate(labels=("a",), values=one, stderr=three, n=100, one_choice=False, unbiased=one, noise=noise)
-    >>> both = pool([part, replace(part, n=50)])
-    >>> both.values.tolist(), both.n, round(float(both.stderr[0]), 4)
-    ([80.0], 150, 4.2426)
-    """
-    parts = list(check_items("estimates", estimates, "be a list of estimates"))
-    for part in parts:
-        check_type("every one of estimates", part, Estimate)
-    if not parts:
-        reject("estimates", "contain at least one estimate")
-    if len({id(part) for part in parts}) != len(parts):
-        reject("estimates", "be of different people, but one of them is given twice")
+def pooled_labels(parts: list[Estimate]) -> Estimate:
+    """Return the sum of the counts of different people."""
     first = parts[0]
     orders = [_order(first, part, "estimates") for part in parts]
     values = sum(part.unbiased[order] for part, order in zip(parts, orders, strict=True))
@@ -86,10 +58,10 @@ def pool(estimates: Iterable[Estimate]) -> Estimate:
         n=sum(part.n for part in parts),
         one_choice=all(part.one_choice for part in parts),
         unbiased=value,
-        noise=_pooled_noise([(part.n, part.noise) for part in parts]),
+        noise=pooled_noise([(part.n, part.noise) for part in parts]),
         remark="unbiased" if len(parts) == 1 else f"unbiased, the sum of {len(parts):,} estimates",
         plan=first.plan if same else None,
-        achieved=functools.partial(_weakest, tuple(parts)),
+        achieved=functools.partial(weakest, tuple(parts)),
     )
 
 
@@ -103,48 +75,21 @@ def _order(one: Estimate, two: Estimate, name: str) -> NDArray[np.int64] | slice
     return np.array([places[label] for label in one.labels], np.int64)
 
 
-def _weakest(parts: tuple[Estimate, ...]) -> Guarantee | None:
+class Guaranteed(Protocol):
+    """A result with a guarantee."""
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """The guarantee of the people that were counted."""
+
+
+def weakest(parts: Sequence[Guaranteed]) -> Guarantee | None:
     """Return the guarantee with the largest ε and δ, None if a part has none or no single one has both."""
     known = [found for part in parts if (found := part.guarantee) is not None]
     if len(known) < len(parts):
         return None
     worst = max(known, key=lambda one: (one.epsilon, one.delta))
     return worst if all(one.delta <= worst.delta for one in known) else None
-
-
-def _pooled_noise(parts: list[tuple[int, CountNoise]]) -> CountNoise:
-    """Return the error of a sum of counts."""
-    first = parts[0][1]
-    if len(parts) == 1:
-        return first
-    people = max(sum(n for n, _ in parts), 1)
-    variance = math.fsum(noise.variance for _, noise in parts)
-    growth = math.fsum(n * noise.growth for n, noise in parts) / people
-    drawn = [noise for _, noise in parts if noise.distribution is not None]
-    if drawn:
-        gain = max(drawn, key=lambda noise: noise.variance).gain
-        chosen = [noise for noise in drawn if noise.gain == gain]
-        exact = _convolved([noise.distribution for noise in chosen if noise.distribution is not None])
-        rest = gain**2 * max(0.0, variance - math.fsum(noise.variance for noise in chosen))
-        if exact is not None and (total := smooth(exact, rest if len(chosen) < len(parts) else 0.0)) is not None:
-            return CountNoise(
-                variance=variance,
-                gain=gain,
-                growth=growth,
-                distribution=total,
-                centre=math.fsum(noise.centre for noise in chosen),
-                slack=max(noise.slack for noise in chosen) if len(chosen) == len(parts) else 0.5,
-            )
-    alike = all(noise.flip is not None and (noise.flip, noise.gain) == (first.flip, first.gain) for _, noise in parts)
-    gain = min(noise.gain for _, noise in parts)
-    return CountNoise(variance=variance, gain=gain, growth=growth, flip=first.flip if alike else None)
-
-
-def _convolved(distributions: list[Distribution]) -> Distribution | None:
-    """Return the distribution of the sum, None if it is too long to be computed and therefore close to normal."""
-    if sum(one.pmf.size for one in distributions) > _LONGEST:
-        return None
-    return functools.reduce(Distribution.plus, distributions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,18 +224,8 @@ class Comparison:
         return f"Comparison({len(self.labels)} labels, n={self.n_a:,} and {self.n_b:,}, {found} significant)"
 
 
-def compare(a: Estimate, b: Estimate, *, level: float = LEVEL, correction: Correction = "none") -> Comparison:
-    """Compare two batches of different people: the difference of the shares of each label in the two populations.
-
-    Both batches must be simple random samples of their populations, as the arms of an experiment are. p-values are
-    those of the score test, and exact or too large where counts are small (:mod:`hubbub.numeric.comparison`):
-    the share of false positives among labels that do not differ is at most 1 − level. With many labels some are below
-    5 % by chance: ``correction="holm"`` adjusts the p-values so that any false positive is this rare (Holm 1979).
-    Intervals are not adjusted.
-    """
-    check_type("a", a, Estimate)
-    check_type("b", b, Estimate)
-    level = check_real("level", level, OPEN_UNIT)
+def compared_labels(a: Estimate, b: Estimate, level: float, correction: Correction) -> Comparison:
+    """Return the differences of the shares of each label; see :func:`hubbub.compare`."""
     if check_choice("correction", correction, ("none", "holm")) == "holm":
         adjust: Callable[[Array], Array] = holm
     else:
@@ -301,7 +236,7 @@ def compare(a: Estimate, b: Estimate, *, level: float = LEVEL, correction: Corre
         reject("a and b", "be of different people, but they are the same estimate")
     x, y = a.unbiased, b.unbiased[_order(a, b, "a and b")]
     sizes, noises = (a.n, b.n), (a.noise, b.noise)
-    together = _pooled_noise([(a.n, a.noise), (b.n, b.noise)])
+    together = pooled_noise([(a.n, a.noise), (b.n, b.noise)])
     pooled = population_interval(x + y, a.n + b.n, together, RESIDUE)
     p_value = adjust(equality_p_values(x, y, sizes, noises, pooled))
     low, high = difference_interval(x, y, sizes, noises, level)
@@ -313,29 +248,3 @@ def compare(a: Estimate, b: Estimate, *, level: float = LEVEL, correction: Corre
     for array in (*arrays.values(), p_value):
         array.setflags(write=False)
     return Comparison(labels=a.labels, **arrays, p_value=p_value, level=level, n_a=a.n, n_b=b.n, correction=correction)
-
-
-def compare_power(
-    plan: Plan,
-    share_a: float,
-    share_b: float,
-    *,
-    n_a: int | None = None,
-    n_b: int | None = None,
-    significance: float = 0.05,
-) -> float:
-    """Return the probability that :func:`compare` finds a difference between two shares of one label.
-
-    Both batches have the minimum size of the plan unless ``n_a`` and ``n_b`` say otherwise. By the normal
-    approximation, which is good if about 20 people or more of each batch have the label; the test of rarer labels is
-    somewhat more cautious than this. For d labels with ``correction="holm"``, 0.05/d is a cautious ``significance``.
-    """
-    check_type("plan", plan, Plan)
-    shares = check_real("share_a", share_a, PROBABILITY), check_real("share_b", share_b, PROBABILITY)
-    significance = check_real("significance", significance, OPEN_UNIT)
-    sizes = (
-        check_whole("n_a", plan.n if n_a is None else n_a, 1, MAX_PEOPLE),
-        check_whole("n_b", plan.n if n_b is None else n_b, 1, MAX_PEOPLE),
-    )
-    one, two = (predicted_noise(plan.schema, plan.protocol, n) for n in sizes)
-    return score_power(shares, sizes, (one, two), significance)

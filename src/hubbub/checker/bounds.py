@@ -1,0 +1,78 @@
+"""Bounds on δ with the honest parties that they need, and the pure ε of one user's messages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
+
+from hubbub.checker.crowds import TooMuchWork
+from hubbub.checker.document import Claim, Fakes
+from hubbub.checker.fixed import Masses, binomial, log_bounds, poisson
+
+LARGEST_EPSILON = 2000
+"""A larger ε is checked as if it were this one, which only raises δ."""
+MAX_LIST = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A proven upper bound on δ and, where an attack is evaluated as well, a lower one."""
+
+    upper: Fraction
+    method: str
+    honest: int
+    """Honest users needed, including the protected one."""
+    shuffler: bool = True
+    """True if the shuffler must be honest."""
+    fakes: bool = False
+    """True if the shuffler must draw its fakes as planned."""
+    lower: Fraction = Fraction(0)
+
+
+def exceeds_pure(epsilon: Fraction | None, odds: Sequence[tuple[Fraction, int]]) -> bool:
+    """Return True if e^ε ≥ the product of all ratio^power ≥ 1, decided without tolerance.
+
+    No e^ε is rational unless ε = 0, so that enough digits of the logarithms always decide.
+
+    >>> exceeds_pure(Fraction(11, 10), [(Fraction(3), 1)]), exceeds_pure(Fraction(10, 10), [(Fraction(3), 1)])
+    (True, False)
+    """
+    if epsilon is None:
+        return True
+    if all(ratio <= 1 for ratio, _ in odds):
+        return True
+    bits = 128
+    while True:
+        logs = [(log_bounds(ratio, bits), power) for ratio, power in odds]
+        if epsilon * 2**bits >= sum(power * high for (_, high), power in logs):
+            return True
+        if epsilon * 2**bits < sum(power * low for (low, _), power in logs):
+            return False
+        bits *= 2
+
+
+def odds(claim: Claim) -> list[tuple[Fraction, int]]:
+    """Return pairs (r, c) such that one user's messages are Σ c·ln(r)-private on their own; for flips above 0.
+
+    [000 Prop 5.1], Warner 1965. Those of the attributes of a survey add up.
+    """
+    if claim.answers:
+        return [
+            ((1 - (one.size - 1) * one.noise.flip) / one.noise.flip, one.times)
+            if claim.release == "category"
+            else ((1 - one.noise.flip) / one.noise.flip, 2 * one.times)
+            for one in claim.answers
+        ]
+    q = claim.flip
+    if claim.release == "category":
+        return [((1 - (claim.width - 1) * q) / q, 1)]
+    return [((1 - q) / q, claim.copies * claim.distance)]
+
+
+def fakes_sent(drawn: Fakes, users: int, share: Fraction, bits: int) -> Masses:
+    """Return the distribution of the fakes of that many users, each counted with probability ``share``."""
+    total = users * drawn.shift if drawn.name == "binomial" else users
+    mean = total * share * drawn.scale
+    if isqrt(int(mean)) > MAX_LIST // 40:
+        raise TooMuchWork
+    return poisson(mean, bits) if drawn.name == "poisson" else binomial(total, share * drawn.scale, bits)

@@ -1,0 +1,297 @@
+"""Surveys of several attributes: compositions over them, on one geometric grid where their losses have no common one.
+
+Given the records the attributes are independent, and a cover of each composes to a cover of all
+(:mod:`hubbub.checker.losses`); a cover also covers an attribute that does not change, since μ[x] ≥ (1 − x)⁺.
+
+- *The shuffler's fakes*, one distribution for all categories of an attribute: the others' messages cancel, one count
+  falls and another rises. This is a pair of its own lattice (:mod:`hubbub.checker.fakes`), on which equal attributes
+  are composed exactly. If all are alike, the result is sharp, and an attack: two tuples may differ in all attributes.
+- *Laplace fakes alone*, ε ≥ Σ 2/b: a finite loss of one attribute is at most 2/b, so that δ is the probability of an
+  infinite one, 1 − ∏(1 − P(0)), exactly.
+- *Users' fakes*: N uniform fakes hold one of the two categories in question, A ~ Bin(N, 1/2) the first. The analyzer
+  compares (A + 1, N − A) with (A, N − A + 1), whose ratio at a first counts is a/(N + 1 − a): a list of atoms for each
+  N, which is the same in both. Atoms are rational, and are put on the grid one by one.
+- *Flipped bits*: two positions of an attribute change, each a crowd of single bits (:mod:`hubbub.checker.columns`).
+  *Randomized response* between two answers is one such position. Among more answers it is not composed here.
+
+An atom at the point l between two grid points a ≤ l ≤ b is split so that E[1/l] is kept: (1 − x/l)⁺ is convex in 1/l,
+so that the chord lies above it. The share of b is (1 − a/l)/(1 − a/b), rounded up.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
+
+from hubbub.checker import columns, fakes
+from hubbub.checker.bounds import LARGEST_EPSILON, Bound, fakes_sent, odds
+from hubbub.checker.crowds import Bits, NoTheorem, TooMuchWork
+from hubbub.checker.document import Answers, Claim, Fakes
+from hubbub.checker.fixed import binomial, ceil_div, ceil_shift, exp_bounds, log_bounds
+from hubbub.checker.losses import Loss, from_curve, powers, trim
+
+GRAIN = 1000
+"""Grid points per standard deviation of the loss of all attributes together."""
+LARGEST_STEP = Fraction(1, 1000)
+SPAN, MAX_POINTS = 40, 60_000
+"""Standard deviations of that loss, above 0, that the grid covers, and its largest number of points there."""
+LOCAL_GRAIN = 8000
+"""Grid points up to the pure ε of one user's messages."""
+SHARP, BLOCKS = 256, 700
+"""A block of crowds is halved while it exceeds the worst known one by more than one part in SHARP; most blocks."""
+MAX_ATOMS = 4 * 10**6
+Atom = tuple[int, int, int]
+"""Numerator and denominator of a point, and the mass there."""
+
+
+def theorems(claim: Claim) -> list[Callable[[], Iterator[Bound]]]:
+    """Return the theorems that bound δ of a survey at the claimed ε; each yields bounds."""
+    assert claim.epsilon is not None
+    task = _Survey(claim, min(claim.epsilon, Fraction(LARGEST_EPSILON)))
+    found: list[Callable[[], Iterator[Bound]]] = []
+    if claim.flip > 0:
+        found.append(task.local)
+    drawn = any(one.noise.by_shuffler for one in claim.answers)
+    if not claim.shuffler or (drawn and not claim.may_use_shufflers_fakes):
+        return found
+    if all(one.noise.by_shuffler for one in claim.answers):
+        found.append(task.largest_loss)
+    return [*found, task.composed]
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """The points r^−reach, …, r^reach for r = ratio/2^bits."""
+
+    ratio: int
+    reach: int
+    bits: int
+    above: list[tuple[int, int]]
+    lows: list[int]
+
+    @classmethod
+    def create(cls, step: Fraction, largest: Fraction, bits: int) -> "_Grid":
+        """Return the grid with about this step, up to about the largest loss."""
+        ratio = (1 << bits) + max(1, int(step * 2**bits))
+        reach = min(MAX_POINTS, int(largest / step) + 2)
+        above = powers(ratio, reach, bits)
+        below = [(1 << 2 * bits) // high for _, high in reversed(above[1:])]
+        return cls(ratio, reach, bits, above, below + [low for low, _ in above])
+
+    def loss(self, atoms: Iterable[Atom], infinite: int) -> Loss:
+        """Return the cover of atoms; what lies above the grid becomes infinite."""
+        lows, bits, one = self.lows, self.bits, 1 << self.bits
+        masses = [0] * len(lows)
+        rise = self.ratio - one
+        for numerator, denominator, mass in atoms:
+            point = ceil_div(numerator << bits, denominator)
+            upper = bisect_left(lows, point)
+            if upper == len(lows):
+                infinite += mass
+            elif upper == 0:
+                masses[0] += mass
+            else:
+                away = (1 << 2 * bits) - lows[upper - 1] * ((denominator << bits) // numerator)
+                share = min(mass, ceil_div(mass * away * self.ratio, rise << 2 * bits))
+                masses[upper] += share
+                masses[upper - 1] += mass - share
+        return Loss(-self.reach, masses, infinite, bits)
+
+    def delta(self, loss: Loss, e: int) -> int:
+        """Return an upper bound of δ at e^ε ≥ e/2^bits."""
+        wide = powers(self.ratio, max(0, loss.first + len(loss.masses)), self.bits)
+        return loss.delta(e, lambda i: wide[i][1] if i >= 0 else 1 << self.bits)
+
+
+class _Survey:
+    """One claim for a survey, with the bounds of all its attributes."""
+
+    def __init__(self, claim: Claim, epsilon: Fraction) -> None:
+        self.claim, self.epsilon = claim, epsilon
+        self.count = sum(one.times for one in claim.answers)
+        self.bits = 112 + int(1 / claim.delta).bit_length() + self.count.bit_length()
+        self.negligible = max(1, (int(claim.delta * 2**self.bits) >> 24) // (4 * self.count))
+        self.e = exp_bounds(epsilon, self.bits)[0]
+
+    def local(self) -> Iterator[Bound]:
+        """One user's messages alone, seen with their sender."""
+        claim, scale = self.claim, 1 << self.bits
+        pure = Fraction(sum(power * log_bounds(ratio, 64)[1] for ratio, power in odds(claim)), 2**64)
+        grid = _Grid.create(pure / LOCAL_GRAIN, pure, self.bits)
+        result: Loss | None = None
+        for one, (each, power) in zip(claim.answers, odds(claim), strict=True):
+            q, ratio = one.noise.flip, each ** (power // one.times)
+            if claim.release == "category":
+                kept, changed = 1 - (one.size - 1) * q, q
+            else:
+                kept, changed = (1 - q) ** 2, q * q
+            chances = [(ratio, kept), (Fraction(1), 1 - kept - changed), (1 / ratio, changed)]
+            atoms = [(x.numerator, x.denominator, -int(-chance * scale // 1)) for x, chance in chances]
+            loss = trim(grid.loss(atoms, 0), self.negligible).power(one.times, self.negligible)
+            result = loss if result is None else result.compose(loss, self.negligible)
+        assert result is not None
+        method = "the likelihood ratio of one user's messages, composed over all attributes"
+        yield Bound(Fraction(grid.delta(result, self.e), scale), method, 1, shuffler=False)
+
+    def largest_loss(self) -> Iterator[Bound]:
+        """The shuffler's Laplace fakes from the largest finite loss on: δ is the probability of an infinite one."""
+        drawn = _by_fakes(self.claim)
+        if any(one.name != "laplace" for one in drawn) or self.epsilon < sum(
+            2 * times / one.scale for one, times in drawn.items()
+        ):
+            return
+        # P(0) errs upwards by a few units, and so does the product, by as many for each attribute.
+        stays = 1 << self.bits
+        for one, times in drawn.items():
+            zero = fakes.steps(one.name, one.scale, one.shift, self.bits)[0].infinite
+            for _ in range(times):
+                stays = stays * ((1 << self.bits) - zero) >> self.bits
+        upper = Fraction((1 << self.bits) - stays, 1 << self.bits)
+        lower = upper - Fraction(self.count << 20, 1 << self.bits) if self.claim.free else Fraction(0)
+        yield Bound(upper, "the probability that no fake hides an attribute", 1, fakes=True, lower=lower)
+
+    def composed(self) -> Iterator[Bound]:
+        """The composition over all attributes."""
+        claim, method = self.claim, f"composition over {self.count} attributes"
+        if claim.release == "category" and any(one.size > 2 for one in claim.answers):
+            raise NoTheorem("this checker composes randomized response between two answers only, not among more")
+        drawn = _by_fakes(claim)
+        if len(drawn) == 1 and all(one.noise.by_shuffler for one in claim.answers):
+            ((only, times),) = drawn.items()
+            exactly = max(1, self.negligible >> 24)
+            loss, u = self._lattice(only, times, exactly)
+            upper = loss.delta(self.e, lambda i: exp_bounds(u * i, self.bits)[1])
+            excess = sum(loss.masses) + loss.infinite - (1 << self.bits)
+            slack = excess + 16 * times * exactly + 2**20
+            tight = claim.free and fakes.coarseness(only.name, only.scale, 2 * times) == 1
+            lower = Fraction(upper - slack, 1 << self.bits) if tight else Fraction(0)
+            yield Bound(Fraction(upper, 1 << self.bits), method, 1, fakes=True, lower=lower)
+            return
+        if len(claim.answers) == 1 and claim.flip > 0:
+            yield self._alike(claim.answers[0], method)
+            return
+        spread = self._spread()
+        grid = _Grid.create(min(spread / GRAIN, LARGEST_STEP), SPAN * spread, self.bits)
+        parts = [self._from_lattice(grid, *self._lattice(one, times, self.negligible)) for one, times in drawn.items()]
+        parts += [self._users(grid, one) for one in claim.answers if not one.noise.by_shuffler]
+        result = parts[0]
+        for part in parts[1:]:
+            result = result.compose(part, self.negligible)
+        honest = 1 if all(one.noise.by_shuffler for one in claim.answers) else claim.users
+        upper = grid.delta(result, self.e)
+        yield Bound(Fraction(upper, 1 << self.bits), method, honest, fakes=bool(drawn))
+
+    def _alike(self, one: Answers, method: str) -> Bound:
+        """Return the bound of flipped attributes that are all alike."""
+        count = _positions(one, self.claim.release)
+        problem = Bits(one.noise.flip, 1, self.claim.users - 1, 1, self.bits)
+        if problem.variance > columns.MAX_SPREAD**2:
+            raise TooMuchWork
+        goal = int(self.claim.delta * 2**self.bits)
+        upper = columns.positions_delta(problem, count, self.e, goal)
+        return Bound(Fraction(upper, 1 << self.bits), method, self.claim.users)
+
+    def _lattice(self, drawn: Fakes, times: int, negligible: int) -> tuple[Loss, Fraction]:
+        """Return the cover of equal attributes among the shuffler's fakes, and the step of its lattice."""
+        fall, rise, u = fakes.steps(drawn.name, drawn.scale, drawn.shift, self.bits)
+        factor = fakes.coarseness(drawn.name, drawn.scale, 2 * times)
+        if factor > 1:
+            fall, rise = (fakes.thin(loss, factor, u, self.bits) for loss in (fall, rise))
+        one = trim(fall, negligible).compose(trim(rise, negligible), negligible)
+        return one.power(times, negligible), u * factor
+
+    def _from_lattice(self, grid: _Grid, loss: Loss, u: Fraction) -> Loss:
+        """Return the cover on the common grid."""
+        step, at, scale = exp_bounds(u, self.bits)[1], exp_bounds(u * loss.first, self.bits)[1], 1 << self.bits
+        atoms = []
+        for mass in loss.masses:
+            if mass:
+                atoms.append((at, scale, mass))
+            at = ceil_shift(at * step, self.bits)
+        return trim(grid.loss(atoms, loss.infinite), self.negligible)
+
+    def _users(self, grid: _Grid, one: Answers) -> Loss:
+        """Return the cover of attributes that users hide."""
+        drawn = one.noise.fakes
+        if isinstance(drawn, Fakes):
+            return self._users_fakes(grid, drawn, one.size).power(one.times, self.negligible)
+        problem = Bits(one.noise.flip, 1, self.claim.users - 1, 1, self.bits)
+        if problem.variance > columns.MAX_SPREAD**2:
+            raise TooMuchWork
+        points = grid.above
+        worst = columns.bit_curve(problem, problem.others, 0).values(points)
+        size = next((i for i, value in enumerate(worst) if value <= self.negligible), len(points) - 1) + 1
+        curve = columns.envelope(problem, points[:size], SHARP, BLOCKS)
+        loss = from_curve(curve, points, grid.ratio, self.bits)
+        return trim(loss, self.negligible).power(_positions(one, self.claim.release), self.negligible)
+
+    def _users_fakes(self, grid: _Grid, drawn: Fakes, size: int) -> Loss:
+        """Return the cover of one attribute among the uniform fakes of the users, from the atoms for every N."""
+        numbers = fakes_sent(drawn, self.claim.users, Fraction(2, size), self.bits)
+        kept = _window(numbers.low, self.negligible)
+        infinite = (1 << self.bits) - sum(numbers.low[kept.start : kept.stop])
+        middle = numbers.first + (kept.start + kept.stop) // 2
+        if len(kept) * (16 * isqrt(middle) + 1) > MAX_ATOMS:
+            raise TooMuchWork
+        atoms: dict[tuple[int, int], int] = {}
+        for place in kept:
+            n, weight = numbers.first + place, numbers.low[place] + numbers.slack
+            halves = binomial(n, Fraction(1, 2), self.bits)
+            chosen = _window(halves.low, self.negligible)
+            # At a = n + 1, one more than A may be, the ratio is infinite; A = a − 1 in the first collection.
+            for i in chosen:
+                before = halves.first + i
+                mass = ceil_shift(weight * (halves.low[i] + halves.slack), self.bits)
+                if before == n:
+                    infinite += mass
+                else:
+                    atoms[before + 1, n - before] = atoms.get((before + 1, n - before), 0) + mass
+            missed = (1 << self.bits) - sum(halves.low[chosen.start : chosen.stop])
+            infinite += ceil_shift(weight * missed, self.bits)
+        listed = ((numerator, denominator, mass) for (numerator, denominator), mass in atoms.items())
+        return trim(grid.loss(listed, infinite), self.negligible)
+
+    def _spread(self) -> Fraction:
+        """Return about the standard deviation of the loss of all attributes: nothing rests on it."""
+        total = Fraction(0)
+        for one in self.claim.answers:
+            drawn, q = one.noise.fakes, one.noise.flip
+            if isinstance(drawn, Fakes) and drawn.by_shuffler:
+                each = 2 / drawn.scale**2
+            elif isinstance(drawn, Fakes):
+                mean = self.claim.users * drawn.scale * (drawn.shift if drawn.name == "binomial" else 1)
+                each = 2 * one.size / max(mean, Fraction(1))
+            else:
+                each = (1 if self.claim.release == "category" else 2) * (1 - 2 * q) ** 2
+                each /= max(self.claim.users * q * (1 - q), Fraction(1))
+            total += one.times * each
+        return Fraction(max(1, isqrt(int(total * 4**64))), 2**64)
+
+
+def _positions(one: Answers, release: str) -> int:
+    """Return the number of single bits that change: one by randomized response between two answers, otherwise two."""
+    return one.times * (1 if release == "category" else 2)
+
+
+def _by_fakes(claim: Claim) -> Counter[Fakes]:
+    """Return the number of attributes by the shuffler's fakes: their numbers of categories do not matter."""
+    found: Counter[Fakes] = Counter()
+    for one in claim.answers:
+        if isinstance(one.noise.fakes, Fakes) and one.noise.by_shuffler:
+            found[one.noise.fakes] += one.times
+    return found
+
+
+def _window(row: Sequence[int], negligible: int) -> range:
+    """Return the places without the ends, of which each has at most a negligible mass."""
+    start, end, moved = 0, len(row), 0
+    while start < end - 1 and moved + row[start] <= negligible:
+        moved += row[start]
+        start += 1
+    moved = 0
+    while end - 1 > start and moved + row[end - 1] <= negligible:
+        moved += row[end - 1]
+        end -= 1
+    return range(start, end)
