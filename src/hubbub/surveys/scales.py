@@ -109,7 +109,8 @@ class ScaleEstimate:
         if growth.any():
             below = np.r_[0.0, np.cumsum(np.maximum(self.values, 0.0))]
             first, last = (np.minimum(end, self.question.buckets).astype(np.int64) for end in (parts.first, parts.last))
-            people = np.where(parts.first >= self.levels.buckets, self.n - self.answered, below[last] - below[first])
+            absent = (parts.first >= self.levels.buckets) & (parts.last > parts.first)
+            people = np.where(absent, self.n - self.answered, below[last] - below[first])
             more = (growth * parts.weights**2 * np.maximum(people, 0.0)).sum(axis=1)
             variances, copies = np.column_stack([variances, more]), np.column_stack([copies, np.ones_like(more)])
             excesses = np.r_[excesses, 0.0]
