@@ -255,6 +255,8 @@ def test_prefixes_by_response_have_the_variance_of_the_data(
     queries = np.array(rows)[:, :-1] - np.outer(np.array(rows)[:, -1], share)
     exact = np.einsum("ij,ik,kj->j", queries, covariance, queries)
     assert (found.cdf()[2] * found.answered) ** 2 == pytest.approx(exact, rel=1e-9)
+    answered = np.array(rows)[:, -1]
+    assert found.errors(np.ones(1), np.zeros(1)).variance == pytest.approx([answered @ covariance @ answered], rel=1e-9)
 
 
 # ---- cross-tables ----
