@@ -232,6 +232,13 @@ def _question(place: int, **values: Any) -> Callable[[Any], None]:
     return lambda document: document["schema"]["questions"][place].update(values)
 
 
+def _again(document: Any) -> None:
+    """Repeat the last cross-table with its questions in another order."""
+    table = document["schema"]["questions"][5]
+    document["schema"]["questions"].append({**table, "name": "again", "names": table["names"][::-1]})
+    document["protocol"]["noise"].append(document["protocol"]["noise"][-1])
+
+
 REFUSED: list[tuple[str, str, Callable[[Any], Any], str]] = [
     ("dropped noise", "mixed", _dropped, "one for each attribute"),
     ("dropped question", "mixed", _fewer_questions, "one for each attribute"),
@@ -257,6 +264,7 @@ REFUSED: list[tuple[str, str, Callable[[Any], Any], str]] = [
     ("equal names", "whole", _question(2, name="colour"), "distinct names"),
     ("cross-table of a number", "whole", _question(5, names=["colour", "memory"]), "derived|cross-table"),
     ("cross-table of one question", "whole", _question(5, names=["colour"]), "cross-table"),
+    ("cross-table twice", "whole", _again, "same questions"),
     ("derived from nothing", "whole", lambda one: one["schema"].update(derived=["colour", "memory"]), "derived"),
     ("derived twice", "whole", lambda one: one["schema"].update(derived=["colour", "colour"]), "derived"),
     ("derived by number", "whole", lambda one: one["schema"].update(derived=[1]), "derived"),
