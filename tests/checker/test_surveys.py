@@ -186,7 +186,17 @@ def _exposed(document: Any) -> None:
     document["guarantee"]["assumptions"].update(fakes=False)
 
 
-PLANS = {"mixed": MIXED, "users": USERS, "closed": CLOSED, "flips": FLIPS, "layout": LAYOUT, "whole": WHOLE}
+ONE_FLAG = hb.plan_from(choices(1), 400, hb.Protocol.survey([Noise(0.1)]), delta=1e-6)
+MIXED_FAKES = json.loads(MIXED.to_json())["protocol"]["noise"][0]["m"]
+PLANS = {
+    "one flag": ONE_FLAG,
+    "mixed": MIXED,
+    "users": USERS,
+    "closed": CLOSED,
+    "flips": FLIPS,
+    "layout": LAYOUT,
+    "whole": WHOLE,
+}
 FORGED: list[tuple[str, str, Callable[[Any], Any]]] = [
     ("smaller epsilon", "mixed", lambda one: one["guarantee"].update(epsilon=one["guarantee"]["epsilon"] * 0.99)),
     ("smaller delta", "mixed", lambda one: one["guarantee"].update(delta=one["guarantee"]["delta"] * 0.9)),
@@ -269,6 +279,11 @@ REFUSED: list[tuple[str, str, Callable[[Any], Any], str]] = [
     ("derived twice", "whole", lambda one: one["schema"].update(derived=["colour", "colour"]), "derived"),
     ("derived by number", "whole", lambda one: one["schema"].update(derived=[1]), "derived"),
     ("no questions", "whole", lambda one: one["schema"].update(questions=[]), "questions"),
+    ("copies of one attribute", "one flag", lambda one: one["protocol"].update(k=2), "sent once"),
+    ("records of one attribute", "one flag", lambda one: one["protocol"].update(release="records"), "sent once"),
+    ("fixed fakes of one attribute", "one flag", lambda one: one["protocol"]["noise"][0].update(flip=0, m=50), "random number"),
+    ("flips among fakes of one attribute", "one flag", lambda one: one["protocol"]["noise"][0].update(m=MIXED_FAKES), "random number"),
+    ("flips among fixed fakes of one attribute", "one flag", lambda one: one["protocol"]["noise"][0].update(m=50), "random number"),
     ("copies", "flips", lambda one: one["protocol"].update(k=2), "'k'|sent once"),
     ("records", "flips", lambda one: one["protocol"].update(release="records"), "sent once"),
     ("fixed fakes", "mixed", lambda one: one["protocol"]["noise"][0].update(m=50), "random number"),
