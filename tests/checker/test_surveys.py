@@ -186,7 +186,17 @@ def _exposed(document: Any) -> None:
     document["guarantee"]["assumptions"].update(fakes=False)
 
 
-PLANS = {"mixed": MIXED, "users": USERS, "closed": CLOSED, "flips": FLIPS, "layout": LAYOUT, "whole": WHOLE}
+ONE_FLAG = hb.plan_from(choices(1), 400, hb.Protocol.survey([Noise(0.1)]), delta=1e-6)
+MIXED_FAKES = json.loads(MIXED.to_json())["protocol"]["noise"][0]["m"]
+PLANS = {
+    "one flag": ONE_FLAG,
+    "mixed": MIXED,
+    "users": USERS,
+    "closed": CLOSED,
+    "flips": FLIPS,
+    "layout": LAYOUT,
+    "whole": WHOLE,
+}
 FORGED: list[tuple[str, str, Callable[[Any], Any]]] = [
     ("smaller epsilon", "mixed", lambda one: one["guarantee"].update(epsilon=one["guarantee"]["epsilon"] * 0.99)),
     ("smaller delta", "mixed", lambda one: one["guarantee"].update(delta=one["guarantee"]["delta"] * 0.9)),
@@ -232,6 +242,13 @@ def _question(place: int, **values: Any) -> Callable[[Any], None]:
     return lambda document: document["schema"]["questions"][place].update(values)
 
 
+def _again(document: Any) -> None:
+    """Repeat the last cross-table with its questions in another order."""
+    table = document["schema"]["questions"][5]
+    document["schema"]["questions"].append({**table, "name": "again", "names": table["names"][::-1]})
+    document["protocol"]["noise"].append(document["protocol"]["noise"][-1])
+
+
 REFUSED: list[tuple[str, str, Callable[[Any], Any], str]] = [
     ("dropped noise", "mixed", _dropped, "one for each attribute"),
     ("dropped question", "mixed", _fewer_questions, "one for each attribute"),
@@ -257,10 +274,16 @@ REFUSED: list[tuple[str, str, Callable[[Any], Any], str]] = [
     ("equal names", "whole", _question(2, name="colour"), "distinct names"),
     ("cross-table of a number", "whole", _question(5, names=["colour", "memory"]), "derived|cross-table"),
     ("cross-table of one question", "whole", _question(5, names=["colour"]), "cross-table"),
+    ("cross-table twice", "whole", _again, "same questions"),
     ("derived from nothing", "whole", lambda one: one["schema"].update(derived=["colour", "memory"]), "derived"),
     ("derived twice", "whole", lambda one: one["schema"].update(derived=["colour", "colour"]), "derived"),
     ("derived by number", "whole", lambda one: one["schema"].update(derived=[1]), "derived"),
     ("no questions", "whole", lambda one: one["schema"].update(questions=[]), "questions"),
+    ("copies of one attribute", "one flag", lambda one: one["protocol"].update(k=2), "sent once"),
+    ("records of one attribute", "one flag", lambda one: one["protocol"].update(release="records"), "sent once"),
+    ("fixed fakes of one attribute", "one flag", lambda one: one["protocol"]["noise"][0].update(flip=0, m=50), "random number"),
+    ("flips among fakes of one attribute", "one flag", lambda one: one["protocol"]["noise"][0].update(m=MIXED_FAKES), "random number"),
+    ("flips among fixed fakes of one attribute", "one flag", lambda one: one["protocol"]["noise"][0].update(m=50), "random number"),
     ("copies", "flips", lambda one: one["protocol"].update(k=2), "'k'|sent once"),
     ("records", "flips", lambda one: one["protocol"].update(release="records"), "sent once"),
     ("fixed fakes", "mixed", lambda one: one["protocol"]["noise"][0].update(m=50), "random number"),

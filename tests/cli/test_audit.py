@@ -57,7 +57,7 @@ UNEVEN = """
 import csv, random, sys
 plan = __import__("json").load(open("plan.json"))
 head, labels = b"HBM" + bytes([2]) + bytes.fromhex(plan["id"])[:16], plan["schema"]["labels"]
-q = plan["protocol"]["flip"] / 2**48
+q = plan["protocol"]["noise"][0]["flip"] / 2**48
 rates = [RATES]
 for row in list(csv.reader(sys.stdin))[1:]:
     noise = sum((random.random() < rate) << i for i, rate in enumerate(rates))

@@ -122,6 +122,7 @@ CROSS = '[questions."a b"]\nkind = "cross"\n'
         (FLAG + "weight = 0", "question 'a b': weight must be in [1e-06, 1,000,000], got 0.0"),
         (FLAG + "weight = nan", "question 'a b': weight must be in [1e-06, 1,000,000], got nan"),
         (FLAG + "weight = '2'", "question 'a b': weight must be a number in [1e-06, 1,000,000], got '2'"),
+        (FLAG + "[questions.c]\nkind = 'flag'\n[questions.x]\nkind = 'cross'\nnames = ['a b', 'c']\n[questions.y]\nkind = 'cross'\nnames = ['c', 'a b']", "the cross-table 'y' must be of other questions than the cross-table 'x'"),
         (CHOICE, "question 'a b': labels must be given for the kind 'choice'"),
         (CHOICE + "labels = 'red'", "question 'a b': labels must be a list of strings, not str"),
         (CHOICE + "labels = ['red']", "question 'a b': the number of labels must be a whole number"),

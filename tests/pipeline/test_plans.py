@@ -114,7 +114,17 @@ def test_s8_pure_claims_are_verified_exactly(schema: hb.Schema, protocol: hb.Pro
                 verify(replace(plan, guarantee=replace(claim, assumptions=forged)))
 
 
-@pytest.mark.parametrize(("kind", "name"), POINTS)
+LONG = {"flip among Poisson fakes", "copies among fakes", "fake and flip"}
+"""Points whose whole records of several bits take seconds to certify."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param(kind, name, marks=pytest.mark.slow) if name in LONG and kind != "one_hot" else (kind, name)
+        for kind, name in POINTS
+    ],
+)
 @pytest.mark.parametrize("solved", ["epsilon", "delta"])
 def test_s8_claims_are_verified_without_tolerance(kind: str, name: str, solved: str) -> None:
     """The verifier accepts exactly what its own certificate proves; the margin of an account lies above that."""

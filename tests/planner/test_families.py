@@ -101,7 +101,7 @@ def test_bad_input(wrong: tuple[object, ...]) -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("n", [1000, 5000])
+@pytest.mark.parametrize("n", [1000, pytest.param(5000, marks=pytest.mark.slow)])
 def test_plans_are_classified_as_the_family_that_proposed_them(schema: Schema, min_q: float, n: int) -> None:
     comparison = compare(Request.of(schema, n, BUDGET, min_q=min_q, trust="shuffler-noise"))
     assert comparison.plans

@@ -43,7 +43,11 @@ def errors(plan: Plan, table: np.ndarray, runs: int = RUNS) -> tuple[np.ndarray,
     return np.array([one.values - truth for one in found]), np.array([one.stderr for one in found])
 
 
-@pytest.mark.parametrize("schema", [Schema.one_hot(9), Schema.one_hot(70), Schema.bits(9)], ids=str)
+@pytest.mark.parametrize(
+    "schema",
+    [Schema.one_hot(9), Schema.one_hot(70), Schema.bits(5), pytest.param(Schema.bits(9), marks=pytest.mark.slow)],
+    ids=str,
+)
 def test_predicted_errors_are_observed(schema: Schema) -> None:
     table = population(schema)
     plans = frontier(schema, N, Budget(1.0, 1e-6))

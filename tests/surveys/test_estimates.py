@@ -214,6 +214,51 @@ def test_combined_cells_by_response_have_the_variance_of_the_data() -> None:
         assert unbiased(values[(slice(None), *place)], float(pairs[place]), float(sigma[place])), place
 
 
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize(("buckets", "widths"), [(6, (1,)), (8, (4, 1)), (12, (4, 2, 1)), (10, (4, 1))])
+def test_prefixes_by_response_have_the_variance_of_the_data(
+    buckets: int, widths: tuple[int, ...], missing: bool
+) -> None:
+    """Against the covariance of the responses of every category, in dense matrices."""
+    question = Scale(0, buckets, buckets=buckets, levels=[] if widths == (1,) else widths, missing=missing)
+    people = np.zeros(question.padded + missing)
+    people[:buckets] = 100.0 * rng().integers(1, 30, buckets)
+    people[buckets // 2] = 0
+    if missing:
+        people[-1] = 4000
+    n, q = int(people.sum()), NOISE["response"][0].q
+    truth = [
+        np.r_[people[: question.padded].reshape(-1, width).sum(axis=1), people[question.padded :]] for width in widths
+    ]
+    # The tally of the expected messages has the true counts as its estimate.
+    plan = survey_plan({"x": question}, "response")
+    expected = np.concatenate([n * q + (1 - q * count.size) * count for count in truth])
+    counts = np.rint(expected).astype(np.int64)
+    assert counts == pytest.approx(expected)
+    counts.setflags(write=False)
+    sent = n * len(widths)
+    tally = hb.Tally(plan=plan.id, n=n, fakes=0, messages=sent, batches=1, smallest_batch=n, counts=counts)
+    found = hb.estimate_survey(tally, plan)["x"]
+    assert isinstance(found, hb.ScaleEstimate)
+    covariance, rows, start = np.zeros((expected.size, expected.size)), [], 0
+    for place, count in enumerate(truth):
+        size = count.size
+        chances = np.full((size, size), q) + np.eye(size) * (1 - q * size)
+        spread = sum(c * (np.diag(row) - np.outer(row, row)) for c, row in zip(count, chances, strict=True))
+        covariance[start : start + size, start : start + size] = spread / (1 - q * size) ** 2
+        start += size
+        for unit in np.eye(size):
+            observed = [unit if i == place else np.zeros_like(one) for i, one in enumerate(truth)]
+            leaves, absent = found.levels.leaves(observed, 0)
+            rows.append(np.r_[np.cumsum(leaves)[: buckets - 1], -absent])
+    share = np.cumsum(people)[: buckets - 1] / (n - people[-1] * missing)
+    queries = np.array(rows)[:, :-1] - np.outer(np.array(rows)[:, -1], share)
+    exact = np.einsum("ij,ik,kj->j", queries, covariance, queries)
+    assert (found.cdf()[2] * found.answered) ** 2 == pytest.approx(exact, rel=1e-9)
+    answered = np.array(rows)[:, -1]
+    assert found.errors(np.ones(1), np.zeros(1)).variance == pytest.approx([answered @ covariance @ answered], rel=1e-9)
+
+
 # ---- cross-tables ----
 
 

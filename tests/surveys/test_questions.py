@@ -177,6 +177,14 @@ def test_logarithmic_buckets_grow_by_the_same_factor() -> None:
         (lambda: Cross("a", "a"), "distinct"),
         (lambda: hb.Schema.survey({"a": Flag(), "x": Cross("a", "b")}), "name questions of the survey"),
         (lambda: hb.Schema.survey({"a": Number(0, 1), "b": Flag(), "x": Cross("a", "b")}), "Choice, a Flag or a Scale"),
+        (
+            lambda: hb.Schema.survey({"a": Flag(), "b": Flag(), "x": Cross("a", "b"), "y": Cross("a", "b")}),
+            "the cross-table 'y' must be of other questions than the cross-table 'x'",
+        ),
+        (
+            lambda: hb.Schema.survey({"a": Flag(), "b": Flag(), "x": Cross("a", "b"), "y": Cross("b", "a")}),
+            "the cross-table 'y' must be of other questions than the cross-table 'x'",
+        ),
         (lambda: hb.Schema.survey({}), "number of questions"),
         (lambda: hb.Schema.survey({"": Flag()}), "printable"),
         (lambda: hb.Schema.survey({"a": "yes"}), "Choice, Flag"),  # type: ignore[dict-item]

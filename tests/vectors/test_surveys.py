@@ -14,10 +14,28 @@ from hubbub.vectors import check_vectors, wire_vectors
 SURVEYS: list[dict[str, Any]] = wire_vectors()["surveys"]
 
 
+def coin(a: int, take: Source) -> bool:
+    return int.from_bytes(take(6), "little") < a
+
+
+def shuffle(messages: list[int], take: Source) -> None:
+    j = len(messages) - 1
+    while j > 0:
+        steps, product = [], 1
+        while j > 0 and product * (j + 1) <= 2**48:
+            steps.append(j)
+            product *= j + 1
+            j -= 1
+        u = uniform(product, take)
+        for step in steps:
+            other, u = u % (step + 1), u // (step + 1)
+            messages[step], messages[other] = messages[other], messages[step]
+
+
 def level(x: float, size: int, take: Source) -> int:
     y = x * (size - 1)
     a = int((y - int(y)) * 2**48)
-    return int(y) + (coins(1, a, take) if a > 0 else 0)
+    return int(y) + (coin(a, take) if a > 0 else 0)
 
 
 def digits(value: int, radices: list[int]) -> list[int]:
@@ -85,7 +103,7 @@ def send(categories: list[int], sizes: list[int], protocol: dict[str, Any], take
     for category, d, noise in zip(categories, sizes, protocol["noise"], strict=True):
         flip = noise["flip"]
         if protocol["release"] == "category":
-            if coins(1, (d - 1) * flip, take):
+            if coin((d - 1) * flip, take):
                 u = uniform(d - 1, take)
                 sent.append(start + (u if u < category else u + 1))
             else:
@@ -97,9 +115,7 @@ def send(categories: list[int], sizes: list[int], protocol: dict[str, Any], take
             shown = (1 << category) ^ coins(d, flip, take)
             sent += [start + i for i in range(d) if shown >> i & 1]
         start += d
-    for j in range(len(sent) - 1, 0, -1):
-        other = uniform(j + 1, take)
-        sent[j], sent[other] = sent[other], sent[j]
+    shuffle(sent, take)
     return sent
 
 

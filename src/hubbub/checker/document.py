@@ -153,7 +153,7 @@ def read(text: str | bytes) -> Claim:
     kind, sizes, max_set = _schema(schema)
     width = sum(sizes)
     n = whole(value, "n", 1, MAX_USERS)
-    noise, copies, release = _protocol(protocol, len(sizes))
+    noise, copies, release = _protocol(protocol, len(sizes), survey=schema["kind"] == "survey")
     answers = tuple(Answers(size, one, times) for (size, one), times in Counter(zip(sizes, noise, strict=True)).items())
     keys(guarantee, GUARANTEE, "the guarantee")
     held, share = guarantee["assumptions"], _share(value)
@@ -248,7 +248,7 @@ def _schema(value: Any) -> tuple[str, list[int], int]:
     return kind, [width], max_set
 
 
-def _protocol(value: Any, attributes: int) -> tuple[Sequence[Noise], int, str]:
+def _protocol(value: Any, attributes: int, *, survey: bool) -> tuple[Sequence[Noise], int, str]:
     keys(value, {"noise", "k", "release"}, "the protocol")
     copies, release, listed = whole(value, "k", 1, MAX_COPIES), value["release"], value["noise"]
     if release not in RELEASES:
@@ -256,7 +256,7 @@ def _protocol(value: Any, attributes: int) -> tuple[Sequence[Noise], int, str]:
     if not isinstance(listed, list) or len(listed) != attributes:
         raise WireError(f"the noise must be a list of {attributes:,}, one for each attribute")
     noise = [_noise(one) for one in listed]
-    if attributes > 1:
+    if survey:
         if copies > 1 or release == "records":
             raise WireError("a survey must be sent once, as bits or categories")
         for one in noise:

@@ -31,7 +31,10 @@ def sizes(schema: Any) -> list[int]:
     if len({_name(one) for one in listed}) != len(listed) or not asked:
         raise WireError("the questions must have distinct names, and not all be cross-tables")
     kinds = {_name(one): one["kind"] for one in listed}
-    crossed = {name for one in listed if one["kind"] == "cross" for name in _sides(one)}
+    tables = [_sides(one) for one in listed if one["kind"] == "cross"]
+    if len(set(map(frozenset, tables))) != len(tables):
+        raise WireError("two cross-tables must not be of the same questions")
+    crossed = {name for table in tables for name in table}
     _check_derived(derived, crossed, kinds)
     found: list[int] = []
     for one in listed:

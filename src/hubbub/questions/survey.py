@@ -75,9 +75,14 @@ class Questions:
         named = dict(self.items)
         if len(named) != len(self.items):
             reject("the names of the questions", "be distinct")
-        for question in named.values():
+        tables: dict[frozenset[str], str] = {}
+        for name, question in self.items:
             if isinstance(question, Cross):
                 sides(question, named)
+                # Two tables of the same questions would have every combination counted twice.
+                other = tables.setdefault(frozenset(question.names), name)
+                if other != name:
+                    reject(f"the cross-table {name!r}", f"be of other questions than the cross-table {other!r}")
         for name in self.derived:
             if not isinstance(named.get(name), Choice | Flag) or not self.crosses(name):
                 reject("derived", "name questions of the survey that are a Choice or a Flag in a cross-table", name)

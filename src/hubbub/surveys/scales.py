@@ -98,9 +98,12 @@ class ScaleEstimate:
         share = np.cumsum(self.values)[:-1] / self.people
         return self.edges, share, np.sqrt(self.errors(share).variance) / self.people
 
-    def errors(self, share: Array) -> ErrorSums:
-        """Return the errors of the numbers of people below all edges, minus given shares of those who answered."""
-        parts = self.levels.prefix_weights(np.arange(1, self.question.buckets), share)
+    def errors(self, share: Array, right: Array | None = None) -> ErrorSums:
+        """Return the errors of the numbers of people in the first ``right`` buckets, by default below all edges.
+
+        Minus given shares of the number of people who answered.
+        """
+        parts = self.levels.prefix_weights(np.arange(1, self.question.buckets) if right is None else right, share)
         widths = np.array(self.levels.widths, np.float64)[parts.level]
         copies = (parts.last - parts.first) / widths
         variances = np.array([one.variance for one in self.attributes])[parts.level] * parts.weights**2
@@ -109,7 +112,8 @@ class ScaleEstimate:
         if growth.any():
             below = np.r_[0.0, np.cumsum(np.maximum(self.values, 0.0))]
             first, last = (np.minimum(end, self.question.buckets).astype(np.int64) for end in (parts.first, parts.last))
-            people = np.where(parts.first >= self.levels.buckets, self.n - self.answered, below[last] - below[first])
+            absent = (parts.first >= self.levels.buckets) & (parts.last > parts.first)
+            people = np.where(absent, self.n - self.answered, below[last] - below[first])
             more = (growth * parts.weights**2 * np.maximum(people, 0.0)).sum(axis=1)
             variances, copies = np.column_stack([variances, more]), np.column_stack([copies, np.ones_like(more)])
             excesses = np.r_[excesses, 0.0]
@@ -133,15 +137,7 @@ class ScaleEstimate:
         """Return the least number of people who answered that is plausible."""
         if not self.question.missing:
             return float(self.n)
-        return self.answered - float(self._all(np.array([1.0])).reach(2 * miss)[0])
-
-    def _all(self, share: Array) -> ErrorSums:
-        """Return the error of the number of people who answered, times a share."""
-        parts = self.levels.prefix_weights(np.zeros(1), share)
-        widths = np.array(self.levels.widths, np.float64)[parts.level]
-        variances = np.array([one.mean_variance for one in self.attributes])[parts.level] * parts.weights**2
-        excesses = np.array([one.excess for one in self.attributes])[parts.level]
-        return ErrorSums(variances, (parts.last - parts.first) / widths, excesses)
+        return self.answered - float(self.errors(np.ones(1), np.zeros(1)).reach(2 * miss)[0])
 
     def _noise_band(self, miss: float) -> tuple[Array, Array]:
         """Return intervals of the shares below each edge, each of which errs with probability ``miss``."""
