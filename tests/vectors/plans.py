@@ -3,8 +3,8 @@
 import copy
 import json
 
-from tests.vectors.common import Edit, Json, Vector, at, error_of, identified, small_plan, without
 from tests.vectors.answers import surveys
+from tests.vectors.common import Edit, Json, Vector, at, error_of, identified, small_plan, without
 
 from hubbub.plans import Plan
 

@@ -6,11 +6,11 @@ They are reproducible: all keys follow from fixed seeds, and signatures are dete
 import json
 from collections.abc import Callable
 
+from tests.vectors.answers import surveys
 from tests.vectors.common import FOLDER, Vector
 from tests.vectors.contracts import contracts
 from tests.vectors.keylists import keylists
 from tests.vectors.plans import plans
-from tests.vectors.answers import surveys
 from tests.vectors.tokens import issued
 from tests.vectors.uploads import uploads
 
