@@ -37,7 +37,9 @@ class PageServer:
     ) -> None:
         self.folders, self.documents, self.relays = dict(folders), dict(documents or {}), dict(relays or {})
         self.policy = f"{POLICY} {connect}".strip()
-        self._client = httpx.Client(headers={"user-agent": ""}, verify=False, trust_env=False, timeout=30.0)
+        # Certificate authorities are loaded only if a relay needs them.
+        encrypted = any(url.startswith("https:") for url in self.relays.values())
+        self._client = httpx.Client(headers={"user-agent": ""}, verify=encrypted, trust_env=False, timeout=30.0)
         self.statuses: Counter[int] = Counter()
         """Responses of the relays by status."""
         page_server = self
