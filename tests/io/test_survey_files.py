@@ -148,6 +148,16 @@ def test_errors_name_the_question_and_the_key(text: str, message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a = 1" + "0" * 5000, "numbers of at most a few hundred digits"), ("#" * 2**21, "at most 1,048,576 characters")],
+    ids=["digits", "size"],
+)
+def test_files_that_take_long_to_read_are_refused(text: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        hb.Survey.from_toml(text)
+
+
 def test_bytes_that_are_not_text_are_refused() -> None:
     with pytest.raises(InvalidInput, match="a survey file must be UTF-8 text"):
         hb.Survey.from_toml(b"\xff")

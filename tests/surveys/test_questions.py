@@ -243,3 +243,22 @@ def test_levels_of_a_scale_have_distinct_labels(scale: hb.Scale) -> None:
     schema = hb.Schema.survey({"a": scale})
     assert len(set(schema.labels)) == sum(scale.sizes)
     assert schema.labels[-1] == ("a: no answer" if scale.missing else "a: unused 3")
+
+
+def test_many_digits_are_refused_before_they_are_multiplied() -> None:
+    """The product of a hundred thousand radices takes minutes."""
+    with pytest.raises(InvalidInput, match="the number of digits must be"):
+        Number(0, 1, digits=[1023] * 100_000)
+
+
+@pytest.mark.parametrize("label", ["", "a" * 201, "a\x1b[2J", "two\nlines"])
+def test_labels_are_short_and_printable(label: str) -> None:
+    with pytest.raises(InvalidInput, match="labels must be printable texts of 1 to 200 characters"):
+        Choice(["x", label])
+
+
+def test_cells_with_long_texts_are_refused_before_they_are_made() -> None:
+    """A document of 400 kB would otherwise become gigabytes of labels."""
+    one, two = (Choice([f"{side}{i:0199}" for i in range(1000)]) for side in "ab")
+    with pytest.raises(InvalidInput, match="the cells of all cross-tables must need at most"):
+        hb.Schema.survey({"a": one, "b": two, "a × b": Cross("a", "b")})

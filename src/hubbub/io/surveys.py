@@ -27,6 +27,9 @@ from hubbub.planner.request import WEIGHT
 from hubbub.questions import Choice, Cross, Flag, Number, Question, Scale
 from hubbub.schema import Schema
 
+MAX_SIZE = 2**20
+"""Largest number of characters of a survey file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -168,6 +171,8 @@ def read_survey(path: str | PathLike[str]) -> Survey:
 
 
 def _parsed(text: str | bytes) -> dict[str, Any]:
+    if len(text) > MAX_SIZE:
+        reject("a survey file", f"have at most {MAX_SIZE:,} characters")
     try:
         return tomllib.loads(text.decode() if isinstance(text, bytes) else text)
     except UnicodeDecodeError:
@@ -176,6 +181,8 @@ def _parsed(text: str | bytes) -> dict[str, Any]:
         raise InvalidInput(f"a survey file must be TOML: {_lowered(str(error))}") from None
     except RecursionError:
         reject("a survey file", "be TOML without deeply nested tables")
+    except ValueError:
+        reject("a survey file", "have numbers of at most a few hundred digits")
 
 
 def _lowered(text: str) -> str:

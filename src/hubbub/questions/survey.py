@@ -13,6 +13,8 @@ from hubbub.questions.cross import Cross, sides
 from hubbub.questions.number import Number
 from hubbub.questions.scale import Scale
 
+MAX_TEXT = 2**26
+"""Largest number of characters of the labels of all cross-tables."""
 MAX_QUESTIONS = 1000
 Question = Choice | Flag | Scale | Number | Cross
 Asked = Choice | Flag | Scale | Number
@@ -91,6 +93,18 @@ class Questions:
         if not self.asked:
             reject("a survey", "have at least one question that is not a cross-table")
         object.__setattr__(self, "attributes", self._attributes())
+        self._check_text(named)
+
+    def _check_text(self, named: Mapping[str, Question]) -> None:
+        """Refuse cross-tables whose cells would need long texts, before these are made."""
+        size = 0
+        for question in named.values():
+            if isinstance(question, Cross):
+                both = sides(question, named)
+                longest = sum(max(map(len, side.attributes[-1])) + 3 for side in both)
+                size += longest * math.prod(side.sizes[-1] for side in both)
+        if size > MAX_TEXT:
+            reject("the cells of all cross-tables", f"need at most {MAX_TEXT:,} characters; shorten the labels", size)
 
     @classmethod
     def create(cls, questions: Mapping[str, Question], derived: tuple[str, ...] = ()) -> Self:
