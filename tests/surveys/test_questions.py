@@ -285,3 +285,15 @@ def test_cells_are_found_by_labels_with_separators() -> None:
     cells = {(a, b): found[a, b].value for a in ("x", "x × y") for b in ("y × z", "z")}
     assert list(cells.values()) == pytest.approx(counts[4:].tolist())
     assert [row[0] for row in cross_rows(found)[1]] == ["x", "x × y", "total"]
+
+
+def test_fakes_without_any_variance_are_planned_for() -> None:
+    """Regression: a scale so small that the number of fakes is fixed in doubles divided by zero."""
+    exact, noisy = (hb.Noise(m=hb.Fakes.laplace(*one)) for one in ((2**-10, 5), (2.0, 25)))
+    schema = hb.Schema.survey({"a": Flag(), "b": Flag()})
+    plan = hb.plan_from(schema, 100, hb.Protocol.survey([exact, noisy]), epsilon=1.0)
+    first, second = hb.question_errors(plan)
+    assert first.stderr < 1e-5
+    alone = hb.plan_from(hb.Schema.survey({"b": Flag()}), 100, hb.Protocol.survey([noisy]), epsilon=1.0)
+    assert second == hb.question_errors(alone)[0]
+    assert hb.load_plan(plan.to_json()) == plan
