@@ -43,7 +43,7 @@ def cross_rows(estimate: CrossEstimate) -> Rows:
     """Return the cells of a cross-table in a grid with totals; rows of several axes are joined."""
     columns = list(estimate.axes[-1])
     grid = estimate.values.reshape(-1, len(columns))
-    names = [label.rpartition(" × ")[0] for label in estimate.cells.labels[:: len(columns)]]
+    names = estimate.row_labels
     rows = [[name, *(f"{x:,.0f}" for x in row), f"{row.sum():,.0f}"] for name, row in zip(names, grid, strict=True)]
     rows.append(["total", *(f"{x:,.0f}" for x in grid.sum(axis=0)), f"{grid.sum():,.0f}"])
     return [" × ".join(estimate.names), *columns, "total"], rows

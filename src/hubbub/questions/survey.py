@@ -7,9 +7,9 @@ from typing import Self
 
 from hubbub.canonical import Fields, Json, legal
 from hubbub.errors import WireError, check_choice, check_type, check_whole, kind_of, reject
-from hubbub.questions.answers import Coin
+from hubbub.questions.answers import Coin, quoted
 from hubbub.questions.choice import Choice, Flag
-from hubbub.questions.cross import Cross, sides
+from hubbub.questions.cross import Cross, cell_labels, sides
 from hubbub.questions.number import Number
 from hubbub.questions.scale import Scale
 
@@ -136,21 +136,19 @@ class Questions:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of the categories of all attributes, each with the name of its question."""
+        """Labels of the categories of all attributes, each with the name of its question; all of them differ."""
         return tuple(f"{name}: {label}" for name, labels in self._groups() for label in labels)
 
     def _groups(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the labels of every attribute, after the name of its question."""
+        """Yield the labels of every attribute, after the name of its question, which is quoted if it is ambiguous."""
         named = dict(self.items)
         for name, question in self.items:
+            shown = quoted(name, ": ")
             if isinstance(question, Cross):
-                labels = [""]
-                for side in sides(question, named):
-                    labels = [f"{one} × {two}" if one else two for one in labels for two in side.attributes[-1]]
-                yield name, tuple(labels)
+                yield shown, cell_labels([side.attributes[-1] for side in sides(question, named)])
             elif name not in self.derived:
                 for group in question.attributes:
-                    yield name, group
+                    yield shown, group
 
     def encode(self, answers: object, coin: Coin) -> tuple[int, ...]:
         """Return the category of every attribute of one person; a question without an entry has no answer.
