@@ -264,6 +264,8 @@ def test_cells_with_long_texts_are_refused_before_they_are_made() -> None:
     one, two = (Choice([f"{side}{i:0199}" for i in range(1000)]) for side in "ab")
     with pytest.raises(InvalidInput, match="the cells of all cross-tables must need at most"):
         hb.Schema.survey({"a": one, "b": two, "a × b": Cross("a", "b")})
+
+
 @pytest.mark.parametrize(
     "questions",
     [
@@ -272,9 +274,9 @@ def test_cells_with_long_texts_are_refused_before_they_are_made() -> None:
         {"a:": Choice(["x", " x"]), "a": Choice([": x", " x"])},
         {"a": Choice(["x", "x × y"]), "b": Choice(["y × z", "z"]), "c": Cross("a", "b")},
         {"a": Choice(["x ×", "x"]), "b": Choice(["× y", "y", "× × y"]), "c": Cross("a", "b")},
-        {"a": Choice(["×", ""]), "b": Choice(["", "×", "× ×"]), "d": Choice(["", "×"]), "c": Cross("a", "b", "d")},
+        {"a": Choice(["×", " "]), "b": Choice([" ", "×", "× ×"]), "d": Choice([" ", "×"]), "c": Cross("a", "b", "d")},
         {"a": Choice(['"x × y"', "x × y"]), "b": Flag(), "c": Cross("a", "b")},
-        {"a": Choice(["", "no"]), "b": Choice(["no", "no × yes"]), "d": Flag(), "c": Cross("a", "b", "d")},
+        {"a": Choice([" ", "no"]), "b": Choice(["no", "no × yes"]), "d": Flag(), "c": Cross("a", "b", "d")},
     ],
 )
 def test_names_and_labels_with_separators_are_a_survey(questions: dict[str, Question]) -> None:
