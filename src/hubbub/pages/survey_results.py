@@ -106,8 +106,8 @@ def survey_summary(comparison: SurveyComparison) -> str:
     found = ", ".join(comparison.significant) or "none"
     chance = f"{100 * (1 - comparison.level):g}%"
     return (
-        f"{comparison.n_a:,} people in A and {comparison.n_b:,} in B; questions that differ at {chance}, the "
-        f"probability of a false positive for each figure: {found}."
+        f"{comparison.n_a:,} people in A and {comparison.n_b:,} in B; questions that differ in a label, a mean or a "
+        f"whole distribution, each tested with a {chance} probability of a false positive: {found}."
     )
 
 
