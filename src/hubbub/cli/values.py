@@ -23,6 +23,8 @@ from hubbub.schema import Schema
 _ACTIONS = {"missing": "became --missing", "other": "became --other", "skipped": "skipped", "failed": "not accepted"}
 """Words for what happened to a record, in the list of --rejects."""
 
+SURVEY_HINT = "correct the record, or use --on-error skip and --rejects; records are counted from 1"
+
 
 @dataclass(frozen=True, slots=True)
 class ValuesOptions:
@@ -43,7 +45,12 @@ class ValuesOptions:
             blocks = read_values(
                 path, schema, form=self.form, column=self.column, block=block, policy=self.policy, summary=summary
             )
-            yield blocks, summary
+            try:
+                yield blocks, summary
+            except InvalidRecord as error:
+                if schema.questions is not None and len(getattr(error, "__notes__", ())) == 1:
+                    error.add_note(SURVEY_HINT)
+                raise
 
     def check_rejects(self, *files: str) -> None:
         """Raise if the list of --rejects cannot be written, or would replace one of these files."""
