@@ -187,7 +187,8 @@ def survey_page(estimate: SurveyEstimate, *, level: float = 0.95, top: int = 20)
     found = estimate.guarantee
     if found is not None:
         tiles.append((f"ε = {found.epsilon:.4g}", f"guarantee of this batch, δ = {found.delta:.3g}"))
-        sections.append(Section("Guarantee", [Table(("guarantee", "statement"), grouped(described_guarantee(found)))]))
+        rows = grouped(described_guarantee(found, survey=True))
+        sections.append(Section("Guarantee", [Table(("guarantee", "statement"), rows)]))
     return render(
         Report(
             title="Survey",
