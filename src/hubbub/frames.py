@@ -2,8 +2,8 @@
 
 import csv
 import io
-import math
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 

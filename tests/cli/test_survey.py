@@ -261,10 +261,7 @@ def test_surveys_are_compared_with_surveys(survey: Path, run: Call) -> None:
 def test_clipped_answers_are_told(survey: Path, run: Call) -> None:
     (survey / "far.csv").write_text("colour,dark mode,load time,memory\nred,1,-1,2000\nred,1,5,5\n")
     done = run("randomize", "far.csv", "--plan", "plan.json", "-o", "far.hub", "--json")
-    assert (
-        "note: 2 records read; 2 numbers outside of the bounds of a question count as the nearest bound\n"
-        in done.stderr
-    )
+    assert "note: 2 records read; 2 numbers outside a question's bounds are clipped\n" in done.stderr
     assert "do not pass them on" in done.stderr
 
 

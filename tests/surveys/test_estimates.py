@@ -420,7 +420,7 @@ def test_the_number_of_answers_is_a_figure_where_some_may_be_missing(noise: str)
     assert all(plausible(covered) for covered in held.values())
     columns = found.columns()
     assert [item for item in columns["item"] if item == "answered"] == ["answered"] * 2
-    assert isinstance(found["y"].to_document()["answered"], float)  # type: ignore[union-attr]
+    assert isinstance(found["y"].to_document()["answered"], float)
 
 
 def test_population_intervals_of_cells_are_numbers_of_people_in_every_table() -> None:

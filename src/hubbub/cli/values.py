@@ -86,8 +86,8 @@ class ValuesOptions:
             parts.append(f"{_records(summary.bad, 'invalid ')} {outcome} (no. {numbers}{more})")
         if summary.clipped:
             count = "1 number" if summary.clipped == 1 else f"{summary.clipped:,} numbers"
-            verb = "counts" if summary.clipped == 1 else "count"
-            parts.append(f"{count} outside of the bounds of a question {verb} as the nearest bound")
+            verb = "is" if summary.clipped == 1 else "are"
+            parts.append(f"{count} outside a question's bounds {verb} clipped")
         where = f"{self.rejects} lists them" if self.rejects else "--rejects FILE lists them"
         listed = f"; {where}" if summary.missing or summary.other or summary.bad else ""
         screen.note(f"{_records(summary.rows)} read; {'; '.join(parts)}{listed}")

@@ -239,7 +239,7 @@ missing = true
 [questions."dark mode"]
 kind = "flag"
 
-# A number, for its median and other quantiles. Numbers outside of the bounds count in the first or the last bucket.
+# A number, for its median and other quantiles. Numbers outside the bounds count in the first or last bucket.
 # "log = true" makes buckets that grow by the same factor; "edges = [0, 10, 100, 1000]" gives all of them instead.
 [questions."load time"]
 kind = "scale"
@@ -249,19 +249,19 @@ buckets = 256
 unit = "ms"
 weight = 2  # its squared error counts twice as much as those of the other questions
 
-# A number, for its mean and its sum. Numbers outside of the bounds count as the nearest bound: choose them beforehand.
+# A number, for its mean and its sum. Numbers outside the bounds are clipped: choose the bounds beforehand.
 [questions."memory"]
 kind = "number"
 low = 0
 high = 65536
 unit = "MB"
 
-# How the answers to several questions go together; needs no answer of its own.
+# Combinations of the answers to several questions; people do not answer it separately.
 [questions."colour × dark mode"]
 kind = "cross"
 names = ["colour", "dark mode"]
 """
-"""A survey file with every kind of question, to begin with."""
+"""A starter survey file with every kind of question."""
 
 
 def survey_keys() -> str:
