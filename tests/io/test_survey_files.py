@@ -8,7 +8,7 @@ import pytest
 
 import hubbub as hb
 from hubbub.errors import InvalidInput
-from hubbub.io.surveys import KINDS, STARTER, read_survey, survey_keys
+from hubbub.io.surveys import HINT, KINDS, STARTER, read_survey, survey_keys
 from hubbub.questions.survey import _KINDS
 
 WHOLE = """
@@ -82,7 +82,7 @@ def test_read_survey_reads_a_file(tmp_path: Path) -> None:
     path.write_text("[questions.a]")
     with pytest.raises(InvalidInput) as caught:
         read_survey(path)
-    assert caught.value.__notes__ == [str(path)]
+    assert caught.value.__notes__ == [str(path), HINT]
 
 
 def test_the_weights_are_those_of_a_plan() -> None:

@@ -37,7 +37,13 @@ def described_protocol(protocol: Protocol) -> str:
     return f"{kind[protocol.release]}: {', '.join(words)}"
 
 
-def described_guarantee(guarantee: Guarantee) -> list[tuple[str, str]]:
+def described_assumptions(guarantee: Guarantee, *, survey: bool) -> list[str]:
+    """Return the assumptions of a guarantee in sentences; the bits of a survey are categories of its attributes."""
+    lines = guarantee.assumptions.sentences()
+    return [line.replace("messages for each bit", "messages for each category") for line in lines] if survey else lines
+
+
+def described_guarantee(guarantee: Guarantee, *, survey: bool = False) -> list[tuple[str, str]]:
     """Describe a guarantee: the figures, the theorem, the best attack and the assumptions."""
     attacked = ": no smaller value can be guaranteed" if guarantee.lower_bound > 0 else ""
     rows = [
@@ -48,7 +54,8 @@ def described_guarantee(guarantee: Guarantee) -> list[tuple[str, str]]:
         ("trust", f"{guarantee.assumptions.trust}: {TRUST_DESCRIPTIONS[guarantee.assumptions.trust]}"),
         ("collusion ε", described_collusion(guarantee.assumptions.collusion_epsilon)),
     ]
-    return rows + [("assumptions" if not i else "", line) for i, line in enumerate(guarantee.assumptions.sentences())]
+    lines = described_assumptions(guarantee, survey=survey)
+    return rows + [("assumptions" if not i else "", line) for i, line in enumerate(lines)]
 
 
 def described_rounds(plan: Plan) -> str:
@@ -77,7 +84,7 @@ def described_plan(plan: Plan, goal: Goal | None = None, share: float | None = N
         ("protocol", described_protocol(plan.protocol)),
         *(_precision(plan, goal, share) if schema.questions is None else _survey_rows(plan, goal, share)),
         ("cost", str(cost(plan))),
-        *described_guarantee(plan.guarantee),
+        *described_guarantee(plan.guarantee, survey=schema.questions is not None),
         *([("rounds", described_rounds(plan))] if plan.rounds > 1 else []),
     ]
 

@@ -9,6 +9,7 @@ from hubbub.canonical import Fields
 from hubbub.errors import check_whole, kind_of, reject
 from hubbub.questions.answers import Document, quoted
 from hubbub.questions.choice import Choice, Flag
+from hubbub.questions.number import Number
 from hubbub.questions.scale import Scale
 
 MAX_CELLS = 10**6
@@ -83,7 +84,9 @@ def sides(cross: Cross, questions: Mapping[str, object]) -> tuple[Counted, ...]:
     for name in cross.names:
         question = questions.get(name)
         if not isinstance(question, Choice | Flag | Scale):
-            reject(f"the cross-table of {name!r}", "name questions of the survey that are a Choice, a Flag or a Scale")
+            reason = ": a Number cannot be in a cross-table" if isinstance(question, Number) else ""
+            must = f"name questions of the survey that are a Choice, a Flag or a Scale{reason}"
+            reject(f"the cross-table of {name!r}", must)
         found.append(question)
     cells = 1
     for question in found:

@@ -1,4 +1,4 @@
-"""A question whose answer is a number of which the sum and the mean are wanted."""
+"""A question about the sum and the mean of a number."""
 
 import math
 from collections.abc import Sequence
