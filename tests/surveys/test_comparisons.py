@@ -10,7 +10,7 @@ from tests.surveys.simulated import estimate, levels, plausible, rounded, survey
 from tests.surveys.test_estimates import SURVEY, answered
 
 import hubbub as hb
-from hubbub.comparisons.differences import recovered
+from hubbub.comparisons.intervals import recovered
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.questions import Choice, Cross, Flag, Number, Question, Scale
 

@@ -1,7 +1,7 @@
 """Batches of different people: ``pool`` adds them up, ``compare`` tests whether their populations differ.
 
 - ``labels``: counts of labels; ``figures``: means, sums, variances and distributions; ``surveys``: whole surveys;
-- ``differences``: the difference of one figure, with its intervals and its p-value;
+- ``differences``: the difference of one figure; ``intervals``: its intervals and p-values;
 - ``verbs``: ``compare``, ``compare_power`` and ``pool``, for all of them.
 """
 

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.canonical import Json
-from hubbub.comparisons.differences import Difference, difference_columns, difference_of, recovered, smallest_level
+from hubbub.comparisons.differences import Difference, difference_columns, difference_of
+from hubbub.comparisons.intervals import recovered, smallest_level
 from hubbub.errors import OPEN_UNIT, check_choice, check_real, check_type, reject
 from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
 from hubbub.questions.answers import spell

@@ -11,7 +11,7 @@ from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import check_type
 from hubbub.pages.results import percent
 from hubbub.pages.survey_explanation import asked_questions, example_answers, survey_leaves, survey_precision
-from hubbub.pages.words import described_assumptions
+from hubbub.pages.survey_words import described_assumptions
 from hubbub.planner import cost, measurable_share
 from hubbub.plans import Plan
 from hubbub.privacy import described_rate, success_rate

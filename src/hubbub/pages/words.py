@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-from hubbub.pages.survey_words import described_survey_protocol, survey_rows
+from hubbub.pages.survey_words import described_assumptions, described_survey_protocol, survey_rows
 from hubbub.planner import Goal, PeopleNeeded, cost, described_precision, family_key, family_name, relative_error
 from hubbub.planner.precision import LEVEL, percent, question_noise
 from hubbub.plans import Plan
@@ -35,12 +35,6 @@ def described_protocol(protocol: Protocol) -> str:
         words.append(f"{m:,} fakes")
     kind = {"records": "whole records", "bits": "split bits", "category": "one category"}
     return f"{kind[protocol.release]}: {', '.join(words)}"
-
-
-def described_assumptions(guarantee: Guarantee, *, survey: bool) -> list[str]:
-    """Return the assumptions of a guarantee in sentences; the bits of a survey are categories of its attributes."""
-    lines = guarantee.assumptions.sentences()
-    return [line.replace("messages for each bit", "messages for each category") for line in lines] if survey else lines
 
 
 def described_guarantee(guarantee: Guarantee, *, survey: bool = False) -> list[tuple[str, str]]:
