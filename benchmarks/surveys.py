@@ -1,4 +1,4 @@
-"""Errors, planning times and throughput of surveys: ``python -m benchmarks.surveys [--json] [--quick]``.
+"""Errors and planning times of surveys: ``python -m benchmarks.surveys [--json]``.
 
 All errors are those of certified plans at (1, 10⁻⁶) and n = 10⁵, from the noise alone, with the shuffler's fakes unless
 said:
@@ -18,9 +18,9 @@ the formulas of the literature:
   2017). Sampling of the question is not included. ``…_local_plan`` is that of hubbub's own plan without any trust, in
   which everybody answers everything.
 
-- ``plan_max_s``: the longest processor time that ``hubbub.plan`` took for one of them;
-- ``survey_vs_bits``: records per second of a survey of 8 attributes through the local pipeline, over those of 40 bits;
-- ``device_us``: processor time of one record of that survey on a device.
+``plan_max_s`` is the longest processor time that ``hubbub.plan`` took for one of them.
+
+The throughput of surveys is in ``benchmarks.pipeline``.
 """
 
 import argparse
@@ -28,13 +28,11 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable
 from typing import Unpack
 
 import numpy as np
 
 import hubbub as hb
-from hubbub import device
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.planner.request import Constraints
 from hubbub.surveys.design import mean_square, own_effects
@@ -52,16 +50,6 @@ SURVEYS = {
     "ten_questions": hb.Schema.survey({f"question {i}": hb.Choice(list("abcde")) for i in range(10)}),
     "forty_flags": hb.Schema.survey({f"flag {i}": hb.Flag() for i in range(40)}),
 }
-EIGHT = hb.Schema.survey(
-    {
-        "colour": hb.Choice(["red", "green", "blue", "black", "white"]),
-        "plan": hb.Choice(["free", "paid", "trial"]),
-        "dark mode": hb.Flag(),
-        "logged in": hb.Flag(),
-        "load time": hb.Scale(0, 4096, buckets=64, levels=[8, 1]),
-        "memory": hb.Number(0, 65_536, digits=[16, 16]),
-    }
-)
 
 
 def noise_error(plan: hb.Plan) -> float:
@@ -172,44 +160,11 @@ def errors() -> Figures:
     return found
 
 
-def best_of(work: Callable[[], object], times: int = 3) -> float:
-    found = math.inf
-    for _ in range(times):
-        start = time.process_time()
-        work()
-        found = min(found, time.process_time() - start)
-    return found
-
-
-def throughput(n: int) -> Figures:
-    rng = np.random.default_rng(1)
-    survey = hb.plan(EIGHT, n, BUDGET, trust="shuffler-noise")
-    bits = hb.plan_from(hb.Schema.bits(40), n, hb.Protocol(0.1778), epsilon=1.0)
-    columns = {
-        "colour": rng.choice(["red", "green", "blue", "black", "white"], n),
-        "plan": rng.choice(["free", "paid", "trial"], n),
-        "dark mode": rng.random(n) < 0.3,
-        "logged in": rng.random(n) < 0.9,
-        "load time": rng.lognormal(6.0, 0.8, n),
-        "memory": rng.gamma(2.0, 8000.0, n),
-    }
-    answers = hb.Collection.from_values(columns, survey.schema)
-    records = hb.Collection.from_packed(rng.integers(0, 256, (n, 5), np.uint8), bits.schema)
-    own = best_of(lambda: hb.estimate_survey(hb.tally(hb.shuffle(hb.randomize(answers, survey))), survey))
-    peer = best_of(lambda: hb.estimate(hb.tally(hb.shuffle(hb.randomize(records, bits))), bits))
-    one = {name: column[0].item() for name, column in columns.items()}
-    one["colour"], one["plan"] = str(columns["colour"][0]), str(columns["plan"][0])
-    times = 2000
-    spent = best_of(lambda: [device.payloads(one, survey) for _ in range(times)])
-    return {"survey_vs_bits": peer / own, "device_us": 1e6 * spent / times}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the records")
     given = parser.parse_args()
-    figures = {**errors(), **throughput(100_000 if given.quick else 1_000_000)}
+    figures = errors()
     if given.json:
         print(json.dumps(figures, indent=2))
         return

@@ -238,6 +238,8 @@ FIGURES = {
         "vs_pure_ldp": ("the same, in CPU time", "pure-ldp, one record at a time", "×"),
         "vs_multi_freq_ldpy": ("the same, in CPU time", "multi-freq-ldpy, one record at a time", "×"),
         "peak_gib": ("peak memory of the process", "", "GiB"),
+        "survey8_vs_bits40": ("a survey of eight questions, in CPU time", "a record of 40 bits", "×"),
+        "survey_device_us": ("one record of eight attributes on a device, in CPU time", "", "µs"),
     },
     "accountant": {
         "bit_gap_max": ("single bits, n = 10³ … 10⁹: widest gap", "the best known attack, in ε", "%"),
@@ -310,8 +312,6 @@ FIGURES = {
         "sum_ranges_users_messages": ("messages of every user with users' noise", "", ""),
         "forty_flags_users": ("one count of forty flags", "users' noise, 40 messages", "people"),
         "plan_max_s": ("processor time of `plan` for these, slowest", "", "s"),
-        "survey_vs_bits": ("records per second of a survey of 8 attributes", "those of 40 bits", "×"),
-        "device_us": ("one record of that survey on a device", "", "µs"),
     },
     "services": {
         "bundle_bytes": ("size of a bundle", "", "bytes"),

@@ -238,10 +238,11 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Number", {"digits": [1]}, InvalidInput, "a radix must be a whole number in [2, 1,024], got 1"),
     (
         "Number",
-        {"digits": [2] * 41},
+        {"digits": [2] * 39 + [4]},
         InvalidInput,
         "the product of the digits must be a whole number in [2, 1,099,511,627,776], got 2199023255552",
     ),
+    ("Number", {"digits": [2] * 41}, InvalidInput, "the number of digits must be a whole number in [0, 40], got 41"),
     ("Number", {"digits": 4}, InvalidInput, "digits must be a list of radices, not int"),
     ("Number.encode", {"value": "7"}, InvalidInput, "the answer must be a number, not of type str"),
     ("Number.encode", {"value": True}, InvalidInput, "the answer must be a number, not of type bool"),

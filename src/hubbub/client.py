@@ -48,7 +48,12 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
     check_type("plan", plan, Plan)
     check_entropy(entropy)
     if collection.schema != plan.schema:
-        raise PlanMismatch(f"the collection must have the schema of the plan, {plan.schema}, got {collection.schema}")
+        advice = (
+            "; encode with plan.schema, whose layout the planner chose" if plan.schema.questions is not None else ""
+        )
+        raise PlanMismatch(
+            f"the collection must have the schema of the plan, {plan.schema}, got {collection.schema}{advice}"
+        )
     protocol = plan.protocol
     if plan.schema.questions is not None:
         if fakes is not None:

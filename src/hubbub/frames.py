@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,10 +34,12 @@ def to_parquet(columns: Mapping[str, Any]) -> bytes:
 
 
 def to_csv(columns: Mapping[str, Any]) -> str:
-    """Return the columns as CSV with a header; truth values are written as 1 and 0.
+    """Return the columns as CSV with a header; truth values are written as 1 and 0, and NaN as an empty cell.
 
     >>> to_csv({"label": ["a,b"], "value": [1.5], "detectable": [True]})
     'label,value,detectable\\n"a,b",1.5,1\\n'
+    >>> to_csv({"figure": ["sum"], "population_low": [float("nan")]})
+    'figure,population_low\\nsum,\\n'
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -44,10 +47,14 @@ def to_csv(columns: Mapping[str, Any]) -> str:
     lists: list[Sequence[Any]] = [
         column if isinstance(column, list | tuple) else column.tolist() for column in columns.values()
     ]
-    writer.writerows(
-        [int(cell) if isinstance(cell, bool) else cell for cell in row] for row in zip(*lists, strict=True)
-    )
+    writer.writerows([_cell(cell) for cell in row] for row in zip(*lists, strict=True))
     return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return int(value)
+    return "" if isinstance(value, float) and math.isnan(value) else value
 
 
 def to_lines(document: Mapping[str, Any], rows: str) -> str:

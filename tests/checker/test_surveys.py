@@ -242,6 +242,10 @@ def _question(place: int, **values: Any) -> Callable[[Any], None]:
     return lambda document: document["schema"]["questions"][place].update(values)
 
 
+def _first_noise(**values: Any) -> Callable[[Any], None]:
+    return lambda document: document["protocol"]["noise"][0].update(values)
+
+
 def _again(document: Any) -> None:
     """Repeat the last cross-table with its questions in another order."""
     table = document["schema"]["questions"][5]
@@ -281,9 +285,9 @@ REFUSED: list[tuple[str, str, Callable[[Any], Any], str]] = [
     ("no questions", "whole", lambda one: one["schema"].update(questions=[]), "questions"),
     ("copies of one attribute", "one flag", lambda one: one["protocol"].update(k=2), "sent once"),
     ("records of one attribute", "one flag", lambda one: one["protocol"].update(release="records"), "sent once"),
-    ("fixed fakes of one attribute", "one flag", lambda one: one["protocol"]["noise"][0].update(flip=0, m=50), "random number"),
-    ("flips among fakes of one attribute", "one flag", lambda one: one["protocol"]["noise"][0].update(m=MIXED_FAKES), "random number"),
-    ("flips among fixed fakes of one attribute", "one flag", lambda one: one["protocol"]["noise"][0].update(m=50), "random number"),
+    ("fixed fakes of one attribute", "one flag", _first_noise(flip=0, m=50), "random number"),
+    ("flips among fakes of one attribute", "one flag", _first_noise(m=MIXED_FAKES), "random number"),
+    ("flips among fixed fakes of one attribute", "one flag", _first_noise(m=50), "random number"),
     ("copies", "flips", lambda one: one["protocol"].update(k=2), "'k'|sent once"),
     ("records", "flips", lambda one: one["protocol"].update(release="records"), "sent once"),
     ("fixed fakes", "mixed", lambda one: one["protocol"]["noise"][0].update(m=50), "random number"),

@@ -45,9 +45,9 @@ def test_distributions_of_fakes(fakes: str, m: int | hb.Fakes, folder: Path, run
 def test_calibrate_solves_for_noise_fakes_or_people(folder: Path, run: Call) -> None:
     budget = ("--epsilon", "1", "--delta", "1e-6")
     by_noise = json.loads(run("calibrate", "--bits", "1", "-n", "1000", *budget, "--json").stdout)
-    assert by_noise["protocol"]["flip"] / 2**48 == pytest.approx(0.031, abs=1e-3)
+    assert by_noise["protocol"]["noise"][0]["flip"] / 2**48 == pytest.approx(0.031, abs=1e-3)
     by_fakes = json.loads(run("calibrate", "--one-hot", "10", "-n", "1000", "--q", "0", *budget, "--json").stdout)
-    assert by_fakes["protocol"]["m"] == 422
+    assert by_fakes["protocol"]["noise"][0]["m"] == 422
     by_people = json.loads(run("calibrate", "--bits", "1", "--q", "0.1", *budget, "--json").stdout)
     assert by_people["n"] < 1000
     assert run("calibrate", "--bits", "1", "--q", "0.1", *budget, "-o", "own.json").exit_code == 0
@@ -129,7 +129,8 @@ def test_constraints_are_passed_on(run: Call) -> None:
         assert row["messages"] == 1
         assert row["bytes"] == 158
         assert row["payload_bytes"] == 2
-        assert not isinstance(row["protocol"]["m"], dict) or row["protocol"]["m"]["distribution"] in (
+        fakes = row["protocol"]["noise"][0]["m"]
+        assert not isinstance(fakes, dict) or fakes["distribution"] in (
             "binomial",
             "poisson",
         )
@@ -207,7 +208,7 @@ BUDGET = ("--epsilon", "1", "--delta", "1e-6")
 def test_review_the_default_plan_is_not_clear(run: Call) -> None:
     words = ("plan", "--bits", "crashed", "-n", "1e4", *BUDGET)
     record = json.loads(run(*words, "--json").stdout)
-    assert record["protocol"]["flip"] > 0
+    assert record["protocol"]["noise"][0]["flip"] > 0
     assert not record["guarantee"]["assumptions"]["fakes"]
     text = run(*words).stdout
     assert "trust        shuffling: the shuffler must mix honestly" in text

@@ -10,6 +10,7 @@ from tests.cli.conftest import Call, call
 from tests.pages.structure import check_page
 
 import hubbub as hb
+from hubbub.errors import InvalidInput, PlanMismatch
 from hubbub.io.documents import read_estimate, write_plan
 from hubbub.io.surveys import read_survey
 from hubbub.protocol import Noise
@@ -260,10 +261,7 @@ def test_surveys_are_compared_with_surveys(survey: Path, run: Call) -> None:
 def test_clipped_answers_are_told(survey: Path, run: Call) -> None:
     (survey / "far.csv").write_text("colour,dark mode,load time,memory\nred,1,-1,2000\nred,1,5,5\n")
     done = run("randomize", "far.csv", "--plan", "plan.json", "-o", "far.hub", "--json")
-    assert (
-        "note: 2 records read; 2 numbers outside of the bounds of a question count as the nearest bound\n"
-        in done.stderr
-    )
+    assert "note: 2 records read; 2 numbers outside a question's bounds are clipped\n" in done.stderr
     assert "do not pass them on" in done.stderr
 
 
@@ -273,8 +271,40 @@ def test_invalid_answers_stop_everything(survey: Path, run: Call) -> None:
     assert done.exit_code == 2
     assert "bad.csv: record 2 (column 'colour') has a label that is not in the schema" in done.stderr
     assert "1 more record is invalid" in done.stderr
+    assert "hint: correct the record, or use --on-error skip and --rejects;" in done.stderr
     assert "mauve" not in done.stderr
     assert not (survey / "bad.hub").exists()
+
+
+@pytest.mark.parametrize("words", [("survey",), ("plan", "-n", "9", "--epsilon", "1", "--delta", "1e-6", "--survey")])
+def test_errors_of_survey_files_point_to_the_keys(survey: Path, run: Call, words: tuple[str, ...]) -> None:
+    (survey / "wrong.toml").write_text("[questions.a]\nkind = 'flag'\nbukets = 4\n")
+    done = run(*words, "wrong.toml")
+    assert done.exit_code == 2
+    assert "hint: the keys are listed in docs/howto/surveys.md; `hubbub survey` prints an example\n" in done.stderr
+
+
+def test_numbers_cannot_be_in_cross_tables(survey: Path, run: Call) -> None:
+    number = "[questions.m]\nkind = 'number'\nlow = 0\nhigh = 1\n"
+    text = f"{number}[questions.a]\nkind = 'flag'\n[questions.x]\nkind = 'cross'\nnames = ['a', 'm']\n"
+    (survey / "wrong.toml").write_text(text)
+    assert "'m' is a number, which cannot be in a cross-table" in run("survey", "wrong.toml").stderr
+    with pytest.raises(InvalidInput, match=r"'m'.*a Number cannot be in a cross-table"):
+        hb.Schema.survey({"m": hb.Number(0, 1), "a": hb.Flag(), "x": hb.Cross("a", "m")})
+
+
+def test_errors_of_plans_for_surveys_name_the_cause() -> None:
+    schema = hb.Schema.survey({"a": hb.Flag(), "t": hb.Scale(0, 64, buckets=64)})
+    with pytest.raises(InvalidInput, match="weights must name questions of the survey, but 'zz' is none"):
+        hb.plan(schema, 100, hb.Budget(1.0, 1e-6), weights={"zz": 2})
+    chosen = hb.Schema.survey({"a": hb.Flag(), "t": hb.Scale(0, 64, buckets=64, levels=[8, 1])})
+    plan = hb.plan_from(chosen, 2, hb.Protocol.survey([Noise(m=hb.Fakes.laplace(5.0, 90))] * 3), delta=1e-6)
+    people = hb.Collection.from_values({"a": [True], "t": [5]}, schema)
+    with pytest.raises(PlanMismatch, match=r"encode with plan\.schema, whose layout the planner chose"):
+        hb.randomize(people, plan)
+    shown = str(plan)
+    assert "the number of messages for each category" in shown
+    assert "for each bit" not in shown
 
 
 def test_the_survey_file_to_begin_with_is_valid(survey: Path, run: Call) -> None:
@@ -284,4 +314,5 @@ def test_the_survey_file_to_begin_with_is_valid(survey: Path, run: Call) -> None
     for text in ("Choice(4 labels, missing=True)", "Scale(0 to 4096 ms, 256 buckets)", "Cross('colour', 'dark mode')"):
         assert text in told.stdout
     assert json.loads(run("survey", "new.toml", "--json").stdout)["weights"] == {"load time": 2.0}
+    assert run("survey").stdout.endswith("]\n")
     assert run("survey").stdout == (survey / "new.toml").read_text()

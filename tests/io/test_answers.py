@@ -234,3 +234,13 @@ def test_one_question_may_have_empty_lines(tmp_path: Path) -> None:
     path = put(tmp_path, "a\n1\n\n0\n")
     (found,) = read_values(str(path), schema)
     assert found.counts().tolist() == [1, 1, 1]
+
+
+def test_whole_numbers_of_thousands_of_digits_are_clipped(tmp_path: Path) -> None:
+    """Python refuses to read them as whole numbers, and a value must not end the collection."""
+    huge = "1" + "0" * 5000
+    path = put(tmp_path, "".join(f'{{"dark mode":1,"load time":{a}}}\n' for a in (huge, f"-{huge}", 5)), "a.jsonl")
+    summary = Summary()
+    labels = dict(zip(SCHEMA.labels, read(path, summary=summary).counts().tolist(), strict=True))
+    assert (labels["load time: 0 to 25"], labels["load time: 75 to 100"]) == (2, 1)
+    assert summary.clipped == 2

@@ -8,7 +8,7 @@ import pytest
 
 import hubbub as hb
 from hubbub.errors import InvalidInput
-from hubbub.io.surveys import KINDS, STARTER, read_survey, survey_keys
+from hubbub.io.surveys import HINT, KINDS, STARTER, read_survey, survey_keys
 from hubbub.questions.survey import _KINDS
 
 WHOLE = """
@@ -82,7 +82,7 @@ def test_read_survey_reads_a_file(tmp_path: Path) -> None:
     path.write_text("[questions.a]")
     with pytest.raises(InvalidInput) as caught:
         read_survey(path)
-    assert caught.value.__notes__ == [str(path)]
+    assert caught.value.__notes__ == [str(path), HINT]
 
 
 def test_the_weights_are_those_of_a_plan() -> None:
@@ -146,6 +146,16 @@ def test_errors_name_the_question_and_the_key(text: str, message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         hb.Survey.from_toml(text)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a = 1" + "0" * 5000, "numbers of at most a few hundred digits"), ("#" * 2**21, "at most 1,048,576 characters")],
+    ids=["digits", "size"],
+)
+def test_files_that_take_long_to_read_are_refused(text: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        hb.Survey.from_toml(text)
 
 
 def test_bytes_that_are_not_text_are_refused() -> None:

@@ -84,7 +84,7 @@ def test_tables_have_the_figures_of_the_results(found: hb.SurveyEstimate) -> Non
     assert isinstance(table, hb.CrossEstimate)
     head, rows = measure_rows(memory.measures(), level=0.9)
     assert head[2] == "90% interval"
-    assert [row[0] for row in rows] == ["mean", "sum", "variance"]
+    assert [row[0] for row in rows] == ["mean", "sum", "variance", "answered"]
     assert rows[1][3] == "", "a population has no sum"
     grid = cross_rows(table)[1]
     assert grid[-1][-1] == "1,000"

@@ -138,6 +138,10 @@ def test_the_explanation_names_every_question(name: str) -> None:
         assert question in precise
         assert question in asked or question == "both"
     assert "separate messages, and nothing links them" in " ".join(parts["What leaves a device"])
+    if name == "shuffler's fakes":
+        assert "only which of 256 ranges it falls in is sent; numbers outside count in the first or last range" in asked
+        assert "rounded at random to one of 16 evenly spaced values" in asked
+    assert "for each bit" not in " ".join(parts["What must hold"])
 
 
 def test_the_explanation_says_what_is_done_with_an_answer() -> None:

@@ -10,7 +10,7 @@ from tests.surveys.simulated import estimate, levels, plausible, rounded, survey
 from tests.surveys.test_estimates import SURVEY, answered
 
 import hubbub as hb
-from hubbub.comparisons.figures import recovered
+from hubbub.comparisons.intervals import recovered
 from hubbub.errors import Infeasible, InvalidInput
 from hubbub.questions import Choice, Cross, Flag, Number, Question, Scale
 
@@ -43,10 +43,18 @@ def test_false_positives_of_scales_and_numbers_are_rare(noise: str, sizes: tuple
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", ["Laplace fakes", "few Laplace fakes", "Gaussian fakes", "flipped bits", "response"])
-@pytest.mark.parametrize("sizes", [(12, 40), (1000, 1500)])
+@pytest.mark.parametrize(
+    ("noise", "sizes"),
+    [
+        ("Laplace fakes", (12, 40)),
+        ("few Laplace fakes", (1000, 1500)),
+        ("Gaussian fakes", (12, 40)),
+        ("flipped bits", (1000, 1500)),
+        ("response", (12, 40)),
+    ],
+)
 def test_false_positives_are_at_most_6_percent(noise: str, sizes: tuple[int, int]) -> None:
-    rng, times = np.random.default_rng(32), 10_000
+    rng, times = np.random.default_rng(32), 5000
     same = [hb.compare(scales(rng, noise, sizes[0]), scales(rng, noise, sizes[1])).significant for _ in range(times)]
     assert np.mean(same) <= 0.06
     means = [hb.compare(numbers(rng, noise, sizes[0]), numbers(rng, noise, sizes[1])).significant for _ in range(times)]
@@ -106,6 +114,27 @@ def test_p_values_agree_with_the_intervals() -> None:
     assert curve.p_value == pytest.approx(1e-6)
 
 
+@pytest.mark.parametrize("noise", ["Laplace fakes", "flipped bits"])
+@pytest.mark.parametrize("people", [60, 250, 4000])
+def test_the_row_of_the_whole_distribution_decides(noise: str, people: int) -> None:
+    """Regression: tables had rows of quantiles only, none of which need be significant where the question is."""
+    rng = np.random.default_rng(people)
+    tilted = SHARES * np.linspace(0.5, 1.5, 16)
+    for _ in range(4):
+        other = scales(rng, noise, people, tilted / tilted.sum())
+        found = hb.compare(scales(rng, noise, people), other)
+        whole = found.whole
+        assert found.differences()[0].name == whole.name
+        assert whole.name.startswith("whole distribution, below ")
+        assert whole.name.endswith(" ms")
+        assert whole.p_value == pytest.approx(found.p_value)
+        low, high = whole.interval(found.level)
+        assert (low > 0 or high < 0) == found.significant
+        document = found.to_document()["whole"]
+        assert isinstance(document, dict)
+        assert document["difference"] == pytest.approx(whole.difference)
+
+
 def test_a_whole_survey_is_compared_question_by_question() -> None:
     a, b = answered(seed=1), answered(700, seed=2)
     found = hb.compare(a, b, correction="holm")
@@ -113,7 +142,7 @@ def test_a_whole_survey_is_compared_question_by_question() -> None:
     kinds = [hb.Comparison, hb.Comparison, hb.ScaleComparison, hb.NumberComparison, hb.Comparison]
     assert [type(found[name]) for name in found] == kinds
     columns = found.columns()
-    assert len(columns["item"]) == 3 + 2 + 5 + 3 + 6
+    assert len(columns["item"]) == 3 + 2 + 6 + 3 + 6
     document = json.loads(found.to_json())
     assert document["format"] == "hubbub survey comparison 1"
     assert [one["name"] for one in document["results"]] == list(SURVEY)

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.surveys.simulated import NOISE, estimate, levels, rounded, survey_plan
+from tests.surveys.simulated import NOISE, estimate, levels, plausible, rounded, survey_plan
 
 import hubbub as hb
 from hubbub.errors import Infeasible, InvalidInput, WireError
@@ -396,6 +396,47 @@ def test_results_are_read_back() -> None:
             hb.SurveyEstimate.from_json(json.dumps({**document, **change}))
 
 
+@pytest.mark.parametrize("noise", ["Laplace fakes", "flipped bits"])
+def test_the_number_of_answers_is_a_figure_where_some_may_be_missing(noise: str) -> None:
+    """Regression: only pages and JSON told it."""
+    random, scale, number = rng(9), Scale(0, 8, buckets=8, levels=[4, 1], missing=True), Number(0, 1, missing=True)
+    plan = survey_plan({"x": scale, "y": number}, noise)
+    values = random.random(500)
+    values[:200] = math.nan
+    truth = [*levels(np.array([40, 60, 50, 50, 30, 30, 20, 20, 200]), scale), *rounded(values, number, random)]
+    held: dict[str, list[bool]] = {"x": [], "y": []}
+    for _ in range(100):
+        found = estimate(plan, truth, random)
+        for name, covered in held.items():
+            result = found[name]
+            assert isinstance(result, hb.ScaleEstimate | hb.NumberEstimate)
+            answers = result.measures()[-1]
+            assert (answers.name, answers.unit, answers.value) == ("answered", "people", result.answered)
+            low, high = answers.interval()
+            covered.append(low <= 300 <= high)
+            first, last = answers.interval(of="population")
+            assert first < low or low < 0
+            assert high < last
+    assert all(plausible(covered) for covered in held.values())
+    columns = found.columns()
+    assert [item for item in columns["item"] if item == "answered"] == ["answered"] * 2
+    assert isinstance(found["y"].to_document()["answered"], float)
+
+
+def test_population_intervals_of_cells_are_numbers_of_people_in_every_table() -> None:
+    """Regression: they were shares in the table of one question, and people in that of the whole survey."""
+    found = answered()
+    whole, cross = found.columns(), found["colour × dark mode"]
+    rows = [place for place, name in enumerate(whole["question"]) if name == "colour × dark mode"]
+    document = json.loads(found.to_json())["results"]
+    for key in ("population_low", "population_high"):
+        expected = np.array(whole[key])[rows]
+        assert np.array(cross.columns()[key]) == pytest.approx(expected)
+        assert [cell[key] for cell in document[-1]["cells"]] == pytest.approx(expected)
+    reds = [row["population_high"] for row in document[0]["counts"]]
+    assert reds == pytest.approx(np.array(whole["population_high"])[:3])
+
+
 def test_columns_have_a_row_for_each_figure() -> None:
     found = answered()
     columns = found.columns()
@@ -403,9 +444,9 @@ def test_columns_have_a_row_for_each_figure() -> None:
         "question", "item", "unit", "value", "stderr", "low", "high", "population_low", "population_high",
     ]  # fmt: skip
     assert len({len(column) for column in columns.values()}) == 1
-    assert len(columns["item"]) == 3 + 2 + 5 + 3 + 6
+    assert len(columns["item"]) == 3 + 2 + 5 + 4 + 6
     table = found.to_arrow()
-    assert table.num_rows == 19
+    assert table.num_rows == 20
     for name in found:
         assert found[name].to_arrow().num_rows == len(next(iter(found[name].columns().values())))
     value, low, high = (np.array(columns[key]) for key in ("value", "low", "high"))

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 import hubbub as hb
 from hubbub import device
+from hubbub.checker.document import read
 from hubbub.errors import InvalidInput, InvalidRecord, WireError
+from hubbub.pages.survey_results import cross_rows
 from hubbub.questions import Choice, Cross, Flag, Number, Question, Questions, Scale
 
 pytestmark = pytest.mark.pipeline
@@ -243,3 +245,74 @@ def test_levels_of_a_scale_have_distinct_labels(scale: hb.Scale) -> None:
     schema = hb.Schema.survey({"a": scale})
     assert len(set(schema.labels)) == sum(scale.sizes)
     assert schema.labels[-1] == ("a: no answer" if scale.missing else "a: unused 3")
+
+
+def test_many_digits_are_refused_before_they_are_multiplied() -> None:
+    """The product of a hundred thousand radices takes minutes."""
+    with pytest.raises(InvalidInput, match="the number of digits must be"):
+        Number(0, 1, digits=[1023] * 100_000)
+
+
+@pytest.mark.parametrize("label", ["", "a" * 201, "a\x1b[2J", "two\nlines"])
+def test_labels_are_short_and_printable(label: str) -> None:
+    with pytest.raises(InvalidInput, match="labels must be printable texts of 1 to 200 characters"):
+        Choice(["x", label])
+
+
+def test_cells_with_long_texts_are_refused_before_they_are_made() -> None:
+    """A document of 400 kB would otherwise become gigabytes of labels."""
+    one, two = (Choice([f"{side}{i:0199}" for i in range(1000)]) for side in "ab")
+    with pytest.raises(InvalidInput, match="the cells of all cross-tables must need at most"):
+        hb.Schema.survey({"a": one, "b": two, "a × b": Cross("a", "b")})
+
+
+@pytest.mark.parametrize(
+    "questions",
+    [
+        {"a": Choice(["b: x", "y"]), "a: b": Choice(["x", "z"])},
+        {'"a: b"': Choice(["x", "z"]), "a: b": Choice(["x", "z"])},
+        {"a:": Choice(["x", " x"]), "a": Choice([": x", " x"])},
+        {"a": Choice(["x", "x × y"]), "b": Choice(["y × z", "z"]), "c": Cross("a", "b")},
+        {"a": Choice(["x ×", "x"]), "b": Choice(["× y", "y", "× × y"]), "c": Cross("a", "b")},
+        {"a": Choice(["×", " "]), "b": Choice([" ", "×", "× ×"]), "d": Choice([" ", "×"]), "c": Cross("a", "b", "d")},
+        {"a": Choice(['"x × y"', "x × y"]), "b": Flag(), "c": Cross("a", "b")},
+        {"a": Choice([" ", "no"]), "b": Choice(["no", "no × yes"]), "d": Flag(), "c": Cross("a", "b", "d")},
+    ],
+)
+def test_names_and_labels_with_separators_are_a_survey(questions: dict[str, Question]) -> None:
+    """Regression: the labels of two categories were equal if names or labels contained the separators."""
+    schema = hb.Schema.survey(questions)
+    assert len(set(schema.labels)) == schema.width
+    plan = hb.plan_from(schema, 100, hb.Protocol.survey([hb.Noise(0.2)] * len(schema.attributes)), delta=1e-3)
+    assert hb.Plan.from_json(plan.to_json()) == plan
+    assert read(plan.to_json()).id == plan.id
+
+
+def test_cells_are_found_by_labels_with_separators() -> None:
+    questions: dict[str, Question] = {
+        "a": Choice(["x", "x × y"]),
+        "b": Choice(["y × z", "z"]),
+        "c": Cross("a", "b"),
+    }
+    schema = hb.Schema.survey(questions)
+    plan = hb.plan_from(schema, 100, hb.Protocol.survey([hb.Noise(m=hb.Fakes.laplace(2.0, 25))] * 3), delta=1e-3)
+    counts = np.array([60, 40, 50, 50, 40, 20, 10, 30], np.int64)
+    counts.setflags(write=False)
+    tally = hb.Tally(plan=plan.id, n=100, fakes=0, messages=300, batches=1, smallest_batch=100, counts=counts)
+    found = hb.estimate_survey(tally, plan)["c"]
+    assert isinstance(found, hb.CrossEstimate)
+    cells = {(a, b): found[a, b].value for a in ("x", "x × y") for b in ("y × z", "z")}
+    assert list(cells.values()) == pytest.approx(counts[4:].tolist())
+    assert [row[0] for row in cross_rows(found)[1]] == ["x", "x × y", "total"]
+
+
+def test_fakes_without_any_variance_are_planned_for() -> None:
+    """Regression: a scale so small that the number of fakes is fixed in doubles divided by zero."""
+    exact, noisy = (hb.Noise(m=hb.Fakes.laplace(*one)) for one in ((2**-10, 5), (2.0, 25)))
+    schema = hb.Schema.survey({"a": Flag(), "b": Flag()})
+    plan = hb.plan_from(schema, 100, hb.Protocol.survey([exact, noisy]), epsilon=1.0)
+    first, second = hb.question_errors(plan)
+    assert first.stderr < 1e-5
+    alone = hb.plan_from(hb.Schema.survey({"b": Flag()}), 100, hb.Protocol.survey([noisy]), epsilon=1.0)
+    assert second == hb.question_errors(alone)[0]
+    assert hb.load_plan(plan.to_json()) == plan

@@ -13,7 +13,8 @@ from hubbub.checker.fields import keys, truth, whole
 from hubbub.errors import WireError
 
 MAX_QUESTIONS, MAX_LABELS, MAX_CELLS = 1000, 10**7, 10**6
-MAX_BUCKETS, MAX_RADIX, MAX_LEVELS = 2**16, 2**10, 2**40
+MAX_BUCKETS, MAX_RADIX, MAX_LEVELS, MAX_DIGITS = 2**16, 2**10, 2**40, 40
+MAX_LABEL = 200
 STANDARD_DIGITS = [4, 4, 4, 4]
 
 
@@ -92,6 +93,8 @@ def _choice(value: Any) -> list[int]:
     labels, missing = value["labels"], truth(value, "missing")
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise WireError("the labels must be a list of strings")
+    if not all(0 < len(label) <= MAX_LABEL and label.isprintable() for label in labels):
+        raise WireError(f"the labels of a choice must be printable texts of 1 to {MAX_LABEL} characters")
     if len(set(labels)) != len(labels) or len(labels) < 2 or (missing and "no answer" in labels):
         raise WireError("the labels of a choice must be distinct, at least two, and other than 'no answer'")
     return [len(labels) + missing]
@@ -132,7 +135,7 @@ def _number(value: Any) -> list[int]:
     _range(value)
     missing, variance = truth(value, "missing"), truth(value, "variance")
     digits = _wholes(value, "digits", 2, MAX_RADIX) or STANDARD_DIGITS
-    if math.prod(digits) > MAX_LEVELS:
+    if len(digits) > MAX_DIGITS or math.prod(digits) > MAX_LEVELS:
         raise WireError(f"the digits of a number must have at most {MAX_LEVELS:,} levels")
     return [2] * missing + digits * (1 + variance)
 

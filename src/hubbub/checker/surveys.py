@@ -8,6 +8,8 @@ Given the records the attributes are independent, and a cover of each composes t
   are composed exactly. If all are alike, the result is sharp, and an attack: two tuples may differ in all attributes.
 - *Laplace fakes alone*, ε ≥ Σ 2/b: a finite loss of one attribute is at most 2/b, so that δ is the probability of an
   infinite one, 1 − ∏(1 − P(0)), exactly.
+- *Laplace fakes alone*, below that: the loss of an attribute is −2/b, 0, 2/b or ∞, and the few sums of these are
+  compared with ε one by one.
 - *Users' fakes*: N uniform fakes hold one of the two categories in question, A ~ Bin(N, 1/2) the first. The analyzer
   compares (A + 1, N − A) with (A, N − A + 1), whose ratio at a first counts is a/(N + 1 − a): a list of atoms for each
   N, which is the same in both. Atoms are rational, and are put on the grid one by one.
@@ -23,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
+from math import isqrt, prod
 
 from hubbub.checker import columns, fakes
 from hubbub.checker.bounds import LARGEST_EPSILON, Bound, fakes_sent, odds
@@ -42,6 +44,8 @@ LOCAL_GRAIN = 8000
 SHARP, BLOCKS = 256, 700
 """A block of crowds is halved while it exceeds the worst known one by more than one part in SHARP; most blocks."""
 MAX_ATOMS = 4 * 10**6
+MAX_VALUES = 20_000
+"""Values of the loss of Laplace fakes of different scales up to which they are summed one by one."""
 Atom = tuple[int, int, int]
 """Numerator and denominator of a point, and the mass there."""
 
@@ -169,6 +173,10 @@ class _Survey:
             lower = Fraction(upper - slack, 1 << self.bits) if tight else Fraction(0)
             yield Bound(Fraction(upper, 1 << self.bits), method, 1, fakes=True, lower=lower)
             return
+        laplace = all(one.noise.by_shuffler for one in claim.answers) and all(one.name == "laplace" for one in drawn)
+        if laplace and prod(2 * times + 1 for times in drawn.values()) <= MAX_VALUES:
+            yield Bound(self._sums(drawn), method, 1, fakes=True)
+            return
         if len(claim.answers) == 1 and claim.flip > 0:
             yield self._alike(claim.answers[0], method)
             return
@@ -182,6 +190,20 @@ class _Survey:
         honest = 1 if all(one.noise.by_shuffler for one in claim.answers) else claim.users
         upper = grid.delta(result, self.e)
         yield Bound(Fraction(upper, 1 << self.bits), method, honest, fakes=bool(drawn))
+
+    def _sums(self, drawn: Counter[Fakes]) -> Fraction:
+        """Return δ of Laplace fakes of different scales, from every value of the loss."""
+        one, sums, stays = 1 << self.bits, [(Fraction(0), 1 << self.bits)], 1 << self.bits
+        for each, times in drawn.items():
+            loss, u = self._lattice(each, times, max(1, self.negligible >> 24))
+            points = [(u * i, mass) for i, mass in enumerate(loss.masses, loss.first) if mass]
+            sums = [(at + more, ceil_shift(mass * part, self.bits)) for at, mass in sums for more, part in points]
+            stays = stays * (one - loss.infinite) >> self.bits
+        total = one - stays
+        for at, mass in sums:
+            if at > self.epsilon:
+                total += ceil_shift(mass * (one - exp_bounds(self.epsilon - at, self.bits)[0]), self.bits)
+        return Fraction(total, one)
 
     def _alike(self, one: Answers, method: str) -> Bound:
         """Return the bound of flipped attributes that are all alike."""

@@ -12,7 +12,7 @@ from hubbub.cli.errors import EPILOG, ReportingGroup
 
 SECTIONS = {
     "Plan a collection": {
-        "survey": ("survey", "Write a survey file to begin with, or check one."),
+        "survey": ("survey", "Write a starter survey file, or check one."),
         "plan": ("plan", "Choose the protocol with the smallest error that meets a budget."),
         "frontier": ("frontier", "Compare all protocols that meet a budget, by the trust that they need."),
         "account": ("plan", "Compute the guarantee of given parameters, and the trust that it needs."),

@@ -39,7 +39,7 @@ def randomize(
 
     VALUES is CSV or TSV with a header (one column of labels, or a column of 0 and 1 or of true and false for each
     label), JSON lines (a label, or a list of labels), possibly compressed by gzip, or Parquet; - reads standard input.
-    There is no seed: reproducible noise does not protect.
+    For a survey: one column, or JSON key, per question. There is no seed: reproducible noise does not protect.
 
     What happens to invalid records is printed here, and is part of no file but that of --rejects.
 

@@ -61,7 +61,6 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (OSError, IO, "check the disk and the file name; no partial file was left behind"),
     (MemoryError, INTERNAL, "process less data at once"),
 )
-_RECORD_HINT = "correct the record, or see --on-error, --missing, --other and --rejects; records are counted from 1"
 _FILE_HINT = "correct the file; `{command} --help` describes what it must contain"
 _SOCKET_HINTS = {
     errno.EADDRINUSE: "another program listens at this address: stop it, or change the address in the settings",
@@ -119,8 +118,8 @@ def _handle(error: Exception, path: str = "hubbub", parameters: Sequence[click.P
             if files := getattr(error, "__notes__", ()):
                 advice = _FILE_HINT if kind is errors.InvalidInput and "--" not in text else hint
                 text = f"{files[0]}: {text}"
-            if kind is errors.InvalidRecord and any(one.name == "on_error" for one in parameters):
-                advice = _RECORD_HINT
+                if isinstance(error, errors.InvalidInput):
+                    advice = next(iter(files[1:]), advice)  # the hint of those who read the file
             return _report(text or kind.__name__, advice.format(command=path), code)
     # The message of an unforeseen error may contain data; its type does not.
     return _report(

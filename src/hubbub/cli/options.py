@@ -130,7 +130,7 @@ def schema_options(command: Command[R], *, required: bool = True) -> Command[R]:
     return wrapped
 
 
-SURVEY_HELP = "Survey file (TOML) with the questions; `hubbub survey` writes one to begin with."
+SURVEY_HELP = "Survey file (TOML) with the questions; `hubbub survey` writes an example."
 
 
 def survey_options(command: Command[R]) -> Command[R]:

@@ -1,4 +1,4 @@
-"""``survey``: a survey file to begin with, or a check of one."""
+"""``survey``: a starter survey file, or a check of one."""
 
 import click
 
@@ -10,10 +10,10 @@ from hubbub.io.surveys import STARTER, Survey, read_survey
 
 @click.command()
 @click.argument("file", required=False)
-@output_option("Write a survey file to begin with to this file")
+@output_option("Write the example to this file")
 @json_option
 def survey(file: str | None, output: str | None, as_json: bool) -> None:
-    """Write a survey file to begin with, or check one.
+    """Write a starter survey file, or check one.
 
     Without FILE, writes a commented example with every kind of question. With FILE, checks it and lists its questions.
 
@@ -23,11 +23,11 @@ def survey(file: str | None, output: str | None, as_json: bool) -> None:
     """
     if file is None:
         if as_json:
-            raise click.UsageError("give FILE with --json: the file to begin with is TOML")
+            raise click.UsageError("give FILE with --json: the example is TOML")
         write_text(output or "-", STARTER)
         return
     if output is not None:
-        raise click.UsageError("give FILE or -o: only a file to begin with can be written")
+        raise click.UsageError("give FILE or -o: only the example can be written")
     found = read_survey(file)
     if as_json:
         screen.print_json({"schema": found.schema.to_document(), "weights": dict(found.weights)})

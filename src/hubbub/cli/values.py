@@ -23,6 +23,8 @@ from hubbub.schema import Schema
 _ACTIONS = {"missing": "became --missing", "other": "became --other", "skipped": "skipped", "failed": "not accepted"}
 """Words for what happened to a record, in the list of --rejects."""
 
+SURVEY_HINT = "correct the record, or use --on-error skip and --rejects; records are counted from 1"
+
 
 @dataclass(frozen=True, slots=True)
 class ValuesOptions:
@@ -43,7 +45,12 @@ class ValuesOptions:
             blocks = read_values(
                 path, schema, form=self.form, column=self.column, block=block, policy=self.policy, summary=summary
             )
-            yield blocks, summary
+            try:
+                yield blocks, summary
+            except InvalidRecord as error:
+                if schema.questions is not None and len(getattr(error, "__notes__", ())) == 1:
+                    error.add_note(SURVEY_HINT)
+                raise
 
     def check_rejects(self, *files: str) -> None:
         """Raise if the list of --rejects cannot be written, or would replace one of these files."""
@@ -79,8 +86,8 @@ class ValuesOptions:
             parts.append(f"{_records(summary.bad, 'invalid ')} {outcome} (no. {numbers}{more})")
         if summary.clipped:
             count = "1 number" if summary.clipped == 1 else f"{summary.clipped:,} numbers"
-            verb = "counts" if summary.clipped == 1 else "count"
-            parts.append(f"{count} outside of the bounds of a question {verb} as the nearest bound")
+            verb = "is" if summary.clipped == 1 else "are"
+            parts.append(f"{count} outside a question's bounds {verb} clipped")
         where = f"{self.rejects} lists them" if self.rejects else "--rejects FILE lists them"
         listed = f"; {where}" if summary.missing or summary.other or summary.bad else ""
         screen.note(f"{_records(summary.rows)} read; {'; '.join(parts)}{listed}")

@@ -1,10 +1,12 @@
 """Batches of different people: ``pool`` adds them up, ``compare`` tests whether their populations differ.
 
 - ``labels``: counts of labels; ``figures``: means, sums, variances and distributions; ``surveys``: whole surveys;
+- ``differences``: the difference of one figure; ``intervals``: its intervals and p-values;
 - ``verbs``: ``compare``, ``compare_power`` and ``pool``, for all of them.
 """
 
-from hubbub.comparisons.figures import Difference, NumberComparison, ScaleComparison
+from hubbub.comparisons.differences import Difference
+from hubbub.comparisons.figures import NumberComparison, ScaleComparison
 from hubbub.comparisons.labels import Comparison, LabelComparison
 from hubbub.comparisons.surveys import SurveyComparison
 from hubbub.comparisons.verbs import compare, compare_power, pool

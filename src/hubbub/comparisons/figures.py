@@ -1,11 +1,5 @@
-"""Comparisons of two batches of different people: means, sums, variances, distributions, whole surveys.
+"""Comparisons of two batches of different people: means, sums and variances of numbers, distributions of scales."""
 
-Intervals of differences are made from those of the two figures: the distances of the bounds to the estimates are added
-in squares (Newcombe 1998, method 10; Zou and Donner 2008).
-"""
-
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.canonical import Json
-from hubbub.errors import NON_NEGATIVE, OPEN_UNIT, Infeasible, check_choice, check_real, check_type, kind_of, reject
+from hubbub.comparisons.differences import Difference, difference_columns, difference_of
+from hubbub.comparisons.intervals import recovered, smallest_level
+from hubbub.errors import OPEN_UNIT, check_choice, check_real, check_type, reject
 from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
-from hubbub.numeric.population import check_finite
+from hubbub.questions.answers import spell
 from hubbub.surveys.measures import LEVEL, Measure, Of, listed
 from hubbub.surveys.numbers import NumberEstimate
 from hubbub.surveys.scales import QUANTILES, ScaleEstimate, single_quantile
@@ -24,143 +20,6 @@ if TYPE_CHECKING:
     from hubbub.pages import Chart
 
 Array = NDArray[np.float64]
-Ends = Callable[[float, Of], tuple[float, float]]
-LEAST_P = 1e-6  # smallest p-value that is told apart
-HALVINGS = 14
-FIGURES = ("value_a", "value_b", "difference", "stderr", "low", "high", "population_low", "population_high", "p_value")
-
-
-def recovered(a: Array, b: Array, ends_a: tuple[Array, Array], ends_b: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return the interval of b − a from those of a and b.
-
-    >>> one, two = np.array([1.0]), np.array([5.0])
-    >>> low, high = recovered(one, two, (one - 3, one + 3), (two - 4, two + 4))
-    >>> low.tolist(), high.tolist()
-    ([-1.0], [9.0])
-    """
-    first, last = np.clip(a, *ends_a), np.clip(b, *ends_b)
-    low = last - first - np.hypot(last - ends_b[0], ends_a[1] - first)
-    high = last - first + np.hypot(ends_b[1] - last, first - ends_a[0])
-    return np.asarray(low), np.asarray(high)
-
-
-def smallest_level(excludes: Callable[[float], bool]) -> float:
-    """Return the p-value: the smallest α for which the interval of level 1 − α excludes equality, rounded upwards.
-
-    >>> abs(smallest_level(lambda level: level < 0.97) - 0.03) < 1e-4
-    True
-    """
-    low, high = math.log(LEAST_P), 0.0
-    if excludes(1 - LEAST_P):
-        return LEAST_P
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        if excludes(1 - math.exp(middle)):
-            high = middle
-        else:
-            low = middle
-    return math.exp(high)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Difference:
-    """The difference of one figure between two batches, second minus first."""
-
-    name: str
-    value_a: float
-    value_b: float
-    stderr: float
-    """Standard error from the noise; sampling error is in the intervals of the population only."""
-    unit: str
-    ends: Ends
-    """(level, of) ↦ the ends of an interval."""
-    sampled: bool = True
-    """True if there is an interval of the populations: a sum has none."""
-
-    def __post_init__(self) -> None:
-        check_type("name", self.name, str)
-        check_finite("value_a", self.value_a)
-        check_finite("value_b", self.value_b)
-        check_real("stderr", self.stderr, NON_NEGATIVE)
-        check_type("unit", self.unit, str)
-        if not callable(self.ends):
-            reject("ends", f"be a function of a level and of whom it covers, not {kind_of(self.ends)}")
-        check_type("sampled", self.sampled, bool)
-
-    @property
-    def difference(self) -> float:
-        """Estimated difference, second minus first."""
-        return self.value_b - self.value_a
-
-    def interval(self, level: float = LEVEL, *, of: Of = "population") -> tuple[float, float]:
-        """Return the ends of an interval of the difference, of the populations or of the people in the collections."""
-        check_choice("of", of, ("collection", "population"))
-        level = check_real("level", level, OPEN_UNIT)
-        if of == "population" and not self.sampled:
-            raise Infeasible(f"samples do not tell the {self.name} of a population; use the mean")
-        return self.ends(level, of)
-
-    @property
-    def p_value(self) -> float:
-        """The smallest α whose interval of the populations, or else of the collections, excludes 0; at least 10⁻⁶."""
-        of: Of = "population" if self.sampled else "collection"
-
-        def excludes(level: float) -> bool:
-            low, high = self.ends(level, of)
-            return low > 0 or high < 0
-
-        return smallest_level(excludes)
-
-    def to_document(self, level: float = LEVEL) -> dict[str, Json]:
-        """Return the difference with both intervals as a JSON object; null where the population has none."""
-        low, high = self.interval(level, of="collection")
-        first, last = self.interval(level) if self.sampled else (None, None)
-        figures = (self.value_a, self.value_b, self.difference, self.stderr, low, high, first, last, self.p_value)
-        return dict(zip(FIGURES, figures, strict=True))
-
-    def __float__(self) -> float:
-        return self.difference
-
-    def __str__(self) -> str:
-        unit = f" {self.unit}" if self.unit else ""
-        return f"{self.name}: difference {self.difference:,.6g} ± {self.stderr:.3g}{unit}"
-
-    def __repr__(self) -> str:
-        return f"Difference({self})"
-
-
-def difference_of(a: Measure, b: Measure) -> Difference:
-    """Return the difference of two figures of different people."""
-
-    def ends(level: float, of: Of) -> tuple[float, float]:
-        each = [tuple(np.array([end]) for end in one.interval(level, of=of)) for one in (a, b)]
-        low, high = recovered(
-            np.array([a.value]), np.array([b.value]), (each[0][0], each[0][1]), (each[1][0], each[1][1])
-        )
-        return float(low[0]), float(high[0])
-
-    return Difference(
-        name=a.name,
-        value_a=a.value,
-        value_b=b.value,
-        stderr=math.hypot(a.stderr, b.stderr),
-        unit=a.unit,
-        ends=ends,
-        sampled=a.sampled and b.sampled,
-    )
-
-
-def difference_columns(differences: tuple[Difference, ...], level: float) -> Columns:
-    """Return a row for each difference; NaN where the population has no interval."""
-    rows = [one.to_document(level) for one in differences]
-    return {
-        "figure": [one.name for one in differences],
-        **{name: np.array([_real(row[name]) for row in rows], np.float64) for name in FIGURES},
-    }
-
-
-def _real(value: Json) -> float:
-    return float(value) if isinstance(value, int | float) else math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -312,9 +171,45 @@ class ScaleComparison:
         low, high = self.band(level)
         return bool(np.any(low > 0) or np.any(high < 0))
 
-    def differences(self) -> tuple[Difference, ...]:
+    @property
+    def whole(self) -> Difference:
+        """The difference of the shares below the edge at which the distributions differ most clearly.
+
+        Its interval is that of the band, which holds for all edges at once, so that its p-value is that of the whole
+        comparison.
+        """
+        place = self._clearest()
+        unit = f" {self.a.question.unit}" if self.a.question.unit else ""
+        (edges, share_a, error_a), (_, share_b, error_b) = self.a.cdf(), self.b.cdf()
+
+        def ends(level: float, of: Of) -> tuple[float, float]:
+            low, high = self.band(level, of=of)
+            return float(low[place]), float(high[place])
+
+        return Difference(
+            name=f"whole distribution, below {spell(float(edges[place]))}{unit}",
+            value_a=float(share_a[place]),
+            value_b=float(share_b[place]),
+            stderr=float(np.hypot(error_a[place], error_b[place])),
+            unit="share",
+            ends=ends,
+        )
+
+    def _clearest(self) -> int:
+        """Return the edge whose interval is farthest from 0 at the smallest α that excludes equality."""
+        p = self.p_value
+        if p >= 1:
+            return int(np.argmax(np.abs(self.difference)))
+        low, high = self.band(1 - p)
+        return int(np.argmax(np.maximum(low, -high)))
+
+    def quantiles(self) -> tuple[Difference, ...]:
         """Return the differences of the quantiles that tables and pages show."""
         return tuple(self.quantile(p) for p in QUANTILES)
+
+    def differences(self) -> tuple[Difference, ...]:
+        """Return the difference of the whole distribution, which decides on significance, and those of quantiles."""
+        return (self.whole, *self.quantiles())
 
     def columns(self) -> Columns:
         """Return a row for each edge: both shares, their difference, its standard error, both bands."""
@@ -360,8 +255,8 @@ class ScaleComparison:
         found = _document(
             self.name, "scale", self.a.n, self.b.n, self.level, self.a.question.unit, listed(self.columns())
         )
-        quantiles: list[Json] = [{"figure": one.name, **one.to_document(self.level)} for one in self.differences()]
-        return {**found, "p_value": self.p_value, "quantiles": quantiles}
+        whole, *quantiles = [{"figure": one.name, **one.to_document(self.level)} for one in self.differences()]
+        return {**found, "p_value": self.p_value, "whole": whole, "quantiles": list[Json](quantiles)}
 
     def __repr__(self) -> str:
         return f"ScaleComparison({self.name!r}: {self.median}, n={self.a.n:,} and {self.b.n:,})"

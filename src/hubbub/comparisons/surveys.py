@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from hubbub.canonical import Json
-from hubbub.comparisons.figures import FIGURES, NumberComparison, ScaleComparison
+from hubbub.comparisons.differences import FIGURES
+from hubbub.comparisons.figures import NumberComparison, ScaleComparison
 from hubbub.comparisons.labels import Comparison
 from hubbub.errors import OPEN_UNIT, check_items, check_real, check_whole, reject
 from hubbub.frames import Columns, to_arrow, to_pandas, to_polars

@@ -29,6 +29,7 @@ Problems = dict[int, InvalidRecord]
 """Problems of records, by position in a block, from 0."""
 Reader = Callable[[str, Repair, int], Iterator[Encoded]]
 SHOWN = 3
+MAX_DIGITS = 400  # of a whole number that is read exactly; all with more are beyond the bounds of every question
 """Names that an error lists."""
 OBJECT_TEXT = "must be an object with an entry for every question"
 
@@ -193,7 +194,7 @@ def _record(line: bytes, number: int, asked: Mapping[str, Asked]) -> Any:
     if not line.strip():
         return InvalidRecord(number, OBJECT_TEXT)
     try:
-        value = json.loads(line, object_pairs_hook=_unique)
+        value = json.loads(line, object_pairs_hook=_unique, parse_int=_whole)
     except _TwiceError as error:
         about = f"to {error.key!r}" if error.key in asked else "to a question"
         return InvalidRecord(number, f"must not have two answers {about}")
@@ -204,6 +205,11 @@ def _record(line: bytes, number: int, asked: Mapping[str, Asked]) -> Any:
     if not value.keys() <= asked.keys():
         return InvalidRecord(number, f"must have answers to the questions only ({_some(list(asked))})")
     return value
+
+
+def _whole(digits: str) -> int | float:
+    """Return a whole number of JSON; one of hundreds of digits is as infinite as its exponent would make it."""
+    return int(digits) if len(digits) <= MAX_DIGITS else float(digits)
 
 
 class _TwiceError(ValueError):

@@ -19,13 +19,15 @@ PARTIAL = ".new"
 
 
 @contextlib.contextmanager
-def naming(path: str) -> Iterator[None]:
-    """Add the name of a file to the errors that its content raises, as a note, which the command line shows."""
+def naming(path: str, hint: str = "") -> Iterator[None]:
+    """Add the name of a file and a hint to the errors that its content raises, as notes that the command line shows."""
     try:
         yield
     except HubbubError as error:
         if not getattr(error, "__notes__", None):
             error.add_note("standard input" if path == PIPE else path)
+            if hint:
+                error.add_note(hint)
         raise
 
 

@@ -27,6 +27,9 @@ from hubbub.planner.request import WEIGHT
 from hubbub.questions import Choice, Cross, Flag, Number, Question, Scale
 from hubbub.schema import Schema
 
+MAX_SIZE = 2**20
+"""Largest number of characters of a survey file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -37,6 +40,7 @@ class Key:
     required: bool = False
 
 
+HINT = "the keys are listed in docs/howto/surveys.md; `hubbub survey` prints an example"
 _KIND = Key("string", "`choice`, `flag`, `scale`, `number` or `cross`", required=True)
 _WEIGHT = Key("number", "importance of its squared error beside those of the other questions; 1 if left out")
 _MISSING = Key("boolean", "`true` counts people without an answer as a category of their own; otherwise refused")
@@ -163,11 +167,13 @@ def read_survey(path: str | PathLike[str]) -> Survey:
     if not isinstance(path, str | PathLike):
         reject("path", f"be the name of a survey file, not {kind_of(path)}")
     name = fspath(path)
-    with naming(name):
+    with naming(name, HINT):
         return Survey.from_toml(read_text(name))
 
 
 def _parsed(text: str | bytes) -> dict[str, Any]:
+    if len(text) > MAX_SIZE:
+        reject("a survey file", f"have at most {MAX_SIZE:,} characters")
     try:
         return tomllib.loads(text.decode() if isinstance(text, bytes) else text)
     except UnicodeDecodeError:
@@ -176,6 +182,8 @@ def _parsed(text: str | bytes) -> dict[str, Any]:
         raise InvalidInput(f"a survey file must be TOML: {_lowered(str(error))}") from None
     except RecursionError:
         reject("a survey file", "be TOML without deeply nested tables")
+    except ValueError:
+        reject("a survey file", "have numbers of at most a few hundred digits")
 
 
 def _lowered(text: str) -> str:
@@ -204,7 +212,8 @@ def _check_names(question: Question, found: Mapping[str, Question]) -> None:
     """Raise unless a cross-table names questions of the file that it can combine."""
     for name in question.names if isinstance(question, Cross) else ():
         if not isinstance(found.get(name), Choice | Flag | Scale):
-            reject("names", f"be those of choices, flags and scales of the file, but {name!r} is none")
+            what = "a number, which cannot be in a cross-table" if isinstance(found.get(name), Number) else "none"
+            reject("names", f"be those of choices, flags and scales of the file, but {name!r} is {what}")
 
 
 @contextlib.contextmanager
@@ -230,7 +239,7 @@ missing = true
 [questions."dark mode"]
 kind = "flag"
 
-# A number, for its median and other quantiles. Numbers outside of the bounds count in the first or the last bucket.
+# A number, for its median and other quantiles. Numbers outside the bounds count in the first or last bucket.
 # "log = true" makes buckets that grow by the same factor; "edges = [0, 10, 100, 1000]" gives all of them instead.
 [questions."load time"]
 kind = "scale"
@@ -240,19 +249,19 @@ buckets = 256
 unit = "ms"
 weight = 2  # its squared error counts twice as much as those of the other questions
 
-# A number, for its mean and its sum. Numbers outside of the bounds count as the nearest bound: choose them beforehand.
+# A number, for its mean and its sum. Numbers outside the bounds are clipped: choose the bounds beforehand.
 [questions."memory"]
 kind = "number"
 low = 0
 high = 65536
 unit = "MB"
 
-# How the answers to several questions go together; needs no answer of its own.
+# Combinations of the answers to several questions; people do not answer it separately.
 [questions."colour × dark mode"]
 kind = "cross"
 names = ["colour", "dark mode"]
 """
-"""A survey file with every kind of question, to begin with."""
+"""A starter survey file with every kind of question."""
 
 
 def survey_keys() -> str:

@@ -11,6 +11,7 @@ from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import check_type
 from hubbub.pages.results import percent
 from hubbub.pages.survey_explanation import asked_questions, example_answers, survey_leaves, survey_precision
+from hubbub.pages.survey_words import described_assumptions
 from hubbub.planner import cost, measurable_share
 from hubbub.plans import Plan
 from hubbub.privacy import described_rate, success_rate
@@ -25,6 +26,11 @@ CERTAIN = 0.999
 """Share of right guesses from which on a protection is not worth mentioning."""
 MARGIN = 1.96
 """Standard errors on each side of a 95 % interval."""
+
+
+def assumed(plan: Plan) -> list[str]:
+    """Return the assumptions of the guarantee of a plan in sentences."""
+    return described_assumptions(plan.guarantee, survey=plan.schema.questions is not None)
 
 
 def guesses(epsilon: float, delta: float = 0.0) -> str:
@@ -280,5 +286,5 @@ def explain(plan: Plan) -> Sequence[tuple[str, Sequence[str]]]:
         ("Who learns what", [f"{who}: sees {what}; learns {told}." for who, what, told in learns(plan)]),
         ("How often a guess is right", [f"{who}: {share}" for who, share in odds(plan)]),
         ("How precise the results are", precision(plan)),
-        ("What must hold", plan.guarantee.assumptions.sentences()),
+        ("What must hold", assumed(plan)),
     ]

@@ -74,7 +74,7 @@ def plan_report(plan: Plan, background: Background | None = None) -> Report:
         *_survey(plan),
         *_results(given),
         *_alternatives(plan, given),
-        Section("What the guarantee rests on", [Facts(held.assumptions.sentences())]),
+        Section("What the guarantee rests on", [Facts(explanation.assumed(plan))]),
         Section("How it was verified", [Facts(_verified(plan, given))]),
         Section("Retention, erasure and withdrawal", [Facts(_retention(plan, given))]),
         Section("Identifiers and signatures", _identifiers(plan, given)),

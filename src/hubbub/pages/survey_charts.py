@@ -155,7 +155,7 @@ def cross_chart(estimate: CrossEstimate, *, level: float = 0.95) -> Chart:
     """Draw a cross-table as a heat map of people with the reach of their intervals; rows of several axes are joined."""
     columns, grid = list(estimate.axes[-1]), estimate.values.reshape(-1, len(estimate.axes[-1]))
     low, high = (end.reshape(grid.shape) for end in estimate.interval(level))
-    rows = [label.rpartition(" × ")[0] for label in estimate.cells.labels[:: len(columns)]]
+    rows = estimate.row_labels
     shown, kept = rows[: CELLS[1]], columns[: CELLS[0]]
     grid, reach = grid[: CELLS[1], : CELLS[0]], ((high - low) / 2)[: CELLS[1], : CELLS[0]]
     largest = max(float(grid.max()), 1.0)

@@ -23,7 +23,8 @@ def asked_questions(plan: Plan) -> list[str]:
     lines += [f"{name}: {_answer(question)}." for name, question in asked]
     for _, cross in crosses:
         assert isinstance(cross, Cross)
-        lines.append(f"How the answers to {_listed([repr(name) for name in cross.names])} go together is counted too.")
+        names = _listed([repr(name) for name in cross.names])
+        lines.append(f"Combinations of the answers to {names} are counted too.")
     return lines
 
 
@@ -37,17 +38,19 @@ def _answer(question: Question) -> str:
         low, high = (spell(edge) for edge in (question.edges[0], question.edges[-1]))
         unit = f" {question.unit}" if question.unit else ""
         text = (
-            f"a number from {low} to {high}{unit}, of which only the range is told that it falls in, one of "
-            f"{question.buckets:,}; numbers outside count in the first or the last range"
+            f"a number from {low} to {high}{unit}; only which of {question.buckets:,} ranges it falls in is sent; "
+            "numbers outside count in the first or last range"
         )
     else:
         assert isinstance(question, Number)
         unit = f" {question.unit}" if question.unit else ""
         text = (
             f"a number from {spell(question.low)} to {spell(question.high)}{unit}, rounded at random to one of "
-            f"{question.levels:,} steps; numbers outside count as the nearest bound"
+            f"{question.levels:,} evenly spaced values; numbers outside count as the nearest bound"
         )
-    return text + (", or no answer" if not isinstance(question, Cross) and question.missing else "")
+    if isinstance(question, Cross) or not question.missing:
+        return text
+    return text + ("; people may also give no answer" if isinstance(question, Scale | Number) else ", or no answer")
 
 
 def survey_leaves(plan: Plan) -> list[str]:

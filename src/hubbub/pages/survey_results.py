@@ -43,7 +43,7 @@ def cross_rows(estimate: CrossEstimate) -> Rows:
     """Return the cells of a cross-table in a grid with totals; rows of several axes are joined."""
     columns = list(estimate.axes[-1])
     grid = estimate.values.reshape(-1, len(columns))
-    names = [label.rpartition(" × ")[0] for label in estimate.cells.labels[:: len(columns)]]
+    names = estimate.row_labels
     rows = [[name, *(f"{x:,.0f}" for x in row), f"{row.sum():,.0f}"] for name, row in zip(names, grid, strict=True)]
     rows.append(["total", *(f"{x:,.0f}" for x in grid.sum(axis=0)), f"{grid.sum():,.0f}"])
     return [" × ".join(estimate.names), *columns, "total"], rows
@@ -106,8 +106,8 @@ def survey_summary(comparison: SurveyComparison) -> str:
     found = ", ".join(comparison.significant) or "none"
     chance = f"{100 * (1 - comparison.level):g}%"
     return (
-        f"{comparison.n_a:,} people in A and {comparison.n_b:,} in B; questions that differ at {chance}, the "
-        f"probability of a false positive for each figure: {found}."
+        f"{comparison.n_a:,} people in A and {comparison.n_b:,} in B; questions that differ in a label, a mean or a "
+        f"whole distribution, each tested with a {chance} probability of a false positive: {found}."
     )
 
 
@@ -187,7 +187,8 @@ def survey_page(estimate: SurveyEstimate, *, level: float = 0.95, top: int = 20)
     found = estimate.guarantee
     if found is not None:
         tiles.append((f"ε = {found.epsilon:.4g}", f"guarantee of this batch, δ = {found.delta:.3g}"))
-        sections.append(Section("Guarantee", [Table(("guarantee", "statement"), grouped(described_guarantee(found)))]))
+        rows = grouped(described_guarantee(found, survey=True))
+        sections.append(Section("Guarantee", [Table(("guarantee", "statement"), rows)]))
     return render(
         Report(
             title="Survey",

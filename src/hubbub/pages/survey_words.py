@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hubbub.plans import Plan
+from hubbub.privacy import Guarantee
 from hubbub.protocol import Fakes, Noise, Protocol
 from hubbub.questions import Choice, Cross, Flag, Number, Question, Questions, Scale
 from hubbub.questions.cross import sides
@@ -213,3 +214,9 @@ def _listed(names: Iterable[str]) -> str:
     """Return names in a row: "a", "a and b", "a, b and c"."""
     each = list(names)
     return each[0] if len(each) == 1 else f"{', '.join(each[:-1])} and {each[-1]}"
+
+
+def described_assumptions(guarantee: Guarantee, *, survey: bool) -> list[str]:
+    """Return the assumptions of a guarantee in sentences; the bits of a survey are categories of its attributes."""
+    lines = guarantee.assumptions.sentences()
+    return [line.replace("messages for each bit", "messages for each category") for line in lines] if survey else lines

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-from hubbub.pages.survey_words import described_survey_protocol, survey_rows
+from hubbub.pages.survey_words import described_assumptions, described_survey_protocol, survey_rows
 from hubbub.planner import Goal, PeopleNeeded, cost, described_precision, family_key, family_name, relative_error
 from hubbub.planner.precision import LEVEL, percent, question_noise
 from hubbub.plans import Plan
@@ -37,7 +37,7 @@ def described_protocol(protocol: Protocol) -> str:
     return f"{kind[protocol.release]}: {', '.join(words)}"
 
 
-def described_guarantee(guarantee: Guarantee) -> list[tuple[str, str]]:
+def described_guarantee(guarantee: Guarantee, *, survey: bool = False) -> list[tuple[str, str]]:
     """Describe a guarantee: the figures, the theorem, the best attack and the assumptions."""
     attacked = ": no smaller value can be guaranteed" if guarantee.lower_bound > 0 else ""
     rows = [
@@ -48,7 +48,8 @@ def described_guarantee(guarantee: Guarantee) -> list[tuple[str, str]]:
         ("trust", f"{guarantee.assumptions.trust}: {TRUST_DESCRIPTIONS[guarantee.assumptions.trust]}"),
         ("collusion ε", described_collusion(guarantee.assumptions.collusion_epsilon)),
     ]
-    return rows + [("assumptions" if not i else "", line) for i, line in enumerate(guarantee.assumptions.sentences())]
+    lines = described_assumptions(guarantee, survey=survey)
+    return rows + [("assumptions" if not i else "", line) for i, line in enumerate(lines)]
 
 
 def described_rounds(plan: Plan) -> str:
@@ -77,7 +78,7 @@ def described_plan(plan: Plan, goal: Goal | None = None, share: float | None = N
         ("protocol", described_protocol(plan.protocol)),
         *(_precision(plan, goal, share) if schema.questions is None else _survey_rows(plan, goal, share)),
         ("cost", str(cost(plan))),
-        *described_guarantee(plan.guarantee),
+        *described_guarantee(plan.guarantee, survey=schema.questions is not None),
         *([("rounds", described_rounds(plan))] if plan.rounds > 1 else []),
     ]
 

@@ -114,7 +114,8 @@ class Request:
             reject("weights", f"be a mapping from questions to numbers, not {kind_of(self.weights)}")
         for name, weight in self.weights.items():
             if name not in names:
-                reject("weights", "name questions of the survey" if names else "be given for surveys only")
+                wrong = f"name questions of the survey, but {name!r:.60} is none"
+                reject("weights", wrong if names else "be given for surveys only")
             check_real(f"the weight of {name!r}", weight, WEIGHT)
 
     @classmethod

@@ -1,5 +1,6 @@
 """The common ground of the questions of a survey: labels, numbers, and the policy for answers that are missing."""
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -99,6 +100,16 @@ def spell(value: float) -> str:
     """
     whole = int(value) if value == int(value) and abs(value) < 1e15 else None
     return str(whole) if whole is not None else f"{value:.12g}"
+
+
+def quoted(text: str, separator: str) -> str:
+    """Return a text before a separator: as a JSON string if it contains the separator, or looks like such a string.
+
+    >>> quoted("a", ": "), quoted("a: b", ": "), quoted("x ×", " × ")
+    ('a', '"a: b"', '"x ×"')
+    """
+    # A blank on either side: half of the separator at an end would continue in the one that follows.
+    return json.dumps(text, ensure_ascii=False) if separator in f" {text} " or text.startswith('"') else text
 
 
 def with_missing(labels: Sequence[str], missing: bool) -> tuple[str, ...]:

@@ -8,6 +8,9 @@ from hubbub.canonical import Fields
 from hubbub.errors import check_items, check_type, check_whole, kind_of, reject
 from hubbub.questions.answers import ANSWER, NO_ANSWER, NO_VALUE, Coin, Document, is_missing, with_missing
 
+MAX_LABEL = 200
+"""Largest number of characters of a label, which cells of cross-tables repeat."""
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class Choice:
@@ -28,6 +31,8 @@ class Choice:
         if not all(isinstance(label, str) for label in names):
             place = next(i for i, label in enumerate(names) if not isinstance(label, str))
             reject("labels", f"be strings, but label {place + 1:,} is of type {kind_of(names[place])}")
+        if not all(0 < len(label) <= MAX_LABEL and label.isprintable() for label in names):
+            reject("labels", f"be printable texts of 1 to {MAX_LABEL} characters")
         if len(set(names)) != len(names):
             reject("labels", "be distinct")
         check_whole("the number of labels", len(names), 2)

@@ -1,16 +1,19 @@
 """A question about combinations: the cross-table of other questions."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from hubbub.canonical import Fields
 from hubbub.errors import check_whole, kind_of, reject
-from hubbub.questions.answers import Document
+from hubbub.questions.answers import Document, quoted
 from hubbub.questions.choice import Choice, Flag
+from hubbub.questions.number import Number
 from hubbub.questions.scale import Scale
 
 MAX_CELLS = 10**6
+BETWEEN = " × "
 Counted = Choice | Flag | Scale
 """Questions whose answers are one of several categories."""
 
@@ -53,6 +56,24 @@ class Cross:
         return f"Cross({', '.join(map(repr, self.names))})"
 
 
+def cell_label(labels: Sequence[str]) -> str:
+    """Return the label of a cell from the labels of its questions; those that contain the separator are quoted.
+
+    >>> cell_label(["red", "yes"]), cell_label(["2 × 3", "yes"])
+    ('red × yes', '"2 × 3" × yes')
+    """
+    return BETWEEN.join(quoted(label, BETWEEN) for label in labels)
+
+
+def cell_labels(axes: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return the labels of all cells, the last axis fastest.
+
+    >>> cell_labels((("a", "b"), ("x", "y")))
+    ('a × x', 'a × y', 'b × x', 'b × y')
+    """
+    return tuple(map(BETWEEN.join, itertools.product(*([quoted(label, BETWEEN) for label in axis] for axis in axes))))
+
+
 def sides(cross: Cross, questions: Mapping[str, object]) -> tuple[Counted, ...]:
     """Return the questions of a cross-table; raises unless they are counted, and not too many together.
 
@@ -63,7 +84,9 @@ def sides(cross: Cross, questions: Mapping[str, object]) -> tuple[Counted, ...]:
     for name in cross.names:
         question = questions.get(name)
         if not isinstance(question, Choice | Flag | Scale):
-            reject(f"the cross-table of {name!r}", "name questions of the survey that are a Choice, a Flag or a Scale")
+            reason = ": a Number cannot be in a cross-table" if isinstance(question, Number) else ""
+            must = f"name questions of the survey that are a Choice, a Flag or a Scale{reason}"
+            reject(f"the cross-table of {name!r}", must)
         found.append(question)
     cells = 1
     for question in found:

@@ -1,4 +1,4 @@
-"""A question whose answer is a number of which the sum and the mean are wanted."""
+"""A question about the sum and the mean of a number."""
 
 import math
 from collections.abc import Sequence
@@ -23,6 +23,8 @@ GRID = 2**48
 """Chances of rounding up are multiples of 1/GRID."""
 MAX_LEVELS = 2**40
 MAX_RADIX = 2**10
+MAX_DIGITS = 40
+"""A product of more radices is certainly above MAX_LEVELS; it is not computed."""
 STANDARD = (4, 4, 4, 4)
 """Radices of a number of which the planner has not chosen the digits."""
 
@@ -61,7 +63,8 @@ class Number:
         digits: Sequence[int] = (),
     ) -> None:
         first, last = check_range(low, high)
-        radices = check_items("digits", digits, "be a list of radices")
+        radices = list(check_items("digits", digits, "be a list of radices"))
+        check_whole("the number of digits", len(radices), 0, MAX_DIGITS)
         object.__setattr__(self, "low", first)
         object.__setattr__(self, "high", last)
         object.__setattr__(self, "missing", check_type("missing", missing, bool))

@@ -1,4 +1,4 @@
-"""A question whose answer is a number of which the distribution is wanted: counts of buckets, quantiles."""
+"""A question about the distribution of a number: counts of buckets, quantiles."""
 
 import math
 from bisect import bisect_right

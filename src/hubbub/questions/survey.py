@@ -7,12 +7,14 @@ from typing import Self
 
 from hubbub.canonical import Fields, Json, legal
 from hubbub.errors import WireError, check_choice, check_type, check_whole, kind_of, reject
-from hubbub.questions.answers import Coin
+from hubbub.questions.answers import Coin, quoted
 from hubbub.questions.choice import Choice, Flag
-from hubbub.questions.cross import Cross, sides
+from hubbub.questions.cross import Cross, cell_labels, sides
 from hubbub.questions.number import Number
 from hubbub.questions.scale import Scale
 
+MAX_TEXT = 2**26
+"""Largest number of characters of the labels of all cross-tables."""
 MAX_QUESTIONS = 1000
 Question = Choice | Flag | Scale | Number | Cross
 Asked = Choice | Flag | Scale | Number
@@ -91,6 +93,18 @@ class Questions:
         if not self.asked:
             reject("a survey", "have at least one question that is not a cross-table")
         object.__setattr__(self, "attributes", self._attributes())
+        self._check_text(named)
+
+    def _check_text(self, named: Mapping[str, Question]) -> None:
+        """Refuse cross-tables whose cells would need long texts, before these are made."""
+        size = 0
+        for question in named.values():
+            if isinstance(question, Cross):
+                both = sides(question, named)
+                longest = sum(max(map(len, side.attributes[-1])) + 3 for side in both)
+                size += longest * math.prod(side.sizes[-1] for side in both)
+        if size > MAX_TEXT:
+            reject("the cells of all cross-tables", f"need at most {MAX_TEXT:,} characters; shorten the labels", size)
 
     @classmethod
     def create(cls, questions: Mapping[str, Question], derived: tuple[str, ...] = ()) -> Self:
@@ -122,21 +136,19 @@ class Questions:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of the categories of all attributes, each with the name of its question."""
+        """Labels of the categories of all attributes, each with the name of its question; all of them differ."""
         return tuple(f"{name}: {label}" for name, labels in self._groups() for label in labels)
 
     def _groups(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the labels of every attribute, after the name of its question."""
+        """Yield the labels of every attribute, after the name of its question, which is quoted if it is ambiguous."""
         named = dict(self.items)
         for name, question in self.items:
+            shown = quoted(name, ": ")
             if isinstance(question, Cross):
-                labels = [""]
-                for side in sides(question, named):
-                    labels = [f"{one} × {two}" if one else two for one in labels for two in side.attributes[-1]]
-                yield name, tuple(labels)
+                yield shown, cell_labels([side.attributes[-1] for side in sides(question, named)])
             elif name not in self.derived:
                 for group in question.attributes:
-                    yield name, group
+                    yield shown, group
 
     def encode(self, answers: object, coin: Coin) -> tuple[int, ...]:
         """Return the category of every attribute of one person; a question without an entry has no answer.

@@ -26,7 +26,7 @@ from hubbub.plans import Plan
 from hubbub.protocol import Fakes, Noise
 from hubbub.questions import Number, Scale
 from hubbub.reports import Tally
-from hubbub.surveys.errors import answer_variance
+from hubbub.surveys.errors import LEAST_VARIANCE, answer_variance
 
 Array = NDArray[np.float64]
 KEYS = ("values", "variance", "growth", "excess", "noise")
@@ -60,7 +60,7 @@ class AnswerCounts:
     @property
     def mean_variance(self) -> float:
         """The variance of one category on average, by which the levels and tables of a question are weighted."""
-        return max(self.variance + self.growth * float(self.values.mean()), 1e-12)
+        return max(self.variance + self.growth * float(self.values.mean()), LEAST_VARIANCE)
 
     def to_document(self) -> dict[str, Json]:
         """Return the counts as a JSON object."""

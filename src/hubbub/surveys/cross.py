@@ -11,6 +11,7 @@ from hubbub.canonical import Json
 from hubbub.errors import OPEN_UNIT, check_items, check_real, check_type, reject
 from hubbub.estimates import LEVEL, Estimate, LabelEstimate, Of
 from hubbub.frames import Columns, to_arrow, to_pandas, to_polars
+from hubbub.questions.cross import cell_label, cell_labels
 from hubbub.schema import check_label_names
 from hubbub.surveys.measures import listed
 
@@ -90,6 +91,11 @@ class CrossEstimate:
         low, high = self.cells.population(level, simultaneous=simultaneous)
         return self._shaped(low), self._shaped(high)
 
+    @property
+    def row_labels(self) -> tuple[str, ...]:
+        """Labels of the rows of a table whose columns are the last axis; those of several axes are joined."""
+        return cell_labels(self.axes[:-1]) if len(self.axes) > 2 else self.axes[0]
+
     def __len__(self) -> int:
         return len(self.cells)
 
@@ -101,11 +107,11 @@ class CrossEstimate:
             reject("labels", f"be one label of each of {len(self.axes)} questions")
         if any(label not in axis for axis, label in zip(self.axes, labels, strict=True)):
             reject("labels", "be labels of the questions of the cross-table")
-        return self.cells[" × ".join(labels)]
+        return self.cells[cell_label(labels)]
 
     def columns(self, level: float = LEVEL) -> Columns:
-        """Return a row for each cell: a column for every question, value, standard error, both intervals."""
-        found = self.cells.columns(level)
+        """Return a row for each cell: a column for every question, value, standard error, both intervals in people."""
+        found = people_columns(self.cells, level)
         places = np.indices([len(axis) for axis in self.axes]).reshape(len(self.axes), -1)
         named: Columns = {
             name: [axis[i] for i in column.tolist()]
@@ -154,13 +160,7 @@ class CrossEstimate:
         return f"CrossEstimate({self.name!r}: {shape} cells, n={self.n:,}, stderr {error:.4g})"
 
 
-def cell_labels(axes: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    """Return the labels of all cells, the last axis fastest.
-
-    >>> cell_labels((("a", "b"), ("x", "y")))
-    ('a × x', 'a × y', 'b × x', 'b × y')
-    """
-    labels = [""]
-    for axis in axes:
-        labels = [f"{one} × {two}" if one else two for one in labels for two in axis]
-    return tuple(labels)
+def people_columns(estimate: Estimate, level: float) -> Columns:
+    """Return the columns of an estimate with intervals of the population as numbers of people, not as shares."""
+    low, high = estimate.interval(level, of="population")
+    return {**estimate.columns(level), "population_low": low, "population_high": high}

@@ -12,6 +12,9 @@ from hubbub.questions import Cross, Number, Scale
 from hubbub.schema import Schema
 from hubbub.surveys.design import effects, mean_square
 
+LEAST_VARIANCE = 1e-12
+"""Variance of the counts of an attribute below which they are taken as exact: a tiny scale has none in doubles."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionError:
@@ -81,7 +84,7 @@ def predicted_errors(schema: Schema, protocol: Protocol, n: int) -> tuple[Questi
 
 def _predicted(schema: Schema, variances: Sequence[float], n: int) -> tuple[QuestionError, ...]:
     assert schema.questions is not None
-    squares = mean_square(effects(schema), [1 / one for one in variances])
+    squares = mean_square(effects(schema), [1 / max(one, LEAST_VARIANCE) for one in variances])
     found = []
     for name, question in schema.questions.items:
         people, unit, measures = math.sqrt(squares[name]), "people", "one count"

@@ -4,10 +4,11 @@ Each question is laid out by itself: with optimal noise, the total error is (Σ 
 for Laplace noise, where K depends on the layout of one question only.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Literal, TypeVar
 
 from hubbub.questions import Choice, Flag, Number, Question, Scale
 from hubbub.questions.number import MAX_LEVELS
@@ -16,6 +17,7 @@ from hubbub.surveys.allocation import NOTHING, gaussian_shares, laplace_shares, 
 from hubbub.surveys.design import effects, own_effects, places
 
 NoiseFamily = Literal["laplace", "gaussian"]
+Layout = TypeVar("Layout", Scale, Number)
 FANOUTS = (2, 4, 8, 16)
 WORTH = (0.02, 0.1, 0.25, 0.5, 0.9)  # relative gain in error that a further message of a question must bring
 WIDE = (16, 64, 256)  # further radices, if messages are scarce
@@ -70,16 +72,24 @@ def _derived(schema: Schema, family: NoiseFamily, weights: Mapping[str, float]) 
 
 
 def _chosen(question: Question, family: NoiseFamily, n: int, precision: float, worth: float) -> Question:
-    options: list[Scale | Number]
     if isinstance(question, Scale) and not question.levels and question.buckets > 2:
-        options = [_with_levels(question, widths) for widths in _widths(question.buckets)]
-    elif isinstance(question, Number) and not question.digits:
-        options = [_with_digits(question, digits) for digits in _digits(family, n, precision, scarce=worth > WORTH[0])]
-    else:
-        return question
-    errors = [_error(option, family) for option in options]
-    # A message more must be worth it.
-    ranks = [error / (1 - worth) ** len(option.sizes) for option, error in zip(options, errors, strict=True)]
+        return _with_levels(question, _best_widths(question.buckets, question.missing, family, worth))
+    if isinstance(question, Number) and not question.digits:
+        digits = _digits(family, n, precision, scarce=worth > WORTH[0])
+        return _best([_with_digits(question, one) for one in digits], family, worth)
+    return question
+
+
+@functools.lru_cache(maxsize=256)
+def _best_widths(buckets: int, missing: bool, family: NoiseFamily, worth: float) -> tuple[int, ...]:
+    """Return the widths of the levels of a scale, which do not depend on the edges of its buckets."""
+    options = [Scale(0, buckets, buckets=buckets, missing=missing, levels=one) for one in _widths(buckets)]
+    return _best(options, family, worth).widths
+
+
+def _best(options: list[Layout], family: NoiseFamily, worth: float) -> Layout:
+    """Return the layout with the smallest error, where a message more must be worth it."""
+    ranks = [_error(one, family) / (1 - worth) ** len(one.sizes) for one in options]
     return options[ranks.index(min(ranks))]
 
 

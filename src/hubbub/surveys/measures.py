@@ -1,13 +1,16 @@
 """``Measure``: one estimated figure of a question, such as a mean or a median, with its intervals."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from hubbub.canonical import Json
 from hubbub.errors import NON_NEGATIVE, OPEN_UNIT, Infeasible, check_choice, check_real, check_type, kind_of, reject
 from hubbub.frames import Columns
-from hubbub.numeric.population import check_finite
+from hubbub.numeric.population import CountNoise, check_finite, population_interval
 
 LEVEL = 0.95
 Of = Literal["collection", "population"]
@@ -69,6 +72,22 @@ class Measure:
 
     def __repr__(self) -> str:
         return f"Measure({self})"
+
+
+def answered_measure(value: float, n: int, noise: CountNoise, reach: Callable[[float], float]) -> Measure:
+    """Return the number of people who answered, as a figure; intervals of the population are those of n of its people.
+
+    ``reach`` is the distance that the error exceeds with a given probability.
+    """
+
+    def ends(level: float, of: Of) -> tuple[float, float]:
+        if of == "population":
+            low, high = population_interval(np.array([value]), n, noise, 1 - level)
+            return n * float(low[0]), n * float(high[0])
+        distance = reach(1 - level) + 0.5  # counts are whole numbers
+        return value - distance, value + distance
+
+    return Measure(name="answered", value=value, stderr=math.sqrt(noise.variance), unit="people", ends=ends)
 
 
 def listed(columns: Columns) -> list[Json]:

@@ -24,7 +24,7 @@ from hubbub.questions import Number
 from hubbub.reports import MAX_DECLARED
 from hubbub.surveys.answers import AnswerCounts, sizes_of, summed_noise
 from hubbub.surveys.design import place_values
-from hubbub.surveys.measures import LEVEL, Measure, Of
+from hubbub.surveys.measures import LEVEL, Measure, Of, answered_measure
 
 if TYPE_CHECKING:
     from hubbub.pages import Chart
@@ -238,8 +238,13 @@ class NumberEstimate:
         return Measure(name="variance", value=width**2 * value, stderr=width**2 * deviation, unit=unit, ends=ends)
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return mean and sum, and the variance where the question asked for it."""
-        return (self.mean, self.sum, *((self.variance,) if self.question.variance else ()))
+        """Return mean and sum, the variance if it was asked for, the number of answers if some may be missing."""
+        found = [self.mean, self.sum, *((self.variance,) if self.question.variance else ())]
+        if self.question.missing:
+            whole = self._answered()
+            noise = summed_noise(whole.variance, whole.parts)
+            found.append(answered_measure(whole.value, self.n, noise, whole.reach))
+        return tuple(found)
 
     def columns(self, level: float = LEVEL) -> Columns:
         """Return a row for each figure: value, standard error, both intervals; NaN where there is none."""
@@ -284,7 +289,7 @@ class NumberEstimate:
             "unit": self.question.unit,
             "bounds": [self.question.low, self.question.high],
             "remark": REMARK,
-            **{one.name: one.to_document(level) for one in self.measures()},
+            **{one.name: one.to_document(level) for one in self.measures() if one.name != "answered"},
         }
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from hubbub.questions import Cross, Number, Question, Scale
 from hubbub.reports import MAX_DECLARED
 from hubbub.schema import Schema
 from hubbub.surveys.answers import AnswerCounts, sizes_of
-from hubbub.surveys.cross import CrossEstimate
+from hubbub.surveys.cross import CrossEstimate, people_columns
 from hubbub.surveys.design import places
 from hubbub.surveys.measures import listed
 from hubbub.surveys.numbers import NumberEstimate
@@ -104,9 +104,9 @@ class SurveyEstimate:
     def columns(self, level: float = LEVEL) -> Columns:
         """Return a row for each figure of every question.
 
-        Labels and cells with their numbers of people, quantiles of scales, mean, sum and variance of numbers; with
-        the unit, the standard error and both intervals. Intervals of the population of counts are numbers of people
-        as well; NaN where there is none.
+        Labels and cells with their numbers of people, quantiles of scales, mean, sum and variance of numbers, and the
+        number of people who answered where answers may be missing; with the unit, the standard error and both
+        intervals. Intervals of the population of counts are numbers of people as well; NaN where there is none.
         """
         texts: dict[str, list[str]] = {"question": [], "item": [], "unit": []}
         figures: dict[str, list[float]] = {name: [] for name in FIGURES}
@@ -156,7 +156,7 @@ class SurveyEstimate:
         results: list[Json] = []
         for name, result in self.results:
             if isinstance(result, Estimate):
-                rows = listed(result.columns(level))
+                rows = listed(people_columns(result, level))
                 document: dict[str, Json] = {"people": result.n, "remark": result.remark, "counts": rows}
                 results.append({"name": name, "kind": "choice", **document})
             else:

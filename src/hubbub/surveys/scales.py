@@ -23,9 +23,9 @@ from hubbub.numeric.tails import ErrorSums
 from hubbub.numeric.trees import Tree
 from hubbub.questions import Scale
 from hubbub.reports import MAX_DECLARED
-from hubbub.surveys.answers import AnswerCounts, sizes_of
+from hubbub.surveys.answers import AnswerCounts, sizes_of, summed_noise
 from hubbub.surveys.design import tree
-from hubbub.surveys.measures import LEVEL, Measure, Of, listed
+from hubbub.surveys.measures import LEVEL, Measure, Of, answered_measure, listed
 
 if TYPE_CHECKING:
     from hubbub.pages import Chart
@@ -34,6 +34,7 @@ Array = NDArray[np.float64]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Quantiles that tables and pages show."""
 ONE_SIGMA = 0.6827
+PARTS = 64  # equal parts of an error whose tails are computed; the rest is nearly normal
 SLACK = 0.5  # people, because counts are whole numbers
 
 
@@ -237,8 +238,15 @@ class ScaleEstimate:
         }
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the quantiles that tables and pages show."""
-        return tuple(self.quantile(p) for p in QUANTILES)
+        """Return the quantiles that tables and pages show, and the number of answers if some may be missing."""
+        found = [self.quantile(p) for p in QUANTILES]
+        if self.question.missing:
+            error = self.errors(np.ones(1), np.zeros(1))
+            sizes = zip(error.variances[0].tolist(), error.copies[0].tolist(), error.excesses.tolist(), strict=True)
+            parts = [(part, excess) for part, copies, excess in sizes for _ in range(min(round(copies), PARTS))]
+            noise = summed_noise(float(error.variance[0]), parts)
+            found.append(answered_measure(self.answered, self.n, noise, lambda miss: float(error.reach(miss)[0])))
+        return tuple(found)
 
     def to_arrow(self, level: float = LEVEL) -> Any:
         """Return a PyArrow table with a row for each edge; needs the extra ``frames``."""

@@ -10,9 +10,10 @@ from hubbub.estimates import Estimate
 from hubbub.numeric.effects import Factorial
 from hubbub.numeric.population import CountNoise
 from hubbub.questions import Choice, Cross, Flag, Number
+from hubbub.questions.cross import cell_labels
 from hubbub.schema import Schema
 from hubbub.surveys.answers import AnswerCounts, summed_noise
-from hubbub.surveys.cross import CrossEstimate, cell_labels
+from hubbub.surveys.cross import CrossEstimate
 from hubbub.surveys.design import factorial, tables
 
 Array = NDArray[np.float64]

@@ -45,7 +45,12 @@ class Atoms:
         return min(1.0, up(self.never + rest, ROUNDING))
 
     def epsilon(self, delta: float) -> float:
-        """Return an ε at which δ is at most ``delta``: the smallest one to 10⁻¹², or ∞."""
+        """Return an ε at which δ is at most ``delta``: the smallest one to 10⁻¹², or ∞.
+
+        >>> one = atoms([(Fakes.laplace(2.0, 25), 1)])
+        >>> round(one.epsilon(1e-6), 6), one.epsilon(9e-7)
+        (1.0, inf)
+        """
         if self.delta(math.nextafter(float(self.losses.max()), math.inf)) > delta:
             return math.inf
         if self.delta(0.0) <= delta:
