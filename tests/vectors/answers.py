@@ -28,6 +28,12 @@ ANSWERS: list[Json] = [
     {"dark mode": False, "age": -3, "delay": -5, "share": 99},
     {"colour": None, "dark mode": True, "age": 100, "delay": None, "income": 0, "share": -1.5},
 ]
+AMBIGUOUS: dict[str, Question] = {
+    "a: b": Choice(["x: y", "1 × 2", '"z"', "é"]),
+    "a": Choice(["b: x", "\U0001f600"], missing=True),
+    '"c" × d': Cross("a: b", "a"),
+}
+"""Names and labels that contain the separators of the labels of a schema, which quotes them."""
 
 
 def survey_plan(noise: list[Noise], release: Any, schema: hb.Schema) -> Plan:
@@ -50,6 +56,11 @@ def surveys() -> list[Vector]:
             "answers among the shuffler's fakes",
             survey_plan([Noise(m=hb.Fakes.laplace(2.0, 25))] * count, "bits", schema),
             ANSWERS,
+        ),
+        (
+            "names and labels with separators",
+            survey_plan([Noise(0.05)] * 3, "bits", hb.Schema.survey(AMBIGUOUS)),
+            [{"a: b": "1 × 2", "a": "\U0001f600"}, {"a: b": '"z"', "a": "b: x"}, {"a: b": "é"}],
         ),
         ("a single question", survey_plan([users[0]], "bits", single), [{"dark mode": True}, {}]),
     ]

@@ -91,6 +91,19 @@ PLAN_EDITS: list[tuple[str, Edit]] = [
     *[(f"collusion ε = {value}", at("guarantee.assumptions.collusion_epsilon", value)) for value in ("inf", -1)],
     ("assumptions without view", without("guarantee.assumptions.view")),
 ]
+
+
+def _with_table(*names: str) -> Edit:
+    """Return an edit that appends a cross-table and its noise."""
+
+    def edit(document: Json) -> Json:
+        document["schema"]["questions"].append({"name": "another table", "kind": "cross", "names": list(names)})
+        document["protocol"]["noise"].append(document["protocol"]["noise"][-1])
+        return document
+
+    return edit
+
+
 SURVEY_EDITS: list[tuple[str, Edit]] = [
     ("a survey", lambda document: document),
     *[(f"derived {value}", at("schema.derived", value)) for value in ([], ["age"], ["colour", "dark mode"], "colour")],
@@ -104,7 +117,16 @@ SURVEY_EDITS: list[tuple[str, Edit]] = [
     *[(f"kind of question {value}", at("schema.questions.0.kind", value)) for value in ("flag", "text", None)],
     *[
         (f"labels of a choice {value}", at("schema.questions.0.labels", value))
-        for value in (["red"], ["red", "red", "blue"], ["red", "no answer", "blue"], ["red", 1, "blue"])
+        for value in (
+            *(["red"], ["red", "red", "blue"], ["red", "no answer", "blue"], ["red", 1, "blue"]),
+            *(["red", "", "blue"], ["red", " ", "blue"], ["red", "a\tb", "blue"], ["red", "a\u00a0b", "blue"]),
+            *(["red", "a\u200bb", "blue"], ["red", "\ue000", "blue"], ["red: 1", "2 × 3", '"x"']),
+        )
+    ],
+    *[
+        (f"a label of {size} times {letter}", at("schema.questions.0.labels", ["red", letter * size, "blue"]))
+        for letter in ("x", "\U0001f600")
+        for size in (200, 201)
     ],
     ("missing is a number", at("schema.questions.1.missing", 0)),
     *[
@@ -121,13 +143,16 @@ SURVEY_EDITS: list[tuple[str, Edit]] = [
     ("edges with bounds", at("schema.questions.3.high", 5)),
     *[
         (f"digits {value}", at("schema.questions.4.digits", value))
-        for value in ([], [1, 3], [4, 1025], [4.0, 3], [1024] * 5, [4, 3, 2])
+        for value in ([], [1, 3], [4, 1025], [4.0, 3], [1024] * 5, [4, 3, 2], [2] * 41)
     ],
     ("variance is missing", without("schema.questions.4.variance")),
     *[
         (f"names of a cross-table {value}", at("schema.questions.6.names", value))
         for value in (["colour"], ["colour", "colour"], ["colour", "income"], ["colour", "unknown"])
     ],
+    ("two cross-tables", _with_table("colour", "age")),
+    ("two cross-tables of the same questions", _with_table("colour", "dark mode")),
+    ("two cross-tables of the same questions in another order", _with_table("dark mode", "colour")),
     ("an attribute that is flipped among fakes", at("protocol.noise.0.m", FAKES)),
     ("an attribute in the clear", at("protocol.noise.0.flip", 0)),
     ("an attribute among fixed fakes", at("protocol.noise.0", {"flip": 0, "m": 300})),

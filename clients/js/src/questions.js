@@ -4,7 +4,7 @@ import { coin, coins, uniform } from './coins.js';
 import { place, setBits } from './device.js';
 import { check, demand } from './errors.js';
 import { loaded, need } from './extensions.js';
-import { Fields, real, whole } from './json.js';
+import { Fields, canonical, real, whole } from './json.js';
 
 /**
  * @typedef {import('./json.js').Json} Json
@@ -29,6 +29,7 @@ const KEYS = {
 const GRID = 2 ** 48;
 const STEPS = 1n << 48n; // largest product of the ranges of steps that share a random number
 const MAX_SIZE = 1e150;
+const MAX_TEXT = 200; // characters of a name or a label
 const PRINTABLE = /^(?:[^\p{C}\p{Z}]| )*$/u;
 
 /** The questions of a survey in order. */
@@ -45,6 +46,8 @@ export class Questions {
     check(named.size === items.length, 'the names of questions must be distinct');
     this.named = named;
     const crossed = new Set(this.all.flatMap((one) => one.names));
+    const tables = this.all.filter((one) => one.kind === 'cross').map((one) => canonical([...one.names].sort()));
+    check(new Set(tables).size === tables.length, 'two cross-tables must not be of the same questions');
     for (const one of this.all) if (one.kind === 'cross') one.sizes = [this.cells(one)];
     const sorted = derived.every((name, i) => !i || /** @type {string} */ (derived[i - 1]) < name);
     check(
@@ -109,23 +112,27 @@ function readQuestion(item, what) {
   const known = /** @type {keyof typeof KEYS} */ (kind);
   const read = new Fields(item, what, 'name', 'kind', ...KEYS[known]);
   const name = read.text('name');
-  check(
-    PRINTABLE.test(name) && name.trim() && [...name].length <= 200,
-    `the name of ${what} must be 1 to 200 printable characters`,
-  );
-  if (known !== 'choice' && known !== 'flag' && known !== 'cross') {
-    const unit = read.text('unit');
-    check(PRINTABLE.test(unit) && [...unit].length <= 20, `the unit of ${what} must be 0 to 20 printable characters`);
-  }
+  check(name.trim(), `the name of ${what} must not be empty`);
+  checkPrintable(name, MAX_TEXT);
+  if ('unit' in read.entries) checkPrintable(read.text('unit'), 20);
   return { name, kind, names: [], document: item, ...READERS[known](read, `the answer to '${name}'`) };
 }
+
+/**
+ * Throw unless a text is printable, as Python defines it, and has at most this number of characters.
+ * @param {string} text
+ * @param {number} most
+ */
+const checkPrintable = (text, most) =>
+  check(PRINTABLE.test(text) && [...text].length <= most, `names, labels and units must be printable and have at most ${most} characters`);
 
 /** @type {{[kind in keyof typeof KEYS]: (read: Fields, answer: string) => {sizes: number[], names?: string[], encode: Question['encode']}}} */
 const READERS = {
   choice(read, answer) {
     const labels = read.texts('labels');
     const missing = read.truth('missing');
-    check(labels.length > 1 && new Set(labels).size === labels.length, 'labels must be distinct');
+    check(labels.length > 1 && new Set(labels).size === labels.length && !labels.includes(''), 'labels must be distinct texts');
+    for (const label of labels) checkPrintable(label, MAX_TEXT);
     check(!missing || !labels.includes('no answer'), "labels must not contain 'no answer'");
     return {
       sizes: [labels.length + Number(missing)],
