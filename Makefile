@@ -65,7 +65,8 @@ notes: $(VENV)/.run ## every statement of the five research notes, recomputed, a
 test: $(VENV)/.dev ## all tests but the slow ones and those in a browser; COVERAGE=1 measures branch coverage
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not browser" $(if $(COVERAGE),--cov --cov-report=term)
 
-test-js: ## the JavaScript client in Node: types, vectors, coins, journal; needs npm
+test-js: ## the JavaScript client in Node: types, vectors, coins, journal; needs Node 20 or newer with npm
+	@tools/check_node.sh npm
 	cd clients/js && npm install --silent --no-audit --no-fund --no-package-lock && npm run --silent types && npm test --silent
 
 test-browser: $(VENV)/.dev ## in headless Chromium: pages (widths, colour schemes, print, accessibility) and the JavaScript client

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.clients.conftest import CHECK_NODE
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
 CORE_LIMIT, PACKAGE_LIMIT = 10_500, 21_800
@@ -29,6 +30,22 @@ def test_in_node(node: str, name: str) -> None:
     assert passed
     assert skipped
     assert int(passed[1]) + int(skipped[1]) > 0
+
+
+@pytest.mark.parametrize(
+    ("version", "found"), [("", "found none"), ("v18.19.0", "found v18.19.0"), ("x", "found x"), ("v20.0.0", "")]
+)
+def test_a_missing_or_old_node_is_named(tmp_path: Path, version: str, found: str) -> None:
+    """Regression: an old Node failed somewhere in the middle of the tests."""
+    if version:
+        (tmp_path / "node").write_text(f"#!/bin/sh\necho {version}\n")
+        (tmp_path / "node").chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", str(CHECK_NODE)], check=False, env={"PATH": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert (done.returncode == 2) == bool(found)
+    assert found in done.stderr
+    assert ("Node 20 or newer" in done.stderr) == bool(found)
 
 
 def test_types() -> None:
