@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from tests.vectors import services
 from tests.vectors.common import FOLDER, NOW
@@ -16,10 +17,11 @@ from hubbub.device import encode
 from hubbub.errors import HubbubError, NoResponse
 from hubbub.plans import Plan
 from hubbub.service.journal import Journal
+from hubbub.service.runtime.problems import PREFIX
 from hubbub.service.task import tokens
 from hubbub.service.task.contract import Contract, load_contract
 from hubbub.service.task.keylist import ExpiredKeys
-from hubbub.service.uploader import Response, Uploader
+from hubbub.service.uploader import HttpTransport, Uploader
 from hubbub.vectors import Counter
 from hubbub.wire import batches, messages
 
@@ -108,24 +110,28 @@ class Script:
         self.requests: list[str] = []
         self.bundles: list[bytes] = []
         self.pauses: list[float] = []
+        client = httpx.Client(transport=httpx.MockTransport(self.answer))
+        self.transport = HttpTransport("https://shuffler.example", client=client)
 
-    def keys(self, task: str) -> bytes:
-        self.requests.append("keys")
-        reply = next(self.replies)
-        if "keys" not in reply:
-            raise NoResponse("no keys")
-        return str(self.documents[reply["keys"]]).encode()
-
-    def post(self, task: str, body: bytes) -> Response:
-        if body not in self.bundles:
-            self.bundles.append(body)
-        self.requests.append(f"bundle {self.bundles.index(body) + 1}")
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            self.requests.append("keys")
+        else:
+            if request.content not in self.bundles:
+                self.bundles.append(request.content)
+            self.requests.append(f"bundle {self.bundles.index(request.content) + 1}")
         reply = next(self.replies)
         if reply.get("crash"):
             raise Crash
         if reply.get("lost"):
-            raise NoResponse("lost")
-        return Response(reply["status"], reply.get("problem", ""), reply.get("retry_after", 0.0))
+            raise httpx.ReadError("lost")
+        if "keys" in reply:
+            return httpx.Response(200, text=self.documents[reply["keys"]])
+        headers = {"retry-after": str(reply["retry_after"])} if "retry_after" in reply else {}
+        if "problem" in reply:
+            content = {"type": PREFIX + reply["problem"], "status": reply["status"]}
+            return httpx.Response(reply["status"], json=content, headers=headers)
+        return httpx.Response(reply["status"], text=reply.get("body", ""), headers=headers)
 
 
 @pytest.mark.parametrize("vector", named("uploads"))
@@ -138,7 +144,7 @@ def test_uploads(vector: dict[str, Any], tmp_path: Path) -> None:
         journal = Journal(tmp_path / "journal", contract)
         return Uploader(
             contract,
-            script,
+            script.transport,
             journal,
             attempts=vector["attempts"],
             pause=script.pauses.append,

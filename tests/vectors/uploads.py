@@ -9,6 +9,8 @@ from hubbub.service.task.admission import TicketKey
 
 KEYS, NEW_KEYS = 0, 1
 STORED: Json = {"status": 201}
+PAGE = "<!doctype html><title>Sign in to the network</title>"
+"""The page of a captive portal."""
 OUTDATED: Json = {"status": 409, "problem": "outdated-keys"}
 
 
@@ -16,9 +18,10 @@ def uploads() -> list[Vector]:
     """Replies of a shuffler to one answer, the requests that a client must make, and the state of its journal.
 
     ``replies`` are given in order: a key document (``keys`` is its number), no response (``lost``), a death of the
-    client while it waits for the response (``crash``), or a status with the name of a problem. ``requests`` name what
-    the client asks for; bundles are numbered in the order in which they first appear, so that equal numbers mean equal
-    bytes. ``pauses`` are the shortest and longest pause after each reply that is repeated, in seconds.
+    client while it waits for the response (``crash``), or a status with the name of a problem or with any ``body``.
+    ``requests`` name what the client asks for; bundles are numbered in the order in which they first appear, so that
+    equal numbers mean equal bytes. ``pauses`` are the shortest and longest pause after each reply that is repeated, in
+    seconds; a service cannot ask for more than an hour.
     """
     documents = [
         canonical(key_document()).decode(),
@@ -83,6 +86,36 @@ def uploads() -> list[Vector]:
             ["bundle 1"] * 2,
             "token-spent",
         ),
+        *[
+            (f"not from the service: {why}", [reply, STORED], ["bundle 1"] * 2, "stored")
+            for why, reply in (
+                ("a page of success", {"status": 200, "body": PAGE}),
+                ("a refusing page", {"status": 403, "body": PAGE}),
+                ("an empty page", {"status": 404}),
+                ("a redirect", {"status": 302}),
+                ("a problem of another service", {"status": 403, "body": '{"type":"about:blank","status":403}'}),
+                ("JSON that is no object", {"status": 400, "body": "[]"}),
+                ("a problem that is no text", {"status": 400, "body": '{"type":["urn:hubbub:problem:malformed"]}'}),
+                ("a problem with a name in capitals", {"status": 400, "problem": "Malformed"}),
+                ("a problem with an endless name", {"status": 400, "problem": "x" * 41}),
+                ("a problem in a successful response", {"status": 200, "problem": "closed-task"}),
+                ("a problem named like an answer that is stored", {"status": 409, "problem": "stored"}),
+                ("a problem named like an answer that waits", {"status": 409, "problem": "waiting"}),
+            )
+        ],
+        (
+            "a page instead of keys",
+            [OUTDATED, {"status": 200, "body": PAGE}, {"status": 404, "body": PAGE}, {"keys": NEW_KEYS}, STORED],
+            ["bundle 1", "keys", "keys", "keys", "bundle 2"],
+            "stored",
+        ),
+        (
+            "a pause of years",
+            [{"status": 503, "problem": "unavailable", "retry_after": 10**12}, STORED],
+            ["bundle 1"] * 2,
+            "stored",
+        ),
+        ("unavailable to the end", [{"status": 503, "problem": "unavailable"}] * 3, ["bundle 1"] * 3, "waiting"),
         ("no response at all", [{"lost": True}] * 3, ["bundle 1"] * 3, "waiting"),
     ]
     ticket = TicketKey(bytes(32)).mint(contract_of(small_plan()).task, "ada")
@@ -106,10 +139,12 @@ def _pauses(replies: list[Json]) -> list[list[float]]:
     """Return the bounds of all pauses: the wait that the service asks for, and up to 0.25·2^attempt s more."""
     found, attempt = [], 0
     for reply in replies:
-        if reply.get("lost") or reply.get("status", 0) in (408, 429, 502, 503):
+        foreign = reply.get("status") in (200, 302, 404) or "body" in reply
+        unknown = reply.get("problem") in ("Malformed", "x" * 41, "stored", "waiting")
+        if reply.get("lost") or reply.get("status") in (408, 429, 502, 503) or foreign or unknown:
             attempt += 1
             if attempt < 3:
-                wait = float(reply.get("retry_after", 0))
+                wait = min(float(reply.get("retry_after", 0)), 3600.0)
                 found.append([wait, wait + 0.25 * 2 ** (attempt - 1)])
         else:
             attempt = 0

@@ -178,7 +178,7 @@ async function upload(vector, vectors) {
     if (reply.lost) return Promise.reject(new TypeError('Failed to fetch'));
     if (reply.crash) return new Promise(() => crash());
     if ('keys' in reply) return Promise.resolve(new Response(vector.documents[reply.keys], { status: 200 }));
-    const body = reply.problem ? JSON.stringify({ type: `urn:hubbub:problem:${reply.problem}`, status: reply.status }) : '';
+    const body = reply.problem ? JSON.stringify({ type: `urn:hubbub:problem:${reply.problem}`, status: reply.status }) : (reply.body ?? '');
     const headers = reply.retry_after ? { 'retry-after': String(reply.retry_after) } : {};
     return Promise.resolve(new Response(body, { status: reply.status, headers }));
   };

@@ -9,10 +9,11 @@ reason: an issuer answers only the same request again.
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import httpx
 
@@ -33,7 +34,13 @@ ATTEMPTS = 12
 UNCERTAIN = "uncertain"
 """State of an answer that may have been counted before the shuffler's store was restored; it is final."""
 LONGEST_PAUSE = 60.0
-"""Longest pause between two attempts, in seconds."""
+"""Longest pause between two attempts, in seconds, besides the wait that the service asks for."""
+LONGEST_WAIT = 3600.0
+"""Longest wait that a service may ask for, in seconds."""
+MAX_RESPONSE = 2**20
+"""Largest response of a service, in bytes; a longer one counts as none."""
+_PROBLEM = re.compile(re.escape(PREFIX) + r"(?!stored$|waiting$)([a-z-]{1,40})", re.ASCII)
+"""The type of a problem; its name becomes the state of an answer, so those of answers that are not refused are none."""
 T = TypeVar("T")
 
 
@@ -62,12 +69,21 @@ class Response:
 
     @property
     def transient(self) -> bool:
-        """True if the same request may succeed later.
+        """True if the service says that the same request may succeed later.
 
         >>> Response(503).transient, Response(409, "outdated-keys").transient
         (True, False)
         """
         return self.status in (408, 425, 429) or self.status >= 500
+
+    @property
+    def refused(self) -> bool:
+        """True if a service of hubbub refuses the request for good; other responses, such as a portal's page, are none.
+
+        >>> Response(403, "closed-task").refused, Response(403).refused, Response(200).refused
+        (True, False, False)
+        """
+        return self.status >= 400 and self.problem != "" and not self.transient
 
 
 class Transport(Protocol):
@@ -94,33 +110,54 @@ class HttpTransport:
     def keys(self, task: str) -> bytes:
         """Return the key document of a task."""
         with no_response("the shuffler"):
-            response = self._client.get(f"{self._url}/v1/tasks/{task}/keys")
-            if response.status_code == 404:
-                reject("the contract", "be one that the shuffler at this address serves")
-            if response.status_code != 200:
-                raise NoResponse(f"the shuffler returned no keys: {read_problem(response).reason}")
-            return response.content
+            response = bounded(self._client, "GET", f"{self._url}/v1/tasks/{task}/keys")
+        problem = read_problem(response)
+        if problem.refused and problem.problem == "unknown-task":
+            reject("the contract", "be one that the shuffler at this address serves")
+        if response.status_code != 200 or not response.content.startswith(b"{"):
+            raise NoResponse(f"the shuffler returned no keys: {problem.reason}")
+        return response.content
 
     def post(self, task: str, body: bytes) -> Response:
         """Upload bundles."""
         with no_response("the shuffler"):
             url, headers = f"{self._url}/v1/tasks/{task}/bundles", {"content-type": MEDIA_TYPE}
-            response = self._client.post(url, content=body, headers=headers)
-            return read_problem(response) if response.status_code != 201 else Response(201)
+            response = bounded(self._client, "POST", url, content=body, headers=headers)
+        return read_problem(response) if response.status_code != 201 else Response(201)
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
 
+def bounded(client: httpx.Client, method: str, url: str, **options: Any) -> httpx.Response:
+    """Return the response to a request; raises :class:`NoResponse` if it is longer than a service's ever is."""
+    with client.stream(method, url, **options) as response:
+        content = bytearray()
+        for part in response.iter_bytes():
+            content += part
+            if len(content) > MAX_RESPONSE:
+                raise NoResponse(f"the response is longer than {MAX_RESPONSE:,} bytes")
+        # Decoded already: without the headers, it would be decoded once more.
+        headers = {name: value for name, value in response.headers.items() if name in ("content-type", "retry-after")}
+        return httpx.Response(response.status_code, headers=headers, content=bytes(content))
+
+
 def read_problem(response: httpx.Response) -> Response:
-    """Return the refusal of a service, with what its problem document says."""
+    """Return the response of a service, with what its problem document says.
+
+    >>> read_problem(httpx.Response(403, json={"type": "urn:hubbub:problem:closed-task"})).problem
+    'closed-task'
+    >>> read_problem(httpx.Response(403, json={"type": "urn:hubbub:problem:stored"})).problem
+    ''
+    """
     problem, detail, wait = "", "", response.headers.get("retry-after", "")
-    with contextlib.suppress(ValueError, AttributeError):
+    with contextlib.suppress(ValueError, AttributeError, RecursionError):
         document = response.json()
-        problem = str(document.get("type", "")).removeprefix(PREFIX)
-        detail = str(document.get("detail", ""))
-    seconds = float(wait) if wait.isascii() and wait.isdigit() else 0.0
+        kind, detail = document.get("type"), str(document.get("detail", ""))
+        found = _PROBLEM.fullmatch(kind) if isinstance(kind, str) else None
+        problem = found[1] if found else ""
+    seconds = min(float(wait), LONGEST_WAIT) if wait.isascii() and wait.isdigit() else 0.0
     return Response(response.status_code, problem, seconds, detail=detail)
 
 
@@ -231,14 +268,14 @@ class Uploader:
             for number, secrets, code in requests:
                 pending = PendingToken.from_bytes(secrets)
                 response = self._request_token(self.issuer, pending.request(terms.key, challenged), code)
-                if response.status != 200:
-                    self.journal.settle([number], response.problem or f"status {response.status}")
+                if response.refused:
+                    self.journal.settle([number], response.problem)
                     continue
                 token = pending.finalize(terms.key, challenged, response.body)
                 self.journal.admit(number, token, self._seal(self.journal.messages(number), token, keys))
 
     def _request_token(self, issuer: Issuer, body: bytes, code: str) -> Response:
-        return self._retry(lambda: issuer.request(body, code))
+        return self._retry(lambda: issuer.request(body, code), 200)
 
     def send(self, progress: Callable[[int], None] = lambda _: None) -> Sent:
         """Send all waiting answers until they are stored or refused; ``progress`` gets the number settled so far."""
@@ -285,23 +322,29 @@ class Uploader:
     def _send(self, bundles: list[tuple[int, bytes]]) -> str | None:
         """Return None if the bundles are stored, or the name of the problem if they are refused."""
         body = b"".join(bundle for _, bundle in bundles)
-        response = self._retry(lambda: self.transport.post(self.contract.id, body))
-        return None if response.status == 201 else response.problem or f"status {response.status}"
+        response = self._retry(lambda: self.transport.post(self.contract.id, body), 201)
+        return response.problem if response.refused else None
 
-    def _retry(self, call: Callable[[], T]) -> T:
-        """Call until there is a final response; pauses double, with full jitter, up to a minute."""
+    def _retry(self, call: Callable[[], T], success: int | None = None) -> T:
+        """Call until there is a final result; pauses double, with full jitter, up to a minute.
+
+        A :class:`Response` is final if it has the status of success, or if a service of hubbub refuses the request.
+        """
+        last = self.attempts - 1
         for attempt in range(self.attempts):
             wait = 0.0
             try:
                 result = call()
             except NoResponse as error:
-                if attempt == self.attempts - 1:
+                if attempt == last:
                     raise
                 reason = str(error)
             else:
-                if not (isinstance(result, Response) and result.transient):
+                if not isinstance(result, Response) or result.status == success or result.refused:
                     return result
                 wait, reason = result.retry_after, result.reason
+                if attempt == last:
+                    break
             share = int.from_bytes(self.entropy(4), "big") / 2**32
             seconds = wait + share * min(LONGEST_PAUSE, 0.25 * 2**attempt)
             self.retrying(reason, seconds)
