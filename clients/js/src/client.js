@@ -6,7 +6,7 @@ import { payloads } from './device.js';
 import { HubbubError, InvalidInput, demand } from './errors.js';
 import { AlreadyCharged, charge, total } from './ledger.js';
 import { roundAt } from './series.js';
-import { PendingToken, challenge } from './tokens.js';
+import { MODULUS, PendingToken, challenge } from './tokens.js';
 import { Uploader } from './uploader.js';
 
 /**
@@ -28,6 +28,9 @@ import { Uploader } from './uploader.js';
  * @property {string} [name] name under which operators are remembered, by default the URL of the shuffler
  */
 
+/** @type {import('./uploader.js').Success} */
+const isSignature = (status, body) => status === 200 && body.length === MODULUS;
+
 /** An uploader that requests the tokens that answers wait for. */
 class TokenUploader extends Uploader {
   /** @type {Uploader['admit']} */
@@ -38,10 +41,11 @@ class TokenUploader extends Uploader {
     const token = await pendingToken(this.contract, unhex(pending));
     const url = `${issuer.replace(/\/$/, '')}/token-request`;
     const headers = { authorization: `Bearer ${code}` };
-    const response = await this.post(url, 'application/private-token-request', await token.request(), 200, headers);
+    const request = await token.request();
+    const { problem, body } = await this.post(url, 'application/private-token-request', request, isSignature, headers);
     // A refused request settles the answer.
-    if (response.status !== 200) return this.settle(key, response.problem);
-    await this.journal.put(key, { ...rest, admission: hex(await token.finalize(response.body)) }, version);
+    if (problem) return this.settle(key, problem);
+    await this.journal.put(key, { ...rest, admission: hex(await token.finalize(body)) }, version);
   }
 }
 

@@ -1,5 +1,6 @@
 /** The device: encode one person's answer, flip it, and return the payloads of its messages. */
 
+import { fromNumber } from './bytes.js';
 import { coin, coins, system, uniform } from './coins.js';
 import { demand } from './errors.js';
 import { need } from './extensions.js';
@@ -54,76 +55,68 @@ export function payloads(value, plan, { fakes, source = system } = {}) {
   const { schema, protocol } = plan;
   const record = encode(value, schema, source);
   const noise = /** @type {Noise} */ (protocol.noise[0]);
-  if (schema.questions) {
-    demand(fakes === undefined, 'fakes must be omitted for a survey');
-    return need('answers')(record, plan, source).map((one) => toPayload(one, plan.payload));
+  return messagesOf().map((one) => fromNumber(one, plan.payload).reverse());
+
+  function messagesOf() {
+    if (schema.questions) {
+      demand(fakes === undefined, 'fakes must be omitted for a survey');
+      return need('answers')(record, plan, source);
+    }
+    const others = noise.m === 0 && fakes === undefined ? [] : need('fakes')(plan, fakes, source);
+    const { width } = schema;
+    if (protocol.release === 'category') {
+      const changed = coins(1, BigInt(width - 1) * noise.flip, source) > 0n;
+      return [response(changed, place(record), BigInt(width), source)];
+    }
+    const sent = [...Array(protocol.k).fill(record), ...others].map((one) => one ^ coins(width, noise.flip, source));
+    return mixed(protocol.release === 'bits' ? sent.flatMap(setBits) : sent, source);
   }
-  const others = noise.m === 0 && fakes === undefined ? [] : need('fakes')(plan, fakes, source);
-  const { width } = schema;
-  if (protocol.release === 'category') {
-    return [toPayload(category(place(record), width, noise.flip, source), plan.payload)];
-  }
-  const sent = [...Array.from({ length: protocol.k }, () => record), ...others];
-  const flipped = sent.map((one) => one ^ coins(width, noise.flip, source));
-  return mixed(protocol.release === 'bits' ? flipped.flatMap((one) => setBits(one)) : flipped, plan, source);
 }
 
 /**
- * Return payloads in random order: it must not tell the record from the fakes, nor one copy from another.
+ * Put messages into random order: it must not tell the record from the fakes, nor one copy from another.
  * @param {bigint[]} messages
- * @param {Plan} plan
  * @param {Source} source
  */
-function mixed(messages, plan, source) {
-  for (let last = messages.length - 1; last > 0; last--) {
-    const other = Number(uniform(BigInt(last + 1), source));
-    const kept = /** @type {bigint} */ (messages[last]);
-    messages[last] = /** @type {bigint} */ (messages[other]);
-    messages[other] = kept;
-  }
-  return messages.map((one) => toPayload(one, plan.payload));
+function mixed(messages, source) {
+  for (let last = messages.length - 1; last > 0; last--) swap(messages, last, uniform(BigInt(last + 1), source));
+  return messages;
 }
 
 /**
- * Return a number as bytes, the least significant first.
- * @param {bigint} value
- * @param {number} size
- * @returns {Bytes}
+ * Exchange two messages.
+ * @param {bigint[]} messages
+ * @param {number} one
+ * @param {bigint} two
  */
-function toPayload(value, size) {
-  const data = new Uint8Array(size);
-  const digits = value.toString(16).padStart(2 * size, '0');
-  for (let i = 0; i < size; i++) data[size - 1 - i] = parseInt(digits.slice(2 * i, 2 * i + 2), 16);
-  return data;
+export function swap(messages, one, two) {
+  const other = Number(two);
+  [messages[one], messages[other]] = /** @type {[bigint, bigint]} */ ([messages[other], messages[one]]);
 }
 
 /**
- * Return a category by randomized response: every other one has probability flip/2⁴⁸.
- * @param {number} true_
- * @param {number} size
- * @param {bigint} flip
+ * Return a category by randomized response: another one if it is `changed`.
+ * @param {boolean} changed
+ * @param {bigint} answer
+ * @param {bigint} size
  * @param {Source} source
  */
-function category(true_, size, flip, source) {
-  if (!coins(1, BigInt(size - 1) * flip, source)) return BigInt(true_);
-  const other = uniform(BigInt(size - 1), source);
-  return other + BigInt(other >= BigInt(true_));
+export function response(changed, answer, size, source) {
+  if (!changed) return answer;
+  const other = uniform(size - 1n, source);
+  return other + BigInt(other >= answer);
 }
 
 /**
  * Return the index of the only bit that is set.
  * @param {bigint} bits
  */
-export const place = (bits) => bits.toString(2).length - 1;
+export const place = (bits) => BigInt(bits.toString(2).length - 1);
 
 /**
  * Return the indices of the set bits, in order.
  * @param {bigint} bits
  */
 export function setBits(bits) {
-  const digits = bits.toString(2);
-  /** @type {bigint[]} */
-  const found = [];
-  for (let i = digits.length - 1; i >= 0; i--) if (digits[i] === '1') found.push(BigInt(digits.length - 1 - i));
-  return found;
+  return [...bits.toString(2)].reverse().flatMap((digit, i) => (digit === '1' ? [BigInt(i)] : []));
 }

@@ -82,12 +82,11 @@ export class Fields {
    * @param {...string} keys
    */
   constructor(value, what, ...keys) {
-    const object = isObject(value) ? value : {};
     check(
-      isObject(value) && Object.keys(object).length === keys.length && keys.every((key) => Object.hasOwn(object, key)),
+      isObject(value) && Object.keys(value).length === keys.length && keys.every((key) => Object.hasOwn(value, key)),
       `${what} must have exactly the keys ${keys.join(', ')}`,
     );
-    this.entries = object;
+    this.entries = value;
     this.what = what;
   }
 
@@ -216,10 +215,10 @@ const isText = (value) => typeof value === 'string';
  */
 export function whole(value, what, low, high) {
   check(
-    typeof value === 'number' && Number.isSafeInteger(value) && value >= low && value <= high,
+    Number.isSafeInteger(value) && Number(value) >= low && Number(value) <= high,
     `${what} must be a whole number of [${low}, ${high}]`,
   );
-  return value;
+  return Number(value);
 }
 
 /**

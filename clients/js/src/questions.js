@@ -1,7 +1,7 @@
 /** The questions of a survey, and how answers become categories; the order of all operations is that of Python. */
 
 import { coin, coins, uniform } from './coins.js';
-import { place, setBits } from './device.js';
+import { place, response, setBits, swap } from './device.js';
 import { check, demand } from './errors.js';
 import { loaded, need } from './extensions.js';
 import { Fields, canonical, real, whole } from './json.js';
@@ -333,8 +333,10 @@ loaded.answers = (record, { schema, protocol }, source) =>
       const { flip, m } = /** @type {import('./plan.js').Noise} */ (protocol.noise[i]);
       const bits = (record >> BigInt(start)) & ((1n << BigInt(size)) - 1n);
       const first = BigInt(start);
-      const answer = BigInt(place(bits));
-      if (protocol.release === 'category') return [first + response(answer, BigInt(size), flip, source)];
+      const answer = place(bits);
+      if (protocol.release === 'category') {
+        return [first + response(coin(BigInt(size - 1) * flip, source), answer, BigInt(size), source)];
+      }
       if (flip) return setBits(bits ^ coins(size, flip, source)).map((one) => first + one);
       const sent = [first + answer];
       for (let left = need('draw')(m, source); left > 0; left--) sent.push(first + uniform(BigInt(size), source));
@@ -342,19 +344,6 @@ loaded.answers = (record, { schema, protocol }, source) =>
     }),
     source,
   );
-
-/**
- * Return the category that randomized response reports.
- * @param {bigint} answer
- * @param {bigint} size
- * @param {bigint} flip
- * @param {Source} source
- */
-function response(answer, size, flip, source) {
-  if (!coin((size - 1n) * flip, source)) return answer;
-  const other = uniform(size - 1n, source);
-  return other + BigInt(other >= answer);
-}
 
 /**
  * Put messages into uniform random order, several steps of Fisher and Yates for each random number.
@@ -368,11 +357,8 @@ function permuted(messages, source) {
     while (last > 0 && product <= STEPS / BigInt(last + 1)) product *= BigInt(last-- + 1);
     let value = uniform(product, source);
     for (let at = first; at > last; at--) {
-      const other = Number(value % BigInt(at + 1));
+      swap(messages, at, value % BigInt(at + 1));
       value /= BigInt(at + 1);
-      const kept = /** @type {bigint} */ (messages[at]);
-      messages[at] = /** @type {bigint} */ (messages[other]);
-      messages[other] = kept;
     }
   }
   return messages;

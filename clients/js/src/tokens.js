@@ -15,7 +15,9 @@ import { loaded } from './extensions.js';
  */
 
 const TYPE = Uint8Array.of(0, 2);
-const [NONCE, SALT, MODULUS, HASH] = [32, 48, 256, 48];
+const [NONCE, SALT, HASH] = [32, 48, 48];
+/** Bytes of the issuer's modulus and of its signatures. */
+export const MODULUS = 256;
 const EXPONENT = 65537n;
 /** SubjectPublicKeyInfo of an RSASSA-PSS key of 2048 bits: the bytes before and after the modulus (RFC 9578, 6.5). */
 const KEY_START =

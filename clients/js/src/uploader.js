@@ -7,7 +7,7 @@
  * answer twice.
  */
 
-import { hex, unhex } from './bytes.js';
+import { concat, hex, unhex } from './bytes.js';
 import { system } from './coins.js';
 import { readKeys } from './contract.js';
 import { HubbubError, InvalidInput, NoResponse } from './errors.js';
@@ -37,14 +37,18 @@ import { sealBundle } from './sealing.js';
  * @property {() => number} [now] seconds since 1970
  * @property {import('./hpke.js').Kem} [kem]
  *
- * @typedef {{status: number, problem: string, wait: number, body: Bytes}} Response
+ * @typedef {(status: number, body: Bytes) => boolean} Success
  */
 
+// The name of a problem becomes the state of an answer, so those of answers that are not refused are none.
 const PROBLEM = /^urn:hubbub:problem:(?!stored$|waiting$)([a-z-]{1,40})$/;
 const ATTEMPTS = 12;
 const TIMEOUT = 30_000;
-const LONGEST_PAUSE = 60_000;
 const FIRST_PAUSE = 250;
+const LONGEST_PAUSE = 60_000;
+const LONGEST_WAIT = 3600; // seconds that a service may ask for
+const BRACE = 123; // first byte of a JSON object
+const MAX_RESPONSE = 2 ** 20; // bytes; no service of hubbub sends more
 // Nothing that distinguishes one device from another.
 const QUIET = /** @type {RequestInit} */ ({
   credentials: 'omit',
@@ -88,12 +92,12 @@ export class Uploader {
         await this.journal.put(key, { ...answer, bundle }, version);
       } else {
         const body = unhex(answer.bundle);
-        const { status, problem } = await this.post(`${this.base}/bundles`, 'application/hubbub-bundle', body, 201);
+        const { problem } = await this.post(`${this.base}/bundles`, 'application/hubbub-bundle', body, (status) => status === 201);
         if (problem === 'outdated-keys') {
           resealed++;
           await this.journal.put(key, { ...answer, bundle: null }, version);
         } else {
-          await this.settle(key, status === 201 ? 'stored' : problem);
+          await this.settle(key, problem || 'stored');
         }
       }
     }
@@ -128,14 +132,11 @@ export class Uploader {
    * @param {string} admission
    */
   async seal({ messages = [], round }, admission) {
-    const text = await this.retry(async () => {
-      const response = await this.request(`${this.base}/keys`, {});
-      if (response.problem === 'unknown-task') throw new InvalidInput('the shuffler does not serve this task');
-      return response;
-    }, 200);
-    if (text.status !== 200) throw new NoResponse(`no keys: ${text.problem}`);
+    const { problem, body } = await this.request(`${this.base}/keys`, {}, (status, { 0: first }) => status === 200 && first === BRACE);
+    if (problem === 'unknown-task') throw new InvalidInput('the shuffler does not serve this task');
+    if (problem) throw new NoResponse(`no keys: ${problem}`);
     const now = this.transport.now?.() ?? Date.now() / 1000;
-    const keys = await readKeys(text.body, this.contract, now);
+    const keys = await readKeys(body, this.contract, now);
     const payloads = messages.map((one) => unhex(one));
     const { kem } = this.transport;
     return hex(await sealBundle(payloads, unhex(admission), this.contract, keys, { round, ...(kem && { kem }) }));
@@ -156,69 +157,73 @@ export class Uploader {
    * @param {string} url
    * @param {string} type
    * @param {Bytes} body
-   * @param {number} success
+   * @param {Success} succeeds
    * @param {{[name: string]: string}} [headers]
    */
-  post(url, type, body, success, headers = {}) {
-    const options = { method: 'POST', headers: { 'content-type': type, ...headers }, body };
-    return this.retry(() => this.request(url, options), success);
-  }
-
-  /**
-   * Make a request; throws {@link NoResponse} if there is no response.
-   * @param {string} url
-   * @param {RequestInit} options
-   * @returns {Promise<Response>}
-   */
-  async request(url, options) {
-    const signal = AbortSignal.timeout(this.transport.timeout ?? TIMEOUT);
-    /** @type {globalThis.Response} */
-    let response;
-    /** @type {Bytes} */
-    let body;
-    try {
-      response = await (this.transport.fetch ?? fetch)(url, { ...QUIET, ...options, signal });
-      body = new Uint8Array(await response.arrayBuffer());
-    } catch (error) {
-      throw new NoResponse(`no response: ${/** @type {Error} */ (error).name}`);
-    }
-    const { status } = response;
-    const seconds = response.headers.get('retry-after') ?? '';
-    const wait = /^\d{1,6}$/.test(seconds) ? 1000 * Number(seconds) : 0;
-    return { status, problem: status < 400 ? '' : problemOf(body), wait, body };
+  post(url, type, body, succeeds, headers) {
+    return this.request(url, { method: 'POST', headers: { 'content-type': type, ...headers }, body }, succeeds);
   }
 
   /**
    * Repeat a request until it succeeds, or a service of hubbub refuses it; pauses double, with full jitter.
    *
    * Everything else, such as the page of a hotel's network, counts as no response.
-   * @param {() => Promise<Response>} call
-   * @param {number} success status of a successful response
+   * @param {string} url
+   * @param {RequestInit} options
+   * @param {Success} succeeds
+   * @returns {Promise<{problem: string, body: Bytes}>} the name of the problem is empty after success
    */
-  async retry(call, success) {
+  async request(url, options, succeeds) {
+    const { fetch: send = fetch, timeout = TIMEOUT, pause = sleep } = this.transport;
     let reason = '';
+    let wait = 0;
     for (let attempt = 0; attempt < this.attempts; attempt++) {
-      let wait = 0;
-      try {
-        const response = await call();
-        if (response.status === success || (response.problem && !isTransient(response.status))) return response;
-        wait = response.wait;
-        reason = `status ${response.status} ${response.problem}`;
-      } catch (error) {
-        if (!(error instanceof NoResponse)) throw error;
-        reason = error.message;
-      }
-      if (attempt < this.attempts - 1) {
+      if (attempt) {
         const share = new DataView(system(4).buffer).getUint32(0) / 2 ** 32;
-        await (this.transport.pause ?? sleep)(wait + share * Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** attempt));
+        await pause(wait + share * Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempt - 1)));
+      }
+      wait = 0;
+      try {
+        const response = await send(url, { ...QUIET, ...options, signal: AbortSignal.timeout(timeout) });
+        const body = await bodyOf(response);
+        const { status } = response;
+        if (succeeds(status, body)) return { problem: '', body };
+        const problem = problemOf(body);
+        if (problem && isFinal(status)) return { problem, body };
+        const seconds = response.headers.get('retry-after') ?? '';
+        if (/^\d+$/.test(seconds)) wait = 1000 * Math.min(Number(seconds), LONGEST_WAIT);
+        reason = `status ${status} ${problem}`;
+      } catch (error) {
+        reason = /** @type {Error} */ (error).name;
       }
     }
     throw new NoResponse(`no final response: ${reason}`);
   }
 }
 
-/** @param {number} status */
-const isTransient = (status) => status === 408 || status === 425 || status === 429 || status >= 500;
+/**
+ * Return the body of a response; throws if it is longer than any of a service.
+ * @param {Response} response
+ */
+async function bodyOf({ body }) {
+  const reader = body?.getReader();
+  const parts = [];
+  let size = 0;
+  for (let part; (part = (await reader?.read())?.value); parts.push(part)) {
+    size += part.length;
+    if (size > MAX_RESPONSE) {
+      await reader?.cancel();
+      throw new NoResponse('the response is too long');
+    }
+  }
+  return concat(...parts);
+}
+
+/**
+ * Return true if the service refuses for good; other problems may be gone later.
+ * @param {number} status
+ */
+const isFinal = (status) => status >= 400 && status < 500 && ![408, 425, 429].includes(status);
 
 /**
  * Return the name of the problem that a service states; empty if the response is not that of a service of hubbub.
@@ -226,7 +231,8 @@ const isTransient = (status) => status === 408 || status === 425 || status === 4
  */
 function problemOf(body) {
   try {
-    return PROBLEM.exec(JSON.parse(new TextDecoder().decode(body)).type)?.[1] ?? '';
+    const { type } = JSON.parse(new TextDecoder().decode(body));
+    return (typeof type === 'string' && PROBLEM.exec(type)?.[1]) || '';
   } catch {
     return '';
   }
