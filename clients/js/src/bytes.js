@@ -20,14 +20,12 @@ export const hex = (data) => Array.from(data, (one) => one.toString(16).padStart
  * @returns {Bytes}
  */
 export function unhex(text, size, what = 'the text') {
-  const digits = size === undefined ? '' : `${2 * size} `;
+  const bytes = typeof text === 'string' && /^([0-9a-f]{2})*$/.test(text) ? (text.match(/../g) ?? []) : undefined;
   check(
-    typeof text === 'string' && /^([0-9a-f]{2})*$/.test(text) && (size === undefined || text.length === 2 * size),
-    `${what} must be ${digits}lower-case hexadecimal digits`,
+    bytes && bytes.length === (size ?? bytes.length),
+    `${what} must be ${size ?? 'any number of'} bytes in lower-case hexadecimal digits`,
   );
-  const data = new Uint8Array(text.length / 2);
-  for (let i = 0; i < data.length; i++) data[i] = parseInt(text.slice(2 * i, 2 * i + 2), 16);
-  return data;
+  return Uint8Array.from(bytes, (byte) => parseInt(byte, 16));
 }
 
 /**

@@ -3,7 +3,7 @@
 import { concat, hex, sha256, unhex } from './bytes.js';
 import { ExpiredKeys, FalseClaim, check, demand } from './errors.js';
 import { need } from './extensions.js';
-import { Fields, canonical, parse } from './json.js';
+import { Fields, canonical } from './json.js';
 import { readPlan } from './plan.js';
 
 /**
@@ -56,12 +56,11 @@ const PUBLIC = [0, 32, 1216];
  */
 export async function readContract(text, { task: expectedTask, operators, minBatchSize = MIN_BATCH_SIZE } = {}) {
   check(text.length <= MAX_CONTRACT_SIZE, 'a contract must have at most 16 MiB');
-  const signed = new Fields(parse(text, 'the signed contract'), 'the signed contract', 'contract', 'signatures');
+  const signed = Fields.parse(text, 'the signed contract', 'contract', 'signatures');
   const names = ['format', 'plan', 'admission', 'series', ...TERMS, ...ROLES];
   const read = new Fields(signed.get('contract'), 'the contract', ...names);
   read.format('contract');
   const plan = await readPlan(read.get('plan'));
-  const keys = ROLES.map((role) => unhex(read.text(role), 32, `the ${role}`));
   const body = canonical(read.entries);
   const task = (await sha256(body)).slice(0, 16);
   const taskStart = read.whole('task_start', 0, MAX_EPOCH);
@@ -86,10 +85,10 @@ export async function readContract(text, { task: expectedTask, operators, minBat
     signatures !== null && typeof signatures === 'object' && Object.keys(signatures).every((one) => ROLES.includes(/** @type {'analyzer'} */ (one))),
     'only its operators may sign a contract',
   );
-  for (const [i, role] of ROLES.entries()) {
+  for (const role of ROLES) {
     const signature = /** @type {{[role: string]: Json}} */ (signatures)[role];
     if (signature === undefined) throw new FalseClaim(`the contract is not signed by its ${role}`);
-    await verify(/** @type {Bytes} */ (keys[i]), 'contract', body, unhex(signature, 64, 'a signature'));
+    await verify(contract.operators[role], 'contract', body, signature);
   }
   demand(
     contract.minBatchSize >= minBatchSize,
@@ -161,16 +160,18 @@ function readAdmission(value) {
 
 /**
  * Throw a {@link FalseClaim} unless the holder of a public key signed this body as a document of this kind.
- * @param {Bytes} publicKey
+ * @param {string} identity
  * @param {string} kind
  * @param {string} body
- * @param {Bytes} signature
+ * @param {Json} signature
  */
-async function verify(publicKey, kind, body, signature) {
+async function verify(identity, kind, body, signature) {
+  const signed = unhex(signature, 64, 'the signature');
+  const publicKey = unhex(identity, 32, 'the identity');
   let good = false;
   try {
-    const key = await crypto.subtle.importKey('raw', publicKey, { name: 'Ed25519' }, false, ['verify']);
-    good = await crypto.subtle.verify({ name: 'Ed25519' }, key, signature, concat(`hubbub/2 ${kind}\0`, body));
+    const key = await crypto.subtle.importKey('raw', publicKey, 'Ed25519', false, ['verify']);
+    good = await crypto.subtle.verify('Ed25519', key, signed, concat(`hubbub/2 ${kind}\0`, body));
   } catch (error) {
     // An unsupported algorithm is not a false claim of the operator.
     if (/** @type {Error} */ (error).name === 'NotSupportedError') throw error;
@@ -186,10 +187,10 @@ async function verify(publicKey, kind, body, signature) {
  * @returns {Promise<Keys>}
  */
 export async function readKeys(text, { operators, suite }, now) {
-  const what = 'the key document';
-  const read = new Fields(parse(text, what), what, 'shuffler', 'analyzer', 'analyzer_key_id');
-  const analyzer = await readKeyList(read.get('analyzer'), operators.analyzer, 'analyzer', now);
-  const shuffler = await readKeyList(read.get('shuffler'), operators.shuffler, 'shuffler', now);
+  const read = Fields.parse(text, 'the key document', ...ROLES, 'analyzer_key_id');
+  const [analyzer = [], shuffler = []] = await Promise.all(
+    ROLES.map((role) => readKeyList(read.get(role), operators[role], role, now)),
+  );
   const id = read.whole('analyzer_key_id');
   const used = analyzer.find((key) => key.id === id);
   check(used?.suite === suite, `analyzer_key_id must name a key of suite ${suite}`);
@@ -208,8 +209,7 @@ export async function readKeys(text, { operators, suite }, now) {
  */
 export async function readKeyList(value, identity, role, now) {
   const signed = new Fields(value, 'the signed document', 'body', 'signature');
-  const signature = unhex(signed.get('signature'), 64, 'the signature');
-  await verify(unhex(identity, 32), 'key list', canonical(signed.get('body')), signature);
+  await verify(identity, 'key list', canonical(signed.get('body')), signed.get('signature'));
   const read = new Fields(signed.get('body'), 'the key list', 'format', 'role', 'issued', 'expires', 'keys');
   read.format('key list');
   check(read.text('role') === role, `the key list must be that of the ${role}`);

@@ -33,9 +33,8 @@ export function encode(value, schema, source = system) {
   let record = 0n;
   for (const label of labels) {
     const place = schema.labels.indexOf(label);
-    demand(place >= 0, 'the value must have labels of the schema only');
-    const bit = 1n << BigInt(place);
-    demand(!(record & bit), 'the value must have distinct labels');
+    const bit = place < 0 ? 0n : 1n << BigInt(place);
+    demand(bit & ~record, 'the value must have distinct labels of the schema');
     record |= bit;
   }
   demand(labels.length <= schema.maxSet, `the value must have at most ${schema.maxSet} labels`);

@@ -91,6 +91,16 @@ export class Fields {
   }
 
   /**
+   * Read a JSON object from a text.
+   * @param {string | Uint8Array} text
+   * @param {string} what
+   * @param {...string} keys
+   */
+  static parse(text, what, ...keys) {
+    return new Fields(parse(text, what), what, ...keys);
+  }
+
+  /**
    * Return an entry of any type.
    * @param {string} key
    * @returns {Json}
@@ -151,9 +161,9 @@ export class Fields {
 
   /** @param {string} key */
   texts(key) {
-    const list = this.list(key);
-    check(list.every(isText), `'${key}' of ${this.what} must be a list of strings`);
-    return /** @type {string[]} */ (list);
+    return this.typed(key, 'a list of strings', /** @type {(value: Json) => value is string[]} */ (
+      (value) => Array.isArray(value) && value.every(isText)
+    ));
   }
 
   /**
@@ -162,7 +172,7 @@ export class Fields {
    * @param {number} [low]
    * @param {number} [high]
    */
-  whole(key, low = 0, high = Number.MAX_SAFE_INTEGER) {
+  whole(key, low = 0, high = Infinity) {
     return whole(this.get(key), `'${key}' of ${this.what}`, low, high);
   }
 
