@@ -80,9 +80,8 @@ export class Client {
    * @param {Options & Transport} options
    */
   static async open({ contract: text, operators, store, budget, task, minBatchSize, name, ...transport }) {
-    const terms = { ...(task !== undefined && { task }), ...(minBatchSize !== undefined && { minBatchSize }) };
     demand(operators, "operators must be their identities or 'first-use'");
-    const contract = await readContract(text, terms);
+    const contract = await readContract(text, { task, minBatchSize });
     if (operators !== 'first-use') checkOperators(contract, operators);
     else await remember(store, `operators/${name ?? transport.shuffler}`, contract);
     return new Client(contract, store, transport, budget);
@@ -124,13 +123,9 @@ export class Client {
     const messages = payloads(value, plan).slice(0, slots).map(hex);
     await this.charge(round);
     // If another tab has stored an answer in the meantime, that one counts.
-    const entry = { round, state: 'waiting', messages, bundle: null };
-    if (byCode) {
-      const { secrets } = await pendingToken(this.contract);
-      await this.store.put(key, { ...entry, admission: null, pending: hex(secrets), code }, 0);
-    } else {
-      await this.store.put(key, { ...entry, admission: hex(proof) }, 0);
-    }
+    const entry = { round, state: 'waiting', messages, bundle: null, admission: byCode ? null : hex(proof) };
+    const pending = byCode && { pending: hex((await pendingToken(this.contract)).secrets), code };
+    await this.store.put(key, { ...entry, ...pending }, 0);
     return key;
   }
 

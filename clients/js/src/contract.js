@@ -3,7 +3,7 @@
 import { concat, hex, sha256, unhex } from './bytes.js';
 import { ExpiredKeys, FalseClaim, check, demand } from './errors.js';
 import { need } from './extensions.js';
-import { Fields, canonical } from './json.js';
+import { Fields, canonical, distinct } from './json.js';
 import { readPlan } from './plan.js';
 
 /**
@@ -214,7 +214,7 @@ export async function readKeyList(value, identity, role, now) {
   read.format('key list');
   check(read.text('role') === role, `the key list must be that of the ${role}`);
   const keys = read.list('keys').map(readKey);
-  check(new Set(keys.map((key) => key.id)).size === keys.length, 'key ids must be distinct');
+  check(distinct(keys.map((key) => key.id)), 'key ids must be distinct');
   for (const suite of [1, 2]) {
     const active = keys.filter((key) => key.state === 'active' && key.suite === suite);
     check(active.length < 2, 'a suite must have one active key');

@@ -25,20 +25,16 @@ const NAMES = /** @type {import('./plan.js').Fakes['distribution'][]} */ (Object
 export const GRID = 1n << 48n;
 
 /**
- * Return the number of ones among the binary digits of a number.
- * @param {bigint} value
- */
-const countOnes = (value) => value.toString(2).replaceAll('0', '').length;
-
-/**
- * Return a Binomial(trials, chance) number; the chance is rounded up to the grid, which only adds noise.
+ * Return a Binomial(trials, chance/divisor) number; the chance is rounded up to the grid, which only adds noise.
  * @param {number} trials
  * @param {number} chance
  * @param {Source} source
+ * @param {number} [divisor]
  */
-export function binomial(trials, chance, source) {
-  const numerator = ceilOfProduct(chance, GRID);
-  return numerator >= GRID || !trials ? trials : countOnes(coins(trials, numerator, source));
+export function binomial(trials, chance, source, divisor = 1) {
+  const numerator = ceilOfProduct(chance, GRID, BigInt(divisor));
+  if (numerator >= GRID || !trials) return trials;
+  return coins(trials, numerator, source).toString(2).replaceAll('0', '').length;
 }
 
 /**
@@ -56,8 +52,7 @@ export function poisson(rate, source) {
     const word = drawNumber(source, 16);
     total += edges.filter((edge) => word >= edge).length;
   }
-  const keep = ceilOfProduct(rate, GRID, BigInt(whole));
-  return keep >= GRID || !total ? total : countOnes(coins(total, keep, source));
+  return binomial(total, rate, source, whole);
 }
 
 /** @type {bigint[] | undefined} */

@@ -213,6 +213,12 @@ function isObject(value) {
   return value !== null && typeof value === 'object' && !Array.isArray(value) && !(value instanceof Real);
 }
 
+/**
+ * Return true if all items of a list differ.
+ * @param {unknown[]} list
+ */
+export const distinct = (list) => new Set(list).size === list.length;
+
 /** @type {(value: Json) => value is string} */
 const isText = (value) => typeof value === 'string';
 

@@ -143,21 +143,15 @@ const anyBits = (width) => (t) => width * (t + Math.log1p(0.5 * Math.expm1(-t)))
  * @returns {[number, number]}
  */
 function minimize(f) {
-  let [low, high] = [0, MAX_EXPONENT];
-  let [left, right] = [high - GOLDEN * (high - low), low + GOLDEN * (high - low)];
-  let [atLeft, atRight] = [f(left), f(right)];
+  let low = 0;
+  let high = MAX_EXPONENT;
   for (let i = 0; i < 90; i++) {
-    if (atLeft <= atRight) {
-      [high, right, atRight] = [right, left, atLeft];
-      left = high - GOLDEN * (high - low);
-      atLeft = f(left);
-    } else {
-      [low, left, atLeft] = [left, right, atRight];
-      right = low + GOLDEN * (high - low);
-      atRight = f(right);
-    }
+    const left = high - GOLDEN * (high - low);
+    const right = low + GOLDEN * (high - low);
+    if (f(left) <= f(right)) high = right;
+    else low = left;
   }
-  return atLeft <= atRight ? [left, atLeft] : [right, atRight];
+  return [high, f(high)];
 }
 
 loaded.checkSlots = checkSlots;

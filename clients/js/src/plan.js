@@ -3,7 +3,7 @@
 import { hex, sha256 } from './bytes.js';
 import { check } from './errors.js';
 import { need } from './extensions.js';
-import { Fields, canonical, parse, real } from './json.js';
+import { Fields, canonical, distinct, parse, real } from './json.js';
 
 /**
  * @typedef {import('./json.js').Json} Json
@@ -85,7 +85,7 @@ function readSchema(value) {
   const labels = read.texts('labels');
   const width = labels.length;
   const exclusive = kind === 'one_hot';
-  check(width > Number(exclusive) && new Set(labels).size === width, 'labels must be distinct');
+  check(width > Number(exclusive) && distinct(labels), 'labels must be distinct');
   const maxSet = read.whole('max_set', kind === 'bits' ? width : 1, exclusive ? 1 : width);
   return { kind, labels, width, maxSet, questions: null, attributes: exclusive ? [{ start: 0, size: width }] : [] };
 }

@@ -1,10 +1,11 @@
 /** The questions of a survey, and how answers become categories; the order of all operations is that of Python. */
 
+import { concat, hex } from './bytes.js';
 import { coin, coins, uniform } from './coins.js';
 import { place, response, setBits, swap } from './device.js';
 import { check, demand } from './errors.js';
 import { loaded, need } from './extensions.js';
-import { Fields, canonical, real, whole } from './json.js';
+import { Fields, canonical, distinct, real, whole } from './json.js';
 
 /**
  * @typedef {import('./json.js').Json} Json
@@ -16,7 +17,6 @@ import { Fields, canonical, real, whole } from './json.js';
  * @property {number[]} sizes number of categories of each attribute
  * @property {(answer: unknown, coin: Coin) => number[]} encode
  * @property {string[]} names questions of a cross-table
- * @property {Json} document the question as the plan states it
  */
 
 const KEYS = {
@@ -42,19 +42,21 @@ export class Questions {
     check(items.length > 0 && items.length <= 1000, 'a survey must have 1 to 1000 questions');
     this.all = items.map((item, i) => readQuestion(item, `question ${i + 1} of the schema`));
     this.derived = derived;
-    const named = new Map(this.all.map((one) => [one.name, one]));
-    check(named.size === items.length, 'the names of questions must be distinct');
-    this.named = named;
-    const crossed = new Set(this.all.flatMap((one) => one.names));
-    const tables = this.all.filter((one) => one.kind === 'cross').map((one) => canonical([...one.names].sort()));
-    check(new Set(tables).size === tables.length, 'two cross-tables must not be of the same questions');
-    for (const one of this.all) if (one.kind === 'cross') one.sizes = [this.cells(one)];
-    const sorted = derived.every((name, i) => !i || /** @type {string} */ (derived[i - 1]) < name);
+    check(distinct(this.all.map((one) => one.name)), 'the names of questions must be distinct');
+    this.named = new Map(this.all.map((one) => [one.name, one]));
+    this.asked = this.all.filter((one) => one.kind !== 'cross');
+    check(this.asked.length, 'a survey must have a question');
+    const tables = this.all.filter((one) => one.kind === 'cross');
+    check(distinct(tables.map((one) => canonical([...one.names].sort()))), 'cross-tables must be of different questions');
+    for (const one of tables) one.sizes = [this.cells(one)];
+    const inTables = new Set(tables.flatMap((one) => one.names));
+    // Sorted by code points, as in Python; JavaScript compares UTF-16 units.
+    const keys = derived.map((name) => hex(concat(name)));
     check(
-      sorted && derived.every((name) => /^(choice|flag)$/.test(named.get(name)?.kind ?? '') && crossed.has(name)),
+      keys.every((key, i) => !i || String(keys[i - 1]) < key) &&
+        derived.every((name) => inTables.has(name) && this.named.get(name)?.kind !== 'scale'),
       'derived must name, sorted, choices and flags of cross-tables',
     );
-    check(this.all.some((one) => one.kind !== 'cross'), 'a survey must have a question');
     /** Number of categories of every attribute. */
     this.sizes = this.all.flatMap((one) => (derived.includes(one.name) ? [] : one.sizes));
   }
@@ -83,13 +85,15 @@ export class Questions {
       answers !== null && typeof answers === 'object' && !Array.isArray(answers),
       'the answers must be an object',
     );
-    const given = /** @type {{[name: string]: unknown}} */ (answers);
-    const asked = this.all.filter((one) => one.kind !== 'cross');
-    const known = new Set(asked.map((one) => one.name));
-    demand(Object.keys(given).every((name) => known.has(name)), 'the answers must be to questions of the survey');
+    const left = new Map(Object.entries(answers));
     const found = new Map(
-      asked.map((one) => [one.name, one.encode(Object.hasOwn(given, one.name) ? given[one.name] : null, coin)]),
+      this.asked.map((one) => {
+        const value = left.get(one.name);
+        left.delete(one.name);
+        return [one.name, one.encode(value, coin)];
+      }),
     );
+    demand(!left.size, 'the answers must be to questions of the survey');
     return this.all.flatMap((one) => {
       if (one.kind !== 'cross') return this.derived.includes(one.name) ? [] : /** @type {number[]} */ (found.get(one.name));
       let cell = 0;
@@ -115,7 +119,20 @@ function readQuestion(item, what) {
   check(name.trim(), `the name of ${what} must not be empty`);
   checkPrintable(name, MAX_TEXT);
   if ('unit' in read.entries) checkPrintable(read.text('unit'), 20);
-  return { name, kind, names: [], document: item, ...READERS[known](read, `the answer to '${name}'`) };
+  const missing = known !== 'cross' && read.truth('missing');
+  const answer = `the answer to '${name}'`;
+  const { absent = [], encode, ...rest } = READERS[known](read, Number(missing), answer);
+  return {
+    name,
+    kind,
+    names: [],
+    ...rest,
+    encode(value, coin) {
+      if (value !== null && value !== undefined && !Number.isNaN(value)) return encode(value, coin);
+      demand(missing, `${answer} must have a value`);
+      return absent;
+    },
+  };
 }
 
 /**
@@ -126,37 +143,42 @@ function readQuestion(item, what) {
 const checkPrintable = (text, most) =>
   check(PRINTABLE.test(text) && [...text].length <= most, `names, labels and units must be printable and have at most ${most} characters`);
 
-/** @type {{[kind in keyof typeof KEYS]: (read: Fields, answer: string) => {sizes: number[], names?: string[], encode: Question['encode']}}} */
+/**
+ * @typedef {object} Answers The sizes of a question's attributes, the categories of a missing answer and of a given one.
+ * @property {number[]} sizes
+ * @property {number[]} [absent]
+ * @property {string[]} [names]
+ * @property {Question['encode']} encode
+ */
+
+/** @type {{[kind in keyof typeof KEYS]: (read: Fields, missing: number, answer: string) => Answers}} */
 const READERS = {
-  choice(read, answer) {
+  choice(read, missing, answer) {
     const labels = read.texts('labels');
-    const missing = read.truth('missing');
-    check(labels.length > 1 && new Set(labels).size === labels.length && !labels.includes(''), 'labels must be distinct texts');
+    check(labels.length > 1 && distinct([...labels, '']), 'labels must be distinct texts');
     for (const label of labels) checkPrintable(label, MAX_TEXT);
     check(!missing || !labels.includes('no answer'), "labels must not contain 'no answer'");
     return {
-      sizes: [labels.length + Number(missing)],
+      sizes: [labels.length + missing],
+      absent: [labels.length],
       encode(value) {
-        if (isMissing(value)) return [absent(missing, labels.length, answer)];
         const place = labels.indexOf(/** @type {string} */ (value));
         demand(place >= 0, `${answer} must be one of ${labels.length} labels`);
         return [place];
       },
     };
   },
-  flag(read, answer) {
-    const missing = read.truth('missing');
+  flag(_, missing, answer) {
     return {
-      sizes: [2 + Number(missing)],
+      sizes: [2 + missing],
+      absent: [2],
       encode(value) {
-        if (isMissing(value)) return [absent(missing, 2, answer)];
         demand(typeof value === 'boolean', `${answer} must be true or false`);
         return [Number(value)];
       },
     };
   },
-  scale(read, answer) {
-    const missing = read.truth('missing');
+  scale(read, missing, answer) {
     const edges = readEdges(read);
     const buckets = edges.length - 1;
     const levels = read.wholes('levels', 1, 2 ** 16);
@@ -164,26 +186,24 @@ const READERS = {
       const next = levels[i + 1];
       return next === undefined ? width === 1 : width > next && width % next === 0;
     });
-    check(good && (levels[0] ?? 1) < buckets, 'levels must descend to 1, each a multiple of the next');
+    const [widest = 1] = levels;
+    check(good && widest < buckets, 'levels must descend to 1, each a multiple of the next');
     const widths = levels.length ? levels : [1];
-    const widest = /** @type {number} */ (widths[0]);
     const padded = Math.ceil(buckets / widest) * widest;
+    /** @type {(bucket: number) => number[]} */
+    const blocks = (bucket) => widths.map((width) => Math.floor(bucket / width));
     return {
-      sizes: widths.map((width) => padded / width + Number(missing)),
+      sizes: blocks(padded).map((size) => size + missing),
+      absent: blocks(padded),
       encode(value) {
-        let bucket;
-        if (isMissing(value)) bucket = absent(missing, padded, answer);
-        else {
-          const given = number(value, answer);
-          bucket = Math.min(Math.max(countUpTo(edges, given) - 1, 0), buckets - 1);
-        }
-        return widths.map((width) => Math.floor(bucket / width));
+        const given = number(value, answer);
+        return blocks(clip(edges.findLastIndex((edge) => edge <= given), 0, buckets - 1));
       },
     };
   },
-  number(read, answer) {
+  number(read, missing, answer) {
     const [low, high] = readRange(read);
-    const [missing, variance] = [read.truth('missing'), read.truth('variance')];
+    const variance = read.truth('variance');
     const digits = read.wholes('digits', 2, 1024);
     const radices = digits.length ? digits : [4, 4, 4, 4];
     const levels = radices.reduce((product, radix) => product * radix, 1);
@@ -191,9 +211,9 @@ const READERS = {
     const each = variance ? [...radices, ...radices] : radices;
     return {
       sizes: missing ? [2, ...each] : each,
+      absent: [1, ...each.map(() => 0)],
       encode(value, coin) {
-        if (isMissing(value)) return [absent(missing, 1, answer), ...each.map(() => 0)];
-        const share = (Math.min(Math.max(number(value, answer), low), high) - low) / (high - low);
+        const share = (clip(number(value, answer), low, high) - low) / (high - low);
         const shares = variance ? [share, (2 * share - 1) * (2 * share - 1)] : [share];
         const found = shares.flatMap((one) => split(rounded(one, levels, coin), radices));
         return missing ? [0, ...found] : found;
@@ -202,10 +222,7 @@ const READERS = {
   },
   cross(read) {
     const names = read.texts('names');
-    check(
-      names.length >= 2 && names.length <= 8 && new Set(names).size === names.length,
-      'a cross-table must have 2 to 8 names',
-    );
+    check(names.length >= 2 && names.length <= 8 && distinct(names), 'a cross-table must have 2 to 8 names');
     return { sizes: [], names, encode: () => [] };
   },
 };
@@ -252,20 +269,11 @@ const spaced = (low, high, buckets) =>
   Array.from({ length: buckets + 1 }, (_, i) => (i === buckets ? high : low + ((high - low) * i) / buckets));
 
 /**
- * Return the number of edges that are at most a value, by bisection.
- * @param {number[]} edges
  * @param {number} value
+ * @param {number} low
+ * @param {number} high
  */
-function countUpTo(edges, value) {
-  let low = 0;
-  let high = edges.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (/** @type {number} */ (edges[middle]) <= value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
+const clip = (value, low, high) => Math.min(Math.max(value, low), high);
 
 /**
  * Return one of the two nearest levels, the higher one with the chance that keeps the expectation, to 2⁻⁴⁸.
@@ -291,20 +299,6 @@ function split(level, radices) {
     level = (level - digit) / radix;
     return digit;
   });
-}
-
-/** @param {unknown} value */
-const isMissing = (value) => value === null || value === undefined || Number.isNaN(value);
-
-/**
- * Return the category of a missing answer.
- * @param {boolean} allowed
- * @param {number} category
- * @param {string} answer
- */
-function absent(allowed, category, answer) {
-  demand(allowed, `${answer} must have a value`);
-  return category;
 }
 
 /**

@@ -24,8 +24,12 @@ const KEY_START =
   '30820152303d06092a864886f70d01010a3030a00d300b0609608648016503040202a11a301806092a864886f70d010108300b0609608648' +
   '016503040202a2030201300382010f003082010a0282010100';
 const KEY_END = '0203010001';
-/** Place of the modulus in a key. */
-export const MODULUS_START = KEY_START.length / 2;
+
+/**
+ * Return the modulus of a key.
+ * @param {Uint8Array} key
+ */
+export const modulusOf = (key) => key.slice(KEY_START.length / 2, -KEY_END.length / 2);
 
 /**
  * Return the TokenChallenge of a task: type, issuer name, redemption context, empty origin (RFC 9577, section 2.1).
@@ -49,7 +53,7 @@ export class PendingToken {
     this.key = key;
     this.challenged = challenged;
     this.secrets = secrets;
-    this.modulus = toNumber(key.subarray(MODULUS_START, MODULUS_START + MODULUS));
+    this.modulus = toNumber(modulusOf(key));
     this.factor = toNumber(secrets.subarray(NONCE + SALT));
   }
 
@@ -60,7 +64,7 @@ export class PendingToken {
    * @param {Source} [source]
    */
   static generate(key, challenged, source = system) {
-    const modulus = toNumber(key.subarray(MODULUS_START, MODULUS_START + MODULUS));
+    const modulus = toNumber(modulusOf(key));
     for (;;) {
       // Rejection, because a remainder would make small factors more likely and the request would depend on them.
       const factor = source(MODULUS);
@@ -159,7 +163,7 @@ function inverse(value, modulus) {
 
 loaded.checkTokenKey = (key) => {
   const text = hex(key);
-  const modulus = key.subarray(MODULUS_START, MODULUS_START + MODULUS);
+  const modulus = modulusOf(key);
   const odd = Number(modulus.at(-1)) % 2;
   check(
     text.startsWith(KEY_START) && text.endsWith(KEY_END) && Number(modulus[0]) > 127 && odd,

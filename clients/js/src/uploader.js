@@ -138,8 +138,7 @@ export class Uploader {
     const now = this.transport.now?.() ?? Date.now() / 1000;
     const keys = await readKeys(body, this.contract, now);
     const payloads = messages.map((one) => unhex(one));
-    const { kem } = this.transport;
-    return hex(await sealBundle(payloads, unhex(admission), this.contract, keys, { round, ...(kem && { kem }) }));
+    return hex(await sealBundle(payloads, unhex(admission), this.contract, keys, { round, kem: this.transport.kem }));
   }
 
   /**

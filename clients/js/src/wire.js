@@ -3,7 +3,7 @@
 import { concat, equal, hex, sha256, unhex } from './bytes.js';
 import { InvalidInput, check } from './errors.js';
 import { fixedFakes } from './plan.js';
-import { MODULUS_START } from './tokens.js';
+import { modulusOf } from './tokens.js';
 
 /**
  * @typedef {import('./bytes.js').Bytes} Bytes
@@ -129,7 +129,7 @@ export async function verifyToken(token, key, challenged) {
   if (token.length !== size + 256) return false;
   const expected = concat(Uint8Array.of(0, 2), token.subarray(2, 34), await sha256(challenged), await sha256(key));
   if (!equal(token.subarray(0, size), expected)) return false;
-  const n = base64url(key.subarray(MODULUS_START, MODULUS_START + 256));
+  const n = base64url(modulusOf(key));
   const jwk = { kty: 'RSA', alg: 'PS384', n, e: 'AQAB' };
   const algorithm = { name: 'RSA-PSS', hash: 'SHA-384' };
   const imported = await crypto.subtle.importKey('jwk', jwk, algorithm, false, ['verify']);
