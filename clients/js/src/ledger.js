@@ -86,25 +86,17 @@ export function total(charges, delta) {
  * Return the sum of the pure ε of all rounds, rounded up; ∞ if a collection has none.
  * @param {Charge[]} charges
  */
-function pureSum(charges) {
-  const terms = charges.map(({ rounds, curve }) => {
+const pureSum = (charges) =>
+  charges.reduce((sum, { rounds, curve }) => {
     const pure = curve.find(([, delta]) => delta === 0)?.[0] ?? Infinity;
-    return pure ? roundUp(rounds * pure) : 0;
-  });
-  return terms.reduce((sum, term) => (sum ? roundUp(sum + term) : term), 0);
-}
+    return pure ? roundUp(sum + roundUp(rounds * pure)) : sum;
+  }, 0);
 
 /**
- * Return the next larger float of one that is at least 0.
+ * Return a larger float than one that is at least 0, by one or two units in the last place.
  * @param {number} value
  */
-function roundUp(value) {
-  if (value === Infinity) return value;
-  const view = new DataView(new ArrayBuffer(8));
-  view.setFloat64(0, value);
-  view.setBigUint64(0, view.getBigUint64(0) + 1n);
-  return view.getFloat64(0);
-}
+const roundUp = (value) => value * (1 + 2 * UNIT) + Number.MIN_VALUE;
 
 /** Masses in units of 2⁻⁸⁰ at the losses step·first, step·(first + 1), …, and at an infinite loss. */
 class Cover {

@@ -2,7 +2,6 @@
 
 import {
   Client,
-  MemoryStore,
   NoResponse,
   PendingToken,
   challenge,
@@ -15,6 +14,7 @@ import {
   unhex,
 } from '../src/index.js';
 import { sha256 } from '../src/bytes.js';
+import { MemoryStore } from '../src/memory.js';
 import { decodeBatch, decodeMessage, encodeBatch, encodeMessage, spentId, verifyToken } from '../src/wire.js';
 
 /** Names of the files of vectors. */

@@ -5,7 +5,8 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, utimesSync, w
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
-import { BudgetExceeded, Client, FalseClaim, MemoryStore, NoResponse, WireError, hex, unhex } from '../src/index.js';
+import { BudgetExceeded, Client, FalseClaim, NoResponse, WireError, hex, unhex } from '../src/index.js';
+import { MemoryStore } from '../src/memory.js';
 import { FileStore } from '../src/node.js';
 
 const vectors = (name) => JSON.parse(readFileSync(new URL(`../../../src/hubbub/vectors/${name}.json`, import.meta.url), 'utf8'));
