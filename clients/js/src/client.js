@@ -3,7 +3,7 @@
 import { hex, unhex } from './bytes.js';
 import { checkOperators, readContract } from './contract.js';
 import { payloads } from './device.js';
-import { HubbubError, InvalidInput, demand } from './errors.js';
+import { HubbubError, InvalidInput, NoResponse, demand, own } from './errors.js';
 import { AlreadyCharged, charge, total } from './ledger.js';
 import { roundAt } from './series.js';
 import { MODULUS, PendingToken, challenge } from './tokens.js';
@@ -71,7 +71,8 @@ export class Client {
     this.contract = contract;
     this.store = store;
     this.budget = budget;
-    this.now = transport.now ?? (() => Date.now() / 1000);
+    /** @type {Promise<{[round: number]: string}> | undefined} */
+    this.resuming = undefined;
     this.uploader = new TokenUploader(contract, store, transport);
   }
 
@@ -79,7 +80,8 @@ export class Client {
    * Read and check a contract; nothing is sent.
    * @param {Options & Transport} options
    */
-  static async open({ contract: text, operators, store, budget, task, minBatchSize, name, ...transport }) {
+  static async open(options) {
+    const { contract: text, operators, store, budget, task, minBatchSize, name, ...transport } = own(options);
     demand(operators, "operators must be their identities or 'first-use'");
     const contract = await readContract(text, { task, minBatchSize });
     if (operators !== 'first-use') checkOperators(contract, operators);
@@ -89,7 +91,7 @@ export class Client {
 
   /** The number of the current round; 1 without a series. */
   get round() {
-    return roundAt(this.contract, this.now());
+    return roundAt(this.contract, this.uploader.now());
   }
 
   /**
@@ -101,7 +103,7 @@ export class Client {
    * @param {{admission?: Uint8Array, code?: string, round?: number}} [options]
    *   a ticket or token, or the code for which the issuer gives a token
    */
-  async answer(value, options = {}) {
+  async answer(value, options) {
     return this.uploader.send(await this.record(value, options));
   }
 
@@ -111,8 +113,11 @@ export class Client {
    * @param {{admission?: Uint8Array, code?: string, round?: number}} [options]
    * @returns {Promise<string>} its key in the journal
    */
-  async record(value, { admission, code, round = this.round } = {}) {
-    const { plan, slots, admission: terms } = this.contract;
+  async record(value, options) {
+    const { admission, code, round = this.round } = own(options);
+    const { plan, slots, admission: terms, series } = this.contract;
+    const rounds = series?.rounds ?? 1;
+    demand(Number.isInteger(round) && round > 0 && round <= rounds, `the round must be one of 1 to ${rounds}`);
     const key = this.key(round);
     if (await this.store.get(key)) return key;
     const byCode = code !== undefined && terms.kind === 'token';
@@ -129,13 +134,31 @@ export class Client {
     return key;
   }
 
-  /** Send all answers to this contract that wait in the journal, and return their states by round. */
-  async resume() {
+  /**
+   * Send all answers to this contract that wait in the journal, and return their states by round.
+   *
+   * An answer that cannot be sent does not stop the others; its error is thrown at the end. Calls at the same time
+   * share their requests.
+   * @returns {Promise<{[round: number]: string}>}
+   */
+  resume() {
+    return (this.resuming ??= this.sendAll().finally(() => (this.resuming = undefined)));
+  }
+
+  /** @returns {Promise<{[round: number]: string}>} */
+  async sendAll() {
     /** @type {{[round: number]: string}} */
     const states = {};
-    for (const key of await this.store.keys(`answer/${this.contract.id}/`)) {
-      states[Number(key.slice(key.lastIndexOf('/') + 1))] = await this.uploader.send(key);
+    let failure;
+    for (const key of await this.store.keys(this.key(''))) {
+      try {
+        states[Number(key.split('/')[2])] = await this.uploader.send(key);
+      } catch (error) {
+        failure ??= error;
+        if (error instanceof NoResponse) break;
+      }
     }
+    if (failure) throw failure;
     return states;
   }
 
@@ -156,7 +179,7 @@ export class Client {
     return total((await this.store.get('ledger'))?.value ?? [], delta);
   }
 
-  /** @param {number} round */
+  /** @param {number | ''} round */
   key(round) {
     return `answer/${this.contract.id}/${round}`;
   }

@@ -1,7 +1,7 @@
 /** Contracts and key lists: a plan and the terms of its collection, signed by both operators, and the keys to seal to. */
 
 import { concat, hex, sha256, unhex } from './bytes.js';
-import { ExpiredKeys, FalseClaim, check, demand } from './errors.js';
+import { ExpiredKeys, FalseClaim, check, demand, own } from './errors.js';
 import { need } from './extensions.js';
 import { Fields, canonical, distinct } from './json.js';
 import { readPlan } from './plan.js';
@@ -54,7 +54,8 @@ const PUBLIC = [0, 32, 1216];
  * @param {{task?: string, operators?: Operators, minBatchSize?: number}} [expected]
  * @returns {Promise<Contract>}
  */
-export async function readContract(text, { task: expectedTask, operators, minBatchSize = MIN_BATCH_SIZE } = {}) {
+export async function readContract(text, expected) {
+  const { task: expectedTask, operators, minBatchSize = MIN_BATCH_SIZE } = own(expected);
   check(text.length <= MAX_CONTRACT_SIZE, 'a contract must have at most 16 MiB');
   const signed = Fields.parse(text, 'the signed contract', 'contract', 'signatures');
   const names = ['format', 'plan', 'admission', 'series', ...TERMS, ...ROLES];

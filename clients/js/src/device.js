@@ -2,7 +2,7 @@
 
 import { fromNumber } from './bytes.js';
 import { coin, coins, system, uniform } from './coins.js';
-import { demand } from './errors.js';
+import { demand, own } from './errors.js';
 import { need } from './extensions.js';
 
 /**
@@ -50,7 +50,8 @@ export function encode(value, schema, source = system) {
  * @param {{fakes?: number, source?: Source}} [options]
  * @returns {Bytes[]}
  */
-export function payloads(value, plan, { fakes, source = system } = {}) {
+export function payloads(value, plan, options) {
+  const { fakes, source = system } = own(options);
   const { schema, protocol } = plan;
   const record = encode(value, schema, source);
   const noise = /** @type {Noise} */ (protocol.noise[0]);

@@ -48,3 +48,11 @@ export function check(condition, message) {
 export function demand(condition, message) {
   if (!condition) throw new InvalidInput(message);
 }
+
+/**
+ * Return options without those they inherit: another script of the page may have changed Object.prototype.
+ * @template {object} T
+ * @param {T} [options]
+ * @returns {T}
+ */
+export const own = (options) => Object.assign(Object.create(null), options);

@@ -10,7 +10,7 @@
 import { concat, hex, unhex } from './bytes.js';
 import { system } from './coins.js';
 import { readKeys } from './contract.js';
-import { HubbubError, InvalidInput, NoResponse } from './errors.js';
+import { HubbubError, InvalidInput, NoResponse, own } from './errors.js';
 import { sealBundle } from './sealing.js';
 
 /**
@@ -70,8 +70,8 @@ export class Uploader {
   constructor(contract, journal, transport) {
     this.contract = contract;
     this.journal = journal;
-    this.transport = transport;
-    this.attempts = transport.attempts ?? ATTEMPTS;
+    this.transport = own(transport);
+    this.attempts = this.transport.attempts ?? ATTEMPTS;
     this.base = `${transport.shuffler.replace(/\/$/, '')}/v1/tasks/${contract.id}`;
   }
 
@@ -135,10 +135,14 @@ export class Uploader {
     const { problem, body } = await this.request(`${this.base}/keys`, {}, (status, { 0: first }) => status === 200 && first === BRACE);
     if (problem === 'unknown-task') throw new InvalidInput('the shuffler does not serve this task');
     if (problem) throw new NoResponse(`no keys: ${problem}`);
-    const now = this.transport.now?.() ?? Date.now() / 1000;
-    const keys = await readKeys(body, this.contract, now);
+    const keys = await readKeys(body, this.contract, this.now());
     const payloads = messages.map((one) => unhex(one));
     return hex(await sealBundle(payloads, unhex(admission), this.contract, keys, { round, kem: this.transport.kem }));
+  }
+
+  /** Return the time in seconds since 1970. */
+  now() {
+    return this.transport.now?.() ?? Date.now() / 1000;
   }
 
   /**
