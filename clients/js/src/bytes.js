@@ -75,4 +75,18 @@ export const uint16 = (value) => Uint8Array.of(value >> 8, value & 255);
  * @param {Uint8Array | string} data
  * @returns {Promise<Bytes>}
  */
-export const sha256 = async (data) => new Uint8Array(await crypto.subtle.digest('SHA-256', concat(data)));
+export const sha256 = (data) => toBytes(crypto.subtle.digest('SHA-256', concat(data)));
+
+/**
+ * Return the bytes of a buffer that WebCrypto computes.
+ * @param {Promise<ArrayBuffer>} buffer
+ */
+export const toBytes = async (buffer) => new Uint8Array(await buffer);
+
+/**
+ * Import a key for one use, or a public key for none.
+ * @param {Bytes} data
+ * @param {string | HmacImportParams} algorithm
+ * @param {...KeyUsage} uses
+ */
+export const importKey = (data, algorithm, ...uses) => crypto.subtle.importKey('raw', data, algorithm, false, uses);

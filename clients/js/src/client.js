@@ -122,9 +122,8 @@ export class Client {
     if (await this.store.get(key)) return key;
     const byCode = code !== undefined && terms.kind === 'token';
     demand(code === undefined || byCode, 'a code needs admission by token');
-    demand(byCode || terms.kind === 'open' || admission, `the answer needs a ${terms.kind}`);
     const proof = admission ?? new Uint8Array();
-    demand(byCode || proof.length === terms.size, `a ${terms.kind} must have ${terms.size} bytes`);
+    demand(byCode || proof.length === terms.size, `the answer needs a ${terms.kind} of ${terms.size} bytes`);
     const messages = payloads(value, plan).slice(0, slots).map(hex);
     await this.charge(round);
     // If another tab has stored an answer in the meantime, that one counts.

@@ -15,12 +15,12 @@ import { demand } from './errors.js';
  * @property {(value: Json) => import('./plan.js').Schema} [survey]
  * @property {(record: bigint, plan: Plan, source: Source) => bigint[]} [answers]
  * @property {(value: Json) => import('./plan.js').Fakes} [readFakes]
- * @property {(value: Json) => import('./series.js').Series} [series]
+ * @property {(value: Json, contract: import('./contract.js').Contract) => import('./series.js').Series} [series]
  * @property {(task: Uint8Array, round: number) => Promise<import('./bytes.js').Bytes>} [roundContext]
  * @property {(m: import('./plan.js').Noise['m'], source: Source) => number} [draw]
  * @property {(plan: Plan, given: number | undefined, source: Source) => bigint[]} [fakes]
  * @property {(plan: Plan, slots: number) => void} [checkSlots]
- * @property {(key: Uint8Array) => void} [checkTokenKey]
+ * @property {(value: Json) => import('./bytes.js').Bytes} [tokenKey]
  */
 
 /** @type {Extensions} */

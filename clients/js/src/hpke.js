@@ -2,7 +2,7 @@
  * Hybrid public-key encryption (RFC 9180): base mode, single shot, HKDF-SHA256 and AES-128-GCM, by WebCrypto alone.
  */
 
-import { concat, uint16 } from './bytes.js';
+import { concat, importKey, toBytes, uint16 } from './bytes.js';
 import { check } from './errors.js';
 
 /**
@@ -25,7 +25,7 @@ export const X25519 = {
   id: 0x20,
   publicSize: 32,
   async encapsulate(publicKey) {
-    const pair = /** @type {CryptoKeyPair} */ (await subtle.generateKey({ name: 'X25519' }, false, ['deriveBits']));
+    const pair = /** @type {CryptoKeyPair} */ (await subtle.generateKey('X25519', false, ['deriveBits']));
     return encapsulateWith(pair, publicKey);
   },
 };
@@ -37,17 +37,17 @@ export const X25519 = {
  */
 export async function encapsulateWith(pair, publicKey) {
   const suite = concat('KEM', uint16(X25519.id));
-  const recipient = await subtle.importKey('raw', publicKey, { name: 'X25519' }, false, []);
-  const encapsulated = new Uint8Array(await subtle.exportKey('raw', pair.publicKey));
+  const recipient = await importKey(publicKey, 'X25519');
+  const encapsulated = await toBytes(subtle.exportKey('raw', pair.publicKey));
   /** @type {Bytes} */
   let shared;
   try {
-    shared = new Uint8Array(await subtle.deriveBits({ name: 'X25519', public: recipient }, pair.privateKey, 256));
+    shared = await toBytes(subtle.deriveBits({ name: 'X25519', public: recipient }, pair.privateKey, 256));
   } catch {
     shared = EMPTY;
   }
   check(shared.some((byte) => byte), 'the public key is not a valid key of suite 1');
-  const key = await subtle.importKey('raw', concat(VERSION, suite, 'eae_prk', shared), 'HKDF', false, ['deriveBits']);
+  const key = await importKey(concat(VERSION, suite, 'eae_prk', shared), 'HKDF', 'deriveBits');
   const info = labeled(suite, 'shared_secret', concat(encapsulated, publicKey), 32);
   return { encapsulated, secret: await expand(key, EMPTY, info, 32) };
 }
@@ -63,12 +63,11 @@ export async function encapsulateWith(pair, publicKey) {
 export async function createContext(kem, info) {
   const suite = concat('HPKE', uint16(kem.id), uint16(1), uint16(1));
   // An empty salt stands for 32 zero bytes.
-  const salt = await subtle.importKey('raw', new Uint8Array(32), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
+  const salt = await importKey(new Uint8Array(32), { name: 'HMAC', hash: 'SHA-256' }, 'sign');
   /** @type {(label: string, data: Bytes) => Promise<Bytes>} */
-  const extract = async (label, data) =>
-    new Uint8Array(await subtle.sign('HMAC', salt, concat(VERSION, suite, label, data)));
+  const extract = (label, data) => toBytes(subtle.sign('HMAC', salt, concat(VERSION, suite, label, data)));
   const context = concat(Uint8Array.of(0), await extract('psk_id_hash', EMPTY), await extract('info_hash', info));
-  const input = await subtle.importKey('raw', concat(VERSION, suite, 'secret'), 'HKDF', false, ['deriveBits']);
+  const input = await importKey(concat(VERSION, suite, 'secret'), 'HKDF', 'deriveBits');
   return { kem, suite, input, context };
 }
 
@@ -88,9 +87,8 @@ const labeled = (suite, label, context, size) => concat(uint16(size), VERSION, s
  * @param {number} size
  * @returns {Promise<Bytes>}
  */
-async function expand(key, salt, info, size) {
-  return new Uint8Array(await subtle.deriveBits({ name: 'HKDF', hash: 'SHA-256', salt, info }, key, 8 * size));
-}
+const expand = (key, salt, info, size) =>
+  toBytes(subtle.deriveBits({ name: 'HKDF', hash: 'SHA-256', salt, info }, key, 8 * size));
 
 /**
  * Return the key and the nonce of a shared secret.
@@ -112,6 +110,6 @@ export async function schedule({ suite, input, context }, secret) {
 export async function seal(context, publicKey, plain) {
   const { encapsulated, secret } = await context.kem.encapsulate(publicKey);
   const { key, nonce } = await schedule(context, secret);
-  const cipher = await subtle.importKey('raw', key, 'AES-GCM', false, ['encrypt']);
-  return concat(encapsulated, new Uint8Array(await subtle.encrypt({ name: 'AES-GCM', iv: nonce }, cipher, plain)));
+  const cipher = await importKey(key, 'AES-GCM', 'encrypt');
+  return concat(encapsulated, await toBytes(subtle.encrypt({ name: 'AES-GCM', iv: nonce }, cipher, plain)));
 }

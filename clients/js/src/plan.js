@@ -124,9 +124,11 @@ function checkProtocol({ noise, k, release }, { questions, attributes }) {
   const expected = questions ? attributes.length : 1;
   check(noise.length === expected, `the protocol must have ${expected} entries of noise`);
   if (questions) {
-    check(k === 1 && release !== 'records', 'a survey must release single bits or categories');
     const apart = noise.every(({ flip, m }) => (flip ? m === 0 : typeof m === 'object'));
-    check(apart, 'an attribute must be flipped, or among random fakes');
+    check(
+      k === 1 && release !== 'records' && apart,
+      'a survey must release bits or categories, each flipped or among random fakes',
+    );
   }
   if (release !== 'category') return;
   check(attributes.length, 'a category needs a one-hot schema');
@@ -162,22 +164,19 @@ function readGuarantee(value, n) {
 /**
  * Read certified points (ε, δ), of which ε increases and δ does not.
  * @param {Json[]} list
+ * @returns {[number, number][]}
  */
 export function readCurve(list) {
-  const what = 'the curve';
-  check(list.length >= 1 && list.length <= 64, `${what} must have 1 to 64 points`);
-  const points = list.map((pair) => {
-    check(Array.isArray(pair) && pair.length === 2, `${what} must be pairs of numbers`);
-    return /** @type {[number, number]} */ ([
-      real(pair[0], `ε of ${what}`, 0, Number.MAX_VALUE),
-      real(pair[1], `δ of ${what}`, 0, 1),
-    ]);
+  check(list.length >= 1 && list.length <= 64, 'the curve must have 1 to 64 points');
+  let [before, above] = [-1, 1];
+  return list.map((pair) => {
+    const [first, second, more] = Array.isArray(pair) ? pair : [];
+    const epsilon = real(first, 'ε of the curve', 0, Number.MAX_VALUE);
+    const delta = real(second, 'δ of the curve', 0, above);
+    check(more === undefined && epsilon > before, 'the curve must have pairs with ascending ε');
+    [before, above] = [epsilon, delta];
+    return /** @type {[number, number]} */ ([epsilon, delta]);
   });
-  points.reduce((before, point) => {
-    check(before[0] < point[0] && before[1] >= point[1], `${what} must have ε increasing and δ not`);
-    return point;
-  }, /** @type {[number, number]} */ ([-1, 1]));
-  return points;
 }
 
 /**

@@ -236,8 +236,10 @@ function readEdges(read) {
   const edges = given.length ? given : spaced(...readRange(read), read.whole('buckets', 2, 2 ** 16));
   if (given.length) {
     const bounds = [read.real('low'), read.real('high'), read.whole('buckets')];
-    check(bounds.every((one) => one === 0), 'low, high and buckets must be 0 with edges');
-    check(given.length > 2 && given.length < 2 ** 16 + 2, 'a scale must have 3 to 65537 edges');
+    check(
+      bounds.every((one) => one === 0) && given.length > 2 && given.length < 2 ** 16 + 2,
+      'a scale must have 3 to 65537 edges, and then 0 for low, high and buckets',
+    );
     const equal = spaced(Number(given[0]), Number(given.at(-1)), given.length - 1);
     check(equal.some((edge, i) => edge !== given[i]), 'edges must be omitted for equal buckets');
   }

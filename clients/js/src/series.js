@@ -7,14 +7,18 @@ import { Fields } from './json.js';
 
 /** @typedef {{rounds: number, roundEpochs: number, total: {epsilon: number, delta: number}}} Series */
 
-loaded.series = (value) => {
+loaded.series = (value, { taskStart, taskEnd, admission }) => {
   const read = new Fields(value, 'the series', 'rounds', 'round_epochs', 'total');
   const total = new Fields(read.get('total'), 'the total', 'epsilon', 'delta');
   const delta = total.real('delta', 0, 1);
   check(delta < 1, 'δ of the total must be below 1');
+  const rounds = read.whole('rounds', 1, 10_000);
+  const roundEpochs = read.whole('round_epochs', 1, 1e9);
+  check(taskEnd - taskStart === rounds * roundEpochs, 'task_end must end the last round');
+  check(admission.kind !== 'token', 'a series must not admit by token');
   return {
-    rounds: read.whole('rounds', 1, 10_000),
-    roundEpochs: read.whole('round_epochs', 1, 1e9),
+    rounds,
+    roundEpochs,
     total: { epsilon: total.real('epsilon', 0, Number.MAX_VALUE), delta },
   };
 };

@@ -4,7 +4,7 @@
  * The issuer signs a number that is uniformly random, whatever the token, and so cannot recognize the token later.
  */
 
-import { concat, fromNumber, hex, sha256, toNumber, uint16 } from './bytes.js';
+import { concat, fromNumber, hex, sha256, toBytes, toNumber, uint16, unhex } from './bytes.js';
 import { system } from './coins.js';
 import { check } from './errors.js';
 import { loaded } from './extensions.js';
@@ -99,20 +99,16 @@ export class PendingToken {
    */
   async finalize(response) {
     const blinded = toNumber(response);
-    check(
-      response.length === MODULUS && blinded < this.modulus,
-      "the issuer's response is out of range",
-    );
     const unblinded = (blinded * inverse(this.factor, this.modulus)) % this.modulus;
     // The salt is known, so that encoding the message again verifies the signature.
     const valid = power(unblinded, EXPONENT, this.modulus) === (await this.encoded());
-    check(valid, "the issuer's response is not a valid signature");
+    check(valid && response.length === MODULUS && blinded < this.modulus, "the issuer's response is not a valid signature");
     return concat(await this.input(), fromNumber(unblinded, MODULUS));
   }
 }
 
 /** @param {Uint8Array} data */
-const sha384 = async (data) => new Uint8Array(await crypto.subtle.digest('SHA-384', concat(data)));
+const sha384 = (data) => toBytes(crypto.subtle.digest('SHA-384', concat(data)));
 
 /**
  * Return EMSA-PSS-ENCODE of a message with SHA-384 and MGF1, of 2047 bits (RFC 8017, section 9.1.1).
@@ -161,12 +157,12 @@ function inverse(value, modulus) {
 }
 
 
-loaded.checkTokenKey = (key) => {
-  const text = hex(key);
+loaded.tokenKey = (value) => {
+  const key = unhex(value, 342, "the issuer's key");
   const modulus = modulusOf(key);
-  const odd = Number(modulus.at(-1)) % 2;
   check(
-    text.startsWith(KEY_START) && text.endsWith(KEY_END) && Number(modulus[0]) > 127 && odd,
+    KEY_START + hex(modulus) + KEY_END === value && Number(modulus[0]) > 127 && Number(modulus.at(-1)) % 2,
     "the issuer's key must be RSASSA-PSS with 2048 bits",
   );
+  return key;
 };
