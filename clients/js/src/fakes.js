@@ -60,22 +60,12 @@ let edges;
 
 /** Return ⌊2¹²⁸·P[Poisson(1) ≤ k]⌋ for k = 0, 1, …, as the Python device computes it. */
 function poissonEdges() {
-  let inverse = 0n;
-  let term = 1n << 192n;
-  for (let k = 1n; k < 60n; k++) {
-    inverse += term;
-    // Division rounds towards −∞.
-    term = term > 0n ? -((term + k - 1n) / k) : -term / k;
-  }
+  // In units of 2⁻¹⁹², whose rounding errors are far below 2⁻¹²⁸: first e, then e⁻¹/k!.
+  let e = 0n;
+  for (let k = 0n, term = 1n << 192n; term; term /= ++k) e += term;
   const found = [];
   let total = 0n;
-  term = inverse;
-  for (let k = 1n; k < 60n; k++) {
-    total += term;
-    found.push(total >> 64n);
-    term /= k;
-    if (!(term >> 64n)) break;
-  }
+  for (let k = 1n, term = (1n << 384n) / e; term >> 64n; term /= k++) found.push((total += term) >> 64n);
   return found;
 }
 
@@ -126,7 +116,7 @@ function checkShare(plan, fakes) {
   const total = fixedFakes(plan);
   const least = plan.honestFraction < 1 ? Math.floor(total / plan.n) : 0;
   const random = plan.protocol.noise.some(({ m }) => typeof m === 'object');
-  demand(!random, 'fakes must be omitted: this plan does not fix their total number');
+  demand(!random, 'fakes must be omitted unless the plan fixes their total');
   demand(
     Number.isSafeInteger(fakes) && fakes >= least && fakes <= total,
     `fakes must be a whole number of [${least}, ${total}]`,

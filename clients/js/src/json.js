@@ -206,10 +206,11 @@ export class Fields {
 }
 
 /**
- * @param {Json | undefined} value
+ * Return true if a value is a JSON object.
+ * @param {unknown} value
  * @returns {value is {[key: string]: Json}}
  */
-function isObject(value) {
+export function isObject(value) {
   return value !== null && typeof value === 'object' && !Array.isArray(value) && !(value instanceof Real);
 }
 

@@ -51,9 +51,7 @@ export function charge(charges, plan, collection, budget) {
   const after = [...charges, { name, rounds: 1, curve: plan.curve }];
   const spent = total(after, delta);
   if (!(spent <= epsilon)) {
-    throw new BudgetExceeded(
-      `the total would be ε = ${spent} at δ = ${delta}, above the budget of ${epsilon}`,
-    );
+    throw new BudgetExceeded(`ε would be ${spent} at δ = ${delta}, above the budget of ${epsilon}`);
   }
   return after;
 }

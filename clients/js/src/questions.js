@@ -5,7 +5,7 @@ import { coin, coins, uniform } from './coins.js';
 import { place, response, setBits, swap } from './device.js';
 import { check, demand } from './errors.js';
 import { loaded, need } from './extensions.js';
-import { Fields, canonical, distinct, real, whole } from './json.js';
+import { Fields, canonical, distinct, isObject, real, whole } from './json.js';
 
 /**
  * @typedef {import('./json.js').Json} Json
@@ -81,10 +81,7 @@ export class Questions {
    * @param {Coin} coin
    */
   encode(answers, coin) {
-    demand(
-      answers !== null && typeof answers === 'object' && !Array.isArray(answers),
-      'the answers must be an object',
-    );
+    demand(isObject(answers), 'the answers must be an object');
     const left = new Map(Object.entries(answers));
     const found = new Map(
       this.asked.map((one) => {
@@ -116,7 +113,7 @@ function readQuestion(item, what) {
   const known = /** @type {keyof typeof KEYS} */ (kind);
   const read = new Fields(item, what, 'name', 'kind', ...KEYS[known]);
   const name = read.text('name');
-  check(name.trim(), `the name of ${what} must not be empty`);
+  check(name.trim(), `${what} must have a name`);
   checkPrintable(name, MAX_TEXT);
   if ('unit' in read.entries) checkPrintable(read.text('unit'), 20);
   const missing = known !== 'cross' && read.truth('missing');
@@ -141,7 +138,7 @@ function readQuestion(item, what) {
  * @param {number} most
  */
 const checkPrintable = (text, most) =>
-  check(PRINTABLE.test(text) && [...text].length <= most, `names, labels and units must be printable and have at most ${most} characters`);
+  check(PRINTABLE.test(text) && [...text].length <= most, `names, labels and units have at most ${most} printable characters`);
 
 /**
  * @typedef {object} Answers The sizes of a question's attributes, the categories of a missing answer and of a given one.
