@@ -32,8 +32,11 @@ AMBIGUOUS: dict[str, Question] = {
     "a: b": Choice(["x: y", "1 × 2", '"z"', "é"]),
     "a": Choice(["b: x", "\U0001f600"], missing=True),
     '"c" × d': Cross("a: b", "a"),
+    "\U0001f600": Flag(),
+    "～": Flag(),
+    "both": Cross("\U0001f600", "～"),
 }
-"""Names and labels that contain the separators of the labels of a schema, which quotes them."""
+"""Names and labels that contain the separators of the labels of a schema, which quotes them, or sort by code points."""
 
 
 def survey_plan(noise: list[Noise], release: Any, schema: hb.Schema) -> Plan:
@@ -59,8 +62,11 @@ def surveys() -> list[Vector]:
         ),
         (
             "names and labels with separators",
-            survey_plan([Noise(0.05)] * 3, "bits", hb.Schema.survey(AMBIGUOUS)),
-            [{"a: b": "1 × 2", "a": "\U0001f600"}, {"a: b": '"z"', "a": "b: x"}, {"a: b": "é"}],
+            survey_plan([Noise(0.05)] * 4, "bits", hb.Schema.survey(AMBIGUOUS, derived=["\U0001f600", "～"])),
+            [
+                {"a: b": label, "a": other, "\U0001f600": True, "～": False}
+                for label, other in (("1 × 2", "\U0001f600"), ('"z"', "b: x"), ("é", None))
+            ],
         ),
         ("a single question", survey_plan([users[0]], "bits", single), [{"dark mode": True}, {}]),
     ]
