@@ -1,4 +1,4 @@
-/** Three clients with a defect each, which an audit must find: `node test/broken.js DEFECT PLAN < values.csv`. */
+/** Clients with a defect each, which an audit must find: `node test/broken.js DEFECT PLAN < values.csv`. */
 
 import { readFileSync } from 'node:fs';
 import { encode, payloads, readPlan } from '../src/index.js';
@@ -22,6 +22,10 @@ if (defect === 'unflipped') {
   write(randomize(text, plan, unflipped));
 } else if (defect === 'weaker') {
   for (const noise of plan.protocol.noise) noise.flip = (noise.flip * 95n) / 100n;
+  write(randomize(text, plan));
+} else if (defect === 'attribute') {
+  // The second attribute of a survey is hardly ever flipped.
+  plan.protocol.noise[1].flip = 1n;
   write(randomize(text, plan));
 } else if (defect === 'seeded') {
   // The same bytes at every start; long runs repeat them.
