@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tools.page_server import PageServer, as_json
 from hubbub import vectors
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
+HOWTO = Path(__file__).parents[2] / "docs" / "howto" / "browser.md"
 PAGE = "/client/test/browser/page.html"
 PEOPLE = 60
 MANY = 1000
@@ -88,6 +90,53 @@ def test_pages_of_other_origins_are_refused_by_default(browser: Any, tmp_path: P
         page = open_page(browser.new_context(), server, [])
         assert page.evaluate(f"people(0, 1, {system.url!r})") == {"NoResponse": 1}
         page.context.close()
+
+
+def test_the_page_of_the_howto(browser: Any, tmp_path: Path) -> None:
+    """The script of the howto, with the identities and a label of this contract, under the policy of the howto."""
+    code = re.search(r"```js page\n(.*?)```", HOWTO.read_text("utf-8"), re.DOTALL)
+    assert code
+    system = LiveSystem(tmp_path / "services", width=100, min_batch_size=100)
+    script = code[1].replace("'news'", "'7'")
+    for place, identity in (("8a88e3…", system.contract.analyzer), ("b1c4d0…", system.contract.shuffler)):
+        assert place in script
+        script = script.replace(place, identity.hex())
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "survey.js").write_text(script, "utf-8")
+    (tmp_path / "page" / "index.html").write_text('<!doctype html><script type="module" src="survey.js"></script>')
+    with system.running(), pages(system, 1).running() as server:
+        system.keys()
+        server.folders = {"/hubbub": CLIENT, "/page": tmp_path / "page"}
+        ticket = TICKET_KEY.mint(system.contract.task, "person 0").hex()
+        server.documents["/ticket"] = ticket.encode
+        page = browser.new_context().new_page()
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        for _ in range(2):
+            with page.expect_console_message(timeout=60_000) as told:
+                page.goto(f"{server.origin}/page/index.html")
+            assert (told.value.text, problems) == ("stored", [])
+        assert server.statuses[201] == 1
+        page.context.close()
+
+
+def test_a_full_disk_and_two_tabs(browser: Any, tmp_path: Path) -> None:
+    """An answer that cannot be stored is not sent; tabs that answer at the same time are counted once."""
+    system = LiveSystem(tmp_path, width=PEOPLE, min_batch_size=PEOPLE)
+    with system.running(), pages(system, PEOPLE).running() as server:
+        system.keys()
+        context = browser.new_context()
+        tabs = [open_page(context, server, []) for _ in range(2)]
+        storage = context.new_cdp_session(tabs[0])
+        storage.send("Storage.overrideQuotaForOrigin", {"origin": server.origin, "quotaSize": 1})
+        assert tabs[0].evaluate("people(0, 1, '/relay')") == {"HubbubError": 1}
+        assert server.statuses[201] == 0
+        storage.send("Storage.overrideQuotaForOrigin", {"origin": server.origin})
+        for tab in tabs:
+            tab.evaluate("void (window.result = people(0, 5, '/relay'))")
+        assert [tab.evaluate("window.result") for tab in tabs] == [{"stored": 5}] * 2
+        assert system.counts()["accepted"] == 5
+        context.close()
 
 
 def test_the_demonstration(browser: Any, tmp_path: Path) -> None:
