@@ -23,7 +23,8 @@ from hubbub.service.journal import Journal
 from hubbub.service.provision import CONTRACT, provision_all, reader_token, serve_role, ticket_key_path
 from hubbub.service.task.admission import TicketKey
 from hubbub.service.task.contract import Contract
-from hubbub.service.uploader import HttpTransport, Uploader
+from hubbub.service.transport import HttpTransport
+from hubbub.service.uploader import Uploader
 from tools.page_server import PageServer, as_json
 
 CLIENT = Path(__file__).parents[1] / "clients" / "js"

@@ -16,7 +16,7 @@ from hubbub.planner import plan_from
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 from hubbub.service.provision import CONTRACT, provision_all
-from hubbub.service.uploader import Response
+from hubbub.service.transport import Response
 
 PEOPLE = 240
 

@@ -21,7 +21,8 @@ from hubbub.service.runtime.problems import PREFIX
 from hubbub.service.task import tokens
 from hubbub.service.task.contract import Contract, load_contract
 from hubbub.service.task.keylist import ExpiredKeys
-from hubbub.service.uploader import HttpTransport, Uploader
+from hubbub.service.transport import HttpTransport
+from hubbub.service.uploader import Uploader
 from hubbub.vectors import Counter
 from hubbub.wire import batches, messages
 

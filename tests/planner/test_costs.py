@@ -22,7 +22,7 @@ from hubbub.planner.request import Request
 from hubbub.releases import Release
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
-from hubbub.service.uploader import Response
+from hubbub.service.transport import Response
 
 N = 100
 RELEASES: tuple[Release, ...] = ("records", "bits", "category")

@@ -23,7 +23,8 @@ from tests.service.proxy import FINE, Fault, Proxy
 from hubbub.service.journal import Journal
 from hubbub.service.provision import ROLES, Role
 from hubbub.service.runtime.workers import Workers
-from hubbub.service.uploader import HttpTransport, Response, Uploader
+from hubbub.service.transport import HttpTransport, Response
+from hubbub.service.uploader import Uploader
 
 MIN_BATCH_SIZE = 50
 LINK_FAULTS = 6

@@ -39,7 +39,8 @@ from hubbub.service.runtime.settings import Common, IssuerConfig, read_config
 from hubbub.service.task.admission import Admission
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.tokens import PendingToken, TokenVerifier, challenge, truncated_key_id
-from hubbub.service.uploader import Response, Uploader
+from hubbub.service.transport import Response
+from hubbub.service.uploader import Uploader
 
 NAME = "issuer.example"
 CODES = [f"{number:032x}" for number in range(40)]

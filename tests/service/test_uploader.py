@@ -13,7 +13,8 @@ from tests.service.system import System
 from hubbub.errors import InvalidInput, NoResponse, Problem, WireError
 from hubbub.service.journal import Journal
 from hubbub.service.runtime.problems import PREFIX, status_of
-from hubbub.service.uploader import HttpTransport, Response, Uploader, read_problem
+from hubbub.service.transport import HttpTransport, Response, read_problem
+from hubbub.service.uploader import Uploader
 
 
 class Wire:

@@ -4,7 +4,7 @@ import httpx
 
 from hubbub.errors import NoResponse, reject
 from hubbub.service.task.tokens import RESPONSE_SIZE
-from hubbub.service.uploader import Response, bounded, no_response, read_problem
+from hubbub.service.transport import Response, bounded, no_response, read_problem
 
 REQUEST_TYPE = "application/private-token-request"
 
