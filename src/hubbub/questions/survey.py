@@ -165,8 +165,12 @@ class Questions:
         if not answers.keys() <= self._named.keys():
             some = ", ".join(map(repr, list(self._named)[:3]))
             reject("the answers", f"be to the questions of the survey ({some}{', …' * (len(self._named) > 3)})")
-        found = {name: question.encode(answers.get(name), coin, what) for name, what, question in self._answers}
         result: list[int] = []
+        if len(self.asked) == len(self.items) and not self.derived:
+            for name, what, asked in self._answers:
+                result += asked.encode(answers.get(name), coin, what)
+            return tuple(result)
+        found = {name: asked.encode(answers.get(name), coin, what) for name, what, asked in self._answers}
         for name, question in self.items:
             if isinstance(question, Cross):
                 cell = 0
