@@ -230,6 +230,8 @@ class NumberEstimate:
             square = middle**2 - noise
             down = math.hypot(known, farthest - square)
             up = math.hypot(known, max(square - nearest, 0.0))
+            if nearest > 0.25:  # no mean within the bounds is likely: all that is known of it is the bound
+                up = max(up, known + square - 0.25)
             if of == "population":
                 inner = min(max(share, 0.0), 1.0)
                 most = max(inner, 1 - inner) ** 2
