@@ -33,7 +33,7 @@ define clean-install
 endef
 pip-in = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip,$(BIN)/python -m pip --disable-pip-version-check --python $(1)/bin/python)
 
-.PHONY: help demo demo-browser examples notes test test-js test-browser test-slow test-all soak fuzz check format bench build sbom docs docs-check bench-docs lock clean
+.PHONY: help demo demo-browser examples notes test test-js test-browser test-long test-slow test-all soak fuzz check format bench build sbom docs docs-check bench-docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -62,8 +62,12 @@ notes: $(VENV)/.run ## every statement of the five research notes, recomputed, a
 	$(BIN)/python -m research.notes -o hubbub-notes.html
 
 # Measuring branch coverage doubles the time; CI sets COVERAGE=1.
-test: $(VENV)/.dev ## all tests but the slow ones and those in a browser; COVERAGE=1 measures branch coverage
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not browser" $(if $(COVERAGE),--cov --cov-report=term)
+COVER = $(if $(COVERAGE),--cov --cov-append --cov-report=term)
+test: $(VENV)/.dev ## all tests but long and slow ones and those in a browser; COVERAGE=1 measures branch coverage
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not long and not slow and not browser" $(COVER)
+
+test-long: $(VENV)/.dev ## tests that take seconds each; CI runs them too
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not slow and not browser" $(COVER)
 
 test-js: ## the JavaScript client in Node: types, vectors, coins, journal; needs Node 20 or newer with npm
 	@tools/check_node.sh npm

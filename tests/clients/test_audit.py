@@ -13,7 +13,7 @@ from hubbub.protocol import Noise
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
 NODE = shutil.which("node")
-pytestmark = pytest.mark.usefixtures("node")
+pytestmark = [pytest.mark.usefixtures("node"), pytest.mark.long]
 POINTS: dict[str, tuple[hb.Schema, hb.Protocol]] = {
     "flip": (hb.Schema.one_hot(["red", "green", "blue"]), hb.Protocol(0.1)),
     "copies": (hb.Schema.bits(5), hb.Protocol(0.25, 3)),

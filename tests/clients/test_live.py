@@ -20,7 +20,7 @@ from hubbub.service.task.contract import Contract
 
 NODE = shutil.which("node")
 PROGRAM = Path(__file__).parents[2] / "clients" / "js" / "test" / "live.js"
-pytestmark = pytest.mark.usefixtures("node")
+pytestmark = [pytest.mark.usefixtures("node"), pytest.mark.long]
 PEOPLE = 50
 
 

@@ -22,6 +22,7 @@ def run(*words: str, folder: Path = CLIENT) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(path.name for path in (CLIENT / "test").glob("*.test.js")))
 def test_in_node(node: str, name: str) -> None:
     output = run(node, "--test", "--test-reporter=tap", f"test/{name}")
@@ -68,6 +69,7 @@ def test_no_dependencies_and_nothing_that_a_strict_policy_forbids() -> None:
         assert text.count("\n") <= 400, path.name
 
 
+@pytest.mark.long
 def test_the_package_installs_and_runs_the_readme(node: str, tmp_path: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_the_figures_are_flat_and_the_memory_bounded() -> None:
     command = [sys.executable, "-m", "benchmarks.pipeline", "--json", "--quick"]
     figures = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)

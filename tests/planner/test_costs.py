@@ -143,6 +143,7 @@ def test_plans_that_the_services_refuse_have_no_sealed_cost() -> None:
         assert "do not offer" in str(found)
 
 
+@pytest.mark.long
 def test_limits_apply_to_the_sealed_bundle() -> None:
     schema, budget = hb.Schema.one_hot(100), hb.Budget(1.0, 1e-6)
     everything = compare(Request.of(schema, 10**5, budget, trust="shuffler-noise")).plans
