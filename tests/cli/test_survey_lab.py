@@ -54,6 +54,6 @@ def test_audit(plan: hb.Plan, run: Call) -> None:
     found = json.loads(result.stdout)
     assert (found["verdict"], found["plan"]) == ("PASS", plan.id)
     assert "memory, attribute 2 of 2" in result.stdout
-    refused = run("audit", "--plan", "survey.json", "--", "true")
+    refused = run("audit", "--plan", "survey.json", "--shuffler", "true")
     assert refused.exit_code == 2
     assert "Python callable for a survey" in refused.output
