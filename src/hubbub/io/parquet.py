@@ -9,7 +9,7 @@ import contextlib
 import functools
 import importlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -33,18 +33,28 @@ def _parquet() -> Any:
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[Any]:
-    """Open a Parquet file, and turn the errors of damaged ones into :class:`WireError`."""
+def _opened(path: str, dictionaries: Sequence[str] = ()) -> Iterator[Any]:
+    """Open a Parquet file, and turn the errors of damaged ones into :class:`WireError`.
+
+    Strings in the columns ``dictionaries`` are read as indices of the dictionary that the file has for them.
+    """
     if path == PIPE:
         reject("a Parquet file", "be a file rather than standard input, because it is read from its end")
     parquet = _parquet()
     with open(path, "rb"):  # noqa: PTH123 (so that a missing file raises OSError)
         pass
+    options = {"memory_map": False, "pre_buffer": False, "page_checksum_verification": True}
     try:
-        with parquet.ParquetFile(path, memory_map=False, page_checksum_verification=True) as file:
+        with parquet.ParquetFile(path, read_dictionary=list(dictionaries), **options) as file:
             yield file
-    except _errors():
+    except _errors() as error:
+        if dictionaries and isinstance(error, NotImplementedError):
+            raise _TwoDictionariesError from None
         raise WireError("the Parquet file is damaged or not a Parquet file") from None
+
+
+class _TwoDictionariesError(Exception):
+    """Arrow cannot read lists as indices if the dictionary of their column ends within a row group."""
 
 
 @functools.cache
@@ -57,8 +67,20 @@ def read_columns(path: str, choose: Callable[[list[str]], list[str]], block: int
     """Yield the columns that ``choose`` selects from all names, together with their names, in blocks of rows."""
     with _opened(path) as file:
         names = choose(list(file.schema_arrow.names))
+        leaves = [file.schema.column(place) for place in range(len(file.schema))]
+    texts = [leaf.path for leaf in leaves if leaf.logical_type.type == "STRING" and leaf.path.startswith(tuple(names))]
+    done = 0
+    with contextlib.suppress(_TwoDictionariesError), _opened(path, texts) as file:
         for batch in file.iter_batches(block, columns=names):
             yield names, [batch.column(name) for name in names]
+            done += batch.num_rows
+        return
+    with _opened(path) as file:
+        for batch in file.iter_batches(block, columns=names):
+            rest = batch.slice(min(done, batch.num_rows))
+            done -= batch.num_rows - rest.num_rows
+            if rest.num_rows:
+                yield names, [rest.column(name) for name in names]
 
 
 def number_of_rows(path: str) -> int:
