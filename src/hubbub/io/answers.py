@@ -16,6 +16,7 @@ import numpy as np
 
 from hubbub.bits.entropy import system
 from hubbub.encoding.answers import NUMBER_TEXT, encode_answers
+from hubbub.encoding.codes import is_numeric, number_codes
 from hubbub.encoding.encoded import CELL_TEXT, INVALID, SET, TRUTH, UNSET, Encoded
 from hubbub.encoding.sequences import is_text
 from hubbub.errors import InvalidRecord, reject
@@ -282,9 +283,10 @@ def _outside(question: Asked, column: Any) -> int:
 
 
 def _arrow_numbers(column: Any) -> Any:
-    kinds = importlib.import_module("pyarrow").types
-    numeric = kinds.is_integer(column.type) or kinds.is_floating(column.type)
-    return column.drop_null().to_numpy() if numeric else np.empty(0)
+    if not is_numeric(column.type):
+        return np.empty(0)
+    parts = [number_codes(chunk) for chunk in column.chunks]
+    return np.concatenate([np.empty(0), *(floats[~(absent | wrong)] for floats, absent, wrong in parts)])
 
 
 READERS: dict[str, Reader] = {
