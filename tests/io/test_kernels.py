@@ -1,7 +1,7 @@
 """The Arrow kernels for other engines: record batches in, record batches and tallies out."""
 
 import pickle
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -130,15 +130,15 @@ def test_bad_reports(name: str) -> None:
 
 
 def test_bad_arguments() -> None:
-    table = TABLES["records"][1]
+    table, wrong = TABLES["records"][1], cast("Any", "plan")
     for call, message in (
-        (lambda: kernels.collection(table, "plan"), "schema must be a Schema or a Plan, not str"),
+        (lambda: kernels.collection(table, wrong), "schema must be a Schema or a Plan, not str"),
         (lambda: kernels.collection([1], PLAN), "batch must be a record batch or a table"),
-        (lambda: kernels.collection(table, PLAN, entropy=7), "entropy must be a function"),
-        (lambda: kernels.reports(table, "plan"), "plan must be of type Plan"),
+        (lambda: kernels.collection(table, PLAN, entropy=wrong), "entropy must be a function"),
+        (lambda: kernels.reports(table, wrong), "plan must be of type Plan"),
         (lambda: kernels.reports(table, PLAN, fakes=1), "fakes must be"),
-        (lambda: kernels.reports_schema(None), "plan must be of type Plan"),
-        (lambda: kernels.decode(GOOD, None), "plan must be of type Plan"),
+        (lambda: kernels.reports_schema(wrong), "plan must be of type Plan"),
+        (lambda: kernels.decode(GOOD, wrong), "plan must be of type Plan"),
         (lambda: kernels.decode(GOOD, OTHER), "must belong to the same plan"),
     ):
         with pytest.raises(hb.InvalidInput, match=message):
