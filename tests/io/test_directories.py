@@ -1,5 +1,6 @@
 """Batches in directories of Parquet: the manifest decides what a batch is, and everything else is refused."""
 
+import gc
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -118,6 +119,25 @@ def test_a_failure_leaves_nothing(tmp_path: Path, small: None) -> None:
     short = hb.Batch(reports(5).header, iter([reports(4).messages]))
     with pytest.raises(hb.InvalidInput, match="must have the 5 messages of its header, got 4"):
         write_directory(tmp_path / "batch", PLAN, short)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["batch/", "batch.parquet", "batch.hub"])
+def test_a_failure_is_silent(name: str, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: an abandoned writer of Arrow tried to finish its closed file, and complained on standard error."""
+    monkeypatch.setattr("hubbub.io.reports.BLOCK", 30)
+    complaints: list[object] = []
+    monkeypatch.setattr("sys.unraisablehook", complaints.append)
+
+    def broken() -> Iterator[hb.Reports]:
+        for _ in range(3):
+            yield hb.randomize(hb.Collection.from_values(["red"] * 1000, COLOURS), PLAN)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_reports(f"{tmp_path}/{name}", PLAN, broken())
+    gc.collect()
+    assert complaints == []
     assert list(tmp_path.iterdir()) == []
 
 

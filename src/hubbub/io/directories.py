@@ -284,14 +284,13 @@ def _write_parts(folder: Path, plan: Plan, blocks: Iterator[bytes], rows: bool) 
         name, digest = f"part-{number:05}.parquet", hashlib.sha256()
         size = count = 0
         with Path(folder, name).open("xb") as file:
-            writer = MessageWriter(file, plan.payload, rows=rows, metadata={PLAN_KEY: plan.id.encode()})
-            while group:
-                count += writer.write(group)
-                for block in group:
-                    digest.update(block)
-                    size += len(block)
-                group = list(itertools.islice(blocks, GROUP)) if size < PART else []
-            writer.close()
+            with MessageWriter(file, plan.payload, rows=rows, metadata={PLAN_KEY: plan.id.encode()}) as writer:
+                while group:
+                    count += writer.write(group)
+                    for block in group:
+                        digest.update(block)
+                        size += len(block)
+                    group = list(itertools.islice(blocks, GROUP)) if size < PART else []
             file.flush()
             os.fsync(file.fileno())
         yield Part(name=name, rows=count, messages=size // plan.payload, digest=digest.hexdigest())

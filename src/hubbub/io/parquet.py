@@ -10,7 +10,7 @@ import functools
 import importlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,11 +153,21 @@ class MessageWriter:
         self._writer.write_table(library.Table.from_arrays([array], schema=self._schema))
         return len(array)
 
-    def close(self, metadata: Mapping[bytes, bytes] | None = None) -> None:
-        """Write the end of the file, with metadata of the whole file."""
-        if metadata:
-            self._writer.add_key_value_metadata(dict(metadata))
-        self._writer.close()
+    def describe(self, metadata: Mapping[bytes, bytes]) -> None:
+        """Add metadata of the whole file, which is written at its end."""
+        self._writer.add_key_value_metadata(dict(metadata))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Write the end of the file; the file of a failure is given up, but Arrow must not try again later."""
+        if kind is None:
+            self._writer.close()
+            return
+        with contextlib.suppress(Exception):
+            self._writer.close()
+        self._writer.is_open = False
 
 
 def payloads(values: Any, payload: int) -> NDArray[np.uint8]:

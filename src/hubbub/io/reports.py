@@ -82,10 +82,10 @@ def write_reports(path: str, plan: Plan, source: Source, *, rows: bool = False) 
 
 def _write_parquet(file: BinaryIO, plan: Plan, source: Source) -> BatchHeader:
     batch = Joined(source, plan)
-    writer = parquet.MessageWriter(file, plan.payload, rows=True)
-    for block in batches.payload_blocks(batch.blocks(), BLOCK, plan.payload):
-        writer.write([block])
-    writer.close({parquet.HEADER_KEY: batches.encode_header(batch.header).hex().encode()})
+    with parquet.MessageWriter(file, plan.payload, rows=True) as writer:
+        for block in batches.payload_blocks(batch.blocks(), BLOCK, plan.payload):
+            writer.write([block])
+        writer.describe({parquet.HEADER_KEY: batches.encode_header(batch.header).hex().encode()})
     return batch.header
 
 
@@ -130,7 +130,10 @@ def same_batch(one: str, two: str) -> bool:
         return True
     paths = Path(one), Path(two)
     if PIPE not in (one, two) and all(path.is_dir() for path in paths):
-        found = [Manifest.read(path) for path in paths]
+        found = []
+        for path in paths:
+            with naming(str(path)):
+                found.append(Manifest.read(path))
         size = found[0].header.messages * found[0].header.payload
         return paths[0].samefile(paths[1]) or (found[0] == found[1] and size > SAMPLE)
     if PIPE in (one, two) or not all(path.is_file() and path.stat().st_size > SAMPLE for path in paths):
