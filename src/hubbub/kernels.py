@@ -16,7 +16,7 @@ import numpy as np
 from hubbub.analyzer import tally as tally_reports
 from hubbub.bits.entropy import Entropy, system
 from hubbub.client import randomize
-from hubbub.encoding.codes import arrow
+from hubbub.encoding.arrays import arrow
 from hubbub.errors import WireError, check_type, kind_of, reject
 from hubbub.io import arrow as values
 from hubbub.io.parquet import MESSAGES, PLAN_KEY, payloads

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
-from hubbub.encoding.codes import label_codes, number_codes, pack_lists
+from hubbub.encoding.cells import number_codes
+from hubbub.encoding.codes import label_codes, pack_lists
 from hubbub.encoding.columns import encode_column, encode_table
 from hubbub.encoding.encoded import Encoded, from_cells
 from hubbub.encoding.sequences import encode_sequence

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy, draw
-from hubbub.encoding.codes import arrow, is_numeric, number_codes, truth_codes
+from hubbub.encoding.arrays import arrow
+from hubbub.encoding.cells import is_numeric, number_codes, truth_codes
 from hubbub.encoding.columns import encode_column, is_columnar, to_arrow
 from hubbub.encoding.encoded import CELL_TEXT, MISSING, Encoded, Numbers, missing
 from hubbub.encoding.sequences import encode_array, encode_sequence

@@ -9,20 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.encoding.codes import (
-    Codes,
-    arrow,
-    is_list,
-    is_text,
-    joined,
-    kind_name,
-    label_codes,
-    library,
-    list_codes,
-    pack_lists,
-    split,
-    truth_codes,
-)
+from hubbub.encoding.arrays import arrow, is_list, is_text, kind_name, library
+from hubbub.encoding.cells import truth_codes
+from hubbub.encoding.codes import Codes, joined, label_codes, list_codes, pack_lists, split
 from hubbub.encoding.encoded import (
     NO_VALUE,
     NOT_A_LABEL,

@@ -16,7 +16,7 @@ import numpy as np
 
 from hubbub.bits.entropy import system
 from hubbub.encoding.answers import NUMBER_TEXT, encode_answers
-from hubbub.encoding.codes import is_numeric, number_codes
+from hubbub.encoding.cells import is_numeric, number_codes
 from hubbub.encoding.encoded import CELL_TEXT, INVALID, SET, TRUTH, UNSET, Encoded
 from hubbub.encoding.sequences import is_text
 from hubbub.errors import InvalidRecord, reject

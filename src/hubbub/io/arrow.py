@@ -7,7 +7,7 @@ from typing import Any
 
 from hubbub.bits.entropy import Entropy, check_entropy, system
 from hubbub.encoding.answers import encode_answers
-from hubbub.encoding.codes import arrow
+from hubbub.encoding.arrays import arrow
 from hubbub.encoding.columns import encode_column, encode_table
 from hubbub.encoding.encoded import Encoded
 from hubbub.errors import check_type, kind_of, reject
