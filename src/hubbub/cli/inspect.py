@@ -24,10 +24,10 @@ from hubbub.wire.batches import MAGIC, file_size
 @click.option("--plan", "plan_path", metavar="FILE", help="Plan of the reports, to check every message.")
 @json_option
 def inspect(file: str, plan_path: str | None, as_json: bool) -> None:
-    """Describe and check a plan, a contract, or a file or directory of reports.
+    """Describe and check a plan, a contract or a file of reports.
 
     Recomputes every claim of a plan, and of the plan and the rounds of a contract, and verifies the signatures of a
-    contract. Checks the digests of reports and, given their plan, every message; prints
+    contract. Checks the digests of a file or directory of reports and, given their plan, every message; prints
     no message.
 
     \b
