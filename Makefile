@@ -33,7 +33,7 @@ define clean-install
 endef
 pip-in = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip,$(BIN)/python -m pip --disable-pip-version-check --python $(1)/bin/python)
 
-.PHONY: help demo examples notes test test-browser test-slow test-all soak fuzz check format bench build sbom docs docs-check bench-docs lock clean
+.PHONY: help demo demo-browser examples notes test test-js test-browser test-long test-slow test-all soak fuzz check format bench build sbom docs docs-check bench-docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -49,6 +49,9 @@ $(BENCH)/.bench: requirements/bench.txt pyproject.toml
 demo: $(VENV)/.run ## the main job, on synthetic people
 	@$(BIN)/hubbub demo
 
+demo-browser: $(VENV)/.run ## answer one question in a web page, see the bits that leave, and watch the collection
+	@$(BIN)/python -m tools.demo_browser
+
 EXAMPLES := home-pages search-defaults tiles clicks search-queries telemetry
 .PHONY: $(EXAMPLES:%=example-%)
 examples: $(EXAMPLES:%=example-%) ## the applications at their full size, a page each: minutes
@@ -59,11 +62,19 @@ notes: $(VENV)/.run ## every statement of the five research notes, recomputed, a
 	$(BIN)/python -m research.notes -o hubbub-notes.html
 
 # Measuring branch coverage doubles the time; CI sets COVERAGE=1.
-test: $(VENV)/.dev ## all tests but the slow ones and those in a browser; COVERAGE=1 measures branch coverage
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not browser" $(if $(COVERAGE),--cov --cov-report=term)
+COVER = $(if $(COVERAGE),--cov --cov-append --cov-report=term)
+test: $(VENV)/.dev ## all tests but long and slow ones and those in a browser; COVERAGE=1 measures branch coverage
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not long and not slow and not browser" $(COVER)
 
-test-browser: $(VENV)/.dev ## the pages in headless Chromium: widths, colour schemes, print, accessibility
-	$(BIN)/python -m pytest -m browser tests/pages
+test-long: $(VENV)/.dev ## tests that take seconds each; CI runs them too
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not slow and not browser" $(COVER)
+
+test-js: ## the JavaScript client in Node: types, vectors, coins, journal; needs Node 20 or newer with npm
+	@tools/check_node.sh npm
+	cd clients/js && npm install --silent --no-audit --no-fund --no-package-lock && npm run --silent types && npm test --silent
+
+test-browser: $(VENV)/.dev ## in headless Chromium: pages (widths, colour schemes, print, accessibility) and the JavaScript client
+	$(BIN)/python -m pytest -m browser tests/pages tests/clients
 
 test-slow: $(VENV)/.dev ## the slow ones
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m slow

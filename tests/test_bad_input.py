@@ -1760,7 +1760,13 @@ LEGAL = {("shuffle", "fast"), ("frontier", "joint"), ("frontier", "clear")}
 """Arguments for which True is legal, and slow."""
 
 
-@pytest.mark.parametrize("subject", SUBJECTS)
+@pytest.mark.parametrize(
+    "subject",
+    [
+        pytest.param(subject, marks=[pytest.mark.long] if subject in {"best_epsilon", "smallest_n"} else [])
+        for subject in SUBJECTS
+    ],
+)
 def test_poison(subject: str) -> None:
     """Every argument accepts a value, or raises an error of hubbub with a readable message."""
     call, arguments = SUBJECTS[subject]

@@ -378,15 +378,13 @@ def check_whole(name: str, value: object, low: int = 0, high: int | None = None)
     Traceback (most recent call last):
     hubbub.errors.InvalidInput: n must be a whole number of at least 1, got 0
     """
-    must = f"be a whole number of at least {low:,}" if high is None else f"be a whole number in [{low:,}, {high:,}]"
+    if type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool)):
+        value = number = int(value)
+        if low <= number and (high is None or number <= high):
+            return number
     if low == high:
-        must = f"be {low:,}"
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        reject(name, must, value)
-    number = int(value)
-    if number < low or (high is not None and number > high):
-        reject(name, must, number)
-    return number
+        reject(name, f"be {low:,}", value)
+    reject(name, f"be a whole number {f'of at least {low:,}' if high is None else f'in [{low:,}, {high:,}]'}", value)
 
 
 def check_memory(what: str, size: int) -> None:

@@ -70,6 +70,7 @@ def test_delta_decreases_with_epsilon_and_honest_users(protocol: Protocol, schem
         assert min(curves[1].upper(epsilon + 0.3), 0.0) <= many + 0.011
 
 
+@pytest.mark.long
 @given(st.floats(0.02, 0.4), st.floats(1.02, 1.2), st.integers(10, 10_000), st.sampled_from(SCHEMAS))
 @settings(max_examples=40)
 def test_delta_decreases_with_q_and_n(q: float, more: float, n: int, schema: Schema) -> None:

@@ -27,6 +27,7 @@ def test_s1_one_honest_user_gets_what_the_fakes_and_the_own_flips_give() -> None
     assert alone.delta >= 0.367  # by enumeration of one flipped bit among the drawn fakes
 
 
+@pytest.mark.long
 def test_s1_plans_with_flips_and_the_shufflers_fakes_state_what_they_rest_on() -> None:
     plans = [p for p in frontier(Schema.one_hot(10), 10**5, Budget(1, 1e-6), min_q=0.1) if p.protocol.shuffler_fakes]
     assert plans

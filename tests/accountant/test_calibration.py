@@ -134,6 +134,7 @@ def test_bad_input(options: dict[str, object]) -> None:
         calibrate(Schema.bits(2), 100, BUDGET, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("schema", "n", "q", "budget"),
     [

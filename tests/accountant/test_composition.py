@@ -145,6 +145,7 @@ def test_randomized_response_repeated(times: int) -> None:
         assert exact <= many.delta(epsilon) <= exact * 1.001 + 1e-16
 
 
+@pytest.mark.long
 def test_agrees_with_dp_accounting() -> None:
     from dp_accounting.pld import privacy_loss_distribution as peer
 

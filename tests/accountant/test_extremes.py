@@ -12,6 +12,7 @@ from hubbub.checker import State
 BITS = Schema.bits(2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("protocol", "schema", "n", "epsilon"),
     [

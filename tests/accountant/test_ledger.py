@@ -138,6 +138,7 @@ def test_a_forecast_is_the_direct_composition(rounds: int) -> None:
     assert again.total(1e-6) == forecast
 
 
+@pytest.mark.long
 def test_many_small_collections_beside_a_large_one_stay_small() -> None:
     """Each loss, moved to the grid of the large one, once added far more than its own variance."""
     small = [plan_from(Schema.bits(1), 10**7 + i, Protocol(0.1), delta=1e-8) for i in range(40)]

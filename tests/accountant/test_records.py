@@ -307,6 +307,7 @@ def test_more_differing_positions_are_worse(width: int, q: float, epsilon: float
     assert all(b >= a - 2e-3 for a, b in itertools.pairwise(uppers))
 
 
+@pytest.mark.long
 @settings(max_examples=8)
 @given(st.integers(1, 3), st.floats(0.05, 0.45), st.floats(0.0, 2.0), st.integers(1, 2000))
 def test_disjoint_records_with_all_ones_are_worst(most: int, q: float, epsilon: float, n: int) -> None:

@@ -23,6 +23,7 @@ def test_balls_are_above_the_exact_value_and_below_the_floats(n: int, ones: int,
     assert ball <= math.exp(bit.log_delta([ones], [n - 1 - ones], q, epsilon)[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n", "q"), [(1000, 0.1), (10**6, 0.01), (10**9, 0.01)])
 def test_accounts_are_confirmed(n: int, q: float) -> None:
     given = account(Protocol(q), Schema.bits(1), n, delta=1e-6, rigorous=True)

@@ -264,6 +264,7 @@ def test_s6_large_epsilon_with_copies(schema: Schema, release: Release) -> None:
     assert account(Protocol(0.1, 2, 0, release), schema, 10, epsilon=710.0).delta == 0.0
 
 
+@pytest.mark.long
 def test_s6_frontier_of_many_bits_and_rounds() -> None:
     """A ZeroDivisionError of a search for the number of fakes."""
     budget = Budget(0.2, 1e-9)

@@ -161,6 +161,7 @@ def test_another_accountant(n: int, q: float, count: int) -> None:
         assert found <= positions(n, q, 1, count).delta(epsilon)
 
 
+@pytest.mark.long
 @settings(max_examples=12)
 @given(st.integers(2, 400), st.integers(1, 400), st.floats(0.02, 0.45), st.floats(0.0, 2.0))
 def test_delta_decreases_with_people_and_noise(n: int, more: int, q: float, epsilon: float) -> None:

@@ -53,6 +53,7 @@ def test_all_orders_are_equally_likely(name: str) -> None:
     assert order_p(SHUFFLERS[name]) > FALSE_POSITIVE_RATE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rows", [1, 2, 100])
 def test_external_orders_are_equally_likely(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With memory for one row, and two buckets, files are split recursively many times."""
@@ -244,6 +245,7 @@ def test_memory(peak: Callable[[Callable[[], object]], int], fast: bool) -> None
     assert peak(lambda: shuffle(records, entropy=system, fast=fast)) < records.nbytes + 17 * n + 2**17
 
 
+@pytest.mark.long
 def test_memory_of_the_external_shuffle(peak: Callable[[Callable[[], object]], int]) -> None:
     def work() -> None:
         blocks = (np.zeros((1000, 128), np.uint8) for _ in range(500))

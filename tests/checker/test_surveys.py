@@ -224,6 +224,7 @@ def untouched(plan: str) -> State:
     return verify(PLANS[plan].to_json()).state
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("plan", "change"), [one[1:] for one in FORGED], ids=[one[0] for one in FORGED])
 def test_forged_claims_are_not_confirmed(plan: str, change: Callable[[Any], Any]) -> None:
     assert untouched(plan) is CONFIRMED

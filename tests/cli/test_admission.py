@@ -46,6 +46,7 @@ def identities() -> list[str]:
     return ["--analyzer", Identity.generate().public.hex(), "--shuffler", Identity.generate().public.hex()]
 
 
+@pytest.mark.long
 def test_contracts_admit_by_ticket_unless_told_otherwise(plans: Path, run: Call) -> None:
     output = plans / "contract.json"
     result = run("serve", "contract", "--plan", str(plans / "plan.json"), *identities(), "-o", str(output))
@@ -63,6 +64,7 @@ def test_contracts_admit_by_ticket_unless_told_otherwise(plans: Path, run: Call)
     assert read(output).admission == Admission()
 
 
+@pytest.mark.long
 def test_init_refuses_open_admission_that_needs_a_crowd(plans: Path, run: Call) -> None:
     result = run("serve", "init", str(plans / "here"), "--plan", str(plans / "plan.json"), "--admission", "open")
     assert result.exit_code == 3
@@ -138,6 +140,7 @@ def test_keys_of_an_issuer(plans: Path, run: Call) -> None:
         assert not (plans / "none.json").exists()
 
 
+@pytest.mark.long
 def test_send_needs_the_admission_of_the_contract(tmp_path: Path, run: Call) -> None:
     provision_all(tmp_path / "here", plan(), {"min_batch_size": 200})
     values, tickets = tmp_path / "answers.csv", tmp_path / "tickets.txt"
@@ -182,6 +185,7 @@ def issuing(tmp_path: Path) -> Iterator[tuple[LiveSystem, str, Path]]:
                 assert process.wait(30) == 0
 
 
+@pytest.mark.long
 def test_a_collection_with_tokens(issuing: tuple[LiveSystem, str, Path], tmp_path: Path, run: Call) -> None:
     live, url, codes = issuing
     values = tmp_path / "answers.csv"
@@ -204,6 +208,7 @@ def test_a_collection_with_tokens(issuing: tuple[LiveSystem, str, Path], tmp_pat
     assert live.results()[0]["people"] == PEOPLE
 
 
+@pytest.mark.long
 def test_tickets_can_be_minted_while_sending(tmp_path: Path, run: Call) -> None:
     with LiveSystem(
         tmp_path / "here", plan=plan(), min_batch_size=200, admission=Admission("ticket", "shuffler")

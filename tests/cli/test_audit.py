@@ -19,6 +19,7 @@ for line in sys.stdin.read().split()[1:]:
 """
 
 
+@pytest.mark.long
 def test_library_client_and_shuffler_pass(folder: Path, run: Call) -> None:
     result = run("audit", "--plan", "plan.json", "--runs", "400", "--json", "--confidence", "0.9999", "-o", "a.html")
     assert result.exit_code == 0, result.stderr

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from tests.cli.conftest import Call
 from tests.pages.structure import check_page
 
@@ -22,6 +23,7 @@ def test_demo(folder: Path, run: Call) -> None:
     check_page(text, 3)
 
 
+@pytest.mark.long
 def test_a_seed_repeats_the_demonstration(folder: Path, run: Call) -> None:
     words = ("demo", "--people", "5000", "--seed", "3", "--json")
     first, second = (json.loads(run(*words).stdout) for _ in range(2))

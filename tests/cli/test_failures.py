@@ -639,6 +639,7 @@ def test_an_old_output_survives_a_failure(folder: Path, run: Call) -> None:
     assert (folder / "out").read_text() == "old"
 
 
+@pytest.mark.long
 def test_full_standard_output(folder: Path) -> None:
     for words in ("shuffle reports.hub --plan plan.json", "inspect plan.json", "inspect plan.json --json"):
         script = f"import sys; from hubbub.cli import main; main({words.split()!r}, prog_name='hubbub')"

@@ -39,7 +39,18 @@ NEED_SERVICES = {"send", "results"}
 """Commands that need a running service; test_send.py and test_results.py run them."""
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in NEED_SERVICES])
+LONG = {"calibrate", "demo", "frontier", "plan", "study"}
+"""Commands whose examples take long."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in LONG else [])
+        for name in COMMANDS
+        if name not in NEED_SERVICES
+    ],
+)
 def test_example_works(name: str, folder: Path, run: Call) -> None:
     examples = re.findall(r"Example: (.*)", command(name).help or "")
     assert examples

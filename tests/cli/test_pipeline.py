@@ -311,6 +311,7 @@ def test_labels_cannot_control_the_terminal(folder: Path, run: Call) -> None:
     assert "\x1b" not in text
 
 
+@pytest.mark.long
 def test_progress_is_for_terminals(folder: Path) -> None:
     """Progress appears on standard error, and only if that is a terminal."""
     words = "['randomize', 'answers.csv', '--plan', 'plan.json']"

@@ -54,6 +54,7 @@ def test_calibrate_solves_for_noise_fakes_or_people(folder: Path, run: Call) -> 
     assert read_plan(str(folder / "own.json")).n == by_people["n"]
 
 
+@pytest.mark.long
 def test_schemas(folder: Path, run: Call) -> None:
     (folder / "labels.txt").write_text("red\ngreen\nblue\n")
     (folder / "schema.json").write_text('{"kind": "at_most", "labels": ["a", "b", "c"], "max_set": 2}')
@@ -183,6 +184,7 @@ def test_review_numbers_as_people_write_them(run: Call) -> None:
         assert run(*words, "-n", text).exit_code == 2
 
 
+@pytest.mark.long
 def test_review_one_label_and_commas(folder: Path, run: Call) -> None:
     rest = ("-n", "1000", "--q", "0.1", "--delta", "1e-6", "-o", "own.json")
     long = "x" * 300
@@ -222,6 +224,7 @@ def test_review_the_default_plan_is_not_clear(run: Call) -> None:
     assert asked["guarantee"]["assumptions"]["collusion_epsilon"] <= 3
 
 
+@pytest.mark.long
 def test_review_a_share_within_an_error(run: Call) -> None:
     words = ("plan", "--bits", "crashed", "--delta", "1e-6", "--share", "0.1%", "--within", "0.1")
     people = json.loads(run(*words, "--epsilon", "1", "--json").stdout)

@@ -16,7 +16,7 @@ from hubbub.planner import plan_from
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 from hubbub.service.provision import CONTRACT, provision_all
-from hubbub.service.uploader import Response
+from hubbub.service.transport import Response
 
 PEOPLE = 240
 
@@ -28,6 +28,7 @@ def live(tmp_path: Path) -> Iterator[LiveSystem]:
         yield system
 
 
+@pytest.mark.long
 def test_the_example_sends_everyone_once(live: LiveSystem, tmp_path: Path, run: Call) -> None:
     values = tmp_path / "answers.csv"
     values.write_text("sites\n" + "news;mail\n" * (PEOPLE // 2) + '""\n' * (PEOPLE // 2))
@@ -58,6 +59,7 @@ def test_the_example_sends_everyone_once(live: LiveSystem, tmp_path: Path, run: 
     assert abs(found["values"][2]) < 6 * found["stderr"][2]
 
 
+@pytest.mark.long
 def test_refused_answers_make_the_command_fail(live: LiveSystem, tmp_path: Path, run: Call) -> None:
     """Regression: the exit code was 0 although the shuffler refused every answer."""
     values, tickets = tmp_path / "answers.csv", tmp_path / "tickets.txt"
@@ -80,6 +82,7 @@ def test_refused_answers_make_the_command_fail(live: LiveSystem, tmp_path: Path,
     assert result.stderr == f"error: 2 of 3 answers were refused: 2 {reason}\n"
 
 
+@pytest.mark.long
 def test_invalid_records_are_sent_as_the_missing_label(live: LiveSystem, tmp_path: Path, run: Call) -> None:
     values, tickets = tmp_path / "answers.csv", tmp_path / "tickets.txt"
     values.write_text("sites\nnews\nsport\nmaps,mail\n")

@@ -96,6 +96,7 @@ def test_a_whole_system_and_its_admin_commands(folder: Path) -> None:
     assert not list(here.glob("*/addresses.json"))
 
 
+@pytest.mark.long
 def test_restarts_and_every_way_to_end(folder: Path) -> None:
     """A service that dies is restarted; none outlives the command, however it ends; the next run reuses the token."""
     with serving(folder, "--plan", "plan.json") as (process, system):

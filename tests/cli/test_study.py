@@ -15,6 +15,7 @@ from tests.pages.structure import check_page
 SMALL = ("study", "--one-hot", "3", "-n", "1500", "--repetitions", "20", "--jobs", "1")
 
 
+@pytest.mark.long
 def test_text_report_and_results(folder: Path, run: Call) -> None:
     result = run(*SMALL, "--population", "zipf:0.5")
     assert result.exit_code == 0, result.stderr
@@ -30,6 +31,7 @@ def test_text_report_and_results(folder: Path, run: Call) -> None:
     assert len((folder / "hubbub-study.results.jsonl").read_text().splitlines()) > 5
 
 
+@pytest.mark.long
 def test_json_is_reproducible(folder: Path, run: Call) -> None:
     words = (*SMALL, "--population", "uniform", "--json")
     first = json.loads(run(*words).stdout)
@@ -44,6 +46,7 @@ def test_json_is_reproducible(folder: Path, run: Call) -> None:
     assert folder.exists()
 
 
+@pytest.mark.long
 def test_given_plans_and_values(folder: Path, run: Call) -> None:
     plans = ("study", "--plan", "plan.json", "--plan", "other.json", "--repetitions", "20", "--jobs", "1", "--json")
     rows = json.loads(run(*plans, "--values", "answers.csv").stdout)["rows"]
@@ -57,6 +60,7 @@ def test_given_plans_and_values(folder: Path, run: Call) -> None:
     assert "green" not in text
 
 
+@pytest.mark.long
 def test_many_blocks_of_values(folder: Path, run: Call) -> None:
     """More records than one block, with several labels each."""
     lines = ['["a"]', '["a", "b"]', "[]", '["c"]'] * 17_500
@@ -114,6 +118,7 @@ def test_exit_codes_of_failures(folder: Path, run: Call) -> None:
     assert (folder / "answers.csv").read_text().startswith("colour")
 
 
+@pytest.mark.long
 def test_interruption_keeps_finished_cells(folder: Path, run: Call) -> None:
     """SIGINT to the parent alone ends all processes with one message, exit code 130 and a file to resume from."""
     words = ("study", "--plan", "plan.json", "--level", "records", "--repetitions", "200", "--jobs", "2")

@@ -96,7 +96,22 @@ def test_links_of_the_readme_lead_somewhere() -> None:
     assert [path for path in paths if "://" not in path and not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if examples.examples(page)], ids=name)
+LONG = {
+    *("howto/choose", "howto/joint", "howto/precision", "howto/repeat", "howto/results", "howto/verify"),
+    *("study", "theory/split", "tutorials/load-times"),
+}
+"""Pages whose examples take long."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.long] if name(page) in LONG else [])
+        for page in PAGES
+        if examples.examples(page)
+    ],
+    ids=name,
+)
 def test_examples_run(page: Path, tmp_path: Path) -> None:
     examples.run(page, tmp_path, only="none")
 

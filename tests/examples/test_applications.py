@@ -43,7 +43,12 @@ def outcome(name: str) -> Outcome:
     return found
 
 
-@pytest.fixture(scope="module", params=SIZES)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.long] if name.startswith("search") else [], id=name) for name in SIZES
+    ],
+)
 def shown(request: pytest.FixtureRequest) -> Outcome:
     """The outcome of every application in turn: pytest groups tests by it, so that few test processes compute it."""
     return outcome(request.param)
@@ -88,6 +93,7 @@ def test_page_and_record_are_whole(shown: Outcome) -> None:
     assert record["claims"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["clicks"])
 def test_command(name: str, tmp_path: Any) -> None:
     module = importlib.import_module(f"examples.{name}")
@@ -221,6 +227,7 @@ def test_sites_shrink_with_the_people() -> None:
     assert home_pages.study(20_000).schema.width == 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["home_pages", "search_defaults", "tiles", "clicks"])
 def test_documented_figures_are_those_of_the_plans(name: str) -> None:
     module = importlib.import_module(f"examples.{name}")

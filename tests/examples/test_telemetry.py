@@ -56,6 +56,7 @@ def test_people_depend_on_each_other() -> None:
     assert (answers["open tabs"] >= 1).all()
 
 
+@pytest.mark.long
 def test_page_and_command(outcome: telemetry.Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_page(telemetry.page(outcome), 8)
     monkeypatch.setattr(telemetry, "run", lambda n, entropy: outcome)

@@ -33,6 +33,7 @@ def shown(name: str) -> Attack:
     return attacks.demonstrate(name, trials=1000, entropy=stream())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", attacks.ATTACKS)
 def test_simulation_agrees_with_exact_values(name: str) -> None:
     assert len(shown(name).readings) >= 8

@@ -220,6 +220,7 @@ def false_positives(confidence: float, seeds: range) -> tuple[int, int]:
     return verdicts.count(False), len(verdicts)
 
 
+@pytest.mark.long
 def test_library_client_passes_everywhere() -> None:
     failed, audits = false_positives(0.9, range(1))
     assert stats.binom.sf(failed - 1, audits, 0.1) > 1e-3
@@ -256,6 +257,7 @@ def test_p_values_of_honest_clients() -> None:
     assert stats.kstest(sharp, "uniform").pvalue > 1e-3
 
 
+@pytest.mark.long
 def test_power_is_as_stated() -> None:
     """A client with the stated shortfall fails with probability 95 %, with half of it less often."""
     plan, effort = local(hb.Schema.bits(2), q=0.2), Effort(values=500, runs=4, shuffles=0, pipeline=0)

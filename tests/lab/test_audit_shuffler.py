@@ -153,6 +153,7 @@ def test_tags_are_legal_and_distinct() -> None:
 PIPELINES = ["flip", "copies", "split", "split among binomial fakes", "clear among Laplace fakes", "category"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PIPELINES)
 def test_library_pipeline_stays_below_its_claim(name: str) -> None:
     plan = hb.plan_from(SCHEMAS["one_hot"], 400, PROTOCOLS[name], delta=1e-3)

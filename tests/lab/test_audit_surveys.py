@@ -13,7 +13,7 @@ import hubbub as hb
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import InvalidInput
 from hubbub.lab.audit import page
-from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler
+from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand
 from hubbub.lab.audit.results import Audit, Effort
 from hubbub.lab.audit.surveys import attributes, linked_answers
 from hubbub.lab.audit.trial import audit
@@ -213,6 +213,11 @@ def test_names_of_attributes() -> None:
     ]
 
 
-def test_commands_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="Python callable for a survey"):
-        audit(FLIPS, ClientCommand(("true",)), None, runs=100)
+def test_commands_of_shufflers_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="the shuffler must be a Python callable for a survey"):
+        audit(FLIPS, None, ShufflerCommand(("true",)), runs=100)
+
+
+def test_a_program_that_sends_nothing_is_reported() -> None:
+    found = audit(FLIPS, ClientCommand(("true",)), None, runs=100)
+    assert not found.passed

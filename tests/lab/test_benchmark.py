@@ -11,6 +11,7 @@ from benchmarks.study import PROTOCOLS, plans
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_twenty_protocols() -> None:
     found = plans(10**4)
     assert len({plan.id for plan in found}) == PROTOCOLS

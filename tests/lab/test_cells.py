@@ -83,6 +83,7 @@ def test_coverage_is_as_predicted(kind: str, name: str) -> None:
     assert not contradictions([row])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["flip", "category", "clear among Laplace fakes", "split among binomial fakes"])
 def test_intervals_of_the_results_hold(name: str) -> None:
     """95 % intervals of the ratio and p-values over 200 seeds; four standard errors of 5 % are 6 %."""
@@ -94,6 +95,7 @@ def test_intervals_of_the_results_hold(name: str) -> None:
     assert len(contradictions(rows)) <= 1
 
 
+@pytest.mark.long
 def test_correlated_labels_are_not_treated_as_independent() -> None:
     """The errors of two categories are opposite; treated as independent, intervals would miss too often."""
     schema = hb.Schema.one_hot(2)
@@ -147,6 +149,7 @@ def test_larger_batches_and_given_populations() -> None:
         assert not contradictions([given])
 
 
+@pytest.mark.long
 def test_records_if_they_are_cheap() -> None:
     assert level_of(plan_of("bits", "flip"), 10**4, 50) == "records"
     assert level_of(plan_of("bits", "flip"), 10**9, 50) == "counts"

@@ -52,6 +52,7 @@ def test_rows_are_in_grid_order(rows: list[Row]) -> None:
     ]
 
 
+@pytest.mark.long
 def test_grid_of_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     budget = hb.Budget(1.0, 1e-6)
     grid = Grid(schemas=(hb.Schema.bits(2),), sizes=(500, 700, 500), budgets=(budget,), repetitions=20, level="counts")
@@ -142,6 +143,7 @@ def test_damage_in_the_middle_is_an_error(line: bytes, tmp_path: Path) -> None:
         Results.open(path)
 
 
+@pytest.mark.long
 def test_two_processes_interrupted_and_resumed(tmp_path: Path, rows: list[Row]) -> None:
     path = tmp_path / "results.jsonl"
 
@@ -219,6 +221,7 @@ def test_page_shows_contradictions(rows: list[Row]) -> None:
     assert "error: <b>flip" in verdict(bad)[1]
 
 
+@pytest.mark.long
 def test_extreme_values_are_drawn(rows: list[Row]) -> None:
     same = [replace(rows[0], observed=0.0, ratio=1e-9, coverage=1.0, coverage_low=1.0, coverage_high=1.0)]
     for page in (study_page(same), study_page([replace(rows[0], predicted=1e12, observed=1e12)])):

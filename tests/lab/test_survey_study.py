@@ -67,6 +67,7 @@ def test_predictions_hold(kind: str) -> None:
     assert {row.schema.rpartition(": ")[2] for row in rows} == set(SCHEMA.questions.names)  # type: ignore[union-attr]
 
 
+@pytest.mark.long
 def test_both_levels_give_the_same_errors() -> None:
     for kind in ("shuffler", "flips"):
         one, two = rows_of(kind, "records", 40), rows_of(kind, "counts", 40)

@@ -93,6 +93,7 @@ def test_tables_have_the_figures_of_the_results(found: hb.SurveyEstimate) -> Non
     assert found._repr_html_().count("<h4>") == len(SURVEY)
 
 
+@pytest.mark.long
 def test_two_surveys_are_compared_on_a_page(found: hb.SurveyEstimate) -> None:
     compared = hb.compare(found, answered(500, seed=7))
     page = survey_comparison_page(compared)

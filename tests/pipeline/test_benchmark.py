@@ -14,6 +14,7 @@ from hubbub.io.values import read_values
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_the_figures_are_flat_and_the_memory_bounded() -> None:
     command = [sys.executable, "-m", "benchmarks.pipeline", "--json", "--quick"]
     figures = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)

@@ -144,6 +144,7 @@ def test_wide_fakes_are_uniform(width: int, size: int) -> None:
     assert chi_square(np.bincount(flat, minlength=width), np.ones(width)) > FALSE_POSITIVE_RATE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["batch", "device"])
 @pytest.mark.parametrize("fakes", [hb.Fakes.binomial(3, 0.3), hb.Fakes.poisson(0.7), hb.Fakes.poisson(2.4)])
 def test_numbers_of_fakes(way: str, fakes: hb.Fakes) -> None:
@@ -176,6 +177,7 @@ def test_the_fakes_of_many_users_add_up() -> None:
     assert abs(numbers.var() / 1700 - 1) < 4.5 * math.sqrt(2 / 1000)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fakes", [hb.Fakes.laplace(2.0, 5), hb.Fakes.gaussian(3.3, 4), hb.Fakes.laplace(0.3, 0), hb.Fakes.gaussian(0.4, 1)]
 )
@@ -240,6 +242,7 @@ print(len(sent) >= 1)
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "True\n"
 
 
+@pytest.mark.long
 def test_fixed_fakes_of_a_device() -> None:
     schema = SCHEMAS["bits"]
     plan = hb.plan_from(schema, 100, hb.Protocol(0.1, m=300), epsilon=3.0)

@@ -201,6 +201,7 @@ def test_clear_records_of_users_without_a_whole_fake_each_have_no_guarantee() ->
     assert achieved_guarantee(tally, plan).delta == 1.0
 
 
+@pytest.mark.long
 def test_joint_tables_fit_together() -> None:
     schema = hb.Schema.bits(["a", "b", "c", "d"])
     plan = hb.plan_from(schema, 20_000, hb.Protocol(0.1, m=3000), epsilon=3.0)

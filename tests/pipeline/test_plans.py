@@ -158,6 +158,7 @@ def test_more_assumptions_than_needed_are_legal_and_fewer_are_not() -> None:
             verify(replace(shuffled, guarantee=replace(shuffled.guarantee, assumptions=fewer)))
 
 
+@pytest.mark.long
 def test_s7_a_contract_is_verified_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Verification evaluates the certificate once at each claimed point, and searches for no ε and no attack."""
     plan = hb.plan_from(hb.Schema.bits(3), 1000, hb.Protocol(0.2), delta=1e-6)
@@ -180,11 +181,13 @@ def test_s7_a_contract_is_verified_without_a_search(monkeypatch: pytest.MonkeyPa
     assert plan.guarantee.epsilon in calls
 
 
+@pytest.mark.long
 def test_false_precision_is_found() -> None:
     with pytest.raises(hb.FalseClaim, match="standard error"):
         verify(replace(PLAN, stderr=PLAN.stderr * 0.99))
 
 
+@pytest.mark.long
 def test_modest_claims_are_accepted() -> None:
     modest = replace(PLAN, guarantee=replace(PLAN.guarantee, delta=min(1.0, PLAN.guarantee.delta * 2)))
     assert verify(modest) == modest
@@ -206,6 +209,7 @@ def test_the_chosen_plan_meets_the_budget(schema: hb.Schema, trust: TrustModel) 
     assert single.protocol.sends_records
 
 
+@pytest.mark.long
 def test_the_shufflers_fakes_reach_the_central_error() -> None:
     schema, budget = hb.Schema.one_hot(100), hb.Budget(1.0, 1e-6)
     assert hb.plan(schema, 100_000, budget, trust="shuffler-noise").stderr < 2.85

@@ -22,7 +22,7 @@ from hubbub.planner.request import Request
 from hubbub.releases import Release
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
-from hubbub.service.uploader import Response
+from hubbub.service.transport import Response
 
 N = 100
 RELEASES: tuple[Release, ...] = ("records", "bits", "category")
@@ -143,6 +143,7 @@ def test_plans_that_the_services_refuse_have_no_sealed_cost() -> None:
         assert "do not offer" in str(found)
 
 
+@pytest.mark.long
 def test_limits_apply_to_the_sealed_bundle() -> None:
     schema, budget = hb.Schema.one_hot(100), hb.Budget(1.0, 1e-6)
     everything = compare(Request.of(schema, 10**5, budget, trust="shuffler-noise")).plans

@@ -87,6 +87,7 @@ def test_bad_input(wrong: tuple[object, ...]) -> None:
         family_key(*wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("schema", "min_q"),
     [

@@ -31,6 +31,7 @@ FIVE = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("schema", "n", "kinds"), FIVE, ids=str)
 def test_five_requests(schema: Schema, n: int, kinds: int) -> None:
     plans = frontier(schema, n, BUDGET)
@@ -67,23 +68,23 @@ def test_the_error_where_only_users_add_noise() -> None:
 
 
 SMALL = [
-    (Schema.one_hot(5), 3000, BUDGET, {}),
+    pytest.param(Schema.one_hot(5), 3000, BUDGET, {}, marks=pytest.mark.long),
     (Schema.one_hot(5), 3000, BUDGET, {"trust": "shuffler-noise"}),
     (Schema.one_hot(5), 3000, BUDGET, {"clear": True}),
-    (Schema.one_hot(5), 3000, BUDGET, {"max_collusion_epsilon": 4.0}),
+    pytest.param(Schema.one_hot(5), 3000, BUDGET, {"max_collusion_epsilon": 4.0}, marks=pytest.mark.long),
     (Schema.one_hot(5), 3000, BUDGET, {"trust": "nobody"}),
     (Schema.one_hot(30), 10**4, Budget(0.3, 1e-8), {"max_messages": 1.0}),
     pytest.param(Schema.bits(6), 10**5, Budget(2.0, 1e-5), {"joint": True, "clear": True}, marks=pytest.mark.slow),
     (Schema.bits(2), 10**5, Budget(2.0, 1e-5), {"joint": True, "clear": True}),
-    (Schema.one_hot(4), 10**4, BUDGET, {"min_q": 0.05, "trust": "shuffler-noise"}),
+    pytest.param(Schema.one_hot(4), 10**4, BUDGET, {"min_q": 0.05, "trust": "shuffler-noise"}, marks=pytest.mark.long),
     pytest.param(Schema.bits(6), 10**4, BUDGET, {"min_q": 0.05, "trust": "shuffler-noise"}, marks=pytest.mark.slow),
-    (Schema.at_most(2, 20), 10**4, BUDGET, {"max_bytes": 300.0}),
+    pytest.param(Schema.at_most(2, 20), 10**4, BUDGET, {"max_bytes": 300.0}, marks=pytest.mark.long),
     (Schema.one_hot(3), 10, BUDGET, {"honest_fraction": 0.5}),
     (Schema.one_hot(12), 500, Budget(1.0, 0.0), {}),
     pytest.param(Schema.bits(3), 7799, Budget(8.0, 1e-6), {"honest_fraction": 0.7}, marks=pytest.mark.slow),
     (Schema.bits(1), 7799, Budget(8.0, 1e-6), {"honest_fraction": 0.7}),
     (Schema.at_most(1, 1), 29, Budget(8.0, 1e-6), {}),
-    (Schema.at_most(2, 5), 22, Budget(8.0, 1e-6), {}),
+    pytest.param(Schema.at_most(2, 5), 22, Budget(8.0, 1e-6), {}, marks=pytest.mark.long),
     (Schema.bits(1), 50, Budget(0.0, 1e-2), {}),
 ]
 
@@ -110,6 +111,7 @@ def test_the_plan_is_the_best_of_the_frontier(schema: Schema, n: int, budget: Bu
         assert limits.get("trust") == "shuffler-noise" or not one.protocol.shuffler_fakes
 
 
+@pytest.mark.long
 def test_honest_users_suffice() -> None:
     plans = frontier(Schema.one_hot(10), 20_000, BUDGET, honest_fraction=0.6)
     assert len(plans) >= 6

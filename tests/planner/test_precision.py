@@ -127,6 +127,7 @@ def test_the_number_of_people_for_a_goal(schema: Schema, trust: TrustModel, goal
     assert relative_error(fewer, goal.share, goal.level) > goal.within
 
 
+@pytest.mark.long
 def test_the_epsilon_for_a_goal() -> None:
     found = best_epsilon(Schema.bits(1), 600_000, 1e-8, share=0.001, within=0.1)
     assert relative_error(found, 0.001) <= 0.1

@@ -142,6 +142,7 @@ def test_s7_an_impossible_flip_probability_is_reported_soon() -> None:
     assert time.process_time() - start < 2.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("min_q", [0.0, 0.1])
 def test_s1_plans_state_the_assumptions_of_their_theorem(min_q: float) -> None:
     """The figure of every plan is proven with the honest users that it names, and no others."""

@@ -31,6 +31,7 @@ def ledgers(monkeypatch: pytest.MonkeyPatch) -> list[Protocol]:
     return charged
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("key", "schema", "n"),
     [("flip", Schema.one_hot(100), 10**6), ("copies", Schema.one_hot(4), 20_000), ("split", Schema.bits(5), 10**5)],

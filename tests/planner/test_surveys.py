@@ -121,6 +121,7 @@ def test_families_of_each_trust(trust: hb.privacy.TrustModel, families: set[str]
     assert compare(Request.of(FLAGS, N, BUDGET, trust=trust)).plans.keys() == families
 
 
+@pytest.mark.long
 def test_mixed_surveys_have_plans_for_every_trust() -> None:
     errors = []
     for trust in ("shuffler-noise", "shuffling", "nobody"):

@@ -52,6 +52,7 @@ def check_default(request: Request) -> None:
     assert verify(chosen) == chosen
 
 
+@pytest.mark.long
 def test_default_plans_randomize_every_record() -> None:
     for request in questions(6, 0, (1, 1, 2, 3)):
         check_default(request)
@@ -200,6 +201,7 @@ def test_fakes_leave_no_record_practically_clear() -> None:
         assert one.protocol.q * one.n >= 1 - 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("key", "constraints", "told"),
     [
@@ -236,6 +238,7 @@ def test_infeasible_requests_name_the_constraint_to_relax() -> None:
     assert next(name for name, _ in relaxations(Request.of(Schema.bits(3), 1000, BUDGET))) == "clear (to True)"
 
 
+@pytest.mark.long
 def test_plans_have_the_same_name_everywhere() -> None:
     """Review: "clear + shuffler's fakes" was "split bits: in the clear" elsewhere; two families shared one name."""
     found = compare(Request.of(Schema.at_most(3, 12), 20_000, BUDGET, trust="shuffler-noise")).plans

@@ -184,6 +184,7 @@ def test_a_batch_that_a_gap_covers_is_abandoned_unless_it_is_complete(system: An
 # -- results --
 
 
+@pytest.mark.long
 def test_the_result_equals_that_of_the_library_for_the_same_messages(tmp_path: Path) -> None:
     for name, plan in {
         "records": small_plan(),

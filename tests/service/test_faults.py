@@ -23,7 +23,8 @@ from tests.service.proxy import FINE, Fault, Proxy
 from hubbub.service.journal import Journal
 from hubbub.service.provision import ROLES, Role
 from hubbub.service.runtime.workers import Workers
-from hubbub.service.uploader import HttpTransport, Response, Uploader
+from hubbub.service.transport import HttpTransport, Response
+from hubbub.service.uploader import Uploader
 
 MIN_BATCH_SIZE = 50
 LINK_FAULTS = 6
@@ -139,6 +140,7 @@ def survives(fleet: Fleet, breaks: Callable[[], None], heals: Callable[[], None]
     uploads.finish()
 
 
+@pytest.mark.long
 @cycles(10)
 def test_a_full_disk(tmp_path: Path, cycles: int) -> None:
     with small_disk(tmp_path / "disk") as disk:
@@ -155,6 +157,7 @@ def test_a_full_disk(tmp_path: Path, cycles: int) -> None:
             survives(fleet, fill, ballast.unlink, cycles)
 
 
+@pytest.mark.long
 @cycles(10)
 def test_a_store_that_cannot_be_written(cycles: int, request: pytest.FixtureRequest) -> None:
     """The system refuses every write of the process, as when a disk fails."""
@@ -168,6 +171,7 @@ def test_a_store_that_cannot_be_written(cycles: int, request: pytest.FixtureRequ
         survives(fleet, lambda: limit(0), lambda: limit(usual[0]), cycles)
 
 
+@pytest.mark.long
 @cycles(10)
 def test_a_store_that_becomes_read_only(tmp_path: Path, cycles: int, request: pytest.FixtureRequest) -> None:
     """The store and its log become immutable; not the log's index, which must stay writable."""
@@ -244,6 +248,7 @@ class UnreliableTransport(HttpTransport):
         return super().post(task, body)
 
 
+@pytest.mark.long
 @cycles(20)
 def test_an_uploader_behind_an_unreliable_connection(
     tmp_path: Path, cycles: int, request: pytest.FixtureRequest

@@ -124,6 +124,7 @@ def rounds(live: LiveSystem, count: int) -> None:
     assert "ERROR" not in log
 
 
+@pytest.mark.long
 def test_bytes_that_are_not_http(live: LiveSystem) -> None:
     rounds(live, 2)
 

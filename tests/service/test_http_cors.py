@@ -4,14 +4,21 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.service.admissions import TOKEN_KEY
 from tests.service.asgi import Answer, ask
 from tests.service.live import LiveSystem
+from tests.service.samples import ANALYZER, SHUFFLER
 from tests.service.test_http_uploads import HEADERS, PATH, SIZE, TASK, Service, bundle, service
+from tests.service.test_issuer import AGREED, CHALLENGE, CODES, write_codes
 
+from hubbub.service.issuer.app import CORS_HEADERS, IssuerProgram
+from hubbub.service.issuer.http import REQUEST_TYPE
 from hubbub.service.runtime.cors import allow_origins
 from hubbub.service.runtime.http import App
-from hubbub.service.runtime.settings import Common, ShufflerConfig, read_config
+from hubbub.service.runtime.settings import Common, IssuerConfig, ShufflerConfig, read_config
 from hubbub.service.shuffler.app import ShufflerProgram
+from hubbub.service.task.contract import SignedContract
+from hubbub.service.task.tokens import PendingToken
 
 __all__ = ["service"]
 PAGE, OTHER = "https://survey.example", "https://other.example"
@@ -81,3 +88,31 @@ def test_the_shuffler_serves_its_origins(tmp_path: Path) -> None:
         assert preflight(uploads, live.path(), OTHER).status == 405
     finally:
         program.close()
+
+
+def test_the_issuer_serves_its_origins(tmp_path: Path) -> None:
+    """Regression: pages had no way to request tokens but a relay."""
+    (tmp_path / "contract.json").write_bytes(SignedContract.sign(AGREED, ANALYZER, SHUFFLER).to_json())
+    (tmp_path / "token-keys").mkdir()
+    TOKEN_KEY.save(tmp_path / "token-keys" / "00.pem")
+    write_codes(tmp_path / "codes", CODES)
+    settings = 'contracts = ["contract.json"]\ncodes = "codes"\n'
+    pending = PendingToken.generate(TOKEN_KEY.public).request(TOKEN_KEY.public, CHALLENGE)
+    told = {"authorization": f"Bearer {CODES[0]}", "content_type": REQUEST_TYPE, "content_length": str(len(pending))}
+    for origins in ([], [PAGE]):
+        (tmp_path / "settings.toml").write_text(f"{settings}origins = {origins}\n")
+        program = IssuerProgram(read_config(tmp_path / "settings.toml", IssuerConfig))
+        try:
+            (app,) = [one.app for one in program.listeners() if one.name == "tokens"]
+            asked = preflight(app, "/token-request", PAGE)
+            assert asked.status == (204 if origins else 405)
+            assert asked.headers.get("access-control-allow-headers") == (CORS_HEADERS if origins else None)
+            assert preflight(app, "/token-request", OTHER).status == 405
+            issued = send(app, "POST", "/token-request", pending, origin=PAGE, **told)
+            assert (issued.status, len(issued.body)) == (200, 256)
+            assert issued.headers.get("access-control-allow-origin") == (PAGE if origins else None)
+            refused = send(app, "POST", "/token-request", pending, origin=PAGE, content_type=REQUEST_TYPE)
+            assert refused.status == 401
+            assert refused.headers.get("access-control-allow-origin") == (PAGE if origins else None)
+        finally:
+            program.close()

@@ -253,6 +253,7 @@ def _state(pid: int) -> str:
         return "Z"
 
 
+@pytest.mark.long
 def test_sigterm_in_the_middle_of_uploads(live: LiveSystem) -> None:
     """Half a body is dropped; every upload that was acknowledged is stored after the next start."""
     before = live.counts()["accepted"]

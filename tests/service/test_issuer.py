@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.service.admissions import TOKEN_KEY
 from tests.service.asgi import Answer, ask
@@ -38,7 +39,8 @@ from hubbub.service.runtime.settings import Common, IssuerConfig, read_config
 from hubbub.service.task.admission import Admission
 from hubbub.service.task.contract import Contract, SignedContract
 from hubbub.service.task.tokens import PendingToken, TokenVerifier, challenge, truncated_key_id
-from hubbub.service.uploader import Response, Uploader
+from hubbub.service.transport import Response
+from hubbub.service.uploader import Uploader
 
 NAME = "issuer.example"
 CODES = [f"{number:032x}" for number in range(40)]
@@ -317,6 +319,17 @@ def test_an_address_of_an_issuer_is_a_url() -> None:
             HttpIssuer(wrong)
     with contextlib.closing(HttpIssuer("http://127.0.0.1:9")) as desk, pytest.raises(NoResponse, match="the issuer"):
         desk.request(b"", "x")
+
+
+@pytest.mark.parametrize("status", [200, 404, 302])
+def test_a_page_of_another_network_is_no_response(status: int) -> None:
+    """Regression: the page of a captive portal was taken for a token, or settled the answer as refused."""
+    portal = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(status, text="<html>sign in")))
+    with contextlib.closing(HttpIssuer("http://issuer.example", client=portal)) as desk:
+        try:
+            assert not desk.request(b"", "x").refused
+        except NoResponse:
+            assert status == 200
 
 
 # the uploader

@@ -167,6 +167,7 @@ def test_warnings_name_what_to_do() -> None:
     assert "more than a day ago" in warnings({"key_due": 0}, 1.1 * DAY)[0]
 
 
+@pytest.mark.long
 def test_a_certificate_that_is_about_to_expire_is_shown(tmp_path: Path) -> None:
     live = LiveSystem(tmp_path)
     folder = tmp_path / "analyzer"

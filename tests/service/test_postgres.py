@@ -31,6 +31,7 @@ def system(tmp_path: Path, postgres_url: str) -> Iterator[System]:
     found.shut()
 
 
+@pytest.mark.long
 def test_the_simulation(postgres: str) -> None:
     """The same operations without backups, which PostgreSQL's own tools make."""
     for seed in range(2):
@@ -125,6 +126,7 @@ def test_backups_are_left_to_pg_dump(system: System) -> None:
     shutil.rmtree(folder)
 
 
+@pytest.mark.long
 def test_a_database_that_is_lost_during_the_start(tmp_path: Path, postgres_server: PostgresServer) -> None:
     """Regression: the service exited if its database went away after it had answered once."""
     server = postgres_server

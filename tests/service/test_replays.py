@@ -85,6 +85,7 @@ def run(folder: Path, people: int, each: int) -> None:
         assert live.counts()["error"] == 0
 
 
+@pytest.mark.long
 def test_replays(tmp_path: Path) -> None:
     run(tmp_path, people=150, each=10)
 

@@ -296,6 +296,7 @@ def run(count: int, each: int = 250) -> Counter[str]:
     return made
 
 
+@pytest.mark.long
 def test_attempts() -> None:
     made = run(160, each=80)
     assert sum(made.values()) >= 160

@@ -83,6 +83,7 @@ def covered(live: LiveSystem, plan: Plan, generator: np.random.Generator) -> tup
     return int(((low <= truth) & (truth <= high)).sum()), schema.width
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["flip", "split", "shuffler's fakes"])
 def test_intervals_of_a_collection(live: LiveSystem, name: str) -> None:
     inside, labels = covered(live, points()[name], np.random.default_rng(7))

@@ -100,6 +100,7 @@ def scrape(live: LiveSystem) -> list[str]:
     return [line for line in lines if not line.startswith(loops)]
 
 
+@pytest.mark.long
 def test_canaries(tmp_path: Path) -> None:
     people = 40
     live = LiveSystem(tmp_path, plan=clear_plan(64, people - 5), min_batch_size=people)

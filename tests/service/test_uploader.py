@@ -1,6 +1,7 @@
 """The uploader: whatever happens on the way, every answer is stored once or reported as refused."""
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from tests.service.system import System
 from hubbub.errors import InvalidInput, NoResponse, Problem, WireError
 from hubbub.service.journal import Journal
 from hubbub.service.runtime.problems import PREFIX, status_of
-from hubbub.service.uploader import HttpTransport, Response, Uploader
+from hubbub.service.transport import HttpTransport, Response, read_problem
+from hubbub.service.uploader import Uploader
 
 
 class Wire:
@@ -149,8 +151,9 @@ def test_busy_keeps_everything_in_the_journal(system: System, tmp_path: Path) ->
     busy = "status 429, busy: The service is overloaded; try again later."
     with pytest.raises(NoResponse, match=f"^the service accepted nothing in 12 attempts: {busy}$"):
         one.send()
-    assert reasons == [busy] * one.attempts
-    assert len(waits) == one.attempts
+    # Regression: there was a pause after the last attempt as well.
+    assert reasons == [busy] * (one.attempts - 1)
+    assert len(waits) == one.attempts - 1
     assert min(waits) >= 2
     assert max(waits) <= 62
     assert one.journal.states() == {"waiting": 3}
@@ -172,6 +175,46 @@ def test_the_reason_of_a_service_is_shown_without_control_characters() -> None:
     transport = HttpTransport("http://shuffler.example", client=httpx.Client(transport=empty))
     assert transport.post("task", b"").reason == "status 502"
     transport.close()
+
+
+@pytest.mark.parametrize(("status", "text"), [(200, "<html>sign in</html>"), (404, "<html>"), (403, ""), (302, "")])
+def test_a_page_of_another_network_settles_nothing(system: System, tmp_path: Path, status: int, text: str) -> None:
+    """Regression: an answer was settled as refused with ``status 200`` by the page of a captive portal."""
+    wire = Wire(system)
+    portal = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(status, text=text)))
+    http = HttpTransport("http://shuffler.example", client=portal)
+    one = uploader(system, wire, tmp_path / "journal")
+    one.prepare([1] * 3)
+    one.transport = http
+    with pytest.raises(NoResponse, match=f"status {status}"):
+        one.send()
+    with pytest.raises(NoResponse, match="no keys"):
+        http.keys(system.contract.id)
+    assert one.journal.states() == {"waiting": 3}
+    one.transport = wire
+    assert one.send().stored == 3
+    http.close()
+
+
+def test_a_problem_cannot_name_a_state_of_the_journal() -> None:
+    """Regression: a problem named ``stored`` or ``waiting`` was taken for that state of the answer."""
+    for name in ("stored", "waiting", "Uncertain", "a\nb", ""):
+        assert not read_problem(httpx.Response(409, json={"type": f"{PREFIX}{name}"})).refused
+    for kind in (["malformed"], None, 7, {"a": 1}):
+        assert not read_problem(httpx.Response(409, json={"type": kind})).refused
+    assert read_problem(httpx.Response(410, json={"type": f"{PREFIX}uncertain"})).refused
+
+
+def test_an_endless_response_and_an_endless_pause() -> None:
+    """Regression: a service could fill the memory of a client, or stop it by a pause that no clock can hold."""
+    endless = httpx.MockTransport(lambda _: httpx.Response(200, content=itertools.repeat(b"{" * 65_536)))
+    transport = HttpTransport("http://shuffler.example", client=httpx.Client(transport=endless))
+    with pytest.raises(NoResponse, match="longer than"):
+        transport.keys("task")
+    with pytest.raises(NoResponse, match="longer than"):
+        transport.post("task", b"")
+    transport.close()
+    assert read_problem(httpx.Response(503, headers={"retry-after": "9" * 400})).retry_after == 3600
 
 
 def test_the_journal_is_private_and_belongs_to_one_contract(system: System, tmp_path: Path) -> None:

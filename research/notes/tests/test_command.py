@@ -51,6 +51,7 @@ def test_readings() -> None:
     assert "0.1963" in text
 
 
+@pytest.mark.long
 def test_page_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cheap = (figures.copies_of_a_bit, figures.three_sigma_bits)
     monkeypatch.setattr(figures, "DRAWN", cheap)

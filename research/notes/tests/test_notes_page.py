@@ -47,6 +47,7 @@ def test_names_are_unique() -> None:
 class TestCaptions:
     """What the captions say is so."""
 
+    @pytest.mark.long
     def test_copies_gain_more_for_longer_records_and_less_than_the_root(self) -> None:
         gains = []
         for width, n in ((2, 1000), (5, 10**4), (10, 10**5)):

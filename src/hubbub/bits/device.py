@@ -78,7 +78,7 @@ def coin(numerator: int, *, entropy: Callable[[int], bytes] = os.urandom) -> boo
     >>> coin(1, entropy=lambda size: bytes(size)), coin(2**48 - 1, entropy=lambda size: b"\\xff" * size)
     (True, False)
     """
-    return _take_number(entropy, GRID_BITS // 8) < numerator
+    return int.from_bytes(take(entropy, GRID_BITS // 8), "little") < numerator
 
 
 def flip(record: bytes, width: int, numerator: int, *, entropy: Callable[[int], bytes] = os.urandom) -> bytes:

@@ -23,7 +23,8 @@ from hubbub.service.journal import Journal
 from hubbub.service.runtime.problems import KINDS
 from hubbub.service.task.admission import TicketKey
 from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, load_contract
-from hubbub.service.uploader import HttpTransport, Sent, Uploader, printable
+from hubbub.service.transport import HttpTransport, printable
+from hubbub.service.uploader import Sent, Uploader
 
 BLOCK = 1 << 10
 """Records that are read at a time: sealing is slow, and progress is shown after each block."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from hubbub.canonical import Fields
@@ -51,6 +51,8 @@ class Number:
     unit: str
     digits: tuple[int, ...]
     """Radices of the digits, lowest first; empty if the planner has not chosen them."""
+    levels: int = field(compare=False, repr=False)
+    """Number of levels to which numbers are rounded."""
 
     def __init__(
         self,
@@ -71,17 +73,13 @@ class Number:
         object.__setattr__(self, "variance", check_type("variance", variance, bool))
         object.__setattr__(self, "unit", check_unit(unit))
         object.__setattr__(self, "digits", tuple(check_whole("a radix", radix, 2, MAX_RADIX) for radix in radices))
-        check_whole("the product of the digits", self.levels, 2, MAX_LEVELS)
+        levels = check_whole("the product of the digits", math.prod(self.radices), 2, MAX_LEVELS)
+        object.__setattr__(self, "levels", levels)
 
     @property
     def radices(self) -> tuple[int, ...]:
         """Radices of the digits, lowest first."""
         return self.digits or STANDARD
-
-    @property
-    def levels(self) -> int:
-        """Number of levels to which numbers are rounded."""
-        return math.prod(self.radices)
 
     @property
     def attributes(self) -> tuple[tuple[str, ...], ...]:

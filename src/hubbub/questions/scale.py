@@ -138,7 +138,7 @@ class Scale:
     def encode(self, value: object, coin: Coin, what: str = ANSWER) -> tuple[int, ...]:
         """Return the category of an answer in every attribute."""
         bucket = self.bucket(value, what)
-        return tuple(bucket // width for width in self.widths)
+        return tuple([bucket // width for width in self.widths])
 
     def to_document(self) -> Document:
         """Return the question as a JSON object; equal buckets are written by their bounds."""

@@ -63,6 +63,8 @@ class Questions:
     attributes: tuple[Attribute, ...] = field(init=False, compare=False, repr=False)
     """All attributes in order, those of a question next to each other."""
     _named: dict[str, Asked] = field(init=False, compare=False, repr=False)
+    _answers: tuple[tuple[str, str, Asked], ...] = field(init=False, compare=False, repr=False)
+    """Questions that people answer, with their names and what errors call their answers."""
 
     def __post_init__(self) -> None:
         check_whole("the number of questions", len(self.items), 1, MAX_QUESTIONS)
@@ -74,6 +76,7 @@ class Questions:
         asked = tuple((name, one) for name, one in self.items if not isinstance(one, Cross))
         object.__setattr__(self, "asked", asked)
         object.__setattr__(self, "_named", dict(asked))
+        object.__setattr__(self, "_answers", tuple((name, f"the answer to {name!r}", one) for name, one in asked))
         named = dict(self.items)
         if len(named) != len(self.items):
             reject("the names of the questions", "be distinct")
@@ -162,11 +165,12 @@ class Questions:
         if not answers.keys() <= self._named.keys():
             some = ", ".join(map(repr, list(self._named)[:3]))
             reject("the answers", f"be to the questions of the survey ({some}{', …' * (len(self._named) > 3)})")
-        found = {
-            name: question.encode(answers.get(name), coin, f"the answer to {name!r}")
-            for name, question in self._named.items()
-        }
         result: list[int] = []
+        if len(self.asked) == len(self.items) and not self.derived:
+            for name, what, asked in self._answers:
+                result += asked.encode(answers.get(name), coin, what)
+            return tuple(result)
+        found = {name: asked.encode(answers.get(name), coin, what) for name, what, asked in self._answers}
         for name, question in self.items:
             if isinstance(question, Cross):
                 cell = 0

@@ -2,8 +2,9 @@
 
 import httpx
 
-from hubbub.errors import reject
-from hubbub.service.uploader import Response, no_response, read_problem
+from hubbub.errors import NoResponse, reject
+from hubbub.service.task.tokens import RESPONSE_SIZE
+from hubbub.service.transport import Response, bounded, no_response, read_problem
 
 REQUEST_TYPE = "application/private-token-request"
 
@@ -23,7 +24,9 @@ class HttpIssuer:
         """Send a TokenRequest for the account with this code."""
         headers = {"content-type": REQUEST_TYPE, "authorization": f"Bearer {code}"}
         with no_response("the issuer"):
-            response = self._client.post(f"{self._url}/token-request", content=body, headers=headers)
+            response = bounded(self._client, "POST", f"{self._url}/token-request", content=body, headers=headers)
+        if response.status_code == 200 and len(response.content) != RESPONSE_SIZE:
+            raise NoResponse("no response from the issuer: it must be a signature")
         return Response(200, body=response.content) if response.status_code == 200 else read_problem(response)
 
     def close(self) -> None:

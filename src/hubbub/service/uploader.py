@@ -7,67 +7,30 @@ never counts an answer twice. The secrets of a token are written to the journal 
 reason: an issuer answers only the same request again.
 """
 
-import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-import httpx
-
 from hubbub.bits.exact import Buffered
 from hubbub.canonical import Fields, canonical, parse
 from hubbub.device import record_payloads
 from hubbub.errors import Infeasible, InvalidInput, NoResponse, WireError, reject
 from hubbub.service.journal import Answer, Journal
-from hubbub.service.runtime.problems import KINDS, PREFIX
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.keylist import KeyList, PublicKey
 from hubbub.service.task.tokens import PendingToken, challenge
+from hubbub.service.transport import Response
 
-MEDIA_TYPE = "application/hubbub-bundle"
 ATTEMPTS = 12
 """Attempts per request; afterwards the journal keeps the bundles for the next run."""
 UNCERTAIN = "uncertain"
 """State of an answer that may have been counted before the shuffler's store was restored; it is final."""
 LONGEST_PAUSE = 60.0
-"""Longest pause between two attempts, in seconds."""
+"""Longest pause between two attempts, in seconds, besides the wait that the service asks for."""
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """The response to an upload: HTTP status, name of the problem, and seconds to wait before the next attempt."""
-
-    status: int
-    problem: str = ""
-    retry_after: float = 0.0
-    body: bytes = b""
-    """The body of an issuer's response."""
-    detail: str = ""
-    """The service's explanation of the problem."""
-
-    @property
-    def reason(self) -> str:
-        """The refusal in words.
-
-        >>> Response(429, "busy").reason, Response(502).reason
-        ('status 429, busy: The service is overloaded; try again later.', 'status 502')
-        """
-        words = self.detail or (KINDS[self.problem].title if self.problem in KINDS else "")
-        known = f", {printable(self.problem)}" if self.problem else ""
-        return f"status {self.status}{known}" + (f": {printable(words)}" if words else "")
-
-    @property
-    def transient(self) -> bool:
-        """True if the same request may succeed later.
-
-        >>> Response(503).transient, Response(409, "outdated-keys").transient
-        (True, False)
-        """
-        return self.status in (408, 425, 429) or self.status >= 500
 
 
 class Transport(Protocol):
@@ -78,68 +41,6 @@ class Transport(Protocol):
 
     def post(self, task: str, body: bytes) -> Response:
         """Upload bundles."""
-
-
-class HttpTransport:
-    """A shuffler behind a URL, over persistent connections."""
-
-    def __init__(self, url: str, *, timeout: float = 30.0, client: httpx.Client | None = None) -> None:
-        place = httpx.URL(url)
-        if place.scheme not in ("http", "https") or not place.host:
-            reject("the shuffler's address", "be a URL http://… or https://…", url)
-        self._url = url.rstrip("/")
-        # No user agent and no cookies: nothing that distinguishes one device from another.
-        self._client = client or httpx.Client(timeout=timeout, headers={"user-agent": ""}, trust_env=False)
-
-    def keys(self, task: str) -> bytes:
-        """Return the key document of a task."""
-        with no_response("the shuffler"):
-            response = self._client.get(f"{self._url}/v1/tasks/{task}/keys")
-            if response.status_code == 404:
-                reject("the contract", "be one that the shuffler at this address serves")
-            if response.status_code != 200:
-                raise NoResponse(f"the shuffler returned no keys: {read_problem(response).reason}")
-            return response.content
-
-    def post(self, task: str, body: bytes) -> Response:
-        """Upload bundles."""
-        with no_response("the shuffler"):
-            url, headers = f"{self._url}/v1/tasks/{task}/bundles", {"content-type": MEDIA_TYPE}
-            response = self._client.post(url, content=body, headers=headers)
-            return read_problem(response) if response.status_code != 201 else Response(201)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-
-
-def read_problem(response: httpx.Response) -> Response:
-    """Return the refusal of a service, with what its problem document says."""
-    problem, detail, wait = "", "", response.headers.get("retry-after", "")
-    with contextlib.suppress(ValueError, AttributeError):
-        document = response.json()
-        problem = str(document.get("type", "")).removeprefix(PREFIX)
-        detail = str(document.get("detail", ""))
-    seconds = float(wait) if wait.isascii() and wait.isdigit() else 0.0
-    return Response(response.status_code, problem, seconds, detail=detail)
-
-
-def printable(text: str) -> str:
-    """Return a short version of a text from elsewhere, without control characters.
-
-    >>> printable("busy\x1b[2J")
-    'busy�[2J'
-    """
-    return "".join(letter if letter.isprintable() else "�" for letter in text[:200])
-
-
-@contextlib.contextmanager
-def no_response(service: str) -> Iterator[None]:
-    """Raise :class:`NoResponse` if a request to a service has no response."""
-    try:
-        yield
-    except httpx.HTTPError as error:
-        raise NoResponse(f"no response from {service}: {type(error).__name__}") from None
 
 
 class Issuer(Protocol):
@@ -231,14 +132,14 @@ class Uploader:
             for number, secrets, code in requests:
                 pending = PendingToken.from_bytes(secrets)
                 response = self._request_token(self.issuer, pending.request(terms.key, challenged), code)
-                if response.status != 200:
-                    self.journal.settle([number], response.problem or f"status {response.status}")
+                if response.refused:
+                    self.journal.settle([number], response.problem)
                     continue
                 token = pending.finalize(terms.key, challenged, response.body)
                 self.journal.admit(number, token, self._seal(self.journal.messages(number), token, keys))
 
     def _request_token(self, issuer: Issuer, body: bytes, code: str) -> Response:
-        return self._retry(lambda: issuer.request(body, code))
+        return self._retry(lambda: issuer.request(body, code), 200)
 
     def send(self, progress: Callable[[int], None] = lambda _: None) -> Sent:
         """Send all waiting answers until they are stored or refused; ``progress`` gets the number settled so far."""
@@ -285,23 +186,29 @@ class Uploader:
     def _send(self, bundles: list[tuple[int, bytes]]) -> str | None:
         """Return None if the bundles are stored, or the name of the problem if they are refused."""
         body = b"".join(bundle for _, bundle in bundles)
-        response = self._retry(lambda: self.transport.post(self.contract.id, body))
-        return None if response.status == 201 else response.problem or f"status {response.status}"
+        response = self._retry(lambda: self.transport.post(self.contract.id, body), 201)
+        return response.problem if response.refused else None
 
-    def _retry(self, call: Callable[[], T]) -> T:
-        """Call until there is a final response; pauses double, with full jitter, up to a minute."""
+    def _retry(self, call: Callable[[], T], success: int | None = None) -> T:
+        """Call until there is a final result; pauses double, with full jitter, up to a minute.
+
+        A :class:`Response` is final if it has the status of success, or if a service of hubbub refuses the request.
+        """
+        last = self.attempts - 1
         for attempt in range(self.attempts):
             wait = 0.0
             try:
                 result = call()
             except NoResponse as error:
-                if attempt == self.attempts - 1:
+                if attempt == last:
                     raise
                 reason = str(error)
             else:
-                if not (isinstance(result, Response) and result.transient):
+                if not isinstance(result, Response) or result.status == success or result.refused:
                     return result
                 wait, reason = result.retry_after, result.reason
+                if attempt == last:
+                    break
             share = int.from_bytes(self.entropy(4), "big") / 2**32
             seconds = wait + share * min(LONGEST_PAUSE, 0.25 * 2**attempt)
             self.retrying(reason, seconds)

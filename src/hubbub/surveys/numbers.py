@@ -202,9 +202,11 @@ class NumberEstimate:
     def variance(self) -> Measure:
         """The variance of the answers, where the question asked for it.
 
-        v = mean of y − (mean of x − c)² + σ², y = (x − c)² around the middle c; its error is that of y, and of the
-        squared mean: 4(m − c)²σ² + 2σ⁴. The sampling error of the population is at most that of Bhatia and Davis for
-        squared distances from the mean.
+        v = mean of y − (m − c)² + σ², with y = (x − c)² around the middle c, and σ² the variance of the mean m; its
+        error is that of y, and of the squared mean: 4(m − c)²σ² + 2σ⁴. Its interval combines those of both (Zou and
+        Donner 2008): the error of the square is larger on the side where m is farther from c, and its variance, taken
+        at the estimate, too small whenever the noise moves m towards c. The sampling error of the population is at
+        most that of Bhatia and Davis for squared distances from the mean.
         """
         if not self.question.variance:
             raise Infeasible(f"the variance of {self.name!r} was not asked for; use Number(…, variance=True)")
@@ -213,27 +215,31 @@ class NumberEstimate:
         share, far = total.value / people, squares.value / people / 4
         noise = (total.variance + share**2 * answered.variance) / people**2
         value = far - (share - 0.5) ** 2 + noise
-        parts = [
-            squares.scaled(0.25 / people),
-            total.scaled(-2 * (share - 0.5) / people),
-            answered.scaled((2 * (share - 0.5) * share - far) / people),
-            Total(0.0, 2 * noise**2),
-        ]
-        error = parts[0].plus(parts[1]).plus(parts[2]).plus(parts[3])
+        middle = share - 0.5
+        linear = squares.scaled(0.25 / people).plus(answered.scaled((2 * middle * share - far) / people))
+        error = linear.plus(total.scaled(-2 * middle / people)).plus(Total(0.0, 2 * noise**2))
         deviation = math.sqrt(error.variance)
         unit = f"{self.question.unit}²" if self.question.unit else ""
 
         def ends(level: float, of: Of) -> tuple[float, float]:
             if answered.value <= 0:
                 return 0.0, width**2 / 4
-            reach = error.reach(1 - level)
+            miss = 1 - level
+            known, mean = linear.reach(miss), total.reach(miss) / people
+            farthest, nearest = (abs(middle) + mean) ** 2, max(abs(middle) - mean, 0.0) ** 2
+            square = middle**2 - noise
+            down = math.hypot(known, farthest - square)
+            up = math.hypot(known, max(square - nearest, 0.0))
+            if nearest > 0.25:  # no mean within the bounds is likely: all that is known of it is the bound
+                up = max(up, known + square - 0.25)
             if of == "population":
                 inner = min(max(share, 0.0), 1.0)
                 most = max(inner, 1 - inner) ** 2
                 likely = min(max(value + deviation, 0.0), inner * (1 - inner)) + 1 / people
                 sampled = math.sqrt(max(likely * (most - likely), 0.0) / people)
-                reach = math.hypot(reach, reach / max(deviation, 1e-300) * sampled) + 0.5 / people
-            return width**2 * max(value - reach, 0.0), width**2 * min(max(value + reach, 0.0), 0.25)
+                sampled *= error.reach(miss) / max(deviation, 1e-300)
+                down, up = (math.hypot(reach, sampled) + 0.5 / people for reach in (down, up))
+            return width**2 * max(value - down, 0.0), width**2 * min(max(value + up, 0.0), 0.25)
 
         return Measure(name="variance", value=width**2 * value, stderr=width**2 * deviation, unit=unit, ends=ends)
 

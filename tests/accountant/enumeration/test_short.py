@@ -107,6 +107,7 @@ def test_worst_corners() -> None:
     assert not found.violations, found.report()
 
 
+@pytest.mark.long
 def test_fuzz() -> None:
     """Slow calls are reported, and do not fail."""
     found = Findings()

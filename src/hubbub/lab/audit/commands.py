@@ -64,11 +64,14 @@ class ClientCommand:
 
     def __call__(self, collection: Collection, plan: Plan) -> Reports:
         """Run the program once on all values of the collection."""
+        return self.send(spell_values(collection), len(collection), plan)
+
+    def send(self, values: bytes, n: int, plan: Plan) -> Reports:
+        """Run the program once on the values of n people, as CSV."""
         # Ten times the expected messages plus a header: a program that writes more is broken.
-        expected = int(len(collection) * plan.payload_messages) + plan.protocol.fixed_fakes
+        expected = int(n * plan.payload_messages) + plan.protocol.fixed_fakes
         limit = 10 * (expected + 100) * messages.size(plan) + 4096
-        data = _run(self.words, spell_values(collection), "client", self.seconds, limit)
-        return read_output(data, plan, len(collection))
+        return read_output(_run(self.words, values, "client", self.seconds, limit), plan, n)
 
 
 @dataclass(frozen=True, slots=True)

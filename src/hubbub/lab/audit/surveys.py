@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from hubbub.bits.records import one_hot
 from hubbub.errors import WireError
 from hubbub.lab.audit import pipeline
-from hubbub.lab.audit.commands import Client, Shuffler
+from hubbub.lab.audit.answers import AttributeAnswers
+from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler
 from hubbub.lab.audit.model import Probe
 from hubbub.lab.audit.statistics import Finding, finding, normal_p
 from hubbub.planner import plan_from
@@ -55,11 +56,18 @@ class AttributeAudit:
         return plan_from(Schema.one_hot(labels), size, protocol, delta=held.delta or 1e-9, trust=trust)
 
     def client(self, send: Client) -> Client:
-        """Return a client of the survey as one of this attribute."""
+        """Return a client of the survey as one of this attribute; a command reads answers, others read records."""
+        questions = self.survey.schema.questions
+        assert questions is not None
+        answers = AttributeAnswers(questions, self.place) if isinstance(send, ClientCommand) else None
 
         def sent(collection: Collection, plan: Plan) -> Reports:
             n, survey = len(collection), resized(self.survey, plan.n)
-            reports = send(people(survey.schema, self._around(collection.ones(0, n)[0].astype(np.int64))), survey)
+            categories = collection.ones(0, n)[0].astype(np.int64)
+            if isinstance(send, ClientCommand) and answers is not None:
+                reports = send.send(answers.spell(categories.tolist()), n, survey)
+            else:
+                reports = send(people(survey.schema, self._around(categories)), survey)
             return self._reduced(reports, survey, plan, n)
 
         return sent

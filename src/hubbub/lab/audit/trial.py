@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hubbub.errors import Interval, WireError, check_real, check_whole, reject
 from hubbub.lab.audit import flips, independence, pipeline, seeds, sequence, surveys
+from hubbub.lab.audit.answers import UnreachableCategory
 from hubbub.lab.audit.commands import Client, ClientCommand, Shuffler, ShufflerCommand
 from hubbub.lab.audit.diagnosis import diagnose
 from hubbub.lab.audit.distinguishers import Attack, attack_bits, attack_pairs
@@ -103,7 +104,7 @@ def audit(
     model = MessageModel(plan)
     notes: list[str] = []
     findings: list[Finding] = []
-    samples = _send(client, plan, tried, progress, findings) if client is not None else []
+    samples = _send(client, plan, tried, progress, findings, notes) if client is not None else []
     if samples:
         findings += [*flips.examine(samples, plan), *independence.examine(samples, plan)]
         findings += seeds.stretches(samples, plan)
@@ -164,15 +165,15 @@ def _audit_survey(
     progress: Progress,
 ) -> Audit:
     """Audit every attribute of a survey as a one-hot plan of its own, and then the messages of all together."""
-    if isinstance(client, ClientCommand) or isinstance(shuffler, ShufflerCommand):
-        reject("the program", "be a Python callable for a survey; commands are audited with other plans only")
+    if isinstance(shuffler, ShufflerCommand):
+        reject("the shuffler", "be a Python callable for a survey; commands are audited with other plans only")
     each = surveys.attributes(plan)
     alpha = (1 - confidence) / (len(each) + 1)
     audits: list[Audit] = []
     for one in each if client is not None else []:
         assert client is not None
         alone, send = one.plan(), one.client(client)
-        part = tried or effort(alone, send, None, runs=runs, seed_runs=seed_runs)
+        part = tried or effort(alone, client, None, runs=runs, seed_runs=seed_runs)
         # One search for a weak seed suffices, because a run draws all attributes from one generator.
         part = replace(part, shuffles=0, pipeline=0, short=0 if audits else part.short)
         audits.append(audit(alone, send, None, confidence=1 - alpha, tried=part, progress=progress))
@@ -261,13 +262,17 @@ def _wire(error: WireError, where: str) -> Finding:
     return finding("wire", str(error), where, 1.0, 0.0, 0.0)
 
 
-def _send(client: Client, plan: Plan, tried: Effort, progress: Progress, findings: list[Finding]) -> list[Sample]:
+def _send(
+    client: Client, plan: Plan, tried: Effort, progress: Progress, findings: list[Finding], notes: list[str]
+) -> list[Sample]:
     """Return the samples of all probes, and add a finding for each probe whose reports are illegal."""
     found = probes(plan.schema)
     count, samples = _counter("sending probes", len(found) * tried.runs, progress), []
     for probe in found:
         try:
             samples.append(sample(client, plan, probe, tried.values, tried.runs, count))
+        except UnreachableCategory:
+            notes.append(f"{probe.name} was not tested: no answer has this category")
         except WireError as error:
             findings.append(_wire(error, f"value: {probe.name}"))
     return samples

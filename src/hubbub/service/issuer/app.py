@@ -8,6 +8,7 @@ from hubbub.service.issuer.http import issuer_app
 from hubbub.service.issuer.signer import TokenKey
 from hubbub.service.issuer.store import IssuerStore
 from hubbub.service.program import public_context
+from hubbub.service.runtime.cors import allow_origins
 from hubbub.service.runtime.database import open_database
 from hubbub.service.runtime.metrics import Metrics, disk_free, operations_app
 from hubbub.service.runtime.process import PeriodicTask, ServiceFolder
@@ -17,6 +18,8 @@ from hubbub.service.task.contract import load_contract
 from hubbub.service.task.tokens import truncated_key_id
 
 KEY_PATTERN = "*.pem"
+CORS_HEADERS = "authorization, content-type"
+"""Headers of a token request that a page of another origin may set; the code of the account is in the first."""
 
 
 def load_keys(folder: Path) -> list[TokenKey]:
@@ -64,7 +67,7 @@ class IssuerProgram:
         """Return the listeners for token requests and for operators."""
         config, common = self.config, self.common
         public = public_context(config.certificate, config.certificate_key)
-        app = issuer_app(self.issuer, config.account_header)
+        app = allow_origins(issuer_app(self.issuer, config.account_header), config.origins, CORS_HEADERS)
         metrics = Metrics(lambda: {"disk_free": disk_free(common.folder)})
         return [
             Listener("tokens", app, config.listen, context=public, connections=common.connections),

@@ -158,8 +158,13 @@ class IssuerConfig:
     account_header: str = entry(
         "", "Header in which a front end names the account it has authenticated; it must remove the client's own."
     )
+    origins: tuple[str, ...] = entry(
+        (), "Web origins whose pages may request tokens, such as https://example.org (CORS)."
+    )
 
     def __post_init__(self) -> None:
+        for origin in self.origins:
+            _check_origin(origin)
         _check_address("operations", self.operations)
         _check_listener("listen", self.listen, self.certificate, self.certificate_key, self.common.insecure_http)
         if (self.codes is None) == (not self.account_header):

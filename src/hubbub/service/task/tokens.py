@@ -59,6 +59,7 @@ def load_token_key(data: bytes) -> rsa.RSAPublicKey:
         not isinstance(public, rsa.RSAPublicKey)
         or public.key_size != KEY_BITS
         or public.public_numbers().e != _EXPONENT
+        or public.public_numbers().n % 2 == 0
         or encode_token_key(public) != data
     ):
         raise WireError(

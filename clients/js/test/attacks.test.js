@@ -1,0 +1,206 @@
+/** Attacks of a malicious shuffler, of other scripts of the page, and of bad luck: nothing leaks, nothing counts twice. */
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import test from 'node:test';
+import { Client, NoResponse, canonical, hex, parse, payloads, readContract, readKeys, readPlan, unhex } from '../src/index.js';
+import { MemoryStore } from '../src/memory.js';
+
+const vectors = (name) => JSON.parse(readFileSync(new URL(`../../../src/hubbub/vectors/${name}.json`, import.meta.url), 'utf8'));
+const contracts = Object.fromEntries(vectors('contracts').map((one) => [one.why, one.contract]));
+const [{ documents, ticket, now }] = vectors('uploads');
+const admission = unhex(ticket);
+const stored = () => new Response(null, { status: 201 });
+
+/** Open a client whose shuffler answers with a function of the bundle. */
+const open = (answer, options = {}) =>
+  Client.open({
+    contract: contracts['by ticket'],
+    operators: 'first-use',
+    store: new MemoryStore(),
+    shuffler: 'https://shuffler.example',
+    fetch: async (url, init) => (url.endsWith('/keys') ? new Response(documents[0]) : answer(hex(init.body), url, init)),
+    now: () => now,
+    pause: async () => {},
+    attempts: 2,
+    ...options,
+  });
+
+/** Run a function while Object.prototype has another entry, as after a merge of untrusted JSON by another library. */
+async function polluted(entries, run) {
+  Object.assign(Object.prototype, entries);
+  try {
+    return await run();
+  } finally {
+    for (const name of Object.keys(entries)) delete Object.prototype[name];
+  }
+}
+
+test('requests carry no credentials and no referrer, and follow no redirect', async () => {
+  const seen = [];
+  const client = await open((_, url, init) => (seen.push(init), stored()));
+  assert.equal(await client.answer('red', { admission }), 'stored');
+  for (const { credentials, referrerPolicy, redirect, cache, headers, signal } of seen) {
+    assert.deepEqual([credentials, referrerPolicy, redirect, cache], ['omit', 'no-referrer', 'error', 'no-store']);
+    assert.deepEqual(headers, { 'content-type': 'application/hubbub-bundle' });
+    assert.ok(signal instanceof AbortSignal);
+  }
+});
+
+test('an endless response counts as none, and is not read to its end', async () => {
+  let pulled = 0;
+  let cancelled = 0;
+  const endless = () =>
+    new Response(
+      new ReadableStream({
+        pull(controller) {
+          pulled += 65536;
+          controller.enqueue(new Uint8Array(65536).fill(123));
+        },
+        cancel: () => void cancelled++,
+      }),
+    );
+  const client = await open(stored);
+  await client.record('red', { admission });
+  client.uploader.transport.fetch = async () => endless();
+  await assert.rejects(client.resume(), NoResponse);
+  assert.equal(cancelled, 2);
+  assert.ok(pulled < 2 * 1.25 * 2 ** 20, `${pulled}`);
+  assert.equal(await client.state(), 'waiting');
+});
+
+test('the bundle and its size do not depend on the answer or on the number of messages', async () => {
+  const sizes = new Set();
+  for (const value of ['red', 'green', 'blue']) {
+    const client = await open((bundle) => (sizes.add(bundle.length), stored()));
+    await client.answer(value, { admission });
+  }
+  assert.equal(sizes.size, 1);
+});
+
+test('a shuffler that claims outdated keys for ever gets the same messages, and gives up a bounded number of times', async () => {
+  let posts = 0;
+  const problem = () => (posts++, new Response('{"type":"urn:hubbub:problem:outdated-keys"}', { status: 409 }));
+  const client = await open(problem);
+  await client.record('red', { admission });
+  const { messages } = (await client.store.get(client.key(1))).value;
+  await assert.rejects(client.resume(), { name: 'HubbubError' });
+  assert.equal(posts, 2);
+  assert.deepEqual((await client.store.get(client.key(1))).value.messages, messages);
+});
+
+test('an answer has one round, which must exist', async () => {
+  const client = await open(stored);
+  for (const round of [0, 2, -1, 1.5, NaN, '1']) {
+    await assert.rejects(client.record('red', { admission, round }), { name: 'InvalidInput' });
+  }
+  const series = await open(stored, { contract: contracts['a series'] });
+  const { rounds } = series.contract.series;
+  await series.record('red', { admission, round: rounds });
+  await assert.rejects(series.record('red', { admission, round: rounds + 1 }), { name: 'InvalidInput' });
+});
+
+test('an answer that cannot be sent does not keep others from being sent', async () => {
+  const client = await open(stored, { contract: contracts['a series'] });
+  await client.record('red', { admission, round: 1 });
+  await client.record('red', { admission, round: 2 });
+  const { value, version } = await client.store.get(client.key(1));
+  await client.store.put(client.key(1), { ...value, admission: 'not hexadecimal' }, version);
+  await assert.rejects(client.resume(), { name: 'WireError' });
+  assert.deepEqual([await client.state(1), await client.state(2)], ['waiting', 'stored']);
+});
+
+test('a connection that comes and goes does not multiply the requests', async () => {
+  let posts = 0;
+  const client = await open(async () => {
+    posts++;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    return stored();
+  });
+  await client.record('red', { admission });
+  const states = await Promise.all(Array.from({ length: 20 }, () => client.resume()));
+  assert.ok(states.every((one) => one[1] === 'stored'));
+  assert.equal(posts, 1);
+  assert.deepEqual(await client.resume(), { 1: 'stored' });
+});
+
+test('a device with a wrong clock sends nothing', async () => {
+  for (const skew of [-7, 400]) {
+    const sent = [];
+    const client = await open((bundle) => (sent.push(bundle), stored()), { now: () => now + skew * 86_400 });
+    await assert.rejects(client.answer('red', { admission }), { name: 'ExpiredKeys' });
+    assert.equal(await client.state(), 'waiting');
+    assert.deepEqual(sent, []);
+  }
+});
+
+test('a store that is full or lost sends nothing', async () => {
+  const sent = [];
+  const full = new MemoryStore();
+  full.put = async (key) => {
+    if (key.startsWith('answer/')) throw new Error('QuotaExceededError');
+    return true;
+  };
+  full.get = async () => undefined;
+  const client = await open((bundle) => (sent.push(bundle), stored()), { store: full, operators: await operators() });
+  await assert.rejects(client.answer('red', { admission }), /QuotaExceeded/);
+  const lost = await open((bundle) => (sent.push(bundle), stored()));
+  await lost.record('red', { admission });
+  lost.store.records.clear();
+  await assert.rejects(lost.uploader.send(lost.key(1)), { name: 'InvalidInput' });
+  assert.deepEqual(await lost.resume(), {});
+  assert.deepEqual(sent, []);
+});
+
+const operators = async () => (await readContract(contracts['by ticket'])).operators;
+
+test('JSON with the names of prototypes changes nothing else', async () => {
+  const text = '{"__proto__":{"minBatchSize":1},"constructor":{"prototype":{"fakes":0}},"toString":1}';
+  const value = parse(text, 'a text');
+  assert.equal({}.minBatchSize, undefined);
+  assert.equal({}.fakes, undefined);
+  assert.equal(canonical(value), '{"__proto__":{"minBatchSize":1},"constructor":{"prototype":{"fakes":0}},"toString":1}');
+  assert.throws(() => parse('{"__proto__":1,"__proto__":2}', 'a text'), { name: 'WireError' });
+  const contract = contracts['by ticket'].replace('"contract":', '"__proto__":{"x":1},"contract":');
+  await assert.rejects(readContract(contract), { name: 'WireError' });
+  const document = documents[0].replace('"analyzer_key_id"', '"__proto__":{},"analyzer_key_id"');
+  await assert.rejects(readKeys(document, await readContract(contracts['by ticket']), now), { name: 'WireError' });
+});
+
+test('an entry of Object.prototype is no option', async () => {
+  const small = contracts['by ticket'];
+  await polluted({ minBatchSize: 1, task: '00'.repeat(16) }, () => readContract(small));
+  const weak = vectors('contracts').find((one) => one.why === 'a crowd of 99');
+  await polluted({ minBatchSize: 1 }, () => assert.rejects(readContract(weak.contract)));
+  const good = vectors('good').find((one) => one.name === 'fake and flip');
+  const plan = await readPlan(good.plan);
+  const count = payloads(good.values[0], plan).length;
+  assert.ok(count > 1);
+  const fewer = await polluted({ fakes: 0, source: () => new Uint8Array(64) }, () => payloads(good.values[0], plan).length);
+  assert.equal(fewer, count);
+  const urls = [];
+  const entries = { attempts: 1e6, issuer: 'https://evil.example', budget: null, round: 7, admission: 'x', fetch: null };
+  const state = await polluted(entries, async () => {
+    const client = await open((_, url) => (urls.push(url), stored()));
+    return client.answer('red', { admission });
+  });
+  assert.equal(state, 'stored');
+  assert.ok(urls.every((url) => url.startsWith('https://shuffler.example/')));
+});
+
+test('the time of randomizing does not depend on the answer, but on the random bytes', () => {
+  // The same random bytes are drawn, in the same portions, for every answer.
+  const plan = vectors('good').filter((one) => one.values.length && !/fake/.test(one.name));
+  return Promise.all(
+    plan.map(async (vector) => {
+      const read = await readPlan(vector.plan);
+      if (read.schema.kind !== 'one_hot') return;
+      const drawn = read.schema.labels.map((label) => {
+        const sizes = [];
+        payloads(label, read, { source: (size) => (sizes.push(size), new Uint8Array(size).fill(0x55)) });
+        return sizes.join();
+      });
+      if (read.protocol.release === 'records') assert.equal(new Set(drawn).size, 1, vector.name);
+    }),
+  );
+});
