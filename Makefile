@@ -149,7 +149,7 @@ lock: ## renew the locked requirements (needs uv)
 	$(LOCK) pyproject.toml -c requirements/docs.txt -o requirements/base.txt
 	$(LOCK) pyproject.toml --extra all -c requirements/docs.txt -o requirements/all.txt
 	$(LOCK) requirements/sbom.in -o requirements/sbom.txt
-	$(COMPILE) --extra fast --extra serve requirements/bench.in -o requirements/bench.txt
+	$(COMPILE) --extra fast --extra frames --extra serve requirements/bench.in -o requirements/bench.txt
 
 clean: ## remove environments and caches
 	rm -rf $(VENV) $(BENCH) $(SBOM) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* site build dist hubbub-*.html

@@ -10,6 +10,9 @@ times faster hubbub is. A peer that is not installed gives ``null``; nothing is 
 fakes, with a record of 40 bits: records per second of CPU time through randomize → shuffle → tally in memory, in one
 run. ``survey_device_us`` is the CPU time of one record of eight attributes on a device, in microseconds: the larger of
 answers in the clear and randomized response.
+
+``decode_*``, ``pipeline_lists`` and ``vs_duckdb_*``, ``vs_polars_*`` are about values in Parquet:
+:mod:`benchmarks.pipeline_arrow`.
 """
 
 import argparse
@@ -23,6 +26,7 @@ from pathlib import Path
 import numpy as np
 
 import hubbub as hb
+from benchmarks import pipeline_arrow
 from benchmarks.bits import multi_freq_flip, pure_ldp_flip
 from hubbub import device
 from hubbub.bits.records import uniform_records
@@ -129,7 +133,7 @@ def measure(n: int) -> Figures:
     for name, client in clients.items():
         figures[name] = None if client is None else cpu(lambda c=client: one_by_one(c, few), few) / own  # type: ignore[misc]
     surveys = {"survey8_vs_bits40": survey_ratio(n // 4), "survey_device_us": device_us()}
-    return figures | {"peak_gib": peak} | surveys
+    return figures | {"peak_gib": peak} | surveys | pipeline_arrow.measure(n // 2)
 
 
 def main() -> None:
@@ -142,7 +146,7 @@ def main() -> None:
         print(json.dumps(figures))
     else:
         for name, value in figures.items():
-            print(f"{name:20} {'not installed' if value is None else f'{value:.4g}'}")
+            print(f"{name:28} {'not installed' if value is None else f'{value:.4g}'}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 The fences of a page run in order, in one namespace and one empty folder:
 
-- ``python``: executed, except ``python program``, which has a test of its own;
+- ``python``: executed, except ``python program``, which has a test of its own; ``python needs NAME`` only if the
+  package of this name is installed;
 - ``pycon``: a session, compared by :mod:`doctest`;
 - ``toml NAME``: written to the file of this name;
 - ``console``: commands after ``$``, each followed by its expected output. ``…`` matches anything, and eight hexadecimal
@@ -14,6 +15,7 @@ Fences of any other language are not run.
 
 import contextlib
 import doctest
+import importlib.util
 import os
 import re
 import shlex
@@ -44,6 +46,11 @@ class Example:
     text: str
     line: int
 
+    @property
+    def needs(self) -> str:
+        """The package that the example needs, or an empty string."""
+        return self.mode.removeprefix("needs ") if self.mode.startswith("needs ") else ""
+
 
 def examples(page: Path) -> list[Example]:
     """Return the fences of a page that can be run."""
@@ -57,12 +64,18 @@ def examples(page: Path) -> list[Example]:
     return found
 
 
-def run(page: Path, folder: Path) -> None:
-    """Run all examples of a page in this folder; AssertionError names the first that differs."""
+def run(page: Path, folder: Path, only: str = "") -> None:
+    """Run the examples of a page in this folder; AssertionError names the first that differs.
+
+    ``only`` leaves out the examples that need another package than this one.
+    """
     namespace: dict[str, object] = {"__name__": "__main__"}
     with contextlib.chdir(folder), _environment(COLUMNS=COLUMNS, TERM="dumb", LC_ALL="C.UTF-8", PYTHONWARNINGS="error"):
         for example in examples(page):
             place = f"{page.name}:{example.line}"
+            package = example.needs
+            if package and (importlib.util.find_spec(package) is None or only not in ("", package)):
+                continue
             if example.language == "toml":
                 Path(example.mode).write_text(example.text, encoding="utf-8")
             elif example.language == "python":

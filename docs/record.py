@@ -16,7 +16,20 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "benchmarks"
 NAMES = ("bits", "pipeline", "accountant", "study", "surveys", "services")
-VERSIONS = ("numpy", "scipy", "cryptography", "numba", "uvicorn", "uvloop", "opendp", "pure-ldp", "multi-freq-ldpy")
+VERSIONS = (
+    "numpy",
+    "scipy",
+    "cryptography",
+    "numba",
+    "pyarrow",
+    "uvicorn",
+    "uvloop",
+    "opendp",
+    "pure-ldp",
+    "multi-freq-ldpy",
+    "duckdb",
+    "polars",
+)
 
 
 def machine() -> dict[str, Any]:

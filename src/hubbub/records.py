@@ -241,7 +241,7 @@ def stored(encoded: Encoded, schema: Schema) -> Packed | SetBits:
     if encoded.rows is not None:
         return Packed(_frozen(encoded.rows))
     assert encoded.indices is not None
-    indices = _frozen(encoded.indices.astype(np.uint32))
+    indices = _frozen(encoded.indices.astype(np.uint32, copy=False))
     if schema.exclusive:
         return SetBits(indices)
     sizes = np.ones(encoded.n, np.int64) if encoded.sizes is None else encoded.sizes

@@ -242,6 +242,37 @@ def parts(source: Source) -> Iterator[Reports | Batch]:
         yield part
 
 
+class Joined:
+    """The parts of a source as one batch, whose header is complete after the last block."""
+
+    def __init__(self, source: Source, plan: Plan) -> None:
+        self._source, self._plan = source, plan
+        self.header = BatchHeader.of(plan, messages=0, n=0)
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """Yield the messages of all parts."""
+        whole = isinstance(self._source, Reports | Batch)
+        for part in parts(self._source):
+            header = part.header
+            check_plan(self._plan.id, header.plan)
+            if header.shuffled and not whole:
+                # Two shuffled batches, one after the other, are not a shuffled batch of all people.
+                reject("the parts of a batch", "not be shuffled yet")
+            messages = 0
+            for block in part.blocks:
+                messages += len(block)
+                yield block
+            if messages != header.messages:
+                reject("the batch", f"have the {header.messages:,} messages of its header", messages)
+            self.header = replace(
+                self.header,
+                messages=self.header.messages + messages,
+                n=self.header.n + header.n,
+                fakes=self.header.fakes + header.fakes,
+                shuffled=header.shuffled,
+            )
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Tally:
     """The number of messages with each bit set: all that the analyzer needs. Tallies of one plan can be added."""

@@ -337,19 +337,23 @@ BAD = [
     (f"randomize noise.hub {PLAN} --format csv -o out", USAGE),
     ("randomize answers.csv --plan . -o out", IO),
     ("randomize answers.csv --plan empty.hub -o out", CORRUPT),
-    (f"shuffle . {PLAN} -o out", IO),
+    (f"shuffle . {PLAN} -o out", CORRUPT),
+    (f"shuffle missing/ {PLAN} -o out", IO),
+    (f"shuffle reports.hub {PLAN} -o . --rows", IO),
+    (f"shuffle reports.hub {PLAN} -o out --rows", USAGE),
+    (f"shuffle reports.hub {PLAN} -o missing/out/", IO),
     ("shuffle reports.hub --plan missing.json -o out", IO),
     ("shuffle reports.hub --plan noise.hub -o out", CORRUPT),
     (f"estimate mixed.hub {PLAN} --top 0", USAGE),
     ("estimate mixed.hub --plan other.json", CORRUPT),
     (f"estimate noise.hub {PLAN}", CORRUPT),
-    (f"estimate . {PLAN}", IO),
+    (f"estimate . {PLAN}", CORRUPT),
     ("joint mixed.hub --plan other.json --labels red", CORRUPT),
     (f"joint empty.hub {PLAN} --labels red", CORRUPT),
     (f"joint mixed.hub {PLAN} --labels red,blue --given green=1", USAGE),
     ("inspect reports.hub --plan other.json", CORRUPT),
     ("inspect reports.hub --plan answers.csv", CORRUPT),
-    ("inspect .", IO),
+    ("inspect .", CORRUPT),
     ("inspect empty.hub", CORRUPT),
     (f"inspect cut.hub {PLAN}", CORRUPT),
     ("verify missing.json", IO),
@@ -575,9 +579,9 @@ def test_nonsense(line: str, run: Call) -> None:
 
 
 EXPECTATIONS = (
-    r"\bmust\b|\bneeds\b|give |missing option|no such|is a directory|is a file|not in the schema|is not one of|"
-    r"is not a valid|not in the range|no protocol|claims|damaged|no space left|would overwrite|could not be started|"
-    r"did not answer|does not exist|no service is listening"
+    r"\bmust\b|\bneeds\b|give |missing option|no such|is a directory|file exists|is a file|not in the schema|"
+    r"is not one of|is not a valid|not in the range|no protocol|claims|damaged|no space left|would overwrite|"
+    r"could not be started|did not answer|does not exist|no service is listening"
 )
 INTERNALS = r"Traceback|<class|object at 0x|NoneType|np\.|internal error"
 

@@ -150,6 +150,26 @@ def test_parquet_holds_only_the_messages(folder: Path, run: Call) -> None:
     assert json.loads(run("inspect", "mixed.parquet", "--plan", "plan.json", "--json").stdout)["people"] == 1000
 
 
+@pytest.mark.parametrize("rows", [False, True])
+def test_directories_all_the_way(rows: bool, folder: Path, run: Call) -> None:
+    """Batches in directories give the same result as files, and a failed command leaves none behind."""
+    plan = ("--plan", "plan.json")
+    option = ("--rows",) if rows else ()
+    assert run("randomize", "answers.csv", *plan, "-o", "reports/").exit_code == 0
+    assert run("shuffle", "reports/", *plan, "-o", "mixed/", *option).exit_code == 0
+    column = "message" if rows else "messages"
+    assert pq.read_table(folder / "mixed").schema.names == [column]
+    shown = json.loads(run("inspect", "mixed/", *plan, "--json").stdout)
+    assert (shown["people"], shown["messages"], shown["shuffled"]) == (1000, 1000, True)
+    found = json.loads(run("estimate", "mixed/", *plan, "--json").stdout)
+    assert agrees(found, {"red": 500, "green": 250, "blue": 250})
+    assert run("shuffle", "mixed/", *plan, "-o", "again/", *option).exit_code == 2  # it is shuffled already
+    assert run("shuffle", "reports/", "--plan", "other.json", "-o", "again/").exit_code == 4
+    assert not (folder / "again").exists()
+    result = run("shuffle", "reports/", "reports", *plan, "-o", "again/")
+    assert "must be of different people, but reports/ and reports are the same batch" in result.stderr
+
+
 def test_fixed_fakes_are_added_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Call) -> None:
     """The number of fakes does not depend on the number of blocks in which the values are read."""
     monkeypatch.chdir(tmp_path)

@@ -113,7 +113,34 @@ LONG = {
     ids=name,
 )
 def test_examples_run(page: Path, tmp_path: Path) -> None:
-    examples.run(page, tmp_path)
+    examples.run(page, tmp_path, only="none")
+
+
+ENGINES = ("duckdb", "polars", "ray", "dask", "apache_beam")
+
+
+@pytest.mark.parametrize("package", ENGINES)
+def test_examples_of_engines_run(package: str, tmp_path: Path) -> None:
+    """Each engine alone, so that the ones that are not installed are reported as skipped."""
+    page = DOCS / "howto" / "engines.md"
+    assert package in {example.needs for example in examples.examples(page)}
+    pytest.importorskip(package)
+    examples.run(page, tmp_path, only=package)
+    assert (tmp_path / package.removeprefix("apache_")).is_dir()
+
+
+def test_examples_of_engines_are_short() -> None:
+    found = [example for example in examples.examples(DOCS / "howto" / "engines.md") if example.needs]
+    assert {example.needs for example in found} == set(ENGINES)
+    assert all(example.text.count("\n") <= 15 for example in found)
+
+
+def test_examples_without_their_package_are_left_out(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python needs nonesuch\nraise SystemExit\n```\n```python needs json\nassert False\n```\n")
+    examples.run(page, tmp_path, only="nonesuch")
+    with pytest.raises(AssertionError):
+        examples.run(page, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from hubbub.cli.options import WHOLE, json_option, output_option, plan_option
 from hubbub.cli.values import ValuesOptions, values_options
 from hubbub.client import randomize as randomize_block
 from hubbub.errors import reject
+from hubbub.io.directories import is_directory
 from hubbub.io.documents import read_plan
-from hubbub.io.files import same_file
+from hubbub.io.files import check_new_directory, same_file
 from hubbub.io.policy import Summary
 from hubbub.io.reports import read_reports, same_batch, write_reports
 from hubbub.plans import Plan
@@ -28,7 +29,10 @@ reports_argument = click.argument("reports", nargs=-1, required=True)
 @click.command()
 @click.argument("values")
 @plan_option
-@output_option("Write the reports to this .hub or .parquet file", required=True)
+@output_option(
+    "Write the reports to this .hub or .parquet file, or to this new directory of Parquet if it ends with /",
+    required=True,
+)
 @values_options
 @click.option("--fakes", type=WHOLE, help="Number of fakes to add here, if the plan fixes their total.")
 @json_option
@@ -61,22 +65,29 @@ def randomize(
 @click.command()
 @reports_argument
 @plan_option
-@output_option("Write the shuffled batch to this .hub or .parquet file", required=True)
+@output_option(
+    "Write the batch to this .hub or .parquet file, or to this new directory of Parquet if it ends with /",
+    required=True,
+)
+@click.option("--rows", is_flag=True, help="In a directory: one message in each row, for SQL, instead of blocks.")
 @click.option("--memory", type=click.IntRange(1, 1 << 20), default=256, help="Memory to use, in MiB.")
 @json_option
-def shuffle(reports: tuple[str, ...], plan_path: str, output: str, memory: int, as_json: bool) -> None:
+def shuffle(reports: tuple[str, ...], plan_path: str, output: str, rows: bool, memory: int, as_json: bool) -> None:
     """Permute the reports of a batch and add the shuffler's fakes.
 
-    Several files become one batch. A batch with fewer people than the plan needs is rejected, and nothing is written.
+    Several files or directories become one batch. A batch with fewer people than the plan needs is rejected, and
+    nothing is written.
 
     \b
     Example: hubbub shuffle reports.hub --plan plan.json -o mixed.hub
     """
     _check_destination(output, *reports, plan_path)
+    if rows and not is_directory(output):
+        raise click.UsageError("--rows needs a directory: give -o a name that ends with /")
     plan = read_plan(plan_path)
     batch = shuffle_blocks(read_batches(reports, plan, "reading"), plan, tempfile.TemporaryFile, memory=memory << 20)
     blocks = screen.counted(batch.blocks, "shuffling", total=batch.header.messages)
-    header = write_reports(output, plan, replace(batch, blocks=blocks))
+    header = write_reports(output, plan, replace(batch, blocks=blocks), rows=rows)
     _report_written(header, output, as_json)
 
 
@@ -85,6 +96,8 @@ def _check_destination(output: str, *inputs: str) -> None:
         raise click.UsageError("reports are binary: give -o FILE, or redirect standard output")
     if any(same_file(output, name) for name in inputs):
         raise click.UsageError("the output would overwrite an input: give -o another name")
+    if is_directory(output):
+        check_new_directory(output)
 
 
 def read_batches(paths: tuple[str, ...], plan: Plan, what: str) -> Iterator[Batch]:

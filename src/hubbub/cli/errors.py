@@ -56,6 +56,7 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.HubbubError, INTERNAL, "nothing was written; try again"),
     (BrokenPipeError, IO, "the reader of the output stopped early"),
     (FileNotFoundError, IO, "check the file name"),
+    (FileExistsError, IO, "a directory of reports is never overwritten: give the name of a new one"),
     (IsADirectoryError, IO, "give the name of a file, not of a folder"),
     (PermissionError, IO, "check the permissions of the file and its folder"),
     (OSError, IO, "check the disk and the file name; no partial file was left behind"),

@@ -8,6 +8,7 @@ import click
 from hubbub.cli import screen
 from hubbub.cli.options import json_option, output_option
 from hubbub.errors import WireError
+from hubbub.io.directories import is_directory
 from hubbub.io.documents import read_plan
 from hubbub.io.files import first_bytes, naming, read_text, write_text
 from hubbub.io.reports import inspect_reports
@@ -26,13 +27,13 @@ def inspect(file: str, plan_path: str | None, as_json: bool) -> None:
     """Describe and check a plan, a contract or a file of reports.
 
     Recomputes every claim of a plan, and of the plan and the rounds of a contract, and verifies the signatures of a
-    contract. Checks the digest of a file of reports and, given its plan, every message; prints
+    contract. Checks the digests of a file or directory of reports and, given their plan, every message; prints
     no message.
 
     \b
     Example: hubbub inspect plan.json
     """
-    if first_bytes(file, 4) in (MAGIC, b"PAR1"):
+    if is_directory(file) or first_bytes(file, 4) in (MAGIC, b"PAR1"):
         header = inspect_reports(file, read_plan(plan_path) if plan_path else None)
         _show_header(header, as_json, checked=plan_path is not None)
         return

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.bits.entropy import Entropy, draw
-from hubbub.encoding.columns import arrow, encode_column, is_columnar, to_arrow, truth_codes
+from hubbub.encoding.arrays import arrow
+from hubbub.encoding.cells import is_numeric, number_codes, truth_codes
+from hubbub.encoding.columns import encode_column, is_columnar, to_arrow
 from hubbub.encoding.encoded import CELL_TEXT, MISSING, Encoded, Numbers, missing
 from hubbub.encoding.sequences import encode_array, encode_sequence
 from hubbub.errors import InvalidInput, InvalidRecord, check_memory, kind_of, reject
@@ -218,32 +220,13 @@ def _numbers(column: Any, name: str, n: int, problems: _Problems) -> tuple[Float
 
 
 def _arrow_numbers(column: Any, name: str, problems: _Problems) -> tuple[Floats, NDArray[np.bool_]]:
-    pa = arrow()
-    types, kind = pa.types, column.type
-    if types.is_dictionary(kind):
-        return _arrow_numbers(column.cast(kind.value_type), name, problems)
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        # Large integers are rounded to floats, as Python does; Arrow would refuse them, and quote one.
-        floats = column.cast(pa.float64(), safe=False).fill_null(float("nan")).to_numpy(zero_copy_only=False)
-        absent = np.isnan(floats)
-        return np.where(absent, 0.0, floats), np.asarray(absent)
-    if types.is_null(kind):
-        return np.zeros(len(column)), np.ones(len(column), np.bool_)
-    if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
+    if not is_numeric(column.type):
         reject(f"the column {name!r}", "have numbers")
-    floats, absent = np.zeros(len(column)), np.zeros(len(column), np.bool_)
-    for place, text in enumerate(column.to_pylist()):
-        try:
-            if text is None or not text.strip():
-                absent[place] = True
-            elif "_" in text:
-                raise ValueError
-            else:
-                floats[place] = float(text)
-        except ValueError:
-            problems.put(InvalidRecord(place + 1, NUMBER_TEXT, column=name))
-    absent |= np.isnan(floats)
-    return np.where(absent, 0.0, floats), absent
+    chunks = column.chunks if isinstance(column, arrow().ChunkedArray) else [column]
+    parts = [number_codes(chunk) for chunk in chunks] or [number_codes(arrow().nulls(0))]
+    floats, absent, wrong = (np.concatenate(part) for part in zip(*parts, strict=True))
+    problems.add(wrong, lambda place: InvalidRecord(place + 1, NUMBER_TEXT, column=name))
+    return floats, absent
 
 
 def _digits(question: Number, numbers: Floats, absent: NDArray[np.bool_], entropy: Entropy) -> list[Numbers]:

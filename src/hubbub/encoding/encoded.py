@@ -32,7 +32,7 @@ class Encoded:
     """Positions, from 0, of records with labels outside the schema that were replaced by another label."""
     rows: NDArray[np.uint8] | None = None
     """Packed rows, for schemas in which any bits may be set."""
-    indices: Numbers | None = None
+    indices: NDArray[Any] | None = None
     """Set labels of all records, ascending within each; None if there are rows."""
     sizes: Numbers | None = None
     """Number of set labels of each record; None if there are rows, or if every record has one label."""
@@ -78,7 +78,7 @@ def unknown(position: int, schema: Schema, column: str | None = None) -> Invalid
 
 
 def from_codes(
-    codes: Numbers, problems: Mapping[int, InvalidRecord], schema: Schema, renamed: Sequence[int] | Numbers = ()
+    codes: NDArray[Any], problems: Mapping[int, InvalidRecord], schema: Schema, renamed: Sequence[int] | Numbers = ()
 ) -> Encoded:
     """Return records with one label each; codes below 0 are invalid, and each has a problem."""
     good = codes >= 0
@@ -90,7 +90,7 @@ def from_codes(
 
 
 def from_lists(
-    flat: Numbers,
+    flat: NDArray[Any],
     sizes: Numbers,
     problems: dict[int, InvalidRecord],
     schema: Schema,
@@ -121,18 +121,20 @@ def from_lists(
     return Encoded(n=n, indices=flat, sizes=sizes, problems=listed, renamed=changed)
 
 
+def cell_problem(position: int, codes: NDArray[np.uint8], labels: Sequence[str]) -> InvalidRecord:
+    """Return the problem of a record, given the codes of its cells, at least one of them invalid, and their labels."""
+    wrong = np.flatnonzero(codes == INVALID)
+    if wrong.size:
+        return InvalidRecord(position + 1, CELL_TEXT, column=labels[int(wrong[0])])
+    return missing(position, labels[int(np.flatnonzero(codes == MISSING)[0])])
+
+
 def from_cells(cells: NDArray[np.uint8], schema: Schema) -> Encoded:
     """Return the records of a table with a column for every label, from the codes of its cells."""
     n = len(cells)
     problems: dict[int, InvalidRecord] = {}
     for place in np.flatnonzero((cells > SET).any(axis=1)).tolist():
-        row = cells[place]
-        wrong = np.flatnonzero(row == INVALID)
-        if wrong.size:
-            column = schema.labels[int(wrong[0])]
-            problems[place] = InvalidRecord(place + 1, CELL_TEXT, column=column)
-        else:
-            problems[place] = missing(place, schema.labels[int(np.flatnonzero(row == MISSING)[0])])
+        problems[place] = cell_problem(place, cells[place], schema.labels)
     bits = cells == SET
     if problems:
         bits[list(problems)] = False

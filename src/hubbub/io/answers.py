@@ -16,10 +16,11 @@ import numpy as np
 
 from hubbub.bits.entropy import system
 from hubbub.encoding.answers import NUMBER_TEXT, encode_answers
+from hubbub.encoding.cells import is_numeric, number_codes
 from hubbub.encoding.encoded import CELL_TEXT, INVALID, SET, TRUTH, UNSET, Encoded
 from hubbub.encoding.sequences import is_text
 from hubbub.errors import InvalidRecord, reject
-from hubbub.io import arrow
+from hubbub.io import parquet
 from hubbub.io.policy import Policy, Repair
 from hubbub.io.text import batches, csv_rows, opened
 from hubbub.questions import Choice, Flag, Number, Questions, Scale
@@ -237,12 +238,12 @@ def _typed(question: Asked, value: Any) -> Any:
 
 
 def _parquet(path: str, repair: Repair, block: int) -> Iterator[Encoded]:
-    total, done = arrow.number_of_rows(path), 0
+    total, done = parquet.number_of_rows(path), 0
 
     def choose(names: list[str]) -> list[str]:
         return check_columns(names, _questions(repair))
 
-    for names, columns in arrow.read_columns(path, choose, block):
+    for names, columns in parquet.read_columns(path, choose, block):
         table = importlib.import_module("pyarrow").table(dict(zip(names, columns, strict=True)))
         encoded = encode_answers(table, repair.schema, entropy=system)
         repair.summary.clipped += sum(
@@ -282,9 +283,10 @@ def _outside(question: Asked, column: Any) -> int:
 
 
 def _arrow_numbers(column: Any) -> Any:
-    kinds = importlib.import_module("pyarrow").types
-    numeric = kinds.is_integer(column.type) or kinds.is_floating(column.type)
-    return column.drop_null().to_numpy() if numeric else np.empty(0)
+    if not is_numeric(column.type):
+        return np.empty(0)
+    parts = [number_codes(chunk) for chunk in column.chunks]
+    return np.concatenate([np.empty(0), *(floats[~(absent | wrong)] for floats, absent, wrong in parts)])
 
 
 READERS: dict[str, Reader] = {

@@ -70,7 +70,7 @@ def writing(path: str) -> Iterator[BinaryIO]:
 def replacing(
     path: Path, *, mode: int | None = None, sync: bool = True, step: Callable[[str], object] = lambda _: None
 ) -> Iterator[BinaryIO]:
-    """Open a new file beside ``path`` for writing, and rename it to ``path`` at the end.
+    """Open a new file beside ``path`` for writing and reading, and rename it to ``path`` at the end.
 
     Readers find either the old file or the complete new one, even after a crash, which may leave ``NAME.*.new`` behind.
     If the body raises, the new file is removed. ``mode`` defaults to that of any new file. ``sync`` makes the file and
@@ -80,12 +80,12 @@ def replacing(
     beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}")
     step("write")
     try:
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode)
+        handle = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode)
     except OSError as error:
         # The error names the file that the caller asked for.
         raise type(error)(error.errno, error.strerror, str(path)) from None
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "w+b") as file:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
             yield file
@@ -142,6 +142,20 @@ def check_destination(path: str) -> None:
     if path != PIPE and Path(path).is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if path != PIPE and not Path(path).parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def check_new_directory(path: str) -> None:
+    """Raise the error that creating the directory would raise, before hours of work rather than after them.
+
+    >>> check_new_directory("/")
+    Traceback (most recent call last):
+    FileExistsError: [Errno 17] File exists: '/'
+    """
+    place = Path(path)
+    if place.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+    if not place.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 

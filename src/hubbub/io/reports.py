@@ -1,18 +1,31 @@
-"""Batches of reports in files, ``.hub`` or Parquet, read and written in blocks: a batch may be larger than memory."""
+"""Batches of reports in files, ``.hub`` or Parquet, or in directories of Parquet.
 
+They are read and written in blocks: a batch may be larger than memory.
+"""
+
+import hashlib
 import os
+import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 from numpy.typing import NDArray
 
 from hubbub.errors import WireError, reject
-from hubbub.io import arrow
+from hubbub.io import parquet
+from hubbub.io.directories import (
+    Manifest,
+    is_directory,
+    open_directory,
+    read_directory,
+    read_payloads,
+    write_directory,
+)
 from hubbub.io.files import PIPE, naming, reading, same_file, writing
 from hubbub.plans import Plan
-from hubbub.reports import Batch, BatchHeader, Reports, Source, check_plan, decode_payloads, parts
+from hubbub.reports import Batch, BatchHeader, Joined, Reports, Source, check_plan, decode_payloads
 from hubbub.wire import batches
 
 BLOCK = 1 << 23
@@ -24,7 +37,9 @@ SAMPLE = 256
 
 
 def read_reports(path: str, plan: Plan) -> Batch:
-    """Open a file of reports and check its header; its blocks, each checked, are read on iteration."""
+    """Open a file or directory of reports and check its header; its blocks, each checked, are read on iteration."""
+    if is_directory(path):
+        return read_directory(path, plan)
     with naming(path):
         chunks = _chunks(path)
         header = batches.decode_header(next(chunks))
@@ -32,37 +47,76 @@ def read_reports(path: str, plan: Plan) -> Batch:
     return Batch(header, _messages(path, chunks, plan))
 
 
-def _messages(path: str, chunks: Iterator[bytes], plan: Plan) -> Iterator[NDArray[Any]]:
+def _messages(path: str, chunks: Iterator[Any], plan: Plan) -> Iterator[NDArray[Any]]:
     with naming(path):
         for chunk in chunks:
             yield decode_payloads(chunk, plan)
 
 
-def write_reports(path: str, plan: Plan, source: Source) -> BatchHeader:
-    """Write reports, a batch, or the parts of one batch to a file, and return the header.
+def write_reports(path: str, plan: Plan, source: Source, *, rows: bool = False) -> BatchHeader:
+    """Write reports, a batch, or the parts of one batch to a file or a new directory, and return the header.
 
-    The header is at the start of the file, so the payloads of several parts are first spooled to a temporary file.
+    A name that ends with a slash is a directory (:mod:`hubbub.io.directories`), in which ``rows`` asks for one message
+    in each row. Everything is written once, but a pipe: the header of a batch of several parts is known at the end,
+    and a pipe must begin with it.
     """
-    with tempfile.SpooledTemporaryFile(SPOOL) as spool:
-        batch = source if isinstance(source, Reports | Batch) else _spooled(source, plan, spool)
-        check_plan(plan.id, batch.header.plan)
-        with writing(path) as file:
-            if _is_parquet(path):
-                header = batches.encode_header(batch.header)
-                arrow.write_payloads(file, header, plan.payload, batches.payload_blocks(batch, BLOCK))
-            else:
-                file.writelines(batches.encode_blocks(batch))
+    if is_directory(path):
+        return write_directory(path, plan, source, rows=rows).header
+    if rows:
+        reject("rows", "be False unless the reports are written to a directory")
+    with writing(path) as file:
+        if _is_parquet(path):
+            return _write_parquet(file, plan, source)
+        if isinstance(source, Reports | Batch):
+            check_plan(plan.id, source.header.plan)
+            file.writelines(batches.encode_blocks(source))
+            return source.header
+        if file.seekable() and file.readable():
+            return _write_parts(file, plan, source)
+        with tempfile.SpooledTemporaryFile(SPOOL) as spool:
+            header = _write_parts(spool, plan, source)
+            spool.seek(0)
+            shutil.copyfileobj(spool, file, BLOCK)
+    return header
+
+
+def _write_parquet(file: BinaryIO, plan: Plan, source: Source) -> BatchHeader:
+    batch = Joined(source, plan)
+    with parquet.MessageWriter(file, plan.payload, rows=True) as writer:
+        for block in batches.payload_blocks(batch.blocks(), BLOCK, plan.payload):
+            writer.write([block])
+        writer.describe({parquet.HEADER_KEY: batches.encode_header(batch.header).hex().encode()})
+    return batch.header
+
+
+def _write_parts(file: IO[bytes], plan: Plan, source: Source) -> BatchHeader:
+    """Write the payloads after a gap, then the header into the gap, and the digest of both at the end."""
+    batch = Joined(source, plan)
+    file.write(bytes(batches.HEADER_SIZE))
+    file.writelines(batches.payload_blocks(batch.blocks(), BLOCK, plan.payload))
+    file.seek(0)
+    file.write(batches.encode_header(batch.header))
+    file.seek(0)
+    digest = hashlib.sha256()
+    while data := file.read(BLOCK):
+        digest.update(data)
+    file.write(digest.digest())
     return batch.header
 
 
 def inspect_reports(path: str, plan: Plan | None = None) -> BatchHeader:
-    """Read a file of reports to its end, checking its digest and, if the plan is given, all messages."""
+    """Read a file or directory of reports to its end, checking its digests and, if the plan is given, all messages."""
     if plan is not None:
         batch = read_reports(path, plan)
         for _ in batch.blocks:
             pass
         return batch.header
     with naming(path):
+        if is_directory(path):
+            manifest = open_directory(path)
+            for _ in read_payloads(path, manifest):
+                pass
+            return manifest.header
         chunks = _chunks(path)
         header = batches.decode_header(next(chunks))
         for _ in chunks:
@@ -71,10 +125,17 @@ def inspect_reports(path: str, plan: Plan | None = None) -> BatchHeader:
 
 
 def same_batch(one: str, two: str) -> bool:
-    """Return True if two names refer to one file, or to two of equal content; short files may be equal by chance."""
+    """Return True if two names refer to one batch, or to two of equal content; short batches may be equal by chance."""
     if same_file(one, two):
         return True
     paths = Path(one), Path(two)
+    if PIPE not in (one, two) and all(path.is_dir() for path in paths):
+        found = []
+        for path in paths:
+            with naming(str(path)):
+                found.append(Manifest.read(path))
+        size = found[0].header.messages * found[0].header.payload
+        return paths[0].samefile(paths[1]) or (found[0] == found[1] and size > SAMPLE)
     if PIPE in (one, two) or not all(path.is_file() and path.stat().st_size > SAMPLE for path in paths):
         return False
     ends = []
@@ -89,24 +150,7 @@ def _is_parquet(path: str) -> bool:
     return path != PIPE and Path(path).suffix.lower() == ".parquet"
 
 
-def _spooled(source: Iterable[Reports | Batch], plan: Plan, spool: IO[bytes]) -> Batch:
-    messages = n = fakes = 0
-    for part in parts(source):
-        header = part.header
-        check_plan(plan.id, header.plan)
-        if header.shuffled:
-            # Two shuffled batches, one after the other, are not a shuffled batch of all people.
-            reject("the parts of a batch", "not be shuffled yet")
-        for block in part.blocks:
-            spool.write(block.tobytes())
-        messages, n, fakes = messages + header.messages, n + header.n, fakes + header.fakes
-    spool.seek(0)
-    size = max(1, BLOCK // plan.payload) * plan.payload
-    blocks = (decode_payloads(data, plan) for data in iter(lambda: spool.read(size), b""))
-    return Batch(BatchHeader.of(plan, messages=messages, n=n, fakes=fakes), blocks)
-
-
-def _chunks(path: str) -> Iterator[bytes]:
+def _chunks(path: str) -> Iterator[Any]:
     """Yield the encoded header of a file of reports, then its payloads in blocks."""
     if _is_parquet(path):
         yield from _parquet_chunks(path)
@@ -115,13 +159,13 @@ def _chunks(path: str) -> Iterator[bytes]:
         yield from batches.read_blocks(file.read, BLOCK)
 
 
-def _parquet_chunks(path: str) -> Iterator[bytes]:
-    start = arrow.read_metadata(path)
+def _parquet_chunks(path: str) -> Iterator[Any]:
+    start = parquet.read_header(path)
     header = batches.decode_header(start)
     yield start
     messages = 0
-    for _, columns in arrow.read_columns(path, arrow.message_column, max(1, BLOCK // header.payload)):
+    for _, columns in parquet.read_columns(path, parquet.message_column, max(1, BLOCK // header.payload)):
         messages += len(columns[0])
-        yield arrow.payloads(columns[0], header.payload)
+        yield parquet.payloads(columns[0], header.payload)
     if messages != header.messages:
         raise WireError(f"a batch must have the {header.messages:,} messages of its header, got {messages:,}")

@@ -24,7 +24,7 @@ from hubbub.encoding.columns import encode_column, encode_table
 from hubbub.encoding.encoded import CELL_TEXT, INVALID, MISSING, SET, TRUTH, Encoded, from_cells, is_missing, missing
 from hubbub.encoding.sequences import encode_sequence, is_text
 from hubbub.errors import InvalidRecord, check_type, reject
-from hubbub.io import answers, arrow
+from hubbub.io import answers, parquet
 from hubbub.io.files import PIPE, naming
 from hubbub.io.policy import Policy, Repair, Summary
 from hubbub.io.text import batches, csv_rows, json_line, opened
@@ -238,9 +238,9 @@ def _parquet(path: str, repair: Repair, column: str | None, block: int) -> Itera
         chosen = _choose(names, schema, column, repair.policy)
         return list(schema.labels) if chosen is None else [chosen]
 
-    total = arrow.number_of_rows(path)
+    total = parquet.number_of_rows(path)
     done = 0
-    for names, columns in arrow.read_columns(path, choose, block):
+    for names, columns in parquet.read_columns(path, choose, block):
         if column is None and names == list(schema.labels):
             encoded = encode_table(columns, schema)
         else:

@@ -20,7 +20,11 @@ The digest detects damage, not forgery. Nothing about a contributor is stored be
 import hashlib
 import io
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hubbub.canonical import legal
 from hubbub.errors import WireError, reject
@@ -59,25 +63,26 @@ def encode_blocks(reports: Reports | Batch) -> Iterator[bytes]:
     header = encode_header(reports.header)
     digest = hashlib.sha256(header)
     yield header
-    for block in payload_blocks(reports):
+    count = 0
+    for block in payload_blocks(reports.blocks, _BLOCK, reports.header.payload):
+        count += len(block) // reports.header.payload
         digest.update(block)
         yield block
+    if count != len(reports):
+        reject("the batch", f"have the {len(reports):,} messages of its header", count)
     yield digest.digest()
 
 
-def payload_blocks(reports: Reports | Batch, size: int = _BLOCK) -> Iterator[bytes]:
-    """Yield the payloads of all messages in blocks of ``size`` to ``2 * size`` bytes; the last may be smaller."""
-    count, waiting = 0, bytearray()
-    step = max(1, size // reports.header.payload)
-    for block in reports.blocks:
-        count += len(block)
+def payload_blocks(blocks: Iterable[NDArray[Any]], size: int, payload: int) -> Iterator[bytes]:
+    """Yield the payloads of blocks of messages in blocks of ``size`` to ``2 * size`` bytes; the last may be smaller."""
+    waiting = bytearray()
+    step = max(1, size // payload)
+    for block in blocks:
         for start in range(0, len(block), step):
-            waiting += block[start : start + step].tobytes()
+            waiting += np.ascontiguousarray(block[start : start + step]).data.cast("B")
             if len(waiting) >= size:
                 yield bytes(waiting)
                 waiting.clear()
-    if count != len(reports):
-        reject("the batch", f"have the {len(reports):,} messages of its header", count)
     if waiting:
         yield bytes(waiting)
 

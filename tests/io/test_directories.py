@@ -1,0 +1,252 @@
+"""Batches in directories of Parquet: the manifest decides what a batch is, and everything else is refused."""
+
+import gc
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hubbub as hb
+from hubbub.io.directories import MANIFEST, Manifest, Part, read_directory, write_directory
+from hubbub.io.reports import inspect_reports, same_batch, write_reports
+
+COLOURS = hb.Schema.one_hot(["red", "green", "blue"])
+PLAN = hb.plan_from(COLOURS, 2, hb.Protocol(0.25), epsilon=3.0)
+OTHER = hb.plan_from(COLOURS, 3, hb.Protocol(0.25), epsilon=3.0)
+SPLIT = hb.plan_from(hb.Schema.one_hot(300), 2, hb.Protocol(0.001, release="bits"), epsilon=30.0)
+
+
+def reports(n: int = 1000, plan: hb.Plan = PLAN) -> hb.Reports:
+    return hb.shuffle(hb.randomize(hb.Collection.from_values(np.arange(n) % plan.schema.width, plan.schema), plan))
+
+
+def read(path: Path, plan: hb.Plan = PLAN) -> np.ndarray:
+    return np.concatenate(list(read_directory(path, plan).blocks))
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make blocks and parts small, so that a thousand messages need several."""
+    monkeypatch.setattr("hubbub.io.directories.BLOCK", 30)
+    monkeypatch.setattr("hubbub.io.directories.PART", 300)
+
+
+@pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.parametrize("plan", [PLAN, SPLIT], ids=["records", "bits"])
+def test_a_directory_has_parts_and_a_manifest(rows: bool, plan: hb.Plan, tmp_path: Path, small: None) -> None:
+    sent = reports(plan=plan)
+    folder = tmp_path / "batch"
+    manifest = write_directory(folder, plan, sent, rows=rows)
+    assert manifest == Manifest.read(folder)
+    assert manifest.header == sent.header == read_directory(folder, plan).header
+    names = sorted(file.name for file in folder.iterdir())
+    assert names == [MANIFEST, *(f"part-{i:05}.parquet" for i in range(len(manifest.parts)))]
+    assert len(manifest.parts) > 2
+    assert np.array_equal(read(folder, plan), sent.messages)
+    for part in manifest.parts:
+        file = pq.ParquetFile(folder / part.name)
+        assert file.schema_arrow.names == ["message" if rows else "messages"]
+        assert file.schema_arrow.field(0).metadata[b"hubbub_plan"] == plan.id.encode()
+        assert file.metadata.num_rows == part.rows
+        assert (part.rows == part.messages) == rows
+        column = file.metadata.row_group(0).column(0)
+        assert (column.compression, column.has_dictionary_page, column.statistics) == ("UNCOMPRESSED", False, None)
+
+
+def test_rows_are_messages_for_sql(tmp_path: Path) -> None:
+    sent = reports(10)
+    write_directory(tmp_path / "batch", PLAN, sent, rows=True)
+    table = pq.read_table(tmp_path / "batch")
+    assert table.column("message").to_pylist() == [bytes(row) for row in sent.messages]
+
+
+def test_parts_of_other_engines_are_read(tmp_path: Path) -> None:
+    """Spark names parts differently, knows no digest, adds columns, writes empty parts, and has other metadata."""
+    sent, folder = reports(6), tmp_path / "batch"
+    folder.mkdir()
+    mark = {"fields": [{"name": "messages", "type": "binary", "metadata": {"hubbub_plan": PLAN.id}}]}
+    metadata = {"org.apache.spark.sql.parquet.row.metadata": json.dumps(mark)}
+    parts = []
+    for number, data in enumerate((sent.messages[:4], sent.messages[:0], sent.messages[4:])):
+        blocks = [data[i : i + 1].tobytes() for i in range(len(data))]
+        table = pa.table({"n": pa.array([1] * len(data)), "messages": pa.array(blocks, pa.binary())})
+        name = f"part-{number:05}-d2a3.c000.parquet"
+        pq.write_table(table.replace_schema_metadata(metadata), folder / name)
+        parts.append(Part(name=name, rows=len(data), messages=len(data)))
+    (folder / "_SUCCESS").touch()
+    (folder / f".{parts[0].name}.crc").touch()
+    Manifest.of(PLAN, parts, n=6, shuffled=True).write(folder)
+    assert np.array_equal(read(folder), sent.messages)
+
+
+def test_no_manifest_no_batch(tmp_path: Path) -> None:
+    write_directory(tmp_path / "batch", PLAN, reports())
+    (tmp_path / "batch" / MANIFEST).unlink()
+    with pytest.raises(hb.WireError, match=r"must have the manifest _hubbub\.json, which is written last"):
+        read_directory(tmp_path / "batch", PLAN)
+    with pytest.raises(FileNotFoundError):
+        read_directory(tmp_path / "none", PLAN)
+
+
+def test_an_existing_output_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "batch").mkdir()
+    with pytest.raises(FileExistsError):
+        write_directory(tmp_path / "batch", PLAN, reports())
+    with pytest.raises(FileExistsError):
+        write_reports(str(tmp_path / "batch"), PLAN, reports())
+    manifest = write_directory(tmp_path / "new", PLAN, reports())
+    with pytest.raises(FileExistsError):
+        manifest.write(tmp_path / "new")
+
+
+def test_a_failure_leaves_nothing(tmp_path: Path, small: None) -> None:
+    def broken() -> Iterator[hb.Reports]:
+        yield hb.randomize(hb.Collection.from_values(["red"] * 1000, COLOURS), PLAN)
+        assert (tmp_path / "batch").is_dir()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_directory(tmp_path / "batch", PLAN, broken())
+    with pytest.raises(hb.InvalidInput, match="must not be shuffled yet"):
+        write_directory(tmp_path / "batch", PLAN, [reports(), reports()])
+    with pytest.raises(hb.PlanMismatch):
+        write_directory(tmp_path / "batch", OTHER, reports())
+    short = hb.Batch(reports(5).header, iter([reports(4).messages]))
+    with pytest.raises(hb.InvalidInput, match="must have the 5 messages of its header, got 4"):
+        write_directory(tmp_path / "batch", PLAN, short)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["batch/", "batch.parquet", "batch.hub"])
+def test_a_failure_is_silent(name: str, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: an abandoned writer of Arrow tried to finish its closed file, and complained on standard error."""
+    monkeypatch.setattr("hubbub.io.reports.BLOCK", 30)
+    complaints: list[object] = []
+    monkeypatch.setattr("sys.unraisablehook", complaints.append)
+
+    def broken() -> Iterator[hb.Reports]:
+        for _ in range(3):
+            yield hb.randomize(hb.Collection.from_values(["red"] * 1000, COLOURS), PLAN)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_reports(f"{tmp_path}/{name}", PLAN, broken())
+    gc.collect()
+    assert complaints == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def edited(**changes: object) -> Callable[[Path], None]:
+    """Return a function that changes entries of a manifest."""
+
+    def edit(folder: Path) -> None:
+        document = json.loads((folder / MANIFEST).read_text())
+        (folder / MANIFEST).write_text(json.dumps(document | changes))
+
+    return edit
+
+
+def flip(folder: Path, name: str = "part-00001.parquet", place: int = 200) -> None:
+    data = bytearray((folder / name).read_bytes())
+    data[place] ^= 1
+    (folder / name).write_bytes(data)
+
+
+def truncate(folder: Path) -> None:
+    data = (folder / "part-00001.parquet").read_bytes()
+    (folder / "part-00001.parquet").write_bytes(data[: len(data) // 2])
+
+
+def swap(folder: Path) -> None:
+    """Exchange two parts with equal numbers of rows."""
+    (folder / "part-00000.parquet").rename(folder / "spare")
+    (folder / "part-00001.parquet").rename(folder / "part-00000.parquet")
+    (folder / "spare").rename(folder / "part-00001.parquet")
+
+
+def replace_part(table: pa.Table, plan: str | None = PLAN.id) -> Callable[[Path], None]:
+    """Return a function that replaces a part by another table."""
+
+    def change(folder: Path) -> None:
+        fields = [field.with_metadata({"hubbub_plan": plan} if plan else {}) for field in table.schema]
+        pq.write_table(table.cast(pa.schema(fields)), folder / "part-00001.parquet")
+
+    return change
+
+
+BLOCKS = [b"\1" * 30] * 16
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing part": (lambda folder: (folder / "part-00001.parquet").unlink(), "part-00001.parquet is missing"),
+    "extra part": (lambda folder: shutil.copy(folder / "part-00001.parquet", folder / "part-9.parquet"), "not in it"),
+    "extra file": (lambda folder: (folder / "answers.csv").touch(), "answers.csv is not in it"),
+    "truncated part": (truncate, "damaged or not a Parquet file"),
+    "changed byte": (flip, "damaged or not a Parquet file"),
+    "swapped parts": (swap, "must have the SHA-256 of the manifest"),
+    "other messages": (replace_part(pa.table({"messages": BLOCKS})), "must have the SHA-256"),
+    "other rows": (replace_part(pa.table({"messages": BLOCKS[:9]})), "must have the 16 rows of the manifest, got 9"),
+    "fewer messages": (replace_part(pa.table({"messages": [b"\1"] * 16})), "the 480 messages of the manifest, got 16"),
+    "null block": (replace_part(pa.table({"messages": [*BLOCKS[:15], None]})), "must not be null"),
+    "text": (replace_part(pa.table({"messages": ["a"] * 16})), "must be binary values"),
+    "other column": (replace_part(pa.table({"x": BLOCKS})), "must have the column 'messages'"),
+    "other plan": (replace_part(pa.table({"messages": BLOCKS}), OTHER.id), "must belong to the same plan"),
+    "no plan": (replace_part(pa.table({"messages": BLOCKS}), None), "must belong to the same plan"),
+    "other format": (edited(format="hubbub-reports-2"), "must be 'hubbub-reports-1'"),
+    "other total": (edited(messages=999), "parts must have the 999 messages of the batch, got 1000"),
+    "unknown key": (edited(extra=1), "exactly the keys"),
+    "no release": (edited(release="clear"), "a release and a width"),
+    "other width": (edited(width=300), "release, width and payload size"),
+    "wrong n": (edited(n=-1), "n must be"),
+    "rows of blocks": (edited(rows=True), "as many rows as messages"),
+    "path of a part": (edited(parts=[{"name": "../x.parquet", "rows": 0, "messages": 0, "digest": None}]), "name of a"),
+    "half a manifest": (lambda folder: (folder / MANIFEST).write_text('{"format"'), "JSON"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damaged_directories_are_refused(name: str, tmp_path: Path, small: None) -> None:
+    folder, (damage, message) = tmp_path / "batch", DAMAGE[name]
+    write_directory(folder, PLAN, reports())
+    assert len(read(folder)) == 1000
+    damage(folder)
+    with pytest.raises(hb.InvalidInput, match=message):
+        read(folder)
+    if name != "other width":
+        with pytest.raises(hb.InvalidInput, match=message):
+            inspect_reports(str(folder))
+
+
+def test_messages_of_a_directory_are_checked(tmp_path: Path) -> None:
+    """Without a digest, an illegal message is still found."""
+    (tmp_path / "batch").mkdir()
+    replace_part(pa.table({"messages": [b"\1\2\x08"]}))(tmp_path / "batch")
+    Manifest.of(PLAN, [Part(name="part-00001.parquet", rows=1, messages=3)], n=3).write(tmp_path / "batch")
+    with pytest.raises(hb.WireError, match="payload 3 must have zero padding bits"):
+        read(tmp_path / "batch")
+
+
+def test_a_batch_of_another_plan_is_refused(tmp_path: Path) -> None:
+    write_directory(tmp_path / "batch", PLAN, reports())
+    with pytest.raises(hb.PlanMismatch):
+        read_directory(tmp_path / "batch", OTHER)
+
+
+def test_copies_of_a_directory_are_the_same_batch(tmp_path: Path) -> None:
+    for name in ("one", "two", "few", "none"):
+        write_directory(tmp_path / name, PLAN, reports(4 if name in ("few", "none") else 1000))
+    shutil.copytree(tmp_path / "one", tmp_path / "copy")
+    shutil.copytree(tmp_path / "few", tmp_path / "twin")
+    names = {name: str(tmp_path / name) for name in ("one", "two", "few", "copy", "twin")}
+    assert same_batch(names["one"], names["one"] + "/")
+    assert same_batch(names["one"], names["copy"])
+    assert not same_batch(names["one"], names["two"])
+    assert not same_batch(names["few"], names["twin"])  # four messages may be equal by chance
+
+
+def test_only_directories_have_rows(tmp_path: Path) -> None:
+    with pytest.raises(hb.InvalidInput, match="rows must be False unless the reports are written to a directory"):
+        write_reports(str(tmp_path / "batch.hub"), PLAN, reports(), rows=True)
