@@ -223,7 +223,7 @@ def test_a_broken_link(cycles: int, request: pytest.FixtureRequest) -> None:
             wait_until(lambda: live.counts(task)["open"] < MIN_BATCH_SIZE, "a release")  # noqa: B023
             if fault.rate is None and not fault.refuse:
                 wait_until(lambda: proxy.met[fault.name] >= before + 2, fault.name)  # noqa: B023
-                assert live.counts(task)["outbox"] >= 100
+                wait_until(lambda: live.counts(task)["outbox"] >= 100, "a full outbox")  # noqa: B023
             if fault.rate is None:
                 proxy.use(FINE)
             wait_until(lambda: live.drained(task + 1), f"delivery after: {fault.name}")  # noqa: B023
