@@ -9,6 +9,7 @@ import { encodeMessage } from '../src/wire.js';
 const SEPARATOR = ';';
 const TRUE = ['1', 'true', 'yes'];
 const FALSE = ['0', 'false', 'no'];
+const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
 
 /**
  * Return the rows of CSV (RFC 4180).
@@ -57,7 +58,10 @@ export function valueOf(row, names, schema) {
 function answerOf(text, kind) {
   if (text === '') return null;
   if (kind === 'choice') return text;
-  if (kind !== 'flag') return Number(text);
+  if (kind !== 'flag') {
+    if (!NUMBER.test(text)) throw new InvalidInput('a number must be written in decimal digits');
+    return Number(text);
+  }
   const word = text.toLowerCase();
   if (!TRUE.includes(word) && !FALSE.includes(word)) throw new InvalidInput('a flag must be true or false');
   return TRUE.includes(word);

@@ -23,7 +23,7 @@ export function unhex(text, size, what = 'the text') {
   const bytes = typeof text === 'string' && /^([0-9a-f]{2})*$/.test(text) ? (text.match(/../g) ?? []) : undefined;
   check(
     bytes && bytes.length === (size ?? bytes.length),
-    `${what} must be ${size ?? 'any number of'} bytes in lower-case hexadecimal digits`,
+    `${what} must be ${size ?? 'any number of'} bytes in lower-case hexadecimal`,
   );
   return Uint8Array.from(bytes, (byte) => parseInt(byte, 16));
 }

@@ -85,7 +85,7 @@ export class Client {
     demand(operators, "operators must be their identities or 'first-use'");
     const contract = await readContract(text, { task, minBatchSize });
     if (operators !== 'first-use') checkOperators(contract, operators);
-    else await remember(store, `operators/${name ?? transport.shuffler}`, contract);
+    else await remember(store, `operators/${name ?? transport.shuffler.replace(/\/$/, '')}`, contract);
     return new Client(contract, store, transport, budget);
   }
 
@@ -115,11 +115,13 @@ export class Client {
    */
   async record(value, options) {
     const { admission, code, round = this.round } = own(options);
-    const { plan, slots, admission: terms, series } = this.contract;
+    const { plan, slots, admission: terms, series, epoch, taskStart, taskEnd } = this.contract;
     const rounds = series?.rounds ?? 1;
     demand(Number.isInteger(round) && round > 0 && round <= rounds, `the round must be one of 1 to ${rounds}`);
     const key = this.key(round);
     if (await this.store.get(key)) return key;
+    const time = this.uploader.now() / epoch;
+    demand(time >= taskStart && time < taskEnd, 'the collection is not open');
     const byCode = code !== undefined && terms.kind === 'token';
     demand(code === undefined || byCode, 'a code needs admission by token');
     const proof = admission ?? new Uint8Array();
@@ -184,11 +186,10 @@ export class Client {
   }
 
   /**
-   * Charge the ledger for a round, before its answer is stored; refuses beyond the budget.
+   * Charge the ledger for a round, before its answer is stored; refuses beyond the budget, if there is one.
    * @param {number} round
    */
   async charge(round) {
-    if (!this.budget) return;
     // Repeated only after another tab has charged the ledger.
     for (;;) {
       const found = await this.store.get('ledger');

@@ -92,8 +92,8 @@ export async function readContract(text, expected) {
     await verify(contract.operators[role], 'contract', body, signature);
   }
   demand(
-    contract.minBatchSize >= minBatchSize,
-    `min_batch_size must be at least ${minBatchSize}, got ${contract.minBatchSize}`,
+    contract.minBatchSize >= (minBatchSize ?? NaN),
+    `min_batch_size must be at least ${minBatchSize}`,
   );
   if (expectedTask !== undefined && expectedTask !== contract.id) throw new FalseClaim('the contract has another task');
   if (operators) checkOperators(contract, operators);
@@ -117,7 +117,7 @@ function checkTerms({ plan, slots, suite, admission, operators }) {
   const { honest } = plan.guarantee;
   check(
     admission.kind !== 'open' || honest <= 1 || plan.honestFraction < 1,
-    `with open admission, the plan must not need ${honest} honest users`,
+    `open admission must not need ${honest} honest users`,
   );
   const { noise, k, release } = plan.protocol;
   if (release === 'bits' || plan.schema.questions || noise[0]?.m !== 0) need('checkSlots')(plan, slots);

@@ -93,7 +93,7 @@ export function ceilOfProduct(value, factor, divisor = 1n) {
  */
 function numberOfFakes(plan, source) {
   const total = fixedFakes(plan);
-  demand(total % plan.n === 0, `fakes must be given if n = ${plan.n} does not divide their total ${total}`);
+  demand(total % plan.n === 0, 'fakes must be given unless n divides their total');
   return total / plan.n || draw(/** @type {Noise} */ (plan.protocol.noise[0]).m, source);
 }
 

@@ -111,5 +111,5 @@ export async function seal(context, publicKey, plain) {
   const { encapsulated, secret } = await context.kem.encapsulate(publicKey);
   const { key, nonce } = await schedule(context, secret);
   const cipher = await importKey(key, 'AES-GCM', 'encrypt');
-  return concat(encapsulated, await toBytes(subtle.encrypt({ name: 'AES-GCM', iv: nonce }, cipher, plain)));
+  return concat(encapsulated, await toBytes(subtle.encrypt({ name: 'AES-GCM', iv: nonce, tagLength: 128, additionalData: concat() }, cipher, plain)));
 }

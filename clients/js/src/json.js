@@ -18,8 +18,9 @@ const MARK = '\ud800'; // a lone surrogate, which no text may contain
 /**
  * Parse JSON strictly: no duplicate keys, no number out of range, UTF-8 without lone surrogates.
  *
- * JSON.parse sees neither duplicate keys nor the difference of 1 and 1.0. Before it runs, real numbers become marked
- * strings, and colons are counted: there must be as many keys as colons.
+ * JSON.parse sees neither duplicate keys nor the difference of 1 and 1.0. So real numbers become marked strings, colons
+ * are counted, and the result is parsed again: there must be as many keys as colons. The text must be JSON before, or the
+ * search for the end of an open string would take quadratic time.
  * @param {string | Uint8Array} source
  * @param {string} what
  * @returns {Json}
@@ -30,13 +31,13 @@ export function parse(source, what) {
   let value;
   try {
     const text = typeof source === 'string' ? source : new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(source);
+    JSON.parse(text);
     const marked = text.replace(TOKEN, (token, fraction, exponent) => {
       if (token === ':') pairs++;
       else if (token[0] === '"') must(!/\p{Surrogate}/u.test(JSON.parse(token)), 'not contain lone surrogates');
       else {
         const real = fraction || exponent;
-        // Parsed on its own, because a string may contain a number that JSON does not allow.
-        must(Number.isFinite(JSON.parse(token)) && (real || token.length < 20), 'not have a number out of range');
+        must(Number.isFinite(Number(token)) && (real || token.length < 20), 'not have a number out of range');
         if (real) return JSON.stringify(MARK + token);
       }
       return token;

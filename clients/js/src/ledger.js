@@ -40,18 +40,19 @@ export class AlreadyCharged extends HubbubError {
  * @param {Charge[]} charges
  * @param {Plan} plan
  * @param {string} collection
- * @param {Budget} budget
+ * @param {Budget} [budget]
  * @returns {Charge[]}
  */
 export function charge(charges, plan, collection, budget) {
+  const name = `${plan.id}/${collection}`;
+  if (charges.some((one) => one.name === name)) throw new AlreadyCharged('already charged');
+  const after = [...charges, { name, rounds: 1, curve: plan.curve }];
+  if (!budget) return after;
   const { epsilon, delta } = budget;
   demand(epsilon >= 0 && epsilon < Infinity && delta >= 0 && delta < 1, 'the budget must have ε ≥ 0 and δ in [0, 1)');
-  const name = `${plan.id}/${collection}`;
-  if (charges.some((one) => one.name === name)) throw new AlreadyCharged('the collection is already charged');
-  const after = [...charges, { name, rounds: 1, curve: plan.curve }];
   const spent = total(after, delta);
   if (!(spent <= epsilon)) {
-    throw new BudgetExceeded(`ε would be ${spent} at δ = ${delta}, above the budget of ${epsilon}`);
+    throw new BudgetExceeded(`ε would be ${spent} at δ = ${delta}, above ${epsilon}`);
   }
   return after;
 }

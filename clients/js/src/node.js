@@ -88,7 +88,8 @@ export class FileStore {
   async versions(key) {
     const start = `${encodeURIComponent(key)}.v`;
     const names = await readdir(this.folder);
-    return names.filter((name) => name.startsWith(start)).map((name) => Number(name.slice(start.length)));
+    const numbers = names.filter((name) => name.startsWith(start)).map((name) => name.slice(start.length));
+    return numbers.filter((number) => /^\d+$/.test(number)).map(Number);
   }
 
   /**

@@ -127,7 +127,7 @@ function checkProtocol({ noise, k, release }, { questions, attributes }) {
     const apart = noise.every(({ flip, m }) => (flip ? m === 0 : typeof m === 'object'));
     check(
       k === 1 && release !== 'records' && apart,
-      'a survey must release bits or categories, each flipped or among random fakes',
+      'a survey must have bits or categories, flipped or among fakes',
     );
   }
   if (release !== 'category') return;

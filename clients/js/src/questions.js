@@ -47,7 +47,7 @@ export class Questions {
     this.asked = this.all.filter((one) => one.kind !== 'cross');
     check(this.asked.length, 'a survey must have a question');
     const tables = this.all.filter((one) => one.kind === 'cross');
-    check(distinct(tables.map((one) => canonical([...one.names].sort()))), 'cross-tables must be of different questions');
+    check(distinct(tables.map((one) => canonical([...one.names].sort()))), 'tables must be of different questions');
     for (const one of tables) one.sizes = [this.cells(one)];
     const inTables = new Set(tables.flatMap((one) => one.names));
     // Sorted by code points, as in Python; JavaScript compares UTF-16 units.
@@ -55,7 +55,7 @@ export class Questions {
     check(
       keys.every((key, i) => !i || String(keys[i - 1]) < key) &&
         derived.every((name) => inTables.has(name) && this.named.get(name)?.kind !== 'scale'),
-      'derived must name, sorted, choices and flags of cross-tables',
+      'derived must name, sorted, choices and flags of tables',
     );
     /** Number of categories of every attribute. */
     this.sizes = this.all.flatMap((one) => (derived.includes(one.name) ? [] : one.sizes));
@@ -69,7 +69,7 @@ export class Questions {
     const sides = cross.names.map((name) => this.named.get(name));
     check(
       sides.every((side) => side && /^(choice|flag|scale)$/.test(side.kind)),
-      'a cross-table must name choices, flags and scales',
+      'a table must name choices, flags and scales',
     );
     const cells = sides.reduce((product, side) => product * /** @type {number} */ (side?.sizes.at(-1)), 1);
     return whole(cells, 'the number of cells', 4, 1e6);
@@ -81,7 +81,9 @@ export class Questions {
    * @param {Coin} coin
    */
   encode(answers, coin) {
-    demand(isObject(answers), 'the answers must be an object');
+    // Entries of a form or a map would be none, and so missing answers.
+    const plain = isObject(answers) && !Object.getPrototypeOf(Object.getPrototypeOf(answers) ?? answers);
+    demand(plain, 'the answers must be a plain object');
     const left = new Map(Object.entries(answers));
     const found = new Map(
       this.asked.map((one) => {
@@ -138,7 +140,7 @@ function readQuestion(item, what) {
  * @param {number} most
  */
 const checkPrintable = (text, most) =>
-  check(PRINTABLE.test(text) && [...text].length <= most, `names, labels and units have at most ${most} printable characters`);
+  check(PRINTABLE.test(text) && [...text].length <= most, `texts must have at most ${most} printable characters`);
 
 /**
  * @typedef {object} Answers The sizes of a question's attributes, the categories of a missing answer and of a given one.
@@ -235,7 +237,7 @@ function readEdges(read) {
     const bounds = [read.real('low'), read.real('high'), read.whole('buckets')];
     check(
       bounds.every((one) => one === 0) && given.length > 2 && given.length < 2 ** 16 + 2,
-      'a scale must have 3 to 65537 edges, and then 0 for low, high and buckets',
+      'a scale must have 3 to 65537 edges, or bounds and buckets',
     );
     const equal = spaced(Number(given[0]), Number(given.at(-1)), given.length - 1);
     check(equal.some((edge, i) => edge !== given[i]), 'edges must be omitted for equal buckets');

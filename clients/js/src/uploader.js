@@ -112,7 +112,7 @@ export class Uploader {
    * @returns {Promise<void>}
    */
   async admit(_key, _answer, _version) {
-    throw new InvalidInput('the answer waits for a token of an issuer');
+    throw new InvalidInput('the answer waits for a token');
   }
 
   /**
@@ -133,7 +133,7 @@ export class Uploader {
    */
   async seal({ messages = [], round }, admission) {
     const { problem, body } = await this.request(`${this.base}/keys`, {}, (status, { 0: first }) => status === 200 && first === BRACE);
-    if (problem === 'unknown-task') throw new InvalidInput('the shuffler does not serve this task');
+    if (problem === 'unknown-task') throw new InvalidInput('the shuffler has no such task');
     if (problem) throw new NoResponse(`no keys: ${problem}`);
     const keys = await readKeys(body, this.contract, this.now());
     const payloads = messages.map((one) => unhex(one));

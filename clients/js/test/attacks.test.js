@@ -127,8 +127,11 @@ test('a connection that comes and goes does not multiply the requests', async ()
 test('a device with a wrong clock sends nothing', async () => {
   for (const skew of [-7, 400]) {
     const sent = [];
-    const client = await open((bundle) => (sent.push(bundle), stored()), { now: () => now + skew * 86_400 });
-    await assert.rejects(client.answer('red', { admission }), { name: 'ExpiredKeys' });
+    let time = now;
+    const client = await open((bundle) => (sent.push(bundle), stored()), { now: () => time });
+    await client.record('red', { admission });
+    time += skew * 86_400;
+    await assert.rejects(client.resume(), { name: 'ExpiredKeys' });
     assert.equal(await client.state(), 'waiting');
     assert.deepEqual(sent, []);
   }
@@ -203,4 +206,64 @@ test('the time of randomizing does not depend on the answer, but on the random b
       if (read.protocol.release === 'records') assert.equal(new Set(drawn).size, 1, vector.name);
     }),
   );
+});
+
+test('an open string in a document costs no more time than a closed one', () => {
+  const text = `{"${'\\"'.repeat(2 ** 19)}`;
+  const before = performance.now();
+  assert.throws(() => parse(text, 'the document'), { name: 'WireError' });
+  assert.throws(() => parse('{1.5:2}', 'the document'), { name: 'WireError' });
+  assert.ok(performance.now() - before < 2000);
+});
+
+test('answers without a budget are charged too', async () => {
+  const store = new MemoryStore();
+  const first = await open(stored, { store });
+  assert.equal(await first.answer('red', { admission }), 'stored');
+  const budget = { epsilon: 100, delta: 1e-3 };
+  assert.ok((await (await open(stored, { store, budget })).spent()) > 0);
+});
+
+test('an answer outside the time of the collection is neither charged nor stored', async () => {
+  const { taskStart, taskEnd, epoch } = (await open(stored)).contract;
+  for (const time of [taskStart * epoch - 600, taskEnd * epoch]) {
+    const store = new MemoryStore();
+    const client = await open(stored, { store, now: () => time });
+    await assert.rejects(client.answer('red', { admission }), { name: 'InvalidInput', message: /not open/ });
+    assert.deepEqual(await store.keys(''), ['operators/https://shuffler.example']);
+  }
+});
+
+test('answers of a survey that are no plain object are refused, not taken as missing', async () => {
+  const plan = await readPlan(vectors('plans').find((one) => one.why === 'a survey').plan);
+  class Getters {
+    get colour() {
+      return 'red';
+    }
+  }
+  for (const answers of [new Map([['colour', 'red']]), new FormData(), new URLSearchParams('colour=red'), new Getters()]) {
+    assert.throws(() => payloads(answers, plan), { name: 'InvalidInput', message: /plain object/ });
+  }
+});
+
+test('no value of minBatchSize but a number accepts a small crowd', async () => {
+  for (const minBatchSize of [null, NaN, {}]) {
+    await assert.rejects(readContract(contracts['by ticket'], { minBatchSize }), { name: 'InvalidInput' });
+  }
+});
+
+test('a slash at the end of its address makes no other shuffler', async () => {
+  const store = new MemoryStore();
+  await open(stored, { store });
+  await open(stored, { store, shuffler: 'https://shuffler.example/' });
+  assert.equal((await store.keys('operators/')).length, 1);
+});
+
+test('an entry of Object.prototype does not change a ciphertext', async () => {
+  const sizes = [];
+  const client = () => open((bundle) => (sizes.push(bundle.length), stored()));
+  await (await client()).answer('red', { admission });
+  const second = await client();
+  await polluted({ tagLength: 96 }, () => second.answer('red', { admission }));
+  assert.equal(sizes[0], sizes[1]);
 });
