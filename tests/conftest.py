@@ -1,8 +1,10 @@
 """Hypothesis profiles, reproducible and without deadlines because CI machines are shared; markers by area."""
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import settings
@@ -11,6 +13,8 @@ settings.register_profile("default", deadline=None, derandomize=True, max_exampl
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
+"""Options of Chromium."""
 AREAS = (
     "accountant",
     "bits",
@@ -34,6 +38,20 @@ def missing(what: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(f"{what} is not installed")
     pytest.skip(f"{what} is not installed")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium; without it the tests are skipped, but in continuous integration they fail."""
+    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    if not program:
+        missing("Chromium (apt-get install -y --no-install-recommends chromium, or set CHROMIUM)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        opened = play.chromium.launch(executable_path=program, args=FLAGS)
+        yield opened
+        opened.close()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,8 +1,5 @@
 """Reports in headless Chromium: on a wide light screen, on a phone in dark mode, and in print."""
 
-import os
-import shutil
-from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,6 @@ from tests.pages.structure import check_page
 import hubbub as hb
 from hubbub.io.documents import write_plan
 
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 VIEWS: dict[str, dict[str, Any]] = {
     "light": {"width": 1280, "height": 900, "scheme": "light", "media": "screen"},
     "phone": {"width": 390, "height": 844, "scheme": "dark", "media": "screen"},
@@ -54,21 +50,6 @@ WIDTHS = """() => ({
         e => [...e.querySelectorAll("svg")].filter(s => getComputedStyle(s).display !== "none").length),
     ground: getComputedStyle(document.body).backgroundColor,
 })"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium; without it the tests are skipped, but in continuous integration they fail."""
-    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    if not program:
-        reason = "needs Chromium: apt-get install -y --no-install-recommends chromium, or set CHROMIUM"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=program, args=FLAGS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,14 @@
 /** Attacks of a malicious shuffler, of other scripts of the page, and of bad luck: nothing leaks, nothing counts twice. */
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import test from 'node:test';
 import { Client, NoResponse, canonical, hex, parse, payloads, readContract, readKeys, readPlan, unhex } from '../src/index.js';
+import { valueOf } from '../bin/randomize.js';
 import { MemoryStore } from '../src/memory.js';
+import { FileStore } from '../src/node.js';
 
 const vectors = (name) => JSON.parse(readFileSync(new URL(`../../../src/hubbub/vectors/${name}.json`, import.meta.url), 'utf8'));
 const contracts = Object.fromEntries(vectors('contracts').map((one) => [one.why, one.contract]));
@@ -266,4 +270,23 @@ test('an entry of Object.prototype does not change a ciphertext', async () => {
   const second = await client();
   await polluted({ tagLength: 96 }, () => second.answer('red', { admission }));
   assert.equal(sizes[0], sizes[1]);
+});
+
+test('a name that continues another like a version is not one of its versions', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'hubbub-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const store = await FileStore.open(folder);
+  for (const key of ['operators/https://s/api', 'operators/https://s/api.v2']) {
+    assert.ok(await store.put(key, { key }, 0));
+    assert.deepEqual((await store.get(key))?.value, { key });
+  }
+  assert.deepEqual((await store.get('operators/https://s/api'))?.value, { key: 'operators/https://s/api' });
+});
+
+test('the program for audits refuses numbers that are none', () => {
+  const schema = { questions: { named: new Map([['age', { kind: 'number' }]]) } };
+  assert.deepEqual(valueOf(['1e3'], ['age'], schema), { age: 1000 });
+  for (const text of ['abc', ' ', '0x64', '100 years']) {
+    assert.throws(() => valueOf([text], ['age'], schema), { name: 'InvalidInput' });
+  }
 });
