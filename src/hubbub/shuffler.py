@@ -48,7 +48,7 @@ def shuffle(reports: Reports, plan: Plan | None = None, *, entropy: Entropy = sy
     if reports.shuffled:
         # The shuffler's fakes are drawn once per batch.
         return replace(reports, messages=permutation.shuffle(reports.messages, entropy=entropy, fast=fast))
-    _check_batch(reports.plan, reports.header)
+    check_batch(reports.plan, reports.header)
     fakes = draw_fakes(reports.plan, entropy=entropy)
     messages = np.concatenate([reports.messages, fakes]) if len(fakes) else reports.messages
     return replace(reports, messages=permutation.shuffle(messages, entropy=entropy, fast=fast), shuffled=True)
@@ -83,7 +83,7 @@ def shuffle_blocks(
             for block in part.blocks:
                 read = replace(read, messages=read.messages + len(block))
                 yield block
-        _check_batch(plan, read)
+        check_batch(plan, read)
         fakes = draw_fakes(plan, entropy=entropy)
         total = replace(read, messages=read.messages + len(fakes), shuffled=True)
         yield fakes
@@ -94,7 +94,8 @@ def shuffle_blocks(
     return Batch(total, itertools.chain(first, blocks))
 
 
-def _check_batch(plan: Plan, batch: BatchHeader) -> None:
+def check_batch(plan: Plan, batch: BatchHeader) -> None:
+    """Raise :class:`BatchTooSmall` unless a batch has the people, fakes and messages that the plan needs."""
     protocol, n, fakes = plan.protocol, batch.n, batch.fakes
     if n < plan.n:
         raise BatchTooSmall(f"a batch must have at least {plan.n:,} people, got {n:,}")
