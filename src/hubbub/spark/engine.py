@@ -58,6 +58,9 @@ def randomize(
         made = reports_of(frame, plan, column, secret)
     storage.write_parts(made, plan, place)
     parts, n, fakes = storage.committed(spark, place, declared=True)
+    if not n:
+        storage.file_system(spark, place).remove(place)
+        reject("the data frame", "have a row for at least one person")
     manifest = Manifest.of(plan, parts, n=n, fakes=fakes)
     storage.finish(spark, place, manifest)
     return manifest.header
