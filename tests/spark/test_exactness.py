@@ -1,4 +1,4 @@
-"""Tallies of the Spark engine are those of the local engine on the same reports, for all schemas, releases and fakes."""
+"""Tallies of the Spark engine are those of the local engine, for all kinds of schemas, releases and fakes."""
 
 from collections import Counter
 from pathlib import Path

@@ -46,7 +46,7 @@ def reporting(task: Callable[P, Iterator[Any]]) -> Callable[P, Iterator[Any]]:
             yield from task(*args, **kwargs)
         except HubbubError as error:
             raise TaskFailure(f"{error} {_described(error)}") from None
-        except MemoryError:
+        except (TaskFailure, MemoryError):
             raise
         except Exception as error:
             raise TaskFailure(f"a task failed with an error of the kind {type(error).__name__}") from None
@@ -87,6 +87,8 @@ def _unwrapped(error: Exception) -> Exception:
     text = str(error)
     if match := _MARK.search(text):
         return _restored(json.loads(base64.urlsafe_b64decode(match[1])))
+    if "org.apache.hadoop.fs.ChecksumException" in text:
+        return errors.WireError("the manifest or a part of the batch is damaged: its checksum does not match")
     condition = _condition(error)
     if condition == "PATH_ALREADY_EXISTS":
         return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
