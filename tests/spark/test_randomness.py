@@ -34,9 +34,10 @@ def evaluated(frame: Any, plan: hb.Plan = PLAN, key: bytes = KEY) -> NDArray[np.
 
 def packed(frame: Any) -> NDArray[np.uint8]:
     columns = frame.toArrow().columns
-    return np.sum(
+    bits: NDArray[np.uint8] = np.sum(
         [np.asarray(column).astype(np.uint8) << i for i, column in enumerate(columns)], axis=0, dtype=np.uint8
     )
+    return bits
 
 
 def flips_p_value(flips: NDArray[np.uint8], q: float) -> float:
