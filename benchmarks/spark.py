@@ -14,9 +14,11 @@ driver, its JVM and all Python workers, after a first run of the same job, the b
 """
 
 import argparse
+import functools
 import json
 import math
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -63,14 +65,15 @@ def peak_worker_mb() -> float:
     return found
 
 
-def measured(work: Callable[[], object]) -> float:
-    """CPU seconds of a job, the best of some repetitions after a first one."""
+def measured(name: str, work: Callable[[], object]) -> float:
+    """CPU seconds of a job, the best of some repetitions after a first one; said on standard error as it goes."""
     work()
     best = math.inf
     for _ in range(REPETITIONS):
         start = cpu_seconds()
         work()
         best = min(best, cpu_seconds() - start)
+    print(f"{name}: {best:.2f} CPU s", file=sys.stderr, flush=True)
     return best
 
 
@@ -103,20 +106,22 @@ def measure(n: int) -> Figures:
         files = {name: Path(scratch, f"{name}.parquet") for name in ("one_hot", "booleans", "lists")}
         write_values(files, n)
         frames = {name: spark.read.parquet(str(file)) for name, file in files.items()}
-        one_pass, whole = {}, {}
+        one_pass: dict[str, float] = {}
+        whole: dict[str, float] = {}
+        job: Callable[[], object]
         for name, frame in frames.items():
-            plan = plan_for(name, n)
-            one_pass[name] = measured(lambda frame=frame, plan=plan: engine.simulate(frame, plan))  # type: ignore[misc]
+            job = functools.partial(engine.simulate, frame, plan_for(name, n))
+            one_pass[name] = measured(f"one pass, {name}", job)
             figures[f"randomize_tally_{name}_rows_per_core_s"] = n / one_pass[name]
         for name, frame in frames.items():
-            plan = plan_for(name, n)
-            whole[name] = measured(lambda frame=frame, plan=plan: pipeline(engine, spark, frame, plan))  # type: ignore[misc]
+            job = functools.partial(pipeline, engine, spark, frame, plan_for(name, n))
+            whole[name] = measured(f"pipeline, {name}", job)
             figures[f"pipeline_{name}_rows_per_core_s"] = n / whole[name]
         figures["randomize_tally_rows_per_core_s"] = n / max(one_pass.values())
         figures["pipeline_rows_per_core_s"] = n / max(whole.values())
         figures["python_worker_mb"] = peak_worker_mb()
-        sums = measured(lambda: spark_sums(frames["booleans"], noise=False))
-        rand = measured(lambda: spark_sums(frames["booleans"], noise=True))
+        sums = measured("Spark's sums", lambda: spark_sums(frames["booleans"], noise=False))
+        rand = measured("Spark's rand", lambda: spark_sums(frames["booleans"], noise=True))
         figures["vs_spark_rand"] = rand / one_pass["booleans"]
         figures["vs_spark_sums"] = one_pass["booleans"] / sums
         runtime = spark._jvm.java.lang.Runtime.getRuntime()

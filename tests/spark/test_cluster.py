@@ -30,7 +30,7 @@ from hubbub.io.reports import read_reports
 pytestmark = pytest.mark.slow
 KEY = bytes(range(32)).hex()
 KILLS = 20
-PATIENCE = 240
+PATIENCE = 600
 GUARDS = (
     "spark.sql.shuffle.orderIndependentChecksum.enabled",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
@@ -241,7 +241,7 @@ def another(gates: Path, before: set[str], driver: Any) -> bool:
     return bool({path.name for path in gates.glob("waiting-*")} - before) or driver.poll() is not None
 
 
-def attack(cluster: Cluster, driver: Any, gates: Path, kills: int) -> int:
+def attack(cluster: Cluster, driver: Any, gates: Path, kills: int, done: int = 0) -> int:
     """Kill executors while tasks wait, letting one more partition pass after each; return the deleted files."""
     files = 0
     for number in range(kills):
@@ -249,7 +249,7 @@ def attack(cluster: Cluster, driver: Any, gates: Path, kills: int) -> int:
         assert driver.poll() is None, said(gates)
         before = {path.name for path in gates.glob("waiting-*")}
         files += cluster.kill_executor(number % 2)
-        (gates / "gate").write_text(str(number + 1))
+        (gates / "gate").write_text(str(done + number + 1))
         until("a new attempt", functools.partial(another, gates, before, driver))
         until("two executors", lambda: len(cluster.executors()) == 2 or driver.poll() is not None)
     return files
@@ -272,7 +272,7 @@ def test_shuffle_survives_its_executors(cluster: Cluster, clean: Path, tmp_path:
     driver = cluster.start("shuffle", gates, out, dict.fromkeys(GUARDS, guard), path=str(clean))
     (gates / "gate").write_text("2")
     until("files that are done", lambda: len(list(gates.glob("passed-*"))) >= 2)
-    files = attack(cluster, driver, gates, KILLS)
+    files = attack(cluster, driver, gates, KILLS, done=2)
     assert finish(driver, gates) == 0, said(gates)
     assert cluster.killed - before >= KILLS
     assert files > 0
