@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.analyzer import tally
 from hubbub.bits import permutation
+from hubbub.bits.counting import bit_counts, index_counts
 from hubbub.bits.entropy import KeyedStream
 from hubbub.bits.records import uniform_categories
 from hubbub.client import randomize
@@ -21,7 +21,6 @@ from hubbub.io.arrow import collection
 from hubbub.io.parquet import MESSAGES
 from hubbub.plans import Plan
 from hubbub.records import Collection, Packed, SetBits
-from hubbub.reports import Reports, Tally
 from hubbub.shuffler import draw_fakes
 from hubbub.spark import blocks, coins
 from hubbub.spark.columns import unpack
@@ -178,20 +177,13 @@ def mix(text: str, rows: bool, batches: Iterable[Any]) -> Iterator[Any]:
 def count_messages(text: str, batches: Iterable[Any]) -> Iterator[Any]:
     """Yield the partial tally of the messages of a partition, given as a column of messages or blocks."""
     plan = plan_of(text)
-    found = (Reports(plan, blocks.messages_of(batch.column(0), plan), 0) for batch in batches if batch.num_rows)
-    yield from _partial(plan, found)
+    yield from _partial(plan, ((0, 0, batch.column(0)) for batch in batches))
 
 
 @reporting
 def count_reports(text: str, batches: Iterable[Any]) -> Iterator[Any]:
     """Yield the partial tally of the reports of a partition, given as rows of :data:`hubbub.spark.blocks.REPORTS`."""
-    plan = plan_of(text)
-    yield from _partial(plan, (_reports(batch, plan) for batch in batches if batch.num_rows))
-
-
-def _reports(batch: Any, plan: Plan) -> Reports:
-    n, fakes = (int(batch.column(place).to_numpy().sum()) for place in (0, 1))
-    return Reports(plan, blocks.messages_of(batch.column(3), plan), n, fakes)
+    yield from _partial(plan_of(text), map(_declared, batches))
 
 
 @reporting
@@ -199,24 +191,31 @@ def randomize_and_count(
     text: str, column: str | None, packed: bool, key: bytes, batches: Iterable[Any]
 ) -> Iterator[Any]:
     """Yield the partial tally of the people in a partition, whose reports leave the task in no other form."""
-    plan = plan_of(text)
-    made = randomize_people(text, column, packed, key, batches)
-    yield from _partial(plan, (_reports(batch, plan) for batch in made))
+    yield from _partial(plan_of(text), map(_declared, randomize_people(text, column, packed, key, batches)))
 
 
-def _partial(plan: Plan, found: Iterable[Reports]) -> Iterator[Any]:
-    total: Tally | None = None
-    for reports in found:
-        one = tally(reports)
-        total = one if total is None else total + one
-    if total is None:
+def _declared(batch: Any) -> tuple[int, int, Any]:
+    """Return the people and fakes that a batch of reports declares, and its messages."""
+    n, fakes = (int(batch.column(place).to_numpy().sum()) for place in (0, 1))
+    return n, fakes, batch.column(3)
+
+
+def _partial(plan: Plan, found: Iterable[tuple[int, int, Any]]) -> Iterator[Any]:
+    """Yield the sum of people, fakes and messages, unless there are none."""
+    sums, counts = np.zeros(3, np.int64), np.zeros(plan.schema.width, np.int64)
+    count = index_counts if plan.protocol.payload_format.is_index else bit_counts
+    for n, fakes, column in found:
+        messages = blocks.messages_of(column, plan)
+        counts += count(messages, plan.schema.width)
+        sums += (n, fakes, len(messages))
+    if not sums.any():
         return
     library = arrow()
     starts = range(0, plan.schema.width, SLICE)
-    counts = [total.counts[start : start + SLICE].tobytes() for start in starts]
-    sums = np.zeros((3, len(starts)), np.int64)
-    sums[:, 0] = total.n, total.fakes, total.messages
-    arrays = [library.array(range(len(starts)), library.int32()), *map(library.array, sums), library.array(counts)]
+    slices = [counts[start : start + SLICE].tobytes() for start in starts]
+    first = np.zeros((3, len(starts)), np.int64)
+    first[:, 0] = sums
+    arrays = [library.array(range(len(starts)), library.int32()), *map(library.array, first), library.array(slices)]
     yield library.RecordBatch.from_arrays(arrays, names=["slice", "n", "fakes", "messages", "counts"])
 
 
