@@ -1,5 +1,6 @@
 """Batches in directories of Parquet: the manifest decides what a batch is, and everything else is refused."""
 
+import dataclasses
 import gc
 import json
 import shutil
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hubbub as hb
+from hubbub.accountant.overflow import with_overflow
 from hubbub.io.directories import MANIFEST, Manifest, Part, read_directory, write_directory
 from hubbub.io.reports import inspect_reports, same_batch, write_reports
 
@@ -250,3 +252,62 @@ def test_copies_of_a_directory_are_the_same_batch(tmp_path: Path) -> None:
 def test_only_directories_have_rows(tmp_path: Path) -> None:
     with pytest.raises(hb.InvalidInput, match="rows must be False unless the reports are written to a directory"):
         write_reports(str(tmp_path / "batch.hub"), PLAN, reports(), rows=True)
+
+
+def checked(plan: hb.Plan, n: int, *, certified: int = 0, slots: int = 0) -> hb.Batch:
+    """Return a batch as a service exports it."""
+    sent = reports(n, plan)
+    return hb.Batch(dataclasses.replace(sent.header, certified=certified, slots=slots), [sent.messages])
+
+
+def test_a_batch_of_a_service_says_at_which_size_its_guarantee_is_stated(tmp_path: Path) -> None:
+    plan = hb.plan_from(COLOURS, 500, hb.Protocol(0.25), delta=1e-6)
+    write_directory(tmp_path / "batch", plan, checked(plan, 1000, certified=900))
+    found = hb.tally(read_directory(tmp_path / "batch", plan))
+    assert (found.n, found.smallest_batch) == (1000, 900)
+    stated = hb.achieved_guarantee(found, plan)
+    assert stated == hb.achieved_guarantee(hb.tally(reports(900, plan)), plan)
+    assert stated.epsilon > hb.achieved_guarantee(hb.tally(reports(1000, plan)), plan).epsilon
+    assert (found + hb.tally(reports(950, plan))).smallest_batch == 900
+
+
+def test_a_batch_of_a_service_pays_for_messages_that_did_not_fit(tmp_path: Path) -> None:
+    plan = hb.plan_from(hb.Schema.one_hot(100), 10_000, hb.Protocol(0.02, release="bits"), delta=1e-6)
+    whole = hb.achieved_guarantee(hb.tally(reports(10_000, plan)), plan)
+    prices = []
+    for slots in (21, 18):
+        write_directory(tmp_path / str(slots), plan, checked(plan, 10_000, slots=slots))
+        found = hb.tally(read_directory(tmp_path / str(slots), plan))
+        stated = hb.achieved_guarantee(found, plan)
+        assert stated == with_overflow(whole, plan, slots)
+        assert stated == hb.estimate(found, plan).guarantee
+        prices.append(stated.delta - whole.delta)
+        assert (found + hb.tally(reports(10_000, plan))).slots == slots
+    assert 0 < prices[0] < prices[1]
+
+
+def test_fakes_count_for_certified_people_only() -> None:
+    plan = hb.plan_from(COLOURS, 100, hb.Protocol(0.1, m=500), delta=1e-6)
+    half = hb.randomize(hb.Collection.from_values(["red"] * 100, COLOURS), plan)
+    sent = hb.shuffle(half + half)
+    found = hb.tally(hb.Batch(dataclasses.replace(sent.header, certified=150), sent.blocks))
+    assert hb.achieved_guarantee(found, plan) == hb.account(
+        hb.Protocol(0.1, m=750), COLOURS, 150, delta=plan.guarantee.delta
+    )
+
+
+@pytest.mark.parametrize("name", ["certified", "slots"])
+def test_what_a_service_adds_is_checked_and_stays_in_directories(tmp_path: Path, name: str) -> None:
+    batch = checked(PLAN, 1000, **{name: 900})
+    write_directory(tmp_path / "batch", PLAN, batch)
+    text = (tmp_path / "batch" / MANIFEST).read_text()
+    assert getattr(Manifest.from_json(text).header, name) == 900
+    for bad in ("0", "-1", "true", "null", '"900"', "1e3", str(10**12 + 1)):
+        with pytest.raises(hb.WireError):
+            Manifest.from_json(text.replace(f'"{name}": 900', f'"{name}": {bad}'))
+    with pytest.raises(hb.WireError, match="be 0 unless the batch is shuffled"):
+        Manifest.from_json(text.replace('"shuffled": true', '"shuffled": false'))
+    for file in ("batch.hub", "batch.parquet"):
+        with pytest.raises(hb.InvalidInput, match="must be kept in a directory, whose manifest says so"):
+            write_reports(str(tmp_path / file), PLAN, batch)
+        assert not (tmp_path / file).exists()

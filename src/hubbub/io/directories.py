@@ -44,6 +44,8 @@ PART = 1 << 26
 """Approximate bytes of payloads of one part."""
 MAX_PARTS = 1 << 16
 _NAME = re.compile(r"part-[A-Za-z0-9._=-]{1,200}\.parquet")
+_SERVICE_KEYS = ("certified", "slots")
+"""What a service that checked the messages adds: numbers from 1; a manifest without them has none."""
 _KEYS = ("format", "plan", "release", "width", "n", "fakes", "messages", "shuffled", "rows", "parts")
 
 
@@ -101,10 +103,13 @@ class Manifest:
         fakes: int = 0,
         shuffled: bool = False,
         rows: bool = False,
+        certified: int = 0,
+        slots: int = 0,
     ) -> Self:
         """Return the manifest of a batch of the plan; the parts say how many messages it has."""
         messages = sum(part.messages for part in parts)
-        header = BatchHeader.of(plan, messages=messages, n=n, fakes=fakes, shuffled=shuffled)
+        given = {"n": n, "fakes": fakes, "certified": certified, "slots": slots}
+        header = BatchHeader.of(plan, messages=messages, shuffled=shuffled, **given)
         return cls(header=header, parts=tuple(parts), rows=rows)
 
     @property
@@ -125,6 +130,7 @@ class Manifest:
             "messages": header.messages,
             "shuffled": header.shuffled,
             "rows": self.rows,
+            **{name: getattr(header, name) for name in _SERVICE_KEYS if getattr(header, name)},
         }
         lines = [
             json.dumps({"name": part.name, "rows": part.rows, "messages": part.messages, "digest": part.digest})
@@ -142,7 +148,8 @@ class Manifest:
         declared = document.get("format") if isinstance(document, dict) else None
         if declared != FORMAT:
             raise WireError(f"the format of {what} must be {FORMAT!r}")
-        read = Fields(document, what, *_KEYS)
+        added = [name for name in _SERVICE_KEYS if isinstance(document, dict) and name in document]
+        read = Fields(document, what, *_KEYS, *added)
         release, width = read.text("release"), read.whole("width")
         with legal(what):
             if release not in PAYLOAD_FORMATS or width < 1:
@@ -156,6 +163,7 @@ class Manifest:
                 n=read.whole("n"),
                 fakes=read.whole("fakes"),
                 shuffled=read.truth("shuffled"),
+                **{name: check_whole(name, read.whole(name), 1) for name in added},
             )
             listed = tuple(_part(item) for item in read.items("parts"))
             return cls(header=header, parts=listed, rows=read.truth("rows"))
@@ -265,8 +273,7 @@ def write_directory(path: str | PathLike[str], plan: Plan, source: Source, *, ro
     try:
         batch = Joined(source, plan)
         found = list(_write_parts(folder, plan, payload_blocks(batch.blocks(), BLOCK, plan.payload), rows))
-        header = batch.header
-        manifest = Manifest.of(plan, found, n=header.n, fakes=header.fakes, shuffled=header.shuffled, rows=rows)
+        manifest = Manifest(header=batch.header, parts=tuple(found), rows=rows)
         sync_folder(folder)
         manifest.write(folder)
     except BaseException:

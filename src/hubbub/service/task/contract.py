@@ -8,11 +8,11 @@ contract has another task.
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Self
 
-from hubbub.accountant.overflow import check_slots, overflow
+from hubbub.accountant.overflow import check_slots, overflow, with_overflow
 from hubbub.bundles import MAX_BUNDLE_SIZE, MAX_SLOTS, TASK_SIZE, BundleLayout
 from hubbub.canonical import Fields, Json, canonical, legal, parse
 from hubbub.errors import FalseClaim, Infeasible, InvalidInput, TooLarge, WireError, check_type, check_whole, reject
@@ -127,10 +127,7 @@ class Contract:
 
     def with_overflow(self, achieved: Guarantee) -> Guarantee:
         """Return the guarantee of a batch with the price of overflow, at its own ε and number of honest clients."""
-        price = overflow(self.plan, self.slots, n=achieved.assumptions.honest, epsilon=achieved.epsilon)
-        if price == 0.0:
-            return achieved
-        return replace(achieved, delta=min(1.0, math.nextafter(achieved.delta + price, math.inf)))
+        return with_overflow(achieved, self.plan, self.slots)
 
     def epoch_at(self, time: float) -> int:
         """Return the number of the epoch that contains a time."""
