@@ -45,7 +45,7 @@ PART = 1 << 26
 MAX_PARTS = 1 << 16
 _NAME = re.compile(r"part-[A-Za-z0-9._=-]{1,200}\.parquet")
 _SERVICE_KEYS = ("certified", "slots")
-"""What a service that checked the messages adds: numbers from 1; a manifest without them has none."""
+"""Entries of a batch whose messages a service checked: numbers from 1, absent if there is nothing to say."""
 _KEYS = ("format", "plan", "release", "width", "n", "fakes", "messages", "shuffled", "rows", "parts")
 
 
