@@ -115,6 +115,20 @@ def test_contracts_without_export_keep_their_text() -> None:
     assert Contract.from_json(terms.to_json()).export is False
 
 
+def test_operators_see_the_term_before_they_sign(tmp_path: Path) -> None:
+    plan, file = tmp_path / "plan.json", tmp_path / "contract.json"
+    plan.write_text(small_plan(400).to_json())
+    words = ("serve", "contract", "--plan", str(plan), "--analyzer", "01" * 32, "--shuffler", "02" * 32)
+    for more in ((), ("--export",)):
+        told = call(*words, "-o", str(file), *more)
+        assert told.exit_code == 0, told.output
+        shown = call("inspect", str(file))
+        figures = json.loads(call("inspect", str(file), "--json").stdout)
+        for text in (told.stderr, shown.stdout):
+            assert ("the analyzer keeps the shuffled messages" in " ".join(text.split())) == bool(more)
+        assert figures["export"] is bool(more)
+
+
 @pytest.mark.parametrize("value", [False, None, 1, "true", [], {}])
 def test_export_is_true_or_absent(value: Any) -> None:
     """One contract has one text: a false value would be a second spelling of absence."""

@@ -20,6 +20,7 @@ def agreement_of(signed: SignedContract) -> Agreement:
         admission="open to everyone" if kind == "open" else f"by {kind}, issued by {contract.admission.issuer}",
         operators={"shuffler": contract.shuffler.hex(), "analyzer": contract.analyzer.hex()},
         signed=roles,
+        export=contract.export,
     )
 
 
