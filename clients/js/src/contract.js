@@ -61,8 +61,8 @@ export async function readContract(text, expected) {
   const signed = Fields.parse(text, 'the signed contract', 'contract', 'signatures');
   const agreed = signed.get('contract');
   const exported = /** @type {{export?: Json} | null} */ (agreed)?.export === true;
-  const names = ['format', 'plan', 'admission', 'series', ...(exported ? ['export'] : []), ...TERMS, ...ROLES];
-  const read = new Fields(agreed, 'the contract', ...names);
+  const more = exported ? ['export'] : [];
+  const read = new Fields(agreed, 'the contract', 'format', 'plan', 'admission', 'series', ...TERMS, ...ROLES, ...more);
   read.format('contract');
   const plan = await readPlan(read.get('plan'));
   const body = canonical(read.entries);
