@@ -1,8 +1,10 @@
 """The lake: opened batches as directories, only if the contract says so, exactly once, and equal to the result."""
 
+import contextlib
 import hashlib
 import json
 import shutil
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -186,7 +188,9 @@ def assert_equal(folder: Path, plan: hb.Plan, result: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("bad", [0, 4], ids=["good slots", "bad slots"])
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name == "users' fakes" else name for name in PLANS]
+)
 def test_a_directory_gives_the_result_of_the_analyzer(tmp_path: Path, name: str, bad: int) -> None:
     """The estimate, its error bars and its guarantee; also if slots were rejected, or messages did not fit."""
     plan = PLANS[name]
@@ -534,6 +538,7 @@ def test_without_pyarrow_a_lake_is_refused_at_the_start(tmp_path: Path, monkeypa
 # -- real processes --
 
 
+@pytest.mark.long
 def test_uploads_become_a_directory_that_estimates_like_the_analyzer(tmp_path: Path) -> None:
     """Both services, clients, a kill of the analyzer while it exports, and ``hubbub estimate`` of the directory."""
     plan = hb.plan_from(hb.Schema.one_hot(["red", "green", "blue"]), 50, hb.Protocol(0.1, release="bits"), delta=1e-4)
@@ -568,3 +573,32 @@ def test_uploads_become_a_directory_that_estimates_like_the_analyzer(tmp_path: P
     rows = found["counts"]
     assert [row["value"] for row in rows] == result["values"]
     assert_equal(folder, plan, result)
+
+
+@pytest.mark.long
+def test_a_running_analyzer_is_killed_at_every_step(tmp_path: Path) -> None:
+    """SIGKILL at each failpoint, one batch after another; the next process completes the export."""
+    live = LiveSystem(tmp_path / "live", export=True)
+    lake = tmp_path / "live" / "analyzer" / "lake"
+    with live.running():
+        for number, step in enumerate(STEPS, 1):
+            live.kill("analyzer")
+            live.start("analyzer", step)
+            assert live.pour([[b"".join(live.seal(range(60)))]]) == {201: 1}
+            live.processes["analyzer"].wait(60)
+            whole = (lake / name_of(live.contract, number)).exists()
+            assert whole == (step in STEPS[STEPS.index("lake-renamed") :]), step
+            live.start("analyzer")
+            wait_until((lake / name_of(live.contract, number)).exists, "the export")
+            wait_until(lambda: not _stored(live), "the end of the export")
+        results = live.results()
+    assert directories(lake) == [name_of(live.contract, result["bucket"]) for result in results]
+    assert len(results) == len(STEPS)
+    for result in results:
+        assert_equal(lake / name_of(live.contract, result["bucket"]), live.contract.plan, result)
+
+
+def _stored(live: LiveSystem) -> int:
+    """Return the number of chunks whose messages are in the store."""
+    with contextlib.closing(sqlite3.connect(live.folder / "analyzer" / "analyzer.db")) as store:
+        return int(store.execute("SELECT COUNT(*) FROM opened").fetchone()[0])
