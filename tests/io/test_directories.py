@@ -3,7 +3,11 @@
 import dataclasses
 import gc
 import json
+import os
 import shutil
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -311,3 +315,113 @@ def test_what_a_service_adds_is_checked_and_stays_in_directories(tmp_path: Path,
         with pytest.raises(hb.InvalidInput, match="must be kept in a directory, whose manifest says so"):
             write_reports(str(tmp_path / file), PLAN, batch)
         assert not (tmp_path / file).exists()
+
+
+def in_time(call: Callable[[], object], seconds: float = 20.0) -> BaseException | None:
+    """Call in another thread and return what it raised; fail if it does not end."""
+    raised: list[BaseException | None] = []
+
+    def run() -> None:
+        try:
+            call()
+            raised.append(None)
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert raised, "it waits for ever"
+    return raised[0]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "device", "dangling link"])
+@pytest.mark.parametrize("name", ["part-00000.parquet", MANIFEST])
+def test_only_regular_files_are_read(tmp_path: Path, name: str, kind: str) -> None:
+    """A pipe would keep the reader waiting, a device has no end."""
+    write_directory(tmp_path / "batch", PLAN, reports())
+    place = tmp_path / "batch" / name
+    place.unlink()
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "directory":
+        place.mkdir()
+    else:
+        place.symlink_to("/dev/zero" if kind == "device" else "nowhere")
+    error = in_time(lambda: read(tmp_path / "batch"))
+    assert isinstance(error, hb.WireError), error
+    assert "regular file" in str(error) or kind == "dangling link"
+
+
+def test_a_part_may_be_a_link(tmp_path: Path) -> None:
+    """As in stores that keep files by their content; the digest of the manifest still counts."""
+    write_directory(tmp_path / "batch", PLAN, reports())
+    part = tmp_path / "batch" / "part-00000.parquet"
+    expected = read(tmp_path / "batch")
+    part.rename(tmp_path / "stored")
+    part.symlink_to(tmp_path / "stored")
+    assert np.array_equal(read(tmp_path / "batch"), expected)
+
+
+def test_a_huge_manifest_is_not_read(tmp_path: Path) -> None:
+    write_directory(tmp_path / "batch", PLAN, reports())
+    with (tmp_path / "batch" / MANIFEST).open("r+b") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(hb.WireError, match="the manifest of a batch must have at most 67,108,864 bytes"):
+        read(tmp_path / "batch")
+
+
+BOMB = """
+import resource, sys
+import hubbub as hb
+from hubbub.io.directories import read_directory
+plan = hb.Plan.from_json(open(sys.argv[1]).read())
+def peak():
+    return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) >> 10
+before = peak()
+try:
+    for _ in read_directory(sys.argv[2], plan).blocks:
+        pass
+    print("read", peak() - before)
+except hb.WireError as error:
+    print(error, peak() - before)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.parametrize(("size", "count", "dictionary"), [(400 << 20, 1, False), (48 << 20, 30, True)])
+def test_a_small_file_does_not_take_much_memory(
+    tmp_path: Path, size: int, count: int, dictionary: bool, rows: bool
+) -> None:
+    """Kilobytes of Parquet that stand for hundreds of megabytes: by compression, or by one value that is repeated."""
+    folder, name = tmp_path / "batch", "message" if rows else "messages"
+    folder.mkdir()
+    values = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([bytes(size)], pa.binary()))
+    table = pa.table([values if dictionary else values.cast(pa.binary())], names=[name])
+    mark = {"fields": [{"name": name, "type": "binary", "metadata": {"hubbub_plan": PLAN.id}}]}
+    options = {"compression": "zstd", "use_dictionary": dictionary, "store_schema": False}
+    with pq.ParquetWriter(folder / "part-0.parquet", table.schema, **options) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({"org.apache.spark.sql.parquet.row.metadata": json.dumps(mark)})
+    assert (folder / "part-0.parquet").stat().st_size < 1 << 16
+    messages = count if rows else size * count
+    Manifest.of(
+        PLAN, [Part(name="part-0.parquet", rows=count, messages=messages)], n=10, shuffled=True, rows=rows
+    ).write(folder)
+    (tmp_path / "plan.json").write_text(PLAN.to_json())
+    words = [sys.executable, "-c", BOMB, str(tmp_path / "plan.json"), str(folder)]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    assert int(told[-1]) < 600, " ".join(told)
+
+
+def test_every_row_has_one_message_if_the_manifest_says_so(tmp_path: Path) -> None:
+    """Two messages in one row and none in the next are as many as there are rows, but not for SQL."""
+    tmp_path.joinpath("batch").mkdir()
+    field = pa.field("message", pa.binary(), metadata={b"hubbub_plan": PLAN.id.encode()})
+    table = pa.table([pa.array([b"\x01\x02", b""], pa.binary())], schema=pa.schema([field]))
+    pq.write_table(table, tmp_path / "batch" / "part-0.parquet")
+    part = Part(name="part-0.parquet", rows=2, messages=2)
+    Manifest.of(PLAN, [part], n=2, shuffled=True, rows=True).write(tmp_path / "batch")
+    with pytest.raises(hb.WireError, match="binary values of length 1"):
+        read(tmp_path / "batch")
