@@ -199,6 +199,8 @@ def payloads(values: Any, payload: int, *, rows: bool = False) -> NDArray[np.uin
         return np.empty(0, np.uint8)
     if values.null_count:
         raise WireError("messages in Parquet must not be null")
+    if types.is_binary_view(kind):
+        return payloads(values.cast(library.large_binary()), payload, rows=rows)
     if types.is_dictionary(kind) and types.is_binary(kind.value_type):
         # Checked before it is decoded: a long value may be repeated in every row.
         payloads(values.dictionary, payload, rows=rows)
