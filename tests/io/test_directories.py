@@ -425,3 +425,20 @@ def test_every_row_has_one_message_if_the_manifest_says_so(tmp_path: Path) -> No
     Manifest.of(PLAN, [part], n=2, shuffled=True, rows=True).write(tmp_path / "batch")
     with pytest.raises(hb.WireError, match="binary values of length 1"):
         read(tmp_path / "batch")
+
+
+def test_a_damaged_part_gives_an_error_or_the_same_messages(tmp_path: Path) -> None:
+    """Every byte in turn, names that are not UTF-8 among them, and every second length."""
+    write_directory(tmp_path / "batch", PLAN, reports(50))
+    expected = read(tmp_path / "batch")
+    part = tmp_path / "batch" / "part-00000.parquet"
+    raw = part.read_bytes()
+    damaged = [raw[:place] + bytes([raw[place] ^ 0xFF]) + raw[place + 1 :] for place in range(len(raw))]
+    failed = 0
+    for data in [*damaged, *(raw[:size] for size in range(0, len(raw), 2))]:
+        part.write_bytes(data)
+        try:
+            assert np.array_equal(read(tmp_path / "batch"), expected)
+        except (hb.WireError, hb.PlanMismatch):
+            failed += 1
+    assert failed > len(raw)

@@ -60,7 +60,8 @@ class _TwoDictionariesError(Exception):
 @functools.cache
 def _errors() -> tuple[type[Exception], ...]:
     library = importlib.import_module("pyarrow")
-    return (library.ArrowException, OSError)
+    # The names of columns in a damaged file need not be UTF-8.
+    return (library.ArrowException, OSError, UnicodeDecodeError)
 
 
 def read_columns(
