@@ -442,3 +442,26 @@ def test_a_damaged_part_gives_an_error_or_the_same_messages(tmp_path: Path) -> N
         except (hb.WireError, hb.PlanMismatch):
             failed += 1
     assert failed > len(raw)
+
+
+def test_of_two_writers_of_a_manifest_one_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both drivers of one job find no manifest; the second must not replace that of the first."""
+    write_directory(tmp_path / "batch", PLAN, reports())
+    place = tmp_path / "batch" / MANIFEST
+    before, manifest = place.read_bytes(), Manifest.read(tmp_path / "batch")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "exists", lambda *_, **__: False)
+        with pytest.raises(FileExistsError):
+            dataclasses.replace(manifest, header=dataclasses.replace(manifest.header, n=5)).write(tmp_path / "batch")
+    assert place.read_bytes() == before
+    assert sorted(file.name for file in place.parent.iterdir()) == [MANIFEST, "part-00000.parquet"]
+
+
+def test_a_file_system_without_links_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(Path, "hardlink_to", refused)
+    write_directory(tmp_path / "batch", PLAN, reports())
+    assert sorted(file.name for file in (tmp_path / "batch").iterdir()) == [MANIFEST, "part-00000.parquet"]
+    assert len(read(tmp_path / "batch")) == 1000

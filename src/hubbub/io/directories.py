@@ -7,7 +7,6 @@ plan. Files whose names start with ``_`` or ``.`` are ignored, as Hadoop and Spa
 manifest. The manifest detects damage, missing parts and parts of other batches; it is not a signature.
 """
 
-import errno
 import hashlib
 import itertools
 import json
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 
 from hubbub.canonical import Fields, legal, parse
 from hubbub.errors import WireError, check_type, check_whole, reject
-from hubbub.io.files import naming, sync_folder, write_atomic
+from hubbub.io.files import naming, sync_folder, write_new
 from hubbub.io.parquet import (
     MESSAGE,
     MESSAGES,
@@ -183,10 +182,7 @@ class Manifest:
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the manifest into a directory that has none, durably, after all parts."""
-        place = Path(path, MANIFEST)
-        if place.exists():
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(place))
-        write_atomic(place, self.to_json().encode())
+        write_new(Path(path, MANIFEST), self.to_json().encode())
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> Self:
