@@ -105,7 +105,10 @@ SUBJECTS = {
     "Batch": Subject(hb.Batch, {"header": SHUFFLED.header, "blocks": [SHUFFLED.messages]}),
     "BatchHeader": Subject(hb.BatchHeader, fields(SHUFFLED.header)),
     "BatchHeader.check": Subject(SHUFFLED.header.check, {"plan": PLAN}),
-    "BatchHeader.of": Subject(hb.BatchHeader.of, {"plan": PLAN, "messages": 3, "n": 3, "fakes": 0, "shuffled": False}),
+    "BatchHeader.of": Subject(
+        hb.BatchHeader.of,
+        {"plan": PLAN, "messages": 3, "n": 3, "fakes": 0, "shuffled": False, "certified": 0, "slots": 0},
+    ),
     "Budget": Subject(hb.Budget, {"epsilon": 1.0, "delta": 1e-6}),
     "Budget.from_document": Subject(hb.Budget.from_document, {"value": {"epsilon": 1.0, "delta": 1e-6}}),
     "Calibrated": Subject(hb.Calibrated, {"protocol": FLIP, "n": 3, "guarantee": PLAN.guarantee}),
@@ -1297,6 +1300,13 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("BatchHeader", {"fakes": -1}, InvalidInput, "fakes must be a whole number in [0, 1,000,000,000,000], got -1"),
     ("BatchHeader", {"shuffled": 1}, InvalidInput, "shuffled must be True or False, got 1"),
     (
+        "BatchHeader",
+        {"certified": -1},
+        InvalidInput,
+        "certified must be a whole number in [0, 1,000,000,000,000], got -1",
+    ),
+    ("BatchHeader", {"slots": 0.5}, InvalidInput, "slots must be a whole number in [0, 1,000,000,000,000], got 0.5"),
+    (
         "BatchHeader.of",
         {"plan": PLAN.id},
         InvalidInput,
@@ -1316,6 +1326,8 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "fakes must be a whole number in [0, 1,000,000,000,000], got None",
     ),
     ("BatchHeader.of", {"shuffled": 0}, InvalidInput, "shuffled must be True or False, got 0"),
+    ("BatchHeader.of", {"certified": 3}, InvalidInput, "certified must be 0 unless the batch is shuffled, got 3"),
+    ("BatchHeader.of", {"slots": 2}, InvalidInput, "slots must be 0 unless the batch is shuffled, got 2"),
     (
         "BatchHeader.check",
         {"plan": None},
@@ -1360,6 +1372,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "smallest_batch must be a whole number in [0, 1,000,000,000,000,000,000], got a number of more than 128 bits",
     ),
     ("Tally", {"counts": [1, 2, 3]}, InvalidInput, "counts must be a vector of int64 values, not list"),
+    ("Tally", {"slots": -1}, InvalidInput, "slots must be a whole number in [0, 1,000,000,000,000,000,000], got -1"),
     (
         "Tally",
         {"counts": np.ones(3)},

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant import account
+from hubbub.accountant.overflow import with_overflow
 from hubbub.bits.counting import bit_counts, index_counts
 from hubbub.errors import check_type, check_whole, kind_of, reject
 from hubbub.estimates import Estimate
@@ -63,8 +64,9 @@ def _tally(reports: Reports | Batch, visit: Callable[[NDArray[Any]], None]) -> T
         fakes=header.fakes,
         messages=messages,
         batches=int(header.shuffled),
-        smallest_batch=header.n if header.shuffled else 0,
+        smallest_batch=(header.certified or header.n) if header.shuffled else 0,
         counts=counts,
+        slots=header.slots,
     )
 
 
@@ -101,7 +103,7 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
         unbiased=values,
         noise=error,
         plan=plan.id,
-        achieved=functools.partial(_achieved, plan, tally.smallest_batch or tally.n, tally.fakes, tally.batches),
+        achieved=functools.partial(_achieved, plan, tally),
     )
 
 
@@ -112,12 +114,22 @@ def achieved_guarantee(tally: Tally, plan: Plan) -> Guarantee:
     solved for. A batch of the planned size has the planned guarantee. If nothing was shuffled, only the randomization
     of each device protects its record.
     With ``honest_fraction`` < 1 at most ⌊m/n⌋ fakes of each person count, because compromised users may declare more.
+    A batch that a service opened counts as the certified number of people with their fakes, and pays for the messages
+    that did not fit into the slots of a client.
     """
     check_tally(tally, plan)
-    return _achieved(plan, tally.smallest_batch or tally.n, tally.fakes, tally.batches)
+    return _achieved(plan, tally)
 
 
-def _achieved(plan: Plan, people: int, fakes: int, batches: int) -> Guarantee:
+def _achieved(plan: Plan, tally: Tally) -> Guarantee:
+    people, fakes, batches = tally.smallest_batch or tally.n, tally.fakes, tally.batches
+    if batches == 1 and people != tally.n:
+        fakes = plan.protocol.fixed_fakes // plan.n * people
+    found = _shuffled(plan, people, fakes, batches)
+    return with_overflow(found, plan, tally.slots) if tally.slots else found
+
+
+def _shuffled(plan: Plan, people: int, fakes: int, batches: int) -> Guarantee:
     claim, protocol, trust = plan.guarantee, plan.protocol, plan.guarantee.assumptions.trust
     if protocol.fixed_fakes:
         fakes = fakes if batches <= 1 else protocol.fixed_fakes

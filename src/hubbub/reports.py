@@ -117,6 +117,10 @@ class BatchHeader:
     fakes: int = 0
     """Fakes among the messages, if the plan fixes their total number."""
     shuffled: bool = False
+    certified: int = 0
+    """Contributors at which a service states the guarantee, because it rejected messages of others; 0 means all."""
+    slots: int = 0
+    """Most messages that a service took from one contributor, if some may have left out more; 0 means any number."""
 
     def __post_init__(self) -> None:
         _check_id(self.plan)
@@ -125,9 +129,22 @@ class BatchHeader:
         check_whole("payload", self.payload, 1, MAX_LABELS)
         check_whole("messages", self.messages, 0, MAX_MESSAGES)
         _check_declared(self.n, self.fakes, self.shuffled)
+        for name in ("certified", "slots"):
+            if check_whole(name, getattr(self, name), 0, MAX_DECLARED) and not self.shuffled:
+                reject(name, "be 0 unless the batch is shuffled", getattr(self, name))
 
     @classmethod
-    def of(cls, plan: Plan, *, messages: int, n: int, fakes: int = 0, shuffled: bool = False) -> Self:
+    def of(
+        cls,
+        plan: Plan,
+        *,
+        messages: int,
+        n: int,
+        fakes: int = 0,
+        shuffled: bool = False,
+        certified: int = 0,
+        slots: int = 0,
+    ) -> Self:
         """Return the header of a batch of the plan."""
         check_type("plan", plan, Plan)
         return cls(
@@ -139,6 +156,8 @@ class BatchHeader:
             n=n,
             fakes=fakes,
             shuffled=shuffled,
+            certified=certified,
+            slots=slots,
         )
 
     def check(self, plan: Plan) -> None:
@@ -270,6 +289,8 @@ class Joined:
                 n=self.header.n + header.n,
                 fakes=self.header.fakes + header.fakes,
                 shuffled=header.shuffled,
+                certified=header.certified,
+                slots=header.slots,
             )
 
 
@@ -285,12 +306,14 @@ class Tally:
     batches: int
     """Number of shuffled batches, each of which contains the fakes of the shuffler once."""
     smallest_batch: int
-    """Contributors of the smallest shuffled batch; 0 if none is shuffled."""
+    """Contributors of the smallest shuffled batch, as far as they are certified; 0 if none is shuffled."""
     counts: NDArray[np.int64]
+    slots: int = 0
+    """Fewest messages at which a service cut off those of one contributor; 0 if none did."""
 
     def __post_init__(self) -> None:
         _check_id(self.plan)
-        for name in ("n", "fakes", "messages", "batches", "smallest_batch"):
+        for name in ("n", "fakes", "messages", "batches", "smallest_batch", "slots"):
             check_whole(name, getattr(self, name), 0, MAX_MESSAGES)
         check_vector("counts", self.counts, np.int64)
 
@@ -313,6 +336,7 @@ class Tally:
                 self.smallest_batch or other.smallest_batch, other.smallest_batch or self.smallest_batch
             ),
             counts=counts,
+            slots=min(self.slots or other.slots, other.slots or self.slots),
         )
 
     __radd__ = __add__

@@ -1,8 +1,13 @@
 """Batches in directories of Parquet: the manifest decides what a batch is, and everything else is refused."""
 
+import dataclasses
 import gc
 import json
+import os
 import shutil
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hubbub as hb
+from hubbub.accountant.overflow import with_overflow
 from hubbub.io.directories import MANIFEST, Manifest, Part, read_directory, write_directory
 from hubbub.io.reports import inspect_reports, same_batch, write_reports
 
@@ -250,3 +256,212 @@ def test_copies_of_a_directory_are_the_same_batch(tmp_path: Path) -> None:
 def test_only_directories_have_rows(tmp_path: Path) -> None:
     with pytest.raises(hb.InvalidInput, match="rows must be False unless the reports are written to a directory"):
         write_reports(str(tmp_path / "batch.hub"), PLAN, reports(), rows=True)
+
+
+def checked(plan: hb.Plan, n: int, *, certified: int = 0, slots: int = 0) -> hb.Batch:
+    """Return a batch as a service exports it."""
+    sent = reports(n, plan)
+    return hb.Batch(dataclasses.replace(sent.header, certified=certified, slots=slots), [sent.messages])
+
+
+def test_a_batch_of_a_service_says_at_which_size_its_guarantee_is_stated(tmp_path: Path) -> None:
+    plan = hb.plan_from(COLOURS, 500, hb.Protocol(0.25), delta=1e-6)
+    write_directory(tmp_path / "batch", plan, checked(plan, 1000, certified=900))
+    found = hb.tally(read_directory(tmp_path / "batch", plan))
+    assert (found.n, found.smallest_batch) == (1000, 900)
+    stated = hb.achieved_guarantee(found, plan)
+    assert stated == hb.achieved_guarantee(hb.tally(reports(900, plan)), plan)
+    assert stated.epsilon > hb.achieved_guarantee(hb.tally(reports(1000, plan)), plan).epsilon
+    assert (found + hb.tally(reports(950, plan))).smallest_batch == 900
+
+
+def test_a_batch_of_a_service_pays_for_messages_that_did_not_fit(tmp_path: Path) -> None:
+    plan = hb.plan_from(hb.Schema.one_hot(100), 10_000, hb.Protocol(0.02, release="bits"), delta=1e-6)
+    whole = hb.achieved_guarantee(hb.tally(reports(10_000, plan)), plan)
+    prices = []
+    for slots in (21, 18):
+        write_directory(tmp_path / str(slots), plan, checked(plan, 10_000, slots=slots))
+        found = hb.tally(read_directory(tmp_path / str(slots), plan))
+        stated = hb.achieved_guarantee(found, plan)
+        assert stated == with_overflow(whole, plan, slots)
+        assert stated == hb.estimate(found, plan).guarantee
+        prices.append(stated.delta - whole.delta)
+        assert (found + hb.tally(reports(10_000, plan))).slots == slots
+    assert 0 < prices[0] < prices[1]
+
+
+def test_fakes_count_for_certified_people_only() -> None:
+    plan = hb.plan_from(COLOURS, 100, hb.Protocol(0.1, m=500), delta=1e-6)
+    half = hb.randomize(hb.Collection.from_values(["red"] * 100, COLOURS), plan)
+    sent = hb.shuffle(half + half)
+    found = hb.tally(hb.Batch(dataclasses.replace(sent.header, certified=150), sent.blocks))
+    assert hb.achieved_guarantee(found, plan) == hb.account(
+        hb.Protocol(0.1, m=750), COLOURS, 150, delta=plan.guarantee.delta
+    )
+
+
+@pytest.mark.parametrize("name", ["certified", "slots"])
+def test_what_a_service_adds_is_checked_and_stays_in_directories(tmp_path: Path, name: str) -> None:
+    batch = checked(PLAN, 1000, **{name: 900})
+    write_directory(tmp_path / "batch", PLAN, batch)
+    text = (tmp_path / "batch" / MANIFEST).read_text()
+    assert getattr(Manifest.from_json(text).header, name) == 900
+    for bad in ("0", "-1", "true", "null", '"900"', "1e3", str(10**12 + 1)):
+        with pytest.raises(hb.WireError):
+            Manifest.from_json(text.replace(f'"{name}": 900', f'"{name}": {bad}'))
+    with pytest.raises(hb.WireError, match="be 0 unless the batch is shuffled"):
+        Manifest.from_json(text.replace('"shuffled": true', '"shuffled": false'))
+    for file in ("batch.hub", "batch.parquet"):
+        with pytest.raises(hb.InvalidInput, match="must be kept in a directory, whose manifest says so"):
+            write_reports(str(tmp_path / file), PLAN, batch)
+        assert not (tmp_path / file).exists()
+
+
+def in_time(call: Callable[[], object], seconds: float = 20.0) -> BaseException | None:
+    """Call in another thread and return what it raised; fail if it does not end."""
+    raised: list[BaseException | None] = []
+
+    def run() -> None:
+        try:
+            call()
+            raised.append(None)
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert raised, "it waits for ever"
+    return raised[0]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "device", "dangling link"])
+@pytest.mark.parametrize("name", ["part-00000.parquet", MANIFEST])
+def test_only_regular_files_are_read(tmp_path: Path, name: str, kind: str) -> None:
+    """A pipe would keep the reader waiting, a device has no end."""
+    write_directory(tmp_path / "batch", PLAN, reports())
+    place = tmp_path / "batch" / name
+    place.unlink()
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "directory":
+        place.mkdir()
+    else:
+        place.symlink_to("/dev/zero" if kind == "device" else "nowhere")
+    error = in_time(lambda: read(tmp_path / "batch"))
+    assert isinstance(error, hb.WireError), error
+    assert "regular file" in str(error) or kind == "dangling link"
+
+
+def test_a_part_may_be_a_link(tmp_path: Path) -> None:
+    """As in stores that keep files by their content; the digest of the manifest still counts."""
+    write_directory(tmp_path / "batch", PLAN, reports())
+    part = tmp_path / "batch" / "part-00000.parquet"
+    expected = read(tmp_path / "batch")
+    part.rename(tmp_path / "stored")
+    part.symlink_to(tmp_path / "stored")
+    assert np.array_equal(read(tmp_path / "batch"), expected)
+
+
+def test_a_huge_manifest_is_not_read(tmp_path: Path) -> None:
+    write_directory(tmp_path / "batch", PLAN, reports())
+    with (tmp_path / "batch" / MANIFEST).open("r+b") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(hb.WireError, match="the manifest of a batch must have at most 67,108,864 bytes"):
+        read(tmp_path / "batch")
+
+
+BOMB = """
+import resource, sys
+import hubbub as hb
+from hubbub.io.directories import read_directory
+plan = hb.Plan.from_json(open(sys.argv[1]).read())
+def peak():
+    return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) >> 10
+before = peak()
+try:
+    for _ in read_directory(sys.argv[2], plan).blocks:
+        pass
+    print("read", peak() - before)
+except hb.WireError as error:
+    print(error, peak() - before)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.parametrize(("size", "count", "dictionary"), [(400 << 20, 1, False), (48 << 20, 30, True)])
+def test_a_small_file_does_not_take_much_memory(
+    tmp_path: Path, size: int, count: int, dictionary: bool, rows: bool
+) -> None:
+    """Kilobytes of Parquet that stand for hundreds of megabytes: by compression, or by one value that is repeated."""
+    folder, name = tmp_path / "batch", "message" if rows else "messages"
+    folder.mkdir()
+    values = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([bytes(size)], pa.binary()))
+    table = pa.table([values if dictionary else values.cast(pa.binary())], names=[name])
+    mark = {"fields": [{"name": name, "type": "binary", "metadata": {"hubbub_plan": PLAN.id}}]}
+    options = {"compression": "zstd", "use_dictionary": dictionary, "store_schema": False}
+    with pq.ParquetWriter(folder / "part-0.parquet", table.schema, **options) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({"org.apache.spark.sql.parquet.row.metadata": json.dumps(mark)})
+    assert (folder / "part-0.parquet").stat().st_size < 1 << 16
+    messages = count if rows else size * count
+    Manifest.of(
+        PLAN, [Part(name="part-0.parquet", rows=count, messages=messages)], n=10, shuffled=True, rows=rows
+    ).write(folder)
+    (tmp_path / "plan.json").write_text(PLAN.to_json())
+    words = [sys.executable, "-c", BOMB, str(tmp_path / "plan.json"), str(folder)]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    assert int(told[-1]) < 600, " ".join(told)
+
+
+def test_every_row_has_one_message_if_the_manifest_says_so(tmp_path: Path) -> None:
+    """Two messages in one row and none in the next are as many as there are rows, but not for SQL."""
+    tmp_path.joinpath("batch").mkdir()
+    field = pa.field("message", pa.binary(), metadata={b"hubbub_plan": PLAN.id.encode()})
+    table = pa.table([pa.array([b"\x01\x02", b""], pa.binary())], schema=pa.schema([field]))
+    pq.write_table(table, tmp_path / "batch" / "part-0.parquet")
+    part = Part(name="part-0.parquet", rows=2, messages=2)
+    Manifest.of(PLAN, [part], n=2, shuffled=True, rows=True).write(tmp_path / "batch")
+    with pytest.raises(hb.WireError, match="binary values of length 1"):
+        read(tmp_path / "batch")
+
+
+def test_a_damaged_part_gives_an_error_or_the_same_messages(tmp_path: Path) -> None:
+    """Every byte in turn, names that are not UTF-8 among them, and every second length."""
+    write_directory(tmp_path / "batch", PLAN, reports(50))
+    expected = read(tmp_path / "batch")
+    part = tmp_path / "batch" / "part-00000.parquet"
+    raw = part.read_bytes()
+    damaged = [raw[:place] + bytes([raw[place] ^ 0xFF]) + raw[place + 1 :] for place in range(len(raw))]
+    failed = 0
+    for data in [*damaged, *(raw[:size] for size in range(0, len(raw), 2))]:
+        part.write_bytes(data)
+        try:
+            assert np.array_equal(read(tmp_path / "batch"), expected)
+        except (hb.WireError, hb.PlanMismatch):
+            failed += 1
+    assert failed > len(raw)
+
+
+def test_of_two_writers_of_a_manifest_one_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both drivers of one job find no manifest; the second must not replace that of the first."""
+    write_directory(tmp_path / "batch", PLAN, reports())
+    place = tmp_path / "batch" / MANIFEST
+    before, manifest = place.read_bytes(), Manifest.read(tmp_path / "batch")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "exists", lambda *_, **__: False)
+        with pytest.raises(FileExistsError):
+            dataclasses.replace(manifest, header=dataclasses.replace(manifest.header, n=5)).write(tmp_path / "batch")
+    assert place.read_bytes() == before
+    assert sorted(file.name for file in place.parent.iterdir()) == [MANIFEST, "part-00000.parquet"]
+
+
+def test_a_file_system_without_links_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(Path, "hardlink_to", refused)
+    write_directory(tmp_path / "batch", PLAN, reports())
+    assert sorted(file.name for file in (tmp_path / "batch").iterdir()) == [MANIFEST, "part-00000.parquet"]
+    assert len(read(tmp_path / "batch")) == 1000

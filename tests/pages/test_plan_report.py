@@ -1,5 +1,6 @@
 """The report on a plan: every kind of protocol in words, honest odds, and everything that a reader was promised."""
 
+import dataclasses
 import math
 import re
 from html import unescape
@@ -145,3 +146,11 @@ def test_the_explanation_has_the_same_facts() -> None:
         assert headings[0] == "In short"
         assert "Who learns what" in headings
         assert all(line for _, lines in explanation.explain(plan) for line in lines)
+
+
+@pytest.mark.parametrize("export", [False, True])
+def test_the_report_says_whether_messages_are_kept(export: bool) -> None:
+    given = Background(agreement=dataclasses.replace(AGREEMENT, export=export))
+    text = unescape(re.sub(r"<[^>]*>", " ", render(plan_report(PLANS["split"], given))))
+    assert ("deletes the messages of a batch when it has counted them" in text) != export
+    assert ("keeps the mixed messages of every batch that it has counted in a folder" in text) == export

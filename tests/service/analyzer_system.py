@@ -21,6 +21,7 @@ from hubbub.plans import Plan
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
+from hubbub.service.analyzer.lake import Lake
 from hubbub.service.analyzer.store import AnalyzerStore
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.clock import MockClock
@@ -46,7 +47,9 @@ def small_plan(n: int = 20, width: int = 5, k: int = 1) -> Plan:
     return plan_from(Schema.one_hot(width), n, Protocol(0.1, k=k), delta=1e-6)
 
 
-def contract_of(plan: Plan, min_batch_size: int | None = None, *, suite: int = 1, number: int = 0) -> Contract:
+def contract_of(
+    plan: Plan, min_batch_size: int | None = None, *, suite: int = 1, number: int = 0, export: bool = False
+) -> Contract:
     """Return a contract of a plan; contracts with different numbers are different tasks."""
     return Contract(
         plan=plan,
@@ -59,6 +62,7 @@ def contract_of(plan: Plan, min_batch_size: int | None = None, *, suite: int = 1
         admission=BY_TICKET,
         analyzer=ANALYZER.public,
         shuffler=SHUFFLER.public,
+        export=export,
     )
 
 
@@ -146,6 +150,8 @@ class AnalyzerSystem:
     contracts: Sequence[Contract] = field(default_factory=lambda: [contract_of(small_plan())])
     url: str = ""
     clock: MockClock = field(default_factory=lambda: MockClock(START))
+    lake: Path | None = None
+    """Folder of exported batches, if the contracts export them."""
 
     def __post_init__(self) -> None:
         self.url = (self.url or "sqlite:{folder}/{role}.db").format(folder=self.folder, role="analyzer")
@@ -165,7 +171,7 @@ class AnalyzerSystem:
         store, credentials = AnalyzerStore(self.connect), Credentials(self.folder / "credentials", "analyzer")
         ring = Keyring(self.connect(), credentials, self.clock, lifetime=LIFETIME, grace=GRACE, suites=())
         context = ServiceContext(ring, ANALYZER, self.clock, Workers(0), min_batch_size=1)
-        return Analyzer(store, context, credentials)
+        return Analyzer(store, context, credentials, None if self.lake is None else Lake(self.lake))
 
     def shut(self) -> None:
         for database in self._open:

@@ -55,9 +55,17 @@ FAKES_POINTS = [name for name in POINTS if name.startswith("shuffle-fakes") and 
 """The failpoints that only plans with fakes reach; ``test_shuffle_job`` does that."""
 ROUND_POINTS = [name for name in POINTS if name.startswith("turn-")]
 """The failpoints that only a series reaches; ``test_series`` does that."""
-_OTHERS = {*ROUND_POINTS, *RESTORE_POINTS, *EARLIER_POINTS, *ISSUER_POINTS, *FAKES_POINTS, *ANALYZER_POINTS} - {
-    *_FILE_POINTS
-}
+LAKE_POINTS = [name for name in POINTS if name.startswith(("lake-", "export-"))]
+"""The failpoints that only a contract that exports reaches; ``test_lake`` does that."""
+_OTHERS = {
+    *LAKE_POINTS,
+    *ROUND_POINTS,
+    *RESTORE_POINTS,
+    *EARLIER_POINTS,
+    *ISSUER_POINTS,
+    *FAKES_POINTS,
+    *ANALYZER_POINTS,
+} - {*_FILE_POINTS}
 SHUFFLER_POINTS = [name for name in POINTS if name not in _OTHERS]
 """The failpoints that a running shuffler reaches."""
 INTAKE_POINTS = [name for name in POINTS if name.startswith(("upload-", "accept-"))]

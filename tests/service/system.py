@@ -16,6 +16,7 @@ from hubbub.plans import Plan
 from hubbub.protocol import Protocol
 from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
+from hubbub.service.analyzer.lake import Lake
 from hubbub.service.analyzer.store import AnalyzerStore
 from hubbub.service.context import ServiceContext
 from hubbub.service.runtime.clock import MockClock
@@ -132,6 +133,8 @@ class System:
     clock: MockClock = field(default_factory=lambda: MockClock(START))
     task_end: int = START // EPOCH + 10**6
     series: Series | None = None
+    export: bool = False
+    """True if the contract exports opened batches, to the folder ``lake``."""
     options: dict[str, Any] = field(default_factory=dict)
     """Further arguments of the shuffler."""
     lifetime: float = 10**6
@@ -162,6 +165,7 @@ class System:
             "analyzer": self.identities["analyzer"].public,
             "shuffler": self.identities["shuffler"].public,
             "series": self.series,
+            "export": self.export,
         }
         return Contract(**{**values, **changes})
 
@@ -201,7 +205,8 @@ class System:
     def start_analyzer(self) -> None:
         credentials = Credentials(self.folder / "analyzer-credentials", "analyzer")
         store = AnalyzerStore(lambda: self.connect("analyzer"))
-        self.analyzer = Analyzer(store, self.context("analyzer", credentials), credentials)
+        lake = Lake(self.folder / "lake") if self.export else None
+        self.analyzer = Analyzer(store, self.context("analyzer", credentials), credentials, lake)
         self.link = DirectClient(self.analyzer)
 
     def shut_analyzer(self) -> None:

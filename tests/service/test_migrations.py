@@ -98,6 +98,19 @@ def test_unsupported_stores_are_rejected(url: str, written: type[Store], opened:
     assert rows(url, "SELECT * FROM schema_version") == before
 
 
+def test_an_analyzer_of_the_version_before_the_lake_is_migrated(url: str) -> None:
+    open_and_shut(AnalyzerStore, url)
+    database = connect(url)
+    for statement in ("DROP TABLE opened", "DROP TABLE lakes", "UPDATE schema_version SET version = 3"):
+        database.run(statement)
+    database.run("INSERT INTO tasks VALUES (?, ?)", b"task", b"contract")
+    database.close()
+    store = AnalyzerStore(lambda: connect(url))
+    assert (store.waiting_exports(), store.tasks()) == ([], [b"task"])
+    store.shut()
+    assert rows(url, "SELECT version FROM schema_version") == [(4,)]
+
+
 def test_a_store_without_a_version_is_rejected(url: str) -> None:
     database = connect(url)
     database.create(First.tables)

@@ -96,6 +96,7 @@ def contracts() -> list[Vector]:
         ("split bits", contract_of(split, slots=min_slots(split))),
         ("split bits with one slot more", contract_of(split, slots=min_slots(split) + 1)),
         ("Poisson fakes", contract_of(fakes, slots=min_slots(fakes))),
+        ("with export", contract_of(plan, export=True)),
     ]
     found: list[Vector] = [
         {"why": why, "contract": signed_text(one.to_document()), "id": one.id, "error": None} for why, one in good
@@ -111,6 +112,9 @@ def contracts() -> list[Vector]:
         ("by ticket", "format 1", at("format", "hubbub contract 1")),
         ("by ticket", "one key more", at("more", 1)),
         *[("by ticket", f"without {name}", without(name)) for name in ("series", "admission", "slots", "analyzer")],
+        *[("by ticket", f"export = {value}", at("export", value)) for value in (False, None, 1, "true", [])],
+        ("with export", "one key more than export", at("more", 1)),
+        ("with export", "export instead of series", without("series")),
         ("by ticket", "fewer people than the plan needs", at("min_batch_size", 99)),
         *[("by ticket", f"slots = {value}", at("slots", value)) for value in (0, 2, 2**16 + 1, 1.0)],
         *[("by ticket", f"epoch = {value}", at("epoch", value)) for value in (0, 10**9 + 1, "3600")],

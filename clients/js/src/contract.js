@@ -3,7 +3,7 @@
 import { concat, hex, importKey, sha256, unhex } from './bytes.js';
 import { ExpiredKeys, FalseClaim, check, demand, own } from './errors.js';
 import { need } from './extensions.js';
-import { Fields, canonical, distinct } from './json.js';
+import { Fields, canonical, distinct, isObject } from './json.js';
 import { readPlan } from './plan.js';
 
 /**
@@ -27,6 +27,7 @@ import { readPlan } from './plan.js';
  * @property {Admission} admission
  * @property {Operators} operators
  * @property {Series | null} series
+ * @property {boolean} exported whether the analyzer keeps the shuffled messages of every batch in a folder
  *
  * @typedef {{id: number, suite: number, key: Bytes, state: string}} PublicKey
  * @typedef {{analyzer: PublicKey, shuffler: PublicKey}} Keys The keys to seal with.
@@ -58,8 +59,10 @@ export async function readContract(text, expected) {
   const { task: expectedTask, operators, minBatchSize = MIN_BATCH_SIZE } = own(expected);
   check(text.length <= MAX_CONTRACT_SIZE, 'a contract must have at most 16 MiB');
   const signed = Fields.parse(text, 'the signed contract', 'contract', 'signatures');
-  const names = ['format', 'plan', 'admission', 'series', ...TERMS, ...ROLES];
-  const read = new Fields(signed.get('contract'), 'the contract', ...names);
+  const agreed = signed.get('contract');
+  const exported = /** @type {{export?: Json} | null} */ (agreed)?.export === true;
+  const more = exported ? ['export'] : [];
+  const read = new Fields(agreed, 'the contract', 'format', 'plan', 'admission', 'series', ...TERMS, ...ROLES, ...more);
   read.format('contract');
   const plan = await readPlan(read.get('plan'));
   const body = canonical(read.entries);
@@ -79,12 +82,13 @@ export async function readContract(text, expected) {
     admission: readAdmission(read.get('admission')),
     operators: { analyzer: read.text('analyzer'), shuffler: read.text('shuffler') },
     series: null,
+    exported,
   };
   if (read.get('series') !== null) contract.series = need('series')(read.get('series'), contract);
   checkTerms(contract);
   const signatures = signed.get('signatures');
   check(
-    signatures !== null && typeof signatures === 'object' && Object.keys(signatures).every((one) => ROLES.includes(/** @type {'analyzer'} */ (one))),
+    isObject(signatures) && Object.keys(signatures).every((one) => ROLES.includes(/** @type {'analyzer'} */ (one))),
     'only its operators may sign a contract',
   );
   for (const role of ROLES) {

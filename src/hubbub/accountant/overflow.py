@@ -26,11 +26,13 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from fractions import Fraction
 
 from hubbub.errors import Infeasible, reject
 from hubbub.numeric.minimum import golden_section
 from hubbub.plans import Plan
+from hubbub.privacy import Guarantee
 from hubbub.protocol import GRID, Fakes, Noise, Protocol
 from hubbub.questions import Attribute
 
@@ -99,6 +101,14 @@ def min_slots(plan: Plan) -> int:
     while slots > low and overflow(plan, slots - 1) <= allowed:
         slots -= 1
     return slots if high is None else min(slots, high)
+
+
+def with_overflow(achieved: Guarantee, plan: Plan, slots: int) -> Guarantee:
+    """Return a guarantee with the price of overflow, at its own ε and number of honest clients."""
+    price = overflow(plan, slots, n=achieved.assumptions.honest, epsilon=achieved.epsilon)
+    if price == 0.0:
+        return achieved
+    return replace(achieved, delta=min(1.0, math.nextafter(achieved.delta + price, math.inf)))
 
 
 def overflow(plan: Plan, slots: int, *, n: int | None = None, epsilon: float | None = None) -> float:

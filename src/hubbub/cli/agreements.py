@@ -20,6 +20,7 @@ def agreement_of(signed: SignedContract) -> Agreement:
         admission="open to everyone" if kind == "open" else f"by {kind}, issued by {contract.admission.issuer}",
         operators={"shuffler": contract.shuffler.hex(), "analyzer": contract.analyzer.hex()},
         signed=roles,
+        export=contract.export,
     )
 
 
@@ -35,6 +36,8 @@ def described_contract(signed: SignedContract) -> list[tuple[str, str]]:
     ]
     if signed.contract.series is not None:
         rows.append(("rounds", f"{total.rounds:,}, all together ({total.epsilon:.4g}, {total.delta:.3g})"))
+    if signed.contract.export:
+        rows.append(("export", "the analyzer keeps the shuffled messages of every counted batch in a folder"))
     for role, public in held.operators.items():
         rows.append((role, f"{public}, {'signature verified' if role in held.signed else 'not signed'}"))
     return rows
@@ -54,6 +57,7 @@ def contract_record(signed: SignedContract) -> dict[str, object]:
         "end": held.end,
         "admission": signed.contract.admission.kind,
         "total": total.to_document(),
+        "export": signed.contract.export,
         "operators": dict(held.operators),
         "signed": list(held.signed),
     }

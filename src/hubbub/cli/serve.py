@@ -60,6 +60,7 @@ contract_options = combined(
     click.option("--min-batch-size", type=WHOLE, help=MIN_BATCH_SIZE_HELP),
     click.option("--slots", type=WHOLE, help="Sealed messages per bundle; default: as few as the plan allows."),
     click.option("--suite", type=click.IntRange(1, 2), default=1, help="Cryptographic suite; 2 adds ML-KEM-768."),
+    click.option("--export", is_flag=True, help="Let the analyzer keep the messages of counted batches in a folder."),
 )
 """The options of a contract."""
 
@@ -318,6 +319,8 @@ def _note_terms(agreed: Contract) -> None:
         f"admission: {admitted.kind}{issued}; a release every {agreed.epoch:,} s, "
         f"from {_utc(agreed.task_start * agreed.epoch)} to {_utc(agreed.task_end * agreed.epoch)}"
     )
+    if agreed.export:
+        screen.note("export: the analyzer keeps the shuffled messages of every counted batch in a folder")
     if agreed.series is not None:
         spent, total = agreed.spending(agreed.rounds).epsilon, agreed.total
         screen.note(f"{total.rounds:,} rounds cost ε = {spent:.4g} of {total.epsilon:.4g} at δ = {total.delta:.3g}")

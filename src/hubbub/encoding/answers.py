@@ -1,6 +1,7 @@
 """Answers to the questions of a survey, a column for each question: lists, arrays, series, tables and records."""
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -153,10 +154,8 @@ def _encode(question: Asked, column: Any, name: str, n: int, problems: _Problems
 def _choices(question: Choice, column: Any, name: str, n: int, problems: _Problems) -> Numbers:
     schema = Schema.one_hot(list(question.labels))
     if is_columnar(column):
-        try:
+        with _named(name):
             encoded = encode_column(to_arrow(column), schema, name=name)
-        except InvalidInput as error:
-            raise InvalidInput(str(error).replace("values", f"the column {name!r}", 1)) from None
     elif isinstance(column, np.ndarray) and column.dtype.kind not in "OUT":
         return reject(f"the column {name!r}", f"have labels, not values of type {column.dtype}")
     elif isinstance(column, np.ndarray) and column.dtype.kind == "U":
@@ -177,9 +176,20 @@ def _choices(question: Choice, column: Any, name: str, n: int, problems: _Proble
     return codes
 
 
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Name the column in the error of a type that it cannot have."""
+    try:
+        yield
+    except InvalidInput as error:
+        text = str(error).replace("values", f"the column {name!r}", 1)
+        raise InvalidInput(text.replace("have columns of 0 and 1 or of", "have 0 and 1 or", 1)) from None
+
+
 def _flags(question: Flag, column: Any, name: str, n: int, problems: _Problems) -> Numbers:
     if is_columnar(column):
-        codes = truth_codes(to_arrow(column)).astype(np.int64)
+        with _named(name):
+            codes = truth_codes(to_arrow(column)).astype(np.int64)
         absent = codes == MISSING
         wrong = (codes > 1) & ~absent
     else:

@@ -38,9 +38,10 @@ def is_text(kind: Any) -> bool:
 
 
 def is_list(kind: Any) -> bool:
-    """Return True for the types of lists, of any or of equal sizes."""
+    """Return True for the types of lists, of any or of equal sizes, also as views."""
     types = arrow().types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+    plain = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return bool(plain or types.is_list_view(kind) or types.is_large_list_view(kind))
 
 
 def indices_of(array: Any, null: int) -> NDArray[Any]:

@@ -83,6 +83,9 @@ def number_codes(array: Any) -> tuple[Floats, Truths, Truths]:
         return np.zeros(len(array)), np.ones(len(array), np.bool_), np.zeros(len(array), np.bool_)
     if is_text(kind):
         return _spelled_numbers(array.cast(pa.large_string()))
+    if types.is_decimal(kind):
+        # Arrow's own conversion is off by one unit in the last place for many of them.
+        array = array.cast(pa.large_string())
     # Large integers are rounded to floats, as Python does; Arrow would refuse them, and quote one.
     floats = array.cast(pa.float64(), safe=False).fill_null(float("nan")).to_numpy(zero_copy_only=False)
     absent = np.isnan(floats)

@@ -30,6 +30,9 @@ def joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
 def label_codes(array: Any, labels: tuple[str, ...]) -> Codes:
     """Return the index of every label; codes below 0 for nulls and labels outside the schema."""
     pa, types, kind = arrow(), arrow().types, array.type
+    if types.is_dictionary(kind) and not len(array.dictionary):
+        # The dictionary of a column without any value may have any type.
+        return np.full(len(array), NO_VALUE, np.int32)
     if types.is_dictionary(kind):
         codes = np.append(label_codes(array.dictionary, labels), np.int32(NO_VALUE))
         return np.take(codes, indices_of(array.indices, codes.size - 1))

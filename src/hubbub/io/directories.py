@@ -7,7 +7,6 @@ plan. Files whose names start with ``_`` or ``.`` are ignored, as Hadoop and Spa
 manifest. The manifest detects damage, missing parts and parts of other batches; it is not a signature.
 """
 
-import errno
 import hashlib
 import itertools
 import json
@@ -25,8 +24,17 @@ from numpy.typing import NDArray
 
 from hubbub.canonical import Fields, legal, parse
 from hubbub.errors import WireError, check_type, check_whole, reject
-from hubbub.io.files import naming, sync_folder, write_atomic
-from hubbub.io.parquet import MESSAGE, MESSAGES, PLAN_KEY, MessageWriter, column_plan, number_of_rows, payloads
+from hubbub.io.files import naming, sync_folder, write_new
+from hubbub.io.parquet import (
+    MESSAGE,
+    MESSAGES,
+    PLAN_KEY,
+    MessageWriter,
+    column_plan,
+    group_size,
+    number_of_rows,
+    payloads,
+)
 from hubbub.io.parquet import read_columns as read_parquet
 from hubbub.plans import Plan
 from hubbub.releases import PAYLOAD_FORMATS
@@ -43,7 +51,13 @@ GROUP = 8
 PART = 1 << 26
 """Approximate bytes of payloads of one part."""
 MAX_PARTS = 1 << 16
+MAX_MANIFEST_SIZE = 1 << 26
+"""Bytes of the largest manifest, with the longest entries for the most parts."""
+MAX_GROUP_SIZE = 1 << 28
+"""Bytes of messages in the largest row group that is read, without compression."""
 _NAME = re.compile(r"part-[A-Za-z0-9._=-]{1,200}\.parquet")
+_SERVICE_KEYS = ("certified", "slots")
+"""Entries of a batch whose messages a service checked: numbers from 1, absent if there is nothing to say."""
 _KEYS = ("format", "plan", "release", "width", "n", "fakes", "messages", "shuffled", "rows", "parts")
 
 
@@ -101,10 +115,13 @@ class Manifest:
         fakes: int = 0,
         shuffled: bool = False,
         rows: bool = False,
+        certified: int = 0,
+        slots: int = 0,
     ) -> Self:
         """Return the manifest of a batch of the plan; the parts say how many messages it has."""
         messages = sum(part.messages for part in parts)
-        header = BatchHeader.of(plan, messages=messages, n=n, fakes=fakes, shuffled=shuffled)
+        given = {"n": n, "fakes": fakes, "certified": certified, "slots": slots}
+        header = BatchHeader.of(plan, messages=messages, shuffled=shuffled, **given)
         return cls(header=header, parts=tuple(parts), rows=rows)
 
     @property
@@ -125,6 +142,7 @@ class Manifest:
             "messages": header.messages,
             "shuffled": header.shuffled,
             "rows": self.rows,
+            **{name: getattr(header, name) for name in _SERVICE_KEYS if getattr(header, name)},
         }
         lines = [
             json.dumps({"name": part.name, "rows": part.rows, "messages": part.messages, "digest": part.digest})
@@ -142,7 +160,8 @@ class Manifest:
         declared = document.get("format") if isinstance(document, dict) else None
         if declared != FORMAT:
             raise WireError(f"the format of {what} must be {FORMAT!r}")
-        read = Fields(document, what, *_KEYS)
+        added = [name for name in _SERVICE_KEYS if isinstance(document, dict) and name in document]
+        read = Fields(document, what, *_KEYS, *added)
         release, width = read.text("release"), read.whole("width")
         with legal(what):
             if release not in PAYLOAD_FORMATS or width < 1:
@@ -156,28 +175,36 @@ class Manifest:
                 n=read.whole("n"),
                 fakes=read.whole("fakes"),
                 shuffled=read.truth("shuffled"),
+                **{name: check_whole(name, read.whole(name), 1) for name in added},
             )
             listed = tuple(_part(item) for item in read.items("parts"))
             return cls(header=header, parts=listed, rows=read.truth("rows"))
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the manifest into a directory that has none, durably, after all parts."""
-        place = Path(path, MANIFEST)
-        if place.exists():
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(place))
-        write_atomic(place, self.to_json().encode())
+        write_new(Path(path, MANIFEST), self.to_json().encode())
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> Self:
         """Read the manifest of a directory; raises :class:`WireError` if there is none."""
         try:
-            return cls.from_json(Path(path, MANIFEST).read_bytes())
+            return cls.from_json(_read_manifest(Path(path, MANIFEST)))
         except FileNotFoundError:
             if not Path(path).is_dir():
                 raise
             raise WireError(
                 f"a batch in a directory must have the manifest {MANIFEST}, which is written last"
             ) from None
+
+
+def _read_manifest(place: Path) -> bytes:
+    """Return the bytes of a manifest, which may come from anywhere: a pipe would block, and a device has no end."""
+    size = place.stat().st_size
+    if not place.is_file():
+        raise WireError("the manifest of a batch must be a regular file")
+    if size > MAX_MANIFEST_SIZE:
+        raise WireError(f"the manifest of a batch must have at most {MAX_MANIFEST_SIZE:,} bytes, got {size:,}")
+    return place.read_bytes()
 
 
 def _part(value: Any) -> Part:
@@ -213,6 +240,8 @@ def open_directory(path: str | PathLike[str]) -> Manifest:
         raise WireError(f"a batch must have all parts of its manifest, but {_counted(missing)} missing")
     if extra := found - listed:
         raise WireError(f"a batch must have only the parts of its manifest, but {_counted(extra)} not in it")
+    if odd := {name for name in listed if not Path(path, name).is_file()}:
+        raise WireError(f"the parts of a batch must be regular files, but {_counted(odd)} not")
     return manifest
 
 
@@ -231,9 +260,9 @@ def read_payloads(path: str | PathLike[str], manifest: Manifest) -> Iterator[NDA
             check_plan(manifest.header.plan, column_plan(file, manifest.column), "the manifest and its parts")
             if (rows := number_of_rows(file)) != part.rows:
                 raise WireError(f"the part must have the {part.rows:,} rows of the manifest, got {rows:,}")
-            step = max(1, BLOCK // payload) if manifest.rows else GROUP
-            for _, columns in read_parquet(file, lambda _: [manifest.column], step):
-                data = payloads(columns[0], payload)
+            rows_at_once, indexed = _rows_at_once(file, manifest), ("NONE",) if manifest.rows else ()
+            for _, columns in read_parquet(file, lambda _: [manifest.column], rows_at_once, indexed=indexed):
+                data = payloads(columns[0], payload, rows=manifest.rows)
                 messages += data.size // payload
                 if part.digest is not None:
                     digest.update(data.data)
@@ -242,6 +271,17 @@ def read_payloads(path: str | PathLike[str], manifest: Manifest) -> Iterator[NDA
                 raise WireError(f"the part must have the {part.messages:,} messages of the manifest, got {messages:,}")
             if part.digest is not None and digest.hexdigest() != part.digest:
                 raise WireError("the part must have the SHA-256 of the manifest: it was changed or replaced")
+
+
+def _rows_at_once(file: str, manifest: Manifest) -> int:
+    """Return how many rows of a part to read at a time, so that the memory is bounded whatever the file holds."""
+    size, repeated = group_size(file, manifest.column)
+    if size > MAX_GROUP_SIZE:
+        raise WireError(f"a row group must have at most {MAX_GROUP_SIZE:,} bytes of messages, got {size:,}")
+    if manifest.rows:
+        return max(1, BLOCK // manifest.header.payload)
+    # Every row may repeat the longest block of the dictionary.
+    return 1 if repeated else GROUP
 
 
 def _messages(path: str, manifest: Manifest, plan: Plan) -> Iterator[NDArray[Any]]:
@@ -265,8 +305,7 @@ def write_directory(path: str | PathLike[str], plan: Plan, source: Source, *, ro
     try:
         batch = Joined(source, plan)
         found = list(_write_parts(folder, plan, payload_blocks(batch.blocks(), BLOCK, plan.payload), rows))
-        header = batch.header
-        manifest = Manifest.of(plan, found, n=header.n, fakes=header.fakes, shuffled=header.shuffled, rows=rows)
+        manifest = Manifest(header=batch.header, parts=tuple(found), rows=rows)
         sync_folder(folder)
         manifest.write(folder)
     except BaseException:

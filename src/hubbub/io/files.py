@@ -123,6 +123,33 @@ def write_atomic(
         file.write(data)
 
 
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file that does not exist yet, atomically and durably; of two programs that try, one raises.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_new(Path(folder, "name"), b"first")
+    ...     write_new(Path(folder, "name"), b"second")
+    Traceback (most recent call last):
+    FileExistsError: [Errno 17] File exists: ...
+    """
+    if path.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}")
+    write_atomic(beside, data)
+    try:
+        # Unlike renaming, linking does not replace a file that another program has written since.
+        path.hardlink_to(beside)
+    except FileExistsError:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+    except OSError:
+        # A file system without links, such as some network and object stores.
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     handle = os.open(folder, os.O_RDONLY)

@@ -60,15 +60,22 @@ class _TwoDictionariesError(Exception):
 @functools.cache
 def _errors() -> tuple[type[Exception], ...]:
     library = importlib.import_module("pyarrow")
-    return (library.ArrowException, OSError)
+    # The names of columns in a damaged file need not be UTF-8.
+    return (library.ArrowException, OSError, UnicodeDecodeError)
 
 
-def read_columns(path: str, choose: Callable[[list[str]], list[str]], block: int) -> Iterator[tuple[list[str], Any]]:
-    """Yield the columns that ``choose`` selects from all names, together with their names, in blocks of rows."""
+def read_columns(
+    path: str, choose: Callable[[list[str]], list[str]], block: int, *, indexed: Sequence[str] = ("STRING",)
+) -> Iterator[tuple[list[str], Any]]:
+    """Yield the columns that ``choose`` selects from all names, together with their names, in blocks of rows.
+
+    Values of the logical types ``indexed`` are read as indices of a dictionary; ``NONE`` is that of bytes.
+    """
     with _opened(path) as file:
         names = choose(list(file.schema_arrow.names))
         leaves = [file.schema.column(place) for place in range(len(file.schema))]
-    texts = [leaf.path for leaf in leaves if leaf.logical_type.type == "STRING" and leaf.path.startswith(tuple(names))]
+    kinds = [leaf for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in indexed]
+    texts = [leaf.path for leaf in kinds if leaf.path.startswith(tuple(names))]
     done = 0
     with contextlib.suppress(_TwoDictionariesError), _opened(path, texts) as file:
         for batch in file.iter_batches(block, columns=names):
@@ -87,6 +94,21 @@ def number_of_rows(path: str) -> int:
     """Return the number of rows of a Parquet file."""
     with _opened(path) as file:
         return int(file.metadata.num_rows)
+
+
+def group_size(path: str, column: str) -> tuple[int, bool]:
+    """Return the bytes of a column in the largest row group, uncompressed, and whether a dictionary repeats values.
+
+    A file that is small on disk may stand for far more: reading a row group takes at least this memory.
+    """
+    largest, repeated = 0, False
+    with _opened(path) as file:
+        groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
+        for chunk in (group.column(place) for group in groups for place in range(group.num_columns)):
+            if chunk.path_in_schema.partition(".")[0] == column:
+                largest = max(largest, int(chunk.total_uncompressed_size))
+                repeated = repeated or bool(chunk.has_dictionary_page)
+    return largest, repeated
 
 
 def message_column(names: list[str]) -> list[str]:
@@ -170,14 +192,20 @@ class MessageWriter:
         self._writer.is_open = False
 
 
-def payloads(values: Any, payload: int) -> NDArray[np.uint8]:
-    """Return the concatenated bytes of a column of messages, or of blocks of messages, without copying them."""
+def payloads(values: Any, payload: int, *, rows: bool = False) -> NDArray[np.uint8]:
+    """Return the concatenated bytes of a column of blocks of messages, or of messages if ``rows``, without copying."""
     library = importlib.import_module("pyarrow")
     types, kind = library.types, values.type
     if not len(values):
         return np.empty(0, np.uint8)
     if values.null_count:
         raise WireError("messages in Parquet must not be null")
+    if types.is_binary_view(kind):
+        return payloads(values.cast(library.large_binary()), payload, rows=rows)
+    if types.is_dictionary(kind) and types.is_binary(kind.value_type):
+        # Checked before it is decoded: a long value may be repeated in every row.
+        payloads(values.dictionary, payload, rows=rows)
+        return payloads(values.dictionary_decode(), payload, rows=rows)
     if types.is_fixed_size_binary(kind):
         if kind.byte_width != payload:
             raise WireError(f"messages in Parquet must be binary values of length {payload}")
@@ -185,7 +213,10 @@ def payloads(values: Any, payload: int) -> NDArray[np.uint8]:
     elif types.is_binary(kind) or types.is_large_binary(kind):
         offsets = np.frombuffer(values.buffers()[1], np.int64 if types.is_large_binary(kind) else np.int32)
         ends = offsets[values.offset : values.offset + len(values) + 1].astype(np.int64)
-        if (np.diff(ends) % payload).any():
+        sizes = np.diff(ends)
+        if rows and (sizes != payload).any():
+            raise WireError(f"messages in Parquet must be binary values of length {payload}")
+        if (sizes % payload).any():
             raise WireError(f"blocks of messages in Parquet must have a multiple of {payload} bytes")
     else:
         raise WireError("messages in Parquet must be binary values")

@@ -40,6 +40,8 @@ class Agreement:
     """The public identities of shuffler and analyzer, by role."""
     signed: Sequence[str]
     """The roles whose signature was verified."""
+    export: bool = False
+    """True if the analyzer keeps the shuffled messages of every counted batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,8 +226,14 @@ def _retention(plan: Plan, given: Background) -> list[str]:
             "Until a batch is released, the shuffler stores sealed envelopes without their senders. When it releases "
             "the batch, it mixes the messages, deletes the envelopes and erases the keys that could open them."
         )
-    kept = "The analyzer deletes the messages of a batch when it has counted them, and keeps the counts."
     agreement = given.agreement
+    kept = "The analyzer deletes the messages of a batch when it has counted them, and keeps the counts."
+    if agreement and agreement.export:
+        kept = (
+            "The analyzer keeps the mixed messages of every batch that it has counted in a folder, as both operators "
+            "agreed (export); everyone who reads the folder learns what the analyzer learns, and its operator states "
+            "how long it is kept."
+        )
     when = (
         f"A batch is released after {_duration(agreement.epoch)} at the earliest, and only with at least "
         f"{agreement.min_batch_size:,} people. Answers of a batch that stays smaller expire and are never counted."

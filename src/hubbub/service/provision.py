@@ -39,6 +39,8 @@ CONTRACT = "contract.json"
 """Name of the contract in the folder of a whole system."""
 TOKEN = "token"
 """Name of the reader's bearer token in the folder of a whole system."""
+LAKE = "lake"
+"""Name of the folder of exported batches in the analyzer's folder of a whole system."""
 TICKETS = "tickets"
 """Name of the folder of ticket keys in the shuffler's folder."""
 TICKET_ISSUER = "shuffler"
@@ -67,6 +69,7 @@ def draft_contract(
     round_epochs: int | None = None,
     total_epsilon: float | None = None,
     total_delta: float | None = None,
+    export: bool = False,
     clock: Clock | None = None,
 ) -> Contract:
     """Return a contract that starts now, by default with the fewest slots, and a reserve of clients beyond the plan's.
@@ -109,6 +112,7 @@ def draft_contract(
         analyzer=analyzer,
         shuffler=shuffler,
         series=series,
+        export=export,
     )
     verify_series(contract)
     if series is None or total_epsilon is not None:
@@ -189,11 +193,14 @@ def renew_link(folder: Path, *, days: int = 825) -> Path:
 def provision_all(folder: Path, plan: Plan, terms: Mapping[str, Any] | None = None, *, test: bool = False) -> Contract:
     """Create both services on one machine and a contract of these terms signed by both: not for people's data."""
     # Invalid terms are rejected before anything is written.
-    draft_contract(plan, analyzer=bytes(32), shuffler=bytes([1] * 32), **(terms or {}))
+    draft = draft_contract(plan, analyzer=bytes(32), shuffler=bytes([1] * 32), **(terms or {}))
     link = free_port()
     common = {"contracts": [f"../{CONTRACT}"], "operations": "127.0.0.1:0", "unsafe_test": test}
     analyzer, shuffler = folder / "analyzer", folder / "shuffler"
-    provision_role(analyzer, "analyzer", {"link": f"127.0.0.1:{link}", "read": f"127.0.0.1:{free_port()}", **common})
+    own: dict[str, object] = {"link": f"127.0.0.1:{link}", "read": f"127.0.0.1:{free_port()}"}
+    if draft.export:
+        own["lake"] = LAKE
+    provision_role(analyzer, "analyzer", own | common)
     address = f"https://127.0.0.1:{link}"
     provision_role(shuffler, "shuffler", {"listen": f"127.0.0.1:{free_port()}", "analyzer": address, **common})
     passed = certify(analyzer, (shuffler / "link.csr").read_bytes())

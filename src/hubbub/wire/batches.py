@@ -89,6 +89,9 @@ def payload_blocks(blocks: Iterable[NDArray[Any]], size: int, payload: int) -> I
 
 def encode_header(header: BatchHeader) -> bytes:
     """Return the first bytes of a ``.hub`` file."""
+    if header.certified or header.slots:
+        # They weaken the guarantee: a file without them would claim too much.
+        reject("a batch whose messages were checked by a service", "be kept in a directory, whose manifest says so")
     kind = (MAGIC, VERSION, PAYLOAD_FORMATS[header.release].code, header.shuffled, 0, header.width, header.payload)
     return _HEADER.pack(*kind, bytes.fromhex(header.plan), header.messages, header.n, header.fakes)
 

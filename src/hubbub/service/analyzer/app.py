@@ -1,4 +1,4 @@
-"""The analyzer as a program: its listeners, and the periodic tasks that count batches and advance keys."""
+"""The analyzer as a program: its listeners, and the periodic tasks that count and export batches and advance keys."""
 
 import asyncio
 from collections import Counter
@@ -9,6 +9,7 @@ from hubbub.canonical import Json
 from hubbub.errors import InvalidInput, Problem
 from hubbub.service.analyzer.core import STATES, Analyzer
 from hubbub.service.analyzer.http import delivery_app, results_app
+from hubbub.service.analyzer.lake import Lake
 from hubbub.service.analyzer.store import AnalyzerStore
 from hubbub.service.program import (
     Resources,
@@ -24,7 +25,7 @@ from hubbub.service.runtime.process import PeriodicTask, add_contracts
 from hubbub.service.runtime.server import Listener, server_context
 from hubbub.service.runtime.settings import AnalyzerConfig
 
-COUNTING_SECONDS, KEYS_SECONDS = 10.0, 60.0
+COUNTING_SECONDS, EXPORT_SECONDS, KEYS_SECONDS = 10.0, 10.0, 60.0
 """Pauses between two runs of the periodic tasks."""
 _SHUFFLER_CONNECTIONS = 64
 
@@ -38,7 +39,8 @@ class AnalyzerProgram:
         context = self._resources.context
         self.workers, self.clock = context.workers, context.clock
         try:
-            self.core = Analyzer(self._resources.store, context, self._resources.credentials)
+            lake = None if config.lake is None else Lake(config.lake)
+            self.core = Analyzer(self._resources.store, context, self._resources.credentials, lake)
             add_contracts(config.common.contracts, self.core.contracts(), self.core.add_contract)
             # Through the core only: it knows which keys are held.
             self.core.advance()
@@ -49,6 +51,7 @@ class AnalyzerProgram:
         self._batches = _no_batches()
         self.metrics = Metrics(self._live)
         self._counting_loop = PeriodicTask("counting", self._count)
+        self._export_loop = PeriodicTask("export", self._export)
         self._keys_loop = PeriodicTask("advance", self._advance)
 
     def listeners(self) -> list[Listener]:
@@ -64,14 +67,20 @@ class AnalyzerProgram:
         ]
 
     def loops(self) -> list[PeriodicTask]:
-        """Return the periodic tasks that count batches and advance keys."""
-        return [self._counting_loop, self._keys_loop]
+        """Return the periodic tasks that count batches, export them and advance keys."""
+        return [self._counting_loop, self._export_loop, self._keys_loop]
 
     async def _count(self) -> float:
         while await asyncio.to_thread(self.core.work):
             pass
         await asyncio.to_thread(self._update_batches)
+        self._export_loop.wake()
         return COUNTING_SECONDS
+
+    async def _export(self) -> float:
+        while await asyncio.to_thread(self.core.export):
+            await asyncio.to_thread(self._update_batches)
+        return EXPORT_SECONDS
 
     async def _advance(self) -> float:
         await asyncio.to_thread(self.core.advance)
@@ -83,6 +92,7 @@ class AnalyzerProgram:
         for counts in self.core.totals().values():
             batches.update({f"batches_{state}": counts[state] for state in STATES})
             batches["unknown_buckets"] += counts["unknown_buckets"]
+        batches["exports_waiting"] = len(self.core.store.waiting_exports())
         self._batches = batches
 
     def _live(self) -> dict[str, float]:
@@ -104,7 +114,7 @@ class AnalyzerProgram:
 
 
 def _no_batches() -> Counter[str]:
-    return Counter({f"batches_{state}": 0 for state in STATES} | {"unknown_buckets": 0})
+    return Counter({f"batches_{state}": 0 for state in STATES} | {"unknown_buckets": 0, "exports_waiting": 0})
 
 
 class _AnalyzerCommands:

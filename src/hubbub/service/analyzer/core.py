@@ -17,8 +17,10 @@ from typing import TypeVar
 
 from hubbub.canonical import Json
 from hubbub.errors import FalseClaim, InvalidInput, Problem
+from hubbub.service.analyzer.exports import ExportJobs
 from hubbub.service.analyzer.gaps import UNKNOWN, missing_ranges
 from hubbub.service.analyzer.jobs import TallyJobs
+from hubbub.service.analyzer.lake import Lake
 from hubbub.service.analyzer.results import position
 from hubbub.service.analyzer.retention import Holder, held_keys
 from hubbub.service.analyzer.store import AnalyzerStore
@@ -49,19 +51,26 @@ _Document = TypeVar("_Document", Manifest, KeysInUse)
 class Analyzer:
     """The core of the service; ``work`` is for one thread per process, everything else for any."""
 
-    def __init__(self, store: AnalyzerStore, context: ServiceContext, credentials: Credentials) -> None:
+    def __init__(
+        self, store: AnalyzerStore, context: ServiceContext, credentials: Credentials, lake: Lake | None = None
+    ) -> None:
         self.store, self.keyring = store, context.keyring
         self._context, self._credentials = context, credentials
         self._lock = threading.Lock()
         self._contracts: dict[bytes, Contract] = {}
+        self._lake = lake
+        if lake is not None:
+            store.bind_lake(lake.bind)
         self._read = functools.lru_cache(maxsize=4)(self._read_stored)
         self._refresh()
         self.ledger = RoundLedger(store.writer, credentials)
         self._jobs = TallyJobs(store, context, self._contracts, self.ledger)
+        self._exports = None if lake is None else ExportJobs(store, context, self._contracts, lake)
 
     def add_contract(self, text: bytes) -> bytes:
         """Verify a signed contract, recomputing its guarantee, start to serve it, and return its task."""
         contract = load_served_contract(text, "analyzer", self._context.identity, self._context.min_batch_size)
+        self._check_export(contract)
         self.store.add_task(contract.task, text)
         self._refresh()
         self.advance()
@@ -73,8 +82,21 @@ class Analyzer:
                 if task not in self._contracts:
                     # A stored contract was verified when it was added; recomputing its guarantee would take seconds.
                     contract = SignedContract.from_json(self.store.contract(task)).contract
+                    self._check_export(contract)
                     self.keyring.support(contract.suite)
                     self._contracts[task] = contract
+
+    def _check_export(self, contract: Contract) -> None:
+        """Raise unless the contract and the setting agree on whether opened batches leave the store."""
+        if contract.export and self._lake is None:
+            raise InvalidInput(
+                f"the contract {contract.id} exports opened batches, but the setting 'lake' names no folder for them"
+            )
+        if self._lake is not None and not contract.export:
+            raise InvalidInput(
+                f"the setting 'lake' names a folder for opened batches, but the contract {contract.id} does not export "
+                "any: serve it by an analyzer without a lake"
+            )
 
     def contracts(self) -> dict[str, Contract]:
         """Return the served contracts by their ids."""
@@ -205,6 +227,11 @@ class Analyzer:
         """Count one chunk, or state the result of one batch; return False if there is nothing to do."""
         self._refresh()
         return self._jobs.work()
+
+    def export(self) -> bool:
+        """Export one batch to the lake; return False if there is nothing to do."""
+        self._refresh()
+        return self._exports is not None and self._exports.work()
 
     # -- results --
 

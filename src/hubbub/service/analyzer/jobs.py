@@ -87,6 +87,8 @@ class TallyJobs:
                 verdicts[np.flatnonzero(opened)[~spent.spend(database, key_id, ids)]] = Verdict.repeated
                 reach("chunk-spent")
             self._store.add_partial(batch.id, index, count_chunk(payloads, verdicts, contract.plan))
+            if contract.export:
+                self._store.add_opened(batch.id, index, payloads[verdicts == Verdict.report].tobytes())
             reach("chunk-counted")
         reach("chunk-tally-committed")
         return True

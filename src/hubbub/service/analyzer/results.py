@@ -99,7 +99,7 @@ def _tally(plan: Plan, total: BatchTally, people: int) -> Tally:
     return Tally(
         plan=plan.id,
         n=people,
-        fakes=_declared_fakes(plan, people),
+        fakes=declared_fakes(plan, people),
         messages=total.messages,
         batches=1,
         smallest_batch=people,
@@ -107,14 +107,15 @@ def _tally(plan: Plan, total: BatchTally, people: int) -> Tally:
     )
 
 
-def _declared_fakes(plan: Plan, people: int) -> int:
+def declared_fakes(plan: Plan, people: int) -> int:
+    """Return the fakes that a number of people add, if the plan fixes their total."""
     return plan.protocol.fixed_fakes // plan.n * people
 
 
 def _statement(counts: Tally, contract: Contract, certified: int) -> dict[str, Json]:
     """Return the estimate of a batch, and the guarantee under which it was collected."""
     plan = contract.plan
-    fakes = _declared_fakes(plan, certified)
+    fakes = declared_fakes(plan, certified)
     messages = plan.protocol.own_messages * certified + fakes
     achieved = achieved_guarantee(
         replace(counts, n=certified, smallest_batch=certified, fakes=fakes, messages=messages), plan

@@ -1,11 +1,14 @@
 """The analyzer's store: chunks and partial tallies until their batch is counted, slot ids, and all results.
 
+The messages of contracts that export them are stored by the transaction that counts them, until they are exported.
+
 Every method is one transaction that may be repeated, and that several processes may run at the same time on PostgreSQL:
 the row of a task is locked while a batch is announced, and the row of a batch while anything of it changes.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from hubbub.errors import Problem
 from hubbub.plans import Plan
@@ -29,6 +32,8 @@ _TABLES = (
     "chunks (batch TEXT, chunk BIGINT, data {blob} NOT NULL, PRIMARY KEY (batch, chunk))",
     """partial_tallies (batch TEXT, chunk BIGINT, counts {blob} NOT NULL, messages BIGINT NOT NULL,
        fillers BIGINT NOT NULL, rejected {blob} NOT NULL, tail {blob} NOT NULL, PRIMARY KEY (batch, chunk))""",
+    "opened (batch TEXT, chunk BIGINT, reports {blob} NOT NULL, PRIMARY KEY (batch, chunk))",
+    "lakes (id BIGINT PRIMARY KEY, name TEXT NOT NULL)",
     """gaps (task {blob}, first_bucket BIGINT, last_bucket BIGINT, bundles BIGINT NOT NULL, reason TEXT NOT NULL,
        PRIMARY KEY (task, first_bucket, last_bucket))""",
     """statements (task {blob} PRIMARY KEY, number BIGINT NOT NULL, since BIGINT NOT NULL, keys {blob} NOT NULL,
@@ -76,8 +81,9 @@ class AnalyzerStore(TokenStore):
     """The analyzer's store."""
 
     role = "analyzer"
-    version = 3
+    version = 4
     tables = _TABLES
+    migrations = MappingProxyType({3: ()})
 
     def __init__(self, connect: Callable[[], Database]) -> None:
         super().__init__(connect)
@@ -146,7 +152,7 @@ class AnalyzerStore(TokenStore):
         for (batch,) in database.rows(f"SELECT id FROM batches WHERE {covered}", task, gap.first, gap.last):
             statement = f"UPDATE batches SET state = 'abandoned' WHERE id = ? AND state = 'arriving' AND {_ARRIVED}"
             if database.run(f"{statement} < chunk_count", batch):
-                self._erase(batch)
+                self._erase(batch, "opened")
 
     def find(self, batch: str) -> BatchRow | None:
         """Return a batch by its id."""
@@ -260,12 +266,42 @@ class AnalyzerStore(TokenStore):
         statement = f"UPDATE batches SET {values} WHERE id = ? AND state = 'arriving'"
         if not self._writer.run(statement, state, result, receipt, batch):
             return False
-        self._erase(batch)
+        self._erase(batch, *(() if state == "committed" else ("opened",)))
         return True
 
-    def _erase(self, batch: str) -> None:
-        for table in ("chunks", "partial_tallies"):
+    def _erase(self, batch: str, *more: str) -> None:
+        for table in ("chunks", "partial_tallies", *more):
             self._writer.run(f"DELETE FROM {table} WHERE batch = ?", batch)
+
+    # -- exports --
+
+    def bind_lake(self, bind: Callable[[str], str]) -> None:
+        """Tie the store to its lake for good: ``bind`` gets the identity that is known, and returns the one to know."""
+        database = self._writer
+        with database.transaction():
+            # Two replicas that start at the same time would mark the folder twice.
+            database.rows(f"SELECT version FROM schema_version{database.for_update}")
+            known = [name for (name,) in database.rows("SELECT name FROM lakes")]
+            name = bind(known[0] if known else "")
+            database.run("INSERT INTO lakes VALUES (1, ?) ON CONFLICT (id) DO NOTHING", name)
+
+    def add_opened(self, batch: str, index: int, reports: bytes) -> None:
+        """Store the messages of a chunk inside the transaction that counts it."""
+        self._writer.insert("opened", [(batch, index, reports)])
+
+    def opened(self, batch: str, index: int) -> bytes | None:
+        """Return the messages of a chunk; None if they were exported."""
+        rows = self._reader.rows("SELECT reports FROM opened WHERE batch = ? AND chunk = ?", batch, index)
+        return bytes(rows[0][0]) if rows else None
+
+    def waiting_exports(self) -> list[BatchRow]:
+        """Return the batches whose result is durable and whose messages are not exported, the oldest buckets first."""
+        waiting = "EXISTS (SELECT 1 FROM opened WHERE opened.batch = batches.id)"
+        return self._batches(f"WHERE state = 'committed' AND {waiting} ORDER BY bucket, id")
+
+    def erase_opened(self, batch: str) -> None:
+        """Delete the messages of a batch inside a transaction."""
+        self._writer.run("DELETE FROM opened WHERE batch = ?", batch)
 
     # -- keys --
 

@@ -63,6 +63,14 @@ POINTS = {
     "batch-committed": "the result of a batch is durable; no response was sent",
     "receipt-answered": "the receipt is about to be sent",
     "statement-stored": "a statement of the keys in use is durable; no response was sent",
+    # the analyzer's lake
+    "lake-cleared": "nothing is left of interrupted exports of a batch; nothing is written",
+    "lake-block": "some messages of a batch are about to be written under a hidden name",
+    "lake-written": "a directory is complete and durable under a hidden name",
+    "lake-renamed": "a directory has its final name; the folder is not synced",
+    "lake-durable": "a directory is durable; the store still has its messages",
+    "export-erased": "the messages of an exported batch are deleted, not committed",
+    "export-committed": "the messages of an exported batch are deleted durably",
     # the issuer of tokens
     "issue-recorded": "a token request is recorded, not committed",
     "issue-committed": "a token request is recorded durably; no response was sent",

@@ -137,6 +137,9 @@ class AnalyzerConfig:
     operations: str = entry("127.0.0.1:9465", "Address of /livez, /readyz and /metrics.")
     certificate: Path | None = entry(None, "With `certificate_key`: TLS for `read`.")
     certificate_key: Path | None = entry(None, "The private key of `certificate`.")
+    lake: Path | None = entry(
+        None, "Folder to which opened batches are exported, if the contracts say `export`; without it, none may."
+    )
 
     def __post_init__(self) -> None:
         _check_address("link", self.link)

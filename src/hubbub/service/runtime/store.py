@@ -23,7 +23,7 @@ class Store:
     version: int = 1
     tables: tuple[str, ...] = ()
     migrations: Mapping[int, Sequence[str]] = MappingProxyType({})
-    """Statements that migrate a store from the version in the key to the next one."""
+    """Statements that migrate a store from the version in the key to the next one; new tables need none."""
 
     def __init__(self, connect: Callable[[], Database]) -> None:
         self._connect = connect
@@ -63,6 +63,7 @@ class Store:
             for step in range(found, version):
                 for statement in self.migrations[step]:
                     database.run(statement)
+            database.create(self.tables)
             database.run("UPDATE schema_version SET version = ?", version)
 
     def backup(self, path: Path) -> None:

@@ -8,11 +8,11 @@ contract has another task.
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Self
 
-from hubbub.accountant.overflow import check_slots, overflow
+from hubbub.accountant.overflow import check_slots, overflow, with_overflow
 from hubbub.bundles import MAX_BUNDLE_SIZE, MAX_SLOTS, TASK_SIZE, BundleLayout
 from hubbub.canonical import Fields, Json, canonical, legal, parse
 from hubbub.errors import FalseClaim, Infeasible, InvalidInput, TooLarge, WireError, check_type, check_whole, reject
@@ -30,6 +30,14 @@ MAX_CONTRACT_SIZE = 16 << 20
 """Largest contract, in bytes of JSON."""
 MAX_EPOCH = 2**40
 """Largest epoch number."""
+EXPORT = "export"
+"""The optional term of a contract that lets opened batches leave the analyzer's store; absence means no."""
+MESSAGE_VIEWS = ("whole records", "the number of messages for each bit", "categories")
+"""Views of a guarantee from which all messages of a batch follow, up to their order.
+
+Indices follow from their counts, records only from themselves. A guarantee for any other view, such as the counts of
+the bits of whole records, says nothing about the messages, which must then not leave the analyzer.
+"""
 _TERMS = ("min_batch_size", "slots", "epoch", "task_start", "task_end", "suite")
 
 
@@ -58,6 +66,8 @@ class Contract:
     """Public identity of the shuffler's operator."""
     series: Series | None = None
     """The rounds in which people answer again; None if everyone answers once."""
+    export: bool = False
+    """True if the analyzer writes the messages of every batch it counted to a folder of its operator."""
     task: bytes = field(init=False, compare=False)
     """16 bytes that identify the contract."""
     layout: BundleLayout = field(init=False, compare=False, repr=False)
@@ -83,6 +93,10 @@ class Contract:
         check_type("admission", self.admission, Admission)
         _check_crowd(plan, self.admission)
         self._check_series()
+        if check_type("export", self.export, bool) and plan.guarantee.assumptions.view not in MESSAGE_VIEWS:
+            raise Infeasible(
+                "the plan's guarantee covers less than the messages of a batch, so that a contract must not export them"
+            )
         check_slots(plan, self.slots)
         object.__setattr__(self, "task", hashlib.sha256(canonical(self.to_document())).digest()[:TASK_SIZE])
         limit = plan.protocol.payload_format.limit(plan.schema.width)
@@ -127,10 +141,7 @@ class Contract:
 
     def with_overflow(self, achieved: Guarantee) -> Guarantee:
         """Return the guarantee of a batch with the price of overflow, at its own ε and number of honest clients."""
-        price = overflow(self.plan, self.slots, n=achieved.assumptions.honest, epsilon=achieved.epsilon)
-        if price == 0.0:
-            return achieved
-        return replace(achieved, delta=min(1.0, math.nextafter(achieved.delta + price, math.inf)))
+        return with_overflow(achieved, self.plan, self.slots)
 
     def epoch_at(self, time: float) -> int:
         """Return the number of the epoch that contains a time."""
@@ -205,6 +216,7 @@ class Contract:
             **{name: getattr(self, name) for name in _TERMS},
             "admission": self.admission.to_document(),
             "series": None if self.series is None else self.series.to_document(),
+            **({EXPORT: True} if self.export else {}),
             **{role: getattr(self, role).hex() for role in ROLES},
         }
 
@@ -216,7 +228,11 @@ class Contract:
     @classmethod
     def from_document(cls, value: Json) -> Self:
         """Read a contract from a JSON object."""
-        fields = Fields(value, "the contract", "format", "plan", "admission", "series", *_TERMS, *ROLES)
+        export = isinstance(value, dict) and EXPORT in value
+        optional = (EXPORT,) if export else ()
+        fields = Fields(value, "the contract", "format", "plan", "admission", "series", *_TERMS, *ROLES, *optional)
+        if export and not fields.truth(EXPORT):
+            raise WireError("'export' of the contract must be true or left out")
         if fields.text("format") != document_format("contract"):
             raise WireError(f"the format of the contract must be {document_format('contract')!r}")
         try:
@@ -226,8 +242,15 @@ class Contract:
                 keys = {role: hex_bytes(fields.text(role), PUBLIC_SIZE, f"the {role}'s identity") for role in ROLES}
                 admission = Admission.from_document(fields["admission"])
                 series = None if fields["series"] is None else Series.from_document(fields["series"])
-                one, two = keys["analyzer"], keys["shuffler"]
-                return cls(plan=plan, admission=admission, series=series, analyzer=one, shuffler=two, **terms)
+                return cls(
+                    plan=plan,
+                    admission=admission,
+                    series=series,
+                    export=export,
+                    analyzer=keys["analyzer"],
+                    shuffler=keys["shuffler"],
+                    **terms,
+                )
         except Infeasible as error:
             raise WireError(f"the contract is invalid: {error}") from None
 

@@ -1,0 +1,148 @@
+"""The lake: a folder of the operator with a directory of Parquet for every batch that was counted and may be exported.
+
+A directory is written under a hidden name, made durable, and then renamed, which fails if there is one of its name: a
+directory under its final name is complete, and the first one stands. Its name is a function of task and bucket and its
+content one of the batch, so an export that is repeated, by a replica or after a restore, has the same name and the same
+messages. The folder has an identity, to which the store is bound: a volume that is not mounted is noticed.
+"""
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from hubbub.canonical import Fields, canonical, parse
+from hubbub.errors import InvalidInput, StoreFailure, WireError
+from hubbub.extras import load_extra
+from hubbub.io.directories import open_directory, read_payloads, write_directory
+from hubbub.io.files import PARTIAL, sync_folder, write_atomic
+from hubbub.plans import Plan
+from hubbub.reports import Batch, BatchHeader
+from hubbub.service.runtime.failpoints import reach
+
+MARK = "_lake.json"
+"""Name of the file with the identity of the folder."""
+_FORMAT = "hubbub lake 1"
+_GIVEN_UP = ".old"
+
+Blocks = Callable[[], Iterable[NDArray[Any]]]
+"""The messages of a batch, from the beginning at every call."""
+
+
+def directory_name(task: bytes, bucket: int) -> str:
+    """Return the name of the directory of a batch.
+
+    >>> directory_name(bytes(16), 7)
+    '00000000000000000000000000000000-00000007'
+    """
+    return f"{task.hex()}-{bucket:08d}"
+
+
+class Lake:
+    """The folder of exported batches; all replicas of the analyzer share it."""
+
+    def __init__(self, folder: Path) -> None:
+        load_extra("pyarrow.parquet", "frames", "The export of batches")
+        self.folder = folder
+        self._id = ""
+
+    def bind(self, known: str) -> str:
+        """Make sure that this is the folder that the store knows, or mark it if it knows none; return its identity."""
+        if not known:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not (self.folder / MARK).exists():
+                mark = canonical({"format": _FORMAT, "id": secrets.token_hex(16)})
+                write_atomic(self.folder / MARK, mark)
+        self._id = known or self._read()
+        self.check()
+        return self._id
+
+    def check(self) -> None:
+        """Raise :class:`StoreFailure` unless the folder is there and is the one that was used before."""
+        if self._read() != self._id:
+            raise StoreFailure("the folder of the setting 'lake' is not the one to which batches were exported before")
+
+    def _read(self) -> str:
+        try:
+            fields = Fields(parse((self.folder / MARK).read_bytes(), "the mark of the lake"), MARK, "format", "id")
+            if fields.text("format") != _FORMAT:
+                raise WireError(f"the format must be {_FORMAT!r}")
+            return fields.text("id")
+        except OSError:
+            raise StoreFailure("the folder of the setting 'lake' is not available, or its mark is missing") from None
+        except WireError:
+            raise StoreFailure("the mark of the folder of the setting 'lake' is damaged") from None
+
+    def put(self, name: str, plan: Plan, header: BatchHeader, blocks: Blocks) -> None:
+        """Write a batch under its name, durably; if there is one of this name, it must be the same and stays as it is.
+
+        Raises :class:`StoreFailure` if there is anything else of this name. Safe to interrupt at any point.
+        """
+        self.check()
+        self._clear(name)
+        reach("lake-cleared")
+        if not self._add(name, plan, header, blocks):
+            self._compare(name, plan, header, blocks)
+        sync_folder(self.folder)
+        reach("lake-durable")
+
+    def _add(self, name: str, plan: Plan, header: BatchHeader, blocks: Blocks) -> bool:
+        """Write a new directory; return False if there is something of its name."""
+        place = self.folder / name
+        if os.path.lexists(place):
+            return False
+        fresh = self._beside(name, PARTIAL)
+        write_directory(fresh, plan, Batch(header, blocks()))
+        reach("lake-written")
+        try:
+            # Unlike Path.replace on a file, this fails if there is a directory with content, or a file.
+            fresh.rename(place)
+        except OSError:
+            if not os.path.lexists(place):
+                raise
+            shutil.rmtree(fresh, ignore_errors=True)
+            return False
+        reach("lake-renamed")
+        return True
+
+    def _compare(self, name: str, plan: Plan, header: BatchHeader, blocks: Blocks) -> None:
+        """Raise unless the directory that exists is of the same batch."""
+        place = self.folder / name
+        try:
+            manifest = None if place.is_symlink() else open_directory(place)
+            same = manifest is not None and manifest.header == header
+            if manifest is not None and same:
+                found, expected = hashlib.sha256(), hashlib.sha256()
+                for data in read_payloads(place, manifest):
+                    found.update(data.tobytes())
+                for block in blocks():
+                    expected.update(block.tobytes())
+                same = found.digest() == expected.digest()
+        except (InvalidInput, OSError):
+            same = False
+        if not same:
+            raise StoreFailure(
+                f"the lake has something else under the name {name}; it was not changed, and the batch is not exported"
+            )
+
+    def _clear(self, name: str) -> None:
+        """Remove what interrupted exports of a batch left behind.
+
+        A directory is renamed first: a process that was paused before it gave it the final name then fails, instead of
+        showing a directory of which files are missing.
+        """
+        for path in self.folder.glob(f".{name}.*"):
+            given_up = self._beside(name, _GIVEN_UP)
+            try:
+                path.rename(given_up)
+            except FileNotFoundError:
+                continue
+            shutil.rmtree(given_up)
+
+    def _beside(self, name: str, suffix: str) -> Path:
+        return self.folder / f".{name}.{secrets.token_hex(8)}{suffix}"
