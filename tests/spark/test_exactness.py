@@ -202,11 +202,14 @@ def test_resumed_runs_make_the_same_reports(spark: Any, tmp_path: Path) -> None:
     plan, columns = CASES["shuffler's fakes"]
     for name in ("one", "two"):
         hs.randomize(people(spark, columns), plan, tmp_path / name, key=KEY)
-        hs.shuffle(spark, tmp_path / name, plan, tmp_path / f"batch {name}", key=KEY)
+        hs.shuffle(spark, tmp_path / "one", plan, tmp_path / f"batch {name}", key=KEY)
     assert listed(tmp_path / "one", plan) == listed(tmp_path / "two", plan)
     batches = [listed(tmp_path / f"batch {name}", plan) for name in ("one", "two")]
     assert Counter(batches[0]) == Counter(batches[1])
     assert batches[0] != batches[1]
+    # The same reports in another directory are other input: if they were other reports, equal fakes would cancel.
+    hs.shuffle(spark, tmp_path / "two", plan, tmp_path / "batch of two", key=KEY)
+    assert Counter(listed(tmp_path / "batch of two", plan)) != Counter(batches[0])
     hs.randomize(people(spark, columns), plan, tmp_path / "fresh")
     hs.shuffle(spark, tmp_path / "fresh", plan, tmp_path / "batch fresh")
     assert Counter(listed(tmp_path / "batch fresh", plan)) != Counter(batches[0])

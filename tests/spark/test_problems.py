@@ -14,7 +14,9 @@ from tests.spark.conftest import check_installed
 import hubbub as hb
 from hubbub import spark as hs
 from hubbub.errors import WorkerFailure
-from hubbub.spark import problems, sessions, storage
+from hubbub.io.directories import write_directory
+from hubbub.io.reports import same_batch
+from hubbub.spark import coins, problems, sessions, storage
 
 CANARY = "Kanarienvogel-7316"
 COLOURS = hb.Schema.one_hot(["red", "green", "blue"])
@@ -146,8 +148,33 @@ def test_shuffled_batches_are_not_shuffled_again(spark: Any, tmp_path: Path) -> 
     hs.shuffle(spark, tmp_path / "reports", PLAN, tmp_path / "batch")
     with pytest.raises(hb.InvalidInput, match="not be shuffled yet"):
         hs.shuffle(spark, tmp_path / "batch", PLAN, tmp_path / "out")
+
+
+def test_runs_of_one_key_are_not_joined(spark: Any, tmp_path: Path) -> None:
+    """They have the same fixed fakes, and perhaps the same people."""
+    for name in ("one", "two"):
+        hs.randomize(colours(spark), PLAN, tmp_path / name, column="colour", key=bytes(32))
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    for paths in ([one, two], [one, one], [one, f"{tmp_path}/./one"], [one, f"file:{one}"]):
+        with pytest.raises(hb.InvalidInput, match="different runs"):
+            hs.shuffle(spark, paths, PLAN, tmp_path / "out")
+    assert same_batch(one, two)
+    hs.randomize(colours(spark), PLAN, tmp_path / "other", column="colour")
+    assert not same_batch(one, str(tmp_path / "other"))
+    assert hs.shuffle(spark, [one, str(tmp_path / "other")], PLAN, tmp_path / "out").n == 400
+
+
+def test_a_batch_of_the_local_engine_is_not_joined_with_itself(spark: Any, tmp_path: Path) -> None:
+    people = hb.Collection.from_values(["red"] * 200, COLOURS)
+    write_directory(tmp_path / "local", PLAN, hb.randomize(people, PLAN))
     with pytest.raises(hb.InvalidInput, match="different people"):
-        hs.shuffle(spark, [str(tmp_path / "reports")] * 2, PLAN, tmp_path / "out")
+        hs.shuffle(spark, [str(tmp_path / "local"), f"{tmp_path}/./local"], PLAN, tmp_path / "out")
+
+
+def test_a_task_outside_spark_has_no_coins() -> None:
+    check_installed()
+    with pytest.raises(WorkerFailure, match="must run in Spark"):
+        coins.partition()
 
 
 def test_a_person_in_two_rows_is_found(spark: Any, tmp_path: Path) -> None:

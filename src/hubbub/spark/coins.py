@@ -8,9 +8,11 @@ because equal blocks of different people must not share their noise.
 import hashlib
 import importlib
 import os
+from collections.abc import Sequence
 
 from hubbub.bits.entropy import KeyedStream
-from hubbub.errors import reject
+from hubbub.errors import WorkerFailure, reject
+from hubbub.io.directories import Manifest
 from hubbub.plans import Plan
 from hubbub.records import Collection, Packed
 
@@ -30,10 +32,35 @@ def run_key(key: bytes | None) -> bytes:
     return key
 
 
+def run_name(key: bytes, plan: Plan) -> str:
+    """Return the public name of a run: two batches of one key have the same, and must never be joined.
+
+    >>> from hubbub.planner import plan_from
+    >>> from hubbub.protocol import Protocol
+    >>> from hubbub.schema import Schema
+    >>> plan = plan_from(Schema.one_hot(3), 9, Protocol(0.25), delta=1e-6)
+    >>> run_name(bytes(32), plan) == run_name(bytes(32), plan) != run_name(bytes([1] * 32), plan)
+    True
+    """
+    return KeyedStream(key, "run", plan.id)(16).hex()
+
+
+def shuffle_key(key: bytes, plan: Plan, manifests: Sequence[Manifest]) -> bytes:
+    """Return the key of a shuffle of these batches: with other batches, one key has other fakes and files."""
+    source = hashlib.sha256()
+    for manifest in manifests:
+        text = manifest.to_json().encode()
+        source.update(len(text).to_bytes(8, "little") + text)
+    return KeyedStream(key, "shuffle", plan.id, source.digest())(KEY_BYTES)
+
+
 def partition() -> int:
-    """Return the number of the partition that this task works on; 0 outside Spark."""
+    """Return the number of the partition that this task works on."""
     context = importlib.import_module("pyspark").TaskContext.get()
-    return 0 if context is None else int(context.partitionId())
+    if context is None:
+        # Any fixed number would give equal coins to equal blocks of different partitions.
+        raise WorkerFailure("a task must run in Spark, which numbers its partition")
+    return int(context.partitionId())
 
 
 def rounding(key: bytes, plan: Plan, place: int, block: int) -> KeyedStream:

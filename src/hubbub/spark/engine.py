@@ -21,7 +21,7 @@ from hubbub.plans import Plan
 from hubbub.reports import BatchHeader, Reports, Tally
 from hubbub.shuffler import check_batch
 from hubbub.spark import blocks, storage, tasks
-from hubbub.spark.coins import run_key
+from hubbub.spark.coins import run_key, run_name, shuffle_key
 from hubbub.spark.columns import check_frame, check_people, select
 from hubbub.spark.problems import unwrapping
 from hubbub.spark.sessions import check_session
@@ -45,8 +45,9 @@ def randomize(
 
     ``column`` has a label, or a list of labels, in each row; see :func:`hubbub.kernels.collection` for frames with
     other columns. ``person`` is a column that must differ in every row. ``key``, of 32 secret bytes, resumes a run that
-    failed: the same rows, in the same partitions, make the same reports. Without one, it is fresh and never stored;
-    whoever has a key and the reports can remove all noise.
+    failed: the same rows, in the same partitions, make the same reports. A key is for one run: with other rows it would
+    show which blocks are equal. Without one, it is fresh and never stored; whoever has a key and the reports can remove
+    all noise.
     """
     spark = _checked(frame, plan)
     place = storage.check_path("path", path, spark)
@@ -61,7 +62,7 @@ def randomize(
     if not n:
         storage.file_system(spark, place).remove(place)
         reject("the data frame", "have a row for at least one person")
-    manifest = Manifest.of(plan, parts, n=n, fakes=fakes)
+    manifest = Manifest.of(plan, parts, n=n, fakes=fakes, run=run_name(secret, plan))
     storage.finish(spark, place, manifest)
     return manifest.header
 
@@ -91,14 +92,12 @@ def shuffle(
 
     Writes a new directory of ``files`` files, by default as many as each fit into the memory of a worker. Raises
     :class:`BatchTooSmall` before anything is written. ``rows`` writes one message in each row, for SQL. ``key`` resumes
-    a run that failed, with the same fakes; the order is always fresh.
+    a run that failed, with the same fakes; the order is always fresh. With other reports, it gives other fakes.
     """
     _check(spark, plan)
     check_type("rows", rows, bool)
     place, secret = storage.check_path("out", out, spark), run_key(key)
     paths = [storage.check_path("path", one, spark) for one in _listed(path)]
-    if len(set(paths)) != len(paths):
-        reject("path", "be of different people in every directory")
     if files is not None:
         check_whole("files", files, 1, MAX_FILES)
     with unwrapping():
@@ -106,6 +105,7 @@ def shuffle(
         manifests = [storage.read_manifest(spark, one, plan) for one in paths]
         header = _joined(plan, manifests)
         check_batch(plan, header)
+        secret = shuffle_key(secret, plan, manifests)
         fakes = len(tasks.draw_shuffler_fakes(plan, secret))
         total = replace(header, messages=header.messages + fakes, shuffled=True)
         source = [storage.read_parts(spark, one, found) for one, found in zip(paths, manifests, strict=True)]
@@ -165,8 +165,9 @@ def tally(spark: Any, path: str | PathLike[str], plan: Plan) -> Tally:
     if counted.messages != header.messages:
         got = f"{header.messages:,} messages of its manifest, got {counted.messages:,}"
         raise WireError(f"a batch must have the {got}")
-    smallest = header.n if header.shuffled else 0
-    return replace(counted, n=header.n, fakes=header.fakes, batches=int(header.shuffled), smallest_batch=smallest)
+    smallest = (header.certified or header.n) if header.shuffled else 0
+    declared = {"n": header.n, "fakes": header.fakes, "slots": header.slots}
+    return replace(counted, batches=int(header.shuffled), smallest_batch=smallest, **declared)
 
 
 def simulate(frame: Any, plan: Plan, *, column: str | None = None, person: str | None = None) -> Tally:
@@ -210,6 +211,11 @@ def _joined(plan: Plan, manifests: Sequence[Manifest]) -> BatchHeader:
     headers = [one.header for one in manifests]
     if any(one.shuffled for one in headers):
         reject("the reports", "not be shuffled yet")
+    runs = [one.run for one in manifests if one.run is not None]
+    if len(set(runs)) != len(runs):
+        reject("the reports", "be of different runs; two directories are of the same run, or of one key")
+    if len(set(manifests)) != len(manifests):
+        reject("the reports", "be of different people in every directory")
     n, fakes, messages = (sum(getattr(one, name) for one in headers) for name in ("n", "fakes", "messages"))
     return BatchHeader.of(plan, messages=messages, n=n, fakes=fakes)
 
