@@ -108,11 +108,12 @@ def contracts() -> list[Vector]:
         *({"kind": "ticket"}, {**ticket, "key": ""}, {**ticket, "kind": "cookie"}, None, []),
         *({**ticket, **name} for name in names),
     ]
+    unspoken: list[Json] = [False, None, 1, "true", []]
     edits: list[tuple[str, str, Edit]] = [
         ("by ticket", "format 1", at("format", "hubbub contract 1")),
         ("by ticket", "one key more", at("more", 1)),
         *[("by ticket", f"without {name}", without(name)) for name in ("series", "admission", "slots", "analyzer")],
-        *[("by ticket", f"export = {value}", at("export", value)) for value in (False, None, 1, "true", [])],
+        *[("by ticket", f"export = {value}", at("export", value)) for value in unspoken],
         ("with export", "one key more than export", at("more", 1)),
         ("with export", "export instead of series", without("series")),
         ("by ticket", "fewer people than the plan needs", at("min_batch_size", 99)),
