@@ -198,6 +198,19 @@ def test_blocks_do_not_depend_on_the_batches_of_arrow(spark: Any) -> None:
     assert found[0] == found[1]
 
 
+def test_groups_do_not_depend_on_the_batches_of_arrow() -> None:
+    import pyarrow as pa
+
+    plan, _ = CASES["one-hot bits"]
+    messages = bytes(i % 3 for i in range(1000))
+    for size in (1, 7, 999, 1000, 1001):
+        for step in (1, 3, 500, 1000):
+            cut = [messages[i : i + step] for i in range(0, 1000, step)]
+            batches = [pa.record_batch({"messages": pa.array([one], pa.binary())}) for one in cut]
+            found = [group.tobytes() for group in tasks._regrouped(batches, plan, size)]
+            assert found == [messages[i : i + size] for i in range(0, 1000, size)]
+
+
 def test_resumed_runs_make_the_same_reports(spark: Any, tmp_path: Path) -> None:
     plan, columns = CASES["shuffler's fakes"]
     for name in ("one", "two"):
