@@ -135,18 +135,19 @@ def spread(text: str, key: bytes, files: int, batches: Iterable[Any]) -> Iterato
 
 
 def _regrouped(batches: Iterable[Any], plan: Plan, size: int) -> Iterator[NDArray[Any]]:
-    """Yield messages in groups of at least ``size``, the last one smaller; the same groups for the same blocks."""
+    """Yield messages in groups of exactly ``size``, the last one smaller, however they are divided into batches."""
     waiting: list[NDArray[Any]] = []
-    held = 0
+    missing = size
     for batch in batches:
-        for row in range(batch.num_rows):
-            # One row at a time: how rows are divided into batches must not matter.
-            waiting.append(blocks.messages_of(batch.column(0).slice(row, 1), plan))
-            held += len(waiting[-1])
-            if held >= size:
+        rest = blocks.messages_of(batch.column(0), plan)
+        while len(rest):
+            waiting.append(rest[:missing])
+            rest = rest[missing:]
+            missing -= len(waiting[-1])
+            if not missing:
                 yield blocks.joined(waiting)
-                waiting, held = [], 0
-    if held:
+                waiting, missing = [], size
+    if waiting:
         yield blocks.joined(waiting)
 
 
