@@ -36,6 +36,7 @@ Array = NDArray[np.float64]
 LEVEL = 0.95
 """Confidence level of ``detectable`` and of the detection limit."""
 FORMAT = "hubbub estimate 1"
+UNBIASED = "unbiased"
 Of = Literal["collection", "population"]
 
 
@@ -86,7 +87,8 @@ class Estimate:
     """Values before :meth:`consistent` or :meth:`shrunk`, around which intervals are built."""
     noise: CountNoise
     """The error of a value, from which intervals are computed."""
-    remark: str = "unbiased"
+    remark: str = UNBIASED
+    """A phrase about the values, which starts with the word "unbiased" unless they were adjusted."""
     plan: str | None = None
     """Id of the plan, or None for batches of several plans."""
     achieved: Guarantee | Callable[[], Guarantee | None] | None = field(default=None)
@@ -114,6 +116,11 @@ class Estimate:
             object.__setattr__(self, "achieved", found)
         return found
 
+    @property
+    def adjusted(self) -> bool:
+        """True after :meth:`consistent` or :meth:`shrunk`, even if they changed no value."""
+        return not self.remark.startswith(UNBIASED)
+
     def __len__(self) -> int:
         return len(self.labels)
 
@@ -132,13 +139,13 @@ class Estimate:
 
     def _row(self, place: int, detectable: bool) -> LabelEstimate:
         chosen = slice(place, place + 1)
-        values, unbiased = self.values[chosen], self.unbiased[chosen]
+        values = self.values[chosen]
         one = replace(
             self,
             labels=self.labels[chosen],
             values=values,
             stderr=self.stderr[chosen],
-            unbiased=values if self.values is self.unbiased else unbiased,
+            unbiased=self.unbiased[chosen],
             one_choice=False,
         )
         return LabelEstimate(
@@ -168,7 +175,7 @@ class Estimate:
             return self.n * low, self.n * high
         reach = self._reach(miss)
         low, high = self.unbiased - reach, self.unbiased + reach
-        if self.values is not self.unbiased:
+        if self.adjusted:
             low, high = np.clip(low, 0, self.n), np.clip(high, 0, self.n)
         return low, high
 
@@ -304,11 +311,10 @@ class Estimate:
         }
         for array in figures.values():
             array.setflags(write=False)
-        same = np.array_equal(figures["value"], figures["unbiased"])
         with legal(what):
             return cls(
                 labels=tuple(row.text("label") for row in rows),
-                values=figures["unbiased" if same else "value"],
+                values=figures["value"],
                 stderr=figures["stderr"],
                 n=read.whole("people"),
                 one_choice=read.truth("one_choice"),

@@ -65,6 +65,18 @@ def test_one_label_has_the_figures_of_all(protocol: hb.Protocol) -> None:
         estimate["mauve"]
 
 
+def test_intervals_are_clipped_even_if_nothing_was_adjusted() -> None:
+    """A projection that changes no value is one all the same, after a round trip through JSON too."""
+    estimate = found(PROTOCOLS[0])
+    possible = np.array([40.0, 30.0, 29.0, 1.0])
+    projected = replace(estimate, values=possible, unbiased=possible).consistent()
+    assert np.array_equal(projected.values, possible)
+    for one in (projected, hb.Estimate.from_json(projected.to_json())):
+        assert one.interval()[0].min() == 0
+        low, high = one.interval()
+        assert one["grey"].interval() == (low[3], high[3])
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("way", ["unbiased", "consistent", "shrunk", "pooled"])
 def test_json_keeps_everything(protocol: hb.Protocol, way: str) -> None:
