@@ -82,8 +82,9 @@ def spark_sums(frame: Any, *, noise: bool) -> None:
     from pyspark.sql import functions as sql
 
     columns = [sql.col(f"`{label}`") for label in LABELS]
-    if noise:
-        columns = [column != (sql.rand() < FLIP) for column in columns]
+    if noise:  # below the aggregate, which Spark requires of what is random
+        flipped = [(column != (sql.rand() < FLIP)).alias(f"bit{i}") for i, column in enumerate(columns)]
+        frame, columns = frame.select(*flipped), [sql.col(f"bit{i}") for i in range(len(LABELS))]
     frame.agg(*[sql.sum(column.cast("long")) for column in columns]).collect()
 
 

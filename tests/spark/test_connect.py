@@ -49,7 +49,7 @@ def test_connect(tmp_path: Path) -> None:
         text=True,
         check=False,
         timeout=300,
-        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "all is well" in done.stdout
