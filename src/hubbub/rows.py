@@ -14,6 +14,8 @@ from hubbub.releases import PEOPLE
 from hubbub.texts import CUT, NOTHING, PREFIX, WHOLE, Strings
 
 Rows = NDArray[np.uint8]
+MAX_COUNT = (1 << 8 * PEOPLE) - 1
+"""Most people of a row, and so of a batch."""
 _STEP = 1 << 16
 """Rows that are checked at a time."""
 

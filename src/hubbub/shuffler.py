@@ -19,9 +19,10 @@ from hubbub.bits.entropy import Entropy, check_entropy, system
 from hubbub.bits.exact import Buffered
 from hubbub.bits.records import flip, one_hot
 from hubbub.draws import draw_number
-from hubbub.errors import BatchTooSmall, check_memory, check_type, reject
+from hubbub.errors import BatchTooSmall, check_memory, check_type, check_whole, reject
 from hubbub.plans import Plan
 from hubbub.reports import Batch, BatchHeader, Reports, Source, check_plan, message_type, parts
+from hubbub.rows import MAX_COUNT
 from hubbub.schema import Schema
 from hubbub.strings.release import count_people, released
 
@@ -115,6 +116,8 @@ def _counted_strings(reports: Reports, entropy: Entropy) -> Reports:
 
 def _check_batch(plan: Plan, batch: BatchHeader) -> None:
     protocol, n, fakes = plan.protocol, batch.n, batch.fakes
+    if protocol.sends_strings:
+        check_whole("the number of people of a batch of strings", n, 0, MAX_COUNT)
     if n < plan.n:
         raise BatchTooSmall(f"a batch must have at least {plan.n:,} people, got {n:,}")
     if fakes < protocol.fixed_fakes:
@@ -139,6 +142,9 @@ def draw_fakes(plan: Plan, *, entropy: Entropy = system) -> NDArray[Any]:
     release is a function of clear records among clear fakes.
     """
     protocol, schema, kind = plan.protocol, plan.schema, message_type(plan)
+    if protocol.sends_strings:
+        # An engine that does not know strings would take no fakes for no noise, and pass on everybody's string.
+        reject("the plan", "not be one for strings, whose counts are released instead of fakes being added")
     records = protocol.sends_records
     if not protocol.has_shuffler_fakes:
         return np.empty((0, plan.payload) if records else 0, kind)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections import Counter
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
@@ -215,12 +216,24 @@ def test_an_opener_needs_the_key_of_the_slots() -> None:
     with pytest.raises(InvalidInput):
         StringOpener(form, b"other" + bytes(27), key)
     with pytest.raises(InvalidInput):
-        form.make(None, SUITE, key.public, key.evaluate)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput):
         message(form.strings.encode(None))
     low_order = StringSlots(strings=Strings(8), task=bytes(16), key_id=1, public=bytes(32))
     with pytest.raises(WireError):
         low_order.filler()
+
+
+def test_nobody_counts_the_people_who_have_a_string_by_their_evaluations() -> None:
+    form, key, opener = parties()
+    asked: list[bytes] = []
+
+    def evaluate(elements: Sequence[bytes]) -> Evaluation:
+        asked.extend(elements)
+        return key.evaluate(elements)
+
+    slots = [form.make(value, SUITE, key.public, evaluate) for value in ("crash", None, None)]
+    assert len(set(asked)) == len(set(slots)) == 3
+    assert {len(slot) for slot in slots} == {form.size}
+    assert [opener.open(slot) is None for slot in slots] == [False, True, True]
 
 
 @given(st.text(max_size=40), st.integers(1, 40), st.booleans())

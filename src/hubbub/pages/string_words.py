@@ -35,7 +35,7 @@ def string_learns(plan: Plan, told: str) -> list[tuple[str, str, str]]:
         (
             "shuffler",
             "which texts are equal, and how many people sent each; no senders",
-            "nothing, if texts are sealed",
+            "if texts are sealed: whether anyone has a text that it had evaluated",
         ),
         ("relay", "who takes part, and when; everything is sealed", "nothing about the text"),
         ("shuffler and analyzer, if they collude", "all texts and exact numbers, no senders", "not whose text it is"),
@@ -47,10 +47,10 @@ def string_learns(plan: Plan, told: str) -> list[tuple[str, str, str]]:
 
 def string_precision(plan: Plan) -> str:
     """Say how many people must have a text for it to be shown."""
-    half, most = count_shown(plan, 0.5), count_shown(plan, 0.95)
+    half, most, alone = count_shown(plan, 0.5), count_shown(plan, 0.95), f"{chance_shown(plan, 1):.2g}"
     return (
         f"A text that {half:,} people have is shown in half of all collections, one that {most:,} people have in 95 of "
-        "100. Texts of fewer people stay hidden, and results say only how many people have one of those."
+        f"100. The fewer people have a text, the more rarely it is shown: that of one person with probability {alone}."
     )
 
 

@@ -42,10 +42,10 @@ def strings_rows(estimate: StringEstimate, *, level: float, top: int | None) -> 
 
 def strings_summary(estimate: StringEstimate) -> str:
     """Return the outcome in a sentence."""
-    return (
-        f"{len(estimate):,} string{'' if len(estimate) == 1 else 's'} of {estimate.n:,} people; about "
-        f"{max(estimate.other, 0.0):,.0f} people (± {estimate.other_stderr:,.0f}) have another one, or none."
-    )
+    low, high = estimate.other()
+    rest = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    number = f"{len(estimate):,} string{'' if len(estimate) == 1 else 's'}"
+    return f"{number} of {estimate.n:,} people; {rest} people have another one, or none."
 
 
 def strings_table(estimate: StringEstimate, *, level: float = 0.95, top: int = 20) -> str:

@@ -71,9 +71,10 @@ class StringCount:
 class StringEstimate:
     """Estimated numbers of people who hold the strings that are shown, most people first.
 
-    ``estimate["text"]`` is one string, iteration goes through all of them. Values are what the shuffler passed on plus
-    the mean of what it subtracted. They are unbiased for strings that are surely shown; near the threshold only those
-    that lost little are shown, and values are too high by a few people. Intervals allow for that.
+    ``estimate["text"]`` is one string, rather a whole one than one that was cut; iteration goes through all of them.
+    Values are what the shuffler passed on plus the mean of what it subtracted. They are unbiased for strings that are
+    surely shown; near the threshold only those that lost little are shown, and values are too high by a few people.
+    Intervals allow for that.
     """
 
     tally: StringTally
@@ -134,15 +135,13 @@ class StringEstimate:
     def _is_sure(self, low: int) -> bool:
         return shown(table(self.fakes), low) >= RARELY
 
-    @property
-    def other(self) -> float:
-        """Estimated number of people whose string is not shown, or who have none."""
-        return self.n - float(self.values.sum())
+    def other(self, level: float = LEVEL) -> tuple[int, int]:
+        """Return the fewest and the most people whose string is not shown, or who have none, if the intervals hold.
 
-    @property
-    def other_stderr(self) -> float:
-        """Standard error of :attr:`other`: that of as many independent draws as strings are shown."""
-        return math.sqrt(len(self)) * self.stderr
+        n less the sum of the values would be too low: the strings that are shown are those that lost little.
+        """
+        low, high = self.interval(level)
+        return max(0, self.n - int(high.sum())), max(0, self.n - int(low.sum()))
 
     def interval(self, level: float = LEVEL) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the ends of intervals that cover each true number with probability ``level``, given that it is shown.
@@ -167,7 +166,9 @@ class StringEstimate:
     def __getitem__(self, string: str) -> StringCount:
         if not isinstance(string, str) or string not in self.strings:
             reject("string", f"be one of the {len(self):,} strings that are shown")
-        place = self.strings.index(string)
+        # A longer string that was cut may begin with all of a shorter one.
+        places = [place for place, one in enumerate(self.strings) if one == string]
+        place = min(places, key=self.tally.cut.__getitem__)
         low, high = self.interval()
         return self._row(place, int(low[place]), int(high[place]))
 
@@ -231,7 +232,7 @@ class StringEstimate:
             "level": level,
             "fakes": asdict(self.fakes),
             "guarantee": None if self.guarantee is None else self.guarantee.to_document(),
-            "other": {"value": self.other, "stderr": self.other_stderr},
+            "other": dict(zip(("low", "high"), self.other(level), strict=True)),
             "counts": [
                 {**dict(zip(columns, row, strict=True)), "number": number}
                 for row, number in zip(rows, numbers, strict=True)

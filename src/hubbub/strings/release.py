@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from hubbub.bits.entropy import Entropy, system
 from hubbub.bits.exact import Buffered
 from hubbub.draws import draw_number
-from hubbub.errors import reject
+from hubbub.errors import WireError, reject
 from hubbub.fakes import Fakes
 from hubbub.plans import Plan
 from hubbub.rows import Rows, counted, from_counts, people
-from hubbub.texts import NOTHING
+from hubbub.texts import Strings
 
 Cell = TypeVar("Cell")
 
@@ -48,10 +48,18 @@ def _single(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
         yield block
 
 
+def _holds_text(body: bytes, strings: Strings) -> bool:
+    """Return False for a body without a string, and for bytes that no honest device sends: they are never shown."""
+    try:
+        return strings.decode(body) is not None
+    except WireError:
+        return False
+
+
 def released(counts: Counter[bytes], plan: Plan, *, entropy: Entropy = system) -> Rows:
     """Return the rows that leave the shuffler: strings that are shown, in the order of their bytes."""
     drawn, strings = plan.protocol.shuffler_fakes, plan.schema.texts
     assert drawn is not None
     assert strings is not None
-    held = ((body, count) for body, count in counts.items() if body[0] != NOTHING)
+    held = ((body, count) for body, count in counts.items() if _holds_text(body, strings))
     return from_counts(subtracted(held, drawn, entropy=entropy), strings)

@@ -10,7 +10,7 @@
 The shuffler counts equal slots and learns nothing else from them. Only somebody who knows a string and had it evaluated
 can make its slot, so that nobody tests dictionaries without asking for every word. Task, key id, public key and
 plaintext enter the coins: no ephemeral key, and so no nonce, is ever used for two of them. A person who has nothing to
-say sends a filler with random coins, which equals no other slot.
+say has random bytes evaluated, and sends a filler with random coins, which equals no other slot.
 """
 
 import hmac
@@ -68,13 +68,18 @@ class StringSlots:
         """
         return KEY_ID_SIZE + hpke.OVERHEAD + 1 + self.strings.size
 
-    def make(self, value: str, suite: str, tag_public: bytes, evaluate: Evaluate) -> bytes:
-        """Return the slot of a string, after one evaluation whose proof is checked against the published tag key."""
-        check_type("value", value, str)
+    def make(
+        self, value: str | None, suite: str, tag_public: bytes, evaluate: Evaluate, *, entropy: Source = os.urandom
+    ) -> bytes:
+        """Return the slot of a string, after one evaluation whose proof is checked against the published tag key.
+
+        A person without a string asks for an evaluation too, of random bytes, and sends a filler. Otherwise the number
+        of evaluations would be the number of people who have a string.
+        """
         body = self.strings.encode(value)
-        asked = blind(suite, message(body))
+        asked = blind(suite, take(entropy, 32) if value is None else message(body))
         output = finalize([asked], evaluate([asked.element]), tag_public)[0]
-        return self.sealed(body, output)
+        return self.filler(entropy=entropy) if value is None else self.sealed(body, output)
 
     def sealed(self, body: bytes, output: bytes) -> bytes:
         """Return the slot of a body, given the output of the pseudorandom function for its message."""
