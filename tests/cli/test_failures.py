@@ -477,6 +477,8 @@ BAD = [
     ("serve key plan.json -o out", USAGE),
     ("serve issuer missing.toml", USAGE),
     ("serve issuer noise.hub", CORRUPT),
+    ("serve relay missing.toml", USAGE),
+    ("serve relay noise.hub", CORRUPT),
     ("serve sign missing.json --identity token -o out", IO),
     ("serve sign contract.json --identity token -o out", CORRUPT),
     ("serve shuffler missing.toml", USAGE),
@@ -528,6 +530,8 @@ BAD = [
     ("serve key new -o missing/out", IO),
     ("serve issuer missing.toml", USAGE),
     ("serve issuer noise.hub", CORRUPT),
+    ("serve relay missing.toml", USAGE),
+    ("serve relay noise.hub", CORRUPT),
 ]
 
 

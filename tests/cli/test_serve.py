@@ -28,6 +28,7 @@ def test_every_command_is_explained() -> None:
         "ticket",
         "key",
         "issuer",
+        "relay",
         "status",
         "admin",
     }

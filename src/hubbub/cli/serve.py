@@ -14,6 +14,7 @@ from hubbub.cli import admission as admissions
 from hubbub.cli import screen
 from hubbub.cli.errors import ReportingGroup
 from hubbub.cli.options import WHOLE, combined, json_option, output_option, plan_option
+from hubbub.cli.relay import relay
 from hubbub.cli.status import described
 from hubbub.io.documents import read_plan
 from hubbub.io.files import naming, read_text, write_text
@@ -264,6 +265,7 @@ def status(target: Path, as_json: bool) -> None:
 serve.add_command(admissions.ticket)
 serve.add_command(admissions.key)
 serve.add_command(admissions.issuer)
+serve.add_command(relay)
 
 
 @serve.group()

@@ -24,16 +24,18 @@ from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.process import ADDRESSES, run
 from hubbub.service.runtime.reference import settings_file
 from hubbub.service.runtime.secretfiles import read_secret, write_file
-from hubbub.service.runtime.settings import AnalyzerConfig, IssuerConfig, ShufflerConfig, read_config
+from hubbub.service.runtime.settings import AnalyzerConfig, IssuerConfig, RelayConfig, ShufflerConfig, read_config
 from hubbub.service.task.admission import KEY_SUFFIX, Admission, TicketKey
 from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, SignedContract, verify_series
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.series import MAX_SERIES, Series
 
-Role = Literal["analyzer", "shuffler"]
-ROLES: tuple[Role, Role] = ("analyzer", "shuffler")
+Role = Literal["analyzer", "shuffler", "relay"]
+ROLES: tuple[Role, ...] = ("analyzer", "shuffler")
 ISSUER = "issuer"
-"""The third role, which only contracts with admission by token need."""
+"""The role that only contracts with admission by token need."""
+RELAY: Role = "relay"
+"""The role that only contracts for strings need."""
 
 CONTRACT = "contract.json"
 """Name of the contract in the folder of a whole system."""
@@ -221,7 +223,7 @@ def run_role(
     role: str, settings: Path, changes: Mapping[str, object] | None = None, *, parent_pipe: bool = False
 ) -> None:
     """Run the service of a settings file until SIGTERM or SIGINT; ``changes`` override entries of the file."""
-    check_choice("role", role, (*ROLES, ISSUER))
+    check_choice("role", role, (*ROLES, ISSUER, RELAY))
     # Each role imports only its own modules: the shuffler starts without the mathematics.
     if role == "shuffler":
         from hubbub.service.shuffler.app import ShufflerProgram  # noqa: PLC0415
@@ -231,6 +233,10 @@ def run_role(
         from hubbub.service.issuer.app import IssuerProgram  # noqa: PLC0415
 
         run(lambda: IssuerProgram(read_config(settings, IssuerConfig, changes)), parent_pipe=parent_pipe)
+    elif role == RELAY:
+        from hubbub.service.relay.app import RelayProgram  # noqa: PLC0415
+
+        run(lambda: RelayProgram(read_config(settings, RelayConfig, changes)), parent_pipe=parent_pipe)
     else:
         from hubbub.service.analyzer.app import AnalyzerProgram  # noqa: PLC0415
 
