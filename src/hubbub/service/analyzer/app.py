@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from hubbub.canonical import Json
 from hubbub.errors import InvalidInput, Problem
 from hubbub.service.analyzer.core import STATES, Analyzer
-from hubbub.service.analyzer.http import delivery_app, results_app
+from hubbub.service.analyzer.http import delivery_app, evaluation_app, results_app
 from hubbub.service.analyzer.store import AnalyzerStore
 from hubbub.service.program import (
     Resources,
@@ -23,6 +23,7 @@ from hubbub.service.runtime.metrics import Metrics, disk_free
 from hubbub.service.runtime.process import PeriodicTask, add_contracts
 from hubbub.service.runtime.server import Listener, server_context
 from hubbub.service.runtime.settings import AnalyzerConfig
+from hubbub.service.task.admission import load_ticket_keys
 
 COUNTING_SECONDS, KEYS_SECONDS = 10.0, 60.0
 """Pauses between two runs of the periodic tasks."""
@@ -35,7 +36,7 @@ class AnalyzerProgram:
     def __init__(self, config: AnalyzerConfig, clock: Clock | None = None) -> None:
         self.config, self.common = config, config.common
         self._resources = Resources(config.common, "analyzer", clock, AnalyzerStore)
-        context = self._resources.context
+        context = replace(self._resources.context, ticket_keys=load_ticket_keys(config.tickets))
         self.workers, self.clock = context.workers, context.clock
         try:
             self.core = Analyzer(self._resources.store, context, self._resources.credentials)
@@ -59,6 +60,7 @@ class AnalyzerProgram:
         delivery, results = delivery_app(self.core, self._counting_loop.wake), results_app(self.core)
         return [
             Listener("link", delivery, config.link, context=link, connections=_SHUFFLER_CONNECTIONS),
+            Listener("evaluations", evaluation_app(self.core), config.evaluate, context=public),
             Listener("results", results, config.read, context=public, connections=common.connections),
             *operator_listeners(config, "analyzer", self.metrics, self.ready, _AnalyzerCommands(self)),
         ]

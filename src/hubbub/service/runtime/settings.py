@@ -134,12 +134,17 @@ class AnalyzerConfig:
         Path("authority.pem"), "The certificate authority of the link; use it for nothing else."
     )
     read: str = entry("127.0.0.1:8501", "Address for reading results.")
+    evaluate: str = entry("", "Address for evaluations, which the relay of a contract for strings forwards.")
+    tickets: Path = entry(
+        Path("tickets"), "Folder with the evaluation keys of ticket issuers, one file NAME.key for each issuer."
+    )
     operations: str = entry("127.0.0.1:9465", "Address of /livez, /readyz and /metrics.")
-    certificate: Path | None = entry(None, "With `certificate_key`: TLS for `read`.")
+    certificate: Path | None = entry(None, "With `certificate_key`: TLS for `read` and `evaluate`.")
     certificate_key: Path | None = entry(None, "The private key of `certificate`.")
 
     def __post_init__(self) -> None:
         _check_address("link", self.link)
+        _check_listener("evaluate", self.evaluate, self.certificate, self.certificate_key, self.common.insecure_http)
         _check_address("operations", self.operations)
         _check_listener("read", self.read, self.certificate, self.certificate_key, self.common.insecure_http)
 

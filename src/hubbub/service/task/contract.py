@@ -22,6 +22,7 @@ from hubbub.service.task.admission import Admission
 from hubbub.service.task.identity import PUBLIC_SIZE, SIGNATURE_SIZE, Identity, document_format, hex_bytes, verify
 from hubbub.service.task.sealing import SUITES
 from hubbub.service.task.series import Series, Spending, round_contexts, round_layout
+from hubbub.service.task.stringterms import StringTerms
 
 ROLES = ("analyzer", "shuffler")
 MIN_BATCH_SIZE = 100
@@ -30,6 +31,8 @@ MAX_CONTRACT_SIZE = 16 << 20
 """Largest contract, in bytes of JSON."""
 MAX_EPOCH = 2**40
 """Largest epoch number."""
+PEOPLE_SIZE = 8
+"""Bytes of the number of people after the slot of a string in a chunk, big-endian."""
 _TERMS = ("min_batch_size", "slots", "epoch", "task_start", "task_end", "suite")
 
 
@@ -58,6 +61,8 @@ class Contract:
     """Public identity of the shuffler's operator."""
     series: Series | None = None
     """The rounds in which people answer again; None if everyone answers once."""
+    strings: StringTerms | None = None
+    """The terms of a plan for strings; None for every other plan."""
     task: bytes = field(init=False, compare=False)
     """16 bytes that identify the contract."""
     layout: BundleLayout = field(init=False, compare=False, repr=False)
@@ -83,10 +88,10 @@ class Contract:
         check_type("admission", self.admission, Admission)
         _check_crowd(plan, self.admission)
         self._check_series()
+        self._check_strings()
         check_slots(plan, self.slots)
         object.__setattr__(self, "task", hashlib.sha256(canonical(self.to_document())).digest()[:TASK_SIZE])
-        limit = plan.protocol.payload_format.limit(plan.schema.width)
-        layout = BundleLayout(self.task, self.suite, self.slots, plan.payload, limit, self.admission.size)
+        layout = BundleLayout(self.task, self.suite, self.slots, *_payload(plan), self.admission.size)
         object.__setattr__(self, "layout", layout)
         if self.bundle_size > MAX_BUNDLE_SIZE:
             raise TooLarge(f"a bundle must have at most {MAX_BUNDLE_SIZE:,} bytes, got {self.bundle_size:,}")
@@ -105,6 +110,18 @@ class Contract:
                 "or each round be a contract of its own"
             )
 
+    def _check_strings(self) -> None:
+        if (self.strings is not None) != self.plan.protocol.sends_strings:
+            reject("strings", "be the terms of strings for a plan for strings, and None for every other plan")
+        if self.strings is None:
+            return
+        check_type("strings", self.strings, StringTerms)
+        if self.suite != 1:
+            # Nobody can seal equal strings to equal bytes with ML-KEM: libraries draw its coins themselves.
+            raise Infeasible("strings need suite 1: tags are not post-quantum, and suite 2 would only pretend")
+        if self.series is not None:
+            raise Infeasible("a contract for strings has a single round: agree on one contract for each round")
+
     @property
     def id(self) -> str:
         """The task in hexadecimal digits, as in URLs."""
@@ -119,6 +136,11 @@ class Contract:
     def bundle_size(self) -> int:
         """Bytes of a bundle."""
         return self.layout.bundle_size
+
+    @property
+    def row_size(self) -> int:
+        """Bytes of a row of a chunk: a slot, for strings with the number of people that the shuffler passes on."""
+        return self.slot_size + (0 if self.strings is None else PEOPLE_SIZE)
 
     @property
     def overflow(self) -> float:
@@ -206,6 +228,7 @@ class Contract:
             "admission": self.admission.to_document(),
             "series": None if self.series is None else self.series.to_document(),
             **{role: getattr(self, role).hex() for role in ROLES},
+            **({} if self.strings is None else {"strings": self.strings.to_document()}),
         }
 
     @classmethod
@@ -216,7 +239,8 @@ class Contract:
     @classmethod
     def from_document(cls, value: Json) -> Self:
         """Read a contract from a JSON object."""
-        fields = Fields(value, "the contract", "format", "plan", "admission", "series", *_TERMS, *ROLES)
+        optional = ("strings",) if isinstance(value, dict) and "strings" in value else ()
+        fields = Fields(value, "the contract", "format", "plan", "admission", "series", *_TERMS, *ROLES, *optional)
         if fields.text("format") != document_format("contract"):
             raise WireError(f"the format of the contract must be {document_format('contract')!r}")
         try:
@@ -226,8 +250,11 @@ class Contract:
                 keys = {role: hex_bytes(fields.text(role), PUBLIC_SIZE, f"the {role}'s identity") for role in ROLES}
                 admission = Admission.from_document(fields["admission"])
                 series = None if fields["series"] is None else Series.from_document(fields["series"])
+                strings = StringTerms.from_document(fields["strings"]) if optional else None
                 one, two = keys["analyzer"], keys["shuffler"]
-                return cls(plan=plan, admission=admission, series=series, analyzer=one, shuffler=two, **terms)
+                return cls(
+                    plan=plan, admission=admission, series=series, strings=strings, analyzer=one, shuffler=two, **terms
+                )
         except Infeasible as error:
             raise WireError(f"the contract is invalid: {error}") from None
 
@@ -338,6 +365,14 @@ def _check_crowd(plan: Plan, admission: Admission) -> None:
             f"the plan's guarantee needs {plan.guarantee.assumptions.honest:,} honest users, but with open admission "
             "one sender can fill a batch: admit by ticket or token, or plan with honest_fraction < 1 (--honest)"
         )
+
+
+def _payload(plan: Plan) -> tuple[int, int]:
+    """Return the bytes of a slot's payload, and an upper bound of it as a number; a string has any bytes."""
+    if plan.schema.texts is not None:
+        size = plan.schema.texts.size - 1
+        return size, 256**size
+    return plan.payload, plan.protocol.payload_format.limit(plan.schema.width)
 
 
 def _parse(text: str | bytes, what: str) -> Json:
