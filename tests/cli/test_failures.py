@@ -477,6 +477,8 @@ BAD = [
     ("serve key plan.json -o out", USAGE),
     ("serve issuer missing.toml", USAGE),
     ("serve issuer noise.hub", CORRUPT),
+    ("serve evaluation-key --key missing.key -o out", IO),
+    ("serve evaluation-key --key token.key -o out", CORRUPT),
     ("serve relay missing.toml", USAGE),
     ("serve relay noise.hub", CORRUPT),
     ("serve sign missing.json --identity token -o out", IO),
@@ -530,6 +532,8 @@ BAD = [
     ("serve key new -o missing/out", IO),
     ("serve issuer missing.toml", USAGE),
     ("serve issuer noise.hub", CORRUPT),
+    ("serve evaluation-key --key missing.key -o out", IO),
+    ("serve evaluation-key --key token.key -o out", CORRUPT),
     ("serve relay missing.toml", USAGE),
     ("serve relay noise.hub", CORRUPT),
 ]

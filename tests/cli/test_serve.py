@@ -29,6 +29,7 @@ def test_every_command_is_explained() -> None:
         "key",
         "issuer",
         "relay",
+        "evaluation-key",
         "status",
         "admin",
     }

@@ -55,9 +55,12 @@ FAKES_POINTS = [name for name in POINTS if name.startswith("shuffle-fakes") and 
 """The failpoints that only plans with fakes reach; ``test_shuffle_job`` does that."""
 ROUND_POINTS = [name for name in POINTS if name.startswith("turn-")]
 """The failpoints that only a series reaches; ``test_series`` does that."""
-_OTHERS = {*ROUND_POINTS, *RESTORE_POINTS, *EARLIER_POINTS, *ISSUER_POINTS, *FAKES_POINTS, *ANALYZER_POINTS} - {
-    *_FILE_POINTS
-}
+STRING_POINTS = [name for name in POINTS if name.startswith(("evaluation", "shuffle-subtracted"))]
+"""The failpoints that only strings reach; ``test_string_deaths`` does that."""
+_OTHERS = {
+    *(*ROUND_POINTS, *RESTORE_POINTS, *EARLIER_POINTS, *ISSUER_POINTS),
+    *(*FAKES_POINTS, *STRING_POINTS, *ANALYZER_POINTS),
+} - {*_FILE_POINTS}
 SHUFFLER_POINTS = [name for name in POINTS if name not in _OTHERS]
 """The failpoints that a running shuffler reaches."""
 INTAKE_POINTS = [name for name in POINTS if name.startswith(("upload-", "accept-"))]

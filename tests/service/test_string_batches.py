@@ -52,9 +52,9 @@ def drawn(system: StringSystem, bucket: int, slot: bytes) -> int:
     assert seed is not None
     key = hmac.digest(derive(seed, "subtracted"), slot, "sha256")
     stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-    law = system.plan.protocol.shuffler_fakes
-    assert law is not None
-    return draw_number(law, entropy=Buffered(lambda size: stream.update(bytes(size))))
+    fakes = system.plan.protocol.shuffler_fakes
+    assert fakes is not None
+    return draw_number(fakes, entropy=Buffered(lambda size: stream.update(bytes(size))))
 
 
 def test_strings_pass_both_services(make: Callable[..., StringSystem]) -> None:
@@ -192,9 +192,9 @@ def test_slots_of_malicious_clients_are_rejected_one_by_one(make: Callable[..., 
     system = make()
     system.people(VALUES)
     client = system.client
-    liar = bytes.fromhex(f"{client._public('analyzer').id:04x}") + bytes(system.contract.slot_size - 2)
+    garbage = bytes.fromhex(f"{client._public('analyzer').id:04x}") + bytes(system.contract.slot_size - 2)
     for number in range(20):
-        system.upload(client.bundle([liar], system.admissions([f"liar {number}"])[0][:32]))
+        system.upload(client.bundle([garbage], system.admissions([f"malicious {number}"])[0][:32]))
     system.next_epoch()
     system.deliver()
     (result,) = system.results()

@@ -23,7 +23,7 @@ Source = Callable[[int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class StringKeys:
-    """What a string is sealed with: the analyzer's key, the shuffler's key, and the analyzer's public tag key."""
+    """The keys that a string is sealed with: those of both services, and the analyzer's public tag key."""
 
     analyzer: PublicKey
     shuffler: PublicKey

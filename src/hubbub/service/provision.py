@@ -29,6 +29,7 @@ from hubbub.service.task.admission import KEY_SUFFIX, Admission, TicketKey
 from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, SignedContract, verify_series
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.series import MAX_SERIES, Series
+from hubbub.service.task.stringterms import PER_CLIENT, StringTerms, default_group
 
 Role = Literal["analyzer", "shuffler", "relay"]
 ROLES: tuple[Role, ...] = ("analyzer", "shuffler")
@@ -47,6 +48,8 @@ TICKET_ISSUER = "shuffler"
 """Issuer name of the ticket key that the shuffler's operator gets."""
 BY_TICKET = Admission("ticket", TICKET_ISSUER)
 """The default admission: by tickets of the shuffler's operator."""
+EVALUATIONS_PER_PERSON = 10
+"""Evaluations under one key by default, for each of the plan's people: a key may serve several batches."""
 MAX_TOTAL = 1e6
 """Largest total ε of a series."""
 _TOKEN_NAME = "serve-all"
@@ -69,6 +72,9 @@ def draft_contract(
     round_epochs: int | None = None,
     total_epsilon: float | None = None,
     total_delta: float | None = None,
+    relay: str | None = None,
+    evaluations: int | None = None,
+    per_client: int | None = None,
     clock: Clock | None = None,
 ) -> Contract:
     """Return a contract that starts now, by default with the fewest slots, and a reserve of clients beyond the plan's.
@@ -76,7 +82,11 @@ def draft_contract(
     Rounds and total are by default those of the plan. With a single round, everyone answers once in ``days``, by
     default 30; with several, once in each round of ``round_epochs`` epochs. For another number of rounds than the
     plan's, the total is by default what all rounds cost at the sum of their δ.
+
+    A plan for strings needs the host name of its ``relay``, and has caps of evaluations: by default ten for each of the
+    plan's people under one key, and a few for each client.
     """
+    strings = _string_terms(plan, relay, evaluations, per_client)
     if rounds is None and plan.rounds > 1:
         rounds = plan.rounds
         total_delta = plan.total.delta if total_delta is None else total_delta
@@ -111,12 +121,28 @@ def draft_contract(
         analyzer=analyzer,
         shuffler=shuffler,
         series=series,
+        strings=strings,
     )
     verify_series(contract)
     if series is None or total_epsilon is not None:
         return contract
     spent = contract.spending(series.rounds).epsilon
     return replace(contract, series=replace(series, total=Budget(_round_up(spent), series.total.delta)))
+
+
+def _string_terms(plan: Plan, relay: str | None, evaluations: int | None, per_client: int | None) -> StringTerms | None:
+    if not plan.protocol.sends_strings:
+        if (relay, evaluations, per_client) != (None, None, None):
+            raise InvalidInput("relay, evaluations and per_client must not be given without a plan for strings")
+        return None
+    if relay is None:
+        raise InvalidInput("a plan for strings needs a relay, run by a third operator: give its host name (--relay)")
+    return StringTerms(
+        group=default_group(),
+        relay=relay,
+        evaluations=EVALUATIONS_PER_PERSON * plan.n if evaluations is None else evaluations,
+        per_client=PER_CLIENT if per_client is None else per_client,
+    )
 
 
 def _round_up(epsilon: float) -> float:
@@ -191,13 +217,19 @@ def renew_link(folder: Path, *, days: int = 825) -> Path:
 def provision_all(folder: Path, plan: Plan, terms: Mapping[str, Any] | None = None, *, test: bool = False) -> Contract:
     """Create both services on one machine and a contract of these terms signed by both: not for people's data."""
     # Invalid terms are rejected before anything is written.
-    draft_contract(plan, analyzer=bytes(32), shuffler=bytes([1] * 32), **(terms or {}))
+    draft = draft_contract(plan, analyzer=bytes(32), shuffler=bytes([1] * 32), **(terms or {}))
     link = free_port()
     common = {"contracts": [f"../{CONTRACT}"], "operations": "127.0.0.1:0", "unsafe_test": test}
     analyzer, shuffler = folder / "analyzer", folder / "shuffler"
-    provision_role(analyzer, "analyzer", {"link": f"127.0.0.1:{link}", "read": f"127.0.0.1:{free_port()}", **common})
+    places = {"link": f"127.0.0.1:{link}", "read": f"127.0.0.1:{free_port()}"}
+    if draft.strings is not None:
+        places["evaluate"] = f"127.0.0.1:{free_port()}"
+    provision_role(analyzer, "analyzer", {**places, **common})
     address = f"https://127.0.0.1:{link}"
-    provision_role(shuffler, "shuffler", {"listen": f"127.0.0.1:{free_port()}", "analyzer": address, **common})
+    uploads = f"127.0.0.1:{free_port()}"
+    provision_role(shuffler, "shuffler", {"listen": uploads, "analyzer": address, **common})
+    if draft.strings is not None:
+        _provision_relay(folder, uploads, places["evaluate"])
     passed = certify(analyzer, (shuffler / "link.csr").read_bytes())
     for name in ("link.pem", "authority.pem"):
         write_file(shuffler / name, (passed / name).read_bytes())
@@ -205,6 +237,17 @@ def provision_all(folder: Path, plan: Plan, terms: Mapping[str, Any] | None = No
     contract = draft_contract(plan, analyzer=both[0].public, shuffler=both[1].public, **(terms or {}))
     write_file(folder / CONTRACT, SignedContract.sign(contract, *both).to_json())
     return contract
+
+
+def _provision_relay(folder: Path, uploads: str, evaluate: str) -> None:
+    """Create the relay's folder, and give the analyzer the key with which it verifies tickets for evaluations."""
+    relay, name = folder / RELAY, f"{TICKET_ISSUER}{KEY_SUFFIX}"
+    relay.mkdir(mode=0o700)
+    entries = {"listen": f"127.0.0.1:{free_port()}", "operations": "127.0.0.1:0"}
+    urls = {"shuffler": f"http://{uploads}", "analyzer": f"http://{evaluate}"}
+    write_file(relay / SETTINGS, settings_file(RELAY, {**urls, **entries}).encode())
+    (folder / "analyzer" / TICKETS).mkdir(mode=0o700)
+    TicketKey.load(ticket_key_path(folder)).evaluation().save(folder / "analyzer" / TICKETS / name)
 
 
 def ticket_key_path(folder: Path) -> Path:

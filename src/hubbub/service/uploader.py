@@ -175,8 +175,9 @@ class Uploader:
     def evaluate_strings(self) -> None:
         """Ask for the evaluations that strings wait for, and seal these strings; a refused request settles them."""
         keys: StringKeys | None = None
+        limit = min(self.per_request, MAX_EVALUATIONS)
         for _ in range(self.attempts):
-            while waiting := self.journal.unsealed(min(self.per_request, MAX_EVALUATIONS)):
+            while waiting := self.journal.unsealed(limit):
                 keys = keys or self._retry(self._fetch_string_keys)
                 answers = [UnsealedString(*one) for one in waiting]
                 body = evaluation_request(answers, self.contract, keys)
@@ -184,8 +185,12 @@ class Uploader:
                 if response.problem == "outdated-keys":
                     keys = None
                     break
+                if response.refused and len(answers) > 1:
+                    # One by one, they show which of them was refused.
+                    limit = 1
+                    continue
                 if response.refused:
-                    self.journal.settle([one.number for one in answers], response.problem)
+                    self.journal.settle([answers[0].number], response.problem)
                     continue
                 bundles = seal_strings(answers, response.body, self.contract, keys, entropy=self.entropy)
                 self.journal.seal(zip((one.number for one in answers), bundles, strict=True))

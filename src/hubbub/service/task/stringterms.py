@@ -17,7 +17,7 @@ PER_CLIENT = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StringTerms:
-    """What operators and clients of a collection of strings agree on, besides the plan.
+    """The agreement of operators and clients on a collection of strings, besides the plan.
 
     Every evaluation lets whoever asks test one string against all slots of a key. The caps bound what a dictionary
     attack can test: ``evaluations`` for everybody together, ``per_client`` for each admission.
