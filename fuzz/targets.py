@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hubbub.canonical import Json, canonical, parse
 from hubbub.errors import FalseClaim, InvalidInput, PlanMismatch, Problem, SealError, WireError
@@ -21,6 +22,7 @@ from hubbub.planner import plan_from
 from hubbub.plans import HEADER, Plan
 from hubbub.protocol import Protocol
 from hubbub.reports import Reports, legal_payloads
+from hubbub.rows import legal_rows
 from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.store import AnalyzerStore
@@ -45,7 +47,10 @@ from hubbub.service.task.tokens import (
     load_token_key,
     parse_request,
 )
-from hubbub.wire import batches, messages
+from hubbub.texts import Strings
+from hubbub.wire import batches, hpke, messages
+from hubbub.wire.strings import StringOpener, StringSlots, derive_tag_key
+from hubbub.wire.strings import message as string_message
 
 __all__ = ["CORPUS", "TARGETS", "seeds"]
 
@@ -286,6 +291,38 @@ def fuzz_token_key(data: bytes) -> None:
     assert encode_token_key(found) == data
 
 
+def fuzz_string(data: bytes) -> None:
+    """The body of a string, whole or cut, and the rows that hold it."""
+    strings = Strings(8, cut=True)
+    body = data[: strings.size].ljust(strings.size, b"\0")
+    row = np.frombuffer(b"\1\0\0\0" + body, np.uint8).reshape(1, -1)
+    try:
+        found = strings.decode(body)
+    except WireError:
+        return
+    assert legal_rows(row, strings).all()
+    text = None if found is None else found[0] + "\U0001d11e" * found[1]
+    assert strings.encode(text) == body
+
+
+def fuzz_string_slot(data: bytes) -> None:
+    """Bytes that claim to be the slot of a string, and plaintexts inside one."""
+    slots, opener = _strings()
+    inside = data[: slots.strings.size + 1].ljust(slots.strings.size + 1, b"\0")
+    sealed = b"\0\1" + hpke.seal(inside, slots.public, slots.info, SECRET)
+    for slot in (data, sealed):
+        with contextlib.suppress(SealError):
+            body = opener.open(slot)
+            assert body is None or slots.sealed(body, opener.tag_key.output(string_message(body))) == slot
+
+
+@functools.cache
+def _strings() -> tuple[StringSlots, StringOpener]:
+    public = X25519PrivateKey.from_private_bytes(SECRET).public_key().public_bytes_raw()
+    slots = StringSlots(strings=Strings(8), task=bytes(16), key_id=1, public=public)
+    return slots, StringOpener(slots, SECRET, derive_tag_key("P256-SHA256", SECRET, slots.task, 1))
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     name.removeprefix("fuzz_"): one for name, one in sorted(globals().items()) if name.startswith("fuzz_")
 }
@@ -347,8 +384,20 @@ def seeds() -> dict[str, dict[str, bytes]]:
             "digits": canonical({**manifest, "key_id": 10**18, "chunks": ["00" * 32]}),
         },
         "batch": {"good": batches.encode(reports), "open": batches.encode(reports)[:-32]},
+        "string": {
+            "whole": Strings(8).encode("é"),
+            "cut": Strings(8, cut=True).encode("much longer"),
+            "none": bytes(11),
+        },
+        "string_slot": {"good": _string_slot(), "filler": b"\2" + bytes(11), "bare": b"\2" + Strings(8).encode("a")},
         "message": {"good": messages.encode(b"\1\0", plan), "payload": b"\1\0"},
     }
+
+
+def _string_slot() -> bytes:
+    slots, opener = _strings()
+    body = slots.strings.encode("crash")
+    return slots.sealed(body, opener.tag_key.output(string_message(body)))
 
 
 def _body(data: bytes) -> Json:

@@ -135,6 +135,7 @@ def test_bad_arguments_are_refused(call: Callable[[], object]) -> None:
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sodium, "library", lambda: None)
+    monkeypatch.setattr(sodium, "_linked", sodium._linked.__wrapped__)
     with pytest.raises(HubbubError, match="libsodium"):
         blind(NAMES[0], b"x")
     assert not suite_named(NAMES[0]).available()

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hubbub as hb
-from hubbub import device
+from hubbub import device, kernels
 from hubbub.draws import draw_number
 from hubbub.errors import BatchTooSmall, InvalidInput, InvalidRecord, PlanMismatch, WireError
 from hubbub.io.reports import inspect_reports, read_reports, write_reports
@@ -222,6 +222,17 @@ def test_an_empty_release_is_an_estimate_too() -> None:
     assert found.other == 100
     assert list(found) == []
     assert hb.StringEstimate.from_json(found.to_json()).other == 100
+
+
+def test_arrow_kernels_read_strings() -> None:
+    table = pa.table({"s": VALUES, "other": range(100)})
+    expected = hb.Collection.from_values(VALUES, SCHEMA).rows(0, 100)
+    assert np.array_equal(kernels.collection(table, PLAN, "s").rows(0, 100), expected)
+    assert np.array_equal(kernels.decode(kernels.reports(table, PLAN, "s"), PLAN).messages[:, 4:], expected)
+    with pytest.raises(InvalidInput):
+        kernels.collection(table, PLAN)
+    with pytest.raises(InvalidInput):
+        kernels.tally(kernels.reports(table, PLAN, "s"), PLAN)
 
 
 REAL = hb.plan(hb.Schema.strings(), 10**6, epsilon=1.0, delta=1e-8, trust="shuffler-noise")

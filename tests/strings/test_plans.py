@@ -12,6 +12,8 @@ from hubbub.canonical import canonical
 from hubbub.errors import FalseClaim, Infeasible, InvalidInput, WireError
 from hubbub.planner import family_key
 from hubbub.plans import Plan
+from hubbub.service.task.admission import Admission
+from hubbub.service.task.contract import Contract
 
 SCHEMA = hb.Schema.strings(max_bytes=32)
 BUDGET = hb.Budget(1.0, 1e-8)
@@ -75,6 +77,11 @@ def test_several_rounds_share_the_budget() -> None:
 
 
 def test_the_services_do_not_offer_strings_yet() -> None:
+    with pytest.raises(Infeasible, match="do not collect strings yet"):
+        Contract(
+            plan=PLAN, min_batch_size=PLAN.n, slots=1, epoch=60, task_start=0, task_end=10, suite=1, analyzer=bytes(32),
+            shuffler=b"s" * 32, admission=Admission(),
+        )  # fmt: skip
     found = hb.cost(PLAN)
     assert found.messages is None
     assert "strings" in found.not_offered

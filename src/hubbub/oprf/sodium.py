@@ -33,19 +33,26 @@ def library() -> ctypes.CDLL | None:
     return None
 
 
+@functools.cache
+def _linked(name: str, checked: bool) -> Callable[..., int | None]:
+    """Return a function of the library; raises if it is not installed."""
+    found = library()
+    if found is None:
+        raise MissingExtra("", "ristretto255", package="libsodium23 of the operating system, or use P256-SHA256")
+    linked = found[name]
+    linked.restype = ctypes.c_int if checked else None
+    return linked
+
+
 def _function(name: str, *sizes: int, checked: bool) -> Function:
     """Return a function of libsodium that maps parts of these sizes to 32 bytes; ``checked`` ones may refuse them."""
 
     def call(*parts: bytes) -> bytes:
-        found = library()
-        if found is None:
-            raise MissingExtra("", "ristretto255", package="libsodium23 of the operating system, or use P256-SHA256")
+        linked = _linked(name, checked)
         if tuple(map(len, parts)) != sizes:
             raise WireError(f"an element or scalar of ristretto255 must have {SIZE} bytes")
         result = ctypes.create_string_buffer(SIZE)
-        run = getattr(found, name)
-        run.restype = ctypes.c_int if checked else None
-        if run(result, *parts) and checked:
+        if linked(result, *parts) and checked:
             raise WireError("the bytes must be the encoding of an element of ristretto255 other than the identity")
         return result.raw
 

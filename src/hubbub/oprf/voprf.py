@@ -90,7 +90,7 @@ class Key:
         group = suite_named(self.suite)
         blinded = _check_batch(elements)
         evaluated = tuple(group.multiply(self.secret, one) for one in blinded)
-        m = _composite(group, self.public, blinded, evaluated)[0]
+        m, _ = _composites(group, self.public, blinded, evaluated, both=False)
         z = group.multiply(self.secret, m)
         nonce = group.random_scalar(entropy)
         challenge = _challenge(group, self.public, m, z, group.multiply_base(nonce), group.multiply(nonce, m))
@@ -140,8 +140,7 @@ def _verify(group: ModuleType, public: bytes, blinded: Sequence[bytes], evaluati
     challenge, answer = evaluation.proof[: group.SCALAR_SIZE], evaluation.proof[group.SCALAR_SIZE :]
     try:
         group.check_scalar(answer)
-        m, z = _composite(group, public, blinded, evaluation.elements)
-        assert z is not None
+        m, z = _composites(group, public, blinded, evaluation.elements)
         t2 = group.add(group.multiply_base(answer), group.multiply(challenge, public))
         t3 = group.add(group.multiply(answer, m), group.multiply(challenge, z))
         expected = _challenge(group, public, m, z, t2, t3)
@@ -151,19 +150,22 @@ def _verify(group: ModuleType, public: bytes, blinded: Sequence[bytes], evaluati
         raise wrong
 
 
-def _composite(
-    group: ModuleType, public: bytes, blinded: Sequence[bytes], evaluated: Sequence[bytes]
+def _composites(
+    group: ModuleType, public: bytes, blinded: Sequence[bytes], evaluated: Sequence[bytes], *, both: bool = True
 ) -> tuple[bytes, bytes]:
-    """Return the weighted sums of the blinded and of the evaluated elements: ComputeComposites."""
+    """Return the weighted sums of the blinded and of the evaluated elements: ComputeComposites.
+
+    Whoever holds the key needs only the first, of which the second is a multiple, and leaves out the second.
+    """
     context = _context(group)
     seed = hashlib.new(group.HASH, _framed(public, b"Seed-" + context)).digest()
     sums: list[bytes] = []
     for index, pair in enumerate(zip(blinded, evaluated, strict=True)):
         transcript = _framed(seed) + index.to_bytes(2, "big") + _framed(*pair) + b"Composite"
         weight = group.hash_to_scalar(transcript, b"HashToScalar-" + context)
-        terms = [group.multiply(weight, one) for one in pair]
+        terms = [group.multiply(weight, one) for one in (pair if both else pair[:1])]
         sums = [group.add(total, term) for total, term in zip(sums, terms, strict=True)] if sums else terms
-    return sums[0], sums[1]
+    return sums[0], sums[-1]
 
 
 def _challenge(group: ModuleType, *elements: bytes) -> bytes:

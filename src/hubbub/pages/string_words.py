@@ -19,9 +19,9 @@ def asked_string(strings: Strings) -> str:
 def string_leaves() -> list[str]:
     """Say what leaves a device."""
     return [
-        "The device sends the text unchanged. Whoever shuffles files of unsealed texts reads them. A sealed text is the "
-        "same bytes for everybody who has it, and only the analyzer can open them; a device without a text sends bytes "
-        "of its own.",
+        "The device sends the text unchanged. Whoever shuffles files of unsealed texts reads them. A sealed text is "
+        "the same bytes for everybody who has it, and only the analyzer can open them; a device without a text sends "
+        "bytes of its own.",
         "The shuffler counts equal texts. It subtracts a random number from every count, keeps that number secret, and "
         "passes on the text with what is left, if anything is.",
     ]

@@ -115,9 +115,12 @@ def described_chances(plan: Plan) -> str:
 
 
 def _precision(plan: Plan, goal: Goal | None, share: float | None) -> list[tuple[str, str]]:
+    precision = described_precision(plan, SHARE if share is None else share, goal.level if goal else LEVEL)
+    if plan.protocol.sends_strings:
+        precision = precision.replace("a label", "a string", 1)
     return [
         ("error", f"{plan.stderr:.4g} people (standard error of one count)"),
-        ("precision", described_precision(plan, SHARE if share is None else share, goal.level if goal else LEVEL)),
+        ("precision", precision),
         *([("goal", described_goal(plan, goal))] if goal else []),
     ]
 
