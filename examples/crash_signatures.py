@@ -33,7 +33,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """What one method finds of the same people."""
+    """The findings of one method among the same people."""
 
     name: str
     found: int

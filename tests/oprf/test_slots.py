@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections import Counter
 from importlib import resources
 from typing import Any
 
@@ -13,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.errors import InvalidInput, SealError, WireError
+from hubbub.fakes import Fakes
 from hubbub.oprf import Evaluation, Key, suite_named
+from hubbub.strings.release import subtracted
 from hubbub.texts import Strings
 from hubbub.wire import hpke
 from hubbub.wire.strings import StringOpener, StringSlots, derive_tag_key, message
@@ -133,6 +136,21 @@ def test_fillers_differ_and_open_to_nothing() -> None:
     assert one[2:] != two[2:]
     assert opener.open(one) is None
     assert opener.open(two) is None
+
+
+def test_from_devices_to_the_analyzer_without_anybody_else_reading() -> None:
+    """Devices make slots, the shuffler counts equal ones, and the analyzer opens what is shown and refuses the rest."""
+    form, key, opener = parties()
+    made = {text: form.make(text, SUITE, key.public, key.evaluate) for text in ("often", "rarely")}
+    forged = form.sealed(form.strings.encode("often"), b"other coins")
+    counts = Counter([made["often"]] * 60 + [made["rarely"]] * 3 + [form.filler() for _ in range(30)] + [forged] * 50)
+    assert sorted(counts.values())[-3:] == [3, 50, 60]
+    shown = dict(subtracted(counts.items(), Fakes.laplace(0.5, 9)))
+    assert set(shown) == {made["often"], forged}
+    assert not any(text.encode() in slot for slot in counts for text in made)
+    assert form.strings.decode(opener.open(made["often"]) or b"") == ("often", False)
+    assert 45 < shown[made["often"]] < 58
+    assert refused(opener, forged) == "not-canonical"
 
 
 def refused(opener: StringOpener, slot: bytes) -> str:

@@ -224,6 +224,13 @@ def test_an_empty_release_is_an_estimate_too() -> None:
     assert hb.StringEstimate.from_json(found.to_json()).other == 100
 
 
+def test_a_larger_batch_has_a_guarantee_of_its_own() -> None:
+    found = estimated(shuffled(["oops"] * 150))
+    assert found.guarantee is not None
+    assert found.guarantee.n == 150
+    assert found.guarantee.delta == PLAN.guarantee.delta
+
+
 def test_arrow_kernels_read_strings() -> None:
     table = pa.table({"s": VALUES, "other": range(100)})
     expected = hb.Collection.from_values(VALUES, SCHEMA).rows(0, 100)

@@ -65,6 +65,22 @@ def test_the_frontier_has_one_plan() -> None:
     assert hb.frontier(hb.Schema.one_hot(3), 1000, BUDGET, trust="shuffler-noise")[0].protocol.release != "strings"
 
 
+def test_joint_tables_exclude_strings() -> None:
+    with pytest.raises(Infeasible, match="joint"):
+        hb.plan(SCHEMA, 10**6, BUDGET, trust="shuffler-noise", joint=True)
+
+
+def test_plans_are_found_backwards() -> None:
+    assert hb.smallest_n(SCHEMA, BUDGET, precision=0.001, trust="shuffler-noise").n == pytest.approx(2800, rel=0.02)
+    found = hb.best_epsilon(SCHEMA, 10**5, 1e-8, stderr=5.0, trust="shuffler-noise")
+    assert found.stderr <= 5.0
+    assert 0.5 < found.guarantee.epsilon < 0.6
+
+
+def test_a_ledger_charges_strings() -> None:
+    assert hb.Ledger().charge(PLAN, rounds=3).epsilon(1e-7) <= 3.0 + 1e-6
+
+
 def test_policies_that_need_flips_exclude_strings() -> None:
     with pytest.raises(Infeasible):
         hb.plan(SCHEMA, 10**6, BUDGET, trust="shuffler-noise", max_collusion_epsilon=5)

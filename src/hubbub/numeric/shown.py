@@ -46,7 +46,7 @@ def conditional_interval(table: Floats, number: int, level: float) -> tuple[int,
     """Return the smallest and largest count that are compatible with R = ``number`` ≥ 1, given that it is shown.
 
     >>> conditional_interval(cumulative(np.full(9, 1 / 9)), 3, 0.5)
-    (5, 9)
+    (3, 9)
     """
     tail, last = (1 - level) / 2, table.size - 1
     # Beyond the table everything is shown, and the interval is that of c − R alone.

@@ -6,7 +6,7 @@ Secret scalars stay in C, whose arithmetic takes the same time for all of them.
 import ctypes
 import ctypes.util
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from hubbub.errors import MissingExtra, WireError
 
@@ -18,12 +18,17 @@ _POINT, _SCALAR = "crypto_core_ristretto255_", "crypto_core_ristretto255_scalar_
 Function = Callable[..., bytes]
 
 
+def _names() -> Iterator[str]:
+    """Yield the usual names of the library, and then one that the linker knows, which takes a process to find out."""
+    yield from _NAMES
+    if (name := ctypes.util.find_library("sodium")) is not None:
+        yield name
+
+
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """Return libsodium, or None if it is not installed or has no ristretto255."""
-    for name in (*_NAMES, ctypes.util.find_library("sodium")):
-        if name is None:
-            continue
+    for name in _names():
         try:
             found = ctypes.CDLL(name)
             found.crypto_core_ristretto255_from_hash  # noqa: B018 (absent from minimal builds)

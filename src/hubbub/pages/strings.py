@@ -18,7 +18,7 @@ FOOT = (
 def string_name(string: str, cut: bool) -> str:
     """Return a string for people to read: control characters are replaced, and what was cut ends with an ellipsis.
 
-    >>> string_name("a\tb", True), string_name("", False)
+    >>> string_name("a\\x07b", True), string_name("", False)
     ('a�b…', '(empty)')
     """
     return (printable(string) or "(empty)") + ("…" if cut else "")

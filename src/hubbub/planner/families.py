@@ -88,9 +88,9 @@ class Family:
         return SURVEYS[self.key](request) if self.key in SURVEYS else None
 
     def _single(self, schema: Schema) -> bool:
-        """Return True if messages are single bits or categories."""
+        """Return True if messages are single bits, categories or strings."""
         bits = self.key in ("clear-shuffler-fakes", "flip-shuffler-fakes") and not schema.exclusive
-        return bits or self.key in ("local-response", "split", "response")
+        return bits or self.key in ("local-response", "split", "response", "strings")
 
 
 def includes_trust(asked: TrustModel, needed: TrustModel) -> bool:

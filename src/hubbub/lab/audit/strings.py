@@ -37,7 +37,7 @@ NOTE = "a client of strings adds no noise: the shuffler's draws are what the gua
 
 @dataclass(slots=True)
 class Shown:
-    """What a shuffler showed of a batch over all runs."""
+    """The rows that a shuffler showed of a batch, over all runs."""
 
     subtracted: list[list[int]] = field(default_factory=list)
     """By run, what was subtracted from each string that is always shown."""
