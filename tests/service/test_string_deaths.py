@@ -1,11 +1,18 @@
 """Strings count exactly once however often relay, shuffler and analyzer are killed, on SQLite and on PostgreSQL."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.service.crash import STRING_POINTS
 from tests.service.postgres_server import PostgresServer
 from tests.service.string_deaths import ANALYZER_ENDS, KILL, SHUFFLER_ENDS, StringDeaths
+
+
+def later(points: Sequence[str]) -> list[str]:
+    """Return deaths at points among kills: evaluations come first, and batches only after a part of the people."""
+    first = [one for one in points if one.startswith("evaluation")]
+    return [*first, *[KILL] * 8, *[one for one in points if one not in first], *[KILL] * 16]
 
 
 def test_all_points_of_strings_are_among_the_ends() -> None:
@@ -24,8 +31,8 @@ def test_a_few_deaths(tmp_path: Path) -> None:
 def test_a_hundred_deaths_on_sqlite(tmp_path: Path) -> None:
     ends = {
         "relay": [KILL] * 40,
-        "shuffler": [*SHUFFLER_ENDS, *[KILL] * 25],
-        "analyzer": [*ANALYZER_ENDS, *[KILL] * 25],
+        "shuffler": later(SHUFFLER_ENDS),
+        "analyzer": later(ANALYZER_ENDS),
     }
     figures = StringDeaths(tmp_path, ends, people=2000).run()
     print(figures)
@@ -41,9 +48,9 @@ def test_a_hundred_deaths_on_postgresql(tmp_path: Path, postgres_server: Postgre
     worker = [one for one in SHUFFLER_ENDS if one not in intake]
     ends = {
         "relay": [KILL] * 30,
-        "intake-1": [*intake, *[KILL] * 20],
-        "worker-1": [*worker, *[KILL] * 20],
-        "analyzer": [*ANALYZER_ENDS, *[KILL] * 20],
+        "intake-1": later(intake),
+        "worker-1": later(worker),
+        "analyzer": later(ANALYZER_ENDS),
     }
     figures = StringDeaths(tmp_path, ends, people=2000, server=postgres_server).run()
     print(figures)
