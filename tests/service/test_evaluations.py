@@ -11,6 +11,7 @@ from tests.service.string_system import RELAY, DirectTransport, StringSystem
 
 from hubbub.errors import FalseClaim, Infeasible, InvalidInput, NoResponse, Problem, WireError
 from hubbub.oprf import Key, blind, finalize
+from hubbub.planner import cost
 from hubbub.privacy import Budget
 from hubbub.service.task.admission import Admission
 from hubbub.service.task.contract import Contract
@@ -264,6 +265,8 @@ def test_contracts_for_strings(system: StringSystem, tmp_path: Path) -> None:
     contract = system.contract
     assert Contract.from_json(contract.to_json()) == contract
     assert contract.slot_size == 2 + 32 + 4 + 24 + 16
+    # The planner states the size of what is sent.
+    assert cost(system.plan).bytes == contract.bundle_size
     with pytest.raises(InvalidInput, match="strings must be the terms"):
         system.new_contract(strings=None)
     with pytest.raises(Infeasible, match="suite 1"):

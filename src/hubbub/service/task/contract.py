@@ -370,9 +370,8 @@ def _check_crowd(plan: Plan, admission: Admission) -> None:
 def _payload(plan: Plan) -> tuple[int, int]:
     """Return the bytes of a slot's payload, and an upper bound of it as a number; a string has any bytes."""
     if plan.schema.texts is not None:
-        size = plan.schema.texts.size - 1
-        return size, 256**size
-    return plan.payload, plan.protocol.payload_format.limit(plan.schema.width)
+        return plan.slot_payload, 256**plan.slot_payload
+    return plan.slot_payload, plan.protocol.payload_format.limit(plan.schema.width)
 
 
 def _parse(text: str | bytes, what: str) -> Json:
