@@ -152,7 +152,7 @@ async function readStringPlan(value) {
     honestFraction,
     protocol: { noise, k: 1, release: 'records' },
     guarantee: readGuarantee({ ...claim, assumptions: { ...assumptions } }, n),
-    rounds: read.whole('rounds', 1, 1),
+    rounds: read.whole('rounds', 1, 1e6),
     total: { epsilon: total.limit('epsilon'), delta: total.real('delta', 0, 1) },
     curve: readCurve(read.list('curve')),
     payload: size,
