@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.admissions import TICKET_KEY
+from tests.service.admissions import TICKET_KEY, TOKEN_KEY
 from tests.service.string_system import RELAY, DirectTransport, StringSystem
 
 from hubbub.errors import FalseClaim, Infeasible, InvalidInput, NoResponse, Problem, WireError
@@ -293,3 +293,72 @@ def test_an_analyzer_without_the_evaluation_key_does_not_serve_tickets(tmp_path:
 
     with pytest.raises(InvalidInput, match="there is no ticket key of the issuer 'tests'"):
         Lacking(tmp_path)
+
+
+class TokenIssuer:
+    """An issuer that signs every request blindly."""
+
+    def request(self, body: bytes, code: str) -> Response:
+        assert code.startswith("code")
+        return Response(200, body=TOKEN_KEY.signer().sign(body[3:]))
+
+
+def test_a_token_admits_to_both_services(tmp_path: Path) -> None:
+    by_token = Admission("token", "issuer.example", TOKEN_KEY.public)
+    system = StringSystem(tmp_path, admission=by_token, terms=terms(per_client=1))
+    transport = system.transport()
+    sender = system.uploader(transport, issuer=TokenIssuer())
+    sender.prepare(["crash"] * 3 + [None], codes=[f"code {number}" for number in range(4)])
+    outcome = sender.send()
+    assert (outcome.stored, outcome.refused) == (4, {})
+    # The same element again is free; the same token for another string is not.
+    body = next(data for kind, data in transport.seen if kind == "evaluate")
+    assert transport.evaluate(system.contract.id, body).status == 200
+    request = EvaluationRequest.from_bytes(body, default_group(), 354)
+    other = EvaluationRequest(1, (blind(default_group(), b"x").element,), request.admissions[:1])
+    assert transport.evaluate(system.contract.id, other.to_bytes()).problem == "evaluation-limit"
+    forged = EvaluationRequest(1, request.elements[:1], (bytes(354),))
+    assert transport.evaluate(system.contract.id, forged.to_bytes()).problem == "bad-token"
+    system.shut()
+
+
+@pytest.mark.parametrize("lost", range(1, 7))
+def test_a_client_that_dies_anywhere_counts_once(tmp_path: Path, lost: int) -> None:
+    """The blind and the bundle are in the journal before they are sent: whatever is repeated asks for nothing new."""
+    system = StringSystem(tmp_path, terms=terms(per_client=1))
+
+    class Dying(DirectTransport):
+        left = lost
+
+        def _step(self) -> None:
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+
+        def evaluate(self, task: str, body: bytes) -> Response:
+            self._step()
+            response = super().evaluate(task, body)
+            self._step()
+            return response
+
+        def post(self, task: str, body: bytes) -> Response:
+            self._step()
+            response = super().post(task, body)
+            self._step()
+            return response
+
+    path = tmp_path / "journal"
+    sender = system.uploader(Dying(system), path)
+    sender.prepare(["crash", None], system.admissions(["ada", "bob"]))
+    try:
+        sender.send()
+    except KeyboardInterrupt:
+        assert lost <= 4
+    sender.journal.close()
+    again = system.uploader(journal=path)
+    # One evaluation for each client was enough.
+    assert again.send().stored == 2
+    assert b"crash" not in path.read_bytes()
+    assert system.counts().accepted == 2
+    again.journal.close()
+    system.shut()
