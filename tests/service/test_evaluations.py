@@ -156,6 +156,7 @@ def test_the_cap_of_a_key_is_never_exceeded(tmp_path: Path) -> None:
     with pytest.raises(Problem, match="evaluation-limit"):
         ask(system, b"6", account="eve")
     assert system.analyzer.evaluations.used(system.contract.task) == {1: 5}
+    assert system.analyzer.evaluations.share([system.contract]) == 1.0
     system.shut()
 
 

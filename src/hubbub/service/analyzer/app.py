@@ -48,6 +48,7 @@ class AnalyzerProgram:
             raise
         self._draining = False
         self._batches = _no_batches()
+        self._evaluations_used = 0.0
         self.metrics = Metrics(self._live)
         self._counting_loop = PeriodicTask("counting", self._count)
         self._keys_loop = PeriodicTask("advance", self._advance)
@@ -86,11 +87,13 @@ class AnalyzerProgram:
             batches.update({f"batches_{state}": counts[state] for state in STATES})
             batches["unknown_buckets"] += counts["unknown_buckets"]
         self._batches = batches
+        self._evaluations_used = self.core.evaluations.share(self.core.contracts().values())
 
     def _live(self) -> dict[str, float]:
         batches = {name: float(count) for name, count in self._batches.items()}
         expiries = expiry_metrics(self.config, self.core.keyring)
-        return {**task_metrics(self.loops()), **expiries, **batches, "disk_free": disk_free(self.common.folder)}
+        used = {"evaluations_used": self._evaluations_used}
+        return {**task_metrics(self.loops()), **expiries, **batches, **used, "disk_free": disk_free(self.common.folder)}
 
     def ready(self) -> bool:
         """Return True if batches are accepted."""

@@ -9,7 +9,7 @@ lost, counts once.
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from hubbub.errors import InvalidInput, Problem, WireError
 from hubbub.service.runtime.database import Database
@@ -157,6 +157,15 @@ class Evaluations:
         """Return the evaluations reserved under each key of a task."""
         query = "SELECT key_id, used FROM evaluations WHERE task = ? ORDER BY key_id"
         return dict(self._database.rows(query, task))
+
+    def share(self, contracts: Iterable[Contract]) -> float:
+        """Return the largest share of a key's evaluations that is reserved, rounded down to 1 %, over all tasks."""
+        found = 0.0
+        for contract in contracts:
+            if contract.strings is not None:
+                most = max(self.used(contract.task).values(), default=0)
+                found = max(found, most / contract.strings.evaluations)
+        return int(100 * found) / 100
 
     def forget(self) -> None:
         """Delete the counts of keys that no longer exist."""
