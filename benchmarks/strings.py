@@ -7,11 +7,11 @@
 - ``evaluations_per_s``: evaluations of the oblivious function with proofs on all cores, one process each, by processor
   time, with libsodium (``evaluations_per_s_p256`` with ``cryptography`` alone);
 - ``blind_us``, ``finalize_us``, ``slot_us``, ``open_us``: what a device does, and what the analyzer does for every
-  string that is shown.
+  string that is shown;
+- ``stored_people_per_s``, ``service_release_us_per_row``: the shuffler's counters on SQLite (``string_store``).
 
-Times are those of the processor, the best of several repetitions, so that other load has little influence.
-
-Storing slots durably is a part of the services, which do not collect strings yet: no figure of it is measured here.
+Times are those of the processor, the best of several repetitions, so that other load has little influence; only people
+are stored by the clock.
 """
 
 import argparse
@@ -27,6 +27,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 import hubbub as hb
+from benchmarks.string_store import measure_store
 from hubbub.oprf import SUITES, Key, blind, finalize
 from hubbub.rows import counted, one_person
 from hubbub.strings.release import subtracted
@@ -127,7 +128,7 @@ def slots() -> Figures:
 
 def measure() -> Figures:
     """Return all figures."""
-    figures = {**release(), **slots()}
+    figures = {**release(), **slots(), **measure_store()}
     for name, suite, times in (("", "ristretto255-SHA512", 2000), ("_p256", "P256-SHA256", 300)):
         if SUITES[suite].available():
             figures[f"evaluations_per_s{name}"] = evaluations(suite, times)

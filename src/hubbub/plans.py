@@ -91,6 +91,11 @@ class Plan:
         return self.protocol.payload_format.size(self.schema.extent)
 
     @property
+    def slot_payload(self) -> int:
+        """Bytes of the payload of one sealed slot; that of a string has neither number nor kind, which the seal has."""
+        return self.payload if self.schema.texts is None else self.schema.texts.size - 1
+
+    @property
     def payload_messages(self) -> float:
         """Expected messages of one user, including fakes but not fillers; for a user with the most bits set.
 

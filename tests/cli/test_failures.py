@@ -483,6 +483,10 @@ BAD = [
     ("serve key plan.json -o out", USAGE),
     ("serve issuer missing.toml", USAGE),
     ("serve issuer noise.hub", CORRUPT),
+    ("serve evaluation-key --key missing.key -o out", IO),
+    ("serve evaluation-key --key token.key -o out", CORRUPT),
+    ("serve relay missing.toml", USAGE),
+    ("serve relay noise.hub", CORRUPT),
     ("serve sign missing.json --identity token -o out", IO),
     ("serve sign contract.json --identity token -o out", CORRUPT),
     ("serve shuffler missing.toml", USAGE),
@@ -534,6 +538,10 @@ BAD = [
     ("serve key new -o missing/out", IO),
     ("serve issuer missing.toml", USAGE),
     ("serve issuer noise.hub", CORRUPT),
+    ("serve evaluation-key --key missing.key -o out", IO),
+    ("serve evaluation-key --key token.key -o out", CORRUPT),
+    ("serve relay missing.toml", USAGE),
+    ("serve relay noise.hub", CORRUPT),
 ]
 
 

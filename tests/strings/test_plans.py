@@ -92,15 +92,14 @@ def test_several_rounds_share_the_budget() -> None:
     assert hb.count_shown(found) > hb.count_shown(PLAN)
 
 
-def test_the_services_do_not_offer_strings_yet() -> None:
-    with pytest.raises(Infeasible, match="do not collect strings yet"):
+def test_the_services_offer_strings_behind_a_relay() -> None:
+    with pytest.raises(InvalidInput, match="strings must be the terms of strings"):
         Contract(
             plan=PLAN, min_batch_size=PLAN.n, slots=1, epoch=60, task_start=0, task_end=10, suite=1, analyzer=bytes(32),
             shuffler=b"s" * 32, admission=Admission(),
         )  # fmt: skip
     found = hb.cost(PLAN)
-    assert found.messages is None
-    assert "strings" in found.not_offered
+    assert (found.messages, found.not_offered) == (1, "")
     assert PLAN.payload_messages == 1.0
 
 

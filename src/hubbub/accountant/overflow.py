@@ -60,8 +60,6 @@ def check_slots(plan: Plan, slots: int) -> None:
 
 def check_servable(plan: Plan) -> tuple[int, int | None]:
     """Return the fewest and most messages of a client, or raise if fillers would reveal what the fakes must hide."""
-    if plan.protocol.sends_strings:
-        raise Infeasible("the services do not collect strings yet; randomize, shuffle and estimate them in files")
     low, high = min_messages(plan), max_messages(plan)
     if plan.schema.questions is None and plan.protocol.has_shuffler_fakes and low != high:
         # Fillers are not hidden among fakes: their number is that of all slots minus the messages of the users.
