@@ -55,7 +55,7 @@ demo: $(VENV)/.run ## the main job, on synthetic people
 demo-browser: $(VENV)/.run ## answer one question in a web page, see the bits that leave, and watch the collection
 	@$(BIN)/python -m tools.demo_browser
 
-EXAMPLES := home-pages search-defaults tiles clicks search-queries telemetry
+EXAMPLES := home-pages search-defaults tiles clicks search-queries telemetry crash-signatures
 .PHONY: $(EXAMPLES:%=example-%)
 examples: $(EXAMPLES:%=example-%) ## the applications at their full size, a page each: minutes
 $(EXAMPLES:%=example-%): example-%: $(VENV)/.run ## one of them, such as example-home-pages

@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "benchmarks"
-NAMES = ("bits", "pipeline", "accountant", "study", "surveys", "services")
+NAMES = ("bits", "pipeline", "accountant", "study", "surveys", "strings", "services")
 VERSIONS = (
     "numpy",
     "scipy",

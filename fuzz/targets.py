@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hubbub.canonical import Json, canonical, parse
 from hubbub.errors import FalseClaim, InvalidInput, PlanMismatch, Problem, SealError, WireError
+from hubbub.oprf import Blinded, Key, finalize
 from hubbub.planner import plan_from
 from hubbub.plans import HEADER, Plan
 from hubbub.protocol import Protocol
 from hubbub.reports import Reports, legal_payloads
+from hubbub.rows import legal_rows
 from hubbub.schema import Schema
 from hubbub.service.analyzer.core import Analyzer
 from hubbub.service.analyzer.store import AnalyzerStore
@@ -34,10 +37,13 @@ from hubbub.service.runtime.workers import Workers
 from hubbub.service.task import sealing
 from hubbub.service.task.admission import Admission, TicketKey, check_ticket
 from hubbub.service.task.contract import Contract, SignedContract
+from hubbub.service.task.evaluations import EvaluationRequest, read_evaluation, write_evaluation
 from hubbub.service.task.identity import Identity, SignedDocument, document_format
 from hubbub.service.task.keylist import KeyList
 from hubbub.service.task.keys import Keyring
 from hubbub.service.task.manifest import batch_id
+from hubbub.service.task.stringterms import StringTerms
+from hubbub.service.task.tagkeys import TagKeys
 from hubbub.service.task.tokens import (
     TOKEN_TYPE,
     TokenVerifier,
@@ -45,7 +51,10 @@ from hubbub.service.task.tokens import (
     load_token_key,
     parse_request,
 )
-from hubbub.wire import batches, messages
+from hubbub.texts import Strings
+from hubbub.wire import batches, hpke, messages
+from hubbub.wire.strings import StringOpener, StringSlots, derive_tag_key
+from hubbub.wire.strings import message as string_message
 
 __all__ = ["CORPUS", "TARGETS", "seeds"]
 
@@ -211,6 +220,39 @@ def fuzz_key_list(data: bytes) -> None:
     assert len({key.id for key in found.keys}) == len(found.keys)
 
 
+def fuzz_tag_keys(data: bytes) -> None:
+    """The tag keys of a task, signed whatever they contain."""
+    analyzer = OPERATORS["analyzer"]
+    try:
+        found = TagKeys.read(_signed(data, analyzer, "tag keys"), analyzer.public, bytes(16), "P256-SHA256")
+    except (InvalidInput, FalseClaim):
+        return
+    assert TagKeys.read(found.sign(analyzer), analyzer.public, bytes(16), "P256-SHA256") == found
+
+
+def fuzz_evaluation_request(data: bytes) -> None:
+    """A request for evaluations, without and with admissions."""
+    for admission in (0, 32):
+        with contextlib.suppress(InvalidInput):
+            found = EvaluationRequest.from_bytes(data, "ristretto255-SHA512", admission)
+            assert found.to_bytes() == data
+
+
+def fuzz_evaluation(data: bytes) -> None:
+    """The response to a request, whose proof is verified."""
+    key, asked = Key.derive("P256-SHA256", SECRET, b""), Blinded("P256-SHA256", b"x", bytes(31) + b"\2")
+    with contextlib.suppress(InvalidInput):
+        outputs = finalize([asked], read_evaluation(data, "P256-SHA256", 1), key.public)
+        assert outputs == [key.output(b"x")]
+
+
+def fuzz_string_terms(data: bytes) -> None:
+    """The terms of strings in a contract."""
+    with contextlib.suppress(InvalidInput):
+        found = StringTerms.from_document(parse(data, "the terms"))
+        assert StringTerms.from_document(found.to_document()) == found
+
+
 def fuzz_manifest(data: bytes) -> None:
     """A manifest, signed whatever it contains."""
     analyzer = _analyzer()
@@ -286,6 +328,38 @@ def fuzz_token_key(data: bytes) -> None:
     assert encode_token_key(found) == data
 
 
+def fuzz_string(data: bytes) -> None:
+    """The body of a string, whole or cut, and the rows that hold it."""
+    strings = Strings(8, cut=True)
+    body = data[: strings.size].ljust(strings.size, b"\0")
+    row = np.frombuffer(b"\1\0\0\0" + body, np.uint8).reshape(1, -1)
+    try:
+        found = strings.decode(body)
+    except WireError:
+        return
+    assert legal_rows(row, strings).all()
+    text = None if found is None else found[0] + "\U0001d11e" * found[1]
+    assert strings.encode(text) == body
+
+
+def fuzz_string_slot(data: bytes) -> None:
+    """Bytes that claim to be the slot of a string, and plaintexts inside one."""
+    slots, opener = _strings()
+    inside = data[: slots.strings.size + 1].ljust(slots.strings.size + 1, b"\0")
+    sealed = b"\0\1" + hpke.seal(inside, slots.public, slots.info, SECRET)
+    for slot in (data, sealed):
+        with contextlib.suppress(SealError):
+            body = opener.open(slot)
+            assert body is None or slots.sealed(body, opener.tag_key.output(string_message(body))) == slot
+
+
+@functools.cache
+def _strings() -> tuple[StringSlots, StringOpener]:
+    public = X25519PrivateKey.from_private_bytes(SECRET).public_key().public_bytes_raw()
+    slots = StringSlots(strings=Strings(8), task=bytes(16), key_id=1, public=public)
+    return slots, StringOpener(slots, SECRET, derive_tag_key("P256-SHA256", SECRET, slots.task, 1))
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     name.removeprefix("fuzz_"): one for name, one in sorted(globals().items()) if name.startswith("fuzz_")
 }
@@ -318,6 +392,11 @@ def seeds() -> dict[str, dict[str, bytes]]:
     }
     key_list: dict[str, Json] = {"format": document_format("key list"), "role": "analyzer", "keys": keys}
     key_list |= {"issued": 0, "expires": 86_400}
+    key, asked = Key.derive("P256-SHA256", SECRET, b""), Blinded("P256-SHA256", b"x", bytes(31) + b"\2")
+    tags: dict[str, Json] = {"format": document_format("tag keys"), "task": "00" * 16, "group": "P256-SHA256"}
+    tags["keys"] = [{"id": 1, "public": key.public.hex()}]
+    request = EvaluationRequest(7, (bytes(32),))
+    terms = StringTerms(group="P256-SHA256", relay="relay.example", evaluations=1000)
     whole = SignedContract.sign(contract, *OPERATORS.values())
     other = plan_from(Schema.bits(["a", "b"]), 100, Protocol(0.2, m=100), delta=1e-6)
     reports = Reports(plan, np.array([[1, 0], [2, 0], [0, 1], [4, 1]], np.uint8), 2)
@@ -341,14 +420,30 @@ def seeds() -> dict[str, dict[str, bytes]]:
         "contract": {"good": contract.to_json().encode()},
         "signed_contract": {"both": whole.to_json(), "none": SignedContract(contract, {}).to_json()},
         "signed_document": {"receipt": document.to_json()},
+        "tag_keys": {"good": canonical(tags), "empty": canonical({**tags, "keys": []})},
+        "evaluation_request": {"one": request.to_bytes(), "no-key": bytes(34), "two": request.to_bytes() + bytes(32)},
+        "evaluation": {"good": write_evaluation(key.evaluate([asked.element]))},
+        "string_terms": {"good": canonical(terms.to_document())},
         "key_list": {"good": canonical(key_list), "empty": canonical({**key_list, "keys": []})},
         "manifest": {
             "good": canonical({**manifest, "chunks": ["00" * 32]}),
             "digits": canonical({**manifest, "key_id": 10**18, "chunks": ["00" * 32]}),
         },
         "batch": {"good": batches.encode(reports), "open": batches.encode(reports)[:-32]},
+        "string": {
+            "whole": Strings(8).encode("é"),
+            "cut": Strings(8, cut=True).encode("much longer"),
+            "none": bytes(11),
+        },
+        "string_slot": {"good": _string_slot(), "filler": b"\2" + bytes(11), "bare": b"\2" + Strings(8).encode("a")},
         "message": {"good": messages.encode(b"\1\0", plan), "payload": b"\1\0"},
     }
+
+
+def _string_slot() -> bytes:
+    slots, opener = _strings()
+    body = slots.strings.encode("crash")
+    return slots.sealed(body, opener.tag_key.output(string_message(body)))
 
 
 def _body(data: bytes) -> Json:

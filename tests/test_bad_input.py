@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests import survey_subjects
+from tests import string_subjects, survey_subjects
 from tests.survey_subjects import Subject, fields
 
 import hubbub as hb
@@ -267,14 +267,15 @@ SUBJECTS = {
     "shuffle": Subject(hb.shuffle, {"reports": REPORTS, "plan": PLAN, "entropy": os.urandom, "fast": False}),
     "tally": Subject(hb.tally, {"reports": SHUFFLED}),
 }
-SUBJECTS |= survey_subjects.SUBJECTS
+SUBJECTS |= survey_subjects.SUBJECTS | string_subjects.SUBJECTS
 
 CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     # Schemas
-    ("Schema", {"kind": "many"}, InvalidInput, "kind must be 'bits', 'one_hot', 'at_most' or 'survey', got 'many'"),
+    ("Schema", {"kind": "many"}, InvalidInput, "kind must be 'bits', 'one_hot', 'at_most', 'survey' or …"),
     ("Schema", {"labels": ["red", "green"]}, InvalidInput, "labels must be a tuple of strings, not list"),
     ("Schema", {"labels": ("red", 7)}, InvalidInput, "labels must be strings, but label 2 is of type int"),
     ("Schema", {"questions": 7}, InvalidInput, "questions must be given for surveys, and only for those"),
+    ("Schema", {"texts": 7}, InvalidInput, "texts must be given for strings, and only for those"),
     ("Schema", {"max_set": 4}, InvalidInput, "max_set must be a whole number in [1, 3], got 4"),
     (
         "Schema.bits",
@@ -441,7 +442,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Protocol",
         {"release": "everything"},
         InvalidInput,
-        "release must be 'records', 'bits' or 'category', got 'everything'",
+        "release must be 'records', 'bits', 'category' or 'strings', got 'everything'",
     ),
     (
         "Protocol.from_document",
@@ -468,7 +469,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "Protocol.changed",
         {"release": "all"},
         InvalidInput,
-        "release must be 'records', 'bits' or 'category', got 'all'",
+        "release must be 'records', 'bits', 'category' or 'strings', got 'all'",
     ),
     # Budgets and guarantees
     ("Budget", {"epsilon": -1}, InvalidInput, "epsilon must be finite and at least 0, got -1.0"),
@@ -490,6 +491,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("Assumptions", {"fakes": 1}, InvalidInput, "fakes must be True or False, got 1"),
     ("Assumptions", {"view": None}, InvalidInput, "view must be of type str, not None"),
     ("Assumptions", {"collusion_epsilon": -1.0}, InvalidInput, "collusion_epsilon must be at least 0, got -1.0"),
+    ("Assumptions", {"relay": 1}, InvalidInput, "relay must be True or False, got 1"),
     ("Assumptions", {"count_epsilon": NAN}, InvalidInput, "count_epsilon must be at least 0, got nan"),
     (
         "Assumptions.from_document",
@@ -809,7 +811,12 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "m must be a number of fakes, or a distribution such as Fakes.poisson(0.5), got 'many'",
     ),
     ("calibrate", {"k": 0}, InvalidInput, "k must be a whole number in [1, 1,000,000], got 0"),
-    ("calibrate", {"release": "all"}, InvalidInput, "release must be 'records', 'bits' or 'category', got 'all'"),
+    (
+        "calibrate",
+        {"release": "all"},
+        InvalidInput,
+        "release must be 'records', 'bits', 'category' or 'strings', got 'all'",
+    ),
     ("calibrate", {"honest_fraction": -1}, InvalidInput, "honest_fraction must be in (0, 1], got -1.0"),
     ("calibrate", {"trust": 0}, InvalidInput, "trust must be …"),
     ("calibrate", {"max_q": 0}, InvalidInput, "max_q must be in (0, 1/2], got 0.0"),
@@ -1287,7 +1294,12 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         "reports must be added before they are shuffled; add the tallies of shuffled reports instead",
     ),
     ("BatchHeader", {"plan": "plan.json"}, InvalidInput, "plan must be the id of a plan, 64 hexadecimal digits"),
-    ("BatchHeader", {"release": "all"}, InvalidInput, "release must be 'records', 'bits' or 'category', got 'all'"),
+    (
+        "BatchHeader",
+        {"release": "all"},
+        InvalidInput,
+        "release must be 'records', 'bits', 'category' or 'strings', got 'all'",
+    ),
     ("BatchHeader", {"width": 0}, InvalidInput, "width must be a whole number in [1, 10,000,000], got 0"),
     ("BatchHeader", {"payload": None}, InvalidInput, "payload must be a whole number in [1, 10,000,000], got None"),
     (
@@ -1675,7 +1687,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("randomize", {"plan": CROWDED}, TooLarge, "100,000,000,000 fakes needs 2235.2 GiB; the limit is 4.0 GiB"),
 ]
 
-CASES += survey_subjects.CASES
+CASES += survey_subjects.CASES + string_subjects.CASES
 ALIASES = {
     "names": r"names|cross-table|cells",
     "axes": r"cells",

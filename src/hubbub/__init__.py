@@ -52,6 +52,15 @@ if _typing.TYPE_CHECKING:
     from hubbub.reports import Batch, BatchHeader, Reports, Tally
     from hubbub.schema import Schema
     from hubbub.shuffler import shuffle
+    from hubbub.strings import (
+        StringCount,
+        StringEstimate,
+        StringTally,
+        chance_shown,
+        count_shown,
+        estimate_strings,
+        tally_strings,
+    )
     from hubbub.surveys import (
         CrossEstimate,
         Measure,
@@ -63,6 +72,7 @@ if _typing.TYPE_CHECKING:
         question_errors,
     )
     from hubbub.tables import ConditionalTable, Joint, JointCell
+    from hubbub.texts import Strings
 
 __version__ = "0.2.0.dev0"
 
@@ -94,6 +104,15 @@ _MODULES = {
     "reports": ("Batch", "BatchHeader", "Reports", "Tally"),
     "schema": ("Schema",),
     "shuffler": ("shuffle",),
+    "strings": (
+        "StringCount",
+        "StringEstimate",
+        "StringTally",
+        "chance_shown",
+        "count_shown",
+        "estimate_strings",
+        "tally_strings",
+    ),
     "surveys": (
         "CrossEstimate",
         "Measure",
@@ -105,6 +124,7 @@ _MODULES = {
         "question_errors",
     ),
     "tables": ("ConditionalTable", "Joint", "JointCell"),
+    "texts": ("Strings",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -160,6 +180,10 @@ __all__ = [
     "ScaleEstimate",
     "Schema",
     "SealError",
+    "StringCount",
+    "StringEstimate",
+    "StringTally",
+    "Strings",
     "Survey",
     "SurveyComparison",
     "SurveyEstimate",
@@ -171,10 +195,13 @@ __all__ = [
     "achieved_guarantee",
     "best_epsilon",
     "calibrate",
+    "chance_shown",
     "compare",
     "compare_power",
     "cost",
+    "count_shown",
     "estimate",
+    "estimate_strings",
     "estimate_survey",
     "frontier",
     "joint",
@@ -187,6 +214,7 @@ __all__ = [
     "shuffle",
     "smallest_n",
     "tally",
+    "tally_strings",
 ]
 
 

@@ -41,6 +41,8 @@ def tally(reports: Reports | Batch) -> Tally:
     """
     if not isinstance(reports, Reports | Batch):
         reject("reports", f"be Reports or a Batch, not {kind_of(reports)}")
+    if reports.header.release == "strings":
+        reject("the reports", "have labels; use hubbub.tally_strings")
     return _tally(reports, lambda _: None)
 
 
@@ -81,6 +83,8 @@ def estimate(tally: Tally, plan: Plan) -> Estimate:
     schema, protocol = plan.schema, plan.protocol
     if schema.questions is not None:
         reject("the plan", "not be that of a survey; use hubbub.estimate_survey")
+    if schema.texts is not None:
+        reject("the plan", "not be one for strings; use hubbub.estimate_strings")
     if protocol.sends_category:
         values = category_estimate(tally.counts, tally.n, protocol.q, schema.width)
         stderr = np.sqrt(category_variance(np.clip(values, 0, tally.n), tally.n, protocol.q, schema.width))

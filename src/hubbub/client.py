@@ -20,8 +20,9 @@ from hubbub.bits.records import flip, uniform_categories, uniform_records
 from hubbub.errors import PlanMismatch, check_memory, check_type
 from hubbub.plans import Plan, check_share
 from hubbub.protocol import GRID, Fakes
-from hubbub.records import Collection, Packed, SetBits
+from hubbub.records import Bodies, Collection, Packed, SetBits
 from hubbub.reports import Reports, message_type
+from hubbub.rows import one_person
 from hubbub.schema import Schema
 
 _CELLS = 1 << 23
@@ -35,7 +36,8 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
     If the plan fixes the total number m of fakes, this call adds all of them, or ``fakes`` if a collection is
     randomized in parts; a plan for ``honest_fraction`` < 1 needs at least ⌊m/n⌋ for each user. Random numbers of fakes
     are drawn for each user. Coins are exact; whole records cost n·k·width coins, single bits of one-hot and sparse
-    records cost coins only for the bits sent. The result is not shuffled.
+    records cost coins only for the bits sent. Strings that nobody listed are padded, and nothing else: the shuffler's
+    noise hides them. The result is not shuffled.
 
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
@@ -55,6 +57,10 @@ def randomize(collection: Collection, plan: Plan, *, fakes: int | None = None, e
             f"the collection must have the schema of the plan, {plan.schema}, got {collection.schema}{advice}"
         )
     protocol = plan.protocol
+    if isinstance(collection.records, Bodies):
+        if fakes is not None:
+            check_share(plan, len(collection), fakes)
+        return Reports(plan, one_person(collection.records.rows), len(collection))
     if plan.schema.questions is not None:
         if fakes is not None:
             check_share(plan, len(collection), fakes)

@@ -16,6 +16,7 @@ from hubbub.errors import check_type, reject
 from hubbub.plans import Plan, check_share
 from hubbub.protocol import GRID, Fakes
 from hubbub.questions import Attribute
+from hubbub.releases import PEOPLE
 from hubbub.schema import Schema
 
 Source = Callable[[int], bytes]
@@ -27,11 +28,13 @@ def encode(value: object, schema: Schema, *, entropy: Source = os.urandom) -> in
     """Return a record as a number whose bit i is label i, from one label for one-hot schemas, otherwise from a list.
 
     Schemas of a single bit also accept a boolean. A survey takes a mapping from the names of its questions to answers;
-    numbers are rounded at random, which is what ``entropy`` is for.
+    numbers are rounded at random, which is what ``entropy`` is for. A string that nobody listed is no record of bits.
 
     >>> encode("blue", Schema.one_hot(["red", "green", "blue"])), encode(["b", "a"], Schema.bits(["a", "b", "c"]))
     (4, 3)
     """
+    if schema.texts is not None:
+        reject("the schema", "have labels; use hubbub.device.payloads for strings")
     if schema.questions is not None:
         answers = _categories(value, schema, entropy)
         return sum(1 << one.start + answer for one, answer in zip(schema.attributes, answers, strict=True))
@@ -59,7 +62,8 @@ def payloads(value: object, plan: Plan, *, fakes: int | None = None, entropy: So
     """Return the payloads of all messages of one user, in random order, each of ``plan.payload`` bytes.
 
     If the plan fixes the total number m of fakes, a device adds m/n, or ``fakes``; n must divide m unless it is given.
-    A plan for ``honest_fraction`` < 1 needs at least ⌊m/n⌋ of every device.
+    A plan for ``honest_fraction`` < 1 needs at least ⌊m/n⌋ of every device. For strings that nobody listed, it is one
+    payload, of a string or of None, which the shuffler sees: :mod:`hubbub.wire.strings` seals it.
 
     >>> from hubbub.planner import plan_from
     >>> from hubbub.protocol import Protocol
@@ -68,6 +72,9 @@ def payloads(value: object, plan: Plan, *, fakes: int | None = None, entropy: So
     [1]
     """
     check_type("plan", plan, Plan)
+    if plan.schema.texts is not None:
+        _check_no_fakes(plan, fakes)
+        return [(1).to_bytes(PEOPLE, "little") + plan.schema.texts.encode(value)]
     if plan.schema.questions is not None:
         _check_no_fakes(plan, fakes)
         return _answers(_categories(value, plan.schema, entropy), plan, entropy)
@@ -78,6 +85,8 @@ def record_payloads(record: int, plan: Plan, *, fakes: int | None = None, entrop
     """Return the payloads for a record that :func:`encode` returned."""
     schema, protocol = plan.schema, plan.protocol
     width = schema.width
+    if schema.texts is not None:
+        reject("the schema of the plan", "have labels; use hubbub.device.payloads for strings")
     if schema.questions is not None:
         _check_no_fakes(plan, fakes)
         return _answers([_place(record, one) for one in schema.attributes], plan, entropy)

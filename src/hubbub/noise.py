@@ -60,7 +60,8 @@ def fake_noise(
     FakeCount(mean=100.0, variance=75.0, distribution=None, rest=0.0)
     """
     q = protocol.q
-    fake = q + (1 - 2 * q) * schema.density
+    # What is subtracted from the counts of strings varies as much as what is added to those of labels.
+    fake = 0.0 if protocol.sends_strings else q + (1 - 2 * q) * schema.density
     if users := protocol.user_fakes:
         if protocol.sends_records:
             return FakeCount(*shown_by_users(n * users.mean if user_fakes is None else user_fakes, 0.0, fake))
@@ -105,6 +106,8 @@ def predicted_stderr(schema: Schema, protocol: Protocol, n: int) -> float:
     """
     if schema.questions is not None:
         return survey_stderr(schema, protocol, n)
+    if protocol.sends_strings and protocol.shuffler_fakes:
+        return math.sqrt(protocol.shuffler_fakes.variance)
     if protocol.sends_category:
         if not schema.exclusive or protocol.q * schema.width >= 1:
             reject(
@@ -162,6 +165,8 @@ def predicted_noise(schema: Schema, protocol: Protocol, n: int) -> CountNoise:
     """
     if protocol.sends_category:
         return count_noise(schema, protocol, n)
+    if protocol.sends_strings:
+        return CountNoise(variance=predicted_stderr(schema, protocol, n) ** 2, gain=1.0)
     return count_noise(schema, protocol, n, fake_noise(schema, protocol, n, protocol.fixed_fakes, moments=True))
 
 

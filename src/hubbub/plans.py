@@ -13,6 +13,7 @@ from hubbub.curves import PrivacyCurve
 from hubbub.errors import SHARE, Interval, WireError, check_real, check_type, check_whole, kind_of, reject
 from hubbub.privacy import Basis, Guarantee, Total
 from hubbub.protocol import Fakes, Noise, Protocol
+from hubbub.releases import PEOPLE
 from hubbub.schema import Schema
 
 HEADER = 20
@@ -67,6 +68,10 @@ class Plan:
             reject("the guarantee", "rest on a theorem", self.guarantee.basis.value)
         self._set_defaults()
         check_protocol(self.protocol, self.schema)
+        if self.guarantee.assumptions.relay != self.protocol.sends_strings:
+            reject(
+                "the assumptions", "include a relay for strings, whose equality the shuffler sees, and only for them"
+            )
         object.__setattr__(self, "id", hashlib.sha256(canonical(self._document())).hexdigest())
 
     def _set_defaults(self) -> None:
@@ -83,7 +88,12 @@ class Plan:
     @property
     def payload(self) -> int:
         """Bytes of the fixed-size payload of one message."""
-        return self.protocol.payload_format.size(self.schema.width)
+        return self.protocol.payload_format.size(self.schema.extent)
+
+    @property
+    def slot_payload(self) -> int:
+        """Bytes of the payload of one sealed slot; that of a string has neither number nor kind, which the seal has."""
+        return self.payload if self.schema.texts is None else self.schema.texts.size - 1
 
     @property
     def payload_messages(self) -> float:
@@ -92,6 +102,8 @@ class Plan:
         :func:`hubbub.cost` gives the fixed number of messages that the services send instead.
         """
         protocol, schema = self.protocol, self.schema
+        if protocol.sends_strings:
+            return 1.0
         if schema.questions is not None:
             each = zip(schema.attributes, protocol.noise, strict=True)
             return math.fsum(_answer_messages(noise, one.size, protocol.sends_bits) for one, noise in each)
@@ -104,6 +116,13 @@ class Plan:
     def payload_bytes(self) -> float:
         """Expected bytes of the bare payloads of one user; :func:`hubbub.cost` gives the size of a sealed bundle."""
         return self.payload_messages * self.payload
+
+    def check_payload(self, payload: bytes) -> bytes:
+        """Return the payload of one message if a client of the plan can send it; raise :class:`WireError` otherwise."""
+        self.protocol.payload_format.check(check_type("the payload", payload, bytes), self.schema.extent)
+        if self.schema.texts is not None:
+            self.schema.texts.decode(payload[PEOPLE:])
+        return payload
 
     def to_json(self) -> str:
         """Return the canonical JSON, including the id."""
@@ -183,6 +202,8 @@ def check_protocol(protocol: Protocol, schema: Schema) -> None:
     hubbub.errors.InvalidInput: schema must be one-hot if a category is released, got Schema.bits(3 labels)
     """
     attributes = schema.attributes
+    if protocol.sends_strings != (schema.texts is not None):
+        reject("release", f"be {'' if schema.texts else 'other than '}'strings' for {schema}", protocol.release)
     if schema.questions is None and len(protocol.noise) > 1:
         reject("the protocol", f"have one noise for all bits of {schema}", len(protocol.noise))
     if schema.questions is not None:

@@ -40,6 +40,19 @@ WEAK_COLLUSION = 10.0
 right in up to 99.9955 % of all cases."""
 
 
+_RELAYED = (
+    "The shuffler subtracts a number, drawn as planned and kept secret, from the number of people who hold each "
+    "string, passes on what is positive and nothing else, and does not work with the analyzer.",
+    "A relay, which neither of them runs, keeps the senders from the shuffler, which sees which answers are equal.",
+)
+_RELAY_FAILS = (
+    "The devices and the shuffler draw their randomness from secure sources.",
+    "If shuffler and analyzer collude, they see all strings and how many people hold each, unlinked from their senders "
+    "by the relay (collusion ε = ∞).",
+    "If relay and shuffler collude, they see who sent equal strings, and may guess frequent ones.",
+)
+
+
 class Basis(StrEnum):
     """The kind of evidence behind a guarantee."""
 
@@ -123,6 +136,8 @@ class Assumptions:
     """Pure ε of everything one user sent, if shuffler and analyzer collude; ∞ for clear records."""
     count_epsilon: float
     """Pure ε of the *number* of messages one user sent, which the shuffler sees unless uploads are padded."""
+    relay: bool = False
+    """True if a relay must keep the senders from the shuffler, which sees which messages are equal."""
 
     def __post_init__(self) -> None:
         check_whole("honest", self.honest, 1)
@@ -131,6 +146,7 @@ class Assumptions:
         check_type("view", self.view, str)
         check_real("collusion_epsilon", self.collusion_epsilon, LIMIT)
         check_real("count_epsilon", self.count_epsilon, LIMIT)
+        check_type("relay", self.relay, bool)
 
     @property
     def trust(self) -> TrustModel:
@@ -175,6 +191,8 @@ class Assumptions:
             else f"At least {self.honest:,} users, including the protected one, follow the protocol and keep their "
             "noise secret"
         )
+        if self.relay:
+            return [f"The analyzer sees {self.view}.", *_RELAYED, f"{users}.", once, *_RELAY_FAILS]
         lines = [
             f"The analyzer sees {self.view}, unlinked from their senders by an honest shuffler.",
             "The shuffler mixes all messages, tells nobody their order or their senders, and does not work with the "
@@ -209,14 +227,18 @@ class Assumptions:
         )
 
     def to_document(self) -> dict[str, Json]:
-        """Return the assumptions as a JSON object."""
-        return {key: spell(value) for key, value in asdict(self).items()}
+        """Return the assumptions as a JSON object, with ``relay`` only where one is needed."""
+        return {key: spell(value) for key, value in asdict(self).items() if key != "relay" or value}
 
     @classmethod
     def from_document(cls, value: Json, what: str = "the assumptions") -> Self:
         """Read assumptions from a JSON object."""
-        read = Fields(value, what, "honest", "shuffler", "fakes", "view", "collusion_epsilon", "count_epsilon")
+        keys = ("honest", "shuffler", "fakes", "view", "collusion_epsilon", "count_epsilon")
+        relay = isinstance(value, dict) and "relay" in value
+        read = Fields(value, what, *keys, *(["relay"] if relay else []))
         with legal(what):
+            if relay and not read.truth("relay"):
+                reject("relay", "be True or left out", False)
             return cls(
                 honest=read.whole("honest"),
                 shuffler=read.truth("shuffler"),
@@ -224,6 +246,7 @@ class Assumptions:
                 view=read.text("view"),
                 collusion_epsilon=read.limit("collusion_epsilon"),
                 count_epsilon=read.limit("count_epsilon"),
+                relay=relay,
             )
 
 

@@ -1,151 +1,22 @@
-"""The family of protocols: flip bits, send copies, add fakes, and release whole records, single bits or categories.
-
-Devices use this module too, so it loads numpy only for tables of probabilities.
-"""
+"""The family of protocols: flip bits, send copies, add fakes; release records, single bits, categories or strings."""
 
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Self
 
 from hubbub.canonical import Fields, Json, legal
-from hubbub.errors import (
-    Interval,
-    check_choice,
-    check_flip,
-    check_items,
-    check_memory,
-    check_real,
-    check_type,
-    check_whole,
-    reject,
-)
+from hubbub.errors import check_choice, check_flip, check_items, check_type, check_whole, reject
+from hubbub.fakes import MAX_SHIFT, DistributionName, Fakes
 from hubbub.releases import PAYLOAD_FORMATS, PayloadFormat, Release
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+__all__ = ["GRID", "MAX_COPIES", "MAX_FAKES", "MAX_SHIFT", "DistributionName", "Fakes", "Noise", "Protocol"]
 
 GRID = 2**48
 """Flip probabilities are integer multiples of 1/GRID, so that sampler, wire and accountant share one exact number."""
 MAX_COPIES = 10**6
 MAX_FAKES = 10**12
-MAX_SHIFT = 2**40
-DistributionName = Literal["binomial", "poisson", "laplace", "gaussian"]
-_SCALES: dict[DistributionName, Interval] = {
-    "binomial": Interval(0.0, 1.0, open_low=True),
-    "poisson": Interval(0.0, 2.0**30, open_low=True),
-    "laplace": Interval(2.0**-10, 2.0**30),
-    "gaussian": Interval(2.0**-10, 2.0**30),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fakes:
-    """The distribution of a random number of fakes.
-
-    Drawn by each user, as records uniform over the legal ones: :meth:`binomial`, :meth:`poisson`. Drawn by the
-    shuffler, independently for every category (or every bit, if bits are released): :meth:`laplace`, :meth:`gaussian`.
-    The latter two are *conditioned* on being at least 0 by rejection; clamping would put more mass on 0.
-
-    >>> fakes = Fakes.laplace(2.0, shift=25)
-    >>> round(fakes.mean, 4), round(fakes.variance**0.5, 3)
-    (25.0, 2.799)
-    """
-
-    distribution: DistributionName
-    scale: float
-    """Rate of a Poisson, probability of a binomial, scale parameter of a Laplace or Gaussian distribution."""
-    shift: int
-    """Trials of a binomial distribution; centre of a Laplace or Gaussian distribution."""
-
-    def __post_init__(self) -> None:
-        check_choice("distribution", self.distribution, tuple(_SCALES))
-        object.__setattr__(self, "scale", check_real("scale", self.scale, _SCALES[self.distribution]))
-        trials = 1 if self.distribution == "binomial" else 0
-        object.__setattr__(self, "shift", check_whole("shift", self.shift, trials, MAX_SHIFT))
-
-    @classmethod
-    def binomial(cls, trials: int, probability: float) -> Self:
-        """Each user adds Binomial(trials, probability) fakes."""
-        check_real("probability", probability, _SCALES["binomial"])
-        return cls(distribution="binomial", scale=probability, shift=check_whole("trials", trials, 1, MAX_SHIFT))
-
-    @classmethod
-    def poisson(cls, rate: float) -> Self:
-        """Each user adds Poisson(rate) fakes."""
-        return cls(distribution="poisson", scale=check_real("rate", rate, _SCALES["poisson"]), shift=0)
-
-    @classmethod
-    def laplace(cls, scale: float, shift: int) -> Self:
-        """The shuffler adds k fakes to every category, P(k) ∝ e^(−|k − shift|/scale) for k ≥ 0."""
-        return cls(distribution="laplace", scale=scale, shift=shift)
-
-    @classmethod
-    def gaussian(cls, scale: float, shift: int) -> Self:
-        """The shuffler adds k fakes to every category, P(k) ∝ e^(−(k − shift)²/(2·scale²)) for k ≥ 0."""
-        return cls(distribution="gaussian", scale=scale, shift=shift)
-
-    @property
-    def by(self) -> Literal["users", "shuffler"]:
-        """The party that draws the fakes."""
-        return "users" if self.distribution in ("binomial", "poisson") else "shuffler"
-
-    @property
-    def pmf(self) -> "NDArray[np.float64]":
-        """P(0), P(1), … of the shuffler's distribution up to mass 10⁻²⁹, correct to a relative 10⁻¹².
-
-        >>> float(Fakes.laplace(2.0, shift=25).pmf[0]) < 1e-6
-        True
-        """
-        import numpy as np  # noqa: PLC0415 (devices run without numpy)
-
-        if self.by == "users":
-            reject("distribution", "be 'laplace' or 'gaussian' for a table of its probabilities", self.distribution)
-        reach = math.ceil(70 * self.scale) if self.distribution == "laplace" else math.ceil(12 * self.scale) + 1
-        check_memory("the distribution of the fakes", 32 * (self.shift + reach))
-        distance = np.abs(np.arange(-self.shift, reach + 1)) / self.scale
-        weights = np.exp(-distance if self.distribution == "laplace" else -0.5 * distance * distance)
-        probabilities: NDArray[np.float64] = weights / weights.sum()
-        probabilities.setflags(write=False)
-        return probabilities
-
-    @property
-    def mean(self) -> float:
-        """Expected number of fakes per user or per category: what the estimator subtracts.
-
-        >>> Fakes.gaussian(3.0, shift=40).mean, Fakes.binomial(4, 0.25).mean
-        (40.0, 1.0)
-        """
-        if self.by == "users":
-            return self.scale * (self.shift if self.distribution == "binomial" else 1)
-        return self.shift + self._moment(1, self.shift)
-
-    @property
-    def variance(self) -> float:
-        """Variance of the number of fakes per user or per category.
-
-        >>> round(Fakes.gaussian(3.0, shift=40).variance, 9), Fakes.poisson(0.5).variance
-        (9.0, 0.5)
-        """
-        if self.by == "users":
-            return self.mean * (1 - self.scale if self.distribution == "binomial" else 1)
-        return self._moment(2, self.mean)
-
-    def _moment(self, power: int, centre: float) -> float:
-        import numpy as np  # noqa: PLC0415 (devices run without numpy)
-
-        pmf = self.pmf
-        return float((np.arange(pmf.size) - centre) ** power @ pmf)
-
-    @classmethod
-    def from_document(cls, value: Json, what: str) -> Self:
-        """Read the distribution of the fakes from a JSON object."""
-        read = Fields(value, what, "distribution", "scale", "shift")
-        with legal(what):
-            name = check_choice("distribution", read.text("distribution"), tuple(_SCALES))
-            return cls(distribution=_DISTRIBUTIONS[name], scale=read.real("scale"), shift=read.whole("shift"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +92,9 @@ class Protocol:
 
     ``q`` is rounded *up* to the grid of 2⁻⁴⁸. ``m`` is the total number of uniform fakes, or the distribution of a
     random number. ``release`` is what the shuffler passes on: whole ``"records"``; ``"bits"``, where every set bit of
-    a flipped record is a separate message; or one ``"category"`` by d-ary randomized response, the standard baseline,
-    where q is the probability of each wrong category. A survey has a noise for every attribute: :meth:`survey`.
+    a flipped record is a separate message; one ``"category"`` by d-ary randomized response, the standard baseline,
+    where q is the probability of each wrong category; or ``"strings"`` with the number of people who hold each, less a
+    number drawn from ``m``, where the difference is positive. A survey has a noise for every attribute: :meth:`survey`.
 
     >>> Protocol(0.1).flip_numerator == 28147497671066, Protocol(0.1).q >= 0.1
     (True, True)
@@ -242,6 +114,8 @@ class Protocol:
             reject("k", "be 1 if the shuffler draws the fakes", self.k)
         if self.sends_category and (self.k > 1 or self.m != 0):
             reject("k and m", "be 1 and 0 for a category, which is sent once and without fakes", (self.k, self.m))
+        if self.sends_strings and not (self.clear and self.shuffler_fakes):
+            reject("q and m", "be 0 and a distribution that the shuffler draws from, for strings that nobody listed")
 
     @classmethod
     def survey(cls, noise: Iterable[Noise], release: Release = "bits") -> Self:
@@ -264,7 +138,7 @@ class Protocol:
                 reject("m", "be 0 for an attribute of a survey that is flipped")
             if release == "category" and one.clear:
                 reject("q", "be in (0, 1/2) for a category, which is sent once and without fakes", one.q)
-        if release == "records":
+        if release not in ("bits", "category"):
             reject("release", "be 'bits' or 'category' for a survey, whose answers are not linked", release)
         made = cls.__new__(cls)
         made._set(each, 1, release)
@@ -338,6 +212,16 @@ class Protocol:
         return self.release == "category"
 
     @property
+    def sends_strings(self) -> bool:
+        """True if the message is a string that nobody listed, which the shuffler counts."""
+        return self.release == "strings"
+
+    @property
+    def sends_rows(self) -> bool:
+        """True if a message is a row of bytes rather than an index."""
+        return not self.payload_format.is_index
+
+    @property
     def fixed_fakes(self) -> int:
         """Total number of fakes if it is fixed, otherwise 0; surveys fix none."""
         return self.noise[0].fixed_fakes
@@ -390,4 +274,3 @@ class Protocol:
 
 
 _RELEASES: dict[str, Release] = {name: name for name in PAYLOAD_FORMATS}
-_DISTRIBUTIONS: dict[str, DistributionName] = {name: name for name in _SCALES}

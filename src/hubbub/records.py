@@ -14,6 +14,7 @@ from hubbub.encoding.answers import encode_answers
 from hubbub.encoding.columns import encode_columnar, is_columnar
 from hubbub.encoding.encoded import Encoded, limit_text
 from hubbub.encoding.sequences import encode_array, encode_sequence
+from hubbub.encoding.strings import encode_strings, listed
 from hubbub.errors import InvalidRecord, check_memory, check_type, check_whole, kind_of, reject
 from hubbub.schema import Schema
 
@@ -126,6 +127,26 @@ class SetBits:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Bodies:
+    """Records stored as the bodies of one string each, or of nothing."""
+
+    rows: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, start: int, stop: int) -> "Bodies":
+        """Return the records from ``start`` to before ``stop``, without copying."""
+        return Bodies(self.rows[start:stop])
+
+    def check(self, schema: Schema) -> None:
+        """Raise unless the schema allows all records."""
+        size = schema.texts.size if schema.texts is not None else 0
+        if self.rows.dtype != np.uint8 or self.rows.ndim != 2 or self.rows.shape[1] != size:
+            reject("records", f"be bodies of {size:,} bytes for {schema}")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Collection:
     """Raw records of people, accepted by ``randomize``; has no wire format, no pickle, and a repr without data.
 
@@ -134,13 +155,17 @@ class Collection:
     """
 
     schema: Schema
-    records: Packed | SetBits
-    """Packed for schemas in which any bits may be set, otherwise lists of set bits."""
+    records: Packed | SetBits | Bodies
+    """Packed for schemas in which any bits may be set, bodies for strings, otherwise lists of set bits."""
 
     def __post_init__(self) -> None:
         check_type("schema", self.schema, Schema)
-        if not isinstance(self.records, Packed | SetBits):
+        if not isinstance(self.records, Packed | SetBits | Bodies):
             reject("records", f"be Packed or SetBits, not {kind_of(self.records)}; use Collection.from_values")
+        if isinstance(self.records, Bodies) != (self.schema.texts is not None):
+            reject(
+                "records", f"be stored as {'Bodies' if self.schema.texts else 'Packed or SetBits'} for {self.schema}"
+            )
         self.records.check(self.schema)
 
     @classmethod
@@ -152,14 +177,17 @@ class Collection:
         A numpy array of integers holds the indices of labels (one-hot schemas only), and a two-dimensional one of 0 and
         1, or of booleans, the bits. Schemas of a single bit also accept booleans. Arrow and frames need the extra
         ``frames``. A survey takes a frame, a table or a mapping with a column for every question, or a list of mappings
-        from questions to answers; its numbers are rounded at random, which is what ``entropy`` is for.
+        from questions to answers; its numbers are rounded at random, which is what ``entropy`` is for. A schema of
+        strings takes a list, an array, a series or a frame of one column; None stands for a person without a string.
 
         >>> Collection.from_values([["a"], [], ["a", "b"]], Schema.bits(["a", "b"])).rows(0, 3).tolist()
         [[1], [0], [3]]
         """
         check_type("schema", schema, Schema)
         check_entropy(entropy)
-        if schema.questions is not None:
+        if schema.texts is not None:
+            encoded = encode_strings(listed(values), schema.texts)
+        elif schema.questions is not None:
             encoded = encode_answers(values, schema, entropy=entropy)
         elif isinstance(values, np.ndarray):
             encoded = encode_array(values, schema)
@@ -174,7 +202,8 @@ class Collection:
     @classmethod
     def from_packed(cls, rows: NDArray[np.uint8], schema: Schema) -> Self:
         """Copy packed records: C-ordered uint8 rows of ⌈width/8⌉ bytes, bit i in bit i mod 8 of byte i div 8."""
-        check_type("schema", schema, Schema)
+        if check_type("schema", schema, Schema).texts is not None:
+            reject("schema", f"have labels, got {schema}; use Collection.from_values")
         packed = Packed(check_records(rows, schema.width, "rows"))
         if schema.dense:
             return cls(schema, Packed(_frozen(rows.copy())))
@@ -195,6 +224,8 @@ class Collection:
         if not parts or any(part.schema is not parts[0].schema and part.schema != parts[0].schema for part in parts):
             reject("parts", "be at least one collection, all of the same schema")
         schema, records = parts[0].schema, [part.records for part in parts]
+        if schema.texts is not None:
+            return cls(schema, Bodies(np.concatenate([one.rows for one in records if isinstance(one, Bodies)])))
         if schema.dense:
             return cls(schema, Packed(np.concatenate([one.rows for one in records if isinstance(one, Packed)])))
         lists = [one for one in records if isinstance(one, SetBits)]
@@ -205,16 +236,20 @@ class Collection:
     def rows(self, start: int, stop: int) -> NDArray[np.uint8]:
         """Return the records from ``start`` to before ``stop`` as packed rows."""
         part = self.records.part(check_whole("start", start), check_whole("stop", stop))
-        return np.ascontiguousarray(part.rows) if isinstance(part, Packed) else part.pack(self.schema.width)
+        return part.pack(self.schema.width) if isinstance(part, SetBits) else np.ascontiguousarray(part.rows)
 
     def ones(self, start: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the indices of the set bits, and their number, of the records from ``start`` to before ``stop``."""
         part = self.records.part(check_whole("start", start), check_whole("stop", stop))
+        if isinstance(part, Bodies):
+            reject("the schema", "have labels, but its strings are not listed")
         lists = part.set_bits(self.schema.width) if isinstance(part, Packed) else part
         return lists.indices.astype(np.int64), lists.sizes
 
     def counts(self) -> NDArray[np.int64]:
         """Return the number of records with each label."""
+        if isinstance(self.records, Bodies):
+            reject("the schema", "have labels, but its strings are not listed")
         if isinstance(self.records, Packed):
             return bit_counts(self.records.rows, self.schema.width)
         return np.bincount(self.records.indices, minlength=self.schema.width).astype(np.int64)
@@ -234,10 +269,13 @@ class Collection:
         raise TypeError("a Collection has no wire format: randomize it first")
 
 
-def stored(encoded: Encoded, schema: Schema) -> Packed | SetBits:
+def stored(encoded: Encoded, schema: Schema) -> Packed | SetBits | Bodies:
     """Return encoded records in the form that the schema needs; raises the first of their problems."""
     if encoded.problems:
         raise encoded.problems[0]
+    if schema.texts is not None:
+        assert encoded.rows is not None
+        return Bodies(_frozen(encoded.rows))
     if encoded.rows is not None:
         return Packed(_frozen(encoded.rows))
     assert encoded.indices is not None

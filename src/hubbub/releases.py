@@ -1,27 +1,35 @@
-"""The releases of a shuffler: whole records, single bits or categories, and how their messages are encoded."""
+"""The releases of a shuffler: whole records, single bits, categories or strings, and how messages are encoded."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from hubbub.errors import WireError
+from hubbub.texts import PREFIX, Strings
 
-Release = Literal["records", "bits", "category"]
+Release = Literal["records", "bits", "category", "strings"]
+PEOPLE = 4
+"""Bytes of the number of people, little-endian, before the body of a string."""
 
 
 @dataclass(frozen=True, slots=True)
 class PayloadFormat:
-    """The encoding of one message of a release: a packed record, or the index of a bit or category."""
+    """The encoding of one message of a release: a packed record, the index of a bit or category, or a string."""
 
     code: int
     """Identifies the release on the wire."""
     is_index: bool
+    is_string: bool = False
 
     def size(self, width: int) -> int:
         """Return the bytes of a payload, fixed so that its length reveals nothing.
 
-        >>> PAYLOAD_FORMATS["records"].size(12), PAYLOAD_FORMATS["bits"].size(300)
-        (2, 2)
+        For strings, ``width`` is the largest number of bytes; the payload is the number of people and the body.
+
+        >>> PAYLOAD_FORMATS["records"].size(12), PAYLOAD_FORMATS["bits"].size(300), PAYLOAD_FORMATS["strings"].size(64)
+        (2, 2, 71)
         """
+        if self.is_string:
+            return PEOPLE + PREFIX + width
         if not self.is_index:
             return -(-width // 8)
         return 1 if width <= 2**8 else 2 if width <= 2**16 else 4
@@ -35,7 +43,11 @@ class PayloadFormat:
         """
         if len(payload) != self.size(width):
             raise WireError(f"the length of the payload must be {self.size(width)}, got {len(payload)}")
-        if int.from_bytes(payload, "little") >= self.limit(width):
+        if self.is_string:
+            if int.from_bytes(payload[:PEOPLE], "little") != 1:
+                raise WireError("the payload must be the string of one person")
+            Strings(width, cut=True).decode(payload[PEOPLE:])
+        elif int.from_bytes(payload, "little") >= self.limit(width):
             raise WireError(
                 f"the payload must be an index below {width}"
                 if self.is_index
@@ -52,4 +64,5 @@ PAYLOAD_FORMATS: dict[Release, PayloadFormat] = {
     "records": PayloadFormat(code=1, is_index=False),
     "bits": PayloadFormat(code=2, is_index=True),
     "category": PayloadFormat(code=3, is_index=True),
+    "strings": PayloadFormat(code=4, is_index=False, is_string=True),
 }

@@ -22,6 +22,7 @@ from hubbub.errors import (
 from hubbub.numeric.vectors import check_vector
 from hubbub.plans import Plan
 from hubbub.releases import PAYLOAD_FORMATS, Release
+from hubbub.rows import legal_rows
 from hubbub.schema import MAX_LABELS
 
 MAX_DECLARED = 10**12
@@ -31,7 +32,7 @@ MAX_MESSAGES = 10**18
 
 def message_type(plan: Plan) -> np.dtype[Any]:
     """Return the type of an array of messages: bytes of packed records, or little-endian indices."""
-    return np.dtype("u1" if plan.protocol.sends_records else f"<u{plan.payload}")
+    return np.dtype("u1" if plan.protocol.sends_rows else f"<u{plan.payload}")
 
 
 def legal_payloads(rows: NDArray[np.uint8], plan: Plan) -> NDArray[np.bool_]:
@@ -72,11 +73,13 @@ def decode_payloads(payloads: bytes | memoryview | NDArray[np.uint8], plan: Plan
 
 def _messages(rows: NDArray[np.uint8], plan: Plan) -> NDArray[Any]:
     rows = np.ascontiguousarray(rows)
-    return rows if plan.protocol.sends_records else rows.view(message_type(plan))[:, 0]
+    return rows if plan.protocol.sends_rows else rows.view(message_type(plan))[:, 0]
 
 
 def _legal(messages: NDArray[Any], plan: Plan) -> NDArray[np.bool_]:
     width = plan.schema.width
+    if plan.schema.texts is not None:
+        return legal_rows(messages, plan.schema.texts)
     if not plan.protocol.sends_records:
         return np.asarray(messages < width)
     if width % 8 == 0:
@@ -85,13 +88,15 @@ def _legal(messages: NDArray[Any], plan: Plan) -> NDArray[np.bool_]:
 
 
 def _all_legal(messages: NDArray[Any], plan: Plan) -> bool:
-    if plan.protocol.sends_records:
+    if plan.protocol.sends_rows:
         return bool(_legal(messages, plan).all())
     # The largest one decides, and needs no memory.
     return not len(messages) or int(messages.max()) < plan.schema.width
 
 
 def _legality(plan: Plan) -> str:
+    if plan.protocol.sends_strings:
+        return "be a number of people and a string with zero padding"
     return (
         f"be an index below {plan.schema.width}" if plan.protocol.payload_format.is_index else "have zero padding bits"
     )
@@ -150,7 +155,7 @@ class BatchHeader:
         return cls(
             plan=plan.id,
             release=plan.protocol.release,
-            width=plan.schema.width,
+            width=plan.schema.extent,
             payload=plan.payload,
             messages=messages,
             n=n,
@@ -163,7 +168,7 @@ class BatchHeader:
     def check(self, plan: Plan) -> None:
         """Raise unless this is the header of a batch of the plan."""
         check_plan(check_type("plan", plan, Plan).id, self.plan, "batch and plan")
-        if (self.release, self.width, self.payload) != (plan.protocol.release, plan.schema.width, plan.payload):
+        if (self.release, self.width, self.payload) != (plan.protocol.release, plan.schema.extent, plan.payload):
             raise WireError("the release, width and payload size of a batch must be those of its plan")
 
 
@@ -197,7 +202,7 @@ class Reports:
 
     plan: Plan
     messages: NDArray[Any]
-    """Packed records, one per row, or a vector of the indices of bits or categories."""
+    """Packed records or strings, one per row, or a vector of the indices of bits or categories."""
     n: int
     """Contributors."""
     fakes: int = 0
@@ -210,7 +215,7 @@ class Reports:
         kind, messages = message_type(self.plan), self.messages
         if not isinstance(messages, np.ndarray) or messages.ndim == 0:
             reject("messages", f"be an array of type {kind}, not {kind_of(messages)}")
-        shape = (len(messages), self.plan.payload)[: 2 if self.plan.protocol.sends_records else 1]
+        shape = (len(messages), self.plan.payload)[: 2 if self.plan.protocol.sends_rows else 1]
         must = f"be a C-contiguous array of type {kind} and shape {shape}"
         if messages.dtype != kind or messages.shape != shape or not messages.flags.c_contiguous:
             reject("messages", f"{must}, not of type {messages.dtype} and shape {messages.shape}")

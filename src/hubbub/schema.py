@@ -10,28 +10,32 @@ from typing import Literal, Self
 from hubbub.canonical import Fields, Json, legal
 from hubbub.errors import check_choice, check_items, check_type, check_whole, kind_of, reject
 from hubbub.questions import Attribute, Question, Questions
+from hubbub.texts import Strings
 
 MAX_LABELS = 10**7
-KINDS = ("bits", "one_hot", "at_most", "survey")
+KINDS = ("bits", "one_hot", "at_most", "survey", "strings")
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
     """The labels of a record's bits, and which records are legal.
 
-    Created by :meth:`bits` (any bits), :meth:`one_hot` (exactly one), :meth:`at_most` (a limited number) or
-    :meth:`survey` (several questions, each with attributes of which exactly one category is set).
+    Created by :meth:`bits` (any bits), :meth:`one_hot` (exactly one), :meth:`at_most` (a limited number),
+    :meth:`survey` (several questions, each with attributes of which exactly one category is set) or :meth:`strings`
+    (one string that nobody listed).
 
     >>> Schema.one_hot(["red", "green", "blue"])
     Schema.one_hot(3 labels)
     """
 
-    kind: Literal["bits", "one_hot", "at_most", "survey"]
+    kind: Literal["bits", "one_hot", "at_most", "survey", "strings"]
     labels: tuple[str, ...]
     max_set: int
     """Largest number of bits set in a legal record."""
     questions: Questions | None = None
     """The questions of a survey."""
+    texts: Strings | None = None
+    """The limits of strings that nobody listed, which have no labels."""
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, KINDS)
@@ -42,6 +46,13 @@ class Schema:
             if (self.labels, self.max_set) != (self.questions.labels, len(self.questions.attributes)):
                 reject("labels and max_set", "be those of the questions; create surveys with Schema.survey")
         check_label_names("labels", self.labels)
+        if (self.texts is not None) != (self.kind == "strings"):
+            reject("texts", "be given for strings, and only for those")
+        if self.texts is not None:
+            check_type("texts", self.texts, Strings)
+            if self.labels or self.max_set != 1:
+                reject("labels and max_set", "be () and 1 for strings; create the schema with Schema.strings")
+            return
         if len(set(self.labels)) != len(self.labels):
             reject("labels", "be distinct")
         check_whole("the number of labels", len(self.labels), 1 + self.exclusive)
@@ -82,6 +93,17 @@ class Schema:
         return cls._of(Questions.create(questions, named))
 
     @classmethod
+    def strings(cls, max_bytes: int = 64, *, cut: bool = False) -> Self:
+        """Records of one string each, of at most ``max_bytes`` bytes in UTF-8, that nobody has to list in advance.
+
+        Longer strings are refused, or cut after the last character that fits. Needs the trust "shuffler-noise".
+
+        >>> Schema.strings(max_bytes=80)
+        Schema.strings(80 bytes)
+        """
+        return cls("strings", (), 1, texts=Strings(max_bytes, cut))
+
+    @classmethod
     def _of(cls, questions: Questions) -> Self:
         check_whole("the number of categories of all attributes", questions.attributes[-1].stop, 2, MAX_LABELS)
         return cls("survey", questions.labels, len(questions.attributes), questions)
@@ -107,6 +129,11 @@ class Schema:
         return len(self.labels)
 
     @property
+    def extent(self) -> int:
+        """The number that the size of a payload follows from: bits of a record, or bytes of the longest string."""
+        return self.width if self.texts is None else self.texts.max_bytes
+
+    @property
     def exclusive(self) -> bool:
         """True if every record has exactly one label, so that counts add up to n."""
         return self.kind == "one_hot"
@@ -128,7 +155,7 @@ class Schema:
         >>> Schema.bits(5).distance, Schema.one_hot(5).distance, Schema.at_most(2, 9).distance
         (5, 2, 4)
         """
-        return min(2 * self.max_set, self.width)
+        return 2 if self.texts is not None else min(2 * self.max_set, self.width)
 
     @property
     def size(self) -> int:
@@ -137,6 +164,8 @@ class Schema:
         >>> Schema.bits(5).size, Schema.one_hot(5).size, Schema.at_most(2, 5).size
         (32, 5, 16)
         """
+        if self.texts is not None:
+            reject("the schema", "have labels, to count its legal records")
         if self.attributes:
             return math.prod(attribute.size for attribute in self.attributes)
         if self.max_set == self.width:
@@ -150,8 +179,8 @@ class Schema:
         >>> Schema.bits(3).records_with_bit, Schema.one_hot(3).records_with_bit, Schema.at_most(2, 4).records_with_bit
         (4, 1, 4)
         """
-        if self.questions is not None:
-            reject("the schema", "not be a survey, whose attributes differ")
+        if self.questions is not None or self.texts is not None:
+            reject("the schema", "not be a survey, whose attributes differ, nor one of strings")
         if self.max_set == self.width and not self.min_set:
             return 1 << (self.width - 1)
         return sum(math.comb(self.width - 1, i - 1) for i in range(1, self.max_set + 1))
@@ -178,6 +207,8 @@ class Schema:
         """Return the schema as a JSON object; the labels of a survey follow from its questions."""
         if self.questions is not None:
             return {"kind": self.kind, **self.questions.to_document()}
+        if self.texts is not None:
+            return {"kind": self.kind, **self.texts.to_document()}
         return {"kind": self.kind, "labels": list(self.labels), "max_set": self.max_set}
 
     @classmethod
@@ -188,6 +219,9 @@ class Schema:
             questions = Questions.from_document(read.items("questions"), read.texts("derived"), what)
             with legal(what):
                 return cls._of(questions)
+        if isinstance(value, dict) and value.get("kind") == "strings":
+            limits = {key: part for key, part in value.items() if key != "kind"}
+            return cls("strings", (), 1, texts=Strings.from_document(limits, what))
         read = Fields(value, what, "kind", "labels", "max_set")
         kind, labels, max_set = read.text("kind"), read.texts("labels"), read.whole("max_set")
         with legal(what):
@@ -200,6 +234,8 @@ class Schema:
         return schema
 
     def __repr__(self) -> str:
+        if self.texts is not None:
+            return f"Schema.strings({_counted(self.texts.max_bytes, 'byte')}{', cut' if self.texts.cut else ''})"
         limit = f"{self.max_set}, " if self.kind == "at_most" else ""
         if self.questions is not None:
             limit = f"{_counted(len(self.questions), 'question')}, {_counted(self.max_set, 'attribute')}, "

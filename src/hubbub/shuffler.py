@@ -2,12 +2,13 @@
 
 Privacy rests on the number of contributors, which single bits do not reveal: the shuffler counts the senders, and
 declares them as ``n``. Where the number of messages does reveal it, the two must agree.
+
+Strings that nobody listed are counted instead of permuted: only (string, count − drawn number) leaves, where positive.
 """
 
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -15,13 +16,15 @@ from numpy.typing import NDArray
 
 from hubbub.bits import permutation
 from hubbub.bits.entropy import Entropy, check_entropy, system
-from hubbub.bits.exact import Buffered, gaussian, laplace
+from hubbub.bits.exact import Buffered
 from hubbub.bits.records import flip, one_hot
-from hubbub.errors import BatchTooSmall, check_memory, check_type, reject
+from hubbub.draws import draw_number
+from hubbub.errors import BatchTooSmall, check_memory, check_type, check_whole, reject
 from hubbub.plans import Plan
-from hubbub.protocol import Fakes
 from hubbub.reports import Batch, BatchHeader, Reports, Source, check_plan, message_type, parts
+from hubbub.rows import MAX_COUNT
 from hubbub.schema import Schema
+from hubbub.strings.release import count_people, released
 
 
 def shuffle(reports: Reports, plan: Plan | None = None, *, entropy: Entropy = system, fast: bool = False) -> Reports:
@@ -45,6 +48,8 @@ def shuffle(reports: Reports, plan: Plan | None = None, *, entropy: Entropy = sy
         check_plan(check_type("plan", plan, Plan).id, reports.plan.id, "reports and plan")
     check_entropy(entropy)
     check_type("fast", fast, bool)
+    if reports.plan.protocol.sends_strings:
+        return reports if reports.shuffled else _counted_strings(reports, entropy)
     if reports.shuffled:
         # The shuffler's fakes are drawn once per batch.
         return replace(reports, messages=permutation.shuffle(reports.messages, entropy=entropy, fast=fast))
@@ -67,13 +72,14 @@ def shuffle_blocks(
 
     All parts, each with the contributors that it declares, become one batch. They are read, and the batch is checked,
     before this function returns; the blocks of the result are read from temporary files. ``scratch`` opens such a
-    file, as ``tempfile.TemporaryFile`` does; see :func:`hubbub.bits.permutation.shuffle_external`.
+    file, as ``tempfile.TemporaryFile`` does; see :func:`hubbub.bits.permutation.shuffle_external`. Strings that nobody
+    listed are counted in memory, which grows with the number of different ones.
     """
     read = BatchHeader.of(plan, messages=0, n=0)
     total = read
 
-    def messages() -> Iterator[NDArray[Any]]:
-        nonlocal read, total
+    def received() -> Iterator[NDArray[Any]]:
+        nonlocal read
         for part in parts(source):
             header = part.header
             header.check(plan)
@@ -84,19 +90,35 @@ def shuffle_blocks(
                 read = replace(read, messages=read.messages + len(block))
                 yield block
         check_batch(plan, read)
+
+    def messages() -> Iterator[NDArray[Any]]:
+        nonlocal total
+        yield from received()
         fakes = draw_fakes(plan, entropy=entropy)
         total = replace(read, messages=read.messages + len(fakes), shuffled=True)
         yield fakes
 
+    if plan.protocol.sends_strings:
+        rows = released(count_people(received()), plan, entropy=entropy)
+        return Batch(replace(read, messages=len(rows), shuffled=True), (rows,))
     blocks = permutation.shuffle_external(messages(), scratch, memory=memory, entropy=entropy, fast=fast)
     # The first block comes after everything has been read.
     first = list(itertools.islice(blocks, 1))
     return Batch(total, itertools.chain(first, blocks))
 
 
+def _counted_strings(reports: Reports, entropy: Entropy) -> Reports:
+    """Return the strings whose counts stay positive when a drawn number is subtracted, in the order of their bytes."""
+    check_batch(reports.plan, reports.header)
+    rows = released(count_people(reports.blocks), reports.plan, entropy=entropy)
+    return replace(reports, messages=rows, shuffled=True)
+
+
 def check_batch(plan: Plan, batch: BatchHeader) -> None:
     """Raise :class:`BatchTooSmall` unless a batch has the people, fakes and messages that the plan needs."""
     protocol, n, fakes = plan.protocol, batch.n, batch.fakes
+    if protocol.sends_strings:
+        check_whole("the number of people of a batch of strings", n, 0, MAX_COUNT)
     if n < plan.n:
         raise BatchTooSmall(f"a batch must have at least {plan.n:,} people, got {n:,}")
     if fakes < protocol.fixed_fakes:
@@ -121,6 +143,9 @@ def draw_fakes(plan: Plan, *, entropy: Entropy = system) -> NDArray[Any]:
     release is a function of clear records among clear fakes.
     """
     protocol, schema, kind = plan.protocol, plan.schema, message_type(plan)
+    if protocol.sends_strings:
+        # An engine that does not know strings would take no fakes for no noise, and pass on everybody's string.
+        reject("the plan", "not be one for strings, whose counts are released instead of fakes being added")
     records = protocol.sends_records
     if not protocol.has_shuffler_fakes:
         return np.empty((0, plan.payload) if records else 0, kind)
@@ -140,20 +165,6 @@ def draw_fakes(plan: Plan, *, entropy: Entropy = system) -> NDArray[Any]:
         return np.repeat(np.arange(total), numbers).astype(kind)
     fakes = np.repeat(legal_records(schema), numbers, axis=0)
     return flip(fakes, schema.width, protocol.flip_numerator, entropy=entropy)
-
-
-def draw_number(fakes: Fakes, *, entropy: Entropy = system) -> int:
-    """Draw from the distribution of the shuffler's fakes, exactly, rejecting negative numbers.
-
-    >>> draw_number(Fakes.laplace(0.001, shift=25))
-    25
-    """
-    scale = Fraction(fakes.scale)
-    sample = laplace if fakes.distribution == "laplace" else gaussian
-    while True:
-        number = fakes.shift + sample(scale, entropy=entropy)
-        if number >= 0:
-            return number
 
 
 def legal_records(schema: Schema) -> NDArray[np.uint8]:

@@ -17,7 +17,8 @@ def test_the_grid_is_the_same_everywhere() -> None:
     assert len(GRID) == SIZE == 300
     assert len({setting.name for setting in GRID}) == SIZE
     kinds = Counter(setting.name.split("(")[0] for setting in GRID)
-    assert set(kinds) == {"account", "calibrate", *FAMILIES}
+    # Strings have the closed form of the shuffler's fakes, which the grid has already.
+    assert set(kinds) == {"account", "calibrate", *FAMILIES} - {"strings"}
     assert (kinds["account"], kinds["calibrate"], sum(setting.wide for setting in GRID)) == STORED
 
 

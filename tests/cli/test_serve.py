@@ -28,6 +28,8 @@ def test_every_command_is_explained() -> None:
         "ticket",
         "key",
         "issuer",
+        "relay",
+        "evaluation-key",
         "status",
         "admin",
     }

@@ -174,8 +174,8 @@ def test_all_commands_and_their_options_are_described() -> None:
     assert "`--precision` SHARE" in text
     assert "`--journal` FILE" in text
     inner = ["init", "certify", "contract", "sign", "shuffler", "analyzer", "all", "status", "ticket"]
-    inner += ["key", "issuer", "admin"]
-    assert re.findall(r"^### serve (\w+)$", text, re.MULTILINE) == inner
+    inner += ["key", "evaluation-key", "issuer", "relay", "admin"]
+    assert re.findall(r"^### serve ([\w-]+)$", text, re.MULTILINE) == inner
     assert "Commands: status, check" not in "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
 
 

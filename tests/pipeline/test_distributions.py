@@ -15,8 +15,9 @@ import hubbub as hb
 from hubbub import device
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.client import fake_collection
+from hubbub.draws import draw_number
 from hubbub.questions import Question
-from hubbub.shuffler import draw_fakes, draw_number
+from hubbub.shuffler import draw_fakes
 
 N = 10_000
 Rows = NDArray[np.int64]

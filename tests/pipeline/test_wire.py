@@ -93,7 +93,7 @@ WORDINGS: list[tuple[Callable[[], object], str]] = [
     (lambda: batches.decode(BATCH[:71], FLIP), "a batch must have at least 72 bytes, got 71"),
     (lambda: batches.decode(edited(BATCH, 0, b"HBM\2"), FLIP), 'a batch must start with "HUBB"'),
     (lambda: batches.decode(edited(BATCH, 4, b"\1"), FLIP), "the version of a batch must be 2, got 1"),
-    (lambda: batches.decode(edited(BATCH, 5, b"\0"), FLIP), "the release of a batch must be 1, 2 or 3, got 0"),
+    (lambda: batches.decode(edited(BATCH, 5, b"\0"), FLIP), "the release of a batch must be 1, 2, 3 or 4, got 0"),
     (lambda: batches.decode(edited(BATCH, 6, b"\2"), FLIP), "the flag 'shuffled' of a batch must be 0 or 1, got 2"),
     (lambda: batches.decode(edited(BATCH, 7, b"\1"), FLIP), "the reserved byte of a batch must be zero"),
     (

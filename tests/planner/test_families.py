@@ -27,6 +27,7 @@ def test_documented_keys() -> None:
         "clear-shuffler-fakes-records",
         "flip-shuffler-fakes",
         "flip-shuffler-fakes-records",
+        "strings",
     ]
     assert all(key == family.key for key, family in FAMILIES.items())
 

@@ -57,14 +57,11 @@ ROUND_POINTS = [name for name in POINTS if name.startswith("turn-")]
 """The failpoints that only a series reaches; ``test_series`` does that."""
 LAKE_POINTS = [name for name in POINTS if name.startswith(("lake-", "export-"))]
 """The failpoints that only a contract that exports reaches; ``test_lake`` does that."""
+STRING_POINTS = [name for name in POINTS if name.startswith(("evaluation", "shuffle-subtracted"))]
+"""The failpoints that only strings reach; ``test_string_deaths`` does that."""
 _OTHERS = {
-    *LAKE_POINTS,
-    *ROUND_POINTS,
-    *RESTORE_POINTS,
-    *EARLIER_POINTS,
-    *ISSUER_POINTS,
-    *FAKES_POINTS,
-    *ANALYZER_POINTS,
+    *(*ROUND_POINTS, *RESTORE_POINTS, *EARLIER_POINTS, *ISSUER_POINTS),
+    *(*FAKES_POINTS, *LAKE_POINTS, *STRING_POINTS, *ANALYZER_POINTS),
 } - {*_FILE_POINTS}
 SHUFFLER_POINTS = [name for name in POINTS if name not in _OTHERS]
 """The failpoints that a running shuffler reaches."""

@@ -182,7 +182,7 @@ class LiveSystem:
             environment[VARIABLE] = failpoint
         self._reap(name)
         (self.folder / name / ADDRESSES).unlink(missing_ok=True)
-        role = "analyzer" if name == "analyzer" else "shuffler"
+        role = name if name in ("analyzer", "relay") else "shuffler"
         words = [sys.executable, "-m", "hubbub.service", role, str(self.folder / name / SETTINGS), "--stop-with-parent"]
         with (self.folder / f"{name}.log").open("ab") as log:
             pipe = subprocess.PIPE

@@ -107,6 +107,9 @@ class DirectClient:
     def keys(self) -> bytes:
         return self.analyzer.keys_document()
 
+    def tag_keys(self, task: str) -> bytes:
+        return self.analyzer.tag_keys_document(bytes.fromhex(task))
+
     def manifest(self, batch: str) -> bytes | None:
         try:
             return self.analyzer.manifest(batch)

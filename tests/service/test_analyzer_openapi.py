@@ -11,7 +11,7 @@ from starlette.routing import Route
 from tests.service.analyzer_system import AnalyzerSystem
 from tests.service.asgi import Answer, one
 
-from hubbub.service.analyzer.http import delivery_app, results_app
+from hubbub.service.analyzer.http import delivery_app, evaluation_app, results_app
 from hubbub.service.runtime.http import App
 from hubbub.service.task.manifest import Gap
 
@@ -94,7 +94,7 @@ def test_every_answer_conforms(apps: tuple[AnalyzerSystem, App, App]) -> None:
 
 def test_all_routes_are_documented(apps: tuple[AnalyzerSystem, App, App]) -> None:
     served = set()
-    for app in apps[1:]:
+    for app in (*apps[1:], evaluation_app(apps[0].core)):
         assert isinstance(app, Starlette)
         for route in app.routes:
             assert isinstance(route, Route)

@@ -28,6 +28,7 @@ from tests.service.crash import (
     ROUND_POINTS,
     SHUFFLER_POINTS,
     STOP,
+    STRING_POINTS,
     CrashTest,
 )
 from tests.service.live import LiveSystem, seal_values, wait_until
@@ -66,7 +67,7 @@ def judge(figures: dict[str, Any]) -> None:
 def test_every_failpoint_is_reached_by_a_test() -> None:
     """The points of running services by the next tests, the others where :mod:`tests.service.crash` says."""
     running = {*SHUFFLER_POINTS, *ANALYZER_POINTS, *RESTORE_POINTS}
-    elsewhere = {*EARLIER_POINTS, *ISSUER_POINTS, *FAKES_POINTS, *ROUND_POINTS, *LAKE_POINTS}
+    elsewhere = {*EARLIER_POINTS, *ISSUER_POINTS, *FAKES_POINTS, *ROUND_POINTS, *LAKE_POINTS, *STRING_POINTS}
     assert running | elsewhere == POINTS.keys()
     assert not running & elsewhere
 

@@ -53,7 +53,9 @@ def test_systemd_accepts_the_units(role: str, tmp_path: Path) -> None:
     assert not complaints
 
 
-@pytest.mark.parametrize(("name", "program"), [("haproxy.cfg", "haproxy"), ("nginx.conf", "nginx")])
+@pytest.mark.parametrize(
+    ("name", "program"), [("haproxy.cfg", "haproxy"), ("nginx.conf", "nginx"), ("relay.conf", "nginx")]
+)
 def test_proxies_log_no_addresses_and_have_limits(name: str, program: str) -> None:
     text = (DEPLOY / "proxy" / name).read_text()
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
@@ -67,3 +69,16 @@ def test_proxies_log_no_addresses_and_have_limits(name: str, program: str) -> No
         assert "access_log off;" in lines
         assert any(line.startswith("client_body_timeout") for line in lines)
         assert any(line.startswith("limit_conn ") for line in lines)
+
+
+def test_the_sample_relay_forwards_nothing_about_the_sender() -> None:
+    text = (DEPLOY / "proxy" / "relay.conf").read_text()
+    assert "proxy_pass_request_headers off;" in text
+    passed = set(re.findall(r"^\s*proxy_set_header (\S+)", text, re.MULTILINE))
+    assert passed == {"Connection", "Host", "Content-Type", "Content-Length"}
+    assert "$remote_addr" not in text
+    assert "If-None-Match" not in text
+    # As the relay of hubbub: the same paths, and no others.
+    assert "(/keys|/bundles)?$" in text
+    assert "/evaluations$" in text
+    assert text.count("rewrite ^(.*)$ $1? break;") == text.count("proxy_pass https://") == 2

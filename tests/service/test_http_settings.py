@@ -16,6 +16,7 @@ from hubbub.service.runtime.reference import CONFIGS, entries, settings_file, se
 from hubbub.service.runtime.settings import (
     AnalyzerConfig,
     Common,
+    RelayConfig,
     ShufflerConfig,
     is_local,
     read_config,
@@ -133,9 +134,10 @@ def test_addresses() -> None:
     ]
 
 
-@pytest.mark.parametrize("role", ["shuffler", "analyzer"])
+@pytest.mark.parametrize("role", ["shuffler", "analyzer", "relay"])
 def test_a_settings_file_lists_every_entry_with_its_default(tmp_path: Path, role: str) -> None:
-    given = {"analyzer": "https://analyzer.example:8500"} if role == "shuffler" else {}
+    needed = {"shuffler": ("analyzer",), "analyzer": (), "relay": ("shuffler", "analyzer")}[role]
+    given = {name: f"https://{name}.example:8500" for name in needed}
     path = tmp_path / "settings.toml"
     text = settings_file(role, given)
     path.write_text(text)
@@ -150,7 +152,7 @@ def test_a_settings_file_lists_every_entry_with_its_default(tmp_path: Path, role
 
 def test_the_reference_describes_every_entry() -> None:
     page = settings_page()
-    for kind in (Common, ShufflerConfig, AnalyzerConfig):
+    for kind in (Common, ShufflerConfig, AnalyzerConfig, RelayConfig):
         for one in entries(kind):
             assert one.text.endswith(".")
             assert f"| `{one.name}` | {one.type} | `{one.default}` | {one.text} |" in page

@@ -98,17 +98,31 @@ def test_unsupported_stores_are_rejected(url: str, written: type[Store], opened:
     assert rows(url, "SELECT * FROM schema_version") == before
 
 
-def test_an_analyzer_of_the_version_before_the_lake_is_migrated(url: str) -> None:
+def test_an_analyzer_of_the_version_before_the_lake_and_strings_is_migrated(url: str) -> None:
     open_and_shut(AnalyzerStore, url)
     database = connect(url)
-    for statement in ("DROP TABLE opened", "DROP TABLE lakes", "UPDATE schema_version SET version = 3"):
-        database.run(statement)
+    for table in ("opened", "lakes", "evaluations", "evaluated"):
+        database.run(f"DROP TABLE {table}")
+    database.run("UPDATE schema_version SET version = 3")
     database.run("INSERT INTO tasks VALUES (?, ?)", b"task", b"contract")
     database.close()
     store = AnalyzerStore(lambda: connect(url))
     assert (store.waiting_exports(), store.tasks()) == ([], [b"task"])
     store.shut()
     assert rows(url, "SELECT version FROM schema_version") == [(4,)]
+    assert rows(url, "SELECT * FROM evaluations") == rows(url, "SELECT * FROM evaluated") == []
+
+
+def test_a_shuffler_of_the_version_before_strings_is_migrated(url: str) -> None:
+    open_and_shut(ShufflerStore, url)
+    database = connect(url)
+    for table in ("tag_pins", "tag_lists", "slot_counts"):
+        database.run(f"DROP TABLE {table}")
+    database.run("UPDATE schema_version SET version = 3")
+    database.close()
+    open_and_shut(ShufflerStore, url)
+    assert rows(url, "SELECT version FROM schema_version") == [(4,)]
+    assert rows(url, "SELECT * FROM slot_counts") == rows(url, "SELECT * FROM tag_pins") == []
 
 
 def test_a_store_without_a_version_is_rejected(url: str) -> None:

@@ -24,7 +24,7 @@ from starlette.routing import Route
 from tests.service.system import System
 from tests.service.test_issuer import build as build_issuer
 
-from hubbub.service.analyzer.http import delivery_app, results_app
+from hubbub.service.analyzer.http import delivery_app, evaluation_app, results_app
 from hubbub.service.issuer.http import issuer_app
 from hubbub.service.runtime.http import App, Receive, Scope, Send
 from hubbub.service.runtime.problems import KINDS, PREFIX
@@ -33,6 +33,7 @@ from hubbub.service.shuffler.writer import Writer
 
 schemathesis.serializer.alias("application/hubbub-bundle", "application/octet-stream")
 schemathesis.serializer.alias("application/private-token-request", "application/octet-stream")
+schemathesis.serializer.alias("application/hubbub-evaluation", "application/octet-stream")
 
 FOLDER = Path(__file__).parents[2] / "docs" / "openapi"
 CHECKS = [
@@ -80,17 +81,19 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     issued = build_issuer(tmp_path_factory.mktemp("issuer"))
     issuing = issuer_app(issued[0])
     writer = Writer(system.shuffler.uploads.accept)
-    documents, linked, read = (
+    documents, linked, read, evaluating = (
         documents_app(system.shuffler.tasks),
         delivery_app(system.analyzer, lambda: None),
         results_app(system.analyzer),
+        evaluation_app(system.analyzer),
     )
 
     async def both(scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope.get("path", ""), scope.get("method")
         listing = path == "/v1/tasks" or path.endswith("/batches")
         reading = listing or (method == "GET" and path.startswith("/v1/batches/") and path.count("/") == 3)
-        await (read if reading else linked)(scope, receive, send)
+        app = evaluating if path.endswith("/evaluations") else read if reading else linked
+        await app(scope, receive, send)
 
     yield Services(
         system,
@@ -101,7 +104,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
         },
         {
             "shuffler": routes(documents) | {("POST", "/v1/tasks/{task}/bundles")},
-            "analyzer": routes(linked, read),
+            "analyzer": routes(linked, read, evaluating),
             "issuer": routes(issuing),
         },
         system.analyzer.store.add_token("all", "read:*", now=0, expires=1e12),

@@ -145,7 +145,7 @@ export function bundleSize(suite, slots, payload, admission) {
  * @param {Json} value
  * @returns {Admission}
  */
-function readAdmission(value) {
+export function readAdmission(value) {
   const kind = /** @type {{kind?: Json} | null} */ (value)?.kind;
   const keys = { open: [], ticket: ['issuer'], token: ['issuer', 'key'] };
   check(typeof kind === 'string' && Object.hasOwn(keys, kind), 'admission must have a known kind');
@@ -164,7 +164,7 @@ function readAdmission(value) {
  * @param {string} body
  * @param {Json} signature
  */
-async function verify(identity, kind, body, signature) {
+export async function verify(identity, kind, body, signature) {
   const signed = unhex(signature, 64, 'the signature');
   const publicKey = unhex(identity, 32, 'the identity');
   let good = false;

@@ -77,7 +77,7 @@ export async function createContext(kem, info) {
  * @param {Bytes} context
  * @param {number} size
  */
-const labeled = (suite, label, context, size) => concat(uint16(size), VERSION, suite, label, context);
+export const labeled = (suite, label, context, size) => concat(uint16(size), VERSION, suite, label, context);
 
 /**
  * Extract with a salt, then expand.
@@ -87,7 +87,7 @@ const labeled = (suite, label, context, size) => concat(uint16(size), VERSION, s
  * @param {number} size
  * @returns {Promise<Bytes>}
  */
-const expand = (key, salt, info, size) =>
+export const expand = (key, salt, info, size) =>
   toBytes(subtle.deriveBits({ name: 'HKDF', hash: 'SHA-256', salt, info }, key, 8 * size));
 
 /**

@@ -142,7 +142,7 @@ function checkProtocol({ noise, k, release }, { questions, attributes }) {
  * @param {Json} value
  * @param {number} n
  */
-function readGuarantee(value, n) {
+export function readGuarantee(value, n) {
   const what = 'the guarantee';
   const keys = ['epsilon', 'delta', 'lower_bound', 'solved', 'basis', 'method', 'n', 'assumptions'];
   const read = new Fields(value, what, ...keys);

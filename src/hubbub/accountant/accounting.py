@@ -17,7 +17,8 @@ from hubbub.releases import Release
 from hubbub.schema import Schema
 
 VIEWS: dict[Release, str] = {
-    "records": "whole records", "bits": "the number of messages for each bit", "category": "categories"
+    "records": "whole records", "bits": "the number of messages for each bit", "category": "categories",
+    "strings": "strings that many people hold, each with a noisy number of them",
 }  # fmt: skip
 """The messages that the analyzer sees, by release."""
 
@@ -154,6 +155,7 @@ def _guarantee(
             view=VIEWS[protocol.release],
             collusion_epsilon=collusion(protocol, schema),
             count_epsilon=count_leak(protocol, schema),
+            relay=protocol.sends_strings,
         ),
     )
 

@@ -23,7 +23,9 @@ from hubbub.errors import WireError
 FORMAT = "hubbub plan 2"
 GRID = 2**48
 MAX_USERS, MAX_COPIES, MAX_FAKES = 10**10, 10**6, 10**12
-KINDS, RELEASES = ("bits", "one_hot", "at_most", "survey"), ("records", "bits", "category")
+KINDS = ("bits", "one_hot", "at_most", "survey", "strings")
+RELEASES = ("records", "bits", "category", "strings")
+MAX_STRING = 4096
 USERS_FAKES, SHUFFLERS_FAKES = ("binomial", "poisson"), ("laplace", "gaussian")
 PLAN = {
     "format", "id", "schema", "n", "honest_fraction", "protocol", "guarantee", "stderr", "rounds", "total", "curve"
@@ -31,7 +33,10 @@ PLAN = {
 MAX_ROUNDS, MAX_POINTS = 10**6, 64
 GUARANTEE = {"epsilon", "delta", "lower_bound", "solved", "basis", "method", "n", "assumptions"}
 ASSUMPTIONS = {"honest", "shuffler", "fakes", "view", "collusion_epsilon", "count_epsilon"}
-VIEWS = {"records": "whole records", "bits": "the number of messages for each bit", "category": "categories"}
+VIEWS = {
+    "records": "whole records", "bits": "the number of messages for each bit", "category": "categories",
+    "strings": "strings that many people hold, each with a noisy number of them",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ class Claim:
     @property
     def distance(self) -> int:
         """Largest Hamming distance of two legal records."""
-        return min(2 * self.max_set, self.width)
+        return 2 if self.kind == "strings" else min(2 * self.max_set, self.width)
 
     @property
     def records(self) -> int:
@@ -157,7 +162,7 @@ def read(text: str | bytes) -> Claim:
     answers = tuple(Answers(size, one, times) for (size, one), times in Counter(zip(sizes, noise, strict=True)).items())
     keys(guarantee, GUARANTEE, "the guarantee")
     held, share = guarantee["assumptions"], _share(value)
-    keys(held, ASSUMPTIONS, "the assumptions")
+    _relay(held, release, schema["kind"])
     _unused(value, guarantee)
     if whole(guarantee, "n", 1, MAX_USERS) != n:
         raise WireError(f"the guarantee must be for n = {n:,}")
@@ -199,6 +204,15 @@ def read(text: str | bytes) -> Claim:
     )
 
 
+def _relay(held: Any, release: str, kind: str) -> None:
+    """Check that strings, and they alone, are released as such, and that their assumptions include a relay."""
+    if (release == "strings") != (kind == "strings"):
+        raise WireError("strings must be released as such, and nothing else must be")
+    keys(held, ASSUMPTIONS | ({"relay"} if release == "strings" else set()), "the assumptions")
+    if release == "strings" and not truth(held, "relay"):
+        raise WireError("strings must be relayed, because the shuffler sees which of them are equal")
+
+
 def _curve(value: Any) -> tuple[tuple[Fraction, Fraction], ...]:
     """Read the points of the curve."""
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_POINTS:
@@ -233,6 +247,11 @@ def _schema(value: Any) -> tuple[str, list[int], int]:
     if isinstance(value, dict) and value.get("kind") == "survey":
         sizes = questions.sizes(value)
         return ("one_hot" if len(sizes) == 1 else "survey"), sizes, len(sizes)
+    if isinstance(value, dict) and value.get("kind") == "strings":
+        keys(value, {"kind", "max_bytes", "cut"}, "the schema")
+        whole(value, "max_bytes", 1, MAX_STRING)
+        truth(value, "cut")
+        return "strings", [1], 1
     keys(value, {"kind", "labels", "max_set"}, "the schema")
     kind, labels = value["kind"], value["labels"]
     if kind not in KINDS:
@@ -257,12 +276,14 @@ def _protocol(value: Any, attributes: int, *, survey: bool) -> tuple[Sequence[No
         raise WireError(f"the noise must be a list of {attributes:,}, one for each attribute")
     noise = [_noise(one) for one in listed]
     if survey:
-        if copies > 1 or release == "records":
+        if copies > 1 or release not in ("bits", "category"):
             raise WireError("a survey must be sent once, as bits or categories")
         for one in noise:
             if (isinstance(one.fakes, int) and one.fakes) or (one.flip > 0 and one.fakes != 0):
                 raise WireError("an attribute of a survey must be flipped, or be among a random number of fakes")
     for one in noise:
+        if release == "strings" and (one.flip > 0 or not one.by_shuffler):
+            raise WireError("strings must be in the clear, and the shuffler must draw what it subtracts")
         if one.flip == 0 and (one.fakes == 0 or copies > 1):
             raise WireError("clear records must be sent once, among fakes")
         if (one.by_shuffler and copies > 1) or (release == "category" and (copies > 1 or one.fakes != 0)):

@@ -1,5 +1,6 @@
 """Commands and options of admission: the terms in a contract, tickets, and the issuer of tokens."""
 
+import functools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,11 @@ def admission_terms(kind: str, issuer: str = provision.TICKET_ISSUER, token_key_
     return Admission() if kind == "open" else Admission("ticket", issuer)
 
 
+def both_tickets(key: TicketKey, context: bytes, account: str | bytes) -> bytes:
+    """Return the tickets of an account of a collection of strings: one for the shuffler, one for evaluations."""
+    return key.mint(context, account) + key.evaluation().mint(context, account)
+
+
 def read_hex_lines(path: str, what: str) -> Iterator[bytes]:
     """Yield the values of a file of hexadecimal digits, one value per line."""
     for number, line in enumerate(read_lines(path, what), 1):
@@ -64,7 +70,9 @@ def ticket(accounts: str, contract_path: str, key_path: str, number: int | None,
     """Mint the tickets of accounts for a contract, or for one round of it.
 
     ACCOUNTS is a file with one account name per line; the tickets are in the same order. An account gets the same
-    ticket whenever it is minted, and its ticket admits one bundle. In a series, every round has its own tickets.
+    ticket whenever it is minted, and its ticket admits one bundle. In a series, every round has its own tickets. For
+    strings, a ticket for evaluations follows on the same line; the analyzer verifies it with the key that
+    "serve evaluation-key" makes.
 
     \b
     Example: hubbub serve ticket accounts.txt --contract contract.json --key shuffler.key -o tickets.txt
@@ -79,9 +87,25 @@ def ticket(accounts: str, contract_path: str, key_path: str, number: int | None,
         raise click.UsageError(f"{Path(accounts).name} must name every account once")
     key = TicketKey.load(key_path)
     context = agreed.context_of(number)
-    write_file(Path(output), "".join(f"{key.mint(context, name).hex()}\n" for name in names).encode())
+    mint = key.mint if agreed.strings is None else functools.partial(both_tickets, key)
+    write_file(Path(output), "".join(f"{mint(context, name).hex()}\n" for name in names).encode())
     where = "" if agreed.series is None else f", round {number} of {agreed.rounds}"
     screen.note(f"{len(names):,} tickets for task {agreed.id}{where}")
+
+
+@click.command("evaluation-key")
+@click.option("--key", "key_path", required=True, metavar="FILE", help="The issuer's ticket key.")
+@click.option("-o", "--output", required=True, metavar="FILE", help="New file for the analyzer's folder of tickets.")
+def evaluation_key(key_path: str, output: str) -> None:
+    """Derive the key with which the analyzer verifies tickets for evaluations of strings.
+
+    It cannot mint tickets for the shuffler. The analyzer's operator puts it into the folder "tickets" as NAME.key.
+
+    \b
+    Example: hubbub serve evaluation-key --key shuffler.key -o evaluation.key
+    """
+    TicketKey.load(key_path).evaluation().save(output)
+    screen.note(f"{Path(output).name} verifies tickets for evaluations; it is secret")
 
 
 @click.command()

@@ -13,6 +13,7 @@ from hubbub.cli.collect import read_batches, reports_argument
 from hubbub.cli.engines import EngineOptions, engine_options
 from hubbub.cli.options import json_option, output_option, plan_option
 from hubbub.cli.outputs import HELP, check_result_file, write_result
+from hubbub.cli.string_results import deliver_strings
 from hubbub.cli.survey_results import (
     QUESTION_HELP,
     SurveyRequest,
@@ -29,6 +30,7 @@ from hubbub.io.files import naming, same_file
 from hubbub.pages import comparison_page, estimate_page, joint_page, results
 from hubbub.plans import Plan
 from hubbub.reports import Tally
+from hubbub.strings import StringEstimate
 from hubbub.surveys import SurveyEstimate, estimate_survey
 from hubbub.tables import ConditionalTable, Joint, combination_name
 
@@ -69,7 +71,7 @@ def estimate(
     interval of a share covers the population that they are a random sample of. `hubbub compare` reads the JSON.
 
     For a survey, every question is estimated in its own terms: counts, quantiles, means, cross-tables; --question NAME
-    shows one of them in detail.
+    shows one of them in detail. For strings that nobody listed, those that many people hold are shown.
 
     \b
     Example: hubbub estimate mixed.hub --plan plan.json -o counts.csv
@@ -79,9 +81,13 @@ def estimate(
         raise click.UsageError("give at most one of --consistent and --shrunk")
     engine.check({"standard input": engine.is_spark and "-" in reports})
     plan = read_plan(plan_path)
+    given = {"--simultaneous": simultaneous, "--consistent": consistent, "--shrunk": shrunk}
+    request = SurveyRequest(level=level, top=top, question=question, plot=plot, output=output, as_json=as_json)
+    if plan.schema.texts is not None:
+        given["--question"] = question is not None
+        deliver_strings(reports, plan, request, [name for name, chosen in given.items() if chosen])
+        return
     if plan.schema.questions is not None:
-        given = {"--simultaneous": simultaneous, "--consistent": consistent, "--shrunk": shrunk}
-        request = SurveyRequest(level=level, top=top, question=question, plot=plot, output=output, as_json=as_json)
         request.check(plan, [name for name, chosen in given.items() if chosen])
         deliver_survey(estimate_survey(_tally(reports, plan, engine), plan), request)
         return
@@ -200,6 +206,8 @@ def compare(
     if same_file(a, b):
         raise click.UsageError(f"the estimates must be of different people, but {a} and {b} are the same file")
     one, two = read_estimate(a), read_estimate(b)
+    if isinstance(one, StringEstimate) or isinstance(two, StringEstimate):
+        raise click.UsageError("strings are not compared: how many people hold one that is not shown is not known")
     if isinstance(one, SurveyEstimate) or isinstance(two, SurveyEstimate):
         _compare_surveys((a, one), (b, two), question, output, level, holm, top, plot, as_json)
         return

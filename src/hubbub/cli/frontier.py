@@ -16,6 +16,7 @@ from hubbub.planner.precision import percent
 from hubbub.plans import Plan
 from hubbub.privacy import Budget, TrustModel
 from hubbub.schema import Schema
+from hubbub.strings import count_shown
 
 DISHONEST = Interval(0.0, 1.0, open_high=True)
 SHARE_HELP = "Show the relative error of a label held by this share of the population, sampling error included."
@@ -102,6 +103,8 @@ def _row(one: Plan, error: float, share: float | None, dishonest: float | None) 
         "measurable_share": planner.measurable_share(one, error),
         "joint": one.protocol.sends_records,
     }
+    if one.protocol.sends_strings:
+        row["shown"] = {"half": count_shown(one, 0.5), "most": count_shown(one, 0.95)}
     if share is not None:
         row["relative_error"] = {"share": share, "error": planner.relative_error(one, share)}
     if dishonest is not None:
@@ -116,6 +119,7 @@ LEGEND = (
     "joint: joint tables can be estimated. collusion ε: guarantee if shuffler and analyzer collude."
 )
 SURVEY_LEGEND = "in people or ranges, as the root mean square over all questions"
+SHOWN_LEGEND = "shown: people who must hold a string for it to be shown with this probability."
 SHARE_LEGEND = "error of: relative error, at the 95% level, of a label held by this share of the population."
 
 
@@ -125,6 +129,9 @@ def frontier_table(
     """Return the frontier as a table with a section for each kind of trust, and the central mechanism as last row."""
     measured = f"± {percent(error)} of" if share is None else f"error of {percent(share)}"
     head = ["protocol", "error", measured, "messages", "bytes", "joint", "collusion ε"]
+    strings = bool(rows) and "shown" in rows[0]
+    if strings:
+        head[2:2] = ["shown 50%", "shown 95%"]
     attacked = bool(rows) and "under_attack" in rows[0]
     if attacked:
         head.append(f"ε, {rows[0]['under_attack']['dishonest']:.0%} dishonest")
@@ -137,6 +144,7 @@ def frontier_table(
         cells = [
             f"  {row['name']}",
             f"{one.stderr:,.4g}",
+            *([f"{row['shown'][name]:,}" for name in ("half", "most")] if strings else []),
             _measured(row),
             *planner.cost(one).cells,
             "yes" if row["joint"] else "no",
@@ -151,6 +159,8 @@ def frontier_table(
     for column in table.columns[1:]:
         column.no_wrap = True
     legend = LEGEND if share is None else f"{LEGEND} {SHARE_LEGEND}"
+    if strings:
+        legend = f"{legend} {SHOWN_LEGEND}"
     survey = any(one.schema.questions is not None for one in plans)
     table.caption = legend.replace("of one count, in people", SURVEY_LEGEND) if survey else legend
     table.caption_justify = "left"

@@ -67,7 +67,7 @@ class Fraction(click.ParamType[float]):
 
 WHOLE, FRACTION = WholeNumber(), Fraction()
 FORMS = click.Choice(["csv", "tsv", "jsonl", "parquet"])
-RELEASES = click.Choice(["records", "bits", "category"])
+RELEASES = click.Choice(["records", "bits", "category", "strings"])
 LABELS = "a number, a file with one label per line, or labels separated by commas"
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
@@ -93,12 +93,19 @@ def output_option(what: str, *, required: bool = False) -> Callable[[Command[R]]
     return click.option("-o", "--output", metavar="FILE", default=default, show_default=required, help=text)
 
 
+STRINGS_HELP = "One string that nobody listed, of at most this many bytes; needs --trust shuffler-noise."
+_SCHEMAS = ("bits", "one_hot", "at_most", "string_bytes", "schema_path")
+"""Parameters of the options that give a schema, but for surveys."""
+
+
 def schema_options(command: Command[R], *, required: bool = True) -> Command[R]:
-    """Add the four ways to give a schema; the command gets a ``schema``, or None if none is given or required."""
+    """Add the ways to give a schema; the command gets a ``schema``, or None if none is given or required."""
 
     @click.option("--bits", metavar="LABELS", help=f"Any bits may be set. LABELS: {LABELS}.")
     @click.option("--one-hot", metavar="LABELS", help="Exactly one bit is set: one choice out of several.")
     @click.option("--at-most", nargs=2, metavar="K LABELS", help="At most K bits are set.")
+    @click.option("--strings", "string_bytes", type=WHOLE, metavar="BYTES", help=STRINGS_HELP)
+    @click.option("--cut", is_flag=True, help="With --strings: cut longer strings instead of refusing them.")
     @click.option("--schema", "schema_path", metavar="FILE", help="JSON file with the schema.")
     @functools.wraps(command)
     def wrapped(
@@ -106,13 +113,17 @@ def schema_options(command: Command[R], *, required: bool = True) -> Command[R]:
         bits: str | None,
         one_hot: str | None,
         at_most: tuple[str, str] | None,
+        string_bytes: int | None,
+        cut: bool,
         schema_path: str | None,
         **rest: Any,
     ) -> R:
-        number = sum(option is not None for option in (bits, one_hot, at_most, schema_path))
+        number = sum(option is not None for option in (bits, one_hot, at_most, string_bytes, schema_path))
         if number > 1 or (required and not number):
             limit = "exactly" if required else "at most"
-            raise click.UsageError(f"give {limit} one of --bits, --one-hot, --at-most and --schema")
+            raise click.UsageError(f"give {limit} one of --bits, --one-hot, --at-most, --strings and --schema")
+        if cut and string_bytes is None:
+            raise click.UsageError("--cut needs --strings")
         schema: Schema | None = None
         if bits is not None:
             with _option("--bits"):
@@ -123,6 +134,9 @@ def schema_options(command: Command[R], *, required: bool = True) -> Command[R]:
         elif at_most is not None:
             with _option("--at-most"):
                 schema = Schema.at_most(_whole("--at-most", at_most[0]), _labels("--at-most", at_most[1]))
+        elif string_bytes is not None:
+            with _option("--strings"):
+                schema = Schema.strings(string_bytes, cut=cut)
         elif schema_path is not None:
             schema = read_schema(schema_path)
         return command(*args, schema=schema, **rest)
@@ -140,15 +154,15 @@ def survey_options(command: Command[R]) -> Command[R]:
     @click.option("--survey", "survey_path", metavar="FILE", help=SURVEY_HELP)
     @functools.wraps(inner)
     def wrapped(*args: Any, survey_path: str | None, **rest: Any) -> R:
-        others = [rest[name] is not None for name in ("bits", "one_hot", "at_most", "schema_path")]
+        others = [rest[name] is not None for name in _SCHEMAS]
         if sum(others) + (survey_path is not None) != 1:
-            raise click.UsageError("give exactly one of --bits, --one-hot, --at-most, --schema and --survey")
+            raise click.UsageError("give exactly one of --bits, --one-hot, --at-most, --strings, --schema and --survey")
         if survey_path is None:
             return inner(*args, **rest)
+        if rest["cut"]:
+            raise click.UsageError("--cut needs --strings")
         survey = read_survey(survey_path)
-        given = {
-            name: value for name, value in rest.items() if name not in ("bits", "one_hot", "at_most", "schema_path")
-        }
+        given = {name: value for name, value in rest.items() if name not in (*_SCHEMAS, "cut")}
         return command(*args, schema=survey.schema, weights=survey.weights, **given)
 
     return wrapped

@@ -183,6 +183,7 @@ def plan(
     Example: hubbub plan --one-hot red,green,blue -n 1000 --epsilon 1 --delta 1e-6 -o plan.json
     Example: hubbub plan --one-hot 12 --share 0.1% --within 10% --epsilon 1 --delta 1e-8
     Example: hubbub plan --one-hot 12 -n 1e6 --share 0.1% --within 10% --delta 1e-8
+    Example: hubbub plan --strings 64 -n 1e6 --epsilon 1 --delta 1e-8 --trust shuffler-noise
     Example: hubbub plan --survey survey.toml -n 10000 --epsilon 1 --delta 1e-6 --trust shuffler-noise -o plan.json
     """
     check_real("share", 1.0 if share is None else share, SHARE)

@@ -17,6 +17,7 @@ from hubbub.pages import load_matplotlib, render
 from hubbub.pages.plan_report import Agreement, Background, plan_report
 from hubbub.plans import Plan
 from hubbub.privacy import Budget
+from hubbub.strings import StringEstimate
 from hubbub.surveys import SurveyEstimate
 
 QUESTION_HELP = "The question that people are asked, as the heading."
@@ -118,10 +119,13 @@ def _budget(plan: Plan) -> Budget:
     return Budget(least_real(lambda x: plan.curve.delta(x) <= delta, 0.0, plan.guarantee.epsilon), delta)
 
 
-def _estimate(path: str, plan: Plan) -> Estimate | SurveyEstimate:
+def _estimate(path: str, plan: Plan) -> Estimate | SurveyEstimate | StringEstimate:
     found = read_estimate(path)
     with naming(path):
-        same = found.labels == plan.schema.labels if isinstance(found, Estimate) else found.schema == plan.schema
+        if isinstance(found, StringEstimate):
+            same = plan.schema.texts is not None
+        else:
+            same = found.labels == plan.schema.labels if isinstance(found, Estimate) else found.schema == plan.schema
         if found.plan not in (None, plan.id) or not same:
             raise PlanMismatch("the estimate must be of a collection under the plan of the report")
         return found

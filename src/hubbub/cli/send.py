@@ -11,20 +11,21 @@ from pathlib import Path
 import click
 
 from hubbub.cli import screen
-from hubbub.cli.admission import read_hex_lines, read_lines
+from hubbub.cli.admission import both_tickets, read_hex_lines, read_lines
 from hubbub.cli.options import json_option
 from hubbub.cli.values import ValuesOptions, values_options
 from hubbub.errors import InvalidInput, NoResponse
 from hubbub.io.files import read_text
 from hubbub.io.policy import Policy, Summary
-from hubbub.records import Collection
+from hubbub.records import Bodies, Collection
+from hubbub.rows import one_person
 from hubbub.service.issuance import HttpIssuer
 from hubbub.service.journal import Journal
 from hubbub.service.runtime.problems import KINDS
 from hubbub.service.task.admission import TicketKey
 from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, load_contract
 from hubbub.service.transport import HttpTransport, printable
-from hubbub.service.uploader import Sent, Uploader
+from hubbub.service.uploader import Record, Sent, Uploader
 
 BLOCK = 1 << 10
 """Records that are read at a time: sealing is slow, and progress is shown after each block."""
@@ -46,7 +47,7 @@ REASONS = {
 @click.command()
 @click.argument("values", required=False)
 @click.option("--contract", "contract_path", required=True, metavar="FILE", help="Signed contract.")
-@click.option("--to", "url", required=True, metavar="URL", help="URL of the shuffler.")
+@click.option("--to", "url", required=True, metavar="URL", help="URL of the shuffler; for strings, of the relay.")
 @click.option(
     "--journal", "journal_path", required=True, metavar="FILE", help="Journal of this upload; needed to resume it."
 )
@@ -76,7 +77,7 @@ def send(
 
     Each person's bundle is created once and kept in the journal until the shuffler has stored it. Repeating the
     command, with or without VALUES, uploads the rest and never counts anyone twice. The journal never contains raw
-    values.
+    values, except strings that nobody listed, until they are stored.
 
     In a series, a journal is for one round: the current one when the journal is new. Give each round its own journal.
 
@@ -178,8 +179,10 @@ def _admissions(
         return None
     if contract.admission.kind != "ticket":
         raise InvalidInput(f"--ticket-key needs a contract that admits by ticket, not {contract.admission.kind!r}")
-    key = TicketKey.load(key_path)
-    return lambda: key.mint(contract.context_of(number), os.urandom(16))
+    key, context = TicketKey.load(key_path), contract.context_of(number)
+    if contract.strings is None:
+        return lambda: key.mint(context, os.urandom(16))
+    return lambda: both_tickets(key, context, os.urandom(16))
 
 
 @contextlib.contextmanager
@@ -213,9 +216,12 @@ def _check_same(people: Iterator[Collection] | None, known: int) -> None:
         )
 
 
-def _records(blocks: Iterator[Collection]) -> Iterator[int]:
-    """Yield encoded records one by one; bit i stands for label i."""
+def _records(blocks: Iterator[Collection]) -> Iterator[Record]:
+    """Yield encoded records one by one; bit i stands for label i, and a string is its payload."""
     for block in blocks:
+        if isinstance(block.records, Bodies):
+            yield from (row.tobytes() for row in one_person(block.records.rows))
+            continue
         flat, ones = block.ones(0, len(block))
         start = 0
         for count in ones.tolist():

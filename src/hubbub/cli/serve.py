@@ -14,6 +14,7 @@ from hubbub.cli import admission as admissions
 from hubbub.cli import screen
 from hubbub.cli.errors import ReportingGroup
 from hubbub.cli.options import WHOLE, combined, json_option, output_option, plan_option
+from hubbub.cli.relay import relay
 from hubbub.cli.status import described
 from hubbub.io.documents import read_plan
 from hubbub.io.files import naming, read_text, write_text
@@ -34,6 +35,8 @@ MIN_BATCH_SIZE_HELP = "Minimum number of people in a batch; default: the plan's 
 ROUNDS_HELP = "Number of rounds; everyone answers once in each. Default: that of the plan."
 TOTAL_HELP = "Largest ε that all rounds together may cost a person; default: what they cost."
 TOTAL_DELTA_HELP = "δ of the total; default: that of the plan's total, or the sum of its δ over all rounds."
+RELAY_HELP = "For strings: host name of the relay, which a third operator runs."
+EVALUATIONS_HELP = "For strings: most evaluations under one key; default: ten times the plan's number of people."
 SHUFFLER_ROLE_HELP = "Work that this process does; 'intake' and 'worker' need PostgreSQL. Default: as in the settings."
 unsafe_option = click.option("--unsafe-test", is_flag=True, help=UNSAFE_HELP)
 
@@ -59,6 +62,9 @@ contract_options = combined(
     click.option("--total-delta", type=float, help=TOTAL_DELTA_HELP),
     click.option("--min-batch-size", type=WHOLE, help=MIN_BATCH_SIZE_HELP),
     click.option("--slots", type=WHOLE, help="Sealed messages per bundle; default: as few as the plan allows."),
+    click.option("--relay", metavar="NAME", help=RELAY_HELP),
+    click.option("--evaluations", type=WHOLE, help=EVALUATIONS_HELP),
+    click.option("--per-client", type=WHOLE, help="For strings: most evaluations of one client under one key."),
     click.option("--suite", type=click.IntRange(1, 2), default=1, help="Cryptographic suite; 2 adds ML-KEM-768."),
     click.option("--export", is_flag=True, help="Let the analyzer keep the messages of counted batches in a folder."),
 )
@@ -220,16 +226,22 @@ def all_(folder: Path, plan_path: str | None, unsafe_test: bool, admission: str,
         if plan_path is None:
             raise click.UsageError("--plan must be given for a new folder")
         terms["admission"] = admissions.admission_terms(admission)
-        provision.provision_all(folder, read_plan(plan_path), terms, test=unsafe_test)
+        plan = read_plan(plan_path)
+        if plan.protocol.sends_strings and terms["relay"] is None:
+            # On one machine, everything has one operator.
+            terms["relay"] = "localhost"
+        provision.provision_all(folder, plan, terms, test=unsafe_test)
     agreed = SignedContract.from_json((folder / provision.CONTRACT).read_text()).contract
     # SIGTERM unwinds the stack as Ctrl-C does, which stops both services.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with contextlib.ExitStack() as stack:
-        running = {role: stack.enter_context(provision.serve_role(folder, role)) for role in provision.ROLES}
+        roles = provision.ROLES if agreed.strings is None else (*provision.ROLES, provision.RELAY)
+        running = {role: stack.enter_context(provision.serve_role(folder, role)) for role in roles}
+        uploads = running["shuffler"].addresses["uploads"]
         system = {
             "task": agreed.id,
             "contract": str(folder / provision.CONTRACT),
-            "uploads": running["shuffler"].addresses["uploads"],
+            "uploads": uploads if agreed.strings is None else running[provision.RELAY].addresses["requests"],
             "results": running["analyzer"].addresses["results"],
             "token": provision.reader_token(folder, running["analyzer"]),
         }
@@ -264,7 +276,9 @@ def status(target: Path, as_json: bool) -> None:
 
 serve.add_command(admissions.ticket)
 serve.add_command(admissions.key)
+serve.add_command(admissions.evaluation_key)
 serve.add_command(admissions.issuer)
+serve.add_command(relay)
 
 
 @serve.group()

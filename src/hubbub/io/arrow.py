@@ -10,6 +10,7 @@ from hubbub.encoding.answers import encode_answers
 from hubbub.encoding.arrays import arrow
 from hubbub.encoding.columns import encode_column, encode_table
 from hubbub.encoding.encoded import Encoded
+from hubbub.encoding.strings import encode_strings
 from hubbub.errors import check_type, kind_of, reject
 from hubbub.records import Collection, stored
 from hubbub.schema import Schema
@@ -20,7 +21,8 @@ def collection(batch: Any, schema: Schema, column: str | None = None, *, entropy
 
     ``column`` has a label in each row, or a list of labels if several may be set. Without it, the table has such a
     column and no other, or a column of booleans, or of 0 and 1, for every label. Surveys have a column for every
-    question, and their numbers are rounded at random, which is what ``entropy`` is for. The first invalid record raises
+    question, and their numbers are rounded at random, which is what ``entropy`` is for; strings that nobody listed have
+    one column. The first invalid record raises
     :class:`~hubbub.errors.InvalidRecord`, with its number in the batch, counted from 1, and no data.
 
     >>> import pyarrow as pa
@@ -46,6 +48,12 @@ def encode_batch(batch: Any, schema: Schema, column: str | None = None, *, entro
             reject("column", "be None for a survey, which has a column for every question")
         if column not in names:
             reject("column", f"be one of the {len(names):,} columns of the batch", column)
+    if schema.texts is not None:
+        if column is None and len(names) != 1:
+            reject("the batch", "have one column of strings; choose one by column", len(names))
+        place = 0 if column is None else names.index(column)
+        return encode_strings(batch.column(place).to_pylist(), schema.texts, column)
+    if column is not None:
         return encode_column(batch.column(names.index(column)), schema, name=column)
     if schema.questions is not None:
         return encode_answers(batch, schema, entropy=entropy)

@@ -10,6 +10,8 @@ from hubbub.io.files import PIPE, naming, read_text, write_text
 from hubbub.planner import load_plan
 from hubbub.plans import Plan
 from hubbub.schema import Schema
+from hubbub.strings import StringEstimate
+from hubbub.strings.estimates import FORMAT as STRINGS_FORMAT
 from hubbub.surveys import SurveyEstimate
 from hubbub.surveys.results import FORMAT as SURVEY_FORMAT
 
@@ -25,13 +27,15 @@ def write_plan(plan: Plan, path: str) -> None:
     write_text(path, plan.to_json() + "\n")
 
 
-def read_estimate(path: str) -> Estimate | SurveyEstimate:
-    """Read an estimate, of labels or of a survey, from a JSON file that ``hubbub estimate -o`` wrote."""
+def read_estimate(path: str) -> Estimate | SurveyEstimate | StringEstimate:
+    """Read an estimate, of labels, of a survey or of strings, from a JSON file that ``hubbub estimate -o`` wrote."""
     with naming(path):
         text = read_text(path)
         document = parse(text, "the estimate")
-        survey = isinstance(document, dict) and document.get("format") == SURVEY_FORMAT
-        return SurveyEstimate.from_json(text) if survey else Estimate.from_json(text)
+        declared = document.get("format") if isinstance(document, dict) else None
+        if declared == STRINGS_FORMAT:
+            return StringEstimate.from_json(text)
+        return SurveyEstimate.from_json(text) if declared == SURVEY_FORMAT else Estimate.from_json(text)
 
 
 def read_schema(path: str) -> Schema:

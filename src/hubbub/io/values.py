@@ -6,7 +6,8 @@
   entry of 0 and 1, or of true and false, for every label.
 - **Parquet**: columns as in CSV, or one column of lists of strings.
 
-Surveys have a column, or an entry, for every question: :mod:`hubbub.io.answers`.
+Surveys have a column, or an entry, for every question: :mod:`hubbub.io.answers`. Strings that nobody listed are in one
+column, or entry: :mod:`hubbub.io.strings`.
 
 Text may be compressed by gzip. Records are counted from 1, after the header.
 """
@@ -24,7 +25,7 @@ from hubbub.encoding.columns import encode_column, encode_table
 from hubbub.encoding.encoded import CELL_TEXT, INVALID, MISSING, SET, TRUTH, Encoded, from_cells, is_missing, missing
 from hubbub.encoding.sequences import encode_sequence, is_text
 from hubbub.errors import InvalidRecord, check_type, reject
-from hubbub.io import answers, parquet
+from hubbub.io import answers, parquet, strings
 from hubbub.io.files import PIPE, naming
 from hubbub.io.policy import Policy, Repair, Summary
 from hubbub.io.text import batches, csv_rows, json_line, opened
@@ -82,6 +83,8 @@ def read_values(
     summary = Summary() if summary is None else check_type("summary", summary, Summary)
     if check_type("schema", schema, Schema).questions is not None:
         answers.check_options(policy or Policy(), column)
+    if schema.texts is not None:
+        strings.check_options(policy or Policy())
     repair = Repair(policy or Policy(), schema, summary)
     with naming(path):
         yield from _collections(path, form or form_of(path), column, block, repair)
@@ -89,8 +92,9 @@ def read_values(
 
 def _collections(path: str, form: Form, column: str | None, block: int, repair: Repair) -> Iterator[Collection]:
     summary, schema, used = repair.summary, repair.schema, 0
+    readers = _READERS if schema.texts is None else strings.READERS
     survey = schema.questions is not None
-    blocks = answers.READERS[form](path, repair, block) if survey else _READERS[form](path, repair, column, block)
+    blocks = answers.READERS[form](path, repair, block) if survey else readers[form](path, repair, column, block)
     for encoded in blocks:
         records = repair(encoded)
         if records is not None and records.n:
@@ -250,7 +254,7 @@ def _parquet(path: str, repair: Repair, column: str | None, block: int) -> Itera
         repair.summary.fraction = done / total
 
 
-_READERS: dict[Form, Callable[[str, Repair, str | None, int], Iterator[Encoded]]] = {
+_READERS: dict[str, Callable[[str, Repair, str | None, int], Iterator[Encoded]]] = {
     "csv": partial(_csv, ","),
     "tsv": partial(_csv, "\t"),
     "jsonl": _json_lines,

@@ -25,6 +25,7 @@ from hubbub.errors import check_choice, check_whole
 from hubbub.lab.answers import SurveyTrials, simulate
 from hubbub.lab.populations import GivenPopulation, Population
 from hubbub.lab.simulation import tallies_by_counts, tallies_by_records
+from hubbub.lab.strings import simulate_strings
 from hubbub.noise import predicted_stderr
 from hubbub.numeric.binomial import clopper_pearson
 from hubbub.numeric.estimation import category_variance
@@ -150,6 +151,8 @@ def level_of(plan: Plan, n: int, repetitions: int) -> Level:
         fakes = sum(size * (one.mean + 1000) for size, one in drawn if one is not None)
         work = repetitions * (n * plan.payload_messages + fakes) * SURVEY_WORK
         return "records" if work <= AFFORDABLE else "counts"
+    if schema.texts is not None:
+        return "records" if 8 * repetitions * n * plan.payload <= AFFORDABLE else "counts"
     messages: float = protocol.k * n + protocol.fixed_fakes
     if protocol.user_fakes is not None:
         messages += n * protocol.user_fakes.mean
@@ -164,7 +167,7 @@ def measure(cell: Cell) -> Row:
     """Simulate a cell and test its predictions."""
     start = time.perf_counter()
     plan, n = cell.plan, cell.n
-    if plan.schema.questions is not None:
+    if plan.schema.questions is not None or plan.schema.texts is not None:
         return _question_row(cell, start)
     truth, tallies = _simulate(cell)
     sigma = _predicted(plan, n, truth)
@@ -209,7 +212,11 @@ def _question_row(cell: Cell, start: float) -> Row:
     plan, n, times = cell.plan, cell.n, cell.repetitions
     simulated = trials(replace(cell, question=""))
     one = simulated.questions[cell.question]
-    predicted = next(e.people for e in predicted_errors(plan.schema, plan.protocol, n) if e.question == cell.question)
+    if plan.schema.texts is not None:
+        predicted = plan.stderr
+    else:
+        each = predicted_errors(plan.schema, plan.protocol, n)
+        predicted = next(e.people for e in each if e.question == cell.question)
     errors, width = one.errors, one.errors.shape[1]
     squares = np.asarray((errors**2).mean(axis=1) / predicted**2)
     laplace = any(noise.shuffler_fakes is not None for noise in plan.protocol.noise)
@@ -223,8 +230,9 @@ def _question_row(cell: Cell, start: float) -> Row:
     effective = min(max(freedom, times), times * width)
     single = _share(float(one.covered.mean()) * effective, effective)
     joint = _share(float(one.together.sum()), times)
+    asked = repr(plan.schema).removeprefix("Schema.") + (f": {cell.question}" if cell.question else "")
     return Row(
-        key=cell.key, plan=plan.id, schema=f"{repr(plan.schema).removeprefix('Schema.')}: {cell.question}",
+        key=cell.key, plan=plan.id, schema=asked,
         width=width, n=n, epsilon=plan.guarantee.epsilon, delta=plan.guarantee.delta, family=family_name(plan),
         release=plan.protocol.release, population=cell.population.name, level=cell.level, repetitions=times,
         promised=predicted, predicted=predicted, observed=math.sqrt(float((errors**2).mean())),
@@ -252,7 +260,10 @@ def _survey_trials(cell: Cell) -> SurveyTrials:
     noise = SeededStreamNotForPeople(int(cell.key, 16))
     source = _source(cell.population, cell.plan.schema, cell.n, cell.seed)
     records = cell.level == "records"
-    return simulate(cell.population, cell.plan, cell.n, cell.repetitions, records=records, source=source, noise=noise)
+    people = cell.population, cell.plan, cell.n, cell.repetitions
+    if cell.plan.schema.texts is not None:
+        return simulate_strings(*people, records=records, source=source, noise=noise, level=LEVEL)
+    return simulate(*people, records=records, source=source, noise=noise)
 
 
 def contradictions(rows: list[Row], level: float = 0.01) -> list[tuple[Row, str]]:

@@ -160,8 +160,12 @@ class GivenPopulation:
 
     @classmethod
     def of(cls, people: Collection) -> "GivenPopulation":
-        """Return the population of a collection."""
+        """Return the population of a collection; strings have no list of counts."""
         digest = hashlib.sha256()
+        if people.schema.texts is not None:
+            digest.update(people.rows(0, len(people)).tobytes())
+            name = f"given:{digest.hexdigest()[:16]}"
+            return cls(people.schema, np.empty(0, np.int64), len(people), name, people)
         for part in people.blocks(1 << 16):
             for array in part.ones(0, len(part)):
                 digest.update(array.tobytes())

@@ -79,8 +79,8 @@ class Grid:
             for n, population in itertools.product(sizes, self.populations):
                 level = self.level or level_of(plan, n, self.repetitions)
                 questions = plan.schema.questions
-                # The records of a survey give the truth of its questions, at both levels.
-                kept = level == "records" or questions is not None
+                # The records of a survey or of strings give the truth of their figures, at both levels.
+                kept = level == "records" or questions is not None or plan.schema.texts is not None
                 people = population if kept else population.without_records()
                 for question in questions.names if questions is not None else ("",):
                     cell = Cell(
@@ -207,7 +207,7 @@ def _planned(grid: Grid, results: Results, each: Each, progress: Progress) -> li
 
 
 def _key(schema: Schema, n: int, budget: Budget) -> str:
-    labels = digest(*schema.labels)
+    labels = digest(*schema.labels) if schema.texts is None else repr(schema)
     return digest("question", schema.kind, schema.max_set, labels, n, repr(budget), __version__)
 
 

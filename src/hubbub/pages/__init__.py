@@ -3,7 +3,7 @@
 - ``style``: the palette, as CSS variables and as settings of matplotlib, which is loaded on demand;
 - ``figures``: a chart, in a page or as a file; ``charts``: curves and dots; ``rows``: counts, errors, the frontier;
 - ``results``: estimates, joint tables and comparisons as tables and pages; ``results_charts``: their charts;
-- ``survey_results``, ``survey_charts``: the same for surveys;
+- ``survey_results``, ``survey_charts``: the same for surveys; ``strings``: for strings that nobody listed;
 - ``words``: plans and guarantees in words;
 - ``report``: a report as data; ``html``: that report, or parts of it, as one self-contained page.
 """
@@ -32,6 +32,7 @@ from hubbub.pages.rows import (
     frontier_chart,
     plans_chart,
 )
+from hubbub.pages.strings import strings_chart, strings_page, strings_table
 from hubbub.pages.style import COLOURS, load_matplotlib
 from hubbub.pages.survey_charts import (
     cross_chart,
@@ -59,6 +60,7 @@ __all__ = [
     "cross_chart", "cross_table", "differences_table", "document", "error_chart", "estimate_chart", "estimate_page",
     "estimate_table", "figure", "footer", "frontier_chart", "joint_chart", "joint_page", "joint_table",
     "load_matplotlib", "means_chart", "number_chart", "number_table", "plan_table", "plan_text", "plans_chart",
-    "render", "rounds_chart", "scale_chart", "scale_table", "scales_chart", "survey_comparison_page",
+    "render", "rounds_chart", "scale_chart", "scale_table", "scales_chart", "strings_chart",
+    "strings_page", "strings_table", "survey_comparison_page",
     "survey_comparison_table", "survey_page", "survey_table", "table", "tiles",
 ]  # fmt: skip

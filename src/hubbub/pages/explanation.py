@@ -10,6 +10,14 @@ from hubbub import device
 from hubbub.bits.entropy import SeededStreamNotForPeople
 from hubbub.errors import check_type
 from hubbub.pages.results import percent
+from hubbub.pages.string_words import (
+    asked_string,
+    example_string,
+    string_learns,
+    string_leaves,
+    string_meaning,
+    string_precision,
+)
 from hubbub.pages.survey_explanation import asked_questions, example_answers, survey_leaves, survey_precision
 from hubbub.pages.survey_words import described_assumptions
 from hubbub.planner import cost, measurable_share
@@ -95,6 +103,8 @@ def asked(plan: Plan) -> list[str]:
 
 
 def _choice(schema: Schema) -> str:
+    if schema.texts is not None:
+        return asked_string(schema.texts)
     if schema.exclusive:
         choice = f"Every person gives exactly one of {schema.width:,} answers"
     elif schema.width == 1:
@@ -131,6 +141,8 @@ def leaves(plan: Plan) -> list[str]:
 def _own_messages(plan: Plan) -> list[str]:
     protocol, schema = plan.protocol, plan.schema
     lines = []
+    if protocol.sends_strings:
+        return string_leaves()
     if protocol.sends_category:
         share = (schema.width - 1) * protocol.q
         lines.append(
@@ -166,8 +178,8 @@ def example(plan: Plan) -> tuple[str, list[tuple[str, str]]]:
     The example is the same whenever it is made from the same plan: it shows nobody's data.
     """
     schema, protocol = plan.schema, plan.protocol
-    answer = schema.labels[0]
-    value: object = answer if schema.exclusive else [answer]
+    answer = schema.labels[0] if schema.texts is None else example_string(schema.texts)
+    value: object = answer if schema.exclusive or schema.texts is not None else [answer]
     if schema.questions is not None:
         answer, value = example_answers(plan)
     entropy = SeededStreamNotForPeople(int(plan.id[:8], 16))
@@ -178,7 +190,9 @@ def example(plan: Plan) -> tuple[str, list[tuple[str, str]]]:
 
 
 def meaning(payload: bytes, plan: Plan) -> str:
-    """Return the labels that a payload names."""
+    """Return the labels that a payload names, or its text."""
+    if plan.protocol.sends_strings:
+        return string_meaning(payload, plan)
     number = int.from_bytes(payload, "little")
     if plan.protocol.payload_format.is_index:
         return plan.schema.labels[number]
@@ -200,13 +214,16 @@ def odds(plan: Plan) -> list[tuple[str, str]]:
         total = guesses(plan.total.epsilon, plan.total.delta)
         rows.append((f"the same after all {plan.rounds:,} rounds", total))
     if held.assumptions.shuffler:
-        rows.append(("shuffler and analyzer together", guesses(held.assumptions.collusion_epsilon)))
+        who = "relay, shuffler and analyzer together" if held.assumptions.relay else "shuffler and analyzer together"
+        rows.append((who, guesses(held.assumptions.collusion_epsilon)))
     return rows
 
 
 def learns(plan: Plan) -> list[tuple[str, str, str]]:
     """Return who sees what, and what that tells about one person."""
     held = plan.guarantee.assumptions
+    if held.relay:
+        return string_learns(plan, learned(plan.total.epsilon, plan.total.delta))
     if not held.shuffler:
         everything = "every message, with its sender"
         return [
@@ -240,6 +257,8 @@ def precision(plan: Plan) -> list[str]:
         f"In a batch of {plan.n:,} people, the added noise moves a count by at most {margin(plan.stderr)} people in "
         "95 of 100 collections. Every result states its own interval."
     ]
+    if plan.protocol.sends_strings:
+        lines.insert(0, string_precision(plan))
     share = measurable_share(plan, 0.1)
     if share <= 1:
         lines.append(
@@ -263,6 +282,8 @@ def summary(plan: Plan) -> str:
         "shuffling": f"Every device {does}, and a shuffler separates answers from the people who gave them.",
         "shuffler-noise": "A shuffler separates answers from the people who gave them and hides them among fakes.",
     }[held.assumptions.trust]
+    if held.assumptions.relay:
+        first = "A shuffler counts equal texts without reading them, and shows only those that many people have."
     results = "the results" if plan.rounds == 1 else f"the results of all {plan.rounds:,} rounds"
     right = guesses(total.epsilon, total.delta)
     chance = "chance alone gives 50\u00a0%"

@@ -11,11 +11,13 @@ from hubbub.pages.explanation import one_in
 from hubbub.pages.report import Block, Facts, Figure, Report, Section, Table
 from hubbub.pages.results import percent
 from hubbub.pages.rows import TRUST, estimate_chart
+from hubbub.pages.strings import strings_blocks
 from hubbub.pages.survey_explanation import survey_margin
 from hubbub.pages.survey_results import question_blocks
 from hubbub.pages.survey_words import batch_fakes, described_error, described_questions
 from hubbub.plans import Plan
 from hubbub.privacy import success_rate
+from hubbub.strings import StringEstimate
 from hubbub.surveys import SurveyEstimate, question_errors
 
 PER_TRUST = 2
@@ -58,7 +60,7 @@ class Background:
     agreement: Agreement | None = None
     statements: Sequence[str] = ()
     """Statements of the operators on retention, legal basis or contact."""
-    estimates: Mapping[str, Estimate | SurveyEstimate] = field(default_factory=dict)
+    estimates: Mapping[str, Estimate | SurveyEstimate | StringEstimate] = field(default_factory=dict)
     """Results of collections under the plan, by name."""
 
 
@@ -270,6 +272,9 @@ def _results(given: Background) -> list[Section]:
                 Section(f"Results: {name}, {question}", question_blocks(question, result, 0.95, TOP))
                 for question, result in one.results
             ]
+            continue
+        if isinstance(one, StringEstimate):
+            sections.append(Section(f"Results: {name}", strings_blocks(one, level=0.95, top=TOP)))
             continue
         low, high = one.interval()
         order = sorted(range(len(one.labels)), key=lambda i: -one.values[i])[:TOP]

@@ -10,6 +10,7 @@ from hubbub.plans import Plan
 from hubbub.privacy import TRUST_DESCRIPTIONS, Guarantee
 from hubbub.protocol import Fakes, Protocol
 from hubbub.schema import Schema
+from hubbub.strings import chance_shown, count_shown
 
 SHARE = 0.01
 """Share of the population whose precision is shown if no other is asked for."""
@@ -31,9 +32,12 @@ def described_protocol(protocol: Protocol) -> str:
             "gaussian": f"Gaussian({m.scale:.4g}) + {m.shift} fakes per category, drawn by the shuffler",
         }
         words.append(distribution[m.distribution])
+        if protocol.sends_strings:
+            name = m.distribution.capitalize()
+            return f"strings: the shuffler subtracts {name}({m.scale:.4g}) + {m.shift} from the people who hold each"
     elif m:
         words.append(f"{m:,} fakes")
-    kind = {"records": "whole records", "bits": "split bits", "category": "one category"}
+    kind = {"records": "whole records", "bits": "split bits", "category": "one category", "strings": "strings"}
     return f"{kind[protocol.release]}: {', '.join(words)}"
 
 
@@ -77,6 +81,7 @@ def described_plan(plan: Plan, goal: Goal | None = None, share: float | None = N
         ("family", f"{family_name(plan)} ({family_key(plan)})"),
         ("protocol", described_protocol(plan.protocol)),
         *(_precision(plan, goal, share) if schema.questions is None else _survey_rows(plan, goal, share)),
+        *([("shown", described_chances(plan))] if schema.texts is not None else []),
         ("cost", str(cost(plan))),
         *described_guarantee(plan.guarantee, survey=schema.questions is not None),
         *([("rounds", described_rounds(plan))] if plan.rounds > 1 else []),
@@ -92,15 +97,30 @@ def described_schema(schema: Schema) -> str:
     if schema.questions is not None:
         count = len(schema.questions)
         return f"survey of {count:,} question{'' if count == 1 else 's'}, {schema.width:,} categories in all"
+    if schema.texts is not None:
+        longer = "cut" if schema.texts.cut else "refused"
+        return f"one string of at most {schema.texts.max_bytes:,} bytes, longer ones are {longer}"
     limit = "exactly" if schema.exclusive else "at most"
     labels = f"{schema.width:,} label{'' if schema.width == 1 else 's'}"
     return f"{schema.kind}, {labels}, {limit} {schema.max_set:,} set"
 
 
+def described_chances(plan: Plan) -> str:
+    """Describe how many people must hold a string for it to be shown."""
+    half, most = count_shown(plan, 0.5), count_shown(plan, 0.95)
+    return (
+        f"a string that {half:,} people hold with probability 50%, one that {most:,} hold with 95%, "
+        f"one of a single person with {chance_shown(plan, 1):.2g}"
+    )
+
+
 def _precision(plan: Plan, goal: Goal | None, share: float | None) -> list[tuple[str, str]]:
+    precision = described_precision(plan, SHARE if share is None else share, goal.level if goal else LEVEL)
+    if plan.protocol.sends_strings:
+        precision = precision.replace("a label", "a string", 1)
     return [
         ("error", f"{plan.stderr:.4g} people (standard error of one count)"),
-        ("precision", described_precision(plan, SHARE if share is None else share, goal.level if goal else LEVEL)),
+        ("precision", precision),
         *([("goal", described_goal(plan, goal))] if goal else []),
     ]
 

@@ -66,7 +66,7 @@ def cost(plan: Plan, *, suite: int = DEFAULT_SUITE) -> Cost:
         slots = min_slots(plan)
     except (Infeasible, InvalidInput) as error:
         return replace(bare, not_offered=str(error))
-    size = bundle_size(slots, plan.payload, suite)
+    size = bundle_size(slots, plan.slot_payload, suite)
     if slots > MAX_SLOTS or size > MAX_BUNDLE_SIZE:
         limits = f"the limits are {MAX_SLOTS:,} and {MAX_BUNDLE_SIZE:,}"
         return replace(bare, not_offered=f"a bundle would have {slots:,} slots and {size:,} bytes; {limits}")

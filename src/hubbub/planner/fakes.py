@@ -86,6 +86,11 @@ def shuffler_fakes_records(request: Request) -> Candidate | None:
     return _among_shuffler_fakes(request, 2, records * schema.density, "records")
 
 
+def strings(request: Request) -> Candidate | None:
+    """Strings that nobody listed, with the number of people who hold each, less a number that the shuffler draws."""
+    return _among_shuffler_fakes(request, 2, 1, "strings") if _possible(request) else None
+
+
 def _possible(request: Request) -> bool:
     return request.budget.delta > 0 and request.budget.epsilon > 0
 

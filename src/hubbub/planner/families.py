@@ -41,6 +41,14 @@ class Family:
         flipped = self.trust == "shuffler-noise" and not self.clear
         reasons = (
             (
+                self.key != "strings" and request.schema.texts is not None,
+                "it needs a list of labels, and the schema is one of strings that nobody listed",
+            ),
+            (
+                self.key == "strings" and request.schema.texts is None,
+                "it is for strings that nobody listed, and the schema lists its labels",
+            ),
+            (
                 not includes_trust(request.trust, self.trust),
                 f"it needs the trust {self.trust!r}, and {request.trust!r} is requested",
             ),
@@ -80,9 +88,9 @@ class Family:
         return SURVEYS[self.key](request) if self.key in SURVEYS else None
 
     def _single(self, schema: Schema) -> bool:
-        """Return True if messages are single bits or categories."""
+        """Return True if messages are single bits, categories or strings."""
         bits = self.key in ("clear-shuffler-fakes", "flip-shuffler-fakes") and not schema.exclusive
-        return bits or self.key in ("local-response", "split", "response")
+        return bits or self.key in ("local-response", "split", "response", "strings")
 
 
 def includes_trust(asked: TrustModel, needed: TrustModel) -> bool:
@@ -115,6 +123,7 @@ FAMILIES: dict[str, Family] = {
             "flip-shuffler-fakes-records", "flipped records, shuffler's fakes", "shuffler-noise", False,
             fakes.shuffler_fakes_records,
         ),
+        Family("strings", "strings with noisy counts", "shuffler-noise", True, fakes.strings),
     )
 }  # fmt: skip
 """All families by key."""
@@ -139,8 +148,8 @@ def family_key(chosen: Plan | Protocol, schema: Schema | None = None) -> str:
     protocol, schema = _parts(chosen, schema)
     if isinstance(chosen, Plan) and not chosen.guarantee.assumptions.shuffler:
         return "local-response" if protocol.sends_category else "local-flip"
-    if len(protocol.noise) > 1:
-        return _survey_key(protocol)
+    if len(protocol.noise) > 1 or protocol.sends_strings:
+        return "strings" if protocol.sends_strings else _survey_key(protocol)
     if protocol.shuffler_fakes:
         whole = protocol.sends_records and not (schema and schema.exclusive)
         return f"{'clear' if protocol.clear else 'flip'}-shuffler-fakes{'-records' if whole else ''}"

@@ -70,7 +70,12 @@ def _weak(plan: Plan) -> list[str]:
             f"ε = {epsilon:.3g} protects little: a guess between two answers of one person may be right in up to "
             f"{100 * success_rate(epsilon, delta):.4g} % of all cases. Choose an ε of at most {HIGH_EPSILON:g}."
         )
-    if held.assumptions.shuffler and colluding > MEANINGLESS_COLLUSION:
+    if held.assumptions.relay:
+        found.append(
+            "If shuffler and analyzer work together, they see every string, although not whose it is: then only the "
+            "relay protects."
+        )
+    elif held.assumptions.shuffler and colluding > MEANINGLESS_COLLUSION:
         shown = "∞" if math.isinf(colluding) else f"{colluding:.3g}"
         advice = "max_collusion_epsilon asks for noise that protects in that case too"
         found.append(

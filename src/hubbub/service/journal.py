@@ -26,7 +26,8 @@ class Answer:
 class Journal:
     """The state of every answer: messages, admission and sealed bundle until it is stored, afterwards only its state.
 
-    A file for one round of one contract, readable by its owner only. It never contains raw answers. ``round`` is the
+    A file for one round of one contract, readable by its owner only. It never contains raw answers, except strings that
+    nobody listed, which no device randomizes, until they are stored. ``round`` is the
     round of a new journal; an existing one keeps its own.
     """
 
@@ -80,13 +81,40 @@ class Journal:
 
     def requests(self, limit: int) -> list[tuple[int, bytes, str]]:
         """Return number, secrets and code of the first answers whose tokens are not known yet."""
-        query = "SELECT no, pending, code FROM answers WHERE state = 'waiting' AND bundle IS NULL ORDER BY no LIMIT ?"
+        query = (
+            "SELECT no, pending, code FROM answers "
+            "WHERE state = 'waiting' AND bundle IS NULL AND code IS NOT NULL ORDER BY no LIMIT ?"
+        )
         return [(number, bytes(pending), str(code)) for number, pending, code in self._store.execute(query, (limit,))]
 
     def admit(self, number: int, admission: bytes, bundle: bytes) -> None:
         """Store an issued token and the bundle that contains it, and delete the secrets of its request."""
         statement = "UPDATE answers SET admission = ?, bundle = ?, pending = NULL, code = NULL WHERE no = ?"
         self._store.execute(statement, (admission, bundle, number))
+
+    def unsealed(self, limit: int) -> list[tuple[int, bytes, bytes, bytes]]:
+        """Return number, messages, admission and blind of the first strings that wait for their evaluation."""
+        query = (
+            "SELECT no, messages, admission, pending FROM answers "
+            "WHERE state = 'waiting' AND bundle IS NULL AND code IS NULL ORDER BY no LIMIT ?"
+        )
+        found = self._store.execute(query, (limit,))
+        return [(number, bytes(text), bytes(admission), bytes(pending)) for number, text, admission, pending in found]
+
+    def unseal(self, number: int, pending: bytes, admission: bytes | None = None) -> None:
+        """Store the blind of a string that is to be evaluated, or evaluated again for another key."""
+        statement = (
+            "UPDATE answers SET bundle = NULL, code = NULL, pending = ?, admission = COALESCE(?, admission) "
+            "WHERE no = ? AND state = 'waiting'"
+        )
+        self._store.execute(statement, (pending, admission, number))
+
+    def seal(self, bundles: Iterable[tuple[int, bytes]]) -> None:
+        """Store the bundles of evaluated strings before they are sent, and delete their blinds."""
+        self._store.execute("BEGIN IMMEDIATE")
+        with self._store:
+            statement = "UPDATE answers SET bundle = ?, pending = NULL WHERE no = ? AND state = 'waiting'"
+            self._store.executemany(statement, [(bundle, number) for number, bundle in bundles])
 
     def admission(self, number: int) -> bytes:
         """Return the admission of an answer."""
@@ -100,6 +128,10 @@ class Journal:
     def replace(self, number: int, bundle: bytes) -> None:
         """Store a new seal of the same messages before it is sent."""
         self._store.execute("UPDATE answers SET bundle = ? WHERE no = ? AND state = 'waiting'", (bundle, number))
+
+    def bundle(self, number: int) -> bytes:
+        """Return the sealed bundle of an answer."""
+        return bytes(self._store.execute("SELECT bundle FROM answers WHERE no = ?", (number,)).fetchone()[0])
 
     def settle(self, numbers: Iterable[int], state: str) -> None:
         """Set the state of answers, ``stored`` or the name of a problem, and delete everything else about them."""

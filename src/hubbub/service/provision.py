@@ -24,16 +24,19 @@ from hubbub.service.runtime.clock import Clock, SystemClock
 from hubbub.service.runtime.process import ADDRESSES, run
 from hubbub.service.runtime.reference import settings_file
 from hubbub.service.runtime.secretfiles import read_secret, write_file
-from hubbub.service.runtime.settings import AnalyzerConfig, IssuerConfig, ShufflerConfig, read_config
+from hubbub.service.runtime.settings import AnalyzerConfig, IssuerConfig, RelayConfig, ShufflerConfig, read_config
 from hubbub.service.task.admission import KEY_SUFFIX, Admission, TicketKey
 from hubbub.service.task.contract import MIN_BATCH_SIZE, Contract, SignedContract, verify_series
 from hubbub.service.task.identity import Identity
 from hubbub.service.task.series import MAX_SERIES, Series
+from hubbub.service.task.stringterms import PER_CLIENT, StringTerms, default_group
 
-Role = Literal["analyzer", "shuffler"]
-ROLES: tuple[Role, Role] = ("analyzer", "shuffler")
+Role = Literal["analyzer", "shuffler", "relay"]
+ROLES: tuple[Role, ...] = ("analyzer", "shuffler")
 ISSUER = "issuer"
-"""The third role, which only contracts with admission by token need."""
+"""The role that only contracts with admission by token need."""
+RELAY: Role = "relay"
+"""The role that only contracts for strings need."""
 
 CONTRACT = "contract.json"
 """Name of the contract in the folder of a whole system."""
@@ -47,6 +50,8 @@ TICKET_ISSUER = "shuffler"
 """Issuer name of the ticket key that the shuffler's operator gets."""
 BY_TICKET = Admission("ticket", TICKET_ISSUER)
 """The default admission: by tickets of the shuffler's operator."""
+EVALUATIONS_PER_PERSON = 10
+"""Evaluations under one key by default, for each of the plan's people: a key may serve several batches."""
 MAX_TOTAL = 1e6
 """Largest total ε of a series."""
 _TOKEN_NAME = "serve-all"
@@ -70,6 +75,9 @@ def draft_contract(
     total_epsilon: float | None = None,
     total_delta: float | None = None,
     export: bool = False,
+    relay: str | None = None,
+    evaluations: int | None = None,
+    per_client: int | None = None,
     clock: Clock | None = None,
 ) -> Contract:
     """Return a contract that starts now, by default with the fewest slots, and a reserve of clients beyond the plan's.
@@ -77,7 +85,11 @@ def draft_contract(
     Rounds and total are by default those of the plan. With a single round, everyone answers once in ``days``, by
     default 30; with several, once in each round of ``round_epochs`` epochs. For another number of rounds than the
     plan's, the total is by default what all rounds cost at the sum of their δ.
+
+    A plan for strings needs the host name of its ``relay``, and has caps of evaluations: by default ten for each of the
+    plan's people under one key, and a few for each client.
     """
+    strings = _string_terms(plan, relay, evaluations, per_client)
     if rounds is None and plan.rounds > 1:
         rounds = plan.rounds
         total_delta = plan.total.delta if total_delta is None else total_delta
@@ -113,12 +125,28 @@ def draft_contract(
         shuffler=shuffler,
         series=series,
         export=export,
+        strings=strings,
     )
     verify_series(contract)
     if series is None or total_epsilon is not None:
         return contract
     spent = contract.spending(series.rounds).epsilon
     return replace(contract, series=replace(series, total=Budget(_round_up(spent), series.total.delta)))
+
+
+def _string_terms(plan: Plan, relay: str | None, evaluations: int | None, per_client: int | None) -> StringTerms | None:
+    if not plan.protocol.sends_strings:
+        if (relay, evaluations, per_client) != (None, None, None):
+            raise InvalidInput("relay, evaluations and per_client must not be given without a plan for strings")
+        return None
+    if relay is None:
+        raise InvalidInput("a plan for strings needs a relay, run by a third operator: give its host name (--relay)")
+    return StringTerms(
+        group=default_group(),
+        relay=relay,
+        evaluations=EVALUATIONS_PER_PERSON * plan.n if evaluations is None else evaluations,
+        per_client=PER_CLIENT if per_client is None else per_client,
+    )
 
 
 def _round_up(epsilon: float) -> float:
@@ -197,12 +225,17 @@ def provision_all(folder: Path, plan: Plan, terms: Mapping[str, Any] | None = No
     link = free_port()
     common = {"contracts": [f"../{CONTRACT}"], "operations": "127.0.0.1:0", "unsafe_test": test}
     analyzer, shuffler = folder / "analyzer", folder / "shuffler"
-    own: dict[str, object] = {"link": f"127.0.0.1:{link}", "read": f"127.0.0.1:{free_port()}"}
+    places = {"link": f"127.0.0.1:{link}", "read": f"127.0.0.1:{free_port()}"}
+    if draft.strings is not None:
+        places["evaluate"] = f"127.0.0.1:{free_port()}"
     if draft.export:
-        own["lake"] = LAKE
-    provision_role(analyzer, "analyzer", own | common)
+        places["lake"] = LAKE
+    provision_role(analyzer, "analyzer", {**places, **common})
     address = f"https://127.0.0.1:{link}"
-    provision_role(shuffler, "shuffler", {"listen": f"127.0.0.1:{free_port()}", "analyzer": address, **common})
+    uploads = f"127.0.0.1:{free_port()}"
+    provision_role(shuffler, "shuffler", {"listen": uploads, "analyzer": address, **common})
+    if draft.strings is not None:
+        _provision_relay(folder, uploads, places["evaluate"])
     passed = certify(analyzer, (shuffler / "link.csr").read_bytes())
     for name in ("link.pem", "authority.pem"):
         write_file(shuffler / name, (passed / name).read_bytes())
@@ -210,6 +243,17 @@ def provision_all(folder: Path, plan: Plan, terms: Mapping[str, Any] | None = No
     contract = draft_contract(plan, analyzer=both[0].public, shuffler=both[1].public, **(terms or {}))
     write_file(folder / CONTRACT, SignedContract.sign(contract, *both).to_json())
     return contract
+
+
+def _provision_relay(folder: Path, uploads: str, evaluate: str) -> None:
+    """Create the relay's folder, and give the analyzer the key with which it verifies tickets for evaluations."""
+    relay, name = folder / RELAY, f"{TICKET_ISSUER}{KEY_SUFFIX}"
+    relay.mkdir(mode=0o700)
+    entries = {"listen": f"127.0.0.1:{free_port()}", "operations": "127.0.0.1:0"}
+    urls = {"shuffler": f"http://{uploads}", "analyzer": f"http://{evaluate}"}
+    write_file(relay / SETTINGS, settings_file(RELAY, {**urls, **entries}).encode())
+    (folder / "analyzer" / TICKETS).mkdir(mode=0o700)
+    TicketKey.load(ticket_key_path(folder)).evaluation().save(folder / "analyzer" / TICKETS / name)
 
 
 def ticket_key_path(folder: Path) -> Path:
@@ -228,7 +272,7 @@ def run_role(
     role: str, settings: Path, changes: Mapping[str, object] | None = None, *, parent_pipe: bool = False
 ) -> None:
     """Run the service of a settings file until SIGTERM or SIGINT; ``changes`` override entries of the file."""
-    check_choice("role", role, (*ROLES, ISSUER))
+    check_choice("role", role, (*ROLES, ISSUER, RELAY))
     # Each role imports only its own modules: the shuffler starts without the mathematics.
     if role == "shuffler":
         from hubbub.service.shuffler.app import ShufflerProgram  # noqa: PLC0415
@@ -238,6 +282,10 @@ def run_role(
         from hubbub.service.issuer.app import IssuerProgram  # noqa: PLC0415
 
         run(lambda: IssuerProgram(read_config(settings, IssuerConfig, changes)), parent_pipe=parent_pipe)
+    elif role == RELAY:
+        from hubbub.service.relay.app import RelayProgram  # noqa: PLC0415
+
+        run(lambda: RelayProgram(read_config(settings, RelayConfig, changes)), parent_pipe=parent_pipe)
     else:
         from hubbub.service.analyzer.app import AnalyzerProgram  # noqa: PLC0415
 

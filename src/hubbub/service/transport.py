@@ -10,8 +10,10 @@ import httpx
 
 from hubbub.errors import NoResponse, reject
 from hubbub.service.runtime.problems import KINDS, PREFIX
+from hubbub.service.task.evaluations import EVALUATION_TYPE
 
 MEDIA_TYPE = "application/hubbub-bundle"
+"""The media type of an upload."""
 LONGEST_WAIT = 3600.0
 """Longest wait that a service may ask for, in seconds."""
 MAX_RESPONSE = 2**20
@@ -28,7 +30,7 @@ class Response:
     problem: str = ""
     retry_after: float = 0.0
     body: bytes = b""
-    """The body of an issuer's response."""
+    """The body of an issuer's response, or of an evaluation."""
     detail: str = ""
     """The service's explanation of the problem."""
 
@@ -90,6 +92,16 @@ class HttpTransport:
             url, headers = f"{self._url}/v1/tasks/{task}/bundles", {"content-type": MEDIA_TYPE}
             response = bounded(self._client, "POST", url, content=body, headers=headers)
         return read_problem(response) if response.status_code != 201 else Response(201)
+
+    def evaluate(self, task: str, body: bytes) -> Response:
+        """Ask for evaluations of blinded strings, through the relay."""
+        with no_response("the relay"):
+            url, headers = f"{self._url}/v1/tasks/{task}/evaluations", {"content-type": EVALUATION_TYPE}
+            response = bounded(self._client, "POST", url, content=body, headers=headers)
+        if response.status_code == 200 and response.headers.get("content-type") == EVALUATION_TYPE:
+            return Response(200, body=response.content)
+        # Another page with the status of success is none of the analyzer's.
+        return read_problem(response) if response.status_code != 200 else Response(502)
 
     def close(self) -> None:
         """Close the connections."""

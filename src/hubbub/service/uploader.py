@@ -7,6 +7,7 @@ never counts an answer twice. The secrets of a token are written to the journal 
 reason: an issuer answers only the same request again.
 """
 
+import functools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -15,12 +16,22 @@ from typing import Protocol, TypeVar
 
 from hubbub.bits.exact import Buffered
 from hubbub.canonical import Fields, canonical, parse
-from hubbub.device import record_payloads
+from hubbub.device import payloads, record_payloads
 from hubbub.errors import Infeasible, InvalidInput, NoResponse, WireError, reject
+from hubbub.service.evaluation import (
+    StringKeys,
+    UnsealedString,
+    admissions_size,
+    draw_blind,
+    evaluation_request,
+    seal_strings,
+)
 from hubbub.service.journal import Answer, Journal
 from hubbub.service.task import sealing
 from hubbub.service.task.contract import Contract
+from hubbub.service.task.evaluations import MAX_EVALUATIONS
 from hubbub.service.task.keylist import KeyList, PublicKey
+from hubbub.service.task.tagkeys import TagKeys
 from hubbub.service.task.tokens import PendingToken, challenge
 from hubbub.service.transport import Response
 
@@ -31,6 +42,8 @@ UNCERTAIN = "uncertain"
 LONGEST_PAUSE = 60.0
 """Longest pause between two attempts, in seconds, besides the wait that the service asks for."""
 T = TypeVar("T")
+Record = int | str | bytes | None
+"""An encoded record; for strings, the string, its payload, or None."""
 
 
 class Transport(Protocol):
@@ -41,6 +54,9 @@ class Transport(Protocol):
 
     def post(self, task: str, body: bytes) -> Response:
         """Upload bundles."""
+
+    def evaluate(self, task: str, body: bytes) -> Response:
+        """Ask for evaluations of blinded strings."""
 
 
 class Issuer(Protocol):
@@ -81,12 +97,15 @@ class Uploader:
 
     def prepare(
         self,
-        records: Iterable[int],
+        records: Iterable[Record],
         admissions: Iterable[bytes] | Callable[[], bytes] | None = None,
         *,
         codes: Iterable[str] | None = None,
     ) -> None:
         """Randomize encoded records, one bundle each, and store them in the journal.
+
+        For a contract of strings, a record is a string, or None for nothing, or its payload; :meth:`send` asks for the
+        evaluations, and a ticket is followed by the one for the analyzer.
 
         ``admissions`` are tickets or tokens, one per record, or a function that makes one. With ``codes``, :meth:`send`
         first requests a token per record from the issuer. A contract with open admission needs neither.
@@ -100,24 +119,35 @@ class Uploader:
             return
         if admissions is None and terms.kind != "open":
             raise InvalidInput(f"the contract admits by {terms.kind}: each answer needs a {terms.kind}")
-        keys = self._retry(self._fetch)
+        strings = self.contract.strings is not None
+        size = admissions_size(self.contract) if strings else terms.size
+        keys = None if strings else self._retry(self._fetch)
 
         def answers() -> Iterator[Answer]:
             for record, admission in paired(records, admissions or (lambda: b""), terms.kind):
-                if len(admission) != terms.size:
-                    reject(f"an admission of kind {terms.kind!r}", f"have {terms.size} bytes", len(admission))
+                if len(admission) != size:
+                    reject(f"an admission of kind {terms.kind!r}", f"have {size} bytes", len(admission))
                 messages = self._randomize(record, source)
-                yield Answer(messages, admission=admission, bundle=self._seal(messages, admission, keys))
+                if keys is None:
+                    scalar = draw_blind(self.contract, entropy=self.entropy)
+                    yield Answer(messages, admission=admission, pending=scalar)
+                else:
+                    yield Answer(messages, admission=admission, bundle=self._seal(messages, admission, keys))
 
         self.journal.fill(answers())
 
-    def _pending(self, records: Iterable[int], codes: Iterable[str], source: Buffered) -> Iterator[Answer]:
+    def _pending(self, records: Iterable[Record], codes: Iterable[str], source: Buffered) -> Iterator[Answer]:
         """Yield answers with the secrets of the tokens that they wait for."""
         for record, code in paired(records, codes, "code"):
             pending = PendingToken.generate(self.contract.admission.key, entropy=self.entropy)
             yield Answer(self._randomize(record, source), pending=pending.to_bytes(), code=code)
 
-    def _randomize(self, record: int, source: Buffered) -> list[bytes]:
+    def _randomize(self, record: Record, source: Buffered) -> list[bytes]:
+        if self.contract.strings is not None:
+            plan = self.contract.plan
+            return [plan.check_payload(record)] if isinstance(record, bytes) else payloads(record, plan)
+        if not isinstance(record, int):
+            reject("a record", "be a number, as hubbub.device.encode returns it")
         return record_payloads(record, self.contract.plan, entropy=source)[: self.contract.slots]
 
     def fetch_tokens(self) -> None:
@@ -128,7 +158,8 @@ class Uploader:
         while requests := self.journal.requests(self.per_request):
             if self.issuer is None:
                 raise InvalidInput("the journal has answers without tokens: name the issuer to request them from")
-            keys = keys or self._retry(self._fetch)
+            if self.contract.strings is None:
+                keys = keys or self._retry(self._fetch)
             for number, secrets, code in requests:
                 pending = PendingToken.from_bytes(secrets)
                 response = self._request_token(self.issuer, pending.request(terms.key, challenged), code)
@@ -136,7 +167,36 @@ class Uploader:
                     self.journal.settle([number], response.problem)
                     continue
                 token = pending.finalize(terms.key, challenged, response.body)
+                if keys is None:
+                    self.journal.unseal(number, draw_blind(self.contract, entropy=self.entropy), token)
+                    continue
                 self.journal.admit(number, token, self._seal(self.journal.messages(number), token, keys))
+
+    def evaluate_strings(self) -> None:
+        """Ask for the evaluations that strings wait for, and seal these strings; a refused request settles them."""
+        keys: StringKeys | None = None
+        limit = min(self.per_request, MAX_EVALUATIONS)
+        for _ in range(self.attempts):
+            while waiting := self.journal.unsealed(limit):
+                keys = keys or self._retry(self._fetch_string_keys)
+                answers = [UnsealedString(*one) for one in waiting]
+                body = evaluation_request(answers, self.contract, keys)
+                response = self._retry(functools.partial(self.transport.evaluate, self.contract.id, body), 200)
+                if response.problem == "outdated-keys":
+                    keys = None
+                    break
+                if response.refused and len(answers) > 1:
+                    # One by one, they show which of them was refused.
+                    limit = 1
+                    continue
+                if response.refused:
+                    self.journal.settle([answers[0].number], response.problem)
+                    continue
+                bundles = seal_strings(answers, response.body, self.contract, keys, entropy=self.entropy)
+                self.journal.seal(zip((one.number for one in answers), bundles, strict=True))
+            else:
+                return
+        raise Infeasible("the analyzer's keys changed during every attempt; try again later")
 
     def _request_token(self, issuer: Issuer, body: bytes, code: str) -> Response:
         return self._retry(lambda: issuer.request(body, code), 200)
@@ -144,6 +204,8 @@ class Uploader:
     def send(self, progress: Callable[[int], None] = lambda _: None) -> Sent:
         """Send all waiting answers until they are stored or refused; ``progress`` gets the number settled so far."""
         self.fetch_tokens()
+        if self.contract.strings is not None:
+            self.evaluate_strings()
         settled = 0
         while waiting := self.journal.waiting(self.per_request):
             problem = self._send(waiting)
@@ -174,14 +236,24 @@ class Uploader:
             if problem != "outdated-keys":
                 self.journal.settle([number], problem)
                 return
-            bundle = self._seal(self.journal.messages(number), self.journal.admission(number), self._retry(self._fetch))
-            self.journal.replace(number, bundle)
+            bundle = self._seal_again(number)
             outcome = self._send([(number, bundle)])
             if outcome is None:
                 self.journal.settle([number], "stored")
                 return
             problem = outcome
         raise Infeasible("the shuffler's keys changed during every attempt; try again later")
+
+    def _seal_again(self, number: int) -> bytes:
+        """Return a bundle of the same answer for the current keys, which is in the journal."""
+        if self.contract.strings is None:
+            bundle = self._seal(self.journal.messages(number), self.journal.admission(number), self._retry(self._fetch))
+            self.journal.replace(number, bundle)
+            return bundle
+        # Another key has other tags: the string is evaluated again, with another blind.
+        self.journal.unseal(number, draw_blind(self.contract, entropy=self.entropy))
+        self.evaluate_strings()
+        return self.journal.bundle(number)
 
     def _send(self, bundles: list[tuple[int, bytes]]) -> str | None:
         """Return None if the bundles are stored, or the name of the problem if they are refused."""
@@ -217,9 +289,18 @@ class Uploader:
 
     def _fetch(self) -> tuple[PublicKey, PublicKey]:
         """Return the keys of the analyzer and of the shuffler to seal with, each signed by its operator."""
-        text = self.transport.keys(self.contract.id)
-        read = Fields(parse(text, "the key document"), "the key document", "shuffler", "analyzer", "analyzer_key_id")
+        return self._read_keys()[:2]
+
+    def _fetch_string_keys(self) -> StringKeys:
+        analyzer, shuffler, tag = self._read_keys()
+        return StringKeys(analyzer, shuffler, tag)
+
+    def _read_keys(self) -> tuple[PublicKey, PublicKey, bytes]:
+        """Return the keys of both services, and for strings the analyzer's tag key that belongs to its key."""
         contract, now = self.contract, self.now()
+        names = ("shuffler", "analyzer", "analyzer_key_id", *(("tags",) if contract.strings is not None else ()))
+        text = self.transport.keys(contract.id)
+        read = Fields(parse(text, "the key document"), "the key document", *names)
         analyzer = KeyList.read(canonical(read["analyzer"]), contract.analyzer, "analyzer", now=now)
         shuffler = KeyList.read(canonical(read["shuffler"]), contract.shuffler, "shuffler", now=now)
         used = analyzer.find(read.whole("analyzer_key_id"))
@@ -227,7 +308,14 @@ class Uploader:
             raise WireError(
                 "'analyzer_key_id' of the key document must name a key of the contract's suite in the analyzer's list"
             )
-        return used, shuffler.active(contract.suite)
+        tag = b""
+        if contract.strings is not None:
+            group = contract.strings.group
+            tags = TagKeys.read(canonical(read["tags"]), contract.analyzer, contract.task, group)
+            if used.id not in tags.keys:
+                raise WireError("'tags' of the key document must have the tag key of the analyzer's key in use")
+            tag = tags.keys[used.id]
+        return used, shuffler.active(contract.suite), tag
 
     def _seal(self, messages: list[bytes], admission: bytes, keys: tuple[PublicKey, PublicKey]) -> bytes:
         layout = self.contract.layout_of(self.journal.round)
@@ -238,7 +326,7 @@ class Uploader:
         return sealing.seal_bundle(slots, layout, shuffler.id, outer, admission)
 
 
-def paired(records: Iterable[int], given: Iterable[T] | Callable[[], T], what: str) -> Iterator[tuple[int, T]]:
+def paired(records: Iterable[Record], given: Iterable[T] | Callable[[], T], what: str) -> Iterator[tuple[Record, T]]:
     """Yield each record with its item, which a function makes or of which there must be equally many."""
     if callable(given):
         yield from ((record, given()) for record in records)

@@ -239,5 +239,6 @@ def _checked(frame: Any, plan: Plan) -> Any:
 def _check(spark: Any, plan: Plan) -> None:
     load_extra("pyspark", "spark", "The Spark engine")
     load_extra("pyarrow", "spark", "The Spark engine")
-    check_type("plan", plan, Plan)
+    if check_type("plan", plan, Plan).protocol.sends_strings:
+        reject("the plan", "not be one for strings, which the Spark engine does not count")
     check_session(spark)

@@ -2,10 +2,10 @@
 
     0    4  magic "HUBB"
     4    1  version, 2
-    5    1  release: 1 records, 2 bits, 3 category
+    5    1  release: 1 records, 2 bits, 3 category, 4 strings
     6    1  shuffled: 0 or 1
     7    1  zero
-    8    4  width: bits of a record
+    8    4  width: bits of a record, or bytes of the longest string
     12   4  bytes of a payload
     16  32  the plan's id
     48   8  messages
@@ -106,7 +106,7 @@ def decode_header(data: bytes) -> BatchHeader:
     if version != VERSION:
         raise WireError(f"the version of a batch must be {VERSION}, got {version}")
     if release not in _RELEASES:
-        raise WireError(f"the release of a batch must be 1, 2 or 3, got {release}")
+        raise WireError(f"the release of a batch must be 1, 2, 3 or 4, got {release}")
     if shuffled > 1:
         raise WireError(f"the flag 'shuffled' of a batch must be 0 or 1, got {shuffled}")
     if zero:

@@ -8,7 +8,7 @@
 The plan determines whether the payload is a packed record or the index of a bit or category.
 """
 
-from hubbub.errors import PlanMismatch, WireError, check_type
+from hubbub.errors import PlanMismatch, WireError
 from hubbub.plans import HEADER, Plan
 
 MAGIC = b"HBM"
@@ -30,8 +30,7 @@ def encode(payload: bytes, plan: Plan) -> bytes:
     >>> encode(bytes([4]), plan)[:4], decode(encode(bytes([4]), plan), plan)
     (b'HBM\\x02', b'\\x04')
     """
-    check_type("the payload", payload, bytes)
-    return _header(plan) + plan.protocol.payload_format.check(payload, plan.schema.width)
+    return _header(plan) + plan.check_payload(payload)
 
 
 def decode(message: bytes, plan: Plan) -> bytes:
@@ -46,7 +45,7 @@ def decode(message: bytes, plan: Plan) -> bytes:
         raise WireError(f"the version of a message must be {VERSION}, got {message[3]}")
     if message[:HEADER] != _header(plan):
         raise PlanMismatch("the message must be of this plan")
-    return plan.protocol.payload_format.check(message[HEADER:], plan.schema.width)
+    return plan.check_payload(message[HEADER:])
 
 
 def _header(plan: Plan) -> bytes:

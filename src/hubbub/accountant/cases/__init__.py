@@ -6,6 +6,7 @@
 - clear records among users' fakes: the exact distribution of the fakes (:mod:`.clear`);
 - the shuffler's fakes: the exact distribution, or a composition over counts, also with flips (:mod:`.shuffler`);
 - flipped whole records among the shuffler's fakes: the product of both bounds (:mod:`.product`);
+- strings that nobody listed: the exact distribution of what the shuffler subtracts (:mod:`.strings`);
 - surveys of several attributes: a composition over their distributions or certified curves (:mod:`.surveys`);
 - one user's messages alone, which bound every protocol that flips (:mod:`.local`).
 
@@ -21,6 +22,7 @@ from hubbub.accountant.cases.flips import flip_analysis, user_fakes_analysis
 from hubbub.accountant.cases.local import local_analysis
 from hubbub.accountant.cases.product import product_analysis
 from hubbub.accountant.cases.shuffler import combined_analysis, shuffler_fakes_analysis
+from hubbub.accountant.cases.strings import strings_analysis
 from hubbub.accountant.cases.surveys import survey_analysis
 from hubbub.plans import check_protocol
 from hubbub.privacy import Basis, TrustModel
@@ -35,6 +37,8 @@ def analyze(protocol: Protocol, schema: Schema, n: int, honest: int, trust: Trus
     <Basis.EXACT: 'exact'>
     """
     check_protocol(protocol, schema)
+    if protocol.sends_strings:
+        return strings_analysis(protocol, n) if trust == "shuffler-noise" else local_analysis(protocol, schema)
     if schema.questions is not None:
         if len(schema.attributes) > 1:
             return survey_analysis(protocol, schema, honest, trust)

@@ -28,6 +28,7 @@ from hubbub.wire import batches, messages
 Client = Callable[[Collection, Plan], Reports]  # randomizes a collection; repeated calls must give independent reports
 Shuffler = Callable[[Reports], Reports]  # permutes a batch
 
+CUT = "\U0001d11e"
 SEPARATOR = ";"  # separates the labels of one cell, as in the files of `hubbub randomize`
 
 
@@ -98,6 +99,12 @@ def spell_values(collection: Collection) -> bytes:
     schema, labels = collection.schema, collection.schema.labels
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
+    if schema.texts is not None:
+        # A string that was cut is followed by a letter of four bytes, which never fits, so that it is cut again.
+        found = [schema.texts.decode(row.tobytes()) for row in collection.rows(0, len(collection))]
+        writer.writerow(["string"])
+        writer.writerows([one[0] + CUT * one[1] if one is not None else ""] for one in found)
+        return text.getvalue().encode()
     flat, ones = collection.ones(0, len(collection))
     if not schema.exclusive and any(SEPARATOR in label or not label for label in labels):
         writer.writerow(labels)

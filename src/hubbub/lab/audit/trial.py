@@ -16,6 +16,7 @@ from hubbub.lab.audit.probes import Sample, neighbours, probes, sample
 from hubbub.lab.audit.results import Audit, Effort
 from hubbub.lab.audit.shuffler import batch_size, distinct, examine_shuffler, numbered_plan, observe
 from hubbub.lab.audit.statistics import Finding, finding
+from hubbub.lab.audit.strings import audit_strings
 from hubbub.planner import plan_from
 from hubbub.plans import Plan
 
@@ -98,6 +99,8 @@ def audit(
         check_whole("runs", runs, 100)
     if seed_runs is not None:
         check_whole("seed_runs", seed_runs, 0)
+    if plan.schema.texts is not None:
+        return audit_strings(plan, client, shuffler, runs=runs, confidence=confidence, progress=progress)
     if plan.schema.questions is not None:
         return _audit_survey(plan, client, shuffler, runs, seed_runs, confidence, tried, progress)
     tried = tried or effort(plan, client, shuffler, runs=runs, seed_runs=seed_runs)

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from hubbub.canonical import Json
 from hubbub.errors import InvalidInput, Problem
 from hubbub.service.analyzer.core import STATES, Analyzer
-from hubbub.service.analyzer.http import delivery_app, results_app
+from hubbub.service.analyzer.http import delivery_app, evaluation_app, results_app
 from hubbub.service.analyzer.lake import Lake
 from hubbub.service.analyzer.store import AnalyzerStore
 from hubbub.service.program import (
@@ -24,6 +24,7 @@ from hubbub.service.runtime.metrics import Metrics, disk_free
 from hubbub.service.runtime.process import PeriodicTask, add_contracts
 from hubbub.service.runtime.server import Listener, server_context
 from hubbub.service.runtime.settings import AnalyzerConfig
+from hubbub.service.task.admission import load_ticket_keys
 
 COUNTING_SECONDS, EXPORT_SECONDS, KEYS_SECONDS = 10.0, 10.0, 60.0
 """Pauses between two runs of the periodic tasks."""
@@ -36,7 +37,7 @@ class AnalyzerProgram:
     def __init__(self, config: AnalyzerConfig, clock: Clock | None = None) -> None:
         self.config, self.common = config, config.common
         self._resources = Resources(config.common, "analyzer", clock, AnalyzerStore)
-        context = self._resources.context
+        context = replace(self._resources.context, ticket_keys=load_ticket_keys(config.tickets))
         self.workers, self.clock = context.workers, context.clock
         try:
             lake = None if config.lake is None else Lake(config.lake)
@@ -49,6 +50,7 @@ class AnalyzerProgram:
             raise
         self._draining = False
         self._batches = _no_batches()
+        self._evaluations_used = 0.0
         self.metrics = Metrics(self._live)
         self._counting_loop = PeriodicTask("counting", self._count)
         self._export_loop = PeriodicTask("export", self._export)
@@ -62,6 +64,7 @@ class AnalyzerProgram:
         delivery, results = delivery_app(self.core, self._counting_loop.wake), results_app(self.core)
         return [
             Listener("link", delivery, config.link, context=link, connections=_SHUFFLER_CONNECTIONS),
+            Listener("evaluations", evaluation_app(self.core), config.evaluate, context=public),
             Listener("results", results, config.read, context=public, connections=common.connections),
             *operator_listeners(config, "analyzer", self.metrics, self.ready, _AnalyzerCommands(self)),
         ]
@@ -94,11 +97,13 @@ class AnalyzerProgram:
             batches["unknown_buckets"] += counts["unknown_buckets"]
         batches["exports_waiting"] = len(self.core.store.waiting_exports())
         self._batches = batches
+        self._evaluations_used = self.core.evaluations.share(self.core.contracts().values())
 
     def _live(self) -> dict[str, float]:
         batches = {name: float(count) for name, count in self._batches.items()}
         expiries = expiry_metrics(self.config, self.core.keyring)
-        return {**task_metrics(self.loops()), **expiries, **batches, "disk_free": disk_free(self.common.folder)}
+        used = {"evaluations_used": self._evaluations_used}
+        return {**task_metrics(self.loops()), **expiries, **batches, **used, "disk_free": disk_free(self.common.folder)}
 
     def ready(self) -> bool:
         """Return True if batches are accepted."""

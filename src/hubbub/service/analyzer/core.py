@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from hubbub.canonical import Json
 from hubbub.errors import FalseClaim, InvalidInput, Problem
+from hubbub.service.analyzer.evaluations import Evaluations
 from hubbub.service.analyzer.exports import ExportJobs
 from hubbub.service.analyzer.gaps import UNKNOWN, missing_ranges
 from hubbub.service.analyzer.jobs import TallyJobs
@@ -64,6 +65,7 @@ class Analyzer:
         self._read = functools.lru_cache(maxsize=4)(self._read_stored)
         self._refresh()
         self.ledger = RoundLedger(store.writer, credentials)
+        self.evaluations = Evaluations(store.evaluations, context.keyring, self._contract, context.ticket_keys)
         self._jobs = TallyJobs(store, context, self._contracts, self.ledger)
         self._exports = None if lake is None else ExportJobs(store, context, self._contracts, lake)
 
@@ -71,6 +73,8 @@ class Analyzer:
         """Verify a signed contract, recomputing its guarantee, start to serve it, and return its task."""
         contract = load_served_contract(text, "analyzer", self._context.identity, self._context.min_batch_size)
         self._check_export(contract)
+        if contract.strings is not None:
+            self.evaluations.check(contract)
         self.store.add_task(contract.task, text)
         self._refresh()
         self.advance()
@@ -118,11 +122,16 @@ class Analyzer:
         self.keyring.refresh()
         return self.keyring.public_list(self._context.identity)
 
+    def tag_keys_document(self, task: bytes) -> bytes:
+        """Return the signed tag keys of a task of strings."""
+        return self.evaluations.tag_keys(task).sign(self._context.identity)
+
     def advance(self) -> None:
         """Advance the keys, destroy those that are due and not held, and drop the slot ids of destroyed keys."""
         self._refresh()
         self.keyring.advance(self.held_keys())
         self.store.drop_spent()
+        self.evaluations.forget()
 
     def rotate(self) -> None:
         """Replace the active key of every suite now."""
@@ -206,7 +215,7 @@ class Analyzer:
             raise Problem("not-found")
         if hashlib.sha256(data).hexdigest() != manifest.chunks[index]:
             raise Problem("conflict", "the chunk does not match its digest in the manifest")
-        if len(data) != manifest.sizes[index] * self._contract(row.task).slot_size:
+        if len(data) != manifest.sizes[index] * self._contract(row.task).row_size:
             raise Problem("malformed", "the chunk does not have the number of slots in the manifest")
         self.store.put_chunk(batch, index, data)
 
@@ -334,11 +343,15 @@ def _read(document: bytes, contract: Contract, kind: type[_Document], name: str)
 def _check_sizes(manifest: Manifest, contract: Contract) -> None:
     if manifest.bundles < contract.min_batch_size:
         raise Problem("forbidden", f"a batch of this task must have at least {contract.min_batch_size} bundles")
+    if max(manifest.sizes, default=0) > CHUNK_SIZE // contract.row_size:
+        raise Problem("forbidden", "the slots do not fit into the chunks")
+    if contract.strings is not None:
+        if manifest.slots > manifest.bundles or len(manifest.chunks) > MAX_CHUNKS:
+            raise Problem("forbidden", "a batch must not show more strings than it has bundles")
+        return
     sent = contract.slots * manifest.bundles
     with_fakes = contract.plan.protocol.has_shuffler_fakes
     if manifest.slots < sent or (manifest.slots > sent and not with_fakes):
         raise Problem("forbidden", "the number of slots does not match the number of bundles")
     if not 1 <= len(manifest.chunks) <= MAX_CHUNKS:
         raise Problem("forbidden", f"a batch must have 1 to {MAX_CHUNKS} chunks")
-    if max(manifest.sizes) > CHUNK_SIZE // contract.slot_size:
-        raise Problem("forbidden", "the slots do not fit into the chunks")

@@ -15,6 +15,7 @@ from hubbub.canonical import Json, canonical
 from hubbub.errors import Problem
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.http import App, body_of, hex_id, routed, stored
+from hubbub.service.task.evaluations import EVALUATION_TYPE, MAX_REQUEST_SIZE
 from hubbub.service.task.manifest import CHUNK_SIZE
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ MAX_STATEMENT_SIZE = 1 << 20
 """Largest statement of the keys in use in bytes, with every possible key id."""
 _CONCURRENT_CHUNKS = 4
 """Chunks held in memory at the same time."""
+_CONCURRENT_EVALUATIONS = 8
 _INDEX_DIGITS = 9
 
 
@@ -67,6 +69,10 @@ def delivery_app(core: "Analyzer", on_arrival: Callable[[], None], *, seconds: f
     async def keys(request: Request) -> Response:
         return stored(request, await asyncio.to_thread(core.keys_document))
 
+    async def tags(request: Request) -> Response:
+        task = hex_id(request.path_params["task"], "unknown-task")
+        return stored(request, await asyncio.to_thread(core.tag_keys_document, task))
+
     async def counter(request: Request) -> Response:
         task = hex_id(request.path_params["task"], "unknown-task")
         return stored(request, await asyncio.to_thread(core.counter, task))
@@ -83,10 +89,27 @@ def delivery_app(core: "Analyzer", on_arrival: Callable[[], None], *, seconds: f
             ("GET", "/v1/batches/{batch}/manifest", manifest),
             ("PUT", "/v1/batches/{batch}/chunks/{index}", chunk),
             ("GET", "/v1/keys", keys),
+            ("GET", "/v1/tasks/{task}/tags", tags),
             ("GET", "/v1/tasks/{task}/counter", counter),
             ("PUT", "/v1/tasks/{task}/keys-in-use", keys_in_use),
         ]
     )
+
+
+def evaluation_app(core: "Analyzer") -> App:
+    """Serve ``POST /v1/tasks/{task}/evaluations`` to clients, whose requests the relay forwards."""
+    slots = asyncio.Semaphore(_CONCURRENT_EVALUATIONS)
+
+    async def evaluate(request: Request) -> Response:
+        if request.headers.get("content-type") != EVALUATION_TYPE:
+            raise Problem("wrong-media-type", f"the media type must be {EVALUATION_TYPE}")
+        task = hex_id(request.path_params["task"], "unknown-task")
+        body = await body_of(request, MAX_REQUEST_SIZE)
+        async with slots:
+            made = await asyncio.to_thread(core.evaluations.evaluate, task, body)
+        return Response(made, media_type=EVALUATION_TYPE)
+
+    return routed([("POST", "/v1/tasks/{task}/evaluations", evaluate)])
 
 
 def results_app(core: "Analyzer") -> App:

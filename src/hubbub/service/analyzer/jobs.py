@@ -12,7 +12,8 @@ import numpy as np
 
 from hubbub.canonical import canonical
 from hubbub.service.analyzer import spent
-from hubbub.service.analyzer.results import batch_result
+from hubbub.service.analyzer.results import batch_result, strings_result
+from hubbub.service.analyzer.shown import ShownStrings, open_rows
 from hubbub.service.analyzer.store import AnalyzerStore, BatchRow
 from hubbub.service.analyzer.tallies import BatchTally, count_chunk
 from hubbub.service.analyzer.verdicts import Verdict, open_slots, slot_ids
@@ -68,6 +69,8 @@ class TallyJobs:
             self._leases.complete(lease)
             return False
         contract, key_id = self._contracts[batch.task], batch.key_id
+        if contract.strings is not None:
+            return self._open(batch, index, data, lease)
         rows = np.frombuffer(data, np.uint8).reshape(-1, contract.slot_size)
         private, workers = self._private(key_id), self._context.workers
         payloads, verdicts = open_slots(rows, contract, batch.round, key_id, private, workers)
@@ -93,6 +96,24 @@ class TallyJobs:
         reach("chunk-tally-committed")
         return True
 
+    def _open(self, batch: BatchRow, index: int, data: bytes, lease: Lease) -> bool:
+        """Open a chunk of strings.
+
+        Their slots are not spent: people of another batch send the same ones. That nothing counts twice rests on the
+        number of the batch.
+        """
+        contract = self._contracts[batch.task]
+        found = open_rows(data, contract, batch.key_id, self._pair(batch.key_id), batch.bundles)
+        reach("chunk-opened")
+        with self._store.writer.transaction():
+            self._leases.complete(lease)
+            if not self._store.take_chunk(batch.id, index):
+                return False
+            self._store.add_partial(batch.id, index, found)
+            reach("chunk-counted")
+        reach("chunk-tally-committed")
+        return True
+
     def _finish(self, batch: BatchRow, lease: Lease) -> bool:
         contract, document = self._contracts[batch.task], self._store.manifest(batch.id)
         current = self._store.find(batch.id)
@@ -100,9 +121,13 @@ class TallyJobs:
             self._leases.complete(lease)
             return False
         manifest = Manifest.read(SignedDocument.from_json(document), contract.shuffler)
-        total = BatchTally.add_up(self._store.partials(batch, contract.plan), contract.plan)
         spent = self._ledger.spent_at(contract, batch.bucket)
-        state, result = batch_result(batch, contract, total, spent, manifest.gaps)
+        if contract.strings is not None:
+            shown = ShownStrings.add_up(self._store.shown(batch, contract.plan))
+            state, result = strings_result(batch, contract, shown, spent, manifest.gaps)
+        else:
+            total = BatchTally.add_up(self._store.partials(batch, contract.plan), contract.plan)
+            state, result = batch_result(batch, contract, total, spent, manifest.gaps)
         receipt = Receipt(batch.task, batch.bucket, state, digest(document)).sign(self._context.identity)
         with self._store.writer.transaction():
             self._leases.complete(lease)
@@ -134,3 +159,9 @@ class TallyJobs:
             keyring.refresh()
             private = keyring.private(key_id)
         return private
+
+    def _pair(self, key_id: int) -> tuple[bytes, bytes] | None:
+        """Return a private key with its public bytes; None if it does not exist."""
+        private = self._private(key_id)
+        public = next((key.public for key in self._context.keyring.public_keys() if key.id == key_id), None)
+        return None if private is None or public is None else (private, public)

@@ -29,12 +29,14 @@ from hubbub.errors import InvalidInput
 from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
 from hubbub.reports import Tally
+from hubbub.service.analyzer.shown import ShownStrings
 from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.analyzer.tallies import BatchTally
 from hubbub.service.analyzer.verdicts import messages_per_client
 from hubbub.service.task.contract import Contract
 from hubbub.service.task.manifest import Gap
 from hubbub.service.task.series import Spending
+from hubbub.strings import estimate_strings
 from hubbub.surveys import estimate_survey
 
 FORMAT = "hubbub result 2"
@@ -52,16 +54,7 @@ def batch_result(
     plan, bad = contract.plan, total.bad
     charged = -(-bad // contract.slots)
     people = batch.bundles - charged
-    about: dict[str, Json] = {
-        "format": FORMAT,
-        "batch": batch.id,
-        "task": batch.task.hex(),
-        "plan": plan.id,
-        **position(batch, contract),
-        "spent": spent.to_document(),
-        "total": contract.total.to_document(),
-        "gaps": [gap.to_document() for gap in gaps],
-        "bundles": batch.bundles,
+    about = _about(batch, contract, spent, gaps) | {
         "rejected": dict(sorted(total.rejected.items())),
         "charged": charged,
     }
@@ -78,6 +71,53 @@ def batch_result(
     except InvalidInput:
         reason = "the messages are not a possible outcome of the protocol"
         return "withheld", {**about, "state": "withheld", "reason": reason}
+
+
+def strings_result(
+    batch: BatchRow, contract: Contract, shown: ShownStrings, spent: Spending, gaps: tuple[Gap, ...] = ()
+) -> tuple[str, dict[str, Json]]:
+    """Return the state and the result of a batch of strings.
+
+    A slot that is not the only one of its string costs nobody anything: the certificate holds whatever others send, and
+    the row that carries it is a function of the release.
+    """
+    plan = contract.plan
+    rejected: dict[str, Json] = {"rejected": dict(sorted(shown.rejected.items())), "charged": 0}
+    about = _about(batch, contract, spent, gaps) | rejected
+    try:
+        found = estimate_strings(shown.tally(plan, batch.bundles), plan)
+    except InvalidInput:
+        reason = "the numbers of people are not a possible outcome of the protocol"
+        return "withheld", {**about, "state": "withheld", "reason": reason}
+    low, high = found.interval(LEVEL)
+    return "committed", {
+        **about,
+        "state": "committed",
+        "people": found.n,
+        "level": LEVEL,
+        "labels": list(found.strings),
+        "values": found.values.tolist(),
+        "stderr": [found.stderr] * len(found),
+        "low": low.tolist(),
+        "high": high.tolist(),
+        "estimate": found.to_document(LEVEL),
+        "guarantee": None if found.guarantee is None else found.guarantee.to_document(),
+    }
+
+
+def _about(batch: BatchRow, contract: Contract, spent: Spending, gaps: tuple[Gap, ...]) -> dict[str, Json]:
+    """Return what every result says about its batch."""
+    return {
+        "format": FORMAT,
+        "batch": batch.id,
+        "task": batch.task.hex(),
+        "plan": contract.plan.id,
+        **position(batch, contract),
+        "spent": spent.to_document(),
+        "total": contract.total.to_document(),
+        "gaps": [gap.to_document() for gap in gaps],
+        "bundles": batch.bundles,
+    }
 
 
 def position(batch: BatchRow, contract: Contract) -> dict[str, Json]:

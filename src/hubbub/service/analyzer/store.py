@@ -13,6 +13,8 @@ from types import MappingProxyType
 from hubbub.errors import Problem
 from hubbub.plans import Plan
 from hubbub.service.analyzer import spent
+from hubbub.service.analyzer.evaluations import EVALUATION_TABLES
+from hubbub.service.analyzer.shown import ShownStrings
 from hubbub.service.analyzer.tallies import PartialTally
 from hubbub.service.analyzer.tokens import TOKENS_TABLE, TokenStore
 from hubbub.service.runtime.clock import Clock
@@ -42,6 +44,7 @@ _TABLES = (
     LEASE_TABLE,
     *KEY_TABLES,
     LEDGER_TABLE,
+    *EVALUATION_TABLES,
 )
 _BATCH_COLUMNS = "id, task, bucket, epoch, round, key_id, bundles, slots, chunk_count, state"
 _ARRIVED = """(SELECT COUNT(*) FROM chunks WHERE chunks.batch = batches.id
@@ -86,10 +89,16 @@ class AnalyzerStore(TokenStore):
     migrations = MappingProxyType({3: ()})
 
     def __init__(self, connect: Callable[[], Database]) -> None:
+        self.evaluations = connect()
         super().__init__(connect)
         if not self._writer.for_update:
             # One process uses an SQLite store, so all leases are those of processes that have ended.
             self._writer.run("DELETE FROM leases")
+
+    def shut(self) -> None:
+        """Close all connections."""
+        self.evaluations.close()
+        super().shut()
 
     @property
     def writer(self) -> Database:
@@ -241,19 +250,28 @@ class AnalyzerStore(TokenStore):
         deleted = self._writer.run("DELETE FROM chunks WHERE batch = ? AND chunk = ?", batch, index)
         return arriving and deleted == 1 and not self._is_counted(batch, index)
 
-    def add_partial(self, batch: str, index: int, partial: PartialTally) -> None:
+    def add_partial(self, batch: str, index: int, partial: PartialTally | ShownStrings) -> None:
         """Store the partial tally of a chunk."""
         self._writer.insert("partial_tallies", [(batch, index, *partial.to_row())])
 
     def partials(self, batch: BatchRow, plan: Plan) -> Iterator[PartialTally]:
         """Yield the partial tallies of a batch one by one, in the order of the chunks."""
+        for row in self._partials(batch):
+            yield PartialTally.from_row(*row, plan=plan)
+
+    def shown(self, batch: BatchRow, plan: Plan) -> Iterator[ShownStrings]:
+        """Yield the strings of each chunk of a batch, in the order of the chunks."""
+        for row in self._partials(batch):
+            yield ShownStrings.from_row(*row, plan=plan)
+
+    def _partials(self, batch: BatchRow) -> Iterator[tuple[bytes, int, int, bytes, bytes]]:
         query = "SELECT counts, messages, fillers, rejected, tail FROM partial_tallies WHERE batch = ? AND chunk = ?"
         for index in range(batch.chunk_count):
             rows = self._reader.rows(query, batch.id, index)
             if not rows:
                 raise LostLease("another replica has finished the batch")
             counts, messages, fillers, rejected, tail = rows[0]
-            yield PartialTally.from_row(bytes(counts), messages, fillers, bytes(rejected), bytes(tail), plan=plan)
+            yield bytes(counts), messages, fillers, bytes(rejected), bytes(tail)
 
     def is_tallied(self, batch: BatchRow) -> bool:
         """Return True if all chunks of a batch are counted."""

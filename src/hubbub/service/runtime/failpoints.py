@@ -38,6 +38,7 @@ POINTS = {
     "shuffle-fenced": "the fence knows the bucket; nothing is drawn",
     "shuffle-fakes": "a block of fakes is stored durably",
     "shuffle-fakes-stored": "all fakes are stored durably",
+    "shuffle-subtracted": "what is left of every string's count is known; nothing is stored",
     "shuffle-chunk": "a chunk is stored durably",
     "shuffle-signed": "the manifest is written, not committed",
     "shuffle-committed": "the batch is in the outbox durably",
@@ -63,6 +64,8 @@ POINTS = {
     "batch-committed": "the result of a batch is durable; no response was sent",
     "receipt-answered": "the receipt is about to be sent",
     "statement-stored": "a statement of the keys in use is durable; no response was sent",
+    "evaluations-reserved": "evaluations are reserved durably; none was made",
+    "evaluation-made": "blinded elements are evaluated; no response was sent",
     # the analyzer's lake
     "lake-cleared": "nothing is left of interrupted exports of a batch; nothing is written",
     "lake-block": "some messages of a batch are about to be written under a hidden name",

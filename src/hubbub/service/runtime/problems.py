@@ -44,6 +44,7 @@ KINDS = {
     "too-large": Kind(413, "The body is larger than the service accepts."),
     "wrong-media-type": Kind(415, "The body has an unsupported media type."),
     "unknown-issuer-key": Kind(422, "The token request does not name a key of this issuer."),
+    "evaluation-limit": Kind(429, "The evaluations of a key or of a client are used up; try again later."),
     "busy": Kind(429, "The service is overloaded; try again later."),
     "unavailable": Kind(503, "The service cannot store anything at this time; try again later."),
 }

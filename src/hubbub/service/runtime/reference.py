@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from hubbub.errors import InvalidInput
-from hubbub.service.runtime.settings import AnalyzerConfig, Common, Config, ShufflerConfig
+from hubbub.service.runtime.settings import AnalyzerConfig, Common, Config, RelayConfig, ShufflerConfig
 
 _TYPES: dict[Any, str] = {
     Path: "path",
@@ -23,7 +23,11 @@ _TYPES: dict[Any, str] = {
     bool: "true or false",
     str: "text",
 }
-CONFIGS: dict[str, type[Config]] = {"shuffler": ShufflerConfig, "analyzer": AnalyzerConfig}
+CONFIGS: dict[str, type[Config]] = {
+    "shuffler": ShufflerConfig,
+    "analyzer": AnalyzerConfig,
+    "relay": RelayConfig,
+}
 """The configuration class of each role."""
 
 
@@ -82,7 +86,8 @@ def settings_file(role: str, given: Mapping[str, object]) -> str:
 def settings_page() -> str:
     """Return the tables of all entries in Markdown."""
     parts = []
-    for title, kind in (("Both roles", Common), ("Shuffler", ShufflerConfig), ("Analyzer", AnalyzerConfig)):
+    kinds = (("All roles", Common), ("Shuffler", ShufflerConfig), ("Analyzer", AnalyzerConfig), ("Relay", RelayConfig))
+    for title, kind in kinds:
         rows = [f"| `{one.name}` | {one.type} | `{one.default}` | {one.text} |" for one in entries(kind)]
         parts += [f"## {title}", "", "| entry | type | default | |", "|---|---|---|---|", *rows, ""]
     return "\n".join(parts)

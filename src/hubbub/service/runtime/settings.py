@@ -134,8 +134,12 @@ class AnalyzerConfig:
         Path("authority.pem"), "The certificate authority of the link; use it for nothing else."
     )
     read: str = entry("127.0.0.1:8501", "Address for reading results.")
+    evaluate: str = entry("", "Address for evaluations, which the relay of a contract for strings forwards.")
+    tickets: Path = entry(
+        Path("tickets"), "Folder with the evaluation keys of ticket issuers, one file NAME.key for each issuer."
+    )
     operations: str = entry("127.0.0.1:9465", "Address of /livez, /readyz and /metrics.")
-    certificate: Path | None = entry(None, "With `certificate_key`: TLS for `read`.")
+    certificate: Path | None = entry(None, "With `certificate_key`: TLS for `read` and `evaluate`.")
     certificate_key: Path | None = entry(None, "The private key of `certificate`.")
     lake: Path | None = entry(
         None, "Folder to which opened batches are exported, if the contracts say `export`; without it, none may."
@@ -143,6 +147,7 @@ class AnalyzerConfig:
 
     def __post_init__(self) -> None:
         _check_address("link", self.link)
+        _check_listener("evaluate", self.evaluate, self.certificate, self.certificate_key, self.common.insecure_http)
         _check_address("operations", self.operations)
         _check_listener("read", self.read, self.certificate, self.certificate_key, self.common.insecure_http)
 
@@ -179,8 +184,43 @@ class IssuerConfig:
             )
 
 
-Config = ShufflerConfig | AnalyzerConfig | IssuerConfig
-C = TypeVar("C", ShufflerConfig, AnalyzerConfig, IssuerConfig)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayConfig:
+    """Settings of the relay."""
+
+    common: Common
+    shuffler: str = entry("", "URL of the shuffler's uploads, https://host:port. Required.")
+    analyzer: str = entry("", "URL of the analyzer's evaluations, https://host:port. Required.")
+    authority: Path | None = entry(
+        None, "Certificate authority of both services; by default those that the machine trusts."
+    )
+    listen: str = entry("127.0.0.1:8700", "Address for requests from devices or their proxy.")
+    operations: str = entry("127.0.0.1:9467", "Address of /livez, /readyz and /metrics.")
+    certificate: Path | None = entry(None, "With `certificate_key`: TLS for `listen`.")
+    certificate_key: Path | None = entry(None, "The private key of `certificate`.")
+    rate: float = entry(0.0, "Requests per second that an address may send; 0 means no limit.")
+    burst: float = entry(100.0, "Requests that an address may send at once.")
+    address_header: str = entry("", "Header in which a proxy names the sender's address, for `rate`.")
+    origins: tuple[str, ...] = entry((), "Web origins whose pages may send, such as https://example.org (CORS).")
+
+    def __post_init__(self) -> None:
+        check_real("rate", self.rate, Interval(0, 1e9))
+        check_real("burst", self.burst, Interval(1, 1e9))
+        for origin in self.origins:
+            _check_origin(origin)
+        _check_address("operations", self.operations)
+        _check_listener("listen", self.listen, self.certificate, self.certificate_key, self.common.insecure_http)
+        for name in ("shuffler", "analyzer"):
+            url = getattr(self, name)
+            local = url.startswith("http://") and is_local(url.removeprefix("http://").rstrip("/"), name)
+            if not url.startswith("https://") and not local:
+                reject(name, "be the URL of the service, https://host:port, or http:// on this machine", url)
+        if self.shuffler == self.analyzer:
+            raise InvalidInput("shuffler and analyzer must be different services, but have the same URL")
+
+
+Config = ShufflerConfig | AnalyzerConfig | IssuerConfig | RelayConfig
+C = TypeVar("C", ShufflerConfig, AnalyzerConfig, IssuerConfig, RelayConfig)
 
 
 def read_config(path: Path, kind: type[C], changes: Mapping[str, Any] | None = None) -> C:

@@ -26,3 +26,6 @@ class AnalyzerClient(Protocol):
 
     def keys(self) -> bytes:
         """Return the analyzer's signed key list."""
+
+    def tag_keys(self, task: str) -> bytes:
+        """Return the analyzer's signed tag keys of a task of strings."""

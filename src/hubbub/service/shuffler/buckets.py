@@ -328,7 +328,8 @@ class Buckets:
     def sweep(self, tasks: dict[int, TaskRow]) -> None:
         """Erase the secrets of ended buckets, then delete their data in small transactions."""
         for shuffled in self._store.buckets(tasks, "shuffled"):
-            self._delete(shuffled, "blocks", "id")
+            for table in ("blocks", "slot_counts"):
+                self._delete(shuffled, table, "id")
         query = "SELECT task, bucket FROM buckets WHERE swept = 0 AND state IN ('delivered', 'fenced', 'expired')"
         for task_number, number in self._database.rows(query):
             bucket = self._store.bucket(tasks[task_number], number) if task_number in tasks else None
@@ -341,8 +342,8 @@ class Buckets:
             for name in (seed_secret, bucket_secret, batch_pin):
                 self._credentials.erase(name(bucket.task.id, bucket.number))
             reach("sweep-erased")
-            self._delete(bucket, "blocks", "id")
-            self._delete(bucket, "outbox", "chunk")
+            for table, key in (("blocks", "id"), ("slot_counts", "id"), ("outbox", "chunk")):
+                self._delete(bucket, table, key)
             with self._database.transaction():
                 names = (f"shuffle {bucket.batch}", f"deliver {bucket.batch}")
                 self._database.run("DELETE FROM leases WHERE name IN (?, ?)", *names)

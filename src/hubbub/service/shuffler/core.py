@@ -196,6 +196,10 @@ class Shuffler:
         with _collect(failures):
             self.tasks.update_keys(client.keys())
         for task in self.tasks.reachable():
+            if task.contract.strings is not None and task.row.state == "open":
+                with _collect(failures):
+                    self.tasks.update_tag_keys(task, client.tag_keys(task.contract.id))
+        for task in self.tasks.reachable():
             with _collect(failures):
                 counter = Counter.read(client.counter(task.contract.id), task.contract.analyzer, task.row.id)
                 self._restores.hear(task, counter.bucket, client)

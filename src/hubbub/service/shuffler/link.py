@@ -71,6 +71,10 @@ class HttpsAnalyzerClient:
         """Return the analyzer's signed key list."""
         return self._request("GET", "/v1/keys", None, {200})[1]
 
+    def tag_keys(self, task: str) -> bytes:
+        """Return the analyzer's signed tag keys of a task of strings."""
+        return self._request("GET", f"/v1/tasks/{task}/tags", None, {200})[1]
+
     def _request(self, method: str, path: str, content: bytes | None, expected: set[int]) -> tuple[int, bytes]:
         try:
             with self._client.stream(method, path, content=content) as response:

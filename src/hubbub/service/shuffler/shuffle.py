@@ -33,6 +33,14 @@ from hubbub.service.shuffler.blocks import (
     seed_check,
     seed_secret,
 )
+from hubbub.service.shuffler.counters import (
+    SlotCipher,
+    SlotCount,
+    Subtraction,
+    chunk_of,
+    read_slots,
+    shown_slots,
+)
 from hubbub.service.shuffler.incidents import Incidents
 from hubbub.service.shuffler.store import Bucket, ShufflerStore
 from hubbub.service.shuffler.tasks import TaskRegistry
@@ -49,6 +57,7 @@ DISK_FACTOR = 2.2
 """Free disk space that a bucket needs, as a multiple of its size: the temporary files, the chunks, and some reserve."""
 _IN_MEMORY = 1 << 22
 _PAGE = 16
+_RENEWED_ROWS = 1000
 FreeSpace = Callable[[], float]
 
 
@@ -129,19 +138,22 @@ class Shuffles:
             return False
         seed, secret = secrets
         contract, cipher = self._tasks.contract(bucket.task.id), BlockCipher(secret)
+        strings = contract.strings is not None
         # Before anything can leave this process: a store that is rewound from here on will know that it was.
         self._credentials.raise_fence(sealed={contract.id: bucket.number}, charged={contract.id: [bucket.round]})
         reach("shuffle-fenced")
-        self._store_fakes(bucket, contract, cipher, seed, lease)
-        reach("shuffle-fakes-stored")
-        size = self._size(bucket)
-        if self._free_space is not None and self._free_space() < DISK_FACTOR * size:
-            where = f"task {contract.id}, bucket {bucket.number}"
-            needed = f"shuffling {size:,} bytes needs {DISK_FACTOR} times as much free disk space"
-            self._incidents.report("disk", f"{where}: {needed}")
-            return False
+        size = 0
+        if not strings:
+            self._store_fakes(bucket, contract, cipher, seed, lease)
+            reach("shuffle-fakes-stored")
+            size = self._size(bucket)
+            if not self._has_space(bucket, contract, size):
+                return False
         try:
-            digests, sizes = self._write_chunks(bucket, contract, cipher, seed, size, lease)
+            if strings:
+                digests, sizes = self._write_shown(bucket, contract, SlotCipher(secret), seed, lease)
+            else:
+                digests, sizes = self._write_chunks(bucket, contract, cipher, seed, size, lease)
         except _Changed:
             # The manifest is not signed, so nothing of the earlier attempt has left this process.
             with self._database.transaction():
@@ -150,6 +162,42 @@ class Shuffles:
             return False
         self._finish(bucket, contract, digests, sizes, lease)
         return True
+
+    def _has_space(self, bucket: Bucket, contract: Contract, size: int) -> bool:
+        if self._free_space is None or self._free_space() >= DISK_FACTOR * size:
+            return True
+        where = f"task {contract.id}, bucket {bucket.number}"
+        needed = f"shuffling {size:,} bytes needs {DISK_FACTOR} times as much free disk space"
+        self._incidents.report("disk", f"{where}: {needed}")
+        return False
+
+    def _write_shown(
+        self, bucket: Bucket, contract: Contract, cipher: SlotCipher, seed: bytes, lease: Lease
+    ) -> tuple[list[str], list[int]]:
+        """Subtract a draw from the count of every slot, and store what is left in chunks, as in :meth:`_write_chunks`.
+
+        Only the slots that are shown are in memory. Nothing depends on how many others there are.
+        """
+        drawn = contract.plan.protocol.shuffler_fakes
+        assert drawn is not None
+        counts = self._counted(read_slots(self._database, *_key(bucket)), lease)
+        shown = shown_slots(counts, cipher, Subtraction(seed, drawn), bucket.bundles)
+        reach("shuffle-subtracted")
+        digests, sizes = [], []
+        step = max(1, CHUNK_BYTES // contract.row_size)
+        for index, start in enumerate(range(0, len(shown), step)):
+            data = chunk_of(shown[start : start + step])
+            self._store_chunk(bucket, index, data, lease)
+            digests.append(hashlib.sha256(data).hexdigest())
+            sizes.append(len(data) // contract.row_size)
+            reach("shuffle-chunk")
+        return digests, sizes
+
+    def _counted(self, counts: Iterable[SlotCount], lease: Lease) -> Iterator[SlotCount]:
+        for number, count in enumerate(counts):
+            if number % _RENEWED_ROWS == 0:
+                self._renew(lease)
+            yield count
 
     def _store_fakes(self, bucket: Bucket, contract: Contract, cipher: BlockCipher, seed: bytes, lease: Lease) -> None:
         """Draw, seal and store the fakes; each block once, because sealing is randomized."""

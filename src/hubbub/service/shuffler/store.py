@@ -13,11 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from hubbub.service.runtime.database import Database, open_database
 from hubbub.service.runtime.leases import LEASE_TABLE
 from hubbub.service.runtime.store import Store
+from hubbub.service.shuffler.counters import COUNTERS_TABLE, SlotCipher, add_slots, count_people
+from hubbub.service.shuffler.tags import TAG_LISTS_TABLE, TAG_PINS_TABLE
 from hubbub.service.task.keys import KEY_TABLES
 from hubbub.service.task.ledger import LEDGER_TABLE
 from hubbub.service.task.manifest import batch_id
@@ -48,10 +51,13 @@ _TABLES = (
     *KEY_TABLES,
     LEASE_TABLE,
     LEDGER_TABLE,
+    TAG_PINS_TABLE,
+    TAG_LISTS_TABLE,
 )
 _PARTITIONED = (
     ("accepted_bundles (task BIGINT, replay_id {blob}, PRIMARY KEY (task, replay_id)) {clustered}", "replay_id"),
     ("spent_tokens (task BIGINT, token_id {blob}, PRIMARY KEY (task, token_id)) {clustered}", "token_id"),
+    COUNTERS_TABLE,
 )
 _IDS_PER_QUERY = 500
 _ACCEPTED = "SELECT replay_id FROM accepted_bundles WHERE task = ? AND replay_id IN"
@@ -152,8 +158,9 @@ class ShufflerStore(Store):
     """The shuffler's store; one thread accepts bundles, and background work uses the connection ``jobs``."""
 
     role = "shuffler"
-    version = 3
+    version = 4
     tables = _TABLES
+    migrations = MappingProxyType({3: ()})
 
     def __init__(self, connect: Callable[[], Database], *, shard: int | None = None) -> None:
         self.jobs = connect()
@@ -243,7 +250,14 @@ class ShufflerStore(Store):
         """Store encrypted blocks (id, bundles, data) of an open bucket, and count their bundles."""
         for block_id, bundles, data in blocks:
             self._writer.run("INSERT INTO blocks VALUES (?, ?, ?, ?, ?)", task.number, bucket, block_id, bundles, data)
-        count = sum(bundles for _, bundles, _ in blocks)
+        self._count(task, bucket, sum(bundles for _, bundles, _ in blocks))
+
+    def insert_slots(self, task: TaskRow, bucket: int, slots: Sequence[bytes], cipher: SlotCipher) -> None:
+        """Count the slots of strings in an open bucket, each of one bundle."""
+        add_slots(self._writer, task.number, bucket, self._shard, slots, cipher)
+        self._count(task, bucket, len(slots))
+
+    def _count(self, task: TaskRow, bucket: int, count: int) -> None:
         conflict = "ON CONFLICT (task, bucket, shard) DO UPDATE SET bundles = counts.bundles + ?"
         values = (task.number, bucket, self._shard, count, count)
         self._writer.run(f"INSERT INTO counts VALUES (?, ?, ?, ?) {conflict}", *values)
@@ -308,14 +322,15 @@ class ShufflerStore(Store):
 
 
 def _recount(database: Database, task: TaskRow, state: str, bundle: int) -> int:
-    """Return the number of bundles in the blocks of all buckets in a state; −1 if their sizes disagree."""
+    """Return the number of bundles stored in all buckets in a state; −1 if the sizes of blocks disagree."""
     query = (
         "SELECT CAST(COALESCE(SUM(k.bundles), 0) AS BIGINT), CAST(COALESCE(SUM(LENGTH(k.data) - 16), 0) AS BIGINT) "
         "FROM blocks k JOIN buckets b ON b.task = k.task AND b.bucket = k.bucket "
         "WHERE k.task = ? AND b.state = ? AND k.bundles > 0"
     )
     ((bundles, size),) = database.rows(query, task.number, state)
-    return int(bundles) if size == bundles * bundle else -1
+    # A task has blocks, or counters of strings, of which each person is one bundle.
+    return int(bundles) + count_people(database, task.number, state) if size == bundles * bundle else -1
 
 
 def _bucket(task: TaskRow, row: Sequence[Any]) -> Bucket:

@@ -3,12 +3,13 @@
 import threading
 from dataclasses import dataclass
 
-from hubbub.canonical import canonical, parse
+from hubbub.canonical import Json, canonical, parse
 from hubbub.errors import FalseClaim, Problem, WireError
 from hubbub.service.context import ServiceContext
 from hubbub.service.shuffler.buckets import Buckets
 from hubbub.service.shuffler.incidents import Incidents
 from hubbub.service.shuffler.store import ShufflerStore, TaskRow
+from hubbub.service.shuffler.tags import pin_tag_keys, tag_keys_for
 from hubbub.service.task.admission import Verifier, refusing_verifier, verifier
 from hubbub.service.task.contract import Contract, SignedContract, load_served_contract
 from hubbub.service.task.keylist import ExpiredKeys, KeyList, PublicKey
@@ -123,7 +124,16 @@ class TaskRegistry:
             raise Problem("unavailable", "the analyzer's keys are not known yet", retry_after=5)
         own = parse(self._context.keyring.public_list(self._context.identity), "the key list")
         theirs = parse(text, "the key list")
-        return canonical({"shuffler": own, "analyzer": theirs, "analyzer_key_id": served.row.key_id})
+        document: dict[str, Json] = {"shuffler": own, "analyzer": theirs, "analyzer_key_id": served.row.key_id}
+        if served.contract.strings is not None:
+            document["tags"] = tag_keys_for(self._store.jobs, served.contract, served.row.key_id)
+            if document["tags"] is None:
+                raise Problem("unavailable", "the analyzer's tag keys are not known yet", retry_after=5)
+        return canonical(document)
+
+    def update_tag_keys(self, task: ServedTask, text: bytes) -> None:
+        """Adopt the analyzer's tag keys of a task of strings."""
+        pin_tag_keys(self._store.jobs, task.contract, text, self._incidents)
 
     def update_keys(self, text: bytes) -> None:
         """Adopt the key list of one analyzer for all tasks that name its identity; other tasks are not affected.

@@ -11,6 +11,7 @@ from hubbub.service.runtime.credentials import Credentials
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.runtime.workers import NOT_OPENED, OPENED, Job
 from hubbub.service.shuffler.blocks import BlockCipher, bucket_secret
+from hubbub.service.shuffler.counters import SlotCipher
 from hubbub.service.shuffler.store import OpenedBundle, ShufflerStore
 from hubbub.service.shuffler.tasks import ServedTask, TaskRegistry
 from hubbub.service.task import sealing
@@ -21,6 +22,7 @@ from hubbub.service.task.sealing_batch import bundle_job
 CONFIRMED_SECONDS = 60.0
 """Time for which uploads are accepted after the store was last known to be complete; real time, whatever the clock."""
 
+_Ciphers = tuple[BlockCipher, SlotCipher]
 MAX_REMEMBERED = 100_000
 """Spent tokens of refused bundles that are remembered."""
 
@@ -49,7 +51,7 @@ class Uploads:
     ) -> None:
         self._store, self._tasks, self._credentials = store, tasks, credentials
         self._keyring, self._clock = context.keyring, context.clock
-        self._ciphers: dict[bytes, tuple[int, BlockCipher]] = {}
+        self._ciphers: dict[bytes, tuple[int, _Ciphers]] = {}
         self._spent: dict[tuple[bytes, bytes], None] = {}
         self.blocked = False
         """True while it is not known that the store is complete: nothing is accepted, because it could count twice."""
@@ -213,8 +215,11 @@ class Uploads:
         if not fresh:
             return
         self._spend_tokens(task, fresh)
-        cipher = self._cipher(row.id, bucket)
-        store.insert_blocks(row, bucket, cipher.seal([bundle.slots for bundle in fresh]))
+        blocks, counters = self._cipher(row.id, bucket)
+        if task.contract.strings is None:
+            store.insert_blocks(row, bucket, blocks.seal([bundle.slots for bundle in fresh]))
+        else:
+            store.insert_slots(row, bucket, [slot for bundle in fresh for slot in bundle.slots], counters)
 
     def _reject_late(
         self,
@@ -271,16 +276,16 @@ class Uploads:
             self._spent.pop(next(iter(self._spent)), None)
         self._spent[task, token_id] = None
 
-    def _cipher(self, task: bytes, bucket: int) -> BlockCipher:
-        known, cipher = self._ciphers.get(task, (0, None))
-        if cipher is None or known != bucket:
+    def _cipher(self, task: bytes, bucket: int) -> "_Ciphers":
+        known, ciphers = self._ciphers.get(task, (0, None))
+        if ciphers is None or known != bucket:
             # Read, never created: if the secret is gone, the bucket ended before the store was restored.
             secret = self._credentials.read(bucket_secret(task, bucket))
             if secret is None:
                 raise Problem("unavailable", "the store is being checked", retry_after=5)
-            cipher = BlockCipher(secret)
-            self._ciphers[task] = bucket, cipher
-        return cipher
+            ciphers = BlockCipher(secret), SlotCipher(secret)
+            self._ciphers[task] = bucket, ciphers
+        return ciphers
 
 
 def _problem(error: SealError, position: int | None = None) -> Problem:

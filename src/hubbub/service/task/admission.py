@@ -142,6 +142,13 @@ class TicketKey:
         """Write the key to a new file of mode 0600."""
         write_file(Path(path), _FILE_HEADER + self._root.hex().encode() + b"\n")
 
+    def evaluation(self) -> "TicketKey":
+        """Return the key of the tickets with which accounts ask for evaluations, for the analyzer.
+
+        It makes no ticket that the shuffler accepts, and its serials cannot be linked to those that the shuffler sees.
+        """
+        return TicketKey(hmac.digest(self._root, b"hubbub/2 evaluation", "sha256"))
+
     def mint(self, task: bytes, account: str | bytes) -> bytes:
         """Return the ticket of an account for a task; the same account always gets the same ticket."""
         name = account.encode() if isinstance(account, str) else account
@@ -215,7 +222,7 @@ def verifier(admission: Admission, task: bytes, ticket_keys: Mapping[str, Ticket
     if admission.kind == "ticket":
         if admission.issuer not in ticket_keys:
             raise InvalidInput(
-                f"the shuffler has no ticket key of the issuer {admission.issuer!r}: put the file "
+                f"there is no ticket key of the issuer {admission.issuer!r}: put the file "
                 f"{admission.issuer}{KEY_SUFFIX} into the folder of the setting 'tickets'"
             )
         key = ticket_keys[admission.issuer].mac_key

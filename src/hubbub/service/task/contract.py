@@ -22,6 +22,7 @@ from hubbub.service.task.admission import Admission
 from hubbub.service.task.identity import PUBLIC_SIZE, SIGNATURE_SIZE, Identity, document_format, hex_bytes, verify
 from hubbub.service.task.sealing import SUITES
 from hubbub.service.task.series import Series, Spending, round_contexts, round_layout
+from hubbub.service.task.stringterms import StringTerms
 
 ROLES = ("analyzer", "shuffler")
 MIN_BATCH_SIZE = 100
@@ -30,6 +31,7 @@ MAX_CONTRACT_SIZE = 16 << 20
 """Largest contract, in bytes of JSON."""
 MAX_EPOCH = 2**40
 """Largest epoch number."""
+STRINGS = "strings"
 EXPORT = "export"
 """The optional term of a contract that lets opened batches leave the analyzer's store; absence means no."""
 MESSAGE_VIEWS = ("whole records", "the number of messages for each bit", "categories")
@@ -38,6 +40,8 @@ MESSAGE_VIEWS = ("whole records", "the number of messages for each bit", "catego
 Indices follow from their counts, records only from themselves. A guarantee for any other view, such as the counts of
 the bits of whole records, says nothing about the messages, which must then not leave the analyzer.
 """
+PEOPLE_SIZE = 8
+"""Bytes of the number of people after the slot of a string in a chunk, big-endian."""
 _TERMS = ("min_batch_size", "slots", "epoch", "task_start", "task_end", "suite")
 
 
@@ -68,6 +72,8 @@ class Contract:
     """The rounds in which people answer again; None if everyone answers once."""
     export: bool = False
     """True if the analyzer writes the messages of every batch it counted to a folder of its operator."""
+    strings: StringTerms | None = None
+    """The terms of a plan for strings; None for every other plan."""
     task: bytes = field(init=False, compare=False)
     """16 bytes that identify the contract."""
     layout: BundleLayout = field(init=False, compare=False, repr=False)
@@ -97,10 +103,10 @@ class Contract:
             raise Infeasible(
                 "the plan's guarantee covers less than the messages of a batch, so that a contract must not export them"
             )
+        self._check_strings()
         check_slots(plan, self.slots)
         object.__setattr__(self, "task", hashlib.sha256(canonical(self.to_document())).digest()[:TASK_SIZE])
-        limit = plan.protocol.payload_format.limit(plan.schema.width)
-        layout = BundleLayout(self.task, self.suite, self.slots, plan.payload, limit, self.admission.size)
+        layout = BundleLayout(self.task, self.suite, self.slots, *_payload(plan), self.admission.size)
         object.__setattr__(self, "layout", layout)
         if self.bundle_size > MAX_BUNDLE_SIZE:
             raise TooLarge(f"a bundle must have at most {MAX_BUNDLE_SIZE:,} bytes, got {self.bundle_size:,}")
@@ -119,6 +125,18 @@ class Contract:
                 "or each round be a contract of its own"
             )
 
+    def _check_strings(self) -> None:
+        if (self.strings is not None) != self.plan.protocol.sends_strings:
+            reject("strings", "be the terms of strings for a plan for strings, and None for every other plan")
+        if self.strings is None:
+            return
+        check_type("strings", self.strings, StringTerms)
+        if self.suite != 1:
+            # Nobody can seal equal strings to equal bytes with ML-KEM: libraries draw its coins themselves.
+            raise Infeasible("strings need suite 1: tags are not post-quantum, and suite 2 would only pretend")
+        if self.series is not None:
+            raise Infeasible("a contract for strings has a single round: agree on one contract for each round")
+
     @property
     def id(self) -> str:
         """The task in hexadecimal digits, as in URLs."""
@@ -133,6 +151,11 @@ class Contract:
     def bundle_size(self) -> int:
         """Bytes of a bundle."""
         return self.layout.bundle_size
+
+    @property
+    def row_size(self) -> int:
+        """Bytes of a row of a chunk: a slot, for strings with the number of people that the shuffler passes on."""
+        return self.slot_size + (0 if self.strings is None else PEOPLE_SIZE)
 
     @property
     def overflow(self) -> float:
@@ -218,6 +241,7 @@ class Contract:
             "series": None if self.series is None else self.series.to_document(),
             **({EXPORT: True} if self.export else {}),
             **{role: getattr(self, role).hex() for role in ROLES},
+            **({} if self.strings is None else {STRINGS: self.strings.to_document()}),
         }
 
     @classmethod
@@ -228,10 +252,9 @@ class Contract:
     @classmethod
     def from_document(cls, value: Json) -> Self:
         """Read a contract from a JSON object."""
-        export = isinstance(value, dict) and EXPORT in value
-        optional = (EXPORT,) if export else ()
+        optional = [name for name in (EXPORT, STRINGS) if isinstance(value, dict) and name in value]
         fields = Fields(value, "the contract", "format", "plan", "admission", "series", *_TERMS, *ROLES, *optional)
-        if export and not fields.truth(EXPORT):
+        if EXPORT in optional and not fields.truth(EXPORT):
             raise WireError("'export' of the contract must be true or left out")
         if fields.text("format") != document_format("contract"):
             raise WireError(f"the format of the contract must be {document_format('contract')!r}")
@@ -246,7 +269,8 @@ class Contract:
                     plan=plan,
                     admission=admission,
                     series=series,
-                    export=export,
+                    export=EXPORT in optional,
+                    strings=StringTerms.from_document(fields[STRINGS]) if STRINGS in optional else None,
                     analyzer=keys["analyzer"],
                     shuffler=keys["shuffler"],
                     **terms,
@@ -361,6 +385,13 @@ def _check_crowd(plan: Plan, admission: Admission) -> None:
             f"the plan's guarantee needs {plan.guarantee.assumptions.honest:,} honest users, but with open admission "
             "one sender can fill a batch: admit by ticket or token, or plan with honest_fraction < 1 (--honest)"
         )
+
+
+def _payload(plan: Plan) -> tuple[int, int]:
+    """Return the bytes of a slot's payload, and an upper bound of it as a number; a string has any bytes."""
+    if plan.schema.texts is not None:
+        return plan.slot_payload, 256**plan.slot_payload
+    return plan.slot_payload, plan.protocol.payload_format.limit(plan.schema.width)
 
 
 def _parse(text: str | bytes, what: str) -> Json:

@@ -1,0 +1,101 @@
+"""The client's side of an evaluation: blind a string, have it evaluated through the relay, check the proof, seal.
+
+The blind is in the journal before the first request, so that a request that is repeated, after a lost response or a
+crash, asks for nothing new.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hubbub.errors import WireError
+from hubbub.oprf import Blinded, blind, finalize
+from hubbub.releases import PEOPLE
+from hubbub.service.task import sealing
+from hubbub.service.task.contract import Contract
+from hubbub.service.task.evaluations import EvaluationRequest, read_evaluation
+from hubbub.service.task.keylist import PublicKey
+from hubbub.texts import NOTHING
+from hubbub.wire.strings import StringSlots, message
+
+Source = Callable[[int], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class StringKeys:
+    """The keys that a string is sealed with: those of both services, and the analyzer's public tag key."""
+
+    analyzer: PublicKey
+    shuffler: PublicKey
+    tag: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class UnsealedString:
+    """An answer of the journal that waits for its evaluation."""
+
+    number: int
+    payload: bytes
+    """The payload of the plan: the string of one person, or nothing."""
+    admission: bytes
+    scalar: bytes
+    """The blind."""
+
+
+def draw_blind(contract: Contract, *, entropy: Source = os.urandom) -> bytes:
+    """Draw the blind of an answer."""
+    return blind(_group(contract), b"", entropy=entropy).scalar
+
+
+def admissions_size(contract: Contract) -> int:
+    """Return the bytes of an account's admission to a collection of strings.
+
+    A ticket for the shuffler, which it verifies with a key that the analyzer must not have, comes with a second one for
+    the analyzer; the same token is shown to both.
+    """
+    return contract.admission.size * (2 if contract.admission.kind == "ticket" else 1)
+
+
+def blinded(one: UnsealedString, contract: Contract) -> Blinded:
+    """Return the blinded string of an answer; a person who has nothing to say asks as everybody does."""
+    body = one.payload[PEOPLE:]
+    text = message(body) if body[0] != NOTHING else one.scalar
+    return Blinded(_group(contract), text, one.scalar)
+
+
+def evaluation_request(answers: Sequence[UnsealedString], contract: Contract, keys: StringKeys) -> bytes:
+    """Return the body of the request for the evaluations of some answers."""
+    elements = tuple(blinded(one, contract).element for one in answers)
+    size = contract.admission.size
+    admissions = tuple(one.admission[-size:] for one in answers) if size else ()
+    return EvaluationRequest(keys.analyzer.id, elements, admissions).to_bytes()
+
+
+def seal_strings(
+    answers: Sequence[UnsealedString],
+    response: bytes,
+    contract: Contract,
+    keys: StringKeys,
+    *,
+    entropy: Source = os.urandom,
+) -> list[bytes]:
+    """Return the bundles of some answers from the response to their request; raise if its proof is not valid."""
+    texts, group = contract.plan.schema.texts, _group(contract)
+    assert texts is not None
+    asked = [blinded(one, contract) for one in answers]
+    outputs = finalize(asked, read_evaluation(response, group, len(asked)), keys.tag)
+    slots = StringSlots(strings=texts, task=contract.task, key_id=keys.analyzer.id, public=keys.analyzer.public)
+    outer = sealing.load_public(keys.shuffler.suite, keys.shuffler.public)
+    bundles = []
+    for one, output in zip(answers, outputs, strict=True):
+        body = one.payload[PEOPLE:]
+        slot = slots.filler(entropy=entropy) if body[0] == NOTHING else slots.sealed(body, output)
+        admission = one.admission[: contract.admission.size]
+        bundles.append(sealing.seal_bundle([slot], contract.layout, keys.shuffler.id, outer, admission))
+    return bundles
+
+
+def _group(contract: Contract) -> str:
+    if contract.strings is None:
+        raise WireError("the contract must be one for strings")
+    return contract.strings.group

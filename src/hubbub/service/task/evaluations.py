@@ -1,0 +1,78 @@
+"""Requests for evaluations of blinded elements, and the responses, as they travel between client, relay and analyzer.
+
+    request   analyzer's key id u16 | 1 to 64 times: admission 0 or 354, blinded element
+    response  the evaluated elements in the same order | proof 64
+
+An element has 32 bytes (ristretto255-SHA512) or 33 (P256-SHA256). The admission is the token of the client that the
+element belongs to, if its contract admits by token; the analyzer cannot verify a ticket, whose key it does not have.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+from hubbub.bundles import ADMISSION_SIZES
+from hubbub.errors import WireError, check_whole, reject
+from hubbub.oprf import SUITES, Evaluation, suite_named
+
+EVALUATION_TYPE = "application/hubbub-evaluation"
+"""The media type of requests and responses."""
+MAX_EVALUATIONS = 64
+"""Most elements of one request."""
+MAX_REQUEST_SIZE = 2 + MAX_EVALUATIONS * (ADMISSION_SIZES["token"] + max(one.ELEMENT_SIZE for one in SUITES.values()))
+"""Bytes of the largest request."""
+_KEY_ID_SIZE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """Blinded elements to be evaluated under the tag key of one of the analyzer's keys, and an admission for each."""
+
+    key_id: int
+    elements: tuple[bytes, ...]
+    admissions: tuple[bytes, ...] = ()
+    """Empty if the contract asks for none."""
+
+    def __post_init__(self) -> None:
+        check_whole("key_id", self.key_id, 1, 2**16 - 1)
+        check_whole("the number of elements", len(self.elements), 1, MAX_EVALUATIONS)
+        if self.admissions and len(self.admissions) != len(self.elements):
+            reject("admissions", "be as many as the elements", len(self.admissions))
+
+    def to_bytes(self) -> bytes:
+        """Return the body of the request."""
+        admissions = self.admissions or (b"",) * len(self.elements)
+        pairs = zip(admissions, self.elements, strict=True)
+        return self.key_id.to_bytes(_KEY_ID_SIZE, "big") + b"".join(part for pair in pairs for part in pair)
+
+    @classmethod
+    def from_bytes(cls, body: bytes, suite: str, admission: int = 0) -> Self:
+        """Read the body of a request for a suite; ``admission`` is the number of bytes of each admission.
+
+        >>> request = EvaluationRequest(7, (bytes(33), bytes(33)))
+        >>> EvaluationRequest.from_bytes(request.to_bytes(), "P256-SHA256") == request
+        True
+        """
+        step = admission + suite_named(suite).ELEMENT_SIZE
+        count, rest = divmod(len(body) - _KEY_ID_SIZE, step)
+        if rest or not 1 <= count <= MAX_EVALUATIONS:
+            raise WireError(f"a request must have a key id and 1 to {MAX_EVALUATIONS} items of {step} bytes")
+        key_id = int.from_bytes(body[:_KEY_ID_SIZE], "big")
+        if key_id < 1:
+            raise WireError("the key id of a request must be positive")
+        items = [body[start : start + step] for start in range(_KEY_ID_SIZE, len(body), step)]
+        admissions = tuple(item[:admission] for item in items) if admission else ()
+        return cls(key_id, tuple(item[admission:] for item in items), admissions)
+
+
+def write_evaluation(evaluation: Evaluation) -> bytes:
+    """Return the body of a response."""
+    return b"".join(evaluation.elements) + evaluation.proof
+
+
+def read_evaluation(body: bytes, suite: str, count: int) -> Evaluation:
+    """Read the body of a response with a given number of elements; the proof is not verified."""
+    group = suite_named(suite)
+    step, end = group.ELEMENT_SIZE, count * group.ELEMENT_SIZE
+    if len(body) != end + 2 * group.SCALAR_SIZE:
+        raise WireError(f"an evaluation of {count:,} elements must have {end + 2 * group.SCALAR_SIZE:,} bytes")
+    return Evaluation(tuple(body[start : start + step] for start in range(0, end, step)), body[end:])

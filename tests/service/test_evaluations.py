@@ -1,0 +1,365 @@
+"""Evaluations: proofs that are checked, caps that survive a restart, keys that belong to one task and one key."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.service.admissions import TICKET_KEY, TOKEN_KEY
+from tests.service.string_system import RELAY, DirectTransport, StringSystem
+
+from hubbub.errors import FalseClaim, Infeasible, InvalidInput, NoResponse, Problem, WireError
+from hubbub.oprf import Key, blind, finalize
+from hubbub.planner import cost
+from hubbub.privacy import Budget
+from hubbub.service.task.admission import Admission
+from hubbub.service.task.contract import Contract
+from hubbub.service.task.evaluations import EvaluationRequest, read_evaluation, write_evaluation
+from hubbub.service.task.identity import Identity
+from hubbub.service.task.series import Series
+from hubbub.service.task.stringterms import StringTerms, default_group
+from hubbub.service.task.tagkeys import TagKeys
+from hubbub.service.transport import Response
+
+GROUPS = ["ristretto255-SHA512", "P256-SHA256"]
+
+
+def terms(**changes: Any) -> StringTerms:
+    values: dict[str, Any] = {"group": default_group(), "relay": RELAY, "evaluations": 10**6, "per_client": 2}
+    return StringTerms(**{**values, **changes})
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[StringSystem]:
+    built = StringSystem(tmp_path, terms=terms())
+    yield built
+    built.shut()
+
+
+def ask(system: StringSystem, *texts: bytes, account: str = "ada", key_id: int = 1) -> list[bytes]:
+    """Return the outputs of an account's strings."""
+    group = system.contract.strings.group  # type: ignore[union-attr]
+    asked = [blind(group, text) for text in texts]
+    ticket = TICKET_KEY.evaluation().mint(system.contract.task, account)
+    request = EvaluationRequest(key_id, tuple(one.element for one in asked), (ticket,) * len(asked))
+    answer = system.analyzer.evaluations.evaluate(system.contract.task, request.to_bytes())
+    public = system.analyzer.evaluations.tag_keys(system.contract.task).keys[key_id]
+    return finalize(asked, read_evaluation(answer, group, len(asked)), public)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_equal_strings_get_equal_outputs(tmp_path: Path, group: str) -> None:
+    system = StringSystem(tmp_path, terms=terms(group=group))
+    one, two = ask(system, b"crash", b"other")
+    assert ask(system, b"crash", account="bob") == [one]
+    assert one != two
+    assert system.people(["crash"] * 3).stored == 3
+    system.shut()
+
+
+def test_other_tasks_and_keys_have_other_tags(system: StringSystem) -> None:
+    first = system.analyzer.evaluations.tag_keys(system.contract.task).keys[1]
+    other = system.new_contract(task_end=system.task_end + 1)
+    system.serve(other)
+    assert system.analyzer.evaluations.tag_keys(other.task).keys[1] != first
+    before = ask(system, b"crash")
+    system.analyzer.rotate()
+    assert ask(system, b"crash", key_id=2) != before
+    keys = system.analyzer.evaluations.tag_keys(system.contract.task).keys
+    assert len(set(keys.values())) == len(keys) >= 2
+    # The same key after a restart.
+    system.restart()
+    assert ask(system, b"crash", account="eve") == before
+
+
+class Forger(DirectTransport):
+    """Whoever stands between client and analyzer, and answers as it likes."""
+
+    def __init__(self, owner: StringSystem, forge: str) -> None:
+        super().__init__(owner)
+        self._forge = forge
+        self._kept: bytes | None = None
+
+    def evaluate(self, task: str, body: bytes) -> Response:
+        honest = super().evaluate(task, body)
+        group = self.owner.contract.strings.group  # type: ignore[union-attr]
+        size = self.owner.contract.admission.size
+        request = EvaluationRequest.from_bytes(body, group, size)
+        made = read_evaluation(honest.body, group, len(request.elements))
+        if self._forge == "own key":
+            return Response(
+                200, body=write_evaluation(Key.derive(group, os.urandom(32), b"").evaluate(request.elements))
+            )
+        if self._forge == "swapped":
+            return Response(200, body=b"".join(reversed(made.elements)) + made.proof)
+        if self._forge == "repeated":
+            self._kept = self._kept or honest.body
+            return Response(200, body=self._kept)
+        if self._forge == "altered":
+            return Response(200, body=honest.body[:-1] + bytes([honest.body[-1] ^ 1]))
+        return Response(200, body=honest.body[:-1])
+
+
+@pytest.mark.parametrize("forge", ["own key", "swapped", "repeated", "altered", "short"])
+def test_forged_evaluations_are_refused_and_nothing_is_sent(system: StringSystem, forge: str) -> None:
+    forger = Forger(system, forge)
+    if forge == "repeated":
+        # A valid response to another request, as it was sent to somebody else.
+        forger.owner.uploader(forger).prepare([], [])
+        first = system.uploader(forger)
+        first.prepare(["one", "two"], system.admissions(["a", "b"]))
+        first.send()
+    sender = system.uploader(forger)
+    sender.prepare(["crash", "burn"], system.admissions(["ada", "bob"]))
+    stored = system.counts().accepted
+    with pytest.raises(WireError):
+        sender.send()
+    assert system.counts().accepted == stored
+    assert sender.journal.states() == {"waiting": 2}
+    # The journal is as it was: the honest way is open.
+    sender.transport = system.transport()
+    assert sender.send().stored == 2
+
+
+def test_each_client_has_a_cap_and_repeats_are_free(system: StringSystem) -> None:
+    group, task = default_group(), system.contract.task
+    ticket = TICKET_KEY.evaluation().mint(task, "ada")
+    requests = [EvaluationRequest(1, (blind(group, b"x").element,), (ticket,)).to_bytes() for _ in range(3)]
+    evaluate = system.analyzer.evaluations.evaluate
+    for _ in range(5):
+        evaluate(task, requests[0])
+    evaluate(task, requests[1])
+    with pytest.raises(Problem, match="evaluation-limit"):
+        evaluate(task, requests[2])
+    system.restart()
+    evaluate = system.analyzer.evaluations.evaluate
+    with pytest.raises(Problem, match="evaluation-limit"):
+        evaluate(task, requests[2])
+    evaluate(task, requests[0])
+    # Another account, and the next key, have caps of their own.
+    ask(system, b"x", account="bob")
+    system.analyzer.rotate()
+    ask(system, b"x", key_id=2)
+
+
+def test_the_cap_of_a_key_is_never_exceeded(tmp_path: Path) -> None:
+    system = StringSystem(tmp_path, terms=terms(evaluations=5, per_client=100))
+    ask(system, b"1", b"2", b"3")
+    system.restart()
+    with pytest.raises(Problem, match="evaluation-limit"):
+        ask(system, b"4", b"5", b"6", account="bob")
+    # Nothing of a refused request is recorded: it is refused again, and a smaller one passes.
+    with pytest.raises(Problem, match="evaluation-limit"):
+        ask(system, b"4", b"5", b"6", account="bob")
+    ask(system, b"4", b"5", account="bob")
+    with pytest.raises(Problem, match="evaluation-limit"):
+        ask(system, b"6", account="eve")
+    assert system.analyzer.evaluations.used(system.contract.task) == {1: 5}
+    assert system.analyzer.evaluations.share([system.contract]) == 1.0
+    system.shut()
+
+
+def test_blocks_that_a_crash_forfeits_count_as_used(tmp_path: Path) -> None:
+    system = StringSystem(tmp_path, admission=Admission(), terms=terms(evaluations=10_000))
+    task, element = system.contract.task, blind(default_group(), b"x").element
+    body = EvaluationRequest(1, (element,)).to_bytes()
+    for number in range(4):
+        system.analyzer.evaluations.evaluate(task, body)
+        assert system.analyzer.evaluations.used(task) == {1: 10 * (number + 1)}
+        system.restart()
+    for _ in range(10):
+        system.analyzer.evaluations.evaluate(task, body)
+    assert system.analyzer.evaluations.used(task) == {1: 50}
+    system.shut()
+
+
+def test_a_client_that_is_told_to_wait_keeps_its_string(tmp_path: Path) -> None:
+    system = StringSystem(tmp_path, terms=terms(evaluations=1))
+    sender = system.uploader()
+    sender.prepare(["crash", "burn"], system.admissions(["ada", "bob"]))
+    with pytest.raises(NoResponse, match="evaluation-limit"):
+        sender.send()
+    assert sender.journal.states() == {"waiting": 2}
+    system.shut()
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        (b"", "malformed"),
+        (b"\0\1", "malformed"),
+        (b"\0\1" + bytes(31), "malformed"),
+        (b"\0\1" + bytes(64), "bad-token"),
+    ],
+)
+def test_malformed_requests_are_refused(system: StringSystem, body: bytes, name: str) -> None:
+    with pytest.raises(Problem, match=name):
+        system.analyzer.evaluations.evaluate(system.contract.task, body)
+
+
+def test_elements_and_keys_are_checked(system: StringSystem) -> None:
+    ticket = TICKET_KEY.evaluation().mint(system.contract.task, "ada")
+    task, evaluate = system.contract.task, system.analyzer.evaluations.evaluate
+    for element in (bytes(32), b"\xff" * 32):
+        with pytest.raises(Problem, match="malformed"):
+            evaluate(task, EvaluationRequest(1, (element,), (ticket,)).to_bytes())
+    good = blind(default_group(), b"x").element
+    with pytest.raises(Problem, match="outdated-keys"):
+        evaluate(task, EvaluationRequest(9, (good,), (ticket,)).to_bytes())
+    with pytest.raises(Problem, match="unknown-task"):
+        evaluate(bytes(16), EvaluationRequest(1, (good,), (ticket,)).to_bytes())
+    # A ticket that the shuffler accepts is none for the analyzer, and the other way round.
+    shufflers = TICKET_KEY.mint(task, "ada")
+    with pytest.raises(Problem, match="bad-token"):
+        evaluate(task, EvaluationRequest(1, (good,), (shufflers,)).to_bytes())
+    eve = TICKET_KEY.evaluation().mint(task, "eve")
+    sender = system.uploader()
+    sender.prepare(["crash"], [eve + eve])
+    assert sender.send().refused == {"bad-token": 1}
+
+
+def test_one_refused_client_does_not_refuse_the_others(system: StringSystem) -> None:
+    admissions = system.admissions(["ada", "bob", "eve"])
+    admissions[1] = admissions[1][:32] + bytes(32)
+    sender = system.uploader()
+    sender.prepare(["crash", "crash", None], admissions)
+    outcome = sender.send()
+    assert (outcome.stored, outcome.refused) == (2, {"bad-token": 1})
+
+
+def test_the_shuffler_pins_tag_keys(system: StringSystem) -> None:
+    tasks, contract = system.shuffler.tasks, system.contract
+    (served,) = tasks.all()
+    analyzer, keys = system.identities["analyzer"], system.analyzer.evaluations.tag_keys(contract.task)
+    changed = TagKeys(contract.task, keys.group, {1: Key.derive(keys.group, os.urandom(32), b"").public})
+    with pytest.raises(FalseClaim, match="other bytes than before"):
+        tasks.update_tag_keys(served, changed.sign(analyzer))
+    with pytest.raises(FalseClaim, match="not signed"):
+        tasks.update_tag_keys(served, keys.sign(Identity.generate()))
+    with pytest.raises(FalseClaim, match="another task"):
+        tasks.update_tag_keys(served, TagKeys(bytes(16), keys.group, keys.keys).sign(analyzer))
+    other = next(group for group in GROUPS if group != keys.group)
+    with pytest.raises(FalseClaim, match="another group"):
+        tasks.update_tag_keys(served, TagKeys(contract.task, other, {}).sign(analyzer))
+    # An older list without the key in use: clients wait.
+    tasks.update_tag_keys(served, TagKeys(contract.task, keys.group, {}).sign(analyzer))
+    with pytest.raises(Problem, match="tag keys are not known yet"):
+        tasks.keys_document(contract.task)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"group": "P-256"}, {"group": None}, {"relay": ""}, {"relay": "Relay"}, {"relay": None}, {"evaluations": 0},
+        {"evaluations": 10**13}, {"evaluations": 1.5}, {"per_client": 0}, {"per_client": 101}, {"per_client": "1"},
+    ],
+)  # fmt: skip
+def test_terms_are_checked(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        terms(**changes)
+    with pytest.raises(WireError):
+        StringTerms.from_document({**terms().to_document(), **changes})
+
+
+def test_contracts_for_strings(system: StringSystem, tmp_path: Path) -> None:
+    contract = system.contract
+    assert Contract.from_json(contract.to_json()) == contract
+    assert contract.slot_size == 2 + 32 + 4 + 24 + 16
+    # The planner states the size of what is sent.
+    assert cost(system.plan).bytes == contract.bundle_size
+    with pytest.raises(InvalidInput, match="strings must be the terms"):
+        system.new_contract(strings=None)
+    with pytest.raises(Infeasible, match="suite 1"):
+        system.new_contract(suite=2)
+    with pytest.raises(Infeasible, match="single round"):
+        series = Series(2, 1, Budget(9, 1e-3))
+        system.new_contract(series=series, task_end=contract.task_start + 2)
+    with pytest.raises(InvalidInput, match="slots must be 1"):
+        system.new_contract(slots=2)
+    document = {**contract.to_document(), "strings": None}
+    with pytest.raises(WireError):
+        Contract.from_document(document)
+
+
+def test_an_analyzer_without_the_evaluation_key_does_not_serve_tickets(tmp_path: Path) -> None:
+    class Lacking(StringSystem):
+        def context(self, role: str, credentials: Any) -> Any:
+            found = super().context(role, credentials)
+            return (
+                type(found)(found.keyring, found.identity, found.clock, found.workers, 1)
+                if role == "analyzer"
+                else found
+            )
+
+    with pytest.raises(InvalidInput, match="there is no ticket key of the issuer 'tests'"):
+        Lacking(tmp_path)
+
+
+class TokenIssuer:
+    """An issuer that signs every request blindly."""
+
+    def request(self, body: bytes, code: str) -> Response:
+        assert code.startswith("code")
+        return Response(200, body=TOKEN_KEY.signer().sign(body[3:]))
+
+
+def test_a_token_admits_to_both_services(tmp_path: Path) -> None:
+    by_token = Admission("token", "issuer.example", TOKEN_KEY.public)
+    system = StringSystem(tmp_path, admission=by_token, terms=terms(per_client=1))
+    transport = system.transport()
+    sender = system.uploader(transport, issuer=TokenIssuer())
+    sender.prepare(["crash"] * 3 + [None], codes=[f"code {number}" for number in range(4)])
+    outcome = sender.send()
+    assert (outcome.stored, outcome.refused) == (4, {})
+    # The same element again is free; the same token for another string is not.
+    body = next(data for kind, data in transport.seen if kind == "evaluate")
+    assert transport.evaluate(system.contract.id, body).status == 200
+    request = EvaluationRequest.from_bytes(body, default_group(), 354)
+    other = EvaluationRequest(1, (blind(default_group(), b"x").element,), request.admissions[:1])
+    assert transport.evaluate(system.contract.id, other.to_bytes()).problem == "evaluation-limit"
+    forged = EvaluationRequest(1, request.elements[:1], (bytes(354),))
+    assert transport.evaluate(system.contract.id, forged.to_bytes()).problem == "bad-token"
+    system.shut()
+
+
+@pytest.mark.parametrize("lost", range(1, 7))
+def test_a_client_that_dies_anywhere_counts_once(tmp_path: Path, lost: int) -> None:
+    """The blind and the bundle are in the journal before they are sent: whatever is repeated asks for nothing new."""
+    system = StringSystem(tmp_path, terms=terms(per_client=1))
+
+    class Dying(DirectTransport):
+        left = lost
+
+        def _step(self) -> None:
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+
+        def evaluate(self, task: str, body: bytes) -> Response:
+            self._step()
+            response = super().evaluate(task, body)
+            self._step()
+            return response
+
+        def post(self, task: str, body: bytes) -> Response:
+            self._step()
+            response = super().post(task, body)
+            self._step()
+            return response
+
+    path = tmp_path / "journal"
+    sender = system.uploader(Dying(system), path)
+    sender.prepare(["crash", None], system.admissions(["ada", "bob"]))
+    try:
+        sender.send()
+    except KeyboardInterrupt:
+        assert lost <= 4
+    sender.journal.close()
+    again = system.uploader(journal=path)
+    # One evaluation for each client was enough.
+    assert again.send().stored == 2
+    assert b"crash" not in path.read_bytes()
+    assert system.counts().accepted == 2
+    again.journal.close()
+    system.shut()

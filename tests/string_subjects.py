@@ -1,0 +1,112 @@
+"""Public callables of strings with legal arguments, and wrong ones with their messages, for the tests of bad input."""
+
+from typing import Any
+
+import numpy as np
+from tests.survey_subjects import Subject, fields
+
+import hubbub as hb
+from hubbub.errors import HubbubError, InvalidInput, PlanMismatch, WireError
+
+SCHEMA = hb.Schema.strings(8)
+DRAWN = hb.Fakes.laplace(0.5, 9)
+PLAN = hb.plan_from(SCHEMA, 40, hb.Protocol(0, m=DRAWN, release="strings"), epsilon=4.0)
+OTHER = hb.plan_from(SCHEMA, 41, hb.Protocol(0, m=DRAWN, release="strings"), epsilon=4.0)
+LISTED = hb.plan_from(hb.Schema.one_hot(3), 3, hb.Protocol(0.1), epsilon=9.0)
+REPORTS = hb.shuffle(hb.randomize(hb.Collection.from_values(["oops"] * 40, SCHEMA), PLAN))
+TALLY = hb.tally_strings(REPORTS, PLAN)
+ESTIMATE = hb.estimate_strings(TALLY, PLAN)
+ROW = ESTIMATE["oops"]
+BODY = hb.Strings(8).encode("oops")
+MINE, THEIRS = f"{OTHER.id[:8]}… and {PLAN.id[:8]}…", "be one for strings that nobody listed, made for Schema.strings"
+LEVEL = "level must be in (0, 1), got 2.0"
+
+SUBJECTS: dict[str, Subject] = {
+    "Schema.strings": Subject(hb.Schema.strings, {"max_bytes": 8, "cut": False}),
+    "Strings": Subject(hb.Strings, {"max_bytes": 8, "cut": False}),
+    "Strings.encode": Subject(hb.Strings(8).encode, {"value": "oops"}),
+    "Strings.decode": Subject(hb.Strings(8).decode, {"body": BODY}),
+    "Strings.from_document": Subject(
+        hb.Strings.from_document, {"value": {"max_bytes": 8, "cut": False}, "what": "the schema"}
+    ),
+    "chance_shown": Subject(hb.chance_shown, {"plan": PLAN, "count": 3}),
+    "count_shown": Subject(hb.count_shown, {"plan": PLAN, "probability": 0.5}),
+    "tally_strings": Subject(hb.tally_strings, {"reports": REPORTS, "plan": PLAN}),
+    "estimate_strings": Subject(hb.estimate_strings, {"tally": TALLY, "plan": PLAN}),
+    "StringTally": Subject(hb.StringTally, fields(TALLY)),
+    "StringCount": Subject(hb.StringCount, fields(ROW)),
+    "StringEstimate": Subject(hb.StringEstimate, {"tally": TALLY, "fakes": DRAWN, "achieved": None}),
+    "StringEstimate.interval": Subject(ESTIMATE.interval, {"level": 0.95}),
+    "StringEstimate.columns": Subject(ESTIMATE.columns, {"level": 0.95}),
+    "StringEstimate.to_arrow": Subject(ESTIMATE.to_arrow, {"level": 0.95}),
+    "StringEstimate.to_pandas": Subject(ESTIMATE.to_pandas, {"level": 0.95}),
+    "StringEstimate.to_polars": Subject(ESTIMATE.to_polars, {"level": 0.95}),
+    "StringEstimate.to_document": Subject(ESTIMATE.to_document, {"level": 0.95}),
+    "StringEstimate.to_json": Subject(ESTIMATE.to_json, {"level": 0.95}),
+    "StringEstimate.plot": Subject(ESTIMATE.plot, {"level": 0.95, "top": 5}),
+    "StringEstimate.from_json": Subject(hb.StringEstimate.from_json, {"text": ESTIMATE.to_json()}),
+    "Plan.check_payload": Subject(PLAN.check_payload, {"payload": b"\1\0\0\0" + BODY}),
+}
+
+CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
+    ("Schema.strings", {"max_bytes": 0}, InvalidInput, "max_bytes must be a whole number in [1, 4,096], got 0"),
+    ("Schema.strings", {"cut": 1}, InvalidInput, "cut must be True or False, got 1"),
+    ("Strings", {"max_bytes": 5000}, InvalidInput, "max_bytes must be a whole number in [1, 4,096], got 5000"),
+    ("Strings", {"cut": None}, InvalidInput, "cut must be True or False, got None"),
+    ("Strings.encode", {"value": 7}, InvalidInput, "the value must be a string, or None for nothing, not int"),
+    (
+        "Strings.encode",
+        {"value": "nine chars"},
+        InvalidInput,
+        "the value must have at most 8 bytes in UTF-8, got 10",
+    ),
+    ("Strings.decode", {"body": b""}, WireError, "the body of a string must have 11 bytes"),
+    (
+        "Strings.from_document",
+        {"value": {"max_bytes": 0, "cut": False}},
+        WireError,
+        "in the schema: max_bytes must be a whole …",
+    ),
+    ("chance_shown", {"plan": LISTED}, InvalidInput, f"the plan must {THEIRS}"),
+    ("chance_shown", {"count": -1}, InvalidInput, "count must be a whole number of at least 0, got -1"),
+    ("count_shown", {"plan": LISTED}, InvalidInput, f"the plan must {THEIRS}"),
+    ("count_shown", {"probability": 1.0}, InvalidInput, "probability must be in (0, 1), got 1.0"),
+    ("tally_strings", {"reports": 7}, InvalidInput, "reports must be Reports or a Batch, not int"),
+    ("tally_strings", {"plan": LISTED}, InvalidInput, f"the plan must {THEIRS}"),
+    ("tally_strings", {"plan": OTHER}, PlanMismatch, f"reports and plan must belong to the same plan, got {MINE}"),
+    ("estimate_strings", {"tally": 7}, InvalidInput, "tally must be of type StringTally, not int"),
+    ("estimate_strings", {"plan": OTHER}, PlanMismatch, f"tally and plan must belong to the same plan, got {MINE}"),
+    ("StringTally", {"plan": 7}, InvalidInput, "plan must be of type str, not int"),
+    ("StringTally", {"n": 0}, InvalidInput, "n must be a whole number in [1, 1,000,000,000,000], got 0"),
+    ("StringTally", {"strings": ["oops"]}, InvalidInput, "strings must be a tuple of strings, not list"),
+    ("StringTally", {"cut": (1,)}, InvalidInput, "cut must be a tuple of True or False, one for each string"),
+    (
+        "StringTally",
+        {"numbers": np.array([41])},
+        InvalidInput,
+        "numbers must be at least 1 each, and at most n = 40 together",
+    ),
+    ("StringCount", {"string": 7}, InvalidInput, "string must be of type str, not int"),
+    ("StringCount", {"cut": 7}, InvalidInput, "cut must be True or False, got 7"),
+    ("StringCount", {"value": "x"}, InvalidInput, "value must be …"),
+    ("StringCount", {"stderr": -1.0}, InvalidInput, "stderr must be …"),
+    ("StringCount", {"low": 0}, InvalidInput, "low must be a whole number in [1, 1,000,000,000,000], got 0"),
+    ("StringCount", {"high": 0}, InvalidInput, "high must be …"),
+    ("StringCount", {"sure": 7}, InvalidInput, "sure must be True or False, got 7"),
+    ("StringEstimate", {"tally": 7}, InvalidInput, "tally must be of type StringTally, not int"),
+    (
+        "StringEstimate",
+        {"fakes": hb.Fakes.poisson(1.0)},
+        InvalidInput,
+        "fakes must be a distribution that the shuffler draws from",
+    ),
+    ("StringEstimate", {"achieved": 7}, InvalidInput, "achieved must be of type Guarantee, not int; …"),
+    ("StringEstimate.plot", {"level": 2.0}, InvalidInput, LEVEL),
+    ("StringEstimate.plot", {"top": 0}, InvalidInput, "top must be a whole number of at least 1, got 0"),
+    ("StringEstimate.from_json", {"text": 7}, InvalidInput, "text must be the JSON of an estimate as str or …"),
+    ("Plan.check_payload", {"payload": b""}, WireError, "the length of the payload must be 15, got 0"),
+]
+CASES += [
+    (f"StringEstimate.{name}", {"level": 2.0}, InvalidInput, LEVEL)
+    for name in ("interval", "columns", "to_arrow", "to_pandas", "to_polars", "to_document", "to_json")
+]
