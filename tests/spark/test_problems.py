@@ -19,6 +19,9 @@ from hubbub.io.reports import same_batch
 from hubbub.spark import coins, problems, sessions, storage
 
 CANARY = "Kanarienvogel-7316"
+STRINGS = hb.plan_from(
+    hb.Schema.strings(8), 100, hb.Protocol(0, m=hb.Fakes.laplace(2.0, 35), release="strings"), epsilon=1.0
+)
 COLOURS = hb.Schema.one_hot(["red", "green", "blue"])
 PLAN = hb.plan_from(COLOURS, 100, hb.Protocol(0.2), delta=1e-6)
 OTHER = hb.plan_from(COLOURS, 101, hb.Protocol(0.2), delta=1e-6)
@@ -209,6 +212,10 @@ def test_damaged_messages_are_found(spark: Any, tmp_path: Path) -> None:
 ARGUMENTS: list[tuple[str, dict[str, Any], str]] = [
     ("randomize", {"frame": [1]}, "frame must be a data frame of Spark, not list"),
     ("randomize", {"plan": 3}, "plan must be of type Plan"),
+    ("randomize", {"plan": STRINGS}, "plan must not be one for strings"),
+    ("shuffle", {"plan": STRINGS}, "plan must not be one for strings"),
+    ("tally", {"plan": STRINGS}, "plan must not be one for strings"),
+    ("simulate", {"plan": STRINGS}, "plan must not be one for strings"),
     ("randomize", {"path": 3}, "path must be the path of a directory, not int"),
     ("randomize", {"path": ""}, "path must be the path of a directory"),
     ("randomize", {"path": "a*b"}, "path must have none of the characters"),

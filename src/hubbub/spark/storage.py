@@ -164,7 +164,7 @@ def check_new(spark: Any, path: str) -> None:
 def write_parts(frame: Any, plan: Plan, path: str, *, rows: bool = False) -> None:
     """Write rows of messages to a new directory, committed by Spark: each task once, whatever is repeated."""
     column = MESSAGE if rows else MESSAGES
-    writer = frame.withMetadata(column, {PLAN_KEY.decode(): plan.id}).write.mode("errorifexists").options(**OPTIONS)
+    writer = frame.withMetadata(column, {PLAN_KEY.decode(): plan.id}).write.mode("error").options(**OPTIONS)
     if not rows:
         writer = writer.option("maxRecordsPerFile", PART_ROWS)
     try:
