@@ -7,6 +7,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 BENCH  := .venv-bench
 SBOM   := .venv-sbom
+SPARK  := .venv-spark
 export UV_PYTHON_DOWNLOADS = never
 # Two test processes share two cores: threads of the linear algebra would only wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
@@ -33,7 +34,7 @@ define clean-install
 endef
 pip-in = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip,$(BIN)/python -m pip --disable-pip-version-check --python $(1)/bin/python)
 
-.PHONY: help demo demo-browser examples notes test test-js test-browser test-long test-slow test-all soak fuzz check format bench build sbom docs docs-check bench-docs lock clean
+.PHONY: help demo demo-browser examples notes test test-js test-browser test-long test-slow test-spark test-spark-slow test-all soak fuzz check format bench bench-spark build sbom docs docs-check bench-docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -45,6 +46,8 @@ $(VENV)/.docs: requirements/docs.txt pyproject.toml
 	$(call install,$(VENV),$<)
 $(BENCH)/.bench: requirements/bench.txt pyproject.toml
 	$(call install,$(BENCH),$<)
+$(SPARK)/.spark: requirements/spark.txt pyproject.toml
+	$(call install,$(SPARK),$<)
 
 demo: $(VENV)/.run ## the main job, on synthetic people
 	@$(BIN)/hubbub demo
@@ -76,11 +79,19 @@ test-js: ## the JavaScript client in Node: types, vectors, coins, journal; needs
 test-browser: $(VENV)/.dev ## in headless Chromium: pages (widths, colour schemes, print, accessibility) and the JavaScript client
 	$(BIN)/python -m pytest -m browser tests/pages tests/clients
 
-test-slow: $(VENV)/.dev ## the slow ones
+test-slow: $(VENV)/.dev test-spark-slow ## the slow ones, with those of the Spark engine in its environment
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+test-spark: $(SPARK)/.spark ## the Spark engine on this machine: minutes; needs Java 17 or newer
+	@command -v java > /dev/null || { echo "make test-spark needs Java: apt-get install -y --no-install-recommends openjdk-17-jre-headless" >&2; exit 2; }
+	$(ONE_THREAD) $(SPARK)/bin/python -m pytest tests/spark -m "not slow"
+
+test-spark-slow: $(SPARK)/.spark ## a Spark cluster of two workers on loopback, whose executors are killed
+	$(ONE_THREAD) $(SPARK)/bin/python -m pytest tests/spark -m slow
 
 test-all: $(VENV)/.dev ## every test: the slow ones, those in a browser and those on PostgreSQL included
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(MAKE) test-spark test-spark-slow
 
 soak: $(VENV)/.dev ## both services, killed again and again under load: nothing lost, nothing twice
 	$(BIN)/python -m benchmarks.soak --json
@@ -106,6 +117,9 @@ bench: $(BENCH)/.bench ## tightness and throughput, against the peers, as JSON
 	$(BENCH)/bin/python -m benchmarks.study --json
 	$(BENCH)/bin/python -m benchmarks.surveys --json
 	$(BENCH)/bin/python -m benchmarks.services --json
+
+bench-spark: $(SPARK)/.spark ## the Spark engine per core, as JSON; needs Java
+	$(SPARK)/bin/python -m benchmarks.spark --json
 
 build: $(VENV)/.dev ## sdist and wheel into dist/, the wheel checked, installed into a clean environment and tried
 	rm -rf dist
@@ -150,6 +164,7 @@ lock: ## renew the locked requirements (needs uv)
 	$(LOCK) pyproject.toml --extra all -c requirements/docs.txt -o requirements/all.txt
 	$(LOCK) requirements/sbom.in -o requirements/sbom.txt
 	$(COMPILE) --extra fast --extra frames --extra serve requirements/bench.in -o requirements/bench.txt
+	$(COMPILE) --extra spark requirements/spark.in -o requirements/spark.txt
 
 clean: ## remove environments and caches
-	rm -rf $(VENV) $(BENCH) $(SBOM) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* site build dist hubbub-*.html
+	rm -rf $(VENV) $(BENCH) $(SBOM) $(SPARK) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* site build dist hubbub-*.html

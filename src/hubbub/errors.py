@@ -18,7 +18,7 @@
     ├── ProgramFailure       an audited program that crashed, hung or wrote invalid output
     ├── StoreFailure         a database that cannot be read, written or used by this version
     │   └── StoreUnreachable  the connection to the database cannot be made, or broke
-    ├── WorkerFailure        worker processes that died repeatedly over the same work
+    ├── WorkerFailure        worker processes, or tasks of an engine, that failed repeatedly over the same work
     ├── Problem              a request that a service rejects, answered with a problem document
     ├── AnalyzerUnreachable  an analyzer that the shuffler cannot reach or understand
     ├── CommandFailure       a service that refused a command or a query, or did not answer it
@@ -173,7 +173,7 @@ class StoreUnreachable(StoreFailure):
 
 
 class WorkerFailure(HubbubError):
-    """Worker processes died repeatedly over the same piece of work."""
+    """Worker processes, or the tasks of an engine, failed repeatedly over the same piece of work."""
 
 
 class CommandFailure(HubbubError):

@@ -53,7 +53,7 @@ def shuffle(reports: Reports, plan: Plan | None = None, *, entropy: Entropy = sy
     if reports.shuffled:
         # The shuffler's fakes are drawn once per batch.
         return replace(reports, messages=permutation.shuffle(reports.messages, entropy=entropy, fast=fast))
-    _check_batch(reports.plan, reports.header)
+    check_batch(reports.plan, reports.header)
     fakes = draw_fakes(reports.plan, entropy=entropy)
     messages = np.concatenate([reports.messages, fakes]) if len(fakes) else reports.messages
     return replace(reports, messages=permutation.shuffle(messages, entropy=entropy, fast=fast), shuffled=True)
@@ -89,7 +89,7 @@ def shuffle_blocks(
             for block in part.blocks:
                 read = replace(read, messages=read.messages + len(block))
                 yield block
-        _check_batch(plan, read)
+        check_batch(plan, read)
 
     def messages() -> Iterator[NDArray[Any]]:
         nonlocal total
@@ -109,12 +109,13 @@ def shuffle_blocks(
 
 def _counted_strings(reports: Reports, entropy: Entropy) -> Reports:
     """Return the strings whose counts stay positive when a drawn number is subtracted, in the order of their bytes."""
-    _check_batch(reports.plan, reports.header)
+    check_batch(reports.plan, reports.header)
     rows = released(count_people(reports.blocks), reports.plan, entropy=entropy)
     return replace(reports, messages=rows, shuffled=True)
 
 
-def _check_batch(plan: Plan, batch: BatchHeader) -> None:
+def check_batch(plan: Plan, batch: BatchHeader) -> None:
+    """Raise :class:`BatchTooSmall` unless a batch has the people, fakes and messages that the plan needs."""
     protocol, n, fakes = plan.protocol, batch.n, batch.fakes
     if protocol.sends_strings:
         check_whole("the number of people of a batch of strings", n, 0, MAX_COUNT)

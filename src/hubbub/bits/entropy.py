@@ -8,6 +8,7 @@ A fill that writes too few bytes is a silent privacy failure, so every fill is c
 """
 
 import hashlib
+import hmac
 import os
 import threading
 from collections.abc import Callable
@@ -79,19 +80,24 @@ class SystemStream:
 class KeyedStream:
     """The keystream of AES-256-CTR under a secret key: a random draw that can be repeated until the key is erased.
 
-    The bytes do not depend on how they are divided into fills. For one thread.
+    With ``parts``, the key of the cipher is HMAC-SHA256 of them, each with its kind and length, under the secret key:
+    different parts give independent streams. The bytes do not depend on how they are divided into fills. For one
+    thread.
 
     >>> one, two = KeyedStream(bytes(32)), KeyedStream(bytes(32))
     >>> one(3) + one(4) == two(7)
     True
+    >>> KeyedStream(bytes(32), "coins", 1)(4) == KeyedStream(bytes(32), "coins", 2)(4)
+    False
     """
 
     __slots__ = ("_cipher",)
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, *parts: str | bytes | int) -> None:
         if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
             reject("the key of a stream", f"have {_KEY_BYTES} bytes")
-        self._cipher = _encryptor(key)
+        text = b"".join(_encoded(part) for part in parts)
+        self._cipher = _encryptor(hmac.digest(key, text, "sha256") if parts else key)
 
     def fill(self, buffer: memoryview) -> None:
         """Overwrite a contiguous buffer of bytes with the next bytes of the stream."""
@@ -100,6 +106,17 @@ class KeyedStream:
     def __call__(self, size: int) -> bytes:
         """Return the next ``size`` bytes."""
         return _bytes(self, size)
+
+
+def _encoded(part: str | bytes | int) -> bytes:
+    """Return a part of the name of a stream as bytes that start with its kind and length, so that names are unique."""
+    if isinstance(part, str):
+        kind, data = b"s", part.encode()
+    elif isinstance(part, bytes):
+        kind, data = b"b", part
+    else:
+        kind, data = b"i", check_whole("the part of the name of a stream", part, 0, (1 << 64) - 1).to_bytes(8, "little")
+    return kind + len(data).to_bytes(8, "little") + data
 
 
 class SeededStreamNotForPeople:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from hubbub.cli import screen
+from hubbub.cli.engines import EngineOptions, engine_options, key_option
 from hubbub.cli.options import WHOLE, json_option, output_option, plan_option
 from hubbub.cli.values import ValuesOptions, values_options
 from hubbub.client import randomize as randomize_block
@@ -35,9 +36,18 @@ reports_argument = click.argument("reports", nargs=-1, required=True)
 )
 @values_options
 @click.option("--fakes", type=WHOLE, help="Number of fakes to add here, if the plan fixes their total.")
+@engine_options
+@key_option
 @json_option
 def randomize(
-    values: str, plan_path: str, output: str, options: ValuesOptions, fakes: int | None, as_json: bool
+    values: str,
+    plan_path: str,
+    output: str,
+    options: ValuesOptions,
+    fakes: int | None,
+    engine: EngineOptions,
+    key: str | None,
+    as_json: bool,
 ) -> None:
     """Turn people's values into randomized reports.
 
@@ -47,9 +57,28 @@ def randomize(
 
     What happens to invalid records is printed here, and is part of no file but that of --rejects.
 
+    With --engine spark, VALUES is Parquet, CSV or TSV that the cluster reads, and the output is a directory there.
+
     \b
     Example: hubbub randomize answers.csv --plan plan.json -o reports.hub
     """
+    if engine.is_spark:
+        changed = options.rejects is not None or not options.is_default
+        engine.check(
+            {
+                "--fakes": fakes is not None,
+                "--on-error, --missing, --other and --rejects": changed,
+                "--format jsonl": options.form == "jsonl",
+                "standard output": output == "-",
+                "standard input": values == "-",
+            }
+        )
+        header = engine.randomize(
+            values, read_plan(plan_path), output, form=options.form, column=options.column, key=key
+        )
+        _report_written(header, output, as_json)
+        return
+    engine.check({"--key": key is not None})
     _check_destination(output, values, plan_path)
     options.check_rejects(output, values, plan_path)
     plan = read_plan(plan_path)
@@ -71,8 +100,19 @@ def randomize(
 )
 @click.option("--rows", is_flag=True, help="In a directory: one message in each row, for SQL, instead of blocks.")
 @click.option("--memory", type=click.IntRange(1, 1 << 20), default=256, help="Memory to use, in MiB.")
+@engine_options
+@key_option
 @json_option
-def shuffle(reports: tuple[str, ...], plan_path: str, output: str, rows: bool, memory: int, as_json: bool) -> None:
+def shuffle(
+    reports: tuple[str, ...],
+    plan_path: str,
+    output: str,
+    rows: bool,
+    memory: int,
+    engine: EngineOptions,
+    key: str | None,
+    as_json: bool,
+) -> None:
     """Permute the reports of a batch and add the shuffler's fakes.
 
     Several files or directories become one batch. A batch with fewer people than the plan needs is rejected, and
@@ -81,6 +121,12 @@ def shuffle(reports: tuple[str, ...], plan_path: str, output: str, rows: bool, m
     \b
     Example: hubbub shuffle reports.hub --plan plan.json -o mixed.hub
     """
+    if engine.is_spark:
+        engine.check({"standard output": output == "-", "standard input": "-" in reports})
+        header = engine.shuffle(reports, read_plan(plan_path), output, rows=rows, key=key)
+        _report_written(header, output, as_json)
+        return
+    engine.check({"--key": key is not None})
     _check_destination(output, *reports, plan_path)
     if rows and not is_directory(output):
         raise click.UsageError("--rows needs a directory: give -o a name that ends with /")

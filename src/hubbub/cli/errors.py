@@ -52,6 +52,7 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.ProgramFailure, IO, "run the program by hand; docs/audit.md describes its input and output"),
     (errors.CommandRefused, IO, "see `hubbub serve admin --help`"),
     (errors.CommandFailure, IO, "check the address, that the service is running, and that you may use it"),
+    (errors.WorkerFailure, IO, "see the log of the workers; a directory without a manifest is no batch"),
     (errors.StoreFailure, INTERNAL, "check the settings `store` and `credentials`; docs/howto/run-book.md has more"),
     (errors.HubbubError, INTERNAL, "nothing was written; try again"),
     (BrokenPipeError, IO, "the reader of the output stopped early"),

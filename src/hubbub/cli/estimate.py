@@ -10,6 +10,7 @@ from hubbub.analyzer import joint as joint_table
 from hubbub.analyzer import tally
 from hubbub.cli import screen
 from hubbub.cli.collect import read_batches, reports_argument
+from hubbub.cli.engines import EngineOptions, engine_options
 from hubbub.cli.options import json_option, output_option, plan_option
 from hubbub.cli.outputs import HELP, check_result_file, write_result
 from hubbub.cli.string_results import deliver_strings
@@ -48,6 +49,7 @@ top_option = click.option("--top", type=click.IntRange(1), default=20, help="Num
 @top_option
 @click.option("--question", metavar="NAME", help=QUESTION_HELP)
 @click.option("--plot", metavar="FILE", help="Draw bars with intervals, as SVG, PNG or PDF (needs the extra 'plot').")
+@engine_options
 @json_option
 def estimate(
     reports: tuple[str, ...],
@@ -60,6 +62,7 @@ def estimate(
     top: int,
     question: str | None,
     plot: str | None,
+    engine: EngineOptions,
     as_json: bool,
 ) -> None:
     """Estimate how many people have each label, with error bars.
@@ -76,6 +79,7 @@ def estimate(
     check_result_file(output)
     if consistent and shrunk:
         raise click.UsageError("give at most one of --consistent and --shrunk")
+    engine.check({"standard input": engine.is_spark and "-" in reports})
     plan = read_plan(plan_path)
     given = {"--simultaneous": simultaneous, "--consistent": consistent, "--shrunk": shrunk}
     request = SurveyRequest(level=level, top=top, question=question, plot=plot, output=output, as_json=as_json)
@@ -85,11 +89,11 @@ def estimate(
         return
     if plan.schema.questions is not None:
         request.check(plan, [name for name, chosen in given.items() if chosen])
-        deliver_survey(estimate_survey(_tally(reports, plan), plan), request)
+        deliver_survey(estimate_survey(_tally(reports, plan, engine), plan), request)
         return
     if question is not None:
         raise click.UsageError("--question needs a plan for a survey")
-    counts = estimate_counts(_tally(reports, plan), plan)
+    counts = estimate_counts(_tally(reports, plan, engine), plan)
     counts = counts.consistent() if consistent else counts.shrunk() if shrunk else counts
     with screen.waiting("computing the guarantee of this batch"):
         counts.interval(level, simultaneous=simultaneous)
@@ -249,8 +253,11 @@ def _compare_surveys(
     deliver_comparison(found, output=output, top=top, question=question, plot=plot, as_json=as_json)
 
 
-def _tally(paths: tuple[str, ...], plan: Plan) -> Tally:
-    total = sum(map(tally, read_batches(paths, plan, "counting")), start=0)
+def _tally(paths: tuple[str, ...], plan: Plan, engine: EngineOptions) -> Tally:
+    if engine.is_spark:
+        total: Tally | int = engine.tally(paths, plan)
+    else:
+        total = sum(map(tally, read_batches(paths, plan, "counting")), start=0)
     assert isinstance(total, Tally)
     if not total.batches:
         screen.note("these reports are not shuffled: anyone who sees them can link them to their senders")

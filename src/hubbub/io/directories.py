@@ -58,6 +58,7 @@ MAX_GROUP_SIZE = 1 << 28
 _NAME = re.compile(r"part-[A-Za-z0-9._=-]{1,200}\.parquet")
 _SERVICE_KEYS = ("certified", "slots")
 """Entries of a batch whose messages a service checked: numbers from 1, absent if there is nothing to say."""
+_RUN = "run"
 _KEYS = ("format", "plan", "release", "width", "n", "fakes", "messages", "shuffled", "rows", "parts")
 
 
@@ -89,9 +90,13 @@ class Manifest:
     parts: tuple[Part, ...]
     rows: bool = False
     """True if every row has one message, False if it has a block of messages."""
+    run: str | None = None
+    """Name of the run whose key made the reports, so that they are not joined with others of the same key."""
 
     def __post_init__(self) -> None:
         check_type("header", self.header, BatchHeader)
+        if self.run is not None and not re.fullmatch("[0-9a-f]{32}", check_type("run", self.run, str)):
+            reject("run", "be 32 hexadecimal digits or None")
         check_type("rows", self.rows, bool)
         if not isinstance(self.parts, tuple) or not all(isinstance(part, Part) for part in self.parts):
             reject("parts", "be a tuple of parts")
@@ -117,12 +122,13 @@ class Manifest:
         rows: bool = False,
         certified: int = 0,
         slots: int = 0,
+        run: str | None = None,
     ) -> Self:
         """Return the manifest of a batch of the plan; the parts say how many messages it has."""
         messages = sum(part.messages for part in parts)
         given = {"n": n, "fakes": fakes, "certified": certified, "slots": slots}
         header = BatchHeader.of(plan, messages=messages, shuffled=shuffled, **given)
-        return cls(header=header, parts=tuple(parts), rows=rows)
+        return cls(header=header, parts=tuple(parts), rows=rows, run=run)
 
     @property
     def column(self) -> str:
@@ -143,6 +149,7 @@ class Manifest:
             "shuffled": header.shuffled,
             "rows": self.rows,
             **{name: getattr(header, name) for name in _SERVICE_KEYS if getattr(header, name)},
+            **({} if self.run is None else {_RUN: self.run}),
         }
         lines = [
             json.dumps({"name": part.name, "rows": part.rows, "messages": part.messages, "digest": part.digest})
@@ -161,7 +168,8 @@ class Manifest:
         if declared != FORMAT:
             raise WireError(f"the format of {what} must be {FORMAT!r}")
         added = [name for name in _SERVICE_KEYS if isinstance(document, dict) and name in document]
-        read = Fields(document, what, *_KEYS, *added)
+        keyed = isinstance(document, dict) and _RUN in document
+        read = Fields(document, what, *_KEYS, *added, *([_RUN] if keyed else []))
         release, width = read.text("release"), read.whole("width")
         with legal(what):
             if release not in PAYLOAD_FORMATS or width < 1:
@@ -178,7 +186,8 @@ class Manifest:
                 **{name: check_whole(name, read.whole(name), 1) for name in added},
             )
             listed = tuple(_part(item) for item in read.items("parts"))
-            return cls(header=header, parts=listed, rows=read.truth("rows"))
+            run = read.text(_RUN) if keyed else None
+            return cls(header=header, parts=listed, rows=read.truth("rows"), run=run)
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the manifest into a directory that has none, durably, after all parts."""

@@ -125,7 +125,10 @@ def inspect_reports(path: str, plan: Plan | None = None) -> BatchHeader:
 
 
 def same_batch(one: str, two: str) -> bool:
-    """Return True if two names refer to one batch, or to two of equal content; short batches may be equal by chance."""
+    """Return True if two names refer to one batch, or to two of one run or of equal content.
+
+    Short batches may have equal content by chance.
+    """
     if same_file(one, two):
         return True
     paths = Path(one), Path(two)
@@ -134,6 +137,8 @@ def same_batch(one: str, two: str) -> bool:
         for path in paths:
             with naming(str(path)):
                 found.append(Manifest.read(path))
+        if found[0].run is not None and found[0].run == found[1].run:
+            return True
         size = found[0].header.messages * found[0].header.payload
         return paths[0].samefile(paths[1]) or (found[0] == found[1] and size > SAMPLE)
     if PIPE in (one, two) or not all(path.is_file() and path.stat().st_size > SAMPLE for path in paths):
