@@ -14,7 +14,7 @@ from hubbub.bits.entropy import KeyedStream
 from hubbub.errors import WorkerFailure, reject
 from hubbub.io.directories import Manifest
 from hubbub.plans import Plan
-from hubbub.records import Collection, Packed
+from hubbub.records import Collection, Packed, SetBits
 
 KEY_BYTES = 32
 
@@ -89,6 +89,7 @@ def digest(people: Collection) -> bytes:
     records = people.records
     if isinstance(records, Packed):
         return hashlib.sha256(records.rows.tobytes()).digest()
+    assert isinstance(records, SetBits)
     found = hashlib.sha256(len(records).to_bytes(8, "little"))
     found.update(records.indices.astype("<u4", copy=False).tobytes())
     if records.ends is not None:

@@ -166,8 +166,8 @@ def tally(spark: Any, path: str | PathLike[str], plan: Plan) -> Tally:
         got = f"{header.messages:,} messages of its manifest, got {counted.messages:,}"
         raise WireError(f"a batch must have the {got}")
     smallest = (header.certified or header.n) if header.shuffled else 0
-    declared = {"n": header.n, "fakes": header.fakes, "slots": header.slots}
-    return replace(counted, batches=int(header.shuffled), smallest_batch=smallest, **declared)
+    counted = replace(counted, n=header.n, fakes=header.fakes, slots=header.slots)
+    return replace(counted, batches=int(header.shuffled), smallest_batch=smallest)
 
 
 def simulate(frame: Any, plan: Plan, *, column: str | None = None, person: str | None = None) -> Tally:
