@@ -87,6 +87,12 @@ def test_every_answer_conforms(apps: tuple[AnalyzerSystem, App, App]) -> None:
     listed = conforms(answer, "get", "/v1/tasks/{task}/batches")
     assert [entry["bucket"] for entry in listed["batches"]] == [3]
     assert [gap["reason"] for gap in listed["gaps"]] == ["restored", "unknown here"]
+    later = one(results, "GET", f"/v1/tasks/{task}/batches?after=3", headers=bearer)
+    rest = conforms(later, "get", "/v1/tasks/{task}/batches")
+    assert (rest["batches"], rest["gaps"]) == ([], listed["gaps"])
+    for wrong in ("-1", "x", "", "1e3", "1" * 16):
+        refused = one(results, "GET", f"/v1/tasks/{task}/batches?after={wrong}", headers=bearer)
+        assert conforms(refused, "get", "/v1/tasks/{task}/batches")["type"] == "urn:hubbub:problem:malformed", wrong
     result = conforms(one(results, "GET", path, headers=bearer), "get", "/v1/batches/{batch}")
     assert (result["bucket"], result["people"]) == (3, 20)
     conforms(one(results, "GET", "/v1/tasks", headers=bearer), "get", "/v1/tasks")

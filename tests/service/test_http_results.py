@@ -45,10 +45,10 @@ class Core:
     def contracts(self) -> dict[str, Any]:
         return {TASK.hex(): None, OTHER.hex(): None}
 
-    def batches(self, task: bytes) -> list[dict[str, str]]:
+    def batches(self, task: bytes, after: int = 0) -> list[dict[str, str]]:
         if task.hex() not in self.contracts():
             raise Problem("unknown-task")
-        return [{"batch": BATCH, "state": "committed"}] if self.counted and task == TASK else []
+        return [{"batch": BATCH, "state": "committed"}] if self.counted and task == TASK and after < 1 else []
 
     def scope(self, token: str) -> str | None:
         return self.scopes.get(token)

@@ -27,6 +27,7 @@ MAX_STATEMENT_SIZE = 1 << 20
 _CONCURRENT_CHUNKS = 4
 """Chunks held in memory at the same time."""
 _INDEX_DIGITS = 9
+_BUCKET_DIGITS = 15
 
 
 def delivery_app(core: "Analyzer", on_arrival: Callable[[], None], *, seconds: float = 60.0) -> App:
@@ -89,6 +90,14 @@ def delivery_app(core: "Analyzer", on_arrival: Callable[[], None], *, seconds: f
     )
 
 
+def _after(request: Request) -> int:
+    """Return the bucket after which batches are listed: 0 unless the query names another."""
+    text = request.query_params.get("after", "0")
+    if not (text.isascii() and text.isdigit() and len(text) <= _BUCKET_DIGITS):
+        raise Problem("malformed", f"after must be the number of a bucket, of at most {_BUCKET_DIGITS} digits")
+    return int(text)
+
+
 def results_app(core: "Analyzer") -> App:
     """Serve ``GET /v1/tasks``, ``/v1/tasks/{task}/batches`` and ``/v1/batches/{id}`` to holders of a bearer token."""
 
@@ -113,7 +122,7 @@ def results_app(core: "Analyzer") -> App:
         task = hex_id(request.path_params["task"], "unknown-task")
         if not await asyncio.to_thread(core.authorize, token, task.hex()):
             raise Problem("forbidden")
-        finished: list[Json] = list(await asyncio.to_thread(core.batches, task))
+        finished: list[Json] = list(await asyncio.to_thread(core.batches, task, _after(request)))
         gaps: list[Json] = list(await asyncio.to_thread(core.gaps, task))
         return stored(request, canonical({"batches": finished, "gaps": gaps}))
 

@@ -153,9 +153,9 @@ class AnalyzerStore(TokenStore):
         rows = self._batches("WHERE id = ?", batch)
         return rows[0] if rows else None
 
-    def batches(self, task: bytes) -> list[BatchRow]:
-        """Return the batches of a task in the order of their buckets."""
-        return self._batches("WHERE task = ? ORDER BY bucket", task)
+    def batches(self, task: bytes, after: int = 0) -> list[BatchRow]:
+        """Return the batches of a task after a bucket, in the order of their buckets."""
+        return self._batches("WHERE task = ? AND bucket > ? ORDER BY bucket", task, after)
 
     def highest_bucket(self, task: bytes) -> int:
         """Return the highest bucket of a task in this store, 0 if there is none."""
