@@ -1,0 +1,102 @@
+"""A window of a series as a chart draws it: at most a few hundred points, each of one batch or the mean of several."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.canonical import Json
+from hubbub.errors import check_whole
+from hubbub.studio.live.batches import BatchSeries, Figure, Floats
+
+MAX_POINTS, MAX_LINES = 400, 24
+NORMAL = 1.959963984540054
+"""The quantile of the normal distribution for intervals of 95 %."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesView:
+    """Points of a few figures: columns by point, and by figure and point."""
+
+    per_point: int
+    """Number of consecutive buckets that one point stands for, at most."""
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    batches: NDArray[np.int64]
+    people: Floats
+    time: NDArray[np.int64]
+    """The end of the last epoch of each point, in seconds since 1970."""
+    figures: tuple[Figure, ...]
+    value: Floats
+    low: Floats
+    high: Floats
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the view as a JSON object, rounded to what a chart can show."""
+        return {
+            "per_point": self.per_point,
+            "first": self.first.tolist(),
+            "last": self.last.tolist(),
+            "batches": self.batches.tolist(),
+            "people": [int(one) for one in self.people],
+            "time": self.time.tolist(),
+            "figures": [
+                {
+                    **figure.to_document(),
+                    "value": _rounded(self.value[:, place]),
+                    "low": _rounded(self.low[:, place]),
+                    "high": _rounded(self.high[:, place]),
+                }
+                for place, figure in enumerate(self.figures)
+            ],
+        }
+
+
+def _rounded(column: Floats) -> list[Json]:
+    return [None if not np.isfinite(one) else float(f"{one:.6g}") for one in column.tolist()]
+
+
+def view_of(series: BatchSeries, chosen: list[int], *, first: int, last: int, points: int = MAX_POINTS) -> SeriesView:
+    """Return the figures at ``chosen`` places for the buckets ``first`` to ``last``.
+
+    If there are more batches than ``points``, a point is the mean over consecutive buckets, weighted by people; its
+    interval is that of the normal distribution, as the errors of batches are independent. Points are aligned to the
+    numbers of buckets, so that a window that moves does not change them.
+    """
+    check_whole("points", points, 1, MAX_POINTS)
+    buckets, people, table = series.rows(first, last, chosen)
+    span = int(buckets[-1] - buckets[0]) + 1 if buckets.size else 1
+    per_point = 1 if buckets.size <= points else -(-span // points)
+    keys = (buckets - 1) // per_point
+    starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]]) if buckets.size else np.empty(0, np.int64)
+    counts = np.diff(np.r_[starts, buckets.size])
+    totals = np.add.reduceat(people, starts) if buckets.size else np.empty(0)
+    value, low, high = _means(table, people, starts, totals)
+    single = counts == 1
+    for column, mean in ((2, low), (3, high)):
+        mean[single] = table[starts[single], column]
+    ends = starts + counts - 1
+    return SeriesView(
+        per_point=per_point,
+        first=buckets[starts],
+        last=buckets[ends],
+        batches=counts,
+        people=totals,
+        time=np.array([series.heads[int(one)].end for one in buckets[ends]], np.int64),
+        figures=tuple(series.figures[place] for place in chosen),
+        value=value,
+        low=low,
+        high=high,
+    )
+
+
+def _means(table: Floats, people: Floats, starts: NDArray[Any], totals: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return means weighted by people, and the ends of their intervals."""
+    if not starts.size:
+        empty = np.empty((0, table.shape[2]))
+        return empty, empty.copy(), empty.copy()
+    weights = people[:, None]
+    mean = np.add.reduceat(table[:, 0] * weights, starts, axis=0) / totals[:, None]
+    error = np.sqrt(np.add.reduceat((table[:, 1] * weights) ** 2, starts, axis=0)) / totals[:, None]
+    return mean, mean - NORMAL * error, mean + NORMAL * error
