@@ -29,6 +29,7 @@ AREAS = (
     "pipeline",
     "planner",
     "service",
+    "studio",
 )
 """Folders of ``tests``, and packages of ``hubbub`` for doctests, that give their tests a marker of the same name."""
 
