@@ -5,13 +5,19 @@ import contextlib
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import uvicorn
 
 from hubbub.errors import check_whole
 from hubbub.studio.app import create_app
 from hubbub.studio.guard import App
+from hubbub.studio.live.routes import live_routes
 from hubbub.studio.workers import Workers
+
+if TYPE_CHECKING:
+    from hubbub.studio.live.feed import LiveFeed
+    from hubbub.studio.live.source import LiveSource
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 8600
@@ -52,20 +58,32 @@ def hosts(port: int) -> tuple[str, ...]:
     return f"{HOST}:{port}", f"localhost:{port}"
 
 
-def run(port: int, ready: Callable[[str], None], workers: int = 2) -> None:
-    """Serve the studio until a signal arrives; ``ready`` gets its address."""
+def run(port: int, ready: Callable[[str], None], workers: int = 2, *, live: "LiveSource | None" = None) -> None:
+    """Serve the studio until a signal arrives; ``ready`` gets its address, and the live page follows ``live``."""
     with bound(port) as listening:
-        asyncio.run(_serve(listening, ready, workers))
+        asyncio.run(_follow(listening, ready, workers, live))
 
 
-async def _serve(listening: socket.socket, ready: Callable[[str], None], count: int) -> None:
+async def _follow(
+    listening: socket.socket, ready: Callable[[str], None], count: int, live: "LiveSource | None"
+) -> None:
+    if live is None:
+        await _serve(listening, ready, count, None)
+        return
+    from hubbub.studio.live.feed import following  # noqa: PLC0415 (it needs the extra 'serve')
+
+    async with following(live) as feed:
+        await _serve(listening, ready, count, feed)
+
+
+async def _serve(listening: socket.socket, ready: Callable[[str], None], count: int, feed: "LiveFeed | None") -> None:
     port = listening.getsockname()[1]
     workers = Workers(count)
     try:
-        server = _Server(_config(create_app(workers, hosts(port))))
+        server = _Server(_config(create_app(workers, hosts(port), routes=live_routes(feed))))
         loop = asyncio.get_running_loop()
         for one in SIGNALS:
-            loop.add_signal_handler(one, _stop, server)
+            loop.add_signal_handler(one, _stop, server, feed)
         serving = asyncio.ensure_future(server.serve(sockets=[listening]))
         ready(f"http://{HOST}:{port}/")
         await serving
@@ -87,5 +105,8 @@ def _config(app: App) -> uvicorn.Config:
     )
 
 
-def _stop(server: uvicorn.Server) -> None:
+def _stop(server: uvicorn.Server, feed: "LiveFeed | None") -> None:
     server.should_exit = True
+    if feed is not None:
+        # Streams would hold the server up until its patience ends.
+        feed.end()

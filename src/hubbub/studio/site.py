@@ -19,7 +19,8 @@ class Page:
 
 
 EXPLORE = Page("/", "Explore", "explore.html")
-PAGES: tuple[Page, ...] = (EXPLORE,)
+LIVE = Page("/live", "Live", "live.html")
+PAGES: tuple[Page, ...] = (EXPLORE, LIVE)
 """The pages in the order of the navigation; a further one is added here, and its requests to the routes of ``app``."""
 
 

@@ -73,11 +73,15 @@ class LiveFeed:
         usual = min(max(min(epochs, default=5) / 5, SHORTEST), LONGEST)
         return usual if failures == 0 else min(LONGEST, max(usual, 0.5 * 2.0 ** min(failures, 6)))
 
-    async def close(self) -> None:
-        """End all streams, and close the connections."""
+    def end(self) -> None:
+        """End all streams."""
         self._closing = True
         for tab in self._tabs:
             tab.set()
+
+    async def close(self) -> None:
+        """End all streams, and close the connections."""
+        self.end()
         await self._client.close()
 
     async def read(self) -> bool:
@@ -193,7 +197,7 @@ class LiveFeed:
             else:
                 found += alarms(figures, now)
         for task in self.tasks.values():
-            recent = [one for one in task.withheld.values() if now - one.end < WITHHELD_SECONDS]
+            recent = [one for one in task.withheld.values() if now - one.start < WITHHELD_SECONDS]
             if recent:
                 many = "A batch was" if len(recent) == 1 else f"{len(recent)} batches were"
                 text = f"{many} withheld in the last hour; the reason is below."
@@ -257,8 +261,9 @@ def _bucket(one: Mapping[str, Any]) -> int:
 
 
 @contextlib.asynccontextmanager
-async def running(feed: LiveFeed) -> AsyncIterator[LiveFeed]:
-    """Run a feed until the end of the block."""
+async def following(source: LiveSource) -> AsyncIterator[LiveFeed]:
+    """Follow a source until the end of the block."""
+    feed = LiveFeed(source)
     task = asyncio.create_task(feed.run())
     try:
         yield feed

@@ -2,15 +2,18 @@
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from hubbub.errors import CommandFailure, HubbubError, InvalidInput
-from hubbub.studio.live.feed import LiveFeed
-from hubbub.studio.live.task import LARGEST
+from hubbub.studio.live.view import LARGEST
+
+if TYPE_CHECKING:
+    # The feed needs the extra 'serve'; a studio without a collection does not.
+    from hubbub.studio.live.feed import LiveFeed
 
 RETRY_MS = 1000
 """Time after which a page whose stream broke connects again."""
@@ -18,7 +21,7 @@ NO_STORE = {"cache-control": "no-store"}
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def live_routes(feed: LiveFeed | None) -> list[Route]:
+def live_routes(feed: "LiveFeed | None") -> list[Route]:
     """Return the routes of the live page; without a feed, the page is told that nothing is connected."""
     return [
         Route("/api/live/overview", _answering(_overview, feed)),
@@ -28,12 +31,12 @@ def live_routes(feed: LiveFeed | None) -> list[Route]:
     ]
 
 
-def _overview(feed: LiveFeed, request: Request) -> dict[str, Any]:
+def _overview(feed: "LiveFeed", request: Request) -> dict[str, Any]:
     del request
     return {"connected": True, **feed.overview()}
 
 
-def _view(feed: LiveFeed, request: Request) -> dict[str, Any]:
+def _view(feed: "LiveFeed", request: Request) -> dict[str, Any]:
     query = request.query_params
     task = feed.task(query.get("task", ""))
     first, last = _whole(request, "first", 1), _whole(request, "last", LARGEST)
@@ -43,7 +46,7 @@ def _view(feed: LiveFeed, request: Request) -> dict[str, Any]:
     }
 
 
-def _batches(feed: LiveFeed, request: Request) -> dict[str, Any]:
+def _batches(feed: "LiveFeed", request: Request) -> dict[str, Any]:
     task = feed.task(request.query_params.get("task", ""))
     before, count = _whole(request, "before", LARGEST), _whole(request, "count", 25)
     return {"id": feed.event_id, "rows": task.rows(before, count)}
@@ -58,7 +61,7 @@ def _whole(request: Request, name: str, default: int) -> int:
     return int(text)
 
 
-def _answering(answer: Callable[[LiveFeed, Request], dict[str, Any]], feed: LiveFeed | None) -> Handler:
+def _answering(answer: Callable[["LiveFeed", Request], dict[str, Any]], feed: "LiveFeed | None") -> Handler:
     async def handle(request: Request) -> Response:
         if feed is None:
             return _json({"connected": False})
@@ -72,7 +75,7 @@ def _answering(answer: Callable[[LiveFeed, Request], dict[str, Any]], feed: Live
     return handle
 
 
-def _streaming(feed: LiveFeed | None) -> Handler:
+def _streaming(feed: "LiveFeed | None") -> Handler:
     async def handle(request: Request) -> Response:
         if feed is None:
             return _json({"connected": False}, 404)
@@ -84,7 +87,7 @@ def _streaming(feed: LiveFeed | None) -> Handler:
     return handle
 
 
-async def _messages(feed: LiveFeed, seen: str) -> AsyncIterator[bytes]:
+async def _messages(feed: "LiveFeed", seen: str) -> AsyncIterator[bytes]:
     """Yield messages as a browser's EventSource reads them."""
     yield f"retry: {RETRY_MS}\n\n".encode()
     async for event in feed.events(seen):

@@ -13,12 +13,11 @@ from hubbub.service.task.contract import Contract
 from hubbub.studio.live.batches import BatchHead, BatchSeries
 from hubbub.studio.live.figures import Waiting
 from hubbub.studio.live.pooled import RoundPool
-from hubbub.studio.live.view import MAX_LINES, MAX_POINTS, view_of
+from hubbub.studio.live.view import LARGEST, MAX_LINES, MAX_POINTS, view_of
 
 SHOWN_WITHHELD = 20
 SHOWN_GAPS = 20
 MAX_ROWS = 200
-LARGEST = 2**53
 
 
 @dataclass(slots=True)

@@ -11,6 +11,8 @@ from hubbub.errors import check_whole
 from hubbub.studio.live.batches import BatchSeries, Figure, Floats
 
 MAX_POINTS, MAX_LINES = 400, 24
+LARGEST = 2**53
+"""Largest number of a bucket that a page may name."""
 NORMAL = 1.959963984540054
 """The quantile of the normal distribution for intervals of 95 %."""
 
@@ -26,7 +28,7 @@ class SeriesView:
     batches: NDArray[np.int64]
     people: Floats
     time: NDArray[np.int64]
-    """The end of the last epoch of each point, in seconds since 1970."""
+    """When the last batch of each point was released: the start of its epoch, in seconds since 1970."""
     figures: tuple[Figure, ...]
     value: Floats
     low: Floats
@@ -83,7 +85,7 @@ def view_of(series: BatchSeries, chosen: list[int], *, first: int, last: int, po
         last=buckets[ends],
         batches=counts,
         people=totals,
-        time=np.array([series.heads[int(one)].end for one in buckets[ends]], np.int64),
+        time=np.array([series.heads[int(one)].start for one in buckets[ends]], np.int64),
         figures=tuple(series.figures[place] for place in chosen),
         value=value,
         low=low,
