@@ -6,6 +6,9 @@ const BASE = { className: 'plot', style: { background: 'transparent' } };
 const SYMBOLS = { nobody: 'triangle', shuffling: 'circle', 'shuffler-noise': 'square' };
 const colour = (trust) => `var(--t-${trust})`;
 const compact = d3.format('~s');
+const plain = (value) => (value === 0 ? '0' : short(value));
+/** Powers of ten between two values; a logarithmic axis has no others, so that its grid stays quiet. */
+const powers = (low, high) => d3.range(Math.ceil(Math.log10(low)), Math.floor(Math.log10(high)) + 1).map((power) => Number(`1e${power}`));
 
 function place(box, options, label) {
   const svg = Plot.plot({ ...BASE, width: Math.max(240, box.clientWidth), ariaLabel: label, ...options });
@@ -23,14 +26,15 @@ export function precision(box, { families, found, chosen, axis, here, central, p
   const all = [...points, ...dots, ...central.map(([, y]) => ({ y }))].map((one) => one.y);
   const low = Math.max(1e-6, d3.min(all) ?? 1), top = Math.max(d3.max(all) ?? 1, 2 * low);
   const own = (one) => one.family === chosen;
+  const bottom = low / 1.3;
   const cap = axis === 'by_epsilon' ? Math.min(top, Math.max(people, 4 * low)) : top;
   place(box, {
-    height: 250, marginLeft: 46, marginRight: 16, marginBottom: 34,
+    height: 250, marginLeft: 46, marginRight: 16, marginBottom: 42,
     x: { type: 'log', label: axis === 'by_epsilon' ? 'ε' : 'people', tickFormat: axis === 'by_epsilon' ? '~g' : compact, ticks: 5 },
-    y: { type: 'log', label: '± people', domain: [low / 1.3, cap * 1.2], clamp: true, tickFormat: compact, ticks: 5 },
+    y: { type: 'log', label: '± people', domain: [bottom, cap * 1.2], clamp: true, tickFormat: (value) => (value < 1 ? plain(value) : compact(value)), ticks: powers(bottom, cap * 1.2) },
     symbol: { domain: Object.keys(SYMBOLS), range: Object.values(SYMBOLS) },
     marks: [
-      Plot.gridY({ stroke: 'var(--line)', strokeOpacity: 1, ticks: 5 }),
+      Plot.gridY(powers(bottom, cap * 1.2), { stroke: 'var(--line)', strokeOpacity: 1 }),
       Plot.ruleX([here], { stroke: 'var(--control)', strokeDasharray: '2 4' }),
       Plot.line(central, { x: '0', y: '1', stroke: 'var(--ink)', strokeDasharray: '1 4', strokeLinecap: 'round' }),
       Plot.line(points, {
@@ -54,8 +58,8 @@ export function collected(box, panel, label) {
   const rows = panel.rows.map((row) => ({ ...row, label: cut(row.label, 18) }));
   const counts = panel.unit === 'people', wide = d3.max(rows, (row) => row.label.length) ?? 4;
   place(box, {
-    height: 44 + 22 * rows.length, marginLeft: 14 + 6.6 * wide, marginRight: 18, marginBottom: 34,
-    x: { label: panel.unit || null, tickFormat: counts ? compact : '~g', ticks: 4, nice: true },
+    height: 50 + 22 * rows.length, marginTop: 4, marginLeft: 14 + 6.6 * wide, marginRight: 18, marginBottom: 42,
+    x: { label: panel.unit || null, tickFormat: counts ? compact : plain, ticks: 4, nice: true },
     y: { label: null, domain: rows.map((row) => row.label), tickSize: 0 },
     marks: [
       counts ? Plot.barX(rows, { x: 'truth', y: 'label', fill: 'var(--bar)', insetTop: 3, insetBottom: 3 })
@@ -71,7 +75,7 @@ export function errors(box, panel, label) {
   const others = rows.flatMap((row) => row.others.map((value) => ({ label: row.label, x: value - row.truth })));
   const wide = d3.max(rows, (row) => row.label.length) ?? 4;
   place(box, {
-    height: 44 + 22 * rows.length, marginLeft: 14 + 6.6 * wide, marginRight: 18, marginBottom: 34,
+    height: 50 + 22 * rows.length, marginTop: 4, marginLeft: 14 + 6.6 * wide, marginRight: 18, marginBottom: 42,
     x: { label: panel.unit || null, tickFormat: (value) => (value > 0 ? `+${short(value)}` : short(value)), ticks: 4, nice: true },
     y: { label: null, domain: rows.map((row) => row.label), tickSize: 0 },
     marks: [
@@ -86,8 +90,8 @@ export function errors(box, panel, label) {
 /** Attackers of growing power, and how often each guesses right. */
 export function ladder(box, rows) {
   place(box, {
-    height: 40 + 40 * rows.length, marginLeft: 4, marginRight: 46, marginTop: 8, marginBottom: 30,
-    x: { domain: [50, 100], label: 'right guesses of 100', ticks: 5 },
+    height: 50 + 40 * rows.length, marginLeft: 4, marginRight: 46, marginTop: 4, marginBottom: 42,
+    x: { domain: [50, 100], label: 'right guesses of 100', ticks: 5, labelOffset: 36 },
     y: { axis: null, domain: rows.map((row) => row.who), padding: 0.1 },
     marks: [
       Plot.barX(rows, {

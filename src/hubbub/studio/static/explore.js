@@ -46,6 +46,7 @@ function drawNow() {
   const flat = here === null ? [] : [[100, here], [1e7, here]];
   precision($('by-people'), { ...common, axis: 'by_people', here: state.n, central: flat, label: 'Error of each protocol against the number of people; the table has the figures' });
   $('central-hint').hidden = here === null;
+  $('survey-hint').hidden = !isSurvey();
   table(outline.families, found, one, (family) => set({ family }, follow));
   status(outline.families, found);
   take(one);

@@ -30,7 +30,8 @@ function precisionWords(one) {
 export function verdict(one, about) {
   const head = [bold(`${whole(state.n)} people`), ` ${asks()}. `];
   if (!one) {
-    const told = about ? [`The error is about ±\u00a0${short(about.about)} people; it is being certified…`] : ['No protocol fits what is asked.'];
+    const told = !about ? ['No protocol meets this: more people, more ε, fewer rounds or more trust may help.']
+      : isSurvey() ? ['Its precision is being certified…'] : [`The error is about ±\u00a0${short(about.about)} people; it is being certified…`];
     $('verdict').replaceChildren(...head, ...told);
   } else if (!isSurvey() && one.margin >= state.n) {
     $('verdict').replaceChildren(...head, bold('Nothing can be learnt: '),
@@ -47,14 +48,14 @@ export function verdict(one, about) {
 export function cards(one, about, central) {
   for (const id of ['c-margin', 'c-guess', 'c-trust']) $(id).classList.toggle('about', !one);
   if (!one) {
-    $('c-margin').textContent = about ? `≈ ${short(about.about)} people` : '–';
-    $('c-margin-text').replaceChildren(el('p', { textContent: about ? 'A quick estimate, not certified.' : '' }));
+    $('c-margin').textContent = about && !isSurvey() ? `≈ ${short(about.about)} people` : '–';
+    $('c-margin-text').replaceChildren(el('p', { textContent: about && !isSurvey() ? 'A quick estimate, not certified.' : '' }));
     $('c-guess').textContent = '–';
     $('c-guess-text').textContent = about ? 'Being certified…' : '';
     $('icons').replaceChildren();
     $('c-trust').textContent = '–';
     $('c-trust-text').replaceChildren();
-    $('peek').textContent = about ? `≈ ${short(about.about)} people, being certified…` : '';
+    $('peek').textContent = about ? 'being certified…' : 'no protocol meets this';
     return;
   }
   const right = ofHundred(one.guess);
@@ -62,7 +63,7 @@ export function cards(one, about, central) {
   $('c-guess').textContent = `≤ ${right} of 100`;
   const loss = one.epsilon === null ? 'unlimited' : short(one.epsilon);
   const share = state.rounds > 1 ? `ε = ${loss} for all ${whole(state.rounds)} rounds, ${one.round === null ? 'unlimited' : short(one.round)} for one` : `ε = ${loss}`;
-  $('c-guess-text').textContent = `right, for one who knows everybody else’s answer and hesitates between two answers of this person. A coin has 50. ${share}, ${one.basis === 'exact' ? 'exact' : 'proven'}, except with probability ${one.delta === 0 ? '0' : short(one.delta)}.`;
+  $('c-guess-text').textContent = `right, for one who knows everybody else’s answer and hesitates between two answers of this person. A coin has 50. ${share}, ${one.basis === 'exact' ? 'exact' : 'proven'}, ${one.delta === 0 ? 'without exception' : `except 1 time in ${short(Math.floor(1 / one.delta))}`}.`;
   icons($('icons'), right);
   $('c-trust').textContent = one.trust === 'nobody' ? 'nobody else' : 'the shuffler';
   $('c-trust-text').replaceChildren(...parties(one).map(([kind, text]) => el('li', { className: kind, textContent: text })));
@@ -123,7 +124,7 @@ export function table(families, found, chosen, pick) {
     const radio = el('input', { type: 'radio', name: 'family', value: family.family, checked: chosen?.family === family.family, disabled: !ok || !family.allowed });
     radio.addEventListener('change', () => pick(family.family));
     const beyond = !family.allowed;
-    const trust = el('td', { className: `t-${family.trust}`, textContent: ` ${trustOf(family)}${beyond ? ' (more than you allow)' : ''}` });
+    const trust = el('td', { className: `t-${family.trust}`, textContent: ` ${trustOf(family)}${beyond ? ' (not allowed)' : ''}` });
     return el('tr', { className: [radio.checked ? 'chosen' : '', ok ? '' : 'pending', beyond ? 'beyond' : ''].filter(Boolean).join(' ') },
       el('td', {}, el('label', {}, radio, ok ? one.name : family.name)), trust, ...(ok ? cells(one) : waiting(family, one)));
   }));
