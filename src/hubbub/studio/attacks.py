@@ -3,12 +3,13 @@
 from typing import Any
 
 from hubbub.errors import HubbubError
+from hubbub.planner.deadlines import check_time
 from hubbub.planner.recompute import plan_from
 from hubbub.plans import Plan
 from hubbub.privacy import success_rate
 from hubbub.studio.figures import finite
 
-STEPS = (0, 10, 25, 50)
+STEPS = (10, 50)
 """Percentages of users that belong to the attacker, for the ladder."""
 
 
@@ -38,6 +39,7 @@ def _left(plan: Plan, n: int, honest: float) -> dict[str, Any]:
     """Return ε of all rounds and the share of right guesses; no bound if the accountant has none."""
     if n == plan.n and honest == plan.honest_fraction:
         return {"epsilon": finite(plan.total.epsilon), "guess": _rate(plan)}
+    check_time()
     held = plan.guarantee
     try:
         other = plan_from(

@@ -80,9 +80,11 @@ class Desk:
         inquiry = Inquiry.from_document(read["inquiry"])
         families = [key for key in read.texts("families") if key in FAMILIES]
         tab, generation = _tab(read), _generation(read)
+        self._workers.drop(f"attack {tab}", f"simulate {tab}")
         return self._lines(inquiry, families, self._workers.newest(tab, generation), generation)
 
     async def _lines(self, inquiry: Inquiry, families: list[str], slot: int, generation: int) -> AsyncIterator[str]:
+        await self._workers.ready()
         end = time.monotonic() + SECONDS
 
         async def one(family: str) -> Answer:

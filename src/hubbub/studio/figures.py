@@ -30,7 +30,7 @@ def described(found: FamilyPlan, inquiry: Inquiry) -> dict[str, Any]:
         **about,
         "state": "certified",
         "name": family_name(plan),
-        "error": plan.stderr if plan.schema.questions is None else survey_error(inquiry.request, plan),
+        "curve": MARGIN * (plan.stderr if plan.schema.questions is None else survey_error(inquiry.request, plan)),
         "margin": MARGIN * plan.stderr,
         "questions": questions(plan),
         "epsilon": finite(plan.total.epsilon),

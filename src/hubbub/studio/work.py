@@ -13,6 +13,7 @@ from hubbub.planner.comparison import certified
 from hubbub.planner.deadlines import Late, until
 from hubbub.plans import Plan
 from hubbub.privacy import Budget
+from hubbub.schema import Schema
 from hubbub.studio.attacks import ladder
 from hubbub.studio.figures import described
 from hubbub.studio.inquiry import Inquiry
@@ -78,6 +79,24 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "simulate": simulate,
     "solve": solve,
 }
+
+
+def warm() -> None:
+    """Load what certificates need, before anybody waits for one."""
+    asked = Inquiry(
+        kind="one",
+        schema=Schema.one_hot(3),
+        n=1000,
+        epsilon=1.0,
+        delta=1e-6,
+        rounds=1,
+        trust="shuffling",
+        clear=False,
+        owned=0,
+        joint=False,
+    )
+    for family in ("split", "clear-shuffler-fakes"):
+        certify(asked, family, lambda: False)
 
 
 def run(task: str, arguments: dict[str, Any], stop: Stop) -> dict[str, Any]:

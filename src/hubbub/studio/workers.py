@@ -38,6 +38,9 @@ def serve(pipe: Connection, generations: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server ends its workers
     from hubbub.studio import work  # noqa: PLC0415 (loads numpy; the server does not wait for it)
 
+    work.warm()
+    with contextlib.suppress(OSError):
+        pipe.send(STALE)  # ready
     while True:
         try:
             job: Job = pipe.recv()
@@ -61,9 +64,17 @@ class Worker:
         self.process = context.Process(target=serve, args=(theirs, generations), daemon=True)
         self.process.start()
         theirs.close()
+        self._ready = False
+
+    def wait(self) -> None:
+        """Wait until the process has loaded what it needs."""
+        if not self._ready:
+            self._pipe.recv()
+            self._ready = True
 
     def ask(self, job: Job) -> dict[str, Any]:
         """Run a job and return its answer; raises EOFError or OSError if the process ended."""
+        self.wait()
         self._pipe.send(job)
         answer: dict[str, Any] = self._pipe.recv()
         return answer
@@ -90,6 +101,7 @@ class Workers:
         for one in self._all:
             self._idle.put_nowait(one)
         self._threads = ThreadPoolExecutor(count)
+        self._warm = False
         self._running: set[asyncio.Future[dict[str, Any]]] = set()
 
     def newest(self, tab: str, generation: int) -> int:
@@ -105,6 +117,23 @@ class Workers:
         """Stop what still runs for a generation, because its reader has gone."""
         if self._generations[slot] == generation:
             self._generations[slot] = -1
+
+    def drop(self, *names: str) -> None:
+        """Stop what runs under other names of a tab, which has moved on."""
+        for name in names:
+            if name in self._slots:
+                self._generations[self._slots[name]] = -1
+
+    async def ready(self) -> None:
+        """Wait for the first process, so that no deadline includes the start of the studio."""
+        if not self._warm:
+            worker = await self._idle.get()
+            try:
+                with contextlib.suppress(EOFError, OSError):
+                    await asyncio.get_running_loop().run_in_executor(self._threads, worker.wait)
+                self._warm = True
+            finally:
+                self._idle.put_nowait(worker)
 
     async def run(self, job: Job) -> dict[str, Any]:
         """Run a job in the next idle process.
