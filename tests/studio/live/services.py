@@ -1,5 +1,6 @@
 """Stand-ins for an analyzer and a shuffler: results as the analyzer writes them, metrics as both export them."""
 
+import functools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -36,7 +37,7 @@ def head(bucket: int, **changes: Any) -> dict[str, Any]:
 def committed(bucket: int, shares: Sequence[float] | None = None, **changes: Any) -> dict[str, Any]:
     """Return the result of a batch, whose estimate is without error."""
     values = np.array(drifting(bucket) if shares is None else shares) * PEOPLE
-    noise = hb.estimate(_tally(), PLAN)
+    noise = _estimate()
     reach = 1.96 * noise.stderr
     return {
         **head(bucket),
@@ -62,9 +63,11 @@ def committed(bucket: int, shares: Sequence[float] | None = None, **changes: Any
     } | changes
 
 
-def _tally() -> hb.Tally:
+@functools.cache
+def _estimate() -> hb.Estimate:
     counts = np.full(len(LABELS), PEOPLE // len(LABELS), np.int64)
-    return hb.Tally(plan=PLAN.id, n=PEOPLE, fakes=0, messages=PEOPLE, batches=1, smallest_batch=PEOPLE, counts=counts)
+    sizes = {"n": PEOPLE, "messages": PEOPLE, "smallest_batch": PEOPLE}
+    return hb.estimate(hb.Tally(plan=PLAN.id, fakes=0, batches=1, counts=counts, **sizes), PLAN)
 
 
 def withheld(bucket: int) -> dict[str, Any]:

@@ -25,7 +25,7 @@ export function seriesChart(figure, series, { width, top, lost, label }) {
     ...(dots ? [Plot.dot(points, { x: "time", y: "value", r: 2, className: "point", stroke: "none" })] : []),
   ];
   return labelled(Plot.plot({
-    className: NAME, width, height: 150, marginLeft: 46, marginRight: 12, marginBottom: 26, marginTop: 12,
+    className: NAME, width, height: 150, marginLeft: 46, marginRight: 28, marginBottom: 26, marginTop: 12,
     x: { type: "utc", label: null, ticks: Math.max(2, Math.floor(width / 90)), tickFormat: spelled(points) },
     y: { label: null, grid: true, ticks: 4, zero: shares, domain: top === null ? undefined : [Math.min(0, ...figure.low), top],
       tickFormat: shares ? value => `${Math.round(100 * value)} %` : undefined },
@@ -64,6 +64,11 @@ function bars(rows, width, figure) {
 }
 
 function labelled(chart, label) {
+  // The chart is one picture with one label: its parts are not announced.
+  for (const part of chart.querySelectorAll("[aria-label], [aria-description]")) {
+    part.removeAttribute("aria-label");
+    part.removeAttribute("aria-description");
+  }
   chart.setAttribute("role", "img");
   chart.setAttribute("aria-label", label);
   const holder = document.createElement("div");

@@ -177,7 +177,7 @@ function series(view, task, last) {
     const frame = element("figure"), caption = element("figcaption"), end = one.value.length - 1;
     const newest = end < 0 ? "" : `${figure(one.value[end], one.unit)} ± ${figure((one.high[end] - one.low[end]) / 2, one.unit)}`;
     caption.append(element("b", one.label), element("span", newest));
-    frame.append(caption, seriesChart(one, shown, { width: Math.max(180, width), top, lost, label: `${one.label}: ${newest} at the end of the window` }));
+    frame.append(caption, seriesChart(one, shown, { width: Math.max(180, Math.floor(width)), top, lost, label: `${one.label}: ${newest} at the end of the window` }));
     return frame;
   });
   place.replaceChildren(...made);
@@ -191,7 +191,7 @@ function series(view, task, last) {
 
 function pooled(view) {
   const found = view.pooled, place = find("pooled");
-  place.replaceChildren(...(found.rows.length ? [pooledChart(found.rows, Math.max(260, place.clientWidth), figure)] : []));
+  place.replaceChildren(...(found.rows.length ? [pooledChart(found.rows, Math.max(260, Math.floor(place.clientWidth)), figure)] : []));
   const left = found.left_out ? ` ${count(found.left_out)} batches state too little to be pooled.` : "";
   put("pooled-words", found.rows.length ? `${count(found.people)} people of ${count(found.batches)} ${found.batches === 1 ? "batch" : "batches"}`
     + ` of round ${found.round}, with 95 % intervals. Rounds are not added: they may hold the same people.${left}` : `Nothing to pool yet.${left}`);
@@ -234,7 +234,7 @@ function recall() {
 
 function move(by) {
   const newest = current()?.newest?.bucket ?? 0, last = state.end && state.end < newest ? state.end : newest;
-  state.end = Math.max(last + by * state.size, Math.min(newest, (state.extent[0] ?? 1) + state.size - 1));
+  state.end = Math.max(last + by * state.size, Math.min(newest, state.size));
   if (state.end >= newest) state.end = 0;
   draw();
 }
