@@ -13,12 +13,13 @@ import pytest
 from tests.cli.conftest import call
 from tests.studio.conftest import INQUIRY, Running
 
-from hubbub.cli.errors import IO
 from hubbub.studio.inquiry import Inquiry
 from hubbub.studio.workers import STALE, TABS, Job, Workers
 
 pytestmark = pytest.mark.long
 
+IO = 5
+"""Exit code of a failed input or output."""
 SLOW = {**INQUIRY, "kind": "any", "d": 9, "n": 100_000, "rounds": 12}
 """An inquiry whose certificates take longer than the studio waits."""
 
@@ -46,7 +47,11 @@ def stream(studio: Running, tab: str, inquiry: dict[str, Any], families: list[st
 
 
 def test_certificates_are_streamed_or_late(studio: Running) -> None:
-    found = stream(studio, "a", INQUIRY, ["clear-shuffler-fakes", "split"])
+    for _ in range(20):  # a busy machine may be late several times, but what is certified stays so
+        found = stream(studio, "a", INQUIRY, ["clear-shuffler-fakes", "split"])
+        assert {one["state"] for one in found} <= {"certified", "late"}
+        if all(one["state"] == "certified" for one in found):
+            break
     assert [one["state"] for one in found] == ["certified"] * 2
     begun = time.monotonic()
     slow = stream(studio, "a", SLOW, ["flip", "copies", "fake-and-flip", "split"])
