@@ -148,6 +148,7 @@ BAD = [
     ("randomize answers.csv --plan questions.json --other a -o out", USAGE),
     ("randomize answers.csv --plan questions.json --column colour -o out", USAGE),
     ("nonesuch", USAGE),
+    ("studio --no-open --port 70000", USAGE),
     (f"plan --one-hot 3 -n 1000 {BUDGET} --trust everybody -o out", USAGE),
     (f"plan --one-hot 3 -n 1000 {BUDGET} --max-collusion-epsilon 0 -o out", USAGE),
     (f"plan --one-hot 3 -n 1000 {BUDGET} --max-collusion-epsilon 1e-15 -o out", INFEASIBLE),

@@ -125,13 +125,8 @@ class Desk:
     async def simulate(self, body: Json) -> Answer:
         """Return simulated collections under a plan."""
         read = Fields(body, "the request", "tab", "plan", "shape", "shares", "rows")
-        shape = check_choice("shape", read.text("shape"), tuple(SHAPES))
-        arguments = {
-            "plan": self._plan(read),
-            "shape": shape,
-            "shares": read.reals("shares"),
-            "rows": read.text("rows"),
-        }
+        shape, shares = check_choice("shape", read.text("shape"), tuple(SHAPES)), read.reals("shares")
+        arguments = {"shape": shape, "shares": shares, "rows": read.text("rows"), "plan": self._plan(read)}
         return await self._ask("simulate", _tab(read), arguments)
 
     async def attack(self, body: Json) -> Answer:

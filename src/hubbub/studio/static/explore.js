@@ -71,7 +71,7 @@ function drawRest() {
 
 function drawAttacks(one) {
   const planned = attacked.planned, steps = attacked.steps.filter((each) => one.shuffler ? each.owned >= planned : each.owned === planned);
-  const who = (each) => each.owned === 0 ? 'whoever sees the results' : `… and owns ${each.owned} % of the users${each.owned > planned ? ', more than planned' : ', as planned'}`;
+  const who = (each) => each.owned === 0 ? 'whoever sees the results' : `… and owns ${each.owned} % of the users${one.honest <= 1 ? '' : each.owned > planned ? ', more than planned' : ', as planned'}`;
   const rows = steps.map((each) => ({ who: who(each), guess: each.guess }));
   if (one.shuffler) rows.push({ who: 'the shuffler alone, which sees sealed messages', guess: 0.5 });
   rows.push({ who: one.shuffler ? 'shuffler and analyzer together' : 'everybody else together', guess: attacked.together });

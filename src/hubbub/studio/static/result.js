@@ -21,7 +21,7 @@ const margin = (question) => `±\u00a0${short(question.margin)}${question.unit ?
 
 function precisionWords(one) {
   if (!isSurvey()) return ['Each count is right to ', bold(`±\u00a0${short(one.margin)}\u00a0people`)];
-  const [first] = one.questions, what = first.measures === 'the mean' ? 'The mean' : first.measures === 'one count' ? 'Each count' : 'The number of people below each edge';
+  const [first] = one.questions, what = first.measures === 'the mean' ? 'The mean' : first.measures === 'one count' ? 'Each count' : 'The number of people below any threshold';
   const where = one.questions.length > 1 ? ` of “${first.name}”` : '';
   return [`${what}${where} is right to `, bold(margin(first))];
 }
