@@ -66,12 +66,10 @@ def _source(live: str | None, options: dict[str, str | None]) -> Any:
         return None
     module = load_extra("hubbub.studio.live.source", "serve", "The live page")
     paths = {name: Path(str(options[name])) for name in ("token_file", "authority", "contract") if options[name]}
-    for path in paths.values():
-        path.open("rb").close()
     is_address = live.startswith(("http://", "https://"))
     place = {"url": live} if is_address else {"folder": Path(live)}
     token = {"token": os.environ[VARIABLE].strip()} if is_address and os.environ.get(VARIABLE) else {}
-    operations = {role: options[f"{role}_operations"] for role in ("analyzer", "shuffler")}
+    operations = {name: options[name] for name in ("analyzer_operations", "shuffler_operations")}
     source = module.LiveSource(**place, **token, **paths, **operations)
-    source.contracts()
+    source.check()
     return source

@@ -43,7 +43,7 @@ URL = "http://analyzer.test"
 
 
 def feed_of(services: Services, token: str = TOKEN, **options: Any) -> LiveFeed:
-    source = LiveSource(url=URL, token=token, analyzer="http://a.test", shuffler="http://s.test")
+    source = LiveSource(url=URL, token=token, analyzer_operations="http://a.test", shuffler_operations="http://s.test")
     client = LiveClient(transport=httpx.ASGITransport(services.app))
     return LiveFeed(source, client, now=lambda: float(START + 100_000), **options)
 

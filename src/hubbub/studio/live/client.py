@@ -1,7 +1,6 @@
 """Read an analyzer's results and the public figures of both services, asynchronously and with bounded answers."""
 
 import json
-import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import httpx
 
 from hubbub.errors import CommandFailure, WireError
+from hubbub.studio.live.source import trusted
 
 MAX_ANSWER = 64 << 20
 """Largest answer in bytes: a listing of 10,000 batches has 3 MB."""
@@ -31,9 +31,8 @@ class LiveClient:
     """An asynchronous client of an analyzer's results and of operations addresses."""
 
     def __init__(self, authority: Path | None = None, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        verify: ssl.SSLContext | bool = True if authority is None else ssl.create_default_context(cafile=authority)
         self._client = httpx.AsyncClient(
-            verify=verify,
+            verify=trusted(authority),
             trust_env=False,
             timeout=SECONDS,
             limits=httpx.Limits(max_connections=CONNECTIONS),

@@ -4,6 +4,7 @@ The token stays in this process: it is in no command line, no message and no res
 """
 
 import json
+import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,44 +36,51 @@ class LiveSource:
     token_file: Path | None = None
     authority: Path | None = None
     contract: Path | None = None
-    analyzer: str | None = None
-    shuffler: str | None = None
+    analyzer_operations: str | None = None
+    shuffler_operations: str | None = None
 
     def __post_init__(self) -> None:
         if (self.folder is None) == (self.url is None):
             raise InvalidInput("a live page reads either a folder or an analyzer's address")
         if self.folder is not None and not self.folder.is_dir():
-            reject("the folder of a live page", "exist")
-        for name in ("url", "analyzer", "shuffler"):
+            reject("live", "be a folder that exists, or a URL")
+        for name in ("url", "analyzer_operations", "shuffler_operations"):
             if getattr(self, name) is not None:
-                _check_url(f"the address {name!r}", getattr(self, name))
+                _check_url(name, getattr(self, name))
         if self.token is not None:
             check_token(self.token)
         for name in ("token_file", "authority", "contract"):
             if getattr(self, name) is not None:
                 check_type(name, getattr(self, name), Path)
         if self.url is not None and self.token is None and self.token_file is None:
-            raise InvalidInput("an analyzer's address needs a token: give a file, or set the variable HUBBUB_TOKEN")
+            raise InvalidInput("token_file must be given for an analyzer's address, or the variable HUBBUB_TOKEN set")
 
     @property
     def name(self) -> str:
         """What a reader sees as the source."""
         return str(self.folder) if self.folder is not None else str(self.url)
 
+    def check(self) -> None:
+        """Raise if a file that the source names cannot be used; services may be started later."""
+        self.contracts()
+        trusted(self.authority)
+        if self.folder is None or self.token_file is not None:
+            self._token(None)
+
     def locate(self) -> Addresses:
         """Return the addresses of now: services that restart may get other ports, and tokens may be replaced."""
         if self.folder is None:
             assert self.url is not None
-            token = self._token(None)
-            return Addresses(results=self.url.rstrip("/"), token=token, analyzer=self.analyzer, shuffler=self.shuffler)
+            operations = {"analyzer": self.analyzer_operations, "shuffler": self.shuffler_operations}
+            return Addresses(results=self.url.rstrip("/"), token=self._token(None), **operations)
         analyzer = self._listeners("analyzer")
         if "results" not in analyzer:
             raise CommandFailure("no analyzer runs in the folder: start both services with 'hubbub serve all FOLDER'")
         return Addresses(
             results=analyzer["results"],
             token=self._token(self.folder / TOKEN),
-            analyzer=self.analyzer or analyzer.get("operations"),
-            shuffler=self.shuffler or self._listeners("shuffler").get("operations"),
+            analyzer=self.analyzer_operations or analyzer.get("operations"),
+            shuffler=self.shuffler_operations or self._listeners("shuffler").get("operations"),
         )
 
     def contracts(self) -> dict[str, Contract]:
@@ -104,14 +112,24 @@ class LiveSource:
         elif self.token is not None:
             return self.token
         assert path is not None
-        try:
-            return check_token(path.read_text("ascii").strip())
-        except FileNotFoundError:
+        if self.token_file is None and not path.exists():
             raise CommandFailure(
                 f"there is no token in {path}: make one with 'hubbub serve admin FOLDER/analyzer token studio read:*'"
-            ) from None
-        except (OSError, UnicodeDecodeError):
-            raise CommandFailure(f"the file {path} must hold a token and nothing else") from None
+            )
+        try:
+            return check_token(path.read_text("ascii").strip())
+        except (UnicodeDecodeError, WireError):
+            raise WireError(f"the file {path} must hold a token and nothing else") from None
+
+
+def trusted(authority: Path | None) -> ssl.SSLContext:
+    """Return the TLS configuration that trusts an authority; without one, those of the system."""
+    if authority is not None:
+        authority.open("rb").close()
+    try:
+        return ssl.create_default_context(cafile=authority)
+    except ssl.SSLError:
+        raise WireError(f"{authority} must be a certificate in PEM") from None
 
 
 def check_token(token: str) -> str:
