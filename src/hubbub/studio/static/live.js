@@ -242,7 +242,11 @@ function move(by) {
 function start() {
   recall();
   find("size").value = String(state.size);
-  find("size").addEventListener("change", event => { state.size = Number(event.target.value); draw(); });
+  find("size").addEventListener("change", event => {
+    state.size = Number(event.target.value);
+    if (!state.size) state.end = 0;
+    draw();
+  });
   find("question").addEventListener("change", event => { state.question = event.target.value; draw(); });
   find("task").addEventListener("change", event => { Object.assign(state, { task: event.target.value, end: 0, before: 0 }); show(state.overview); });
   find("earlier").addEventListener("click", () => move(-1));
