@@ -95,6 +95,20 @@ def test_every_answer_conforms(apps: tuple[AnalyzerSystem, App, App]) -> None:
         assert conforms(refused, "get", "/v1/tasks/{task}/batches")["type"] == "urn:hubbub:problem:malformed", wrong
     result = conforms(one(results, "GET", path, headers=bearer), "get", "/v1/batches/{batch}")
     assert (result["bucket"], result["people"]) == (3, 20)
+    template, several = "/v1/tasks/{task}/results", f"/v1/tasks/{task}/results"
+    for query, buckets in {"": [3], "?after=2&last=3": [3], "?after=3": [], "?last=2": []}.items():
+        answer = conforms(one(results, "GET", several + query, headers=bearer), "get", template)
+        assert [entry["bucket"] for entry in answer["results"]] == buckets, query
+    assert conforms(one(results, "GET", several, headers=bearer), "get", template)["results"] == [result]
+    for wrong in ("?after=x", "?last=-1"):
+        refused = conforms(one(results, "GET", several + wrong, headers=bearer), "get", template)
+        assert refused["type"] == "urn:hubbub:problem:malformed"
+    other = one(results, "GET", f"/v1/tasks/{'cd' * 16}/results", headers=bearer)
+    assert conforms(other, "get", template)["type"] == "urn:hubbub:problem:unknown-task"
+    narrow = core.store.add_token("narrow", f"read:{'cd' * 16}", now=0, expires=1e12)
+    refused = one(results, "GET", several, headers={"authorization": f"Bearer {narrow}"})
+    assert conforms(refused, "get", template)["type"] == "urn:hubbub:problem:forbidden"
+    assert one(results, "GET", several).status == 401
     conforms(one(results, "GET", "/v1/tasks", headers=bearer), "get", "/v1/tasks")
 
 

@@ -1,4 +1,4 @@
-"""Where the live page reads: folders of services that restart, addresses, tokens that stay secret."""
+"""The source of the live page: folders of services that restart, addresses, tokens that stay secret."""
 
 import json
 from pathlib import Path

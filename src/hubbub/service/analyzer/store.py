@@ -184,6 +184,12 @@ class AnalyzerStore(TokenStore):
         """Return the stored result of a batch, which never changes."""
         return self._blob("result", batch)
 
+    def results(self, task: bytes, after: int, last: int, count: int) -> list[bytes]:
+        """Return the first results of a task from the bucket after ``after`` up to ``last``, by their buckets."""
+        wanted = "task = ? AND bucket > ? AND bucket <= ? AND result IS NOT NULL ORDER BY bucket LIMIT ?"
+        query = f"SELECT result FROM batches WHERE {wanted}"
+        return [bytes(result) for (result,) in self._reader.rows(query, task, after, last, count)]
+
     def receipt(self, batch: str) -> bytes | None:
         """Return the stored receipt of a batch."""
         return self._blob("receipt", batch)

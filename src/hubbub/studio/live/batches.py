@@ -37,7 +37,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchHead:
-    """What is known about a batch apart from its figures."""
+    """A batch without its figures: its place in time, state, people, guarantee and spending."""
 
     batch: str
     bucket: int

@@ -60,9 +60,10 @@ class LiveClient:
         gaps = tuple(one for one in _list(found, "gaps") if isinstance(one, dict))
         return Listing(batches, gaps, answered.get("etag", ""))
 
-    async def result(self, url: str, token: str, batch: str) -> dict[str, Any]:
-        """Return the result of a batch."""
-        return await self._object(f"{url}/v1/batches/{batch}", token)
+    async def results(self, url: str, token: str, task: str, *, first: int, last: int) -> list[dict[str, Any]]:
+        """Return results of the buckets ``first`` to ``last``: the first ones, as many as fit into an answer."""
+        found = await self._object(f"{url}/v1/tasks/{task}/results?after={first - 1}&last={last}", token)
+        return [one for one in _list(found, "results") if isinstance(one, dict) and _placed(one)]
 
     async def ready(self, url: str) -> bool:
         """Return True if a service is ready."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from hubbub.errors import CommandFailure, HubbubError
+from hubbub.errors import CommandFailure, HubbubError, WireError
 from hubbub.studio.live.client import LiveClient
 from hubbub.studio.live.figures import Alarm, ServiceFigures, alarms, read_figures, waiting
 from hubbub.studio.live.source import Addresses, LiveSource
@@ -132,27 +132,32 @@ class LiveFeed:
         # The newest first: a page that has just been opened shows what is going on before the whole past is read.
         new = sorted((one for one in listing.batches if one["bucket"] not in task.series), key=_bucket, reverse=True)
         task.listed = len(task.series) + len(new)
-        for start in range(0, len(new), CHUNK):
-            part = new[start : start + CHUNK]
-            await self._read_batches(task, [str(one["batch"]) for one in part], addresses)
+        wanted = [int(one["bucket"]) for one in new]
+        for start in range(0, len(wanted), CHUNK):
+            await self._read_batches(task, wanted[start : start + CHUNK], addresses)
         before = task.after
         task.settle()
         # The version is that of a listing after the same bucket.
         task.tag = listing.tag if task.after == before else ""
 
-    async def _read_batches(self, task: LiveTask, batches: list[str], addresses: Addresses) -> None:
-        results = await asyncio.gather(
-            *(self._client.result(addresses.results, addresses.token, one) for one in batches), return_exceptions=True
-        )
-        good: list[dict[str, Any]] = [one for one in results if isinstance(one, dict)]
-        pooled = task.add(sorted(good, key=_bucket))
+    async def _read_batches(self, task: LiveTask, wanted: list[int], addresses: Addresses) -> None:
+        """Read the results of buckets, which descend, and show them; an answer may hold fewer than were asked for."""
+        found: dict[int, dict[str, Any]] = {}
+        first, last, missing = wanted[-1], wanted[0], set(wanted)
+        while missing:
+            part = await self._client.results(addresses.results, addresses.token, task.id, first=first, last=last)
+            found |= {one["bucket"]: one for one in part if one["bucket"] in missing}
+            missing -= found.keys()
+            if not part or first > last:
+                break
+            first = 1 + max(one["bucket"] for one in part)
+        pooled = task.add([found[one] for one in sorted(found)])
         if pooled:
             # Estimates of surveys take milliseconds each: other tabs are served meanwhile.
             task.pool = await asyncio.to_thread(task.pool.plus, pooled)
         self._publish()
-        for one in results:
-            if isinstance(one, BaseException):
-                raise one
+        if missing:
+            raise WireError("the analyzer lists batches whose results it does not return")
 
     async def _figures(self, role: str, addresses: Addresses) -> None:
         url = addresses.analyzer if role == "analyzer" else addresses.shuffler

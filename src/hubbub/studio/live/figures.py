@@ -20,7 +20,7 @@ DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class ServiceFigures:
-    """What one service shows to everybody."""
+    """The readiness and the metrics of one service, which everybody may see."""
 
     role: str
     ready: bool

@@ -1,4 +1,4 @@
-"""What the live page asks for: the newest state, a window of a series, rows of batches, and a stream of changes."""
+"""The requests of the live page: the newest state, a window of a series, rows of batches, and a stream of changes."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Where a live page reads: a folder of running services, or an analyzer's address with a token.
+"""The source of a live page: a folder of running services, or an analyzer's address with a token.
 
 The token stays in this process: it is in no command line, no message and no response.
 """
@@ -28,7 +28,7 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSource:
-    """What to read: exactly one of ``folder`` and ``url``; a folder names everything else by itself."""
+    """A collection to follow, by exactly one of ``folder`` and ``url``; a folder names everything else by itself."""
 
     folder: Path | None = None
     url: str | None = None
@@ -57,7 +57,7 @@ class LiveSource:
 
     @property
     def name(self) -> str:
-        """What a reader sees as the source."""
+        """The name of the source on the page."""
         return str(self.folder) if self.folder is not None else str(self.url)
 
     def check(self) -> None:
