@@ -194,7 +194,7 @@ def test_the_keyboard_chooses_the_window(browser: Any, studio: Process, services
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     tab.wait("#series-words", "batches 201 to 250")
-    tab.wait("#window", "the past")
+    tab.wait("#window", "the past is shown")
     assert "end=250" in page.url
     services.add(committed(301))
     tab.wait("#headline", "in 301 batches")

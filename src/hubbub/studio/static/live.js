@@ -11,7 +11,8 @@ const count = value => value.toLocaleString("en-US");
 const percent = value => `${(100 * value).toFixed(Math.abs(value) < 0.1 ? 2 : 1)} %`;
 const clock = seconds => new Date(1000 * seconds).toISOString().slice(11, 19);
 const moment = seconds => new Date(1000 * seconds).toISOString().slice(0, 19).replace("T", " ");
-const real = value => value === null || value === undefined ? "?" : Number(value.toPrecision(3)).toString();
+const real = value => value === null || value === undefined ? "?"
+  : value && Math.abs(value) < 1e-3 ? Number(value.toPrecision(3)).toExponential() : Number(value.toPrecision(3)).toString();
 const guess = (epsilon, delta) => (1 + delta * Math.exp(-epsilon)) / (1 + Math.exp(-epsilon));
 const figure = (value, unit) => value === null ? "?" : unit === "people" ? percent(value) : `${real(value)}${unit ? ` ${unit}` : ""}`;
 
@@ -186,11 +187,13 @@ function series(view, task, last) {
   put("series-words", !shown.first.length ? "No batch is in this window."
     : `${shares ? "Shares of the people" : "Figures"} of batches ${count(shown.first[0])} to ${count(shown.last.at(-1))}: ${each}, the band is its 95 % interval. `
     + `Time is UTC.${lost.length ? " Dashed lines are withheld batches." : ""}${of}`);
-  put("window", last ? "the past" : "follows the newest");
+  put("window", last ? "the past is shown; it does not move" : "");
 }
 
 function pooled(view) {
-  const found = view.pooled, place = find("pooled");
+  const found = view.pooled, place = find("pooled"), key = JSON.stringify([found, place.clientWidth]);
+  if (state.pooled === key) return;
+  state.pooled = key;
   place.replaceChildren(...(found.rows.length ? [pooledChart(found.rows, Math.max(260, Math.floor(place.clientWidth)), figure)] : []));
   const left = found.left_out ? ` ${count(found.left_out)} batches state too little to be pooled.` : "";
   put("pooled-words", found.rows.length ? `${count(found.people)} people of ${count(found.batches)} ${found.batches === 1 ? "batch" : "batches"}`
@@ -198,6 +201,9 @@ function pooled(view) {
 }
 
 function rows(found, task) {
+  const key = JSON.stringify([found, task.batches, state.before]);
+  if (state.table === key) return;
+  state.table = key;
   find("rows").replaceChildren(...found.map(one => {
     const row = element("tr", "", one.state === "withheld" ? "withheld" : ""), good = one.state === "committed";
     const cells = [[count(one.bucket)], [moment(one.start), "when"], [good ? count(one.people) : count(one.bundles), "num"], [good ? real(one.epsilon) : "", "num"],
