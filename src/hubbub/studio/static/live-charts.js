@@ -11,12 +11,19 @@ function spelled(points) {
   return d3.utcFormat(span < 4 * 60e3 ? "%H:%M:%S" : span < 36 * 3600e3 ? "%H:%M" : "%-d %b");
 }
 
+// As many round times as there is room for.
+function times(points, most) {
+  if (points.length < 2) return points.map(one => one.time);
+  const found = d3.utcTicks(points[0].time, points.at(-1).time, most), step = Math.ceil(found.length / most);
+  return found.filter((_, place) => place % step === 0);
+}
+
 export function seriesChart(figure, series, { width, top, lost, label }) {
   const points = series.time.map((time, place) => ({
     time: new Date(1000 * time), value: figure.value[place], low: figure.low[place], high: figure.high[place],
   })).filter(one => one.value !== null && one.low !== null && one.high !== null);
   const shares = figure.unit === "people";
-  const alone = points.length === 1, dots = points.length <= 60;
+  const alone = points.length === 1, dots = points.length <= 40;
   const marks = [
     Plot.ruleX(lost.map(time => new Date(1000 * time)), { className: "lost", strokeDasharray: "3,3" }),
     ...(alone ? [Plot.ruleX(points, { x: "time", y1: "low", y2: "high", className: "curve", strokeWidth: 4, strokeOpacity: 0.4 })]
@@ -26,7 +33,7 @@ export function seriesChart(figure, series, { width, top, lost, label }) {
   ];
   return labelled(Plot.plot({
     className: NAME, width, height: 150, marginLeft: 46, marginRight: 28, marginBottom: 26, marginTop: 12,
-    x: { type: "utc", label: null, ticks: Math.max(2, Math.floor(width / 90)), tickFormat: spelled(points) },
+    x: { type: "utc", label: null, ticks: times(points, Math.max(2, Math.floor((width - 74) / 66))), tickFormat: spelled(points) },
     y: { label: null, grid: true, ticks: 4, zero: shares, domain: top === null ? undefined : [Math.min(0, ...figure.low), top],
       tickFormat: shares ? value => `${Math.round(100 * value)} %` : undefined },
     marks,
