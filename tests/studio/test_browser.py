@@ -110,14 +110,17 @@ def test_first_load(visit: Visit) -> None:
 def test_sliders_by_keyboard(visit: Visit) -> None:
     page = visit.open()
     before = page.inner_text("#verdict")
-    for control, entry in (("#eps", "eps="), ("#n", "n="), ("#d", "d="), ("#rounds", "rounds="), ("#owned", "owned=")):
+    for control, entry in (("#eps", "eps="), ("#n", "n="), ("#d", "d="), ("#rounds", "rounds=")):
         press(page, control, "ArrowRight", 2)
         visit.settle()
         assert entry in page.url.partition("#")[2]
         assert page.inner_text("#verdict") != before
         before = page.inner_text("#verdict")
+    assert "eps=1.1&" in page.url
     press(page, "#delta", "ArrowRight")
+    press(page, "#owned", "ArrowRight")
     visit.settle()
+    assert page.inner_text("#owned-out") == "5 %"
     assert page.inner_text("#delta-out") == "1 in 10,000,000"
     visit.check()
 

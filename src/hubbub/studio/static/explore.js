@@ -279,9 +279,10 @@ function set(values, then = renew) {
 for (const [id, slider] of Object.entries(SLIDERS)) {
   $(id).addEventListener('input', () => {
     const step = Number($(id).value), value = slider.round(slider.value(step));
-    // Neighbouring steps may round to one whole number: a key must move on all the same.
+    // Neighbouring steps may round to one number: a key must move on all the same.
     const stuck = value === state[id] && step !== slider.step(state[id]);
-    set({ [id]: stuck ? value + Math.sign(step - slider.step(value)) : value });
+    const unit = id === 'eps' || id === 'n' ? 10 ** (Math.floor(Math.log10(value)) - 1) : 1;
+    set({ [id]: stuck ? slider.round(value + unit * Math.sign(step - slider.step(value))) : value });
   });
   $(`${id}-text`).addEventListener('change', (event) => {
     const value = Number(event.target.value.replaceAll(',', '').trim());
