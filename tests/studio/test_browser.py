@@ -46,7 +46,8 @@ class Visit:
 
     def settle(self) -> None:
         """Wait for all certificates, and for what follows from the chosen one."""
-        self.page.locator("#status", has_text="protocols are certified").wait_for(timeout=PATIENCE)
+        self.page.locator("main[aria-busy=false]").wait_for(timeout=PATIENCE)
+        assert "protocols are certified" in self.page.inner_text("#status")
         self.page.locator("#ladder svg").wait_for(timeout=PATIENCE)
         self.page.locator("#sim svg").first.wait_for(timeout=PATIENCE)
 
@@ -109,14 +110,17 @@ def test_first_load(visit: Visit) -> None:
 def test_sliders_by_keyboard(visit: Visit) -> None:
     page = visit.open()
     before = page.inner_text("#verdict")
-    for control, entry in (("#eps", "eps="), ("#n", "n="), ("#d", "d="), ("#rounds", "rounds="), ("#owned", "owned=")):
+    for control, entry in (("#eps", "eps="), ("#n", "n="), ("#d", "d="), ("#rounds", "rounds=")):
         press(page, control, "ArrowRight", 2)
         visit.settle()
         assert entry in page.url.partition("#")[2]
         assert page.inner_text("#verdict") != before
         before = page.inner_text("#verdict")
+    assert "eps=1.1&" in page.url
     press(page, "#delta", "ArrowRight")
+    press(page, "#owned", "ArrowRight")
     visit.settle()
+    assert page.inner_text("#owned-out") == "5 %"
     assert page.inner_text("#delta-out") == "1 in 10,000,000"
     visit.check()
 
@@ -229,8 +233,8 @@ def test_pasted_people(visit: Visit) -> None:
     assert "violet" not in page.inner_text("#own-problem")
     page.fill("#own", "colour,dark mode,load time\nred,yes,100\nblue,no,3000\n")
     page.keyboard.press("Tab")
-    page.locator("#own-problem", has_text=re.compile("^$")).wait_for(state="hidden", timeout=PATIENCE)
-    assert all(url.startswith(visit.studio.address) for url in visit.asked)
+    page.locator("#own-problem").wait_for(state="hidden", timeout=PATIENCE)
+    visit.check()
 
 
 def test_solving(visit: Visit) -> None:

@@ -21,7 +21,7 @@ def certified(desk: Desk, inquiry: dict[str, Json], families: list[str], tab: st
     listed: list[Json] = list(families)
 
     async def lines() -> list[dict[str, Any]]:
-        body: Json = {"tab": tab, "generation": 7, "inquiry": inquiry, "families": listed}
+        body: Json = {"tab": tab, "generation": 7, "inquiry": inquiry, "families": listed, "patient": False}
         return [json.loads(line) async for line in await desk.certify(body)]
 
     return asyncio.run(lines())
@@ -103,9 +103,9 @@ def test_reports(desk: Desk) -> None:
 
 
 BAD: list[tuple[str, Json]] = [
-    ("certify", {"tab": "a", "generation": -1, "inquiry": INQUIRY, "families": []}),
-    ("certify", {"tab": "", "generation": 1, "inquiry": INQUIRY, "families": []}),
-    ("certify", {"tab": "a", "generation": 1, "inquiry": INQUIRY, "families": "all"}),
+    ("certify", {"tab": "a", "generation": -1, "inquiry": INQUIRY, "families": [], "patient": False}),
+    ("certify", {"tab": "", "generation": 1, "inquiry": INQUIRY, "families": [], "patient": False}),
+    ("certify", {"tab": "a", "generation": 1, "inquiry": INQUIRY, "families": "all", "patient": False}),
     ("simulate", {"tab": "a", "plan": 5, "shape": "few", "shares": [], "rows": ""}),
     ("simulate", {"tab": "a", "plan": "0", "shape": "odd", "shares": [], "rows": ""}),
     ("simulate", {"tab": "a", "plan": "0", "shape": "few", "shares": ["1"], "rows": ""}),

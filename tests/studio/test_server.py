@@ -40,7 +40,13 @@ def alive(pid: int) -> bool:
 
 
 def stream(studio: Running, tab: str, inquiry: dict[str, Any], families: list[str]) -> list[dict[str, Any]]:
-    body = {"tab": tab, "generation": time.monotonic_ns() // 1000, "inquiry": inquiry, "families": families}
+    body = {
+        "tab": tab,
+        "generation": time.monotonic_ns() // 1000,
+        "inquiry": inquiry,
+        "families": families,
+        "patient": False,
+    }
     with httpx.stream("POST", f"{studio.address}api/certify", json=body, timeout=60) as answer:
         assert answer.headers["content-type"].startswith("application/x-ndjson")
         return [json.loads(line) for line in answer.iter_lines()]
@@ -63,7 +69,7 @@ def test_certificates_are_streamed_or_late(studio: Running) -> None:
 def test_no_process_survives_a_signal() -> None:
     """Also while all of them are at work."""
     running = Running()
-    body = {"tab": "a", "generation": 1, "inquiry": SLOW, "families": ["flip", "copies", "split"]}
+    body = {"tab": "a", "generation": 1, "inquiry": SLOW, "families": ["flip", "copies", "split"], "patient": False}
     with httpx.Client() as client, client.stream("POST", f"{running.address}api/certify", json=body, timeout=30):
         time.sleep(1.0)
         started = children(running.process.pid)

@@ -75,17 +75,25 @@ class Desk:
         return curves.merged(inquiry, *found)
 
     async def certify(self, body: Json) -> AsyncIterator[str]:
-        """Yield one line of JSON for each family, as soon as it is certified or time is up."""
-        read = Fields(body, "the request", "tab", "generation", "inquiry", "families")
+        """Yield one line of JSON for each family, as soon as it is certified or time is up.
+
+        A patient request asks again for families that were late, and has more time.
+        """
+        read = Fields(body, "the request", "tab", "generation", "inquiry", "families", "patient")
         inquiry = Inquiry.from_document(read["inquiry"])
         families = [key for key in read.texts("families") if key in FAMILIES]
         tab, generation = _tab(read), _generation(read)
-        self._workers.drop(f"attack {tab}", f"simulate {tab}")
-        return self._lines(inquiry, families, self._workers.newest(tab, generation), generation)
+        patient = read.truth("patient")
+        if not patient:
+            self._workers.drop(f"attack {tab}", f"simulate {tab}", f"{tab} late")
+        slot = self._workers.newest(f"{tab} late" if patient else tab, generation)
+        return self._lines(inquiry, families, slot, generation, PATIENCE if patient else SECONDS)
 
-    async def _lines(self, inquiry: Inquiry, families: list[str], slot: int, generation: int) -> AsyncIterator[str]:
+    async def _lines(
+        self, inquiry: Inquiry, families: list[str], slot: int, generation: int, seconds: float
+    ) -> AsyncIterator[str]:
         await self._workers.ready()
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + seconds
 
         async def one(family: str) -> Answer:
             known = self._certificates.get((inquiry, family))

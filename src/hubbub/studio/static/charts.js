@@ -10,10 +10,12 @@ const plain = (value) => (value === 0 ? '0' : short(value));
 /** Powers of ten between two values; a logarithmic axis has no others, so that its grid stays quiet. */
 const powers = (low, high) => d3.range(Math.ceil(Math.log10(low)), Math.floor(Math.log10(high)) + 1).map((power) => Number(`1e${power}`));
 
+/** Put a chart into its box, which is one image for a screen reader: its parts have no names of their own. */
 function place(box, options, label) {
-  const svg = Plot.plot({ ...BASE, width: Math.max(240, box.clientWidth), ariaLabel: label, ...options });
-  svg.setAttribute('role', 'img');
-  svg.setAttribute('aria-label', label);
+  const svg = Plot.plot({ ...BASE, width: Math.max(240, box.clientWidth), ...options });
+  svg.setAttribute('aria-hidden', 'true');
+  box.setAttribute('role', 'img');
+  box.setAttribute('aria-label', label);
   box.replaceChildren(svg);
 }
 
@@ -90,7 +92,7 @@ export function errors(box, panel, label) {
 /** Attackers of growing power, and how often each guesses right. */
 export function ladder(box, rows) {
   place(box, {
-    height: 50 + 40 * rows.length, marginLeft: 4, marginRight: 46, marginTop: 4, marginBottom: 42,
+    height: 50 + 40 * rows.length, marginLeft: 10, marginRight: 46, marginTop: 4, marginBottom: 42,
     x: { domain: [50, 100], label: 'right guesses of 100', ticks: 5, labelOffset: 36 },
     y: { axis: null, domain: rows.map((row) => row.who), padding: 0.1 },
     marks: [

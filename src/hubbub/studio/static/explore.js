@@ -19,7 +19,7 @@ const SLIDERS = {
 const EXAMPLE = 'coffee, 52\ntea, 31\nwater, 11\nneither, 6';
 
 let outline = { families: [], central: { here: null, by_epsilon: [] } };
-let found = {}, simulated = null, attacked = null, form = 'command', generation = Date.now(), control = new AbortController();
+let waiting = false, found = {}, simulated = null, attacked = null, form = 'command', generation = Date.now(), control = new AbortController();
 const timings = [];
 Object.defineProperty(window, 'studio', { value: { timings, state } });
 
@@ -37,8 +37,8 @@ function draw() {
 }
 
 function drawNow() {
-  const one = chosen(), about = settled() ? undefined : guessed();
-  verdict(one, about);
+  const one = chosen(), about = settled() && !waiting ? undefined : guessed();
+  verdict(one, about, outline.families.some((each) => each.allowed && found[each.family]?.state === 'late'));
   cards(one, about, outline.central.here);
   const common = { families: outline.families, found, chosen: one?.family, people: state.n };
   const { here, by_epsilon: curve } = outline.central;
@@ -47,8 +47,8 @@ function drawNow() {
   precision($('by-people'), { ...common, axis: 'by_people', here: state.n, central: flat, label: 'Error of each protocol against the number of people; the table has the figures' });
   $('central-hint').hidden = here === null;
   $('survey-hint').hidden = !isSurvey();
-  table(outline.families, found, one, (family) => set({ family }, follow));
-  status(outline.families, found);
+  table(outline.families, found, one, waiting, (family) => set({ family }, choose));
+  status(outline.families, found, waiting);
   take(one);
 }
 
@@ -93,7 +93,22 @@ function take(one) {
 
 // What is asked.
 
-async function renew() {
+let running = 0;
+/** Run something and say so, for screen readers, until all that runs is done. */
+async function busy(task) {
+  running += 1;
+  $('main').setAttribute('aria-busy', 'true');
+  try {
+    await task();
+  } finally {
+    running -= 1;
+    $('main').setAttribute('aria-busy', String(running > 0));
+  }
+}
+
+const renew = () => busy(renewed);
+
+async function renewed() {
   control.abort();
   control = new AbortController();
   const { signal } = control, begun = performance.now(), mine = generation += 1;
@@ -107,27 +122,53 @@ async function renew() {
     $('problem').hidden = true;
     drawNow();
     note('curves');
-    const order = [...outline.families].sort((a, b) => b.allowed - a.allowed || (a.about ?? Infinity) - (b.about ?? Infinity));
-    let first = true;
-    await stream('certify', { generation: mine, inquiry: body, families: order.map((one) => one.family) }, signal, (one) => {
-      if (mine !== generation) return;
-      found[one.family] = one.state ? one : { ...one, state: 'failed' };
-      if (first && certified().length) {
-        first = false;
-        drawNow();
-        note('verdict');
-      } else draw();
-    });
+    await certify(body, mine, signal, note);
     if (mine !== generation) return;
-    for (const one of outline.families) found[one.family] ??= { family: one.family, state: 'late' };
-    drawNow();
-    note('certified');
     $('said').textContent = $('verdict').textContent;
-    await follow();
+    const late = outline.families.map((one) => one.family).filter((family) => found[family].state === 'late');
+    await Promise.all([follow(), late.length ? again(body, mine, signal, late) : null]);
+    if (late.length && mine === generation) await follow();
   } catch (error) {
     trouble(error, renew);
   }
 }
+
+async function certify(body, mine, signal, note) {
+  const order = [...outline.families].sort((a, b) => b.allowed - a.allowed || (a.about ?? Infinity) - (b.about ?? Infinity));
+  let first = true;
+  const families = order.map((one) => one.family);
+  await stream('certify', { generation: mine, inquiry: body, families, patient: false }, signal, (one) => {
+    if (mine !== generation) return;
+    found[one.family] = one.state ? one : { ...one, state: 'failed' };
+    if (first && certified().length) {
+      first = false;
+      drawNow();
+      note('verdict');
+    } else draw();
+  });
+  if (mine !== generation) return;
+  for (const one of outline.families) found[one.family] ??= { family: one.family, state: 'late' };
+  drawNow();
+  note('certified');
+}
+
+/** Ask again, with more patience, for what was late. */
+async function again(body, mine, signal, families) {
+  waiting = true;
+  draw();
+  try {
+    await stream('certify', { generation: mine, inquiry: body, families, patient: true }, signal, (one) => {
+      if (mine !== generation || !one.state) return;
+      found[one.family] = one;
+      draw();
+    });
+  } finally {
+    if (mine === generation) waiting = false;
+  }
+  draw();
+}
+
+const choose = () => busy(() => follow());
 
 let following = new AbortController(), followed = '';
 async function follow(again = false) {
@@ -236,7 +277,13 @@ function set(values, then = renew) {
 }
 
 for (const [id, slider] of Object.entries(SLIDERS)) {
-  $(id).addEventListener('input', () => set({ [id]: slider.round(slider.value(Number($(id).value))) }));
+  $(id).addEventListener('input', () => {
+    const step = Number($(id).value), value = slider.round(slider.value(step));
+    // Neighbouring steps may round to one number: a key must move on all the same.
+    const stuck = value === state[id] && step !== slider.step(state[id]);
+    const unit = id === 'eps' || id === 'n' ? 10 ** (Math.floor(Math.log10(value)) - 1) : 1;
+    set({ [id]: stuck ? slider.round(value + unit * Math.sign(step - slider.step(value))) : value });
+  });
   $(`${id}-text`).addEventListener('change', (event) => {
     const value = Number(event.target.value.replaceAll(',', '').trim());
     set(value > 0 ? { [id]: value } : {});
@@ -248,14 +295,14 @@ for (const id of ['low', 'high']) $(id).addEventListener('change', () => set({ [
 for (const id of ['clear', 'joint']) $(id).addEventListener('change', () => set({ [id]: $(id).checked }));
 for (const id of ['kind', 'measure']) $(id).addEventListener('change', () => { change({ [id]: $(id).value, family: '', shape: 'few' }); paste(); set({}); });
 for (const one of document.querySelectorAll('[name=trust]')) one.addEventListener('change', () => set({ trust: one.value, family: '' }));
-$('drop').addEventListener('input', () => set({ drop: Number($('drop').value) }, follow));
+$('drop').addEventListener('input', () => set({ drop: Number($('drop').value) }, choose));
 $('shape').addEventListener('change', () => {
   const before = state.d;
   change({ shape: $('shape').value });
   paste();
-  set({}, state.d === before ? follow : renew);
+  set({}, state.d === before ? choose : renew);
 });
-$('own').addEventListener('change', () => { paste(); set({}, isSurvey() ? follow : renew); });
+$('own').addEventListener('change', () => { paste(); set({}, isSurvey() ? choose : renew); });
 $('again').addEventListener('click', () => follow(true));
 $('add').addEventListener('click', () => set({ questions: [...state.questions, fresh()] }));
 $('controls').addEventListener('submit', (event) => event.preventDefault());

@@ -27,10 +27,10 @@ function precisionWords(one) {
 }
 
 /** The sentence for a certified plan, or for an estimate that says that it is one. */
-export function verdict(one, about) {
+export function verdict(one, about, late) {
   const head = [bold(`${whole(state.n)} people`), ` ${asks()}. `];
   if (!one) {
-    const told = !about ? ['No protocol meets this: more people, more ε, fewer rounds or more trust may help.']
+    const told = !about && late ? ['No certificate came in time; the command line has more patience.'] : !about ? ['No protocol meets this: more people, more ε, fewer rounds or more trust may help.']
       : isSurvey() ? ['Its precision is being certified…'] : [`The error is about ±\u00a0${short(about.about)} people; it is being certified…`];
     $('verdict').replaceChildren(...head, ...told);
   } else if (!isSurvey() && one.margin >= state.n) {
@@ -109,13 +109,13 @@ function cells(one) {
 
 const REASONS = { late: 'not certified in time: use the command line', failed: 'could not be computed' };
 
-function waiting(family, one) {
-  const text = !one ? 'being certified…' : REASONS[one.state] ?? `does not meet this: ${one.reason}`;
-  const error = el('td', { className: 'num', textContent: one || family.about === null ? '' : `≈ ${short(family.about)}` });
+function waiting(family, one, more) {
+  const text = !one || (more && one.state === 'late') ? `being certified…${one ? ' this takes longer' : ''}` : REASONS[one.state] ?? `does not meet this: ${one.reason}`;
+  const error = el('td', { className: 'num', textContent: (one && one.state !== 'late') || family.about === null ? '' : `≈ ${short(family.about)}` });
   return [error, el('td', { className: 'why', colSpan: 4, textContent: text })];
 }
 
-export function table(families, found, chosen, pick) {
+export function table(families, found, chosen, more, pick) {
   const size = (one) => found[one.family]?.curve ?? one.about ?? Infinity;
   const rows = [...families].sort((a, b) => size(a) - size(b));
   const focused = document.activeElement?.name === 'family' ? document.activeElement.value : null;
@@ -126,14 +126,14 @@ export function table(families, found, chosen, pick) {
     const beyond = !family.allowed;
     const trust = el('td', { className: `t-${family.trust}`, textContent: ` ${trustOf(family)}${beyond ? ' (not allowed)' : ''}` });
     return el('tr', { className: [radio.checked ? 'chosen' : '', ok ? '' : 'pending', beyond ? 'beyond' : ''].filter(Boolean).join(' ') },
-      el('td', {}, el('label', {}, radio, ok ? one.name : family.name)), trust, ...(ok ? cells(one) : waiting(family, one)));
+      el('td', {}, el('label', {}, radio, ok ? one.name : family.name)), trust, ...(ok ? cells(one) : waiting(family, one, more)));
   }));
   if (focused) document.querySelector(`[name=family][value="${focused}"]`)?.focus();
 }
 
-export function status(families, found) {
+export function status(families, found, more) {
   const done = families.filter((one) => found[one.family]), certified = done.filter((one) => found[one.family].state === 'certified');
   const late = done.filter((one) => found[one.family].state === 'late').length;
-  if (done.length < families.length) $('status').textContent = `${done.length} of ${families.length} protocols are done…`;
+  if (done.length < families.length || more) $('status').textContent = `${done.length - (more ? late : 0)} of ${families.length} protocols are done…`;
   else $('status').textContent = `${certified.length} of ${families.length} protocols are certified for ε = ${state.eps}, δ = 1e-${state.delta}.${late ? ` ${late} took too long.` : ''}`;
 }
