@@ -1,7 +1,7 @@
 """The studio in a browser: from a key on a slider to curves, to a verdict, to all certificates; and its first load.
 
 ``python -m benchmarks.studio --json`` prints ``curves_p95_ms``, ``verdict_p95_ms``, ``certified_p95_s`` and
-``first_load_kb``. It needs Chromium. Run it on a machine that does nothing else: two workers and a browser share it.
+``first_load_kb``, and the figures of the live page (``benchmarks.studio_live``). It needs Chromium. Run it on a machine that does nothing else: two workers and a browser share it.
 """
 
 import argparse
@@ -12,6 +12,8 @@ import signal
 import subprocess
 import sys
 from typing import Any
+
+from benchmarks import studio_live
 
 PROGRAM = "from hubbub.cli import main; main(['studio', '--no-open', '--port', '0'])"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
@@ -77,7 +79,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--steps", type=int, default=20, help="keys for each kind of question")
     given = parser.parse_args()
-    figures = run(given.steps)
+    figures = run(given.steps) | studio_live.measure()
     print(json.dumps(figures) if given.json else "\n".join(f"{key}: {value}" for key, value in figures.items()))
 
 

@@ -246,7 +246,8 @@ def test_ten_thousand_batches_are_shown_as_few_points(browser: Any, studio: Proc
     ):
         tab.page.locator("#size").select_option(size)
         tab.wait("#series-words", words)
-    tab.wait("#pooled-words", "6,000,000 people of 10,000 batches of round 1")
+    tab.wait("#pooled-title", "All batches of round 1 together")
+    tab.wait("#pooled-words", "6,000,000 people of 10,000 batches, with 95 % intervals")
     assert tab.page.locator("#series svg").count() == len(LABELS)
     assert tab.page.locator("#series svg *").count() < 1500
     services.add(committed(10_001))

@@ -159,7 +159,7 @@ async function draw() {
     if (mine !== asked) return;
     state.extent = view.extent;
     series(view, task, last);
-    pooled(view);
+    pooled(view, task);
     rows(table.rows, task);
     controls(newest, first, last);
     remember();
@@ -190,14 +190,15 @@ function series(view, task, last) {
   put("window", last ? "the past is shown; it does not move" : "");
 }
 
-function pooled(view) {
+function pooled(view, task) {
   const found = view.pooled, place = find("pooled"), key = JSON.stringify([found, place.clientWidth]);
   if (state.pooled === key) return;
   state.pooled = key;
   place.replaceChildren(...(found.rows.length ? [pooledChart(found.rows, Math.max(260, Math.floor(place.clientWidth)), figure)] : []));
+  put("pooled-title", task.rounds > 1 && found.round ? `All batches of round ${found.round} together` : "All batches together");
   const left = found.left_out ? ` ${count(found.left_out)} batches state too little to be pooled.` : "";
   put("pooled-words", found.rows.length ? `${count(found.people)} people of ${count(found.batches)} ${found.batches === 1 ? "batch" : "batches"}`
-    + ` of round ${found.round}, with 95 % intervals. Rounds are not added: they may hold the same people.${left}` : `Nothing to pool yet.${left}`);
+    + `, with 95 % intervals.${task.rounds > 1 ? " Rounds are not added: they may hold the same people." : ""}${left}` : `Nothing to pool yet.${left}`);
 }
 
 function rows(found, task) {
