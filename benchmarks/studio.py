@@ -1,7 +1,8 @@
 """The studio in a browser: from a key on a slider to curves, to a verdict, to all certificates; and its first load.
 
 ``python -m benchmarks.studio --json`` prints ``curves_p95_ms``, ``verdict_p95_ms``, ``certified_p95_s`` and
-``first_load_kb``, and the figures of the live page (``benchmarks.studio_live``). It needs Chromium. Run it on a machine that does nothing else: two workers and a browser share it.
+``first_load_kb``, and the figures of the live page (``benchmarks.studio_live``). It needs Chromium. Run it on a machine
+that does nothing else: two workers and a browser share it.
 """
 
 import argparse
