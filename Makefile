@@ -33,7 +33,7 @@ define clean-install
 endef
 pip-in = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip,$(BIN)/python -m pip --disable-pip-version-check --python $(1)/bin/python)
 
-.PHONY: help demo demo-browser examples notes test test-js test-browser test-long test-slow test-all soak fuzz check format bench build sbom docs docs-check bench-docs lock clean
+.PHONY: help demo studio demo-browser examples notes test test-js test-browser test-long test-slow test-all soak fuzz check format bench build sbom docs docs-check bench-docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -48,6 +48,9 @@ $(BENCH)/.bench: requirements/bench.txt pyproject.toml
 
 demo: $(VENV)/.run ## the main job, on synthetic people
 	@$(BIN)/hubbub demo
+
+studio: $(VENV)/.run ## choose a collection on a page in the browser
+	@$(BIN)/hubbub studio
 
 demo-browser: $(VENV)/.run ## answer one question in a web page, see the bits that leave, and watch the collection
 	@$(BIN)/python -m tools.demo_browser
@@ -74,7 +77,7 @@ test-js: ## the JavaScript client in Node: types, vectors, coins, journal; needs
 	cd clients/js && npm install --silent --no-audit --no-fund --no-package-lock && npm run --silent types && npm test --silent
 
 test-browser: $(VENV)/.dev ## in headless Chromium: pages (widths, colour schemes, print, accessibility) and the JavaScript client
-	$(BIN)/python -m pytest -m browser tests/pages tests/clients
+	$(BIN)/python -m pytest -m browser tests/pages tests/clients tests/studio
 
 test-slow: $(VENV)/.dev ## the slow ones
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m slow
