@@ -33,7 +33,7 @@ define clean-install
 endef
 pip-in = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip,$(BIN)/python -m pip --disable-pip-version-check --python $(1)/bin/python)
 
-.PHONY: help demo demo-browser studio examples notes test test-js test-browser test-long test-slow test-all soak fuzz check format bench build sbom docs docs-check bench-docs lock clean
+.PHONY: help demo studio demo-browser examples notes test test-js test-browser test-long test-slow test-all soak fuzz check format bench build sbom docs docs-check bench-docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -49,11 +49,11 @@ $(BENCH)/.bench: requirements/bench.txt pyproject.toml
 demo: $(VENV)/.run ## the main job, on synthetic people
 	@$(BIN)/hubbub demo
 
-demo-browser: $(VENV)/.run ## answer one question in a web page, see the bits that leave, and watch the collection
-	@$(BIN)/python -m tools.demo_browser
-
 studio: $(VENV)/.run ## the studio with a running collection: both services, and synthetic people whose answers drift; ARGS=--no-open
 	@$(BIN)/python -m tools.demo_studio $(ARGS)
+
+demo-browser: $(VENV)/.run ## answer one question in a web page, see the bits that leave, and watch the collection
+	@$(BIN)/python -m tools.demo_browser
 
 EXAMPLES := home-pages search-defaults tiles clicks search-queries telemetry
 .PHONY: $(EXAMPLES:%=example-%)
