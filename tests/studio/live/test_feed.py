@@ -329,6 +329,19 @@ def test_many_batches_become_few_points_with_the_mean_of_their_batches() -> None
     )
 
 
+def test_the_interval_of_a_mean_of_quantiles_is_no_narrower_than_theirs() -> None:
+    series = BatchSeries()
+    units = ["people"] * 4 + ["s"]
+    for bucket in range(1, 101):
+        series.add(committed(bucket, questions=["q"] * 5, units=units))
+    view = view_of(series, [3, 4], first=1, last=100, points=10)
+    batches = [committed(bucket) for bucket in range(1, 11)]
+    np.testing.assert_allclose(view.low[0, 1], np.mean([one["low"][4] for one in batches]), rtol=1e-5)
+    np.testing.assert_allclose(view.high[0, 1], np.mean([one["high"][4] for one in batches]), rtol=1e-5)
+    narrower = (view.high - view.low)[0, 0] * PEOPLE / (batches[0]["high"][3] - batches[0]["low"][3])
+    np.testing.assert_allclose(narrower, 1 / math.sqrt(10), rtol=1e-3)
+
+
 def test_figures_of_old_batches_are_dropped_before_memory_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hubbub.studio.live.batches.MAX_CELLS", 250 * len(LABELS))
     series = BatchSeries()

@@ -62,9 +62,10 @@ def _rounded(column: Floats) -> list[Json]:
 def view_of(series: BatchSeries, chosen: list[int], *, first: int, last: int, points: int = MAX_POINTS) -> SeriesView:
     """Return the figures at ``chosen`` places for the buckets ``first`` to ``last``.
 
-    If there are more batches than ``points``, a point is the mean over consecutive buckets, weighted by people; its
-    interval is that of the normal distribution, as the errors of batches are independent. Points are aligned to the
-    numbers of buckets, so that a window that moves does not change them.
+    If there are more batches than ``points``, a point is the mean over consecutive buckets, weighted by people. The
+    interval of a share is that of the normal distribution, as the errors of batches are independent; those of other
+    figures, such as quantiles, may be biased alike, so their interval is the mean of the batches' ends, which is wider.
+    Points are aligned to the numbers of buckets, so that a window that moves does not change them.
     """
     check_whole("points", points, 1, MAX_POINTS)
     buckets, people, table = series.rows(first, last, chosen)
@@ -74,7 +75,8 @@ def view_of(series: BatchSeries, chosen: list[int], *, first: int, last: int, po
     starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]]) if buckets.size else np.empty(0, np.int64)
     counts = np.diff(np.r_[starts, buckets.size])
     totals = np.add.reduceat(people, starts) if buckets.size else np.empty(0)
-    value, low, high = _means(table, people, starts, totals)
+    shares = np.array([series.figures[place].is_share for place in chosen], bool)
+    value, low, high = _means(table, people, starts, totals, shares)
     single = counts == 1
     for column, mean in ((2, low), (3, high)):
         mean[single] = table[starts[single], column]
@@ -93,12 +95,14 @@ def view_of(series: BatchSeries, chosen: list[int], *, first: int, last: int, po
     )
 
 
-def _means(table: Floats, people: Floats, starts: NDArray[Any], totals: Floats) -> tuple[Floats, Floats, Floats]:
+def _means(
+    table: Floats, people: Floats, starts: NDArray[Any], totals: Floats, shares: NDArray[np.bool_]
+) -> tuple[Floats, Floats, Floats]:
     """Return means weighted by people, and the ends of their intervals."""
     if not starts.size:
         empty = np.empty((0, table.shape[2]))
         return empty, empty.copy(), empty.copy()
     weights = people[:, None]
-    mean = np.add.reduceat(table[:, 0] * weights, starts, axis=0) / totals[:, None]
-    error = np.sqrt(np.add.reduceat((table[:, 1] * weights) ** 2, starts, axis=0)) / totals[:, None]
-    return mean, mean - NORMAL * error, mean + NORMAL * error
+    value, low, high = (np.add.reduceat(table[:, one] * weights, starts, axis=0) / totals[:, None] for one in (0, 2, 3))
+    reach = NORMAL * np.sqrt(np.add.reduceat((table[:, 1] * weights) ** 2, starts, axis=0)) / totals[:, None]
+    return value, np.where(shares, value - reach, low), np.where(shares, value + reach, high)

@@ -5,17 +5,14 @@ const GAP = 14.4, LEAST = 208; // pixels between two charts, and the least width
 
 export const columns = width => Math.max(1, Math.floor((width + GAP) / (LEAST + GAP)));
 
-// Hours and minutes in UTC, with seconds or days if the window is short or long.
-function spelled(points) {
-  const span = points.length ? points.at(-1).time - points[0].time : 0;
-  return d3.utcFormat(span < 4 * 60e3 ? "%H:%M:%S" : span < 36 * 3600e3 ? "%H:%M" : "%-d %b");
-}
-
-// As many round times as there is room for.
-function times(points, most) {
-  if (points.length < 2) return points.map(one => one.time);
-  const found = d3.utcTicks(points[0].time, points.at(-1).time, most), step = Math.ceil(found.length / most);
-  return found.filter((_, place) => place % step === 0);
+// Round times in UTC, as hours and minutes, with seconds or as days if the window is short or long, and only as many
+// as there is room for.
+function times(points, room) {
+  const from = points[0]?.time, span = points.length ? points.at(-1).time - from : 0;
+  const [format, width] = span < 4 * 60e3 ? ["%H:%M:%S", 64] : span < 36 * 3600e3 ? ["%H:%M", 46] : ["%-d %b", 50];
+  const found = span ? d3.utcTicks(from, points.at(-1).time, 6) : points.map(one => one.time);
+  const apart = found.length > 1 ? room * (found[1] - found[0]) / span : width, step = Math.ceil(width / apart);
+  return { ticks: found.filter((_, place) => place % step === 0), tickFormat: d3.utcFormat(format) };
 }
 
 export function seriesChart(figure, series, { width, top, lost, label }) {
@@ -33,7 +30,7 @@ export function seriesChart(figure, series, { width, top, lost, label }) {
   ];
   return labelled(Plot.plot({
     className: NAME, width, height: 150, marginLeft: 46, marginRight: 28, marginBottom: 26, marginTop: 12,
-    x: { type: "utc", label: null, ticks: times(points, Math.max(2, Math.floor((width - 74) / 66))), tickFormat: spelled(points) },
+    x: { type: "utc", label: null, ...times(points, width - 74) },
     y: { label: null, grid: true, ticks: 4, zero: shares, domain: top === null ? undefined : [Math.min(0, ...figure.low), top],
       tickFormat: shares ? value => `${Math.round(100 * value)} %` : undefined },
     marks,

@@ -7,12 +7,12 @@ const find = id => document.getElementById(id);
 const state = { overview: null, task: "", question: "", size: 50, end: 0, before: 0, drawn: 0, extent: [] };
 let asked = 0, waiting = null, lastDrawing = 0, stream = null;
 
-const count = value => value.toLocaleString("en-US");
+const count = value => value.toLocaleString("en-US", { maximumFractionDigits: 6 });
 const percent = value => `${(100 * value).toFixed(Math.abs(value) < 0.1 ? 2 : 1)} %`;
 const clock = seconds => new Date(1000 * seconds).toISOString().slice(11, 19);
 const moment = seconds => new Date(1000 * seconds).toISOString().slice(0, 19).replace("T", " ");
 const real = value => value === null || value === undefined ? "?"
-  : value && Math.abs(value) < 1e-3 ? Number(value.toPrecision(3)).toExponential() : Number(value.toPrecision(3)).toString();
+  : value && Math.abs(value) < 1e-3 ? Number(value.toPrecision(3)).toExponential() : count(Number(value.toPrecision(Math.abs(value) < 1e4 ? 3 : 4)));
 const guess = (epsilon, delta) => (1 + delta * Math.exp(-epsilon)) / (1 + Math.exp(-epsilon));
 const figure = (value, unit) => value === null ? "?" : unit === "people" ? percent(value) : `${real(value)}${unit ? ` ${unit}` : ""}`;
 
@@ -106,8 +106,9 @@ function cards(task, overview) {
   put("waiting", !waits ? "not known" : waits.high === null ? `at least ${count(waits.low)}`
     : waits.low === 0 ? `fewer than ${count(waits.high + 1)}` : `${count(waits.low)} to ${count(waits.high)}`);
   bar("fill", waits?.needed ? waits.low / waits.needed : 0);
+  find("fill").hidden = !waits?.needed;
   put("waiting-words", waits ? `${waits.needed ? `of ${count(waits.needed)} needed, ` : ""}as of the end of the last epoch`
-    + `${task.epoch ? ` (${count(task.epoch)} s)` : ""}` : "the shuffler's figures cannot be read");
+    + `${task.epoch ? ` (${count(task.epoch)}\u00a0s)` : ""}` : "the shuffler's figures cannot be read");
   put("last", !last ? "none yet" : last.state === "committed" ? `${count(last.people)} people` : last.state);
   put("last-words", !last ? "" : last.state !== "committed" ? `batch ${last.bucket}: ${last.reason ?? "no reason is known"}`
     : `batch ${count(last.bucket)}, released ${clock(last.start)} UTC; ε = ${real(last.epsilon)}, δ = ${real(last.delta)} achieved: a guess is right `
@@ -176,7 +177,8 @@ function series(view, task, last) {
   const width = (place.clientWidth - 14.4 * (columns(place.clientWidth) - 1)) / columns(place.clientWidth) - 26;
   const made = shown.figures.map(one => {
     const frame = element("figure"), caption = element("figcaption"), end = one.value.length - 1;
-    const newest = end < 0 ? "" : `${figure(one.value[end], one.unit)} ± ${figure((one.high[end] - one.low[end]) / 2, one.unit)}`;
+    const newest = end < 0 ? "" : one.unit === "people" ? `${figure(one.value[end], one.unit)} ± ${figure((one.high[end] - one.low[end]) / 2, one.unit)}`
+      : `${figure(one.value[end], one.unit)} (${real(one.low[end])} to ${real(one.high[end])})`;
     caption.append(element("b", one.label), element("span", newest));
     frame.append(caption, seriesChart(one, shown, { width: Math.max(180, Math.floor(width)), top, lost, label: `${one.label}: ${newest} at the end of the window` }));
     return frame;
