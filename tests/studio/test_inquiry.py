@@ -1,4 +1,4 @@
-"""What the page may ask for: legal values are read, all others are refused with a message without them."""
+"""The page may ask for legal values: all others are refused, with a message that does not repeat them."""
 
 from typing import Any
 
