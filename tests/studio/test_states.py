@@ -1,4 +1,4 @@
-"""Two hundred random states of the page: a sentence or a reason, no NaN, nothing logged, nothing asked for elsewhere."""
+"""Two hundred random states of the page: a sentence or a reason, no NaN, nothing logged, no request to elsewhere."""
 
 import random
 import re
