@@ -26,7 +26,7 @@ INQUIRY: dict[str, Json] = {
     "rounds": 1,
     "trust": "shuffling",
     "clear": False,
-    "owned": 0,
+    "compromised": 0,
     "joint": False,
 }
 QUESTIONS: list[Json] = [

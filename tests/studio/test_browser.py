@@ -118,9 +118,9 @@ def test_sliders_by_keyboard(visit: Visit) -> None:
         before = page.inner_text("#verdict")
     assert "eps=1.1&" in page.url
     press(page, "#delta", "ArrowRight")
-    press(page, "#owned", "ArrowRight")
+    press(page, "#compromised", "ArrowRight")
     visit.settle()
-    assert page.inner_text("#owned-out") == "5 %"
+    assert page.inner_text("#compromised-out") == "5 %"
     assert page.inner_text("#delta-out") == "1 in 10,000,000"
     visit.check()
 
@@ -167,7 +167,7 @@ def test_another_protocol(visit: Visit) -> None:
 
 
 def test_links(visit: Visit, browser: Any, studio: Running) -> None:
-    page = visit.open(f"{QUICK}&kind=few&k=2&rounds=2&owned=10&family=split&drop=30")
+    page = visit.open(f"{QUICK}&kind=few&k=2&rounds=2&compromised=10&family=split&drop=30")
     said = page.inner_text("#verdict"), page.inner_text("#drop-text"), page.inner_text("#take")
     other = Visit(browser, studio)
     again = other.open(page.url.removeprefix(studio.address))

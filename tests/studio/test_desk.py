@@ -73,9 +73,9 @@ def test_simulations_of_own_plans_only(desk: Desk) -> None:
 
 def test_attacks(desk: Desk) -> None:
     (one,) = certified(desk, INQUIRY, ["split"])
-    answer = asyncio.run(desk.attack({"tab": "a", "plan": one["id"], "owned": 20, "dropped": 50}))
+    answer = asyncio.run(desk.attack({"tab": "a", "plan": one["id"], "compromised": 20, "dropped": 50}))
     guesses = [step["guess"] for step in answer["steps"]]
-    assert [step["owned"] for step in answer["steps"]] == [0, 10, 20, 50]
+    assert [step["compromised"] for step in answer["steps"]] == [0, 10, 20, 50]
     assert guesses == sorted(guesses)
     assert guesses[0] == one["guess"] < answer["dropped"]["guess"] < 1
     assert answer["together"] == one["collusion_guess"]
@@ -109,8 +109,8 @@ BAD: list[tuple[str, Json]] = [
     ("simulate", {"tab": "a", "plan": 5, "shape": "few", "shares": [], "rows": ""}),
     ("simulate", {"tab": "a", "plan": "0", "shape": "odd", "shares": [], "rows": ""}),
     ("simulate", {"tab": "a", "plan": "0", "shape": "few", "shares": ["1"], "rows": ""}),
-    ("attack", {"tab": "a", "plan": "0", "owned": 100, "dropped": 0}),
-    ("attack", {"tab": "a", "plan": "0", "owned": 0, "dropped": -1}),
+    ("attack", {"tab": "a", "plan": "0", "compromised": 100, "dropped": 0}),
+    ("attack", {"tab": "a", "plan": "0", "compromised": 0, "dropped": -1}),
     ("solve", {"tab": "a", "inquiry": INQUIRY, "margin": 0}),
     ("solve", {"tab": "a", "inquiry": {}, "margin": 1}),
     ("report", {"tab": "a", "plan": "0", "others": [1]}),

@@ -1,4 +1,4 @@
-"""What the page may ask for: legal values are read, all others are refused with a message without them."""
+"""The page may ask for legal values: all others are refused, with a message that does not repeat them."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def test_trust() -> None:
     assert read({**INQUIRY, "clear": True}).allows("shuffling", clear=True)
     assert not read({**INQUIRY, "clear": True}).allows("shuffler-noise", clear=True)
     assert read({**INQUIRY, "trust": "shuffler-noise"}).allows("shuffler-noise", clear=True)
-    assert read({**INQUIRY, "owned": 7}).honest_fraction == 0.93
+    assert read({**INQUIRY, "compromised": 7}).honest_fraction == 0.93
 
 
 BAD: list[dict[str, Any]] = [
@@ -48,8 +48,8 @@ BAD: list[dict[str, Any]] = [
     {"rounds": 1001},
     {"trust": "all"},
     {"clear": 1},
-    {"owned": 91},
-    {"owned": 0.5},
+    {"compromised": 91},
+    {"compromised": 0.5},
     {"joint": None},
     {"kind": "survey"},
     {"kind": "survey", "questions": {}},

@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,20 @@ def test_certificates_are_streamed_or_late(studio: Running) -> None:
     assert time.monotonic() - begun < 20
 
 
-def test_no_process_survives_a_signal() -> None:
-    """Also while all of them are at work."""
+@pytest.fixture
+def another() -> Iterator[Running]:
+    """A studio that a test may end; it is killed if the test fails before."""
     running = Running()
+    yield running
+    running.process.kill()
+    running.process.wait(10)
+    assert running.process.stdout is not None
+    running.process.stdout.close()
+
+
+def test_no_process_survives_a_signal(another: Running) -> None:
+    """Also while all of them are at work."""
+    running = another
     body = {"tab": "a", "generation": 1, "inquiry": SLOW, "families": ["flip", "copies", "split"], "patient": False}
     with httpx.Client() as client, client.stream("POST", f"{running.address}api/certify", json=body, timeout=30):
         time.sleep(1.0)
@@ -80,20 +92,16 @@ def test_no_process_survives_a_signal() -> None:
         while any(map(alive, started)) and time.monotonic() < begun + 10:
             time.sleep(0.02)
         seconds = time.monotonic() - begun
-    assert running.process.stdout is not None
-    running.process.stdout.close()
     assert not any(map(alive, started))
     assert seconds < 2.0
 
 
-def test_workers_end_with_a_killed_server() -> None:
-    running = Running()
+def test_workers_end_with_a_killed_server(another: Running) -> None:
+    running = another
     stream(running, "a", INQUIRY, ["clear-shuffler-fakes"])
     started = children(running.process.pid)
     running.process.kill()
     running.process.wait(10)
-    assert running.process.stdout is not None
-    running.process.stdout.close()
     end = time.monotonic() + 20
     while any(map(alive, started)) and time.monotonic() < end:
         time.sleep(0.05)

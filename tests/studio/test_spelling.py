@@ -16,7 +16,7 @@ from hubbub.studio.spelling import survey_file
 CASES: list[tuple[dict[str, Any], str]] = [
     ({}, "split"),
     ({}, "clear-shuffler-fakes"),
-    ({"kind": "any", "d": 1, "epsilon": 0.35, "owned": 10}, "flip"),
+    ({"kind": "any", "d": 1, "epsilon": 0.35, "compromised": 10}, "flip"),
     ({"kind": "few", "d": 6, "k": 2, "trust": "nobody"}, "local-flip"),
     ({"kind": "few", "d": 6, "k": 2, "trust": "nobody"}, "clear-user-fakes"),
     ({"clear": True, "delta": 1e-8, "n": 20_000}, "clear-user-fakes"),

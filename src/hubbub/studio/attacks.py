@@ -1,4 +1,4 @@
-"""What is left of a plan if more users belong to the attacker than planned, or if fewer people answer."""
+"""The rest of a plan if more users belong to the attacker than planned, or if fewer people answer."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ STEPS = (10, 50)
 """Percentages of users that belong to the attacker, for the ladder."""
 
 
-def ladder(plan: Plan, owned: int, dropped: int) -> dict[str, Any]:
+def ladder(plan: Plan, compromised: int, dropped: int) -> dict[str, Any]:
     """Return how often attackers of growing power guess right, and the same after dropouts."""
     planned = round(100 * (1 - plan.honest_fraction))
-    shares = sorted({owned, planned, *STEPS})
-    steps = [{"owned": one, **_left(plan, plan.n, 1 - one / 100)} for one in shares]
+    shares = sorted({compromised, planned, *STEPS})
+    steps = [{"compromised": one, **_left(plan, plan.n, 1 - one / 100)} for one in shares]
     held = plan.guarantee.assumptions
     together = success_rate(plan.rounds * held.collusion_epsilon) if held.shuffler else _rate(plan)
     people = max(2, round(plan.n * (1 - dropped / 100)))

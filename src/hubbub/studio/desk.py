@@ -139,11 +139,13 @@ class Desk:
 
     async def attack(self, body: Json) -> Answer:
         """Return what attackers of growing power learn, and what dropouts change."""
-        read = Fields(body, "the request", "tab", "plan", "owned", "dropped")
+        read = Fields(body, "the request", "tab", "plan", "compromised", "dropped")
         with legal("the request"):
-            owned = check_whole("owned", read.whole("owned"), 0, 99)
+            compromised = check_whole("compromised", read.whole("compromised"), 0, 99)
             dropped = check_whole("dropped", read.whole("dropped"), 0, 99)
-        return await self._ask("attack", _tab(read), {"plan": self._plan(read), "owned": owned, "dropped": dropped})
+        return await self._ask(
+            "attack", _tab(read), {"plan": self._plan(read), "compromised": compromised, "dropped": dropped}
+        )
 
     async def solve(self, body: Json) -> Answer:
         """Return the smallest ε for a margin."""

@@ -39,7 +39,7 @@ def described(found: FamilyPlan, inquiry: Inquiry) -> dict[str, Any]:
         "basis": held.basis.value,
         "attack": held.attack,
         "guess": success_rate(plan.total.epsilon, plan.total.delta),
-        "collusion": finite(held.assumptions.collusion_epsilon),
+        "collusion_epsilon": finite(held.assumptions.collusion_epsilon),
         "collusion_guess": success_rate(plan.rounds * held.assumptions.collusion_epsilon),
         "shuffler": held.assumptions.shuffler,
         "honest": held.assumptions.honest,

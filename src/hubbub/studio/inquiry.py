@@ -16,9 +16,9 @@ KINDS = ("one", "few", "any", "survey")
 PEOPLE = (10, 10**9)
 EPSILON = Interval(0.01, 20.0)
 DELTA = Interval(1e-12, 1e-2)
-MOST_ANSWERS, MOST_ROUNDS, MOST_OWNED = 2000, 1000, 90
+MOST_ANSWERS, MOST_ROUNDS, MOST_COMPROMISED = 2000, 1000, 90
 MOST_QUESTIONS, MOST_LABELS, MOST_BUCKETS, LONGEST = 12, 100, 1024, 60
-KEYS = ("kind", "d", "k", "questions", "n", "epsilon", "delta", "rounds", "trust", "clear", "owned", "joint")
+KEYS = ("kind", "d", "k", "questions", "n", "epsilon", "delta", "rounds", "trust", "clear", "compromised", "joint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Inquiry:
     rounds: int
     trust: TrustModel
     clear: bool
-    owned: int
+    compromised: int
     """Percentage of the users that belong to the attacker."""
     joint: bool
 
@@ -43,7 +43,7 @@ class Inquiry:
         check_real("delta", self.delta, DELTA)
         check_whole("rounds", self.rounds, 1, MOST_ROUNDS)
         check_choice("trust", self.trust, TRUST_MODELS)
-        check_whole("owned", self.owned, 0, MOST_OWNED)
+        check_whole("compromised", self.compromised, 0, MOST_COMPROMISED)
 
     @classmethod
     def from_document(cls, value: Json) -> Self:
@@ -60,14 +60,14 @@ class Inquiry:
                 delta=read.real("delta"),
                 rounds=read.whole("rounds"),
                 clear=read.truth("clear"),
-                owned=read.whole("owned"),
+                compromised=read.whole("compromised"),
                 joint=read.truth("joint"),
             )
 
     @property
     def honest_fraction(self) -> float:
         """Fraction of the users that follow the protocol."""
-        return (100 - self.owned) / 100
+        return (100 - self.compromised) / 100
 
     @property
     def budget(self) -> Budget:

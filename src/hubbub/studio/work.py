@@ -40,10 +40,10 @@ def simulate(plan: str, shape: str, shares: list[float], rows: str, stop: Stop) 
     return {"panels": trials(Plan.from_json(plan), shape, shares, rows)}
 
 
-def attack(plan: str, owned: int, dropped: int, stop: Stop) -> dict[str, Any]:
+def attack(plan: str, compromised: int, dropped: int, stop: Stop) -> dict[str, Any]:
     """Return what attackers of growing power learn, and what dropouts change."""
     with until(stop):
-        return ladder(Plan.from_json(plan), owned, dropped)
+        return ladder(Plan.from_json(plan), compromised, dropped)
 
 
 def solve(inquiry: Inquiry, margin: float, stop: Stop) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def warm() -> None:
         rounds=1,
         trust="shuffling",
         clear=False,
-        owned=0,
+        compromised=0,
         joint=False,
     )
     for family in ("split", "clear-shuffler-fakes"):

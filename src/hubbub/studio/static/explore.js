@@ -70,9 +70,13 @@ function drawRest() {
 }
 
 function drawAttacks(one) {
-  const planned = attacked.planned, steps = attacked.steps.filter((each) => one.shuffler ? each.owned >= planned : each.owned === planned);
-  const who = (each) => each.owned === 0 ? 'whoever sees the results' : `… and owns ${each.owned} % of the users${one.honest <= 1 ? '' : each.owned > planned ? ', more than planned' : ', as planned'}`;
-  const rows = steps.map((each) => ({ who: who(each), guess: each.guess }));
+  const planned = attacked.planned, steps = attacked.steps.filter((each) => one.shuffler ? each.compromised >= planned : each.compromised === planned);
+  const planning = (each) => (one.honest <= 1 ? '' : each.compromised > planned ? ', more than planned' : ', as planned');
+  const who = (each, place) => {
+    if (each.compromised === 0) return 'whoever sees the results';
+    return `${place ? '…' : 'whoever sees the results'} and owns ${each.compromised} % of the users${planning(each)}`;
+  };
+  const rows = steps.map((each, place) => ({ who: who(each, place), guess: each.guess }));
   if (one.shuffler) rows.push({ who: 'the shuffler alone, which sees sealed messages', guess: 0.5 });
   rows.push({ who: one.shuffler ? 'shuffler and analyzer together' : 'everybody else together', guess: attacked.together });
   ladder($('ladder'), rows);
@@ -187,7 +191,7 @@ async function follow(again = false) {
   const { signal } = following;
   try {
     const [drawn, left] = await Promise.all([
-      asked('simulate', { plan: one.id, ...people }, signal), asked('attack', { plan: one.id, owned: state.owned, dropped: state.drop }, signal)]);
+      asked('simulate', { plan: one.id, ...people }, signal), asked('attack', { plan: one.id, compromised: state.compromised, dropped: state.drop }, signal)]);
     if (signal.aborted || drawn.stale || left.stale) return;
     followed = key;
     simulated = drawn.panels ? drawn : null;
@@ -257,14 +261,14 @@ function show() {
     $(id).setAttribute('aria-valuetext', slider.show(state[id]));
     if (document.activeElement !== $(`${id}-text`)) $(`${id}-text`).value = slider.show(state[id]);
   }
-  for (const id of ['kind', 'measure', 'shape', 'delta', 'owned', 'drop', 'low', 'high']) $(id).value = state[id];
+  for (const id of ['kind', 'measure', 'shape', 'delta', 'compromised', 'drop', 'low', 'high']) $(id).value = state[id];
   for (const id of ['clear', 'joint']) $(id).checked = state[id];
   for (const one of document.querySelectorAll('[name=trust]')) one.checked = one.value === state.trust;
   for (const one of document.querySelectorAll('[data-kinds]')) one.hidden = !one.dataset.kinds.split(' ').includes(state.kind);
   $('clear-row').hidden = state.trust !== 'shuffling';
   $('delta-out').textContent = `1 in ${whole(10 ** state.delta)}`;
   $('delta').setAttribute('aria-valuetext', $('delta-out').textContent);
-  for (const id of ['owned', 'drop']) $(`${id}-out`).textContent = `${state[id]} %`;
+  for (const id of ['compromised', 'drop']) $(`${id}-out`).textContent = `${state[id]} %`;
   document.querySelector('.solve').hidden = isSurvey();
   if (state.kind === 'several') editor((questions) => { set({ questions, family: '' }); });
 }
@@ -290,7 +294,7 @@ for (const [id, slider] of Object.entries(SLIDERS)) {
     event.target.value = slider.show(state[id]);
   });
 }
-for (const id of ['delta', 'owned']) $(id).addEventListener('input', () => set({ [id]: Number($(id).value) }));
+for (const id of ['delta', 'compromised']) $(id).addEventListener('input', () => set({ [id]: Number($(id).value) }));
 for (const id of ['low', 'high']) $(id).addEventListener('change', () => set({ [id]: Number($(id).value) }));
 for (const id of ['clear', 'joint']) $(id).addEventListener('change', () => set({ [id]: $(id).checked }));
 for (const id of ['kind', 'measure']) $(id).addEventListener('change', () => { change({ [id]: $(id).value, family: '', shape: 'few' }); paste(); set({}); });

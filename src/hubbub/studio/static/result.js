@@ -87,7 +87,7 @@ function marginCard(one, central) {
 
 function parties(one) {
   const together = !one.shuffler ? ['ok', 'Shuffler and analyzer may work together.']
-    : one.collusion === null || one.collusion_guess > 0.9995 ? ['no', 'If it works with the analyzer, every answer is known.']
+    : one.collusion_epsilon === null || one.collusion_guess > 0.9995 ? ['no', 'If it works with the analyzer, every answer is known.']
       : ['no', `If it works with the analyzer, ${percent(one.collusion_guess)} of guesses are right.`];
   const others = !one.shuffler || one.honest <= 1 ? ['ok', 'All other people may be the attacker’s.']
     : one.honest < state.n ? ['ok', `${whole(state.n - one.honest)} people may be the attacker’s, but no more.`]
@@ -95,7 +95,7 @@ function parties(one) {
   return [together, others, ['ok', 'The analyzer may be as curious as it likes.']];
 }
 
-const colluding = (one) => (!one.shuffler ? 'no shuffler needed' : one.collusion === null ? '100 %' : percent(one.collusion_guess));
+const colluding = (one) => (!one.shuffler ? 'no shuffler needed' : one.collusion_epsilon === null ? '100 %' : percent(one.collusion_guess));
 
 function cells(one) {
   return [

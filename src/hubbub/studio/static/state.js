@@ -1,7 +1,7 @@
 // The state of the page: what the controls say, what the address says after “#”, and what the studio is asked.
 
 export const START = {
-  kind: 'one', d: 12, k: 3, n: 100000, eps: 1, delta: 6, rounds: 1, trust: 'shuffling', clear: false, owned: 0, drop: 0,
+  kind: 'one', d: 12, k: 3, n: 100000, eps: 1, delta: 6, rounds: 1, trust: 'shuffling', clear: false, compromised: 0, drop: 0,
   joint: false, family: '', shape: 'few', low: 0, high: 100, measure: 'mean',
   questions: [
     { name: 'colour', kind: 'choice', labels: ['red', 'green', 'blue'] },
@@ -15,7 +15,7 @@ const integer = (low, high) => (value) => between(low, high)(Math.round(value));
 const oneOf = (...values) => (value) => (values.includes(value) ? value : undefined);
 const RANGES = {
   kind: oneOf('one', 'few', 'any', 'number', 'several'), d: integer(2, 2000), k: integer(1, 50), n: integer(10, 1e9),
-  eps: between(0.01, 20), delta: integer(3, 12), rounds: integer(1, 1000), owned: integer(0, 90), drop: integer(0, 90),
+  eps: between(0.01, 20), delta: integer(3, 12), rounds: integer(1, 1000), compromised: integer(0, 90), drop: integer(0, 90),
   trust: oneOf('nobody', 'shuffling', 'shuffler-noise'), shape: oneOf('even', 'few', 'rare', 'own'),
   measure: oneOf('mean', 'spread'), low: between(-1e12, 1e12), high: between(-1e12, 1e12),
   family: (value) => (/^[a-z-]{0,40}$/.test(value) ? value : undefined),
@@ -85,6 +85,6 @@ function questions() {
 export const inquiry = () => ({
   kind: isSurvey() ? 'survey' : state.kind, d: state.d, k: Math.min(state.k, state.d),
   questions: isSurvey() ? questions() : [], n: state.n, epsilon: state.eps, delta: Number(`1e-${state.delta}`),
-  rounds: state.rounds, trust: state.trust, clear: state.trust === 'shuffling' && state.clear, owned: state.owned,
+  rounds: state.rounds, trust: state.trust, clear: state.trust === 'shuffling' && state.clear, compromised: state.compromised,
   joint: !isSurvey() && state.joint,
 });
