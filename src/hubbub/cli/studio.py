@@ -13,7 +13,7 @@ from hubbub.extras import load_extra
 
 PORT_HELP = "Port on 127.0.0.1; 0 takes any free one."
 LIVE_HELP = "Running collection to follow: a folder of 'hubbub serve all', or an analyzer's address for readers."
-OPERATIONS_HELP = "Operations address of the {}, for its health and alarms; default: that of the folder."
+OPERATIONS_HELP = "Operations address of the {}, for its health and alerts; default: that of the folder."
 live_options = combined(
     click.option("--live", metavar="FOLDER|URL", help=LIVE_HELP),
     click.option(

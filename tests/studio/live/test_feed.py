@@ -1,4 +1,4 @@
-"""The feed of the live page: order, pooling, problems, alarms and resumed streams, against services that change."""
+"""The feed of the live page: order, pooling, problems, alerts and resumed streams, against services that change."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ from hubbub.service.estimates import estimate_of
 from hubbub.studio.live.batches import BatchSeries
 from hubbub.studio.live.client import LiveClient
 from hubbub.studio.live.feed import LiveFeed
-from hubbub.studio.live.figures import RULES, ServiceFigures, alarms, read_figures, waiting
+from hubbub.studio.live.figures import RULES, ServiceFigures, alerts, read_figures, waiting
 from hubbub.studio.live.pooled import RoundPool
 from hubbub.studio.live.routes import live_routes
 from hubbub.studio.live.source import LiveSource
@@ -151,7 +151,7 @@ def test_rounds_are_not_pooled_together_and_incomplete_results_are_left_out() ->
     run(work)
 
 
-def test_withheld_batches_have_their_reason_and_raise_an_alarm_for_an_hour() -> None:
+def test_withheld_batches_have_their_reason_and_raise_an_alert_for_an_hour() -> None:
     services = Services([committed(1), withheld(2)])
     clock = [float(START + 60)]
 
@@ -163,9 +163,9 @@ def test_withheld_batches_have_their_reason_and_raise_an_alarm_for_an_hour() -> 
         (task,) = overview["tasks"]
         assert (task["committed"], task["withheld"], task["people"]) == (1, 1, PEOPLE)
         assert task["withheld_batches"][0]["reason"] == NO_PEOPLE
-        assert [one["name"] for one in overview["alarms"]] == ["HubbubBatchWithheld"]
+        assert [one["name"] for one in overview["alerts"]] == ["HubbubBatchWithheld"]
         clock[0] += 3600
-        assert feed.overview()["alarms"] == []
+        assert feed.overview()["alerts"] == []
         await feed.close()
 
     run(work)
@@ -196,13 +196,13 @@ def test_a_failing_analyzer_is_shown_and_its_last_state_stays() -> None:
         text = json.dumps(down["problems"])
         assert "cannot store anything at this time" in text
         assert down["services"] == {"analyzer": False, "shuffler": False}
-        assert {one["name"] for one in down["alarms"]} == {"HubbubDown"}
+        assert {one["name"] for one in down["alerts"]} == {"HubbubDown"}
         assert down["tasks"][0]["people"] == PEOPLE
         services.down = False
         services.add(committed(2))
         assert await feed.read()
         good = feed.overview()
-        assert (good["problems"], good["alarms"]) == ([], [])
+        assert (good["problems"], good["alerts"]) == ([], [])
         assert good["tasks"][0]["people"] == 2 * PEOPLE
         await feed.close()
 
@@ -269,7 +269,7 @@ def test_many_tabs_get_the_same_states_and_a_slow_one_skips() -> None:
     run(work)
 
 
-def test_the_alarms_are_those_of_the_deployment() -> None:
+def test_the_alerts_are_those_of_the_deployment() -> None:
     groups = YAML(typ="safe").load(ROOT / "deploy" / "alerts.yml")["groups"]
     given = {one["alert"]: one for group in groups for one in group["rules"]}
     for rule in RULES:
@@ -287,7 +287,7 @@ def test_the_alarms_are_those_of_the_deployment() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.name}-{rule.figure}")
-def test_every_rule_raises_its_alarm_and_only_beyond_its_limit(rule: Any) -> None:
+def test_every_rule_raises_its_alert_and_only_beyond_its_limit(rule: Any) -> None:
     now = 2e9
     step = 1e-3 * max(rule.limit, 1)
     beyond, within = (rule.limit - step, rule.limit + step) if rule.below else (rule.limit + step, rule.limit - step)
@@ -295,19 +295,19 @@ def test_every_rule_raises_its_alarm_and_only_beyond_its_limit(rule: Any) -> Non
         beyond, within = now - beyond, now - within
     elif rule.kind == "left":
         beyond, within = now + beyond, now + within
-    raised = list(alarms(ServiceFigures("shuffler", True, {rule.figure: beyond}), now))
+    raised = list(alerts(ServiceFigures("shuffler", True, {rule.figure: beyond}), now))
     assert rule.text in {one.text for one in raised} or any(one.severity == "page" for one in raised)
-    calm = list(alarms(ServiceFigures("shuffler", True, {rule.figure: within}), now))
+    calm = list(alerts(ServiceFigures("shuffler", True, {rule.figure: within}), now))
     assert rule.text not in {one.text for one in calm}
 
 
-def test_lost_bundles_and_the_fence_are_alarms() -> None:
+def test_lost_bundles_and_the_fence_are_alerts() -> None:
     figures = read_figures(
         "shuffler",
         False,
         f'hubbub_bundles{{task="{TASK}",state="fenced"}} 100\nhubbub_conservation_error{{task="{TASK}"}} 3\n',
     )
-    assert [one.name for one in alarms(figures, 0.0)] == ["HubbubDown", "HubbubConservationError", "HubbubFenced"]
+    assert [one.name for one in alerts(figures, 0.0)] == ["HubbubDown", "HubbubConservationError", "HubbubFenced"]
 
 
 def test_many_batches_become_few_points_with_the_mean_of_their_batches() -> None:

@@ -144,15 +144,15 @@ def test_a_withheld_batch_and_a_gap_show_their_reasons(browser: Any, studio: Pro
     tab.close()
 
 
-def test_health_alarms_and_problems_are_shown_and_the_last_state_stays(
+def test_health_alerts_and_problems_are_shown_and_the_last_state_stays(
     browser: Any, studio: Process, services: Services
 ) -> None:
     tab = Tab(browser, studio.address())
     tab.wait("#health", "healthy")
     tab.wait("#waiting", "at least 300")
     services.figures = {"disk_free": 0.1, "incidents_keys_changed": 1.0}
-    tab.wait("#health", "2 alarms")
-    tab.wait("#alarms li", "The analyzer changed a known key. (run book: HubbubKeysChanged)")
+    tab.wait("#health", "2 alerts")
+    tab.wait("#alerts li", "The analyzer changed a known key. (run book: HubbubKeysChanged)")
     services.down = True
     tab.wait("#problems li", "cannot store anything at this time")
     tab.wait("#services li", "analyzer: not ready")

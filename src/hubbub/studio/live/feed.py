@@ -14,7 +14,7 @@ from typing import Any
 
 from hubbub.errors import CommandFailure, HubbubError, WireError
 from hubbub.studio.live.client import LiveClient
-from hubbub.studio.live.figures import Alarm, ServiceFigures, alarms, read_figures, waiting
+from hubbub.studio.live.figures import Alert, ServiceFigures, alerts, read_figures, waiting
 from hubbub.studio.live.source import Addresses, LiveSource
 from hubbub.studio.live.task import LiveTask
 
@@ -29,7 +29,7 @@ HEARTBEAT = 15.0
 """Seconds after which a silent stream says that it is alive."""
 MAX_TABS = 64
 WITHHELD_SECONDS = 3600.0
-"""Time for which a withheld batch is an alarm."""
+"""Time for which a withheld batch is an alert."""
 
 
 class LiveFeed:
@@ -189,24 +189,24 @@ class LiveFeed:
     def _state(self) -> tuple[Any, ...]:
         """Return what a change of which is told to the tabs."""
         tasks = tuple((one.id, len(one.series), one.gaps, one.waiting, one.listed) for one in self.tasks.values())
-        return tasks, tuple(self._alarms()), tuple(sorted(self._problems)), tuple(self._ready().items())
+        return tasks, tuple(self._alerts()), tuple(sorted(self._problems)), tuple(self._ready().items())
 
     def _ready(self) -> dict[str, bool]:
         return {role: found is not None and found.ready for role, found in self._services.items()}
 
-    def _alarms(self) -> list[Alarm]:
-        now, found = self._now(), list[Alarm]()
+    def _alerts(self) -> list[Alert]:
+        now, found = self._now(), list[Alert]()
         for role, figures in sorted(self._services.items()):
             if figures is None:
-                found.append(Alarm(role, "HubbubDown", "page", f"The {role} does not answer."))
+                found.append(Alert(role, "HubbubDown", "page", f"The {role} does not answer."))
             else:
-                found += alarms(figures, now)
+                found += alerts(figures, now)
         for task in self.tasks.values():
             recent = [one for one in task.withheld.values() if now - one.start < WITHHELD_SECONDS]
             if recent:
                 many = "A batch was" if len(recent) == 1 else f"{len(recent)} batches were"
                 text = f"{many} withheld in the last hour; the reason is below."
-                found.append(Alarm("analyzer", "HubbubBatchWithheld", "ticket", text))
+                found.append(Alert("analyzer", "HubbubBatchWithheld", "ticket", text))
         return found
 
     def _publish(self) -> None:
@@ -223,7 +223,7 @@ class LiveFeed:
             "as_of": self._as_of,
             "tasks": [task.overview() for task in self.tasks.values()],
             "services": services,
-            "alarms": [one.to_document() for one in self._alarms()],
+            "alerts": [one.to_document() for one in self._alerts()],
             "problems": [
                 {"what": what, "text": text, "since": since} for what, (text, since) in sorted(self._problems.items())
             ],

@@ -1,4 +1,4 @@
-"""The public figures of a service: its readiness, the metrics it exports, and the alarms that follow from them.
+"""The public figures of a service: its readiness, the metrics it exports, and the alerts that follow from them.
 
 The rules are those of ``deploy/alerts.yml`` that need no history. Counts of bundles are rounded down by the shuffler,
 and change only at the end of an epoch; nothing finer is read here.
@@ -79,7 +79,7 @@ def waiting(figures: ServiceFigures, task: str, min_batch_size: int | None) -> W
 
 
 @dataclass(frozen=True, slots=True)
-class Alarm:
+class Alert:
     """Something that an operator must look at; ``name`` is a section of the run book."""
 
     role: str
@@ -88,7 +88,7 @@ class Alarm:
     text: str
 
     def to_document(self) -> dict[str, Any]:
-        """Return the alarm as a JSON object."""
+        """Return the alert as a JSON object."""
         return {"role": self.role, "name": self.name, "severity": self.severity, "text": self.text}
 
 
@@ -175,23 +175,23 @@ RULES = (
 """Limits of figures without labels."""
 
 
-def alarms(figures: ServiceFigures, now: float) -> Iterator[Alarm]:
-    """Yield the alarms of a service; a certificate that has expired is not also announced to expire."""
+def alerts(figures: ServiceFigures, now: float) -> Iterator[Alert]:
+    """Yield the alerts of a service; a certificate that has expired is not also announced to expire."""
     role = figures.role
     if not figures.ready:
-        yield Alarm(role, "HubbubDown", "page", f"The {role} is not ready.")
+        yield Alert(role, "HubbubDown", "page", f"The {role} is not ready.")
     for task, error in sorted(figures.errors.items()):
         if error:
             text = f"Bundles of task {task[:8]} are not accounted for. Do not publish its results."
-            yield Alarm(role, "HubbubConservationError", "page", text)
+            yield Alert(role, "HubbubConservationError", "page", text)
     for (task, state), count in sorted(figures.bundles.items()):
         if state == "fenced" and count:
-            yield Alarm(role, "HubbubFenced", "page", f"Bundles of task {task[:8]} were discarded by the fence.")
+            yield Alert(role, "HubbubFenced", "page", f"Bundles of task {task[:8]} were discarded by the fence.")
     broken = [rule for rule in RULES if rule.broken(figures.values.get(rule.figure, _GOOD[rule.figure]), now)]
     worse = {rule.figure for rule in broken if rule.severity == "page"}
     for rule in broken:
         if rule.severity == "page" or rule.figure not in worse:
-            yield Alarm(role, rule.name, rule.severity, rule.text)
+            yield Alert(role, rule.name, rule.severity, rule.text)
 
 
 _GOOD = {rule.figure: 1e12 if rule.below else (1e12 if rule.kind == "age" else 0.0) for rule in RULES}

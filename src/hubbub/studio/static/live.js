@@ -57,8 +57,8 @@ function show(overview) {
   find("collection").hidden = !overview.tasks.length;
   put("clock", overview.as_of ? `as of ${clock(overview.as_of)} UTC` : "not read yet");
   list("problems", overview.problems.map(one => [`The ${one.what}, since ${clock(one.since)} UTC:`, one.text]));
-  list("alarms", overview.alarms.map(one => [one.severity === "page" ? "Alarm" : "Warning", `${one.text} (run book: ${one.name})`]));
-  find("alarms").hidden = !overview.alarms.length;
+  list("alerts", overview.alerts.map(one => [one.severity === "page" ? "Alert" : "Warning", `${one.text} (run book: ${one.name})`]));
+  find("alerts").hidden = !overview.alerts.length;
   put("source", overview.source);
   const task = current();
   if (!task) {
@@ -117,8 +117,8 @@ function cards(task, overview) {
   bar("spending", spent && total?.epsilon ? spent.epsilon / total.epsilon : 0);
   put("spent-words", spent && total ? `of ${real(total.epsilon)} at δ = ${real(total.delta)}: ${count(spent.rounds)} of ${count(total.rounds)} `
     + `${total.rounds === 1 ? "round" : "rounds"}, for a person who answered in each` : "");
-  const roles = Object.entries(overview.services), pages = overview.alarms.filter(one => one.severity === "page").length;
-  put("health", pages ? `${pages} ${pages === 1 ? "alarm" : "alarms"}` : overview.alarms.length ? "needs a look" : roles.length ? "healthy" : "not known");
+  const roles = Object.entries(overview.services), pages = overview.alerts.filter(one => one.severity === "page").length;
+  put("health", pages ? `${pages} ${pages === 1 ? "alert" : "alerts"}` : overview.alerts.length ? "needs a look" : roles.length ? "healthy" : "not known");
   const made = (roles.length ? roles : [["analyzer", null], ["shuffler", null]]).map(([role, ready]) =>
     element("li", `${role}: ${ready === null ? "no operations address is given" : ready ? "ready" : "not ready"}`, ready ? "ok" : "no"));
   find("services").replaceChildren(...made);
