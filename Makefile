@@ -34,7 +34,7 @@ define clean-install
 endef
 pip-in = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip,$(BIN)/python -m pip --disable-pip-version-check --python $(1)/bin/python)
 
-.PHONY: help demo demo-browser examples notes test test-js test-browser test-long test-slow test-spark test-spark-slow test-all soak fuzz check format bench bench-spark build sbom docs docs-check bench-docs lock clean
+.PHONY: help demo studio demo-browser examples notes test test-js test-browser test-long test-slow test-spark test-spark-slow test-all soak fuzz check format bench bench-spark build sbom docs docs-check bench-docs lock clean
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
@@ -51,6 +51,9 @@ $(SPARK)/.spark: requirements/spark.txt pyproject.toml
 
 demo: $(VENV)/.run ## the main job, on synthetic people
 	@$(BIN)/hubbub demo
+
+studio: $(VENV)/.run ## the studio with a running collection: both services, and synthetic people whose answers drift; ARGS=--no-open
+	@$(BIN)/python -m tools.demo_studio $(ARGS)
 
 demo-browser: $(VENV)/.run ## answer one question in a web page, see the bits that leave, and watch the collection
 	@$(BIN)/python -m tools.demo_browser
@@ -77,7 +80,7 @@ test-js: ## the JavaScript client in Node: types, vectors, coins, journal; needs
 	cd clients/js && npm install --silent --no-audit --no-fund --no-package-lock && npm run --silent types && npm test --silent
 
 test-browser: $(VENV)/.dev ## in headless Chromium: pages (widths, colour schemes, print, accessibility) and the JavaScript client
-	$(BIN)/python -m pytest -m browser tests/pages tests/clients
+	$(BIN)/python -m pytest -m browser tests/pages tests/clients tests/studio
 
 test-slow: $(VENV)/.dev test-spark-slow ## the slow ones, with those of the Spark engine in its environment
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m slow

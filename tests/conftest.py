@@ -30,6 +30,7 @@ AREAS = (
     "planner",
     "service",
     "spark",
+    "studio",
 )
 """Folders of ``tests``, and packages of ``hubbub`` for doctests, that give their tests a marker of the same name."""
 

@@ -92,6 +92,15 @@ REQUEST = {
     "rounds": 1,
     "weights": {},
 }
+OUTLINE: dict[str, Any] = {
+    "key": "flip",
+    "name": "flipped records",
+    "trust": "shuffling",
+    "clear": False,
+    "error": 5.0,
+    "by_epsilon": ((1.0, 5.0),),
+    "by_people": ((100.0, 5.0),),
+}
 FLIP_ARGUMENTS = {"q": 0.1, "k": 1, "m": 0, "release": "records"}
 GOAL = {"share": 0.3, "within": 0.5, "level": 0.9}
 LAPLACE_FAKES = {"distribution": "laplace", "scale": 2.0, "shift": 3}
@@ -232,12 +241,16 @@ SUBJECTS = {
     ),
     "cost": Subject(hb.cost, {"plan": PLAN, "suite": 1}),
     "estimate": Subject(hb.estimate, {"tally": TALLY, "plan": PLAN}),
-    "frontier": Subject(hb.frontier, REQUEST),
+    "FamilyPlan": Subject(hb.FamilyPlan, {"key": "flip", "plan": None, "reason": "too few people", "late": False}),
+    "frontier": Subject(hb.frontier, {**REQUEST, "deadline": None}),
+    "frontier_by_family": Subject(hb.frontier_by_family, {**REQUEST, "deadline": None}),
+    "Outline": Subject(hb.Outline, OUTLINE),
+    "outline": Subject(hb.outline, {**REQUEST, "epsilons": [1.0], "people": [100]}),
     "joint": Subject(hb.joint, {"reports": SHUFFLED, "plan": PLAN, "labels": ["red"]}),
     "Survey": Subject(hb.Survey, {"schema": hb.Schema.survey({"a": hb.Flag()}), "weights": {"a": 2.0}}),
     "Survey.from_toml": Subject(hb.Survey.from_toml, {"text": '[questions.a]\nkind = "flag"'}),
     "load_plan": Subject(hb.load_plan, {"text": PLAN.to_json()}),
-    "plan": Subject(hb.plan, REQUEST),
+    "plan": Subject(hb.plan, {**REQUEST, "family": None}),
     "smallest_n": Subject(hb.smallest_n, {**{k: v for k, v in REQUEST.items() if k != "n"}, **GOAL, "precision": None}),
     "best_epsilon": Subject(
         hb.best_epsilon,
@@ -643,7 +656,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ("plan_from", {"trust": "no"}, InvalidInput, "trust must be …"),
     *[
         (verb, case, error, message)
-        for verb in ("plan", "frontier", "smallest_n", "best_epsilon")
+        for verb in ("plan", "frontier", "frontier_by_family", "outline", "smallest_n", "best_epsilon")
         for case, error, message in (
             (
                 {"schema": 5},
@@ -700,6 +713,41 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
         )
         if set(case) <= set(SUBJECTS[verb].arguments) and not (verb == "best_epsilon" and set(case) & {"n", "delta"})
     ],
+    *(
+        (verb, {"deadline": wrong}, InvalidInput, message)
+        for verb in ("frontier", "frontier_by_family")
+        for wrong, message in (
+            (0, "deadline must be finite and above 0, got 0.0"),
+            ("soon", "deadline must be a finite number above 0, got 'soon'"),
+        )
+    ),
+    ("plan", {"family": "flips"}, InvalidInput, "family must be 'local-flip', …"),
+    (
+        "plan",
+        {"family": "clear-user-fakes", "trust": "shuffling"},
+        Infeasible,
+        "no protocol of the family clear-user-fakes meets the request: it sends records in the clear; …",
+    ),
+    ("outline", {"epsilons": 1.0}, InvalidInput, "epsilons must be numbers, not float"),
+    ("outline", {"epsilons": [0.0]}, InvalidInput, "each of epsilons must be finite and above 0, got 0.0"),
+    ("outline", {"people": [0]}, InvalidInput, "each of people must be a whole number in [1, 10,000,000,000], got 0"),
+    ("outline", {"people": [5] * 1001}, InvalidInput, "people must be at most 1,000 numbers, got 1,001"),
+    ("Outline", {"key": "flips"}, InvalidInput, "key must be 'local-flip', …"),
+    ("Outline", {"name": 5}, InvalidInput, "name must be …"),
+    ("Outline", {"trust": "all"}, InvalidInput, "trust must be …"),
+    ("Outline", {"clear": 1}, InvalidInput, "clear must be True or False, got 1"),
+    ("Outline", {"error": NAN}, InvalidInput, "error must be finite and at least 0, got nan"),
+    ("Outline", {"by_epsilon": [(1.0, 5.0)]}, InvalidInput, "by_epsilon must be a tuple of pairs of numbers"),
+    (
+        "Outline",
+        {"by_people": ((1.0, -5.0),)},
+        InvalidInput,
+        "each number of by_people must be finite and at least 0, got -5.0",
+    ),
+    ("FamilyPlan", {"key": "flips"}, InvalidInput, "key must be 'local-flip', …"),
+    ("FamilyPlan", {"plan": hb.Outline(**OUTLINE)}, InvalidInput, "plan must be of type Plan, not Outline; …"),
+    ("FamilyPlan", {"reason": ""}, InvalidInput, "reason must be given if there is no plan, and only then, got ''"),
+    ("FamilyPlan", {"plan": PLAN, "late": True, "reason": ""}, InvalidInput, "late must be False if …"),
     ("best_epsilon", {"n": 0}, InvalidInput, "n must be a whole number in [1, 10,000,000,000], got 0"),
     ("best_epsilon", {"delta": 1}, InvalidInput, "delta must be in (0, 1), got 1.0"),
     (
@@ -710,7 +758,7 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
     ),
     *(
         (name, {"weights": wrong}, InvalidInput, f"weights must {must}")
-        for name in ("best_epsilon", "frontier", "plan", "smallest_n")
+        for name in ("best_epsilon", "frontier", "frontier_by_family", "outline", "plan", "smallest_n")
         for wrong, must in (
             (7, "be a mapping from questions to numbers, not int"),
             ({"colour": 1.0}, "be given for surveys only"),

@@ -43,7 +43,20 @@ if _typing.TYPE_CHECKING:
     from hubbub.curves import PrivacyCurve
     from hubbub.estimates import Estimate, LabelEstimate
     from hubbub.io.surveys import Survey
-    from hubbub.planner import Cost, best_epsilon, cost, frontier, load_plan, plan, plan_from, smallest_n
+    from hubbub.planner import (
+        Cost,
+        FamilyPlan,
+        Outline,
+        best_epsilon,
+        cost,
+        frontier,
+        frontier_by_family,
+        load_plan,
+        outline,
+        plan,
+        plan_from,
+        smallest_n,
+    )
     from hubbub.plans import Plan
     from hubbub.privacy import Assumptions, Basis, Budget, Guarantee, Total
     from hubbub.protocol import Fakes, Noise, Protocol
@@ -95,7 +108,20 @@ _MODULES = {
     "curves": ("PrivacyCurve",),
     "estimates": ("Estimate", "LabelEstimate"),
     "io.surveys": ("Survey",),
-    "planner": ("Cost", "best_epsilon", "cost", "frontier", "load_plan", "plan", "plan_from", "smallest_n"),
+    "planner": (
+        "Cost",
+        "FamilyPlan",
+        "Outline",
+        "best_epsilon",
+        "cost",
+        "frontier",
+        "frontier_by_family",
+        "load_plan",
+        "outline",
+        "plan",
+        "plan_from",
+        "smallest_n",
+    ),
     "plans": ("Plan",),
     "privacy": ("Assumptions", "Basis", "Budget", "Guarantee", "Total"),
     "protocol": ("Fakes", "Noise", "Protocol"),
@@ -151,6 +177,7 @@ __all__ = [
     "Estimate",
     "Fakes",
     "FalseClaim",
+    "FamilyPlan",
     "Flag",
     "Guarantee",
     "HubbubError",
@@ -168,6 +195,7 @@ __all__ = [
     "Number",
     "NumberComparison",
     "NumberEstimate",
+    "Outline",
     "Plan",
     "PlanMismatch",
     "PrivacyCurve",
@@ -204,8 +232,10 @@ __all__ = [
     "estimate_strings",
     "estimate_survey",
     "frontier",
+    "frontier_by_family",
     "joint",
     "load_plan",
+    "outline",
     "plan",
     "plan_from",
     "pool",

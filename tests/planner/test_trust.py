@@ -11,8 +11,8 @@ import hubbub as hb
 from hubbub.accountant.cases.local import collusion
 from hubbub.errors import FalseClaim, Infeasible
 from hubbub.planner import FAMILIES, Request, compare, family_key, family_name, frontier, plan, verify
+from hubbub.planner.comparison import protecting, relaxations
 from hubbub.planner.families import includes_trust
-from hubbub.planner.search import protecting, relaxations
 from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
 from hubbub.protocol import Fakes, Protocol
 from hubbub.releases import Release

@@ -51,6 +51,7 @@ async def ask(
     async def send(message: Any) -> None:
         sent.append(dict(message))
 
+    path, _, query = path.partition("?")
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -60,7 +61,7 @@ async def ask(
         "raw_path": path.encode(),
         "root_path": "",
         "scheme": "http",
-        "query_string": b"",
+        "query_string": query.encode(),
         "headers": told,
         "client": (client, 1) if client else None,
         "server": ("127.0.0.1", 80),

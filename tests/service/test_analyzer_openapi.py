@@ -87,9 +87,37 @@ def test_every_answer_conforms(apps: tuple[AnalyzerSystem, App, App]) -> None:
     listed = conforms(answer, "get", "/v1/tasks/{task}/batches")
     assert [entry["bucket"] for entry in listed["batches"]] == [3]
     assert [gap["reason"] for gap in listed["gaps"]] == ["restored", "unknown here"]
+    later = one(results, "GET", f"/v1/tasks/{task}/batches?after=3", headers=bearer)
+    rest = conforms(later, "get", "/v1/tasks/{task}/batches")
+    assert (rest["batches"], rest["gaps"]) == ([], listed["gaps"])
+    for wrong in ("-1", "x", "", "1e3", "1" * 16):
+        refused = one(results, "GET", f"/v1/tasks/{task}/batches?after={wrong}", headers=bearer)
+        assert conforms(refused, "get", "/v1/tasks/{task}/batches")["type"] == "urn:hubbub:problem:malformed", wrong
     result = conforms(one(results, "GET", path, headers=bearer), "get", "/v1/batches/{batch}")
     assert (result["bucket"], result["people"]) == (3, 20)
     conforms(one(results, "GET", "/v1/tasks", headers=bearer), "get", "/v1/tasks")
+
+
+def test_several_results_conform(apps: tuple[AnalyzerSystem, App, App]) -> None:
+    system, _, results = apps
+    core, task, key = system.core, system.contract.id, system.key()
+    bearer = {"authorization": f"Bearer {core.store.add_token('all', 'read:*', now=0, expires=1e12)}"}
+    system.deliver(system.shuffler.batch(3, system.shuffler.people(["1"] * 20, key), key))
+    result = system.result(3)
+    template, several = "/v1/tasks/{task}/results", f"/v1/tasks/{task}/results"
+    for query, buckets in {"": [3], "?after=2&last=3": [3], "?after=3": [], "?last=2": []}.items():
+        answer = conforms(one(results, "GET", several + query, headers=bearer), "get", template)
+        assert [entry["bucket"] for entry in answer["results"]] == buckets, query
+    assert conforms(one(results, "GET", several, headers=bearer), "get", template)["results"] == [result]
+    for wrong in ("?after=x", "?last=-1"):
+        refused = conforms(one(results, "GET", several + wrong, headers=bearer), "get", template)
+        assert refused["type"] == "urn:hubbub:problem:malformed"
+    other = one(results, "GET", f"/v1/tasks/{'cd' * 16}/results", headers=bearer)
+    assert conforms(other, "get", template)["type"] == "urn:hubbub:problem:unknown-task"
+    narrow = core.store.add_token("narrow", f"read:{'cd' * 16}", now=0, expires=1e12)
+    refused = one(results, "GET", several, headers={"authorization": f"Bearer {narrow}"})
+    assert conforms(refused, "get", template)["type"] == "urn:hubbub:problem:forbidden"
+    assert one(results, "GET", several).status == 401
 
 
 def test_all_routes_are_documented(apps: tuple[AnalyzerSystem, App, App]) -> None:

@@ -11,7 +11,14 @@ from tests.service.asgi import Answer, one
 
 from hubbub.errors import Problem
 from hubbub.service.analyzer.core import Analyzer
-from hubbub.service.analyzer.http import MAX_MANIFEST_SIZE, MAX_STATEMENT_SIZE, delivery_app, results_app
+from hubbub.service.analyzer.http import (
+    MAX_MANIFEST_SIZE,
+    MAX_RESULTS,
+    MAX_RESULTS_SIZE,
+    MAX_STATEMENT_SIZE,
+    delivery_app,
+    results_app,
+)
 from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.runtime.http import App
 from hubbub.service.task.manifest import CHUNK_SIZE
@@ -28,6 +35,7 @@ class Core:
     announced: bytes = b""
     counted: bool = False
     stated: bytes = b""
+    several: list[bytes] = field(default_factory=list)
     store: Any = None
     scopes: dict[str, str] = field(default_factory=lambda: {"all": "read:*", "one": f"read:{TASK.hex()}"})
 
@@ -35,6 +43,7 @@ class Core:
         self.store = SimpleNamespace(
             find=lambda batch: self._row() if batch == BATCH else None,
             result=lambda _: b'{"result":1}' if self.counted else None,
+            results=lambda task, after, last, count: self.several[:count],
         )
 
     def _row(self) -> BatchRow:
@@ -45,10 +54,10 @@ class Core:
     def contracts(self) -> dict[str, Any]:
         return {TASK.hex(): None, OTHER.hex(): None}
 
-    def batches(self, task: bytes) -> list[dict[str, str]]:
+    def batches(self, task: bytes, after: int = 0) -> list[dict[str, str]]:
         if task.hex() not in self.contracts():
             raise Problem("unknown-task")
-        return [{"batch": BATCH, "state": "committed"}] if self.counted and task == TASK else []
+        return [{"batch": BATCH, "state": "committed"}] if self.counted and task == TASK and after < 1 else []
 
     def scope(self, token: str) -> str | None:
         return self.scopes.get(token)
@@ -188,7 +197,15 @@ def read(core: Core, path: str, token: str | None, **headers: str) -> Answer:
     return one(results_app(cast("Analyzer", core)), "GET", path, headers=told | headers)
 
 
-@pytest.mark.parametrize("path", ["/v1/tasks", f"/v1/tasks/{TASK.hex()}/batches", f"/v1/batches/{BATCH}"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/tasks",
+        f"/v1/tasks/{TASK.hex()}/batches",
+        f"/v1/tasks/{TASK.hex()}/results",
+        f"/v1/batches/{BATCH}",
+    ],
+)
 @pytest.mark.parametrize("token", [None, "", "Bearer", "Bearer ", "Bearer wrong", "Basic all", "all"])
 def test_results_require_a_token(core: Core, path: str, token: str | None) -> None:
     core.counted = True
@@ -210,6 +227,14 @@ def test_a_token_reads_its_scope_only(core: Core) -> None:
     core.scopes = {"other": f"read:{OTHER.hex()}"}
     forbidden = read(core, f"/v1/batches/{BATCH}", "Bearer other")
     assert (forbidden.status, problem(forbidden)) == (403, "forbidden")
+
+
+def test_an_answer_with_several_results_is_bounded_but_never_empty(core: Core) -> None:
+    large = b'{"x":"' + b"a" * MAX_RESULTS_SIZE + b'"}'
+    for several, expected in (([], 0), ([b"{}"] * 300, MAX_RESULTS), ([large, large], 1), ([b"{}", large], 1)):
+        core.several = several
+        found = json.loads(read(core, f"/v1/tasks/{TASK.hex()}/results", "Bearer all").body)
+        assert len(found["results"]) == expected
 
 
 def test_a_result_never_changes(core: Core) -> None:

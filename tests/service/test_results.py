@@ -1,5 +1,6 @@
 """The guarantee in the result of a batch: that of the batch, with the price of overflow at its own size."""
 
+import json
 from collections import Counter
 
 import numpy as np
@@ -8,10 +9,12 @@ from tests.service.samples import contract
 
 import hubbub as hb
 from hubbub.accountant.overflow import max_messages, overflow
+from hubbub.errors import WireError
 from hubbub.service.analyzer.results import batch_result
 from hubbub.service.analyzer.store import BatchRow
 from hubbub.service.analyzer.tallies import BatchTally, PartialTally, count_chunk
 from hubbub.service.analyzer.verdicts import Verdict
+from hubbub.service.estimates import estimate_of
 from hubbub.service.task.contract import Contract
 
 PLAN = hb.plan_from(hb.Schema.one_hot(20), 100, hb.Protocol(0.1, release="bits"), delta=1e-4)
@@ -100,3 +103,32 @@ def test_9_partial_tallies_add_up_in_any_cut() -> None:
         found.drop_last(2)
         kept = payloads[verdicts == Verdict.report][:-2]
         assert np.array_equal(found.counts, count_chunk(kept, np.zeros(len(kept), np.uint8), plan).counts)
+
+
+def test_results_of_batches_are_pooled_as_their_estimates_are() -> None:
+    parts = [estimate_of(json.loads(json.dumps(result_of(people)))) for people in (100, 140)]
+    assert all(isinstance(part, hb.Estimate) for part in parts)
+    both = hb.pool([part for part in parts if isinstance(part, hb.Estimate)])
+    payloads = np.tile(np.array([[0], [1]], np.uint8), (240, 1))
+    counts = np.bincount(payloads.ravel(), minlength=20)
+    tally = hb.Tally(
+        plan=PLAN.id, n=240, fakes=0, messages=480, batches=2, smallest_batch=100, counts=counts.astype(np.int64)
+    )
+    whole = hb.estimate(tally, PLAN)
+    assert both.n == whole.n == 240
+    np.testing.assert_allclose(both.values, whole.values, rtol=1e-12, atol=1e-9)
+    np.testing.assert_allclose(both.stderr, whole.stderr, rtol=1e-12)
+    np.testing.assert_allclose(both.interval(0.95), whole.interval(0.95), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("change", [{"state": "withheld"}, {"noise": None}, {"values": ["x"]}, {"labels": ["a"]}])
+def test_a_result_that_holds_no_estimate_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(WireError, match=r"result of a batch|noise"):
+        estimate_of({**result_of(100), **change})
+
+
+def test_a_result_without_its_noise_is_refused_by_name() -> None:
+    result = result_of(100)
+    del result["noise"]
+    with pytest.raises(WireError, match="'noise'"):
+        estimate_of(result)

@@ -9,9 +9,10 @@ from hubbub import planner
 from hubbub.canonical import spell
 from hubbub.cli import options, screen
 from hubbub.cli.options import FRACTION
-from hubbub.errors import POSITIVE, SHARE, Infeasible, Interval, check_real
+from hubbub.errors import POSITIVE, SHARE, Interval, check_real
 from hubbub.io.documents import write_plan
 from hubbub.pages import plans_chart, words
+from hubbub.planner.deadlines import deadline_of
 from hubbub.planner.precision import percent
 from hubbub.plans import Plan
 from hubbub.privacy import Budget, TrustModel
@@ -23,6 +24,7 @@ SHARE_HELP = "Show the relative error of a label held by this share of the popul
 DISHONEST_HELP = "Also show ε if this fraction of users colludes with the analyzer."
 PLOT_HELP = "Rank the protocols by error, as SVG, PNG or PDF (needs the extra 'plot')."
 CHOOSE_HELP = f"Write the best plan of this family to --output: {', '.join(planner.FAMILIES)}."
+DEADLINE_HELP = "Leave out protocols that are not certified within so many seconds."
 CENTRAL = "trust: a server with all records, for reference"
 
 
@@ -37,6 +39,7 @@ CENTRAL = "trust: a server with all records, for reference"
 @click.option("--dishonest", type=FRACTION, metavar="SHARE", help=DISHONEST_HELP)
 @click.option("--plot", metavar="FILE", help=PLOT_HELP)
 @click.option("--choose", type=click.Choice(list(planner.FAMILIES)), metavar="FAMILY", help=CHOOSE_HELP)
+@click.option("--deadline", type=float, metavar="SECONDS", help=DEADLINE_HELP)
 @options.output_option("Write the plan of --choose to this file, or the one that `hubbub plan` chooses")
 @options.json_option
 def frontier(
@@ -49,6 +52,7 @@ def frontier(
     dishonest: float | None,
     plot: str | None,
     choose: str | None,
+    deadline: float | None,
     output: str | None,
     as_json: bool,
     **constraints: Any,
@@ -65,7 +69,7 @@ def frontier(
     check_real("share", 1.0 if share is None else share, SHARE)
     with screen.waiting("comparing protocols"):
         request = planner.Request.of(schema, n, budget, trust=trust or "shuffler-noise", **constraints)
-        comparison = planner.compare(request)
+        comparison = planner.compare(request, stop=deadline_of(deadline))
         plans = comparison.grouped
         chosen = _chosen(comparison, choose, trust, constraints["clear"])
         rows = [_row(plan, error, share, dishonest) for plan in plans]
@@ -76,18 +80,18 @@ def frontier(
     if output:
         write_plan(chosen, output)
     if as_json:
-        screen.print_json({"n": n, "central_stderr": central, "plans": rows, "infeasible": comparison.failures})
+        reasons = {"infeasible": comparison.failures, "late": comparison.late}
+        screen.print_json({"n": n, "central_stderr": central, "plans": rows, **reasons})
     elif output != "-":
         screen.console().print(frontier_table(plans, rows, central, error, share))
+        if comparison.late:
+            click.echo(f"not certified within {deadline:g} s: {', '.join(comparison.late)}", err=True)
 
 
 def _chosen(comparison: planner.Comparison, choose: str | None, trust: TrustModel | None, clear: bool) -> Plan:
     """Return the plan of a family, or the best one under the trust that ``hubbub plan`` would assume."""
     if choose is not None:
-        if choose not in comparison.plans:
-            reason = comparison.why_not(choose)
-            raise Infeasible(f"no protocol of the family {choose} meets the request: {reason}")
-        return comparison.plans[choose]
+        return comparison.of(choose)
     best = comparison.best
     allowed = [
         one

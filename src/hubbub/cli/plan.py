@@ -24,6 +24,7 @@ STDERR_HELP = "Instead of --epsilon: find the smallest ε with at most this stan
 SHARE_HELP = "Share of the population that holds a label, such as 0.1%; the precision is given for it."
 WITHIN_HELP = "Relative error, such as 10%, within which that label is to be measured, sampling error included."
 LEVEL_HELP = "Probability that the error is within --within."
+CHOOSE_HELP = f"Plan with this family instead of the best one: {', '.join(planner.FAMILIES)}."
 
 used_trust_option = click.option(
     "--trust", type=click.Choice(TRUST_MODELS), default="shuffler-noise", show_default=True, help=USED_HELP
@@ -155,6 +156,7 @@ def _deliver(
 @click.option("--stderr", type=float, metavar="PEOPLE", help=STDERR_HELP)
 @options.trust_option("shuffling")
 @options.constraint_options
+@click.option("--choose", type=click.Choice(list(planner.FAMILIES)), metavar="FAMILY", help=CHOOSE_HELP)
 @click.option("--explain", is_flag=True, help="Explain the plan in plain words instead: see also `hubbub report`.")
 @options.output_option("Write the plan to this file")
 @options.json_option
@@ -168,6 +170,7 @@ def plan(
     level: float,
     precision: float | None,
     stderr: float | None,
+    choose: str | None,
     explain: bool,
     output: str | None,
     as_json: bool,
@@ -190,11 +193,13 @@ def plan(
     if share is None and within is not None:
         raise click.UsageError("give --share with --within: the share of the people that holds a label")
     goal = None if share is None or within is None else Goal(share, within, level)
+    if choose is not None and (n is None or epsilon is None):
+        raise click.UsageError("give -n and --epsilon with --choose")
     terms = {"share": share, "within": within, "level": level, **constraints}
     with screen.waiting("comparing protocols"):
         match n, epsilon, precision, stderr, goal:
             case int(), float(), None, None, _:
-                result = planner.plan(schema, n, Budget(epsilon, delta), **constraints)
+                result = planner.plan(schema, n, Budget(epsilon, delta), family=choose, **constraints)
             case None, float(), float(), None, None:
                 result = planner.smallest_n(schema, Budget(epsilon, delta), precision, **constraints)
             case None, float(), None, None, Goal():

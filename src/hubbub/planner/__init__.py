@@ -3,6 +3,7 @@
 - ``request``: schema, batch size, budget and constraints;
 - ``families``, ``flips``, ``fakes``, ``surveys``: the families of protocols, and the search for their smallest noise;
 - ``asymptotics``: expected errors that order the search; ``certify``: the account that every plan needs;
+- ``comparison``: the search of all families; ``deadlines``: its limits of time; ``outlines``: errors without a search;
 - ``search``: ``frontier`` and ``plan``, and their inverses ``smallest_n`` and ``best_epsilon``;
 - ``precision``: the error of a share of the population, with its sampling error; ``people``: how many people a
   question of a survey needs; ``remarks``: warnings about a plan;
@@ -11,18 +12,20 @@
 """
 
 from hubbub.planner.baselines import central_stderr, measurable_share, under_attack
+from hubbub.planner.comparison import Comparison, FamilyPlan, compare
 from hubbub.planner.costs import Cost, cost
 from hubbub.planner.families import FAMILIES, family_key, family_name
+from hubbub.planner.outlines import Outline, outline
 from hubbub.planner.people import PeopleNeeded, people_needed
 from hubbub.planner.precision import Goal, coverage, described_precision, relative_error, sampling_error
 from hubbub.planner.recompute import load_plan, plan_from, verify
 from hubbub.planner.remarks import remarks
 from hubbub.planner.request import Constraints, Request
-from hubbub.planner.search import Comparison, best_epsilon, compare, frontier, plan, smallest_n
+from hubbub.planner.search import best_epsilon, frontier, frontier_by_family, plan, smallest_n
 
 __all__ = [
-    "FAMILIES", "Comparison", "Constraints", "Cost", "Goal", "PeopleNeeded", "Request", "best_epsilon",
-    "central_stderr", "compare", "cost", "coverage", "described_precision", "family_key", "family_name", "frontier",
-    "load_plan", "measurable_share", "people_needed", "plan", "plan_from", "relative_error", "remarks",
-    "sampling_error", "smallest_n", "under_attack", "verify",
+    "FAMILIES", "Comparison", "Constraints", "Cost", "FamilyPlan", "Goal", "Outline", "PeopleNeeded", "Request",
+    "best_epsilon", "central_stderr", "compare", "cost", "coverage", "described_precision", "family_key",
+    "family_name", "frontier", "frontier_by_family", "load_plan", "measurable_share", "outline", "people_needed",
+    "plan", "plan_from", "relative_error", "remarks", "sampling_error", "smallest_n", "under_attack", "verify",
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from hubbub.numeric.divergences import gaussian_delta, gaussian_signal
 from hubbub.numeric.inversion import falling_root, gaussian_tail, least_real
 from hubbub.numeric.rounding import up
 from hubbub.planner.costs import cost
+from hubbub.planner.deadlines import check_time
 from hubbub.planner.recompute import with_rounds
 from hubbub.planner.request import Request
 from hubbub.plans import Plan
@@ -132,6 +133,7 @@ def flipped(
     request: Request, budget: Budget, k: int = 1, release: Release = "records", *, trust: TrustModel = "shuffler-noise"
 ) -> Calibrated:
     """Return flips with the smallest q that meets the budget, or with the larger q that a policy requires."""
+    check_time()
     schema, n = request.schema, request.n
     calibrated = draft(schema, n, budget, k=k, release=release, honest_fraction=request.honest_fraction, trust=trust)
     category = calibrated.protocol.sends_category
@@ -152,6 +154,7 @@ def smallest(
     goal = math.log(budget.delta) - 2 * MARGIN  # the margin by which the final account raises its figure
 
     def excess(x: float) -> float:
+        check_time()
         analysis = curve(make(x), request.schema, request.n, honest_fraction=request.honest_fraction)
         return analysis.upper(budget.epsilon) - goal
 
@@ -165,6 +168,7 @@ def settled(
     request: Request, protocol: Protocol, budget: Budget, *, trust: TrustModel = "shuffler-noise"
 ) -> Calibrated:
     """Return the protocol with its guarantee, or raise Infeasible if it does not meet the budget."""
+    check_time()
     schema, n, share = request.schema, request.n, request.honest_fraction
     guarantee = prove(protocol, schema, n, epsilon=budget.epsilon, honest_fraction=share, trust=trust)
     if not guarantee.meets(budget):
@@ -236,6 +240,7 @@ def composed(request: Request, attempt: Attempt, *, trust: TrustModel) -> Calibr
     shuffled, estimates = 0.0, ESTIMATES
     checked: dict[Protocol, float] = {}
     for _ in range(4 * COMPOSITION_STEPS):
+        check_time()
         trial = attempt(Budget(epsilon, delta))
         if trust != "nobody" and not trial.guarantee.assumptions.shuffler and (best is not None or shuffled > 0.0):
             # So large an ε of one round needs no shuffler: the plan belongs to another family.

@@ -1,5 +1,6 @@
 """``Request``: the schema, batch size, budget, trust and constraints of a plan, validated once."""
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -139,7 +140,7 @@ class Request:
     @property
     def signal(self) -> float:
         """Squared signal κ of one round: (μ of a Gaussian mechanism that meets the budget)²/rounds."""
-        return gaussian_signal(self.budget.epsilon, self.budget.delta) ** 2 / self.rounds
+        return _signal(self.budget.epsilon, self.budget.delta) ** 2 / self.rounds
 
     @property
     def needs_flips(self) -> bool:
@@ -178,6 +179,12 @@ class Request:
             f"a collusion ε of {self.max_collusion_epsilon:g} leaves no information about one user; "
             "raise max_collusion_epsilon"
         )
+
+
+@functools.lru_cache(maxsize=1024)
+def _signal(epsilon: float, delta: float) -> float:
+    """Return the μ of a Gaussian mechanism: a root that every family of a request needs several times."""
+    return gaussian_signal(epsilon, delta)
 
 
 def given_budget(budget: Budget | None, epsilon: float | None, delta: float | None) -> Budget:

@@ -1,143 +1,23 @@
 """``frontier`` and ``plan``: the best plans for one request; ``smallest_n`` and ``best_epsilon``: the inverse."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Unpack
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Unpack
 
-from hubbub.errors import OPEN_UNIT, POSITIVE, FalseClaim, Infeasible, TooLarge, check_delta, check_real, reject
+from hubbub.errors import OPEN_UNIT, POSITIVE, Infeasible, check_choice, check_delta, check_real, reject
 from hubbub.numeric.inversion import falling_root
 from hubbub.planner.baselines import central_stderr
-from hubbub.planner.certify import Candidate
-from hubbub.planner.costs import cost
-from hubbub.planner.families import FAMILIES, Family, family_key, includes_trust
+from hubbub.planner.comparison import FamilyPlan, compare, one_by_one, proposed
+from hubbub.planner.deadlines import deadline_of
+from hubbub.planner.families import FAMILIES
 from hubbub.planner.precision import LEVEL, Goal, given_goal, percent, relative_error, sampling_error
 from hubbub.planner.request import MAX_EPSILON, Constraints, Limits, Request, given_budget
-from hubbub.planner.surveys import survey_error
 from hubbub.plans import MAX_PEOPLE, Plan
-from hubbub.privacy import TRUST_MODELS, Budget, TrustModel
+from hubbub.privacy import Budget, TrustModel
 from hubbub.schema import Schema
 
 NEWTON_STEPS = 3
-OPTIMISM = 0.8
-"""A family is not certified if even this fraction of its expected error exceeds the best error found."""
-EXPECTED = 1.01
-"""The same for surveys, whose expected errors follow from closed forms that the accountant confirms to a percent."""
-CLOSE = {"split": 0.97, "copies": 0.97, "flip": 0.97}
-"""The same in several rounds, for families that are costly to search and whose expected error is a close estimate."""
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The result of a search: a plan for every family that meets the request, and why the others do not."""
-
-    request: Request
-    plans: Mapping[str, Plan]
-    """The best plan of each family, by key, in the order of standard error and then of messages."""
-    failures: Mapping[str, str]
-    """Why a family has no plan, by key; the most promising family first."""
-
-    @property
-    def best(self) -> Plan:
-        """The plan with the smallest standard error; raises :class:`Infeasible` if there is none."""
-        for plan in self.plans.values():
-            return plan
-        request = self.request
-        text = f"no protocol meets {request.budget} for {request.schema} at n = {request.n:,}"
-        unlimited = replace(request, max_messages=math.inf, max_bytes=math.inf)
-        plans = compare(unlimited).plans.items() if request != unlimited else ()
-        offered = [(sent.bytes, sent, key) for key, plan in plans if (sent := cost(plan)).bytes is not None]
-        if offered:
-            _, sent, key = min(offered, key=lambda entry: entry[0] or 0)
-            raise Infeasible(
-                f"{text} with max_messages = {request.max_messages:g} and max_bytes = {request.max_bytes:g}; the "
-                f"smallest upload is that of the family {key}: {sent}"
-            )
-        relaxed = [name for name, one in relaxations(request) if compare(one, prune=True).plans]
-        if relaxed:
-            raise Infeasible(f"{text} with these constraints; relax {' or '.join(relaxed)}")
-        for key, reason in self.failures.items():
-            raise Infeasible(f"{text}; the most promising family is {key}: {reason}")
-        raise Infeasible(f"{text} within the constraints; relax several of them, or raise epsilon or delta")
-
-    def why_not(self, key: str) -> str:
-        """Return why a family has no plan; empty if it has one."""
-        if key in self.plans:
-            return ""
-        excluded = FAMILIES[key].excluded(self.request)
-        return excluded or self.failures.get(key, "it does not apply to this schema, budget and number of people")
-
-    @property
-    def grouped(self) -> list[Plan]:
-        """The plans by the trust they need, least first; then those without clear records, by standard error."""
-        return sorted(self.plans.values(), key=_group)
-
-
-def _group(plan: Plan) -> tuple[int, bool]:
-    return TRUST_MODELS.index(FAMILIES[family_key(plan)].trust), plan.protocol.clear
-
-
-def relaxations(request: Request) -> Iterator[tuple[str, Request]]:
-    """Yield the request without each of its constraints, with a name for the change; those of the trust come last."""
-    for one in fields(Request)[3:]:
-        if one.name not in ("trust", "clear", "weights") and getattr(request, one.name) != one.default:
-            relaxed: dict[str, Any] = {one.name: one.default}
-            yield one.name, replace(request, **relaxed)
-    if request.trust == "shuffling" and not request.clear and not request.needs_flips:
-        yield "clear (to True)", replace(request, clear=True)
-    for trust in TRUST_MODELS[TRUST_MODELS.index(request.trust) + 1 :]:
-        yield f"trust (to {trust!r})", replace(request, trust=trust)
-
-
-def compare(request: Request, *, prune: bool = False) -> Comparison:
-    """Search all families that the trust allows; with ``prune``, skip those that cannot have the smallest error."""
-    proposals: list[tuple[Family, Candidate]] = []
-    plans: dict[str, Plan] = {}
-    failures: dict[str, str] = {}
-
-    def error(one: Plan) -> float:
-        return one.stderr if request.schema.questions is None else survey_error(request, one)
-
-    for family in FAMILIES.values():
-        try:
-            candidate = family.candidate(request)
-        except Infeasible as reason:
-            failures[family.key] = str(reason)
-        else:
-            proposals += [(family, candidate)] if candidate else []
-    for family, candidate in sorted(proposals, key=lambda pair: pair[1].expected):
-        optimism = CLOSE.get(family.key, OPTIMISM) if request.rounds > 1 else OPTIMISM
-        if request.schema.questions is not None:
-            optimism = EXPECTED
-        if prune and plans and optimism * candidate.expected > min(map(error, plans.values())):
-            continue
-        try:
-            plans[family.key] = protecting(request, candidate.best(request))
-        except (Infeasible, TooLarge) as reason:
-            failures[family.key] = str(reason)
-    ranked = sorted(plans.items(), key=lambda item: (error(item[1]), item[1].payload_messages))
-    return Comparison(request, dict(ranked), failures)
-
-
-def protecting(request: Request, plan: Plan) -> Plan:
-    """Return the plan if it protects at least as the request asks: the last check of every search.
-
-    Raises :class:`FalseClaim` if its guarantee rests on more trust than allowed, or if records would be sent in the
-    clear, or with less local protection than required. No family of the planner should ever cause that.
-    """
-    held, protocol = plan.guarantee.assumptions, plan.protocol
-    if not includes_trust(request.trust, held.trust):
-        raise FalseClaim(f"the plan needs the trust {held.trust!r}, but must rely on {request.trust!r} at most")
-    if any(noise.shuffler_fakes is not None for noise in protocol.noise) and request.trust != "shuffler-noise":
-        raise FalseClaim(f"the plan has fakes of the shuffler, but must rely on {request.trust!r} at most")
-    if not request.allows_clear and (protocol.clear or math.isinf(held.collusion_epsilon)):
-        raise FalseClaim("the plan sends records in the clear, but must randomize every record on its device")
-    if held.collusion_epsilon * request.rounds > request.max_collusion_epsilon:
-        raise FalseClaim(
-            f"the plan has a collusion ε of {held.collusion_epsilon:.6g} per round, but it must be at most "
-            f"{request.max_collusion_epsilon:g} over {request.rounds:,} rounds"
-        )
-    return plan
 
 
 def frontier(
@@ -148,6 +28,7 @@ def frontier(
     epsilon: float | None = None,
     delta: float | None = None,
     trust: TrustModel | None = None,
+    deadline: float | None = None,
     **limits: Unpack[Limits],
 ) -> list[Plan]:
     """Return the best plan of each family that meets the budget, grouped by the trust they need.
@@ -162,7 +43,8 @@ def frontier(
     ``n`` may be a range (low, high): all figures are for the smallest batch, and a larger one only adds privacy. The
     budget is an object, or ``epsilon`` and ``delta``. The other keywords are those of
     :class:`~hubbub.planner.request.Limits`. With several ``rounds`` the budget holds for all of them together
-    (:class:`hubbub.Ledger`), and the guarantee in a plan is that of one round.
+    (:class:`hubbub.Ledger`), and the guarantee in a plan is that of one round. Families that are not certified within
+    ``deadline`` seconds are left out; :func:`frontier_by_family` tells which.
 
     >>> for one in frontier(Schema.bits(1), 20_000, epsilon=0.5, delta=1e-6):
     ...     print(one.guarantee.assumptions.trust, one.protocol.clear, round(one.stderr, 1))
@@ -171,8 +53,38 @@ def frontier(
     shuffling True 8.2
     shuffler-noise True 2.8
     """
+    stop = deadline_of(deadline)
     asked = given_budget(budget, epsilon, delta)
-    return compare(Request.of(schema, n, asked, trust="shuffler-noise" if trust is None else trust, **limits)).grouped
+    request = Request.of(schema, n, asked, trust="shuffler-noise" if trust is None else trust, **limits)
+    return compare(request, stop=stop).grouped
+
+
+def frontier_by_family(
+    schema: Schema,
+    n: int | tuple[int, int],
+    budget: Budget | None = None,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    trust: TrustModel | None = None,
+    deadline: float | None = None,
+    **limits: Unpack[Limits],
+) -> Iterator[FamilyPlan]:
+    """Return the plans of :func:`frontier` one by one, each as soon as it is certified, and why a family has none.
+
+    The arguments are those of :func:`frontier`. The family with the smallest expected error comes first. Families whose
+    plans are not certified within ``deadline`` seconds of this call are ``late``.
+
+    >>> for one in frontier_by_family(Schema.bits(1), 20_000, epsilon=0.5, delta=1e-6):
+    ...     print(one.key, one.plan and round(one.plan.stderr, 1))
+    clear-shuffler-fakes 2.8
+    flip 9.5
+    clear-user-fakes 8.2
+    local-flip 279.9
+    """
+    stop = deadline_of(deadline)
+    asked = given_budget(budget, epsilon, delta)
+    return one_by_one(Request.of(schema, n, asked, trust="shuffler-noise" if trust is None else trust, **limits), stop)
 
 
 def plan(
@@ -182,14 +94,16 @@ def plan(
     *,
     epsilon: float | None = None,
     delta: float | None = None,
+    family: str | None = None,
     **constraints: Unpack[Constraints],
 ) -> Plan:
     """Return the plan with the smallest standard error that meets the budget and needs no more than the stated trust.
 
     By default the trust is "shuffling": every record is randomized on its device, and the shuffler only mixes. The
     budget is an object, or ``epsilon`` and ``delta``; the other keywords are those of
-    :class:`~hubbub.planner.request.Constraints`. Families that cannot win are not certified. Raises
-    :class:`Infeasible` if nothing meets the budget and the constraints.
+    :class:`~hubbub.planner.request.Constraints`. Families that cannot win are not certified. ``family`` asks for the
+    plan of one family, by its key in :data:`hubbub.planner.FAMILIES`. Raises :class:`Infeasible` if nothing meets the
+    budget and the constraints.
 
     >>> chosen = plan(Schema.one_hot(4), 20_000, epsilon=0.5, delta=1e-6)
     >>> round(chosen.stderr, 2), chosen.guarantee.meets(Budget(0.5, 1e-6)), chosen.protocol.q > 0
@@ -197,7 +111,10 @@ def plan(
     >>> round(plan(Schema.one_hot(4), 20_000, Budget(0.5, 1e-6), trust="shuffler-noise").stderr, 2)
     5.64
     """
-    return compare(Request.of(schema, n, given_budget(budget, epsilon, delta), **constraints), prune=True).best
+    request = Request.of(schema, n, given_budget(budget, epsilon, delta), **constraints)
+    if family is None:
+        return compare(request, prune=True).best
+    return compare(request, only=check_choice("family", family, tuple(FAMILIES))).of(family)
 
 
 def smallest_n(
@@ -334,9 +251,8 @@ class _Search:
 
     def expected(self, value: float) -> float:
         """Return about the smallest standard error at a value, without any certificate."""
-        request = self._request(value)
-        found = [candidate.expected for family in FAMILIES.values() if (candidate := _proposed(family, request))]
-        return min(found, default=1.0)
+        proposals, _ = proposed(self._request(value))
+        return proposals[0][1].expected if proposals else 1.0
 
     def known(self, value: float) -> Plan | None:
         """Return the best plan at a value, or None if nothing is feasible."""
@@ -370,10 +286,3 @@ class _Search:
         """Return the logarithm of the error relative to the target; +∞ where nothing is feasible."""
         found = self.known(value)
         return math.inf if found is None else math.log(self._ratio(found))
-
-
-def _proposed(family: Family, request: Request) -> Candidate | None:
-    try:
-        return family.candidate(request)
-    except Infeasible:
-        return None

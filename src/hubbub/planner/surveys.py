@@ -4,6 +4,7 @@ Each function returns the :class:`~hubbub.planner.certify.Candidate` of one fami
 suits its noise, or None if the family does not apply.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,7 @@ from hubbub.accountant.analysis import MARGIN, Analysis
 from hubbub.errors import Infeasible
 from hubbub.numeric.divergences import gaussian_signal
 from hubbub.planner.certify import Attempt, Candidate, settled, smallest
+from hubbub.planner.deadlines import check_time
 from hubbub.planner.request import Request
 from hubbub.plans import Plan
 from hubbub.privacy import Budget
@@ -102,20 +104,19 @@ def _laplace(request: Request) -> Candidate:
     )
     own = replace(request, schema=schema)
     _check_messages(own, more=False)
-    parts, count = effects(schema), len(schema.attributes)
-    shares = laplace_shares(parts, count, weights)
-    scales = 2 * request.rounds / max(request.budget.epsilon, 1e-9) / shares
+    shares, count = _shares(schema, tuple(weights.items()), laplace=True), len(schema.attributes)
+    scales = [2 * request.rounds / max(request.budget.epsilon, 1e-9) / share for share in shares]
 
     def attempt(budget: Budget) -> Calibrated:
         if budget.epsilon == 0:
             raise Infeasible("Laplace fakes give no guarantee at ε = 0")
         tail = budget.delta * (1 - 1e-6) / count
         # Rounded up by so much that the exact sum of 2/b is at most ε.
-        each = [2 / budget.epsilon / share * (1 + 1e-14) for share in shares.tolist()]
+        each = [2 / budget.epsilon / share * (1 + 1e-14) for share in shares]
         noise = [Noise(m=_laplace_fakes(scale, tail)) for scale in each]
         return settled(own, Protocol.survey(noise), budget)
 
-    expected = rms_error(schema, (2 * scales**2).tolist(), own.n, weights)
+    expected = rms_error(schema, [2 * (scale * scale) for scale in scales], own.n, weights)
     return Candidate(expected, [attempt], "shuffler-noise", schema)
 
 
@@ -200,12 +201,18 @@ def _at_least(q: float, request: Request, size: int, release: Release = "categor
 
 def _allocated(request: Request) -> tuple[Schema, list[float]]:
     """Return the layout for Gaussian noise and its likes, and s² of every attribute."""
-    weights = _weights(request)
     # Without δ only local noise is left, whose precision grows with ε² as well.
     signal = (request.signal if request.budget.delta else request.budget.epsilon**2 / request.rounds) or 1e-12
+    weights = _weights(request)
     schema = laid_out(request.schema, "gaussian", weights, request.n, signal / 2, request.max_messages)
-    shares = gaussian_shares(effects(schema), len(schema.attributes), weights)
-    return schema, (2 / signal / shares).tolist()
+    return schema, [2 / signal / share for share in _shares(schema, tuple(weights.items()))]
+
+
+@functools.lru_cache(maxsize=64)
+def _shares(schema: Schema, weights: tuple[tuple[str, float], ...], *, laplace: bool = False) -> tuple[float, ...]:
+    """Return the precision or the loss of each attribute, in shares of their sum; they depend on no budget."""
+    best = laplace_shares if laplace else gaussian_shares
+    return tuple(best(effects(schema), len(schema.attributes), dict(weights)).tolist())
 
 
 def _weights(request: Request) -> dict[str, float]:
@@ -250,6 +257,7 @@ def _scaled(request: Request, make: Callable[[float], Protocol], excess: float =
         factor, accepted = guess, math.inf
 
         def analysis(factor: float) -> Analysis:
+            check_time()
             return curve(make(factor), request.schema, request.n, honest_fraction=request.honest_fraction)
 
         def change(log_delta: float) -> float:

@@ -9,6 +9,7 @@ category of attribute a, and the mean square error of a question is Σ_e γ_e/λ
 - **numbers**: the sum, in ranges; a digit of radix r at the place b has γ = b²·r(r²−1)/12/(levels − 1)².
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -97,7 +98,14 @@ def effects(schema: Schema) -> list[Effect]:
     >>> [(one.question, round(one.gamma, 4), dict(one.weights)) for one in effects(Schema.survey({"a": Flag()}))]
     [('a', 0.25, {0: 0.5})]
     """
-    questions, where, found = _questions(schema), places(schema), []
+    return list(_effects(schema))
+
+
+@functools.lru_cache(maxsize=64)
+def _effects(schema: Schema) -> tuple[Effect, ...]:
+    """Return the effects of all questions, which a search needs again and again."""
+    questions, where = _questions(schema), places(schema)
+    found: list[Effect] = []
     counted = factorial(schema, [1.0] * len(schema.attributes))
     measured = tables(schema)
     for name, question in questions.items:
@@ -110,7 +118,7 @@ def effects(schema: Schema) -> list[Effect]:
                     found.append(Effect(name, gamma, {measured[other]: 1 / counted.cells(other) for other in seen}))
         else:
             found += own_effects(name, question, where[name])
-    return found
+    return tuple(found)
 
 
 def own_effects(name: str, question: Scale | Number, where: Sequence[int]) -> list[Effect]:

@@ -47,11 +47,22 @@ def laid_out(
     assert schema.questions is not None
     questions, derived = schema.questions.items, schema.questions.derived
     for worth in WORTH:
-        found: dict[str, Question] = {name: _chosen(one, family, n, precision, worth) for name, one in questions}
-        chosen = _derived(Schema.survey(found, derived=derived), family, weights)
+        found = tuple((name, _chosen(one, family, n, precision, worth)) for name, one in questions)
+        chosen = _survey(found, derived, family, tuple(weights.items()))
         if len(chosen.attributes) <= messages:
             break
     return chosen
+
+
+@functools.lru_cache(maxsize=64)
+def _survey(
+    questions: tuple[tuple[str, Question], ...],
+    derived: tuple[str, ...],
+    family: NoiseFamily,
+    weights: tuple[tuple[str, float], ...],
+) -> Schema:
+    """Return the survey of questions with layouts: few of them occur along a curve."""
+    return _derived(Schema.survey(dict(questions), derived=derived), family, dict(weights))
 
 
 def _derived(schema: Schema, family: NoiseFamily, weights: Mapping[str, float]) -> Schema:
@@ -93,6 +104,7 @@ def _best(options: list[Layout], family: NoiseFamily, worth: float) -> Layout:
     return options[ranks.index(min(ranks))]
 
 
+@functools.lru_cache(maxsize=1024)
 def _error(question: Scale | Number, family: NoiseFamily) -> float:
     """Return the error of a question that is alone, for one unit of precision or of loss."""
     parts, weights = own_effects("", question, range(len(question.sizes))), {"": 1.0}

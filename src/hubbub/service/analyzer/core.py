@@ -244,10 +244,10 @@ class Analyzer:
 
     # -- results --
 
-    def batches(self, task: bytes) -> list[dict[str, Json]]:
-        """Return the finished batches of a task in the order of their buckets, with epochs and states."""
+    def batches(self, task: bytes, after: int = 0) -> list[dict[str, Json]]:
+        """Return the finished batches of a task after a bucket, by their buckets, with epochs and states."""
         contract = self._contract(task)
-        finished = [row for row in self.store.batches(task) if row.state in _FINISHED]
+        finished = [row for row in self.store.batches(task, after) if row.state in _FINISHED]
         return [
             {"batch": row.id, **position(row, contract), "bundles": row.bundles, "state": row.state} for row in finished
         ]

@@ -5,7 +5,8 @@ of which the analyzer stores a hash. The bytes of a result never change.
 """
 
 import asyncio
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
@@ -25,10 +26,13 @@ MAX_MANIFEST_SIZE = 8 << 20
 """Largest manifest in bytes, with a digest and a size for each of the most chunks."""
 MAX_STATEMENT_SIZE = 1 << 20
 """Largest statement of the keys in use in bytes, with every possible key id."""
+MAX_RESULTS, MAX_RESULTS_SIZE = 100, 4 << 20
+"""Number and bytes of the results in one answer, at most."""
 _CONCURRENT_CHUNKS = 4
 """Chunks held in memory at the same time."""
 _CONCURRENT_EVALUATIONS = 8
 _INDEX_DIGITS = 9
+_BUCKET_DIGITS = 15
 
 
 def delivery_app(core: "Analyzer", on_arrival: Callable[[], None], *, seconds: float = 60.0) -> App:
@@ -112,8 +116,23 @@ def evaluation_app(core: "Analyzer") -> App:
     return routed([("POST", "/v1/tasks/{task}/evaluations", evaluate)])
 
 
+def _bucket(request: Request, name: str, default: int) -> int:
+    """Return the bucket that the query names, or the default."""
+    text = request.query_params.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) <= _BUCKET_DIGITS):
+        raise Problem("malformed", f"{name} must be the number of a bucket, of at most {_BUCKET_DIGITS} digits")
+    return int(text)
+
+
+def _listed(results: Sequence[bytes]) -> bytes:
+    """Return as many stored results as an answer may hold, at least one if there is one, as a JSON object."""
+    sizes = itertools.accumulate(map(len, results))
+    count = max(sum(size <= MAX_RESULTS_SIZE for size in sizes), min(len(results), 1))
+    return b'{"results":[' + b",".join(results[:count]) + b"]}"
+
+
 def results_app(core: "Analyzer") -> App:
-    """Serve ``GET /v1/tasks``, ``/v1/tasks/{task}/batches`` and ``/v1/batches/{id}`` to holders of a bearer token."""
+    """Serve tasks, the batches and results of a task, and the result of a batch to holders of a bearer token."""
 
     async def token_of(request: Request) -> str:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -136,9 +155,20 @@ def results_app(core: "Analyzer") -> App:
         task = hex_id(request.path_params["task"], "unknown-task")
         if not await asyncio.to_thread(core.authorize, token, task.hex()):
             raise Problem("forbidden")
-        finished: list[Json] = list(await asyncio.to_thread(core.batches, task))
+        finished: list[Json] = list(await asyncio.to_thread(core.batches, task, _bucket(request, "after", 0)))
         gaps: list[Json] = list(await asyncio.to_thread(core.gaps, task))
         return stored(request, canonical({"batches": finished, "gaps": gaps}))
+
+    async def results(request: Request) -> Response:
+        token = await token_of(request)
+        task = hex_id(request.path_params["task"], "unknown-task")
+        if not await asyncio.to_thread(core.authorize, token, task.hex()):
+            raise Problem("forbidden")
+        if task.hex() not in core.contracts():
+            raise Problem("unknown-task")
+        after, last = _bucket(request, "after", 0), _bucket(request, "last", 10**_BUCKET_DIGITS - 1)
+        found = await asyncio.to_thread(core.store.results, task, after, last, MAX_RESULTS)
+        return stored(request, _listed(found))
 
     async def batch(request: Request) -> Response:
         token = await token_of(request)
@@ -153,5 +183,11 @@ def results_app(core: "Analyzer") -> App:
             raise Problem("not-found", "the batch is not counted yet", retry_after=1)
         return stored(request, result)
 
-    of_tasks = [("GET", "/v1/tasks", tasks), ("GET", "/v1/tasks/{task}/batches", batches)]
-    return routed([*of_tasks, ("GET", "/v1/batches/{batch}", batch)])
+    return routed(
+        [
+            ("GET", "/v1/tasks", tasks),
+            ("GET", "/v1/tasks/{task}/batches", batches),
+            ("GET", "/v1/tasks/{task}/results", results),
+            ("GET", "/v1/batches/{batch}", batch),
+        ]
+    )

@@ -26,6 +26,7 @@ from hubbub.accountant.accounting import honest_users
 from hubbub.analyzer import achieved_guarantee, estimate
 from hubbub.canonical import Json
 from hubbub.errors import InvalidInput
+from hubbub.noise import noise_document
 from hubbub.plans import Plan
 from hubbub.privacy import Guarantee
 from hubbub.reports import Tally
@@ -172,7 +173,7 @@ def _statement(counts: Tally, contract: Contract, certified: int) -> dict[str, J
 
 
 def _figures(counts: Tally, plan: Plan) -> dict[str, Json]:
-    """Return the estimated number of people with each label."""
+    """Return the estimated number of people with each label, and its noise, with which batches are pooled."""
     found = estimate(counts, plan)
     low, high = found.interval(LEVEL)
     return {
@@ -181,6 +182,8 @@ def _figures(counts: Tally, plan: Plan) -> dict[str, Json]:
         "stderr": found.stderr.tolist(),
         "low": low.tolist(),
         "high": high.tolist(),
+        "one_choice": found.one_choice,
+        "noise": noise_document(found.noise),
     }
 
 

@@ -168,9 +168,9 @@ class AnalyzerStore(TokenStore):
         rows = self._batches("WHERE id = ?", batch)
         return rows[0] if rows else None
 
-    def batches(self, task: bytes) -> list[BatchRow]:
-        """Return the batches of a task in the order of their buckets."""
-        return self._batches("WHERE task = ? ORDER BY bucket", task)
+    def batches(self, task: bytes, after: int = 0) -> list[BatchRow]:
+        """Return the batches of a task after a bucket, in the order of their buckets."""
+        return self._batches("WHERE task = ? AND bucket > ? ORDER BY bucket", task, after)
 
     def highest_bucket(self, task: bytes) -> int:
         """Return the highest bucket of a task in this store, 0 if there is none."""
@@ -198,6 +198,12 @@ class AnalyzerStore(TokenStore):
     def result(self, batch: str) -> bytes | None:
         """Return the stored result of a batch, which never changes."""
         return self._blob("result", batch)
+
+    def results(self, task: bytes, after: int, last: int, count: int) -> list[bytes]:
+        """Return the first results of a task from the bucket after ``after`` up to ``last``, by their buckets."""
+        wanted = "task = ? AND bucket > ? AND bucket <= ? AND result IS NOT NULL ORDER BY bucket LIMIT ?"
+        query = f"SELECT result FROM batches WHERE {wanted}"
+        return [bytes(result) for (result,) in self._reader.rows(query, task, after, last, count)]
 
     def receipt(self, batch: str) -> bytes | None:
         """Return the stored receipt of a batch."""

@@ -1,0 +1,210 @@
+"""``Comparison``: the best plan of every family for one request, and why others have none."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from hubbub.errors import FalseClaim, Infeasible, TooLarge, check_choice, check_type, reject
+from hubbub.planner.certify import Candidate
+from hubbub.planner.costs import cost
+from hubbub.planner.deadlines import Late, check_time, until
+from hubbub.planner.families import FAMILIES, Family, family_key, includes_trust
+from hubbub.planner.request import Request
+from hubbub.planner.surveys import survey_error
+from hubbub.plans import Plan
+from hubbub.privacy import TRUST_MODELS
+
+OPTIMISM = 0.8
+"""A family is not certified if even this fraction of its expected error exceeds the best error found."""
+EXPECTED = 1.01
+"""The same for surveys, whose expected errors follow from closed forms that the accountant confirms to a percent."""
+CLOSE = {"split": 0.97, "copies": 0.97, "flip": 0.97}
+"""The same in several rounds, for families that are costly to search and whose expected error is a close estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The result of a search: a plan for every family that meets the request, and why the others do not."""
+
+    request: Request
+    plans: Mapping[str, Plan]
+    """The best plan of each family, by key, in the order of standard error and then of messages."""
+    failures: Mapping[str, str]
+    """Why a family has no plan, by key; the most promising family first."""
+    late: tuple[str, ...] = ()
+    """The families whose plans were not certified in time."""
+
+    @property
+    def best(self) -> Plan:
+        """The plan with the smallest standard error; raises :class:`Infeasible` if there is none."""
+        for plan in self.plans.values():
+            return plan
+        request = self.request
+        if self.late:
+            raise Infeasible(f"no protocol was certified in time, not even {self.late[0]}; raise the deadline")
+        text = f"no protocol meets {request.budget} for {request.schema} at n = {request.n:,}"
+        unlimited = replace(request, max_messages=math.inf, max_bytes=math.inf)
+        plans = compare(unlimited).plans.items() if request != unlimited else ()
+        offered = [(sent.bytes, sent, key) for key, plan in plans if (sent := cost(plan)).bytes is not None]
+        if offered:
+            _, sent, key = min(offered, key=lambda entry: entry[0] or 0)
+            raise Infeasible(
+                f"{text} with max_messages = {request.max_messages:g} and max_bytes = {request.max_bytes:g}; the "
+                f"smallest upload is that of the family {key}: {sent}"
+            )
+        relaxed = [name for name, one in relaxations(request) if compare(one, prune=True).plans]
+        if relaxed:
+            raise Infeasible(f"{text} with these constraints; relax {' or '.join(relaxed)}")
+        for key, reason in self.failures.items():
+            raise Infeasible(f"{text}; the most promising family is {key}: {reason}")
+        raise Infeasible(f"{text} within the constraints; relax several of them, or raise epsilon or delta")
+
+    def of(self, key: str) -> Plan:
+        """Return the plan of a family, or raise :class:`Infeasible` with the reason why there is none."""
+        if key not in self.plans:
+            raise Infeasible(f"no protocol of the family {key} meets the request: {self.why_not(key)}")
+        return self.plans[key]
+
+    def why_not(self, key: str) -> str:
+        """Return why a family has no plan; empty if it has one."""
+        if key in self.plans:
+            return ""
+        excluded = FAMILIES[key].excluded(self.request)
+        return excluded or self.failures.get(key, "it does not apply to this schema, budget and number of people")
+
+    @property
+    def grouped(self) -> list[Plan]:
+        """The plans by the trust they need, least first; then those without clear records, by standard error."""
+        return sorted(self.plans.values(), key=_group)
+
+
+def _group(plan: Plan) -> tuple[int, bool]:
+    return TRUST_MODELS.index(FAMILIES[family_key(plan)].trust), plan.protocol.clear
+
+
+def relaxations(request: Request) -> Iterator[tuple[str, Request]]:
+    """Yield the request without each of its constraints, with a name for the change; those of the trust come last."""
+    for one in fields(Request)[3:]:
+        if one.name not in ("trust", "clear", "weights") and getattr(request, one.name) != one.default:
+            relaxed: dict[str, Any] = {one.name: one.default}
+            yield one.name, replace(request, **relaxed)
+    if request.trust == "shuffling" and not request.clear and not request.needs_flips:
+        yield "clear (to True)", replace(request, clear=True)
+    for trust in TRUST_MODELS[TRUST_MODELS.index(request.trust) + 1 :]:
+        yield f"trust (to {trust!r})", replace(request, trust=trust)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyPlan:
+    """The result of the search of one family: its plan, or why there is none."""
+
+    key: str
+    plan: Plan | None = None
+    reason: str = ""
+    """Why there is no plan; empty if there is one."""
+    late: bool = False
+    """True if time was up before the plan was certified: there may be one."""
+
+    def __post_init__(self) -> None:
+        check_choice("key", self.key, tuple(FAMILIES))
+        check_type("reason", self.reason, str)
+        check_type("late", self.late, bool)
+        if self.plan is not None:
+            check_type("plan", self.plan, Plan)
+        if (self.plan is None) != bool(self.reason):
+            reject("reason", "be given if there is no plan, and only then", self.reason)
+        if self.late and self.plan is not None:
+            reject("late", "be False if there is a plan", self.late)
+
+
+Stop = Callable[[], bool]
+"""Tells a search to end at its next certificate."""
+LATE = "it was not certified in time; raise the deadline"
+
+
+def proposed(request: Request) -> tuple[list[tuple[Family, Candidate]], dict[str, str]]:
+    """Return the families that apply, smallest expected error first, and why others that might apply do not."""
+    found: list[tuple[Family, Candidate]] = []
+    failures: dict[str, str] = {}
+    for family in FAMILIES.values():
+        try:
+            candidate = family.candidate(request)
+        except Infeasible as reason:
+            failures[family.key] = str(reason)
+        else:
+            found += [(family, candidate)] if candidate else []
+    return sorted(found, key=lambda pair: pair[1].expected), failures
+
+
+def certified(request: Request, family: Family, candidate: Candidate, stop: Stop | None = None) -> FamilyPlan:
+    """Return the certified plan of one family, or why there is none."""
+    try:
+        with until(stop):
+            check_time()
+            plan = protecting(request, candidate.best(request))
+    except Late:
+        return FamilyPlan(key=family.key, reason=LATE, late=True)
+    except (Infeasible, TooLarge) as reason:
+        return FamilyPlan(key=family.key, reason=str(reason))
+    return FamilyPlan(key=family.key, plan=plan)
+
+
+def one_by_one(request: Request, stop: Stop | None = None) -> Iterator[FamilyPlan]:
+    """Yield what the search of each family finds, smallest expected error first."""
+    proposals, failures = proposed(request)
+    for family, candidate in proposals:
+        yield certified(request, family, candidate, stop)
+    for key, reason in failures.items():
+        yield FamilyPlan(key=key, reason=reason)
+
+
+def compare(request: Request, *, prune: bool = False, only: str | None = None, stop: Stop | None = None) -> Comparison:
+    """Search all families that the trust allows, or ``only`` one, until ``stop`` returns True.
+
+    With ``prune``, families that cannot have the smallest error are skipped.
+    """
+    plans: dict[str, Plan] = {}
+    late: list[str] = []
+    proposals, failures = proposed(request)
+
+    def error(one: Plan) -> float:
+        return one.stderr if request.schema.questions is None else survey_error(request, one)
+
+    for family, candidate in proposals:
+        optimism = CLOSE.get(family.key, OPTIMISM) if request.rounds > 1 else OPTIMISM
+        if request.schema.questions is not None:
+            optimism = EXPECTED
+        if prune and plans and optimism * candidate.expected > min(map(error, plans.values())):
+            continue
+        if only is not None and family.key != only:
+            continue
+        found = certified(request, family, candidate, stop)
+        if found.plan is not None:
+            plans[family.key] = found.plan
+        else:
+            failures[family.key] = found.reason
+            late += [family.key] if found.late else []
+    ranked = sorted(plans.items(), key=lambda item: (error(item[1]), item[1].payload_messages))
+    return Comparison(request, dict(ranked), failures, tuple(late))
+
+
+def protecting(request: Request, plan: Plan) -> Plan:
+    """Return the plan if it protects at least as the request asks: the last check of every search.
+
+    Raises :class:`FalseClaim` if its guarantee rests on more trust than allowed, or if records would be sent in the
+    clear, or with less local protection than required. No family of the planner should ever cause that.
+    """
+    held, protocol = plan.guarantee.assumptions, plan.protocol
+    if not includes_trust(request.trust, held.trust):
+        raise FalseClaim(f"the plan needs the trust {held.trust!r}, but must rely on {request.trust!r} at most")
+    if any(noise.shuffler_fakes is not None for noise in protocol.noise) and request.trust != "shuffler-noise":
+        raise FalseClaim(f"the plan has fakes of the shuffler, but must rely on {request.trust!r} at most")
+    if not request.allows_clear and (protocol.clear or math.isinf(held.collusion_epsilon)):
+        raise FalseClaim("the plan sends records in the clear, but must randomize every record on its device")
+    if held.collusion_epsilon * request.rounds > request.max_collusion_epsilon:
+        raise FalseClaim(
+            f"the plan has a collusion ε of {held.collusion_epsilon:.6g} per round, but it must be at most "
+            f"{request.max_collusion_epsilon:g} over {request.rounds:,} rounds"
+        )
+    return plan

@@ -1,0 +1,77 @@
+"""A certified plan as the page shows it: margins, odds, trust and cost."""
+
+import math
+from typing import Any
+
+from hubbub.pages.explanation import MARGIN, assumed, learns
+from hubbub.pages.survey_words import described_error
+from hubbub.planner import FAMILIES, FamilyPlan, cost, family_name
+from hubbub.planner.surveys import survey_error
+from hubbub.plans import Plan
+from hubbub.privacy import success_rate
+from hubbub.studio.inquiry import Inquiry
+from hubbub.studio.spelling import command, python
+from hubbub.surveys.errors import question_errors
+
+
+def described(found: FamilyPlan, inquiry: Inquiry) -> dict[str, Any]:
+    """Return what the search of one family found, for the page; infinite figures are null."""
+    family, plan = FAMILIES[found.key], found.plan
+    about = {
+        "family": found.key,
+        "trust": family.trust,
+        "clear": family.clear,
+        "allowed": inquiry.allows(family.trust, clear=family.clear),
+    }
+    if plan is None:
+        return {**about, "state": "late" if found.late else "none", "reason": found.reason}
+    sent, held = cost(plan), plan.guarantee
+    return {
+        **about,
+        "state": "certified",
+        "name": family_name(plan),
+        "curve": MARGIN * (plan.stderr if plan.schema.questions is None else survey_error(inquiry.request, plan)),
+        "margin": MARGIN * plan.stderr,
+        "questions": questions(plan),
+        "epsilon": finite(plan.total.epsilon),
+        "delta": plan.total.delta,
+        "round": finite(held.epsilon),
+        "basis": held.basis.value,
+        "attack": held.attack,
+        "guess": success_rate(plan.total.epsilon, plan.total.delta),
+        "collusion_epsilon": finite(held.assumptions.collusion_epsilon),
+        "collusion_guess": success_rate(plan.rounds * held.assumptions.collusion_epsilon),
+        "shuffler": held.assumptions.shuffler,
+        "honest": held.assumptions.honest,
+        "sentences": assumed(plan),
+        "learns": [list(row) for row in learns(plan)],
+        "messages": sent.messages,
+        "bytes": sent.bytes,
+        "not_offered": sent.not_offered,
+        "joint": plan.protocol.sends_records,
+        "id": plan.id,
+        "plan": plan.to_json(),
+        "command": command(inquiry, found.key),
+        "python": python(inquiry, found.key),
+    }
+
+
+def questions(plan: Plan) -> list[dict[str, Any]]:
+    """Return the margin of each question of a survey in its own unit, in words; none for other schemas."""
+    if plan.schema.questions is None:
+        return []
+    return [
+        {
+            "name": one.question,
+            "margin": MARGIN * one.stderr,
+            "unit": one.unit,
+            "measures": one.measures,
+            "text": described_error(one),
+        }
+        for one in question_errors(plan)
+    ]
+
+
+def finite(value: float) -> float | None:
+    """Return a number, or None for infinity, which JSON lacks."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,191 @@
+"""The released batches of one task: their places in time and their figures, in columns that grow."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.errors import WireError
+
+Floats = NDArray[np.float64]
+MAX_CELLS = 8_000_000
+"""Figures of one task that are kept; of older batches only the head is."""
+MIN_KEPT = 200
+"""Batches whose figures are kept in any case."""
+COLUMNS = ("value", "stderr", "low", "high")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of a chart: the share of a label, or a figure of a survey's question in its unit."""
+
+    question: str
+    label: str
+    unit: str
+
+    @property
+    def is_share(self) -> bool:
+        """True if the value is a number of people, which is shown as a share."""
+        return self.unit == "people"
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the figure as a JSON object."""
+        return {"question": self.question, "label": self.label, "unit": self.unit}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchHead:
+    """A batch without its figures: its place in time, state, people, guarantee and spending."""
+
+    batch: str
+    bucket: int
+    round: int
+    start: int
+    end: int
+    state: str
+    bundles: int
+    people: int | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    spent: float | None = None
+    reason: str | None = None
+
+    @classmethod
+    def of(cls, result: Mapping[str, Any]) -> "BatchHead":
+        """Read the head of a result; raise if it lacks the entries that order it."""
+        guarantee, spent = result.get("guarantee") or {}, result.get("spent") or {}
+        try:
+            return cls(
+                batch=str(result["batch"]),
+                bucket=int(result["bucket"]),
+                round=int(result["round"]),
+                start=int(result["epoch_start"]),
+                end=int(result["epoch_end"]),
+                state=str(result["state"]),
+                bundles=int(result["bundles"]),
+                people=None if result.get("people") is None else int(result["people"]),
+                epsilon=_real(guarantee.get("epsilon")),
+                delta=_real(guarantee.get("delta")),
+                spent=_real(spent.get("epsilon")),
+                reason=None if result.get("reason") is None else str(result["reason"])[:400],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise WireError("a result must state its batch, bucket, round, epoch, state and bundles") from None
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the head as a JSON object."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def _real(value: object) -> float | None:
+    """Return a figure; None if it is missing or infinite, which JSON has no number for."""
+    if not isinstance(value, int | float | str):
+        return None
+    found = float(value)
+    return found if np.isfinite(found) else None
+
+
+class BatchSeries:
+    """The batches of one task, in any order of arrival; reading is always in the order of their buckets."""
+
+    def __init__(self) -> None:
+        self.figures: tuple[Figure, ...] = ()
+        self.heads: dict[int, BatchHead] = {}
+        """The heads by bucket."""
+        self._table = np.empty((0, len(COLUMNS), 0), np.float32)
+        self._buckets = np.empty(0, np.int64)
+        self._people = np.empty(0, np.float64)
+        self._count = 0
+        self._order: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    def __contains__(self, bucket: object) -> bool:
+        return bucket in self.heads
+
+    def add(self, result: Mapping[str, Any]) -> BatchHead:
+        """Add the result of a batch."""
+        head = BatchHead.of(result)
+        if head.state == "committed":
+            self._append(head, *_columns(result))
+        self.heads[head.bucket] = head
+        return head
+
+    def _append(self, head: BatchHead, figures: tuple[Figure, ...], columns: Floats) -> None:
+        if not self.figures:
+            self.figures = figures
+            self._table = np.empty((16, len(COLUMNS), len(figures)), np.float32)
+            self._buckets, self._people = np.empty(16, np.int64), np.empty(16, np.float64)
+        if figures != self.figures:
+            raise WireError("all results of a task must have the same questions and labels")
+        if head.bucket in self.heads:
+            return
+        if self._count == len(self._buckets):
+            self._grow()
+        self._table[self._count], self._buckets[self._count] = columns, head.bucket
+        self._people[self._count] = max(head.people or 0, 1)
+        self._count += 1
+        self._order = None
+
+    def _grow(self) -> None:
+        """Double the capacity, or drop the figures of the oldest quarter if there are too many."""
+        kept, size = np.arange(self._count), 2 * self._count
+        if self._count >= max(MIN_KEPT, MAX_CELLS // len(self.figures)):
+            kept, size = np.sort(np.argsort(self._buckets[: self._count])[self._count // 4 :]), self._count
+        for name in ("_table", "_buckets", "_people"):
+            old = getattr(self, name)
+            new = np.empty((size, *old.shape[1:]), old.dtype)
+            new[: len(kept)] = old[kept]
+            setattr(self, name, new)
+        self._count = len(kept)
+
+    @property
+    def order(self) -> NDArray[np.int64]:
+        """The rows in the order of their buckets."""
+        if self._order is None:
+            self._order = np.argsort(self._buckets[: self._count], kind="stable")
+        return self._order
+
+    @property
+    def buckets(self) -> NDArray[np.int64]:
+        """The buckets whose figures are kept, ascending."""
+        return self._buckets[self.order]
+
+    def rows(self, first: int, last: int, chosen: list[int]) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """Return buckets, people and the columns of some figures for the buckets ``first`` to ``last``."""
+        buckets = self.buckets
+        begin, end = np.searchsorted(buckets, first), np.searchsorted(buckets, last, side="right")
+        rows = self.order[begin:end]
+        return buckets[begin:end], self._people[rows], self._table[rows][:, :, chosen].astype(np.float64)
+
+    def settled(self, gaps: list[tuple[int, int]]) -> int:
+        """Return the largest bucket up to which every bucket has a result or is in one of these gaps."""
+        found, spans = 0, sorted(gaps)
+        while True:
+            if found + 1 in self.heads:
+                found += 1
+                continue
+            further = max((last for first, last in spans if first <= found + 1 <= last), default=found)
+            if further == found:
+                return found
+            found = further
+
+
+def _columns(result: Mapping[str, Any]) -> tuple[tuple[Figure, ...], Floats]:
+    """Return the figures of a result and their values, standard errors and intervals; counts as shares of people."""
+    try:
+        labels = [str(label) for label in result["labels"]]
+        questions = result.get("questions") or [""] * len(labels)
+        units = result.get("units") or ["people"] * len(labels)
+        figures = tuple(Figure(*map(str, one)) for one in zip(questions, labels, units, strict=True))
+        table = np.array([result["values"], result["stderr"], result["low"], result["high"]], np.float64)
+        people = max(int(result["people"]), 1)
+    except (KeyError, TypeError, ValueError):
+        raise WireError("a committed result must have labels, values, errors and intervals of equal length") from None
+    if table.shape != (len(COLUMNS), len(figures)) or not figures:
+        raise WireError("a committed result must have labels, values, errors and intervals of equal length")
+    shares = np.array([one.is_share for one in figures])
+    return figures, np.where(shares, table / people, table)

@@ -1,0 +1,108 @@
+"""A window of a series as a chart draws it: at most a few hundred points, each of one batch or the mean of several."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.canonical import Json
+from hubbub.errors import check_whole
+from hubbub.studio.live.batches import BatchSeries, Figure, Floats
+
+MAX_POINTS, MAX_LINES = 400, 24
+LARGEST = 2**53
+"""Largest number of a bucket that a page may name."""
+NORMAL = 1.959963984540054
+"""The quantile of the normal distribution for intervals of 95 %."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesView:
+    """Points of a few figures: columns by point, and by figure and point."""
+
+    per_point: int
+    """Number of consecutive buckets that one point stands for, at most."""
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    batches: NDArray[np.int64]
+    people: Floats
+    time: NDArray[np.int64]
+    """When the last batch of each point was released: the start of its epoch, in seconds since 1970."""
+    figures: tuple[Figure, ...]
+    value: Floats
+    low: Floats
+    high: Floats
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the view as a JSON object, rounded to what a chart can show."""
+        return {
+            "per_point": self.per_point,
+            "first": self.first.tolist(),
+            "last": self.last.tolist(),
+            "batches": self.batches.tolist(),
+            "people": [int(one) for one in self.people],
+            "time": self.time.tolist(),
+            "figures": [
+                {
+                    **figure.to_document(),
+                    "value": _rounded(self.value[:, place]),
+                    "low": _rounded(self.low[:, place]),
+                    "high": _rounded(self.high[:, place]),
+                }
+                for place, figure in enumerate(self.figures)
+            ],
+        }
+
+
+def _rounded(column: Floats) -> list[Json]:
+    return [None if not np.isfinite(one) else float(f"{one:.6g}") for one in column.tolist()]
+
+
+def view_of(series: BatchSeries, chosen: list[int], *, first: int, last: int, points: int = MAX_POINTS) -> SeriesView:
+    """Return the figures at ``chosen`` places for the buckets ``first`` to ``last``.
+
+    If there are more batches than ``points``, a point is the mean over consecutive buckets, weighted by people. The
+    interval of a share is that of the normal distribution, as the errors of batches are independent; those of other
+    figures, such as quantiles, may be biased alike, so their interval is the mean of the batches' ends, which is wider.
+    Points are aligned to the numbers of buckets, so that a window that moves does not change them.
+    """
+    check_whole("points", points, 1, MAX_POINTS)
+    buckets, people, table = series.rows(first, last, chosen)
+    span = int(buckets[-1] - buckets[0]) + 1 if buckets.size else 1
+    per_point = 1 if buckets.size <= points else -(-span // points)
+    keys = (buckets - 1) // per_point
+    starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]]) if buckets.size else np.empty(0, np.int64)
+    counts = np.diff(np.r_[starts, buckets.size])
+    totals = np.add.reduceat(people, starts) if buckets.size else np.empty(0)
+    shares = np.array([series.figures[place].is_share for place in chosen], bool)
+    value, low, high = _means(table, people, starts, totals, shares)
+    single = counts == 1
+    for column, mean in ((2, low), (3, high)):
+        mean[single] = table[starts[single], column]
+    ends = starts + counts - 1
+    return SeriesView(
+        per_point=per_point,
+        first=buckets[starts],
+        last=buckets[ends],
+        batches=counts,
+        people=totals,
+        time=np.array([series.heads[int(one)].start for one in buckets[ends]], np.int64),
+        figures=tuple(series.figures[place] for place in chosen),
+        value=value,
+        low=low,
+        high=high,
+    )
+
+
+def _means(
+    table: Floats, people: Floats, starts: NDArray[Any], totals: Floats, shares: NDArray[np.bool_]
+) -> tuple[Floats, Floats, Floats]:
+    """Return means weighted by people, and the ends of their intervals."""
+    if not starts.size:
+        empty = np.empty((0, table.shape[2]))
+        return empty, empty.copy(), empty.copy()
+    weights = people[:, None]
+    value, low, high = (np.add.reduceat(table[:, one] * weights, starts, axis=0) / totals[:, None] for one in (0, 2, 3))
+    reach = NORMAL * np.sqrt(np.add.reduceat((table[:, 1] * weights) ** 2, starts, axis=0)) / totals[:, None]
+    return value, np.where(shares, value - reach, low), np.where(shares, value + reach, high)

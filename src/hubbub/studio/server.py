@@ -1,0 +1,112 @@
+"""The process behind ``hubbub studio``: one socket on the loopback interface, worker processes, no log of requests."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from hubbub.errors import check_whole
+from hubbub.studio.app import create_app
+from hubbub.studio.guard import App
+from hubbub.studio.live.routes import live_routes
+from hubbub.studio.workers import Workers
+
+if TYPE_CHECKING:
+    from hubbub.studio.live.feed import LiveFeed
+    from hubbub.studio.live.source import LiveSource
+
+HOST = "127.0.0.1"
+DEFAULT_PORT = 8600
+STOPPING = 1
+"""Seconds for requests in progress after the studio was told to stop."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the studio, which ends its workers too."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Install no handlers."""
+        yield
+
+
+def bound(port: int) -> socket.socket:
+    """Return a listening socket on the loopback interface; port 0 takes any free one."""
+    check_whole("port", port, 0, 65_535)
+    found = socket.socket()
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((HOST, port))
+        found.listen()
+    except OSError as error:
+        found.close()
+        raise OSError(error.errno, error.strerror, f"{HOST}:{port}") from None
+    return found
+
+
+def hosts(port: int) -> tuple[str, ...]:
+    """Return the values of the header Host for which the studio answers.
+
+    >>> hosts(8600)
+    ('127.0.0.1:8600', 'localhost:8600')
+    """
+    return f"{HOST}:{port}", f"localhost:{port}"
+
+
+def run(port: int, ready: Callable[[str], None], workers: int = 2, *, live: "LiveSource | None" = None) -> None:
+    """Serve the studio until a signal arrives; ``ready`` gets its address, and the live page follows ``live``."""
+    with bound(port) as listening:
+        asyncio.run(_follow(listening, ready, workers, live))
+
+
+async def _follow(
+    listening: socket.socket, ready: Callable[[str], None], count: int, live: "LiveSource | None"
+) -> None:
+    if live is None:
+        await _serve(listening, ready, count, None)
+        return
+    from hubbub.studio.live.feed import following  # noqa: PLC0415 (it needs the extra 'serve')
+
+    async with following(live) as feed:
+        await _serve(listening, ready, count, feed)
+
+
+async def _serve(listening: socket.socket, ready: Callable[[str], None], count: int, feed: "LiveFeed | None") -> None:
+    port = listening.getsockname()[1]
+    workers = Workers(count)
+    try:
+        server = _Server(_config(create_app(workers, hosts(port), routes=live_routes(feed))))
+        loop = asyncio.get_running_loop()
+        for one in SIGNALS:
+            loop.add_signal_handler(one, _stop, server, feed)
+        serving = asyncio.ensure_future(server.serve(sockets=[listening]))
+        ready(f"http://{HOST}:{port}/")
+        await serving
+    finally:
+        workers.end()
+
+
+def _config(app: App) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=STOPPING,
+    )
+
+
+def _stop(server: uvicorn.Server, feed: "LiveFeed | None") -> None:
+    server.should_exit = True
+    if feed is not None:
+        # Streams would hold the server up until its patience ends.
+        feed.end()

@@ -1,0 +1,373 @@
+// The page Explore: asks the studio for quick curves, then for certificates, and follows the chosen plan.
+import { $, Refused, ask, asked, copy, download, el, ofHundred, short, stream, whole } from './common.js';
+import { collected, errors, ladder, precision } from './charts.js';
+import { editor, fresh } from './questions.js';
+import { cards, status, table, verdict } from './result.js';
+import { change, inquiry, isSurvey, read, state, write } from './state.js';
+
+const log = (low, high, steps) => ({
+  value: (step) => low * (high / low) ** (step / steps), step: (value) => Math.round(steps * Math.log(value / low) / Math.log(high / low)),
+});
+const digits = (value, count) => Number(value.toPrecision(count));
+const SLIDERS = {
+  n: { ...log(100, 1e7, 100), round: (value) => digits(value, 2), show: whole },
+  eps: { ...log(0.05, 10, 100), round: (value) => digits(value, 2), show: (value) => String(value) },
+  d: { ...log(2, 2000, 100), round: Math.round, show: whole },
+  k: { value: Number, step: Number, round: Math.round, show: whole },
+  rounds: { ...log(1, 365, 20), round: Math.round, show: whole },
+};
+const EXAMPLE = 'coffee, 52\ntea, 31\nwater, 11\nneither, 6';
+
+let outline = { families: [], central: { here: null, by_epsilon: [] } };
+let waiting = false, found = {}, simulated = null, attacked = null, form = 'command', generation = Date.now(), control = new AbortController();
+const timings = [];
+Object.defineProperty(window, 'studio', { value: { timings, state } });
+
+// What is shown.
+
+const certified = () => outline.families.filter((one) => one.allowed && found[one.family]?.state === 'certified').map((one) => found[one.family]).sort((a, b) => a.curve - b.curve);
+const chosen = () => certified().find((one) => one.family === state.family) ?? certified()[0];
+const guessed = () => outline.families.filter((one) => one.allowed && one.about !== null).sort((a, b) => a.about - b.about)[0];
+const settled = () => outline.families.every((one) => found[one.family]);
+
+let frame = 0;
+function draw() {
+  cancelAnimationFrame(frame);
+  frame = requestAnimationFrame(drawNow);
+}
+
+function drawNow() {
+  const one = chosen(), about = settled() && !waiting ? undefined : guessed();
+  verdict(one, about, outline.families.some((each) => each.allowed && found[each.family]?.state === 'late'));
+  cards(one, about, outline.central.here);
+  const common = { families: outline.families, found, chosen: one?.family, people: state.n };
+  const { here, by_epsilon: curve } = outline.central;
+  precision($('by-epsilon'), { ...common, axis: 'by_epsilon', here: state.eps, central: curve, label: 'Error of each protocol against ε; the table has the figures' });
+  const flat = here === null ? [] : [[100, here], [1e7, here]];
+  precision($('by-people'), { ...common, axis: 'by_people', here: state.n, central: flat, label: 'Error of each protocol against the number of people; the table has the figures' });
+  $('central-hint').hidden = here === null;
+  $('survey-hint').hidden = !isSurvey();
+  table(outline.families, found, one, waiting, (family) => set({ family }, choose));
+  status(outline.families, found, waiting);
+  take(one);
+}
+
+function drawRest() {
+  const one = chosen();
+  $('sim').replaceChildren();
+  for (const panel of one && simulated ? simulated.panels : []) {
+    const named = { ...panel, rows: panel.rows.map((row) => ({ ...row, label: isSurvey() ? row.label : label(Number(row.label)) })) };
+    const [left, right] = [el('div', { className: 'chart' }), el('div', { className: 'chart' })];
+    const more = panel.left_out ? `, the ${panel.rows.length} most frequent of ${whole(panel.left_out + panel.rows.length)}` : '';
+    $('sim').append(el('div', { className: 'pair' },
+      el('figure', {}, el('figcaption', { textContent: `${panel.name || 'counts'}${more}` }), left),
+      el('figure', {}, el('figcaption', { textContent: `${panel.name ? `${panel.name}: ` : ''}error, magnified` }), right)));
+    collected(left, named, `Simulated estimates of ${panel.name || 'all answers'} with intervals beside the truth`);
+    errors(right, named, `Errors of the simulated estimates of ${panel.name || 'all answers'}`);
+  }
+  if (one && attacked) drawAttacks(one);
+  $('sentences').replaceChildren(...(one?.sentences ?? []).map((text) => el('li', { textContent: text })));
+}
+
+function drawAttacks(one) {
+  const planned = attacked.planned, steps = attacked.steps.filter((each) => one.shuffler ? each.compromised >= planned : each.compromised === planned);
+  const planning = (each) => (one.honest <= 1 ? '' : each.compromised > planned ? ', more than planned' : ', as planned');
+  const who = (each, place) => {
+    if (each.compromised === 0) return 'whoever sees the results';
+    return `${place ? '…' : 'whoever sees the results'} and owns ${each.compromised} % of the users${planning(each)}`;
+  };
+  const rows = steps.map((each, place) => ({ who: who(each, place), guess: each.guess }));
+  if (one.shuffler) rows.push({ who: 'the shuffler alone, which sees sealed messages', guess: 0.5 });
+  rows.push({ who: one.shuffler ? 'shuffler and analyzer together' : 'everybody else together', guess: attacked.together });
+  ladder($('ladder'), rows);
+  const left = attacked.dropped, people = whole(attacked.people);
+  if (!left) $('drop-text').textContent = 'What if fewer people answer than planned?';
+  else if (!one.shuffler) $('drop-text').textContent = `${people} are left. The protection needs no crowd and stays as it is.`;
+  else {
+    const loss = left.epsilon === null ? 'unlimited' : short(left.epsilon);
+    $('drop-text').textContent = `${people} are left: fewer than the batch needs, so the shuffler releases nothing. Released all the same, ε would be ${loss}, and up to ${ofHundred(left.guess)} of 100 guesses right. To be sure of a result, plan for ${people} people.`;
+  }
+}
+
+function take(one) {
+  const texts = { command: one?.command, python: one?.python, plan: one && JSON.stringify(JSON.parse(one.plan), null, 2) };
+  $('take').textContent = texts[form] ?? 'Nothing is certified yet.';
+  for (const id of ['copy', 'save', 'report']) $(id).disabled = !one;
+}
+
+// What is asked.
+
+let running = 0;
+/** Run something and say so, for screen readers, until all that runs is done. */
+async function busy(task) {
+  running += 1;
+  $('main').setAttribute('aria-busy', 'true');
+  try {
+    await task();
+  } finally {
+    running -= 1;
+    $('main').setAttribute('aria-busy', String(running > 0));
+  }
+}
+
+const renew = () => busy(renewed);
+
+async function renewed() {
+  control.abort();
+  control = new AbortController();
+  const { signal } = control, begun = performance.now(), mine = generation += 1;
+  const note = (what) => timings.push({ what, ms: performance.now() - begun });
+  const body = inquiry();
+  try {
+    const known = await ask('outline', body, signal);
+    online();
+    outline = known;
+    found = {};
+    $('problem').hidden = true;
+    drawNow();
+    note('curves');
+    await certify(body, mine, signal, note);
+    if (mine !== generation) return;
+    $('said').textContent = $('verdict').textContent;
+    const late = outline.families.map((one) => one.family).filter((family) => found[family].state === 'late');
+    await Promise.all([follow(), late.length ? again(body, mine, signal, late) : null]);
+    if (late.length && mine === generation) await follow();
+  } catch (error) {
+    trouble(error, renew);
+  }
+}
+
+async function certify(body, mine, signal, note) {
+  const order = [...outline.families].sort((a, b) => b.allowed - a.allowed || (a.about ?? Infinity) - (b.about ?? Infinity));
+  let first = true;
+  const families = order.map((one) => one.family);
+  await stream('certify', { generation: mine, inquiry: body, families, patient: false }, signal, (one) => {
+    if (mine !== generation) return;
+    found[one.family] = one.state ? one : { ...one, state: 'failed' };
+    if (first && certified().length) {
+      first = false;
+      drawNow();
+      note('verdict');
+    } else draw();
+  });
+  if (mine !== generation) return;
+  for (const one of outline.families) found[one.family] ??= { family: one.family, state: 'late' };
+  drawNow();
+  note('certified');
+}
+
+/** Ask again, with more patience, for what was late. */
+async function again(body, mine, signal, families) {
+  waiting = true;
+  draw();
+  try {
+    await stream('certify', { generation: mine, inquiry: body, families, patient: true }, signal, (one) => {
+      if (mine !== generation || !one.state) return;
+      found[one.family] = one;
+      draw();
+    });
+  } finally {
+    if (mine === generation) waiting = false;
+  }
+  draw();
+}
+
+const choose = () => busy(() => follow());
+
+let following = new AbortController(), followed = '';
+async function follow(again = false) {
+  const one = chosen();
+  draw();
+  if (!one) {
+    simulated = attacked = null;
+    followed = '';
+    drawRest();
+    return;
+  }
+  const people = pasted(), key = JSON.stringify([one.id, people, state.drop]);
+  if (key === followed && !again) return;
+  following.abort();
+  following = new AbortController();
+  const { signal } = following;
+  try {
+    const [drawn, left] = await Promise.all([
+      asked('simulate', { plan: one.id, ...people }, signal), asked('attack', { plan: one.id, compromised: state.compromised, dropped: state.drop }, signal)]);
+    if (signal.aborted || drawn.stale || left.stale) return;
+    followed = key;
+    simulated = drawn.panels ? drawn : null;
+    attacked = left.steps ? left : null;
+    $('own-problem').textContent = drawn.error ?? '';
+    online();
+    drawRest();
+  } catch (error) {
+    if (error instanceof Refused && error.status === 422) $('own-problem').textContent = error.message;
+    else trouble(error, renew);
+  }
+}
+
+let retry = 0;
+function trouble(error, again) {
+  if (error.name === 'AbortError') return;
+  if (error instanceof Refused && error.status === 422) {
+    outline = { families: [], central: { here: null, by_epsilon: [] } };
+    found = {};
+    $('problem').textContent = error.message;
+    $('problem').hidden = false;
+    drawNow();
+    return;
+  }
+  if (error instanceof Refused && error.status === 404) followed = '';
+  else {
+    $('offline').textContent = 'The studio does not answer. This page continues when it is back.';
+    $('offline').hidden = false;
+  }
+  clearTimeout(retry);
+  retry = setTimeout(again, 700);
+}
+
+function online() {
+  clearTimeout(retry);
+  $('offline').hidden = true;
+}
+
+// People who answer, chosen or pasted.
+
+const lines = () => $('own').value.split('\n').map((line) => line.split(/[,;\t]/)).filter((line) => line.length > 1 && Number(line[1]) >= 0);
+const label = (place) => (state.shape === 'own' && lines()[place]?.[0].trim()) || `answer ${place + 1}`;
+
+function pasted() {
+  if (state.shape !== 'own') return { shape: state.shape, shares: [], rows: '' };
+  if (isSurvey()) return { shape: 'few', shares: [], rows: $('own').value.trim() };
+  const given = lines().map((line) => Number(line[1])), total = given.reduce((sum, one) => sum + one, 0) || 1;
+  const shares = Array.from({ length: state.d }, (_, i) => (given[i] ?? 0) / (state.kind === 'one' ? total : Math.max(total, 1)));
+  return { shape: 'few', shares, rows: '' };
+}
+
+function paste() {
+  const own = state.shape === 'own';
+  $('own-row').hidden = !own;
+  $('own-label').textContent = isSurvey() ? `A header with the questions, then a line of answers for each person` : 'A line for each answer: its name, and people or a share';
+  if (own && !isSurvey()) {
+    if (!$('own').value) $('own').value = EXAMPLE;
+    change({ d: Math.max(2, lines().length) });
+  }
+}
+
+// Controls.
+
+function show() {
+  for (const [id, slider] of Object.entries(SLIDERS)) {
+    $(id).value = slider.step(state[id]);
+    $(id).setAttribute('aria-valuetext', slider.show(state[id]));
+    if (document.activeElement !== $(`${id}-text`)) $(`${id}-text`).value = slider.show(state[id]);
+  }
+  for (const id of ['kind', 'measure', 'shape', 'delta', 'compromised', 'drop', 'low', 'high']) $(id).value = state[id];
+  for (const id of ['clear', 'joint']) $(id).checked = state[id];
+  for (const one of document.querySelectorAll('[name=trust]')) one.checked = one.value === state.trust;
+  for (const one of document.querySelectorAll('[data-kinds]')) one.hidden = !one.dataset.kinds.split(' ').includes(state.kind);
+  $('clear-row').hidden = state.trust !== 'shuffling';
+  $('delta-out').textContent = `1 in ${whole(10 ** state.delta)}`;
+  $('delta').setAttribute('aria-valuetext', $('delta-out').textContent);
+  for (const id of ['compromised', 'drop']) $(`${id}-out`).textContent = `${state[id]} %`;
+  document.querySelector('.solve').hidden = isSurvey();
+  if (state.kind === 'several') editor((questions) => { set({ questions, family: '' }); });
+}
+
+function set(values, then = renew) {
+  change(values);
+  write();
+  show();
+  then();
+}
+
+for (const [id, slider] of Object.entries(SLIDERS)) {
+  $(id).addEventListener('input', () => {
+    const step = Number($(id).value), value = slider.round(slider.value(step));
+    // Neighbouring steps may round to one number: a key must move on all the same.
+    const stuck = value === state[id] && step !== slider.step(state[id]);
+    const unit = id === 'eps' || id === 'n' ? 10 ** (Math.floor(Math.log10(value)) - 1) : 1;
+    set({ [id]: stuck ? slider.round(value + unit * Math.sign(step - slider.step(value))) : value });
+  });
+  $(`${id}-text`).addEventListener('change', (event) => {
+    const value = Number(event.target.value.replaceAll(',', '').trim());
+    set(value > 0 ? { [id]: value } : {});
+    event.target.value = slider.show(state[id]);
+  });
+}
+for (const id of ['delta', 'compromised']) $(id).addEventListener('input', () => set({ [id]: Number($(id).value) }));
+for (const id of ['low', 'high']) $(id).addEventListener('change', () => set({ [id]: Number($(id).value) }));
+for (const id of ['clear', 'joint']) $(id).addEventListener('change', () => set({ [id]: $(id).checked }));
+for (const id of ['kind', 'measure']) $(id).addEventListener('change', () => { change({ [id]: $(id).value, family: '', shape: 'few' }); paste(); set({}); });
+for (const one of document.querySelectorAll('[name=trust]')) one.addEventListener('change', () => set({ trust: one.value, family: '' }));
+$('drop').addEventListener('input', () => set({ drop: Number($('drop').value) }, choose));
+$('shape').addEventListener('change', () => {
+  const before = state.d;
+  change({ shape: $('shape').value });
+  paste();
+  set({}, state.d === before ? choose : renew);
+});
+$('own').addEventListener('change', () => { paste(); set({}, isSurvey() ? choose : renew); });
+$('again').addEventListener('click', () => follow(true));
+$('add').addEventListener('click', () => set({ questions: [...state.questions, fresh()] }));
+$('controls').addEventListener('submit', (event) => event.preventDefault());
+$('skip').addEventListener('click', (event) => { event.preventDefault(); $('main').focus(); });
+
+$('solve').addEventListener('click', async () => {
+  const margin = Number($('goal').value.replaceAll(',', ''));
+  if (!(margin > 0)) {
+    $('goal').focus();
+    return;
+  }
+  $('solve').disabled = true;
+  $('goal-text').textContent = 'searching…';
+  try {
+    const answer = await asked('solve', { inquiry: inquiry(), margin });
+    $('goal-text').textContent = answer.epsilon ? `ε = ${answer.epsilon} is enough.` : answer.reason ?? answer.error ?? '';
+    if (answer.epsilon) set({ eps: answer.epsilon, family: '' });
+  } catch (error) {
+    $('goal-text').textContent = error instanceof Refused ? error.message : 'The studio does not answer.';
+  } finally {
+    $('solve').disabled = false;
+  }
+});
+
+const tabs = [...document.querySelectorAll('[role=tab]')];
+function pick(tab) {
+  for (const one of tabs) {
+    one.setAttribute('aria-selected', String(one === tab));
+    one.tabIndex = one === tab ? 0 : -1;
+  }
+  form = tab.dataset.form;
+  $('take').setAttribute('aria-labelledby', tab.id);
+  take(chosen());
+}
+tabs.forEach((tab, place) => {
+  tab.addEventListener('click', () => pick(tab));
+  tab.addEventListener('keydown', (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const other = tabs[(place + step + tabs.length) % tabs.length];
+    other.focus();
+    pick(other);
+  });
+});
+$('copy').addEventListener('click', () => copy($('copy'), $('take').textContent, $('take')));
+$('link').addEventListener('click', () => copy($('link'), location.href));
+$('save').addEventListener('click', () => download('plan.json', 'application/json', chosen().plan));
+$('report').addEventListener('click', async () => {
+  const others = outline.families.map((one) => found[one.family]).filter((one) => one?.state === 'certified').map((one) => one.id);
+  try {
+    const answer = await asked('report', { plan: chosen().id, others });
+    if (answer.html) download('report.html', 'text/html', answer.html);
+  } catch (error) {
+    trouble(error, renew);
+  }
+});
+
+addEventListener('hashchange', () => { read(); paste(); show(); renew(); });
+let wait = 0;
+addEventListener('resize', () => { clearTimeout(wait); wait = setTimeout(() => { drawNow(); drawRest(); }, 120); });
+read();
+paste();
+show();
+renew();

@@ -1,0 +1,283 @@
+// The live page: follows a stream of states, and draws the window that was chosen. Only text is ever put into the page.
+import { columns, pooledChart, seriesChart } from "./live-charts.js";
+
+const QUIET = 400; // milliseconds between two drawings that nobody asked for
+const PAGE = 25; // rows of the table
+const find = id => document.getElementById(id);
+const state = { overview: null, task: "", question: "", size: 50, end: 0, before: 0, drawn: 0, extent: [] };
+let asked = 0, waiting = null, lastDrawing = 0, stream = null;
+
+const count = value => value.toLocaleString("en-US", { maximumFractionDigits: 6 });
+const percent = value => `${(100 * value).toFixed(Math.abs(value) < 0.1 ? 2 : 1)} %`;
+const clock = seconds => new Date(1000 * seconds).toISOString().slice(11, 19);
+const moment = seconds => new Date(1000 * seconds).toISOString().slice(0, 19).replace("T", " ");
+const real = value => value === null || value === undefined ? "?"
+  : value && Math.abs(value) < 1e-3 ? Number(value.toPrecision(3)).toExponential() : count(Number(value.toPrecision(Math.abs(value) < 1e4 ? 3 : 4)));
+const guess = (epsilon, delta) => (1 + delta * Math.exp(-epsilon)) / (1 + Math.exp(-epsilon));
+const figure = (value, unit) => value === null ? "?" : unit === "people" ? percent(value) : `${real(value)}${unit ? ` ${unit}` : ""}`;
+
+function element(name, text = "", className = "") {
+  const made = document.createElement(name);
+  if (text) made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+function put(id, text) { if (find(id).textContent !== text) find(id).textContent = text; }
+
+async function fetched(path, query = {}) {
+  const given = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== 0));
+  const response = await fetch(`/api/live/${path}?${given}`);
+  const found = await response.json();
+  if (!response.ok) throw new Error(found.error || `status ${response.status}`);
+  return found;
+}
+
+// --- the stream -------------------------------------------------------------------------------------------------------
+
+function follow() {
+  stream = new EventSource("/api/live/events");
+  stream.addEventListener("overview", event => { offline(""); show(JSON.parse(event.data)); });
+  stream.addEventListener("open", () => offline(""));
+  stream.addEventListener("error", () => {
+    offline("The studio does not answer. The page shows the last state, and connects again by itself.");
+    if (stream.readyState === EventSource.CLOSED) setTimeout(follow, 1500);
+  });
+}
+
+function offline(text) {
+  find("offline").hidden = !text;
+  put("offline", text);
+}
+
+function current() { return state.overview?.tasks.find(one => one.task === state.task) ?? state.overview?.tasks[0]; }
+
+function show(overview) {
+  state.overview = overview;
+  find("collection").hidden = !overview.tasks.length;
+  put("clock", overview.as_of ? `as of ${clock(overview.as_of)} UTC` : "not read yet");
+  list("problems", overview.problems.map(one => [`The ${one.what}, since ${clock(one.since)} UTC:`, one.text]));
+  list("alerts", overview.alerts.map(one => [one.severity === "page" ? "Alert" : "Warning", `${one.text} (run book: ${one.name})`]));
+  find("alerts").hidden = !overview.alerts.length;
+  put("source", overview.source);
+  const task = current();
+  if (!task) {
+    put("headline", overview.problems.length ? "The collection cannot be read." : "The token allows no collection to be read.");
+    return;
+  }
+  state.task = task.task;
+  chooseFrom("task", overview.tasks.map(one => one.task), state.task, one => one.slice(0, 8), "tasks", 2);
+  if (!task.questions.includes(state.question)) state.question = task.questions[0] ?? "";
+  chooseFrom("question", task.questions, state.question, one => one, "asked", 2);
+  headline(task);
+  cards(task, overview);
+  missing(task);
+  soon();
+}
+
+function list(id, rows) {
+  const place = find(id), made = rows.map(([strong, text]) => {
+    const item = element("li");
+    item.append(element("b", strong), text);
+    return item;
+  });
+  if (place.textContent !== made.map(one => one.textContent).join("")) place.replaceChildren(...made);
+}
+
+function chooseFrom(id, values, chosen, name, frame, least) {
+  const select = find(id);
+  if ([...select.options].map(one => one.value).join("\n") !== values.join("\n"))
+    select.replaceChildren(...values.map(value => { const one = element("option", name(value)); one.value = value; return one; }));
+  select.value = chosen;
+  find(frame).hidden = values.length < least;
+}
+
+function headline(task) {
+  const place = find("headline"), strong = element("b", `${count(task.people)} people`);
+  const least = task.min_batch_size ? `, each of at least ${count(task.min_batch_size)}` : "";
+  const rest = ` in ${count(task.committed)} ${task.committed === 1 ? "batch" : "batches"}${least}.`;
+  const loading = task.batches < task.listed ? ` ${count(task.batches)} of ${count(task.listed)} batches are read.` : "";
+  if (!task.batches && !task.listed) place.textContent = "No batch yet: one is released when an epoch ends and enough people have answered.";
+  else place.replaceChildren(strong, rest + loading);
+}
+
+function cards(task, overview) {
+  const waits = task.waiting, last = task.newest, spent = task.spent, total = task.total;
+  put("waiting", !waits ? "not known" : waits.high === null ? `at least ${count(waits.low)}`
+    : waits.low === 0 ? `fewer than ${count(waits.high + 1)}` : `${count(waits.low)} to ${count(waits.high)}`);
+  bar("fill", waits?.needed ? waits.low / waits.needed : 0);
+  find("fill").hidden = !waits?.needed;
+  put("waiting-words", waits ? `${waits.needed ? `of ${count(waits.needed)} needed, ` : ""}as of the end of the last epoch`
+    + `${task.epoch ? ` (${count(task.epoch)}\u00a0s)` : ""}` : "the shuffler's figures cannot be read");
+  put("last", !last ? "none yet" : last.state === "committed" ? `${count(last.people)} people` : last.state);
+  put("last-words", !last ? "" : last.state !== "committed" ? `batch ${last.bucket}: ${last.reason ?? "no reason is known"}`
+    : `batch ${count(last.bucket)}, released ${clock(last.start)} UTC; ε = ${real(last.epsilon)}, δ = ${real(last.delta)} achieved: a guess is right `
+    + `at most ${percent(guess(last.epsilon ?? Infinity, last.delta ?? 0))} of the time`);
+  put("spent", spent ? `ε = ${real(spent.epsilon)}` : "not known");
+  bar("spending", spent && total?.epsilon ? spent.epsilon / total.epsilon : 0);
+  put("spent-words", spent && total ? `of ${real(total.epsilon)} at δ = ${real(total.delta)}: ${count(spent.rounds)} of ${count(total.rounds)} `
+    + `${total.rounds === 1 ? "round" : "rounds"}, for a person who answered in each` : "");
+  const roles = Object.entries(overview.services), pages = overview.alerts.filter(one => one.severity === "page").length;
+  put("health", pages ? `${pages} ${pages === 1 ? "alert" : "alerts"}` : overview.alerts.length ? "needs a look" : roles.length ? "healthy" : "not known");
+  const made = (roles.length ? roles : [["analyzer", null], ["shuffler", null]]).map(([role, ready]) =>
+    element("li", `${role}: ${ready === null ? "no operations address is given" : ready ? "ready" : "not ready"}`, ready ? "ok" : "no"));
+  find("services").replaceChildren(...made);
+}
+
+function bar(id, share) {
+  const svg = d3.create("svg").attr("viewBox", "0 0 100 1").attr("preserveAspectRatio", "none");
+  svg.append("rect").attr("width", 100 * Math.min(Math.max(share, 0), 1)).attr("height", 1);
+  find(id).replaceChildren(svg.node());
+}
+
+function missing(task) {
+  const lost = task.withheld_batches.map(one => [`Batch ${count(one.bucket)} was withheld (${count(one.bundles)} people):`, one.reason ?? "no reason is known"]);
+  list("withheld", [...lost, ...task.gaps.map(one => ["Gap:", one.text])]);
+  const more = task.withheld - task.withheld_batches.length;
+  put("missing-title", `Withheld batches and gaps${more > 0 ? ` (the last ${task.withheld_batches.length} of ${count(task.withheld)} withheld)` : ""}`);
+  find("missing").hidden = !lost.length && !task.gaps.length;
+}
+
+// --- drawing ----------------------------------------------------------------------------------------------------------
+
+function soon() {
+  if (waiting !== null) return;
+  waiting = setTimeout(() => { waiting = null; draw(); }, Math.max(0, lastDrawing + QUIET - performance.now()));
+}
+
+async function draw() {
+  const mine = ++asked, task = current();
+  if (!task) return;
+  lastDrawing = performance.now();
+  const newest = task.newest?.bucket ?? 0, last = state.end && state.end < newest ? state.end : 0;
+  const first = state.size ? Math.max(1, (last || newest) - state.size + 1) : 1;
+  const wide = columns(find("series").clientWidth);
+  try {
+    const [view, table] = await Promise.all([
+      fetched("view", { task: task.task, question: state.question, first, last, points: Math.min(240, 80 * wide) }),
+      fetched("batches", { task: task.task, before: state.before, count: PAGE }),
+    ]);
+    if (mine !== asked) return;
+    state.extent = view.extent;
+    series(view, task, last);
+    pooled(view, task);
+    rows(table.rows, task);
+    controls(newest, first, last);
+    remember();
+    find("main").dataset.drawn = ++state.drawn;
+  } catch (error) {
+    if (mine === asked && error instanceof TypeError) offline("The studio does not answer. The page shows the last state, and connects again by itself.");
+  }
+}
+
+function series(view, task, last) {
+  const shown = view.series, lost = task.withheld_batches.filter(one => !shown.time.length || one.start >= shown.time[0]).map(one => one.start);
+  const place = find("series"), shares = shown.figures.every(one => one.unit === "people");
+  const top = shares ? Math.max(0.05, ...shown.figures.flatMap(one => one.high.filter(Number.isFinite))) : null;
+  const width = (place.clientWidth - 14.4 * (columns(place.clientWidth) - 1)) / columns(place.clientWidth) - 26;
+  const made = shown.figures.map(one => {
+    const frame = element("figure"), caption = element("figcaption"), end = one.value.length - 1;
+    const newest = end < 0 ? "" : one.unit === "people" ? `${figure(one.value[end], one.unit)} ± ${figure((one.high[end] - one.low[end]) / 2, one.unit)}`
+      : `${figure(one.value[end], one.unit)} (${real(one.low[end])} to ${real(one.high[end])})`;
+    caption.append(element("b", one.label), element("span", newest));
+    frame.append(caption, seriesChart(one, shown, { width: Math.max(180, Math.floor(width)), top, lost, label: `${one.label}: ${newest} at the end of the window` }));
+    return frame;
+  });
+  place.replaceChildren(...made);
+  const of = view.figures_of_question > shown.figures.length ? ` The ${shown.figures.length} largest of ${count(view.figures_of_question)} answers are shown.` : "";
+  const each = shown.per_point > 1 ? `each point is the mean of up to ${count(shown.per_point)} batches` : "each point is one batch";
+  put("series-words", !shown.first.length ? "No batch is in this window."
+    : `${shares ? "Shares of the people" : "Figures"} of batches ${count(shown.first[0])} to ${count(shown.last.at(-1))}: ${each}, the band is its 95 % interval. `
+    + `Time is UTC.${lost.length ? " Dashed lines are withheld batches." : ""}${of}`);
+  put("window", last ? "the past is shown; it does not move" : "");
+}
+
+function pooled(view, task) {
+  const found = view.pooled, place = find("pooled"), key = JSON.stringify([found, place.clientWidth]);
+  if (state.pooled === key) return;
+  state.pooled = key;
+  place.replaceChildren(...(found.rows.length ? [pooledChart(found.rows, Math.max(260, Math.floor(place.clientWidth)), figure)] : []));
+  put("pooled-title", task.rounds > 1 && found.round ? `All batches of round ${found.round} together` : "All batches together");
+  const left = found.left_out ? ` ${count(found.left_out)} batches state too little to be pooled.` : "";
+  put("pooled-words", found.rows.length ? `${count(found.people)} people of ${count(found.batches)} ${found.batches === 1 ? "batch" : "batches"}`
+    + `, with 95 % intervals.${task.rounds > 1 ? " Rounds are not added: they may hold the same people." : ""}${left}` : `Nothing to pool yet.${left}`);
+}
+
+function rows(found, task) {
+  const key = JSON.stringify([found, task.batches, state.before]);
+  if (state.table === key) return;
+  state.table = key;
+  find("rows").replaceChildren(...found.map(one => {
+    const row = element("tr", "", one.state === "withheld" ? "withheld" : ""), good = one.state === "committed";
+    const cells = [[count(one.bucket)], [moment(one.start), "when"], [good ? count(one.people) : count(one.bundles), "num"], [good ? real(one.epsilon) : "", "num"],
+      [good ? real(one.delta) : "", "num"], [good ? percent(guess(one.epsilon ?? Infinity, one.delta ?? 0)) : "", "num"], [String(one.round), "num"], [real(one.spent), "num"], [one.state]];
+    row.append(...cells.map(([text, className = ""]) => element("td", text, className)));
+    return row;
+  }));
+  find("older").disabled = found.length < PAGE || found.at(-1).bucket <= 1;
+  find("younger").disabled = !state.before;
+  put("rows-words", found.length ? `batches ${count(found.at(-1).bucket)} to ${count(found[0].bucket)} of ${count(task.batches)}` : "");
+  state.rows = found;
+}
+
+function controls(newest, first, last) {
+  find("earlier").disabled = !state.size || first <= (state.extent[0] ?? 1);
+  find("later").disabled = find("newest").disabled = !last;
+  find("size").value = String(state.size);
+}
+
+// --- choices ----------------------------------------------------------------------------------------------------------
+
+function remember() {
+  const given = { question: state.question, size: state.size === 50 ? "" : state.size, end: state.end || "" };
+  const text = new URLSearchParams(Object.entries(given).filter(([, value]) => value !== "")).toString();
+  if (location.hash.slice(1) !== text) history.replaceState(null, "", text ? `#${text}` : location.pathname);
+}
+
+function recall() {
+  const given = new URLSearchParams(location.hash.slice(1)), whole = name => /^\d{1,15}$/.test(given.get(name) ?? "") ? Number(given.get(name)) : null;
+  state.question = given.get("question") ?? "";
+  state.end = whole("end") ?? 0;
+  if ([0, 50, 200, 1000].includes(whole("size"))) state.size = whole("size");
+}
+
+function move(by) {
+  const newest = current()?.newest?.bucket ?? 0, last = state.end && state.end < newest ? state.end : newest;
+  state.end = Math.max(last + by * state.size, Math.min(newest, state.size));
+  if (state.end >= newest) state.end = 0;
+  draw();
+}
+
+function start() {
+  recall();
+  find("size").value = String(state.size);
+  find("size").addEventListener("change", event => {
+    state.size = Number(event.target.value);
+    if (!state.size) state.end = 0;
+    draw();
+  });
+  find("question").addEventListener("change", event => { state.question = event.target.value; draw(); });
+  find("task").addEventListener("change", event => { Object.assign(state, { task: event.target.value, end: 0, before: 0 }); show(state.overview); });
+  find("earlier").addEventListener("click", () => move(-1));
+  find("later").addEventListener("click", () => move(1));
+  find("newest").addEventListener("click", () => { state.end = 0; draw(); });
+  find("older").addEventListener("click", () => { state.before = state.rows.at(-1).bucket; draw(); });
+  find("younger").addEventListener("click", () => {
+    const next = state.rows[0].bucket + PAGE + 1;
+    state.before = next > (current()?.newest?.bucket ?? 0) ? 0 : next;
+    draw();
+  });
+  let width = innerWidth;
+  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; soon(); } });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", soon);
+  fetched("overview").then(found => {
+    if (found.connected) return;
+    find("idle").hidden = false;
+    stream?.close();
+    put("headline", "No collection is connected.");
+    put("clock", "");
+    offline("");
+  }, () => undefined).finally(() => { if (find("idle").hidden) follow(); });
+}
+
+start();

@@ -1,0 +1,139 @@
+// The result in words: the sentence, the cards, the table, and what to take along.
+import { $, bold, el, ofHundred, percent, short, whole } from './common.js';
+import { icons } from './charts.js';
+import { isSurvey, state } from './state.js';
+
+export const TRUST = {
+  nobody: 'nobody', shuffling: 'a shuffler that mixes', 'shuffler-noise': 'a shuffler that adds fakes',
+};
+const trustOf = (one) => (one.trust === 'shuffling' && one.clear ? 'a shuffler that sees clear answers' : TRUST[one.trust]);
+
+function asks() {
+  const each = {
+    one: `give one of ${whole(state.d)} answers`, few: `give at most ${whole(Math.min(state.k, state.d))} of ${whole(state.d)} answers`,
+    any: `answer yes or no to ${whole(state.d)} items`, number: `give a number from ${short(state.low)} to ${short(state.high)}`,
+    several: `answer ${state.questions.length === 1 ? '1 question' : `${state.questions.length} questions`}`,
+  }[state.kind];
+  return state.rounds > 1 ? `${each}, ${whole(state.rounds)} times` : each;
+}
+
+const margin = (question) => `±\u00a0${short(question.margin)}${question.unit ? `\u00a0${question.unit}` : ''}`;
+
+function precisionWords(one) {
+  if (!isSurvey()) return ['Each count is right to ', bold(`±\u00a0${short(one.margin)}\u00a0people`)];
+  const [first] = one.questions, what = first.measures === 'the mean' ? 'The mean' : first.measures === 'one count' ? 'Each count' : 'The number of people below any threshold';
+  const where = one.questions.length > 1 ? ` of “${first.name}”` : '';
+  return [`${what}${where} is right to `, bold(margin(first))];
+}
+
+/** The sentence for a certified plan, or for an estimate that says that it is one. */
+export function verdict(one, about, late) {
+  const head = [bold(`${whole(state.n)} people`), ` ${asks()}. `];
+  if (!one) {
+    const told = !about && late ? ['No certificate came in time; the command line has more patience.'] : !about ? ['No protocol meets this: more people, more ε, fewer rounds or more trust may help.']
+      : isSurvey() ? ['Its precision is being certified…'] : [`The error is about ±\u00a0${short(about.about)} people; it is being certified…`];
+    $('verdict').replaceChildren(...head, ...told);
+  } else if (!isSurvey() && one.margin >= state.n) {
+    $('verdict').replaceChildren(...head, bold('Nothing can be learnt: '),
+      `the error, ±\u00a0${short(one.margin)} people, is as large as the crowd. Take more people, more ε or fewer rounds.`);
+  } else {
+    const right = ofHundred(one.guess);
+    const rests = one.trust === 'nobody' ? ['It rests on ', bold('nobody else'), '.'] : ['It rests on ', bold(trustOf(one)), '.'];
+    $('verdict').replaceChildren(...head, ...precisionWords(one), ' in 95 of 100 collections. Whoever sees the results guesses one person’s answer right in at most ',
+      bold(`${right} of 100`), ' cases; a coin has 50. ', ...rests);
+  }
+  $('verdict').classList.toggle('busy', !one);
+}
+
+export function cards(one, about, central) {
+  for (const id of ['c-margin', 'c-guess', 'c-trust']) $(id).classList.toggle('about', !one);
+  if (!one) {
+    $('c-margin').textContent = about && !isSurvey() ? `≈ ${short(about.about)} people` : '–';
+    $('c-margin-text').replaceChildren(el('p', { textContent: about && !isSurvey() ? 'A quick estimate, not certified.' : '' }));
+    $('c-guess').textContent = '–';
+    $('c-guess-text').textContent = about ? 'Being certified…' : '';
+    $('icons').replaceChildren();
+    $('c-trust').textContent = '–';
+    $('c-trust-text').replaceChildren();
+    $('peek').textContent = about ? 'being certified…' : 'no protocol meets this';
+    return;
+  }
+  const right = ofHundred(one.guess);
+  marginCard(one, central);
+  $('c-guess').textContent = `≤ ${right} of 100`;
+  const loss = one.epsilon === null ? 'unlimited' : short(one.epsilon);
+  const share = state.rounds > 1 ? `ε = ${loss} for all ${whole(state.rounds)} rounds, ${one.round === null ? 'unlimited' : short(one.round)} for one` : `ε = ${loss}`;
+  $('c-guess-text').textContent = `right, for one who knows everybody else’s answer and hesitates between two answers of this person. A coin has 50. ${share}, ${one.basis === 'exact' ? 'exact' : 'proven'}, ${one.delta === 0 ? 'without exception' : `except 1 time in ${short(Math.floor(1 / one.delta))}`}.`;
+  icons($('icons'), right);
+  $('c-trust').textContent = one.trust === 'nobody' ? 'nobody else' : 'the shuffler';
+  $('c-trust-text').replaceChildren(...parties(one).map(([kind, text]) => el('li', { className: kind, textContent: text })));
+  const size = isSurvey() ? margin(one.questions[0]) : `± ${short(one.margin)} people`;
+  $('peek').textContent = `${size} · ≤ ${right} of 100 guesses · rests on ${$('c-trust').textContent}`;
+}
+
+function marginCard(one, central) {
+  if (isSurvey()) {
+    $('c-margin').textContent = margin(one.questions[0]);
+    const rows = one.questions.flatMap((each) => [el('dt', { textContent: `${each.name}: ${each.measures}` }), el('dd', { textContent: margin(each) })]);
+    $('c-margin-text').replaceChildren(el('dl', {}, ...rows), el('p', { textContent: `95 of 100 times, by “${one.name}”.` }));
+    return;
+  }
+  const share = one.margin / 0.1 / state.n;
+  const known = share > 1 ? 'No answer is known to a tenth of its value.' : `Answers of ${short(100 * share)} % of the people or more are known to a tenth of their value.`;
+  const server = central === null ? '' : ` A server that sees everything: ± ${short(central)}.`;
+  $('c-margin').textContent = `± ${short(one.margin)} people`;
+  $('c-margin-text').replaceChildren(el('p', { textContent: `on each count, 95 of 100 times, by “${one.name}”. ${known}${server}` }));
+}
+
+function parties(one) {
+  const together = !one.shuffler ? ['ok', 'Shuffler and analyzer may work together.']
+    : one.collusion_epsilon === null || one.collusion_guess > 0.9995 ? ['no', 'If it works with the analyzer, every answer is known.']
+      : ['no', `If it works with the analyzer, ${percent(one.collusion_guess)} of guesses are right.`];
+  const others = !one.shuffler || one.honest <= 1 ? ['ok', 'All other people may be the attacker’s.']
+    : one.honest < state.n ? ['ok', `${whole(state.n - one.honest)} people may be the attacker’s, but no more.`]
+      : ['no', 'All people must follow the protocol; the slider says how many may not.'];
+  return [together, others, ['ok', 'The analyzer may be as curious as it likes.']];
+}
+
+const colluding = (one) => (!one.shuffler ? 'no shuffler needed' : one.collusion_epsilon === null ? '100 %' : percent(one.collusion_guess));
+
+function cells(one) {
+  return [
+    el('td', { className: 'num', textContent: isSurvey() ? margin(one.questions[0]) : `± ${short(one.margin)}` }),
+    el('td', { className: 'num', textContent: one.messages === null ? '–' : whole(one.messages) }),
+    el('td', { className: 'num', textContent: one.bytes === null ? 'not offered' : whole(one.bytes), title: one.not_offered }),
+    el('td', { className: 'num', textContent: colluding(one) }),
+    el('td', { textContent: one.joint ? 'yes' : 'no' }),
+  ];
+}
+
+const REASONS = { late: 'not certified in time: use the command line', failed: 'could not be computed' };
+
+function waiting(family, one, more) {
+  const text = !one || (more && one.state === 'late') ? `being certified…${one ? ' this takes longer' : ''}` : REASONS[one.state] ?? `does not meet this: ${one.reason}`;
+  const error = el('td', { className: 'num', textContent: (one && one.state !== 'late') || family.about === null ? '' : `≈ ${short(family.about)}` });
+  return [error, el('td', { className: 'why', colSpan: 4, textContent: text })];
+}
+
+export function table(families, found, chosen, more, pick) {
+  const size = (one) => found[one.family]?.curve ?? one.about ?? Infinity;
+  const rows = [...families].sort((a, b) => size(a) - size(b));
+  const focused = document.activeElement?.name === 'family' ? document.activeElement.value : null;
+  document.querySelector('#table tbody').replaceChildren(...rows.map((family) => {
+    const one = found[family.family], ok = one?.state === 'certified';
+    const radio = el('input', { type: 'radio', name: 'family', value: family.family, checked: chosen?.family === family.family, disabled: !ok || !family.allowed });
+    radio.addEventListener('change', () => pick(family.family));
+    const beyond = !family.allowed;
+    const trust = el('td', { className: `t-${family.trust}`, textContent: ` ${trustOf(family)}${beyond ? ' (not allowed)' : ''}` });
+    return el('tr', { className: [radio.checked ? 'chosen' : '', ok ? '' : 'pending', beyond ? 'beyond' : ''].filter(Boolean).join(' ') },
+      el('td', {}, el('label', {}, radio, ok ? one.name : family.name)), trust, ...(ok ? cells(one) : waiting(family, one, more)));
+  }));
+  if (focused) document.querySelector(`[name=family][value="${focused}"]`)?.focus();
+}
+
+export function status(families, found, more) {
+  const done = families.filter((one) => found[one.family]), certified = done.filter((one) => found[one.family].state === 'certified');
+  const late = done.filter((one) => found[one.family].state === 'late').length;
+  if (done.length < families.length || more) $('status').textContent = `${done.length - (more ? late : 0)} of ${families.length} protocols are done…`;
+  else $('status').textContent = `${certified.length} of ${families.length} protocols are certified for ε = ${state.eps}, δ = 1e-${state.delta}.${late ? ` ${late} took too long.` : ''}`;
+}

@@ -1,0 +1,169 @@
+"""Worker processes: each runs one task at a time, and stops it when the tab that asked has moved on.
+
+They are spawned, not forked, so that they inherit no signal handlers of the server; they end when its pipe closes.
+"""
+
+import asyncio
+import contextlib
+import multiprocessing
+import signal
+import time
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+TABS = 64
+"""Tabs whose newest generation is known; the one that asked least recently gives way."""
+GRACE = 0.5
+"""Seconds that a process gets to end before it is killed."""
+STALE: dict[str, Any] = {"stale": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A task, the generation of its tab, and the time at which nobody waits for it any more."""
+
+    task: str
+    arguments: dict[str, Any]
+    slot: int
+    generation: int
+    deadline: float
+    """On the monotonic clock, which all processes share."""
+
+
+def serve(pipe: Connection, generations: Any) -> None:
+    """Run jobs until the pipe closes: the main function of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server ends its workers
+    from hubbub.studio import work  # noqa: PLC0415 (loads numpy; the server does not wait for it)
+
+    work.warm()
+    with contextlib.suppress(OSError):
+        pipe.send(STALE)  # ready
+    while True:
+        try:
+            job: Job = pipe.recv()
+        except (EOFError, OSError):
+            return
+
+        def stop(job: Job = job) -> bool:
+            return generations[job.slot] != job.generation or time.monotonic() >= job.deadline
+
+        answer = STALE if generations[job.slot] != job.generation else work.run(job.task, job.arguments, stop)
+        with contextlib.suppress(OSError):
+            pipe.send(answer)
+
+
+class Worker:
+    """One process and its pipe."""
+
+    def __init__(self, generations: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(theirs, generations), daemon=True)
+        self.process.start()
+        theirs.close()
+        self._ready = False
+
+    def wait(self) -> None:
+        """Wait until the process has loaded what it needs."""
+        if not self._ready:
+            self._pipe.recv()
+            self._ready = True
+
+    def ask(self, job: Job) -> dict[str, Any]:
+        """Run a job and return its answer; raises EOFError or OSError if the process ended."""
+        self.wait()
+        self._pipe.send(job)
+        answer: dict[str, Any] = self._pipe.recv()
+        return answer
+
+    def end(self) -> None:
+        """End the process, gently first."""
+        self.process.terminate()
+        self.process.join(GRACE)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join(GRACE)
+        self._pipe.close()
+
+
+class Workers:
+    """A few processes, and the newest generation of every tab."""
+
+    def __init__(self, count: int = 2) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._generations = context.Array("q", TABS, lock=False)
+        self._slots: OrderedDict[str, int] = OrderedDict()
+        self._all = [Worker(self._generations) for _ in range(count)]
+        self._idle: asyncio.Queue[Worker] = asyncio.Queue()
+        for one in self._all:
+            self._idle.put_nowait(one)
+        self._threads = ThreadPoolExecutor(count)
+        self._warm = False
+        self._running: set[asyncio.Future[dict[str, Any]]] = set()
+
+    def newest(self, tab: str, generation: int) -> int:
+        """Note what a tab asked last, and return its slot; work for what it asked before stops."""
+        slot = self._slots.pop(tab, None)
+        if slot is None:
+            slot = len(self._slots) if len(self._slots) < TABS else self._slots.popitem(last=False)[1]
+        self._slots[tab] = slot
+        self._generations[slot] = generation
+        return slot
+
+    def leave(self, slot: int, generation: int) -> None:
+        """Stop what still runs for a generation, because its reader has gone."""
+        if self._generations[slot] == generation:
+            self._generations[slot] = -1
+
+    def drop(self, *names: str) -> None:
+        """Stop what runs under other names of a tab, which has moved on."""
+        for name in names:
+            if name in self._slots:
+                self._generations[self._slots[name]] = -1
+
+    async def ready(self) -> None:
+        """Wait for the first process, so that no deadline includes the start of the studio."""
+        if not self._warm:
+            worker = await self._idle.get()
+            try:
+                with contextlib.suppress(EOFError, OSError):
+                    await asyncio.get_running_loop().run_in_executor(self._threads, worker.wait)
+                self._warm = True
+            finally:
+                self._idle.put_nowait(worker)
+
+    async def run(self, job: Job) -> dict[str, Any]:
+        """Run a job in the next idle process.
+
+        A reader that hangs up does not interrupt the exchange with the process: the next job needs the pipe in order.
+        """
+        task = asyncio.ensure_future(self._exchange(job))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
+
+    async def _exchange(self, job: Job) -> dict[str, Any]:
+        worker = await self._idle.get()
+        try:
+            if self._generations[job.slot] != job.generation:
+                return STALE
+            return await asyncio.get_running_loop().run_in_executor(self._threads, worker.ask, job)
+        except (EOFError, OSError):
+            self._all.remove(worker)
+            worker.end()
+            worker = Worker(self._generations)
+            self._all.append(worker)
+            return {"error": "a worker process ended; please repeat"}
+        finally:
+            self._idle.put_nowait(worker)
+
+    def end(self) -> None:
+        """End all processes."""
+        for one in self._all:
+            one.process.terminate()
+        for one in self._all:
+            one.end()
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,455 @@
+"""The feed of the live page: order, pooling, problems, alerts and resumed streams, against services that change."""
+
+import asyncio
+import json
+import math
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from ruamel.yaml import YAML
+from starlette.applications import Starlette
+from tests.studio.live.services import (
+    EPOCH,
+    LABELS,
+    NO_PEOPLE,
+    PEOPLE,
+    START,
+    TASK,
+    TOKEN,
+    Services,
+    committed,
+    drifting,
+    withheld,
+)
+
+import hubbub as hb
+from hubbub.errors import InvalidInput
+from hubbub.service.estimates import estimate_of
+from hubbub.studio.live.batches import BatchSeries
+from hubbub.studio.live.client import LiveClient
+from hubbub.studio.live.feed import LiveFeed
+from hubbub.studio.live.figures import RULES, ServiceFigures, alerts, read_figures, waiting
+from hubbub.studio.live.pooled import RoundPool
+from hubbub.studio.live.routes import live_routes
+from hubbub.studio.live.source import LiveSource
+from hubbub.studio.live.view import view_of
+
+ROOT = Path(__file__).parents[3]
+URL = "http://analyzer.test"
+
+
+def feed_of(services: Services, token: str = TOKEN, **options: Any) -> LiveFeed:
+    source = LiveSource(url=URL, token=token, analyzer_operations="http://a.test", shuffler_operations="http://s.test")
+    client = LiveClient(transport=httpx.ASGITransport(services.app))
+    return LiveFeed(source, client, now=lambda: float(START + 100_000), **options)
+
+
+def run(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    return asyncio.run(work())
+
+
+def test_batches_are_in_order_whatever_the_order_of_their_arrival() -> None:
+    services = Services([committed(3), committed(1)])
+
+    async def work() -> None:
+        feed = feed_of(services)
+        assert await feed.read()
+        services.add(committed(4), committed(2))
+        assert await feed.read()
+        task = feed.task(TASK)
+        view = task.view("")
+        series = view["series"]
+        assert isinstance(series, dict)
+        assert series["first"] == [1, 2, 3, 4]
+        assert series["time"] == [START + EPOCH * one for one in (1, 2, 3, 4)]
+        figures = series["figures"]
+        assert isinstance(figures, list)
+        first = figures[0]
+        assert isinstance(first, dict)
+        assert first["label"] == LABELS[0]
+        np.testing.assert_allclose(first["value"], [drifting(one)[0] for one in (1, 2, 3, 4)], rtol=1e-4)
+        assert [row["bucket"] for row in task.rows(count=3) if isinstance(row, dict)] == [4, 3, 2]
+        assert [row["bucket"] for row in task.rows(before=3) if isinstance(row, dict)] == [2, 1]
+        await feed.close()
+
+    run(work)
+
+
+def test_only_new_results_are_read() -> None:
+    services = Services([committed(one) for one in range(1, 11)])
+
+    async def work() -> None:
+        feed = feed_of(services)
+        await feed.read()
+        services.requests.clear()
+        services.add(committed(11))
+        await feed.read()
+        assert services.requests == [f"/v1/tasks/{TASK}/batches?after=10", f"/v1/tasks/{TASK}/results?after=10&last=11"]
+        await feed.close()
+
+    run(work)
+
+
+def test_a_late_bucket_is_found_though_later_ones_are_known() -> None:
+    services = Services([committed(1), committed(4)])
+    services.gaps = [
+        {"first": 2, "last": 2, "bundles": 5, "reason": "restored"},
+        {"first": 3, "last": 3, "reason": "unknown here"},
+    ]
+
+    async def work() -> None:
+        feed = feed_of(services)
+        await feed.read()
+        assert feed.task(TASK).after == 2
+        services.add(committed(3))
+        services.gaps = services.gaps[:1]
+        await feed.read()
+        assert feed.task(TASK).after == 4
+        overview = feed.overview()
+        assert "buckets 2" not in json.dumps(overview)
+        assert "bucket 2 is missing or incomplete (5 bundles discarded): restored" in json.dumps(overview)
+        await feed.close()
+
+    run(work)
+
+
+def test_the_pool_is_that_of_the_library() -> None:
+    results = [committed(one) for one in range(1, 30)]
+    stepwise = RoundPool(1).plus(results[:3]).plus(results[3:4]).plus(results[4:])
+    parts = [estimate_of(one) for one in results]
+    whole = hb.pool([part for part in parts if isinstance(part, hb.Estimate)])
+    rows = stepwise.to_document("")["rows"]
+    assert isinstance(rows, list)
+    low, high = whole.interval(0.95)
+    for place, row in enumerate(rows):
+        assert isinstance(row, dict)
+        assert row["label"] == LABELS[place]
+        np.testing.assert_allclose(
+            [row["value"], row["low"], row["high"]],
+            np.array([whole.values[place], low[place], high[place]]) / whole.n,
+            rtol=1e-9,
+        )
+    assert (stepwise.people, stepwise.batches, stepwise.left_out) == (29 * PEOPLE, 29, 0)
+
+
+def test_rounds_are_not_pooled_together_and_incomplete_results_are_left_out() -> None:
+    old = {name: value for name, value in committed(3).items() if name != "noise"}
+    services = Services([committed(1), committed(2, round=2), old | {"round": 2}])
+
+    async def work() -> None:
+        feed = feed_of(services)
+        await feed.read()
+        pooled = feed.task(TASK).view("")["pooled"]
+        assert isinstance(pooled, dict)
+        assert (pooled["round"], pooled["batches"], pooled["people"], pooled["left_out"]) == (2, 1, PEOPLE, 1)
+        await feed.close()
+
+    run(work)
+
+
+def test_withheld_batches_have_their_reason_and_raise_an_alert_for_an_hour() -> None:
+    services = Services([committed(1), withheld(2)])
+    clock = [float(START + 60)]
+
+    async def work() -> None:
+        feed = feed_of(services)
+        feed._now = lambda: clock[0]
+        await feed.read()
+        overview = feed.overview()
+        (task,) = overview["tasks"]
+        assert (task["committed"], task["withheld"], task["people"]) == (1, 1, PEOPLE)
+        assert task["withheld_batches"][0]["reason"] == NO_PEOPLE
+        assert [one["name"] for one in overview["alerts"]] == ["HubbubBatchWithheld"]
+        clock[0] += 3600
+        assert feed.overview()["alerts"] == []
+        await feed.close()
+
+    run(work)
+
+
+def test_the_pool_of_waiting_people_is_a_range() -> None:
+    figures = read_figures("shuffler", True, f'hubbub_bundles{{task="{TASK}",state="open"}} 300\n')
+    found = waiting(figures, TASK, 1000)
+    assert found is not None
+    assert (found.low, found.high, found.needed) == (300, 399, 1000)
+    unknown = waiting(figures, TASK, None)
+    assert unknown is not None
+    assert unknown.high is None
+    assert waiting(figures, "cd" * 16, 1000) is None
+
+
+def test_a_failing_analyzer_is_shown_and_its_last_state_stays() -> None:
+    services = Services([committed(1)])
+
+    async def work() -> None:
+        feed = feed_of(services)
+        assert await feed.read()
+        version = feed.version
+        services.down = True
+        assert not await feed.read()
+        down = feed.overview()
+        assert feed.version > version
+        text = json.dumps(down["problems"])
+        assert "cannot store anything at this time" in text
+        assert down["services"] == {"analyzer": False, "shuffler": False}
+        assert {one["name"] for one in down["alerts"]} == {"HubbubDown"}
+        assert down["tasks"][0]["people"] == PEOPLE
+        services.down = False
+        services.add(committed(2))
+        assert await feed.read()
+        good = feed.overview()
+        assert (good["problems"], good["alerts"]) == ([], [])
+        assert good["tasks"][0]["people"] == 2 * PEOPLE
+        await feed.close()
+
+    run(work)
+
+
+def test_a_wrong_token_is_a_problem_that_does_not_name_it() -> None:
+    async def work() -> None:
+        feed = feed_of(Services(), token="wrong-token")
+        assert not await feed.read()
+        text = json.dumps(feed.overview())
+        assert "the token is unknown, revoked or expired" in text
+        assert "wrong-token" not in text + repr(feed.source) + repr(feed.source.locate())
+        await feed.close()
+
+    run(work)
+
+
+def test_a_stream_resumes_where_it_ended() -> None:
+    services = Services([committed(1)])
+
+    async def work() -> None:
+        feed = feed_of(services, heartbeat=0.01)
+        await feed.read()
+        stream = feed.events()
+        first = await anext(stream)
+        assert first is not None
+        name, content = first
+        assert content["id"] == name == feed.event_id
+        assert await anext(stream) is None
+        await stream.aclose()  # type: ignore[attr-defined]
+        resumed = feed.events(name)
+        assert await anext(resumed) is None, "what a tab has seen is not sent again"
+        services.add(committed(2))
+        await feed.read()
+        second = await anext(resumed)
+        assert second is not None
+        assert second[0] != name
+        assert second[1]["tasks"][0]["batches"] == 2
+        another = feed.events("00000000-7")
+        assert await anext(another) == (feed.event_id, feed.overview())
+        await feed.close()
+        assert [one async for one in resumed] == []
+
+    run(work)
+
+
+def test_many_tabs_get_the_same_states_and_a_slow_one_skips() -> None:
+    services = Services()
+
+    async def work() -> None:
+        feed = feed_of(services)
+        tabs = [feed.events() for _ in range(5)]
+        for tab in tabs:
+            assert await anext(tab) is not None
+        for bucket in range(1, 6):
+            services.add(committed(bucket))
+            await feed.read()
+        seen = [await anext(tab) for tab in tabs]
+        assert {one[0] for one in seen if one is not None} == {feed.event_id}
+        assert not feed.full
+        await feed.close()
+
+    run(work)
+
+
+def test_the_alerts_are_those_of_the_deployment() -> None:
+    groups = YAML(typ="safe").load(ROOT / "deploy" / "alerts.yml")["groups"]
+    given = {one["alert"]: one for group in groups for one in group["rules"]}
+    for rule in RULES:
+        alert = given[rule.name]
+        assert alert["labels"]["severity"] == rule.severity, rule
+        assert f"hubbub_{rule.figure}" in alert["expr"], rule
+        limit = f"{rule.limit:g}" if rule.limit < 1e5 else f"{rule.limit:.0f}"
+        accepted = {f"> {limit}", f"< {limit}", f">= {limit}"} | ({"== 1"} if rule.name == "HubbubDraining" else set())
+        assert any(one in alert["expr"] for one in accepted), rule
+    # Those that need a history or labels are found in another way, or not at all.
+    others = {"HubbubDown", "HubbubConservationError", "HubbubFenced", "HubbubBatchWithheld", "HubbubUploadsSlow"}
+    assert set(given) - {rule.name for rule in RULES} == others
+    book = (ROOT / "docs" / "howto" / "run-book.md").read_text()
+    assert all(f"### {rule.name}\n" in book for rule in RULES)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.name}-{rule.figure}")
+def test_every_rule_raises_its_alert_and_only_beyond_its_limit(rule: Any) -> None:
+    now = 2e9
+    step = 1e-3 * max(rule.limit, 1)
+    beyond, within = (rule.limit - step, rule.limit + step) if rule.below else (rule.limit + step, rule.limit - step)
+    if rule.kind == "age":
+        beyond, within = now - beyond, now - within
+    elif rule.kind == "left":
+        beyond, within = now + beyond, now + within
+    raised = list(alerts(ServiceFigures("shuffler", True, {rule.figure: beyond}), now))
+    assert rule.text in {one.text for one in raised} or any(one.severity == "page" for one in raised)
+    calm = list(alerts(ServiceFigures("shuffler", True, {rule.figure: within}), now))
+    assert rule.text not in {one.text for one in calm}
+
+
+def test_lost_bundles_and_the_fence_are_alerts() -> None:
+    figures = read_figures(
+        "shuffler",
+        False,
+        f'hubbub_bundles{{task="{TASK}",state="fenced"}} 100\nhubbub_conservation_error{{task="{TASK}"}} 3\n',
+    )
+    assert [one.name for one in alerts(figures, 0.0)] == ["HubbubDown", "HubbubConservationError", "HubbubFenced"]
+
+
+def test_many_batches_become_few_points_with_the_mean_of_their_batches() -> None:
+    series = BatchSeries()
+    for bucket in range(1, 1001):
+        series.add(committed(bucket))
+    view = view_of(series, [0, 3], first=1, last=1000, points=100)
+    assert (view.per_point, len(view.value)) == (10, 100)
+    shares = np.array([drifting(one)[0] for one in range(1, 1001)]).reshape(100, 10)
+    np.testing.assert_allclose(view.value[:, 0], shares.mean(axis=1), rtol=1e-5)
+    reach = (view.high - view.low)[0, 0] / 2
+    single = committed(1)
+    np.testing.assert_allclose(reach, 1.96 * single["stderr"][0] / PEOPLE / math.sqrt(10), rtol=1e-3)
+    moved = view_of(series, [0], first=11, last=1000, points=100)
+    np.testing.assert_array_equal(moved.value[:50, 0], view.value[1:51, 0])
+    few = view_of(series, [0], first=991, last=1000, points=100)
+    np.testing.assert_allclose(
+        few.low[:, 0], [one["low"][0] / PEOPLE for one in map(committed, range(991, 1001))], rtol=1e-5
+    )
+
+
+def test_the_interval_of_a_mean_of_quantiles_is_no_narrower_than_theirs() -> None:
+    series = BatchSeries()
+    units = ["people"] * 4 + ["s"]
+    for bucket in range(1, 101):
+        series.add(committed(bucket, questions=["q"] * 5, units=units))
+    view = view_of(series, [3, 4], first=1, last=100, points=10)
+    batches = [committed(bucket) for bucket in range(1, 11)]
+    np.testing.assert_allclose(view.low[0, 1], np.mean([one["low"][4] for one in batches]), rtol=1e-5)
+    np.testing.assert_allclose(view.high[0, 1], np.mean([one["high"][4] for one in batches]), rtol=1e-5)
+    narrower = (view.high - view.low)[0, 0] * PEOPLE / (batches[0]["high"][3] - batches[0]["low"][3])
+    np.testing.assert_allclose(narrower, 1 / math.sqrt(10), rtol=1e-3)
+
+
+def test_figures_of_old_batches_are_dropped_before_memory_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.studio.live.batches.MAX_CELLS", 250 * len(LABELS))
+    series = BatchSeries()
+    for bucket in range(1, 2001):
+        series.add(committed(bucket))
+    assert len(series) == 2000
+    buckets = series.buckets
+    assert 200 <= len(buckets) <= 512
+    assert buckets.tolist() == list(range(2001 - len(buckets), 2001)), "the newest are kept"
+
+
+def survey() -> tuple[hb.Plan, hb.Collection]:
+    questions: dict[str, Any] = {
+        "page": hb.Choice(["search", "news"]),
+        "fast": hb.Flag(),
+        "wait": hb.Scale(edges=[0, 1, 2, 4, 8]),
+    }
+    schema = hb.Schema.survey(questions)
+    plan = hb.plan(schema, 500, hb.Budget(4.0, 1e-4))
+    answers = [{"page": "search", "fast": True, "wait": 1.5}] * 300 + [
+        {"page": "news", "fast": False, "wait": 5.0}
+    ] * 300
+    return plan, hb.Collection.from_values(answers, plan.schema)
+
+
+def survey_result(bucket: int, plan: hb.Plan, people: hb.Collection) -> dict[str, Any]:
+    found = hb.estimate_survey(hb.tally(hb.shuffle(hb.randomize(people, plan))), plan)
+    columns = {name: list(column) for name, column in found.columns(0.95).items()}
+    names = {
+        "questions": "question",
+        "labels": "item",
+        "units": "unit",
+        "values": "value",
+        "stderr": "stderr",
+        "low": "low",
+        "high": "high",
+    }
+    figures = {
+        name: [one if isinstance(one, str) else float(one) for one in columns[key]] for name, key in names.items()
+    }
+    base = {name: value for name, value in committed(bucket).items() if name not in ("noise", "one_choice")}
+    return json.loads(json.dumps({**base, **figures, "plan": plan.id, "estimate": found.to_document(0.95)}))  # type: ignore[no-any-return]
+
+
+@pytest.mark.long
+def test_surveys_have_a_view_and_a_pool_for_each_question() -> None:
+    plan, people = survey()
+    services = Services([survey_result(bucket, plan, people) for bucket in (1, 2, 3)])
+
+    async def work() -> None:
+        feed = feed_of(services)
+        await feed.read()
+        task = feed.task(TASK)
+        assert task.questions == ["page", "fast", "wait"]
+        for question in task.questions:
+            view = task.view(question)
+            assert view["series"]["figures"], question
+            assert {one["question"] for one in view["series"]["figures"]} == {question}
+            assert view["pooled"]["batches"] == 3
+            json.dumps(view, allow_nan=False)
+        share = task.view("page")["pooled"]["rows"][0]
+        assert abs(share["value"] - 0.5) < 3 * (share["high"] - share["low"])
+        with pytest.raises(InvalidInput, match="question"):
+            task.view("colour")
+        await feed.close()
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/live/overview", 200),
+        ("/api/live/view", 200),
+        (f"/api/live/view?task={TASK}&first=1&last=9&points=5", 200),
+        ("/api/live/view?points=401", 422),
+        ("/api/live/view?points=x", 422),
+        ("/api/live/view?first=-1", 422),
+        ("/api/live/view?question=colour", 422),
+        ("/api/live/view?task=cd", 404),
+        ("/api/live/batches?before=3&count=1", 200),
+        ("/api/live/batches?count=0", 422),
+        ("/api/live/batches?count=201", 422),
+    ],
+)
+def test_requests_of_the_page_are_checked(path: str, status: int) -> None:
+    services = Services([committed(one) for one in (1, 2, 3)])
+
+    async def work() -> None:
+        feed = feed_of(services)
+        await feed.read()
+        app = Starlette(routes=live_routes(feed))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://studio.test") as client:
+            answer = await client.get(path)
+        assert answer.status_code == status, answer.text
+        assert TOKEN not in answer.text + str(answer.headers)
+        assert answer.headers["cache-control"] == "no-store"
+        assert ("error" in answer.json()) == (status != 200)
+        await feed.close()
+
+    run(work)
+
+
+def test_without_a_source_the_page_says_so() -> None:
+    async def work() -> None:
+        app = Starlette(routes=live_routes(None))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://studio.test") as client:
+            assert (await client.get("/api/live/overview")).json() == {"connected": False}
+            assert (await client.get("/api/live/events")).status_code == 404
+
+    run(work)

@@ -1,0 +1,312 @@
+"""The page Explore in Chromium: controls, keyboard, links, copies, screen sizes, accessibility, a restart."""
+
+import base64
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import call
+from tests.pages.test_browser import TEXT, WIDTHS
+from tests.studio.conftest import Running
+
+import hubbub as hb
+from hubbub.studio.guard import PLOT_STYLE
+from hubbub.studio.site import STATIC
+
+pytestmark = pytest.mark.browser
+
+VIEWS = [(1360, "light"), (1360, "dark"), (390, "light"), (390, "dark")]
+PATIENCE = 60_000
+QUICK = "#n=2000&d=3&trust=shuffler-noise"
+STYLES = """() => [...Plot.plot({className: "plot", marks: [Plot.dot([[1, 2]])]}).querySelectorAll("style")]
+    .map(one => one.textContent)"""
+
+
+class Visit:
+    """An open page, with everything that it said and asked for."""
+
+    def __init__(self, browser: Any, studio: Running, width: int = 1360, scheme: str = "light", **options: Any) -> None:
+        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **options)
+        self.studio, self.said, self.asked = studio, list[str](), list[str]()
+        self.page = self.context.new_page()
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+
+    def open(self, state: str = QUICK) -> Any:
+        self.page.goto(f"{self.studio.address}{state}")
+        self.settle()
+        return self.page
+
+    def settle(self) -> None:
+        """Wait for all certificates, and for what follows from the chosen one."""
+        self.page.locator("main[aria-busy=false]").wait_for(timeout=PATIENCE)
+        assert "protocols are certified" in self.page.inner_text("#status")
+        self.page.locator("#ladder svg").wait_for(timeout=PATIENCE)
+        self.page.locator("#sim svg").first.wait_for(timeout=PATIENCE)
+
+    def check(self) -> None:
+        """Nothing was logged, and nothing asked for elsewhere."""
+        assert self.said == []
+        assert all(url.startswith((self.studio.address, "blob:")) for url in self.asked)
+
+
+@pytest.fixture
+def visit(browser: Any, studio: Running) -> Iterator[Visit]:
+    made = Visit(browser, studio)
+    yield made
+    made.context.close()
+
+
+def press(page: Any, control: str, key: str, times: int = 1) -> None:
+    page.locator(control).focus()
+    for _ in range(times):
+        page.keyboard.press(key)
+
+
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
+@pytest.mark.parametrize("state", [QUICK, f"{QUICK}&kind=several&shape=own", f"{QUICK}&kind=number&measure=spread"])
+def test_it_looks_right(state: str, width: int, scheme: str, browser: Any, studio: Running) -> None:
+    visit = Visit(browser, studio, width, scheme, bypass_csp=True)
+    page = visit.open(state)
+    visit.check()
+    seen = page.evaluate(WIDTHS)
+    assert seen["page"] == 0
+    assert seen["cut"] == []
+    smallest, text = min(page.evaluate(TEXT))
+    assert smallest >= 12, text
+    page.evaluate((resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")["violations"]
+    assert [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found] == []
+    visit.context.close()
+
+
+def test_plot_writes_one_known_style(browser: Any) -> None:
+    page = browser.new_page()
+    for name in ("d3.min.js", "plot.umd.min.js"):
+        page.add_script_tag(path=str(STATIC / "vendor" / name))
+    texts = page.evaluate(STYLES)
+    page.close()
+    digests = [f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}" for text in texts]
+    assert digests == [PLOT_STYLE]
+
+
+def test_first_load(visit: Visit) -> None:
+    page = visit.open("")
+    loaded = page.evaluate(
+        """performance.getEntriesByType("resource").concat(performance.getEntriesByType("navigation"))
+        .filter(one => !one.name.includes("/api/")).map(one => one.transferSize)"""
+    )
+    assert 100_000 < sum(loaded) < 250_000
+    visit.check()
+
+
+def test_sliders_by_keyboard(visit: Visit) -> None:
+    page = visit.open()
+    before = page.inner_text("#verdict")
+    for control, entry in (("#eps", "eps="), ("#n", "n="), ("#d", "d="), ("#rounds", "rounds=")):
+        press(page, control, "ArrowRight", 2)
+        visit.settle()
+        assert entry in page.url.partition("#")[2]
+        assert page.inner_text("#verdict") != before
+        before = page.inner_text("#verdict")
+    assert "eps=1.1&" in page.url
+    press(page, "#delta", "ArrowRight")
+    press(page, "#compromised", "ArrowRight")
+    visit.settle()
+    assert page.inner_text("#compromised-out") == "5 %"
+    assert page.inner_text("#delta-out") == "1 in 10,000,000"
+    visit.check()
+
+
+def test_numbers_can_be_typed(visit: Visit) -> None:
+    page = visit.open()
+    page.fill("#n-text", "12,345")
+    page.keyboard.press("Enter")
+    visit.settle()
+    assert "12,345 people" in page.inner_text("#verdict")
+    page.fill("#eps-text", "nonsense")
+    page.keyboard.press("Tab")
+    assert page.input_value("#eps-text") == "1"
+    visit.check()
+
+
+def test_everything_is_reached_by_tab(visit: Visit) -> None:
+    page = visit.open(f"{QUICK}&kind=several")
+    wanted = page.evaluate(
+        """[...document.querySelectorAll("a[href], button, select, input, textarea, [tabindex='0']")]
+        .filter(one => !one.disabled && one.tabIndex >= 0 && one.offsetParent && one.type !== "radio")
+        .map(one => one.id || one.ariaLabel || one.textContent)"""
+    )
+    reached = set()
+    page.evaluate("document.activeElement.blur()")
+    for _ in range(len(wanted) + 15):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("(one => one.id || one.ariaLabel || one.textContent)(document.activeElement)"))
+    assert len(wanted) > 25
+    assert set(wanted) - {"skip"} <= reached
+
+
+def test_another_protocol(visit: Visit) -> None:
+    page = visit.open()
+    page.locator("input[name=family][value=split]").check()
+    page.locator("#take", has_text="--choose split").wait_for(timeout=PATIENCE)
+    assert "split bits" in page.inner_text("#c-margin-text")
+    assert "family=split" in page.url
+    page.locator("[name=trust][value=nobody]").check()
+    visit.settle()
+    assert page.locator("input[name=family][value=split]").is_disabled()
+    assert "rests on nobody else" in page.inner_text("#verdict")
+    visit.check()
+
+
+def test_links(visit: Visit, browser: Any, studio: Running) -> None:
+    page = visit.open(f"{QUICK}&kind=few&k=2&rounds=2&compromised=10&family=split&drop=30")
+    said = page.inner_text("#verdict"), page.inner_text("#drop-text"), page.inner_text("#take")
+    other = Visit(browser, studio)
+    again = other.open(page.url.removeprefix(studio.address))
+    assert (again.inner_text("#verdict"), again.inner_text("#drop-text"), again.inner_text("#take")) == said
+    other.context.close()
+    page.evaluate("location.hash = 'n=3000&d=nonsense&kind=odd&eps=1e9&questions=[&unknown=1&trust=%22'")
+    page.locator("#verdict", has_text="3,000 people give one of 12").wait_for(timeout=PATIENCE)
+    assert page.input_value("#eps-text") == "20"
+    visit.check()
+
+
+@pytest.mark.parametrize("state", [QUICK, f"{QUICK}&kind=several&trust=nobody", "#n=2000&d=4&clear=1"])
+def test_copies_make_the_same_plan(
+    state: str, visit: Visit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, studio: Running
+) -> None:
+    visit.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=studio.address.rstrip("/"))
+    page = visit.open(state)
+    monkeypatch.chdir(tmp_path)
+    texts = {}
+    page.locator("#tab-command").focus()
+    for form in ("command", "python", "plan"):
+        page.locator("#copy").click()
+        page.locator("#copy", has_text="Copied").wait_for()
+        texts[form] = page.evaluate("navigator.clipboard.readText()")
+        page.locator("#copy", has_text=re.compile("^Copy$")).wait_for()
+        page.locator("[role=tab][aria-selected=true]").focus()
+        page.keyboard.press("ArrowRight")
+    shown = hb.load_plan(texts["plan"])
+    *head, line = texts["command"].splitlines()
+    if head:
+        Path("survey.toml").write_text("\n".join(head[1:-1]), encoding="utf-8")
+    assert call(*shlex.split(line)[1:]).exit_code == 0
+    assert hb.load_plan(Path("plan.json").read_text(encoding="utf-8")).id == shown.id
+    names: dict[str, Any] = {}
+    exec(texts["python"], names)
+    assert names["plan"].id == shown.id
+    with page.expect_download() as saved:
+        page.locator("#save").click()
+    assert json.loads(Path(saved.value.path()).read_text(encoding="utf-8"))["id"] == shown.id
+    with page.expect_download() as saved:
+        page.locator("#report").click()
+    report = Path(saved.value.path()).read_text(encoding="utf-8")
+    assert shown.id in report
+    assert saved.value.suggested_filename == "report.html"
+    visit.check()
+
+
+def test_pasted_people(visit: Visit) -> None:
+    page = visit.open()
+    page.select_option("#shape", "own")
+    page.locator("#sim text", has_text="coffee").first.wait_for(timeout=PATIENCE)
+    assert "one of 4 answers" in page.inner_text("#verdict")
+    page.fill("#own", "red, 1\ngreen, 3\n")
+    page.keyboard.press("Tab")
+    page.locator("#sim text", has_text="green").first.wait_for(timeout=PATIENCE)
+    assert "red" not in page.url
+    page.select_option("#kind", "several")
+    visit.settle()
+    page.select_option("#shape", "own")
+    page.fill("#own", "colour,dark mode,load time\nred,yes,100\nviolet,no,3000\n")
+    page.keyboard.press("Tab")
+    page.locator("#own-problem", has_text="record 2").wait_for(timeout=PATIENCE)
+    assert "violet" not in page.inner_text("#own-problem")
+    page.fill("#own", "colour,dark mode,load time\nred,yes,100\nblue,no,3000\n")
+    page.keyboard.press("Tab")
+    page.locator("#own-problem").wait_for(state="hidden", timeout=PATIENCE)
+    visit.check()
+
+
+def test_solving(visit: Visit) -> None:
+    page = visit.open()
+    page.fill("#goal", "20")
+    page.locator("#solve").click()
+    page.locator("#goal-text", has_text="is enough").wait_for(timeout=PATIENCE)
+    visit.settle()
+    page.locator("#c-margin", has_text="±").wait_for(timeout=PATIENCE)
+    assert 17 < float(page.inner_text("#c-margin").split()[1]) <= 20
+    visit.check()
+
+
+def test_questions_can_be_edited(visit: Visit) -> None:
+    page = visit.open(f"{QUICK}&kind=several")
+    page.locator("#add").click()
+    page.locator("#verdict", has_text="answer 4 questions").wait_for(timeout=PATIENCE)
+    visit.settle()
+    assert page.locator("#c-margin-text dt").count() == 4
+    page.get_by_label("Question 4: remove").click()
+    page.get_by_label("Question 1: answers, separated by commas").fill("yes")
+    page.keyboard.press("Tab")
+    page.locator("#problem", has_text="number of labels").wait_for(timeout=PATIENCE)
+    page.get_by_label("Question 1: answers, separated by commas").fill("yes, no, maybe")
+    page.keyboard.press("Tab")
+    page.locator("#verdict", has_text="in 95 of 100").wait_for(timeout=PATIENCE)
+
+
+def test_estimates_never_look_certified(visit: Visit) -> None:
+    """While certificates are on their way, figures say that they are estimates, and nothing can be taken along."""
+    page = visit.page
+    page.route("**/api/certify", lambda route: None)
+    page.goto(f"{visit.studio.address}{QUICK}")
+    page.locator("#verdict", has_text="being certified").wait_for(timeout=PATIENCE)
+    assert page.inner_text("#c-margin").startswith("≈")
+    assert page.inner_text("#c-guess") == "–"
+    assert page.locator("#by-epsilon path[fill]").count() == 0
+    assert page.locator("#copy").is_disabled()
+    assert page.locator("#save").is_disabled()
+    assert page.locator("#report").is_disabled()
+    assert "±" not in page.inner_text("#table tbody")
+    assert all(one.is_disabled() for one in page.locator("input[name=family]").all())
+
+
+def test_two_tabs(browser: Any, studio: Running) -> None:
+    first, second = Visit(browser, studio), Visit(browser, studio)
+    for step in range(3):
+        first.page.goto(f"{studio.address}#n={2000 + step}&d=5&trust=shuffler-noise")
+        second.page.goto(f"{studio.address}#n={5000 + step}&d=5&kind=any&trust=shuffler-noise")
+        first.settle()
+        second.settle()
+        for visit in (first, second):
+            assert "being certified" not in visit.page.inner_text("#table")
+            visit.check()
+    first.context.close()
+    second.context.close()
+
+
+def test_a_restart_under_an_open_page(browser: Any) -> None:
+    running = Running()
+    visit = Visit(browser, running)
+    page = visit.open()
+    running.stop()
+    press(page, "#eps", "ArrowRight")
+    page.locator("#offline").wait_for(timeout=PATIENCE)
+    again = Running(running.port)
+    try:
+        page.locator("#offline").wait_for(state="hidden", timeout=PATIENCE)
+        visit.settle()
+        assert "being certified" not in page.inner_text("#verdict")
+        page.locator("#again").click()
+        visit.settle()
+    finally:
+        again.stop()
+        visit.context.close()

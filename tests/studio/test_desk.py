@@ -1,0 +1,135 @@
+"""The answers of the studio: certificates as they come, simulations and attacks of plans that it certified itself."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from tests.studio.conftest import INQUIRY, QUESTIONS, Inline
+
+import hubbub as hb
+from hubbub.canonical import Json
+from hubbub.errors import WireError
+from hubbub.planner import FAMILIES
+from hubbub.studio.curves import EPSILONS, PEOPLE
+from hubbub.studio.desk import Desk, Forgotten
+
+FAST = ["clear-shuffler-fakes", "split", "local-flip"]
+
+
+def certified(desk: Desk, inquiry: dict[str, Json], families: list[str], tab: str = "a") -> list[dict[str, Any]]:
+    listed: list[Json] = list(families)
+
+    async def lines() -> list[dict[str, Any]]:
+        body: Json = {"tab": tab, "generation": 7, "inquiry": inquiry, "families": listed, "patient": False}
+        return [json.loads(line) async for line in await desk.certify(body)]
+
+    return asyncio.run(lines())
+
+
+def test_outlines(desk: Desk) -> None:
+    found = asyncio.run(desk.outline(INQUIRY))
+    for one in found["families"]:
+        assert [x for x, _ in one["by_epsilon"]] == list(EPSILONS)
+        assert set(dict(map(tuple, one["by_people"]))) <= set(PEOPLE)
+        assert one["trust"] == FAMILIES[one["family"]].trust
+    assert {one["family"] for one in found["families"] if not one["allowed"]} == {
+        "clear-shuffler-fakes",
+        "clear-user-fakes",
+    }
+    assert found["central"]["here"] == pytest.approx(1.96 * 2.8, rel=0.01)
+    survey = asyncio.run(desk.outline({**INQUIRY, "kind": "survey", "questions": QUESTIONS}))
+    assert survey["central"]["here"] is None
+    assert {one["family"] for one in survey["families"]} >= {"split", "local-response", "clear-shuffler-fakes"}
+
+
+def test_certificates_are_those_of_the_planner(desk: Desk, workers: Inline) -> None:
+    found = {one["family"]: one for one in certified(desk, INQUIRY, [*FAST, "nonesuch"])}
+    assert set(found) == set(FAST)
+    for family, one in found.items():
+        own = hb.plan(hb.Schema.one_hot(3), 2000, epsilon=1.0, delta=1e-6, trust="shuffler-noise", family=family)
+        assert (one["state"], one["id"], one["margin"]) == ("certified", own.id, 1.96 * own.stderr)
+        assert hb.Plan.from_json(one["plan"]) == own
+    before = len(workers.jobs)
+    assert len(certified(desk, INQUIRY, FAST, tab="b")) == 3
+    assert len(workers.jobs) == before, "a second tab uses the certificates of the first"
+
+
+def test_reasons(desk: Desk) -> None:
+    (one,) = certified(desk, {**INQUIRY, "kind": "any", "d": 300}, ["response"])
+    assert (one["state"], one["reason"]) == ("none", "it does not apply to this question")
+
+
+def test_simulations_of_own_plans_only(desk: Desk) -> None:
+    body: dict[str, Json] = {"tab": "a", "plan": "0" * 64, "shape": "few", "shares": [], "rows": ""}
+    with pytest.raises(Forgotten):
+        asyncio.run(desk.simulate(body))
+    (one,) = certified(desk, INQUIRY, ["clear-shuffler-fakes"])
+    answer = asyncio.run(desk.simulate({**body, "plan": one["id"], "shares": [1, 0, 3]}))
+    (panel,) = answer["panels"]
+    assert [row["truth"] for row in panel["rows"]] == [1500, 500, 0]
+    assert all(row["low"] <= row["estimate"] <= row["high"] and len(row["others"]) == 24 for row in panel["rows"])
+
+
+def test_attacks(desk: Desk) -> None:
+    (one,) = certified(desk, INQUIRY, ["split"])
+    answer = asyncio.run(desk.attack({"tab": "a", "plan": one["id"], "compromised": 20, "dropped": 50}))
+    guesses = [step["guess"] for step in answer["steps"]]
+    assert [step["compromised"] for step in answer["steps"]] == [0, 10, 20, 50]
+    assert guesses == sorted(guesses)
+    assert guesses[0] == one["guess"] < answer["dropped"]["guess"] < 1
+    assert answer["together"] == one["collusion_guess"]
+    assert answer["people"] == 1000
+
+
+def test_solving_for_epsilon(desk: Desk) -> None:
+    body: dict[str, Json] = {"tab": "a", "inquiry": {**INQUIRY, "trust": "shuffler-noise"}, "margin": 20}
+    epsilon = asyncio.run(desk.solve(body))["epsilon"]
+    enough = hb.plan(hb.Schema.one_hot(3), 2000, epsilon=epsilon, delta=1e-6, trust="shuffler-noise")
+    less = hb.plan(hb.Schema.one_hot(3), 2000, epsilon=0.98 * epsilon, delta=1e-6, trust="shuffler-noise")
+    assert 1.96 * enough.stderr <= 20 < 1.96 * less.stderr
+    assert epsilon == float(f"{epsilon:.3g}")
+    impossible = asyncio.run(desk.solve({**body, "inquiry": {**INQUIRY, "trust": "nobody"}, "margin": 1e-5}))
+    assert "raise stderr" in impossible["error"]
+
+
+def test_reports(desk: Desk) -> None:
+    found = certified(desk, INQUIRY, FAST)
+    ids: list[Json] = [one["id"] for one in found]
+    html = asyncio.run(desk.report({"tab": "a", "plan": ids[0], "others": [*ids, "unknown"]}))["html"]
+    assert html.startswith("<!doctype html>")
+    assert "Alternatives considered" in html
+    assert str(ids[0]) in html
+
+
+BAD: list[tuple[str, Json]] = [
+    ("certify", {"tab": "a", "generation": -1, "inquiry": INQUIRY, "families": [], "patient": False}),
+    ("certify", {"tab": "", "generation": 1, "inquiry": INQUIRY, "families": [], "patient": False}),
+    ("certify", {"tab": "a", "generation": 1, "inquiry": INQUIRY, "families": "all", "patient": False}),
+    ("simulate", {"tab": "a", "plan": 5, "shape": "few", "shares": [], "rows": ""}),
+    ("simulate", {"tab": "a", "plan": "0", "shape": "odd", "shares": [], "rows": ""}),
+    ("simulate", {"tab": "a", "plan": "0", "shape": "few", "shares": ["1"], "rows": ""}),
+    ("attack", {"tab": "a", "plan": "0", "compromised": 100, "dropped": 0}),
+    ("attack", {"tab": "a", "plan": "0", "compromised": 0, "dropped": -1}),
+    ("solve", {"tab": "a", "inquiry": INQUIRY, "margin": 0}),
+    ("solve", {"tab": "a", "inquiry": {}, "margin": 1}),
+    ("report", {"tab": "a", "plan": "0", "others": [1]}),
+    ("outline", None),
+]
+
+
+@pytest.mark.parametrize(("verb", "body"), BAD, ids=str)
+def test_bad_requests(verb: str, body: Json, desk: Desk) -> None:
+    with pytest.raises((WireError, hb.InvalidInput), match="must"):
+        asyncio.run(getattr(desk, verb)(body))
+
+
+def test_faults_tell_no_data(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    (one,) = certified(desk, INQUIRY, ["clear-shuffler-fakes"])
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("hubbub.studio.work.trials", fail)
+    body: dict[str, Json] = {"tab": "a", "plan": one["id"], "shape": "few", "shares": [], "rows": ""}
+    assert asyncio.run(desk.simulate(body)) == {"error": "fault: RuntimeError"}

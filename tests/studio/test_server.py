@@ -1,0 +1,188 @@
+"""The running studio: it streams, ends with everything that it started, and its tabs do not disturb each other."""
+
+import asyncio
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.cli.conftest import call
+from tests.studio.conftest import INQUIRY, Running
+
+from hubbub.studio.inquiry import Inquiry
+from hubbub.studio.workers import STALE, TABS, Job, Workers
+
+pytestmark = pytest.mark.long
+
+IO = 5
+"""Exit code of a failed input or output."""
+SLOW = {**INQUIRY, "kind": "any", "d": 9, "n": 100_000, "rounds": 12}
+"""An inquiry whose certificates take longer than the studio waits."""
+
+
+def children(pid: int) -> set[int]:
+    """All processes that descend from one."""
+    found = {
+        int(one) for task in Path(f"/proc/{pid}/task").iterdir() for one in (task / "children").read_text().split()
+    }
+    return found.union(*(children(one) for one in found))
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def stream(studio: Running, tab: str, inquiry: dict[str, Any], families: list[str]) -> list[dict[str, Any]]:
+    body = {
+        "tab": tab,
+        "generation": time.monotonic_ns() // 1000,
+        "inquiry": inquiry,
+        "families": families,
+        "patient": False,
+    }
+    with httpx.stream("POST", f"{studio.address}api/certify", json=body, timeout=60) as answer:
+        assert answer.headers["content-type"].startswith("application/x-ndjson")
+        return [json.loads(line) for line in answer.iter_lines()]
+
+
+def test_certificates_are_streamed_or_late(studio: Running) -> None:
+    for _ in range(20):  # a busy machine may be late several times, but what is certified stays so
+        found = stream(studio, "a", INQUIRY, ["clear-shuffler-fakes", "split"])
+        assert {one["state"] for one in found} <= {"certified", "late"}
+        if all(one["state"] == "certified" for one in found):
+            break
+    assert [one["state"] for one in found] == ["certified"] * 2
+    begun = time.monotonic()
+    slow = stream(studio, "a", SLOW, ["flip", "copies", "fake-and-flip", "split"])
+    assert len(slow) == 4
+    assert any(one["state"] == "late" for one in slow)
+    assert time.monotonic() - begun < 20
+
+
+@pytest.fixture
+def another() -> Iterator[Running]:
+    """A studio that a test may end; it is killed if the test fails before."""
+    running = Running()
+    yield running
+    running.process.kill()
+    running.process.wait(10)
+    assert running.process.stdout is not None
+    running.process.stdout.close()
+
+
+def test_no_process_survives_a_signal(another: Running) -> None:
+    """Also while all of them are at work."""
+    running = another
+    body = {"tab": "a", "generation": 1, "inquiry": SLOW, "families": ["flip", "copies", "split"], "patient": False}
+    with httpx.Client() as client, client.stream("POST", f"{running.address}api/certify", json=body, timeout=30):
+        time.sleep(1.0)
+        started = children(running.process.pid)
+        assert len(started) >= 2
+        begun = time.monotonic()
+        running.process.terminate()
+        running.process.wait(10)
+        while any(map(alive, started)) and time.monotonic() < begun + 10:
+            time.sleep(0.02)
+        seconds = time.monotonic() - begun
+    assert not any(map(alive, started))
+    assert seconds < 2.0
+
+
+def test_workers_end_with_a_killed_server(another: Running) -> None:
+    running = another
+    stream(running, "a", INQUIRY, ["clear-shuffler-fakes"])
+    started = children(running.process.pid)
+    running.process.kill()
+    running.process.wait(10)
+    end = time.monotonic() + 20
+    while any(map(alive, started)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(map(alive, started))
+
+
+def test_a_port_in_use_is_an_error() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = call("studio", "--no-open", "--port", str(port))
+    assert result.exit_code == IO, result.output
+    assert f"127.0.0.1:{port}" in result.stderr
+
+
+def job(workers: Workers, tab: str, generation: int, inquiry: dict[str, Any], family: str) -> Job:
+    slot = workers.newest(tab, generation)
+    arguments = {"inquiry": Inquiry.from_document(inquiry), "family": family}
+    end = time.monotonic() + 60
+    return Job(task="certify", arguments=arguments, slot=slot, generation=generation, deadline=end)
+
+
+def test_tabs_do_not_cancel_each_other() -> None:
+    async def run() -> None:
+        workers = Workers(2)
+        try:
+            await workers.ready()
+            old = asyncio.ensure_future(workers.run(job(workers, "a", 1, SLOW, "flip")))
+            await asyncio.sleep(0.3)
+            other = await workers.run(job(workers, "b", 1, INQUIRY, "clear-shuffler-fakes"))
+            assert other["state"] == "certified"
+            assert not old.done(), "what tab a asked for still runs"
+            newer = await workers.run(job(workers, "a", 2, INQUIRY, "split"))
+            assert newer["state"] == "certified"
+            stopped = await asyncio.wait_for(old, 30)
+            assert stopped["state"] == "late"
+            before = job(workers, "a", 3, INQUIRY, "split")
+            workers.newest("a", 4)
+            assert await workers.run(before) == STALE
+        finally:
+            workers.end()
+
+    asyncio.run(run())
+
+
+def test_a_worker_that_dies_is_replaced() -> None:
+    async def run() -> None:
+        others = children(os.getpid())
+        workers = Workers(1)
+        try:
+            await workers.ready()
+            slow = asyncio.ensure_future(workers.run(job(workers, "a", 1, SLOW, "flip")))
+            await asyncio.sleep(0.3)
+            (one,) = children(os.getpid()) - others - tracker()
+            os.kill(one, 9)
+            assert "ended" in (await slow)["error"]
+            again = await workers.run(job(workers, "b", 1, INQUIRY, "clear-shuffler-fakes"))
+            assert again["state"] == "certified"
+        finally:
+            workers.end()
+
+    asyncio.run(run())
+
+
+def tracker() -> set[int]:
+    """The helper process of multiprocessing, which counts shared resources."""
+    from multiprocessing.resource_tracker import _resource_tracker
+
+    pid = getattr(_resource_tracker, "_pid", None)
+    return {pid} if pid else set()
+
+
+def test_many_tabs() -> None:
+    async def run() -> None:
+        workers = Workers(1)
+        try:
+            slots = {workers.newest(f"tab {number}", 1) for number in range(3 * TABS)}
+            assert slots == set(range(TABS))
+            assert workers.newest("tab 191", 2) == workers.newest("tab 191", 3)
+        finally:
+            workers.end()
+
+    asyncio.run(run())
