@@ -161,3 +161,10 @@ def test_s1_plans_state_the_assumptions_of_their_theorem(min_q: float) -> None:
         assert again.delta <= claim.delta * (1 + 1e-6)
         assert again.assumptions.honest <= named.honest
         assert again.assumptions.fakes <= named.fakes
+
+
+@pytest.mark.parametrize("n", [90, 100, 110])
+def test_a_plan_whose_bound_depends_unevenly_on_epsilon_is_verified(n: int) -> None:
+    """At n = 100 the certificate at the raised ε was above that at the ε which the search had found."""
+    made = hb.plan_from(hb.Schema.one_hot(2), n, hb.Protocol(0.2), delta=1e-6)
+    assert hb.load_plan(made.to_json()) == made

@@ -137,7 +137,7 @@ def least_epsilon(analysis: Analysis, delta: float) -> tuple[float, float, Analy
             found = min(_raised(high), option.pure)
             attacked = low if option is options[0] else attacked
         else:
-            found = min(_raised(option.certified_epsilon(delta, certified * (1 - GAIN))), option.pure)
+            found = _confirmed(option, _raised(option.certified_epsilon(delta, certified * (1 - GAIN))), delta)
         if found < certified:
             certified, used = found, option
     if analysis.lower is unknown or certified == 0.0:
@@ -149,6 +149,17 @@ def least_epsilon(analysis: Analysis, delta: float) -> tuple[float, float, Analy
     elif delta == 0.0:
         attacked = options[0].solve(shown)[0]
     return min(attacked, certified), certified, used
+
+
+def _confirmed(option: Analysis, epsilon: float, delta: float) -> float:
+    """Return ε, or a slightly larger one, at which a single evaluation certifies δ, as whoever verifies a claim needs.
+
+    A bound that depends unevenly on ε may be larger at the raised ε than where the search found it.
+    """
+    step = MARGIN
+    while option.decide is not None and epsilon < option.pure and not option.certifies(epsilon, delta):
+        epsilon, step = up(epsilon, step), 2 * step
+    return min(epsilon, option.pure)
 
 
 def proven_epsilon(analysis: Analysis, delta: float) -> float:
