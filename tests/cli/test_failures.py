@@ -503,9 +503,11 @@ BAD = [
     (f"serve contract --plan plan.json {OPERATORS} -o missing/out", IO),
     (f"{DRAFT} --admission invitation", USAGE),
     (f"{DRAFT} --issuer é", USAGE),
-    (f"{DRAFT} --relay relay.example", USAGE),
-    (f"{DRAFT} --evaluations 10", USAGE),
-    (f"{DRAFT} --per-client x", USAGE),
+    *(
+        (f"{start} {option}", USAGE)
+        for start in ("serve init new --plan plan.json", "serve all new --plan plan.json", DRAFT)
+        for option in ("--relay relay.example", "--evaluations 10", "--per-client x")
+    ),
     (f"{DRAFT} --token-key missing.key", IO),
     (f"{DRAFT} --token-key token.key", CORRUPT),
     ("serve ticket missing.txt --contract signed.json --key token.key -o out", IO),

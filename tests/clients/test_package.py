@@ -59,12 +59,16 @@ def test_types() -> None:
 def test_no_dependencies_and_nothing_that_a_strict_policy_forbids() -> None:
     package = json.loads((CLIENT / "package.json").read_text())
     assert "dependencies" not in package
-    assert list(package["peerDependenciesMeta"]) == ["@noble/post-quantum"]
+    assert list(package["peerDependenciesMeta"]) == ["@noble/curves", "@noble/post-quantum"]
     for path in sorted((CLIENT / "src").glob("*.js")):
         text = path.read_text("utf-8")
         assert not FORBIDDEN.search(text), path.name
         imported = set(re.findall(r"from '([^'.][^']*)'", text))
-        allowed = {"node.js": {"node:fs/promises"}, "xwing.js": {"@noble/post-quantum/hybrid.js"}}
+        allowed = {
+            "node.js": {"node:fs/promises"},
+            "strings.js": {"@noble/curves/ed25519.js", "@noble/curves/nist.js"},
+            "xwing.js": {"@noble/post-quantum/hybrid.js"},
+        }
         assert imported == allowed.get(path.name, set()), path.name
         assert text.count("\n") <= 400, path.name
 
