@@ -3,6 +3,7 @@
 import functools
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 import hubbub as hb
 from hubbub import spark as hs
 from hubbub.client import randomize
-from hubbub.io.directories import Manifest
+from hubbub.io.directories import Manifest, write_directory
 from hubbub.io.reports import read_reports, write_reports
+from hubbub.reports import Batch
 from hubbub.spark import coins, engine, tasks
 
 KEY = bytes(range(32))
@@ -176,6 +178,18 @@ def test_batches_of_the_local_engine_are_read(spark: Any, tmp_path: Path) -> Non
     hs.shuffle(spark, tmp_path / "reports", plan, tmp_path / "batch", rows=True)
     assert Counter(listed(tmp_path / "batch", plan)) == Counter(listed(tmp_path / "reports", plan))
     assert Manifest.read(tmp_path / "batch").rows
+
+
+def test_batches_of_a_lake_are_read(spark: Any, tmp_path: Path) -> None:
+    """The service that exported them says how many people are certified, and at how many messages it cut off."""
+    plan, _ = case("lists")
+    mixed = hb.shuffle(hb.randomize(hb.Collection.from_values([["saw"], []] * 300, plan.schema), plan))
+    header = replace(mixed.header, certified=plan.n, slots=3)
+    write_directory(tmp_path / "lake", plan, Batch(header, (mixed.messages,)))
+    found, local = hs.tally(spark, tmp_path / "lake", plan), hb.tally(read_reports(f"{tmp_path}/lake", plan))
+    same(found, local)
+    assert (found.slots, found.smallest_batch) == (local.slots, local.smallest_batch) == (3, plan.n)
+    assert hb.estimate(found, plan).guarantee == hb.estimate(local, plan).guarantee
 
 
 def test_several_directories_become_one_batch(spark: Any, tmp_path: Path) -> None:
