@@ -39,6 +39,10 @@ NEED_SERVICES = {"send", "results"}
 """Commands that need a running service; test_send.py and test_results.py run them."""
 
 
+ENDLESS = {"studio"}
+"""Commands that run until they are stopped; the tests of the studio start and stop it."""
+
+
 LONG = {"calibrate", "demo", "frontier", "plan", "study"}
 """Commands whose examples take long."""
 
@@ -48,7 +52,7 @@ LONG = {"calibrate", "demo", "frontier", "plan", "study"}
     [
         pytest.param(name, marks=[pytest.mark.long] if name in LONG else [])
         for name in COMMANDS
-        if name not in NEED_SERVICES
+        if name not in NEED_SERVICES | ENDLESS
     ],
 )
 def test_example_works(name: str, folder: Path, run: Call) -> None:
