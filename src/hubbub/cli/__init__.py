@@ -15,7 +15,7 @@ SECTIONS = {
         "survey": ("survey", "Write a starter survey file, or check one."),
         "plan": ("plan", "Choose the protocol with the smallest error that meets a budget."),
         "frontier": ("frontier", "Compare all protocols that meet a budget, by the trust that they need."),
-        "studio": ("studio", "Choose a collection on a page in the browser."),
+        "studio": ("studio", "Choose a collection on a page in the browser, and follow a running one."),
         "account": ("plan", "Compute the guarantee of given parameters, and the trust that it needs."),
         "calibrate": ("plan", "Find the least noise, or the smallest batch, that meets a budget."),
     },
