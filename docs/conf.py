@@ -91,6 +91,16 @@ def resolve_short_name(app, env, node, contnode):
     return None
 
 
+def escape_bars(app, what, name, obj, options, lines):
+    """Let absolute values in docstrings be text: reStructuredText takes ``|x|`` for a substitution."""
+    doctest = False
+    for place, line in enumerate(lines):
+        doctest = line.lstrip().startswith(">>>") or (doctest and bool(line.strip()))
+        if not doctest:
+            parts = line.split("``")
+            lines[place] = "``".join(part if i % 2 else part.replace("|", r"\|") for i, part in enumerate(parts))
+
+
 def unlink_builtins(app, doctree):
     """Do not link built-in types: Sphinx would take an attribute of the same name for ``bytes``."""
     for node in list(doctree.findall(addnodes.pending_xref)):
@@ -120,6 +130,7 @@ def style_charts(app, pagename, templatename, context, doctree):
 def setup(app):
     """Generate the parts that come from the code, and connect references and charts."""
     app.connect("builder-inited", lambda app: generate(Path(app.srcdir) / "_generated"))
+    app.connect("autodoc-process-docstring", escape_bars)
     app.connect("doctree-read", unlink_builtins)
     app.connect("missing-reference", resolve_short_name)
     app.connect("doctree-resolved", inline_charts)
