@@ -180,6 +180,9 @@ class Uploader:
             while waiting := self.journal.unsealed(limit):
                 keys = keys or self._retry(self._fetch_string_keys)
                 answers = [UnsealedString(*one) for one in waiting]
+                if not all(keys.supersede(one.before) for one in answers):
+                    keys = None
+                    break
                 body = evaluation_request(answers, self.contract, keys)
                 response = self._retry(functools.partial(self.transport.evaluate, self.contract.id, body), 200)
                 if response.problem == "outdated-keys":
@@ -193,7 +196,7 @@ class Uploader:
                     self.journal.settle([answers[0].number], response.problem)
                     continue
                 bundles = seal_strings(answers, response.body, self.contract, keys, entropy=self.entropy)
-                self.journal.seal(zip((one.number for one in answers), bundles, strict=True))
+                self.journal.seal(zip((one.number for one in answers), bundles, strict=True), keys.ids)
             else:
                 return
         raise Infeasible("the analyzer's keys changed during every attempt; try again later")
@@ -232,11 +235,11 @@ class Uploader:
 
     def _settle_one(self, number: int, problem: str) -> None:
         """Record a refusal, or seal again if the keys were outdated, which means that the bundle was not stored."""
-        for _ in range(self.attempts):
+        for attempt in range(self.attempts):
             if problem != "outdated-keys":
                 self.journal.settle([number], problem)
                 return
-            bundle = self._seal_again(number)
+            bundle = self._seal_again(number, attempt)
             outcome = self._send([(number, bundle)])
             if outcome is None:
                 self.journal.settle([number], "stored")
@@ -244,12 +247,16 @@ class Uploader:
             problem = outcome
         raise Infeasible("the shuffler's keys changed during every attempt; try again later")
 
-    def _seal_again(self, number: int) -> bytes:
+    def _seal_again(self, number: int, attempt: int) -> bytes:
         """Return a bundle of the same answer for the current keys, which is in the journal."""
         if self.contract.strings is None:
             bundle = self._seal(self.journal.messages(number), self.journal.admission(number), self._retry(self._fetch))
             self.journal.replace(number, bundle)
             return bundle
+        if not self._retry(self._fetch_string_keys).supersede(self.journal.sealed_to(number)):
+            # The relay says so, and the signed lists do not: the bundle may be stored, and another would count again.
+            self.pause(min(LONGEST_PAUSE, 0.25 * 2**attempt))
+            return self.journal.bundle(number)
         # Another key has other tags: the string is evaluated again, with another blind.
         self.journal.unseal(number, draw_blind(self.contract, entropy=self.entropy))
         self.evaluate_strings()
@@ -292,11 +299,11 @@ class Uploader:
         return self._read_keys()[:2]
 
     def _fetch_string_keys(self) -> StringKeys:
-        analyzer, shuffler, tag = self._read_keys()
-        return StringKeys(analyzer, shuffler, tag)
+        analyzer, shuffler, tag, listed = self._read_keys()
+        return StringKeys(analyzer, shuffler, tag, frozenset(key.id for key in listed.keys))
 
-    def _read_keys(self) -> tuple[PublicKey, PublicKey, bytes]:
-        """Return the keys of both services, and for strings the analyzer's tag key that belongs to its key."""
+    def _read_keys(self) -> tuple[PublicKey, PublicKey, bytes, KeyList]:
+        """Return the keys of both services, for strings the tag key of the analyzer's key, and the shuffler's list."""
         contract, now = self.contract, self.now()
         names = ("shuffler", "analyzer", "analyzer_key_id", *(("tags",) if contract.strings is not None else ()))
         text = self.transport.keys(contract.id)
@@ -315,7 +322,7 @@ class Uploader:
             if used.id not in tags.keys:
                 raise WireError("'tags' of the key document must have the tag key of the analyzer's key in use")
             tag = tags.keys[used.id]
-        return used, shuffler.active(contract.suite), tag
+        return used, shuffler.active(contract.suite), tag, shuffler
 
     def _seal(self, messages: list[bytes], admission: bytes, keys: tuple[PublicKey, PublicKey]) -> bytes:
         layout = self.contract.layout_of(self.journal.round)
