@@ -363,3 +363,16 @@ def test_a_client_that_dies_anywhere_counts_once(tmp_path: Path, lost: int) -> N
     assert system.counts().accepted == 2
     again.journal.close()
     system.shut()
+
+
+def test_an_analyzer_without_the_group_of_a_contract_does_not_serve_it(
+    system: StringSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would be found out by the first client, and the shuffler would wait for its tag keys for ever."""
+    from hubbub.oprf import ristretto
+
+    monkeypatch.setattr(ristretto, "available", lambda: False)
+    evaluations = system.analyzer.evaluations
+    evaluations.check(system.new_contract(strings=terms(group="P256-SHA256")))
+    with pytest.raises(InvalidInput, match="needs libsodium on this machine"):
+        evaluations.check(system.new_contract(strings=terms(group="ristretto255-SHA512")))
