@@ -94,16 +94,16 @@ class Journal:
         statement = "UPDATE answers SET admission = ?, bundle = ?, pending = NULL, code = NULL WHERE no = ?"
         self._store.execute(statement, (admission, bundle, number))
 
-    def unsealed(self, limit: int) -> list[tuple[int, bytes, bytes, bytes, bytes]]:
-        """Return the first strings that wait for their evaluation.
+    def unsealed(self, limit: int, after: int = 0) -> list[tuple[int, bytes, bytes, bytes, bytes]]:
+        """Return the first strings, after that of a number, that wait for their evaluation.
 
         Each has number, messages, admission, blind, and the keys of a bundle that was sent before.
         """
         query = (
             "SELECT no, messages, admission, pending, COALESCE(sealed_to, x'') FROM answers "
-            "WHERE state = 'waiting' AND bundle IS NULL AND code IS NULL ORDER BY no LIMIT ?"
+            "WHERE state = 'waiting' AND bundle IS NULL AND code IS NULL AND no > ? ORDER BY no LIMIT ?"
         )
-        return [(row[0], *map(bytes, row[1:])) for row in self._store.execute(query, (limit,))]
+        return [(row[0], *map(bytes, row[1:])) for row in self._store.execute(query, (after, limit))]
 
     def unseal(self, number: int, pending: bytes, admission: bytes | None = None) -> None:
         """Store the blind of a string that is to be evaluated, or evaluated again for another key."""
