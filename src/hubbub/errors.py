@@ -130,14 +130,11 @@ class MissingExtra(HubbubError):
 
     >>> print(MissingExtra("plot", "Plotting"))
     Plotting needs the extra 'plot': pip install 'hubbub[plot]'
-    >>> print(MissingExtra("", "ristretto255", library="libsodium"))
-    ristretto255 needs a library of the operating system: libsodium
     """
 
     def __init__(self, extra: str, feature: str, *, package: str = "", library: str = "") -> None:
-        needed = f"the extra '{extra}': pip install 'hubbub[{extra}]'" if extra else f"a package: pip install {package}"
-        if library:
-            needed = f"a library of the operating system: {library}"
+        other = f"a library of the operating system: {library}" if library else f"a package: pip install {package}"
+        needed = f"the extra '{extra}': pip install 'hubbub[{extra}]'" if extra else other
         super().__init__(f"{feature} needs {needed}")
 
 
