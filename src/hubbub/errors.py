@@ -132,8 +132,9 @@ class MissingExtra(HubbubError):
     Plotting needs the extra 'plot': pip install 'hubbub[plot]'
     """
 
-    def __init__(self, extra: str, feature: str, *, package: str = "") -> None:
-        needed = f"the extra '{extra}': pip install 'hubbub[{extra}]'" if extra else f"a package: pip install {package}"
+    def __init__(self, extra: str, feature: str, *, package: str = "", library: str = "") -> None:
+        other = f"a library of the operating system: {library}" if library else f"a package: pip install {package}"
+        needed = f"the extra '{extra}': pip install 'hubbub[{extra}]'" if extra else other
         super().__init__(f"{feature} needs {needed}")
 
 

@@ -180,7 +180,9 @@ def test_a_client_that_is_told_to_wait_keeps_its_string(tmp_path: Path) -> None:
     sender.prepare(["crash", "burn"], system.admissions(["ada", "bob"]))
     with pytest.raises(NoResponse, match="evaluation-limit"):
         sender.send()
-    assert sender.journal.states() == {"waiting": 2}
+    # The key had one evaluation left, which the first of them got.
+    assert sender.journal.states() == {"stored": 1, "waiting": 1}
+    assert sender.journal.messages(2) != []
     system.shut()
 
 
@@ -362,4 +364,36 @@ def test_a_client_that_dies_anywhere_counts_once(tmp_path: Path, lost: int) -> N
     assert b"crash" not in path.read_bytes()
     assert system.counts().accepted == 2
     again.journal.close()
+    system.shut()
+
+
+def test_an_analyzer_without_the_group_of_a_contract_does_not_serve_it(
+    system: StringSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would be found out by the first client, and the shuffler would wait for its tag keys for ever."""
+    from hubbub.oprf import ristretto
+
+    monkeypatch.setattr(ristretto, "available", lambda: False)
+    evaluations = system.analyzer.evaluations
+    evaluations.check(system.new_contract(strings=terms(group="P256-SHA256")))
+    with pytest.raises(InvalidInput, match="needs libsodium on this machine"):
+        evaluations.check(system.new_contract(strings=terms(group="ristretto255-SHA512")))
+
+
+def test_an_account_at_its_limit_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+    system = StringSystem(tmp_path, terms=terms(per_client=1))
+    ask(system, b"lost journal", account="3")
+    pauses: list[float] = []
+    sender = system.uploader(pause=pauses.append)
+    sender.prepare(["crash"] * 9, system.admissions(range(9)))
+    with pytest.raises(NoResponse, match="evaluation-limit"):
+        sender.send()
+    assert sender.journal.states() == {"stored": 8, "waiting": 1}
+    # It is asked for again with the next key.
+    system.people(["other"] * 60, first=1000)
+    system.analyzer.rotate()
+    system.shuffler.fetch_keys(system.link)
+    system.next_epoch()
+    assert sender.send().stored == 9
+    assert system.counts().accepted == 69
     system.shut()

@@ -11,7 +11,7 @@ import './fakes.js';
 import { concat, hex, importKey, sha256, toBytes, uint16, unhex } from './bytes.js';
 import { Client } from './client.js';
 import { system } from './coins.js';
-import { MIN_BATCH_SIZE, bundleSize, checkOperators, readAdmission, readKeys, verify } from './contract.js';
+import { MIN_BATCH_SIZE, bundleSize, checkOperators, readAdmission, readKeyList, readKeys, verify } from './contract.js';
 import { FalseClaim, HubbubError, InvalidInput, NoResponse, check, demand, own } from './errors.js';
 import { need } from './extensions.js';
 import { X25519, createContext, encapsulateWith, expand, labeled, seal } from './hpke.js';
@@ -25,12 +25,13 @@ import { Uploader } from './uploader.js';
  * @typedef {import('./contract.js').Contract} Contract
  * @typedef {import('./contract.js').Keys} Keys
  * @typedef {import('./plan.js').Plan} Plan
- * @typedef {import('./uploader.js').Answer & {evaluation?: string[]}} StringAnswer
+ * @typedef {import('./uploader.js').Answer & {evaluation?: string[], sealedTo?: number[], sent?: string}} StringAnswer
+ *   with the ids of the keys, of analyzer and shuffler, that the last bundle was sealed to, and this bundle
  *
  * @typedef {{maxBytes: number, cut: boolean}} Texts The longest string, in bytes of UTF-8, and whether longer ones are cut.
  * @typedef {{group: string, relay: string, evaluations: number, perClient: number}} Terms
  * @typedef {Contract & {texts: Texts, strings: Terms}} StringContract
- * @typedef {Keys & {tag: Bytes}} StringKeys
+ * @typedef {Keys & {tag: Bytes, listed: number[]}} StringKeys With the tag key, and the ids of all keys that the shuffler has.
  */
 
 const VERSION = 2;
@@ -42,6 +43,9 @@ const HOST = /^[a-z0-9]([a-z0-9.:-]{0,198}[a-z0-9])?$/;
 const TYPE = 'application/hubbub-evaluation';
 const PROOF = 64;
 const MAX_EPOCH = 2 ** 40;
+const PAUSE = 250; // milliseconds
+/** @type {(milliseconds: number) => Promise<void>} */
+const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 /** The ASN.1 prefix of a private key of X25519 (RFC 8410), which WebCrypto does not import as raw bytes. */
 const PKCS8 = unhex('302e020100300506032b656e04220420');
 const GROUPS = /** @type {const} */ ({
@@ -208,6 +212,7 @@ export async function readStringContract(text, expected) {
     admission: readAdmission(read.get('admission')),
     operators: { analyzer: read.text('analyzer'), shuffler: read.text('shuffler') },
     series: null,
+    exported: false,
     strings: readTerms(read.get('strings')),
   };
   check(contract.operators.analyzer !== contract.operators.shuffler, 'the operators must be different');
@@ -239,11 +244,26 @@ export async function readStringKeys(text, contract, now) {
   read.format('tag keys');
   const right = read.text('task') === contract.id && read.text('group') === contract.strings.group;
   if (!right) throw new FalseClaim('the tag keys are those of another task');
-  const listed = read.list('keys').map((one) => new Fields(one, 'a tag key', 'id', 'public'));
-  const found = listed.filter((one) => one.whole('id', 1, 2 ** 16 - 1) === keys.analyzer.id);
+  const tagKeys = read.list('keys').map((one) => new Fields(one, 'a tag key', 'id', 'public'));
+  const found = tagKeys.filter((one) => one.whole('id', 1, 2 ** 16 - 1) === keys.analyzer.id);
   check(found.length === 1, "the tag keys must include the analyzer's key in use");
   const size = groupOf(contract.strings.group).element;
-  return { ...keys, tag: unhex(/** @type {Fields} */ (found[0]).text('public'), size, 'a public tag key') };
+  const tag = unhex(/** @type {Fields} */ (found[0]).text('public'), size, 'a public tag key');
+  const listed = await readKeyList(/** @type {Json} */ (rest['shuffler']), contract.operators.shuffler, 'shuffler', now);
+  return { ...keys, tag, listed: listed.map((key) => key.id) };
+}
+
+/**
+ * Return true if the signed lists show that a bundle sealed to other keys is not taken any more.
+ *
+ * The word of a relay is not enough: with open admission, nothing but the sameness of a bundle keeps it from counting a
+ * person again and again, until the string of one holder is shown.
+ * @param {StringKeys} keys
+ * @param {number[]} before the ids of the keys of analyzer and shuffler
+ */
+export function supersede({ analyzer, shuffler, listed }, [first = 0, second = 0]) {
+  const destroyed = !listed.includes(second) && shuffler.id > second;
+  return analyzer.id > first || (analyzer.id === first && destroyed);
 }
 
 /** The evaluation of an answer was refused for good. */
@@ -270,14 +290,24 @@ class StringUploader extends Uploader {
    * @type {Uploader['seal']}
    */
   async seal(answer, admission) {
-    const { messages = [], evaluation } = /** @type {StringAnswer} */ (answer);
+    const kept = /** @type {StringAnswer} */ (answer);
+    const { messages = [], evaluation, sealedTo, sent } = kept;
     const contract = /** @type {StringContract} */ (this.contract);
     demand(evaluation?.length === 3 && messages.length === 1, 'the answer is not one of a collection of strings');
     const given = unhex(admission);
     for (let attempt = 0; attempt < this.attempts; attempt++) {
       const keys = await this.fetchKeys();
+      if (sealedTo && sent && !supersede(keys, sealedTo)) {
+        // The relay says so, and the signed lists do not: the bundle may be stored, and another would count again.
+        await (this.transport.pause ?? sleep)(PAUSE * 2 ** attempt);
+        return sent;
+      }
       const output = await this.evaluate(/** @type {string[]} */ (evaluation).map((one) => unhex(one)), given, keys);
-      if (output) return hex(await bundle(unhex(messages[0]), output, given, contract, keys));
+      if (!output) continue;
+      kept.sent = hex(await bundle(unhex(messages[0]), output, given, contract, keys));
+      // Stored in the journal together with the bundle.
+      kept.sealedTo = [keys.analyzer.id, keys.shuffler.id];
+      return kept.sent;
     }
     throw new HubbubError('the keys changed during every attempt');
   }

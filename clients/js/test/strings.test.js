@@ -4,6 +4,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import { concat, hex, uint16, unhex } from '../src/bytes.js';
+import { canonical } from '../src/json.js';
+import { MemoryStore } from '../src/memory.js';
 
 const peer = await import('@noble/curves/ed25519.js').catch(() => undefined);
 const options = { skip: !peer && 'needs @noble/curves' };
@@ -48,4 +50,87 @@ test('bodies of strings', options, () => {
   for (const wrong of ['12345', '\ud800', 5, undefined, ['a']]) {
     assert.throws(() => encodeString(wrong, { maxBytes: 4, cut: false }), { name: 'InvalidInput' });
   }
+});
+
+/** Both services behind a relay that forwards every bundle and says of each that its keys are outdated. */
+async function denyingRelay() {
+  const [analyzer, shuffler] = await Promise.all([0, 1].map(() => crypto.subtle.generateKey('Ed25519', true, ['sign', 'verify'])));
+  const identity = async (pair) => hex(new Uint8Array(await crypto.subtle.exportKey('raw', pair.publicKey)));
+  const task = new Uint8Array(16).fill(7);
+  const suite = 'ristretto255-SHA512';
+  const contract = {
+    id: hex(task),
+    task,
+    suite: 1,
+    admission: { kind: 'open', size: 0 },
+    operators: { analyzer: await identity(analyzer), shuffler: await identity(shuffler) },
+    strings: { group: suite },
+  };
+  const tags = group(suite).generateKeyPair();
+  const publicKey = hex(peer.x25519.getPublicKey(new Uint8Array(32).fill(9)));
+  const sign = async (pair, kind, fields) => {
+    const body = { format: `hubbub ${kind} 2`, ...fields };
+    const signature = await crypto.subtle.sign('Ed25519', pair.privateKey, concat(`hubbub/2 ${kind}\0`, canonical(body)));
+    return { body, signature: hex(new Uint8Array(signature)) };
+  };
+  const seen = { bundles: [], evaluations: 0, key: 1 };
+  const keyList = (pair, role, ids) => {
+    const keys = ids.map((id) => ({ id, suite: 1, public: publicKey, state: id === ids.at(-1) ? 'active' : 'expired' }));
+    return sign(pair, 'key list', { role, issued: 1000, expires: 9000, keys });
+  };
+  const fetch = async (url, { body }) => {
+    if (url.endsWith('/keys')) {
+      const document = {
+        analyzer: await keyList(analyzer, 'analyzer', seen.key === 1 ? [1] : [1, seen.key]),
+        shuffler: await keyList(shuffler, 'shuffler', [1]),
+        analyzer_key_id: seen.key,
+        tags: await sign(analyzer, 'tag keys', { task: contract.id, group: suite, keys: [{ id: seen.key, public: hex(tags.publicKey) }] }),
+      };
+      return new Response(canonical(document));
+    }
+    if (url.endsWith('/evaluations')) {
+      seen.evaluations++;
+      const { evaluated, proof } = group(suite).blindEvaluate(tags.secretKey, tags.publicKey, body.slice(2));
+      return new Response(concat(evaluated, proof));
+    }
+    seen.bundles.push(hex(body));
+    return new Response(JSON.stringify({ type: 'urn:hubbub:problem:outdated-keys' }), { status: 409 });
+  };
+  return { contract, seen, fetch };
+}
+
+test('a relay that denies what is stored gets the same bundle again until signed lists show a newer key', options, async () => {
+  const { contract, seen, fetch } = await denyingRelay();
+  const store = new MemoryStore();
+  const transport = { shuffler: 'https://relay.example', fetch, attempts: 3, pause: async () => {}, now: () => 2000 };
+  const body = strings.encodeString('lone', { maxBytes: 8, cut: false });
+  const input = concat(body.slice(0, 1), 'lone');
+  const { blind, blinded } = group('ristretto255-SHA512').blind(input);
+  const evaluation = [input, blind, blinded].map((one) => hex(one));
+  await store.put('answer', { round: 1, state: 'waiting', messages: [hex(body)], bundle: null, admission: '', evaluation }, 0);
+  // Also in the next run, with nothing but the journal.
+  for (let run = 0; run < 2; run++) {
+    const { uploader } = new strings.StringClient(contract, store, transport);
+    await assert.rejects(uploader.send('answer'), { name: 'HubbubError' });
+  }
+  assert.equal(seen.bundles.length, 6);
+  assert.equal(new Set(seen.bundles).size, 1);
+  assert.equal(seen.evaluations, 1);
+  const { uploader } = new strings.StringClient(contract, store, transport);
+  for (const key of [2, 1]) {
+    // A newer key once, and never an older one.
+    seen.key = key;
+    await assert.rejects(uploader.send('answer'), { name: 'HubbubError' });
+  }
+  assert.equal(new Set(seen.bundles).size, 2);
+});
+
+test('keys supersede others only by signed lists', options, () => {
+  const keys = (analyzer, shuffler, ...listed) => ({ analyzer: { id: analyzer }, shuffler: { id: shuffler }, listed: [shuffler, ...listed] });
+  const before = [2, 4];
+  assert.equal(strings.supersede(keys(2, 5, 4), before), false);
+  assert.equal(strings.supersede(keys(2, 5), before), true);
+  assert.equal(strings.supersede(keys(3, 4), before), true);
+  assert.equal(strings.supersede(keys(1, 5), before), false);
+  assert.equal(strings.supersede(keys(2, 3), before), false);
 });

@@ -43,7 +43,7 @@ def _linked(name: str, checked: bool) -> Callable[..., int | None]:
     """Return a function of the library; raises if it is not installed."""
     found = library()
     if found is None:
-        raise MissingExtra("", "ristretto255", package="libsodium23 of the operating system, or use P256-SHA256")
+        raise MissingExtra("", "ristretto255", library="libsodium, or P256-SHA256 in its place")
     linked = found[name]
     linked.restype = ctypes.c_int if checked else None
     return linked

@@ -28,6 +28,25 @@ class StringKeys:
     analyzer: PublicKey
     shuffler: PublicKey
     tag: bytes
+    listed: frozenset[int]
+    """The ids of all keys that the shuffler has."""
+
+    @property
+    def ids(self) -> bytes:
+        """The ids of both keys, as the journal keeps them."""
+        return self.analyzer.id.to_bytes(2, "big") + self.shuffler.id.to_bytes(2, "big")
+
+    def supersede(self, before: bytes) -> bool:
+        """Return True if the signed lists show that a bundle sealed to the keys ``before`` is not taken any more.
+
+        The word of a relay is not enough: with open admission, nothing but the sameness of a bundle keeps it from
+        counting a person again and again, until the string of one holder is shown.
+        """
+        if not before:
+            return True
+        analyzer, shuffler = int.from_bytes(before[:2], "big"), int.from_bytes(before[2:], "big")
+        destroyed = shuffler not in self.listed and self.shuffler.id > shuffler
+        return self.analyzer.id > analyzer or (self.analyzer.id == analyzer and destroyed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +59,8 @@ class UnsealedString:
     admission: bytes
     scalar: bytes
     """The blind."""
+    before: bytes = b""
+    """The keys of a bundle of this answer that was sent before."""
 
 
 def draw_blind(contract: Contract, *, entropy: Source = os.urandom) -> bytes:

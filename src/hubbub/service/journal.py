@@ -50,9 +50,11 @@ class Journal:
             "PRAGMA secure_delete = on",
             "CREATE TABLE IF NOT EXISTS contract (task BLOB NOT NULL, round INTEGER NOT NULL)",
             "CREATE TABLE IF NOT EXISTS answers (no INTEGER PRIMARY KEY, messages BLOB, admission BLOB, pending BLOB, "
-            "code TEXT, bundle BLOB, state TEXT)",
+            "code TEXT, bundle BLOB, state TEXT, sealed_to BLOB)",
         ):
             self._store.execute(statement)
+        if "sealed_to" not in {row[1] for row in self._store.execute("PRAGMA table_info(answers)")}:
+            self._store.execute("ALTER TABLE answers ADD COLUMN sealed_to BLOB")
         rows = self._store.execute("SELECT task, round FROM contract").fetchall()
         if not rows:
             self._store.execute("INSERT INTO contract VALUES (?, ?)", (contract.task, self.round))
@@ -92,14 +94,16 @@ class Journal:
         statement = "UPDATE answers SET admission = ?, bundle = ?, pending = NULL, code = NULL WHERE no = ?"
         self._store.execute(statement, (admission, bundle, number))
 
-    def unsealed(self, limit: int) -> list[tuple[int, bytes, bytes, bytes]]:
-        """Return number, messages, admission and blind of the first strings that wait for their evaluation."""
+    def unsealed(self, limit: int, after: int = 0) -> list[tuple[int, bytes, bytes, bytes, bytes]]:
+        """Return the first strings, after that of a number, that wait for their evaluation.
+
+        Each has number, messages, admission, blind, and the keys of a bundle that was sent before.
+        """
         query = (
-            "SELECT no, messages, admission, pending FROM answers "
-            "WHERE state = 'waiting' AND bundle IS NULL AND code IS NULL ORDER BY no LIMIT ?"
+            "SELECT no, messages, admission, pending, COALESCE(sealed_to, x'') FROM answers "
+            "WHERE state = 'waiting' AND bundle IS NULL AND code IS NULL AND no > ? ORDER BY no LIMIT ?"
         )
-        found = self._store.execute(query, (limit,))
-        return [(number, bytes(text), bytes(admission), bytes(pending)) for number, text, admission, pending in found]
+        return [(row[0], *map(bytes, row[1:])) for row in self._store.execute(query, (after, limit))]
 
     def unseal(self, number: int, pending: bytes, admission: bytes | None = None) -> None:
         """Store the blind of a string that is to be evaluated, or evaluated again for another key."""
@@ -109,12 +113,19 @@ class Journal:
         )
         self._store.execute(statement, (pending, admission, number))
 
-    def seal(self, bundles: Iterable[tuple[int, bytes]]) -> None:
-        """Store the bundles of evaluated strings before they are sent, and delete their blinds."""
+    def seal(self, bundles: Iterable[tuple[int, bytes]], keys: bytes) -> None:
+        """Store the bundles of evaluated strings, and their keys, before they are sent, and delete their blinds."""
         self._store.execute("BEGIN IMMEDIATE")
         with self._store:
-            statement = "UPDATE answers SET bundle = ?, pending = NULL WHERE no = ? AND state = 'waiting'"
-            self._store.executemany(statement, [(bundle, number) for number, bundle in bundles])
+            statement = (
+                "UPDATE answers SET bundle = ?, sealed_to = ?, pending = NULL WHERE no = ? AND state = 'waiting'"
+            )
+            self._store.executemany(statement, [(bundle, keys, number) for number, bundle in bundles])
+
+    def sealed_to(self, number: int) -> bytes:
+        """Return the keys that the bundle of a string is sealed to; empty if there is none."""
+        query = "SELECT COALESCE(sealed_to, x'') FROM answers WHERE no = ?"
+        return bytes(self._store.execute(query, (number,)).fetchone()[0])
 
     def admission(self, number: int) -> bytes:
         """Return the admission of an answer."""
@@ -137,7 +148,7 @@ class Journal:
         """Set the state of answers, ``stored`` or the name of a problem, and delete everything else about them."""
         self._store.execute("BEGIN IMMEDIATE")
         with self._store:
-            erased = "messages = NULL, admission = NULL, pending = NULL, code = NULL, bundle = NULL"
+            erased = "messages = NULL, admission = NULL, pending = NULL, code = NULL, bundle = NULL, sealed_to = NULL"
             statement = f"UPDATE answers SET state = ?, {erased} WHERE no = ?"
             self._store.executemany(statement, [(state, number) for number in numbers])
 

@@ -39,6 +39,8 @@ ATTEMPTS = 12
 """Attempts per request; afterwards the journal keeps the bundles for the next run."""
 UNCERTAIN = "uncertain"
 """State of an answer that may have been counted before the shuffler's store was restored; it is final."""
+LIMIT = "evaluation-limit"
+"""The problem of an account, or of a key, whose evaluations are used up for now."""
 LONGEST_PAUSE = 60.0
 """Longest pause between two attempts, in seconds, besides the wait that the service asks for."""
 T = TypeVar("T")
@@ -172,28 +174,38 @@ class Uploader:
                     continue
                 self.journal.admit(number, token, self._seal(self.journal.messages(number), token, keys))
 
-    def evaluate_strings(self) -> None:
-        """Ask for the evaluations that strings wait for, and seal these strings; a refused request settles them."""
+    def evaluate_strings(self, *, patient: bool = True) -> None:
+        """Ask for the evaluations that strings wait for, and seal these strings; a refused request settles them.
+
+        Unless ``patient``, those whose evaluations are used up are left for later.
+        """
         keys: StringKeys | None = None
-        limit = min(self.per_request, MAX_EVALUATIONS)
+        limit, passed = min(self.per_request, MAX_EVALUATIONS), 0
         for _ in range(self.attempts):
-            while waiting := self.journal.unsealed(limit):
+            while waiting := self.journal.unsealed(limit, passed):
                 keys = keys or self._retry(self._fetch_string_keys)
                 answers = [UnsealedString(*one) for one in waiting]
+                if not all(keys.supersede(one.before) for one in answers):
+                    keys = None
+                    break
                 body = evaluation_request(answers, self.contract, keys)
-                response = self._retry(functools.partial(self.transport.evaluate, self.contract.id, body), 200)
+                ask = functools.partial(self.transport.evaluate, self.contract.id, body)
+                response = self._retry(ask, 200, "" if patient else LIMIT)
                 if response.problem == "outdated-keys":
                     keys = None
                     break
-                if response.refused and len(answers) > 1:
+                if response.problem and len(answers) > 1:
                     # One by one, they show which of them was refused.
                     limit = 1
+                    continue
+                if response.problem == LIMIT:
+                    passed = answers[0].number
                     continue
                 if response.refused:
                     self.journal.settle([answers[0].number], response.problem)
                     continue
                 bundles = seal_strings(answers, response.body, self.contract, keys, entropy=self.entropy)
-                self.journal.seal(zip((one.number for one in answers), bundles, strict=True))
+                self.journal.seal(zip((one.number for one in answers), bundles, strict=True), keys.ids)
             else:
                 return
         raise Infeasible("the analyzer's keys changed during every attempt; try again later")
@@ -204,9 +216,19 @@ class Uploader:
     def send(self, progress: Callable[[int], None] = lambda _: None) -> Sent:
         """Send all waiting answers until they are stored or refused; ``progress`` gets the number settled so far."""
         self.fetch_tokens()
-        if self.contract.strings is not None:
-            self.evaluate_strings()
         settled = 0
+        if self.contract.strings is not None:
+            # An account whose evaluations are used up must not keep the others waiting.
+            self.evaluate_strings(patient=False)
+            settled = self._send_sealed(progress, settled)
+            self.evaluate_strings()
+        self._send_sealed(progress, settled)
+        states = self.journal.states()
+        stored, left, uncertain = (states.pop(state, 0) for state in ("stored", "waiting", UNCERTAIN))
+        return Sent(stored, left, states, uncertain)
+
+    def _send_sealed(self, progress: Callable[[int], None], settled: int) -> int:
+        """Send all bundles, and return the number settled so far."""
         while waiting := self.journal.waiting(self.per_request):
             problem = self._send(waiting)
             if problem is None:
@@ -219,9 +241,7 @@ class Uploader:
                 self._settle_one(waiting[0][0], problem)
             settled += len(waiting)
             progress(settled)
-        states = self.journal.states()
-        stored, left, uncertain = (states.pop(state, 0) for state in ("stored", "waiting", UNCERTAIN))
-        return Sent(stored, left, states, uncertain)
+        return settled
 
     def _send_one(self, number: int, bundle: bytes) -> None:
         problem = self._send([(number, bundle)])
@@ -232,11 +252,11 @@ class Uploader:
 
     def _settle_one(self, number: int, problem: str) -> None:
         """Record a refusal, or seal again if the keys were outdated, which means that the bundle was not stored."""
-        for _ in range(self.attempts):
+        for attempt in range(self.attempts):
             if problem != "outdated-keys":
                 self.journal.settle([number], problem)
                 return
-            bundle = self._seal_again(number)
+            bundle = self._seal_again(number, attempt)
             outcome = self._send([(number, bundle)])
             if outcome is None:
                 self.journal.settle([number], "stored")
@@ -244,12 +264,16 @@ class Uploader:
             problem = outcome
         raise Infeasible("the shuffler's keys changed during every attempt; try again later")
 
-    def _seal_again(self, number: int) -> bytes:
+    def _seal_again(self, number: int, attempt: int) -> bytes:
         """Return a bundle of the same answer for the current keys, which is in the journal."""
         if self.contract.strings is None:
             bundle = self._seal(self.journal.messages(number), self.journal.admission(number), self._retry(self._fetch))
             self.journal.replace(number, bundle)
             return bundle
+        if not self._retry(self._fetch_string_keys).supersede(self.journal.sealed_to(number)):
+            # The relay says so, and the signed lists do not: the bundle may be stored, and another would count again.
+            self.pause(min(LONGEST_PAUSE, 0.25 * 2**attempt))
+            return self.journal.bundle(number)
         # Another key has other tags: the string is evaluated again, with another blind.
         self.journal.unseal(number, draw_blind(self.contract, entropy=self.entropy))
         self.evaluate_strings()
@@ -261,10 +285,11 @@ class Uploader:
         response = self._retry(lambda: self.transport.post(self.contract.id, body), 201)
         return response.problem if response.refused else None
 
-    def _retry(self, call: Callable[[], T], success: int | None = None) -> T:
+    def _retry(self, call: Callable[[], T], success: int | None = None, final: str = "") -> T:
         """Call until there is a final result; pauses double, with full jitter, up to a minute.
 
-        A :class:`Response` is final if it has the status of success, or if a service of hubbub refuses the request.
+        A :class:`Response` is final if it has the status of success, if a service of hubbub refuses the request, or if
+        it has the problem ``final``.
         """
         last = self.attempts - 1
         for attempt in range(self.attempts):
@@ -277,6 +302,8 @@ class Uploader:
                 reason = str(error)
             else:
                 if not isinstance(result, Response) or result.status == success or result.refused:
+                    return result
+                if final and result.problem == final:
                     return result
                 wait, reason = result.retry_after, result.reason
                 if attempt == last:
@@ -292,11 +319,11 @@ class Uploader:
         return self._read_keys()[:2]
 
     def _fetch_string_keys(self) -> StringKeys:
-        analyzer, shuffler, tag = self._read_keys()
-        return StringKeys(analyzer, shuffler, tag)
+        analyzer, shuffler, tag, listed = self._read_keys()
+        return StringKeys(analyzer, shuffler, tag, frozenset(key.id for key in listed.keys))
 
-    def _read_keys(self) -> tuple[PublicKey, PublicKey, bytes]:
-        """Return the keys of both services, and for strings the analyzer's tag key that belongs to its key."""
+    def _read_keys(self) -> tuple[PublicKey, PublicKey, bytes, KeyList]:
+        """Return the keys of both services, for strings the tag key of the analyzer's key, and the shuffler's list."""
         contract, now = self.contract, self.now()
         names = ("shuffler", "analyzer", "analyzer_key_id", *(("tags",) if contract.strings is not None else ()))
         text = self.transport.keys(contract.id)
@@ -315,7 +342,7 @@ class Uploader:
             if used.id not in tags.keys:
                 raise WireError("'tags' of the key document must have the tag key of the analyzer's key in use")
             tag = tags.keys[used.id]
-        return used, shuffler.active(contract.suite), tag
+        return used, shuffler.active(contract.suite), tag, shuffler
 
     def _seal(self, messages: list[bytes], admission: bytes, keys: tuple[PublicKey, PublicKey]) -> bytes:
         layout = self.contract.layout_of(self.journal.round)

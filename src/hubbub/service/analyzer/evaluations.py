@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from hubbub.errors import InvalidInput, Problem, WireError
+from hubbub.oprf import suite_named
 from hubbub.service.runtime.database import Database
 from hubbub.service.runtime.failpoints import reach
 from hubbub.service.task.admission import TicketKey, Verifier, verifier
@@ -50,8 +51,14 @@ class Evaluations:
         self._left: Counter[_Name] = Counter()
 
     def check(self, contract: Contract) -> None:
-        """Raise unless the admissions of a contract for strings can be verified here."""
+        """Raise unless the admissions of a contract for strings can be verified, and its tags computed, here."""
         self._verifier(contract)
+        assert contract.strings is not None
+        if not suite_named(contract.strings.group).available():
+            raise InvalidInput(
+                f"the contract {contract.id} has tags in {contract.strings.group}, which needs libsodium on this "
+                "machine: install it, or agree on a contract in P256-SHA256"
+            )
 
     def tag_keys(self, task: bytes) -> TagKeys:
         """Return the public tag keys of a task, one for each key of the analyzer that exists."""

@@ -1,10 +1,10 @@
 """Requests for evaluations of blinded elements, and the responses, as they travel between client, relay and analyzer.
 
-    request   analyzer's key id u16 | 1 to 64 times: admission 0 or 354, blinded element
+    request   analyzer's key id u16 | 1 to 64 times: admission 0, 32 or 354, blinded element
     response  the evaluated elements in the same order | proof 64
 
-An element has 32 bytes (ristretto255-SHA512) or 33 (P256-SHA256). The admission is the token of the client that the
-element belongs to, if its contract admits by token; the analyzer cannot verify a ticket, whose key it does not have.
+An element has 32 bytes (ristretto255-SHA512) or 33 (P256-SHA256). The admission is that of the client that the element
+belongs to: its token, or its evaluation ticket, whose key is not the one of tickets for bundles.
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,146 @@
+"""A relay that lies: whatever it answers, drops or keeps, it makes nobody count twice under a key."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.service.string_system import DirectTransport, StringSystem
+from tests.service.test_string_batches import open_counts
+
+from hubbub.errors import Infeasible
+from hubbub.service.evaluation import StringKeys
+from hubbub.service.journal import Journal
+from hubbub.service.task.admission import Admission
+from hubbub.service.task.keylist import PublicKey
+from hubbub.service.transport import Response
+
+OUTDATED = Response(409, "outdated-keys")
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[StringSystem]:
+    built = StringSystem(tmp_path, admission=Admission())
+    yield built
+    built.shut()
+
+
+class Denying(DirectTransport):
+    """Forwards every bundle, and says of each that its keys are outdated; may show the first key document for ever."""
+
+    def __init__(self, owner: StringSystem, frozen: bool = False) -> None:
+        super().__init__(owner)
+        self._first: bytes | None = None
+        self._frozen = frozen
+
+    def keys(self, task: str) -> bytes:
+        found = super().keys(task)
+        self._first = self._first or found
+        return self._first if self._frozen else found
+
+    def post(self, task: str, body: bytes) -> Response:
+        super().post(task, body)
+        return OUTDATED
+
+
+def test_a_relay_that_denies_what_is_stored_makes_nobody_count_twice(system: StringSystem) -> None:
+    """With open admission only the sameness of the bundle protects: a lone string would be shown after a few lies."""
+    sender = system.uploader(Denying(system), attempts=12)
+    sender.prepare(["lone"])
+    for _ in range(3):
+        with pytest.raises(Infeasible):
+            sender.send()
+    assert [people for _, people in open_counts(system)] == [1]
+    assert system.counts().accepted == 1
+    # An honest relay ends it.
+    sender.transport = system.transport()
+    assert sender.send().stored == 1
+    assert system.counts().accepted == 1
+
+
+def test_many_denied_answers_count_once_each(system: StringSystem) -> None:
+    sender = system.uploader(Denying(system))
+    sender.prepare(["one", "two", None])
+    with pytest.raises(Infeasible):
+        sender.send()
+    assert system.counts().accepted == 3
+
+
+def test_a_client_never_returns_to_an_older_key(system: StringSystem) -> None:
+    """The relay waits for a new key, has the string sealed to it, and shows the old key document again."""
+    relay = Denying(system)
+    sender = system.uploader(relay)
+    sender.prepare(["lone"])
+    with pytest.raises(Infeasible):
+        sender.send()
+    system.people(["other"] * 60)
+    system.analyzer.rotate()
+    system.shuffler.fetch_keys(system.link)
+    system.next_epoch()
+    with pytest.raises(Infeasible):
+        sender.send()
+    # Once for each key, in different buckets, and not more.
+    assert system.counts().accepted == 62
+    relay._frozen = True
+    asked = len(relay.seen)
+    with pytest.raises(Infeasible):
+        sender.send()
+    assert system.counts().accepted == 62
+    assert "evaluate" not in [kind for kind, _ in relay.seen[asked:]]
+
+
+def test_an_answer_that_waits_for_its_second_evaluation_keeps_its_keys(system: StringSystem) -> None:
+    sender = system.uploader(Denying(system))
+    sender.prepare(["lone"])
+    with pytest.raises(Infeasible):
+        sender.send()
+    # As after a crash between the decision to seal again and the evaluation.
+    journal = sender.journal
+    journal.unseal(1, bytes(31) + b"\x01")
+    with pytest.raises(Infeasible):
+        sender.send()
+    assert system.counts().accepted == 1
+    journal.settle([1], "stored")
+    assert journal.sealed_to(1) == b""
+
+
+def keys(analyzer: int, shuffler: int, *listed: int) -> StringKeys:
+    one, two = (PublicKey(key_id, 1, bytes(32), "active") for key_id in (analyzer, shuffler))
+    return StringKeys(one, two, b"", frozenset({shuffler, *listed}))
+
+
+@pytest.mark.parametrize(
+    ("now", "superseded"),
+    [
+        # The shuffler's next key is active, and the old one still opens bundles.
+        (keys(2, 5, 4), False),
+        (keys(2, 5), True),
+        (keys(3, 4), True),
+        (keys(1, 4), False),
+        # A list from before the key existed.
+        (keys(2, 3), False),
+        # An older key of the analyzer, although the shuffler's is gone.
+        (keys(1, 5), False),
+    ],
+)
+def test_keys_supersede_others_only_by_signed_lists(now: StringKeys, superseded: bool) -> None:
+    before = keys(2, 4).ids
+    assert now.supersede(before) is superseded
+    assert now.supersede(b"")
+
+
+def test_journals_of_older_versions_are_read(system: StringSystem, tmp_path: Path) -> None:
+    path = tmp_path / "old.journal"
+    old = sqlite3.connect(path)
+    old.execute("CREATE TABLE contract (task BLOB NOT NULL, round INTEGER NOT NULL)")
+    old.execute("INSERT INTO contract VALUES (?, 1)", (system.contract.task,))
+    old.execute(
+        "CREATE TABLE answers (no INTEGER PRIMARY KEY, messages BLOB, admission BLOB, pending BLOB, code TEXT, "
+        "bundle BLOB, state TEXT)"
+    )
+    old.commit()
+    old.close()
+    sender = system.uploader(journal=path)
+    sender.prepare(["crash"])
+    assert sender.send().stored == 1
+    assert Journal(path, system.contract).states() == {"stored": 1}
