@@ -155,17 +155,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     (folder / "spark.conf").write_text("".join(f"{name} {value}\n" for name, value in properties.items()))
     port, running = free_port(), []
 
-    def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(name: str, address: str, *arguments: str) -> subprocess.Popen[bytes]:
         local = folder / name
         local.mkdir()
         environment = os.environ | {
             "SPARK_LOCAL_DIRS": str(local),
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_IP": address,
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_HOME": str(home),
         }
         log = (folder / f"{name}.log").open("wb")
-        command = [str(home / "bin" / "spark-class"), *arguments, "--properties-file", str(folder / "spark.conf")]
+        place = ("--host", address, "--webui-port", "0", "--properties-file", str(folder / "spark.conf"))
+        command = [str(home / "bin" / "spark-class"), *arguments, *place]
         running.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
         log.close()
         return running[-1]
@@ -175,14 +176,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             return one.connect_ex(("127.0.0.1", port)) == 0
 
     deploy = "org.apache.spark.deploy"
-    start("master", f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
+    start("master", "127.0.0.1", f"{deploy}.master.Master", "--port", str(port))
     until("the master", listening)
     master = f"spark://127.0.0.1:{port}"
-    options = ("--host", "127.0.0.1", "--webui-port", "0", "-c", "2", "-m", "1g")
     workers = {}
-    for name in ("one", "two"):
-        work = ("-d", str(folder / f"work-{name}"))
-        process = start(name, f"{deploy}.worker.Worker", *options, *work, master)
+    # Spark makes no speculative attempt on a host where another one runs: the workers are on two.
+    for name, address in {"one": "127.0.0.1", "two": "127.0.0.2"}.items():
+        options = ("-c", "2", "-m", "1g", "-d", str(folder / f"work-{name}"))
+        process = start(name, address, f"{deploy}.worker.Worker", *options, master)
         workers[process.pid] = folder / name
     made = Cluster(folder, master, workers)
     try:
