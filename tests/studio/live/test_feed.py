@@ -280,7 +280,14 @@ def test_the_alerts_are_those_of_the_deployment() -> None:
         accepted = {f"> {limit}", f"< {limit}", f">= {limit}"} | ({"== 1"} if rule.name == "HubbubDraining" else set())
         assert any(one in alert["expr"] for one in accepted), rule
     # Those that need a history or labels are found in another way, or not at all.
-    others = {"HubbubDown", "HubbubConservationError", "HubbubFenced", "HubbubBatchWithheld", "HubbubUploadsSlow"}
+    others = {
+        "HubbubDown",
+        "HubbubConservationError",
+        "HubbubFenced",
+        "HubbubBatchWithheld",
+        "HubbubUploadsSlow",
+        "HubbubExportStuck",
+    }
     assert set(given) - {rule.name for rule in RULES} == others
     book = (ROOT / "docs" / "howto" / "run-book.md").read_text()
     assert all(f"### {rule.name}\n" in book for rule in RULES)

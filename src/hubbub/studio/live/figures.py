@@ -171,6 +171,14 @@ RULES = (
     Rule("HubbubTaskFailed", "ticket", "incidents_task_failed", "value", 0, "A batch could not be released."),
     Rule("HubbubShuffleStuck", "page", "shuffling_age_seconds", "value", 7200, "A released batch is not shuffled."),
     Rule("HubbubShuffleStuck", "page", "incidents_disk", "value", 0, "A shuffle waits for free disk space."),
+    Rule(
+        "HubbubEvaluationsUsed",
+        "ticket",
+        "evaluations_used",
+        "value",
+        0.8,
+        "Most evaluations of a string key are used.",
+    ),
 )
 """Limits of figures without labels."""
 
