@@ -47,7 +47,7 @@ def read_figures(role: str, ready: bool, text: str) -> ServiceFigures:
                     errors[sample.labels["task"]] = int(sample.value)
                 elif not sample.labels:
                     values[name] = float(sample.value)
-    except (ValueError, KeyError, IndexError):
+    except (ValueError, KeyError, IndexError, OverflowError):
         raise WireError(f"the metrics of the {role} must be in the text format of Prometheus") from None
     return ServiceFigures(role, ready, values, bundles, errors)
 
