@@ -352,12 +352,6 @@ def test_pasted_lines_with_long_names_and_without_numbers(visit: Visit) -> None:
     visit.settle()
     assert "one of 3 answers" in page.inner_text("#verdict")
     assert page.locator("#sim .chart").first.locator("text", has_text="…").count() == 2
-    page.select_option("#kind", "several")
-    page.select_option("#shape", "own")
-    page.fill("#own", "x" * (1 << 20) + "\ny")
-    page.keyboard.press("Tab")
-    page.locator("#own-problem", has_text="bytes").wait_for(timeout=PATIENCE)
-    assert page.locator("#offline").is_hidden()
 
 
 def test_bounds_with_commas(visit: Visit) -> None:
