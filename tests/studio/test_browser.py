@@ -310,3 +310,56 @@ def test_a_restart_under_an_open_page(browser: Any) -> None:
     finally:
         again.stop()
         visit.context.close()
+
+
+def test_certificates_are_not_shown_with_numbers_of_another_state(visit: Visit) -> None:
+    """While the studio is silent, no drawing may put the certified figures of before beside the new choice."""
+    page = visit.open()
+    before = page.inner_text("#verdict")
+    page.route("**/api/outline", lambda route: None)
+    page.fill("#n-text", "777")
+    page.keyboard.press("Enter")
+    page.set_viewport_size({"width": 1200, "height": 800})
+    page.wait_for_timeout(500)
+    assert page.inner_text("#verdict") == before
+
+
+def test_a_late_certificate_is_mentioned_if_it_may_be_better(visit: Visit) -> None:
+    page = visit.page
+
+    def late(route: Any) -> None:
+        lines = [json.loads(line) for line in route.fetch().text().splitlines()]
+        kept = [
+            one if one["family"].startswith("local") else {"family": one["family"], "state": "late"} for one in lines
+        ]
+        route.fulfill(body="".join(f"{json.dumps(one)}\n" for one in kept))
+
+    page.route("**/api/certify", late)
+    visit.open()
+    assert "may be more precise are not certified yet" in page.inner_text("#verdict")
+    page.locator("[name=trust][value=nobody]").check()
+    visit.settle()
+    assert "may be more precise" not in page.inner_text("#verdict")
+
+
+def test_pasted_lines_with_long_names_and_without_numbers(visit: Visit) -> None:
+    page = visit.open()
+    page.select_option("#shape", "own")
+    same = "the same beginning of both"
+    page.fill("#own", f"{same} one, 3\n{same} two, 1\nyes, of course, 50 %\nno number here\n")
+    page.keyboard.press("Tab")
+    page.locator("#own-problem", has_text="line 4").wait_for(timeout=PATIENCE)
+    visit.settle()
+    assert "one of 3 answers" in page.inner_text("#verdict")
+    assert page.locator("#sim .chart").first.locator("text", has_text="…").count() == 2
+
+
+def test_bounds_with_commas(visit: Visit) -> None:
+    page = visit.open(f"{QUICK}&kind=several")
+    page.get_by_label("Question 3: highest").fill("12,000")
+    page.keyboard.press("Tab")
+    visit.settle()
+    assert page.get_by_label("Question 3: highest").input_value() == "12000"
+    page.get_by_label("Question 3: highest").fill("nonsense")
+    page.keyboard.press("Tab")
+    assert page.get_by_label("Question 3: highest").input_value() == "12000"

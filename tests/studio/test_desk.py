@@ -12,7 +12,7 @@ from hubbub.canonical import Json
 from hubbub.errors import WireError
 from hubbub.planner import FAMILIES
 from hubbub.studio.curves import EPSILONS, PEOPLE
-from hubbub.studio.desk import Desk, Forgotten
+from hubbub.studio.desk import Desk, Forgotten, Recent
 
 FAST = ["clear-shuffler-fakes", "split", "local-flip"]
 
@@ -53,6 +53,18 @@ def test_certificates_are_those_of_the_planner(desk: Desk, workers: Inline) -> N
     before = len(workers.jobs)
     assert len(certified(desk, INQUIRY, FAST, tab="b")) == 3
     assert len(workers.jobs) == before, "a second tab uses the certificates of the first"
+
+
+def test_a_certificate_that_is_known_keeps_its_plan(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that returns to a state may choose what it is shown, however much was certified in between."""
+    monkeypatch.setattr(desk, "_plans", Recent(3))
+    (one,) = certified(desk, INQUIRY, ["split"])
+    for n in (2001, 2002, 2003, 2004):
+        certified(desk, {**INQUIRY, "n": n}, ["local-flip"])
+    (again,) = certified(desk, INQUIRY, ["split"])
+    assert again == one
+    answer = asyncio.run(desk.simulate({"tab": "a", "plan": one["id"], "shape": "even", "shares": [], "rows": ""}))
+    assert answer["panels"]
 
 
 def test_reasons(desk: Desk) -> None:

@@ -21,5 +21,10 @@ def test_digests() -> None:
 
 
 def test_pages_load_own_files_only() -> None:
-    for path in [*STATIC.glob("*.html"), *STATIC.glob("*.css"), *STATIC.glob("*.js")]:
+    for path in STATIC.glob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        loaded = re.findall(r"""\b(?:src|href|action|data|srcset)\s*=\s*["']?([^"'\s>]*)""", text)
+        assert loaded and all(re.match(r"/static/|#", one) for one in loaded), path.name
+        assert not re.search(r"<(style|iframe|object|base)\b|http-equiv", text), path.name
+    for path in [*STATIC.glob("*.css"), *STATIC.glob("*.js")]:
         assert not re.search(r"https?://|//cdn|@import|url\(", path.read_text(encoding="utf-8")), path.name

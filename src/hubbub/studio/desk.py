@@ -72,7 +72,7 @@ class Desk:
                 known = await asyncio.to_thread(axis.outline, inquiry)
                 self._outlines.put(key, known)
             found.append(known)
-        return curves.merged(inquiry, *found)
+        return await asyncio.to_thread(curves.merged, inquiry, *found)
 
     async def certify(self, body: Json) -> AsyncIterator[str]:
         """Yield one line of JSON for each family, as soon as it is certified or time is up.
@@ -98,14 +98,14 @@ class Desk:
         async def one(family: str) -> Answer:
             known = self._certificates.get((inquiry, family))
             if known is not None:
+                self._keep(known)
                 return known
             arguments = {"inquiry": inquiry, "family": family}
             job = Job(task="certify", arguments=arguments, slot=slot, generation=generation, deadline=end)
             found = await self._workers.run(job)
             if found.get("state") in ("certified", "none"):
                 self._certificates.put((inquiry, family), found)
-            if found.get("state") == "certified":
-                self._plans.put(found["id"], found["plan"])
+            self._keep(found)
             return found
 
         tasks = {asyncio.ensure_future(one(family)): family for family in dict.fromkeys(families)}
@@ -129,6 +129,11 @@ class Desk:
             self._workers.leave(slot, generation)
             for task in waiting:
                 task.cancel()
+
+    def _keep(self, found: Answer) -> None:
+        """Keep the plan of a certificate that is told to a page, which may choose it."""
+        if found.get("state") == "certified":
+            self._plans.put(found["id"], found["plan"])
 
     async def simulate(self, body: Json) -> Answer:
         """Return simulated collections under a plan."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-TABS = 64
-"""Tabs whose newest generation is known; the one that asked least recently gives way."""
+TABS = 4096
+"""Names whose newest generation is known, up to six for each tab; the one that asked least recently gives way."""
 GRACE = 0.5
 """Seconds that a process gets to end before it is killed."""
 STALE: dict[str, Any] = {"stale": True}

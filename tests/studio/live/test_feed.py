@@ -3,7 +3,7 @@
 import asyncio
 import json
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from tests.studio.live.services import (
 )
 
 import hubbub as hb
-from hubbub.errors import InvalidInput
+from hubbub.errors import CommandFailure, InvalidInput
 from hubbub.service.estimates import estimate_of
 from hubbub.studio.live.batches import BatchSeries
 from hubbub.studio.live.client import LiveClient
@@ -269,6 +269,89 @@ def test_many_tabs_get_the_same_states_and_a_slow_one_skips() -> None:
     run(work)
 
 
+GARBAGE: list[dict[str, Any]] = [
+    {"spent": [1]},
+    {"spent": {"rounds": None, "epsilon": "much", "delta": {}}},
+    {"total": "all"},
+    {"guarantee": [3]},
+    {"bucket": 2**70},
+    {"bucket": True},
+    {"round": "first"},
+    {"values": ["many"]},
+    {"values": {"a": 1}},
+    {"labels": None},
+    {"people": "all"},
+    {"people": 0},
+    {"epoch_start": 1e300},
+    {"noise": []},
+]
+
+
+@pytest.mark.parametrize("changes", GARBAGE, ids=str)
+def test_an_analyzer_that_answers_nonsense_does_not_end_the_page(changes: dict[str, Any]) -> None:
+    services = Services([committed(1), committed(2) | changes])
+
+    async def work() -> None:
+        feed = feed_of(services)
+        await feed.read()
+        json.dumps(feed.overview(), allow_nan=False)
+        services.results.clear()
+        services.add(committed(1), committed(3))
+        assert await feed.read()
+        json.dumps(feed.overview(), allow_nan=False)
+        assert 3 in feed.task("").series
+        await feed.close()
+
+    run(work)
+
+
+@pytest.mark.parametrize("gap", [{}, {"first": None, "last": 2}, {"first": "a", "last": []}, {"reason": 3}], ids=str)
+def test_gaps_without_buckets_are_ignored(gap: dict[str, Any]) -> None:
+    services = Services([committed(1)])
+    services.gaps = [gap]
+
+    async def work() -> None:
+        feed = feed_of(services)
+        assert await feed.read()
+        assert feed.overview()["tasks"][0]["gaps"] == []
+        await feed.close()
+
+    run(work)
+
+
+def test_figures_that_are_infinite_are_a_problem() -> None:
+    services = Services([committed(1)])
+    endless: Any = math.inf
+    services.open = endless
+
+    async def work() -> None:
+        feed = feed_of(services)
+        assert await feed.read()
+        assert [one["what"] for one in feed.overview()["problems"]] == ["analyzer figures", "shuffler figures"]
+        await feed.close()
+
+    run(work)
+
+
+def test_an_answer_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.studio.live.client.LONGEST", 0.2)
+
+    class Trickle(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while True:
+                yield b" "
+                await asyncio.sleep(0.01)
+
+    async def work() -> None:
+        transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=Trickle()))
+        client = LiveClient(transport=transport)
+        with pytest.raises(CommandFailure, match="no answer: TimeoutError"):
+            await asyncio.wait_for(client.tasks(URL, TOKEN), 5)
+        await client.close()
+
+    run(work)
+
+
 def test_the_alerts_are_those_of_the_deployment() -> None:
     groups = YAML(typ="safe").load(ROOT / "deploy" / "alerts.yml")["groups"]
     given = {one["alert"]: one for group in groups for one in group["rules"]}
@@ -280,7 +363,14 @@ def test_the_alerts_are_those_of_the_deployment() -> None:
         accepted = {f"> {limit}", f"< {limit}", f">= {limit}"} | ({"== 1"} if rule.name == "HubbubDraining" else set())
         assert any(one in alert["expr"] for one in accepted), rule
     # Those that need a history or labels are found in another way, or not at all.
-    others = {"HubbubDown", "HubbubConservationError", "HubbubFenced", "HubbubBatchWithheld", "HubbubUploadsSlow"}
+    others = {
+        "HubbubDown",
+        "HubbubConservationError",
+        "HubbubFenced",
+        "HubbubBatchWithheld",
+        "HubbubUploadsSlow",
+        "HubbubExportStuck",
+    }
     assert set(given) - {rule.name for rule in RULES} == others
     book = (ROOT / "docs" / "howto" / "run-book.md").read_text()
     assert all(f"### {rule.name}\n" in book for rule in RULES)

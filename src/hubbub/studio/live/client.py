@@ -1,5 +1,6 @@
 """Read an analyzer's results and the public figures of both services, asynchronously and with bounded answers."""
 
+import asyncio
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +10,14 @@ import httpx
 
 from hubbub.errors import CommandFailure, WireError
 from hubbub.studio.live.source import trusted
+from hubbub.studio.live.view import LARGEST
 
 MAX_ANSWER = 64 << 20
 """Largest answer in bytes: a listing of 10,000 batches has 3 MB."""
 SECONDS = 10.0
-"""Time for an answer."""
+"""Time for a connection, and for each part of an answer."""
+LONGEST = 60.0
+"""Time for a whole answer: one that trickles must not hold up the page for ever."""
 CONNECTIONS = 8
 
 
@@ -57,7 +61,7 @@ class LiveClient:
             return None
         found = _object(status, body)
         batches = tuple(one for one in _list(found, "batches") if isinstance(one, dict) and _placed(one))
-        gaps = tuple(one for one in _list(found, "gaps") if isinstance(one, dict))
+        gaps = tuple(one for one in _list(found, "gaps") if isinstance(one, dict) and _spans(one))
         return Listing(batches, gaps, answered.get("etag", ""))
 
     async def results(self, url: str, token: str, task: str, *, first: int, last: int) -> list[dict[str, Any]]:
@@ -86,7 +90,7 @@ class LiveClient:
         if token is not None:
             headers = {**headers, "authorization": f"Bearer {token}"}
         try:
-            async with self._client.stream("GET", address, headers=headers) as response:
+            async with asyncio.timeout(LONGEST), self._client.stream("GET", address, headers=headers) as response:
                 parts, size = [], 0
                 async for part in response.aiter_bytes():
                     size += len(part)
@@ -101,7 +105,7 @@ class LiveClient:
 def _object(status: int, body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if status != 200:
         told = found if isinstance(found, dict) else {}
@@ -121,4 +125,13 @@ def _list(found: dict[str, Any], name: str) -> list[Any]:
 
 def _placed(one: dict[str, Any]) -> bool:
     """Return True if a listed batch has the entries by which it is ordered and fetched."""
-    return isinstance(one.get("batch"), str) and isinstance(one.get("bucket"), int) and one["batch"].isalnum()
+    return isinstance(one.get("batch"), str) and _is_bucket(one.get("bucket")) and one["batch"].isalnum()
+
+
+def _spans(one: dict[str, Any]) -> bool:
+    """Return True if a gap has its first and its last bucket."""
+    return _is_bucket(one.get("first")) and _is_bucket(one.get("last"))
+
+
+def _is_bucket(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST

@@ -109,7 +109,7 @@ class LiveFeed:
                 await self._read_tasks(addresses)
             for task in list(self.tasks.values()):
                 await self._read_task(task, addresses)
-        except (HubbubError, OSError) as error:
+        except Exception as error:  # whatever an analyzer answers, the page goes on and says that it cannot be read
             self._problem("analyzer", error)
             self._reads = 0
             return False
@@ -168,7 +168,7 @@ class LiveFeed:
             ready, text = await asyncio.gather(self._client.ready(url), self._client.metrics(url))
             self._services[role] = read_figures(role, ready, text)
             self._problems.pop(f"{role} figures", None)
-        except HubbubError as error:
+        except Exception as error:  # the same holds for its figures
             self._services[role] = None
             self._problem(f"{role} figures", error)
 

@@ -47,7 +47,7 @@ def read_figures(role: str, ready: bool, text: str) -> ServiceFigures:
                     errors[sample.labels["task"]] = int(sample.value)
                 elif not sample.labels:
                     values[name] = float(sample.value)
-    except (ValueError, KeyError, IndexError):
+    except (ValueError, KeyError, IndexError, OverflowError):
         raise WireError(f"the metrics of the {role} must be in the text format of Prometheus") from None
     return ServiceFigures(role, ready, values, bundles, errors)
 
@@ -171,6 +171,14 @@ RULES = (
     Rule("HubbubTaskFailed", "ticket", "incidents_task_failed", "value", 0, "A batch could not be released."),
     Rule("HubbubShuffleStuck", "page", "shuffling_age_seconds", "value", 7200, "A released batch is not shuffled."),
     Rule("HubbubShuffleStuck", "page", "incidents_disk", "value", 0, "A shuffle waits for free disk space."),
+    Rule(
+        "HubbubEvaluationsUsed",
+        "ticket",
+        "evaluations_used",
+        "value",
+        0.8,
+        "Most evaluations of a string key are used.",
+    ),
 )
 """Limits of figures without labels."""
 

@@ -53,7 +53,7 @@ class LiveTask:
             else:
                 self.withheld[head.bucket] = head
             if self.newest is None or head.bucket > self.newest.bucket:
-                self.newest, self.spent, self.total = head, result.get("spent") or {}, result.get("total") or {}
+                self.newest, self.spent, self.total = head, _stated(result, "spent"), _stated(result, "total")
         newest_round = max((int(one["round"]) for one in fresh), default=0)
         if newest_round > self.pool.round:
             self.pool = RoundPool(newest_round)
@@ -141,10 +141,21 @@ class LiveTask:
         return [self.series.heads[one].to_document() for one in found]
 
 
+def _stated(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a spending that a result states, empty if it is none."""
+    found = result.get(name)
+    rounds = found.get("rounds") if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping) or not isinstance(rounds, int):
+        return {}
+    try:
+        return {"rounds": rounds, **{key: float(found.get(key, "nan")) for key in ("epsilon", "delta")}}
+    except (TypeError, ValueError):
+        return {}
+
+
 def _spending(document: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return a spending as the analyzer states it; None if it states none."""
     if not document:
         return None
-    epsilon, delta = (float(document.get(name, "nan")) for name in ("epsilon", "delta"))
-    known = [one if math.isfinite(one) else None for one in (epsilon, delta)]
-    return {"rounds": document.get("rounds"), "epsilon": known[0], "delta": known[1]}
+    epsilon, delta = (document[name] if math.isfinite(document[name]) else None for name in ("epsilon", "delta"))
+    return {"rounds": document["rounds"], "epsilon": epsilon, "delta": delta}

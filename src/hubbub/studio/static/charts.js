@@ -53,38 +53,42 @@ export function precision(box, { families, found, chosen, axis, here, central, p
   }, label);
 }
 
+/** Rows by their place, as labels that are cut off may be alike, and an axis that shows them. */
+const placed = (panel) => panel.rows.map((row, place) => ({ ...row, place, label: cut(row.label, 18) }));
+const labels = (rows) => ({ label: null, domain: rows.map((row) => row.place), tickFormat: (place) => rows[place].label, tickSize: 0 });
+
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 /** The truth, an estimate with its interval, and the estimates of other collections. */
 export function collected(box, panel, label) {
-  const rows = panel.rows.map((row) => ({ ...row, label: cut(row.label, 18) }));
+  const rows = placed(panel);
   const counts = panel.unit === 'people', wide = d3.max(rows, (row) => row.label.length) ?? 4;
   place(box, {
     height: 50 + 22 * rows.length, marginTop: 4, marginLeft: 14 + 6.6 * wide, marginRight: 18, marginBottom: 42,
     x: { label: panel.unit || null, tickFormat: counts ? compact : plain, ticks: 4, nice: true },
-    y: { label: null, domain: rows.map((row) => row.label), tickSize: 0 },
+    y: labels(rows),
     marks: [
-      counts ? Plot.barX(rows, { x: 'truth', y: 'label', fill: 'var(--bar)', insetTop: 3, insetBottom: 3 })
-        : Plot.tickX(rows, { x: 'truth', y: 'label', stroke: 'var(--ink)', strokeWidth: 2 }),
-      Plot.ruleY(rows, { x1: 'low', x2: 'high', y: 'label', stroke: 'var(--accent)', strokeWidth: 2 }),
-      Plot.dot(rows, { x: 'estimate', y: 'label', fill: 'var(--accent)', r: 3.5 }),
+      counts ? Plot.barX(rows, { x: 'truth', y: 'place', fill: 'var(--bar)', insetTop: 3, insetBottom: 3 })
+        : Plot.tickX(rows, { x: 'truth', y: 'place', stroke: 'var(--ink)', strokeWidth: 2 }),
+      Plot.ruleY(rows, { x1: 'low', x2: 'high', y: 'place', stroke: 'var(--accent)', strokeWidth: 2 }),
+      Plot.dot(rows, { x: 'estimate', y: 'place', fill: 'var(--accent)', r: 3.5 }),
     ],
   }, label);
 }
 
 export function errors(box, panel, label) {
-  const rows = panel.rows.map((row) => ({ ...row, label: cut(row.label, 18) }));
-  const others = rows.flatMap((row) => row.others.map((value) => ({ label: row.label, x: value - row.truth })));
+  const rows = placed(panel);
+  const others = rows.flatMap((row) => row.others.map((value) => ({ place: row.place, x: value - row.truth })));
   const wide = d3.max(rows, (row) => row.label.length) ?? 4;
   place(box, {
     height: 50 + 22 * rows.length, marginTop: 4, marginLeft: 14 + 6.6 * wide, marginRight: 18, marginBottom: 42,
     x: { label: panel.unit || null, tickFormat: (value) => (value > 0 ? `+${short(value)}` : short(value)), ticks: 4, nice: true },
-    y: { label: null, domain: rows.map((row) => row.label), tickSize: 0 },
+    y: labels(rows),
     marks: [
       Plot.ruleX([0], { stroke: 'var(--ink)' }),
-      Plot.tickX(others, { x: 'x', y: 'label', stroke: 'var(--control)', strokeOpacity: 0.45, inset: 4 }),
-      Plot.ruleY(rows, { x1: (row) => row.low - row.truth, x2: (row) => row.high - row.truth, y: 'label', stroke: 'var(--accent)', strokeWidth: 2 }),
-      Plot.dot(rows, { x: (row) => row.estimate - row.truth, y: 'label', fill: 'var(--accent)', r: 3.5 }),
+      Plot.tickX(others, { x: 'x', y: 'place', stroke: 'var(--control)', strokeOpacity: 0.45, inset: 4 }),
+      Plot.ruleY(rows, { x1: (row) => row.low - row.truth, x2: (row) => row.high - row.truth, y: 'place', stroke: 'var(--accent)', strokeWidth: 2 }),
+      Plot.dot(rows, { x: (row) => row.estimate - row.truth, y: 'place', fill: 'var(--accent)', r: 3.5 }),
     ],
   }, label);
 }

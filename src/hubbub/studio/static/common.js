@@ -18,6 +18,16 @@ export function short(value) {
   return rounded.toLocaleString('en', { maximumFractionDigits: 6 });
 }
 
+/** A certified loss with three digits, rounded up so that nobody is promised too much. */
+export function atMost(value) {
+  if (value === 0) return '0';
+  const unit = 10 ** (Math.floor(Math.log10(value)) - 2);
+  return short(Math.ceil(value / unit - 1e-6) * unit);
+}
+
+/** A number as people type it, with commas between thousands; NaN if there is none. */
+export const typed = (text) => (text.trim() ? Number(text.replaceAll(',', '')) : NaN);
+
 export const whole = (value) => Math.round(value).toLocaleString('en');
 
 /** Right guesses of a hundred, rounded up so that nobody is promised too much. */

@@ -1,5 +1,5 @@
 // The page Explore: asks the studio for quick curves, then for certificates, and follows the chosen plan.
-import { $, Refused, ask, asked, copy, download, el, ofHundred, short, stream, whole } from './common.js';
+import { $, Refused, ask, asked, atMost, copy, download, el, ofHundred, stream, typed, whole } from './common.js';
 import { collected, errors, ladder, precision } from './charts.js';
 import { editor, fresh } from './questions.js';
 import { cards, status, table, verdict } from './result.js';
@@ -19,6 +19,7 @@ const SLIDERS = {
 const EXAMPLE = 'coffee, 52\ntea, 31\nwater, 11\nneither, 6';
 
 let outline = { families: [], central: { here: null, by_epsilon: [] } };
+let answered = 0; // the generation of the outline: certificates of another state must not be shown with this one
 let waiting = false, found = {}, simulated = null, attacked = null, form = 'command', generation = Date.now(), control = new AbortController();
 const timings = [];
 Object.defineProperty(window, 'studio', { value: { timings, state } });
@@ -28,6 +29,8 @@ Object.defineProperty(window, 'studio', { value: { timings, state } });
 const certified = () => outline.families.filter((one) => one.allowed && found[one.family]?.state === 'certified').map((one) => found[one.family]).sort((a, b) => a.curve - b.curve);
 const chosen = () => certified().find((one) => one.family === state.family) ?? certified()[0];
 const guessed = () => outline.families.filter((one) => one.allowed && one.about !== null).sort((a, b) => a.about - b.about)[0];
+/** A protocol whose certificate was late, and that may be more precise than the one shown. */
+const better = (each, one) => each.allowed && found[each.family]?.state === 'late' && (!one || each.about === null || each.about < one.curve);
 const settled = () => outline.families.every((one) => found[one.family]);
 
 let frame = 0;
@@ -37,8 +40,9 @@ function draw() {
 }
 
 function drawNow() {
+  if (answered !== generation) return;
   const one = chosen(), about = settled() && !waiting ? undefined : guessed();
-  verdict(one, about, outline.families.some((each) => each.allowed && found[each.family]?.state === 'late'));
+  verdict(one, about, outline.families.some((each) => better(each, one)));
   cards(one, about, outline.central.here);
   const common = { families: outline.families, found, chosen: one?.family, people: state.n };
   const { here, by_epsilon: curve } = outline.central;
@@ -84,7 +88,7 @@ function drawAttacks(one) {
   if (!left) $('drop-text').textContent = 'What if fewer people answer than planned?';
   else if (!one.shuffler) $('drop-text').textContent = `${people} are left. The protection needs no crowd and stays as it is.`;
   else {
-    const loss = left.epsilon === null ? 'unlimited' : short(left.epsilon);
+    const loss = left.epsilon === null ? 'unlimited' : atMost(left.epsilon);
     $('drop-text').textContent = `${people} are left: fewer than the batch needs, so the shuffler releases nothing. Released all the same, ε would be ${loss}, and up to ${ofHundred(left.guess)} of 100 guesses right. To be sure of a result, plan for ${people} people.`;
   }
 }
@@ -122,6 +126,7 @@ async function renewed() {
     const known = await ask('outline', body, signal);
     online();
     outline = known;
+    answered = mine;
     found = {};
     $('problem').hidden = true;
     drawNow();
@@ -196,19 +201,23 @@ async function follow(again = false) {
     followed = key;
     simulated = drawn.panels ? drawn : null;
     attacked = left.steps ? left : null;
-    $('own-problem').textContent = drawn.error ?? '';
+    $('own-problem').textContent = drawn.error ?? warning();
     online();
     drawRest();
   } catch (error) {
-    if (error instanceof Refused && error.status === 422) $('own-problem').textContent = error.message;
+    if (refused(error)) $('own-problem').textContent = error.message;
     else trouble(error, renew);
   }
 }
 
+/** The studio has answered, and would answer the same again. */
+const refused = (error) => error instanceof Refused && error.status !== 404 && error.status < 500;
+
 let retry = 0;
 function trouble(error, again) {
   if (error.name === 'AbortError') return;
-  if (error instanceof Refused && error.status === 422) {
+  if (refused(error)) {
+    answered = generation;
     outline = { families: [], central: { here: null, by_epsilon: [] } };
     found = {};
     $('problem').textContent = error.message;
@@ -232,21 +241,35 @@ function online() {
 
 // People who answer, chosen or pasted.
 
-const lines = () => $('own').value.split('\n').map((line) => line.split(/[,;\t]/)).filter((line) => line.length > 1 && Number(line[1]) >= 0);
+/** Pasted lines: a name, which may hold commas, and a number, which may be followed by a percent sign. */
+const pastedLines = () => $('own').value.split('\n').filter((line) => line.trim()).map((line) => /^(.*)[,;\t]\s*([^,;\t]*?)\s*%?\s*$/.exec(line));
+const isLine = (line) => line !== null && line[2] !== '' && Number(line[2]) >= 0;
+const lines = () => pastedLines().filter(isLine).map((line) => [line[1], line[2]]);
+const unread = () => pastedLines().map((line, place) => (isLine(line) ? 0 : place + 1)).filter(Boolean);
 const label = (place) => (state.shape === 'own' && lines()[place]?.[0].trim()) || `answer ${place + 1}`;
+
+function warning() {
+  if (state.shape !== 'own' || isSurvey()) return '';
+  const skipped = unread(), large = state.kind !== 'one' && lines().some((line) => Number(line[1]) > 100);
+  if (skipped.length) return `Left out, for want of a number at the end: line${skipped.length > 1 ? 's' : ''} ${skipped.slice(0, 10).join(', ')}${skipped.length > 10 ? ', …' : ''}.`;
+  return large ? 'Percentages above 100 count as 100.' : '';
+}
 
 function pasted() {
   if (state.shape !== 'own') return { shape: state.shape, shares: [], rows: '' };
   if (isSurvey()) return { shape: 'few', shares: [], rows: $('own').value.trim() };
   const given = lines().map((line) => Number(line[1])), total = given.reduce((sum, one) => sum + one, 0) || 1;
-  const shares = Array.from({ length: state.d }, (_, i) => (given[i] ?? 0) / (state.kind === 'one' ? total : Math.max(total, 1)));
+  // Whoever may give several answers: shares of the people for each of them, or percentages, which add up to nothing.
+  const unit = state.kind === 'one' ? total : given.every((one) => one <= 1) ? 1 : 100;
+  const shares = Array.from({ length: state.d }, (_, i) => (given[i] ?? 0) / unit);
   return { shape: 'few', shares, rows: '' };
 }
 
 function paste() {
   const own = state.shape === 'own';
   $('own-row').hidden = !own;
-  $('own-label').textContent = isSurvey() ? `A header with the questions, then a line of answers for each person` : 'A line for each answer: its name, and people or a share';
+  $('own-label').textContent = isSurvey() ? `A header with the questions, then a line of answers for each person` : state.kind === 'one' ? 'A line for each answer: its name, and people or a share'
+    : 'A line for each answer: its name, and the percentage of people who give it';
   if (own && !isSurvey()) {
     if (!$('own').value) $('own').value = EXAMPLE;
     change({ d: Math.max(2, lines().length) });
@@ -289,13 +312,13 @@ for (const [id, slider] of Object.entries(SLIDERS)) {
     set({ [id]: stuck ? slider.round(value + unit * Math.sign(step - slider.step(value))) : value });
   });
   $(`${id}-text`).addEventListener('change', (event) => {
-    const value = Number(event.target.value.replaceAll(',', '').trim());
+    const value = typed(event.target.value);
     set(value > 0 ? { [id]: value } : {});
     event.target.value = slider.show(state[id]);
   });
 }
 for (const id of ['delta', 'compromised']) $(id).addEventListener('input', () => set({ [id]: Number($(id).value) }));
-for (const id of ['low', 'high']) $(id).addEventListener('change', () => set({ [id]: Number($(id).value) }));
+for (const id of ['low', 'high']) $(id).addEventListener('change', () => set({ [id]: typed($(id).value) }));
 for (const id of ['clear', 'joint']) $(id).addEventListener('change', () => set({ [id]: $(id).checked }));
 for (const id of ['kind', 'measure']) $(id).addEventListener('change', () => { change({ [id]: $(id).value, family: '', shape: 'few' }); paste(); set({}); });
 for (const one of document.querySelectorAll('[name=trust]')) one.addEventListener('change', () => set({ trust: one.value, family: '' }));
@@ -313,7 +336,7 @@ $('controls').addEventListener('submit', (event) => event.preventDefault());
 $('skip').addEventListener('click', (event) => { event.preventDefault(); $('main').focus(); });
 
 $('solve').addEventListener('click', async () => {
-  const margin = Number($('goal').value.replaceAll(',', ''));
+  const margin = typed($('goal').value);
   if (!(margin > 0)) {
     $('goal').focus();
     return;

@@ -13,6 +13,12 @@ const clock = seconds => new Date(1000 * seconds).toISOString().slice(11, 19);
 const moment = seconds => new Date(1000 * seconds).toISOString().slice(0, 19).replace("T", " ");
 const real = value => value === null || value === undefined ? "?"
   : value && Math.abs(value) < 1e-3 ? Number(value.toPrecision(3)).toExponential() : count(Number(value.toPrecision(Math.abs(value) < 1e4 ? 3 : 4)));
+const upwards = value => { // certified figures are rounded up, so that nobody is promised too much
+  if (!Number.isFinite(value) || value <= 0) return real(value);
+  const unit = 10 ** (Math.floor(Math.log10(value)) - 2);
+  return real(Math.ceil(value / unit - 1e-6) * unit);
+};
+const guessed = one => `${(Math.ceil(1000 * guess(one.epsilon ?? Infinity, one.delta ?? 0) - 1e-9) / 10).toFixed(1)} %`;
 const guess = (epsilon, delta) => (1 + delta * Math.exp(-epsilon)) / (1 + Math.exp(-epsilon));
 const figure = (value, unit) => value === null ? "?" : unit === "people" ? percent(value) : `${real(value)}${unit ? ` ${unit}` : ""}`;
 
@@ -111,9 +117,9 @@ function cards(task, overview) {
     + `${task.epoch ? ` (${count(task.epoch)}\u00a0s)` : ""}` : "the shuffler's figures cannot be read");
   put("last", !last ? "none yet" : last.state === "committed" ? `${count(last.people)} people` : last.state);
   put("last-words", !last ? "" : last.state !== "committed" ? `batch ${last.bucket}: ${last.reason ?? "no reason is known"}`
-    : `batch ${count(last.bucket)}, released ${clock(last.start)} UTC; ε = ${real(last.epsilon)}, δ = ${real(last.delta)} achieved: a guess is right `
-    + `at most ${percent(guess(last.epsilon ?? Infinity, last.delta ?? 0))} of the time`);
-  put("spent", spent ? `ε = ${real(spent.epsilon)}` : "not known");
+    : `batch ${count(last.bucket)}, released ${clock(last.start)} UTC; ε = ${upwards(last.epsilon)}, δ = ${upwards(last.delta)} achieved: a guess is right `
+    + `at most ${guessed(last)} of the time`);
+  put("spent", spent ? `ε = ${upwards(spent.epsilon)}` : "not known");
   bar("spending", spent && total?.epsilon ? spent.epsilon / total.epsilon : 0);
   put("spent-words", spent && total ? `of ${real(total.epsilon)} at δ = ${real(total.delta)}: ${count(spent.rounds)} of ${count(total.rounds)} `
     + `${total.rounds === 1 ? "round" : "rounds"}, for a person who answered in each` : "");
@@ -207,10 +213,11 @@ function rows(found, task) {
   const key = JSON.stringify([found, task.batches, state.before]);
   if (state.table === key) return;
   state.table = key;
+  put("spent-head", task.spent?.delta ? `ε spent so far, at δ = ${upwards(task.spent.delta)}` : "ε spent so far");
   find("rows").replaceChildren(...found.map(one => {
     const row = element("tr", "", one.state === "withheld" ? "withheld" : ""), good = one.state === "committed";
-    const cells = [[count(one.bucket)], [moment(one.start), "when"], [good ? count(one.people) : count(one.bundles), "num"], [good ? real(one.epsilon) : "", "num"],
-      [good ? real(one.delta) : "", "num"], [good ? percent(guess(one.epsilon ?? Infinity, one.delta ?? 0)) : "", "num"], [String(one.round), "num"], [real(one.spent), "num"], [one.state]];
+    const cells = [[count(one.bucket)], [moment(one.start), "when"], [good ? count(one.people) : count(one.bundles), "num"], [good ? upwards(one.epsilon) : "", "num"],
+      [good ? upwards(one.delta) : "", "num"], [good ? guessed(one) : "", "num"], [String(one.round), "num"], [upwards(one.spent), "num"], [one.state]];
     row.append(...cells.map(([text, className = ""]) => element("td", text, className)));
     return row;
   }));

@@ -1,5 +1,5 @@
 // The editor of several questions.
-import { $, el } from './common.js';
+import { $, el, typed } from './common.js';
 import { state } from './state.js';
 
 const KINDS = { choice: 'one of', flag: 'yes or no', number: 'a number: mean', scale: 'a number: distribution' };
@@ -17,6 +17,9 @@ export function editor(changed) {
   }, list.length > 1)));
   $('add').disabled = list.length >= 12;
 }
+
+/** A bound that was typed; nonsense changes nothing. */
+const bound = (value, before) => (Number.isFinite(typed(value)) ? typed(value) : before);
 
 function row(one, place, replace, remove, removable) {
   const label = (what) => `Question ${place + 1}: ${what}`;
@@ -38,8 +41,8 @@ function row(one, place, replace, remove, removable) {
     details.append(text(one.labels.join(', '), 'answers, separated by commas',
       (value) => replace(place, { ...one, labels: value.split(',').map((each) => each.trim()).filter(Boolean) })));
   } else if (one.kind !== 'flag') {
-    details.append(text(String(one.low), 'lowest', (value) => replace(place, { ...one, low: Number(value) })), 'to',
-      text(String(one.high), 'highest', (value) => replace(place, { ...one, high: Number(value) })));
+    details.append(text(String(one.low), 'lowest', (value) => replace(place, { ...one, low: bound(value, one.low) })), 'to',
+      text(String(one.high), 'highest', (value) => replace(place, { ...one, high: bound(value, one.high) })));
   }
   return el('li', {}, el('div', { className: 'row' }, text(one.name, 'name', (name) => replace(place, { ...one, name })), gone),
     el('div', { className: 'row' }, kind), ...(details.childNodes.length ? [details] : []));

@@ -1,5 +1,5 @@
 // The result in words: the sentence, the cards, the table, and what to take along.
-import { $, bold, el, ofHundred, percent, short, whole } from './common.js';
+import { $, atMost, bold, el, ofHundred, percent, short, whole } from './common.js';
 import { icons } from './charts.js';
 import { isSurvey, state } from './state.js';
 
@@ -40,7 +40,7 @@ export function verdict(one, about, late) {
     const right = ofHundred(one.guess);
     const rests = one.trust === 'nobody' ? ['It rests on ', bold('nobody else'), '.'] : ['It rests on ', bold(trustOf(one)), '.'];
     $('verdict').replaceChildren(...head, ...precisionWords(one), ' in 95 of 100 collections. Whoever sees the results guesses one person’s answer right in at most ',
-      bold(`${right} of 100`), ' cases; a coin has 50. ', ...rests);
+      bold(`${right} of 100`), ' cases; a coin has 50. ', ...rests, late ? ' Protocols that may be more precise are not certified yet.' : '');
   }
   $('verdict').classList.toggle('busy', !one);
 }
@@ -61,8 +61,8 @@ export function cards(one, about, central) {
   const right = ofHundred(one.guess);
   marginCard(one, central);
   $('c-guess').textContent = `≤ ${right} of 100`;
-  const loss = one.epsilon === null ? 'unlimited' : short(one.epsilon);
-  const share = state.rounds > 1 ? `ε = ${loss} for all ${whole(state.rounds)} rounds, ${one.round === null ? 'unlimited' : short(one.round)} for one` : `ε = ${loss}`;
+  const loss = one.epsilon === null ? 'unlimited' : atMost(one.epsilon);
+  const share = state.rounds > 1 ? `ε = ${loss} for all ${whole(state.rounds)} rounds, ${one.round === null ? 'unlimited' : atMost(one.round)} for one` : `ε = ${loss}`;
   $('c-guess-text').textContent = `right, for one who knows everybody else’s answer and hesitates between two answers of this person. A coin has 50. ${share}, ${one.basis === 'exact' ? 'exact' : 'proven'}, ${one.delta === 0 ? 'without exception' : `except 1 time in ${short(Math.floor(1 / one.delta))}`}.`;
   icons($('icons'), right);
   $('c-trust').textContent = one.trust === 'nobody' ? 'nobody else' : 'the shuffler';
@@ -79,8 +79,8 @@ function marginCard(one, central) {
     return;
   }
   const share = one.margin / 0.1 / state.n;
-  const known = share > 1 ? 'No answer is known to a tenth of its value.' : `Answers of ${short(100 * share)} % of the people or more are known to a tenth of their value.`;
-  const server = central === null ? '' : ` A server that sees everything: ± ${short(central)}.`;
+  const known = share > 1 ? 'No answer is known to a tenth of its value.' : `Answers of ${short(100 * share)}\u00a0% of the people or more are known to a tenth of their value.`;
+  const server = central === null ? '' : ` A server that sees everything: ±\u00a0${short(central)}.`;
   $('c-margin').textContent = `± ${short(one.margin)} people`;
   $('c-margin-text').replaceChildren(el('p', { textContent: `on each count, 95 of 100 times, by “${one.name}”. ${known}${server}` }));
 }
@@ -111,7 +111,7 @@ const REASONS = { late: 'not certified in time: use the command line', failed: '
 
 function waiting(family, one, more) {
   const text = !one || (more && one.state === 'late') ? `being certified…${one ? ' this takes longer' : ''}` : REASONS[one.state] ?? `does not meet this: ${one.reason}`;
-  const error = el('td', { className: 'num', textContent: (one && one.state !== 'late') || family.about === null ? '' : `≈ ${short(family.about)}` });
+  const error = el('td', { className: 'num', textContent: (one && one.state !== 'late') || family.about === null || isSurvey() ? '' : `≈ ${short(family.about)}` });
   return [error, el('td', { className: 'why', colSpan: 4, textContent: text })];
 }
 
