@@ -37,6 +37,7 @@ SUBJECTS: dict[str, Subject] = {
     "StringCount": Subject(hb.StringCount, fields(ROW)),
     "StringEstimate": Subject(hb.StringEstimate, {"tally": TALLY, "fakes": DRAWN, "achieved": None}),
     "StringEstimate.interval": Subject(ESTIMATE.interval, {"level": 0.95}),
+    "StringEstimate.other": Subject(ESTIMATE.other, {"level": 0.95}),
     "StringEstimate.columns": Subject(ESTIMATE.columns, {"level": 0.95}),
     "StringEstimate.to_arrow": Subject(ESTIMATE.to_arrow, {"level": 0.95}),
     "StringEstimate.to_pandas": Subject(ESTIMATE.to_pandas, {"level": 0.95}),
@@ -108,5 +109,5 @@ CASES: list[tuple[str, dict[str, Any], type[HubbubError], str]] = [
 ]
 CASES += [
     (f"StringEstimate.{name}", {"level": 2.0}, InvalidInput, LEVEL)
-    for name in ("interval", "columns", "to_arrow", "to_pandas", "to_polars", "to_document", "to_json")
+    for name in ("interval", "other", "columns", "to_arrow", "to_pandas", "to_polars", "to_document", "to_json")
 ]

@@ -140,8 +140,8 @@ def test_export_is_true_or_absent(value: Any) -> None:
 
 
 def test_only_messages_that_the_guarantee_covers_are_exported() -> None:
-    """Every release of today certifies the messages; a plan whose guarantee covers less is refused."""
-    assert set(VIEWS.values()) == set(MESSAGE_VIEWS)
+    """Every release but that of strings certifies the messages; a plan whose guarantee covers less is refused."""
+    assert {view for release, view in VIEWS.items() if release != "strings"} == set(MESSAGE_VIEWS)
     plan = claimed(WIDE, hb.Protocol(0.1))
     assert plan.guarantee.assumptions.view not in MESSAGE_VIEWS
     contract(plan)

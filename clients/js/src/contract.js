@@ -3,7 +3,7 @@
 import { concat, hex, importKey, sha256, unhex } from './bytes.js';
 import { ExpiredKeys, FalseClaim, check, demand, own } from './errors.js';
 import { need } from './extensions.js';
-import { Fields, canonical, distinct, isObject } from './json.js';
+import { Fields, canonical, distinct } from './json.js';
 import { readPlan } from './plan.js';
 
 /**
@@ -61,8 +61,8 @@ export async function readContract(text, expected) {
   const signed = Fields.parse(text, 'the signed contract', 'contract', 'signatures');
   const agreed = signed.get('contract');
   const exported = /** @type {{export?: Json} | null} */ (agreed)?.export === true;
-  const more = exported ? ['export'] : [];
-  const read = new Fields(agreed, 'the contract', 'format', 'plan', 'admission', 'series', ...TERMS, ...ROLES, ...more);
+  const names = [...TERMS, ...ROLES, ...(exported ? ['export'] : [])];
+  const read = new Fields(agreed, 'the contract', 'format', 'plan', 'admission', 'series', ...names);
   read.format('contract');
   const plan = await readPlan(read.get('plan'));
   const body = canonical(read.entries);
@@ -80,7 +80,7 @@ export async function readContract(text, expected) {
     taskEnd: read.whole('task_end', taskStart + 1, MAX_EPOCH),
     suite: /** @type {1 | 2} */ (read.whole('suite', 1, 2)),
     admission: readAdmission(read.get('admission')),
-    operators: { analyzer: read.text('analyzer'), shuffler: read.text('shuffler') },
+    operators: /** @type {Operators} */ (Object.fromEntries(ROLES.map((role) => [role, read.text(role)]))),
     series: null,
     exported,
   };
@@ -88,7 +88,8 @@ export async function readContract(text, expected) {
   checkTerms(contract);
   const signatures = signed.get('signatures');
   check(
-    isObject(signatures) && Object.keys(signatures).every((one) => ROLES.includes(/** @type {'analyzer'} */ (one))),
+    // Whatever is no object has no signature, and fails below.
+    Object.keys(signatures ?? [0]).every((one) => ROLES.includes(/** @type {'analyzer'} */ (one))),
     'only its operators may sign a contract',
   );
   for (const role of ROLES) {
